@@ -1,0 +1,1 @@
+//! CTF 1.8 and CTF 2 traces as an event source.

@@ -1,0 +1,1 @@
+//! Event request scheduling for trace viewers: hooks, contexts, foreground and background.

@@ -1,0 +1,2 @@
+//! The `pct` command.
+fn main() {}

@@ -1,0 +1,1 @@
+//! Number routines: num2str, str2num, ndigits.

@@ -1,0 +1,1 @@
+//! Samples to a resolved call tree, and reports on it.

@@ -1,0 +1,1 @@
+//! The .pct file: layout, writers' offsets and readers' views in one place.

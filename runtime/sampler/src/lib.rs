@@ -1,0 +1,1 @@
+//! The sampler core that runs inside a profiled program.

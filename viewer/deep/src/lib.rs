@@ -1,0 +1,1 @@
+//! Deep profiles: model, reader, writer, preprocessing.

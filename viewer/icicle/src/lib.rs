@@ -1,0 +1,1 @@
+//! A tree of weighted names as a flame graph or icicle in SVG.

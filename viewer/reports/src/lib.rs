@@ -1,0 +1,1 @@
+//! Deep profile pages: command to report to display to html, json or text.
