@@ -1,1 +1,33 @@
-//! A tree of weighted names as a flame graph or icicle in SVG.
+//! A tree of weighted names as a flame graph or an icicle: one self-contained SVG text.
+//!
+//! The caller builds a [`Tree`]: nodes with a name, a weight of their own, and, if wanted, a link, a colour
+//! [`Hint`] and the weight that the node had in another profile. [`svg`] draws it. The picture is whole without
+//! script (tooltips, links); its script adds zoom, search, keyboard, and names that are cut anew when the window
+//! changes its width.
+//!
+//! ```
+//! use pct_icicle::{Options, Tree, svg};
+//! let mut tree = Tree::new("all");
+//! tree.add_stack(["main", "render", "shade"], 41);
+//! tree.add_stack(["main", "render"], 7);
+//! let picture = svg(&tree, &Options { title: "render".into(), unit: "samples".into(), ..Options::default() });
+//! assert!(picture.starts_with("<svg"));
+//! ```
+//!
+//! In reading order: [`tree`] (the data), [`layout`] (tree to frames: numbers only), [`colour`], [`text`] (escaping,
+//! cutting, thousands), [`svg`](mod@draw) (frames to text).
+//!
+//! Invariants: what is not drawn (too narrow, too deep) is counted and said in the picture; no name, link or title
+//! becomes markup; the cost is one pass over the nodes that are wide enough to be seen, after one pass over all.
+#![forbid(unsafe_code)]
+
+pub mod colour;
+pub mod draw;
+pub mod layout;
+pub mod text;
+pub mod tree;
+
+pub use colour::Hint;
+pub use draw::{Click, Options, svg, write_svg};
+pub use layout::{DiffBy, Direction, Order};
+pub use tree::{NodeId, Tree};

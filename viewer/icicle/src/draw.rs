@@ -1,0 +1,379 @@
+//! Frames to SVG text.
+//!
+//! Geometry is written in percent of the width, so that the script can let the picture follow the window; without
+//! script the `viewBox` scales it. The script finds a frame's name in its tooltip, up to the last ` (`.
+
+use crate::colour::{self, Hint};
+use crate::layout::{DiffBy, Direction, Order, layout};
+use crate::text::{cut, escape_into, thousands};
+use crate::tree::Tree;
+use std::fmt::Write as _;
+
+const SCRIPT: &str = include_str!("icicle.js");
+const STYLE: &str = include_str!("icicle.css");
+
+/// Average width of a character over the size of the font that the style sheet asks for.
+const CHAR_PX: f64 = 6.65;
+
+/// What a click on a frame does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Click {
+    /// Zooms in (with script).
+    #[default]
+    Zoom,
+    /// Follows the node's link, if it has one; else zooms.
+    Link,
+}
+
+/// How to draw. `Options::default()` is a stand-alone flame graph.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Headline; empty: none.
+    pub title: String,
+    /// Smaller line beside the headline; empty: none.
+    pub subtitle: String,
+    /// What a weight counts, as in `1,234 samples`.
+    pub unit: String,
+    /// How a weight is written, without its unit (default: whole numbers with thousands separated).
+    pub weight: fn(u64) -> String,
+    /// Where the root is.
+    pub direction: Direction,
+    /// Order of siblings.
+    pub order: Order,
+    /// What a click does.
+    pub click: Click,
+    /// Width in pixels that names are cut for; the script cuts anew for the real width. At least 100.
+    pub width: u32,
+    /// Height of one level in pixels. At least 8.
+    pub row: u32,
+    /// Subtrees narrower than this many pixels (of `width`) are not drawn. Their weight is said below the picture.
+    pub min_width: f64,
+    /// Levels drawn; deeper ones are counted.
+    pub max_depth: u32,
+    /// Colours by the difference to the weights given with [`Tree::add_base`]; `None`: by [`Hint`].
+    pub diff: Option<DiffBy>,
+    /// Compare shares of the two totals rather than absolute weights (two runs of different length).
+    pub normalize: bool,
+    /// Zoom, search and keyboard. Without it the picture has tooltips and links only.
+    pub script: bool,
+    /// Room for the headline, search and zoom controls and the closing line. False: frames only (part of a page).
+    pub frame: bool,
+    /// Nonce of the page's content security policy for the script.
+    pub nonce: Option<String>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Options {
+            title: String::new(),
+            subtitle: String::new(),
+            unit: String::new(),
+            weight: thousands,
+            direction: Direction::default(),
+            order: Order::default(),
+            click: Click::default(),
+            width: 1200,
+            row: 18,
+            min_width: 0.3,
+            max_depth: 1000,
+            diff: None,
+            normalize: true,
+            script: true,
+            frame: true,
+            nonce: None,
+        }
+    }
+}
+
+/// The picture as text.
+#[must_use]
+pub fn svg(tree: &Tree, options: &Options) -> String {
+    let mut out = String::new();
+    write_svg(&mut out, tree, options);
+    out
+}
+
+/// Appends the picture to `out`: one `<svg>` element without XML declaration, fit for a file and for a page.
+pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
+    let width = options.width.max(100);
+    let row = options.row.max(8);
+    let (totals, bases) = tree.totals();
+    let min_share = (options.min_width / f64::from(width)).clamp(0.0, 1.0);
+    let plan = layout(tree, &totals, options.order, min_share, options.max_depth.max(1));
+    let (top, bottom) = if options.frame { (44, 26) } else { (0, 0) };
+    let height = u64::from(plan.depth) * u64::from(row) + top + bottom;
+    out.reserve(plan.frames.len() * 220 + 8192);
+
+    let direction = if options.direction == Direction::Icicle { "icicle" } else { "flame" };
+    let _ = write!(
+        out,
+        r#"<svg xmlns="http://www.w3.org/2000/svg" class="pct-icicle {direction}" width="{width}" height="{height}" viewBox="0 0 {width} {height}" data-row="{row}" data-click="{}" role="img" aria-label=""#,
+        if options.click == Click::Link { "link" } else { "zoom" },
+    );
+    escape_into(out, if options.title.is_empty() { direction } else { &options.title });
+    out.push_str("\"><style>");
+    out.push_str(STYLE);
+    out.push_str("</style>");
+    if options.frame {
+        out.push_str(r#"<rect class="bg" width="100%" height="100%"/><text class="h" x="10" y="20">"#);
+        escape_into(out, &options.title);
+        out.push_str(r#"</text><text class="s" x="10" y="37">"#);
+        escape_into(out, &options.subtitle);
+        out.push_str("</text>");
+    }
+
+    let diff_scale = options.diff.map(|by| Differences::new(tree, &totals, &bases, by, options.normalize));
+    out.push_str("<g class=\"frames\">");
+    for frame in &plan.frames {
+        let node = &tree.nodes[frame.node as usize];
+        let name = &*tree.names[node.name as usize];
+        let y = match options.direction {
+            Direction::Icicle => u64::from(frame.depth) * u64::from(row) + top,
+            Direction::Flame => (u64::from(plan.depth - 1 - frame.depth)) * u64::from(row) + top,
+        };
+        let link = match node.link {
+            0 => None,
+            i => Some(&*tree.links[i as usize - 1]).filter(|l| is_safe_link(l)),
+        };
+        match link {
+            Some(link) => {
+                out.push_str("<a class=\"f\" href=\"");
+                escape_into(out, link);
+                out.push_str("\">");
+            }
+            None => out.push_str("<g class=\"f\">"),
+        }
+        out.push_str("<title>");
+        escape_into(out, name);
+        let share = if plan.total == 0 { 0.0 } else { frame.total as f64 * 100.0 / plan.total as f64 };
+        let _ = write!(out, " ({}", (options.weight)(frame.total));
+        if !options.unit.is_empty() {
+            out.push(' ');
+            escape_into(out, &options.unit);
+        }
+        let _ = write!(out, ", {share:.2}%");
+        let fill = match &diff_scale {
+            Some(d) => {
+                let x = d.of(frame.node as usize);
+                let _ = write!(out, "; {:+.2}% of all", x * 100.0);
+                colour::difference(d.scaled(x))
+            }
+            None if frame.node == 0 && node.hint == Hint::Auto => colour::of(Hint::Other, name),
+            None => colour::of(node.hint, name),
+        };
+        let mark = if tree.marked == Some(frame.node) { " class=\"here\"" } else { "" };
+        let _ = write!(
+            out,
+            r#")</title><rect{mark} x="{}%" y="{y}" width="{}%" height="{}" fill="{fill}"/>"#,
+            Short(frame.x * 100.0),
+            Short(frame.width * 100.0),
+            row - 1,
+        );
+        let room = ((frame.width * f64::from(width) - 6.0) / CHAR_PX).max(0.0) as usize;
+        let label = cut(name, room);
+        if !label.is_empty() {
+            let baseline = y + u64::from(row) - 5;
+            let _ = write!(out, r#"<text x="{}%" dx="3" y="{baseline}">"#, Short(frame.x * 100.0));
+            escape_into(out, &label);
+            out.push_str("</text>");
+        }
+        out.push_str(if link.is_some() { "</a>" } else { "</g>" });
+    }
+    out.push_str("</g>");
+    if options.frame {
+        let _ = write!(out, r#"<text class="n" x="10" y="{}">"#, height - 9);
+        escape_into(out, &left_out(&plan, options));
+        out.push_str("</text>");
+        let _ = write!(out, r#"<text class="m" x="99%" y="{}" text-anchor="end"></text>"#, height - 9);
+        if options.script {
+            out.push_str(
+                r#"<text class="c reset" x="99%" y="20" text-anchor="end">reset zoom</text><text class="c find" x="99%" y="37" text-anchor="end">search</text>"#,
+            );
+        }
+    }
+    if options.script {
+        match &options.nonce {
+            Some(nonce) => {
+                out.push_str("<script nonce=\"");
+                escape_into(out, nonce);
+                out.push_str("\">");
+            }
+            None => out.push_str("<script>"),
+        }
+        // The script holds neither `<` nor `&`, so it is the same text in XML and in HTML.
+        out.push_str(SCRIPT);
+        out.push_str("</script>");
+    }
+    out.push_str("</svg>");
+}
+
+/// One sentence on what is not in the picture.
+fn left_out(plan: &crate::layout::Layout, options: &Options) -> String {
+    let mut parts = Vec::new();
+    let share = |w: u64| if plan.total == 0 { 0.0 } else { w as f64 * 100.0 / plan.total as f64 };
+    if plan.narrow.0 > 0 {
+        parts.push(format!(
+            "{} narrower than {} px ({:.2}%)",
+            thousands(plan.narrow.0),
+            options.min_width,
+            share(plan.narrow.1)
+        ));
+    }
+    if plan.deep.0 > 0 {
+        parts.push(format!(
+            "{} deeper than {} levels ({:.2}%)",
+            thousands(plan.deep.0),
+            options.max_depth,
+            share(plan.deep.1)
+        ));
+    }
+    if parts.is_empty() { String::new() } else { format!("not drawn: {}", parts.join(", ")) }
+}
+
+/// Only addresses that lead to a page: no `javascript:`, no `data:`.
+fn is_safe_link(link: &str) -> bool {
+    let scheme_end = link.find([':', '/', '?', '#']);
+    match scheme_end {
+        Some(i) if link.as_bytes()[i] == b':' => {
+            let scheme = link[..i].to_ascii_lowercase();
+            scheme == "http" || scheme == "https"
+        }
+        _ => !link.starts_with([' ', '\t', '\n', '\r']) && !link.chars().any(char::is_control),
+    }
+}
+
+/// The differences of all nodes as shares of the totals, and the largest of them.
+struct Differences {
+    by_node: Vec<f64>,
+    largest: f64,
+}
+
+impl Differences {
+    fn new(tree: &Tree, totals: &[u64], bases: &[u64], by: DiffBy, normalize: bool) -> Self {
+        let now = (totals[0] as f64).max(1.0);
+        let before = if normalize { (bases[0] as f64).max(1.0) } else { now };
+        let by_node: Vec<f64> = (0..totals.len())
+            .map(|i| match by {
+                DiffBy::Total => totals[i] as f64 / now - bases[i] as f64 / before,
+                DiffBy::Own => tree.nodes[i].own as f64 / now - tree.nodes[i].base as f64 / before,
+            })
+            .collect();
+        let largest = by_node.iter().fold(0.0f64, |m, x| m.max(x.abs()));
+        Differences { by_node, largest }
+    }
+
+    fn of(&self, node: usize) -> f64 {
+        self.by_node[node]
+    }
+
+    fn scaled(&self, x: f64) -> f64 {
+        if self.largest == 0.0 { 0.0 } else { x / self.largest }
+    }
+}
+
+/// A number with at most 4 decimals and no trailing zeros.
+struct Short(f64);
+
+impl std::fmt::Display for Short {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let scaled = (self.0 * 10_000.0).round().max(0.0) as u64;
+        let (whole, mut part) = (scaled / 10_000, scaled % 10_000);
+        write!(f, "{whole}")?;
+        if part > 0 {
+            let mut digits = 4;
+            while part.is_multiple_of(10) {
+                part /= 10;
+                digits -= 1;
+            }
+            write!(f, ".{part:0digits$}")?;
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn short_numbers_have_no_idle_digits() {
+        let show = |x: f64| Short(x).to_string();
+        assert_eq!(show(0.0), "0");
+        assert_eq!(show(100.0), "100");
+        assert_eq!(show(12.5), "12.5");
+        assert_eq!(show(0.00016), "0.0002");
+        assert_eq!(show(3.0001), "3.0001");
+    }
+
+    #[test]
+    fn the_script_is_the_same_text_in_xml_and_html() {
+        assert!(!SCRIPT.contains(['<', '&']));
+        assert!(!STYLE.contains(['<', '&']));
+    }
+
+    #[test]
+    fn a_hostile_name_or_link_never_becomes_markup() {
+        let mut t = Tree::new("<all>");
+        let id = t.add_stack(["</title><script>alert(1)</script>", "\"onload=\"x\u{0}"], 3);
+        t.set_link(id, "javascript:alert(1)");
+        let other = t.add_stack(["ok"], 1);
+        t.set_link(other, "view?clique/1&\"x");
+        let s = svg(&t, &Options { script: false, title: "<b>".into(), ..Options::default() });
+        assert!(!s.contains("<script"));
+        assert!(!s.contains("javascript:"));
+        assert!(!s.contains("<b>"));
+        assert!(s.contains("view?clique/1&amp;&quot;x"));
+        assert!(!s.contains('\u{0}'));
+    }
+
+    #[test]
+    fn what_is_not_drawn_is_said() {
+        let mut t = Tree::new("all");
+        t.add_stack(["big"], 1_000_000);
+        t.add_stack(["small"], 1);
+        let s = svg(&t, &Options::default());
+        assert!(s.contains("not drawn: 1 narrower than"), "{s}");
+        assert!(!s.contains("small ("));
+    }
+
+    #[test]
+    fn a_difference_is_red_where_more_and_blue_where_less() {
+        let mut t = Tree::new("all");
+        let a = t.add_stack(["more"], 9);
+        t.add_base(a, 1);
+        let b = t.add_stack(["less"], 1);
+        t.add_base(b, 9);
+        let s = svg(&t, &Options { diff: Some(DiffBy::Total), script: false, ..Options::default() });
+        assert!(s.contains("more (9, 90.00%; +80.00% of all)"), "{s}");
+        assert!(s.contains("less (1, 10.00%; -80.00% of all)"), "{s}");
+        assert!(s.contains(&colour::difference(1.0).to_string()));
+        assert!(s.contains(&colour::difference(-1.0).to_string()));
+    }
+
+    proptest! {
+        #[test]
+        fn any_tree_gives_balanced_elements(
+            stacks in proptest::collection::vec((proptest::collection::vec(any::<String>(), 0..5), any::<u64>()), 0..20),
+            flags in any::<[bool; 4]>(),
+        ) {
+            let mut t = Tree::new("all");
+            for (stack, weight) in &stacks {
+                let id = t.add_stack(stack.iter().map(String::as_str), *weight);
+                t.add_base(id, weight / 2);
+                if flags[3] { t.set_link(id, stack.last().map_or("", String::as_str)); }
+            }
+            let s = svg(&t, &Options {
+                direction: if flags[0] { Direction::Flame } else { Direction::Icicle },
+                diff: flags[1].then_some(DiffBy::Own),
+                frame: flags[2],
+                script: false,
+                ..Options::default()
+            });
+            for tag in ["svg", "g", "a", "text", "title", "style"] {
+                let opened = s.matches(&format!("<{tag} ")).count() + s.matches(&format!("<{tag}>")).count();
+                prop_assert_eq!(opened, s.matches(&format!("</{tag}>")).count(), "{}", tag);
+            }
+        }
+    }
+}
