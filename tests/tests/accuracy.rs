@@ -1,0 +1,137 @@
+//! What pct reports is what the program did: shares against the victim's own clock, within a sampler's noise.
+
+use pct_tests::noise::{expected_l1, l1};
+use pct_tests::pct::{Row, run, samples, seconds_in};
+use pct_tests::victims::{truth, values, victim};
+
+/// Asserts that the shares of the truth's functions are seen within four times the noise of an ideal sampler plus 1 % for
+/// what runs between the functions, and that the CPU seconds add up within 5 %.
+fn agrees(stdout: &str, rows: &[Row]) {
+    let truth = truth(stdout);
+    let total: f64 = truth.iter().map(|t| t.1).sum();
+    let want: Vec<f64> = truth.iter().map(|t| t.1).collect();
+    let seen: Vec<f64> = truth.iter().map(|t| seconds_in(rows, &t.0)).collect();
+    let shares: Vec<f64> = want.iter().map(|w| w / total).collect();
+    let allowed = 4.0 * expected_l1(&shares, samples(rows)) + 0.01;
+    let distance = l1(&want, &seen);
+    assert!(distance <= allowed, "L1 {distance:.4} > {allowed:.4}: truth {truth:?}, seen {seen:?}");
+    let sum: f64 = seen.iter().sum();
+    assert!((sum / total - 1.0).abs() < 0.05, "{sum:.3} CPU s seen in the functions, {total:.3} spent");
+}
+
+fn shares(threads: &str, seconds: &str, options: &[&str]) {
+    let victim = victim("shares.c");
+    let r = run(options, &[victim.to_str().unwrap(), threads, seconds]);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    agrees(&r.stdout(), &r.report(&["--by", "function"]));
+}
+
+#[test]
+fn one_thread_log() {
+    shares("1", "2", &["--mode", "log", "--hz", "1000"]);
+}
+
+#[test]
+fn four_threads_log() {
+    shares("4", "1.5", &["--mode", "log", "--hz", "1000"]);
+}
+
+#[test]
+fn one_thread_counts() {
+    shares("1", "2", &["--mode", "counts", "--hz", "1000"]);
+}
+
+#[test]
+fn four_threads_counts() {
+    shares("4", "1.5", &["--mode", "counts", "--hz", "1000"]);
+}
+
+#[test]
+fn tick_bound_clocks_see_the_same_shares() {
+    shares("1", "3", &["--clock", "thread"]);
+}
+
+#[test]
+fn sigtrap_sees_the_same_shares() {
+    shares("2", "2", &["--clock", "sigtrap", "--hz", "4500"]);
+}
+
+#[test]
+fn each_thread_gets_its_own_time_and_name() {
+    let victim = victim("shares.c");
+    let r = run(&["--hz", "1000"], &[victim.to_str().unwrap(), "4", "1.5"]);
+    let rows = r.report(&["--by", "thread"]);
+    let want = values(&r.stdout(), "thread");
+    assert_eq!(want.len(), 4);
+    let mut seen: Vec<f64> = rows.iter().map(|r| r.cpu_seconds).collect();
+    seen.sort_by(f64::total_cmp);
+    assert_eq!(seen.len(), 4, "{rows:?}");
+    for (index, (_, want)) in want.iter().enumerate() {
+        let got = seen[index];
+        assert!((got / want - 1.0).abs() < 0.08, "thread {index}: {got:.3} s seen, {want:.3} spent");
+    }
+    let shown = std::process::Command::new(pct_tests::pct::binary())
+        .args(["report", "--by", "thread"])
+        .arg(&r.dir)
+        .output()
+        .unwrap();
+    let shown = String::from_utf8_lossy(&shown.stdout).into_owned();
+    for name in ["worker-1", "worker-2", "worker-3"] {
+        assert!(shown.contains(name), "{name} is missing:\n{shown}");
+    }
+}
+
+#[test]
+fn bursts_between_ticks_are_seen() {
+    let victim = victim("phase.c");
+    let r = run(&["--hz", "1000"], &[victim.to_str().unwrap(), "3"]);
+    let spent = truth(&r.stdout())[0].1;
+    let rows = r.report(&["--by", "function"]);
+    let seen = seconds_in(&rows, "burst");
+    // n samples of one kind: the ideal sampler's relative error is about 1 / sqrt(n)
+    let allowed = 4.0 / (spent * 1000.0).sqrt() + 0.03;
+    assert!((seen / spent - 1.0).abs() < allowed, "{seen:.3} s seen, {spent:.3} spent, allowed {allowed:.3}");
+}
+
+#[test]
+fn system_time_is_accounted_on_every_clock() {
+    let victim = victim("sysread.c");
+    for clock in ["auto", "thread", "itimer"] {
+        let r = run(&["--clock", clock], &[victim.to_str().unwrap()]);
+        let text = r.stdout();
+        let want: Vec<f64> =
+            text.split_whitespace().skip(1).map(|w| w.parse().expect("two numbers")).collect();
+        let rows = r.report(&["--by", "function"]);
+        let total: f64 = rows.iter().map(|r| r.cpu_seconds).sum();
+        let spent = want[0] + want[1];
+        assert!((total / spent - 1.0).abs() < 0.05, "{clock}: {total:.3} CPU s seen, {spent:.3} spent");
+    }
+}
+
+#[test]
+fn plugins_that_come_and_go_keep_their_time() {
+    let (victim, plugin) = (victim("dlloop.c"), victim("plugin.c"));
+    let r = run(&["--hz", "1000"], &[victim.to_str().unwrap(), plugin.to_str().unwrap(), "200"]);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    agrees(&r.stdout(), &r.report(&["--by", "function"]));
+}
+
+#[test]
+fn small_stacks_are_enough() {
+    let victim = victim("smallstacks.c");
+    let r = run(&["--hz", "1000"], &[victim.to_str().unwrap()]);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    agrees(&r.stdout(), &r.report(&["--by", "function"]));
+}
+
+#[test]
+fn exceptions_fly_as_before() {
+    let victim = victim("exceptions.cpp");
+    let r = run(&["--hz", "4000"], &[victim.to_str().unwrap(), "200000"]);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    assert!(r.stdout().contains("caught 133333 through 66667"), "{}", r.stdout());
+    let rows = r.report(&["--by", "function"]);
+    let spent = truth(&r.stdout())[0].1;
+    let seen = seconds_in(&rows, "after_throwing");
+    assert!((seen / spent - 1.0).abs() < 0.15, "{seen:.3} s seen, {spent:.3} spent");
+}

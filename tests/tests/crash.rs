@@ -1,0 +1,142 @@
+//! Nothing recorded is lost by a crash of anything; damaged files are read as far as they go.
+
+use pct_tests::pct::{binary, report, run, samples};
+use pct_tests::skip;
+use pct_tests::victims::victim;
+use std::fs;
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn recordings(dir: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        let path = entry.path();
+        if path.is_dir() {
+            found.extend(recordings(&path));
+        } else if path.extension().is_some_and(|e| e == "pct") {
+            found.push(path);
+        }
+    }
+    found
+}
+
+#[test]
+fn a_killed_program_keeps_its_samples() {
+    let victim = victim("shares.c");
+    let rounds: u32 = std::env::var("PCT_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    for round in 0..rounds {
+        // the program is killed by its own watchdog after a time that differs in each round
+        let shell =
+            format!("{} 2 30 & sleep 0.{:02}; kill -9 $!; wait $!", victim.display(), 20 + (round * 37) % 60);
+        let r = run(&["--hz", "1000", "--no-report"], &["bash", "-c", &shell]);
+        assert_eq!(r.output.status.code(), Some(137), "{}", r.stderr());
+        assert!(samples(&r.report(&[])) > 50.0, "round {round}");
+    }
+}
+
+#[test]
+fn a_killed_pct_leaves_a_whole_recording_and_a_running_program() {
+    let victim = victim("shares.c");
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("recording");
+    let truth = dir.path().join("truth");
+    let mut c = Command::new(binary());
+    c.args(["run", "--hz", "1000", "--out"]).arg(&out).arg("--");
+    c.args([
+        "sh",
+        "-c",
+        &format!("{} 1 1 > {t}.aside; mv {t}.aside {t}", victim.display(), t = truth.display()),
+    ]);
+    c.stderr(std::process::Stdio::null());
+    let mut child = c.spawn().unwrap();
+    while recordings(&out).is_empty() {
+        assert!(child.try_wait().unwrap().is_none(), "pct ended before a sample was taken");
+        std::thread::yield_now();
+    }
+    child.kill().unwrap();
+    assert_eq!(child.wait().unwrap().signal(), Some(9));
+    while !truth.exists() {
+        std::thread::yield_now();
+    }
+    let spent: f64 =
+        pct_tests::victims::truth(&fs::read_to_string(&truth).unwrap()).iter().map(|t| t.1).sum();
+    let seen: f64 = report(&out, &["--by", "object"]).iter().map(|r| r.cpu_seconds).sum();
+    assert!((seen / spent - 1.0).abs() < 0.1, "{seen:.3} s seen, {spent:.3} spent");
+}
+
+#[test]
+fn truncated_and_scribbled_files_are_an_error_or_a_report_but_never_a_crash() {
+    let victim = victim("shares.c");
+    let r = run(&["--hz", "1000", "--no-report"], &[victim.to_str().unwrap(), "2", "0.3"]);
+    let file = recordings(&r.dir).pop().expect("a recording");
+    let bytes = fs::read(&file).unwrap();
+    let damaged = r.scratch().join("damaged.pct");
+    let mut state = 99u64;
+    let mut next = |below: usize| {
+        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+        usize::try_from(state >> 33).unwrap() % below.max(1)
+    };
+    for round in 0..60 {
+        let mut copy = bytes.clone();
+        if round % 2 == 0 {
+            copy.truncate(next(bytes.len()));
+        } else {
+            for _ in 0..1 + next(400) {
+                let at = if round % 4 == 1 { next(8192.min(copy.len())) } else { next(copy.len()) };
+                copy[at] = u8::try_from(next(256)).unwrap();
+            }
+        }
+        fs::write(&damaged, &copy).unwrap();
+        for command in [&["report"][..], &["log"], &["print"]] {
+            let out = Command::new(binary()).args(command).arg(&damaged).output().unwrap();
+            let code = out.status.code();
+            let err = String::from_utf8_lossy(&out.stderr);
+            assert!(matches!(code, Some(0 | 1)), "round {round} {command:?}: {:?} {err}", out.status);
+            assert!(!err.contains("panicked"), "round {round} {command:?}: {err}");
+            assert!(code == Some(0) || err.contains("damaged.pct"), "the error names the file: {err}");
+        }
+    }
+}
+
+#[test]
+fn an_unwritable_folder_is_said_and_the_program_runs() {
+    let dir = tempfile::tempdir().unwrap();
+    let blocked = dir.path().join("file-not-folder");
+    fs::write(&blocked, "x").unwrap();
+    let out = Command::new(binary())
+        .args(["run", "--out"])
+        .arg(blocked.join("below"))
+        .args(["--", "echo", "fine"])
+        .output()
+        .unwrap();
+    let err = String::from_utf8_lossy(&out.stderr).into_owned();
+    assert!(err.contains("file-not-folder"), "{err}");
+    // either pct itself refuses (125) before anything ran, or the program ran unprofiled; never in between
+    assert!(out.status.code() == Some(125) || out.stdout == b"fine\n", "{:?} {err}", out.status);
+}
+
+#[test]
+fn a_full_disk_stops_the_log_not_the_program() {
+    let dir = tempfile::tempdir().unwrap();
+    let mount =
+        Command::new("mount").args(["-t", "tmpfs", "-o", "size=600k", "none"]).arg(dir.path()).status();
+    if !mount.is_ok_and(|s| s.success()) {
+        skip("a_full_disk_stops_the_log_not_the_program", "no right to mount a small tmpfs");
+        return;
+    }
+    let victim = victim("shares.c");
+    let out = dir.path().join("recording");
+    let run = Command::new(binary())
+        .args(["run", "--hz", "8000", "--out"])
+        .arg(&out)
+        .args(["--", victim.to_str().unwrap(), "3", "2"])
+        .output()
+        .unwrap();
+    let rows = run.status.success().then(|| report(&out, &[]));
+    let unmounted = Command::new("umount").arg(dir.path()).status().unwrap();
+    assert!(unmounted.success());
+    assert!(run.status.success(), "{:?} {}", run.status, String::from_utf8_lossy(&run.stderr));
+    assert_eq!(pct_tests::victims::truth(&String::from_utf8_lossy(&run.stdout)).len(), 4);
+    assert!(samples(&rows.unwrap()) > 100.0);
+}

@@ -1,0 +1,184 @@
+//! A profiled program prints, exits, waits and handles signals as it would have without us.
+
+use pct_tests::pct::{Run, binary, run, samples, seconds_in};
+use pct_tests::victims::{truth, victim, victim_with};
+use pct_tests::{skip, tool_or_skip};
+use std::process::Command;
+
+fn seen_within(r: &Run, function: &str, tolerance: f64) {
+    let spent = truth(&r.stdout()).into_iter().find(|t| t.0 == function).expect("the victim counts it").1;
+    let seen = seconds_in(&r.report(&["--by", "function"]), function);
+    assert!((seen / spent - 1.0).abs() < tolerance, "{function}: {seen:.3} s seen, {spent:.3} spent");
+}
+
+#[test]
+fn signal_heavy_programs_get_all_their_signals() {
+    let victim = victim("signals.c");
+    let r = run(&["--hz", "1000"], &[victim.to_str().unwrap()]);
+    assert!(r.stdout().contains("users all alarms many"), "{}{}", r.stdout(), r.stderr());
+    seen_within(&r, "burning", 0.1);
+}
+
+#[test]
+fn waiting_calls_get_no_eintr_that_the_bare_program_did_not_get() {
+    let victim = victim("signals.c");
+    for mode in ["log", "counts"] {
+        let r = run(&["--hz", "1000", "--mode", mode], &[victim.to_str().unwrap(), "quiet"]);
+        assert!(r.stdout().contains("eintr 0"), "{mode}: {}", r.stdout());
+    }
+}
+
+#[test]
+fn a_program_with_its_own_profiling_keeps_it() {
+    let victim = victim("ownprof.c");
+    for clock in ["auto", "thread", "itimer"] {
+        let r = run(&["--clock", clock], &[victim.to_str().unwrap()]);
+        assert!(
+            r.stdout().contains("handler own interval 10000 ticks right"),
+            "{clock}: {}{}",
+            r.stdout(),
+            r.stderr()
+        );
+    }
+}
+
+#[test]
+fn all_signals_blocked_with_a_tiny_queue_limit() {
+    let victim = victim("blockall.c");
+    let shell = format!("ulimit -i 50; exec {}", victim.display());
+    let r = run(&["--hz", "1000"], &["bash", "-c", &shell]);
+    assert!(r.output.status.success(), "{:?} {}", r.output.status, r.stderr());
+    seen_within(&r, "open_again", 0.15);
+}
+
+#[test]
+fn a_careful_daemon_lives_and_is_seen() {
+    let victim = victim("daemon.c");
+    for how in ["plain", "chroot"] {
+        let r = run(&["--hz", "1000"], &[victim.to_str().unwrap(), how]);
+        assert_eq!(r.output.status.code(), Some(5), "{how}: {:?} {}", r.output.status, r.stderr());
+        seen_within(&r, "behind_the_filter", 0.15);
+    }
+}
+
+#[test]
+fn file_size_limits_hurt_nobody() {
+    let victim = victim("shares.c");
+    let shell = format!("ulimit -f 16; exec {} 2 0.5", victim.display());
+    let r = run(&["--hz", "4000"], &["bash", "-c", &shell]);
+    assert!(r.output.status.success(), "{:?} {}", r.output.status, r.stderr());
+    assert_eq!(truth(&r.stdout()).len(), 4);
+}
+
+#[test]
+fn few_descriptors_hurt_nobody() {
+    let victim = victim("shares.c");
+    let shell = format!("ulimit -n 16; exec {} 12 1", victim.display());
+    let r = run(&["--hz", "1000"], &["bash", "-c", &shell]);
+    assert!(r.output.status.success(), "{:?} {}", r.output.status, r.stderr());
+    seen_within(&r, "alpha", 0.15);
+}
+
+#[test]
+fn musl_programs_work_too() {
+    if tool_or_skip("musl-gcc", "musl_programs_work_too").is_none() {
+        return;
+    }
+    let victim = victim_with("shares.c", "musl-gcc -O2 -pthread", "shares-musl").expect("musl-gcc builds it");
+    let r = run(&["--hz", "1000"], &[victim.to_str().unwrap(), "2", "0.8"]);
+    assert!(r.output.status.success(), "{:?} {}", r.output.status, r.stderr());
+    seen_within(&r, "alpha", 0.12);
+}
+
+#[test]
+fn churn_does_not_hang() {
+    let (victim, plugin) = (victim("churn.cpp"), victim("plugin.c"));
+    let seconds = std::env::var("PCT_TEST_CHURN_SECONDS").unwrap_or_else(|_| "4".into());
+    let limit = (seconds.parse::<u32>().expect("a number") + 60).to_string();
+    let command = ["timeout", &limit, victim.to_str().unwrap(), plugin.to_str().unwrap(), &seconds];
+    let r = run(&["--hz", "4000"], &command);
+    assert!(r.output.status.success(), "{:?} {}", r.output.status, r.stderr());
+    assert!(r.stdout().contains("thrown some loaded some walked some"), "{}", r.stdout());
+    assert!(samples(&r.report(&[])) > 1000.0);
+}
+
+/// The same command bare and under pct gives the same bytes and status.
+fn as_bare(command: &[&str]) -> Option<Run> {
+    let test = "as_bare";
+    tool_or_skip(command[0], test)?;
+    let bare = Command::new(command[0]).args(&command[1..]).output().expect("it runs");
+    let r = run(&["--no-report"], command);
+    assert_eq!(r.output.status, bare.status, "{command:?}: {}", r.stderr());
+    assert_eq!(r.output.stdout, bare.stdout, "{command:?}: stdout differs");
+    Some(r)
+}
+
+#[test]
+fn real_programs_print_what_they_print_bare() {
+    let dir = tempfile::tempdir().unwrap();
+    let file = dir.path().join("numbers");
+    let mut state = 12345u64;
+    let text: String = (0..400_000)
+        .map(|_| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            format!("{}\n", state >> 40)
+        })
+        .collect();
+    std::fs::write(&file, text).unwrap();
+    let file = file.to_str().unwrap();
+    as_bare(&["gzip", "-9c", file]);
+    as_bare(&["xz", "-1c", "-T2", file]);
+    as_bare(&["sort", "-n", "--parallel=2", file]);
+    as_bare(&["timeout", "20", "sort", file]);
+    as_bare(&["timeout", "0.3", "sh", "-c", "while :; do :; done"]);
+    as_bare(&["perl", "-e", "my $x=0; $x+=$_*$_ for 1..3000000; print $x"]);
+    as_bare(&["python3", "-c", "print(sum(i*i for i in range(2000000)))"]);
+    as_bare(&[
+        "sqlite3",
+        ":memory:",
+        "with recursive c(x) as (select 1 union all select x+1 from c where x<500000) select sum(x*x) from c;",
+    ]);
+}
+
+#[test]
+fn python_is_named_by_function() {
+    if tool_or_skip("python3", "python_is_named_by_function").is_none() {
+        return;
+    }
+    let r = run(&["--hz", "1000"], &["python3", "-c", "print(sum(i*i for i in range(8000000)))"]);
+    assert!(r.output.status.success());
+    let rows = r.report(&["--by", "function"]);
+    let total: f64 = rows.iter().map(|r| r.cpu_seconds).sum();
+    let named: f64 = rows.iter().filter(|r| !r.function.starts_with("0x")).map(|r| r.cpu_seconds).sum();
+    assert!(named / total > 0.9, "{named:.3} of {total:.3} s have a name: {rows:?}");
+}
+
+#[test]
+fn static_programs_run_and_the_cause_is_said_once() {
+    let made = victim_with("shares.c", "cc -O2 -static -pthread", "shares-static");
+    let Ok(victim) = made else {
+        skip("static_programs_run_and_the_cause_is_said_once", "no static libc");
+        return;
+    };
+    let r = run(&[], &[victim.to_str().unwrap(), "1", "0.2"]);
+    assert!(r.output.status.success());
+    assert_eq!(truth(&r.stdout()).len(), 4);
+}
+
+#[test]
+fn a_bad_option_is_named_and_the_program_runs_on() {
+    let lib = Command::new(binary()).args(["lib", "--path"]).output().expect("pct can be run");
+    let lib = String::from_utf8(lib.stdout).unwrap();
+    for bad in ["mode=sideways", "hz=fast", "colour=red", "hz", "limit=-1"] {
+        let out = Command::new("sh")
+            .args(["-c", "echo fine"])
+            .env("LD_PRELOAD", lib.trim())
+            .env("PCT", bad)
+            .output()
+            .unwrap();
+        assert_eq!(String::from_utf8_lossy(&out.stdout), "fine\n");
+        let err = String::from_utf8_lossy(&out.stderr).into_owned();
+        assert_eq!(err.lines().count(), 1, "{bad}: {err:?}");
+        assert!(err.contains(bad.split('=').next().unwrap()), "{bad}: {err:?}");
+    }
+}

@@ -1,0 +1,51 @@
+/* build: cc -O2 -fomit-frame-pointer -pthread
+ * shares THREADS SECONDS: each thread runs four functions in unequal shares, thread k more of it than thread k-1.
+ * Prints the truth per function over all threads, and per thread. */
+#include "burn.h"
+#include <pthread.h>
+#include <string.h>
+BURNER(alpha)
+BURNER(beta)
+BURNER(gamma_)
+BURNER(delta)
+
+struct job { int index; double budget; double cpu[4]; };
+
+static void *work(void *arg) {
+    struct job *j = arg;
+    char name[16];
+    snprintf(name, sizeof name, "worker-%d", j->index);
+    if (j->index > 0) pthread_setname_np(pthread_self(), name);
+    double end = thread_cpu() + j->budget;
+    while (thread_cpu() < end) {
+        burn_sink += alpha(8, &j->cpu[0]);
+        burn_sink += beta(5, &j->cpu[1]);
+        burn_sink += gamma_(2, &j->cpu[2]);
+        burn_sink += delta(1, &j->cpu[3]);
+    }
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    int threads = argc > 1 ? atoi(argv[1]) : 1;
+    double seconds = argc > 2 ? atof(argv[2]) : 1;
+    if (threads < 1 || threads > 64) return 2;
+    struct job jobs[64];
+    pthread_t t[64];
+    memset(jobs, 0, sizeof jobs);
+    for (int i = 0; i < threads; i++) {
+        jobs[i].index = i;
+        jobs[i].budget = seconds * (i + 1) / threads;
+        if (i > 0 && pthread_create(&t[i], 0, work, &jobs[i])) return 3;
+    }
+    work(&jobs[0]);
+    for (int i = 1; i < threads; i++) pthread_join(t[i], 0);
+    double sum[4] = {0};
+    for (int i = 0; i < threads; i++) {
+        double own = 0;
+        for (int f = 0; f < 4; f++) { sum[f] += jobs[i].cpu[f]; own += jobs[i].cpu[f]; }
+        printf("thread %d %.6f\n", i, own);
+    }
+    TRUTH(alpha, sum[0]); TRUTH(beta, sum[1]); TRUTH(gamma_, sum[2]); TRUTH(delta, sum[3]);
+    return 0;
+}
