@@ -1,1 +1,21 @@
 //! Samples to a resolved call tree, and reports on it.
+//!
+//! The way of the data, each arrow a plain function:
+//!
+//! ```text
+//! .pct files, run directory --load--> Profile --Filter--> cells --+--> CallTree   (tree, flame graphs, exports)
+//!   (or a foreign format)            (model.rs)                   +--> Flat       (tables)
+//!                                                                 +--> Diff       (two profiles)
+//! ```
+//!
+//! [`model`] holds facts only; views ([`tree`], [`flat`], [`diff`]) hold numbers and ids, no words; [`text`] turns
+//! views into tables for people, CSV and JSON. Nothing here prints or knows a terminal.
+#![forbid(unsafe_code)]
+
+pub mod model;
+pub mod select;
+pub mod tree;
+
+pub use model::{Builder, Profile, Weight};
+pub use select::{Filter, Pattern};
+pub use tree::{By, CallTree, Label, Split};

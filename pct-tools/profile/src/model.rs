@@ -1,0 +1,643 @@
+//! The profile itself: facts, without I/O, clock or text.
+//!
+//! Everything is a table and rows name each other by typed ids. The heart is the **stack table**, a trie: a
+//! [`StackNode`] is a frame and the stack that called it, so that a million samples of a steady program share a few
+//! thousand rows. What was measured is in the **cells**: for each (thread, stack) one [`Weight`]. In order of time,
+//! where that was asked for, it is in [`Profile::timeline`].
+//!
+//! Invariants (the [`Builder`] is the only way to make a profile and keeps them):
+//!
+//! - a row refers only to rows that exist; a stack's parent has a smaller id than the stack itself, so one pass
+//!   forward visits callers before callees and one pass backward the reverse;
+//! - no two stack rows have the same parent and frame, no two frames or functions are equal;
+//! - inlined calls are frames of their own; the frame that really has a stack frame is the outermost of its group;
+//! - time spent in the kernel is below the frame that entered it, in the frame `[system]` of the object `kernel`.
+
+use rustc_hash::FxHashMap;
+use std::fmt;
+use std::hash::Hash;
+use std::marker::PhantomData;
+
+/// A typed row number of one table.
+pub trait Id: Copy + Eq + Hash + fmt::Debug {
+    /// The row as an index.
+    fn index(self) -> usize;
+    /// The id of a row; tables hold fewer than 2^32 rows (the builder refuses more).
+    fn from_index(index: usize) -> Self;
+}
+
+macro_rules! ids {
+    ($($(#[$doc:meta])* $name:ident),* $(,)?) => { $(
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+        pub struct $name(u32);
+        impl $crate::model::Id for $name {
+            fn index(self) -> usize { self.0 as usize }
+            fn from_index(index: usize) -> Self {
+                Self(u32::try_from(index).expect("tables hold fewer than 2^32 rows"))
+            }
+        }
+    )* };
+}
+
+pub(crate) use ids;
+
+ids! {
+    /// Names a row of [`Profile::objects`].
+    ObjectId,
+    /// Names a row of [`Profile::functions`].
+    FunctionId,
+    /// Names a row of [`Profile::files`].
+    FileId,
+    /// Names a row of [`Profile::frames`].
+    FrameId,
+    /// Names a row of [`Profile::stacks`].
+    StackId,
+    /// Names a row of [`Profile::processes`].
+    ProcessId,
+    /// Names a row of [`Profile::threads`].
+    ThreadId,
+}
+
+/// A table whose rows are named by one kind of id only.
+#[derive(Clone, Debug)]
+pub struct IdVec<I, T> {
+    rows: Vec<T>,
+    id: PhantomData<fn(I)>,
+}
+
+impl<I: Id, T> IdVec<I, T> {
+    /// An empty table.
+    #[must_use]
+    pub const fn new() -> Self {
+        Self { rows: Vec::new(), id: PhantomData }
+    }
+    /// `n` equal rows, e.g. one counter per row of another table.
+    #[must_use]
+    pub fn filled(value: T, n: usize) -> Self
+    where
+        T: Clone,
+    {
+        Self { rows: vec![value; n], id: PhantomData }
+    }
+    /// Appends a row and names it.
+    pub fn push(&mut self, row: T) -> I {
+        let id = I::from_index(self.rows.len());
+        self.rows.push(row);
+        id
+    }
+    /// Number of rows.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.rows.len()
+    }
+    /// No row at all.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+    /// The rows in order of their ids.
+    pub fn iter(&self) -> std::slice::Iter<'_, T> {
+        self.rows.iter()
+    }
+    /// The rows with their ids.
+    pub fn enumerate(&self) -> impl DoubleEndedIterator<Item = (I, &T)> + ExactSizeIterator {
+        self.rows.iter().enumerate().map(|(i, row)| (I::from_index(i), row))
+    }
+    /// All ids.
+    pub fn ids(&self) -> impl DoubleEndedIterator<Item = I> + ExactSizeIterator + use<I, T> {
+        (0..self.rows.len()).map(I::from_index)
+    }
+    /// The row, if there is one.
+    #[must_use]
+    pub fn get(&self, id: I) -> Option<&T> {
+        self.rows.get(id.index())
+    }
+}
+
+impl<I, T> Default for IdVec<I, T> {
+    fn default() -> Self {
+        Self { rows: Vec::new(), id: PhantomData }
+    }
+}
+impl<I: Id, T> std::ops::Index<I> for IdVec<I, T> {
+    type Output = T;
+    fn index(&self, id: I) -> &T {
+        &self.rows[id.index()]
+    }
+}
+impl<I: Id, T> std::ops::IndexMut<I> for IdVec<I, T> {
+    fn index_mut(&mut self, id: I) -> &mut T {
+        &mut self.rows[id.index()]
+    }
+}
+
+/// What kind of code an [`Object`] holds.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum ObjectKind {
+    /// An executable or shared library.
+    File,
+    /// Code without a file: made at run time, or the vdso.
+    Anonymous,
+    /// Time spent in the kernel on behalf of the program.
+    Kernel,
+    /// Addresses that lay in no known region.
+    Unknown,
+}
+
+/// A file (or another origin) that code came from.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Object {
+    /// Path as mapped, or a name in brackets (`[vdso]`, `[jit]`, `[unknown]`, `kernel`).
+    pub path: String,
+    /// Hexadecimal build-id, where the mapped file had one.
+    pub build_id: Option<String>,
+    /// What kind of code it is.
+    pub kind: ObjectKind,
+}
+
+impl Object {
+    /// The last part of the path: what tables show.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        if self.kind != ObjectKind::File {
+            return &self.path;
+        }
+        match self.path.rsplit_once('/') {
+            Some((_, name)) if !name.is_empty() => name,
+            _ => &self.path,
+        }
+    }
+}
+
+/// A function of an object.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Function {
+    /// Demangled name, or a word in brackets where there is none (`[no symbol]`, `[unknown]`, `[system]`).
+    pub name: String,
+    /// Where its code lies.
+    pub object: ObjectId,
+}
+
+/// A place in the program.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct Frame {
+    /// The function that contains it.
+    pub function: FunctionId,
+    /// Source file, where known.
+    pub file: Option<FileId>,
+    /// Source line from 1; 0 = unknown.
+    pub line: u32,
+    /// Address in the object's own terms (what `objdump -d` shows), where known.
+    pub address: Option<u64>,
+    /// The function was inlined into the frame below it on the stack (its caller).
+    pub inlined: bool,
+}
+
+/// A frame and who called it.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct StackNode {
+    /// The caller's stack; `None` for the outermost frame.
+    pub parent: Option<StackId>,
+    /// The frame itself.
+    pub frame: FrameId,
+}
+
+/// One process image: what ran between an exec (or fork) and the next.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Process {
+    /// Process id in the host's terms.
+    pub pid: u32,
+    /// Parent's process id, where known.
+    pub parent: Option<u32>,
+    /// Short name: the executable's, or `interpreter script`.
+    pub name: String,
+    /// Whole command line.
+    pub command: Vec<String>,
+    /// Start in nanoseconds since [`Profile::start_realtime_ns`].
+    pub start_ns: u64,
+    /// The clock that took the samples, in words ("perf task clock").
+    pub clock: String,
+    /// Samples per CPU second that the clock was set to; 0 = unknown.
+    pub hz: u64,
+    /// Samples per CPU second that were asked for; 0 = unknown.
+    pub hz_asked: u64,
+    /// Where the data came from.
+    pub file: String,
+}
+
+/// A thread of a process.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Thread {
+    /// The process it belonged to.
+    pub process: ProcessId,
+    /// Thread id in the host's terms.
+    pub tid: u32,
+    /// Its name, as the kernel had it; may be empty.
+    pub name: String,
+}
+
+/// What was measured.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Weight {
+    /// Sample records.
+    pub samples: u64,
+    /// Nanoseconds of user CPU time that they stand for.
+    pub user_ns: u64,
+    /// Nanoseconds of system CPU time.
+    pub system_ns: u64,
+}
+
+impl Weight {
+    /// Nothing.
+    pub const ZERO: Self = Self { samples: 0, user_ns: 0, system_ns: 0 };
+    /// User and system CPU time in nanoseconds.
+    #[must_use]
+    pub const fn cpu_ns(self) -> u64 {
+        self.user_ns.saturating_add(self.system_ns)
+    }
+    /// Nothing was measured.
+    #[must_use]
+    pub const fn is_zero(self) -> bool {
+        self.samples == 0 && self.user_ns == 0 && self.system_ns == 0
+    }
+}
+impl std::ops::AddAssign for Weight {
+    fn add_assign(&mut self, other: Self) {
+        self.samples = self.samples.saturating_add(other.samples);
+        self.user_ns = self.user_ns.saturating_add(other.user_ns);
+        self.system_ns = self.system_ns.saturating_add(other.system_ns);
+    }
+}
+impl std::ops::Add for Weight {
+    type Output = Self;
+    fn add(mut self, other: Self) -> Self {
+        self += other;
+        self
+    }
+}
+impl std::iter::Sum for Weight {
+    fn sum<I: Iterator<Item = Self>>(all: I) -> Self {
+        all.fold(Self::ZERO, std::ops::Add::add)
+    }
+}
+
+/// All that one thread spent in one stack.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Cell {
+    /// Who.
+    pub thread: ThreadId,
+    /// Where; its frame is the innermost one.
+    pub stack: StackId,
+    /// How much.
+    pub weight: Weight,
+}
+
+/// A sample in order of time.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct TimedSample {
+    /// Nanoseconds since [`Profile::start_realtime_ns`].
+    pub time_ns: u64,
+    /// CPU time that it stands for, in nanoseconds.
+    pub weight_ns: u64,
+    /// Who.
+    pub thread: ThreadId,
+    /// Where.
+    pub stack: StackId,
+}
+
+/// A named instant that the program set (`pct_mark`).
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Mark {
+    /// Nanoseconds since [`Profile::start_realtime_ns`].
+    pub time_ns: u64,
+    /// Who set it, where known.
+    pub thread: Option<ThreadId>,
+    /// Its name.
+    pub name: String,
+}
+
+/// Samples that were due and are not in the tables, under a named cause.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Loss {
+    /// In words: "overwritten when the log wrapped".
+    pub cause: String,
+    /// How many.
+    pub samples: u64,
+}
+
+/// The closing account: what the tables cover of what was used.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Account {
+    /// CPU time of the whole process tree in nanoseconds as the kernel counted it, user and system; `None` if
+    /// nobody measured it.
+    pub used: Option<(u64, u64)>,
+    /// CPU time that the files' own anchors say their processes used up to their last write, in nanoseconds.
+    pub used_by_files_ns: Option<u64>,
+    /// Elapsed time of the run in nanoseconds, where known.
+    pub elapsed_ns: Option<u64>,
+    /// Processes that are known to have run and left no sample.
+    pub without_sample: u64,
+    /// What was lost, by cause; only causes that happened.
+    pub losses: Vec<Loss>,
+    /// Samples whose stack reaches the outermost frame.
+    pub whole_stacks: u64,
+    /// Samples whose stack was cut, by cause.
+    pub cut_stacks: Vec<Loss>,
+    /// Counts that fell between a change of the mapped code and its discovery.
+    pub uncertain: u64,
+    /// Things to know about the input, one line each: damaged files, missing debug data, programs that could not
+    /// be sampled.
+    pub notes: Vec<String>,
+    /// Processes that still run.
+    pub running: u64,
+}
+
+impl Account {
+    /// Adds a loss to its cause's row.
+    pub fn lose(&mut self, cause: &str, samples: u64) {
+        add_loss(&mut self.losses, cause, samples);
+    }
+    /// Adds samples with a cut stack to their cause's row.
+    pub fn cut(&mut self, cause: &str, samples: u64) {
+        add_loss(&mut self.cut_stacks, cause, samples);
+    }
+    /// Adds a note once.
+    pub fn note(&mut self, line: impl Into<String>) {
+        let line = line.into();
+        if !self.notes.contains(&line) {
+            self.notes.push(line);
+        }
+    }
+}
+
+fn add_loss(rows: &mut Vec<Loss>, cause: &str, samples: u64) {
+    if samples == 0 {
+        return;
+    }
+    match rows.iter_mut().find(|row| row.cause == cause) {
+        Some(row) => row.samples = row.samples.saturating_add(samples),
+        None => rows.push(Loss { cause: cause.to_owned(), samples }),
+    }
+}
+
+/// A whole profile: of one process or of many.
+#[derive(Clone, Debug, Default)]
+pub struct Profile {
+    /// Where code came from.
+    pub objects: IdVec<ObjectId, Object>,
+    /// Named code.
+    pub functions: IdVec<FunctionId, Function>,
+    /// Source files' paths.
+    pub files: IdVec<FileId, String>,
+    /// Places.
+    pub frames: IdVec<FrameId, Frame>,
+    /// Calling contexts, callers first.
+    pub stacks: IdVec<StackId, StackNode>,
+    /// Process images, in order of their start.
+    pub processes: IdVec<ProcessId, Process>,
+    /// Their threads.
+    pub threads: IdVec<ThreadId, Thread>,
+    /// What was measured, at most one row per thread and stack.
+    pub cells: Vec<Cell>,
+    /// The same in order of time, if asked for when loading; else empty.
+    pub timeline: Vec<TimedSample>,
+    /// Marks in order of time.
+    pub marks: Vec<Mark>,
+    /// Start of the first process, nanoseconds since 1970; 0 = unknown.
+    pub start_realtime_ns: u64,
+    /// Title for pages and files: the command, or the file's name.
+    pub title: String,
+    /// The closing account.
+    pub account: Account,
+}
+
+impl Profile {
+    /// Sum of all cells.
+    #[must_use]
+    pub fn total(&self) -> Weight {
+        self.cells.iter().map(|cell| cell.weight).sum()
+    }
+    /// The function of a stack's innermost frame.
+    #[must_use]
+    pub fn leaf(&self, stack: StackId) -> FunctionId {
+        self.frames[self.stacks[stack].frame].function
+    }
+    /// The stacks from this one outwards: itself first, the outermost last.
+    pub fn outwards(&self, stack: StackId) -> impl Iterator<Item = (StackId, &Frame)> {
+        let mut next = Some(stack);
+        std::iter::from_fn(move || {
+            let id = next?;
+            let node = self.stacks[id];
+            next = node.parent;
+            Some((id, &self.frames[node.frame]))
+        })
+    }
+    /// The object that a frame's code lies in.
+    #[must_use]
+    pub fn object_of(&self, frame: FrameId) -> &Object {
+        &self.objects[self.functions[self.frames[frame].function].object]
+    }
+    /// A thread's process.
+    #[must_use]
+    pub fn process_of(&self, thread: ThreadId) -> &Process {
+        &self.processes[self.threads[thread].process]
+    }
+    /// `file:line` of a frame, as far as known.
+    #[must_use]
+    pub fn place_of(&self, frame: &Frame) -> Option<String> {
+        let file = &self.files[frame.file?];
+        Some(if frame.line == 0 { file.clone() } else { format!("{file}:{}", frame.line) })
+    }
+}
+
+/// Makes a [`Profile`]: interns rows so that equal ones are one.
+#[derive(Default)]
+pub struct Builder {
+    profile: Profile,
+    objects: FxHashMap<Object, ObjectId>,
+    functions: FxHashMap<ObjectId, FxHashMap<Box<str>, FunctionId>>,
+    files: FxHashMap<Box<str>, FileId>,
+    frames: FxHashMap<Frame, FrameId>,
+    stacks: FxHashMap<(Option<StackId>, FrameId), StackId>,
+    cells: FxHashMap<(ThreadId, StackId), usize>,
+    keep_timeline: bool,
+}
+
+impl Builder {
+    /// An empty profile; `keep_timeline` says whether samples that come with a time are kept one by one too.
+    #[must_use]
+    pub fn new(keep_timeline: bool) -> Self {
+        Self { keep_timeline, ..Self::default() }
+    }
+    /// The object with this path, build-id and kind.
+    pub fn object(&mut self, object: Object) -> ObjectId {
+        if let Some(&id) = self.objects.get(&object) {
+            return id;
+        }
+        let id = self.profile.objects.push(object.clone());
+        self.objects.insert(object, id);
+        id
+    }
+    /// The object that stands for the kernel.
+    pub fn kernel(&mut self) -> ObjectId {
+        self.object(Object { path: "kernel".into(), build_id: None, kind: ObjectKind::Kernel })
+    }
+    /// The object of addresses that lay in no region.
+    pub fn unknown_object(&mut self) -> ObjectId {
+        self.object(Object { path: "[unknown]".into(), build_id: None, kind: ObjectKind::Unknown })
+    }
+    /// The function of this name in this object.
+    pub fn function(&mut self, object: ObjectId, name: &str) -> FunctionId {
+        let names = self.functions.entry(object).or_default();
+        if let Some(&id) = names.get(name) {
+            return id;
+        }
+        let id = self.profile.functions.push(Function { name: name.to_owned(), object });
+        names.insert(name.into(), id);
+        id
+    }
+    /// The source file of this path.
+    pub fn file(&mut self, path: &str) -> FileId {
+        if let Some(&id) = self.files.get(path) {
+            return id;
+        }
+        let id = self.profile.files.push(path.to_owned());
+        self.files.insert(path.into(), id);
+        id
+    }
+    /// The frame with these fields.
+    pub fn frame(&mut self, frame: Frame) -> FrameId {
+        *self.frames.entry(frame).or_insert_with(|| self.profile.frames.push(frame))
+    }
+    /// A frame that is only a function: no line, no address.
+    pub fn plain_frame(&mut self, function: FunctionId) -> FrameId {
+        self.frame(Frame { function, file: None, line: 0, address: None, inlined: false })
+    }
+    /// The frame `[system]` of the object `kernel`.
+    pub fn system_frame(&mut self) -> FrameId {
+        let kernel = self.kernel();
+        let function = self.function(kernel, "[system]");
+        self.plain_frame(function)
+    }
+    /// The stack of `frame` called from `parent`.
+    pub fn stack(&mut self, parent: Option<StackId>, frame: FrameId) -> StackId {
+        *self
+            .stacks
+            .entry((parent, frame))
+            .or_insert_with(|| self.profile.stacks.push(StackNode { parent, frame }))
+    }
+    /// A new process row.
+    pub fn process(&mut self, process: Process) -> ProcessId {
+        self.profile.processes.push(process)
+    }
+    /// A process row made before.
+    pub fn process_mut(&mut self, id: ProcessId) -> &mut Process {
+        &mut self.profile.processes[id]
+    }
+    /// A new thread row.
+    pub fn thread(&mut self, process: ProcessId, tid: u32, name: &str) -> ThreadId {
+        self.profile.threads.push(Thread { process, tid, name: name.to_owned() })
+    }
+    /// A thread row made before.
+    pub fn thread_mut(&mut self, id: ThreadId) -> &mut Thread {
+        &mut self.profile.threads[id]
+    }
+    /// Adds to a cell.
+    pub fn add(&mut self, thread: ThreadId, stack: StackId, weight: Weight) {
+        let cells = &mut self.profile.cells;
+        let at = *self.cells.entry((thread, stack)).or_insert_with(|| {
+            cells.push(Cell { thread, stack, weight: Weight::ZERO });
+            cells.len() - 1
+        });
+        cells[at].weight += weight;
+    }
+    /// Keeps a sample for the timeline, if one is wanted. It must have been [`Self::add`]ed too.
+    pub fn add_timed(&mut self, sample: TimedSample) {
+        if self.keep_timeline {
+            self.profile.timeline.push(sample);
+        }
+    }
+    /// The profile as built so far, for fields that need no interning (title, account, marks, start).
+    pub fn profile_mut(&mut self) -> &mut Profile {
+        &mut self.profile
+    }
+    /// The profile as built so far.
+    #[must_use]
+    pub fn profile(&self) -> &Profile {
+        &self.profile
+    }
+    /// The finished profile.
+    #[must_use]
+    pub fn finish(mut self) -> Profile {
+        self.profile.timeline.sort_by_key(|sample| sample.time_ns);
+        self.profile.marks.sort_by_key(|mark| mark.time_ns);
+        self.profile
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// Builds a profile of one thread from folded lines: `main;work;leaf 3` is 3 samples of 1 ms.
+    pub(crate) fn folded(lines: &str) -> Profile {
+        let mut b = Builder::new(false);
+        let process = b.process(Process { pid: 1, name: "prog".into(), hz: 1000, ..Process::default() });
+        let thread = b.thread(process, 1, "prog");
+        add_folded(&mut b, thread, lines);
+        b.finish()
+    }
+
+    /// Adds folded lines to a thread.
+    pub(crate) fn add_folded(b: &mut Builder, thread: ThreadId, lines: &str) {
+        let object = b.object(Object { path: "/bin/prog".into(), build_id: None, kind: ObjectKind::File });
+        for line in lines.lines().map(str::trim).filter(|line| !line.is_empty()) {
+            let (stack, count) = line.rsplit_once(' ').expect("a count");
+            let samples: u64 = count.parse().expect("a number");
+            let mut at = None;
+            let mut system = false;
+            for name in stack.split(';') {
+                let frame = if name == "[system]" {
+                    system = true;
+                    b.system_frame()
+                } else {
+                    let function = b.function(object, name);
+                    b.plain_frame(function)
+                };
+                at = Some(b.stack(at, frame));
+            }
+            let ns = samples * 1_000_000;
+            let weight = if system {
+                Weight { samples, user_ns: 0, system_ns: ns }
+            } else {
+                Weight { samples, user_ns: ns, system_ns: 0 }
+            };
+            b.add(thread, at.expect("a frame"), weight);
+        }
+    }
+
+    #[test]
+    fn equal_rows_are_one_and_callers_come_first() {
+        let p = folded("main;a;b 1\nmain;a;b 2\nmain;a 1\nmain;c;b 4");
+        assert_eq!(p.stacks.len(), 5);
+        assert_eq!(p.functions.len(), 4);
+        assert_eq!(p.cells.len(), 3);
+        assert_eq!(p.total().samples, 8);
+        for (id, node) in p.stacks.enumerate() {
+            assert!(node.parent.is_none_or(|parent| parent < id));
+        }
+    }
+
+    #[test]
+    fn losses_are_summed_by_cause() {
+        let mut a = Account::default();
+        a.lose("wrap", 0);
+        assert!(a.losses.is_empty());
+        a.lose("wrap", 2);
+        a.lose("wrap", 3);
+        a.lose("busy", 1);
+        assert_eq!(a.losses.len(), 2);
+        assert_eq!(a.losses[0].samples, 5);
+    }
+}
