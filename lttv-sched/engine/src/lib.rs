@@ -1,1 +1,7 @@
-//! Event request scheduling for trace viewers: hooks, contexts, foreground and background.
+//! Serves a trace viewer's requests: foreground at once, background once.
+#![forbid(unsafe_code)]
+
+pub mod identity;
+pub mod source;
+pub mod synthetic;
+pub mod time;
