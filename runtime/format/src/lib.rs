@@ -1,1 +1,48 @@
-//! The .pct file: layout, writers' offsets and readers' views in one place.
+//! The .pct file: what a sampled process writes and every tool reads.
+//!
+//! One file per process image. It is mapped shared, written by signal handlers, and readable at any instant: while it
+//! is being written, after `kill -9`, on a full disk, half copied. `docs/pct-format.md` describes it byte by byte;
+//! the numbers there are the constants of [`layout`].
+//!
+//! ```text
+//! block 0   header (words) | strings | first keep segment
+//! block 1   segment: ring of thread 1        samples, marks: may be overwritten, whole segments at a time
+//! block 2   segment: keep                    regions, stacks, threads: never overwritten
+//! block 3   segment: ring of the process     anchors, losses
+//! block 4.. counters                         one u64 per 2^shift bytes of a region (recorder `counts`)
+//! ```
+//!
+//! Everything is a 64-bit word in the writer's byte order. In a segment, records follow each other; after the newest
+//! stands a zero word. To append, the word after the record's place is made zero, then the record's words are written
+//! from the second on, then its first word, the head: so a reader meets whole records and then the zero, whenever the
+//! writer was stopped. The founding notes' circular log ([`circular`]) is the same rule with records of one word.
+//!
+//! Reading order: [`layout`] (constants), [`head`] and [`record`] (records <-> words), [`push`] (the append rule),
+//! [`circular`], [`header`], [`file`] (the total reader), then with `std` `index` (threads, regions, stacks, time) and
+//! `builder` (files for tests).
+//!
+//! Always holds: no function here panics on any input, loops on it, or allocates by a number it read unchecked.
+#![cfg_attr(not(any(feature = "std", test)), no_std)]
+#![forbid(unsafe_code)]
+
+pub mod layout;
+
+pub mod head;
+pub mod record;
+
+pub mod circular;
+pub mod push;
+
+pub mod file;
+pub mod header;
+
+#[cfg(feature = "std")]
+pub mod builder;
+#[cfg(feature = "std")]
+pub mod index;
+
+pub use file::{CounterArea, Error, File, Segment, SegmentKind};
+pub use header::{Anchor, Clock, Header, Loss, LossCause, Recorder, StackMode, State, TimeSource};
+#[cfg(feature = "std")]
+pub use index::{Index, Region, Stacks, Thread, Timeline};
+pub use record::{CutCause, Frames, Record, Sample, Stack};

@@ -1,0 +1,312 @@
+//! Makes files in memory, for tests and for importers that want to speak .pct: the same appends as the runtime's.
+//!
+//! Not for use inside a sampled process: it allocates.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::head::kind;
+use crate::header::{Anchor, Clock, LossCause, Recorder, State, TimeSource};
+use crate::layout::{self, Text, header as at, segment_kind};
+use crate::push::{self, SegmentHead};
+use crate::record::{self, Encoder, Frame};
+
+/// Writes a .pct file into memory. Blocks are added as they are needed; nothing wraps.
+#[derive(Debug)]
+pub struct Builder {
+    words: Vec<AtomicU64>,
+    generation: u64,
+    strings: usize,
+    keep: Cursor,
+    process: Option<Cursor>,
+    threads: Vec<ThreadCursor>,
+    stacks: u32,
+}
+
+/// Where the next record of a chain of segments goes.
+#[derive(Clone, Copy, Debug)]
+struct Cursor {
+    /// First and last word (exclusive) of the segment.
+    segment: (usize, usize),
+    at: usize,
+}
+
+#[derive(Debug)]
+struct ThreadCursor {
+    tid: u32,
+    name: [u64; 2],
+    cursor: Option<Cursor>,
+}
+
+const BLOCK_WORDS: usize = layout::BLOCK_BYTES / 8;
+
+impl Default for Builder {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Builder {
+    /// A closed file of a process with pid 1000, a 997 Hz perf clock, and raw times that are nanoseconds.
+    #[must_use]
+    pub fn new() -> Self {
+        let mut builder = Builder {
+            words: (0..BLOCK_WORDS).map(|_| AtomicU64::new(0)).collect(),
+            generation: 0,
+            strings: layout::STRINGS_AT,
+            keep: Cursor { segment: (layout::FIRST_SEGMENT_AT / 8, BLOCK_WORDS), at: push::RECORDS_AT },
+            process: None,
+            threads: Vec::new(),
+            stacks: 0,
+        };
+        builder.begin(builder.keep.segment, segment_kind::KEEP, 0, 0, [0; 2], 1);
+        builder.anchors(
+            Anchor { raw: 1, monotonic_ns: 1, realtime_ns: 1_000_000_001 },
+            Anchor { raw: 1_000_000_001, monotonic_ns: 1_000_000_001, realtime_ns: 2_000_000_001 },
+        );
+        builder
+            .word(at::MAGIC, layout::MAGIC)
+            .word(at::BYTE_ORDER, layout::BYTE_ORDER)
+            .word(at::VERSION, layout::VERSION)
+            .word(at::HEADER_BYTES, layout::HEADER_BYTES as u64)
+            .word(at::BLOCK_BYTES, layout::BLOCK_BYTES as u64)
+            .word(at::MACHINE, 62)
+            .word(at::STATE, State::Closed as u64)
+            .word(at::LIMIT, 64 << 20)
+            .word(at::PID, 1000)
+            .word(at::NS_PID, 1000)
+            .word(at::PPID, 1)
+            .word(at::HZ, 250)
+            .word(at::RECORDER, Recorder::Log as u64)
+            .word(at::CLOCK_ASKED, Clock::Auto as u64)
+            .word(at::CLOCK_GOT, Clock::Perf as u64)
+            .word(at::RATE_ASKED, 997_000)
+            .word(at::RATE_GOT, 997_000)
+            .word(at::PERIOD_NS, 1_000_000_000 / 997)
+            .word(at::TIME_SOURCE, TimeSource::MonotonicNs as u64);
+        builder
+    }
+
+    /// Sets a word of the header ([`layout::header`]).
+    pub fn word(&mut self, at: usize, word: u64) -> &mut Self {
+        if at < layout::HEADER_WORDS {
+            self.words[at].store(word, Ordering::Relaxed);
+        }
+        self
+    }
+
+    /// Sets a string of the header; cut when there is no room left.
+    pub fn text(&mut self, which: Text, text: &[u8]) -> &mut Self {
+        let room = layout::FIRST_SEGMENT_AT - self.strings;
+        let text = &text[..text.len().min(room)];
+        for (i, byte) in text.iter().enumerate() {
+            let at = self.strings + i;
+            self.words[at / 8].fetch_or(u64::from(*byte) << (8 * (at % 8)), Ordering::Relaxed);
+        }
+        self.word(at::TEXT + which as usize, (self.strings as u64) << 32 | text.len() as u64);
+        self.strings += text.len();
+        self
+    }
+
+    /// Sets the arguments.
+    pub fn argv(&mut self, argv: &[&[u8]]) -> &mut Self {
+        let text: Vec<u8> = argv.iter().flat_map(|a| a.iter().copied().chain([0])).collect();
+        self.word(at::ARGC, argv.len() as u64).word(at::ARGV_BYTES, text.len() as u64).text(Text::Argv, &text)
+    }
+
+    /// Sets the first and the latest anchor of the header.
+    pub fn anchors(&mut self, first: Anchor, latest: Anchor) -> &mut Self {
+        for (i, word) in [first.raw, first.monotonic_ns, first.realtime_ns].into_iter().enumerate() {
+            self.word(at::FIRST_ANCHOR + i, word);
+        }
+        for (i, word) in [2, latest.raw, latest.monotonic_ns, latest.realtime_ns].into_iter().enumerate() {
+            self.word(at::LATEST_ANCHOR + i, word);
+        }
+        self
+    }
+
+    /// Sets the counts of a loss.
+    pub fn loss(&mut self, cause: LossCause, samples: u64, weight: u64) -> &mut Self {
+        let pair = at::LOSSES + 2 * cause as usize;
+        self.word(pair, samples).word(pair + 1, weight)
+    }
+
+    /// Adds a region that lives from `time`; `range` is its addresses.
+    #[expect(clippy::too_many_arguments, reason = "a record's fields, for tests")]
+    pub fn region(
+        &mut self,
+        region: u32,
+        time: u64,
+        range: core::ops::Range<u64>,
+        offset: u64,
+        inode: u64,
+        build_id: &[u8],
+        path: &[u8],
+    ) -> &mut Self {
+        let mut buffer = vec![0; 4096];
+        let record = Encoder::new(&mut buffer)
+            .word(time)
+            .number(range.start)
+            .number(range.end)
+            .number(offset)
+            .number(8 << 32 | 1)
+            .number(inode)
+            .number(0)
+            .text(build_id)
+            .text(path)
+            .finish(kind::REGION_BEGIN, region);
+        self.keep_record(record);
+        self
+    }
+
+    /// Ends a region's life at `time`.
+    pub fn region_end(&mut self, region: u32, time: u64) -> &mut Self {
+        let mut buffer = [0; 4];
+        let record = Encoder::new(&mut buffer).word(time).finish(kind::REGION_END, region);
+        self.keep_record(record);
+        self
+    }
+
+    /// Adds a thread; gives its serial number.
+    pub fn thread(&mut self, time: u64, tid: u32, name: &[u8]) -> u32 {
+        let serial = self.threads.len() as u32 + 1;
+        let mut padded = [0; 16];
+        let n = name.len().min(16);
+        padded[..n].copy_from_slice(&name[..n]);
+        let word = |i: usize| u64::from_le_bytes(padded[i..i + 8].try_into().expect("8 bytes"));
+        self.threads.push(ThreadCursor { tid, name: [word(0), word(8)], cursor: None });
+        let mut buffer = [0; 16];
+        let record = Encoder::new(&mut buffer)
+            .word(time)
+            .number(u64::from(tid))
+            .text(&name[..n])
+            .finish(kind::THREAD_BEGIN, serial);
+        self.keep_record(record);
+        serial
+    }
+
+    /// Defines a stack from its frames, innermost caller first; gives its id. Prefixes are not shared.
+    pub fn stack(&mut self, frames: &[Frame]) -> u32 {
+        if frames.is_empty() {
+            return 0;
+        }
+        let mut buffer = vec![0; frames.len() + 2];
+        let mut encoder = Encoder::new(&mut buffer).word(u64::from(self.stacks) + 1);
+        for frame in frames.iter().rev() {
+            encoder = encoder.word(frame.encode());
+        }
+        let record = encoder.finish(kind::STACK, 0);
+        self.keep_record(record);
+        self.stacks += frames.len() as u32;
+        self.stacks
+    }
+
+    /// Appends a sample to a thread's ring.
+    ///
+    /// # Panics
+    /// When the thread was not added.
+    pub fn sample(
+        &mut self,
+        thread: u32,
+        time: u64,
+        pc: u64,
+        weight: u64,
+        system: bool,
+        stack: u32,
+    ) -> &mut Self {
+        let (words, n) = record::sample(time, pc, weight, system, stack);
+        self.ring_record(thread, time, &words[..n]);
+        self
+    }
+
+    /// Appends any record to a thread's ring (serial 0: the process's own).
+    ///
+    /// # Panics
+    /// When the thread was not added, or the record is longer than a segment.
+    pub fn ring_record(&mut self, thread: u32, time: u64, record: &[u64]) -> &mut Self {
+        let (tid, name, cursor) = match thread {
+            0 => (0, [0; 2], self.process),
+            n => {
+                let t = &self.threads[n as usize - 1];
+                (t.tid, t.name, t.cursor)
+            }
+        };
+        let next = match cursor.and_then(|c| self.append(c, record)) {
+            Some(cursor) => cursor,
+            None => {
+                let cursor = self.new_block();
+                self.begin(cursor.segment, segment_kind::RING, tid, thread, name, time);
+                self.append(cursor, record).expect("record fits a segment")
+            }
+        };
+        match thread {
+            0 => self.process = Some(next),
+            n => self.threads[n as usize - 1].cursor = Some(next),
+        }
+        self
+    }
+
+    /// Adds a counter area for a region.
+    pub fn counters(&mut self, region: u32, shift: u32, counts: &[u64]) -> &mut Self {
+        let blocks = (layout::SEGMENT_HEADER_BYTES + counts.len() * 8).div_ceil(layout::BLOCK_BYTES);
+        let from = self.words.len();
+        self.words.extend((0..blocks * BLOCK_WORDS).map(|_| AtomicU64::new(0)));
+        self.generation += 1;
+        let head = SegmentHead {
+            kind: segment_kind::COUNTERS,
+            generation: self.generation,
+            blocks: blocks as u64,
+            region: u64::from(region),
+            shift: u64::from(shift),
+            count: counts.len() as u64,
+            ..Default::default()
+        };
+        push::begin_segment(&self.words[from..], &head);
+        for (place, count) in self.words[from + layout::SEGMENT_HEADER_WORDS..].iter().zip(counts) {
+            place.store(*count, Ordering::Relaxed);
+        }
+        self
+    }
+
+    /// The file's bytes.
+    #[must_use]
+    pub fn finish(&self) -> Vec<u8> {
+        self.words[at::ALLOCATED].store(self.words.len() as u64 * 8, Ordering::Relaxed);
+        self.words[at::GENERATION].store(self.generation, Ordering::Relaxed);
+        self.words[at::THREADS].store(self.threads.len() as u64, Ordering::Relaxed);
+        self.words.iter().flat_map(|w| w.load(Ordering::Relaxed).to_le_bytes()).collect()
+    }
+
+    /// Appends any record to the keep segments.
+    ///
+    /// # Panics
+    /// When the record is absent (its encoder ran over) or longer than a segment.
+    pub fn keep_record(&mut self, record: Option<&[u64]>) {
+        let record = record.expect("record fits its buffer");
+        self.keep = match self.append(self.keep, record) {
+            Some(cursor) => cursor,
+            None => {
+                let cursor = self.new_block();
+                self.begin(cursor.segment, segment_kind::KEEP, 0, 0, [0; 2], 1);
+                self.append(cursor, record).expect("record fits a segment")
+            }
+        };
+    }
+
+    fn append(&self, cursor: Cursor, record: &[u64]) -> Option<Cursor> {
+        let usable = &self.words[cursor.segment.0..cursor.segment.1 - 1];
+        Some(Cursor { at: push::append(usable, cursor.at, record, &[])?, ..cursor })
+    }
+
+    fn new_block(&mut self) -> Cursor {
+        let from = self.words.len();
+        self.words.extend((0..BLOCK_WORDS).map(|_| AtomicU64::new(0)));
+        Cursor { segment: (from, from + BLOCK_WORDS), at: push::RECORDS_AT }
+    }
+
+    fn begin(&mut self, segment: (usize, usize), kind: u8, tid: u32, thread: u32, name: [u64; 2], time: u64) {
+        self.generation += 1;
+        let head =
+            SegmentHead { kind, generation: self.generation, tid, thread, name, time, ..Default::default() };
+        push::begin_segment(&self.words[segment.0..segment.1], &head);
+    }
+}

@@ -1,0 +1,400 @@
+//! The total reader: a file's bytes, its segments, their records, and the counter areas.
+//!
+//! A file that is still written to should be copied first (`read` upwards, as `std::fs::read` does): a segment that is
+//! begun anew meanwhile is then recognised by its two generation words and left out.
+
+use crate::header::Header;
+use crate::layout::{self, header as at, segment, segment_kind};
+use crate::record::{Record, Words};
+
+/// Why bytes are not a .pct file that this version reads.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Error {
+    /// Shorter than a header.
+    TooShort {
+        /// Bytes there are.
+        bytes: usize,
+        /// Bytes a header has.
+        expected: usize,
+    },
+    /// The first word is not the magic number.
+    NotPct {
+        /// What it is.
+        found: u64,
+    },
+    /// The header was never finished: its writer died while making it.
+    Unfinished,
+    /// Written by a machine of the other byte order.
+    OtherByteOrder,
+    /// The byte-order word is neither.
+    BadByteOrder {
+        /// What it is.
+        found: u64,
+    },
+    /// Another major version.
+    OtherVersion {
+        /// Major version of the file.
+        found: u32,
+        /// The one this reader knows.
+        expected: u32,
+    },
+    /// A block size out of range or not a power of two.
+    BadBlockSize {
+        /// What it is.
+        found: u64,
+    },
+}
+
+impl core::fmt::Display for Error {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        match self {
+            Error::TooShort { bytes, expected } => {
+                write!(f, "not a .pct file: {bytes} bytes, a header has {expected} (file cut short?)")
+            }
+            Error::NotPct { found } => {
+                write!(f, "not a .pct file: byte 0: expected the magic number, found {found:#018x}")
+            }
+            Error::Unfinished => {
+                write!(f, "the file's header was never finished (its process died while making it)")
+            }
+            Error::OtherByteOrder => write!(f, "byte 8: written on a machine of the other byte order"),
+            Error::BadByteOrder { found } => {
+                write!(f, "byte 8: expected the byte-order mark, found {found:#018x} (file damaged?)")
+            }
+            Error::OtherVersion { found, expected } => {
+                write!(f, "byte 16: format version {found}, this program reads version {expected}")
+            }
+            Error::BadBlockSize { found } => write!(
+                f,
+                "byte 32: block size {found}: expected a power of two from {} to {} (file damaged?)",
+                layout::BLOCK_RANGE.start(),
+                layout::BLOCK_RANGE.end()
+            ),
+        }
+    }
+}
+
+impl core::error::Error for Error {}
+
+/// What a segment holds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SegmentKind {
+    /// Records that are never overwritten.
+    Keep,
+    /// Samples of a thread, or the process's anchors and losses.
+    Ring,
+    /// Counters of a region.
+    Counters,
+}
+
+/// A .pct file in memory. Copies nothing; every number is checked when it is used.
+#[derive(Clone, Copy, Debug)]
+pub struct File<'a> {
+    bytes: &'a [u8],
+    block_bytes: usize,
+}
+
+impl<'a> File<'a> {
+    /// Looks at the header.
+    ///
+    /// # Errors
+    /// Says what is wrong and where. Damage behind the header is not an error: what is left is read.
+    pub fn parse(bytes: &'a [u8]) -> Result<File<'a>, Error> {
+        let words = Words::new(bytes.get(..layout::HEADER_BYTES.min(bytes.len())).unwrap_or(&[]));
+        match words.get(at::MAGIC) {
+            Some(layout::MAGIC) => {}
+            Some(0) if bytes.iter().take(layout::HEADER_BYTES).all(|b| *b == 0) => {
+                return Err(Error::Unfinished);
+            }
+            Some(found) => return Err(Error::NotPct { found }),
+            None => return Err(Error::TooShort { bytes: bytes.len(), expected: layout::HEADER_BYTES }),
+        }
+        if words.len() < layout::HEADER_WORDS {
+            return Err(Error::TooShort { bytes: bytes.len(), expected: layout::HEADER_BYTES });
+        }
+        let header = Header::new(bytes);
+        match header.word(at::BYTE_ORDER) {
+            layout::BYTE_ORDER => {}
+            found if found.swap_bytes() == layout::BYTE_ORDER => return Err(Error::OtherByteOrder),
+            found => return Err(Error::BadByteOrder { found }),
+        }
+        let expected = (layout::VERSION >> 32) as u32;
+        let (found, _) = header.version();
+        if found != expected {
+            return Err(Error::OtherVersion { found, expected });
+        }
+        let block = header.word(at::BLOCK_BYTES);
+        if !block.is_power_of_two() || !layout::BLOCK_RANGE.contains(&block) {
+            return Err(Error::BadBlockSize { found: block });
+        }
+        Ok(File {
+            bytes,
+            block_bytes: usize::try_from(block).map_err(|_| Error::BadBlockSize { found: block })?,
+        })
+    }
+
+    /// The header.
+    #[must_use]
+    pub fn header(&self) -> Header<'a> {
+        Header::new(self.bytes)
+    }
+
+    /// The bytes given.
+    #[must_use]
+    pub fn bytes(&self) -> &'a [u8] {
+        self.bytes
+    }
+
+    /// All whole segments, in order of their place (not of time: see [`Segment::generation`]).
+    pub fn segments(&self) -> Segments<'a> {
+        Segments { file: *self, next: 0 }
+    }
+
+    /// The segment that starts at byte `offset`, if there is a whole one.
+    #[must_use]
+    pub fn segment_at(&self, offset: usize) -> Option<Segment<'a>> {
+        let first = offset == layout::FIRST_SEGMENT_AT;
+        if !first && (offset == 0 || !offset.is_multiple_of(self.block_bytes)) {
+            return None;
+        }
+        let end = if first { self.block_bytes } else { offset.checked_add(self.block_bytes)? };
+        let mut segment = Segment::parse(self.bytes.get(offset..end)?, offset)?;
+        if segment.kind == SegmentKind::Counters {
+            let blocks = usize::try_from(segment.word(segment::BLOCKS)).ok()?;
+            let bytes = blocks.checked_mul(self.block_bytes)?;
+            // A copy cut short gives what is there.
+            let end = offset.checked_add(bytes)?.min(self.bytes.len());
+            segment.words = Words::new(self.bytes.get(offset..end)?);
+        }
+        Some(segment)
+    }
+
+    /// Counter areas, in order of their place.
+    pub fn counters(&self) -> impl Iterator<Item = CounterArea<'a>> + use<'a> {
+        self.segments().filter_map(|s| s.counters())
+    }
+}
+
+/// Walks the segments of a file.
+#[derive(Clone, Debug)]
+pub struct Segments<'a> {
+    file: File<'a>,
+    next: usize,
+}
+
+impl<'a> Iterator for Segments<'a> {
+    type Item = Segment<'a>;
+
+    fn next(&mut self) -> Option<Segment<'a>> {
+        loop {
+            let offset = if self.next == 0 { layout::FIRST_SEGMENT_AT } else { self.next };
+            if offset >= self.file.bytes.len() {
+                return None;
+            }
+            let found = self.file.segment_at(offset);
+            let block = self.file.block_bytes;
+            let step = match &found {
+                Some(s) if s.kind == SegmentKind::Counters => {
+                    s.words.len().saturating_mul(8).div_ceil(block).max(1)
+                }
+                _ => 1,
+            };
+            let from = if self.next == 0 { 0 } else { self.next };
+            self.next = step.checked_mul(block).and_then(|b| from.checked_add(b)).unwrap_or(usize::MAX);
+            if found.is_some() {
+                return found;
+            }
+        }
+    }
+}
+
+/// One segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Segment<'a> {
+    words: Words<'a>,
+    offset: usize,
+    kind: SegmentKind,
+}
+
+impl<'a> Segment<'a> {
+    /// Reads one segment from its `bytes` (header to last word); `offset` is where they start in the file.
+    /// `None` when it was never begun, was being begun, or is damaged.
+    #[must_use]
+    pub fn parse(bytes: &'a [u8], offset: usize) -> Option<Segment<'a>> {
+        let words = Words::new(bytes);
+        let magic = words.get(segment::MAGIC)?;
+        if magic & !0xff != layout::SEGMENT_MAGIC {
+            return None;
+        }
+        let kind = match magic as u8 {
+            segment_kind::KEEP => SegmentKind::Keep,
+            segment_kind::RING => SegmentKind::Ring,
+            segment_kind::COUNTERS => SegmentKind::Counters,
+            _ => return None,
+        };
+        let generation = words.get(segment::GENERATION)?;
+        let last = words.get(words.len().checked_sub(1)?)?;
+        if generation == 0 || kind != SegmentKind::Counters && last != generation {
+            return None;
+        }
+        Some(Segment { words, offset, kind })
+    }
+
+    fn word(&self, at: usize) -> u64 {
+        self.words.get(at).unwrap_or(0)
+    }
+
+    /// Bytes that it takes, as far as they are there.
+    #[must_use]
+    pub fn bytes(&self) -> usize {
+        self.words.len() * 8
+    }
+
+    /// Byte offset in the file.
+    #[must_use]
+    pub fn offset(&self) -> usize {
+        self.offset
+    }
+
+    /// What it holds.
+    #[must_use]
+    pub fn kind(&self) -> SegmentKind {
+        self.kind
+    }
+
+    /// Number of this use of the block: rises over the whole file.
+    #[must_use]
+    pub fn generation(&self) -> u64 {
+        self.word(segment::GENERATION)
+    }
+
+    /// Kernel's thread id, 0 = the process.
+    #[must_use]
+    pub fn tid(&self) -> u32 {
+        u32::try_from(self.word(segment::TID)).unwrap_or(0)
+    }
+
+    /// Serial number of the thread, 0 = the process.
+    #[must_use]
+    pub fn thread(&self) -> u32 {
+        u32::try_from(self.word(segment::THREAD)).unwrap_or(0)
+    }
+
+    /// Raw time at which it was begun.
+    #[must_use]
+    pub fn time(&self) -> u64 {
+        self.word(segment::TIME)
+    }
+
+    /// The thread's CPU ns at its begin, 0 = not known.
+    #[must_use]
+    pub fn cpu_ns(&self) -> u64 {
+        self.word(segment::CPU_NS)
+    }
+
+    /// Epoch of the region table at its begin.
+    #[must_use]
+    pub fn epoch(&self) -> u64 {
+        self.word(segment::EPOCH)
+    }
+
+    /// Samples of the thread overwritten before it, and their weight.
+    #[must_use]
+    pub fn overwritten(&self) -> (u64, u64) {
+        (self.word(segment::OVERWRITTEN), self.word(segment::OVERWRITTEN_WEIGHT))
+    }
+
+    /// Nanoseconds of a unit of weight in it, 0 = the header's.
+    #[must_use]
+    pub fn period_ns(&self) -> u64 {
+        self.word(segment::PERIOD_NS)
+    }
+
+    /// The thread's name, up to the first NUL.
+    #[must_use]
+    pub fn name(&self) -> ([u8; 16], usize) {
+        let mut name = [0; 16];
+        for (i, byte) in name.iter_mut().enumerate() {
+            *byte = (self.word(segment::NAME + i / 8) >> (8 * (i % 8))) as u8;
+        }
+        let len = name.iter().position(|b| *b == 0).unwrap_or(16);
+        (name, len)
+    }
+
+    /// Records, oldest first; ends at the zero word, or at the first thing that is no whole record.
+    pub fn records(&self) -> Records<'a> {
+        let end = self.words.len().saturating_sub(1);
+        let words = match self.kind {
+            SegmentKind::Counters => Words::default(),
+            _ => self.words.slice(layout::SEGMENT_HEADER_WORDS, end),
+        };
+        Records { words, at: 0 }
+    }
+
+    /// The counters, if that is what it holds.
+    #[must_use]
+    pub fn counters(&self) -> Option<CounterArea<'a>> {
+        if self.kind != SegmentKind::Counters {
+            return None;
+        }
+        let count = usize::try_from(self.word(segment::COUNT)).unwrap_or(usize::MAX);
+        let from = layout::SEGMENT_HEADER_WORDS;
+        Some(CounterArea {
+            region: u32::try_from(self.word(segment::REGION)).ok()?,
+            shift: u32::try_from(self.word(segment::SHIFT)).ok().filter(|s| *s < 64)?,
+            words: self.words.slice(from, from.saturating_add(count)),
+        })
+    }
+}
+
+/// Records of a segment.
+#[derive(Clone, Copy, Debug)]
+pub struct Records<'a> {
+    words: Words<'a>,
+    at: usize,
+}
+
+impl<'a> Iterator for Records<'a> {
+    type Item = Record<'a>;
+
+    #[inline]
+    fn next(&mut self) -> Option<Record<'a>> {
+        let (record, words) = Record::decode(self.words, self.at)?;
+        self.at += words;
+        Some(record)
+    }
+}
+
+/// Counters of a region: counter `i` stands for code bytes `i << shift .. (i + 1) << shift` of it.
+#[derive(Clone, Copy, Debug)]
+pub struct CounterArea<'a> {
+    /// Region id ([`Record::RegionBegin`]).
+    pub region: u32,
+    /// log2 of the bytes of code per counter.
+    pub shift: u32,
+    words: Words<'a>,
+}
+
+impl<'a> CounterArea<'a> {
+    /// Number of counters.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.words.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.words.is_empty()
+    }
+
+    /// Counters that are not zero: (offset into the region of the first byte counted, periods).
+    pub fn nonzero(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
+        let shift = self.shift;
+        self.words.iter().enumerate().filter(|(_, n)| *n != 0).filter_map(move |(i, n)| {
+            let i = u64::try_from(i).ok()?;
+            Some((i.checked_mul(1 << shift)?, n))
+        })
+    }
+}

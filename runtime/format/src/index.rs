@@ -1,0 +1,577 @@
+//! What a tool wants to know of a file: threads, regions with their lives, stacks, the time scale, losses.
+//!
+//! Built in one pass over the keep segments and the process's ring; samples are not copied but walked from the bytes.
+//! Memory is bounded by the file's size.
+
+use std::collections::BTreeMap;
+
+use crate::file::{File, Segment, SegmentKind};
+use crate::header::Anchor;
+use crate::record::{Frame, Record, Sample};
+
+/// A region and its life.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// Id in the file, from 1.
+    pub id: u32,
+    /// First address.
+    pub start: u64,
+    /// Address after the last.
+    pub end: u64,
+    /// Offset of `start` in its file.
+    pub offset: u64,
+    /// Device, `major << 32 | minor`.
+    pub device: u64,
+    /// Inode, 0 = no file.
+    pub inode: u64,
+    /// [`crate::record::region_flag`].
+    pub flags: u64,
+    /// Raw time at which it was found.
+    pub from: u64,
+    /// Raw time at which it was found gone; `u64::MAX` = it was there to the end.
+    pub to: u64,
+    /// Build-id, perhaps empty.
+    pub build_id: Vec<u8>,
+    /// Path, perhaps empty (anonymous). Bytes, as the kernel gives them.
+    pub path: Vec<u8>,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Thread {
+    /// Serial number in the file, from 1.
+    pub serial: u32,
+    /// Kernel's id.
+    pub tid: u32,
+    /// Its latest name; wrong UTF-8 replaced.
+    pub name: String,
+    /// Raw time at which it was found, when recorded.
+    pub begin: Option<u64>,
+    /// Raw time at which it was found ended.
+    pub end: Option<u64>,
+    /// Its CPU time at the end, in ns, when known.
+    pub cpu_ns: Option<u64>,
+    /// Samples overwritten by wraps, and their weight.
+    pub overwritten: (u64, u64),
+    /// Byte offsets of its segments, oldest first.
+    segments: Vec<usize>,
+}
+
+/// Mark set by the program.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mark {
+    /// Raw time.
+    pub time: u64,
+    /// Thread that set it.
+    pub tid: u32,
+    /// Its name.
+    pub name: String,
+}
+
+/// The stacks of a file: a forest of (caller, PC), by id.
+#[derive(Clone, Debug, Default)]
+pub struct Stacks {
+    /// (parent, frame word); index = id. Entry 0 is the empty stack.
+    nodes: Vec<(u32, u64)>,
+}
+
+impl Stacks {
+    /// Number of ids, the empty stack 0 counted: ids are below it.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.nodes.len()
+    }
+
+    /// Whether there is no stack but the empty one.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.nodes.len() <= 1
+    }
+
+    /// The innermost frame of a stack and the id of the rest; `None` for 0 and for ids that are not in the file.
+    #[must_use]
+    pub fn node(&self, id: u32) -> Option<(Frame, u32)> {
+        match self.nodes.get(id as usize) {
+            Some(&(parent, word)) if word != 0 => Some((Frame::decode(word), parent)),
+            _ => None,
+        }
+    }
+
+    /// Frames of a stack, innermost caller first. Empty for an unknown id.
+    pub fn frames(&self, id: u32) -> impl Iterator<Item = Frame> + use<'_> {
+        let mut next = id;
+        core::iter::from_fn(move || {
+            let (frame, parent) = self.node(next)?;
+            // A parent always has the smaller id (checked when it was added): this ends.
+            next = parent;
+            Some(frame)
+        })
+    }
+
+    fn define(&mut self, first: u32, parent: u32, frames: impl ExactSizeIterator<Item = Frame>, most: usize) {
+        let end = (first as usize).saturating_add(frames.len());
+        if first == 0 || parent >= first || end > most {
+            return;
+        }
+        if self.nodes.len() < end {
+            self.nodes.resize(end, (0, 0));
+        }
+        let mut parent = parent;
+        for (id, frame) in (first..).zip(frames) {
+            self.nodes[id as usize] = (parent, frame.encode());
+            parent = id;
+        }
+    }
+}
+
+/// Scales raw times to nanoseconds, from anchor to anchor.
+#[derive(Clone, Debug, Default)]
+pub struct Timeline {
+    anchors: Vec<Anchor>,
+}
+
+impl Timeline {
+    /// Makes a scale of any anchors; those that contradict their neighbours' order are left out.
+    #[must_use]
+    pub fn new(mut anchors: Vec<Anchor>) -> Self {
+        anchors.retain(|a| a.raw != 0);
+        anchors.sort_by_key(|a| (a.raw, a.monotonic_ns));
+        let mut kept: Vec<Anchor> = Vec::with_capacity(anchors.len());
+        for anchor in anchors {
+            if kept
+                .last()
+                .is_none_or(|last| anchor.raw > last.raw && anchor.monotonic_ns >= last.monotonic_ns)
+            {
+                kept.push(anchor);
+            }
+        }
+        Timeline { anchors: kept }
+    }
+
+    /// The anchors in use, in order of time.
+    #[must_use]
+    pub fn anchors(&self) -> &[Anchor] {
+        &self.anchors
+    }
+
+    /// CLOCK_MONOTONIC ns of a raw time. Outside the anchors the nearest pair's scale goes on; with fewer than two
+    /// anchors raw units are taken for ns.
+    #[must_use]
+    pub fn monotonic_ns(&self, raw: u64) -> u64 {
+        let anchors = &self.anchors;
+        let Some(first) = anchors.first() else { return raw };
+        if anchors.len() < 2 {
+            return offset(first.monotonic_ns, i128::from(raw) - i128::from(first.raw));
+        }
+        let after = anchors.partition_point(|a| a.raw <= raw).clamp(1, anchors.len() - 1);
+        // Near anchors (a few ms) are no good scale for far times: outside, use the whole span.
+        let (a, b) = match raw {
+            r if r < first.raw || r > anchors[anchors.len() - 1].raw => (0, anchors.len() - 1),
+            _ => (after - 1, after),
+        };
+        let base = if raw > anchors[b].raw { anchors[b] } else { anchors[a] };
+        let raw_span = i128::from(anchors[b].raw - anchors[a].raw).max(1);
+        let ns_span = i128::from(anchors[b].monotonic_ns - anchors[a].monotonic_ns);
+        offset(base.monotonic_ns, (i128::from(raw) - i128::from(base.raw)) * ns_span / raw_span)
+    }
+
+    /// CLOCK_REALTIME ns since 1970 of a raw time, by the nearest earlier anchor's offset.
+    #[must_use]
+    pub fn realtime_ns(&self, raw: u64) -> u64 {
+        let monotonic = self.monotonic_ns(raw);
+        let at = self.anchors.partition_point(|a| a.raw <= raw).saturating_sub(1);
+        match self.anchors.get(at) {
+            Some(a) => offset(monotonic, i128::from(a.realtime_ns) - i128::from(a.monotonic_ns)),
+            None => monotonic,
+        }
+    }
+}
+
+fn offset(base: u64, by: i128) -> u64 {
+    u64::try_from((i128::from(base) + by).max(0)).unwrap_or(u64::MAX)
+}
+
+/// Everything of a file but its samples, ready to look up.
+#[derive(Clone, Debug)]
+pub struct Index<'a> {
+    file: File<'a>,
+    /// Threads by serial number.
+    pub threads: Vec<Thread>,
+    /// Regions by start address, then by birth.
+    pub regions: Vec<Region>,
+    /// `max_end[i]` is the highest end of `regions[..=i]`.
+    max_end: Vec<u64>,
+    /// Stacks.
+    pub stacks: Stacks,
+    /// Time scale.
+    pub timeline: Timeline,
+    /// Marks in order of time.
+    pub marks: Vec<Mark>,
+    /// Programs that this process executed (path), with the raw time.
+    pub execs: Vec<(u64, Vec<u8>)>,
+    /// Children that it made, with the raw time.
+    pub forks: Vec<(u64, u32)>,
+    /// Segments that were being rewritten when the file was taken, or are damaged.
+    pub torn_segments: u64,
+}
+
+impl<'a> Index<'a> {
+    /// Reads everything but the samples.
+    #[must_use]
+    pub fn new(file: &File<'a>) -> Self {
+        let header = file.header();
+        let mut index = Index {
+            file: *file,
+            threads: Vec::new(),
+            regions: Vec::new(),
+            max_end: Vec::new(),
+            stacks: Stacks { nodes: vec![(0, 0)] },
+            timeline: Timeline::default(),
+            marks: Vec::new(),
+            execs: Vec::new(),
+            forks: Vec::new(),
+            torn_segments: 0,
+        };
+        let mut segments: Vec<Segment<'a>> = file.segments().collect();
+        segments.sort_by_key(Segment::generation);
+        let mut threads = BTreeMap::<u32, Thread>::new();
+        let mut regions = BTreeMap::<u32, Region>::new();
+        let mut anchors = vec![header.first_anchor()];
+        // A stack id costs its definition at least a word of the file.
+        let most_stacks = file.bytes().len() / 8;
+        for segment in &segments {
+            if segment.kind() == SegmentKind::Counters {
+                continue;
+            }
+            if segment.thread() != 0 {
+                let thread = threads.entry(segment.thread()).or_default();
+                thread.tid = segment.tid();
+                thread.segments.push(segment.offset());
+                thread.overwritten = thread.overwritten.max(segment.overwritten());
+                let (name, len) = segment.name();
+                if len > 0 {
+                    thread.name = String::from_utf8_lossy(&name[..len]).into_owned();
+                }
+                // Marks are the only other thing in a thread's ring; samples are walked when they are asked for.
+                index.marks.extend(segment.records().filter_map(mark));
+                continue;
+            }
+            for record in segment.records() {
+                match record {
+                    Record::RegionBegin(r) => {
+                        let region = Region {
+                            id: r.region,
+                            start: r.start,
+                            end: r.end,
+                            offset: r.offset,
+                            device: r.device,
+                            inode: r.inode,
+                            flags: r.flags,
+                            from: r.time,
+                            to: u64::MAX,
+                            build_id: r.build_id.to_vec(),
+                            path: r.path.to_vec(),
+                        };
+                        if region.start < region.end {
+                            regions.insert(r.region, region);
+                        }
+                    }
+                    Record::RegionEnd { region, time } => {
+                        if let Some(r) = regions.get_mut(&region) {
+                            r.to = time;
+                        }
+                    }
+                    Record::Stack { first, parent, frames } => {
+                        index.stacks.define(first, parent, frames.iter(), most_stacks);
+                    }
+                    Record::ThreadBegin { thread, time, tid, name } => {
+                        let t = threads.entry(thread).or_default();
+                        t.tid = tid;
+                        t.begin = Some(time);
+                        if t.name.is_empty() {
+                            t.name = name.to_text();
+                        }
+                    }
+                    Record::ThreadName { thread, tid, name, .. } => {
+                        let t = threads.entry(thread).or_default();
+                        t.tid = tid;
+                        t.name = name.to_text();
+                    }
+                    Record::ThreadEnd { thread, time, tid, cpu_ns } => {
+                        let t = threads.entry(thread).or_default();
+                        t.tid = tid;
+                        t.end = Some(time);
+                        t.cpu_ns = (cpu_ns != 0).then_some(cpu_ns);
+                    }
+                    Record::Anchor { time, monotonic_ns, realtime_ns, .. } => {
+                        anchors.push(Anchor { raw: time, monotonic_ns, realtime_ns });
+                    }
+                    Record::Exec { time, path } => index.execs.push((time, path.to_vec())),
+                    Record::Fork { time, child } => index.forks.push((time, child)),
+                    other => index.marks.extend(mark(other)),
+                }
+            }
+        }
+        anchors.extend(header.latest_anchor());
+        index.timeline = Timeline::new(anchors);
+        index.threads = threads.into_iter().map(|(serial, t)| Thread { serial, ..t }).collect();
+        index.regions = regions.into_values().collect();
+        index.regions.sort_by_key(|r| (r.start, r.from));
+        index.max_end = index
+            .regions
+            .iter()
+            .scan(0, |max: &mut u64, r| {
+                *max = (*max).max(r.end);
+                Some(*max)
+            })
+            .collect();
+        index.marks.sort_by_key(|m| m.time);
+        index.torn_segments = torn(file);
+        index
+    }
+
+    /// The file it was made of.
+    #[must_use]
+    pub fn file(&self) -> &File<'a> {
+        &self.file
+    }
+
+    /// The region that held `pc` at raw time `time`. A region that was found a little later than the sample, or gone a
+    /// little earlier, still counts when no other had the address: discovery lags behind the program.
+    #[must_use]
+    pub fn region_at(&self, pc: u64, time: u64) -> Option<&Region> {
+        let mut best: Option<&Region> = None;
+        let mut at = self.regions.partition_point(|r| r.start <= pc);
+        while at > 0 && self.max_end[at - 1] > pc {
+            at -= 1;
+            let region = &self.regions[at];
+            if pc >= region.end {
+                continue;
+            }
+            if region.from <= time && time < region.to {
+                return Some(region);
+            }
+            let distance = |r: &Region| if time < r.from { r.from - time } else { time - r.to.min(time) };
+            if best.is_none_or(|b| distance(region) < distance(b)) {
+                best = Some(region);
+            }
+        }
+        best
+    }
+
+    /// Region by id.
+    #[must_use]
+    pub fn region(&self, id: u32) -> Option<&Region> {
+        self.regions.iter().find(|r| r.id == id)
+    }
+
+    /// Samples of a thread, oldest first.
+    pub fn samples(&self, thread: &Thread) -> impl Iterator<Item = Sample<'a>> + use<'a, '_> {
+        let file = self.file;
+        let offsets = thread.segments.clone();
+        offsets
+            .into_iter()
+            .filter_map(move |at| file.segment_at(at))
+            .flat_map(|s| s.records())
+            .filter_map(sample)
+    }
+
+    /// Samples of all threads by raw time: (index into [`Index::threads`], sample).
+    pub fn samples_by_time(&self) -> impl Iterator<Item = (usize, Sample<'a>)> + use<'a, '_> {
+        let mut sources: Vec<_> = self.threads.iter().map(|t| self.samples(t).peekable()).collect();
+        let mut heap: std::collections::BinaryHeap<_> = sources
+            .iter_mut()
+            .enumerate()
+            .filter_map(|(i, s)| s.peek().map(|s| std::cmp::Reverse((s.time, i))))
+            .collect();
+        core::iter::from_fn(move || {
+            let std::cmp::Reverse((_, i)) = heap.pop()?;
+            let sample = sources[i].next()?;
+            if let Some(next) = sources[i].peek() {
+                heap.push(std::cmp::Reverse((next.time, i)));
+            }
+            Some((i, sample))
+        })
+    }
+}
+
+fn sample(record: Record<'_>) -> Option<Sample<'_>> {
+    match record {
+        Record::Sample(s) => Some(s),
+        _ => None,
+    }
+}
+
+fn mark(record: Record<'_>) -> Option<Mark> {
+    match record {
+        Record::Mark { time, tid, name } => Some(Mark { time, tid, name: name.to_text() }),
+        _ => None,
+    }
+}
+
+/// Blocks whose first word says segment but whose generations disagree, or that are being begun.
+fn torn(file: &File<'_>) -> u64 {
+    let known: std::collections::HashSet<usize> = file.segments().map(|s| s.offset()).collect();
+    let block = file.header().word(crate::layout::header::BLOCK_BYTES) as usize;
+    let starts = (1..).map(|i| i * block).take_while(|at| *at < file.bytes().len());
+    let magic = |at: usize| {
+        let bytes = file.bytes().get(at..at + 8)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    };
+    let mut within = 0usize;
+    let mut torn = 0;
+    for at in starts {
+        if let Some(segment) = known.contains(&at).then(|| file.segment_at(at)).flatten() {
+            within = at + segment.counters().map_or(block, |_| segment.bytes().max(block));
+        } else if at >= within && magic(at).is_some_and(|w| w & !0xff == crate::layout::SEGMENT_MAGIC) {
+            torn += 1;
+        }
+    }
+    torn
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::builder::Builder;
+    use crate::record::{CutCause, Stack};
+    use proptest::prelude::*;
+
+    fn example() -> Vec<u8> {
+        let mut b = Builder::new();
+        b.argv(&[b"prog", b"", b"x y"]);
+        b.region(1, 10, 0x1000..0x2000, 0, 77, &[1, 2, 3], b"/bin/prog");
+        b.region(2, 10, 0x7000..0x9000, 0x100, 78, &[], b"/lib/a.so").region_end(2, 500);
+        b.region(3, 600, 0x7000..0x8000, 0x100, 79, &[], b"/lib/b.so");
+        let main = b.thread(1, 1000, b"prog");
+        let other = b.thread(5, 1001, b"worker");
+        let stack = b.stack(&[Frame::Return(0x1100), Frame::Exact(0x1200), Frame::Cut(CutCause::Depth)]);
+        for i in 0..2000u64 {
+            b.sample(main, 100 + 2 * i, 0x1000 + i % 64, 1, false, stack);
+            b.sample(other, 101 + 2 * i, 0x7000 + i % 64, 300, true, 0);
+        }
+        b.finish()
+    }
+
+    #[test]
+    fn what_the_builder_wrote_is_read_back() {
+        let bytes = example();
+        let file = File::parse(&bytes).unwrap();
+        let header = file.header();
+        assert_eq!(header.argv().collect::<Vec<_>>(), [&b"prog"[..], b"", b"x y"]);
+        assert!(!header.argv_is_cut());
+        let index = Index::new(&file);
+        assert_eq!(index.threads.len(), 2);
+        assert_eq!(index.threads[1].name, "worker");
+        let all: Vec<_> = index.samples_by_time().collect();
+        assert_eq!(all.len(), 4000);
+        assert!(all.is_sorted_by_key(|(_, s)| s.time));
+        let (who, s) = all[0];
+        assert_eq!((who, s.weight, s.system), (0, 1, false));
+        let Stack::Id(id) = s.stack else { panic!() };
+        assert_eq!(
+            index.stacks.frames(id).collect::<Vec<_>>(),
+            [Frame::Return(0x1100), Frame::Exact(0x1200), Frame::Cut(CutCause::Depth)]
+        );
+        assert_eq!((all[1].1.weight, all[1].1.system), (300, true));
+        assert_eq!(index.region_at(0x7001, 499).unwrap().path, b"/lib/a.so");
+        assert_eq!(index.region_at(0x7001, 700).unwrap().path, b"/lib/b.so");
+        assert_eq!(index.region_at(0x7001, 520).unwrap().path, b"/lib/a.so");
+        assert_eq!(index.region_at(0x1fff, 0).unwrap().build_id, [1, 2, 3]);
+        assert!(index.region_at(0x2000, 100).is_none());
+        assert_eq!(index.torn_segments, 0);
+    }
+
+    #[test]
+    fn a_file_cut_short_anywhere_gives_a_prefix() {
+        let bytes = example();
+        let whole = Index::new(&File::parse(&bytes).unwrap()).samples_by_time().count();
+        for len in (0..bytes.len()).step_by(509) {
+            match File::parse(&bytes[..len]) {
+                Ok(file) => assert!(Index::new(&file).samples_by_time().count() <= whole),
+                Err(e) => assert!(len < 1024, "{len}: {e}"),
+            }
+        }
+    }
+
+    #[test]
+    fn bytes_that_are_no_file_are_named() {
+        assert!(matches!(File::parse(b""), Err(crate::Error::TooShort { .. })));
+        assert!(matches!(File::parse(&[1; 2000]), Err(crate::Error::NotPct { .. })));
+        assert!(matches!(File::parse(&[0; 2000]), Err(crate::Error::Unfinished)));
+        let mut bytes = example();
+        bytes[20] = 9;
+        assert!(matches!(File::parse(&bytes), Err(crate::Error::OtherVersion { found: 9, .. })));
+        bytes[8..16].reverse();
+        assert!(matches!(File::parse(&bytes), Err(crate::Error::OtherByteOrder)));
+    }
+
+    #[test]
+    fn counters_are_read_back_and_no_block_of_theirs_is_taken_for_a_segment() {
+        let mut b = Builder::new();
+        // Counter values that look like segment headers and heads.
+        let counts: Vec<u64> = (0..10_000)
+            .map(|i| if i % 2048 == 2032 { crate::layout::SEGMENT_MAGIC | 2 } else { i })
+            .collect();
+        b.counters(7, 4, &counts);
+        let t = b.thread(1, 5, b"t");
+        b.sample(t, 3, 4, 1, false, 0);
+        let bytes = b.finish();
+        let file = File::parse(&bytes).unwrap();
+        let area = file.counters().next().unwrap();
+        assert_eq!((area.region, area.shift, area.len()), (7, 4, 10_000));
+        assert_eq!(area.nonzero().next(), Some((16, 1)));
+        assert_eq!(area.nonzero().count(), 9_999);
+        let index = Index::new(&file);
+        assert_eq!(index.torn_segments, 0);
+        assert_eq!(index.samples_by_time().count(), 1);
+    }
+
+    #[test]
+    fn the_time_scale_goes_through_its_anchors() {
+        let at = |raw, monotonic_ns| Anchor { raw, monotonic_ns, realtime_ns: monotonic_ns + 50 };
+        let t = Timeline::new(vec![at(3000, 2000), at(1000, 1000), at(5000, 2500), at(4000, 100)]);
+        assert_eq!(t.anchors().len(), 3);
+        for (raw, ns) in
+            [(1000, 1000), (2000, 1500), (3000, 2000), (4000, 2250), (5000, 2500), (9000, 4000), (200, 700)]
+        {
+            assert_eq!(t.monotonic_ns(raw), ns, "{raw}");
+            assert_eq!(t.realtime_ns(raw), ns + 50);
+        }
+        assert_eq!(Timeline::new(vec![]).monotonic_ns(7), 7);
+        assert_eq!(Timeline::new(vec![at(10, 100)]).monotonic_ns(7), 97);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig::with_cases(200))]
+        #[test]
+        fn scribbled_files_never_panic(places in proptest::collection::vec((0usize..70_000, 0u64.., 0u8..4), 1..60)) {
+            let mut bytes = example();
+            for (at, word, how) in places {
+                let word = match how {
+                    0 => word,
+                    1 => crate::layout::SEGMENT_MAGIC | word & 3,
+                    2 => crate::head::Head { kind: word as u8 % 18, words: (word >> 8) as u16 % 50, arg: (word >> 32) as u32 % 9 }.encode(),
+                    _ => word & 0xffff,
+                };
+                let at = (at & !7) % (bytes.len() - 8);
+                bytes[at..at + 8].copy_from_slice(&word.to_le_bytes());
+            }
+            if let Ok(file) = File::parse(&bytes) {
+                let index = Index::new(&file);
+                for (_, s) in index.samples_by_time() {
+                    let _ = index.region_at(s.pc, s.time);
+                    let _ = index.timeline.realtime_ns(s.time);
+                    if let Stack::Id(id) = s.stack {
+                        prop_assert!(index.stacks.frames(id).count() <= bytes.len());
+                    }
+                }
+                for area in file.counters() {
+                    let _ = area.nonzero().count();
+                }
+                let _ = file.header().argv().count();
+                let _ = file.header().losses().count();
+            }
+        }
+    }
+}

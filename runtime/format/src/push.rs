@@ -1,0 +1,336 @@
+//! The append rule, for segments of records and for the plain circular log alike.
+//!
+//! The newest record is followed by a zero word, always. To append at `at`, the word where the *next* record would
+//! start is made zero first, then the record's words are stored from the second on, and the first word, which replaces
+//! the old zero, goes last with release order. A writer that is stopped between any two stores leaves the old state or
+//! the new one, never a torn record: that is what makes the file right after `kill -9`.
+//!
+//! The stores go through [`Store`], so that the tests can stop this very code at each of them.
+//!
+//! Signal safety: no allocation, no lock, no call, no panic.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+/// Words that can be stored to one by one. Stores outside are ignored: the positions come from checked arithmetic.
+pub trait Store {
+    /// Number of words.
+    fn len(&self) -> usize;
+    /// Whether there are none.
+    fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+    /// A store that a later [`Store::publish`] orders.
+    fn set(&self, at: usize, word: u64);
+    /// A store that is seen only after all before it.
+    fn publish(&self, at: usize, word: u64);
+}
+
+impl Store for [AtomicU64] {
+    #[inline(always)]
+    fn len(&self) -> usize {
+        <[AtomicU64]>::len(self)
+    }
+
+    #[inline(always)]
+    fn set(&self, at: usize, word: u64) {
+        if let Some(place) = self.get(at) {
+            place.store(word, Ordering::Relaxed);
+        }
+    }
+
+    #[inline(always)]
+    fn publish(&self, at: usize, word: u64) {
+        if let Some(place) = self.get(at) {
+            // Release: whoever sees the head sees the zero after the record and the record's words.
+            place.store(word, Ordering::Release);
+        }
+    }
+}
+
+/// Appends `first` and then `rest` as one record at word `at`; gives the place of the next record, or `None` when the
+/// record and the zero after it do not fit any more (nothing is stored then).
+#[inline(always)]
+pub fn append<S: Store + ?Sized>(store: &S, at: usize, first: &[u64], rest: &[u64]) -> Option<usize> {
+    let middle = at.checked_add(first.len())?;
+    let next = middle.checked_add(rest.len())?;
+    if next >= store.len() {
+        return None;
+    }
+    let (head, body) = first.split_first()?;
+    put(store, next, at, *head, || {
+        for (i, word) in body.iter().enumerate() {
+            store.set(at + 1 + i, *word);
+        }
+        for (i, word) in rest.iter().enumerate() {
+            store.set(middle + i, *word);
+        }
+    });
+    Some(next)
+}
+
+/// Appends one word to a circular log whose newest zero is at `at`; gives the place of the zero afterwards.
+/// A log of one word or none keeps its zero: it can hold nothing.
+#[inline(always)]
+pub fn append_circular<S: Store + ?Sized>(store: &S, at: usize, word: u64) -> usize {
+    let next = if at + 1 >= store.len() { 0 } else { at + 1 };
+    if next != at && at < store.len() {
+        put(store, next, at, word, || {});
+    }
+    next
+}
+
+/// The rule itself: zero ahead, body, head.
+#[inline(always)]
+fn put<S: Store + ?Sized>(store: &S, next: usize, at: usize, head: u64, body: impl FnOnce()) {
+    // publish, not set: the zero must be there before any word of the record is, since a reader may come at any store.
+    store.publish(next, 0);
+    body();
+    store.publish(at, head);
+}
+
+/// What a new segment says of itself. See [`crate::layout::segment`].
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SegmentHead {
+    /// [`crate::layout::segment_kind`].
+    pub kind: u8,
+    /// Unique number of this use of the block, from 1.
+    pub generation: u64,
+    /// Thread id.
+    pub tid: u32,
+    /// Serial number of the thread, 0 = the process.
+    pub thread: u32,
+    /// Raw time.
+    pub time: u64,
+    /// CPU time of the thread in ns, 0 = not known.
+    pub cpu_ns: u64,
+    /// Epoch of the region table.
+    pub epoch: u64,
+    /// Samples overwritten before this segment.
+    pub overwritten: u64,
+    /// Their weight.
+    pub overwritten_weight: u64,
+    /// Nanoseconds of a unit of weight.
+    pub period_ns: u64,
+    /// Thread's name, NUL-padded.
+    pub name: [u64; 2],
+    /// Counter areas: blocks.
+    pub blocks: u64,
+    /// Counter areas: region.
+    pub region: u64,
+    /// Counter areas: log2 of bytes per counter.
+    pub shift: u64,
+    /// Counter areas: number of counters.
+    pub count: u64,
+}
+
+/// Begins a segment over whatever the block held. `block` is the whole segment, header and last word included.
+///
+/// The last word goes first and the first word last: a reader that copies upwards and finds both generations equal
+/// has a segment of one generation. Counter areas must be zero already (fresh blocks are).
+pub fn begin_segment<S: Store + ?Sized>(block: &S, head: &SegmentHead) {
+    use crate::layout::{SEGMENT_HEADER_WORDS, SEGMENT_MAGIC, segment};
+    let Some(last) = block.len().checked_sub(1) else { return };
+    if head.kind != crate::layout::segment_kind::COUNTERS {
+        block.publish(last, head.generation);
+    }
+    block.publish(segment::MAGIC, 0);
+    block.publish(SEGMENT_HEADER_WORDS, 0);
+    block.set(segment::TID, u64::from(head.tid));
+    block.set(segment::THREAD, u64::from(head.thread));
+    block.set(segment::TIME, head.time);
+    block.set(segment::CPU_NS, head.cpu_ns);
+    block.set(segment::EPOCH, head.epoch);
+    block.set(segment::OVERWRITTEN, head.overwritten);
+    block.set(segment::OVERWRITTEN_WEIGHT, head.overwritten_weight);
+    block.set(segment::PERIOD_NS, head.period_ns);
+    block.set(segment::NAME, head.name[0]);
+    block.set(segment::NAME + 1, head.name[1]);
+    block.set(segment::BLOCKS, head.blocks.max(1));
+    block.set(segment::REGION, head.region);
+    block.set(segment::SHIFT, head.shift);
+    block.set(segment::COUNT, head.count);
+    block.publish(segment::GENERATION, head.generation);
+    block.publish(segment::MAGIC, SEGMENT_MAGIC | u64::from(head.kind));
+}
+
+/// First word of a segment's records.
+pub const RECORDS_AT: usize = crate::layout::SEGMENT_HEADER_WORDS;
+
+/// Words of a segment of `words` words that records may use: all but the header and the last word.
+#[must_use]
+pub const fn record_words(words: usize) -> usize {
+    words.saturating_sub(RECORDS_AT + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::circular::CircularLog;
+    use crate::file::Segment;
+    use crate::layout::segment_kind;
+    use crate::record::{self, Record};
+    use std::cell::{Cell, RefCell};
+
+    /// Performs only the first `budget` stores, as a process that is killed then would have.
+    struct Stopped {
+        words: RefCell<Vec<u64>>,
+        budget: Cell<usize>,
+    }
+
+    impl Stopped {
+        fn new(words: Vec<u64>) -> Self {
+            Stopped { words: RefCell::new(words), budget: Cell::new(usize::MAX) }
+        }
+
+        fn bytes(&self) -> Vec<u8> {
+            self.words.borrow().iter().flat_map(|w| w.to_le_bytes()).collect()
+        }
+    }
+
+    impl Store for Stopped {
+        fn len(&self) -> usize {
+            self.words.borrow().len()
+        }
+        fn set(&self, at: usize, word: u64) {
+            if self.budget.get() > 0 {
+                self.budget.set(self.budget.get() - 1);
+                self.words.borrow_mut()[at] = word;
+            }
+        }
+        fn publish(&self, at: usize, word: u64) {
+            self.set(at, word);
+        }
+    }
+
+    #[test]
+    fn a_circular_log_stopped_at_any_store_gives_whole_words_and_at_most_one_fewer() {
+        for size in 2..7usize {
+            for pushes in 1..20u64 {
+                for budget in 0..=2 {
+                    let log = Stopped::new(vec![0; size]);
+                    let mut at = 0;
+                    for value in 1..pushes {
+                        at = append_circular(&log, at, value);
+                    }
+                    log.budget.set(budget);
+                    append_circular(&log, at, pushes);
+                    let words = log.words.borrow().clone();
+                    let got: Vec<u64> = CircularLog::new(&words).iter().collect();
+                    let newest = if budget >= 2 { pushes } else { pushes - 1 };
+                    // The zero ahead costs the oldest value; until the head is there, one more is missing.
+                    let room = if budget == 1 && pushes as usize >= size { size - 2 } else { size - 1 };
+                    let oldest = (newest + 1).saturating_sub(room as u64).max(1);
+                    assert_eq!(
+                        got,
+                        (oldest..=newest).collect::<Vec<_>>(),
+                        "{size} {pushes} {budget}: {words:?}"
+                    );
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_segment_stopped_at_any_store_gives_whole_records_and_at_most_one_fewer() {
+        // Stale words of an earlier life everywhere: heads too.
+        let stale = vec![crate::head::Head { kind: 1, words: 3, arg: 9 }.encode(); 64];
+        for written in 1..12u64 {
+            for budget in 0..8 {
+                let block = Stopped::new(stale.clone());
+                begin_segment(
+                    &block,
+                    &SegmentHead { kind: segment_kind::RING, generation: 7, ..Default::default() },
+                );
+                let mut at = RECORDS_AT;
+                let push = |at: usize, n: u64| {
+                    // Every third record is a long one, every fourth carries frames.
+                    let weight = if n.is_multiple_of(3) { 1000 } else { 1 };
+                    let frames = [0x1000 + n, 0x2000 + n];
+                    let usable = UpTo(&block, 63);
+                    if n.is_multiple_of(4) {
+                        append(
+                            &usable,
+                            at,
+                            &record::sample_with_frames(n, 4096 + n, weight, false, 2),
+                            &frames,
+                        )
+                    } else {
+                        let (words, len) = record::sample(n, 4096 + n, weight, false, 0);
+                        append(&usable, at, &words[..len], &[])
+                    }
+                };
+                let mut fitted = 0;
+                for n in 1..written {
+                    let Some(next) = push(at, n) else { break };
+                    at = next;
+                    fitted = n;
+                }
+                block.budget.set(budget);
+                let last = push(at, fitted + 1);
+                let bytes = block.bytes();
+                let segment = Segment::parse(&bytes, 0).unwrap();
+                let times: Vec<u64> = segment
+                    .records()
+                    .map(|r| match r {
+                        Record::Sample(s) => {
+                            assert_eq!(s.pc, 4096 + s.time);
+                            assert_eq!(s.weight, if s.time.is_multiple_of(3) { 1000 } else { 1 });
+                            s.time
+                        }
+                        other => panic!("{other:?}"),
+                    })
+                    .collect();
+                let whole = (1..=fitted).collect::<Vec<_>>();
+                let one_more = (1..=fitted + 1).collect::<Vec<_>>();
+                assert!(
+                    times == whole || times == one_more && last.is_some(),
+                    "{written} {budget} {times:?}"
+                );
+                if budget == 7 && last.is_some() {
+                    assert_eq!(times, one_more);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn a_segment_begun_half_way_is_not_taken_for_the_old_or_the_new() {
+        for budget in 0..30 {
+            let block = Stopped::new(vec![0; 64]);
+            begin_segment(
+                &block,
+                &SegmentHead { kind: segment_kind::RING, generation: 1, tid: 11, ..Default::default() },
+            );
+            let (words, len) = record::sample(5, 6, 1, false, 0);
+            append(&UpTo(&block, 63), RECORDS_AT, &words[..len], &[]).unwrap();
+            block.budget.set(budget);
+            begin_segment(
+                &block,
+                &SegmentHead { kind: segment_kind::RING, generation: 2, tid: 22, ..Default::default() },
+            );
+            let bytes = block.bytes();
+            match Segment::parse(&bytes, 0) {
+                Some(s) if s.generation() == 1 => {
+                    assert_eq!((budget, s.tid(), s.records().count()), (0, 11, 1));
+                }
+                Some(s) => assert_eq!((s.generation(), s.tid(), s.records().count()), (2, 22, 0)),
+                None => assert!((1..19).contains(&budget), "{budget}"),
+            }
+        }
+    }
+
+    /// A shorter view, as a ring uses it: the last word of a block is not for records.
+    struct UpTo<'a>(&'a Stopped, usize);
+
+    impl Store for UpTo<'_> {
+        fn len(&self) -> usize {
+            self.1
+        }
+        fn set(&self, at: usize, word: u64) {
+            self.0.set(at, word);
+        }
+        fn publish(&self, at: usize, word: u64) {
+            self.0.publish(at, word);
+        }
+    }
+}
