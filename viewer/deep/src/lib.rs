@@ -1,1 +1,41 @@
-//! Deep profiles: model, reader, writer, preprocessing.
+//! Deep profiles: what each procedure costs in each of its call contexts.
+//!
+//! A deep profile is a graph. Nodes are of four kinds: a *procedure static* ([`PsId`]) and its
+//! *call site statics* ([`CssId`]) stand for the program's text; a *procedure dynamic* ([`PdId`])
+//! is a procedure in one call context, and a *call site dynamic* ([`CsdId`]) is the edge from one
+//! context, through one of its call sites, to another. Only edges carry measurements.
+//!
+//! Reading order:
+//!
+//! - [`model`]: the data as the file has it; [`builder`] makes it, checking node by node
+//! - [`figures`], [`label`], [`goal_path`], [`strings`], [`id`]: what the data is made of
+//! - [`profile`]: the links and costs that follow from the data, all that reports ask for;
+//!   `cliques` and `propagate` are its two algorithms
+//! - [`error`]: what can be wrong with a file
+#![forbid(unsafe_code)]
+
+pub mod builder;
+mod cliques;
+pub mod error;
+pub mod figures;
+pub mod goal_path;
+mod groups;
+pub mod id;
+pub mod label;
+pub mod model;
+pub mod profile;
+mod propagate;
+pub mod strings;
+
+pub use builder::{Builder, Counts, ProcStatic};
+pub use error::{DeepError, ErrorCode, NodeRef, Warning};
+pub use figures::{Desc, Own};
+pub use goal_path::{GoalPath, Step};
+pub use id::{CliqueId, CsdId, CssId, Id, IdVec, ModuleId, PdId, PsId};
+pub use label::{BadName, PredOrFunc, ProcLabel};
+pub use model::{
+    Coverage, CoveragePoint, Css, CssKind, DeepData, Header, PathId, PointKind, Ps, SiteKind, Slot,
+};
+pub use profile::{Figures, Profile};
+pub use propagate::Compensation;
+pub use strings::{StrId, Strings};

@@ -1,0 +1,481 @@
+//! The profile as it stands in the file: header, four tables of nodes, strings.
+//!
+//! Contexts (PDs) and edges (CSDs) come by the million and are kept as arrays of small integers;
+//! procedures and call sites are plain records. Links that the file does not state (who calls
+//! whom) are in [`Profile`](crate::Profile).
+
+use std::borrow::Cow;
+
+use crate::figures::{Own, PackedOwn};
+use crate::goal_path::GoalPath;
+use crate::id::{CsdId, CssId, Id, IdVec, PdId, PsId, ids_to};
+use crate::label::ProcLabel;
+use crate::strings::{StrId, Strings};
+
+/// Which counts of coverage points the file carries.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Coverage {
+    /// None.
+    #[default]
+    None,
+    /// Counts per procedure.
+    Static,
+    /// Counts per context.
+    Dynamic,
+}
+
+/// The first part of the file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Header {
+    /// Format version, 8 or 9.
+    pub version: u32,
+    /// argv\[0\] of the profiled program.
+    pub program: StrId,
+    /// Octets per machine word, 8 or 4; the file is not checked for other values.
+    pub bytes_per_word: u8,
+    /// Whether the writer says that no clique has two contexts of one procedure.
+    pub canonical: bool,
+    /// Which coverage counts there are.
+    pub coverage: Coverage,
+    /// Clock ticks per second; 0: not known.
+    pub ticks_per_second: u64,
+    /// Ticks that fell into the profiling code itself.
+    pub instrument_quanta: u64,
+    /// Ticks that fell elsewhere.
+    pub user_quanta: u64,
+    /// Calls counted, modulo 2^32.
+    pub callseqs: u64,
+    /// The root context.
+    pub root: PdId,
+}
+
+/// The kinds of call sites; the numbers are the file's.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum SiteKind {
+    /// First order, callee known.
+    Normal = 0,
+    /// Unify or compare through a type_info.
+    Special = 1,
+    /// Call of a closure.
+    HigherOrder = 2,
+    /// Call of a type class method.
+    Method = 3,
+    /// Foreign code calling back.
+    Callback = 4,
+}
+
+impl SiteKind {
+    /// The kind with this number in the file.
+    pub fn from_number(n: u8) -> Option<Self> {
+        Some(match n {
+            0 => Self::Normal,
+            1 => Self::Special,
+            2 => Self::HigherOrder,
+            3 => Self::Method,
+            4 => Self::Callback,
+            _ => return None,
+        })
+    }
+    /// The number in the file.
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+    /// Whether the call hides the calling procedure from the program's recursion check.
+    pub fn is_zeroing(self) -> bool {
+        matches!(self, Self::HigherOrder | Self::Method)
+    }
+}
+
+/// What a call site calls.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CssKind {
+    /// One procedure.
+    Normal {
+        /// The procedure.
+        callee: PsId,
+        /// Type substitution in words, or empty.
+        type_subst: StrId,
+    },
+    /// Unify or compare through a type_info.
+    Special,
+    /// A closure.
+    HigherOrder,
+    /// A type class method.
+    Method,
+    /// Foreign code calling back.
+    Callback,
+}
+
+impl CssKind {
+    /// The kind without the callee.
+    pub fn kind(&self) -> SiteKind {
+        match self {
+            Self::Normal { .. } => SiteKind::Normal,
+            Self::Special => SiteKind::Special,
+            Self::HigherOrder => SiteKind::HigherOrder,
+            Self::Method => SiteKind::Method,
+            Self::Callback => SiteKind::Callback,
+        }
+    }
+    /// The callee of a normal call.
+    pub fn callee(&self) -> Option<PsId> {
+        match self {
+            Self::Normal { callee, .. } => Some(*callee),
+            _ => None,
+        }
+    }
+}
+
+/// A goal path of the file: its text is known to parse.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct PathId(pub(crate) StrId);
+
+/// A call site static.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Css {
+    /// What it calls.
+    pub kind: CssKind,
+    /// Its file, or empty: the file of the procedure. Always empty in version 8.
+    pub file: StrId,
+    /// Line number.
+    pub line: u32,
+    /// Where in the body.
+    pub path: PathId,
+}
+
+/// What a coverage point counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum PointKind {
+    /// Execution passed just after the goal.
+    After = 0,
+    /// The branch arm was entered.
+    BranchArm = 1,
+}
+
+/// A coverage point of a procedure.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CoveragePoint {
+    /// Which goal.
+    pub path: PathId,
+    /// What is counted.
+    pub kind: PointKind,
+}
+
+/// A procedure static.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Ps {
+    /// What it is called.
+    pub label: ProcLabel<StrId>,
+    /// Source file.
+    pub file: StrId,
+    /// Line number.
+    pub line: u32,
+    /// Whether it is in its module's interface.
+    pub in_interface: bool,
+    pub(crate) sites: Span,
+    pub(crate) points: Span,
+}
+
+/// A part of an arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+impl Span {
+    pub(crate) fn of<T>(self, arena: &[T]) -> &[T] {
+        &arena[self.start as usize..][..self.len as usize]
+    }
+}
+
+/// The place in a context for the calls of one call site.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Slot<'a> {
+    /// Of a normal call site: its edge, if it was executed.
+    Normal(Option<CsdId>),
+    /// Of a call site of several callees.
+    Multi {
+        /// Never [`SiteKind::Normal`].
+        kind: SiteKind,
+        /// One edge for each callee, in the file's order (most recently created first).
+        csds: &'a [CsdId],
+    },
+}
+
+impl<'a> Slot<'a> {
+    /// The kind of the slot's call site.
+    pub fn kind(&self) -> SiteKind {
+        match self {
+            Self::Normal(_) => SiteKind::Normal,
+            Self::Multi { kind, .. } => *kind,
+        }
+    }
+    /// The edges in the slot, in the file's order.
+    pub fn csds(self) -> impl Iterator<Item = CsdId> + use<'a> {
+        let (one, many) = match self {
+            Self::Normal(one) => (one, [].as_slice()),
+            Self::Multi { csds, .. } => (None, csds),
+        };
+        one.into_iter().chain(many.iter().copied())
+    }
+}
+
+/// Slots, packed in 32 bits each.
+///
+/// The upper 3 bits are the site kind. Lower 29 bits of a normal slot: the CSD, or 0. Of a multi
+/// slot: 0 if it has none, else where in `multi` its CSDs begin; `multi[that - 1]` has their number.
+pub(crate) const SLOT_BITS: u32 = 29;
+/// The largest CSD id and arena position that a slot can hold.
+pub(crate) const SLOT_MAX: u32 = (1 << SLOT_BITS) - 1;
+
+/// A deep profile's data: what the file says, complete, each node checked against the others that
+/// it names. Made by the reader or by a [`Builder`](crate::Builder).
+///
+/// Accessors that take an id panic if it is beyond its table, as indexing does; ids from outside
+/// go through `has_` first, or come from [`DeepData::csd_id`] and its like.
+#[derive(Clone, Debug)]
+pub struct DeepData {
+    pub(crate) header: Header,
+    pub(crate) strings: Strings,
+
+    pub(crate) csd_callee: IdVec<CsdId, PdId>,
+    pub(crate) csd_own: PackedOwn,
+
+    pub(crate) pd_ps: IdVec<PdId, PsId>,
+    /// Where a PD's slots begin in `slots`; there are as many as its PS has sites.
+    pub(crate) pd_slots: IdVec<PdId, u32>,
+    pub(crate) slots: Vec<u32>,
+    /// CSD ids of multi slots; before each list stands its length, never 0, in the guise of an id.
+    pub(crate) multi: Vec<CsdId>,
+    /// Where a PD's coverage counts begin in `pd_counts`; there are as many as its PS has points.
+    /// Empty without dynamic coverage.
+    pub(crate) pd_counts_start: Vec<u32>,
+    /// Numbers of 7 bits an octet, least significant first.
+    pub(crate) pd_counts: Vec<u8>,
+
+    pub(crate) css: IdVec<CssId, Css>,
+    pub(crate) ps: IdVec<PsId, Ps>,
+    pub(crate) sites: Vec<CssId>,
+    pub(crate) points: Vec<CoveragePoint>,
+    /// With static coverage: the counts, as long as `points`; else empty.
+    pub(crate) ps_counts: Vec<u64>,
+}
+
+impl DeepData {
+    /// The first part of the file.
+    pub fn header(&self) -> &Header {
+        &self.header
+    }
+    /// All strings.
+    pub fn strings(&self) -> &Strings {
+        &self.strings
+    }
+    /// A string as text; octets that are not UTF-8 show as U+FFFD.
+    pub fn text(&self, id: StrId) -> Cow<'_, str> {
+        self.strings.text(id)
+    }
+    /// A goal path, with the numbers of functors forgotten.
+    pub fn path(&self, id: PathId) -> GoalPath {
+        GoalPath::parse(self.strings.octets(id.0)).unwrap_or_default().normalised()
+    }
+    /// A goal path as the file has it.
+    pub fn path_text(&self, id: PathId) -> Cow<'_, str> {
+        self.strings.text(id.0)
+    }
+    /// The program's name.
+    pub fn program(&self) -> Cow<'_, str> {
+        self.text(self.header.program)
+    }
+    /// The root context.
+    pub fn root(&self) -> PdId {
+        self.header.root
+    }
+
+    /// How many CSDs there are; ids are 1 to that.
+    pub fn csd_count(&self) -> usize {
+        self.csd_callee.len()
+    }
+    /// How many PDs there are.
+    pub fn pd_count(&self) -> usize {
+        self.pd_ps.len()
+    }
+    /// How many CSSs there are.
+    pub fn css_count(&self) -> usize {
+        self.css.len()
+    }
+    /// How many PSs there are.
+    pub fn ps_count(&self) -> usize {
+        self.ps.len()
+    }
+    /// All CSDs, ascending.
+    pub fn csds(&self) -> impl DoubleEndedIterator<Item = CsdId> + ExactSizeIterator + use<> {
+        ids_to(self.csd_count())
+    }
+    /// All PDs, ascending.
+    pub fn pds(&self) -> impl DoubleEndedIterator<Item = PdId> + ExactSizeIterator + use<> {
+        ids_to(self.pd_count())
+    }
+    /// All CSSs, ascending.
+    pub fn csss(&self) -> impl DoubleEndedIterator<Item = CssId> + ExactSizeIterator + use<> {
+        ids_to(self.css_count())
+    }
+    /// All PSs, ascending.
+    pub fn pss(&self) -> impl DoubleEndedIterator<Item = PsId> + ExactSizeIterator + use<> {
+        ids_to(self.ps_count())
+    }
+    /// The CSD of a number from outside, if there is one.
+    pub fn csd_id(&self, number: i64) -> Option<CsdId> {
+        id_within(number, self.csd_count())
+    }
+    /// The PD of a number from outside, if there is one.
+    pub fn pd_id(&self, number: i64) -> Option<PdId> {
+        id_within(number, self.pd_count())
+    }
+    /// The CSS of a number from outside, if there is one.
+    pub fn css_id(&self, number: i64) -> Option<CssId> {
+        id_within(number, self.css_count())
+    }
+    /// The PS of a number from outside, if there is one.
+    pub fn ps_id(&self, number: i64) -> Option<PsId> {
+        id_within(number, self.ps_count())
+    }
+
+    /// The context that a CSD leads to.
+    pub fn csd_callee(&self, csd: CsdId) -> PdId {
+        self.csd_callee[csd]
+    }
+    /// Own figures of a CSD.
+    pub fn csd_own(&self, csd: CsdId) -> Own {
+        self.csd_own.get(csd.index())
+    }
+    /// The procedure of a context.
+    pub fn pd_ps(&self, pd: PdId) -> PsId {
+        self.pd_ps[pd]
+    }
+    /// The slots of a context, one for each call site of its procedure, in the same order.
+    pub fn slots(&self, pd: PdId) -> impl ExactSizeIterator<Item = Slot<'_>> + Clone {
+        self.packed_slots(pd).iter().map(|&s| self.unpack_slot(s))
+    }
+    /// One slot of a context, counted from 0.
+    pub fn slot(&self, pd: PdId, slot: usize) -> Option<Slot<'_>> {
+        self.packed_slots(pd).get(slot).map(|&s| self.unpack_slot(s))
+    }
+    /// All CSDs of a context, in slot order.
+    pub fn csds_of_pd(&self, pd: PdId) -> impl Iterator<Item = CsdId> + '_ {
+        self.slots(pd).flat_map(Slot::csds)
+    }
+    /// Coverage counts of a context, one for each coverage point of its procedure; empty without
+    /// dynamic coverage.
+    pub fn pd_coverage(&self, pd: PdId) -> impl ExactSizeIterator<Item = u64> + '_ {
+        let (count, start) = match self.pd_counts_start.get(pd.index()) {
+            Some(&start) => (self.ps[self.pd_ps[pd]].points.len, start as usize),
+            None => (0, 0),
+        };
+        let mut rest = self.pd_counts.get(start..).unwrap_or_default().iter();
+        (0..count).map(move |_| {
+            let (mut value, mut shift) = (0, 0);
+            for &octet in rest.by_ref() {
+                value |= u64::from(octet & 0x7f) << shift;
+                shift += 7;
+                if octet & 0x80 == 0 {
+                    break;
+                }
+            }
+            value
+        })
+    }
+
+    /// A call site.
+    pub fn css(&self, css: CssId) -> &Css {
+        &self.css[css]
+    }
+    /// A procedure.
+    pub fn ps(&self, ps: PsId) -> &Ps {
+        &self.ps[ps]
+    }
+    /// The call sites of a procedure, in slot order.
+    pub fn sites(&self, ps: PsId) -> &[CssId] {
+        self.ps[ps].sites.of(&self.sites)
+    }
+    /// The coverage points of a procedure.
+    pub fn points(&self, ps: PsId) -> &[CoveragePoint] {
+        self.ps[ps].points.of(&self.points)
+    }
+    /// Coverage counts that the file gives with the procedure itself; `None` unless coverage is
+    /// static. See [`Profile::ps_coverage`](crate::Profile::ps_coverage) for either kind.
+    pub fn ps_own_coverage(&self, ps: PsId) -> Option<&[u64]> {
+        (self.header.coverage == Coverage::Static).then(|| self.ps[ps].points.of(&self.ps_counts))
+    }
+    /// The label of a procedure, with its strings.
+    pub fn label(&self, ps: PsId) -> ProcLabel<&[u8]> {
+        self.ps[ps].label.map(|&s| self.strings.octets(s))
+    }
+    /// The module of a procedure: the declaring one; of a special, its type's.
+    pub fn ps_module_name(&self, ps: PsId) -> Cow<'_, str> {
+        self.text(*self.ps[ps].label.module())
+    }
+    /// The raw name of a procedure: `module.name/arity-mode`.
+    pub fn raw_name(&self, ps: PsId) -> String {
+        self.label(ps).raw_name()
+    }
+    /// The refined name of a procedure without its module; the raw one if it has none.
+    pub fn unqualified_name(&self, ps: PsId) -> String {
+        let label = self.label(ps);
+        label.unqualified_name().unwrap_or_else(|_| label.raw_name())
+    }
+    /// The refined name of a procedure with its module; the raw one if it has none.
+    pub fn qualified_name(&self, ps: PsId) -> String {
+        let label = self.label(ps);
+        label.qualified_name().unwrap_or_else(|_| label.raw_name())
+    }
+
+    /// Octets that the tables take on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        self.strings.heap_bytes()
+            + self.csd_own.heap_bytes()
+            + 4 * (self.csd_callee.len()
+                + self.pd_ps.len()
+                + self.pd_slots.len()
+                + self.slots.capacity()
+                + self.multi.capacity()
+                + self.pd_counts_start.capacity()
+                + self.sites.capacity())
+            + self.pd_counts.capacity()
+            + self.css.len() * size_of::<Css>()
+            + self.ps.len() * size_of::<Ps>()
+            + self.points.capacity() * size_of::<CoveragePoint>()
+            + self.ps_counts.capacity() * 8
+    }
+
+    fn packed_slots(&self, pd: PdId) -> &[u32] {
+        Span { start: self.pd_slots[pd], len: self.ps[self.pd_ps[pd]].sites.len }.of(&self.slots)
+    }
+    fn unpack_slot(&self, packed: u32) -> Slot<'_> {
+        unpack_slot(packed, &self.multi)
+    }
+}
+
+pub(crate) fn packed_kind(packed: u32) -> SiteKind {
+    SiteKind::from_number((packed >> SLOT_BITS) as u8).unwrap_or(SiteKind::Callback)
+}
+
+pub(crate) fn unpack_slot(packed: u32, multi: &[CsdId]) -> Slot<'_> {
+    let low = packed & SLOT_MAX;
+    match packed_kind(packed) {
+        SiteKind::Normal => Slot::Normal(CsdId::new(low)),
+        kind if low == 0 => Slot::Multi { kind, csds: &[] },
+        kind => {
+            let start = low as usize;
+            let len = multi[start - 1].number() as usize;
+            Slot::Multi { kind, csds: &multi[start..][..len] }
+        }
+    }
+}
+
+fn id_within<I: Id>(number: i64, count: usize) -> Option<I> {
+    let n = u32::try_from(number).ok()?;
+    if n as usize > count { None } else { I::new(n) }
+}

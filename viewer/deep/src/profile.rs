@@ -1,0 +1,624 @@
+//! The preprocessed profile: the data of the file, the links it implies, and all costs.
+//!
+//! What is cheap to find again is not stored: a PD's own figures are summed from the CSDs that
+//! enter it, a CSD's desc from the clique that it enters.
+
+use std::borrow::Cow;
+use std::collections::{BTreeMap, HashMap};
+use std::ops::Deref;
+
+use crate::cliques::{self, Cliques};
+use crate::error::{DeepError, ErrorCode, NodeRef, Warning};
+use crate::figures::{Desc, Own};
+use crate::groups::Groups;
+use crate::id::{CliqueId, CsdId, CssId, Id, IdVec, ModuleId, PdId, PsId, ids_to};
+use crate::label::BadName;
+use crate::model::{Coverage, DeepData};
+use crate::propagate::{Compensation, Costs, Graph, overflow, propagate};
+
+/// Own and desc figures of a procedure, call site or module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Own figures.
+    pub own: Own,
+    /// Inherited from descendants, recursion compensated.
+    pub desc: Desc,
+}
+
+/// Figures of those items that have any.
+#[derive(Clone, Debug)]
+struct Sparse<I: Id> {
+    /// Where in `rows`, plus 1; 0: all zero.
+    index: IdVec<I, u32>,
+    rows: Vec<Figures>,
+}
+
+impl<I: Id> Sparse<I> {
+    fn new(len: usize) -> Self {
+        Self { index: IdVec::from_vec(vec![0; len]), rows: Vec::new() }
+    }
+    fn get(&self, id: I) -> Figures {
+        match self.index[id] {
+            0 => Figures::default(),
+            n => self.rows[n as usize - 1],
+        }
+    }
+    fn row(&mut self, id: I) -> &mut Figures {
+        let at = &mut self.index[id];
+        if *at == 0 {
+            self.rows.push(Figures::default());
+            *at = self.rows.len() as u32;
+        }
+        &mut self.rows[*at as usize - 1]
+    }
+    fn heap_bytes(&self) -> usize {
+        self.index.len() * 4 + self.rows.capacity() * size_of::<Figures>()
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Module {
+    name: Vec<u8>,
+    procs: Vec<PsId>,
+    figures: Figures,
+}
+
+/// A deep profile, ready for every question.
+///
+/// Dereferences to its [`DeepData`]. Accessors that take an id panic if it is beyond its table.
+#[derive(Clone, Debug)]
+pub struct Profile {
+    data: DeepData,
+    rule: Compensation,
+    warnings: Vec<Warning>,
+
+    csd_caller: IdVec<CsdId, PdId>,
+    csd_css: IdVec<CsdId, CssId>,
+    css_place: IdVec<CssId, (PsId, u32)>,
+    zeroed: IdVec<PsId, bool>,
+    pd_callers: Groups<PdId, CsdId>,
+    ps_pds: Groups<PsId, PdId>,
+    cliques: Cliques,
+    entry: IdVec<CliqueId, Option<CsdId>>,
+    costs: Costs,
+
+    ps: Sparse<PsId>,
+    css: Sparse<CssId>,
+    modules: IdVec<ModuleId, Module>,
+    ps_module: IdVec<PsId, ModuleId>,
+    /// Sums of coverage counts, as long as the points of all procedures; empty without coverage.
+    coverage: Vec<i64>,
+}
+
+impl Deref for Profile {
+    type Target = DeepData;
+    fn deref(&self) -> &DeepData {
+        &self.data
+    }
+}
+
+impl Profile {
+    /// Preprocesses a profile's data.
+    ///
+    /// # Errors
+    /// `shared_csd`, `orphan_csd`, `shared_css`, `orphan_css`: the graph is not well formed;
+    /// `overflow`: sums do not fit in 63 bits.
+    pub fn new(data: DeepData, rule: Compensation) -> Result<Self, DeepError> {
+        let css_place = places_of_sites(&data)?;
+        let (csd_caller, csd_css) = callers(&data)?;
+
+        let ps_pds = Groups::by(data.ps_count(), data.pd_count(), |pd| data.pd_ps(pd));
+        let zeroed = IdVec::from_vec(
+            data.pss()
+                .map(|ps| {
+                    !ps_pds.of(ps).is_empty()
+                        && data.sites(ps).iter().any(|&s| data.css(s).kind.kind().is_zeroing())
+                })
+                .collect(),
+        );
+        let pd_callers = Groups::by(data.pd_count(), data.csd_count(), |c| data.csd_callee(c));
+        let cliques = cliques::find(&data);
+        let mut entry = IdVec::from_vec(vec![None; cliques.members.keys()]);
+        for pd in data.pds() {
+            for csd in data.csds_of_pd(pd) {
+                let clique = cliques.of[data.csd_callee(csd)];
+                if clique != cliques.of[pd] {
+                    entry[clique] = Some(csd);
+                }
+            }
+        }
+        let costs = propagate(
+            &Graph {
+                data: &data,
+                pd_callers: &pd_callers,
+                cliques: &cliques,
+                entry: &entry,
+                zeroed: &zeroed,
+            },
+            rule,
+        )?;
+        let mut profile = Self {
+            rule,
+            warnings: name_warnings(&data),
+            csd_caller,
+            csd_css,
+            css_place,
+            zeroed,
+            pd_callers,
+            ps_pds,
+            cliques,
+            entry,
+            costs,
+            ps: Sparse::new(data.ps_count()),
+            css: Sparse::new(data.css_count()),
+            modules: IdVec::new(),
+            ps_module: IdVec::new(),
+            coverage: Vec::new(),
+            data,
+        };
+        profile.summarise()?;
+        profile.sum_coverage()?;
+        profile.make_modules(Vec::new())?;
+        Ok(profile)
+    }
+
+    /// The data as it stands in the file.
+    pub fn data(&self) -> &DeepData {
+        &self.data
+    }
+    /// The rule by which recursion was compensated.
+    pub fn compensation(&self) -> Compensation {
+        self.rule
+    }
+    /// What is odd but does not keep the profile from being shown.
+    pub fn warnings(&self) -> &[Warning] {
+        &self.warnings
+    }
+
+    // Links.
+
+    /// The context that makes the call.
+    pub fn csd_caller(&self, csd: CsdId) -> PdId {
+        self.csd_caller[csd]
+    }
+    /// The call site that makes the call.
+    pub fn csd_css(&self, csd: CsdId) -> CssId {
+        self.csd_css[csd]
+    }
+    /// The clique that a CSD enters; `None` if it stays in its caller's.
+    pub fn csd_child_clique(&self, csd: CsdId) -> Option<CliqueId> {
+        let callee = self.cliques.of[self.data.csd_callee(csd)];
+        (callee != self.cliques.of[self.csd_caller[csd]]).then_some(callee)
+    }
+    /// The procedure that a call site is in.
+    pub fn css_container(&self, css: CssId) -> PsId {
+        self.css_place[css].0
+    }
+    /// Which of its procedure's call sites it is, from 0.
+    pub fn css_slot(&self, css: CssId) -> usize {
+        self.css_place[css].1 as usize
+    }
+    /// The file of a call site: its own, or its procedure's.
+    pub fn css_file(&self, css: CssId) -> Cow<'_, str> {
+        let own = self.data.css(css).file;
+        if own == crate::Strings::EMPTY {
+            self.data.text(self.data.ps(self.css_container(css)).file)
+        } else {
+            self.data.text(own)
+        }
+    }
+    /// All CSDs of a call site, by ascending caller; those of one caller in the file's order.
+    pub fn css_csds(&self, css: CssId) -> impl Iterator<Item = CsdId> + '_ {
+        let (ps, slot) = self.css_place[css];
+        self.ps_pds
+            .of(ps)
+            .iter()
+            .filter_map(move |&pd| self.data.slot(pd, slot as usize))
+            .flat_map(crate::model::Slot::csds)
+    }
+    /// The procedures that a call site calls, ascending, each with the CSDs that lead to it.
+    pub fn css_calls(&self, css: CssId) -> BTreeMap<PsId, Vec<CsdId>> {
+        let mut calls: BTreeMap<PsId, Vec<CsdId>> = BTreeMap::new();
+        for csd in self.css_csds(css) {
+            let callee = self.data.pd_ps(self.data.csd_callee(csd));
+            calls.entry(callee).or_default().push(csd);
+        }
+        calls
+    }
+    /// Whether a procedure hides itself from recursion checks: it was called and has higher order
+    /// or method call sites.
+    pub fn is_zeroed(&self, ps: PsId) -> bool {
+        self.zeroed[ps]
+    }
+    /// The contexts of a procedure, ascending.
+    pub fn ps_pds(&self, ps: PsId) -> &[PdId] {
+        self.ps_pds.of(ps)
+    }
+    /// The CSDs that lead to a context, ascending.
+    pub fn pd_callers(&self, pd: PdId) -> &[CsdId] {
+        self.pd_callers.of(pd)
+    }
+    /// The CSDs that lead to a procedure, descending (the order in which pages list them).
+    pub fn ps_callers(&self, ps: PsId) -> Vec<CsdId> {
+        let mut csds: Vec<CsdId> =
+            self.ps_pds(ps).iter().flat_map(|&pd| self.pd_callers(pd).iter().copied()).collect();
+        csds.sort_unstable_by(|a, b| b.cmp(a));
+        csds
+    }
+
+    // Cliques.
+
+    /// How many cliques there are.
+    pub fn clique_count(&self) -> usize {
+        self.entry.len()
+    }
+    /// All cliques, callees before callers.
+    pub fn cliques(&self) -> impl DoubleEndedIterator<Item = CliqueId> + ExactSizeIterator + use<> {
+        ids_to(self.clique_count())
+    }
+    /// The clique of a number from outside, if there is one.
+    pub fn clique_id(&self, number: i64) -> Option<CliqueId> {
+        let n = u32::try_from(number).ok()?;
+        CliqueId::new(n).filter(|_| n as usize <= self.clique_count())
+    }
+    /// The clique of a context.
+    pub fn pd_clique(&self, pd: PdId) -> CliqueId {
+        self.cliques.of[pd]
+    }
+    /// The root's clique.
+    pub fn root_clique(&self) -> CliqueId {
+        self.cliques.of[self.data.root()]
+    }
+    /// The contexts of a clique, ascending; at least one.
+    pub fn clique_members(&self, clique: CliqueId) -> &[PdId] {
+        self.cliques.members.of(clique)
+    }
+    /// The CSD that enters a clique; `None` for the root's.
+    pub fn clique_entry(&self, clique: CliqueId) -> Option<CsdId> {
+        self.entry[clique]
+    }
+    /// The context by which a clique is entered: the callee of its entry CSD, or the root.
+    pub fn clique_entry_pd(&self, clique: CliqueId) -> PdId {
+        match self.entry[clique] {
+            Some(csd) => self.data.csd_callee(csd),
+            None if clique == self.root_clique() => self.data.root(),
+            None => self.clique_members(clique)[0],
+        }
+    }
+
+    // Costs.
+
+    /// Own figures of a context: those of the CSDs that lead to it. The root's are zero.
+    pub fn pd_own(&self, pd: PdId) -> Own {
+        self.pd_callers(pd).iter().map(|&c| self.data.csd_own(c)).sum()
+    }
+    /// What the cliques cost that a context enters itself.
+    pub fn pd_desc(&self, pd: PdId) -> Desc {
+        self.costs.pd_desc.get(pd.index())
+    }
+    /// Own and desc of a context.
+    pub fn pd_total(&self, pd: PdId) -> Desc {
+        self.pd_own(pd).total(&self.pd_desc(pd))
+    }
+    /// What a CSD inherits from the clique that it enters; zero if it stays in its caller's.
+    pub fn csd_desc(&self, csd: CsdId) -> Desc {
+        let clique = self.cliques.of[self.data.csd_callee(csd)];
+        if self.entry[clique] == Some(csd) {
+            self.clique_total(clique) - self.data.csd_own(csd).inherited()
+        } else {
+            Desc::default()
+        }
+    }
+    /// Own and desc of a CSD.
+    pub fn csd_total(&self, csd: CsdId) -> Desc {
+        self.data.csd_own(csd).total(&self.csd_desc(csd))
+    }
+    /// The compensation table's entry of a CSD for the procedure of its caller: what to subtract
+    /// from its desc when CSDs of that procedure's call sites are summed.
+    pub fn csd_comp(&self, csd: CsdId) -> Desc {
+        let notes = &self.costs.csd_comp;
+        match notes.binary_search_by_key(&csd, |&(c, _)| c) {
+            Ok(i) => notes[i].1,
+            Err(_) => Desc::default(),
+        }
+    }
+    /// The compensation table's entry of a context for a procedure *of its own clique* (other
+    /// entries are not kept, and read as zero): what to subtract from its desc when contexts of
+    /// that procedure are summed.
+    pub fn pd_comp(&self, pd: PdId, ps: PsId) -> Desc {
+        let notes = &self.costs.pd_comp;
+        match notes.binary_search_by_key(&(pd, ps), |&(d, p, _)| (d, p)) {
+            Ok(i) => notes[i].2,
+            Err(_) => Desc::default(),
+        }
+    }
+    /// Cost of a CSD as a caller of procedure `ps`, to be summed over callers: own figures, and
+    /// desc less what is compensated in the callee's clique. Direct self calls (caller and callee
+    /// the same context) are left out of such sums: `None`.
+    pub fn call_cost(&self, csd: CsdId, ps: PsId) -> Option<Figures> {
+        let callee = self.data.csd_callee(csd);
+        if callee == self.csd_caller[csd] {
+            return None;
+        }
+        let comp: Desc =
+            self.clique_members(self.cliques.of[callee]).iter().map(|&pd| self.pd_comp(pd, ps)).sum();
+        Some(Figures { own: self.data.csd_own(csd), desc: self.csd_desc(csd) - comp })
+    }
+    /// Figures of a procedure.
+    pub fn ps_figures(&self, ps: PsId) -> Figures {
+        self.ps.get(ps)
+    }
+    /// Own figures of a procedure.
+    pub fn ps_own(&self, ps: PsId) -> Own {
+        self.ps.get(ps).own
+    }
+    /// Desc of a procedure.
+    pub fn ps_desc(&self, ps: PsId) -> Desc {
+        self.ps.get(ps).desc
+    }
+    /// Figures of a call site. Its desc may be negative (a procedure that calls itself through a
+    /// closure), own + desc never.
+    pub fn css_figures(&self, css: CssId) -> Figures {
+        self.css.get(css)
+    }
+    /// Own figures of a call site.
+    pub fn css_own(&self, css: CssId) -> Own {
+        self.css.get(css).own
+    }
+    /// Desc of a call site.
+    pub fn css_desc(&self, css: CssId) -> Desc {
+        self.css.get(css).desc
+    }
+    /// Own and desc of all members of a clique: what it and all below it cost.
+    pub fn clique_total(&self, clique: CliqueId) -> Desc {
+        match self.clique_members(clique) {
+            &[pd] => self.pd_total(pd),
+            _ => self.costs.big_clique_total.get(&clique).copied().unwrap_or_default(),
+        }
+    }
+    /// Own and desc of a clique: the sums over its members.
+    pub fn clique_figures(&self, clique: CliqueId) -> Figures {
+        let members = self.clique_members(clique);
+        Figures {
+            own: members.iter().map(|&pd| self.pd_own(pd)).sum(),
+            desc: members.iter().map(|&pd| self.pd_desc(pd)).sum(),
+        }
+    }
+    /// The program's cost: own and desc of the root context. The denominator of percentages.
+    pub fn root_total(&self) -> Desc {
+        self.pd_total(self.data.root())
+    }
+    /// Whether ticks are worth showing: the rate is known and some fell into the program.
+    pub fn has_ticks(&self) -> bool {
+        self.data.header().ticks_per_second > 0 && self.root_total().quanta > 0
+    }
+
+    // Coverage.
+
+    /// Counts of a procedure's coverage points, in the order of the points: the sums over its
+    /// contexts, or the file's own; `None` without coverage, and with dynamic coverage for a
+    /// procedure that was never called.
+    pub fn ps_coverage(&self, ps: PsId) -> Option<&[i64]> {
+        match self.data.header().coverage {
+            Coverage::None => None,
+            Coverage::Dynamic if self.ps_pds(ps).is_empty() => None,
+            Coverage::Dynamic | Coverage::Static => Some(self.data.ps(ps).points.of(&self.coverage)),
+        }
+    }
+
+    // Modules.
+
+    /// All modules, by name in octet order.
+    pub fn modules(&self) -> impl DoubleEndedIterator<Item = ModuleId> + ExactSizeIterator + use<> {
+        self.modules.ids()
+    }
+    /// The module of a name.
+    pub fn module_id(&self, name: &str) -> Option<ModuleId> {
+        self.modules
+            .as_slice()
+            .binary_search_by(|m| m.name.as_slice().cmp(name.as_bytes()))
+            .ok()
+            .map(ModuleId::at)
+    }
+    /// The name of a module.
+    pub fn module_name(&self, module: ModuleId) -> Cow<'_, str> {
+        String::from_utf8_lossy(&self.modules[module].name)
+    }
+    /// The procedures of a module, ascending; none if only the program representation names it.
+    pub fn module_procs(&self, module: ModuleId) -> &[PsId] {
+        &self.modules[module].procs
+    }
+    /// Sums over the procedures of a module, without compensation: its desc includes calls to its
+    /// own procedures.
+    pub fn module_figures(&self, module: ModuleId) -> Figures {
+        self.modules[module].figures
+    }
+    /// The module of a procedure.
+    pub fn ps_module(&self, ps: PsId) -> ModuleId {
+        self.ps_module[ps]
+    }
+    /// Adds modules that only the program representation names. Module ids change.
+    ///
+    /// # Errors
+    /// None in practice: sums that did fit do so again.
+    pub fn add_modules<'a>(&mut self, names: impl IntoIterator<Item = &'a [u8]>) -> Result<(), DeepError> {
+        self.make_modules(names.into_iter().map(<[u8]>::to_vec).collect())
+    }
+
+    /// Octets that the profile takes on the heap.
+    pub fn heap_bytes(&self) -> usize {
+        self.data.heap_bytes()
+            + self.csd_caller.len() * 8
+            + self.css_place.len() * 8
+            + self.zeroed.len() * 5
+            + self.pd_callers.heap_bytes()
+            + self.ps_pds.heap_bytes()
+            + self.cliques.of.len() * 4
+            + self.cliques.members.heap_bytes()
+            + self.entry.len() * 4
+            + self.costs.pd_desc.heap_bytes()
+            + self.costs.big_clique_total.capacity() * 48
+            + self.costs.csd_comp.capacity() * 40
+            + self.costs.pd_comp.capacity() * 40
+            + self.ps.heap_bytes()
+            + self.css.heap_bytes()
+            + self.coverage.capacity() * 8
+    }
+
+    fn summarise(&mut self) -> Result<(), DeepError> {
+        let too_much = || overflow("procedure or call site");
+        for csd in self.data.csds() {
+            let own = self.data.csd_own(csd);
+            let css = self.csd_css[csd];
+            let (desc, comp) = (self.csd_desc(csd), self.csd_comp(csd));
+            let row = self.css.row(css);
+            row.own = row.own.checked_add(&own).ok_or_else(too_much)?;
+            row.desc = row.desc.checked_add(&desc).and_then(|d| d.checked_sub(&comp)).ok_or_else(too_much)?;
+            let row = self.ps.row(self.data.pd_ps(self.data.csd_callee(csd)));
+            row.own = row.own.checked_add(&own).ok_or_else(too_much)?;
+        }
+        for pd in self.data.pds() {
+            let ps = self.data.pd_ps(pd);
+            let (desc, comp) = (self.pd_desc(pd), self.pd_comp(pd, ps));
+            let row = self.ps.row(ps);
+            row.desc = row.desc.checked_add(&desc).and_then(|d| d.checked_sub(&comp)).ok_or_else(too_much)?;
+        }
+        self.ps.rows.shrink_to_fit();
+        self.css.rows.shrink_to_fit();
+        Ok(())
+    }
+
+    fn sum_coverage(&mut self) -> Result<(), DeepError> {
+        let too_much = || overflow("coverage counts");
+        match self.data.header().coverage {
+            Coverage::None => {}
+            Coverage::Static => {
+                self.coverage = self
+                    .data
+                    .ps_counts
+                    .iter()
+                    .map(|&n| i64::try_from(n).map_err(|_| too_much()))
+                    .collect::<Result<_, _>>()?;
+            }
+            Coverage::Dynamic => {
+                self.coverage = vec![0; self.data.points.len()];
+                for pd in self.data.pds() {
+                    let span = self.data.ps(self.data.pd_ps(pd)).points;
+                    let sums = &mut self.coverage[span.start as usize..][..span.len as usize];
+                    for (sum, count) in sums.iter_mut().zip(self.data.pd_coverage(pd)) {
+                        *sum = i64::try_from(count)
+                            .ok()
+                            .and_then(|n| sum.checked_add(n))
+                            .ok_or_else(too_much)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn make_modules(&mut self, extra: Vec<Vec<u8>>) -> Result<(), DeepError> {
+        let data = &self.data;
+        let octets = |ps: PsId| data.strings().octets(*data.ps(ps).label.module());
+        let mut names: Vec<Vec<u8>> =
+            self.modules.as_slice().iter().map(|m| m.name.clone()).chain(extra).collect();
+        let mut last = None;
+        for ps in data.pss() {
+            let module = *data.ps(ps).label.module();
+            if last != Some(module) {
+                names.push(octets(ps).to_vec());
+                last = Some(module);
+            }
+        }
+        names.sort_unstable();
+        names.dedup();
+        let by_name: HashMap<&[u8], ModuleId> =
+            names.iter().enumerate().map(|(i, n)| (n.as_slice(), ModuleId::at(i))).collect();
+        self.ps_module = IdVec::from_vec(data.pss().map(|ps| by_name[octets(ps)]).collect());
+        let mut modules: IdVec<ModuleId, Module> = IdVec::from_vec(
+            names
+                .iter()
+                .map(|name| Module { name: name.clone(), procs: Vec::new(), figures: Figures::default() })
+                .collect(),
+        );
+        for ps in data.pss() {
+            let module = &mut modules[self.ps_module[ps]];
+            module.procs.push(ps);
+            let figures = self.ps.get(ps);
+            let sum = &mut module.figures;
+            sum.own = sum.own.checked_add(&figures.own).ok_or_else(|| overflow("module"))?;
+            sum.desc = sum.desc.checked_add(&figures.desc).ok_or_else(|| overflow("module"))?;
+        }
+        self.modules = modules;
+        Ok(())
+    }
+}
+
+fn places_of_sites(data: &DeepData) -> Result<IdVec<CssId, (PsId, u32)>, DeepError> {
+    let mut places: IdVec<CssId, Option<(PsId, u32)>> = IdVec::from_vec(vec![None; data.css_count()]);
+    for ps in data.pss() {
+        for (slot, &css) in data.sites(ps).iter().enumerate() {
+            if let Some((other, _)) = places[css].replace((ps, slot as u32)) {
+                return Err(DeepError::new(
+                    ErrorCode::SharedCss,
+                    format!("listed by ps {other} and by ps {ps}"),
+                )
+                .node(NodeRef::Css(css)));
+            }
+        }
+    }
+    for (css, place) in places.iter() {
+        if place.is_none() {
+            return Err(DeepError::new(ErrorCode::OrphanCss, "no procedure lists it").node(NodeRef::Css(css)));
+        }
+    }
+    let all = "each was looked at above";
+    Ok(IdVec::from_vec(places.into_vec().into_iter().map(|p| p.expect(all)).collect()))
+}
+
+type Callers = (IdVec<CsdId, PdId>, IdVec<CsdId, CssId>);
+
+fn callers(data: &DeepData) -> Result<Callers, DeepError> {
+    let mut caller: IdVec<CsdId, Option<PdId>> = IdVec::from_vec(vec![None; data.csd_count()]);
+    let mut site: IdVec<CsdId, Option<CssId>> = IdVec::from_vec(vec![None; data.csd_count()]);
+    for pd in data.pds() {
+        for (slot, &css) in data.slots(pd).zip(data.sites(data.pd_ps(pd))) {
+            for csd in slot.csds() {
+                if let Some(other) = caller[csd].replace(pd) {
+                    return Err(DeepError::new(
+                        ErrorCode::SharedCsd,
+                        format!("in a slot of pd {other} and in one of pd {pd}"),
+                    )
+                    .node(NodeRef::Csd(csd)));
+                }
+                site[csd] = Some(css);
+            }
+        }
+    }
+    let orphan = |csd: usize| {
+        DeepError::new(ErrorCode::OrphanCsd, "in no context's slots").node(NodeRef::Csd(CsdId::at(csd)))
+    };
+    if let Some(csd) = caller.as_slice().iter().position(Option::is_none) {
+        return Err(orphan(csd));
+    }
+    let all = "a CSD with a caller has a call site";
+    Ok((
+        IdVec::from_vec(caller.into_vec().into_iter().map(|c| c.expect(all)).collect()),
+        IdVec::from_vec(site.into_vec().into_iter().map(|c| c.expect(all)).collect()),
+    ))
+}
+
+fn name_warnings(data: &DeepData) -> Vec<Warning> {
+    let mut warnings = Vec::new();
+    for ps in data.pss() {
+        if let Err(bad) = data.label(ps).unqualified_name() {
+            let bad: BadName = bad;
+            warnings.push(Warning {
+                code: bad.code(),
+                node: Some(NodeRef::Ps(ps)),
+                message: bad.to_string(),
+            });
+        }
+    }
+    warnings
+}
