@@ -1,1 +1,53 @@
-//! Addresses to functions, files and lines: translators, debug files, name lists.
+//! Addresses to functions, files, lines and inlined calls.
+//!
+//! A profile says *which object* (path, build-id, device and inode) and *where in its file* each sample fell.
+//! This crate turns that into frames, by the best source there is for each address: debug information of the
+//! object or of its separate debug file, symbol table, dynamic symbols, PLT relocations, maps of JITs, and at the
+//! very least the function's borders from the unwind tables. It knows nothing of `.pct` files.
+//!
+//! ```no_run
+//! use pct_symbols::{CodeAddr, ObjectInfo, Symbolizer};
+//!
+//! let mut symbols = Symbolizer::default();
+//! let libc = symbols.add(ObjectInfo::file("/usr/lib/x86_64-linux-gnu/libc.so.6"));
+//! // Addresses are file offsets: address in memory - region start + region file offset.
+//! symbols.resolve([(libc, CodeAddr::Pc(0x9fe10)), (libc, CodeAddr::Return(0x2724a))]);
+//! for frame in symbols.frames(libc, CodeAddr::Pc(0x9fe10)) {
+//!     let file = frame.file.map_or("?", |f| symbols.text(f));
+//!     println!("{} at {}:{}", symbols.text(frame.function), file, frame.line);
+//! }
+//! for note in symbols.notes() {
+//!     eprintln!("{note}");
+//! }
+//! ```
+//!
+//! In reading order:
+//!
+//! - [`Symbolizer`]: objects, batches, frames; the table of distinct addresses; parallel by object.
+//! - [`Image`]: one ELF file; file offsets to image addresses; build-id.
+//! - [`debugfile`]: the search for separate debug files.
+//! - `dwarf`: debug information; `symtab`: every other source of function names.
+//! - [`demangle()`]: names as people wrote them.
+//! - [`jit`]: code that programs made themselves.
+//!
+//! Damaged files never panic: they answer less, and [`Symbolizer::notes`] says why.
+#![deny(unsafe_code)]
+
+mod answers;
+pub mod debugfile;
+mod demangle;
+mod dwarf;
+mod image;
+pub mod jit;
+mod map;
+mod symbolizer;
+mod symtab;
+mod vdso;
+
+pub use debugfile::DebugDirs;
+pub use demangle::demangle;
+pub use image::{BuildId, Image, ImageError};
+pub use symbolizer::{
+    CodeAddr, Frame, Note, ObjectId, ObjectInfo, ObjectKind, Options, Problem, Symbolizer, TextId,
+};
+pub use symtab::Source;

@@ -1,0 +1,71 @@
+//! What a translator hands back for one object: frames by address, names told once.
+//!
+//! Workers fill an [`Answers`] each, without locks; the symbolizer takes them over into its own tables in a
+//! fixed order, so that the same questions give the same numbers however many threads worked.
+
+use std::collections::HashMap;
+
+use crate::symtab::Source;
+
+/// Stands for "no file".
+pub(crate) const NO_TEXT: u32 = u32::MAX;
+
+/// A frame whose names are numbers in its own [`Answers`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LocalFrame {
+    pub(crate) function: u32,
+    pub(crate) file: u32,
+    /// 0: not known.
+    pub(crate) line: u32,
+    /// 0: not known.
+    pub(crate) column: u32,
+    pub(crate) inlined: bool,
+    pub(crate) source: Source,
+}
+
+/// The frames of one address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LocalSpan {
+    /// As it was asked.
+    pub(crate) asked: u64,
+    pub(crate) first: u32,
+    pub(crate) count: u32,
+    /// Bytes from the function's start; `u64::MAX` if that is not known.
+    pub(crate) into: u64,
+}
+
+/// See the module's text.
+#[derive(Debug, Default)]
+pub(crate) struct Answers {
+    pub(crate) texts: Vec<String>,
+    numbers: HashMap<String, u32>,
+    pub(crate) frames: Vec<LocalFrame>,
+    pub(crate) spans: Vec<LocalSpan>,
+}
+
+impl Answers {
+    /// The number of a text.
+    pub(crate) fn text(&mut self, text: &str) -> u32 {
+        if let Some(n) = self.numbers.get(text) {
+            return *n;
+        }
+        let n = self.texts.len() as u32;
+        self.texts.push(text.to_string());
+        self.numbers.insert(text.to_string(), n);
+        n
+    }
+
+    /// Ends the list of frames pushed since `first` as the answer for `asked`.
+    pub(crate) fn close(&mut self, asked: u64, first: usize, into: Option<u64>) {
+        let count = (self.frames.len() - first) as u32;
+        self.spans.push(LocalSpan { asked, first: first as u32, count, into: into.unwrap_or(u64::MAX) });
+    }
+
+    /// A one-frame answer without file and line.
+    pub(crate) fn name(&mut self, asked: u64, name: &str, source: Source, into: Option<u64>) {
+        let first = self.frames.len();
+        let function = self.text(name);
+        self.frames.push(LocalFrame { function, file: NO_TEXT, line: 0, column: 0, inlined: false, source });
+        self.close(asked, first, into);
+    }
+}

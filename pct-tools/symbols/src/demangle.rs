@@ -1,0 +1,149 @@
+//! Linker names to names that people wrote: Rust (legacy and v0) and C++ (Itanium).
+//!
+//! A failed demangle is the input unchanged. Hostile names cannot blow up: input and output are bounded, and so
+//! is the depth of recursion.
+
+use std::borrow::Cow;
+use std::fmt::{self, Write};
+
+/// Longer names are given back as they are: no compiler writes them, and parsing them is not free.
+const MAX_INPUT: usize = 64 * 1024;
+/// A demangled name that grows beyond this (substitutions can double it at each step) is given up.
+const MAX_OUTPUT: usize = 256 * 1024;
+
+/// The readable form of a linker name, or the input unchanged.
+///
+/// Rust names come without the hash. The suffix of a stub (`foo@plt`) or symbol version (`foo@@V1`) is kept.
+///
+/// ```
+/// assert_eq!(pct_symbols::demangle("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
+/// assert_eq!(pct_symbols::demangle("_ZN3foo3barEi"), "foo::bar(int)");
+/// assert_eq!(pct_symbols::demangle("_Znotaname"), "_Znotaname");
+/// ```
+pub fn demangle(name: &str) -> Cow<'_, str> {
+    let bytes = name.as_bytes();
+    let mangled = match bytes {
+        [b'_', b'Z' | b'R', ..] => true,
+        [b'_', b'_', b'Z' | b'R', ..] => true,
+        [b'R' | b'Z', rest @ ..] => rest.first().is_some_and(|c| *c == b'N'),
+        _ => false,
+    };
+    if !mangled || name.len() > MAX_INPUT {
+        return Cow::Borrowed(name);
+    }
+    let (core, version) = match memchr::memchr(b'@', bytes) {
+        Some(at) => name.split_at(at),
+        None => (name, ""),
+    };
+    match rust(core).or_else(|| cpp(core)) {
+        Some(mut text) => {
+            text.push_str(version);
+            Cow::Owned(text)
+        }
+        None => Cow::Borrowed(name),
+    }
+}
+
+fn rust(name: &str) -> Option<String> {
+    let parsed = rustc_demangle::try_demangle(name).ok()?;
+    // Legacy Rust names share their prefix with C++. Every one of them ends in a hash, so without one
+    // the name is C++ (a variable of a namespace looks exactly like a Rust path otherwise).
+    if !name.trim_start_matches('_').starts_with('R') && !has_rust_hash(name) {
+        return None;
+    }
+    let mut out = Bounded(String::with_capacity(name.len()));
+    write!(out, "{parsed:#}").ok()?;
+    Some(out.0)
+}
+
+/// `...17h` + 16 hexadecimal digits + `E`, then perhaps a suffix that begins with a dot.
+fn has_rust_hash(name: &str) -> bool {
+    let body = match name.find("E.") {
+        Some(at) => &name[..=at],
+        None => name,
+    };
+    let Some(body) = body.strip_suffix('E') else { return false };
+    let Some(start) = body.len().checked_sub(19) else { return false };
+    body.as_bytes()[start..].starts_with(b"17h")
+        && body.as_bytes()[start + 3..].iter().all(u8::is_ascii_hexdigit)
+}
+
+fn cpp(name: &str) -> Option<String> {
+    let limits = cpp_demangle::ParseOptions::default().recursion_limit(96);
+    let symbol = cpp_demangle::Symbol::new_with_options(name, &limits).ok()?;
+    let mut out = Bounded(String::with_capacity(name.len() * 2));
+    let options = cpp_demangle::DemangleOptions::default().recursion_limit(96);
+    symbol.structured_demangle(&mut out, &options).ok()?;
+    Some(out.0)
+}
+
+/// A string that refuses to grow beyond [`MAX_OUTPUT`].
+struct Bounded(String);
+
+impl Write for Bounded {
+    fn write_str(&mut self, s: &str) -> fmt::Result {
+        if self.0.len() + s.len() > MAX_OUTPUT {
+            return Err(fmt::Error);
+        }
+        self.0.push_str(s);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn names_of_both_languages_are_told_apart() {
+        for (mangled, wanted) in [
+            ("_ZN3std2io4Read4read17h0123456789abcdefE", "std::io::Read::read"),
+            ("_ZN3std2io4Read4read17h0123456789abcdefE.llvm.123", "std::io::Read::read"),
+            ("_RNvCskwGfYPst2Cb_3foo16example_function", "foo::example_function"),
+            ("_ZN3foo3barE", "foo::bar"),
+            ("_ZN5boost6system14error_categoryD1Ev", "boost::system::error_category::~error_category()"),
+            ("_ZNKSt6vectorIiSaIiEE4sizeEv", "std::vector<int, std::allocator<int> >::size() const"),
+            ("_Z3addii@plt", "add(int, int)@plt"),
+            ("main", "main"),
+            ("_Z", "_Z"),
+            ("", ""),
+        ] {
+            assert_eq!(demangle(mangled), wanted, "{mangled}");
+        }
+    }
+
+    #[test]
+    fn a_name_that_doubles_at_each_step_is_given_back_as_it_is() {
+        // Each template argument pair names the one before twice.
+        let mut name = String::from("_Z1fI1AIiiE");
+        for i in 0..60 {
+            let seq = if i == 0 { String::from("S0_") } else { format!("S{}_", base36(i)) };
+            name.push_str(&format!("1AI{seq}{seq}E"));
+        }
+        name.push_str("Evv");
+        let out = demangle(&name);
+        assert!(out.len() <= MAX_OUTPUT);
+    }
+
+    fn base36(mut n: usize) -> String {
+        let mut digits = Vec::new();
+        loop {
+            digits.push(b"0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ"[n % 36]);
+            n /= 36;
+            if n == 0 {
+                break;
+            }
+        }
+        digits.reverse();
+        String::from_utf8(digits).expect("digits are ASCII")
+    }
+
+    proptest! {
+        #[test]
+        fn any_text_is_demangled_or_unchanged(tail in "[_A-Za-z0-9.@$]{0,60}", head in "(_Z|_R|_ZN|__Z|)") {
+            let name = format!("{head}{tail}");
+            let _ = demangle(&name);
+        }
+    }
+}

@@ -1,0 +1,48 @@
+//! Read-only memory maps of files: the one fence of this crate around `unsafe`.
+//!
+//! Object files and name lists are mapped, not read: a debug binary of 250 MB of which a report needs a few
+//! pages costs a few pages. The price is that somebody who truncates such a file while we look at it makes the
+//! kernel send us SIGBUS. Compilers and package managers replace files by rename, which leaves our mapping whole;
+//! files that programs rewrite in place while we look (perf-PID.map, jitdump) are read into memory instead.
+//!
+//! Invariant: a [`FileMap`] is only ever read, through `&[u8]`.
+#![expect(unsafe_code, reason = "memory maps")]
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// A file, mapped read-only and private. An empty file gives an empty slice.
+#[derive(Debug)]
+pub(crate) struct FileMap(Option<memmap2::Mmap>);
+
+impl FileMap {
+    /// Maps a regular file.
+    ///
+    /// # Errors
+    /// What opening or mapping gives, and `InvalidInput` for anything but a regular file (a fifo would block).
+    pub(crate) fn open(path: &Path) -> io::Result<(FileMap, std::fs::Metadata)> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
+        let meta = file.metadata()?;
+        if !meta.is_file() {
+            return Err(io::Error::new(io::ErrorKind::InvalidInput, "not a regular file"));
+        }
+        if meta.len() == 0 {
+            return Ok((FileMap(None), meta));
+        }
+        // SAFETY: the mapping is private and read-only and is handed out as `&[u8]` only. That nobody shrinks the
+        // file or writes into it in place meanwhile is what the module's text discusses: a shrunk file is a SIGBUS
+        // and so an end of this reading process, never a write anywhere.
+        let map = unsafe { memmap2::Mmap::map(&file)? };
+        Ok((FileMap(Some(map)), meta))
+    }
+}
+
+impl std::ops::Deref for FileMap {
+    type Target = [u8];
+
+    fn deref(&self) -> &[u8] {
+        self.0.as_deref().unwrap_or(&[])
+    }
+}

@@ -1,0 +1,454 @@
+//! Functions without debug information: the symbol table, the dynamic one, PLT stubs, and for what is left the
+//! function borders that the unwind tables know.
+//!
+//! The table of one object is built at the first address that needs it, sorted, and searched by bisection.
+//! Names stay in the file: an entry keeps where its name begins.
+
+use std::borrow::Cow;
+use std::path::Path;
+
+use gimli::UnwindSection;
+use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget};
+
+use crate::image::Image;
+
+/// Where a function name came from, best first.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+#[repr(u8)]
+pub enum Source {
+    /// Debug information: function, file, line, inlined calls.
+    Debug = 0,
+    /// The symbol table.
+    Symbol = 1,
+    /// The dynamic symbol table of a stripped object.
+    Dynamic = 2,
+    /// A PLT stub, named after the function that it jumps to: `malloc@plt`.
+    Stub = 3,
+    /// Code that the program made itself, named in its perf map or jitdump.
+    Jit = 4,
+    /// No name is known, but the unwind tables give the function's borders: `[libfoo.so+0x1a40]` is its start.
+    Unwind = 5,
+    /// Nothing is known: `[libfoo.so+0x1a47]` is the address itself.
+    Unknown = 6,
+}
+
+impl Source {
+    /// All sources, in order of their numbers.
+    pub const ALL: [Source; 7] = [
+        Source::Debug,
+        Source::Symbol,
+        Source::Dynamic,
+        Source::Stub,
+        Source::Jit,
+        Source::Unwind,
+        Source::Unknown,
+    ];
+
+    /// Whether the name is the function's own, not one made of its address.
+    pub fn is_named(self) -> bool {
+        !matches!(self, Source::Unwind | Source::Unknown)
+    }
+}
+
+/// One function: its extent and name.
+#[derive(Debug, Clone)]
+struct Entry {
+    start: u64,
+    /// Behind the last byte; for symbols without a size the next symbol's start or the section's end.
+    end: u64,
+    name: Name,
+    source: Source,
+}
+
+#[derive(Debug, Clone)]
+enum Name {
+    /// Symbol number in the full (false) or dynamic (true) table.
+    Symbol(bool, object::SymbolIndex),
+    Made(String),
+}
+
+/// What the tables say of an address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Found<'a> {
+    pub(crate) name: Cow<'a, str>,
+    pub(crate) start: u64,
+    pub(crate) source: Source,
+}
+
+/// The functions of one object, sorted by start, not overlapping.
+#[derive(Debug, Default)]
+pub(crate) struct SymbolTable {
+    entries: Vec<Entry>,
+}
+
+impl SymbolTable {
+    /// Reads all tables of an image: full or dynamic symbols and PLT stubs.
+    pub(crate) fn read(image: &Image) -> SymbolTable {
+        let Some(elf) = image.elf() else { return SymbolTable::default() };
+        let mut raw: Vec<Raw> = Vec::new();
+        let sections = executable_sections(&elf);
+        if let Some(table) = elf.symbol_table() {
+            collect(table.symbols(), Source::Symbol, &sections, &mut raw);
+        }
+        if let Some(table) = elf.dynamic_symbol_table() {
+            collect(table.symbols(), Source::Dynamic, &sections, &mut raw);
+        }
+        let mut entries = settle(raw, &sections);
+        let stubs = stubs(&elf, &entries);
+        if !stubs.is_empty() {
+            entries.extend(stubs);
+            entries.sort_by_key(|e| e.start);
+        }
+        SymbolTable { entries }
+    }
+
+    /// The function that holds an address.
+    pub(crate) fn find<'a>(&self, elf: &object::File<'a>, address: u64) -> Option<Found<'a>> {
+        let next = self.entries.partition_point(|e| e.start <= address);
+        let entry = self.entries.get(next.checked_sub(1)?)?;
+        if address >= entry.end {
+            return None;
+        }
+        Some(Found { name: entry.name.text(elf)?, start: entry.start, source: entry.source })
+    }
+
+    /// How many functions the table holds.
+    #[cfg(test)]
+    pub(crate) fn len(&self) -> usize {
+        self.entries.len()
+    }
+}
+
+impl Name {
+    fn text<'a>(&self, elf: &object::File<'a>) -> Option<Cow<'a, str>> {
+        match self {
+            Name::Made(text) => Some(Cow::Owned(text.clone())),
+            Name::Symbol(dynamic, index) => {
+                let table = if *dynamic { elf.dynamic_symbol_table() } else { elf.symbol_table() }?;
+                let bytes = table.symbol_by_index(*index).ok()?.name_bytes().ok()?;
+                Some(match String::from_utf8_lossy(bytes) {
+                    Cow::Borrowed(_) => Cow::Owned(String::from_utf8_lossy(bytes).into_owned()),
+                    owned => Cow::Owned(owned.into_owned()),
+                })
+            }
+        }
+    }
+}
+
+/// A symbol on its way into the table, with what decides between several at one address.
+struct Raw {
+    start: u64,
+    size: u64,
+    rank: u32,
+    name: Name,
+    source: Source,
+}
+
+/// Address ranges that hold code, sorted.
+fn executable_sections(elf: &object::File<'_>) -> Vec<(u64, u64)> {
+    let mut ranges: Vec<(u64, u64)> = elf
+        .sections()
+        .filter(|s| s.kind() == object::SectionKind::Text && s.size() > 0)
+        .filter_map(|s| Some((s.address(), s.address().checked_add(s.size())?)))
+        .collect();
+    if ranges.is_empty() {
+        // No section headers (sstrip): the segments.
+        ranges = executable_segments(elf).collect();
+    }
+    ranges.sort_unstable();
+    ranges
+}
+
+/// The executable segments' address ranges.
+fn executable_segments(elf: &object::File<'_>) -> impl Iterator<Item = (u64, u64)> {
+    use object::ObjectSegment;
+    elf.segments().filter_map(|s| match s.flags() {
+        object::SegmentFlags::Elf { p_flags, .. } if p_flags.0 & 1 != 0 => {
+            Some((s.address(), s.address().checked_add(s.size())?))
+        }
+        _ => None,
+    })
+}
+
+fn section_of(sections: &[(u64, u64)], address: u64) -> Option<(u64, u64)> {
+    let next = sections.partition_point(|s| s.0 <= address);
+    let found = *sections.get(next.checked_sub(1)?)?;
+    (address < found.1).then_some(found)
+}
+
+fn collect<'a, S>(
+    symbols: impl Iterator<Item = S>,
+    source: Source,
+    sections: &[(u64, u64)],
+    out: &mut Vec<Raw>,
+) where
+    S: ObjectSymbol<'a>,
+{
+    for symbol in symbols {
+        let function = symbol.kind() == object::SymbolKind::Text;
+        // Hand-written assembly often forgets the type; everything else (data, sections, files) is not code.
+        if !function
+            && symbol.kind() != object::SymbolKind::Unknown
+            && symbol.kind() != object::SymbolKind::Label
+        {
+            continue;
+        }
+        if symbol.is_undefined() || section_of(sections, symbol.address()).is_none() {
+            continue;
+        }
+        let Ok(name) = symbol.name_bytes() else { continue };
+        // Mapping symbols of ARM and local labels of assemblers name no function.
+        if name.is_empty() || name[0] == b'$' || name.starts_with(b".L") {
+            continue;
+        }
+        let underscores = name.iter().take_while(|c| **c == b'_').count().min(15) as u32;
+        let mut rank = 0u32;
+        if function {
+            rank += 1000;
+        }
+        if symbol.size() > 0 {
+            rank += 400;
+        }
+        if symbol.is_global() {
+            rank += 40;
+        }
+        if !symbol.is_weak() {
+            rank += 1;
+        }
+        if !is_mangled(name) {
+            rank += 2 * (15 - underscores);
+        } else {
+            rank += 30;
+        }
+        out.push(Raw {
+            start: symbol.address(),
+            size: symbol.size(),
+            rank,
+            name: Name::Symbol(source == Source::Dynamic, symbol.index()),
+            source,
+        });
+    }
+}
+
+fn is_mangled(name: &[u8]) -> bool {
+    name.starts_with(b"_Z") || name.starts_with(b"_R")
+}
+
+/// One entry per start, ends filled in, nothing overlapping.
+fn settle(mut raw: Vec<Raw>, sections: &[(u64, u64)]) -> Vec<Entry> {
+    raw.sort_by(|a, b| a.start.cmp(&b.start).then(b.rank.cmp(&a.rank)).then(a.source.cmp(&b.source)));
+    raw.dedup_by_key(|r| r.start);
+    let mut entries: Vec<Entry> = Vec::with_capacity(raw.len());
+    for i in 0..raw.len() {
+        let r = &raw[i];
+        let next = raw.get(i + 1).map(|n| n.start);
+        let section_end = section_of(sections, r.start).map_or(r.start, |s| s.1);
+        let mut end = match r.size {
+            0 => next.unwrap_or(section_end),
+            size => r.start.saturating_add(size),
+        };
+        end = end.min(section_end);
+        if let Some(next) = next {
+            // A symbol inside another function (an entry point in the middle) takes over from there.
+            end = end.min(next);
+        }
+        entries.push(Entry { start: r.start, end, name: r.name.clone(), source: r.source });
+    }
+    entries
+}
+
+/// The PLT stubs: each is decoded far enough to see which GOT slot it jumps through, and the relocation of that
+/// slot names the function.
+fn stubs(elf: &object::File<'_>, known: &[Entry]) -> Vec<Entry> {
+    let Some(relocations) = elf.dynamic_relocations() else { return Vec::new() };
+    let mut slots: Vec<(u64, String)> = Vec::new();
+    let symbols = elf.dynamic_symbol_table();
+    for (at, relocation) in relocations {
+        let name = match relocation.target() {
+            RelocationTarget::Symbol(index) => symbols
+                .as_ref()
+                .and_then(|t| t.symbol_by_index(index).ok())
+                .and_then(|s| s.name_bytes().ok())
+                .filter(|n| !n.is_empty())
+                .map(|n| String::from_utf8_lossy(n).into_owned()),
+            _ => irelative(elf, &relocation).and_then(|target| {
+                let next = known.partition_point(|e| e.start <= target);
+                let entry = known.get(next.checked_sub(1)?)?;
+                if entry.start != target {
+                    return None;
+                }
+                entry.name.text(elf).map(Cow::into_owned)
+            }),
+        };
+        if let Some(name) = name {
+            slots.push((at, name));
+        }
+    }
+    slots.sort();
+    slots.dedup_by_key(|s| s.0);
+    let mut out = Vec::new();
+    if slots.is_empty() {
+        return out;
+    }
+    for section in elf.sections() {
+        let Ok(name) = section.name() else { continue };
+        if !matches!(name, ".plt" | ".plt.sec" | ".plt.got" | ".plt.bnd" | ".iplt") {
+            continue;
+        }
+        let Ok(data) = section.data() else { continue };
+        // Stubs are 8 or 16 bytes long and begin at multiples of 8; what does not decode is none.
+        for at in (0..data.len()).step_by(8) {
+            let code = &data[at..data.len().min(at + 16)];
+            let address = section.address().wrapping_add(at as u64);
+            let slot = match elf.architecture() {
+                object::Architecture::X86_64 => x86_64_slot(code, address),
+                object::Architecture::Aarch64 => aarch64_slot(code, address),
+                _ => None,
+            };
+            let Some(slot) = slot else { continue };
+            let Ok(at) = slots.binary_search_by_key(&slot, |s| s.0) else { continue };
+            // An object with a full symbol table may name its stubs itself.
+            let next = known.partition_point(|e| e.start <= address);
+            if next.checked_sub(1).and_then(|k| known.get(k)).is_some_and(|e| address < e.end) {
+                continue;
+            }
+            out.push(Entry {
+                start: address,
+                end: address.saturating_add(code.len() as u64),
+                name: Name::Made(format!("{}@plt", slots[at].1)),
+                source: Source::Stub,
+            });
+        }
+    }
+    for i in 1..out.len() {
+        let next = out[i].start;
+        let before = &mut out[i - 1];
+        if before.start < next {
+            before.end = before.end.min(next);
+        }
+    }
+    out
+}
+
+/// The resolver of an IRELATIVE relocation.
+fn irelative(elf: &object::File<'_>, relocation: &object::Relocation) -> Option<u64> {
+    let RelocationFlags::Elf { r_type } = relocation.flags() else { return None };
+    let wanted = match elf.architecture() {
+        object::Architecture::X86_64 => object::elf::R_X86_64_IRELATIVE,
+        object::Architecture::Aarch64 => object::elf::R_AARCH64_IRELATIVE,
+        _ => return None,
+    };
+    (r_type == wanted).then(|| relocation.addend() as u64)
+}
+
+/// `[endbr64] [bnd] jmp *disp32(%rip)`: the address of the slot.
+fn x86_64_slot(code: &[u8], address: u64) -> Option<u64> {
+    let mut at = 0;
+    if code.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) {
+        at = 4;
+    }
+    if code.get(at) == Some(&0xf2) {
+        at += 1;
+    }
+    let jump = code.get(at..at + 6)?;
+    if jump[..2] != [0xff, 0x25] {
+        return None;
+    }
+    let disp = i32::from_le_bytes(jump[2..6].try_into().ok()?);
+    Some(address.wrapping_add(at as u64 + 6).wrapping_add(i64::from(disp) as u64))
+}
+
+/// `adrp x16, page; ldr x17, [x16, #low]`: the address of the slot.
+fn aarch64_slot(code: &[u8], address: u64) -> Option<u64> {
+    let word = |i: usize| Some(u32::from_le_bytes(code.get(i * 4..i * 4 + 4)?.try_into().ok()?));
+    // With branch protection the stub begins with `bti c`.
+    let first = if word(0)? == 0xd503_245f { 1 } else { 0 };
+    let (adrp, ldr) = (word(first)?, word(first + 1)?);
+    if adrp & 0x9f00_001f != 0x9000_0010 || ldr & 0xffc0_03ff != 0xf940_0211 {
+        return None;
+    }
+    let imm = ((adrp >> 5) & 0x7_ffff) << 2 | (adrp >> 29) & 3;
+    let pages = i64::from((imm << 11) as i32 >> 11);
+    let page = (address.wrapping_add(first as u64 * 4) & !0xfff).wrapping_add((pages << 12) as u64);
+    Some(page.wrapping_add(u64::from((ldr >> 10) & 0xfff) * 8))
+}
+
+/// The function that holds an address by the unwind tables (`.eh_frame`): start and end.
+pub(crate) fn function_by_unwind(image: &Image, address: u64) -> Option<(u64, u64)> {
+    let elf = image.elf()?;
+    let endian =
+        if elf.is_little_endian() { gimli::RunTimeEndian::Little } else { gimli::RunTimeEndian::Big };
+    let section = |name: &str| {
+        let s = elf.section_by_name(name)?;
+        Some((s.address(), s.data().ok()?))
+    };
+    let (frame_at, frame) = section(".eh_frame")?;
+    let (header_at, header) = section(".eh_frame_hdr")?;
+    let text = elf.section_by_name(".text").map_or(0, |s| s.address());
+    let bases =
+        gimli::BaseAddresses::default().set_eh_frame(frame_at).set_eh_frame_hdr(header_at).set_text(text);
+    let width = if elf.is_64() { 8 } else { 4 };
+    let parsed = gimli::EhFrameHdr::new(header, endian).parse(&bases, width).ok()?;
+    let mut eh_frame = gimli::EhFrame::new(frame, endian);
+    eh_frame.set_address_size(width);
+    let fde =
+        parsed.table()?.fde_for_address(&eh_frame, &bases, address, gimli::EhFrame::cie_from_offset).ok()?;
+    fde.contains(address).then(|| (fde.initial_address(), fde.end_address()))
+}
+
+/// How an address without a name is written: `[libfoo.so+0x1a40]`.
+pub(crate) fn nameless(object: &Path, address: u64) -> String {
+    let name = object.file_name().map_or_else(|| object.to_string_lossy(), |n| n.to_string_lossy());
+    format!("[{}+{address:#x}]", name.trim_start_matches('[').trim_end_matches(']'))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn stubs_of_three_shapes_give_their_slot() {
+        // jmp *0x2fe2(%rip) at 0x1030
+        let classic = [0xff, 0x25, 0xe2, 0x2f, 0, 0, 0x68, 0, 0, 0, 0, 0xe9, 0, 0, 0, 0];
+        assert_eq!(x86_64_slot(&classic, 0x1030), Some(0x4018));
+        // endbr64; jmp *0x2fc5(%rip) at 0x1050
+        let ibt = [0xf3, 0x0f, 0x1e, 0xfa, 0xff, 0x25, 0xc5, 0x2f, 0, 0, 0, 0, 0, 0, 0, 0];
+        assert_eq!(x86_64_slot(&ibt, 0x1050), Some(0x401f));
+        assert_eq!(x86_64_slot(&[0xff, 0x35, 0, 0, 0, 0], 0), None);
+        assert_eq!(x86_64_slot(&[0xff], 0), None);
+        // adrp x16, +0x10 pages; ldr x17, [x16, #0xf8]; add; br
+        let arm: Vec<u8> = [0x9000_0090u32, 0xf940_7e11, 0x9103_e210, 0xd61f_0220]
+            .iter()
+            .flat_map(|w| w.to_le_bytes())
+            .collect();
+        assert_eq!(aarch64_slot(&arm, 0x610), Some(0x1_0000 + 0xf8));
+    }
+
+    #[test]
+    fn a_symbol_inside_another_takes_over_and_gaps_stay_gaps() {
+        let entry = |start, size, rank, i| Raw {
+            start,
+            size,
+            rank,
+            name: Name::Made(format!("f{i}")),
+            source: Source::Symbol,
+        };
+        let sections = [(0x100, 0x200)];
+        let table = SymbolTable {
+            entries: settle(
+                vec![
+                    entry(0x100, 0x20, 10, 0),
+                    entry(0x100, 0x20, 11, 1),
+                    entry(0x110, 4, 10, 2),
+                    entry(0x140, 0, 10, 3),
+                    entry(0x180, 0x4000, 10, 4),
+                ],
+                &sections,
+            ),
+        };
+        let spans: Vec<(u64, u64)> = table.entries.iter().map(|e| (e.start, e.end)).collect();
+        assert_eq!(spans, [(0x100, 0x110), (0x110, 0x114), (0x140, 0x180), (0x180, 0x200)]);
+        assert!(matches!(&table.entries[0].name, Name::Made(n) if n == "f1"));
+        assert_eq!(table.len(), 4);
+    }
+}

@@ -1,0 +1,315 @@
+//! Real objects, made by the machine's own compiler, moved, stripped, split and replaced.
+//! Each test needs gcc/g++ and binutils; without them it says so and is skipped.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use pct_symbols::{
+    CodeAddr, DebugDirs, Image, ObjectId, ObjectInfo, ObjectKind, Options, Problem, Source, Symbolizer,
+};
+
+const PROGRAM: &str = r#"
+#include <cstdio>
+#include <cstdlib>
+namespace shop {
+static volatile int sink;
+__attribute__((always_inline)) static inline int discount(int price) {
+    sink = price * 3;                        /* line 7 */
+    return price - sink / 7;
+}
+struct Till {
+    int total;
+    __attribute__((noinline)) int add(int price) {
+        total += discount(price);            /* line 13 */
+        return total;
+    }
+};
+}
+static __attribute__((noinline)) int hidden(int n) { return printf("%d\n", n); }
+int main(int argc, char **argv) {
+    shop::Till till{0};
+    for (int i = 0; i < argc + 5; i++) till.add(atoi(argv[0]) + i);
+    return hidden(till.total) < 0;
+}
+"#;
+
+fn run(command: &mut Command) -> bool {
+    match command.output() {
+        Ok(out) if out.status.success() => true,
+        Ok(out) => {
+            eprintln!("{command:?}: {}", String::from_utf8_lossy(&out.stderr));
+            false
+        }
+        Err(e) => {
+            eprintln!("skipped: {command:?}: {e}");
+            false
+        }
+    }
+}
+
+/// Compiles [`PROGRAM`]; None (and a line on stderr) where that cannot be done.
+fn build(dir: &Path, flags: &[&str]) -> Option<PathBuf> {
+    let source = dir.join("shop.cc");
+    std::fs::write(&source, PROGRAM).expect("a temporary directory is writable");
+    let out = dir.join("shop");
+    let mut command = Command::new("g++");
+    command.args(["-g", "-O1", "-Wl,--build-id"]).args(flags).arg("-o").arg(&out).arg(&source);
+    run(&mut command).then_some(out)
+}
+
+/// File offsets of a function's bytes, by nm of the unstripped program.
+fn offsets(program: &Path, name: &str) -> Vec<u64> {
+    let out = Command::new("nm").arg("-S").arg(program).output().expect("binutils are there if gcc is");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let line =
+        text.lines().find(|l| l.split_whitespace().nth(3).is_some_and(|n| n.contains(name))).expect(name);
+    let mut words = line.split_whitespace().map(|w| u64::from_str_radix(w, 16));
+    let (start, size) =
+        (words.next().expect("start").expect("hex"), words.next().expect("size").expect("hex"));
+    let image = Image::open(program).expect("just built");
+    (start..start + size).map(|a| image.offset_of_address(a).expect("in the file")).collect()
+}
+
+fn quiet() -> Options {
+    Options { debug_dirs: DebugDirs::none(), ..Options::default() }
+}
+
+fn names(symbols: &Symbolizer, object: ObjectId, offset: u64) -> Vec<String> {
+    symbols
+        .frames(object, CodeAddr::Pc(offset))
+        .iter()
+        .map(|f| symbols.text(f.function).to_string())
+        .collect()
+}
+
+fn resolve_all(symbols: &mut Symbolizer, object: ObjectId, offsets: &[u64]) {
+    symbols.resolve(offsets.iter().map(|o| (object, CodeAddr::Pc(*o))));
+}
+
+#[test]
+fn inlined_calls_come_with_their_lines() {
+    let dir = tempfile::tempdir().expect("temp");
+    for flags in [&["-gdwarf-4"][..], &["-gdwarf-5"], &["-gdwarf-5", "-gz"], &["-no-pie"]] {
+        let Some(program) = build(dir.path(), flags) else { return };
+        let offsets = offsets(&program, "Till3add");
+        let mut symbols = Symbolizer::new(quiet());
+        let object = symbols.add(ObjectInfo::file(&program));
+        resolve_all(&mut symbols, object, &offsets);
+        let mut inlined = 0;
+        for o in &offsets {
+            let frames = symbols.frames(object, CodeAddr::Pc(*o));
+            let last = frames.last().expect("every asked address has a frame");
+            assert_eq!(symbols.text(last.function), "shop::Till::add(int)", "{flags:?}");
+            assert!(symbols.text(last.file.expect("a file")).ends_with("/shop.cc"));
+            assert!(!last.inlined && last.source == Source::Debug);
+            if let [inner, outer] = frames {
+                assert!(inner.inlined);
+                assert!(symbols.text(inner.function).contains("discount"));
+                assert_eq!(outer.line, 13);
+                assert!((6..=9).contains(&inner.line), "{}", inner.line);
+                inlined += 1;
+            }
+        }
+        assert!(inlined > 0, "{flags:?}: no inlined frame");
+        assert!(symbols.notes().is_empty(), "{:?}", symbols.notes());
+    }
+}
+
+#[test]
+fn a_stripped_program_finds_its_debug_file_by_link_and_by_build_id() {
+    let dir = tempfile::tempdir().expect("temp");
+    let Some(program) = build(dir.path(), &[]) else { return };
+    let wanted = offsets(&program, "Till3add");
+    let debug = dir.path().join("shop.debug");
+    assert!(run(Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(&debug)));
+    assert!(run(Command::new("strip").arg(&program)));
+
+    // By debug link beside it; once with and once without a build-id to compare.
+    for drop_id in [false, true] {
+        let linked = dir.path().join(format!("linked-{drop_id}"));
+        let mut objcopy = Command::new("objcopy");
+        if drop_id {
+            objcopy.args(["--remove-section", ".note.gnu.build-id"]);
+        }
+        assert!(run(objcopy
+            .arg(format!("--add-gnu-debuglink={}", debug.display()))
+            .arg(&program)
+            .arg(&linked)));
+        let mut symbols = Symbolizer::new(quiet());
+        let object = symbols.add(ObjectInfo::file(&linked));
+        resolve_all(&mut symbols, object, &wanted);
+        assert!(names(&symbols, object, wanted[0]).last().is_some_and(|n| n == "shop::Till::add(int)"));
+        assert_eq!(symbols.frames(object, CodeAddr::Pc(wanted[0]))[0].source, Source::Debug);
+    }
+
+    // By build-id in a debug directory.
+    let id = Image::open(&program).expect("opens").build_id().expect("linked with one").clone();
+    let root = dir.path().join("debug-root");
+    let text = id.to_string();
+    let folder = root.join(".build-id").join(&text[..2]);
+    std::fs::create_dir_all(&folder).expect("temp");
+    std::fs::rename(&debug, folder.join(format!("{}.debug", &text[2..]))).expect("temp");
+    let options =
+        Options { debug_dirs: DebugDirs { roots: vec![root], caches: vec![] }, ..Options::default() };
+    let mut symbols = Symbolizer::new(options.clone());
+    let object = symbols.add(ObjectInfo::file(&program));
+    resolve_all(&mut symbols, object, &wanted);
+    assert_eq!(symbols.frames(object, CodeAddr::Pc(wanted[0])).last().map(|f| f.source), Some(Source::Debug));
+
+    // The program is gone: the debug file answers alone, by the place of the executable mapping.
+    std::fs::remove_file(&program).expect("temp");
+    let mut symbols = Symbolizer::new(options);
+    let info = ObjectInfo {
+        path: PathBuf::from(format!("{} (deleted)", program.display())),
+        build_id: Some(id),
+        map_offset: Some(wanted[0] & !4095),
+        ..ObjectInfo::default()
+    };
+    let object = symbols.add(info);
+    resolve_all(&mut symbols, object, &wanted);
+    assert!(names(&symbols, object, wanted[0]).last().is_some_and(|n| n == "shop::Till::add(int)"));
+    assert!(symbols.notes().iter().any(|n| matches!(n.problem, Problem::Missing { .. })));
+}
+
+#[test]
+fn a_debug_file_of_another_build_is_refused_and_said() {
+    let dir = tempfile::tempdir().expect("temp");
+    let Some(program) = build(dir.path(), &[]) else { return };
+    let wanted = offsets(&program, "Till3add");
+    let debug = dir.path().join("shop.debug");
+    assert!(run(Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(&debug)));
+    let linked = dir.path().join("linked");
+    assert!(run(Command::new("objcopy")
+        .arg("--strip-all")
+        .arg(format!("--add-gnu-debuglink={}", debug.display()))
+        .arg(&program)
+        .arg(&linked)));
+    let other = tempfile::tempdir().expect("temp");
+    let Some(program) = build(other.path(), &["-O2", "-DOTHER"]) else { return };
+    assert!(run(Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(&debug)));
+    let mut symbols = Symbolizer::new(quiet());
+    let object = symbols.add(ObjectInfo::file(&linked));
+    resolve_all(&mut symbols, object, &wanted[..1]);
+    assert!(matches!(symbols.notes()[0].problem, Problem::DebugFileRefused { .. }), "{:?}", symbols.notes());
+    assert_ne!(symbols.frames(object, CodeAddr::Pc(wanted[0]))[0].source, Source::Debug);
+}
+
+#[test]
+fn a_rebuilt_program_is_said_and_gives_no_wrong_names() {
+    let dir = tempfile::tempdir().expect("temp");
+    let Some(program) = build(dir.path(), &[]) else { return };
+    let wanted = offsets(&program, "Till3add");
+    let id = Image::open(&program).expect("opens").build_id().expect("linked with one").clone();
+    let Some(program) = build(dir.path(), &["-O2", "-DOTHER"]) else { return };
+    let mut symbols = Symbolizer::new(quiet());
+    let object = symbols.add(ObjectInfo {
+        path: program.clone(),
+        build_id: Some(id.clone()),
+        ..ObjectInfo::default()
+    });
+    resolve_all(&mut symbols, object, &wanted[..1]);
+    assert_eq!(names(&symbols, object, wanted[0]), [format!("[shop+{:#x}]", wanted[0])]);
+    let note = symbols.notes()[0].to_string();
+    assert!(note.contains(&id.to_string()) && note.contains("rebuilt"), "{note}");
+}
+
+#[test]
+fn a_stripped_program_still_tells_functions_apart() {
+    let dir = tempfile::tempdir().expect("temp");
+    let Some(program) = build(dir.path(), &["-rdynamic"]) else { return };
+    let add = offsets(&program, "Till3add");
+    let hidden = offsets(&program, "hidden");
+    assert!(run(Command::new("strip").arg(&program)));
+    let mut symbols = Symbolizer::new(quiet());
+    let object = symbols.add(ObjectInfo::file(&program));
+    resolve_all(&mut symbols, object, &add);
+    resolve_all(&mut symbols, object, &hidden);
+    assert_eq!(names(&symbols, object, add[1]), ["shop::Till::add(int)"]);
+    assert_eq!(symbols.frames(object, CodeAddr::Pc(add[1]))[0].source, Source::Dynamic);
+    assert_eq!(symbols.offset_in_function(object, CodeAddr::Pc(add[3])), Some(3));
+    // Not exported: one name for the whole function all the same, by the unwind tables.
+    let first = names(&symbols, object, hidden[0]);
+    assert!(hidden.iter().all(|o| names(&symbols, object, *o) == first), "{first:?}");
+    assert_eq!(symbols.frames(object, CodeAddr::Pc(hidden[1]))[0].source, Source::Unwind);
+}
+
+#[test]
+fn calls_through_the_plt_are_named_after_their_target() {
+    let dir = tempfile::tempdir().expect("temp");
+    for flags in [&[][..], &["-fcf-protection=full", "-Wl,-z,ibtplt"], &["-no-pie"], &["-Wl,-z,now"]] {
+        let Some(program) = build(dir.path(), flags) else { continue };
+        let text = Command::new("objdump")
+            .args(["-d", "--no-show-raw-insn"])
+            .arg(&program)
+            .output()
+            .expect("binutils");
+        let text = String::from_utf8_lossy(&text.stdout).into_owned();
+        let image = Image::open(&program).expect("just built");
+        let stubs: Vec<(u64, String)> = text
+            .lines()
+            .filter_map(|l| {
+                let (address, name) = l.strip_suffix(">:")?.split_once(" <")?;
+                let address = u64::from_str_radix(address, 16).ok()?;
+                name.ends_with("@plt")
+                    .then(|| (image.offset_of_address(address).expect("in file"), name.to_string()))
+            })
+            .collect();
+        assert!(!stubs.is_empty(), "{flags:?}");
+        let mut symbols = Symbolizer::new(quiet());
+        let object = symbols.add(ObjectInfo::file(&program));
+        resolve_all(&mut symbols, object, &stubs.iter().map(|s| s.0).collect::<Vec<_>>());
+        for (offset, name) in &stubs {
+            assert_eq!(names(&symbols, object, *offset), [name.clone()], "{flags:?}");
+        }
+    }
+}
+
+#[test]
+fn missing_empty_and_foreign_files_are_notes_not_failures() {
+    let dir = tempfile::tempdir().expect("temp");
+    let empty = dir.path().join("empty");
+    std::fs::write(&empty, b"").expect("temp");
+    let text = dir.path().join("text");
+    std::fs::write(&text, b"#!/bin/sh\n").expect("temp");
+    let cut = dir.path().join("cut");
+    let own = std::fs::read("/proc/self/exe").expect("this test is a program");
+    std::fs::write(&cut, &own[..70]).expect("temp");
+    let mut symbols = Symbolizer::new(quiet());
+    let paths = [empty, text, cut, dir.path().join("nothing"), dir.path().to_path_buf(), PathBuf::new()];
+    for path in paths {
+        let object = symbols.add(ObjectInfo::file(&path));
+        resolve_all(&mut symbols, object, &[0, 0x1234, u64::MAX]);
+        assert_eq!(names(&symbols, object, 0x1234).len(), 1, "{}", path.display());
+    }
+    assert!(symbols.notes().len() >= 5, "{:?}", symbols.notes());
+}
+
+#[test]
+fn jit_names_come_from_the_perf_map() {
+    let dir = tempfile::tempdir().expect("temp");
+    std::fs::write(dir.path().join("perf-77.map"), "7f0000001000 80 py::work:/a.py\n").expect("temp");
+    let options = Options { jit_dirs: vec![dir.path().to_path_buf()], ..quiet() };
+    let mut symbols = Symbolizer::new(options);
+    let known = symbols.add(ObjectInfo {
+        kind: ObjectKind::Jit { pid: 77 },
+        path: "//anon".into(),
+        ..Default::default()
+    });
+    let unknown = symbols.add(ObjectInfo {
+        kind: ObjectKind::Jit { pid: 78 },
+        path: "//anon".into(),
+        ..Default::default()
+    });
+    resolve_all(&mut symbols, known, &[0x7f00_0000_1010, 0x10]);
+    resolve_all(&mut symbols, unknown, &[0x10]);
+    assert_eq!(names(&symbols, known, 0x7f00_0000_1010), ["py::work:/a.py"]);
+    assert_eq!(symbols.frames(known, CodeAddr::Pc(0x10))[0].source, Source::Unknown);
+    assert!(matches!(symbols.notes()[0].problem, Problem::NoJitMap { .. }));
+}
+
+#[test]
+fn return_addresses_belong_to_the_call_before_them() {
+    assert_eq!(CodeAddr::Return(0x1000).lookup(), 0xfff);
+    assert_eq!(CodeAddr::Return(0).lookup(), 0);
+    assert_eq!(CodeAddr::Pc(0x1000).lookup(), 0x1000);
+}
