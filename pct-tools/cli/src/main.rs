@@ -1,2 +1,5 @@
-//! The `pct` command.
-fn main() {}
+//! The `pct` command: parse, call, exit. Everything is in the library.
+
+fn main() -> std::process::ExitCode {
+    pct_cli::main()
+}

@@ -1,0 +1,63 @@
+//! Builds libpct.so and hands it to the compiler, so that `pct` carries its library inside.
+//!
+//! A nested cargo builds the crate `pct-preload` with the profile `preload` into its own target folder (another
+//! folder, so the two cargos cannot wait for each other), and `runlib.rs` includes the bytes. Flags and wrappers
+//! of the outer build (clippy's, coverage's) are cleared: they are not meant for what runs inside other people's
+//! processes. In a checkout without that crate the library is empty and `pct run` says that it has none.
+
+use std::env;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+fn main() {
+    let here = PathBuf::from(env::var_os("CARGO_MANIFEST_DIR").expect("cargo sets it"));
+    let out = PathBuf::from(env::var_os("OUT_DIR").expect("cargo sets it"));
+    let root = here.join("../..");
+    for path in ["runtime", "Cargo.toml", "Cargo.lock"] {
+        println!("cargo:rerun-if-changed={}", root.join(path).display());
+    }
+    println!("cargo:rerun-if-env-changed=PCT_BUILD_WITHOUT_RUNTIME");
+    let library = if root.join("runtime/preload/Cargo.toml").exists()
+        && env::var_os("PCT_BUILD_WITHOUT_RUNTIME").is_none()
+    {
+        std::fs::read(build(&root, &out.join("rt"))).expect("the library that was just built")
+    } else {
+        println!("cargo:warning=this pct carries no libpct.so: it reads profiles but cannot record");
+        Vec::new()
+    };
+    println!("cargo:rustc-env=PCT_LIBRARY_HASH={:016x}", fnv(&library));
+    std::fs::write(out.join("libpct.so"), library).expect("OUT_DIR is writable");
+}
+
+fn build(root: &Path, target: &Path) -> PathBuf {
+    let triple = env::var("TARGET").expect("cargo sets it");
+    let mut cargo = Command::new(env::var_os("CARGO").expect("cargo sets it"));
+    cargo.current_dir(root);
+    cargo.args(["build", "-q", "-p", "pct-preload", "--lib", "--profile", "preload", "--target", &triple]);
+    cargo.arg("--target-dir").arg(target);
+    if env::var("CARGO_NET_OFFLINE").is_ok_and(|value| value == "true") {
+        cargo.arg("--offline");
+    }
+    let inner = ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"];
+    for name in inner.into_iter().chain(["CARGO_BUILD_TARGET", "CARGO_TARGET_DIR", "CARGO_BUILD_TARGET_DIR"])
+    {
+        cargo.env_remove(name);
+    }
+    // Features and cfgs of this package are not the runtime's.
+    for (name, _) in env::vars_os() {
+        let name_text = name.to_string_lossy();
+        if name_text.starts_with("CARGO_FEATURE_") || name_text.starts_with("CARGO_CFG_") {
+            cargo.env_remove(&name);
+        }
+    }
+    let status = cargo.status().expect("cargo can be started");
+    assert!(status.success(), "building libpct.so (cargo build -p pct-preload) failed: {status}");
+    target.join(&triple).join("preload/libpct.so")
+}
+
+/// FNV-1a, 64 bits: names the file in the cache; its content is compared before use.
+fn fnv(bytes: &[u8]) -> u64 {
+    bytes
+        .iter()
+        .fold(0xcbf2_9ce4_8422_2325, |hash, &byte| (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3))
+}

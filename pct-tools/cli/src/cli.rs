@@ -1,0 +1,86 @@
+//! What can be typed: the options of all commands, and the table of commands.
+//!
+//! A subcommand is a module in [`crate::commands`] with `Args` (what was typed) and `run` (what it means), and a
+//! line in the table below. Help, manual pages and completions are made from the same definition.
+
+use crate::commands;
+use crate::face::{ColorChoice, Face};
+use anyhow::Result;
+use std::process::ExitCode;
+
+/// A sampling profiler: where did the time go?
+///
+/// Runs any dynamic program unharmed, without a rebuild or root, and says which functions its CPU time went to.
+#[derive(clap::Parser, Debug)]
+#[command(
+    name = "pct",
+    version,
+    propagate_version = true,
+    subcommand_required = true,
+    arg_required_else_help = true
+)]
+#[command(after_help = "Examples:
+  pct run -- ./render scene.json      run a program, end with a table
+  pct report                          the table of the newest run here
+  pct report --tree                   the same as a call tree
+  pct doctor                          which clocks and rates this machine gives
+
+Exit status: 0 done, 1 could not, 2 wrong usage; pct run gives the program's own.")]
+pub struct Cli {
+    /// Colour the output.
+    #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Everywhere")]
+    pub color: ColorChoice,
+    /// No hints, no closing lines, no progress.
+    #[arg(short, long, global = true, help_heading = "Everywhere")]
+    pub quiet: bool,
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+macro_rules! commands {
+    ($( $(#[$meta:meta])* $variant:ident($module:ident) ),* $(,)?) => {
+        /// The subcommands.
+        #[derive(clap::Subcommand, Debug)]
+        pub enum Command { $( $(#[$meta])* $variant(commands::$module::Args), )* }
+
+        impl Command {
+            /// Does it.
+            ///
+            /// # Errors
+            /// Whatever stopped the command; one line for people, without the `pct: ` in front.
+            pub fn run(self, face: &Face) -> Result<ExitCode> {
+                match self { $( Self::$variant(args) => commands::$module::run(&args, face), )* }
+            }
+        }
+    };
+}
+
+commands! {
+    /// Run a program and say where its CPU time went
+    Run(run),
+    /// Print the path of libpct.so, for use by hand
+    Lib(lib),
+    /// Write manual pages or shell completions
+    #[command(hide = true)]
+    Generate(generate),
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::CommandFactory as _;
+
+    #[test]
+    fn the_definition_is_consistent() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn every_command_has_an_example_in_its_help() {
+        for command in Cli::command().get_subcommands() {
+            let after = command.get_after_help().map(ToString::to_string).unwrap_or_default();
+            assert!(after.contains("Example"), "pct {}: no example", command.get_name());
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! One module per subcommand: `Args` is what was typed, `run` does it.
+
+pub mod generate;
+pub mod lib;
+pub mod run;

@@ -1,0 +1,358 @@
+//! `pct run`: a program under the sampler, unharmed, and a table at its end.
+//!
+//! Stdout belongs to the program. Whatever keeps pct from profiling is one line on stderr, and the program runs on
+//! without it.
+
+use crate::face::{Face, say};
+use crate::launch::check::{self, Found};
+use crate::launch::spawn::{self, Ended, Folder};
+use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND};
+use crate::runlib;
+use anyhow::{Context as _, Result};
+use nix::errno::Errno;
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::Instant;
+
+/// What can be typed after `pct run`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  pct run -- ./render scene.json
+  pct run --hz 4000 --no-report -o /tmp/prof -- make -j2
+  pct run --stack none --clock thread -- python3 job.py
+
+The status is the program's own: killed by a signal, pct ends by the same one; 127 not found, 126 not executable,
+125 pct itself failed. Nothing is written to the program's stdout.")]
+pub struct Args {
+    /// Samples per CPU second of each thread [default: 997, or the tick's rate where only that is to be had].
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Sampling")]
+    pub hz: Option<u32>,
+    /// What is recorded: every sample (log), or one counter per few bytes of code (counts).
+    #[arg(long, value_enum, help_heading = "Sampling")]
+    pub mode: Option<Mode>,
+    /// What drives the samples.
+    #[arg(long, value_enum, help_heading = "Sampling")]
+    pub clock: Option<Clock>,
+    /// How call stacks are found.
+    #[arg(long, value_enum, help_heading = "Sampling")]
+    pub stack: Option<Stack>,
+    /// Frames kept of a stack, from the innermost; deeper ones are marked as cut [default: 512].
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Sampling")]
+    pub depth: Option<u32>,
+    /// Bytes of log per process, with K, M or G; then it wraps [default: 64M].
+    #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Sampling")]
+    pub limit: Option<u64>,
+    /// Signal to sample with, by name or number, instead of a free one.
+    #[arg(long, value_name = "SIG", value_parser = word, help_heading = "Sampling")]
+    pub signal: Option<String>,
+    /// Counters per region are one per 2^SHIFT bytes (mode counts).
+    #[arg(long, value_name = "SHIFT", value_parser = clap::value_parser!(u32).range(0..=16), help_heading = "Sampling")]
+    pub shift: Option<u32>,
+    /// Which children are profiled too.
+    #[arg(long, value_enum, help_heading = "Which processes")]
+    pub follow: Option<Follow>,
+    /// Only programs of this name.
+    #[arg(long, value_name = "NAME", value_parser = word, help_heading = "Which processes")]
+    pub include: Option<String>,
+    /// No programs of this name.
+    #[arg(long, value_name = "NAME", value_parser = word, help_heading = "Which processes")]
+    pub exclude: Option<String>,
+    /// When sampling starts: at once, by pct_on() in the program, or by the toggle signal.
+    #[arg(long, value_enum, help_heading = "Which processes")]
+    pub on: Option<On>,
+    /// Signal that turns sampling on and off (with --on signal).
+    #[arg(long, value_name = "SIG", value_parser = word, help_heading = "Which processes")]
+    pub toggle: Option<String>,
+    /// Folder for the data [default: pct-NAME-PID].
+    #[arg(short, long, value_name = "DIR", help_heading = "Results")]
+    pub out: Option<PathBuf>,
+    /// Write the closing table to this file instead of stderr.
+    #[arg(long, value_name = "FILE", conflicts_with = "no_report", help_heading = "Results")]
+    pub report: Option<PathBuf>,
+    /// No closing table: only record.
+    #[arg(long, help_heading = "Results")]
+    pub no_report: bool,
+    /// Keep names, lines and build-ids of the sampled code beside the data (as pct archive does).
+    #[arg(long, help_heading = "Results")]
+    pub keep_symbols: bool,
+    /// Rows of the closing table.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, help_heading = "Results")]
+    pub rows: usize,
+    /// The program and its arguments.
+    #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
+    pub command: Vec<OsString>,
+}
+
+/// What is recorded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Mode {
+    /// Every sample in order of time.
+    #[value(alias = "itimer")]
+    Log,
+    /// One counter per few bytes of code.
+    #[value(alias = "profil")]
+    Counts,
+}
+
+/// What drives the samples.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Clock {
+    /// The best that works here.
+    Auto,
+    /// perf task clock: any rate.
+    Perf,
+    /// The same, delivered synchronously; for rates above 4 kHz.
+    Sigtrap,
+    /// CPU-time timer per thread: at most the kernel's tick.
+    Thread,
+    /// One CPU-time timer per process: at most the tick, unfair between threads.
+    Itimer,
+    /// The old way by the wall clock; cuts sleeps short.
+    ItimerReal,
+    /// Wall-clock time, sampled from outside.
+    Wall,
+}
+
+/// How call stacks are found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Stack {
+    /// Unwind data where there is some, else frame pointers.
+    Auto,
+    /// Unwind data only.
+    Cfi,
+    /// Frame pointers only.
+    Fp,
+    /// No stacks: the interrupted place alone.
+    None,
+}
+
+/// Which children are profiled.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Follow {
+    /// Forks and executed programs.
+    All,
+    /// Forks only.
+    Fork,
+    /// Executed programs only.
+    Exec,
+    /// None.
+    None,
+}
+
+/// When sampling starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum On {
+    /// At once.
+    Start,
+    /// When the program calls pct_on().
+    Manual,
+    /// At the toggle signal.
+    Signal,
+}
+
+fn bytes(text: &str) -> Result<u64, String> {
+    let (digits, factor) = match text.as_bytes().last() {
+        Some(b'K' | b'k') => (&text[..text.len() - 1], 1 << 10),
+        Some(b'M' | b'm') => (&text[..text.len() - 1], 1 << 20),
+        Some(b'G' | b'g') => (&text[..text.len() - 1], 1 << 30),
+        _ => (text, 1),
+    };
+    let number: u64 = digits.parse().map_err(|_| "expected a number of bytes, e.g. 64M".to_owned())?;
+    number
+        .checked_mul(factor)
+        .filter(|n| (1..=1 << 40).contains(n))
+        .ok_or_else(|| "expected 1 byte to 1024G".to_owned())
+}
+
+fn word(text: &str) -> Result<String, String> {
+    if text.is_empty() || text.contains([',', '\n', '\0']) {
+        return Err("expected a word without commas".to_owned());
+    }
+    Ok(text.to_owned())
+}
+
+/// The value of PCT for the program.
+#[must_use]
+pub fn options(args: &Args, folder: &Path) -> OsString {
+    fn name(value: impl clap::ValueEnum) -> String {
+        value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
+    }
+    let given = [
+        ("mode", args.mode.map(name)),
+        ("hz", args.hz.map(|n| n.to_string())),
+        ("clock", args.clock.map(name)),
+        ("stack", args.stack.map(name)),
+        ("depth", args.depth.map(|n| n.to_string())),
+        ("limit", args.limit.map(|n| n.to_string())),
+        ("signal", args.signal.clone()),
+        ("shift", args.shift.map(|n| n.to_string())),
+        ("follow", args.follow.map(name)),
+        ("include", args.include.clone()),
+        ("exclude", args.exclude.clone()),
+        ("on", args.on.map(name)),
+        ("toggle", args.toggle.clone()),
+    ];
+    let mut all = OsString::new();
+    for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
+        all.push(format!("{key}={value},"));
+    }
+    all.push("out=");
+    all.push(folder);
+    all
+}
+
+/// The program's environment: pct's own, with the library in front of what else is preloaded.
+fn environment(args: &Args, library: Option<&Path>, folder: Option<&Path>) -> Vec<(OsString, OsString)> {
+    let (Some(library), Some(folder)) = (library, folder) else { return std::env::vars_os().collect() };
+    let mut preload = library.as_os_str().to_owned();
+    if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|value| !value.is_empty()) {
+        preload.push(":");
+        preload.push(others);
+    }
+    std::env::vars_os()
+        .filter(|(name, _)| name != "LD_PRELOAD" && name != "PCT")
+        .chain([("LD_PRELOAD".into(), preload), ("PCT".into(), options(args, folder))])
+        .collect()
+}
+
+/// NAME of the run's folder: the command's last part, without what a shell would mind.
+fn short_name(command: &OsStr) -> OsString {
+    let last = Path::new(command).file_name().unwrap_or(command);
+    let kept: String = String::from_utf8_lossy(last.as_bytes())
+        .chars()
+        .map(|c| if c.is_ascii_alphanumeric() || "._+".contains(c) { c } else { '_' })
+        .take(40)
+        .collect();
+    kept.trim_start_matches('.').to_owned().into()
+}
+
+fn folder(args: &Args) -> Result<Folder> {
+    let here = || std::env::current_dir().context("the current folder is gone");
+    match &args.out {
+        Some(dir) => Ok(Folder::Given(std::path::absolute(dir).context("--out")?)),
+        None => Ok(Folder::Named { within: here()?, name: short_name(&args.command[0]) }),
+    }
+}
+
+/// Runs the program.
+///
+/// # Errors
+/// Only when no program could be started at all.
+pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
+    let found = check::find(&args.command[0]).and_then(|file| check::inspect(&file));
+    let obstacle = found.as_ref().filter(|found| found.obstacle.is_some());
+    let library = match runlib::path() {
+        Ok(path) => Some(path),
+        Err(why) => {
+            face.warn(format_args!("{why:#}; the program runs unprofiled"));
+            None
+        }
+    };
+    let began = Instant::now();
+    let started =
+        spawn::start(&args.command, &folder(args)?, |dir| environment(args, library.as_deref(), dir))?;
+    let started = match started {
+        Ok(started) => started,
+        Err(failed) => return Ok(not_executed(args, obstacle, failed.errno, face)),
+    };
+    if let Some(why) = &started.trouble {
+        face.warn(format_args!("{why}; the program runs unprofiled"));
+    }
+    let ended = spawn::wait(started.pid).context("waiting for the program")?;
+    let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
+    if let Some(folder) = started.folder.as_deref().filter(|_| library.is_some())
+        && let Err(why) = close(args, folder, found.as_ref(), &ended, elapsed_ns, face)
+    {
+        face.warn(format_args!("{why:#}"));
+    }
+    Ok(match ended.status {
+        Ok(code) => ExitCode::from(u8::try_from(code & 0xff).unwrap_or(FAILED)),
+        Err(signal) => ExitCode::from(spawn::die_by(signal)),
+    })
+}
+
+fn not_executed(args: &Args, obstacle: Option<&Found>, errno: Errno, face: &Face) -> ExitCode {
+    let command = args.command[0].to_string_lossy();
+    match obstacle {
+        Some(found) => face.warn(format_args!("{command}: {}: {found}", errno.desc())),
+        None => face.warn(format_args!("{command}: {}", errno.desc())),
+    }
+    ExitCode::from(if errno == Errno::ENOENT { NOT_FOUND } else { NOT_EXECUTABLE })
+}
+
+/// After the program's end: what was used goes beside the data, and the table to stderr.
+fn close(
+    args: &Args,
+    folder: &Path,
+    found: Option<&Found>,
+    ended: &Ended,
+    elapsed_ns: u64,
+    face: &Face,
+) -> Result<()> {
+    let _ = (args, found, ended, elapsed_ns);
+    if std::fs::remove_dir(folder).is_ok() {
+        if let Some(found) = found.filter(|found| found.obstacle.is_some()) {
+            say(&format!("pct: no samples: {found}\n"));
+        }
+        return Ok(());
+    }
+    face.hint(format_args!("{}/", folder.display()));
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use clap::Parser as _;
+
+    fn args(words: &[&str]) -> Args {
+        let words = ["pct", "run"].iter().chain(words);
+        match crate::cli::Cli::try_parse_from(words).expect("parses").command {
+            crate::cli::Command::Run(args) => args,
+            _ => unreachable!("run was typed"),
+        }
+    }
+
+    #[test]
+    fn flags_become_the_options_of_the_library() {
+        let args = args(&["--hz", "100", "--limit", "2M", "--clock", "itimer-real", "--", "true", "--hz"]);
+        assert_eq!(args.command, ["true", "--hz"]);
+        let pct = options(&args, Path::new("/tmp/x"));
+        assert_eq!(pct, "hz=100,clock=itimer-real,limit=2097152,out=/tmp/x");
+    }
+
+    #[test]
+    fn a_command_needs_no_double_dash() {
+        assert_eq!(args(&["ls", "-l", "--color"]).command, ["ls", "-l", "--color"]);
+    }
+
+    #[test]
+    fn names_of_folders_are_tame() {
+        assert_eq!(short_name(OsStr::new("./a b;c")), "a_b_c");
+        assert_eq!(short_name(OsStr::new("/usr/bin/python3.11")), "python3.11");
+    }
+
+    #[test]
+    fn bad_options_are_refused_with_their_name() {
+        for (words, named) in [
+            (["--hz", "0"], "--hz"),
+            (["--hz", "x"], "--hz"),
+            (["--mode", "fast"], "--mode"),
+            (["--clock", "sun"], "--clock"),
+            (["--limit", "9999999999G"], "--limit"),
+            (["--limit", "-1"], "-1"),
+            (["--signal", "a,b"], "--signal"),
+            (["--depth", "0"], "--depth"),
+            (["--shift", "99"], "--shift"),
+            (["--on", "never"], "--on"),
+            (["--follow", "me"], "--follow"),
+            (["--nonsense", "1"], "--nonsense"),
+        ] {
+            let typed = ["pct", "run"].iter().chain(&words).chain(&["--", "true"]);
+            let error = crate::cli::Cli::try_parse_from(typed).expect_err("refused").to_string();
+            assert!(error.contains(named), "{words:?}: {error}");
+        }
+    }
+}

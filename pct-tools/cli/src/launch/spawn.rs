@@ -1,0 +1,308 @@
+//! Starting and waiting for the program: fork, exec, signals. A fence for the system calls without safe wrappers.
+//!
+//! std's `Command` cannot be used: the folder's name holds the pid of the program, which exists only between fork
+//! and exec, and it puts SIGPIPE to its default where the program should inherit what pct was given.
+//!
+//! Signals. SIGINT and SIGQUIT from the terminal reach the whole foreground group, the program included; pct
+//! survives them and still reports. Those that somebody sends to pct alone, and SIGTERM and SIGHUP, are passed on
+//! to the program. All four are blocked from before the fork until both sides have set themselves up, so that none
+//! falls between. The program starts with the signal mask and dispositions that pct was started with.
+//!
+//! Invariant: pct has one thread when it forks, so the child may allocate.
+
+use nix::errno::Errno;
+use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
+use nix::unistd::{ForkResult, Pid};
+use std::ffi::{CStr, CString, OsStr, OsString};
+use std::io::Read as _;
+use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicI32, Ordering};
+
+/// The folder that the run writes to.
+#[derive(Clone, Debug)]
+pub enum Folder {
+    /// This one.
+    Given(PathBuf),
+    /// A new one in this folder: `pct-NAME-PID`.
+    Named {
+        /// The folder around it, absolute.
+        within: PathBuf,
+        /// NAME.
+        name: OsString,
+    },
+}
+
+/// A program that runs.
+#[derive(Debug)]
+pub struct Started {
+    /// Its process id.
+    pub pid: Pid,
+    /// The folder of the run; `None` when it could not be made and the program runs unprofiled.
+    pub folder: Option<PathBuf>,
+    /// Why there is no folder.
+    pub trouble: Option<String>,
+}
+
+/// The program could not be executed.
+#[derive(Debug)]
+pub struct NotExecuted {
+    /// What execve said.
+    pub errno: Errno,
+}
+
+/// How it ended, and what the tree of processes that it waited for used.
+#[derive(Clone, Copy, Debug)]
+pub struct Ended {
+    /// Exit status, or the signal.
+    pub status: Result<i32, Signal>,
+    /// User CPU time of the tree, nanoseconds.
+    pub user_ns: u64,
+    /// System CPU time of the tree, nanoseconds.
+    pub system_ns: u64,
+}
+
+/// Disposition of SIGPIPE that pct was started with: std overwrites it before `main`.
+static SIGPIPE_WAS: AtomicI32 = AtomicI32::new(-1);
+/// The running program's pid, for the handler; 0 = none.
+static CHILD: AtomicI32 = AtomicI32::new(0);
+
+/// Runs before std's start code.
+extern "C" fn look_at_sigpipe() {
+    // SAFETY: an all-zero sigaction is a valid value of that plain C struct.
+    let mut was: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null new action only asks; the old one is written to a live local.
+    if unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut was) } == 0 {
+        let ignored = was.sa_sigaction == libc::SIG_IGN;
+        // Relaxed: read by the same thread later.
+        SIGPIPE_WAS.store(i32::from(ignored), Ordering::Relaxed);
+    }
+}
+
+// SAFETY: the dynamic linker (or static start code) calls each word of .init_array as a C function; this one takes
+// no arguments, uses none, and needs nothing that std sets up.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
+
+const PASSED_ON: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
+
+/// Async-signal-safe: reads an atomic, calls kill(2), keeps errno.
+extern "C" fn pass_on(number: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
+    let errno = Errno::last_raw();
+    // SAFETY: the kernel passes a siginfo that lives as long as the handler runs (SA_SIGINFO).
+    let code = unsafe { (*info).si_code };
+    let child = CHILD.load(Ordering::Relaxed);
+    let from_terminal = code == libc::SI_KERNEL && (number == libc::SIGINT || number == libc::SIGQUIT);
+    if child > 0 && !from_terminal {
+        // SAFETY: kill(2) takes two integers.
+        unsafe { libc::kill(child, number) };
+    }
+    Errno::set_raw(errno);
+}
+
+/// Does the file have this extended attribute?
+pub(super) fn has_xattr(file: &Path, name: &CStr) -> bool {
+    let Ok(path) = CString::new(file.as_os_str().as_bytes()) else { return false };
+    // SAFETY: both strings end with NUL and live through the call; a null buffer of size 0 only asks for the size.
+    unsafe { libc::getxattr(path.as_ptr(), name.as_ptr(), std::ptr::null_mut(), 0) >= 0 }
+}
+
+/// Starts `command` (first word looked up in PATH as a shell does). `environment` gives the program's whole
+/// environment for the folder of the run, or for none.
+///
+/// # Errors
+/// Outer: pct could not fork. Inner: the program could not be executed (the folder is gone again).
+pub fn start(
+    command: &[OsString],
+    folder: &Folder,
+    environment: impl FnOnce(Option<&Path>) -> Vec<(OsString, OsString)>,
+) -> anyhow::Result<Result<Started, NotExecuted>> {
+    let words: Vec<CString> = command.iter().map(|word| c_string(word)).collect::<anyhow::Result<_>>()?;
+    let (mut from_child, to_parent) = std::io::pipe()?;
+    let mut set = SigSet::empty();
+    PASSED_ON.iter().for_each(|&signal| set.add(signal));
+    let mask = set.thread_swap_mask(signal::SigmaskHow::SIG_BLOCK)?;
+    // SAFETY: this process has one thread (nothing before this point starts one), so the child may do anything.
+    match unsafe { nix::unistd::fork() } {
+        Err(errno) => {
+            let _ = mask.thread_set_mask();
+            Err(anyhow::Error::new(errno).context("cannot fork"))
+        }
+        Ok(ForkResult::Child) => {
+            drop(from_child);
+            let errno = become_program(&words, folder, environment, &to_parent, &mask);
+            send(&to_parent, b'E', &(errno as i32).to_le_bytes());
+            // SAFETY: ends this process at once, without the parent's exit handlers.
+            unsafe { libc::_exit(127) }
+        }
+        Ok(ForkResult::Parent { child }) => {
+            drop(to_parent);
+            CHILD.store(child.as_raw(), Ordering::Relaxed);
+            let action = SigAction::new(SigHandler::SigAction(pass_on), SaFlags::SA_RESTART, SigSet::empty());
+            for signal in PASSED_ON {
+                if signal == Signal::SIGHUP && is_ignored(signal) {
+                    continue; // nohup
+                }
+                // SAFETY: the handler is async-signal-safe (see there).
+                let _ = unsafe { signal::sigaction(signal, &action) };
+            }
+            let _ = mask.thread_set_mask();
+            let mut told = Vec::new();
+            let _ = from_child.read_to_end(&mut told);
+            Ok(told_by_child(child, &told))
+        }
+    }
+}
+
+fn c_string(word: &OsStr) -> anyhow::Result<CString> {
+    CString::new(word.as_bytes()).map_err(|_| anyhow::anyhow!("a word of the command holds a NUL byte"))
+}
+
+fn is_ignored(signal: Signal) -> bool {
+    // SAFETY: an all-zero sigaction is a valid value of that plain C struct.
+    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
+    // SAFETY: a null new action only asks; the old one is written to a live local.
+    let asked = unsafe { libc::sigaction(signal as i32, std::ptr::null(), &raw mut now) };
+    asked == 0 && now.sa_sigaction == libc::SIG_IGN
+}
+
+/// In the child: makes the folder, sets signals back, executes. Returns only when that failed.
+fn become_program(
+    words: &[CString],
+    folder: &Folder,
+    environment: impl FnOnce(Option<&Path>) -> Vec<(OsString, OsString)>,
+    to_parent: &std::io::PipeWriter,
+    mask: &SigSet,
+) -> Errno {
+    let made = make(folder);
+    match &made {
+        Ok(path) => send(to_parent, b'D', path.as_os_str().as_bytes()),
+        Err(why) => send(to_parent, b'T', why.as_bytes()),
+    }
+    let environment: Vec<CString> = environment(made.as_deref().ok())
+        .into_iter()
+        .filter_map(|(mut name, value)| {
+            name.push("=");
+            name.push(value);
+            CString::new(name.into_vec()).ok()
+        })
+        .collect();
+    if SIGPIPE_WAS.load(Ordering::Relaxed) != 1 {
+        // SAFETY: sets a disposition; no handler is involved.
+        let _ = unsafe { signal::signal(Signal::SIGPIPE, SigHandler::SigDfl) };
+    }
+    let _ = mask.thread_set_mask();
+    let argv: Vec<*const libc::c_char> = words.iter().map(|w| w.as_ptr()).chain([std::ptr::null()]).collect();
+    let envp: Vec<*const libc::c_char> =
+        environment.iter().map(|w| w.as_ptr()).chain([std::ptr::null()]).collect();
+    // SAFETY: both vectors end with a null pointer and point to NUL-terminated strings that live through the call.
+    unsafe { libc::execvpe(argv[0], argv.as_ptr(), envp.as_ptr()) };
+    Errno::last()
+}
+
+/// Messages are: kind, length (4 bytes), content.
+fn send(to: &std::io::PipeWriter, kind: u8, content: &[u8]) {
+    let mut message = vec![kind];
+    message.extend_from_slice(&u32::try_from(content.len()).unwrap_or(0).to_le_bytes());
+    message.extend_from_slice(content);
+    let mut rest = message.as_slice();
+    while let Ok(n) = nix::unistd::write(to, rest) {
+        rest = rest.get(n..).unwrap_or_default();
+        if rest.is_empty() || n == 0 {
+            return;
+        }
+    }
+}
+
+fn told_by_child(pid: Pid, mut told: &[u8]) -> Result<Started, NotExecuted> {
+    let mut started = Started { pid, folder: None, trouble: None };
+    while let [kind, a, b, c, d, rest @ ..] = told {
+        let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
+        let content = rest.get(..length).unwrap_or(rest);
+        told = rest.get(length..).unwrap_or_default();
+        match kind {
+            b'D' => started.folder = Some(PathBuf::from(OsString::from_vec(content.to_vec()))),
+            b'T' => started.trouble = Some(String::from_utf8_lossy(content).into_owned()),
+            _ => {
+                let errno = content.try_into().map_or(0, i32::from_le_bytes);
+                let _ = nix::sys::wait::waitpid(pid, None);
+                if let Some(folder) = &started.folder {
+                    let _ = std::fs::remove_dir(folder);
+                }
+                return Err(NotExecuted { errno: Errno::from_raw(errno) });
+            }
+        }
+    }
+    Ok(started)
+}
+
+fn make(folder: &Folder) -> Result<PathBuf, String> {
+    let with_mode = |path: &Path| nix::unistd::mkdir(path, nix::sys::stat::Mode::S_IRWXU);
+    match folder {
+        Folder::Given(path) => match with_mode(path) {
+            Ok(()) => Ok(path.clone()),
+            Err(Errno::EEXIST) if path.is_dir() => Ok(path.clone()),
+            Err(errno) => Err(format!("{}: cannot make it: {}", path.display(), errno.desc())),
+        },
+        Folder::Named { within, name } => {
+            let pid = std::process::id();
+            for again in 1..1000 {
+                let mut last = OsString::from("pct-");
+                last.push(name);
+                last.push(format!("-{pid}"));
+                if again > 1 {
+                    last.push(format!("-{again}"));
+                }
+                let path = within.join(last);
+                match with_mode(&path) {
+                    Ok(()) => return Ok(path),
+                    Err(Errno::EEXIST) => {}
+                    Err(errno) => {
+                        return Err(format!("{}: cannot make it: {}", path.display(), errno.desc()));
+                    }
+                }
+            }
+            Err(format!("{}: a thousand runs of this name and pid", within.display()))
+        }
+    }
+}
+
+/// Waits for the program's end.
+///
+/// # Errors
+/// When the kernel does not know the program any more (somebody else waited for it).
+pub fn wait(pid: Pid) -> Result<Ended, Errno> {
+    use nix::sys::resource::{UsageWho, getrusage};
+    use nix::sys::wait::{WaitStatus, waitpid};
+    let status = loop {
+        match waitpid(pid, None) {
+            Ok(WaitStatus::Exited(_, code)) => break Ok(code),
+            Ok(WaitStatus::Signaled(_, signal, _)) => break Err(signal),
+            Ok(_) | Err(Errno::EINTR) => {}
+            Err(errno) => return Err(errno),
+        }
+    };
+    CHILD.store(0, Ordering::Relaxed);
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let ns = |time: nix::sys::time::TimeVal| {
+        let micros = i128::from(time.tv_sec()) * 1_000_000 + i128::from(time.tv_usec());
+        u64::try_from(micros * 1000).unwrap_or(0)
+    };
+    Ok(Ended { status, user_ns: ns(usage.user_time()), system_ns: ns(usage.system_time()) })
+}
+
+/// Ends this process by the signal that ended the program, without a core file of its own. Returns (with the
+/// shell's status for it) only if the signal does not end a process.
+#[must_use]
+pub fn die_by(signal: Signal) -> u8 {
+    let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0);
+    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
+    // SAFETY: sets a disposition; no handler is involved.
+    let _ = unsafe { signal::sigaction(signal, &default) };
+    let mut set = SigSet::empty();
+    set.add(signal);
+    let _ = set.thread_unblock();
+    let _ = signal::raise(signal);
+    128_u8.saturating_add(u8::try_from(signal as i32).unwrap_or(0))
+}

@@ -1,0 +1,52 @@
+//! The command `pct` (and the classic `pct-print`, `addr2func`) over the libraries of the other rooms.
+//!
+//! Reading order: [`cli`] is what can be typed and the table of subcommands; [`commands`] has one module per
+//! subcommand, each with its `Args` and a `run`; [`launch`] starts programs under the sampler; [`runlib`] is the
+//! library that is carried inside; [`face`] knows colours and pipes.
+//!
+//! Exit statuses: 0 done, 1 could not, 2 wrong usage; `pct run` ends as its command did (125 when pct itself
+//! failed, 126 and 127 as env(1)).
+#![deny(unsafe_code)]
+
+pub mod cli;
+pub mod commands;
+pub mod face;
+pub mod launch;
+pub mod runlib;
+#[expect(unsafe_code, reason = "one ioctl without a safe wrapper")]
+pub mod term;
+
+use clap::Parser as _;
+use std::process::ExitCode;
+
+/// Runs `pct` with this process's arguments.
+#[must_use]
+pub fn main() -> ExitCode {
+    let typed: Vec<_> = std::env::args_os().collect();
+    // `pct run` keeps 1 and 2 for the command that it runs.
+    let runs = typed
+        .iter()
+        .skip(1)
+        .find(|arg| !arg.as_encoded_bytes().starts_with(b"-"))
+        .is_some_and(|a| a == "run");
+    let parsed = match cli::Cli::try_parse_from(typed) {
+        Ok(parsed) => parsed,
+        Err(error) => {
+            let _ = error.print();
+            return ExitCode::from(match error.exit_code() {
+                0 => 0,
+                _ if runs => launch::FAILED,
+                _ => 2,
+            });
+        }
+    };
+    let face = face::Face::new(parsed.color, parsed.quiet);
+    match parsed.command.run(&face) {
+        Ok(code) => code,
+        Err(error) if face::is_closed_pipe(&error) => ExitCode::SUCCESS,
+        Err(error) => {
+            face.warn(format_args!("{error:#}"));
+            ExitCode::from(if runs { launch::FAILED } else { 1 })
+        }
+    }
+}
