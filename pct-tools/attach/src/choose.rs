@@ -1,0 +1,444 @@
+//! Which of the six methods to take: one pure function over plain [`Facts`].
+//!
+//! | method | target | controller afterwards |
+//! |---|---|---|
+//! | 1 | the sampler is mapped already (preloaded, linked dynamically) | leaves |
+//! | 2 | dynamic, unaware: dlopen | leaves |
+//! | 3 | static, linked with libpct.a | leaves |
+//! | 4 | any 64-bit target: the injected blob | leaves |
+//! | 5 | anything traceable, nothing injected | stays |
+//! | 6 | as 5, following forks and execs | stays |
+
+use std::fmt;
+
+/// One of the six ways to attach.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Method {
+    /// 1: the library is mapped already.
+    Mapped,
+    /// 2: the target's own dlopen loads the library.
+    Dlopen,
+    /// 3: a static program linked with libpct.a.
+    Linked,
+    /// 4: the position-independent blob.
+    Blob,
+    /// 5: nothing is injected, the controller stays and samples from outside.
+    Outside,
+    /// 6: as 5, following forks and execs.
+    OutsideFollow,
+}
+
+impl Method {
+    /// All, in the order of their numbers.
+    pub const ALL: [Method; 6] = [
+        Method::Mapped,
+        Method::Dlopen,
+        Method::Linked,
+        Method::Blob,
+        Method::Outside,
+        Method::OutsideFollow,
+    ];
+
+    /// 1 to 6.
+    pub fn number(self) -> u8 {
+        match self {
+            Method::Mapped => 1,
+            Method::Dlopen => 2,
+            Method::Linked => 3,
+            Method::Blob => 4,
+            Method::Outside => 5,
+            Method::OutsideFollow => 6,
+        }
+    }
+
+    /// The method with this number.
+    pub fn from_number(n: u8) -> Option<Method> {
+        Method::ALL.into_iter().find(|m| m.number() == n)
+    }
+
+    /// What it does, in a word or two.
+    pub fn name(self) -> &'static str {
+        match self {
+            Method::Mapped => "already mapped",
+            Method::Dlopen => "dlopen",
+            Method::Linked => "linked statically",
+            Method::Blob => "blob",
+            Method::Outside => "stay outside",
+            Method::OutsideFollow => "stay outside, follow forks",
+        }
+    }
+}
+
+impl fmt::Display for Method {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "method {} ({})", self.number(), self.name())
+    }
+}
+
+/// What kind of executable the target runs.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Class {
+    /// 64-bit x86: what this build attaches to.
+    X86_64,
+    /// A 32-bit program.
+    Bits32,
+    /// Another machine's program (under an emulator).
+    Foreign,
+    /// No executable at all: a kernel thread, or a process that is ending.
+    None,
+}
+
+/// How the program is linked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Link {
+    /// With a loader, and the C library named.
+    Dynamic(Libc),
+    /// Without a loader.
+    Static,
+    /// Without a loader, position-independent.
+    StaticPie,
+}
+
+/// Whose C library a dynamic program uses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Libc {
+    /// GNU.
+    Glibc,
+    /// musl.
+    Musl,
+    /// Another one.
+    Other,
+}
+
+/// Everything about a target that the choice depends on. Read without stopping it; see `facts`.
+#[derive(Debug, Clone)]
+pub struct Facts {
+    /// Process id as we see it.
+    pub pid: i32,
+    /// The name in `/proc/PID/comm`.
+    pub name: String,
+    /// The state letter of `/proc/PID/stat`.
+    pub state: char,
+    /// Threads of the process.
+    pub threads: usize,
+    /// Who traces it already; 0: nobody.
+    pub tracer: i32,
+    /// All of its real, effective and saved ids are ours.
+    pub same_user: bool,
+    /// Its memory files can be opened: the kernel's own word on whether we may trace it.
+    pub may_trace: bool,
+    /// We hold CAP_SYS_PTRACE (over it).
+    pub capable: bool,
+    /// Yama's `ptrace_scope`, where there is one.
+    pub yama: Option<u8>,
+    /// It is a descendant of ours.
+    pub descendant: bool,
+    /// It is this very process.
+    pub is_self: bool,
+    /// The executable's kind.
+    pub class: Class,
+    /// How it is linked.
+    pub link: Link,
+    /// A Go program.
+    pub go: bool,
+    /// seccomp mode: 0 none, 1 strict, 2 filter.
+    pub seccomp: u8,
+    /// User shadow stacks are on.
+    pub shadow_stack: bool,
+    /// The sampler's note was found in a mapped shared library.
+    pub library_mapped: bool,
+    /// The sampler's note was found in the program itself.
+    pub library_linked: bool,
+    /// A `dlopen` that may be called (of the libc that is in use).
+    pub has_dlopen: bool,
+    /// The gadgets for a self-restoring call are in its text.
+    pub has_gadgets: bool,
+    /// Same mount namespace and root as ours.
+    pub same_files: bool,
+    /// SIGPROF has a handler of the target's own.
+    pub sigprof_caught: bool,
+}
+
+/// What the user asked for.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Wish {
+    /// This method and no other.
+    pub method: Option<Method>,
+    /// Children too.
+    pub follow: bool,
+}
+
+/// What is to be done, and why not otherwise.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    /// The method to take.
+    pub method: Method,
+    /// Each method with what speaks against it, `None` when it is possible.
+    pub verdicts: Vec<(Method, Option<String>)>,
+}
+
+/// Why a target cannot be attached to at all; the target was not touched.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[non_exhaustive]
+pub enum Refusal {
+    /// The process has ended and waits for its parent.
+    #[error("process {0} is a zombie: it has ended already")]
+    Zombie(i32),
+    /// A kernel thread, or no executable.
+    #[error("process {0} has no program of its own (a kernel thread, or it is ending)")]
+    NoProgram(i32),
+    /// The process is the one that asks.
+    #[error("process {0} is pct itself")]
+    Oneself(i32),
+    /// Someone traces it already.
+    #[error(
+        "process {pid} is traced by process {tracer} already: only one tracer can be there at a time; end it first"
+    )]
+    Traced {
+        /// The target.
+        pid: i32,
+        /// Its tracer.
+        tracer: i32,
+    },
+    /// Yama forbids it.
+    #[error("process {pid}: not allowed by /proc/sys/kernel/yama/ptrace_scope = {scope}: {help}")]
+    Yama {
+        /// The target.
+        pid: i32,
+        /// The setting.
+        scope: u8,
+        /// What would help.
+        help: &'static str,
+    },
+    /// The kernel's permission check.
+    #[error("process {pid}: not allowed: {why}")]
+    NotAllowed {
+        /// The target.
+        pid: i32,
+        /// Which check failed, and what would help.
+        why: &'static str,
+    },
+    /// A 32-bit or foreign program.
+    #[error("process {0} is a 32-bit or foreign program: this build of pct samples 64-bit x86 programs only")]
+    Foreign(i32),
+    /// The method that was asked for is not possible.
+    #[error("process {pid}: {method} is not possible: {why}")]
+    Method {
+        /// The target.
+        pid: i32,
+        /// What was asked for.
+        method: Method,
+        /// Why not.
+        why: String,
+    },
+}
+
+/// Chooses a method for a target. Pure: everything it knows is in `facts`.
+///
+/// # Errors
+/// A [`Refusal`] when no method works, or not the one that was asked for.
+pub fn choose(facts: &Facts, wish: &Wish) -> Result<Plan, Refusal> {
+    refuse(facts)?;
+    let verdicts: Vec<(Method, Option<String>)> =
+        Method::ALL.into_iter().map(|m| (m, against(m, facts))).collect();
+    let possible = |m: Method| verdicts.iter().any(|(v, why)| *v == m && why.is_none());
+    if let Some(method) = wish.method {
+        return match verdicts.iter().find(|(m, _)| *m == method) {
+            Some((_, Some(why))) => Err(Refusal::Method { pid: facts.pid, method, why: why.clone() }),
+            _ => Ok(Plan { method, verdicts }),
+        };
+    }
+    let last = if wish.follow { Method::OutsideFollow } else { Method::Outside };
+    let order = [Method::Mapped, Method::Linked, Method::Dlopen, Method::Blob, last];
+    let method = order.into_iter().find(|m| possible(*m)).unwrap_or(last);
+    Ok(Plan { method, verdicts })
+}
+
+/// The table of refusals: what keeps every method away.
+fn refuse(f: &Facts) -> Result<(), Refusal> {
+    let pid = f.pid;
+    if matches!(f.state, 'Z' | 'X') {
+        return Err(Refusal::Zombie(pid));
+    }
+    if f.is_self {
+        return Err(Refusal::Oneself(pid));
+    }
+    if f.tracer != 0 {
+        return Err(Refusal::Traced { pid, tracer: f.tracer });
+    }
+    if !f.may_trace {
+        return Err(not_allowed(f));
+    }
+    match (f.yama, f.capable) {
+        (Some(3), _) => {
+            return Err(Refusal::Yama { pid, scope: 3, help: "nobody may trace until the next boot" });
+        }
+        (Some(2), false) => {
+            return Err(Refusal::Yama { pid, scope: 2, help: "only with CAP_SYS_PTRACE; run pct as root" });
+        }
+        (Some(1), false) if !f.descendant => {
+            let help = "only a parent may; start the program with pct run, or run pct as root";
+            return Err(Refusal::Yama { pid, scope: 1, help });
+        }
+        _ => {}
+    }
+    match f.class {
+        Class::X86_64 => Ok(()),
+        Class::Bits32 | Class::Foreign => Err(Refusal::Foreign(pid)),
+        Class::None => Err(Refusal::NoProgram(pid)),
+    }
+}
+
+fn not_allowed(f: &Facts) -> Refusal {
+    let why = if f.class == Class::None && f.same_user {
+        return Refusal::NoProgram(f.pid);
+    } else if !f.same_user {
+        "it belongs to another user; run pct as that user or as root"
+    } else if !f.capable {
+        "it is not dumpable (it changed its user, holds capabilities, or asked for it); run pct as root"
+    } else {
+        "a security module forbids it"
+    };
+    Refusal::NotAllowed { pid: f.pid, why }
+}
+
+/// What speaks against a method; `None`: it is possible.
+fn against(method: Method, f: &Facts) -> Option<String> {
+    let injecting = !matches!(method, Method::Outside | Method::OutsideFollow);
+    if injecting && f.seccomp != 0 {
+        let mode = if f.seccomp == 1 { "strict mode" } else { "a filter" };
+        return Some(format!("it is under seccomp ({mode}), which may kill it for a system call of ours"));
+    }
+    if injecting && f.shadow_stack {
+        return Some("it uses shadow stacks, which forbid the self-restoring call".into());
+    }
+    let no = |why: &str| Some(why.to_owned());
+    let dynamic = matches!(f.link, Link::Dynamic(_));
+    match method {
+        Method::Mapped if f.library_mapped => None,
+        Method::Mapped => no("libpct.so is not mapped"),
+        Method::Linked if f.library_linked => None,
+        Method::Linked => no("the program is not linked with libpct.a"),
+        Method::Dlopen if !dynamic => no("the program is static"),
+        Method::Dlopen if f.go => no("a Go program's threads have no libc thread block"),
+        Method::Dlopen if !f.has_dlopen => no("its C library has no dlopen that may be called"),
+        Method::Dlopen if f.library_mapped => no("libpct.so is mapped already"),
+        Method::Dlopen | Method::Blob if !f.has_gadgets => {
+            no("its text has no instructions to build a self-restoring call from")
+        }
+        Method::Blob if f.library_linked || f.library_mapped => no("the sampler is in it already"),
+        Method::Dlopen | Method::Blob | Method::Outside | Method::OutsideFollow => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn facts() -> Facts {
+        Facts {
+            pid: 4711,
+            name: "prog".into(),
+            state: 'S',
+            threads: 1,
+            tracer: 0,
+            same_user: true,
+            may_trace: true,
+            capable: false,
+            yama: None,
+            descendant: false,
+            is_self: false,
+            class: Class::X86_64,
+            link: Link::Dynamic(Libc::Glibc),
+            go: false,
+            seccomp: 0,
+            shadow_stack: false,
+            library_mapped: false,
+            library_linked: false,
+            has_dlopen: true,
+            has_gadgets: true,
+            same_files: true,
+            sigprof_caught: false,
+        }
+    }
+
+    fn chosen(change: impl FnOnce(&mut Facts)) -> Result<Method, Refusal> {
+        let mut f = facts();
+        change(&mut f);
+        choose(&f, &Wish::default()).map(|p| p.method)
+    }
+
+    #[test]
+    fn the_order_of_preference_is_1_3_2_4_5() {
+        assert_eq!(chosen(|_| {}), Ok(Method::Dlopen));
+        assert_eq!(chosen(|f| f.library_mapped = true), Ok(Method::Mapped));
+        assert_eq!(chosen(|f| f.link = Link::Static), Ok(Method::Blob));
+        assert_eq!(
+            chosen(|f| {
+                f.link = Link::StaticPie;
+                f.library_linked = true;
+            }),
+            Ok(Method::Linked)
+        );
+        assert_eq!(chosen(|f| f.has_dlopen = false), Ok(Method::Blob));
+        assert_eq!(chosen(|f| f.go = true), Ok(Method::Blob));
+        assert_eq!(chosen(|f| f.has_gadgets = false), Ok(Method::Outside));
+    }
+
+    #[test]
+    fn under_seccomp_nothing_is_injected() {
+        for mode in [1, 2] {
+            assert_eq!(chosen(|f| f.seccomp = mode), Ok(Method::Outside));
+        }
+        assert_eq!(chosen(|f| f.shadow_stack = true), Ok(Method::Outside));
+    }
+
+    #[test]
+    fn following_from_outside_is_method_6() {
+        let mut f = facts();
+        f.seccomp = 2;
+        let plan = choose(&f, &Wish { method: None, follow: true }).unwrap();
+        assert_eq!(plan.method, Method::OutsideFollow);
+    }
+
+    #[test]
+    fn a_forced_method_never_falls_through() {
+        let wish = |n| Wish { method: Method::from_number(n), follow: false };
+        assert_eq!(choose(&facts(), &wish(4)).unwrap().method, Method::Blob);
+        assert_eq!(choose(&facts(), &wish(5)).unwrap().method, Method::Outside);
+        let e = choose(&facts(), &wish(1)).unwrap_err();
+        assert!(
+            e.to_string().contains("method 1 (already mapped) is not possible: libpct.so is not mapped"),
+            "{e}"
+        );
+    }
+
+    #[test]
+    fn every_refusal_names_its_cause() {
+        assert_eq!(chosen(|f| f.state = 'Z'), Err(Refusal::Zombie(4711)));
+        assert_eq!(chosen(|f| f.tracer = 12), Err(Refusal::Traced { pid: 4711, tracer: 12 }));
+        assert_eq!(chosen(|f| f.is_self = true), Err(Refusal::Oneself(4711)));
+        assert_eq!(chosen(|f| f.class = Class::Bits32), Err(Refusal::Foreign(4711)));
+        assert_eq!(chosen(|f| f.class = Class::None), Err(Refusal::NoProgram(4711)));
+        assert!(matches!(chosen(|f| f.yama = Some(3)), Err(Refusal::Yama { scope: 3, .. })));
+        assert!(matches!(chosen(|f| f.yama = Some(2)), Err(Refusal::Yama { scope: 2, .. })));
+        assert!(matches!(chosen(|f| f.yama = Some(1)), Err(Refusal::Yama { scope: 1, .. })));
+        assert_eq!(
+            chosen(|f| {
+                f.yama = Some(1);
+                f.descendant = true;
+            }),
+            Ok(Method::Dlopen)
+        );
+        assert!(matches!(
+            chosen(|f| {
+                f.may_trace = false;
+                f.same_user = false;
+            }),
+            Err(Refusal::NotAllowed { why, .. }) if why.contains("another user")
+        ));
+        assert!(
+            matches!(chosen(|f| f.may_trace = false), Err(Refusal::NotAllowed { why, .. }) if why.contains("dumpable"))
+        );
+    }
+}

@@ -1,0 +1,341 @@
+//! Reading a target without stopping it, in the order that races hurt least: the start time first, so that a reused pid is
+//! noticed after the seize.
+
+use crate::choose::{Class, Facts, Libc, Link};
+use crate::gadgets::Gadgets;
+use crate::image::{Image, PctNote};
+use crate::memory::{Memory, ProcessMemory};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Why a target could not even be looked at.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum FactsError {
+    /// No such process.
+    #[error("no process {0}")]
+    NoSuchProcess(i32),
+    /// `/proc` could not be read.
+    #[error("process {pid}: cannot read {what}: {source}")]
+    Unreadable {
+        /// The target.
+        pid: i32,
+        /// Which file.
+        what: &'static str,
+        /// The kernel's answer.
+        source: io::Error,
+    },
+}
+
+/// A target as it was seen: the plain facts for the choice, and what the executor needs to know beyond them.
+#[derive(Debug)]
+pub struct Target {
+    /// What the choice depends on.
+    pub facts: Facts,
+    /// Start time in clock ticks since boot (`/proc/PID/stat` field 22): the process's identity.
+    pub start_time: u64,
+    /// The pid as the target's innermost pid namespace numbers it.
+    pub own_pid: i32,
+    /// The executable's path as the kernel tells it (it may be gone).
+    pub exe: Option<PathBuf>,
+    /// Its memory map.
+    pub maps: Vec<MemoryMap>,
+    /// The sampler's entry points, when it is there.
+    pub note: Option<PctNote>,
+    /// `dlopen` of the C library in use, and the flags that it wants beyond RTLD_NOW.
+    pub dlopen: Option<(u64, u64)>,
+    /// Instructions for a self-restoring call.
+    pub gadgets: Gadgets,
+    /// The loader's `struct r_debug`.
+    pub r_debug: Option<u64>,
+    /// The address of `argc` on the initial stack.
+    pub start_stack: u64,
+    /// The address of the initial environment vector, when argc could be read.
+    pub initial_envp: Option<u64>,
+    /// The program's own image.
+    pub program: Option<Image>,
+    /// Images with a name, in maps order: (path, image).
+    pub images: Vec<(PathBuf, Image)>,
+}
+
+fn status_word(text: &str, key: &str) -> Option<String> {
+    text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(':')).map(|v| v.trim().to_owned())
+}
+
+/// Reads everything about `pid`. Stops nothing and changes nothing.
+///
+/// # Errors
+/// When there is no such process or `/proc` cannot be read at all; a lack of rights is a fact, not an error.
+pub fn read(pid: i32) -> Result<Target, FactsError> {
+    let unreadable = |what| move |source: io::Error| FactsError::Unreadable { pid, what, source };
+    let process = Process::new(pid).map_err(|_| FactsError::NoSuchProcess(pid))?;
+    let stat = process.stat().map_err(|_| FactsError::NoSuchProcess(pid))?;
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(unreadable("status"))?;
+    let word = |key: &str| status_word(&status, key);
+    let number = |key: &str| word(key).and_then(|w| w.split_whitespace().next()?.parse::<i32>().ok());
+    let exe_file = fs::File::open(format!("/proc/{pid}/exe")).ok();
+    let memory = ProcessMemory::open(pid, false).ok();
+    let maps: Vec<MemoryMap> = process.maps().map(|m| m.0).unwrap_or_default();
+    let may_trace = memory.is_some() && !maps.is_empty();
+    let class = class_of(exe_file.as_ref(), pid);
+
+    let mut target = Target {
+        facts: Facts {
+            pid,
+            name: stat.comm.clone(),
+            state: stat.state,
+            threads: usize::try_from(stat.num_threads).unwrap_or(0),
+            tracer: number("TracerPid").unwrap_or(0),
+            same_user: same_user(&status),
+            may_trace,
+            capable: capable(),
+            yama: fs::read_to_string("/proc/sys/kernel/yama/ptrace_scope")
+                .ok()
+                .and_then(|s| s.trim().parse().ok()),
+            descendant: descendant(pid),
+            is_self: pid == std::process::id() as i32,
+            class,
+            link: Link::Static,
+            go: false,
+            seccomp: number("Seccomp").and_then(|n| u8::try_from(n).ok()).unwrap_or(0),
+            shadow_stack: word("x86_Thread_features").is_some_and(|f| f.contains("shstk")),
+            library_mapped: false,
+            library_linked: false,
+            has_dlopen: false,
+            has_gadgets: false,
+            same_files: same_files(pid),
+            sigprof_caught: word("SigCgt")
+                .and_then(|w| u64::from_str_radix(&w, 16).ok())
+                .is_some_and(|m| m & (1 << (libc::SIGPROF - 1)) != 0),
+        },
+        start_time: stat.starttime,
+        own_pid: word("NSpid").and_then(|w| w.split_whitespace().last()?.parse().ok()).unwrap_or(pid),
+        exe: fs::read_link(format!("/proc/{pid}/exe")).ok(),
+        maps,
+        note: None,
+        dlopen: None,
+        gadgets: Gadgets::default(),
+        r_debug: None,
+        start_stack: stat.startstack,
+        initial_envp: None,
+        program: None,
+        images: Vec::new(),
+    };
+    if let Some(memory) = &memory {
+        target.read_memory(memory);
+    }
+    Ok(target)
+}
+
+impl Target {
+    fn read_memory(&mut self, memory: &ProcessMemory) {
+        let auxv = fs::read(format!("/proc/{}/auxv", self.facts.pid)).unwrap_or_default();
+        let aux = |tag: u64| {
+            auxv.chunks_exact(16).find_map(|c| {
+                let word = |b: &[u8]| u64::from_ne_bytes(b.try_into().unwrap_or_default());
+                (word(&c[..8]) == tag).then(|| word(&c[8..]))
+            })
+        };
+        const AT_PHDR: u64 = 3;
+        const AT_PHNUM: u64 = 5;
+        if let (Some(phdr), Some(phnum)) = (aux(AT_PHDR), aux(AT_PHNUM)) {
+            self.program = Image::of_program(memory, phdr, phnum).ok();
+        }
+        if self.start_stack != 0
+            && let Ok(argc) = memory.word(self.start_stack)
+            && argc < 1 << 24
+        {
+            self.initial_envp = Some(self.start_stack + 8 * (argc + 2));
+        }
+        self.read_images(memory);
+        self.read_link(memory);
+        self.find_gadgets(memory);
+    }
+
+    /// The images of the map: one for each file whose first mapping starts with an ELF header.
+    fn read_images(&mut self, memory: &ProcessMemory) {
+        let mut seen: Vec<(i32, i32, u64)> = Vec::new();
+        for map in &self.maps {
+            let path = match &map.pathname {
+                MMapPath::Path(p) => p.clone(),
+                MMapPath::Vdso => PathBuf::from("[vdso]"),
+                _ => continue,
+            };
+            let id = (map.dev.0, map.dev.1, map.inode);
+            if map.offset != 0 || (map.inode != 0 && seen.contains(&id)) {
+                continue;
+            }
+            if let Ok(image) = Image::at_header(memory, map.address.0) {
+                seen.push(id);
+                self.images.push((path, image));
+            }
+        }
+        let program_bias = self.program.as_ref().map(|p| p.bias);
+        for (path, image) in &self.images {
+            if let Some(note) = image.pct_note(memory) {
+                self.note = Some(note);
+                let own = Some(image.bias) == program_bias
+                    && path.as_path() == self.exe.as_deref().unwrap_or(Path::new(""));
+                if own {
+                    self.facts.library_linked = true;
+                } else {
+                    self.facts.library_mapped = true;
+                }
+            }
+        }
+    }
+
+    /// Static or dynamic, whose C library, and its dlopen.
+    fn read_link(&mut self, memory: &ProcessMemory) {
+        let interpreter = self.program.as_ref().and_then(|p| p.interpreter(memory));
+        let libc_of = |name: &[u8]| {
+            let has = |w: &[u8]| memchr::memmem::find(name, w).is_some();
+            match () {
+                () if has(b"ld-musl") => Libc::Musl,
+                () if has(b"ld-linux") => Libc::Glibc,
+                () => Libc::Other,
+            }
+        };
+        let libc_image = self.images.iter().find(|(_, i)| {
+            i.soname(memory).is_some_and(|s| s.starts_with(b"libc.so") || s.starts_with(b"libc.musl"))
+        });
+        self.facts.link = match (&interpreter, libc_image) {
+            (Some(path), _) => Link::Dynamic(libc_of(path)),
+            // started as `ld.so prog`: no interpreter, and dynamic all the same
+            (None, Some((path, _))) => {
+                let musl = path.to_string_lossy().contains("musl");
+                Link::Dynamic(if musl { Libc::Musl } else { Libc::Glibc })
+            }
+            (None, None) if self.program.as_ref().is_some_and(Image::has_dynamic) => Link::StaticPie,
+            (None, None) => Link::Static,
+        };
+        self.r_debug = self.program.as_ref().and_then(Image::debug);
+        if !matches!(self.facts.link, Link::Dynamic(_)) {
+            return; // a static program may contain a dlopen; it is never called
+        }
+        let by_name = |symbol: &str| self.images.iter().find_map(|(_, i)| i.symbol(memory, symbol));
+        // __libc_dlopen_mode wants its own flag (glibc before 2.34)
+        self.dlopen = by_name("dlopen")
+            .map(|a| (a, 0))
+            .or_else(|| by_name("__libc_dlopen_mode").map(|a| (a, 0x8000_0000)));
+        self.facts.has_dlopen = self.dlopen.is_some();
+    }
+
+    fn find_gadgets(&mut self, memory: &ProcessMemory) {
+        /// A gadget in the first megabytes of each text is as good as one further on.
+        const PART: u64 = 8 << 20;
+        for map in self.maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
+            if self.gadgets.complete() {
+                break;
+            }
+            if matches!(map.pathname, MMapPath::Vsyscall) {
+                continue;
+            }
+            let len = (map.address.1 - map.address.0).min(PART);
+            if let Ok(text) = memory.bytes(map.address.0, len, PART) {
+                self.gadgets.search(&text, map.address.0);
+                self.facts.go |=
+                    memchr::memmem::find(&text[..text.len().min(4096)], b"Go build ID: ").is_some();
+            }
+        }
+        self.facts.has_gadgets = self.gadgets.complete();
+    }
+}
+
+fn class_of(exe: Option<&fs::File>, pid: i32) -> Class {
+    use std::os::unix::fs::FileExt;
+    let Some(file) = exe else { return Class::None };
+    let mut head = [0u8; 20];
+    if file.read_exact_at(&mut head, 0).is_err() || head[..4] != *b"\x7fELF" {
+        return if fs::metadata(format!("/proc/{pid}/exe")).is_ok() { Class::Foreign } else { Class::None };
+    }
+    const EM_X86_64: u16 = 62;
+    match (head[4], u16::from_le_bytes([head[18], head[19]])) {
+        (2, EM_X86_64) => Class::X86_64,
+        (1, _) => Class::Bits32,
+        _ => Class::Foreign,
+    }
+}
+
+fn same_user(status: &str) -> bool {
+    let ours = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ids = |text: &str, key: &str| -> Vec<String> {
+        let line = status_word(text, key).unwrap_or_default();
+        line.split_whitespace().take(3).map(str::to_owned).collect()
+    };
+    ["Uid", "Gid"].iter().all(|key| {
+        let own = ids(&ours, key).get(1).cloned().unwrap_or_default();
+        ids(status, key).iter().all(|id| *id == own)
+    })
+}
+
+/// We hold CAP_SYS_PTRACE (bit 19) in effect.
+fn capable() -> bool {
+    let ours = fs::read_to_string("/proc/self/status").unwrap_or_default();
+    status_word(&ours, "CapEff")
+        .and_then(|w| u64::from_str_radix(&w, 16).ok())
+        .is_some_and(|c| c & (1 << 19) != 0)
+}
+
+fn descendant(pid: i32) -> bool {
+    let ours = std::process::id() as i32;
+    let mut at = pid;
+    for _ in 0..1000 {
+        match Process::new(at).and_then(|p| p.stat()) {
+            Ok(s) if s.ppid == ours => return true,
+            Ok(s) if s.ppid > 1 => at = s.ppid,
+            _ => return false,
+        }
+    }
+    false
+}
+
+fn same_files(pid: i32) -> bool {
+    let same = |what: &str| {
+        let a = fs::metadata(format!("/proc/{pid}/{what}"));
+        let b = fs::metadata(format!("/proc/self/{what}"));
+        matches!((a, b), (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()))
+    };
+    same("ns/mnt") && same("root")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::choose::{Refusal, Wish, choose};
+    use std::process::{Command, Stdio};
+
+    #[test]
+    fn a_sleeping_child_is_seen_as_it_is() {
+        let mut child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
+        let pid = child.id() as i32;
+        // until exec has happened the child is still a copy of ourselves
+        while !fs::read_link(format!("/proc/{pid}/exe"))
+            .is_ok_and(|p| !p.to_string_lossy().contains("attach"))
+        {
+            std::thread::yield_now();
+        }
+        let mut t = read(pid).unwrap();
+        while !t.facts.has_dlopen || t.initial_envp.is_none() {
+            t = read(pid).unwrap(); // the loader may still be at work
+        }
+        child.kill().unwrap();
+        child.wait().unwrap();
+        assert_eq!(t.facts.class, Class::X86_64);
+        assert!(matches!(t.facts.link, Link::Dynamic(_)));
+        assert!(t.facts.may_trace && t.facts.same_user && t.facts.descendant && t.facts.same_files);
+        assert!(t.gadgets.complete());
+        assert!(t.note.is_none());
+        assert!(t.initial_envp.is_some());
+    }
+
+    #[test]
+    fn no_such_process_is_an_error_and_we_are_refused() {
+        assert!(matches!(read(i32::MAX - 1), Err(FactsError::NoSuchProcess(_))));
+        let me = read(std::process::id() as i32).unwrap();
+        assert_eq!(choose(&me.facts, &Wish::default()).unwrap_err(), Refusal::Oneself(me.facts.pid));
+    }
+}

@@ -1,0 +1,345 @@
+//! ELF images as they lie in the target's memory: dynamic symbols and the PCT note.
+//!
+//! The image in memory is right where the file may be replaced, deleted, or in another mount namespace. glibc has relocated
+//! the pointers of the dynamic section in place; musl and the vdso have not: a value below the load bias is an offset.
+//! Symbols are looked up by DT_GNU_HASH, or DT_HASH; nothing is scanned but one bucket's chain.
+
+use crate::memory::Memory;
+use std::io;
+
+const PT_DYNAMIC: u32 = 2;
+const PT_INTERP: u32 = 3;
+const PT_NOTE: u32 = 4;
+const PT_PHDR: u32 = 6;
+const PT_LOAD: u32 = 1;
+const DT_NULL: u64 = 0;
+const DT_HASH: u64 = 4;
+const DT_STRTAB: u64 = 5;
+const DT_SYMTAB: u64 = 6;
+const DT_SONAME: u64 = 14;
+const DT_DEBUG: u64 = 21;
+const DT_GNU_HASH: u64 = 0x6fff_fef5;
+const STT_GNU_IFUNC: u8 = 10;
+/// No image that we look into has more program headers, dynamic entries or symbols in one chain than this.
+const BOUND: u64 = 4096;
+
+/// A program header of an image.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Segment {
+    kind: u32,
+    vaddr: u64,
+    size: u64,
+}
+
+/// One ELF image in memory.
+#[derive(Debug, Clone, Default)]
+pub struct Image {
+    /// Added to the image's own addresses to get the target's.
+    pub bias: u64,
+    segments: Vec<Segment>,
+    dynamic: Dynamic,
+}
+
+#[derive(Debug, Clone, Copy, Default)]
+struct Dynamic {
+    symbols: u64,
+    strings: u64,
+    gnu_hash: u64,
+    hash: u64,
+    soname: Option<u64>,
+    debug: Option<u64>,
+}
+
+/// The PCT note of libpct.so and libpct.a: the absolute addresses it leads to.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PctNote {
+    /// Version of the interface; this crate speaks 1.
+    pub abi: u64,
+    /// `int pct_on(const char *options)`.
+    pub on: u64,
+    /// `int pct_off(void)`.
+    pub off: u64,
+    /// `int pct_stat(...)`.
+    pub stat: u64,
+}
+
+fn invalid(what: &str, at: u64) -> io::Error {
+    io::Error::new(io::ErrorKind::InvalidData, format!("{what} at {at:#x} of the target"))
+}
+
+impl Image {
+    /// Reads the image whose ELF header is mapped at `start`.
+    ///
+    /// # Errors
+    /// When the memory cannot be read or is no 64-bit ELF image.
+    pub fn at_header(memory: &impl Memory, start: u64) -> io::Result<Image> {
+        let mut header = [0u8; 64];
+        memory.read(start, &mut header)?;
+        if header[..5] != *b"\x7fELF\x02" {
+            return Err(invalid("no 64-bit ELF header", start));
+        }
+        let at = |o: usize| u64::from_ne_bytes(header[o..o + 8].try_into().unwrap_or_default());
+        let count = u64::from(u16::from_ne_bytes([header[56], header[57]]));
+        let phoff = at(32);
+        let mut image = Image::from_headers(memory, start.wrapping_add(phoff), count, Some(start))?;
+        image.read_dynamic(memory)?;
+        Ok(image)
+    }
+
+    /// Reads the program's own image from the auxiliary vector's AT_PHDR and AT_PHNUM.
+    ///
+    /// # Errors
+    /// As [`Image::at_header`].
+    pub fn of_program(memory: &impl Memory, phdr: u64, phnum: u64) -> io::Result<Image> {
+        let mut image = Image::from_headers(memory, phdr, phnum, None)?;
+        image.read_dynamic(memory)?;
+        Ok(image)
+    }
+
+    fn from_headers(memory: &impl Memory, phdr: u64, count: u64, start: Option<u64>) -> io::Result<Image> {
+        let raw = memory.bytes(phdr, count.saturating_mul(56), BOUND * 56)?;
+        let mut image = Image::default();
+        let mut first_load = None;
+        for h in raw.chunks_exact(56) {
+            let word = |o: usize| u64::from_ne_bytes(h[o..o + 8].try_into().unwrap_or_default());
+            let kind = u32::from_ne_bytes(h[0..4].try_into().unwrap_or_default());
+            let segment = Segment { kind, vaddr: word(16), size: word(40) };
+            match kind {
+                PT_PHDR if start.is_none() => image.bias = phdr.wrapping_sub(segment.vaddr),
+                PT_LOAD if first_load.is_none() => first_load = Some(segment.vaddr & !0xfff),
+                _ => {}
+            }
+            image.segments.push(segment);
+        }
+        if let (Some(start), Some(load)) = (start, first_load) {
+            image.bias = start.wrapping_sub(load);
+        }
+        Ok(image)
+    }
+
+    fn address(&self, value: u64) -> u64 {
+        if value < self.bias { value.wrapping_add(self.bias) } else { value }
+    }
+
+    fn read_dynamic(&mut self, memory: &impl Memory) -> io::Result<()> {
+        let Some(seg) = self.segments.iter().find(|s| s.kind == PT_DYNAMIC).copied() else { return Ok(()) };
+        let at = self.bias.wrapping_add(seg.vaddr);
+        let raw = memory.bytes(at, seg.size, BOUND * 16)?;
+        for pair in raw.chunks_exact(16) {
+            let tag = u64::from_ne_bytes(pair[..8].try_into().unwrap_or_default());
+            let value = u64::from_ne_bytes(pair[8..].try_into().unwrap_or_default());
+            match tag {
+                DT_NULL => break,
+                DT_SYMTAB => self.dynamic.symbols = self.address(value),
+                DT_STRTAB => self.dynamic.strings = self.address(value),
+                DT_GNU_HASH => self.dynamic.gnu_hash = self.address(value),
+                DT_HASH => self.dynamic.hash = self.address(value),
+                DT_SONAME => self.dynamic.soname = Some(value),
+                DT_DEBUG => self.dynamic.debug = (value != 0).then_some(value),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
+    /// The path in PT_INTERP: which loader, or `None` for a static image.
+    pub fn interpreter(&self, memory: &impl Memory) -> Option<Vec<u8>> {
+        let s = self.segments.iter().find(|s| s.kind == PT_INTERP)?;
+        let text = memory.bytes(self.bias.wrapping_add(s.vaddr), s.size, BOUND).ok()?;
+        Some(text.split(|b| *b == 0).next().unwrap_or_default().to_vec())
+    }
+
+    /// There is a dynamic section: a shared object, a dynamic program, or a static-pie.
+    pub fn has_dynamic(&self) -> bool {
+        self.segments.iter().any(|s| s.kind == PT_DYNAMIC)
+    }
+
+    /// DT_SONAME.
+    pub fn soname(&self, memory: &impl Memory) -> Option<Vec<u8>> {
+        memory.string(self.dynamic.strings.wrapping_add(self.dynamic.soname?), 256).ok()
+    }
+
+    /// The address of the loader's `struct r_debug`, through DT_DEBUG.
+    pub fn debug(&self) -> Option<u64> {
+        self.dynamic.debug
+    }
+
+    /// The address of the dynamic symbol `name`. An IFUNC's resolver is not the function: refused.
+    pub fn symbol(&self, memory: &impl Memory, name: &str) -> Option<u64> {
+        if self.dynamic.symbols == 0 || self.dynamic.strings == 0 {
+            return None;
+        }
+        if self.dynamic.gnu_hash != 0 {
+            self.by_gnu_hash(memory, name)
+        } else if self.dynamic.hash != 0 {
+            self.by_hash(memory, name)
+        } else {
+            None
+        }
+    }
+
+    /// DT_GNU_HASH: buckets, symbol offset, bloom words, shift; then bloom filter, buckets, chains.
+    fn by_gnu_hash(&self, memory: &impl Memory, name: &str) -> Option<u64> {
+        let table = self.dynamic.gnu_hash;
+        let buckets = u64::from(memory.half(table).ok()?);
+        let first = u64::from(memory.half(table + 4).ok()?);
+        let bloom = u64::from(memory.half(table + 8).ok()?);
+        if buckets == 0 {
+            return None;
+        }
+        let hash = name.bytes().fold(5381u32, |h, c| h.wrapping_mul(33).wrapping_add(u32::from(c)));
+        let bucket_table = table.checked_add(16)?.checked_add(bloom.checked_mul(8)?)?;
+        let chains = bucket_table.checked_add(buckets * 4)?;
+        let mut index = u64::from(memory.half(bucket_table + 4 * (u64::from(hash) % buckets)).ok()?);
+        if index < first {
+            return None;
+        }
+        for _ in 0..BOUND {
+            let entry = memory.half(chains.checked_add(4 * (index - first))?).ok()?;
+            if entry | 1 == hash | 1
+                && let Some(found) = self.matches(memory, index, name)
+            {
+                return Some(found);
+            }
+            if entry & 1 != 0 {
+                return None;
+            }
+            index += 1;
+        }
+        None
+    }
+
+    /// DT_HASH: bucket count, chain count, buckets, chains.
+    fn by_hash(&self, memory: &impl Memory, name: &str) -> Option<u64> {
+        let table = self.dynamic.hash;
+        let buckets = u64::from(memory.half(table).ok()?);
+        if buckets == 0 {
+            return None;
+        }
+        let hash = name.bytes().fold(0u32, |h, c| {
+            let h = (h << 4).wrapping_add(u32::from(c));
+            let top = h & 0xf000_0000;
+            (h ^ (top >> 24)) & !top
+        });
+        let mut index = memory.half(table + 8 + 4 * (u64::from(hash) % buckets)).ok()?;
+        for _ in 0..BOUND {
+            if index == 0 {
+                return None;
+            }
+            if let Some(found) = self.matches(memory, u64::from(index), name) {
+                return Some(found);
+            }
+            index = memory.half(table + 8 + 4 * buckets + 4 * u64::from(index)).ok()?;
+        }
+        None
+    }
+
+    fn matches(&self, memory: &impl Memory, index: u64, name: &str) -> Option<u64> {
+        let mut sym = [0u8; 24];
+        memory.read(self.dynamic.symbols.checked_add(24 * index)?, &mut sym).ok()?;
+        let string = u64::from(u32::from_ne_bytes(sym[..4].try_into().ok()?));
+        let section = u16::from_ne_bytes([sym[6], sym[7]]);
+        let value = u64::from_ne_bytes(sym[8..16].try_into().ok()?);
+        if section == 0 || sym[4] & 15 == STT_GNU_IFUNC {
+            return None;
+        }
+        let text =
+            memory.bytes(self.dynamic.strings.checked_add(string)?, name.len() as u64 + 1, BOUND).ok()?;
+        (text[..name.len()] == *name.as_bytes() && text[name.len()] == 0)
+            .then(|| self.bias.wrapping_add(value))
+    }
+
+    /// The PCT note, when this image carries the sampler (docs: attach, "the note").
+    pub fn pct_note(&self, memory: &impl Memory) -> Option<PctNote> {
+        for s in self.segments.iter().filter(|s| s.kind == PT_NOTE) {
+            let at = self.bias.wrapping_add(s.vaddr);
+            let Ok(raw) = memory.bytes(at, s.size, 1 << 16) else { continue };
+            if let Some(note) = find_note(&raw, at) {
+                return Some(note);
+            }
+        }
+        None
+    }
+}
+
+/// Walks the notes in `raw`, which lies at `at`; every length is checked.
+fn find_note(raw: &[u8], at: u64) -> Option<PctNote> {
+    let half = |o: usize| raw.get(o..o + 4).map(|b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]) as usize);
+    let mut o = 0usize;
+    while let (Some(namesz), Some(descsz), Some(kind)) = (half(o), half(o + 4), half(o + 8)) {
+        let desc = (o + 12).checked_add(namesz)?.checked_next_multiple_of(4)?;
+        let end = desc.checked_add(descsz)?;
+        let name = raw.get(o + 12..(o + 12).checked_add(namesz)?)?;
+        if name == b"PCT\0" && kind == 1 && descsz >= 32 {
+            let word = |i: usize| {
+                let b = raw.get(desc + 8 * i..desc + 8 * i + 8)?;
+                Some(u64::from_ne_bytes(b.try_into().ok()?))
+            };
+            // each offset is relative to its own word
+            let target = |i: usize| Some((at + (desc + 8 * i) as u64).wrapping_add(word(i)?));
+            return Some(PctNote { abi: word(0)?, on: target(1)?, off: target(2)?, stat: target(3)? });
+        }
+        o = end.checked_next_multiple_of(4)?;
+    }
+    None
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::memory::ProcessMemory;
+    use proptest::prelude::*;
+
+    fn note(abi: u64, offsets: [i64; 3]) -> Vec<u8> {
+        let mut raw = Vec::new();
+        for half in [4u32, 32, 1] {
+            raw.extend(half.to_ne_bytes());
+        }
+        raw.extend(b"PCT\0");
+        raw.extend(abi.to_ne_bytes());
+        for o in offsets {
+            raw.extend(o.to_ne_bytes());
+        }
+        raw
+    }
+
+    #[test]
+    fn the_note_is_found_behind_other_notes_and_its_offsets_are_relative() {
+        let mut raw = Vec::new();
+        for half in [4u32, 5, 3] {
+            raw.extend(half.to_ne_bytes());
+        }
+        raw.extend(b"GNU\0\x01\x02\x03\x04\x05\0\0\0");
+        let start = raw.len() as u64;
+        raw.extend(note(1, [-100, 200, 300]));
+        let found = find_note(&raw, 0x10_000).unwrap();
+        let word = 0x10_000 + start + 16;
+        assert_eq!(
+            found,
+            PctNote { abi: 1, on: word + 8 - 100, off: word + 16 + 200, stat: word + 24 + 300 }
+        );
+    }
+
+    proptest! {
+        #[test]
+        fn damaged_notes_are_no_note_and_no_panic(mut raw in proptest::collection::vec(any::<u8>(), 0..200), cut in 0usize..64) {
+            find_note(&raw, u64::MAX - 10);
+            raw.extend(note(1, [1, 2, 3]));
+            raw.truncate(raw.len().saturating_sub(cut));
+            find_note(&raw, 0);
+        }
+    }
+
+    #[test]
+    fn our_own_libc_has_dlopen_or_is_static() {
+        let memory = ProcessMemory::open(std::process::id() as i32, false).unwrap();
+        let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+        let Some(line) = maps.lines().find(|l| l.contains("libc.so.6")) else { return };
+        let start = u64::from_str_radix(line.split('-').next().unwrap(), 16).unwrap();
+        let libc = Image::at_header(&memory, start).unwrap();
+        assert_eq!(libc.soname(&memory).unwrap(), b"libc.so.6");
+        assert!(libc.symbol(&memory, "malloc").is_some());
+        assert_eq!(libc.symbol(&memory, "no_such_function"), None);
+        assert!(libc.pct_note(&memory).is_none());
+    }
+}

@@ -1,0 +1,23 @@
+//! Attaching to running processes: facts, choice of method, remote calls, injection, sampling from outside.
+//!
+//! One attach goes through three stages, and each is a value that can be looked at:
+//!
+//! ```text
+//! facts::read(pid) -> Target      everything that /proc and the target's memory tell; stops nothing
+//! choose(&Facts, &Wish) -> Plan   pure: which method, and what speaks against each other one
+//! executor(Target, Plan)          ptrace, with an undo list
+//! ```
+//!
+//! Reading order: [`choose`], [`facts`], [`image`], [`memory`], [`gadgets`], [`ptrace`].
+//!
+//! Do no harm: the target must survive `kill -9` of the controller at any instruction; every remote call is therefore a
+//! chain that restores the thread by itself ([`ptrace::frame`]).
+#![deny(unsafe_code)]
+
+pub mod choose;
+pub mod facts;
+pub mod gadgets;
+pub mod image;
+pub mod memory;
+pub mod ptrace;
+pub mod stack;

@@ -1,0 +1,131 @@
+//! The target's memory: reading it, and writing it for a remote call.
+//!
+//! Everything above is generic over [`Memory`], so that made-up images test the readers. Whatever is read comes from a
+//! stranger: every length is bounded before use.
+
+use std::fs::{File, OpenOptions};
+use std::io;
+use std::os::unix::fs::FileExt;
+
+/// Something with addresses: a process, or a test's image.
+pub trait Memory {
+    /// Fills `out` from `addr`.
+    ///
+    /// # Errors
+    /// When any octet of the range cannot be read.
+    fn read(&self, addr: u64, out: &mut [u8]) -> io::Result<()>;
+
+    /// One 64-bit word.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn word(&self, addr: u64) -> io::Result<u64> {
+        let mut b = [0; 8];
+        self.read(addr, &mut b)?;
+        Ok(u64::from_ne_bytes(b))
+    }
+
+    /// One 32-bit word.
+    ///
+    /// # Errors
+    /// As [`Memory::read`].
+    fn half(&self, addr: u64) -> io::Result<u32> {
+        let mut b = [0; 4];
+        self.read(addr, &mut b)?;
+        Ok(u32::from_ne_bytes(b))
+    }
+
+    /// `len` octets from `addr`; at most `limit` are allowed.
+    ///
+    /// # Errors
+    /// When `len` is above `limit`, or as [`Memory::read`].
+    fn bytes(&self, addr: u64, len: u64, limit: u64) -> io::Result<Vec<u8>> {
+        if len > limit {
+            return Err(io::Error::new(
+                io::ErrorKind::InvalidData,
+                format!("length {len} at {addr:#x} above {limit}"),
+            ));
+        }
+        let mut out = vec![0; len as usize];
+        self.read(addr, &mut out)?;
+        Ok(out)
+    }
+
+    /// The string at `addr` up to its NUL, at most `limit` octets of it.
+    ///
+    /// # Errors
+    /// When the first octet cannot be read.
+    fn string(&self, addr: u64, limit: usize) -> io::Result<Vec<u8>> {
+        let mut out = Vec::new();
+        while out.len() < limit {
+            // up to the end of a page, so that a string at the end of a mapping is read whole
+            let at = addr.wrapping_add(out.len() as u64);
+            let step = (4096 - (at % 4096) as usize).min(256).min(limit - out.len());
+            let mut chunk = vec![0; step];
+            match self.read(at, &mut chunk) {
+                Err(e) if out.is_empty() => return Err(e),
+                Err(_) => break,
+                Ok(()) => {}
+            }
+            if let Some(end) = memchr::memchr(0, &chunk) {
+                out.extend_from_slice(&chunk[..end]);
+                return Ok(out);
+            }
+            out.extend_from_slice(&chunk);
+        }
+        Ok(out)
+    }
+}
+
+/// A process's memory through `/proc/PID/mem`: needs the same right as ptrace, and writes pages that are read-only.
+#[derive(Debug)]
+pub struct ProcessMemory {
+    file: File,
+}
+
+impl ProcessMemory {
+    /// Opens the memory of `pid`, for writing too when `write` is set.
+    ///
+    /// # Errors
+    /// EACCES or EPERM without the right to trace the process, ENOENT when it is gone.
+    pub fn open(pid: i32, write: bool) -> io::Result<Self> {
+        let file = OpenOptions::new().read(true).write(write).open(format!("/proc/{pid}/mem"))?;
+        Ok(ProcessMemory { file })
+    }
+
+    /// Writes all of `bytes` at `addr`.
+    ///
+    /// # Errors
+    /// When the range is not mapped or the process is gone.
+    pub fn write(&self, addr: u64, bytes: &[u8]) -> io::Result<()> {
+        self.file.write_all_at(bytes, addr)
+    }
+}
+
+impl Memory for ProcessMemory {
+    fn read(&self, addr: u64, out: &mut [u8]) -> io::Result<()> {
+        self.file.read_exact_at(out, addr)
+    }
+}
+
+/// A made-up address space for tests: areas of octets at addresses.
+#[derive(Debug, Default)]
+pub struct FakeMemory {
+    /// (start, octets), in any order.
+    pub areas: Vec<(u64, Vec<u8>)>,
+}
+
+impl Memory for FakeMemory {
+    fn read(&self, addr: u64, out: &mut [u8]) -> io::Result<()> {
+        for (start, bytes) in &self.areas {
+            if let Some(offset) = addr.checked_sub(*start)
+                && let Some(from) = bytes.get(offset as usize..)
+                && let Some(part) = from.get(..out.len())
+            {
+                out.copy_from_slice(part);
+                return Ok(());
+            }
+        }
+        Err(io::Error::from_raw_os_error(libc::EIO))
+    }
+}
