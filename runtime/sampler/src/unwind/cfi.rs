@@ -1,0 +1,403 @@
+//! Call frame information: what `.eh_frame` says about one instruction.
+//!
+//! An FDE belongs to a run of instructions, its CIE holds what many of them share. Each carries a little program; run up to
+//! an instruction it leaves a [`Row`]: where the caller's stack pointer (the CFA) was and where its registers are.
+//! Source of the format: DWARF 5 section 6.4 and the Linux Standard Base's chapter on exception frames.
+//!
+//! Invariant: the work for a row is bounded by the length of the two programs, whatever their bytes.
+//! Signal safety: no memory but the caller's stack (about 1 KiB), no panic path.
+
+use super::reader::{Cursor, Section, pe};
+
+/// DWARF numbers of the x86-64 registers that matter here.
+pub mod reg {
+    /// Frame pointer.
+    pub const RBP: u8 = 6;
+    /// Stack pointer.
+    pub const RSP: u8 = 7;
+    /// Column of the return address.
+    pub const RA: u8 = 16;
+    /// How many columns a row has: sixteen registers and the return address.
+    pub const COLUMNS: usize = 17;
+}
+
+/// Where the CFA is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Cfa {
+    /// Nothing said yet.
+    None,
+    /// Register plus bytes.
+    Reg(u8, i32),
+    /// The value of the expression whose length stands at this byte of `.eh_frame`.
+    Expr(u32),
+}
+
+/// Where the caller's value of a register is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// Not changed, or nothing said.
+    Same,
+    /// Lost. For the return address: there is no caller.
+    Undefined,
+    /// In memory at CFA plus bytes.
+    At(i32),
+    /// It is CFA plus bytes.
+    Value(i32),
+    /// In another register.
+    Reg(u8),
+    /// In memory where the expression says (byte of `.eh_frame` with its length).
+    AtExpr(u32),
+    /// It is the value of the expression.
+    ValueExpr(u32),
+}
+
+/// What holds at one instruction.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// Where the CFA is.
+    pub cfa: Cfa,
+    /// The registers by DWARF number; the last is the return address.
+    pub regs: [Place; reg::COLUMNS],
+}
+
+impl Row {
+    const EMPTY: Row = Row { cfa: Cfa::None, regs: [Place::Same; reg::COLUMNS] };
+
+    /// Place of the register with number `n`; columns that are not kept count as unchanged.
+    pub fn place(&self, n: u8) -> Place {
+        self.regs.get(usize::from(n)).copied().unwrap_or(Place::Same)
+    }
+}
+
+/// An FDE with what its CIE says.
+#[derive(Clone, Copy, Debug)]
+pub struct Fde {
+    /// First address of the instructions it covers.
+    pub begin: u64,
+    /// Length in bytes.
+    pub len: u64,
+    /// The frame is one that the kernel made to deliver a signal.
+    pub signal: bool,
+    code_align: u64,
+    data_align: i64,
+    encoding: u8,
+    shared: (usize, usize),
+    own: (usize, usize),
+}
+
+/// Body of a CIE or FDE: offset of its id field, offset past its end.
+pub(super) fn entry(eh: &Section<'_>, at: usize) -> Option<(usize, usize)> {
+    let mut c = eh.cursor(at);
+    let mut len = u64::from(c.u32()?);
+    if len == 0xffff_ffff {
+        len = c.u64()?;
+    }
+    let start = c.pos();
+    let end = start.checked_add(usize::try_from(len).ok()?)?;
+    (len != 0 && end <= eh.bytes.len()).then_some((start, end))
+}
+
+struct Cie {
+    code_align: u64,
+    data_align: i64,
+    encoding: u8,
+    signal: bool,
+    augmented: bool,
+    program: (usize, usize),
+}
+
+fn cie(eh: &Section<'_>, at: usize) -> Option<Cie> {
+    let (start, end) = entry(eh, at)?;
+    let bounded = eh.until(end);
+    let mut c = bounded.cursor(start);
+    if c.u32()? != 0 {
+        return None;
+    }
+    let version = c.u8()?;
+    if version != 1 && version != 3 {
+        return None;
+    }
+    let augmentation = c.cstr()?;
+    let code_align = c.uleb()?;
+    let data_align = c.sleb()?;
+    let ra = if version == 1 { u64::from(c.u8()?) } else { c.uleb()? };
+    if ra != u64::from(reg::RA) {
+        return None;
+    }
+    let mut out = Cie {
+        code_align,
+        data_align,
+        encoding: pe::ABSPTR,
+        signal: false,
+        augmented: false,
+        program: (0, 0),
+    };
+    let mut letters = augmentation.iter();
+    match letters.next() {
+        None => {}
+        Some(b'z') => {
+            out.augmented = true;
+            let len = usize::try_from(c.uleb()?).ok()?;
+            let mut data = c;
+            c.skip(len)?;
+            for letter in letters {
+                match letter {
+                    b'R' => out.encoding = data.u8()?,
+                    b'L' => {
+                        data.u8()?;
+                    }
+                    b'P' => {
+                        let enc = data.u8()?;
+                        data.pointer(enc & 0x7f, 0)?;
+                    }
+                    b'S' => out.signal = true,
+                    // Letters of other machines and of times to come: the length says where the program starts.
+                    _ => break,
+                }
+            }
+        }
+        Some(_) => return None,
+    }
+    out.program = (c.pos(), end);
+    Some(out)
+}
+
+impl Fde {
+    /// Reads the FDE at byte `at`. `None` when it is no FDE or not well formed.
+    pub fn parse(eh: &Section<'_>, at: usize) -> Option<Fde> {
+        let (start, end) = entry(eh, at)?;
+        let bounded = eh.until(end);
+        let mut c = bounded.cursor(start);
+        let back = c.u32()? as usize;
+        if back == 0 {
+            return None;
+        }
+        let cie = cie(eh, start.checked_sub(back)?)?;
+        let begin = c.pointer(cie.encoding, 0)?;
+        let len = c.pointer(cie.encoding & 0x0f, 0)?;
+        if cie.augmented {
+            let skip = usize::try_from(c.uleb()?).ok()?;
+            c.skip(skip)?;
+        }
+        Some(Fde {
+            begin,
+            len,
+            signal: cie.signal,
+            code_align: cie.code_align,
+            data_align: cie.data_align,
+            encoding: cie.encoding,
+            shared: cie.program,
+            own: (c.pos(), end),
+        })
+    }
+
+    /// True when it covers `pc`.
+    pub fn covers(&self, pc: u64) -> bool {
+        pc.wrapping_sub(self.begin) < self.len
+    }
+
+    /// The row that holds just before the instruction at `pc` runs.
+    pub fn row(&self, eh: &Section<'_>, pc: u64) -> Option<Row> {
+        self.run(eh, pc, &mut |_, _| {}).map(|machine| machine.row)
+    }
+
+    /// Calls `each` with the first address of each row and the row, in order. `None` when the program is not well formed.
+    pub fn each_row(&self, eh: &Section<'_>, mut each: impl FnMut(u64, &Row)) -> Option<()> {
+        let machine = self.run(eh, u64::MAX, &mut each)?;
+        each(machine.pc, &machine.row);
+        Some(())
+    }
+
+    /// Runs both programs until the row that holds at `last` is complete.
+    #[inline(always)]
+    fn run(&self, eh: &Section<'_>, last: u64, each: &mut impl FnMut(u64, &Row)) -> Option<Machine<'_>> {
+        let mut machine = Machine {
+            row: Row::EMPTY,
+            initial: Row::EMPTY,
+            saved: [Row::EMPTY; SAVED],
+            depth: 0,
+            pc: self.begin,
+            last: u64::MAX,
+            fde: self,
+        };
+        machine.run(&eh.until(self.shared.1), self.shared.0, &mut |_, _| {})?;
+        machine.initial = machine.row;
+        machine.pc = self.begin;
+        machine.last = last;
+        machine.run(&eh.until(self.own.1), self.own.0, each)?;
+        Some(machine)
+    }
+}
+
+/// How deep `remember_state` nests: compilers use one.
+const SAVED: usize = 4;
+
+struct Machine<'f> {
+    row: Row,
+    initial: Row,
+    saved: [Row; SAVED],
+    depth: usize,
+    pc: u64,
+    last: u64,
+    fde: &'f Fde,
+}
+
+impl Machine<'_> {
+    /// Runs the program in `part` from byte `at` to its end or past `last`.
+    #[inline(always)]
+    fn run(&mut self, part: &Section<'_>, at: usize, each: &mut impl FnMut(u64, &Row)) -> Option<()> {
+        let mut c = part.cursor(at);
+        while !c.at_end() {
+            let op = c.u8()?;
+            let low = op & 0x3f;
+            let to = match op >> 6 {
+                1 => self.after(u64::from(low)),
+                2 => {
+                    let offset = self.factored(c.uleb()? as i64)?;
+                    self.set(u64::from(low), Place::At(offset));
+                    continue;
+                }
+                3 => {
+                    self.restore(u64::from(low));
+                    continue;
+                }
+                _ => match op {
+                    0x01 => c.pointer(self.fde.encoding, 0)?,
+                    0x02 => self.after(u64::from(c.u8()?)),
+                    0x03 => self.after(u64::from(c.u16()?)),
+                    0x04 => self.after(u64::from(c.u32()?)),
+                    _ => {
+                        self.other(op, &mut c)?;
+                        continue;
+                    }
+                },
+            };
+            if to > self.last || to < self.pc {
+                // The row that holds at `last` is complete, or the program runs backwards: nothing more to learn.
+                return Some(());
+            }
+            if to != self.pc {
+                each(self.pc, &self.row);
+            }
+            self.pc = to;
+        }
+        Some(())
+    }
+
+    fn after(&self, step: u64) -> u64 {
+        self.pc.wrapping_add(step.wrapping_mul(self.fde.code_align))
+    }
+
+    fn other(&mut self, op: u8, c: &mut Cursor<'_>) -> Option<()> {
+        match op {
+            0x00 => {}
+            0x05 => {
+                let r = c.uleb()?;
+                let offset = self.factored(c.uleb()? as i64)?;
+                self.set(r, Place::At(offset));
+            }
+            0x06 => {
+                let r = c.uleb()?;
+                self.restore(r);
+            }
+            0x07 => self.set(c.uleb()?, Place::Undefined),
+            0x08 => self.set(c.uleb()?, Place::Same),
+            0x09 => {
+                let r = c.uleb()?;
+                let from = u8::try_from(c.uleb()?).ok()?;
+                self.set(r, Place::Reg(from));
+            }
+            0x0a => {
+                *self.saved.get_mut(self.depth)? = self.row;
+                self.depth += 1;
+            }
+            0x0b => {
+                self.depth = self.depth.checked_sub(1)?;
+                self.row = *self.saved.get(self.depth)?;
+            }
+            0x0c => {
+                let r = u8::try_from(c.uleb()?).ok()?;
+                self.row.cfa = Cfa::Reg(r, i32::try_from(c.uleb()?).ok()?);
+            }
+            0x0d => {
+                let Cfa::Reg(_, offset) = self.row.cfa else { return None };
+                self.row.cfa = Cfa::Reg(u8::try_from(c.uleb()?).ok()?, offset);
+            }
+            0x0e => {
+                let Cfa::Reg(r, _) = self.row.cfa else { return None };
+                self.row.cfa = Cfa::Reg(r, i32::try_from(c.uleb()?).ok()?);
+            }
+            0x0f => self.row.cfa = Cfa::Expr(block(c)?),
+            0x10 => {
+                let r = c.uleb()?;
+                let at = block(c)?;
+                self.set(r, Place::AtExpr(at));
+            }
+            0x11 => {
+                let r = c.uleb()?;
+                let offset = self.factored(c.sleb()?)?;
+                self.set(r, Place::At(offset));
+            }
+            0x12 => {
+                let r = u8::try_from(c.uleb()?).ok()?;
+                let offset = self.factored(c.sleb()?)?;
+                self.row.cfa = Cfa::Reg(r, offset);
+            }
+            0x13 => {
+                let Cfa::Reg(r, _) = self.row.cfa else { return None };
+                let offset = self.factored(c.sleb()?)?;
+                self.row.cfa = Cfa::Reg(r, offset);
+            }
+            0x14 => {
+                let r = c.uleb()?;
+                let offset = self.factored(c.uleb()? as i64)?;
+                self.set(r, Place::Value(offset));
+            }
+            0x15 => {
+                let r = c.uleb()?;
+                let offset = self.factored(c.sleb()?)?;
+                self.set(r, Place::Value(offset));
+            }
+            0x16 => {
+                let r = c.uleb()?;
+                let at = block(c)?;
+                self.set(r, Place::ValueExpr(at));
+            }
+            // GNU: size of pushed arguments, which changes nothing for us; offset with its sign turned.
+            0x2e => {
+                c.uleb()?;
+            }
+            0x2f => {
+                let r = c.uleb()?;
+                let offset = self.factored((c.uleb()? as i64).checked_neg()?)?;
+                self.set(r, Place::At(offset));
+            }
+            _ => return None,
+        }
+        Some(())
+    }
+
+    fn factored(&self, n: i64) -> Option<i32> {
+        i32::try_from(n.checked_mul(self.fde.data_align)?).ok()
+    }
+
+    fn set(&mut self, r: u64, place: Place) {
+        // Vector and segment registers have numbers from 17 on: of no use here.
+        if let Some(slot) = self.row.regs.get_mut(r as usize) {
+            *slot = place;
+        }
+    }
+
+    fn restore(&mut self, r: u64) {
+        let place = self.initial.regs.get(r as usize).copied().unwrap_or(Place::Same);
+        self.set(r, place);
+    }
+}
+
+/// Place of an expression (of its length field), which is skipped.
+fn block(c: &mut Cursor<'_>) -> Option<u32> {
+    let at = u32::try_from(c.pos()).ok()?;
+    let len = usize::try_from(c.uleb()?).ok()?;
+    c.skip(len)?;
+    Some(at)
+}

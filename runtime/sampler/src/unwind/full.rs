@@ -1,0 +1,158 @@
+//! One step with all registers: for the few frames that a packed rule cannot express.
+//!
+//! Assembler that keeps the CFA in rbx or rax, frames realigned for vector registers, functions that hold the return address
+//! in a register, data that computes. Registers that nobody can know any more are marked as such; a step that needs one fails.
+
+use super::cfi::{Cfa, Fde, Place, Row, reg};
+use super::expr;
+use super::reader::Section;
+use super::rule::ucontext;
+use super::stack::Memory;
+
+/// The general registers of an interrupted thread, in the kernel's order (`uc_mcontext.gregs` of the handler's `ucontext`).
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+pub struct Gregs(pub [u64; ucontext::COUNT]);
+
+impl Gregs {
+    /// The register with DWARF number `n` (16: rip).
+    pub fn get(&self, n: u8) -> u64 {
+        let at = ucontext::OF_DWARF.get(usize::from(n)).copied().unwrap_or(0);
+        self.0.get(usize::from(at)).copied().unwrap_or(0)
+    }
+
+    /// The registers that the kernel saved for a signal handler whose `ucontext` is at `at`.
+    pub fn of_signal_frame(memory: &mut impl Memory, at: u64) -> Option<Gregs> {
+        let mut out = Gregs::default();
+        let mut addr = at.checked_add(ucontext::GREGS)?;
+        for slot in &mut out.0 {
+            *slot = memory.read(addr)?;
+            addr = addr.checked_add(8)?;
+        }
+        Some(out)
+    }
+}
+
+/// Register values by DWARF number, and which of them are known.
+#[derive(Clone, Copy, Debug)]
+pub struct Regs {
+    values: [u64; reg::COLUMNS],
+    known: u32,
+}
+
+impl Regs {
+    /// All registers, from a `ucontext`.
+    pub fn all(gregs: &Gregs) -> Regs {
+        let mut values = [0; reg::COLUMNS];
+        for (n, slot) in values.iter_mut().enumerate() {
+            *slot = gregs.get(n as u8);
+        }
+        Regs { values, known: u32::MAX }
+    }
+
+    /// Nothing but the three registers that a chain of frame pointers gives.
+    pub fn three(pc: u64, sp: u64, bp: u64) -> Regs {
+        let mut out = Regs { values: [0; reg::COLUMNS], known: 0 };
+        out.set(reg::RA, pc);
+        out.set(reg::RSP, sp);
+        out.set(reg::RBP, bp);
+        out
+    }
+
+    /// A register's value, if known.
+    pub fn get(&self, n: u8) -> Option<u64> {
+        if self.known & 1u32.checked_shl(u32::from(n))? == 0 {
+            return None;
+        }
+        self.values.get(usize::from(n)).copied()
+    }
+
+    fn set(&mut self, n: u8, v: u64) {
+        if let Some(slot) = self.values.get_mut(usize::from(n)) {
+            *slot = v;
+            self.known |= 1 << n;
+        }
+    }
+
+    /// The registers of the caller. `Ok(None)`: this is the outermost frame.
+    pub fn caller(
+        &self,
+        eh: &Section<'_>,
+        fde: &Fde,
+        pc: u64,
+        memory: &mut impl Memory,
+    ) -> Result<Option<Regs>, Failed> {
+        let row = fde.row(eh, pc).ok_or(Failed::Data)?;
+        if row.place(reg::RA) == Place::Undefined {
+            return Ok(None);
+        }
+        let cfa = match row.cfa {
+            Cfa::None => return Err(Failed::Data),
+            Cfa::Reg(r, o) => self.get(r).ok_or(Failed::Data)?.wrapping_add(o as i64 as u64),
+            Cfa::Expr(at) => self.compute(eh, at, None, pc, memory).ok_or(Failed::Memory)?,
+        };
+        let mut out = Regs { values: [0; reg::COLUMNS], known: 0 };
+        for n in 0..reg::COLUMNS as u8 {
+            if let Some(v) = self.restored(eh, &row, n, cfa, pc, memory) {
+                out.set(n, v);
+            }
+        }
+        match (out.get(reg::RA), out.get(reg::RSP)) {
+            (Some(_), Some(_)) => Ok(Some(out)),
+            _ => Err(Failed::Memory),
+        }
+    }
+
+    fn restored(
+        &self,
+        eh: &Section<'_>,
+        row: &Row,
+        n: u8,
+        cfa: u64,
+        pc: u64,
+        memory: &mut impl Memory,
+    ) -> Option<u64> {
+        match row.place(n) {
+            Place::Same if n == reg::RSP => Some(cfa),
+            Place::Same if n == reg::RA => None,
+            Place::Same => self.get(n),
+            Place::Undefined => None,
+            Place::At(k) => load(memory, cfa.wrapping_add(k as i64 as u64)),
+            Place::Value(k) => Some(cfa.wrapping_add(k as i64 as u64)),
+            Place::Reg(r) => self.get(r),
+            Place::AtExpr(at) => {
+                let addr = self.compute(eh, at, Some(cfa), pc, memory)?;
+                load(memory, addr)
+            }
+            Place::ValueExpr(at) => self.compute(eh, at, Some(cfa), pc, memory),
+        }
+    }
+
+    fn compute(
+        &self,
+        eh: &Section<'_>,
+        at: u32,
+        first: Option<u64>,
+        pc: u64,
+        memory: &mut impl Memory,
+    ) -> Option<u64> {
+        let mut register = |n: u8| if n == reg::RA { Some(pc) } else { self.get(n) };
+        expr::evaluate(eh, at, first, &mut register, &mut |addr| load(memory, addr))
+    }
+}
+
+fn load(memory: &mut impl Memory, addr: u64) -> Option<u64> {
+    match memory.read(addr) {
+        Some(v) => Some(v),
+        None => memory.far(addr),
+    }
+}
+
+/// Why a step was not possible.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Failed {
+    /// The unwind data is not well formed, or wants a register that is lost.
+    Data,
+    /// Memory that cannot be read.
+    Memory,
+}

@@ -1,0 +1,35 @@
+//! Stack walking inside the signal handler.
+//!
+//! Compiled code says in `.eh_frame` how to get from any of its instructions to the caller. The linker's list of functions
+//! and that data are *copied* once per object ([`object`]) by the housekeeper, so that neither a dlclose nor a truncated file
+//! can pull them away; the handler then needs one look-up per frame ([`walk`]), nearly always answered by a cache of packed
+//! rules ([`cache`], [`rule`]). Code without unwind data (JIT) is left by frame pointers, frame by frame in the same stack.
+//!
+//! In reading order: [`reader`] bytes that nobody vouches for; [`cfi`] and [`expr`] what the data means; [`rule`] one step in
+//! one word; [`table`] address to function; [`set`] the modules of a process; [`cache`]; [`full`] a step with all registers;
+//! [`stack`] the only reads of foreign memory; [`walk`] the loop; [`object`] the copy; [`registry`] publishing and retiring.
+//!
+//! What always holds: the handler's side allocates nothing, takes no lock, calls no libc and has no panic path; each load is
+//! checked; a walk ends by its budget whatever the bytes. All of `unsafe` is in [`stack`], [`os`], [`object`], [`registry`].
+
+pub mod cache;
+pub mod cfi;
+pub mod expr;
+pub mod full;
+pub mod object;
+pub mod os;
+pub mod reader;
+pub mod registry;
+pub mod rule;
+pub mod set;
+pub mod stack;
+pub mod table;
+#[cfg(test)]
+pub(crate) mod testing;
+pub mod walk;
+
+pub use cache::Cache;
+pub use full::Gregs;
+pub use registry::{Refreshed, Region, Registry};
+pub use stack::{Extent, Live};
+pub use walk::{Budget, End, Walked, walk};

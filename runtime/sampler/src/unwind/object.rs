@@ -1,0 +1,256 @@
+//! A copy of one mapped object's unwind data.
+//!
+//! Taken from the object as the host has it mapped, by the kernel (which refuses where a plain load would fault), so a file
+//! that was deleted, replaced or never existed (vdso, memfd) is no different from others, and a dlclose meanwhile makes the
+//! copy fail and nothing else. Nothing of the host's is referred to afterwards. One mapping holds everything:
+//!
+//! ```text
+//!  Object (head) | index | buckets | .eh_frame        address space for the whole segment, pages only for what is used
+//! ```
+//!
+//! Invariant: an [`Object`] is written by the registry's one writer before it is published and never after.
+
+#![expect(unsafe_code, reason = "lays out its own mapping")]
+
+use core::ptr::NonNull;
+use core::slice;
+
+use super::os;
+use super::reader::Section;
+use super::table::{self, FdeRef, Header, Table};
+
+/// More unwind data than that is not copied: no object known has a fourth of it.
+const MOST: u64 = 256 << 20;
+const PAGE: usize = 4096;
+
+/// One object's unwind data in our own memory.
+pub struct Object {
+    /// The table over the copy.
+    pub table: Table<'static>,
+    /// How many sets refer to it. Touched by the writer alone.
+    pub(super) users: usize,
+    len: usize,
+}
+
+/// Where an object's unwind data is in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// Address of `.eh_frame_hdr`.
+    pub hdr: u64,
+    /// Address behind the last byte of the segment that holds it.
+    pub hdr_end: u64,
+    /// Address of `.eh_frame`.
+    pub eh: u64,
+    /// Address behind the last byte of the segment that holds it.
+    pub eh_end: u64,
+    /// The list in the header: byte where it starts, number of entries.
+    pub list: Option<(usize, usize)>,
+}
+
+/// Finds the unwind data of the 64-bit ELF object whose first page is mapped at `base`, reading with `copy`.
+pub fn locate(base: u64, copy: impl Fn(u64, &mut [u8]) -> bool) -> Option<Located> {
+    const PHDR: usize = 56;
+    const PT_LOAD: u32 = 1;
+    const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+    let mut head = [0u8; 64];
+    if !copy(base, &mut head) || !head.starts_with(b"\x7fELF\x02\x01\x01") {
+        return None;
+    }
+    let section = Section { bytes: &head, addr: base };
+    let machine = section.cursor(18).u16()?;
+    let at = section.cursor(32).u64()?;
+    let (size, count) = (section.cursor(54).u16()?, section.cursor(56).u16()?);
+    if machine != 62 || usize::from(size) != PHDR || count > 256 {
+        return None;
+    }
+    let header = |n: u16| {
+        let mut bytes = [0u8; PHDR];
+        copy(base.checked_add(at)?.checked_add(u64::from(n) * PHDR as u64)?, &mut bytes).then_some(())?;
+        let s = Section { bytes: &bytes, addr: 0 };
+        Some((s.cursor(0).u32()?, s.cursor(8).u64()?, s.cursor(16).u64()?, s.cursor(40).u64()?))
+    };
+    let mut bias = None;
+    let mut hdr = None;
+    for n in 0..count {
+        let (kind, offset, vaddr, _) = header(n)?;
+        if kind == PT_LOAD && offset < PAGE as u64 && bias.is_none() {
+            bias = Some(base.wrapping_sub(vaddr & !(PAGE as u64 - 1)));
+        } else if kind == PT_GNU_EH_FRAME {
+            hdr = Some(vaddr);
+        }
+    }
+    let (bias, hdr) = (bias?, hdr?.wrapping_add(bias?));
+    let end_of_segment = |addr: u64| {
+        for n in 0..count {
+            let (kind, _, vaddr, len) = header(n)?;
+            let start = vaddr.wrapping_add(bias);
+            if kind == PT_LOAD && addr.wrapping_sub(start) < len {
+                return start.checked_add(len);
+            }
+        }
+        None
+    };
+    let hdr_end = end_of_segment(hdr)?;
+    let mut bytes = [0u8; 12];
+    if !copy(hdr, &mut bytes) {
+        return None;
+    }
+    let header = Header::parse(&Section { bytes: &bytes, addr: hdr })?;
+    let eh_end = end_of_segment(header.eh_frame)?;
+    let list = header.list.filter(|&(at, n)| {
+        n.checked_mul(size_of::<FdeRef>())
+            .and_then(|len| len.checked_add(at))
+            .is_some_and(|len| len as u64 <= hdr_end - hdr)
+    });
+    Some(Located { hdr, hdr_end, eh: header.eh_frame, eh_end, list })
+}
+
+impl Object {
+    /// Copies the unwind data of the object whose first page is mapped at `base`. `None`: it has none, or it could not be read.
+    pub(super) fn load(base: u64) -> Option<NonNull<Object>> {
+        let found = locate(base, os::copy)?;
+        let most = found.eh_end.checked_sub(found.eh).filter(|&len| len <= MOST)? as usize;
+        // Without a list each FDE may have an entry; the shortest is 16 bytes long.
+        let entries = match found.list {
+            Some((_, n)) => n.max(most / 64),
+            None => most / 16,
+        };
+        let mut parts = Parts::new(entries, most)?;
+        match Self::fill(&mut parts, base, &found) {
+            Some(table) => Some(parts.finish(table)),
+            None => {
+                os::unmap(parts.at, parts.len);
+                None
+            }
+        }
+    }
+
+    fn fill(parts: &mut Parts, base: u64, found: &Located) -> Option<Table<'static>> {
+        let (index, buckets, eh) = parts.slices();
+        let listed = found.list.and_then(|(at, n)| {
+            let index = index.get_mut(..n)?;
+            let copied = os::copy(found.hdr.checked_add(at as u64)?, bytes_of(index));
+            if !copied || !table::adopt_list(index, found.hdr, base, found.eh) {
+                return None;
+            }
+            // The list says where the last FDE is: what follows it in the segment is not ours.
+            let last = index.iter().map(|e| e.fde).max()?;
+            let mut len = [0; 4];
+            os::copy(found.eh.checked_add(u64::from(last))?, &mut len).then_some(())?;
+            let end = u64::from(last).checked_add(4)?.checked_add(u64::from(u32::from_le_bytes(len)))?;
+            let eh = eh.get_mut(..usize::try_from(end).ok()?)?;
+            os::copy(found.eh, eh).then_some((n, eh.len()))
+        });
+        let (n, len) = match listed {
+            Some(both) => both,
+            None => {
+                os::copy(found.eh, eh).then_some(())?;
+                (table::index_by_scan(&Section { bytes: eh, addr: found.eh }, base, index), eh.len())
+            }
+        };
+        let index: &'static [FdeRef] = index.get(..n)?;
+        let buckets = buckets.get_mut(..table::buckets_for(n))?;
+        let eh: &'static [u8] = eh.get(..len)?;
+        Some(Table::new(base, Section { bytes: eh, addr: found.eh }, index, buckets))
+    }
+
+    /// Gives the memory back.
+    ///
+    /// # Safety
+    /// `object` came from [`Object::load`] and nothing refers to it or its table any more.
+    pub(super) unsafe fn free(object: NonNull<Object>) {
+        // SAFETY: it is alive until the call below.
+        let len = unsafe { object.as_ref() }.len;
+        os::unmap(object.as_ptr().cast(), len);
+    }
+}
+
+fn bytes_of(index: &mut [FdeRef]) -> &mut [u8] {
+    // SAFETY: `FdeRef` is two `u32` without padding, and any bytes are a valid value of it.
+    unsafe { slice::from_raw_parts_mut(index.as_mut_ptr().cast(), size_of_val(index)) }
+}
+
+/// The mapping of an object to be.
+struct Parts {
+    at: *mut u8,
+    len: usize,
+    entries: usize,
+    eh: usize,
+}
+
+type Slices = (&'static mut [FdeRef], &'static mut [u32], &'static mut [u8]);
+
+impl Parts {
+    fn new(entries: usize, eh: usize) -> Option<Parts> {
+        let len = PAGE
+            .checked_add(entries.checked_mul(size_of::<FdeRef>())?)?
+            .checked_add(table::buckets_for(entries).checked_mul(4)?)?
+            .checked_add(eh)?
+            .checked_next_multiple_of(PAGE)?;
+        Some(Parts { at: os::map(len)?, len, entries, eh })
+    }
+
+    /// The three arrays. Called once for a mapping.
+    fn slices(&mut self) -> Slices {
+        let buckets = table::buckets_for(self.entries);
+        // SAFETY: `new` made the mapping long enough for the head page and the three arrays in this order; it is zeroed
+        // (valid for all three), page aligned, the arrays do not overlap, and it lives until `Object::free`, whose caller
+        // vouches that no reference is left.
+        unsafe {
+            let index = self.at.add(PAGE).cast::<FdeRef>();
+            let words = index.add(self.entries).cast::<u32>();
+            let bytes = words.add(buckets).cast::<u8>();
+            (
+                slice::from_raw_parts_mut(index, self.entries),
+                slice::from_raw_parts_mut(words, buckets),
+                slice::from_raw_parts_mut(bytes, self.eh),
+            )
+        }
+    }
+
+    /// Writes the head. The pages behind it become read-only.
+    fn finish(self, table: Table<'static>) -> NonNull<Object> {
+        let object = self.at.cast::<Object>();
+        const { assert!(size_of::<Object>() <= PAGE) };
+        // SAFETY: the first page is for the head, writable, aligned, and nothing else refers to it.
+        unsafe { object.write(Object { table, users: 0, len: self.len }) };
+        os::seal(self.at.wrapping_add(PAGE), self.len - PAGE);
+        // SAFETY: a mapping never is at address zero.
+        unsafe { NonNull::new_unchecked(object) }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn our_own_libraries_are_copied_and_every_function_is_found_again() {
+        let mut seen = 0;
+        for base in crate::unwind::testing::own_objects() {
+            let Some(object) = Object::load(base) else { continue };
+            // SAFETY: `load` just made it, it is freed below.
+            let table = unsafe { object.as_ref() }.table;
+            let mut functions = 0;
+            table::scan(table.eh_frame(), |_, fde| {
+                if fde.len > 0 {
+                    functions += 1;
+                    assert_eq!(table.find(fde.begin).map(|f| f.begin), Some(fde.begin));
+                    assert!(table.find(fde.begin + fde.len - 1).is_some());
+                }
+            });
+            assert!(functions > 0 && functions <= table.len());
+            seen += 1;
+            // SAFETY: nothing refers to it any more.
+            unsafe { Object::free(object) };
+        }
+        assert!(seen >= 3, "program, libc and vdso at least: {seen}");
+    }
+
+    #[test]
+    fn what_is_no_object_is_refused() {
+        assert!(Object::load(8).is_none());
+        let page = vec![0x7fu8; 8192];
+        assert!(Object::load(page.as_ptr().expose_provenance() as u64).is_none());
+    }
+}

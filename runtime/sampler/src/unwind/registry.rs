@@ -1,0 +1,338 @@
+//! Which modules the handlers see, and when old ones may go.
+//!
+//! There is one writer at a time (the housekeeper) and any number of handlers. The writer makes a new [`Set`] and publishes it
+//! by one pointer. A handler must not wait and must not find memory gone, so it announces the set it uses in a *slot* before
+//! it touches it:
+//!
+//! ```text
+//!  handler                                   writer
+//!    slot := p (current)        SeqCst         current := new        SeqCst
+//!    current == p?  no: again   SeqCst         any slot == old?      SeqCst
+//!    ... walk ...                                yes: keep it for the next time
+//!    slot := null               Release          no:  unmap          (Acquire by the same load)
+//! ```
+//!
+//! All four SeqCst operations are in one order. If the handler's check still saw `p`, its slot was written before the writer's
+//! exchange, so the writer's look at the slots sees it. If the writer looked first, the handler's check sees the new pointer
+//! and lets go of the old one untouched. The Release store at the end makes the handler's reads happen before the unmapping.
+//!
+//! Signal safety: [`Registry::hold`] is a few atomic operations; [`Registry::refresh`] maps memory and is for the housekeeper.
+
+#![expect(unsafe_code, reason = "pointers to published sets")]
+
+use core::cell::UnsafeCell;
+use core::mem::MaybeUninit;
+use core::ptr::{self, NonNull};
+use core::slice;
+use core::sync::atomic::{AtomicBool, AtomicPtr, Ordering};
+
+use super::object::Object;
+use super::os;
+use super::set::{Entry, Set};
+
+/// How many handlers may walk at the same time. One more records no stack, and says so.
+pub const SLOTS: usize = 64;
+/// Most executable regions that are looked after; a process with more (thousands of JIT pages) keeps the first ones.
+const MOST_REGIONS: usize = 1 << 16;
+
+/// An executable region as region discovery finds it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Region {
+    /// First address.
+    pub start: u64,
+    /// Address behind the last.
+    pub end: u64,
+    /// Address at which byte 0 of the object's file is mapped; 0: no file, or not mapped.
+    pub base: u64,
+    /// Anything that tells objects apart that are mapped at the same place one after another: inode and device.
+    pub identity: u64,
+}
+
+/// What [`Registry::refresh`] did.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Refreshed {
+    /// A new set was published.
+    pub changed: bool,
+    /// Objects whose unwind data was copied now.
+    pub loaded: usize,
+    /// Objects without unwind data, or whose data could not be copied.
+    pub without: usize,
+    /// Sets that wait until no handler uses them.
+    pub waiting: usize,
+}
+
+/// A region and the object that it has a share in.
+#[derive(Clone, Copy)]
+struct Known {
+    region: Region,
+    object: Option<NonNull<Object>>,
+}
+
+/// A published set with what it owns. It is at the start of its own mapping; the two arrays follow.
+struct Published {
+    set: Set<'static>,
+    known: &'static [Known],
+    len: usize,
+    /// The next set that waits to be freed. Touched by the writer alone.
+    next: *mut Published,
+}
+
+struct Writer {
+    generation: u64,
+    waiting: *mut Published,
+}
+
+/// The modules of a process.
+pub struct Registry {
+    current: AtomicPtr<Published>,
+    slots: [AtomicPtr<Published>; SLOTS],
+    busy: AtomicBool,
+    writer: UnsafeCell<Writer>,
+}
+
+// SAFETY: `writer` is touched only by the thread that set `busy`; what the pointers lead to is shared read-only, except for the
+// counts and links that only that thread touches.
+unsafe impl Sync for Registry {}
+// SAFETY: nothing in it belongs to a thread.
+unsafe impl Send for Registry {}
+
+impl Default for Registry {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// A set that stays while this value lives.
+pub struct Held<'r> {
+    slot: &'r AtomicPtr<Published>,
+    published: NonNull<Published>,
+}
+
+impl Held<'_> {
+    /// The modules.
+    #[inline(always)]
+    pub fn set(&self) -> &Set<'_> {
+        // SAFETY: it was current after the slot said so; the writer frees nothing that a slot names.
+        unsafe { &self.published.as_ref().set }
+    }
+}
+
+impl Drop for Held<'_> {
+    #[inline(always)]
+    fn drop(&mut self) {
+        self.slot.store(ptr::null_mut(), Ordering::Release);
+    }
+}
+
+impl Registry {
+    /// No modules yet; fit for a static.
+    pub const fn new() -> Registry {
+        Registry {
+            current: AtomicPtr::new(ptr::null_mut()),
+            slots: [const { AtomicPtr::new(ptr::null_mut()) }; SLOTS],
+            busy: AtomicBool::new(false),
+            writer: UnsafeCell::new(Writer { generation: 0, waiting: ptr::null_mut() }),
+        }
+    }
+
+    /// The modules as they are now. `hint`: any number that differs between threads. `None`: there are none yet, or all slots
+    /// are taken.
+    #[inline]
+    pub fn hold(&self, hint: usize) -> Option<Held<'_>> {
+        for i in 0..SLOTS {
+            let slot = self.slots.get(hint.wrapping_add(i) % SLOTS)?;
+            let mut seen = self.current.load(Ordering::Acquire);
+            NonNull::new(seen)?;
+            // SeqCst, with the check below: see the module's head.
+            if slot.compare_exchange(ptr::null_mut(), seen, Ordering::SeqCst, Ordering::Relaxed).is_err() {
+                continue;
+            }
+            for _ in 0..8 {
+                let now = self.current.load(Ordering::SeqCst);
+                if now == seen {
+                    return Some(Held { slot, published: NonNull::new(seen)? });
+                }
+                slot.store(now, Ordering::SeqCst);
+                seen = now;
+            }
+            slot.store(ptr::null_mut(), Ordering::Release);
+            return None;
+        }
+        None
+    }
+
+    /// Makes the sets agree with the regions of the process, which come in order of address, and frees what no handler can
+    /// use any more. Does nothing when another thread is at it.
+    pub fn refresh(&self, regions: impl Iterator<Item = Region> + Clone) -> Refreshed {
+        let mut out = Refreshed::default();
+        if self.busy.swap(true, Ordering::Acquire) {
+            return out;
+        }
+        // SAFETY: `busy` was false and is ours now.
+        let writer = unsafe { &mut *self.writer.get() };
+        let current = self.current.load(Ordering::Acquire);
+        // SAFETY: only the writer takes it out of `current`, and frees it only then.
+        let old = unsafe { current.as_ref() }.map_or(&[][..], |p| p.known);
+        let clean = Ordered { inner: regions, last: 0 }.take(MOST_REGIONS);
+        if current.is_null() || !clean.clone().eq(old.iter().map(|k| k.region)) {
+            writer.generation += 1;
+            if let Some(new) = publishable(clean, old, writer.generation, &mut out) {
+                self.current.store(new.as_ptr(), Ordering::SeqCst);
+                out.changed = true;
+                if let Some(p) = NonNull::new(current) {
+                    // SAFETY: `next` is the writer's; handlers look at the other fields only.
+                    unsafe { (&raw mut (*p.as_ptr()).next).write(writer.waiting) };
+                    writer.waiting = p.as_ptr();
+                }
+            }
+        }
+        out.waiting = self.free_unused(writer);
+        self.busy.store(false, Ordering::Release);
+        out
+    }
+
+    /// Forgets the announcements of threads that do not exist here: for the child of a fork.
+    pub fn after_fork(&self) {
+        for slot in &self.slots {
+            slot.store(ptr::null_mut(), Ordering::Release);
+        }
+        self.busy.store(false, Ordering::Release);
+    }
+
+    /// Frees waiting sets that no slot names; gives how many go on waiting.
+    fn free_unused(&self, writer: &mut Writer) -> usize {
+        let mut still = ptr::null_mut();
+        let mut left = 0;
+        let mut at = writer.waiting;
+        while let Some(p) = NonNull::new(at) {
+            // SAFETY: waiting sets are the writer's; they are freed here and nowhere else.
+            at = unsafe { (*p.as_ptr()).next };
+            // SeqCst: after the exchange of `current` in the one order of the module's head.
+            if self.slots.iter().any(|slot| slot.load(Ordering::SeqCst) == p.as_ptr()) {
+                // SAFETY: as above.
+                unsafe { (&raw mut (*p.as_ptr()).next).write(still) };
+                still = p.as_ptr();
+                left += 1;
+            } else {
+                // SAFETY: it is not current any more and no handler announced it: nobody refers to it.
+                unsafe { free(p) };
+            }
+        }
+        writer.waiting = still;
+        left
+    }
+}
+
+impl Drop for Registry {
+    fn drop(&mut self) {
+        let writer = self.writer.get_mut();
+        if let Some(p) = NonNull::new(*self.current.get_mut()) {
+            // SAFETY: `&mut self`: no handler holds anything.
+            unsafe { (&raw mut (*p.as_ptr()).next).write(writer.waiting) };
+            writer.waiting = p.as_ptr();
+        }
+        let mut at = writer.waiting;
+        while let Some(p) = NonNull::new(at) {
+            // SAFETY: as above; each is freed once.
+            unsafe {
+                at = (*p.as_ptr()).next;
+                free(p);
+            }
+        }
+    }
+}
+
+/// # Safety
+/// `p` came from [`publishable`] and nobody refers to it any more; the caller is the writer.
+unsafe fn free(p: NonNull<Published>) {
+    // SAFETY: alive until `unmap` below.
+    let (known, len) = unsafe { (p.as_ref().known, p.as_ref().len) };
+    for object in known.iter().filter_map(|k| k.object) {
+        // SAFETY: this set counts as one user per region, so the object is alive; counts are the writer's.
+        unsafe {
+            let users = &raw mut (*object.as_ptr()).users;
+            *users -= 1;
+            if *users == 0 {
+                Object::free(object);
+            }
+        }
+    }
+    os::unmap(p.as_ptr().cast(), len);
+}
+
+/// Builds a set over `regions`, taking objects from `old` where region and identity are the same.
+fn publishable(
+    regions: impl Iterator<Item = Region> + Clone,
+    old: &[Known],
+    generation: u64,
+    out: &mut Refreshed,
+) -> Option<NonNull<Published>> {
+    let n = regions.clone().count();
+    let len = size_of::<Published>() + n * (size_of::<Known>() + size_of::<Entry<'static>>());
+    let at = os::map(len)?;
+    let head = at.cast::<Published>();
+    // SAFETY: the mapping is fresh, page aligned and long enough for the head and two arrays of `n` (sizes are multiples of 8,
+    // the alignment of all three); the arrays do not overlap.
+    let (known, entries) = unsafe {
+        let known = head.add(1).cast::<MaybeUninit<Known>>();
+        let entries = known.add(n).cast::<MaybeUninit<Entry<'static>>>();
+        (slice::from_raw_parts_mut(known, n), slice::from_raw_parts_mut(entries, n))
+    };
+    let mut done: usize = 0;
+    for ((region, known), entry) in regions.zip(known.iter_mut()).zip(entries.iter_mut()) {
+        let object = if region.base == 0 {
+            None
+        } else {
+            let same = |k: &&Known| k.region.base == region.base && k.region.identity == region.identity;
+            // SAFETY: all entries before this one were written below.
+            let here = unsafe { slice::from_raw_parts(head.add(1).cast::<Known>(), done) };
+            match here.iter().rev().find(same).or_else(|| old.iter().find(same)) {
+                Some(k) => k.object,
+                None => {
+                    let loaded = Object::load(region.base);
+                    out.loaded += usize::from(loaded.is_some());
+                    out.without += usize::from(loaded.is_none());
+                    loaded
+                }
+            }
+        };
+        let table = object.map(|object| {
+            // SAFETY: the object is alive as long as a set counts it; the count is the writer's, handlers see the table only.
+            unsafe {
+                (*object.as_ptr()).users += 1;
+                &(*object.as_ptr()).table
+            }
+        });
+        known.write(Known { region, object });
+        entry.write(Entry { start: region.start, end: region.end, table });
+        done += 1;
+    }
+    // SAFETY: the first `done` items of both arrays are written; `done` <= `n`. The head's place is free.
+    unsafe {
+        let known = slice::from_raw_parts(head.add(1).cast::<Known>(), done);
+        let entries =
+            slice::from_raw_parts(head.add(1).cast::<Known>().add(n).cast::<Entry<'static>>(), done);
+        head.write(Published { set: Set { entries, generation }, known, len, next: ptr::null_mut() });
+    }
+    NonNull::new(head)
+}
+
+/// Leaves out regions that are empty or out of order: nobody vouches for what discovery read.
+#[derive(Clone)]
+struct Ordered<I> {
+    inner: I,
+    last: u64,
+}
+
+impl<I: Iterator<Item = Region>> Iterator for Ordered<I> {
+    type Item = Region;
+    fn next(&mut self) -> Option<Region> {
+        loop {
+            let region = self.inner.next()?;
+            if region.start >= self.last && region.end > region.start {
+                self.last = region.end;
+                return Some(region);
+            }
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! One word that says how to get from a frame to its caller.
+//!
+//! Nearly every instruction of compiled code needs no more than: the CFA is rsp or rbp plus bytes, the return address stands
+//! right below it, and the caller's rbp is unchanged or saved at a distance from it. A [`Rule`] is that, packed so that a
+//! cache slot holds it beside its key; whatever does not fit is [`Kind::Full`] and is interpreted with all registers.
+
+use super::cfi::{Cfa, Fde, Place, Row, reg};
+use super::expr::{self, Folded};
+use super::reader::Section;
+
+/// What sort of step it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Kind {
+    /// Not a rule: an empty cache slot.
+    Empty = 0,
+    /// CFA = rsp + offset.
+    Sp = 1,
+    /// CFA = rbp + offset.
+    Bp = 2,
+    /// CFA = *(rsp + load) + offset.
+    LoadSp = 3,
+    /// CFA = *(rbp + load) + offset.
+    LoadBp = 4,
+    /// A frame that the kernel made to deliver a signal: everything is in the `ucontext` at rsp.
+    Signal = 5,
+    /// The outermost frame.
+    End = 6,
+    /// Code without unwind data: try the chain of frame pointers.
+    Fp = 7,
+    /// No known code at this address.
+    Unknown = 8,
+    /// Interpret the unwind data with all registers.
+    Full = 9,
+    /// The unwind data is not well formed.
+    Bad = 10,
+}
+
+/// A packed rule. Bits 0..4 kind, 4..20 `load`, 20..42 `offset`, 42..64 `bp` (each signed; `bp` zero: unchanged).
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rule(u64);
+
+const LOAD_BITS: u32 = 16;
+const OFFSET_BITS: u32 = 22;
+const BP_BITS: u32 = 22;
+
+fn fits(v: i64, bits: u32) -> bool {
+    let limit = 1i64 << (bits - 1);
+    (-limit..limit).contains(&v)
+}
+
+fn field(v: i64, bits: u32) -> u64 {
+    v as u64 & ((1 << bits) - 1)
+}
+
+impl Rule {
+    /// The empty slot.
+    pub const EMPTY: Rule = Rule(0);
+
+    /// A rule without numbers.
+    pub const fn plain(kind: Kind) -> Rule {
+        Rule(kind as u64)
+    }
+
+    fn cfa(kind: Kind, load: i64, offset: i64, bp: i64) -> Rule {
+        if !fits(load, LOAD_BITS) || !fits(offset, OFFSET_BITS) || !fits(bp, BP_BITS) {
+            return Rule::plain(Kind::Full);
+        }
+        Rule(
+            kind as u64
+                | field(load, LOAD_BITS) << 4
+                | field(offset, OFFSET_BITS) << (4 + LOAD_BITS)
+                | field(bp, BP_BITS) << (64 - BP_BITS),
+        )
+    }
+
+    /// The word as a cache keeps it.
+    pub const fn bits(self) -> u64 {
+        self.0
+    }
+
+    /// A word that came out of a cache: any word is some rule.
+    pub const fn from_bits(bits: u64) -> Rule {
+        Rule(bits)
+    }
+
+    /// What sort of step it is.
+    #[inline(always)]
+    pub const fn kind(self) -> Kind {
+        match self.0 & 15 {
+            1 => Kind::Sp,
+            2 => Kind::Bp,
+            3 => Kind::LoadSp,
+            4 => Kind::LoadBp,
+            5 => Kind::Signal,
+            6 => Kind::End,
+            7 => Kind::Fp,
+            8 => Kind::Unknown,
+            9 => Kind::Full,
+            10 => Kind::Bad,
+            _ => Kind::Empty,
+        }
+    }
+
+    /// Bytes from the register to the word that is loaded.
+    #[inline(always)]
+    pub const fn load(self) -> i64 {
+        ((self.0 << (64 - LOAD_BITS - 4)) as i64) >> (64 - LOAD_BITS)
+    }
+
+    /// Bytes from the register (or the loaded word) to the CFA.
+    #[inline(always)]
+    pub const fn offset(self) -> i64 {
+        ((self.0 << BP_BITS) as i64) >> (64 - OFFSET_BITS)
+    }
+
+    /// Bytes from the CFA to the saved rbp; 0: rbp is the caller's already.
+    #[inline(always)]
+    pub const fn bp(self) -> i64 {
+        (self.0 as i64) >> (64 - BP_BITS)
+    }
+
+    /// The rule for the instruction at `pc`, which `fde` covers.
+    pub fn compile(eh: &Section<'_>, fde: &Fde, pc: u64) -> Rule {
+        match fde.row(eh, pc) {
+            Some(row) => Rule::of_row(eh, &row, fde.signal, pc),
+            None => Rule::plain(Kind::Bad),
+        }
+    }
+
+    /// Packs a row. `signal`: the FDE is marked as a signal frame.
+    pub fn of_row(eh: &Section<'_>, row: &Row, signal: bool, pc: u64) -> Rule {
+        let full = Rule::plain(Kind::Full);
+        let folded = match row.cfa {
+            Cfa::None => return Rule::plain(Kind::Bad),
+            Cfa::Reg(r, o) => Some(Folded::Reg(r, i64::from(o))),
+            Cfa::Expr(at) => expr::fold(eh, at, pc),
+        };
+        if signal && folded == Some(Folded::Load(reg::RSP, ucontext::RSP as i64, 0)) {
+            return Rule::plain(Kind::Signal);
+        }
+        match row.place(reg::RA) {
+            Place::Undefined => return Rule::plain(Kind::End),
+            Place::At(-8) if !signal => {}
+            _ => return full,
+        }
+        if !matches!(row.place(reg::RSP), Place::Same | Place::Value(0)) {
+            return full;
+        }
+        let bp = match row.place(reg::RBP) {
+            Place::Same => 0,
+            Place::At(k) if k != 0 => i64::from(k),
+            _ => return full,
+        };
+        match folded {
+            Some(Folded::Reg(reg::RSP, o)) => Rule::cfa(Kind::Sp, 0, o, bp),
+            Some(Folded::Reg(reg::RBP, o)) => Rule::cfa(Kind::Bp, 0, o, bp),
+            Some(Folded::Load(reg::RSP, l, o)) => Rule::cfa(Kind::LoadSp, l, o, bp),
+            Some(Folded::Load(reg::RBP, l, o)) => Rule::cfa(Kind::LoadBp, l, o, bp),
+            _ => full,
+        }
+    }
+}
+
+/// Layout of the x86-64 `ucontext` that the kernel puts at rsp for a signal handler: part of the kernel's interface.
+pub mod ucontext {
+    /// The general registers, in the kernel's order.
+    pub const GREGS: u64 = 40;
+    /// The interrupted stack pointer: register 15 of that order.
+    pub const RSP: u64 = GREGS + 15 * 8;
+    /// How many registers: r8-r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip.
+    pub const COUNT: usize = 17;
+    /// For each DWARF number (16: rip) its place in that order.
+    pub const OF_DWARF: [u8; COUNT] = [13, 12, 14, 11, 9, 8, 10, 15, 0, 1, 2, 3, 4, 5, 6, 7, 16];
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    proptest! {
+        #[test]
+        fn numbers_come_out_as_they_went_in_or_the_rule_is_full(load in -70_000i64..70_000, offset in -5_000_000i64..5_000_000, bp in -5_000_000i64..5_000_000) {
+            let r = Rule::cfa(Kind::LoadBp, load, offset, bp);
+            if r.kind() == Kind::LoadBp {
+                prop_assert_eq!((r.load(), r.offset(), r.bp()), (load, offset, bp));
+            } else {
+                prop_assert_eq!(r.kind(), Kind::Full);
+                prop_assert!(!(fits(load, 16) && fits(offset, 22) && fits(bp, 22)));
+            }
+        }
+
+        #[test]
+        fn any_word_is_a_rule(bits in any::<u64>()) {
+            let r = Rule::from_bits(bits);
+            let _ = (r.kind(), r.load(), r.offset(), r.bp());
+        }
+    }
+}
