@@ -11,11 +11,13 @@
 //! - [`figures`], [`label`], [`goal_path`], [`strings`], [`id`]: what the data is made of
 //! - [`profile`]: the links and costs that follow from the data, all that reports ask for;
 //!   `cliques` and `propagate` are its two algorithms
+//! - [`mod@read`]: the file format and its reader
 //! - [`error`]: what can be wrong with a file
 #![forbid(unsafe_code)]
 
 pub mod builder;
 mod cliques;
+mod cursor;
 pub mod error;
 pub mod figures;
 pub mod goal_path;
@@ -25,6 +27,7 @@ pub mod label;
 pub mod model;
 pub mod profile;
 mod propagate;
+pub mod read;
 pub mod strings;
 
 pub use builder::{Builder, Counts, ProcStatic};
@@ -38,4 +41,5 @@ pub use model::{
 };
 pub use profile::{Figures, Profile};
 pub use propagate::Compensation;
+pub use read::{load, open, read, read_file};
 pub use strings::{StrId, Strings};
