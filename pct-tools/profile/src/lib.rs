@@ -12,10 +12,15 @@
 //! views into tables for people, CSV and JSON. Nothing here prints or knows a terminal.
 #![forbid(unsafe_code)]
 
+pub mod diff;
+pub mod flat;
+pub mod load;
 pub mod model;
 pub mod select;
 pub mod tree;
 
+pub use diff::Diff;
+pub use flat::Flat;
 pub use model::{Builder, Profile, Weight};
 pub use select::{Filter, Pattern};
 pub use tree::{By, CallTree, Label, Split};

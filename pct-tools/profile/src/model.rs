@@ -188,7 +188,8 @@ pub struct Frame {
     pub file: Option<FileId>,
     /// Source line from 1; 0 = unknown.
     pub line: u32,
-    /// Address in the object's own terms (what `objdump -d` shows), where known.
+    /// Offset in the object's file (for code without a file: its address in the process), where known. For a
+    /// caller it is inside the call instruction.
     pub address: Option<u64>,
     /// The function was inlined into the frame below it on the stack (its caller).
     pub inlined: bool,

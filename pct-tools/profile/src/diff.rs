@@ -1,0 +1,168 @@
+//! Two profiles side by side, and which differences are more than chance.
+//!
+//! A row's CPU time is a sum of n samples of about equal weight q; n is about Poisson distributed, so the time's
+//! variance is about n q². With before and after independent, z = (after - before) / sqrt(n₁q₁² + n₂q₂²) is about
+//! normal when nothing changed. A table has many rows, so a single |z| of 2 is expected by chance: [`Delta::is_clear`]
+//! asks for 3.3 (one in a thousand rows).
+//!
+//! Rows are matched by names, not ids: the two profiles may be of different builds.
+
+use crate::flat::Flat;
+use crate::model::{Profile, Weight};
+
+/// What differs, in a row.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Delta {
+    /// Name of the function (object, ...).
+    pub name: String,
+    /// Name of its object; empty where the row is no place in code.
+    pub object: String,
+    /// Own weight before.
+    pub before: Weight,
+    /// Own weight after; nanoseconds scaled by [`Diff::scale`].
+    pub after: Weight,
+    /// Standard deviations that the difference is away from none; 0 where both are 0.
+    pub z: f64,
+}
+
+impl Delta {
+    /// After minus before, nanoseconds of CPU time.
+    #[must_use]
+    pub fn change_ns(&self) -> i64 {
+        let signed = |ns: u64| i64::try_from(ns).unwrap_or(i64::MAX);
+        signed(self.after.cpu_ns()).saturating_sub(signed(self.before.cpu_ns()))
+    }
+    /// Is it more than chance, even for one row of a thousand?
+    #[must_use]
+    pub fn is_clear(&self) -> bool {
+        self.z.abs() >= 3.3
+    }
+}
+
+/// What the two profiles are compared by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Compare {
+    /// CPU seconds as they are: for two runs of the same work.
+    #[default]
+    Seconds,
+    /// Shares of the total: the second profile is scaled to the first one's total, for runs of different length.
+    Shares,
+}
+
+/// The comparison, clear differences first, then by size.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Diff {
+    /// The rows of either profile.
+    pub rows: Vec<Delta>,
+    /// Total before.
+    pub before: Weight,
+    /// Total after, unscaled.
+    pub after: Weight,
+    /// What nanoseconds of the second profile were multiplied by.
+    pub scale: f64,
+    /// z of the totals.
+    pub z: f64,
+}
+
+impl Diff {
+    /// Compares two tables of the same kind.
+    #[must_use]
+    pub fn of(before: (&Profile, &Flat), after: (&Profile, &Flat), compare: Compare) -> Self {
+        let scale = match compare {
+            Compare::Seconds => 1.0,
+            Compare::Shares if after.1.total.cpu_ns() == 0 => 1.0,
+            Compare::Shares => before.1.total.cpu_ns() as f64 / after.1.total.cpu_ns() as f64,
+        };
+        let mut rows: std::collections::BTreeMap<(String, String), (Weight, Weight)> = Default::default();
+        for row in &before.1.rows {
+            rows.entry(key(before.0, row)).or_default().0 += row.own;
+        }
+        for row in &after.1.rows {
+            let scaled = |ns: u64| (ns as f64 * scale).round().max(0.0) as u64;
+            rows.entry(key(after.0, row)).or_default().1 += Weight {
+                samples: row.own.samples,
+                user_ns: scaled(row.own.user_ns),
+                system_ns: scaled(row.own.system_ns),
+            };
+        }
+        let mut rows: Vec<Delta> = rows
+            .into_iter()
+            .map(|((name, object), (before, after))| Delta {
+                name,
+                object,
+                before,
+                after,
+                z: z(before, after),
+            })
+            .collect();
+        rows.sort_by(|a, b| {
+            b.is_clear()
+                .cmp(&a.is_clear())
+                .then(b.change_ns().unsigned_abs().cmp(&a.change_ns().unsigned_abs()))
+                .then_with(|| a.name.cmp(&b.name))
+        });
+        Self {
+            rows,
+            before: before.1.total,
+            after: after.1.total,
+            scale,
+            z: z(before.1.total, after.1.total),
+        }
+    }
+}
+
+fn key(profile: &Profile, row: &crate::flat::Row) -> (String, String) {
+    let label = row.label.or(row.part);
+    let object = label.and_then(|label| label.object(profile));
+    (
+        label.map(|label| label.name(profile)).unwrap_or_default(),
+        object.map(|object| profile.objects[object].name().to_owned()).unwrap_or_default(),
+    )
+}
+
+/// How many standard deviations lie between two sums of samples.
+fn z(before: Weight, after: Weight) -> f64 {
+    let variance = |w: Weight| {
+        let ns = w.cpu_ns() as f64;
+        if w.samples == 0 { 0.0 } else { ns * ns / w.samples as f64 }
+    };
+    let sum = variance(before) + variance(after);
+    if sum == 0.0 { 0.0 } else { (after.cpu_ns() as f64 - before.cpu_ns() as f64) / sum.sqrt() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flat::Order;
+    use crate::model::tests::folded;
+    use crate::tree::{By, Split};
+
+    fn diff(before: &str, after: &str, compare: Compare) -> Diff {
+        let flat = |p: &Profile| Flat::of(p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+        let (a, b) = (folded(before), folded(after));
+        Diff::of((&a, &flat(&a)), (&b, &flat(&b)), compare)
+    }
+
+    #[test]
+    fn a_doubled_function_stands_out_and_noise_does_not() {
+        let d = diff("main;a 1000\nmain;b 500", "main;a 2000\nmain;b 510\nmain;new 4", Compare::Seconds);
+        let clear: Vec<&str> = d.rows.iter().filter(|r| r.is_clear()).map(|r| r.name.as_str()).collect();
+        assert_eq!(clear, ["a"]);
+        assert_eq!(d.rows[0].change_ns(), 1_000_000_000);
+        assert!(d.rows.iter().any(|r| r.name == "new" && r.before.is_zero()));
+    }
+
+    #[test]
+    fn shares_are_compared_at_the_first_total() {
+        let d = diff("main;a 300\nmain;b 700", "main;a 600\nmain;b 1400", Compare::Shares);
+        assert!(d.rows.iter().all(|row| row.change_ns() == 0), "{:?}", d.rows);
+        assert!((d.scale - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn equal_profiles_have_no_z() {
+        let d = diff("main;a 300", "main;a 300", Compare::Seconds);
+        assert_eq!(d.z, 0.0);
+        assert_eq!(diff("", "", Compare::Shares).rows, []);
+    }
+}

@@ -1,0 +1,223 @@
+//! The flat table: how much of the time is spent *in* each function (object, line, address, thread, process), and
+//! how much *under* it.
+//!
+//! Under a function means: somewhere on the stack; a sample in a recursion counts once. That is found in one
+//! depth-first walk of the stacks with a counter per function of how often it is on the current path.
+
+use crate::model::{Cell, Id, Profile, StackId, Weight};
+use crate::tree::{By, Label, Labels, Split, for_each_part, used_stacks};
+use rustc_hash::FxHashMap;
+
+/// A row.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Row {
+    /// The process or thread that it is about, when the table is split.
+    pub part: Option<Label>,
+    /// What it is about; `None` when the table is only split.
+    pub label: Option<Label>,
+    /// Measured right there.
+    pub own: Weight,
+    /// Measured there or in what it called.
+    pub total: Weight,
+}
+
+/// The table, heaviest row first.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Flat {
+    /// The rows.
+    pub rows: Vec<Row>,
+    /// Sum of all rows' own weights.
+    pub total: Weight,
+}
+
+/// How rows are ordered.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Order {
+    /// By what is spent in them.
+    #[default]
+    Own,
+    /// By what is spent in and under them.
+    Total,
+}
+
+impl Flat {
+    /// Counts the cells. `by` = `None` gives one row per part.
+    #[must_use]
+    pub fn of(profile: &Profile, cells: &[Cell], by: Option<By>, split: Split, order: Order) -> Self {
+        let mut rows = Vec::new();
+        let labels = Labels::of(profile, by.unwrap_or_default());
+        let callees = Callees::of(profile);
+        for_each_part(profile, cells, split, |part, stacks| match by {
+            None => {
+                let own = stacks.iter().copied().sum();
+                rows.push(Row { part, label: None, own, total: own });
+            }
+            Some(_) => {
+                let sums = sums(profile, stacks, &labels, &callees);
+                rows.extend(sums.into_iter().map(|(label, (own, total))| Row {
+                    part,
+                    label: Some(label),
+                    own,
+                    total,
+                }));
+            }
+        });
+        let key = |row: &Row| match order {
+            Order::Own => (row.own.cpu_ns(), row.own.samples, row.total.cpu_ns()),
+            Order::Total => (row.total.cpu_ns(), row.total.samples, row.own.cpu_ns()),
+        };
+        // Names only where numbers do not decide, so that equal profiles give equal tables.
+        rows.sort_by(|a, b| {
+            key(b).cmp(&key(a)).then_with(|| {
+                let name = |row: &Row| row.label.map(|label| label.name(profile));
+                name(a).cmp(&name(b)).then(a.part.cmp(&b.part)).then(a.label.cmp(&b.label))
+            })
+        });
+        Self { total: rows.iter().map(|row| row.own).sum(), rows }
+    }
+}
+
+fn sums(
+    profile: &Profile,
+    stacks: &[Weight],
+    labels: &Labels,
+    callees: &Callees,
+) -> FxHashMap<Label, (Weight, Weight)> {
+    let mut sums: FxHashMap<Label, (Weight, Weight)> = FxHashMap::default();
+    let used = used_stacks(profile, stacks);
+    // Weight at and below each stack.
+    let mut below = stacks.to_vec();
+    for (id, node) in profile.stacks.enumerate().rev() {
+        if let Some(parent) = node.parent.filter(|_| used[id.index()]) {
+            let weight = below[id.index()];
+            below[parent.index()] += weight;
+        }
+    }
+    let label = |stack: StackId| labels.of_frame(profile.stacks[stack].frame);
+    let mut on_path: FxHashMap<Label, u32> = FxHashMap::default();
+    enum Step {
+        Enter(StackId),
+        Leave(Label),
+    }
+    let mut pending: Vec<Step> =
+        callees.roots.iter().rev().filter(|id| used[id.index()]).map(|&id| Step::Enter(id)).collect();
+    while let Some(step) = pending.pop() {
+        match step {
+            Step::Leave(label) => {
+                if let Some(count) = on_path.get_mut(&label) {
+                    *count -= 1;
+                }
+            }
+            Step::Enter(id) => {
+                let label = label(id);
+                let sum = sums.entry(label).or_default();
+                sum.0 += stacks[id.index()];
+                let count = on_path.entry(label).or_default();
+                if *count == 0 {
+                    sum.1 += below[id.index()];
+                }
+                *count += 1;
+                pending.push(Step::Leave(label));
+                pending
+                    .extend(callees.of_stack(id).iter().filter(|c| used[c.index()]).map(|&c| Step::Enter(c)));
+            }
+        }
+    }
+    sums
+}
+
+/// The stacks that each stack is the parent of.
+struct Callees {
+    roots: Vec<StackId>,
+    first: Vec<u32>,
+    all: Vec<StackId>,
+}
+
+impl Callees {
+    fn of(profile: &Profile) -> Self {
+        let n = profile.stacks.len();
+        let mut first = vec![0_u32; n + 1];
+        let mut roots = Vec::new();
+        for (id, node) in profile.stacks.enumerate() {
+            match node.parent {
+                Some(parent) => first[parent.index() + 1] += 1,
+                None => roots.push(id),
+            }
+        }
+        for at in 0..n {
+            first[at + 1] += first[at];
+        }
+        let mut next = first.clone();
+        let mut all = vec![StackId::from_index(0); n - roots.len()];
+        for (id, node) in profile.stacks.enumerate() {
+            if let Some(parent) = node.parent {
+                let at = &mut next[parent.index()];
+                all[*at as usize] = id;
+                *at += 1;
+            }
+        }
+        Self { roots, first, all }
+    }
+    fn of_stack(&self, id: StackId) -> &[StackId] {
+        &self.all[self.first[id.index()] as usize..self.first[id.index() + 1] as usize]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::folded;
+    use proptest::prelude::*;
+    use std::collections::{BTreeMap, BTreeSet};
+
+    fn lines(profile: &Profile, flat: &Flat) -> Vec<String> {
+        let line = |row: &Row| {
+            let name = row.label.map(|label| label.name(profile)).unwrap_or_default();
+            format!("{name} {}/{}", row.own.samples, row.total.samples)
+        };
+        flat.rows.iter().map(line).collect()
+    }
+
+    #[test]
+    fn own_time_ranks_and_inclusive_time_counts_recursion_once() {
+        let p = folded("main;f;f;f 3\nmain;f;g;f 2\nmain;g 4");
+        let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+        assert_eq!(lines(&p, &flat), ["f 5/5", "g 4/6", "main 0/9"]);
+        assert_eq!(flat.total.samples, 9);
+        let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Total);
+        assert_eq!(lines(&p, &flat), ["main 0/9", "g 4/6", "f 5/5"]);
+        let flat = Flat::of(&p, &p.cells, None, Split::Thread, Order::Own);
+        assert_eq!(lines(&p, &flat), [" 9/9"]);
+        assert!(flat.rows[0].part.is_some());
+    }
+
+    #[test]
+    fn nothing_gives_an_empty_table() {
+        let p = folded("");
+        assert_eq!(Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own), Flat::default());
+    }
+
+    proptest! {
+        #[test]
+        fn sums_agree_with_the_naive_twin(stacks in proptest::collection::vec(
+            (proptest::collection::vec(0_u8..5, 1..10), 1_u64..9), 1..30)) {
+            let text: String = stacks.iter().map(|(frames, n)| {
+                let names: Vec<String> = frames.iter().map(|f| format!("f{f}")).collect();
+                format!("{} {n}\n", names.join(";"))
+            }).collect();
+            let p = folded(&text);
+            let mut naive: BTreeMap<String, (u64, u64)> = BTreeMap::new();
+            for (frames, n) in &stacks {
+                naive.entry(format!("f{}", frames.last().unwrap())).or_default().0 += n;
+                for f in frames.iter().collect::<BTreeSet<_>>() {
+                    naive.entry(format!("f{f}")).or_default().1 += n;
+                }
+            }
+            let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+            let got: BTreeMap<String, (u64, u64)> = flat.rows.iter().map(|row| {
+                (row.label.unwrap().name(&p), (row.own.samples, row.total.samples))
+            }).collect();
+            prop_assert_eq!(got, naive);
+        }
+    }
+}

