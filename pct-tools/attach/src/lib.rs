@@ -18,6 +18,9 @@ pub mod choose;
 pub mod facts;
 pub mod gadgets;
 pub mod image;
+#[expect(unsafe_code, reason = "the fence around mmap(2)")]
+pub mod mapped;
 pub mod memory;
 pub mod ptrace;
+pub mod recording;
 pub mod stack;

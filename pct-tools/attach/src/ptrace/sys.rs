@@ -173,6 +173,41 @@ pub fn send(process: i32, tid: Tid, signal: i32) -> Result<(), Errno> {
     }
 }
 
+/// Nanoseconds of CLOCK_MONOTONIC.
+pub fn monotonic_ns() -> u64 {
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live local.
+    unsafe { libc::clock_gettime(libc::CLOCK_MONOTONIC, &raw mut t) };
+    t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
+}
+
+/// Signals that end a controller politely, and SIGCHLD, which tells of stops: blocked, so that [`wait_signal`] gets them.
+pub fn block_control_signals() {
+    let set = control_signals();
+    // SAFETY: the pointer is to a live local; no old mask is asked for.
+    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+}
+
+/// Waits for one of the control signals at most `ns`; its number.
+pub fn wait_signal(ns: u64) -> Option<i32> {
+    let set = control_signals();
+    let t = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
+    // SAFETY: both pointers are to live locals; no siginfo is asked for.
+    let r = unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const t) };
+    (r > 0).then_some(r)
+}
+
+fn control_signals() -> libc::sigset_t {
+    // SAFETY: an all-zero sigset_t is an empty set on Linux, and sigaddset writes within it.
+    unsafe {
+        let mut set: libc::sigset_t = std::mem::zeroed();
+        for s in [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
+            libc::sigaddset(&raw mut set, s);
+        }
+        set
+    }
+}
+
 /// How a traced thread stopped or ended, told from its wait status alone.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stop {
