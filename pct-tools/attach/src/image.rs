@@ -249,39 +249,60 @@ impl Image {
             .then(|| self.bias.wrapping_add(value))
     }
 
+    /// The build-id (the GNU note of type 3), when the image's note segments are readable.
+    pub fn build_id(&self, memory: &impl Memory) -> Option<Vec<u8>> {
+        self.notes(memory).find_map(|(raw, _)| {
+            notes(&raw)
+                .find(|n| n.owner == b"GNU\0" && n.kind == 3 && n.desc.len() <= 32)
+                .map(|n| n.desc.to_vec())
+        })
+    }
+
+    /// The note segments' octets and where they lie.
+    fn notes<'a>(&'a self, memory: &'a impl Memory) -> impl Iterator<Item = (Vec<u8>, u64)> + 'a {
+        self.segments.iter().filter(|s| s.kind == PT_NOTE).filter_map(move |s| {
+            let at = self.bias.wrapping_add(s.vaddr);
+            Some((memory.bytes(at, s.size, 1 << 16).ok()?, at))
+        })
+    }
+
     /// The PCT note, when this image carries the sampler (docs: attach, "the note").
     pub fn pct_note(&self, memory: &impl Memory) -> Option<PctNote> {
-        for s in self.segments.iter().filter(|s| s.kind == PT_NOTE) {
-            let at = self.bias.wrapping_add(s.vaddr);
-            let Ok(raw) = memory.bytes(at, s.size, 1 << 16) else { continue };
-            if let Some(note) = find_note(&raw, at) {
-                return Some(note);
-            }
-        }
-        None
+        self.notes(memory).find_map(|(raw, at)| find_note(&raw, at))
     }
 }
 
-/// Walks the notes in `raw`, which lies at `at`; every length is checked.
-fn find_note(raw: &[u8], at: u64) -> Option<PctNote> {
-    let half = |o: usize| raw.get(o..o + 4).map(|b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]) as usize);
+/// One ELF note.
+struct Note<'a> {
+    owner: &'a [u8],
+    kind: u32,
+    desc: &'a [u8],
+    /// Offset of the descriptor in the segment.
+    offset: usize,
+}
+
+/// Walks the notes in `raw`; every length is checked.
+fn notes(raw: &[u8]) -> impl Iterator<Item = Note<'_>> {
     let mut o = 0usize;
-    while let (Some(namesz), Some(descsz), Some(kind)) = (half(o), half(o + 4), half(o + 8)) {
-        let desc = (o + 12).checked_add(namesz)?.checked_next_multiple_of(4)?;
-        let end = desc.checked_add(descsz)?;
-        let name = raw.get(o + 12..(o + 12).checked_add(namesz)?)?;
-        if name == b"PCT\0" && kind == 1 && descsz >= 32 {
-            let word = |i: usize| {
-                let b = raw.get(desc + 8 * i..desc + 8 * i + 8)?;
-                Some(u64::from_ne_bytes(b.try_into().ok()?))
-            };
-            // each offset is relative to its own word
-            let target = |i: usize| Some((at + (desc + 8 * i) as u64).wrapping_add(word(i)?));
-            return Some(PctNote { abi: word(0)?, on: target(1)?, off: target(2)?, stat: target(3)? });
-        }
+    std::iter::from_fn(move || {
+        let half = |o: usize| raw.get(o..o + 4).map(|b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
+        let (names, descs, kind) = (half(o)? as usize, half(o + 4)? as usize, half(o + 8)?);
+        let name = o + 12;
+        let desc = name.checked_add(names)?.checked_next_multiple_of(4)?;
+        let end = desc.checked_add(descs)?;
+        let note =
+            Note { owner: raw.get(name..name + names)?, kind, desc: raw.get(desc..end)?, offset: desc };
         o = end.checked_next_multiple_of(4)?;
-    }
-    None
+        Some(note)
+    })
+}
+
+/// The PCT note in `raw`, which lies at `at`: the version and three offsets, each relative to its own word.
+fn find_note(raw: &[u8], at: u64) -> Option<PctNote> {
+    let note = notes(raw).find(|n| n.owner == b"PCT\0" && n.kind == 1 && n.desc.len() >= 32)?;
+    let word = |i: usize| Some(u64::from_ne_bytes(note.desc.get(8 * i..8 * i + 8)?.try_into().ok()?));
+    let target = |i: usize| Some(at.wrapping_add((note.offset + 8 * i) as u64).wrapping_add(word(i)?));
+    Some(PctNote { abi: word(0)?, on: target(1)?, off: target(2)?, stat: target(3)? })
 }
 
 #[cfg(test)]
@@ -341,5 +362,6 @@ mod tests {
         assert!(libc.symbol(&memory, "malloc").is_some());
         assert_eq!(libc.symbol(&memory, "no_such_function"), None);
         assert!(libc.pct_note(&memory).is_none());
+        assert!(libc.build_id(&memory).is_some_and(|id| id.len() == 20));
     }
 }

@@ -21,6 +21,8 @@ pub mod image;
 #[expect(unsafe_code, reason = "the fence around mmap(2)")]
 pub mod mapped;
 pub mod memory;
+pub mod outside;
 pub mod ptrace;
 pub mod recording;
+pub mod regions;
 pub mod stack;

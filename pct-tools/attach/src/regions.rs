@@ -1,0 +1,85 @@
+//! The executable regions of a target, as a recording wants them.
+
+use crate::image::Image;
+use crate::memory::Memory;
+use crate::recording::RegionFacts;
+use procfs::process::{MMPermissions, MMapPath, MemoryMap};
+use std::collections::HashMap;
+use std::os::unix::ffi::OsStrExt;
+
+/// Finds regions, and remembers build-ids by file so that each object's note is read once.
+#[derive(Debug, Default)]
+pub struct Regions {
+    build_ids: HashMap<(i32, i32, u64), Vec<u8>>,
+}
+
+const DELETED: &[u8] = b" (deleted)";
+const FLAG_DELETED: u64 = 1;
+const FLAG_WRITABLE: u64 = 2;
+const FLAG_ANONYMOUS: u64 = 4;
+
+impl Regions {
+    /// The regions of `maps`.
+    pub fn of(&mut self, maps: &[MemoryMap], memory: &impl Memory) -> Vec<RegionFacts> {
+        let mut found = Vec::new();
+        for map in maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
+            let (mut path, mut flags) = (path_of(map), 0);
+            if path.is_empty() {
+                flags |= FLAG_ANONYMOUS;
+            }
+            if let Some(name) = path.strip_suffix(DELETED) {
+                path.truncate(name.len());
+                flags |= FLAG_DELETED;
+            }
+            if map.perms.contains(MMPermissions::WRITE) {
+                flags |= FLAG_WRITABLE;
+            }
+            found.push(RegionFacts {
+                start: map.address.0,
+                end: map.address.1,
+                offset: map.offset,
+                device: ((map.dev.0 as u64) << 32) | map.dev.1 as u64,
+                inode: map.inode,
+                flags,
+                build_id: self.build_id(map, maps, memory),
+                path,
+            });
+        }
+        found
+    }
+
+    fn build_id(&mut self, map: &MemoryMap, maps: &[MemoryMap], memory: &impl Memory) -> Vec<u8> {
+        let key = (map.dev.0, map.dev.1, map.inode);
+        if map.inode == 0 && map.pathname != MMapPath::Vdso {
+            return Vec::new();
+        }
+        if let Some(known) = self.build_ids.get(&key) {
+            return known.clone();
+        }
+        // byte 0 of the file: the nearest mapping of it below with offset 0
+        let head = maps
+            .iter()
+            .rev()
+            .find(|m| (m.dev.0, m.dev.1, m.inode) == key && m.offset == 0 && m.address.0 <= map.address.0);
+        let id = head
+            .and_then(|m| Image::at_header(memory, m.address.0).ok())
+            .and_then(|i| i.build_id(memory))
+            .unwrap_or_default();
+        if map.inode != 0 {
+            self.build_ids.insert(key, id.clone());
+        }
+        id
+    }
+}
+
+fn path_of(map: &MemoryMap) -> Vec<u8> {
+    match &map.pathname {
+        MMapPath::Path(p) => p.as_os_str().as_bytes().to_vec(),
+        MMapPath::Vdso => b"[vdso]".to_vec(),
+        MMapPath::Vsyscall => b"[vsyscall]".to_vec(),
+        MMapPath::Heap => b"[heap]".to_vec(),
+        MMapPath::Stack => b"[stack]".to_vec(),
+        MMapPath::Other(s) => format!("[{s}]").into_bytes(),
+        _ => Vec::new(),
+    }
+}
