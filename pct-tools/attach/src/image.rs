@@ -190,11 +190,11 @@ impl Image {
         let hash = name.bytes().fold(5381u32, |h, c| h.wrapping_mul(33).wrapping_add(u32::from(c)));
         let bucket_table = table.checked_add(16)?.checked_add(bloom.checked_mul(8)?)?;
         let chains = bucket_table.checked_add(buckets * 4)?;
-        let mut index = u64::from(memory.half(bucket_table + 4 * (u64::from(hash) % buckets)).ok()?);
-        if index < first {
+        let start = u64::from(memory.half(bucket_table + 4 * (u64::from(hash) % buckets)).ok()?);
+        if start < first {
             return None;
         }
-        for _ in 0..BOUND {
+        for index in start..start + BOUND {
             let entry = memory.half(chains.checked_add(4 * (index - first))?).ok()?;
             if entry | 1 == hash | 1
                 && let Some(found) = self.matches(memory, index, name)
@@ -204,7 +204,6 @@ impl Image {
             if entry & 1 != 0 {
                 return None;
             }
-            index += 1;
         }
         None
     }

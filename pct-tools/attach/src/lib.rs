@@ -26,3 +26,4 @@ pub mod ptrace;
 pub mod recording;
 pub mod regions;
 pub mod stack;
+pub mod subject;

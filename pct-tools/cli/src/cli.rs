@@ -59,6 +59,8 @@ macro_rules! commands {
 commands! {
     /// Run a program and say where its CPU time went
     Run(run),
+    /// Profile a process that runs already
+    Attach(attach),
     /// Print the path of libpct.so, for use by hand
     Lib(lib),
     /// Write manual pages or shell completions

@@ -1,5 +1,6 @@
 //! One module per subcommand: `Args` is what was typed, `run` does it.
 
+pub mod attach;
 pub mod generate;
 pub mod lib;
 pub mod run;

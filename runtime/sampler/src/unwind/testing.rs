@@ -54,4 +54,3 @@ pub(crate) fn regions() -> Vec<super::Region> {
     }
     out
 }
-
