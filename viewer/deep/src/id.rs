@@ -88,6 +88,10 @@ ids! {
     CliqueId "clique";
     /// A module, numbered by name in octet order.
     ModuleId "module";
+    /// A module of a program representation, in file order.
+    RepModuleId "repmodule";
+    /// A procedure of a program representation, in file order.
+    RepProcId "repproc";
 }
 
 /// A table indexed by one kind of id.

@@ -12,6 +12,7 @@
 //! - [`profile`]: the links and costs that follow from the data, all that reports ask for;
 //!   `cliques` and `propagate` are its two algorithms
 //! - [`mod@read`]: the file format and its reader
+//! - [`procrep`]: procedure bodies, from the file beside the profile
 //! - [`error`]: what can be wrong with a file
 #![forbid(unsafe_code)]
 
@@ -25,6 +26,7 @@ mod groups;
 pub mod id;
 pub mod label;
 pub mod model;
+pub mod procrep;
 pub mod profile;
 mod propagate;
 pub mod read;
@@ -34,11 +36,12 @@ pub use builder::{Builder, Counts, ProcStatic};
 pub use error::{DeepError, ErrorCode, NodeRef, Warning};
 pub use figures::{Desc, Own};
 pub use goal_path::{GoalPath, Step};
-pub use id::{CliqueId, CsdId, CssId, Id, IdVec, ModuleId, PdId, PsId};
+pub use id::{CliqueId, CsdId, CssId, Id, IdVec, ModuleId, PdId, PsId, RepModuleId, RepProcId};
 pub use label::{BadName, PredOrFunc, ProcLabel};
 pub use model::{
     Coverage, CoveragePoint, Css, CssKind, DeepData, Header, PathId, PointKind, Ps, SiteKind, Slot,
 };
+pub use procrep::ProcRep;
 pub use profile::{Figures, Profile};
 pub use propagate::Compensation;
 pub use read::{load, open, read, read_file};

@@ -525,7 +525,7 @@ fn ps(builder: &mut Builder, cursor: &mut Cursor<'_>) -> Decoded<NodeRef> {
 }
 
 fn ps_fields(builder: &mut Builder, cursor: &mut Cursor<'_>) -> Decoded<ProcStatic> {
-    let mut owned = |text: &[u8], at: u64| builder.string(text).at(at);
+    let mut owned = |text: &[u8], at: u64, _end: u64| builder.string(text).at(at);
     let label = label(cursor, &mut owned)?;
     let file = string(builder, cursor)?;
     let line = cursor.num32("line number")?;
@@ -556,10 +556,11 @@ fn ps_fields(builder: &mut Builder, cursor: &mut Cursor<'_>) -> Decoded<ProcStat
     Ok(ProcStatic { label, file, line, in_interface })
 }
 
-/// Decodes a procedure label; `keep` turns its strings (given with their offsets) into `S`.
+/// Decodes a procedure label; `keep` turns its strings, given with where they begin (length
+/// included) and end, into `S`.
 pub(crate) fn label<'a, S>(
     cursor: &mut Cursor<'a>,
-    keep: &mut impl FnMut(&'a [u8], u64) -> Decoded<S>,
+    keep: &mut impl FnMut(&'a [u8], u64, u64) -> Decoded<S>,
 ) -> Decoded<ProcLabel<S>> {
     let kind = cursor.byte()?;
     if kind > 2 {
@@ -567,7 +568,8 @@ pub(crate) fn label<'a, S>(
     }
     let mut string = |cursor: &mut Cursor<'a>| {
         let at = cursor.offset();
-        keep(cursor.string()?, at)
+        let text = cursor.string()?;
+        keep(text, at, cursor.offset())
     };
     if kind == 2 {
         return Ok(ProcLabel::Special {
