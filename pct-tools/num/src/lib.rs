@@ -1,1 +1,35 @@
-//! Number routines: num2str, str2num, ndigits.
+//! Numbers to text and back, for printers that write a million of them: bases 2, 8, 10 and 16.
+//!
+//! - [`num2str()`]: a number into a small buffer; [`Layout`] pads and aligns; [`num2str_batch`] writes many.
+//! - [`str2num()`]: text to number, by a table of byte values; overflow and foreign bytes are errors that say where.
+//! - [`ndigits()`]: how many digits a number has, without writing it.
+//!
+//! The base is a const parameter, so that every divisor is a constant and a division becomes a multiplication.
+//! Each routine exists in several bodies; the module [`bodies`] keeps them all, tested against one another, and
+//! `cargo run --release -p pct-num --example num_bench` measures them beside the standard library and `itoa`. The
+//! public names are the winners; `docs/num.md` has the table that decided.
+//!
+//! No I/O, no `unsafe`, no standard library.
+#![no_std]
+#![forbid(unsafe_code)]
+
+extern crate alloc;
+
+pub mod bodies;
+mod ndigits;
+mod num2str;
+mod str2num;
+
+pub use ndigits::ndigits;
+pub use num2str::{Align, Digits, Layout, num2str, num2str_batch, num2str_into};
+pub use str2num::{NumError, str2num, str2num_any, str2num_prefix};
+
+/// The most digits a `u64` can have: in base 2.
+pub const MAX_DIGITS: usize = 64;
+
+/// Fails to compile for any base but 2, 8, 10 and 16.
+struct Base<const B: u32>;
+
+impl<const B: u32> Base<B> {
+    const KNOWN: () = assert!(B == 2 || B == 8 || B == 10 || B == 16, "bases are 2, 8, 10 and 16");
+}
