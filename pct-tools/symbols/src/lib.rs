@@ -29,10 +29,12 @@
 //! - `dwarf`: debug information; `symtab`: every other source of function names.
 //! - [`demangle()`]: names as people wrote them.
 //! - [`jit`]: code that programs made themselves.
+//! - [`names`], [`addr2func`]: name lists of `nm -n`, searched where they lie.
 //!
 //! Damaged files never panic: they answer less, and [`Symbolizer::notes`] says why.
 #![deny(unsafe_code)]
 
+pub mod addr2func;
 mod answers;
 pub mod debugfile;
 mod demangle;
@@ -40,6 +42,7 @@ mod dwarf;
 mod image;
 pub mod jit;
 mod map;
+pub mod names;
 mod symbolizer;
 mod symtab;
 mod vdso;

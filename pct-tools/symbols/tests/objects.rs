@@ -259,7 +259,7 @@ fn calls_through_the_plt_are_named_after_their_target() {
         let object = symbols.add(ObjectInfo::file(&program));
         resolve_all(&mut symbols, object, &stubs.iter().map(|s| s.0).collect::<Vec<_>>());
         for (offset, name) in &stubs {
-            assert_eq!(names(&symbols, object, *offset), [name.clone()], "{flags:?}");
+            assert_eq!(names(&symbols, object, *offset), std::slice::from_ref(name), "{flags:?}");
         }
     }
 }
