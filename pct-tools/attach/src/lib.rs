@@ -27,3 +27,4 @@ pub mod recording;
 pub mod regions;
 pub mod stack;
 pub mod subject;
+pub mod unwind;

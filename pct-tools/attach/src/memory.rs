@@ -93,6 +93,19 @@ impl ProcessMemory {
         Ok(ProcessMemory { file })
     }
 
+    /// Reads as much of `out` as is mapped from `addr` on; how many octets those were.
+    pub fn read_some(&self, addr: u64, out: &mut [u8]) -> usize {
+        let mut done = 0;
+        while done < out.len() {
+            match self.file.read_at(&mut out[done..], addr.wrapping_add(done as u64)) {
+                Ok(n) if n > 0 => done += n,
+                Err(e) if e.kind() == io::ErrorKind::Interrupted => {}
+                _ => break,
+            }
+        }
+        done
+    }
+
     /// Writes all of `bytes` at `addr`.
     ///
     /// # Errors

@@ -519,6 +519,7 @@ mod tests {
     use crate::stack::first_frame;
     use std::process::{Child, Command, Stdio};
 
+    #[expect(clippy::zombie_processes, reason = "the child is handed to the test, which waits for it")]
     fn victim(command: &str) -> (Child, facts::Target) {
         let child = Command::new("sh")
             .args(["-c", &format!("exec {command}")])

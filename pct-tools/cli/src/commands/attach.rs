@@ -4,9 +4,10 @@ use crate::face::Face;
 use anyhow::{Context as _, Result, bail};
 use pct_attach::choose::{Facts, Libc, Link, Method, Plan, Wish, choose};
 use pct_attach::facts::{self, Target};
-use pct_attach::outside::{Ended, NoStacks, Outside};
+use pct_attach::outside::{Ended, Outside};
 use pct_attach::ptrace::sys;
 use pct_attach::recording::{Recording, Subject};
+use pct_attach::unwind::StackWalker;
 use pct_format::header::{Clock, StackMode};
 use std::fs::DirBuilder;
 use std::os::unix::fs::DirBuilderExt as _;
@@ -78,10 +79,10 @@ fn outside(args: &Args, target: &Target, face: &Face) -> Result<ExitCode> {
     let dir = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("pct-{name}-{}", args.pid)));
     DirBuilder::new().mode(0o700).recursive(true).create(&dir).with_context(|| dir.display().to_string())?;
     let path = dir.join(format!("{name}-{}-{}.pct", args.pid, target.start_time));
-    let subject = Subject::of(target, args.hz, Clock::Remote, StackMode::None, 64 << 20);
+    let subject = Subject::of(target, args.hz, Clock::Remote, StackMode::Auto, 64 << 20);
     let recording = Recording::create(&path, &subject).with_context(|| path.display().to_string())?;
     sys::block_control_signals();
-    let mut outside = Outside::seize(args.pid, args.hz, recording, NoStacks)?;
+    let mut outside = Outside::seize(args.pid, args.hz, recording, StackWalker::new(512))?;
     let ended = outside.run(args.time)?;
     let counts = outside.finish();
     let why = match ended {

@@ -1,0 +1,55 @@
+//! Method 5 on real programs: they are sampled, and never know.
+
+use pct_attach::facts;
+use pct_attach::outside::{Ended, Outside};
+use pct_attach::ptrace::sys;
+use pct_attach::recording::{Recording, Subject};
+use pct_attach::unwind::StackWalker;
+use pct_format::header::{Clock, StackMode};
+use pct_format::record::{Frame, Stack};
+use pct_format::{File, Index};
+use std::process::{Command, Stdio};
+use std::time::Duration;
+
+#[test]
+fn python_is_sampled_with_whole_stacks_and_ends_as_it_would() {
+    if Command::new("python3").arg("-c").arg("0").status().is_err() {
+        eprintln!("skipped: python_is_sampled_with_whole_stacks: python3 is not installed");
+        return;
+    }
+    let code = "def f(n): return n if n < 2 else f(n-1) + f(n-2)\nprint(f(27))";
+    let child = Command::new("python3").args(["-c", code]).stdout(Stdio::piped()).spawn().unwrap();
+    let pid = child.id() as i32;
+    let target = loop {
+        let t = facts::read(pid).unwrap();
+        if t.facts.name == "python3" && t.facts.has_dlopen {
+            break t;
+        }
+    };
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("x.pct");
+    let subject = Subject::of(&target, 500, Clock::Remote, StackMode::Auto, 16 << 20);
+    let recording = Recording::create(&path, &subject).unwrap();
+    sys::block_control_signals();
+    let mut outside = Outside::seize(pid, 500, recording, StackWalker::new(512)).unwrap();
+    // the traced child's end is reported to us as its tracer, so the run lasts until it has ended
+    assert_eq!(outside.run(Some(Duration::from_secs(60))).unwrap(), Ended::Target);
+    let counts = outside.finish();
+    assert!(counts.samples > 20, "{counts:?}");
+
+    let bytes = std::fs::read(&path).unwrap();
+    let file = File::parse(&bytes).unwrap();
+    let index = Index::new(&file);
+    let (mut whole, mut all, mut deep) = (0, 0, 0);
+    for (_, sample) in index.samples_by_time() {
+        let Stack::Id(id) = sample.stack else { continue };
+        let frames: Vec<Frame> = index.stacks.frames(id).collect();
+        all += 1;
+        whole += i32::from(!matches!(frames.last(), Some(Frame::Cut(_))));
+        deep += i32::from(frames.len() > 10);
+        let region = index.region_at(sample.pc, sample.time);
+        assert!(region.is_some(), "{:#x} lies in no region", sample.pc);
+    }
+    assert!(all > 20 && whole * 100 >= all * 95, "{whole} of {all} stacks are whole");
+    assert!(deep * 2 > all, "{deep} of {all} stacks are deep");
+}
