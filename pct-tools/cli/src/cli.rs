@@ -61,6 +61,10 @@ commands! {
     Run(run),
     /// Profile a process that runs already
     Attach(attach),
+    /// Say where the time of a recorded run went
+    Report(report),
+    /// Compare two profiles, and say which differences are more than chance
+    Diff(diff),
     /// Print the path of libpct.so, for use by hand
     Lib(lib),
     /// Write manual pages or shell completions

@@ -28,6 +28,51 @@ pub struct Style {
     pub unicode: bool,
 }
 
+impl Style {
+    /// What tables on this stream may look like.
+    #[must_use]
+    pub fn layout(&self) -> pct_profile::text::Layout {
+        pct_profile::text::Layout { width: self.width, color: self.color, unicode: self.unicode }
+    }
+}
+
+/// Shows how far long work is.
+#[derive(Debug)]
+pub struct Progress {
+    bar: Option<indicatif::ProgressBar>,
+    began: std::time::Instant,
+    shown: bool,
+}
+
+impl Progress {
+    /// `done` of `all` of `what`.
+    pub fn step(&mut self, what: &str, done: u64, all: u64) {
+        // Work that is over in a moment needs no bar.
+        if !self.shown || self.began.elapsed().as_millis() < 400 {
+            return;
+        }
+        let bar = self.bar.get_or_insert_with(|| {
+            let bar = indicatif::ProgressBar::new(all);
+            if let Ok(style) = indicatif::ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len}") {
+                bar.set_style(style.progress_chars("##."));
+            }
+            bar
+        });
+        bar.set_length(all);
+        bar.set_message(what.to_owned());
+        bar.set_position(done);
+        bar.tick();
+    }
+}
+
+impl Drop for Progress {
+    fn drop(&mut self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
 /// The two streams and what the user said about them.
 #[derive(Clone, Copy, Debug)]
 pub struct Face {
@@ -67,6 +112,19 @@ impl Face {
             err: style(err.is_terminal(), crate::term::columns(&err)),
             quiet,
         }
+    }
+
+    /// What tables on stdout may look like.
+    #[must_use]
+    pub fn layout(&self) -> pct_profile::text::Layout {
+        self.out.layout()
+    }
+
+    /// A progress bar on stderr: only on a terminal, not when quiet, and only once work takes long.
+    #[must_use]
+    pub fn progress(&self) -> Progress {
+        let shown = !self.quiet && io::stderr().is_terminal();
+        Progress { bar: None, began: std::time::Instant::now(), shown }
     }
 
     /// Writes the answer.

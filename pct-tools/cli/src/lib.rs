@@ -1,7 +1,7 @@
 //! The command `pct` (and the classic `pct-print`, `addr2func`) over the libraries of the other rooms.
 //!
 //! Reading order: [`cli`] is what can be typed and the table of subcommands; [`commands`] has one module per
-//! subcommand, each with its `Args` and a `run`; [`launch`] starts programs under the sampler; [`runlib`] is the
+//! subcommand, each with its `Args` and a `run`; [`look`] is what the reading ones share; [`launch`] starts programs under the sampler; [`runlib`] is the
 //! library that is carried inside; [`face`] knows colours and pipes.
 //!
 //! Exit statuses: 0 done, 1 could not, 2 wrong usage; `pct run` ends as its command did (125 when pct itself
@@ -12,6 +12,7 @@ pub mod cli;
 pub mod commands;
 pub mod face;
 pub mod launch;
+pub mod look;
 pub mod runlib;
 #[expect(unsafe_code, reason = "one ioctl without a safe wrapper")]
 pub mod term;

@@ -5,7 +5,6 @@
 use std::os::fd::{AsFd, AsRawFd as _};
 
 mod ioctl {
-    #![expect(missing_docs, reason = "made by a macro")]
     nix::ioctl_read_bad!(window_size, libc::TIOCGWINSZ, libc::winsize);
 }
 

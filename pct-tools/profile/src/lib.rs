@@ -17,6 +17,7 @@ pub mod flat;
 pub mod load;
 pub mod model;
 pub mod select;
+pub mod text;
 pub mod tree;
 
 pub use diff::Diff;

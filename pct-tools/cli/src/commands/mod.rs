@@ -1,6 +1,8 @@
 //! One module per subcommand: `Args` is what was typed, `run` does it.
 
 pub mod attach;
+pub mod diff;
 pub mod generate;
 pub mod lib;
+pub mod report;
 pub mod run;

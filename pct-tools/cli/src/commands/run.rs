@@ -7,14 +7,21 @@ use crate::face::{Face, say};
 use crate::launch::check::{self, Found};
 use crate::launch::spawn::{self, Ended, Folder};
 use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND};
+use crate::look;
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use nix::errno::Errno;
+use pct_profile::flat::Order;
+use pct_profile::load;
+use pct_profile::load::run::{self, Info};
+use pct_profile::text::flat::Columns;
+use pct_profile::text::{Layout, account, flat, numbers};
+use pct_profile::{By, Flat, Split};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Instant;
+use std::time::{Instant, SystemTime};
 
 /// What can be typed after `pct run`.
 #[derive(clap::Args, Debug)]
@@ -251,6 +258,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         }
     };
     let began = Instant::now();
+    let started_realtime_ns = SystemTime::now()
+        .duration_since(SystemTime::UNIX_EPOCH)
+        .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
     let started =
         spawn::start(&args.command, &folder(args)?, |dir| environment(args, library.as_deref(), dir))?;
     let started = match started {
@@ -262,10 +272,21 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     }
     let ended = spawn::wait(started.pid).context("waiting for the program")?;
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
-    if let Some(folder) = started.folder.as_deref().filter(|_| library.is_some())
-        && let Err(why) = close(args, folder, found.as_ref(), &ended, elapsed_ns, face)
-    {
-        face.warn(format_args!("{why:#}"));
+    if let Some(folder) = started.folder.as_deref().filter(|_| library.is_some()) {
+        let info = Info {
+            command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+            pid: u32::try_from(started.pid.as_raw()).unwrap_or(0),
+            started_realtime_ns,
+            elapsed_ns,
+            user_ns: ended.user_ns,
+            system_ns: ended.system_ns,
+            status: ended.status.ok().map(i64::from),
+            signal: ended.status.err().map(|signal| signal as i64),
+            obstacle: obstacle.map(ToString::to_string),
+        };
+        if let Err(why) = close(args, folder, found.as_ref(), &ended, info, face) {
+            face.warn(format_args!("{why:#}"));
+        }
     }
     Ok(match ended.status {
         Ok(code) => ExitCode::from(u8::try_from(code & 0xff).unwrap_or(FAILED)),
@@ -288,17 +309,72 @@ fn close(
     folder: &Path,
     found: Option<&Found>,
     ended: &Ended,
-    elapsed_ns: u64,
+    info: Info,
     face: &Face,
 ) -> Result<()> {
-    let _ = (args, found, ended, elapsed_ns);
-    if std::fs::remove_dir(folder).is_ok() {
-        if let Some(found) = found.filter(|found| found.obstacle.is_some()) {
-            say(&format!("pct: no samples: {found}\n"));
-        }
+    let obstacle = found.filter(|found| found.obstacle.is_some());
+    let status = run::status_lines(folder);
+    for line in &status {
+        face.warn(line);
+    }
+    let recorded = load::files_of(folder).is_ok();
+    if !recorded && args.out.is_none() && std::fs::remove_dir_all(folder).is_ok() {
+        say(&format!("pct: no samples: {}\n", why_none(obstacle, ended)));
         return Ok(());
     }
-    face.hint(format_args!("{}/", folder.display()));
+    info.write(folder).with_context(|| format!("{}: cannot write run.json", folder.display()))?;
+    if !recorded {
+        say(&format!("pct: no samples: {}\n", why_none(obstacle, ended)));
+        return Ok(());
+    }
+    if args.no_report {
+        return Ok(());
+    }
+    summary(args, folder, face)
+}
+
+fn why_none(obstacle: Option<&Found>, ended: &Ended) -> String {
+    match obstacle {
+        Some(found) => found.to_string(),
+        None => format!(
+            "the program used {} CPU s, too little for one (or it started with another environment)",
+            numbers::seconds(ended.user_ns.saturating_add(ended.system_ns))
+        ),
+    }
+}
+
+/// The closing table, to stderr or where --report says.
+fn summary(args: &Args, folder: &Path, face: &Face) -> Result<()> {
+    let shown = std::env::current_dir()
+        .ok()
+        .and_then(|here| folder.strip_prefix(here).ok().map(Path::to_owned))
+        .unwrap_or_else(|| folder.to_owned());
+    let profile = look::load(&[folder.to_owned()], &load::Options::default(), face)?;
+    let style = if args.report.is_some() { Layout::default() } else { face.err.layout() };
+    let mut text = String::new();
+    let show = |line: &str| format!("{line}\n");
+    text += &show(&format!("\npct: {}", account::headline(&profile)));
+    match account::why_nothing(&profile, &profile.cells) {
+        Some(why) => text += &show(&why),
+        None => {
+            let table = Flat::of(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
+            let columns = Columns { rows: args.rows, total: false, split_system: false, samples: false };
+            text.push('\n');
+            text += &flat::table(&profile, &table, columns, &style);
+        }
+    }
+    if !face.quiet {
+        for line in account::closing(&profile, &profile.cells) {
+            text += &show(&line);
+        }
+        let name = shown.display();
+        text += &show(&format!("{name}/   try: pct report --tree {name}   or: pct flame {name}"));
+    }
+    match &args.report {
+        None => say(&text),
+        Some(file) => std::fs::write(file, text.trim_start_matches('\n'))
+            .with_context(|| format!("{}: cannot write the report", file.display()))?,
+    }
     Ok(())
 }
 

@@ -20,6 +20,9 @@ pub(super) type NodeIndex = u32;
 /// "No caller".
 pub(super) const ROOT: NodeIndex = u32::MAX;
 
+/// A node, and why its stack is cut, if it is.
+type Found = (NodeIndex, Option<CutCause>);
+
 /// What a node of the trie stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Place {
@@ -160,9 +163,9 @@ struct Reading<'r, 'i> {
     objects: Objects<'r, 'i>,
     index: &'r Index<'i>,
     /// (stack id, epoch) to node, and whether it is cut.
-    nodes: FxHashMap<(u32, u32), (NodeIndex, Option<CutCause>)>,
-    /// (thread, pc, stack, epoch, system) to node: the table in front of everything else.
-    keys: FxHashMap<(u32, u64, u32, u32, bool), (NodeIndex, Option<CutCause>)>,
+    nodes: FxHashMap<(u32, u32), Found>,
+    /// (pc, stack, epoch, system) to node: the table in front of everything else.
+    keys: FxHashMap<(u64, u32, u32, bool), Found>,
     epochs: Vec<u64>,
     account: &'r mut Account,
     with_stacks: bool,
@@ -182,7 +185,7 @@ impl Reading<'_, '_> {
             let period = if segment.period_ns() == 0 { header_period } else { segment.period_ns() };
             for record in segment.records() {
                 let Record::Sample(sample) = record else { continue };
-                let (node, cut) = self.place(thread, &sample);
+                let (node, cut) = self.place(&sample);
                 let ns = sample.weight.saturating_mul(period);
                 if self.with_stacks && !sample.system {
                     match (sample.stack, cut) {
@@ -209,7 +212,7 @@ impl Reading<'_, '_> {
         self.account.cut("none taken", untaken);
     }
 
-    fn place(&mut self, thread: u32, sample: &Sample<'_>) -> (NodeIndex, Option<CutCause>) {
+    fn place(&mut self, sample: &Sample<'_>) -> Found {
         let epoch = self.epoch(sample.time);
         match sample.stack {
             Stack::Frames(frames) => {
@@ -221,7 +224,7 @@ impl Reading<'_, '_> {
             }
             Stack::None | Stack::Id(_) => {
                 let id = if let Stack::Id(id) = sample.stack { id } else { 0 };
-                let key = (thread, sample.pc, id, epoch, sample.system);
+                let key = (sample.pc, id, epoch, sample.system);
                 if let Some(&known) = self.keys.get(&key) {
                     return known;
                 }
@@ -253,7 +256,7 @@ impl Reading<'_, '_> {
 
     /// The node of a stack of the file, made with all its callers if need be. Deep recursions are long chains, so
     /// this is a loop.
-    fn stack(&mut self, id: u32, epoch: u32, time: u64) -> (NodeIndex, Option<CutCause>) {
+    fn stack(&mut self, id: u32, epoch: u32, time: u64) -> Found {
         let mut chain = Vec::new();
         let mut next = id;
         let (mut at, mut cut) = loop {

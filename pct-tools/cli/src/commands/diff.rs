@@ -1,0 +1,83 @@
+//! `pct diff`: two profiles, and which differences are more than chance.
+
+use crate::face::Face;
+use crate::look::{self, Format, Look};
+use anyhow::Result;
+use pct_profile::diff::{Compare, Diff};
+use pct_profile::flat::Order;
+use pct_profile::text::diff;
+use pct_profile::{By, Flat, Profile, Split};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What can be typed after `pct diff`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  pct diff pct-render-4711 pct-render-4802
+  pct diff --shares before/ after/            runs of different length
+  pct diff --by object --format csv a.pct b.pct
+
+The column 'sure': *** and ** more than chance, ? perhaps chance, - within chance.")]
+pub struct Args {
+    /// The profile before.
+    pub before: PathBuf,
+    /// The profile after.
+    pub after: PathBuf,
+    /// Compare shares of the total instead of CPU seconds.
+    #[arg(long)]
+    pub shares: bool,
+    /// What a row is.
+    #[arg(long, value_enum, default_value = "function")]
+    pub by: What,
+    /// Rows of the table.
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 30)]
+    pub rows: usize,
+    /// In which form.
+    #[arg(long, value_enum, default_value = "text")]
+    pub format: Format,
+    /// Which samples.
+    #[command(flatten)]
+    pub look: Look,
+}
+
+/// What a row of the comparison is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum What {
+    /// A function.
+    Function,
+    /// A source line.
+    Line,
+    /// A program or library.
+    Object,
+}
+
+/// Prints it.
+///
+/// # Errors
+/// When one of the profiles cannot be read.
+pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
+    let by = match args.by {
+        What::Function => By::Function,
+        What::Line => By::Line,
+        What::Object => By::Object,
+    };
+    let load = |path: &PathBuf| -> Result<(Profile, Flat)> {
+        let profile = look::load(std::slice::from_ref(path), &args.look.options(), face)?;
+        let flat = Flat::of(&profile, &args.look.cells(&profile), Some(by), Split::Merged, Order::Own);
+        Ok((profile, flat))
+    };
+    let (before, after) = (load(&args.before)?, load(&args.after)?);
+    let compare = if args.shares { Compare::Shares } else { Compare::Seconds };
+    let compared = Diff::of((&before.0, &before.1), (&after.0, &after.1), compare);
+    face.print(&match args.format {
+        Format::Text => diff::table(&compared, args.rows, &face.layout()),
+        Format::Csv => diff::csv(&compared),
+        Format::Json => format!("{}\n", diff::json(&compared)),
+    })?;
+    for (path, profile) in [(&args.before, &before.0), (&args.after, &after.0)] {
+        for note in profile.account.notes.iter().filter(|_| args.format == Format::Text) {
+            face.hint(format_args!("note: {}: {note}", path.display()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,222 @@
+//! `pct report`: where the time went, as a flat table or a call tree.
+
+use crate::face::Face;
+use crate::look::{self, Format, Look};
+use anyhow::{Result, bail};
+use pct_profile::flat::Order;
+use pct_profile::load::Options;
+use pct_profile::model::Cell;
+use pct_profile::text::flat::Columns;
+use pct_profile::text::tree::Prune;
+use pct_profile::text::{Layout, account, flat, tree};
+use pct_profile::{By, CallTree, Flat, Pattern, Profile, Split};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What can be typed after `pct report`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  pct report                               the newest run in this folder
+  pct report pct-render-4711 --tree        its call tree
+  pct report --by thread,function -n 30    functions of each thread
+  pct report --callers memmove             who calls it
+  pct report --focus parse --from 2s       only samples under parse, from 2 s on
+  pct report --format csv > prof.csv       samples,cpu_seconds,share,pid,process,tid,object,function")]
+pub struct Args {
+    /// Run folders and .pct files; the newest run here if none.
+    #[arg(value_name = "DIR|FILE")]
+    pub paths: Vec<PathBuf>,
+    /// What a row is: function, line, pc, object, thread, process; two of them with a comma.
+    #[arg(long, value_name = "WHAT", default_value = "function", value_parser = by, help_heading = "Which table")]
+    pub by: Rows,
+    /// The call tree, from the outermost function inwards.
+    #[arg(long, group = "view", help_heading = "Which table")]
+    pub tree: bool,
+    /// The call tree from the hot functions outwards.
+    #[arg(long, group = "view", help_heading = "Which table")]
+    pub bottom_up: bool,
+    /// Who calls this function, as a tree.
+    #[arg(long, group = "view", value_name = "FUNCTION", help_heading = "Which table")]
+    pub callers: Option<Pattern>,
+    /// What this function calls, as a tree.
+    #[arg(long, group = "view", value_name = "FUNCTION", help_heading = "Which table")]
+    pub callees: Option<Pattern>,
+    /// Rank by the time in a function and all it calls.
+    #[arg(long, help_heading = "Which table")]
+    pub total: bool,
+    /// Rows of a table, lines of a tree [default: 40, or 200 for trees; csv and json: all].
+    #[arg(short = 'n', long, value_name = "N", help_heading = "Which table")]
+    pub rows: Option<usize>,
+    /// Leave branches below this share of the total out of a tree, in percent.
+    #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent, help_heading = "Which table")]
+    pub least: f64,
+    /// Levels of a tree.
+    #[arg(long, value_name = "LEVELS", help_heading = "Which table")]
+    pub depth: Option<usize>,
+    /// In which form.
+    #[arg(long, value_enum, default_value = "text", help_heading = "Which table")]
+    pub format: Format,
+    /// Which samples.
+    #[command(flatten)]
+    pub look: Look,
+}
+
+/// What a row stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Rows {
+    /// Places in code, if they are told apart.
+    pub by: Option<By>,
+    /// Processes or threads, if they are told apart.
+    pub split: Split,
+}
+
+fn by(text: &str) -> Result<Rows, String> {
+    let mut rows = Rows { by: None, split: Split::Merged };
+    for word in text.split(',') {
+        match word {
+            "function" => rows.by = Some(By::Function),
+            "line" => rows.by = Some(By::Line),
+            "pc" | "address" => rows.by = Some(By::Pc),
+            "object" => rows.by = Some(By::Object),
+            "thread" => rows.split = Split::Thread,
+            "process" => rows.split = Split::Process,
+            _ => return Err("expected function, line, pc, object, thread or process".into()),
+        }
+    }
+    Ok(rows)
+}
+
+fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| "expected a number".to_owned())?;
+    if (0.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err("expected 0 to 100".into()) }
+}
+
+/// Prints it.
+///
+/// # Errors
+/// When no profile could be read, or no function matches.
+pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
+    let paths = look::paths(&args.paths)?;
+    let names = args.by.by.is_some()
+        || tree_is_wanted(args)
+        || args.look.focus.is_some()
+        || args.look.ignore.is_some();
+    let lines = matches!(args.by.by, Some(By::Line | By::Pc)) || needs_inlines(args);
+    let options = Options { symbols: names, lines, ..args.look.options() };
+    let profile = look::load(&paths, &options, face)?;
+    let cells = args.look.cells(&profile);
+    let text = if tree_is_wanted(args) {
+        tree_text(args, &profile, &cells, face)?
+    } else {
+        flat_text(args, &profile, &cells, face)
+    };
+    face.print(&text)?;
+    if args.format == Format::Text {
+        if let Some(why) = account::why_nothing(&profile, &cells) {
+            crate::face::say(&format!("pct: {why}\n"));
+        }
+        if !face.quiet {
+            let lines = account::closing(&profile, &cells);
+            face.print(&format!("{}\n", lines.join("\n")))?;
+            if args.paths.is_empty() && !cells.is_empty() {
+                face.hint(hint(args, &paths));
+            }
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn tree_is_wanted(args: &Args) -> bool {
+    args.tree || args.bottom_up || args.callers.is_some() || args.callees.is_some()
+}
+
+/// Inlined functions are frames of their own in every view by functions.
+fn needs_inlines(args: &Args) -> bool {
+    args.by.by == Some(By::Function) || tree_is_wanted(args)
+}
+
+fn hint(args: &Args, paths: &[PathBuf]) -> String {
+    let run = paths.first().map(|path| path.display().to_string()).unwrap_or_default();
+    if tree_is_wanted(args) {
+        format!("{run}/   try: pct flame {run}")
+    } else {
+        format!("{run}/   try: pct report --tree {run}")
+    }
+}
+
+fn flat_text(args: &Args, profile: &Profile, cells: &[Cell], face: &Face) -> String {
+    let order = if args.total { Order::Total } else { Order::Own };
+    let table = Flat::of(profile, cells, args.by.by, args.by.split, order);
+    match args.format {
+        Format::Csv => flat::csv(profile, &table, args.rows.unwrap_or(usize::MAX)),
+        Format::Json => format!("{}\n", flat::json(profile, &table, args.rows.unwrap_or(usize::MAX))),
+        Format::Text => {
+            let mut text = String::new();
+            if !face.quiet {
+                text = format!("{}\n\n", account::headline(profile));
+            }
+            if !cells.is_empty() {
+                let columns = columns(args, profile, face.out.width);
+                text += &flat::table(profile, &table, columns, &face.layout());
+            }
+            text
+        }
+    }
+}
+
+/// Terminals without much room get fewer columns; pipes get all.
+fn columns(args: &Args, profile: &Profile, width: Option<usize>) -> Columns {
+    let wide = width.is_none_or(|width| width >= 100);
+    let stacks = profile.stacks.iter().any(|stack| stack.parent.is_some());
+    let by_code = matches!(args.by.by, Some(By::Function | By::Line | By::Pc));
+    Columns {
+        rows: args.rows.unwrap_or(40),
+        total: args.by.by.is_some() && (stacks && wide || args.total),
+        split_system: !by_code,
+        samples: wide,
+    }
+}
+
+fn tree_text(args: &Args, profile: &Profile, cells: &[Cell], face: &Face) -> Result<String> {
+    let by = args.by.by.unwrap_or_default();
+    let tree = if let Some(pattern) = args.callers.as_ref() {
+        CallTree::callers(profile, cells, wanted(profile, pattern)?, by)
+    } else if let Some(pattern) = args.callees.as_ref() {
+        CallTree::callees(profile, cells, wanted(profile, pattern)?, by)
+    } else if args.bottom_up {
+        CallTree::bottom_up(profile, cells, by, args.by.split)
+    } else {
+        CallTree::top_down(profile, cells, by, args.by.split)
+    };
+    Ok(match args.format {
+        Format::Csv => tree::csv(profile, &tree),
+        Format::Json => format!("{}\n", tree::json(profile, &tree)),
+        Format::Text => tree_table(args, profile, &tree, cells, &face.layout()),
+    })
+}
+
+fn tree_table(args: &Args, profile: &Profile, drawn: &CallTree, cells: &[Cell], layout: &Layout) -> String {
+    let whole = cells.iter().map(|cell| cell.weight.cpu_ns()).sum();
+    let prune = Prune {
+        least_share: args.least,
+        lines: args.rows.unwrap_or(200),
+        depth: args.depth.unwrap_or(usize::MAX),
+    };
+    tree::table(profile, drawn, whole, &prune, layout)
+}
+
+/// The functions that a word means: the one of exactly this name if there is one, else all that match.
+fn wanted<'a>(
+    profile: &'a Profile,
+    pattern: &'a Pattern,
+) -> Result<impl Fn(pct_profile::model::FunctionId) -> bool + use<'a>> {
+    let exact = profile.functions.iter().any(|function| function.name == pattern.as_str());
+    let hit = move |id: pct_profile::model::FunctionId| {
+        let name = &profile.functions[id].name;
+        if exact { name == pattern.as_str() } else { pattern.matches(name) }
+    };
+    if !profile.functions.ids().any(&hit) {
+        bail!("no function {:?} in this profile", pattern.as_str());
+    }
+    Ok(hit)
+}

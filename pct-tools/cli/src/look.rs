@@ -1,0 +1,125 @@
+//! What all commands that read profiles share: which files, which part of them, in which form.
+
+use crate::face::Face;
+use anyhow::{Context as _, Result};
+use pct_profile::load::{self, Options};
+use pct_profile::model::Cell;
+use pct_profile::{Filter, Pattern, Profile};
+use std::path::PathBuf;
+
+/// Which part of a profile is looked at.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Which samples")]
+pub struct Look {
+    /// Only samples with a matching function on the stack.
+    #[arg(long, value_name = "REGEX")]
+    pub focus: Option<Pattern>,
+    /// No samples with a matching function on the stack.
+    #[arg(long, value_name = "REGEX")]
+    pub ignore: Option<Pattern>,
+    /// Only samples taken in a matching object (program or library).
+    #[arg(long, value_name = "REGEX")]
+    pub object: Option<Pattern>,
+    /// Only threads of this id or a matching name.
+    #[arg(long, value_name = "TID|REGEX")]
+    pub thread: Option<Pattern>,
+    /// Only processes of this id or a matching name.
+    #[arg(long, value_name = "PID|REGEX")]
+    pub process: Option<Pattern>,
+    /// Only from this time after the start, e.g. 1.5 or 200ms.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub from: Option<u64>,
+    /// Only up to this time after the start.
+    #[arg(long, value_name = "TIME", value_parser = time)]
+    pub to: Option<u64>,
+}
+
+fn time(text: &str) -> Result<u64, String> {
+    let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
+    let (number, unit) = text.split_at(split);
+    let scale = match unit {
+        "" | "s" => 1e9,
+        "ms" => 1e6,
+        "us" => 1e3,
+        "m" | "min" => 60e9,
+        _ => return Err("expected a time such as 1.5, 200ms or 2m".into()),
+    };
+    let number: f64 = number.parse().map_err(|_| "expected a time such as 1.5, 200ms or 2m".to_owned())?;
+    let ns = number * scale;
+    if ns.is_finite() && (0.0..=9e18).contains(&ns) { Ok(ns as u64) } else { Err("out of range".into()) }
+}
+
+impl Look {
+    /// The window of time, if one was typed.
+    #[must_use]
+    pub fn window(&self) -> Option<(u64, u64)> {
+        (self.from.is_some() || self.to.is_some())
+            .then(|| (self.from.unwrap_or(0), self.to.unwrap_or(u64::MAX)))
+    }
+    /// How to load for it.
+    #[must_use]
+    pub fn options(&self) -> Options {
+        Options { window: self.window(), ..Options::default() }
+    }
+    /// The cells that it leaves. The window was applied when loading.
+    #[must_use]
+    pub fn cells(&self, profile: &Profile) -> Vec<Cell> {
+        let filter = Filter {
+            focus: self.focus.clone(),
+            ignore: self.ignore.clone(),
+            object: self.object.clone(),
+            thread: self.thread.clone(),
+            process: self.process.clone(),
+            window: None,
+        };
+        filter.cells(profile)
+    }
+}
+
+/// In which form.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum Format {
+    /// For people.
+    #[default]
+    Text,
+    /// Comma-separated, with a header line.
+    Csv,
+    /// JSON.
+    Json,
+}
+
+/// The paths that were typed, or the newest run in the current folder.
+///
+/// # Errors
+/// When nothing was typed and there is no run here.
+pub fn paths(typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
+    if !typed.is_empty() {
+        return Ok(typed.to_vec());
+    }
+    let newest = load::newest_run(&std::env::current_dir().context("the current folder is gone")?)?;
+    Ok(vec![newest.file_name().map(PathBuf::from).unwrap_or(newest)])
+}
+
+/// Loads profiles, with a progress bar if it takes long.
+///
+/// # Errors
+/// When none of the paths could be read.
+pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile> {
+    let mut progress = face.progress();
+    Ok(load::load_with(paths, options, &mut |what, done, all| progress.step(what, done, all))?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::time;
+
+    #[test]
+    fn times_have_units() {
+        assert_eq!(time("1.5"), Ok(1_500_000_000));
+        assert_eq!(time("200ms"), Ok(200_000_000));
+        assert_eq!(time("2m"), Ok(120_000_000_000));
+        for bad in ["", "x", "1h", "-1", "1e9", "99999999999999999999"] {
+            assert!(time(bad).is_err(), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,154 @@
+//! The lines around every table: what was measured, and what was accounted for and lost.
+
+use super::numbers::{count, seconds, share, thousands};
+use crate::model::{Cell, Loss, Profile, Weight};
+
+/// One line: total, processes, threads, samples, rate, clock.
+#[must_use]
+pub fn headline(profile: &Profile) -> String {
+    let total = profile.total();
+    let mut threads: Vec<bool> = vec![false; profile.threads.len()];
+    for cell in &profile.cells {
+        if let Some(seen) = threads.get_mut(crate::model::Id::index(cell.thread)) {
+            *seen = true;
+        }
+    }
+    let threads = threads.into_iter().filter(|seen| *seen).count() as u64;
+    let used = profile.account.used.unwrap_or((total.user_ns, total.system_ns));
+    let mut line = format!(
+        "{} CPU s in {}, {} ({} user, {} system), {}",
+        seconds(used.0.saturating_add(used.1)),
+        count(profile.processes.len() as u64, "process", "processes"),
+        count(threads, "thread", "threads"),
+        seconds(used.0),
+        seconds(used.1),
+        count(total.samples, "sample", "samples"),
+    );
+    if let Some(clock) = clock(profile) {
+        line += &clock;
+    }
+    line
+}
+
+fn clock(profile: &Profile) -> Option<String> {
+    let first = profile.processes.iter().find(|process| process.hz != 0)?;
+    let words = clock_in_words(&first.clock);
+    let asked = match first.hz_asked {
+        0 => String::new(),
+        asked if asked == first.hz => String::new(),
+        asked => format!("{} asked; ", thousands(asked)),
+    };
+    let same = profile.processes.iter().all(|p| p.clock == first.clock && p.hz == first.hz);
+    let more = if same { "" } else { "; others differ" };
+    Some(format!(" at {} Hz ({asked}{words}{more})", thousands(first.hz)))
+}
+
+/// A clock's name as people read it.
+#[must_use]
+pub fn clock_in_words(name: &str) -> &str {
+    match name {
+        "perf" => "perf task clock",
+        "sigtrap" => "perf task clock, synchronous",
+        "thread" => "CPU timer per thread",
+        "itimer" => "one CPU timer per process",
+        "itimer-virtual" => "one user-time timer per process",
+        "itimer-real" => "wall-clock timer",
+        "wall" => "wall clock, from outside",
+        "ptrace" => "from outside",
+        other => other,
+    }
+}
+
+/// The closing lines: accounted, lost, cut, hidden by filters, notes.
+#[must_use]
+pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
+    let account = &profile.account;
+    let total = profile.total();
+    let mut lines = vec![accounted(profile, total)];
+    let whole = account.whole_stacks;
+    let cut: u64 = account.cut_stacks.iter().map(|loss| loss.samples).sum();
+    if cut > 0 {
+        let all = whole.saturating_add(cut);
+        lines.push(format!(
+            "{} of {} stacks whole ({}); {} cut: {}",
+            thousands(whole),
+            thousands(all),
+            share(whole, all),
+            thousands(cut),
+            causes(&account.cut_stacks)
+        ));
+    }
+    let shown: Weight = shown.iter().map(|cell| cell.weight).sum();
+    if shown != total {
+        lines.push(format!(
+            "shown: {} of {} CPU s ({}) after filtering",
+            seconds(shown.cpu_ns()),
+            seconds(total.cpu_ns()),
+            share(shown.cpu_ns(), total.cpu_ns())
+        ));
+    }
+    if account.uncertain > 0 {
+        lines.push(format!(
+            "{} while the mapped code was changing: their functions are uncertain",
+            count(account.uncertain, "count fell", "counts fell")
+        ));
+    }
+    if account.running > 0 {
+        lines.push(format!("{} still running", count(account.running, "process is", "processes are")));
+    }
+    lines.extend(account.notes.iter().map(|note| format!("note: {note}")));
+    lines
+}
+
+fn accounted(profile: &Profile, total: Weight) -> String {
+    let account = &profile.account;
+    let used = account.used.map(|(user, system)| user.saturating_add(system)).or(account.used_by_files_ns);
+    let mut line = match used {
+        Some(used) => {
+            let mut line = format!("accounted {} of {} CPU s", seconds(total.cpu_ns()), seconds(used));
+            if account.without_sample > 0 {
+                let rest = used.saturating_sub(total.cpu_ns());
+                line += &format!(
+                    "; {} without a sample ({} s)",
+                    count(account.without_sample, "process", "processes"),
+                    seconds(rest)
+                );
+            }
+            line
+        }
+        None => format!("accounted {} CPU s", seconds(total.cpu_ns())),
+    };
+    if account.losses.is_empty() {
+        line += "; nothing lost";
+    } else {
+        let lost: u64 = account.losses.iter().map(|loss| loss.samples).sum();
+        line += &format!("; {} lost: {}", count(lost, "sample", "samples"), causes(&account.losses));
+    }
+    line
+}
+
+fn causes(rows: &[Loss]) -> String {
+    let mut rows: Vec<&Loss> = rows.iter().collect();
+    rows.sort_by_key(|loss| std::cmp::Reverse(loss.samples));
+    let words: Vec<String> =
+        rows.iter().map(|loss| format!("{} {}", thousands(loss.samples), loss.cause)).collect();
+    words.join(", ")
+}
+
+/// Why there is nothing to show, when there is nothing.
+#[must_use]
+pub fn why_nothing(profile: &Profile, shown: &[Cell]) -> Option<String> {
+    if !shown.is_empty() {
+        return None;
+    }
+    let account = &profile.account;
+    if !profile.cells.is_empty() {
+        return Some("nothing to show: the filters leave no sample".into());
+    }
+    let lost: u64 = account.losses.iter().map(|loss| loss.samples).sum();
+    Some(match account.used.map(|(user, system)| user + system).or(account.used_by_files_ns) {
+        _ if lost > 0 => format!("nothing to show: all samples were lost: {}", causes(&account.losses)),
+        Some(used) => format!("nothing to show: no sample in {} CPU s (try a higher --hz)", seconds(used)),
+        None => "nothing to show: no sample was recorded".into(),
+    })
+}

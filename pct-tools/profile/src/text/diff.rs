@@ -1,0 +1,117 @@
+//! The comparison of two profiles.
+
+use super::Layout;
+use super::numbers::{count, seconds, share, signed_seconds};
+use super::table::{Column, Rank, Table, tame};
+use crate::diff::{Delta, Diff};
+use serde_json::{Value, json};
+
+/// The table for people: clear differences first, the rest summed up after `rows`.
+#[must_use]
+pub fn table(diff: &Diff, rows: usize, layout: &Layout) -> String {
+    let mut table = Table::new(vec![
+        Column::number("before s"),
+        Column::number("after s"),
+        Column::number("change"),
+        Column::number("sure"),
+        Column::name("function", 16),
+        Column::name("object", 8),
+    ]);
+    let shown = diff.rows.len().min(rows);
+    let whole = diff.before.cpu_ns();
+    for row in &diff.rows[..shown] {
+        let rank = if row.is_clear() { Rank::of(row.change_ns().unsigned_abs(), whole) } else { Rank::Low };
+        table.row(
+            rank,
+            vec![
+                seconds(row.before.cpu_ns()),
+                seconds(row.after.cpu_ns()),
+                signed_seconds(row.change_ns()),
+                sureness(row).to_owned(),
+                tame(&row.name),
+                tame(&row.object),
+            ],
+        );
+    }
+    let mut text = format!(
+        "  {} s before, {} s after: {} ({})\n",
+        seconds(diff.before.cpu_ns()),
+        seconds(diff.after.cpu_ns()),
+        signed_seconds(diff.after.cpu_ns().cast_signed().saturating_sub(diff.before.cpu_ns().cast_signed())),
+        match diff.z.abs() {
+            z if z >= 3.3 => "clear",
+            z if z >= 2.0 => "perhaps chance",
+            _ => "within chance",
+        },
+    );
+    if (diff.scale - 1.0).abs() > 1e-12 {
+        text += &format!("  compared by shares: the second profile is scaled by {:.3}\n", diff.scale);
+    }
+    text += &table.render(layout);
+    if shown < diff.rows.len() {
+        let rest = &diff.rows[shown..];
+        let before: u64 = rest.iter().map(|row| row.before.cpu_ns()).sum();
+        let after: u64 = rest.iter().map(|row| row.after.cpu_ns()).sum();
+        text += &format!(
+            "  ... {} more: {} s before ({}), {} s after\n",
+            count(rest.len() as u64, "row", "rows"),
+            seconds(before),
+            share(before, whole),
+            seconds(after)
+        );
+    }
+    text
+}
+
+fn sureness(row: &Delta) -> &'static str {
+    match row.z.abs() {
+        z if z >= 5.0 => "***",
+        z if z >= 3.3 => "**",
+        z if z >= 2.0 => "?",
+        _ => "-",
+    }
+}
+
+/// Header of the CSV form.
+pub const CSV_HEADER: &str =
+    "before_samples,before_seconds,after_samples,after_seconds,change_seconds,z,object,function";
+
+/// All rows as CSV.
+#[must_use]
+pub fn csv(diff: &Diff) -> String {
+    let mut out = format!("{CSV_HEADER}\n");
+    for row in &diff.rows {
+        out += &format!(
+            "{},{:.6},{},{:.6},{:.6},{:.2},{},{}\n",
+            row.before.samples,
+            row.before.cpu_ns() as f64 / 1e9,
+            row.after.samples,
+            row.after.cpu_ns() as f64 / 1e9,
+            row.change_ns() as f64 / 1e9,
+            row.z,
+            super::flat::csv_field(&row.object),
+            super::flat::csv_field(&row.name),
+        );
+    }
+    out
+}
+
+/// All rows as JSON.
+#[must_use]
+pub fn json(diff: &Diff) -> Value {
+    let rows: Vec<Value> = diff
+        .rows
+        .iter()
+        .map(|row| {
+            json!({
+                "function": row.name, "object": row.object,
+                "before": super::flat::weight_json(row.before), "after": super::flat::weight_json(row.after),
+                "change_seconds": row.change_ns() as f64 / 1e9, "z": row.z, "clear": row.is_clear(),
+            })
+        })
+        .collect();
+    json!({
+        "version": 1, "before": super::flat::weight_json(diff.before), "after": super::flat::weight_json(diff.after),
+        "scale": diff.scale, "z": diff.z, "rows": rows,
+    })
+}

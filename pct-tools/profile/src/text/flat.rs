@@ -1,0 +1,346 @@
+//! Flat tables.
+//!
+//! CSV has always the columns `samples,cpu_seconds,share,pid,process,tid,object,function`; what was merged is empty.
+//! A line or address is appended to the function's name. `share` is a fraction of 1.
+
+use super::Layout;
+use super::numbers::{count, seconds, share, share_error, thousands};
+use super::table::{Column, Rank, Table, tame};
+use crate::flat::{Flat, Row};
+use crate::model::{Profile, Weight};
+use crate::tree::Label;
+use serde_json::{Value, json};
+
+/// How many samples make the sampling error of shares not worth a column.
+const MANY_SAMPLES: u64 = 2000;
+
+/// Which columns are wanted beyond share and CPU seconds.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Columns {
+    /// Rows at most; the rest is summed up in one line.
+    pub rows: usize,
+    /// Inclusive share.
+    pub total: bool,
+    /// User and system seconds apart.
+    pub split_system: bool,
+    /// Number of samples.
+    pub samples: bool,
+}
+
+/// What all cells of a table need to know.
+struct Context<'a> {
+    profile: &'a Profile,
+    whole: Weight,
+    wanted: Columns,
+    parts: Option<Label>,
+    labels: Option<Label>,
+}
+
+impl Context<'_> {
+    fn name(&self, label: Option<Label>) -> String {
+        label.map(|label| tame(&label.name(self.profile))).unwrap_or_default()
+    }
+    fn share(&self, weight: Weight) -> String {
+        share(weight.cpu_ns(), self.whole.cpu_ns())
+    }
+}
+
+/// A column, declared once: when it is shown, its head, its cell.
+struct Field {
+    shown: fn(&Context<'_>) -> bool,
+    column: fn(&Context<'_>) -> Column,
+    cell: fn(&Context<'_>, &Row) -> String,
+}
+
+const FIELDS: &[Field] = &[
+    Field { shown: |_| true, column: |_| Column::number("share"), cell: |c, row| c.share(row.own) },
+    Field {
+        shown: |c| (1..MANY_SAMPLES).contains(&c.whole.samples),
+        column: |_| Column::number("+-"),
+        cell: |c, row| format!("{:.1}", share_error(row.own.cpu_ns(), c.whole.cpu_ns(), c.whole.samples)),
+    },
+    Field {
+        shown: |c| c.wanted.total,
+        column: |_| Column::number("total"),
+        cell: |c, row| c.share(row.total),
+    },
+    Field { shown: |_| true, column: |_| Column::number("CPU s"), cell: |_, row| seconds(row.own.cpu_ns()) },
+    Field {
+        shown: |c| c.wanted.split_system,
+        column: |_| Column::number("user"),
+        cell: |_, row| seconds(row.own.user_ns),
+    },
+    Field {
+        shown: |c| c.wanted.split_system,
+        column: |_| Column::number("system"),
+        cell: |_, row| seconds(row.own.system_ns),
+    },
+    Field {
+        shown: |c| c.wanted.samples,
+        column: |_| Column::number("samples"),
+        cell: |_, row| thousands(row.own.samples),
+    },
+    Field {
+        shown: |c| c.parts.is_some(),
+        column: |c| {
+            Column::name(if matches!(c.parts, Some(Label::Thread(_))) { "thread" } else { "process" }, 12)
+        },
+        cell: |c, row| c.name(row.part),
+    },
+    Field {
+        shown: |c| matches!(c.parts, Some(Label::Thread(_))),
+        column: |_| Column::name("of process", 10),
+        cell: |c, row| match row.part {
+            Some(Label::Thread(id)) => tame(&c.profile.process_of(id).name),
+            _ => String::new(),
+        },
+    },
+    Field {
+        shown: |c| c.labels.is_some(),
+        column: |c| {
+            let head = match c.labels {
+                Some(Label::Object(_)) => "object",
+                Some(Label::Place(_)) => "place",
+                _ => "function",
+            };
+            Column::name(head, 16)
+        },
+        cell: |c, row| c.name(row.label),
+    },
+    Field {
+        shown: |c| c.labels.is_some_and(|label| !matches!(label, Label::Object(_))),
+        column: |_| Column::name("object", 8),
+        cell: |c, row| {
+            let object = row.label.and_then(|label| label.object(c.profile));
+            object.map(|object| tame(c.profile.objects[object].name())).unwrap_or_default()
+        },
+    },
+];
+
+/// The table for people.
+#[must_use]
+pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -> String {
+    let context = Context {
+        profile,
+        whole: flat.total,
+        wanted,
+        parts: flat.rows.iter().find_map(|row| row.part),
+        labels: flat.rows.iter().find_map(|row| row.label),
+    };
+    let fields: Vec<&Field> = FIELDS.iter().filter(|field| (field.shown)(&context)).collect();
+    let mut table = Table::new(fields.iter().map(|field| (field.column)(&context)).collect());
+    let visible = flat.rows.len().min(wanted.rows);
+    for row in &flat.rows[..visible] {
+        let cells = fields.iter().map(|field| (field.cell)(&context, row)).collect();
+        table.row(Rank::of(row.own.cpu_ns(), flat.total.cpu_ns()), cells);
+    }
+    let mut text = table.render(layout);
+    let rest = &flat.rows[visible..];
+    if !rest.is_empty() {
+        let sum: Weight = rest.iter().map(|row| row.own).sum();
+        let line = format!(
+            "  ... {}: {} CPU s",
+            count(rest.len() as u64, "more row", "more rows"),
+            seconds(sum.cpu_ns())
+        );
+        text += &if layout.color { format!("\x1b[2m{line}\x1b[0m\n") } else { line + "\n" };
+    }
+    text
+}
+
+/// Header of the CSV form.
+pub const CSV_HEADER: &str = "samples,cpu_seconds,share,pid,process,tid,object,function";
+
+/// The rows as CSV, all of them unless `rows` says fewer.
+#[must_use]
+pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
+    let mut out = String::from(CSV_HEADER);
+    out.push('\n');
+    let whole = flat.total.cpu_ns().max(1) as f64;
+    for row in flat.rows.iter().take(rows) {
+        let fields = Fields::of(profile, row);
+        out += &format!(
+            "{},{:.6},{:.6},{},{},{},{},{}\n",
+            row.own.samples,
+            row.own.cpu_ns() as f64 / 1e9,
+            row.own.cpu_ns() as f64 / whole,
+            fields.pid.map(|pid| pid.to_string()).unwrap_or_default(),
+            csv_field(fields.process),
+            fields.tid.map(|tid| tid.to_string()).unwrap_or_default(),
+            csv_field(&fields.object),
+            csv_field(&fields.name),
+        );
+    }
+    out
+}
+
+/// A CSV field, quoted where it must be (RFC 4180).
+#[must_use]
+pub fn csv_field(text: &str) -> String {
+    if text.contains([',', '"', '\n', '\r']) {
+        format!("\"{}\"", text.replace('"', "\"\""))
+    } else {
+        text.to_owned()
+    }
+}
+
+/// The rows and the account as JSON.
+#[must_use]
+pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
+    let whole = flat.total.cpu_ns().max(1) as f64;
+    let rows: Vec<Value> = flat
+        .rows
+        .iter()
+        .take(rows)
+        .map(|row| {
+            let fields = Fields::of(profile, row);
+            let mut value = weight_json(row.own);
+            value["share"] = json!(row.own.cpu_ns() as f64 / whole);
+            value["total_seconds"] = json!(row.total.cpu_ns() as f64 / 1e9);
+            value["pid"] = json!(fields.pid);
+            value["process"] = json!(fields.pid.map(|_| fields.process));
+            value["tid"] = json!(fields.tid);
+            value["thread"] = json!(fields.tid.map(|_| fields.thread));
+            value["object"] = json!(fields.object);
+            value["function"] = json!(fields.function);
+            value["file"] = json!(fields.file);
+            value["line"] = json!(fields.line);
+            value["address"] = json!(fields.address);
+            value
+        })
+        .collect();
+    json!({
+        "version": 1,
+        "title": profile.title,
+        "total": weight_json(flat.total),
+        "rows": rows,
+        "account": account_json(profile),
+    })
+}
+
+/// A weight's members.
+#[must_use]
+pub fn weight_json(weight: Weight) -> Value {
+    json!({
+        "samples": weight.samples,
+        "cpu_seconds": weight.cpu_ns() as f64 / 1e9,
+        "user_seconds": weight.user_ns as f64 / 1e9,
+        "system_seconds": weight.system_ns as f64 / 1e9,
+    })
+}
+
+/// The closing account.
+#[must_use]
+pub fn account_json(profile: &Profile) -> Value {
+    let account = &profile.account;
+    let losses = |rows: &[crate::model::Loss]| -> Vec<Value> {
+        rows.iter().map(|loss| json!({"cause": loss.cause, "samples": loss.samples})).collect()
+    };
+    let used = account.used.map(
+        |(user, system)| json!({"user_seconds": user as f64 / 1e9, "system_seconds": system as f64 / 1e9}),
+    );
+    json!({
+        "accounted_seconds": profile.total().cpu_ns() as f64 / 1e9,
+        "used": used,
+        "processes": profile.processes.len(),
+        "processes_without_sample": account.without_sample,
+        "lost": losses(&account.losses),
+        "whole_stacks": account.whole_stacks,
+        "cut_stacks": losses(&account.cut_stacks),
+        "uncertain": account.uncertain,
+        "notes": account.notes,
+    })
+}
+
+/// What a row is about, field by field.
+#[derive(Default)]
+struct Fields<'a> {
+    pid: Option<u32>,
+    process: &'a str,
+    tid: Option<u32>,
+    thread: &'a str,
+    object: String,
+    /// With line or address.
+    name: String,
+    function: String,
+    file: Option<&'a str>,
+    line: Option<u32>,
+    address: Option<u64>,
+}
+
+impl<'a> Fields<'a> {
+    fn of(profile: &'a Profile, row: &Row) -> Self {
+        let mut fields = Self::default();
+        let process = match row.part {
+            Some(Label::Process(process)) => Some(process),
+            Some(Label::Thread(thread)) => {
+                let thread = &profile.threads[thread];
+                (fields.tid, fields.thread) = (Some(thread.tid), &thread.name);
+                Some(thread.process)
+            }
+            _ => None,
+        };
+        if let Some(process) = process {
+            let process = &profile.processes[process];
+            (fields.pid, fields.process) = (Some(process.pid), &process.name);
+        }
+        if let Some(label) = row.label {
+            if let Some(object) = label.object(profile) {
+                fields.object = profile.objects[object].name().to_owned();
+            }
+            if let Some(function) = label.function(profile) {
+                fields.function.clone_from(&profile.functions[function].name);
+                fields.name = label.name(profile);
+            }
+            if let Label::Place(frame) = label {
+                let frame = &profile.frames[frame];
+                fields.file = frame.file.map(|file| profile.files[file].as_str());
+                fields.line = Some(frame.line).filter(|&line| line != 0);
+                fields.address = frame.address;
+            }
+        }
+        fields
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::flat::Order;
+    use crate::model::tests::folded;
+    use crate::tree::{By, Split};
+
+    const PLAIN: Columns = Columns { rows: 2, total: false, split_system: false, samples: false };
+
+    #[test]
+    fn the_table_names_the_rest() {
+        let p = folded("main;a 600\nmain;b 300\nmain;c 80\nmain;d 20");
+        let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+        let text = table(&p, &flat, PLAIN, &Layout::default());
+        assert_eq!(
+            text,
+            "  share   +-  CPU s  function  object\n  60.0%  1.5   0.60  a         prog\n  30.0%  1.4   0.30  b         prog\n  ... 3 more rows: 0.10 CPU s\n"
+        );
+    }
+
+    #[test]
+    fn csv_has_the_documented_header_and_quotes() {
+        let p = folded("main;std::map<int,\"x\"> 1");
+        let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Process, Order::Own);
+        assert_eq!(
+            csv(&p, &flat, 1),
+            "samples,cpu_seconds,share,pid,process,tid,object,function\n1,0.001000,1.000000,1,prog,,prog,\"std::map<int,\"\"x\"\">\"\n"
+        );
+    }
+
+    #[test]
+    fn json_holds_rows_and_account() {
+        let p = folded("main;a 3\nmain;[system] 1");
+        let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+        let value = json(&p, &flat, usize::MAX);
+        assert_eq!(value["rows"][0]["function"], "a");
+        assert_eq!(value["rows"][1]["system_seconds"], 0.001);
+        assert_eq!(value["total"]["samples"], 4);
+        assert_eq!(value["account"]["lost"], serde_json::json!([]));
+    }
+}

@@ -1,0 +1,79 @@
+//! How numbers are written: thousands separated by commas, seconds with two decimals, shares with one.
+
+/// `12,374`.
+#[must_use]
+pub fn thousands(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
+    for (at, digit) in digits.chars().enumerate() {
+        if at > 0 && (digits.len() - at).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(digit);
+    }
+    out
+}
+
+/// Nanoseconds as seconds with two decimals, or three below a tenth: `12.41`, `0.012`.
+#[must_use]
+pub fn seconds(ns: u64) -> String {
+    let s = ns as f64 / 1e9;
+    if ns == 0 {
+        "0.00".into()
+    } else if ns < 100_000_000 {
+        format!("{s:.3}")
+    } else if s < 10_000.0 {
+        format!("{s:.2}")
+    } else {
+        thousands(s.round() as u64)
+    }
+}
+
+/// A signed difference in seconds: `+0.51`, `-1.20`.
+#[must_use]
+pub fn signed_seconds(ns: i64) -> String {
+    let sign = if ns < 0 { '-' } else { '+' };
+    format!("{sign}{}", seconds(ns.unsigned_abs()))
+}
+
+/// `part` of `whole` in percent with one decimal; empty when there is no whole.
+#[must_use]
+pub fn share(part: u64, whole: u64) -> String {
+    if whole == 0 { String::new() } else { format!("{:.1}%", part as f64 / whole as f64 * 100.0) }
+}
+
+/// The sampling error of a share in percentage points (one standard deviation): `±1.5`.
+#[must_use]
+pub fn share_error(part: u64, whole: u64, samples: u64) -> f64 {
+    if whole == 0 || samples == 0 {
+        return 0.0;
+    }
+    let p = (part as f64 / whole as f64).clamp(0.0, 1.0);
+    (p * (1.0 - p) / samples as f64).sqrt() * 100.0
+}
+
+/// `1 process`, `3 processes`.
+#[must_use]
+pub fn count(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(n), if n == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_read_well() {
+        assert_eq!(thousands(0), "0");
+        assert_eq!(thousands(999), "999");
+        assert_eq!(thousands(1_234_567), "1,234,567");
+        assert_eq!(seconds(12_411_000_000), "12.41");
+        assert_eq!(seconds(12_000_000), "0.012");
+        assert_eq!(seconds(23_456_000_000_000), "23,456");
+        assert_eq!(signed_seconds(-1_200_000_000), "-1.20");
+        assert_eq!(share(1, 3), "33.3%");
+        assert_eq!(share(1, 0), "");
+        assert!((share_error(50, 100, 100) - 5.0).abs() < 1e-9);
+        assert_eq!(count(1, "process", "processes"), "1 process");
+    }
+}
