@@ -1,0 +1,22 @@
+//! TSDL, the metadata language of CTF 1.8: text to [`TraceClass`].
+//!
+//! Three steps: tokens with their lines (`lexer`), entries as written (`ast`, `parser`), classes
+//! with every name resolved (`lower`). The syntax tree is kept apart so that `native` byte order and clocks
+//! may be used before the block that defines them.
+
+mod ast;
+mod fields;
+mod lexer;
+mod lower;
+mod parser;
+
+use crate::error::MetaError;
+use crate::model::TraceClass;
+
+/// Parses a TSDL text.
+///
+/// # Errors
+/// The first syntax or semantic error, with its line.
+pub fn parse(text: &[u8]) -> Result<TraceClass, MetaError> {
+    lower::lower(&parser::parse(text)?)
+}
