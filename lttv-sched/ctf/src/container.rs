@@ -68,10 +68,14 @@ pub fn unpack(file: &[u8]) -> Result<Text, BadPacket> {
             }
         };
         if u32_at(0) != MAGIC {
-            return Err(bad(format!("magic is {:#010x}, expected {MAGIC:#010x} in the byte order of the first packet", u32_at(0))));
+            return Err(bad(format!(
+                "magic is {:#010x}, expected {MAGIC:#010x} in the byte order of the first packet",
+                u32_at(0)
+            )));
         }
         let (content, size) = (u32_at(24), u32_at(28));
-        for (name, v) in [("compression", head[32]), ("encryption", head[33]), ("checksum scheme", head[34])] {
+        for (name, v) in [("compression", head[32]), ("encryption", head[33]), ("checksum scheme", head[34])]
+        {
             if v != 0 {
                 return Err(bad(format!("{name} {v} is not supported")));
             }
@@ -80,7 +84,9 @@ pub fn unpack(file: &[u8]) -> Result<Text, BadPacket> {
             return Err(bad(format!("version {}.{}, expected 1.8 or 2.0", head[35], head[36])));
         }
         if size == 0 || size % 8 != 0 || content % 8 != 0 {
-            return Err(bad(format!("packet of {size} bits with {content} of content: expected multiples of 8 above 0")));
+            return Err(bad(format!(
+                "packet of {size} bits with {content} of content: expected multiples of 8 above 0"
+            )));
         }
         let (content, size) = ((content / 8) as usize, (size / 8) as usize);
         if content < HEADER || content > size {
@@ -91,7 +97,9 @@ pub fn unpack(file: &[u8]) -> Result<Text, BadPacket> {
         }
         match first {
             None => first = Some((&head[4..20], head[35])),
-            Some(f) if f != (&head[4..20], head[35]) => return Err(bad("UUID or version differs from the first packet's".into())),
+            Some(f) if f != (&head[4..20], head[35]) => {
+                return Err(bad("UUID or version differs from the first packet's".into()));
+            }
             Some(_) => {}
         }
         text.extend_from_slice(&file[at + HEADER..at + content]);
@@ -106,7 +114,13 @@ pub fn unpack(file: &[u8]) -> Result<Text, BadPacket> {
 fn plain(bytes: &[u8], uuid: Option<[u8; 16]>) -> Text {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let json = bytes.first() == Some(&0x1E);
-    Text { json, doubtful: !json && !bytes.starts_with(b"/* CTF 1.8"), bytes: bytes.to_vec(), uuid, order: None }
+    Text {
+        json,
+        doubtful: !json && !bytes.starts_with(b"/* CTF 1.8"),
+        bytes: bytes.to_vec(),
+        uuid,
+        order: None,
+    }
 }
 
 #[cfg(test)]

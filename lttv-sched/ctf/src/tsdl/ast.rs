@@ -56,9 +56,21 @@ pub(crate) enum TypeKind {
     Integer(Vec<Attr>),
     Float(Vec<Attr>),
     String(Vec<Attr>),
-    Struct { name: Option<String>, body: Option<Vec<FieldEntry>>, align: Option<u64> },
-    Variant { name: Option<String>, tag: Option<String>, body: Option<Vec<FieldEntry>> },
-    Enum { name: Option<String>, container: Option<Box<TypeExpr>>, body: Option<Vec<Enumerator>> },
+    Struct {
+        name: Option<String>,
+        body: Option<Vec<FieldEntry>>,
+        align: Option<u64>,
+    },
+    Variant {
+        name: Option<String>,
+        tag: Option<String>,
+        body: Option<Vec<FieldEntry>>,
+    },
+    Enum {
+        name: Option<String>,
+        container: Option<Box<TypeExpr>>,
+        body: Option<Vec<Enumerator>>,
+    },
 }
 
 #[derive(Debug, Clone)]

@@ -6,8 +6,8 @@ use std::sync::Arc;
 use super::ast::{Attr, AttrValue, Decl, Declarator, Dim, Enumerator, FieldEntry, TypeExpr, TypeKind};
 use crate::error::MetaError;
 use crate::model::{
-    Base, Bits, BitsKind, ByteOrder, Encoding, EnvValue, FieldClass, Kind, Length, Location, MAX_CLASSES, MAX_DEPTH, Mappings, Member, Range, Scope,
-    VariantOption,
+    Base, Bits, BitsKind, ByteOrder, Encoding, EnvValue, FieldClass, Kind, Length, Location, MAX_CLASSES,
+    MAX_DEPTH, Mappings, Member, Range, Scope, VariantOption,
 };
 
 type Result<T> = std::result::Result<T, MetaError>;
@@ -29,7 +29,11 @@ pub(super) struct Types<'a> {
 }
 
 impl<'a> Types<'a> {
-    pub(super) fn new(native: Option<ByteOrder>, clocks: &'a [String], env: &'a [(String, EnvValue)]) -> Types<'a> {
+    pub(super) fn new(
+        native: Option<ByteOrder>,
+        clocks: &'a [String],
+        env: &'a [(String, EnvValue)],
+    ) -> Types<'a> {
         Types { scopes: vec![HashMap::new()], native, clocks, env, used: 0, warnings: Vec::new() }
     }
 
@@ -116,19 +120,24 @@ impl<'a> Types<'a> {
             TypeKind::Struct { name, body, align } => {
                 let own = align.map_or(Ok(1), |a| power_of_two(i128::from(a), line))?;
                 let Some(body) = body else {
-                    let mut c = self.find(&format!("struct {}", name.as_deref().unwrap_or_default()), line)?;
+                    let mut c =
+                        self.find(&format!("struct {}", name.as_deref().unwrap_or_default()), line)?;
                     c.align = c.align.max(own);
                     return Ok(c);
                 };
                 let members = self.scoped(|t| t.members(body))?;
-                let members = members.into_iter().map(|(raw_name, class)| Member { name: strip(&raw_name), raw_name, class }).collect();
+                let members = members
+                    .into_iter()
+                    .map(|(raw_name, class)| Member { name: strip(&raw_name), raw_name, class })
+                    .collect();
                 let c = self.made(own, Kind::Struct(members), line)?;
                 self.keep("struct", name.as_deref(), c, line)
             }
             TypeKind::Variant { name, tag, body } => {
                 let tag = tag.as_deref().map(|t| location(t, line));
                 let Some(body) = body else {
-                    let mut c = self.find(&format!("variant {}", name.as_deref().unwrap_or_default()), line)?;
+                    let mut c =
+                        self.find(&format!("variant {}", name.as_deref().unwrap_or_default()), line)?;
                     if let (Kind::Variant(old, _), Some(tag)) = (&mut c.kind, tag) {
                         *old = Some(tag);
                     }
@@ -138,7 +147,15 @@ impl<'a> Types<'a> {
                 if options.is_empty() {
                     return err(line, "variant without options");
                 }
-                let options = options.into_iter().map(|(raw_name, class)| VariantOption { name: strip(&raw_name), raw_name, ranges: None, class }).collect();
+                let options = options
+                    .into_iter()
+                    .map(|(raw_name, class)| VariantOption {
+                        name: strip(&raw_name),
+                        raw_name,
+                        ranges: None,
+                        class,
+                    })
+                    .collect();
                 let c = self.made(1, Kind::Variant(tag, options), line)?;
                 self.keep("variant", name.as_deref(), c, line)
             }
@@ -150,7 +167,9 @@ impl<'a> Types<'a> {
                     Some(c) => self.ty(c)?,
                     None => self.find("int", line)?,
                 };
-                let Kind::Bits(b) = &mut c.kind else { return err(line, "enumeration over something else than an integer") };
+                let Kind::Bits(b) = &mut c.kind else {
+                    return err(line, "enumeration over something else than an integer");
+                };
                 if !matches!(b.kind, BitsKind::Signed | BitsKind::Unsigned) {
                     return err(line, "enumeration over something else than an integer");
                 }
@@ -179,7 +198,8 @@ impl<'a> Types<'a> {
                 FieldEntry::Field { ty, declarators, line } => {
                     let mut class = Some(self.ty(ty)?);
                     for (i, d) in declarators.iter().enumerate() {
-                        let own = if i + 1 == declarators.len() { class.take() } else { class.clone() }.expect("taken by the last one only");
+                        let own = if i + 1 == declarators.len() { class.take() } else { class.clone() }
+                            .expect("taken by the last one only");
                         if i > 0 {
                             self.count(own.weight, own.depth, *line)?;
                         }
@@ -206,7 +226,12 @@ impl<'a> Types<'a> {
                 Dim::Field(path) => match path.strip_prefix("env.") {
                     Some(key) => match self.env.iter().find(|(k, _)| k == key) {
                         Some((_, EnvValue::Int(v))) if *v >= 0 => Length::Fixed(*v as u64),
-                        _ => return err(line, format!("`{path}` is not an unsigned integer of the environment")),
+                        _ => {
+                            return err(
+                                line,
+                                format!("`{path}` is not an unsigned integer of the environment"),
+                            );
+                        }
                     },
                     None => Length::Field(location(path, line)),
                 },
@@ -236,7 +261,8 @@ impl<'a> Types<'a> {
     }
 
     fn integer(&mut self, attrs: &[Attr], line: usize) -> Result<FieldClass> {
-        let (mut size, mut signed, mut align, mut base, mut text, mut clock) = (None, false, None, Base::Decimal, false, None);
+        let (mut size, mut signed, mut align, mut base, mut text, mut clock) =
+            (None, false, None, Base::Decimal, false, None);
         let mut order = self.native;
         for a in attrs {
             match a.path.as_str() {
@@ -251,10 +277,14 @@ impl<'a> Types<'a> {
                 "encoding" => text = encoding(&a.value, a.line)?,
                 "map" => {
                     let name = match &a.value {
-                        AttrValue::Word(w) | AttrValue::Text(w) => w.strip_prefix("clock.").and_then(|w| w.strip_suffix(".value")),
+                        AttrValue::Word(w) | AttrValue::Text(w) => {
+                            w.strip_prefix("clock.").and_then(|w| w.strip_suffix(".value"))
+                        }
                         AttrValue::Int(_) => None,
                     };
-                    let Some(name) = name else { return err(a.line, format!("map {}: expected clock.NAME.value", shown(&a.value))) };
+                    let Some(name) = name else {
+                        return err(a.line, format!("map {}: expected clock.NAME.value", shown(&a.value)));
+                    };
                     match self.clocks.iter().position(|c| c == name) {
                         Some(i) => clock = Some(i),
                         None => return err(a.line, format!("unknown clock `{name}`")),
@@ -269,7 +299,18 @@ impl<'a> Types<'a> {
         };
         let align = align.unwrap_or(if len % 8 == 0 { 8 } else { 1 });
         let kind = if signed { BitsKind::Signed } else { BitsKind::Unsigned };
-        let bits = Bits { len, order, reversed: false, kind, base, mappings: None, is_enum: false, text, roles: Vec::new(), clock };
+        let bits = Bits {
+            len,
+            order,
+            reversed: false,
+            kind,
+            base,
+            mappings: None,
+            is_enum: false,
+            text,
+            roles: Vec::new(),
+            clock,
+        };
         self.made(align, Kind::Bits(bits), line)
     }
 
@@ -289,7 +330,9 @@ impl<'a> Types<'a> {
             (Some(11), Some(53)) => 64,
             _ => return err(line, "floating_point: expected exp_dig and mant_dig of 8 and 24 or 11 and 53"),
         };
-        let Some(order) = order else { return err(line, "floating_point without byte order, and the trace block gives none") };
+        let Some(order) = order else {
+            return err(line, "floating_point without byte order, and the trace block gives none");
+        };
         let bits = Bits {
             len,
             order,
@@ -328,7 +371,8 @@ fn location(path: &str, line: usize) -> Location {
         ("event.context.", Scope::SpecificContext),
         ("event.fields.", Scope::Payload),
     ];
-    let (origin, rest) = ORIGINS.iter().find_map(|(p, s)| path.strip_prefix(p).map(|r| (Some(*s), r))).unwrap_or((None, path));
+    let (origin, rest) =
+        ORIGINS.iter().find_map(|(p, s)| path.strip_prefix(p).map(|r| (Some(*s), r))).unwrap_or((None, path));
     Location { origin, path: rest.split('.').map(|s| Some(s.to_string())).collect(), line }
 }
 

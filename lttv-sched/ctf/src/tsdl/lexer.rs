@@ -50,14 +50,18 @@ pub(crate) fn tokens(text: &[u8]) -> Result<Vec<(Tok, usize)>, MetaError> {
             b'/' if next == Some(b'/') => i += memchr::memchr(b'\n', &text[i..]).unwrap_or(text.len() - i),
             b'/' if next == Some(b'*') => {
                 let body = &text[i + 2..];
-                let n = memchr::memmem::find(body, b"*/").ok_or_else(|| MetaError::new(line, "comment without its end"))?;
+                let n = memchr::memmem::find(body, b"*/")
+                    .ok_or_else(|| MetaError::new(line, "comment without its end"))?;
                 line += memchr::memchr_iter(b'\n', &body[..n]).count();
                 i += n + 4;
             }
             b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
                 let n = text[i..].iter().take_while(|c| c.is_ascii_alphanumeric() || **c == b'_').count();
                 if n > MAX_IDENT {
-                    return Err(MetaError::new(line, format!("identifier of {n} bytes, at most {MAX_IDENT} are allowed")));
+                    return Err(MetaError::new(
+                        line,
+                        format!("identifier of {n} bytes, at most {MAX_IDENT} are allowed"),
+                    ));
                 }
                 out.push((Tok::Word(String::from_utf8_lossy(&text[i..i + n]).into_owned()), line));
                 i += n;
@@ -74,7 +78,9 @@ pub(crate) fn tokens(text: &[u8]) -> Result<Vec<(Tok, usize)>, MetaError> {
                 out.push((Tok::Text(s), start));
                 i += n + 1;
             }
-            b'\'' => return Err(MetaError::new(line, "character constant: not a part of TSDL's declarations")),
+            b'\'' => {
+                return Err(MetaError::new(line, "character constant: not a part of TSDL's declarations"));
+            }
             b':' if next == Some(b'=') => {
                 out.push((Tok::Sign('A'), line));
                 i += 2;
@@ -87,7 +93,8 @@ pub(crate) fn tokens(text: &[u8]) -> Result<Vec<(Tok, usize)>, MetaError> {
                 out.push((Tok::Sign('E'), line));
                 i += 3;
             }
-            b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'<' | b'>' | b';' | b':' | b',' | b'.' | b'=' | b'+' | b'-' | b'*' => {
+            b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'<' | b'>' | b';' | b':' | b',' | b'.' | b'='
+            | b'+' | b'-' | b'*' => {
                 out.push((Tok::Sign(char::from(c)), line));
                 i += 1;
             }
@@ -138,7 +145,9 @@ fn string(s: &[u8]) -> Result<(String, usize), String> {
                         if n == 0 {
                             return Err("`\\x` without hexadecimal digits".into());
                         }
-                        let v = s[i..i + n].iter().fold(0u32, |v, c| v * 16 + char::from(*c).to_digit(16).unwrap_or(0));
+                        let v = s[i..i + n]
+                            .iter()
+                            .fold(0u32, |v, c| v * 16 + char::from(*c).to_digit(16).unwrap_or(0));
                         i += n;
                         (v & 0xFF) as u8
                     }
@@ -169,7 +178,10 @@ mod tests {
 
     #[test]
     fn integers_of_all_bases_are_read_and_long_ones_refused() {
-        assert_eq!(only("0x10 0b101 017 42u 0 18446744073709551615")[..6], [16, 5, 15, 42, 0, u64::MAX].map(Tok::Int));
+        assert_eq!(
+            only("0x10 0b101 017 42u 0 18446744073709551615")[..6],
+            [16, 5, 15, 42, 0, u64::MAX].map(Tok::Int)
+        );
         assert!(tokens(b"18446744073709551616").unwrap_err().what.contains("64 bits"));
         assert!(tokens(b"0x").is_err() && tokens(b"12z").is_err() && tokens(b"08").is_err());
     }

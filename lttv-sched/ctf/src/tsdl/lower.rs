@@ -3,7 +3,10 @@
 use super::ast::{Attr, AttrValue, Block, Entry};
 use super::fields::{Types, byte_order};
 use crate::error::MetaError;
-use crate::model::{BitsKind, ClockClass, EnvValue, EventClass, FieldClass, Kind, Length, Origin, Role, Scope, StreamClass, TraceClass};
+use crate::model::{
+    BitsKind, ClockClass, EnvValue, EventClass, FieldClass, Kind, Length, Origin, Role, Scope, StreamClass,
+    TraceClass,
+};
 
 type Result<T> = std::result::Result<T, MetaError>;
 
@@ -177,7 +180,8 @@ fn clock_block(b: &Block, warnings: &mut Vec<String>) -> Result<ClockClass> {
             },
             ("precision", AttrValue::Int(v)) => c.precision = u64::try_from(*v).unwrap_or(0),
             ("offset_s", AttrValue::Int(v)) => {
-                c.offset_s = i64::try_from(*v).map_err(|_| MetaError::new(a.line, format!("offset_s {v} does not fit 64 bits")))?;
+                c.offset_s = i64::try_from(*v)
+                    .map_err(|_| MetaError::new(a.line, format!("offset_s {v} does not fit 64 bits")))?;
             }
             ("offset", AttrValue::Int(v)) => c.offset = *v,
             ("absolute", AttrValue::Int(v)) => absolute = *v != 0,
@@ -211,7 +215,9 @@ fn block_types(b: &Block, types: &mut Types<'_>, known: &[&str]) -> Result<Vec<(
                         return err(*line, format!("`{path}` is given twice"));
                     }
                     if !known.contains(&path.as_str()) {
-                        types.warnings.push(format!("line {line}: unknown type `{path}` of {} skipped", b.word));
+                        types
+                            .warnings
+                            .push(format!("line {line}: unknown type `{path}` of {} skipped", b.word));
                         continue;
                     }
                     if c.members().is_none() {
@@ -236,7 +242,9 @@ fn trace_types(b: &Block, types: &mut Types<'_>) -> Result<Option<FieldClass>> {
 
 fn id_of(a: &Attr) -> Result<u64> {
     match a.value {
-        AttrValue::Int(v) => u64::try_from(v).map_err(|_| MetaError::new(a.line, format!("id {v} is below 0"))),
+        AttrValue::Int(v) => {
+            u64::try_from(v).map_err(|_| MetaError::new(a.line, format!("id {v} is below 0")))
+        }
         _ => err(a.line, "id that is not an integer"),
     }
 }
@@ -276,7 +284,8 @@ struct RawEvent {
 
 fn event_block(b: &Block, types: &mut Types<'_>) -> Result<RawEvent> {
     let (mut id, mut stream, mut seen) = (None, None, Vec::new());
-    let mut class = EventClass { id: 0, name: String::new(), loglevel: None, uri: None, context: None, fields: None };
+    let mut class =
+        EventClass { id: 0, name: String::new(), loglevel: None, uri: None, context: None, fields: None };
     for a in attrs(b) {
         once(&mut seen, &a.path, a.line)?;
         match (a.path.as_str(), &a.value) {
@@ -301,7 +310,9 @@ fn number_streams(raw: Vec<Unnumbered<StreamClass>>) -> Result<Vec<(StreamClass,
         let id = match s.id {
             Some(id) => id,
             None if only => 0,
-            None => return err(s.line, "stream without id: only a trace's sole stream class may leave it out"),
+            None => {
+                return err(s.line, "stream without id: only a trace's sole stream class may leave it out");
+            }
         };
         if out.iter().any(|(o, _)| o.id == id) {
             return err(s.line, format!("stream {id} is defined twice"));
@@ -309,7 +320,15 @@ fn number_streams(raw: Vec<Unnumbered<StreamClass>>) -> Result<Vec<(StreamClass,
         out.push((StreamClass { id, ..s.class }, s.line));
     }
     if out.is_empty() {
-        let class = StreamClass { id: 0, name: String::new(), clock: None, packet_context: None, event_header: None, event_context: None, events: Vec::new() };
+        let class = StreamClass {
+            id: 0,
+            name: String::new(),
+            clock: None,
+            packet_context: None,
+            event_header: None,
+            event_context: None,
+            events: Vec::new(),
+        };
         out.push((class, 1));
     }
     Ok(out)
@@ -377,8 +396,12 @@ fn assign_roles(c: &mut FieldClass, scope: Scope) {
     for m in members {
         let found = role(&m.raw_name);
         match (&mut m.class.kind, found) {
-            (Kind::Bits(b), Some(r)) if matches!(b.kind, BitsKind::Unsigned | BitsKind::Signed) => b.roles.push(r),
-            (Kind::Array(Length::Fixed(16), e), Some(Role::TraceUuid)) if matches!(&e.kind, Kind::Bits(b) if b.len == 8) && e.align <= 8 => {
+            (Kind::Bits(b), Some(r)) if matches!(b.kind, BitsKind::Unsigned | BitsKind::Signed) => {
+                b.roles.push(r)
+            }
+            (Kind::Array(Length::Fixed(16), e), Some(Role::TraceUuid))
+                if matches!(&e.kind, Kind::Bits(b) if b.len == 8) && e.align <= 8 =>
+            {
                 m.class.role = Some(Role::TraceUuid);
             }
             (Kind::Variant(_, options), _) if scope == Scope::EventHeader && m.raw_name == "v" => {
@@ -468,13 +491,41 @@ mod tests {
     fn semantic_errors_name_their_line() {
         for (text, line, what) in [
             ("trace { major = 1; minor = 9; byte_order = le; };", 1, "minor"),
-            ("trace { major = 1; minor = 8; byte_order = le; };\ntrace { major = 1; minor = 8; byte_order = le; };", 2, "second"),
-            ("trace { major = 1; minor = 8; byte_order = le; };\nevent { name = a; fields := struct { nope x; }; };", 2, "nope"),
-            ("trace { major = 1; minor = 8; byte_order = le; };\ntypealias integer { size = 65; } := a;", 2, "65"),
-            ("trace { major = 1; minor = 8; byte_order = le; };\ntypealias integer { size = 8; align = 3; } := a;", 2, "alignment"),
-            ("trace { major = 1; minor = 8; byte_order = le; };\ntypealias string := a;\ntypealias string := a;", 3, "twice"),
-            ("trace { major = 1; minor = 8; byte_order = le; };\nevent { id = 0; };\nevent { id = 0; };", 3, "twice"),
-            ("trace { major = 1; minor = 8; byte_order = le; };\nevent { name = x; };\nevent { id = 0; };", 2, "without id"),
+            (
+                "trace { major = 1; minor = 8; byte_order = le; };\ntrace { major = 1; minor = 8; byte_order = le; };",
+                2,
+                "second",
+            ),
+            (
+                "trace { major = 1; minor = 8; byte_order = le; };\nevent { name = a; fields := struct { nope x; }; };",
+                2,
+                "nope",
+            ),
+            (
+                "trace { major = 1; minor = 8; byte_order = le; };\ntypealias integer { size = 65; } := a;",
+                2,
+                "65",
+            ),
+            (
+                "trace { major = 1; minor = 8; byte_order = le; };\ntypealias integer { size = 8; align = 3; } := a;",
+                2,
+                "alignment",
+            ),
+            (
+                "trace { major = 1; minor = 8; byte_order = le; };\ntypealias string := a;\ntypealias string := a;",
+                3,
+                "twice",
+            ),
+            (
+                "trace { major = 1; minor = 8; byte_order = le; };\nevent { id = 0; };\nevent { id = 0; };",
+                3,
+                "twice",
+            ),
+            (
+                "trace { major = 1; minor = 8; byte_order = le; };\nevent { name = x; };\nevent { id = 0; };",
+                2,
+                "without id",
+            ),
             ("event { name = x; };", 1, "no trace block"),
         ] {
             let e = class(text).expect_err(text);
@@ -484,7 +535,8 @@ mod tests {
 
     #[test]
     fn types_that_unfold_without_end_are_refused() {
-        let mut t = format!("{TRACE}typealias integer {{ size = 8; }} := u8;\nstruct s0 {{ u8 a; u8 b; }};\n");
+        let mut t =
+            format!("{TRACE}typealias integer {{ size = 8; }} := u8;\nstruct s0 {{ u8 a; u8 b; }};\n");
         for i in 1..40 {
             t += &format!("struct s{i} {{ struct s{} a; struct s{} b; }};\n", i - 1, i - 1);
         }

@@ -1,6 +1,8 @@
 //! Recursive descent from tokens to [`ast`](super::ast).
 
-use super::ast::{Attr, AttrValue, Block, Decl, Declarator, Dim, Entry, Enumerator, FieldEntry, TypeExpr, TypeKind};
+use super::ast::{
+    Attr, AttrValue, Block, Decl, Declarator, Dim, Entry, Enumerator, FieldEntry, TypeExpr, TypeKind,
+};
 use super::lexer::{Tok, tokens};
 use crate::error::MetaError;
 use crate::model::MAX_DEPTH;
@@ -301,7 +303,9 @@ impl Parser {
             _ => {
                 let mut name = w;
                 // Of a row of words the last one is the field's name, unless the type stands alone.
-                while matches!(self.peek(), Tok::Word(_)) && (whole || matches!(self.ahead(1), Tok::Word(_) | Tok::Sign('*'))) {
+                while matches!(self.peek(), Tok::Word(_))
+                    && (whole || matches!(self.ahead(1), Tok::Word(_) | Tok::Sign('*')))
+                {
                     let more = self.word("a type")?;
                     if more != "const" {
                         name.push(' ');
@@ -390,7 +394,10 @@ impl Parser {
                 Tok::Word(_) => Dim::Field(self.dotted("a length")?),
                 _ => {
                     let v = self.int()?;
-                    Dim::Fixed(u64::try_from(v).map_err(|_| MetaError::new(line, format!("array length {v} is below 0")))?)
+                    Dim::Fixed(
+                        u64::try_from(v)
+                            .map_err(|_| MetaError::new(line, format!("array length {v} is below 0")))?,
+                    )
                 }
             });
             self.need(']')?;
@@ -442,8 +449,15 @@ mod tests {
     #[test]
     fn types_of_several_words_end_before_the_field_name() {
         let e = parse(b"struct s { unsigned long long a[2], b; const uint8_t string; };").unwrap();
-        let [Entry::Decl(Decl::Named { ty: TypeExpr { kind: TypeKind::Struct { body: Some(b), .. }, .. } })] = &e[..] else { panic!("{e:?}") };
-        let [FieldEntry::Field { ty, declarators, .. }, FieldEntry::Field { declarators: d2, .. }] = &b[..] else { panic!("{b:?}") };
+        let [Entry::Decl(Decl::Named { ty: TypeExpr { kind: TypeKind::Struct { body: Some(b), .. }, .. } })] =
+            &e[..]
+        else {
+            panic!("{e:?}")
+        };
+        let [FieldEntry::Field { ty, declarators, .. }, FieldEntry::Field { declarators: d2, .. }] = &b[..]
+        else {
+            panic!("{b:?}")
+        };
         assert!(matches!(&ty.kind, TypeKind::Name(n) if n == "unsigned long long"));
         assert_eq!(declarators.iter().map(|d| d.name.as_str()).collect::<Vec<_>>(), ["a", "b"]);
         assert_eq!(d2[0].name, "string");

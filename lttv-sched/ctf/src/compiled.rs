@@ -1,0 +1,149 @@
+//! A trace class with all its decode programs.
+
+use std::collections::HashMap;
+
+use crate::clock::Clock;
+use crate::error::MetaError;
+use crate::model::{FieldClass, Kind, Role, Scope, StreamClass, TraceClass};
+use crate::program::{Program, compile};
+use crate::resolve::{ALL, Place, resolve};
+
+/// Metadata ready for decoding.
+#[derive(Debug)]
+pub(crate) struct Compiled {
+    pub(crate) class: TraceClass,
+    pub(crate) header: Program,
+    pub(crate) streams: Vec<CompiledStream>,
+    pub(crate) regs: u32,
+    by_id: HashMap<u64, usize>,
+}
+
+#[derive(Debug)]
+pub(crate) struct CompiledStream {
+    pub(crate) packet_context: Program,
+    pub(crate) event_header: Program,
+    pub(crate) common: Program,
+    pub(crate) events: Vec<CompiledEvent>,
+    pub(crate) clock: Option<Clock>,
+    /// Some field of its packet context has this role.
+    pub(crate) has_seq: bool,
+    /// Bits of its counter of discarded events, 64 if it has none.
+    pub(crate) discarded_len: u32,
+    /// Event id to index: small ids directly, the rest by hash.
+    dense: Vec<u32>,
+    sparse: HashMap<u64, u32>,
+    /// The id of its only event class, when no field holds ids.
+    sole: Option<u64>,
+}
+
+#[derive(Debug)]
+pub(crate) struct CompiledEvent {
+    pub(crate) specific: Program,
+    pub(crate) payload: Program,
+    /// A field behind the header updates the clock.
+    pub(crate) late_clock: bool,
+}
+
+const DENSE: u64 = 1 << 16;
+
+impl Compiled {
+    /// Resolves and compiles. `shift` (ns) is added to all times.
+    pub(crate) fn new(class: TraceClass, shift: i64) -> Result<Compiled, MetaError> {
+        let resolved = resolve(&class)?;
+        let program = |stream, event, scope, c: &Option<FieldClass>| match c {
+            Some(c) => compile(&resolved, Place { stream, event, scope }, c),
+            None => Program::default(),
+        };
+        let header = program(ALL, ALL, Scope::PacketHeader, &class.packet_header);
+        let mut streams = Vec::new();
+        for (i, s) in class.streams.iter().enumerate() {
+            let i = i as u32;
+            let events = s.events.iter().enumerate().map(|(j, e)| CompiledEvent {
+                specific: program(i, j as u32, Scope::SpecificContext, &e.context),
+                payload: program(i, j as u32, Scope::Payload, &e.fields),
+                late_clock: [&s.event_context, &e.context, &e.fields]
+                    .into_iter()
+                    .flatten()
+                    .any(|c| has_role(c, Role::Clock)),
+            });
+            let mut c = CompiledStream {
+                packet_context: program(i, ALL, Scope::PacketContext, &s.packet_context),
+                event_header: program(i, ALL, Scope::EventHeader, &s.event_header),
+                common: program(i, ALL, Scope::CommonContext, &s.event_context),
+                events: events.collect(),
+                clock: s.clock.map(|k| Clock::new(&class.clocks[k], shift)),
+                has_seq: s.packet_context.as_ref().is_some_and(|c| has_role(c, Role::PacketSeq)),
+                discarded_len: s
+                    .packet_context
+                    .as_ref()
+                    .and_then(|c| role_len(c, Role::Discarded))
+                    .unwrap_or(64),
+                dense: Vec::new(),
+                sparse: HashMap::new(),
+                sole: sole(s),
+            };
+            for (j, e) in s.events.iter().enumerate() {
+                if e.id < DENSE {
+                    let id = e.id as usize;
+                    if c.dense.len() <= id {
+                        c.dense.resize(id + 1, ALL);
+                    }
+                    c.dense[id] = j as u32;
+                } else {
+                    c.sparse.insert(e.id, j as u32);
+                }
+            }
+            streams.push(c);
+        }
+        let by_id = class.streams.iter().enumerate().map(|(i, s)| (s.id, i)).collect();
+        Ok(Compiled { header, streams, regs: resolved.regs, by_id, class })
+    }
+
+    /// The stream class of an id; without one the class 0, or the only one.
+    pub(crate) fn stream(&self, id: Option<u64>) -> Result<usize, u64> {
+        match id {
+            Some(id) => self.by_id.get(&id).copied().ok_or(id),
+            None if self.streams.len() == 1 => Ok(0),
+            None => self.by_id.get(&0).copied().ok_or(0),
+        }
+    }
+}
+
+impl CompiledStream {
+    /// The event class of an id read from a header.
+    #[inline]
+    pub(crate) fn event(&self, id: u64) -> Option<u32> {
+        let id = self.sole.unwrap_or(id);
+        match self.dense.get(usize::try_from(id).ok()?) {
+            Some(&ALL) => None,
+            Some(j) => Some(*j),
+            None => self.sparse.get(&id).copied(),
+        }
+    }
+}
+
+fn sole(s: &StreamClass) -> Option<u64> {
+    let has_id = s.event_header.as_ref().is_some_and(|h| has_role(h, Role::EventId));
+    match (has_id, &s.events[..]) {
+        (false, [only]) => Some(only.id),
+        // With several classes and no id: class 0, if there is one.
+        (false, _) => Some(0),
+        (true, _) => None,
+    }
+}
+
+fn has_role(c: &FieldClass, role: Role) -> bool {
+    role_len(c, role).is_some()
+}
+
+/// Bits of the first field with a role (64 for LEB128).
+fn role_len(c: &FieldClass, role: Role) -> Option<u32> {
+    match &c.kind {
+        Kind::Bits(b) => b.roles.contains(&role).then_some(b.len),
+        Kind::VarInt(v) => v.roles.contains(&role).then_some(64),
+        Kind::Struct(m) => m.iter().find_map(|m| role_len(&m.class, role)),
+        Kind::Array(_, e) | Kind::Optional(_, _, e) => role_len(e, role),
+        Kind::Variant(_, o) => o.iter().find_map(|o| role_len(&o.class, role)),
+        _ => None,
+    }
+}

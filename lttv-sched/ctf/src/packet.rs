@@ -1,0 +1,185 @@
+//! Packets of a stream file: where they lie, what their header and context say.
+
+use std::fs::File;
+use std::os::unix::fs::FileExt;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+
+use crate::compiled::Compiled;
+use crate::error::{Fault, ReadError};
+use crate::exec::{Input, Nothing, State, Stop, run};
+use crate::model::Role;
+
+/// Bytes of a packet that are held at a time, unless one event is longer.
+pub(crate) const WINDOW: u64 = 1 << 20;
+/// Bytes read at first when only the head of a packet is wanted.
+const HEAD: u64 = 512;
+
+/// A file with packets. Its length is that at opening; it is read by position, so that a file that shrinks
+/// meanwhile is an error and never a fault of memory.
+#[derive(Debug)]
+pub(crate) struct StreamFile {
+    pub(crate) path: PathBuf,
+    pub(crate) len: u64,
+    handle: Mutex<Option<Arc<File>>>,
+    /// Keep the file open between reads: not when a trace has very many files.
+    keep: bool,
+}
+
+impl StreamFile {
+    pub(crate) fn new(path: PathBuf, len: u64, keep: bool) -> StreamFile {
+        StreamFile { path, len, handle: Mutex::new(None), keep }
+    }
+
+    fn file(&self) -> std::io::Result<Arc<File>> {
+        let mut h = self.handle.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        if let Some(f) = &*h {
+            return Ok(f.clone());
+        }
+        let f = Arc::new(File::open(&self.path)?);
+        if self.keep {
+            *h = Some(f.clone());
+        }
+        Ok(f)
+    }
+
+    /// Fills `buf` with `n` bytes from `at`. The range must lie in the file as it was at opening.
+    pub(crate) fn read(&self, at: u64, n: u64, buf: &mut Vec<u8>) -> Result<(), Fault> {
+        debug_assert!(at + n <= self.len);
+        let n = usize::try_from(n).map_err(|e| Fault::Io(e.to_string()))?;
+        if buf.len() < n {
+            buf.resize(n, 0);
+        }
+        buf.truncate(n);
+        let io = |e: std::io::Error| match e.kind() {
+            std::io::ErrorKind::UnexpectedEof => Fault::Shrunk { expected: self.len },
+            _ => Fault::Io(e.to_string()),
+        };
+        self.file().and_then(|f| f.read_exact_at(buf, at)).map_err(io)
+    }
+}
+
+/// Where a packet lies.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Extent {
+    pub(crate) file: u32,
+    /// Number in its file.
+    pub(crate) number: u32,
+    /// First byte.
+    pub(crate) at: u64,
+    /// Bytes that the packet has.
+    pub(crate) size: u64,
+    /// Bytes of it that the file has: fewer when the file was cut.
+    pub(crate) there: u64,
+}
+
+/// What the header and context of a packet say.
+#[derive(Clone, Debug)]
+pub(crate) struct Head {
+    /// Index of the stream class.
+    pub(crate) stream: usize,
+    pub(crate) instance: Option<u64>,
+    /// Packet size as written, bits.
+    pub(crate) total: Option<u64>,
+    /// Content size as written, bits.
+    pub(crate) content: Option<u64>,
+    pub(crate) begin: Option<u64>,
+    pub(crate) end: Option<u64>,
+    pub(crate) seq: Option<u64>,
+    pub(crate) discarded: Option<u64>,
+    pub(crate) cpu: Option<u64>,
+    /// Bits that header and context took.
+    pub(crate) bits: u64,
+    /// Bits that the header took.
+    pub(crate) header_bits: u64,
+}
+
+/// Decodes header and context from the start of a packet. `content`: bits that they may take at most.
+pub(crate) fn head(c: &Compiled, data: &[u8], content: u64, st: &mut State) -> Result<Head, Stop> {
+    let inp = Input { data, base: 0, limit: (data.len() as u64 * 8).min(content), content };
+    st.roles = Default::default();
+    st.uuid_at = None;
+    st.clock = 0;
+    st.start_record();
+    let header_bits = run(&c.header, &inp, 0, st, &mut Nothing)?;
+    if let Some(m) = st.role(Role::PacketMagic) {
+        if m != 0xC1FC_1FC1 {
+            return Err(Fault::Magic(m).into());
+        }
+    }
+    if let (Some(at), Some(want)) = (st.uuid_at, c.class.uuid) {
+        let at = (at / 8) as usize;
+        let found = data.get(at..at + 16).unwrap_or(&[]);
+        if found != want {
+            return Err(Fault::Uuid { found: hex(found), expected: hex(&want) }.into());
+        }
+    }
+    let stream = c.stream(st.role(Role::StreamClassId)).map_err(Fault::StreamClass)?;
+    let bits = run(&c.streams[stream].packet_context, &inp, header_bits, st, &mut Nothing)?;
+    let (total, content) = (st.role(Role::PacketTotal), st.role(Role::PacketContent));
+    if let Some(begin) = st.role(Role::PacketBegin) {
+        st.clock = begin;
+    }
+    Ok(Head {
+        stream,
+        instance: st.role(Role::StreamId),
+        total: total.or(content),
+        content: content.or(total),
+        begin: st.role(Role::PacketBegin),
+        end: st.role(Role::PacketEnd),
+        seq: st.role(Role::PacketSeq),
+        discarded: st.role(Role::Discarded),
+        cpu: st.role(Role::Cpu),
+        bits,
+        header_bits,
+    })
+}
+
+fn hex(b: &[u8]) -> String {
+    b.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// Reads the head of the packet at byte `at`, and as many bytes as that takes.
+pub(crate) fn read_head(
+    c: &Compiled,
+    f: &StreamFile,
+    number: u32,
+    at: u64,
+    st: &mut State,
+    buf: &mut Vec<u8>,
+) -> Result<(Head, u64), ReadError> {
+    let there = f.len - at;
+    let fault = |fault| error(f, number, at, at, fault);
+    let mut want = HEAD.min(there);
+    let h = loop {
+        f.read(at, want, buf).map_err(fault)?;
+        match head(c, buf, there.saturating_mul(8), st) {
+            Ok(h) => break h,
+            Err(Stop::Short) if want < there => want = want.saturating_mul(4).min(there),
+            Err(Stop::Short) => return Err(fault(Fault::PastContent)),
+            Err(Stop::Fault(e)) => return Err(fault(*e)),
+        }
+    };
+    let size = match (h.total, h.content) {
+        (Some(t), Some(content)) => {
+            if t == 0 || t % 8 != 0 {
+                return Err(fault(Fault::PacketSize(t)));
+            }
+            if content > t {
+                return Err(fault(Fault::ContentSize { content, packet: t }));
+            }
+            if content < h.bits {
+                return Err(fault(Fault::ShortContent { content, used: h.bits }));
+            }
+            t / 8
+        }
+        // Neither size: the file is one packet.
+        _ => there,
+    };
+    Ok((h, size))
+}
+
+/// An error of a stream file.
+pub(crate) fn error(f: &StreamFile, number: u32, packet_at: u64, at: u64, fault: Fault) -> ReadError {
+    ReadError { path: f.path.clone(), packet: number as usize, packet_at, at, fault }
+}

@@ -1,0 +1,310 @@
+//! A trace as a source of the engine: streams are tracefiles, events of a stream without a clock are untimed.
+
+use std::collections::HashMap;
+use std::path::Path;
+use std::sync::Arc;
+
+use lttv_engine::identity::TraceIdentity;
+use lttv_engine::source::{
+    Compound, Cursor, CursorPos, EventClass, EventHead, EventId, FieldVisitor, Loss, ReadError, Scope,
+    Source, TracefileInfo, Value,
+};
+use lttv_engine::time::Time;
+
+use crate::error::OpenError;
+use crate::model::{BitsKind, EnvValue};
+use crate::reader::{EventTime, Head, Position, Reader};
+use crate::trace::{Options, Trace, open_each};
+use crate::values::{Seen, View, float, integer};
+
+/// A CTF trace for the engine.
+pub struct CtfSource {
+    trace: Trace,
+    identity: TraceIdentity,
+    infos: Vec<TracefileInfo>,
+}
+
+impl CtfSource {
+    /// All traces at `path` or below it, with a result for each.
+    ///
+    /// # Errors
+    /// There is none, or the directory cannot be read.
+    pub fn open(path: &Path, options: &Options) -> Result<Vec<Result<CtfSource, OpenError>>, OpenError> {
+        Ok(open_each(path, options)?.into_iter().map(|t| t.and_then(CtfSource::new)).collect())
+    }
+
+    /// A source of an open trace.
+    ///
+    /// # Errors
+    /// Its directory is gone.
+    pub fn new(trace: Trace) -> Result<CtfSource, OpenError> {
+        let dir = &trace.dirs()[0];
+        let identity =
+            TraceIdentity::of_path(dir).map_err(|error| OpenError::Io { path: dir.clone(), error })?;
+        let classes: Vec<Arc<[EventClass]>> = trace
+            .class()
+            .streams
+            .iter()
+            .map(|s| {
+                s.events
+                    .iter()
+                    .map(|e| EventClass {
+                        name: e.name.as_str().into(),
+                        native_id: e.id,
+                        log_level: e.loglevel,
+                    })
+                    .collect()
+            })
+            .collect();
+        let mut owner: HashMap<String, usize> = HashMap::new();
+        let infos = (0..trace.stream_count())
+            .map(|i| {
+                let s = trace.stream(i);
+                let class = trace.class_of_stream(i);
+                let name = s.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+                let mut channel = channel(&name, s.cpu).to_string();
+                // One channel has one table of event classes.
+                if *owner.entry(channel.clone()).or_insert(class) != class {
+                    channel = format!("{channel}.{}", s.class.id);
+                    owner.insert(channel.clone(), class);
+                }
+                TracefileInfo {
+                    channel: channel.as_str().into(),
+                    name: name.as_str().into(),
+                    cpu: s.cpu,
+                    classes: classes[class].clone(),
+                }
+            })
+            .collect();
+        Ok(CtfSource { trace, identity, infos })
+    }
+
+    /// The trace.
+    pub fn trace(&self) -> &Trace {
+        &self.trace
+    }
+}
+
+/// The channel of a stream file: LTTng names it `<channel>_<cpu>` or, rotated, `<channel>_<cpu>_<count>`.
+fn channel(name: &str, cpu: Option<u32>) -> &str {
+    let number = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
+    let Some((head, last)) = name.rsplit_once('_').filter(|(h, l)| !h.is_empty() && number(l)) else {
+        return name;
+    };
+    match head.rsplit_once('_') {
+        Some((channel, c))
+            if !channel.is_empty() && number(c) && cpu.is_some_and(|cpu| c.parse() == Ok(cpu)) =>
+        {
+            channel
+        }
+        _ => {
+            let _ = last;
+            head
+        }
+    }
+}
+
+impl Source for CtfSource {
+    fn identity(&self) -> &TraceIdentity {
+        &self.identity
+    }
+
+    fn tracefiles(&self) -> &[TracefileInfo] {
+        &self.infos
+    }
+
+    fn cursor(&self, tracefile: usize) -> Result<Box<dyn Cursor>, ReadError> {
+        if tracefile >= self.infos.len() {
+            return Err(ReadError::new(format!("no tracefile {tracefile}, there are {}", self.infos.len())));
+        }
+        let reader = self.trace.reader(tracefile);
+        let cpu = reader.cpu().unwrap_or(EventHead::NO_CPU);
+        Ok(Box::new(CtfCursor { reader, cpu }))
+    }
+
+    fn time_span(&self) -> Option<(Time, Time)> {
+        let spans = (0..self.infos.len()).filter_map(|i| self.trace.stream_span(i));
+        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).map(|(a, b)| (Time(a), Time(b)))
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        let untimed = Time::UNTIMED;
+        let mut out = Vec::new();
+        for i in 0..self.infos.len() {
+            for l in self.trace.stream(i).losses {
+                let to = l.to.or(l.from).map_or(untimed, Time);
+                out.push(Loss {
+                    tracefile: i,
+                    from: l.from.map_or(to, Time),
+                    to,
+                    kind: l.kind,
+                    count: l.count,
+                });
+            }
+        }
+        out
+    }
+
+    fn warnings(&self) -> Vec<ReadError> {
+        let lost: Vec<String> = self.trace.lost_files.iter().map(ToString::to_string).collect();
+        let plain = self.trace.diagnostics.iter().filter(|d| !lost.contains(&d.what));
+        let plain = plain.map(|d| ReadError { file: Some(d.path.clone()), at: None, what: d.what.clone() });
+        plain.chain(self.trace.lost_files.iter().map(|e| engine_error(e.clone()))).collect()
+    }
+
+    fn properties(&self) -> Vec<(String, String)> {
+        let text = |v: &EnvValue| match v {
+            EnvValue::Int(v) => v.to_string(),
+            EnvValue::Text(t) => t.clone(),
+        };
+        self.trace.class().env.iter().map(|(k, v)| (k.clone(), text(v))).collect()
+    }
+}
+
+fn engine_error(e: crate::error::ReadError) -> ReadError {
+    ReadError::at(e.path, e.at, format!("packet {}: {}", e.packet, e.fault))
+}
+
+/// A reader as the engine sees it.
+struct CtfCursor {
+    reader: Reader,
+    cpu: u32,
+}
+
+impl CtfCursor {
+    #[inline]
+    fn convert(&self, h: Option<Head>) -> Option<EventHead> {
+        h.map(|h| {
+            let ts = match h.time {
+                EventTime::Ns(t) => Time(t),
+                EventTime::Untimed => Time::UNTIMED,
+                EventTime::Overflow => Time::MAX,
+            };
+            EventHead { ts, id: EventId(h.class), cpu: self.cpu }
+        })
+    }
+}
+
+fn model_scope(s: Scope) -> crate::model::Scope {
+    match s {
+        Scope::Payload => crate::model::Scope::Payload,
+        Scope::EventContext => crate::model::Scope::SpecificContext,
+        Scope::StreamContext => crate::model::Scope::CommonContext,
+        Scope::EventHeader => crate::model::Scope::EventHeader,
+        Scope::PacketContext => crate::model::Scope::PacketContext,
+        Scope::PacketHeader => crate::model::Scope::PacketHeader,
+    }
+}
+
+impl Cursor for CtfCursor {
+    #[inline]
+    fn head(&self) -> Option<EventHead> {
+        self.convert(self.reader.head())
+    }
+
+    fn advance(&mut self) -> Result<Option<EventHead>, ReadError> {
+        let h = self.reader.advance().map_err(engine_error)?;
+        Ok(self.convert(h))
+    }
+
+    fn seek_time(&mut self, t: Time) -> Result<Option<EventHead>, ReadError> {
+        let h = self.reader.seek_time(t.0).map_err(engine_error)?;
+        Ok(self.convert(h))
+    }
+
+    fn seek(&mut self, pos: CursorPos) -> Result<Option<EventHead>, ReadError> {
+        let [packet, bit, clock, _] = pos.0;
+        let h = self.reader.seek(Position { packet, bit, clock }).map_err(engine_error)?;
+        Ok(self.convert(h))
+    }
+
+    fn pos(&self) -> CursorPos {
+        let p = self.reader.position();
+        CursorPos([p.packet, p.bit, p.clock, if p == Position::END { u64::MAX } else { 0 }])
+    }
+
+    fn field_in(&self, scope: Scope, name: &str) -> Option<Value<'_>> {
+        self.reader.with_data(model_scope(scope), |v| v.find(name).and_then(scalar)).flatten()
+    }
+
+    fn visit(&self, scope: Scope, visitor: &mut dyn FieldVisitor) {
+        self.reader.with(model_scope(scope), |v| {
+            for (name, part) in v.parts() {
+                show(name, part, visitor);
+            }
+        });
+    }
+
+    fn packets_decoded(&self) -> u64 {
+        self.reader.packets_opened()
+    }
+}
+
+/// The value of a field without parts.
+fn scalar<'d>(v: View<'_, 'd>) -> Option<Value<'d>> {
+    Some(match v.seen() {
+        Seen::Bits(b, raw) => match (b.kind, &b.mappings) {
+            (BitsKind::Float, _) => Value::Float(float(b, raw)),
+            (BitsKind::Bool, _) => Value::Bool(raw != 0),
+            (BitsKind::Unsigned | BitsKind::Signed, Some(m)) => {
+                let value = integer(b.signed(), raw);
+                Value::Enum { value, label: m.labels(value).next() }
+            }
+            (BitsKind::Signed, None) => Value::Signed(raw as i64),
+            _ => Value::Unsigned(raw),
+        },
+        Seen::VarInt(i, raw) => match &i.mappings {
+            Some(m) => {
+                let value = integer(i.signed, raw);
+                Value::Enum { value, label: m.labels(value).next() }
+            }
+            None if i.signed => Value::Signed(raw as i64),
+            None => Value::Unsigned(raw),
+        },
+        Seen::Text(t) => Value::Text(t),
+        Seen::Blob(b) => Value::Bytes(b.into()),
+        Seen::Struct | Seen::Array(_) => return None,
+        Seen::Variant(_, v) | Seen::Optional(Some(v)) => return scalar(v),
+        Seen::Optional(None) => return None,
+    })
+}
+
+/// Shows a field: a variant or optional as what it holds, one that is not there not at all.
+fn show(name: &str, v: View<'_, '_>, visitor: &mut dyn FieldVisitor) {
+    match v.seen() {
+        Seen::Struct => visitor.begin(name, Compound::Struct),
+        Seen::Array(n) => visitor.begin(name, Compound::Array(n as usize)),
+        Seen::Variant(_, inner) | Seen::Optional(Some(inner)) => return show(name, inner, visitor),
+        Seen::Optional(None) => return,
+        _ => {
+            if let Some(value) = scalar(v) {
+                visitor.value(name, value);
+            }
+            return;
+        }
+    }
+    for (n, part) in v.parts() {
+        show(n, part, visitor);
+    }
+    visitor.end();
+}
+
+#[cfg(test)]
+mod tests {
+    use super::channel;
+
+    #[test]
+    fn channels_are_file_names_without_cpu_and_rotation() {
+        for (name, cpu, want) in [
+            ("channel0_3", Some(3), "channel0"),
+            ("mychan_0_2", Some(0), "mychan"),
+            ("ust2_channel_1", Some(1), "ust2_channel"),
+            ("stream", None, "stream"),
+            ("perf_stream_0", None, "perf_stream"),
+            ("_1", None, "_1"),
+            ("a_1_2", Some(2), "a_1"),
+        ] {
+            assert_eq!(channel(name, cpu), want, "{name}");
+        }
+    }
+}

@@ -1,0 +1,221 @@
+//! Decoded fields as seen through their class.
+//!
+//! A [`View`] is a class, the slots that decoding it produced (see [`exec`](crate::exec)) and the bytes that texts point into.
+
+use std::borrow::Cow;
+
+use crate::model::{Bits, BitsKind, Encoding, FieldClass, Kind, Length, VarInt};
+
+/// A decoded field.
+#[derive(Clone, Copy, Debug)]
+pub struct View<'s, 'd> {
+    class: &'d FieldClass,
+    slots: &'s [u64],
+    data: &'d [u8],
+}
+
+/// What a field holds.
+#[derive(Clone, Debug)]
+pub enum Seen<'s, 'd> {
+    /// A fixed-length number, by bit pattern: sign-extended if signed.
+    Bits(&'d Bits, u64),
+    /// A LEB128 integer, sign-extended if signed.
+    VarInt(&'d VarInt, u64),
+    /// Text, up to its end; invalid bytes are replaced.
+    Text(Cow<'d, str>),
+    /// Bytes.
+    Blob(&'d [u8]),
+    /// A structure: iterate with [`View::parts`].
+    Struct,
+    /// So many elements: iterate with [`View::parts`].
+    Array(u64),
+    /// The option taken: its name and value.
+    Variant(&'d str, View<'s, 'd>),
+    /// The value of an optional, if it is there.
+    Optional(Option<View<'s, 'd>>),
+}
+
+/// Number of slots that a field took.
+fn width(c: &FieldClass, slots: &[u64]) -> usize {
+    let first = || slots.first().copied().unwrap_or(0);
+    match &c.kind {
+        Kind::Bits(_) | Kind::VarInt(_) => 1,
+        Kind::String(_) | Kind::Text(..) | Kind::Blob(_) => 2,
+        Kind::Struct(m) => m.iter().fold(0, |n, m| n + width(&m.class, slots.get(n..).unwrap_or(&[]))),
+        Kind::Array(len, e) => {
+            let (start, n) = match len {
+                Length::Fixed(n) => (0, *n),
+                Length::Field(_) => (1, first()),
+            };
+            if matches!(e.kind, Kind::Bits(_) | Kind::VarInt(_)) {
+                return start + n as usize;
+            }
+            (0..n).fold(start, |at, _| at + width(e, slots.get(at..).unwrap_or(&[])))
+        }
+        Kind::Variant(_, o) => {
+            1 + o.get(first() as usize).map_or(0, |o| width(&o.class, slots.get(1..).unwrap_or(&[])))
+        }
+        Kind::Optional(_, _, e) => 1 + if first() == 1 { width(e, slots.get(1..).unwrap_or(&[])) } else { 0 },
+    }
+}
+
+impl<'s, 'd> View<'s, 'd> {
+    pub(crate) fn new(class: &'d FieldClass, slots: &'s [u64], data: &'d [u8]) -> View<'s, 'd> {
+        View { class, slots, data }
+    }
+
+    /// The field's class.
+    pub fn class(&self) -> &'d FieldClass {
+        self.class
+    }
+
+    /// What it holds.
+    pub fn seen(&self) -> Seen<'s, 'd> {
+        let first = self.slots.first().copied().unwrap_or(0);
+        let below = |class| View { class, slots: self.slots.get(1..).unwrap_or(&[]), data: self.data };
+        match &self.class.kind {
+            Kind::Bits(b) => Seen::Bits(b, first),
+            Kind::VarInt(v) => Seen::VarInt(v, first),
+            Kind::String(e) => Seen::Text(text(*e, self.bytes(), false)),
+            Kind::Text(_, e) => Seen::Text(text(*e, self.bytes(), true)),
+            Kind::Blob(_) => Seen::Blob(self.bytes()),
+            Kind::Struct(_) => Seen::Struct,
+            Kind::Array(Length::Fixed(n), _) => Seen::Array(*n),
+            Kind::Array(Length::Field(_), _) => Seen::Array(first),
+            Kind::Variant(_, o) => match o.get(first as usize) {
+                Some(o) => Seen::Variant(&o.name, below(&o.class)),
+                None => Seen::Struct,
+            },
+            Kind::Optional(_, _, e) => Seen::Optional((first == 1).then(|| below(e))),
+        }
+    }
+
+    /// Raw bytes of a text or BLOB (a text's up to its terminator, or all that its length covers); empty for other fields.
+    pub fn bytes(&self) -> &'d [u8] {
+        let at = |i: usize| self.slots.get(i).copied().unwrap_or(0) as usize;
+        match self.class.kind {
+            Kind::String(_) | Kind::Text(..) | Kind::Blob(_) => {
+                self.data.get(at(0)..at(0).saturating_add(at(1))).unwrap_or(&[])
+            }
+            _ => &[],
+        }
+    }
+
+    /// Members of a structure with their names, or elements of an array with empty names.
+    pub fn parts(&self) -> Parts<'s, 'd> {
+        let (at, left) = match &self.class.kind {
+            Kind::Struct(m) => (0, m.len() as u64),
+            Kind::Array(Length::Fixed(n), _) => (0, *n),
+            Kind::Array(Length::Field(_), _) => (1, self.slots.first().copied().unwrap_or(0)),
+            _ => (0, 0),
+        };
+        Parts { of: *self, index: 0, at, left }
+    }
+
+    /// A member of a structure, an element by its index, or what lies below by a dotted path. Variants and optionals are
+    /// passed through.
+    pub fn find(&self, path: &str) -> Option<View<'s, 'd>> {
+        let inner = self.chosen()?;
+        if path.is_empty() {
+            return Some(inner);
+        }
+        if let Some(v) = inner.part(path) {
+            return v.chosen();
+        }
+        let (head, rest) = path.split_once('.')?;
+        inner.part(head)?.find(rest)
+    }
+
+    fn part(&self, name: &str) -> Option<View<'s, 'd>> {
+        match &self.class.kind {
+            Kind::Struct(members) => {
+                let i = members.iter().position(|m| m.name == name)?;
+                self.parts().nth(i).map(|p| p.1)
+            }
+            Kind::Array(..) => self.parts().nth(name.parse().ok()?).map(|p| p.1),
+            _ => None,
+        }
+    }
+
+    /// The value of the option taken, of an optional that is there, or the field itself.
+    fn chosen(&self) -> Option<View<'s, 'd>> {
+        match self.seen() {
+            Seen::Variant(_, v) => v.chosen(),
+            Seen::Optional(v) => v?.chosen(),
+            _ => Some(*self),
+        }
+    }
+}
+
+/// Parts of a structure or array.
+#[derive(Clone, Debug)]
+pub struct Parts<'s, 'd> {
+    of: View<'s, 'd>,
+    index: usize,
+    at: usize,
+    left: u64,
+}
+
+impl<'s, 'd> Iterator for Parts<'s, 'd> {
+    type Item = (&'d str, View<'s, 'd>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        self.left = self.left.checked_sub(1)?;
+        let (name, class) = match &self.of.class.kind {
+            Kind::Struct(m) => m.get(self.index).map(|m| (m.name.as_str(), &m.class))?,
+            Kind::Array(_, e) => ("", &**e),
+            _ => return None,
+        };
+        let slots = self.of.slots.get(self.at..)?;
+        self.index += 1;
+        self.at += width(class, slots);
+        Some((name, View { class, slots, data: self.of.data }))
+    }
+}
+
+/// Bytes to text. `cut`: stop at the first zero code unit.
+fn text(e: Encoding, bytes: &[u8], cut: bool) -> Cow<'_, str> {
+    let unit = e.unit() as usize;
+    let bytes = match cut {
+        true if unit == 1 => &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())],
+        true => {
+            let n = bytes
+                .chunks_exact(unit)
+                .position(|c| c.iter().all(|b| *b == 0))
+                .map_or(bytes.len(), |i| i * unit);
+            &bytes[..n]
+        }
+        false => bytes,
+    };
+    let units16 = |f: fn([u8; 2]) -> u16| bytes.chunks_exact(2).map(move |c| f([c[0], c[1]]));
+    let units32 = |f: fn([u8; 4]) -> u32| {
+        bytes.chunks_exact(4).map(move |c| char::from_u32(f([c[0], c[1], c[2], c[3]])).unwrap_or('\u{FFFD}'))
+    };
+    let wide = |u: &mut dyn Iterator<Item = u16>| {
+        char::decode_utf16(u).map(|c| c.unwrap_or('\u{FFFD}')).collect::<String>()
+    };
+    match e {
+        Encoding::Utf8 => String::from_utf8_lossy(bytes),
+        Encoding::Utf16Le => Cow::Owned(wide(&mut units16(u16::from_le_bytes))),
+        Encoding::Utf16Be => Cow::Owned(wide(&mut units16(u16::from_be_bytes))),
+        Encoding::Utf32Le => Cow::Owned(units32(u32::from_le_bytes).collect()),
+        Encoding::Utf32Be => Cow::Owned(units32(u32::from_be_bytes).collect()),
+    }
+}
+
+/// A fixed-length floating-point number.
+pub fn float(b: &Bits, v: u64) -> f64 {
+    if b.len == 32 { f64::from(f32::from_bits(v as u32)) } else { f64::from_bits(v) }
+}
+
+/// A fixed-length or LEB128 integer as a number.
+pub fn integer(signed: bool, v: u64) -> i128 {
+    if signed { i128::from(v as i64) } else { i128::from(v) }
+}
+
+impl Bits {
+    /// Signed integer?
+    pub fn signed(&self) -> bool {
+        self.kind == BitsKind::Signed
+    }
+}
