@@ -1,0 +1,190 @@
+//! The borders of a chunk: which hooks are called around it, in which order, and how event hooks come into the context and
+//! leave it. The same for foreground requests and background modules.
+
+use std::collections::BTreeMap;
+
+use crate::call::{BorderCall, BorderHooks, Cause, Commands, EndReason, EventHooks, EventHooksById, Moment};
+use crate::context::TracesetContext;
+use crate::hooks::{Called, HookKey, PriorityMismatch};
+use crate::ids::{OwnerId, RequestId, TraceId};
+use crate::module::ModuleHooks;
+use crate::request::EventsRequest;
+use crate::trace::{Trace, TraceData};
+
+/// What border hooks of one request or module are told, apart from the moment.
+pub(crate) struct Borders<'a> {
+    pub(crate) traces: &'a BTreeMap<TraceId, Trace>,
+    pub(crate) commands: &'a mut Commands,
+    pub(crate) own: Option<&'a mut TraceData>,
+    pub(crate) request: Option<RequestId>,
+    pub(crate) owner: Option<OwnerId>,
+    pub(crate) delivered: u64,
+    pub(crate) reason: Option<&'a EndReason>,
+    pub(crate) cause: Option<Cause>,
+}
+
+/// A trace, or a tracefile of it.
+type Place = (Option<usize>, Option<usize>);
+
+impl<'a> Borders<'a> {
+    pub(crate) fn new(
+        traces: &'a BTreeMap<TraceId, Trace>,
+        commands: &'a mut Commands,
+        own: Option<&'a mut TraceData>,
+    ) -> Borders<'a> {
+        Borders { traces, commands, own, request: None, owner: None, delivered: 0, reason: None, cause: None }
+    }
+
+    pub(crate) fn call(
+        &mut self,
+        moment: Moment,
+        hooks: &BorderHooks,
+        context: Option<&TracesetContext>,
+        place: Place,
+    ) -> Called {
+        if hooks.is_empty() {
+            return Called::default();
+        }
+        hooks.call(|hook| {
+            hook(&mut BorderCall {
+                moment,
+                request: self.request,
+                owner: self.owner,
+                trace: place.0,
+                tracefile: place.1,
+                delivered: self.delivered,
+                reason: self.reason,
+                cause: self.cause,
+                context,
+                own: self.own.as_deref_mut(),
+                traces: self.traces,
+                commands: self.commands,
+            })
+        })
+    }
+
+    /// Calls hooks that belong to no trace; the first failure, if there is one.
+    pub(crate) fn call_plain(
+        &mut self,
+        moment: Moment,
+        hooks: &BorderHooks,
+        context: Option<&TracesetContext>,
+    ) -> Option<String> {
+        first_failure(&self.call(moment, hooks, context, (None, None)))
+    }
+}
+
+pub(crate) fn first_failure(called: &Called) -> Option<String> {
+    called.failures.first().map(|(_, why)| why.to_string())
+}
+
+/// The hook lists of a request or module that matter to a chunk. Of the three border lists each, the first is for the
+/// traceset, the second for each trace, the third for each tracefile.
+pub(crate) struct ChunkHooks<'a> {
+    before: [&'a BorderHooks; 3],
+    after: [&'a BorderHooks; 3],
+    event: &'a EventHooks,
+    event_by_id: &'a EventHooksById,
+    /// Index of the only trace that it touches.
+    pub(crate) only: Option<usize>,
+}
+
+impl<'a> ChunkHooks<'a> {
+    pub(crate) fn of_request(request: &'a EventsRequest, only: Option<usize>) -> ChunkHooks<'a> {
+        let r = request;
+        ChunkHooks {
+            before: [&r.before_chunk_traceset, &r.before_chunk_trace, &r.before_chunk_tracefile],
+            after: [&r.after_chunk_traceset, &r.after_chunk_trace, &r.after_chunk_tracefile],
+            event: &r.event,
+            event_by_id: &r.event_by_id,
+            only,
+        }
+    }
+
+    pub(crate) fn of_module(hooks: &'a ModuleHooks) -> ChunkHooks<'a> {
+        let m = hooks;
+        ChunkHooks {
+            before: [&m.before_chunk_traceset, &m.before_chunk_trace, &m.before_chunk_tracefile],
+            after: [&m.after_chunk_traceset, &m.after_chunk_trace, &m.after_chunk_tracefile],
+            event: &m.event,
+            event_by_id: &m.event_by_id,
+            only: None,
+        }
+    }
+
+    /// Whether an event hook of this key is among them.
+    pub(crate) fn contains(&self, key: HookKey) -> bool {
+        self.event.contains(key) || self.event_by_id.iter().any(|(_, _, list)| list.contains(key))
+    }
+
+    fn traces(&self, context: &TracesetContext) -> std::ops::Range<usize> {
+        match self.only {
+            Some(only) => only..(only + 1).min(context.traces.len()).max(only),
+            None => 0..context.traces.len(),
+        }
+    }
+
+    /// Whether the event hooks can come into the context.
+    pub(crate) fn check(&self, context: &TracesetContext) -> Result<(), PriorityMismatch> {
+        for trace in self.traces(context) {
+            for slot in &context.slots[context.traces[trace].slots()] {
+                slot.event.accepts(self.event)?;
+                for (id, list) in self.event_by_id.of_channel(&slot.info.channel).into_iter().flatten() {
+                    if let Some(registered) = slot.event_by_id.get(id) {
+                        registered.accepts(list)?;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Before-hooks, outermost first; event hooks into the context. To be called after [`ChunkHooks::check`]. Gives the first
+    /// failure; all hooks were called and all event hooks are in the context in any case.
+    pub(crate) fn begin(&self, context: &mut TracesetContext, borders: &mut Borders<'_>) -> Option<String> {
+        let [of_traceset, of_trace, of_tracefile] = self.before;
+        let mut failure = borders.call_plain(Moment::BeforeChunkTraceset, of_traceset, Some(context));
+        for trace in self.traces(context) {
+            let called = borders.call(Moment::BeforeChunkTrace, of_trace, Some(context), (Some(trace), None));
+            failure = failure.or_else(|| first_failure(&called));
+            for slot in context.traces[trace].slots() {
+                let place = (Some(trace), Some(context.slots[slot].tracefile));
+                let called = borders.call(Moment::BeforeChunkTracefile, of_tracefile, Some(context), place);
+                failure = failure.or_else(|| first_failure(&called));
+                let slot = &mut context.slots[slot];
+                let mut added = slot.event.add_list(self.event);
+                for (id, list) in self.event_by_id.of_channel(&slot.info.channel).into_iter().flatten() {
+                    added = added.and(slot.event_by_id.entry(*id).or_default().add_list(list));
+                }
+                debug_assert!(added.is_ok(), "checked before");
+            }
+        }
+        failure
+    }
+
+    /// Event hooks out of the context; after-hooks, innermost first. Gives the first failure; all hooks were called.
+    pub(crate) fn end(&self, context: &mut TracesetContext, borders: &mut Borders<'_>) -> Option<String> {
+        let [of_traceset, of_trace, of_tracefile] = self.after;
+        let mut failure = None;
+        for trace in self.traces(context) {
+            for slot in context.traces[trace].slots() {
+                let place = (Some(trace), Some(context.slots[slot].tracefile));
+                let tracefile = &mut context.slots[slot];
+                for (id, list) in self.event_by_id.of_channel(&tracefile.info.channel).into_iter().flatten() {
+                    if let Some(registered) = tracefile.event_by_id.get_mut(id) {
+                        registered.remove_list(list);
+                        if registered.is_empty() {
+                            tracefile.event_by_id.remove(id);
+                        }
+                    }
+                }
+                tracefile.event.remove_list(self.event);
+                let called = borders.call(Moment::AfterChunkTracefile, of_tracefile, Some(context), place);
+                failure = failure.or_else(|| first_failure(&called));
+            }
+            let called = borders.call(Moment::AfterChunkTrace, of_trace, Some(context), (Some(trace), None));
+            failure = failure.or_else(|| first_failure(&called));
+        }
+        failure.or_else(|| borders.call_plain(Moment::AfterChunkTraceset, of_traceset, Some(context)))
+    }
+}

@@ -1,0 +1,449 @@
+//! Reading state of a traceset: a cursor on each tracefile, the merge queue, the state models, where all that stands.
+//!
+//! Each traceset has one context, and each trace a private one for background work. Contexts share no cursor, so what is read
+//! in one never shows in another.
+//!
+//! Invariants: the merge queue holds exactly the tracefiles that are not exhausted, by the order time of their heads; order
+//! times of one tracefile never decrease between seeks; every event before the cursor has an order time <= `floor`.
+
+use std::any::Any;
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::call::{Event, EventHooks};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::ids::{TraceId, TracesetId};
+use crate::merge::MergeQueue;
+use crate::position::{Entry, Fingerprint, Key, Position, WrongTraceset, cmp_next};
+use crate::source::{
+    Cursor, EventHead, EventId, FieldVisitor, ReadError, Scope, Source, TracefileInfo, Value,
+};
+use crate::state::StateModel;
+use crate::time::Time;
+
+/// Counts of what a context did, for tests and for people.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Counters {
+    /// Events delivered in chunks.
+    pub events_read: u64,
+    /// Events read again to bring state models up to date.
+    pub events_replayed: u64,
+    /// Seeks of the whole context.
+    pub seeks: u64,
+    /// Chunks.
+    pub chunks: u64,
+}
+
+/// Cursor of one tracefile in one context.
+pub struct TracefileContext {
+    pub(crate) trace: usize,
+    pub(crate) trace_id: TraceId,
+    pub(crate) tracefile: usize,
+    pub(crate) info: TracefileInfo,
+    pub(crate) cursor: Box<dyn Cursor>,
+    pub(crate) head: Option<EventHead>,
+    /// Order time of the head; of the last event when exhausted.
+    pub(crate) key: Time,
+    pub(crate) event: EventHooks,
+    pub(crate) event_by_id: BTreeMap<EventId, EventHooks>,
+    /// Events delivered in the running chunk.
+    pub(crate) chunk_count: u64,
+    /// Order time of the event delivered last.
+    pub(crate) last_delivered: Time,
+    reported_backwards: bool,
+    reported_error: Option<ReadError>,
+}
+
+impl TracefileContext {
+    /// Its tracefile.
+    pub fn info(&self) -> &TracefileInfo {
+        &self.info
+    }
+
+    /// The event under the cursor; absent when exhausted.
+    pub fn head(&self) -> Option<EventHead> {
+        self.head
+    }
+
+    /// Order time of the next event; absent (infinite) when exhausted.
+    pub fn time(&self) -> Option<Time> {
+        self.head.map(|_| self.key)
+    }
+
+    /// The hooks registered for every event of this tracefile.
+    pub fn hooks(&self) -> &EventHooks {
+        &self.event
+    }
+
+    /// Number of hooks registered, for chosen events too.
+    pub fn hook_count(&self) -> usize {
+        self.event.len() + self.event_by_id.values().map(EventHooks::len).sum::<usize>()
+    }
+
+    fn entry(&self) -> Option<Entry> {
+        self.head.map(|_| Entry { pos: self.cursor.pos(), key: self.key })
+    }
+
+    pub(crate) fn event_at<'a>(&'a self, head: EventHead) -> Event<'a> {
+        Event {
+            head,
+            time: self.key,
+            trace: self.trace,
+            trace_id: self.trace_id,
+            tracefile: self.tracefile,
+            info: &self.info,
+            cursor: self.cursor.as_ref(),
+        }
+    }
+
+    /// Takes the result of a step or seek: the new head, or the end with a diagnostic.
+    #[inline]
+    pub(crate) fn take(
+        &mut self,
+        result: Result<Option<EventHead>, ReadError>,
+        floor: Option<Time>,
+        diagnostics: &mut Vec<Diagnostic>,
+    ) {
+        match result {
+            Ok(Some(head)) => {
+                if floor.is_none_or(|floor| head.ts >= floor) {
+                    self.key = head.ts;
+                } else {
+                    self.went_back(head, floor, diagnostics);
+                }
+                self.head = Some(head);
+            }
+            Ok(None) => self.head = None,
+            Err(error) => {
+                self.head = None;
+                self.fail(error, diagnostics);
+            }
+        }
+    }
+
+    #[cold]
+    fn went_back(&mut self, head: EventHead, floor: Option<Time>, diagnostics: &mut Vec<Diagnostic>) {
+        self.key = floor.unwrap_or(head.ts);
+        if !std::mem::replace(&mut self.reported_backwards, true) {
+            diagnostics.push(self.diagnostic(DiagnosticKind::TimeWentBack { from: self.key, to: head.ts }));
+        }
+    }
+
+    #[cold]
+    pub(crate) fn fail(&mut self, error: ReadError, diagnostics: &mut Vec<Diagnostic>) {
+        if self.reported_error.as_ref() != Some(&error) {
+            self.reported_error = Some(error.clone());
+            diagnostics.push(self.diagnostic(DiagnosticKind::Unreadable(error)));
+        }
+    }
+
+    fn diagnostic(&self, kind: DiagnosticKind) -> Diagnostic {
+        Diagnostic {
+            trace: Some(self.trace_id),
+            tracefile: Some((self.tracefile, self.info.name.clone())),
+            kind,
+        }
+    }
+}
+
+/// One trace in a context.
+pub struct TraceContext {
+    pub(crate) id: TraceId,
+    pub(crate) source: Arc<dyn Source>,
+    pub(crate) first: usize,
+    pub(crate) count: usize,
+}
+
+impl TraceContext {
+    /// The trace.
+    pub fn id(&self) -> TraceId {
+        self.id
+    }
+
+    /// Its source.
+    pub fn source(&self) -> &Arc<dyn Source> {
+        &self.source
+    }
+
+    pub(crate) fn slots(&self) -> std::ops::Range<usize> {
+        self.first..self.first + self.count
+    }
+}
+
+/// Code of an event class that a model does not want.
+pub(crate) const NO_CODE: u32 = u32::MAX;
+
+pub(crate) struct ModelSlot {
+    pub(crate) module: Arc<str>,
+    pub(crate) model: Box<dyn StateModel>,
+    pub(crate) failed: Option<Box<str>>,
+    /// For each tracefile of the trace, the model's code of each event class.
+    pub(crate) codes: Vec<Box<[u32]>>,
+}
+
+/// State models of one trace in one context.
+#[derive(Default)]
+pub struct TraceModels {
+    pub(crate) models: Vec<ModelSlot>,
+    /// The state was taken up unknown in the middle of the trace.
+    pub(crate) partial: bool,
+}
+
+impl TraceModels {
+    /// The model of this type.
+    pub fn of_type<S: Any>(&self) -> Option<&S> {
+        self.models.iter().find_map(|slot| slot.model.as_any().downcast_ref())
+    }
+}
+
+/// Reading state of a traceset.
+pub struct TracesetContext {
+    pub(crate) traceset: Option<TracesetId>,
+    pub(crate) traces: Vec<TraceContext>,
+    pub(crate) slots: Vec<TracefileContext>,
+    pub(crate) models: Vec<TraceModels>,
+    pub(crate) merge: MergeQueue,
+    pub(crate) floor: Option<Time>,
+    pub(crate) fingerprint: Fingerprint,
+    span: Option<(Time, Time)>,
+    /// Whether the cursors stand anywhere at all, with the models' state for that place.
+    pub(crate) placed: bool,
+    /// Counts since the context was made.
+    pub counters: Counters,
+    pub(crate) diagnostics: Vec<Diagnostic>,
+}
+
+impl TracesetContext {
+    pub(crate) fn new(
+        traceset: Option<TracesetId>,
+        traces: &[(TraceId, Arc<dyn Source>)],
+    ) -> TracesetContext {
+        let mut context = TracesetContext {
+            traceset,
+            traces: Vec::new(),
+            slots: Vec::new(),
+            models: Vec::new(),
+            merge: MergeQueue::default(),
+            floor: None,
+            fingerprint: traces.iter().map(|(id, source)| (*id, source.tracefiles().len())).collect(),
+            span: None,
+            placed: false,
+            counters: Counters::default(),
+            diagnostics: Vec::new(),
+        };
+        for (index, (id, source)) in traces.iter().enumerate() {
+            let infos = source.tracefiles();
+            context.traces.push(TraceContext {
+                id: *id,
+                source: source.clone(),
+                first: context.slots.len(),
+                count: infos.len(),
+            });
+            context.models.push(TraceModels::default());
+            if let Some((start, end)) = source.time_span() {
+                let (least, greatest) = context.span.unwrap_or((start, end));
+                context.span = Some((least.min(start), greatest.max(end)));
+            }
+            for (tracefile, info) in infos.iter().enumerate() {
+                let opened = source.cursor(tracefile);
+                let error = opened.as_ref().err().cloned();
+                let mut slot = TracefileContext {
+                    trace: index,
+                    trace_id: *id,
+                    tracefile,
+                    info: info.clone(),
+                    cursor: opened.unwrap_or_else(|_| Box::new(Nothing)),
+                    head: None,
+                    key: Time::MIN,
+                    event: EventHooks::new(),
+                    event_by_id: BTreeMap::new(),
+                    chunk_count: 0,
+                    last_delivered: Time::MIN,
+                    reported_backwards: false,
+                    reported_error: None,
+                };
+                if let Some(error) = error {
+                    slot.fail(error, &mut context.diagnostics);
+                }
+                context.slots.push(slot);
+            }
+        }
+        context
+    }
+
+    /// The traceset; absent in the private context of a trace.
+    pub fn traceset(&self) -> Option<TracesetId> {
+        self.traceset
+    }
+
+    /// The traces in order.
+    pub fn traces(&self) -> &[TraceContext] {
+        &self.traces
+    }
+
+    /// All tracefiles: those of the first trace, then of the next.
+    pub fn tracefiles(&self) -> &[TracefileContext] {
+        &self.slots
+    }
+
+    /// Least start and greatest end of the traces; absent when none has a timed event.
+    pub fn time_span(&self) -> Option<(Time, Time)> {
+        self.span
+    }
+
+    /// Order time of the next event; absent at the end.
+    pub fn time(&self) -> Option<Time> {
+        self.merge.least().map(|(time, _)| time)
+    }
+
+    /// Where the context stands.
+    pub fn position(&self) -> Position {
+        position_of(&self.fingerprint, &self.slots, self.floor)
+    }
+
+    /// The state model of type `S` of a trace.
+    pub fn state<S: Any>(&self, trace: usize) -> Option<&S> {
+        self.models.get(trace)?.of_type()
+    }
+
+    /// Whether the state of a trace may lack what happened before the last seek.
+    pub fn state_is_partial(&self, trace: usize) -> bool {
+        self.models.get(trace).is_some_and(|models| models.partial)
+    }
+
+    /// Number of event hooks registered in all tracefiles.
+    pub fn hook_count(&self) -> usize {
+        self.slots.iter().map(TracefileContext::hook_count).sum()
+    }
+
+    /// Adds a state model for a trace. The context must be placed anew before it is right.
+    pub(crate) fn add_model(&mut self, trace: usize, module: &Arc<str>, model: Box<dyn StateModel>) {
+        let Some(context) = self.traces.get(trace) else { return };
+        let codes = self.slots[context.slots()].iter().map(|slot| {
+            let classes = slot.info.classes.iter();
+            classes.map(|class| model.classify(&slot.info, class).unwrap_or(NO_CODE)).collect()
+        });
+        let slot = ModelSlot { module: module.clone(), codes: codes.collect(), model, failed: None };
+        self.models[trace].models.push(slot);
+        self.placed = false;
+    }
+
+    /// Key of the next event.
+    pub(crate) fn next_key(&self) -> Option<Key> {
+        self.merge.least().map(|(time, slot)| Key { time, slot, pos: self.slots[slot as usize].cursor.pos() })
+    }
+
+    /// Whether the cursor stands at the first event with time >= t, as far as is known.
+    pub(crate) fn is_at_time(&self, t: Time) -> bool {
+        self.placed && self.floor.is_none_or(|floor| floor < t) && self.time().is_none_or(|next| next >= t)
+    }
+
+    /// Whether the cursor stands at this position.
+    pub(crate) fn is_at(&self, position: &Position) -> bool {
+        self.placed && self.next_key() == position.key()
+    }
+
+    /// Whether the cursor stands at this position or after it.
+    pub(crate) fn is_at_or_after(&self, position: &Position) -> bool {
+        let Some((time, slot)) = self.merge.least() else { return true };
+        let Some(key) = position.key() else { return false };
+        match (time, slot).cmp(&(key.time, key.slot)) {
+            std::cmp::Ordering::Equal => cmp_next(self.next_key().as_ref(), position.key().as_ref()).is_ge(),
+            order => order.is_gt(),
+        }
+    }
+
+    /// Every tracefile to its first event with time >= t. Calls nothing; the models' state is not touched.
+    pub(crate) fn seek_time(&mut self, t: Time) {
+        for trace in 0..self.traces.len() {
+            self.seek_trace_time(trace, t);
+        }
+        self.requeue();
+        self.floor = t.0.checked_sub(1).map(Time);
+        self.seeked();
+    }
+
+    /// Every tracefile to where it was.
+    pub(crate) fn seek_position(&mut self, position: &Position) -> Result<(), WrongTraceset> {
+        position.check(&self.fingerprint)?;
+        for trace in 0..self.traces.len() {
+            let slots = self.traces[trace].slots();
+            self.seek_trace_entries(trace, &position.entries()[slots]);
+        }
+        self.requeue();
+        self.floor = position.floor();
+        self.seeked();
+        Ok(())
+    }
+
+    pub(crate) fn seeked(&mut self) {
+        self.placed = true;
+        self.counters.seeks += 1;
+    }
+
+    /// The tracefiles of one trace to a time; the queue must be rebuilt after it.
+    pub(crate) fn seek_trace_time(&mut self, trace: usize, t: Time) {
+        for slot in &mut self.slots[self.traces[trace].slots()] {
+            let result = slot.cursor.seek_time(t);
+            slot.key = t;
+            slot.take(result, None, &mut self.diagnostics);
+        }
+    }
+
+    /// The tracefiles of one trace to saved entries; the queue must be rebuilt after it.
+    pub(crate) fn seek_trace_entries(&mut self, trace: usize, entries: &[Option<Entry>]) {
+        for (slot, entry) in self.slots[self.traces[trace].slots()].iter_mut().zip(entries) {
+            match entry {
+                Some(entry) => {
+                    let result = slot.cursor.seek(entry.pos);
+                    slot.take(result, Some(entry.key), &mut self.diagnostics);
+                }
+                None => slot.head = None,
+            }
+        }
+    }
+
+    pub(crate) fn requeue(&mut self) {
+        let slots = (0u32..).zip(&self.slots);
+        self.merge.rebuild(slots.filter_map(|(index, slot)| Some((slot.time()?, index))));
+    }
+
+    /// Sum of the packets opened by all cursors.
+    pub fn packets_decoded(&self) -> u64 {
+        self.slots.iter().map(|slot| slot.cursor.packets_decoded()).sum()
+    }
+}
+
+/// The position of a context's slots.
+pub(crate) fn position_of(
+    fingerprint: &Fingerprint,
+    slots: &[TracefileContext],
+    floor: Option<Time>,
+) -> Position {
+    Position::new(fingerprint.clone(), slots.iter().map(TracefileContext::entry).collect(), floor)
+}
+
+/// Stands for a tracefile that could not be opened.
+struct Nothing;
+
+impl Cursor for Nothing {
+    fn head(&self) -> Option<EventHead> {
+        None
+    }
+    fn advance(&mut self) -> Result<Option<EventHead>, ReadError> {
+        Ok(None)
+    }
+    fn seek_time(&mut self, _: Time) -> Result<Option<EventHead>, ReadError> {
+        Ok(None)
+    }
+    fn seek(&mut self, _: crate::source::CursorPos) -> Result<Option<EventHead>, ReadError> {
+        Ok(None)
+    }
+    fn pos(&self) -> crate::source::CursorPos {
+        crate::source::CursorPos::default()
+    }
+    fn field_in(&self, _: Scope, _: &str) -> Option<Value<'_>> {
+        None
+    }
+    fn visit(&self, _: Scope, _: &mut dyn FieldVisitor) {}
+}

@@ -1,0 +1,236 @@
+//! Background modules: what computes data over whole traces.
+//!
+//! A module is known by name. For each pass over a trace it gives the hooks that do its work; modules it needs are added to
+//! the same pass, each once. A module may own a state model: then states are saved during its pass.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use crate::call::{BorderHooks, EventHooks, EventHooksById};
+use crate::source::Source;
+use crate::state::StateModel;
+use crate::trace::TraceData;
+
+/// The hooks of a module for one pass over one trace.
+#[derive(Clone, Default)]
+pub struct ModuleHooks {
+    /// Called once when the pass begins, flags set.
+    pub before_request: BorderHooks,
+    /// Called after that, each different hook once in the pass: makes what the module's other hooks need.
+    pub hook_adder: BorderHooks,
+    /// Called for each chunk.
+    pub before_chunk_traceset: BorderHooks,
+    /// Called for each chunk.
+    pub before_chunk_trace: BorderHooks,
+    /// Called for each chunk and tracefile.
+    pub before_chunk_tracefile: BorderHooks,
+    /// Called for every event.
+    pub event: EventHooks,
+    /// Called for chosen events.
+    pub event_by_id: EventHooksById,
+    /// Called for each chunk and tracefile.
+    pub after_chunk_tracefile: BorderHooks,
+    /// Called for each chunk.
+    pub after_chunk_trace: BorderHooks,
+    /// Called for each chunk.
+    pub after_chunk_traceset: BorderHooks,
+    /// Called once when the pass ends or the module leaves it, before flags change: the place to publish a result when
+    /// the call's reason is [`crate::call::EndReason::Completed`].
+    pub hook_remover: BorderHooks,
+    /// Called once at the end, flags changed.
+    pub after_request: BorderHooks,
+}
+
+/// Something that computes data over whole traces.
+pub trait Module: Send + Sync {
+    /// Its name, also in paths of attributes: a word without `/`.
+    fn name(&self) -> &str;
+
+    /// Modules whose hooks and models must be in the same pass.
+    fn prerequisites(&self) -> &[&str] {
+        &[]
+    }
+
+    /// Its state model for a trace, if it has one. All models of a module are of one kind for one trace.
+    fn model(&self, _source: &Arc<dyn Source>) -> Option<Box<dyn StateModel>> {
+        None
+    }
+
+    /// Its hooks for a pass over a trace. Called for each pass.
+    fn hooks(&self, source: &Arc<dyn Source>) -> ModuleHooks;
+
+    /// Called when the first user requires the module, after those it needs.
+    fn init(&self) {}
+
+    /// Called when the last user has released it, before those it needs.
+    fn destroy(&self) {}
+
+    /// Drops what the module has put into the data of a trace. Saved states and what is published under the module's own name
+    /// are dropped by the engine.
+    fn clear(&self, _data: &mut TraceData) {}
+}
+
+/// Why a module was not registered or required.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+pub enum ModuleError {
+    /// The name is taken.
+    #[error("module {0} is registered already")]
+    NameTaken(String),
+    /// The name is empty or has a `/`.
+    #[error("{0:?} cannot be the name of a module")]
+    BadName(String),
+    /// Nothing is registered under this name.
+    #[error("no module {0}")]
+    Unknown(String),
+    /// A module needs itself, directly or by others.
+    #[error("module {0} needs itself")]
+    Cycle(String),
+    /// It is in use.
+    #[error("module {0} is not required by anybody")]
+    NotRequired(String),
+}
+
+struct Registered {
+    module: Arc<dyn Module>,
+    uses: usize,
+}
+
+/// The modules by name.
+#[derive(Default)]
+pub(crate) struct ModuleTable {
+    modules: BTreeMap<Arc<str>, Registered>,
+}
+
+impl ModuleTable {
+    pub(crate) fn register(&mut self, module: Arc<dyn Module>) -> Result<Arc<str>, ModuleError> {
+        let name: Arc<str> = module.name().into();
+        if name.is_empty() || name.contains('/') {
+            return Err(ModuleError::BadName(name.to_string()));
+        }
+        if self.modules.contains_key(&name) {
+            return Err(ModuleError::NameTaken(name.to_string()));
+        }
+        self.modules.insert(name.clone(), Registered { module, uses: 0 });
+        Ok(name)
+    }
+
+    pub(crate) fn unregister(&mut self, name: &str) -> Result<Arc<dyn Module>, ModuleError> {
+        let registered = self.modules.remove(name);
+        registered.map(|entry| entry.module).ok_or_else(|| ModuleError::Unknown(name.into()))
+    }
+
+    pub(crate) fn get(&self, name: &str) -> Option<(&Arc<str>, &Arc<dyn Module>)> {
+        self.modules.get_key_value(name).map(|(name, entry)| (name, &entry.module))
+    }
+
+    pub(crate) fn names(&self) -> impl Iterator<Item = (&Arc<str>, usize)> {
+        self.modules.iter().map(|(name, entry)| (name, entry.uses))
+    }
+
+    /// The module and all it needs, what is needed first; each once.
+    pub(crate) fn with_prerequisites(&self, name: &str) -> Result<Vec<Arc<str>>, ModuleError> {
+        let mut order = Vec::new();
+        self.visit(name, &mut Vec::new(), &mut order)?;
+        Ok(order)
+    }
+
+    fn visit(
+        &self,
+        name: &str,
+        path: &mut Vec<String>,
+        order: &mut Vec<Arc<str>>,
+    ) -> Result<(), ModuleError> {
+        let (known, module) = self.get(name).ok_or_else(|| ModuleError::Unknown(name.into()))?;
+        if path.iter().any(|on_path| on_path == name) {
+            return Err(ModuleError::Cycle(name.into()));
+        }
+        if order.contains(known) {
+            return Ok(());
+        }
+        path.push(name.into());
+        for needed in module.prerequisites() {
+            self.visit(needed, path, order)?;
+        }
+        path.pop();
+        order.push(known.clone());
+        Ok(())
+    }
+
+    /// Counts one more use of the module and of all it needs; gives those used for the first time, in order of need.
+    pub(crate) fn require(&mut self, name: &str) -> Result<Vec<Arc<str>>, ModuleError> {
+        let order = self.with_prerequisites(name)?;
+        let mut first = Vec::new();
+        for name in order {
+            if let Some(entry) = self.modules.get_mut(&name) {
+                entry.uses += 1;
+                if entry.uses == 1 {
+                    first.push(name);
+                }
+            }
+        }
+        Ok(first)
+    }
+
+    /// Takes back one use of the module and of all it needs; gives those not used any more, users before what they need.
+    pub(crate) fn release(&mut self, name: &str) -> Result<Vec<Arc<str>>, ModuleError> {
+        let mut order = self.with_prerequisites(name)?;
+        if self.modules.get(name).is_none_or(|entry| entry.uses == 0) {
+            return Err(ModuleError::NotRequired(name.into()));
+        }
+        order.reverse();
+        order.retain(|name| {
+            self.modules.get_mut(name).is_some_and(|entry| {
+                entry.uses = entry.uses.saturating_sub(1);
+                entry.uses == 0
+            })
+        });
+        Ok(order)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    struct Named(&'static str, &'static [&'static str]);
+
+    impl Module for Named {
+        fn name(&self) -> &str {
+            self.0
+        }
+        fn prerequisites(&self) -> &[&str] {
+            self.1
+        }
+        fn hooks(&self, _: &Arc<dyn Source>) -> ModuleHooks {
+            ModuleHooks::default()
+        }
+    }
+
+    #[test]
+    fn prerequisites_come_first_and_once_and_cycles_are_errors() {
+        let mut table = ModuleTable::default();
+        for module in [
+            Named("a", &["b", "c"]),
+            Named("b", &["d"]),
+            Named("c", &["d"]),
+            Named("d", &[]),
+            Named("x", &["y"]),
+        ] {
+            table.register(Arc::new(module)).unwrap();
+        }
+        let names = |list: Vec<Arc<str>>| list.iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(names(table.require("a").unwrap()), ["d", "b", "c", "a"]);
+        assert_eq!(names(table.require("b").unwrap()), [""; 0]);
+        assert_eq!(names(table.release("a").unwrap()), ["a", "c"]);
+        assert_eq!(names(table.release("b").unwrap()), ["b", "d"]);
+        assert_eq!(table.release("b"), Err(ModuleError::NotRequired("b".into())));
+        assert_eq!(table.require("x"), Err(ModuleError::Unknown("y".into())));
+        table.register(Arc::new(Named("y", &["x"]))).unwrap();
+        assert_eq!(table.require("x"), Err(ModuleError::Cycle("x".into())));
+        assert_eq!(
+            table.register(Arc::new(Named("a", &[]))).unwrap_err(),
+            ModuleError::NameTaken("a".into())
+        );
+        assert!(table.register(Arc::new(Named("a/b", &[]))).is_err());
+    }
+}
