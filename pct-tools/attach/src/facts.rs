@@ -61,6 +61,11 @@ pub struct Target {
     pub images: Vec<(PathBuf, Image)>,
 }
 
+/// The start time of `pid` now: another one than before means that the number was given to another process.
+pub fn start_time(pid: i32) -> Option<u64> {
+    Some(Process::new(pid).ok()?.stat().ok()?.starttime)
+}
+
 fn status_word(text: &str, key: &str) -> Option<String> {
     text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(':')).map(|v| v.trim().to_owned())
 }

@@ -166,6 +166,20 @@ impl Image {
 
     /// The address of the dynamic symbol `name`. An IFUNC's resolver is not the function: refused.
     pub fn symbol(&self, memory: &impl Memory, name: &str) -> Option<u64> {
+        self.function(memory, name).map(|(address, _)| address)
+    }
+
+    /// The loaded segments as address ranges.
+    pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        let loads = self.segments.iter().filter(|s| s.kind == PT_LOAD);
+        loads.map(|s| {
+            let from = self.bias.wrapping_add(s.vaddr);
+            (from, from.wrapping_add(s.size))
+        })
+    }
+
+    /// Address and size of the dynamic symbol `name`.
+    pub fn function(&self, memory: &impl Memory, name: &str) -> Option<(u64, u64)> {
         if self.dynamic.symbols == 0 || self.dynamic.strings == 0 {
             return None;
         }
@@ -179,7 +193,7 @@ impl Image {
     }
 
     /// DT_GNU_HASH: buckets, symbol offset, bloom words, shift; then bloom filter, buckets, chains.
-    fn by_gnu_hash(&self, memory: &impl Memory, name: &str) -> Option<u64> {
+    fn by_gnu_hash(&self, memory: &impl Memory, name: &str) -> Option<(u64, u64)> {
         let table = self.dynamic.gnu_hash;
         let buckets = u64::from(memory.half(table).ok()?);
         let first = u64::from(memory.half(table + 4).ok()?);
@@ -209,7 +223,7 @@ impl Image {
     }
 
     /// DT_HASH: bucket count, chain count, buckets, chains.
-    fn by_hash(&self, memory: &impl Memory, name: &str) -> Option<u64> {
+    fn by_hash(&self, memory: &impl Memory, name: &str) -> Option<(u64, u64)> {
         let table = self.dynamic.hash;
         let buckets = u64::from(memory.half(table).ok()?);
         if buckets == 0 {
@@ -233,19 +247,20 @@ impl Image {
         None
     }
 
-    fn matches(&self, memory: &impl Memory, index: u64, name: &str) -> Option<u64> {
+    fn matches(&self, memory: &impl Memory, index: u64, name: &str) -> Option<(u64, u64)> {
         let mut sym = [0u8; 24];
         memory.read(self.dynamic.symbols.checked_add(24 * index)?, &mut sym).ok()?;
         let string = u64::from(u32::from_ne_bytes(sym[..4].try_into().ok()?));
         let section = u16::from_ne_bytes([sym[6], sym[7]]);
         let value = u64::from_ne_bytes(sym[8..16].try_into().ok()?);
+        let size = u64::from_ne_bytes(sym[16..24].try_into().ok()?);
         if section == 0 || sym[4] & 15 == STT_GNU_IFUNC {
             return None;
         }
         let text =
             memory.bytes(self.dynamic.strings.checked_add(string)?, name.len() as u64 + 1, BOUND).ok()?;
         (text[..name.len()] == *name.as_bytes() && text[name.len()] == 0)
-            .then(|| self.bias.wrapping_add(value))
+            .then(|| (self.bias.wrapping_add(value), size))
     }
 
     /// The build-id (the GNU note of type 3), when the image's note segments are readable.

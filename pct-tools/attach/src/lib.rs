@@ -18,6 +18,7 @@ pub mod choose;
 pub mod facts;
 pub mod gadgets;
 pub mod image;
+pub mod inject;
 #[expect(unsafe_code, reason = "the fence around mmap(2)")]
 pub mod mapped;
 pub mod memory;
@@ -25,6 +26,7 @@ pub mod outside;
 pub mod ptrace;
 pub mod recording;
 pub mod regions;
+pub mod safe;
 pub mod stack;
 pub mod subject;
 pub mod unwind;

@@ -1,5 +1,7 @@
 //! Method 5 on real programs: they are sampled, and never know.
 
+#![expect(clippy::zombie_processes, reason = "the tracer reaps the child")]
+
 use pct_attach::facts;
 use pct_attach::outside::{Ended, Outside};
 use pct_attach::ptrace::sys;

@@ -158,6 +158,8 @@ pub struct Borrowed<'m> {
     /// Where the first frame goes: stack memory that nobody uses.
     first_frame: u64,
     scratch: Option<Scratch>,
+    /// Only calls without effect are being made: they may be cut off at any point.
+    probing: bool,
     /// The thread's registers are not its own: they must be set back.
     changed: bool,
     given_back: bool,
@@ -193,6 +195,7 @@ impl<'m> Borrowed<'m> {
             pending: Vec::new(),
             first_frame: 0,
             scratch: None,
+            probing: false,
             changed: false,
             given_back: false,
         };
@@ -222,6 +225,16 @@ impl<'m> Borrowed<'m> {
     /// The thread's own registers as it was stopped.
     pub fn regs(&self) -> &Regs {
         &self.saved
+    }
+
+    /// Says whether the calls from now on may be cut off without harm.
+    pub fn probing(&mut self, on: bool) {
+        self.probing = on;
+    }
+
+    /// Whether what was called last may be cut off without harm.
+    pub fn is_probing(&self) -> bool {
+        self.probing
     }
 
     /// Which thread this is.

@@ -1,0 +1,307 @@
+//! Methods 1, 2 and 3: the sampler runs in the target, and the controller leaves.
+//!
+//! ```text
+//! find a thread at a safe point -> map a scratch -> try malloc -> dlopen (method 2) -> pct_on -> setenv for children
+//!                               -> unmap the scratch -> give the thread back
+//! ```
+//!
+//! Whatever fails, the thread is given back as it was. A library that was loaded stays loaded, idle: dlclose is riskier.
+
+use crate::facts::{self, Target};
+use crate::image::PctNote;
+use crate::memory::{Memory, ProcessMemory};
+use crate::ptrace::borrow::{Borrowed, CallError};
+use crate::safe::{SafePoints, any_call, candidates};
+use crate::stack::first_frame;
+use std::ffi::CString;
+use std::time::{Duration, Instant};
+
+/// How long one call may take.
+const CALL: Duration = Duration::from_secs(2);
+/// dlopen of a library that is not in the page cache.
+const DLOPEN: Duration = Duration::from_secs(5);
+/// malloc either returns at once or waits for a lock.
+const CANARY: Duration = Duration::from_millis(300);
+/// The whole search for a safe point.
+const SEARCH: Duration = Duration::from_secs(5);
+/// A thread that does not stop in this time is left for another.
+const STOP: Duration = Duration::from_millis(200);
+
+/// Why nothing was injected.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum InjectError {
+    /// No thread came to a safe point in time.
+    #[error(
+        "no thread of process {pid} came to a point where {what} may be called within 5 s (last: {last}); --method 4 needs none"
+    )]
+    NoSafePoint {
+        /// The target.
+        pid: i32,
+        /// Which code was to be called.
+        what: &'static str,
+        /// Why the last one tried was not safe.
+        last: String,
+    },
+    /// The remote call failed.
+    #[error(transparent)]
+    Call(#[from] CallError),
+    /// The target could not be read.
+    #[error(transparent)]
+    Facts(#[from] facts::FactsError),
+    /// dlopen gave an error.
+    #[error("dlopen of {path} in the target: {why}")]
+    Dlopen {
+        /// The library.
+        path: String,
+        /// The loader's words.
+        why: String,
+    },
+    /// The sampler is loaded, but its note was not found.
+    #[error("{path} is loaded in the target, but it is not a libpct.so of this version")]
+    NoNote {
+        /// The library.
+        path: String,
+    },
+    /// `pct_on` refused.
+    #[error("pct_on in the target: {0}")]
+    On(std::io::Error),
+    /// The target lacks a function.
+    #[error("the target has no {0}")]
+    Missing(&'static str),
+    /// A text holds a NUL.
+    #[error("a NUL in {0}")]
+    Nul(&'static str),
+    /// The process is not the one that was looked at.
+    #[error("process {0} is another one by now")]
+    Reused(i32),
+}
+
+/// What code a call needs to be safe from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Need {
+    /// Only our own code runs.
+    Nothing,
+    /// malloc and setenv.
+    Allocator,
+    /// The loader too.
+    Loader,
+}
+
+/// What an injection did.
+#[derive(Debug, Clone, Copy)]
+pub struct Done {
+    /// How long the borrowed thread was stopped in all.
+    pub stopped: Duration,
+    /// How many threads were stopped and found unsafe before.
+    pub tries: u32,
+    /// The sampler's entry points.
+    pub note: PctNote,
+    /// PCT and LD_PRELOAD are set for programs that the target executes.
+    pub children: bool,
+}
+
+/// Borrows a thread at a point that is safe for `need`, and lets `work` use it.
+///
+/// # Errors
+/// When none is found in time, or what `work` says.
+pub fn at_safe_point<R>(
+    target: &Target,
+    memory: &ProcessMemory,
+    need: Need,
+    mut work: impl FnMut(&mut Borrowed<'_>) -> Result<R, InjectError>,
+) -> Result<(R, Duration, u32), InjectError> {
+    let pid = target.facts.pid;
+    let mut safe = (need != Need::Nothing).then(|| SafePoints::of(target, memory));
+    let start = Instant::now();
+    let mut tries = 0;
+    let mut last = "no thread could be stopped".to_owned();
+    while start.elapsed() < SEARCH {
+        for tid in candidates(pid) {
+            let stopped = Instant::now();
+            let room = |sp, room| first_frame(&target.maps, pid, sp, room);
+            let mut thread = match Borrowed::stop(pid, tid, memory, &target.gadgets, STOP, room) {
+                Ok(t) => t,
+                Err(e @ (CallError::Gone(_) | CallError::NoStop(..) | CallError::NoRoom)) => {
+                    last = e.to_string();
+                    tries += 1;
+                    continue;
+                }
+                Err(e) => return Err(e.into()),
+            };
+            if facts::start_time(pid) != Some(target.start_time) {
+                return Err(InjectError::Reused(pid));
+            }
+            let verdict = match &mut safe {
+                Some(s) => s.judge(tid, thread.regs(), memory, need == Need::Loader),
+                None => any_call(tid, memory),
+            };
+            if let Err(why) = verdict {
+                last = format!("thread {tid}: {why}");
+                tries += 1;
+                thread.give_back()?;
+                continue;
+            }
+            match work(&mut thread) {
+                Ok(r) => {
+                    thread.unmap_scratch(CALL)?;
+                    thread.give_back()?;
+                    return Ok((r, stopped.elapsed(), tries));
+                }
+                // blocked on a lock with nothing of ours done yet: harmless to set back, another thread may do
+                Err(InjectError::Call(CallError::Timeout { .. })) if thread.is_probing() => {
+                    last = format!("thread {tid}: malloc waits for a lock");
+                    tries += 1;
+                    thread.give_back()?;
+                }
+                // inside the loader with its lock: it must run to its end, and does so by itself
+                Err(e @ InjectError::Call(CallError::Timeout { .. })) => {
+                    thread.let_run();
+                    return Err(e);
+                }
+                Err(e) => {
+                    let _ = thread.unmap_scratch(CALL);
+                    thread.give_back()?;
+                    return Err(e);
+                }
+            }
+        }
+        // another moment: the threads have moved on a little
+        std::thread::sleep(Duration::from_micros(100 + u64::from(tries % 10) * 100));
+    }
+    let what = match need {
+        Need::Loader => "dlopen",
+        Need::Allocator => "malloc",
+        Need::Nothing => "our code",
+    };
+    Err(InjectError::NoSafePoint { pid, what, last })
+}
+
+fn symbol(target: &Target, memory: &ProcessMemory, name: &'static str) -> Result<u64, InjectError> {
+    let found = target.images.iter().find_map(|(_, i)| i.symbol(memory, name));
+    found.ok_or(InjectError::Missing(name))
+}
+
+fn text(bytes: &str, what: &'static str) -> Result<Vec<u8>, InjectError> {
+    CString::new(bytes).map(CString::into_bytes_with_nul).map_err(|_| InjectError::Nul(what))
+}
+
+/// Calls malloc and free: when a lock is held by somebody who waits for us, this blocks, and nothing is lost yet.
+fn canary(thread: &mut Borrowed<'_>, malloc: u64, free: u64) -> Result<(), InjectError> {
+    // beyond the thread's cache, below mmap's threshold
+    thread.probing(true);
+    let p = thread.call(malloc, [3000, 0, 0, 0, 0, 0], CANARY)?;
+    thread.call(free, [p, 0, 0, 0, 0, 0], CANARY)?;
+    thread.probing(false);
+    Ok(())
+}
+
+/// Method 2: loads `library` with the target's own dlopen and turns it on.
+///
+/// # Errors
+/// When no safe point turns up, the loader refuses, or the sampler does.
+pub fn by_dlopen(
+    target: &Target,
+    memory: &ProcessMemory,
+    library: &str,
+    options: &str,
+) -> Result<Done, InjectError> {
+    const RTLD_NOW: u64 = 2;
+    const RTLD_NODELETE: u64 = 0x1000;
+    let (dlopen, flags) = target.dlopen.ok_or(InjectError::Missing("dlopen"))?;
+    let malloc = symbol(target, memory, "malloc")?;
+    let free = symbol(target, memory, "free")?;
+    let setenv = symbol(target, memory, "setenv").ok();
+    let dlerror = symbol(target, memory, "dlerror").ok();
+    let path = text(library, "the library's path")?;
+    let options_text = text(options, "the options")?;
+    let ((note, children), stopped, tries) = at_safe_point(target, memory, Need::Loader, |thread| {
+        thread.map_scratch(CALL)?;
+        canary(thread, malloc, free)?;
+        let name = thread.put(0, &path)?;
+        let handle = thread.call(dlopen, [name, RTLD_NOW | RTLD_NODELETE | flags, 0, 0, 0, 0], DLOPEN)?;
+        if handle == 0 {
+            let words = dlerror.and_then(|f| thread.call(f, [0; 6], CALL).ok()).filter(|p| *p != 0);
+            let why = words.and_then(|p| memory.string(p, 512).ok()).unwrap_or_default();
+            let why = String::from_utf8_lossy(&why).into_owned();
+            return Err(InjectError::Dlopen { path: library.to_owned(), why });
+        }
+        let note =
+            loaded_note(target.facts.pid, memory).ok_or(InjectError::NoNote { path: library.to_owned() })?;
+        turn_on(thread, note.on, &options_text)?;
+        let children = match setenv {
+            Some(f) => set_environment(thread, f, library, options)?,
+            None => false,
+        };
+        Ok((note, children))
+    })?;
+    Ok(Done { stopped, tries, note, children })
+}
+
+/// Methods 1 and 3: the sampler is in the target already; it is turned on.
+///
+/// # Errors
+/// As [`by_dlopen`].
+pub fn by_note(target: &Target, memory: &ProcessMemory, options: &str) -> Result<Done, InjectError> {
+    let note = target.note.ok_or(InjectError::Missing("sampler's note"))?;
+    let options_text = text(options, "the options")?;
+    let ((), stopped, tries) = at_safe_point(target, memory, Need::Nothing, |thread| {
+        thread.map_scratch(CALL)?;
+        turn_on(thread, note.on, &options_text)
+    })?;
+    Ok(Done { stopped, tries, note, children: false })
+}
+
+/// `pct off`: turns the sampler off that is in the target.
+///
+/// # Errors
+/// As [`by_dlopen`].
+pub fn off(target: &Target, memory: &ProcessMemory) -> Result<Duration, InjectError> {
+    let note = target.note.ok_or(InjectError::Missing("sampler's note"))?;
+    let ((), stopped, _) = at_safe_point(target, memory, Need::Nothing, |thread| {
+        thread.map_scratch(CALL)?;
+        result(thread.call(note.off, [0; 6], CALL)?)
+    })?;
+    Ok(stopped)
+}
+
+fn turn_on(thread: &mut Borrowed<'_>, on: u64, options: &[u8]) -> Result<(), InjectError> {
+    let options = thread.put(8192, options)?;
+    result(thread.call(on, [options, 0, 0, 0, 0, 0], CALL)?)
+}
+
+/// A C `int`: 0, or a negated errno.
+fn result(value: u64) -> Result<(), InjectError> {
+    match value as u32 as i32 {
+        0 => Ok(()),
+        e => Err(InjectError::On(std::io::Error::from_raw_os_error(e.saturating_abs()))),
+    }
+}
+
+/// For programs that the target executes later.
+fn set_environment(
+    thread: &mut Borrowed<'_>,
+    setenv: u64,
+    library: &str,
+    options: &str,
+) -> Result<bool, InjectError> {
+    for (name, value) in [("PCT", options), ("LD_PRELOAD", library)] {
+        let name = thread.put(16 << 10, &text(name, "a name")?)?;
+        let value = thread.put(17 << 10, &text(value, "a value")?)?;
+        let r = thread.call(setenv, [name, value, 1, 0, 0, 0], CALL)?;
+        if r as u32 != 0 {
+            return Ok(false);
+        }
+    }
+    Ok(true)
+}
+
+/// The note of a library that was not there when the target was looked at.
+fn loaded_note(pid: i32, memory: &ProcessMemory) -> Option<PctNote> {
+    let maps = procfs::process::Process::new(pid).and_then(|p| p.maps()).ok()?;
+    maps.0
+        .iter()
+        .filter(|m| m.offset == 0 && m.inode != 0)
+        .filter_map(|m| crate::image::Image::at_header(memory, m.address.0).ok())
+        .find_map(|i| i.pct_note(memory))
+}

@@ -1,0 +1,105 @@
+//! Methods 1 and 2 on real programs: what runs in them is a stand-in with the sampler's note, so that the machinery is tested
+//! by itself. The target goes on as if nothing had been.
+
+#![expect(clippy::zombie_processes, reason = "every child is waited for by its test, by way of a helper")]
+
+use pct_attach::facts::{self, Target};
+use pct_attach::inject::{InjectError, by_dlopen, by_note, off};
+use pct_attach::memory::ProcessMemory;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+fn built(source: &str, flags: &[&str], dir: &tempfile::TempDir) -> PathBuf {
+    let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
+    let out = dir.path().join(source.trim_end_matches(".c"));
+    let done = Command::new("cc").args(flags).arg(&from).arg("-o").arg(&out).status().expect("a C compiler");
+    assert!(done.success());
+    out
+}
+
+/// A target that has come as far as its own code.
+fn started(child: &Child, name: &str) -> Target {
+    loop {
+        let t = facts::read(child.id() as i32).unwrap();
+        if t.facts.name == name && t.facts.has_dlopen && t.initial_envp.is_some() && t.facts.threads > 0 {
+            return t;
+        }
+    }
+}
+
+fn status_line(pid: i32, key: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    text.lines().find(|l| l.starts_with(key)).unwrap_or_default().to_owned()
+}
+
+fn cycles() -> u32 {
+    std::env::var("PCT_TEST_CYCLES").ok().and_then(|n| n.parse().ok()).unwrap_or(25)
+}
+
+#[test]
+fn a_blocked_program_is_loaded_turned_on_and_off_and_never_knows() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = built("fakepct.c", &["-O2", "-shared", "-fPIC"], &dir);
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let target = started(&child, "cat");
+    let pid = target.facts.pid;
+    let memory = ProcessMemory::open(pid, true).unwrap();
+    let before = ["SigBlk:", "SigIgn:", "SigCgt:", "TracerPid:"].map(|k| status_line(pid, k));
+
+    let done = by_dlopen(&target, &memory, library.to_str().unwrap(), "hz=100").unwrap();
+    assert!(done.children);
+    let target = facts::read(pid).unwrap();
+    assert!(target.facts.library_mapped);
+    assert_eq!(target.note, Some(done.note));
+    for _ in 0..cycles() {
+        off(&target, &memory).unwrap();
+        by_note(&target, &memory, "hz=200").unwrap();
+    }
+    let e = by_note(&target, &memory, "refuse").unwrap_err();
+    assert!(matches!(&e, InjectError::On(why) if why.raw_os_error() == Some(libc::EBUSY)), "{e}");
+    assert_eq!(before, ["SigBlk:", "SigIgn:", "SigCgt:", "TracerPid:"].map(|k| status_line(pid, k)));
+
+    use std::io::{Read, Write};
+    child.stdin.take().unwrap().write_all(b"still here").unwrap();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert_eq!(said, "still here");
+    assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_program_that_allocates_without_end_keeps_its_heap() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = built("fakepct.c", &["-O2", "-shared", "-fPIC"], &dir);
+    let victim = built("mallocs.c", &["-O2", "-pthread"], &dir);
+    for _ in 0..cycles().div_ceil(5) {
+        let child = Command::new(&victim).stdout(Stdio::piped()).spawn().unwrap();
+        let mut target = started(&child, "mallocs");
+        while target.facts.threads < 5 {
+            target = started(&child, "mallocs");
+        }
+        let pid = target.facts.pid;
+        let memory = ProcessMemory::open(pid, true).unwrap();
+        let done = by_dlopen(&target, &memory, library.to_str().unwrap(), "hz=100").unwrap();
+        assert!(done.note.abi == 1);
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        Command::new("kill").arg(pid.to_string()).status().unwrap();
+        let out = child.wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&out.stdout), "bad 0\n");
+        assert!(out.status.success());
+    }
+}
+
+#[test]
+fn a_library_that_is_not_there_is_the_loaders_error_and_the_target_lives() {
+    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let target = started(&child, "cat");
+    let memory = ProcessMemory::open(target.facts.pid, true).unwrap();
+    let e = by_dlopen(&target, &memory, "/nonexistent/libpct.so", "").unwrap_err();
+    assert!(
+        e.to_string().contains("/nonexistent/libpct.so") && e.to_string().contains("No such file"),
+        "{e}"
+    );
+    drop(child.stdin.take());
+    assert!(child.wait().unwrap().success());
+}
