@@ -1,1 +1,4 @@
 //! Deep profile pages: command to report to display to html, json or text.
+#![forbid(unsafe_code)]
+
+pub mod query;
