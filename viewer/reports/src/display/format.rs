@@ -1,0 +1,119 @@
+//! Numbers as people read them: thousands separated, a fixed number of decimals, times with their unit.
+
+use super::{Data, MemUnit};
+
+/// 1234567 as `1,234,567`.
+#[must_use]
+pub fn int(n: i64) -> String {
+    let digits = group(&n.unsigned_abs().to_string());
+    if n < 0 { format!("-{digits}") } else { digits }
+}
+
+/// With this many decimals, thousands separated.
+#[must_use]
+pub fn float(x: f64, decimals: usize) -> String {
+    if !x.is_finite() {
+        return "?".to_owned();
+    }
+    let text = format!("{:.decimals$}", x.abs());
+    let (whole, part) = text.split_at(text.find('.').unwrap_or(text.len()));
+    let zero = text.bytes().all(|b| b == b'0' || b == b'.');
+    let sign = if x < 0.0 && !zero { "-" } else { "" };
+    format!("{sign}{}{part}", group(whole))
+}
+
+/// A share as a percentage without its sign.
+#[must_use]
+pub fn percent(share: f64) -> String {
+    float(share * 100.0, 2)
+}
+
+/// Seconds with one decimal in the unit that fits: ps, ns, us, ms, s. Zero prints in ps.
+#[must_use]
+pub fn time(seconds: f64) -> String {
+    const UNITS: [(&str, f64); 4] = [("ps", 1e12), ("ns", 1e9), ("us", 1e6), ("ms", 1e3)];
+    let size = seconds.abs();
+    for (i, (unit, scale)) in UNITS.iter().enumerate() {
+        // The next larger unit is a thousand of this one.
+        let next = 10f64.powi(3 * i32::try_from(i).unwrap_or(0) - 9);
+        if size < next {
+            return format!("{}{unit}", float(seconds * scale, 1));
+        }
+    }
+    format!("{}s", float(seconds, 1))
+}
+
+fn group(digits: &str) -> String {
+    let mut out = String::with_capacity(digits.len() * 4 / 3 + 1);
+    for (i, d) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(d);
+    }
+    out
+}
+
+/// A datum as text; links are their label.
+#[must_use]
+pub fn data(d: &Data) -> String {
+    match d {
+        Data::Float(x) => float(*x, 2),
+        Data::Int(n) => int(*n),
+        Data::Link(link) => link.label.text.clone(),
+        Data::Memory(amount, _, decimals) => float(*amount, usize::from(*decimals)),
+        Data::Percent(share) => percent(*share),
+        Data::Text(s) => s.clone(),
+        Data::Label(label) => label.text.clone(),
+        Data::Time(seconds) => time(*seconds),
+    }
+}
+
+/// The exact value behind a datum whose text is rounded.
+#[must_use]
+pub fn raw(d: &Data) -> Option<String> {
+    match d {
+        Data::Float(x) | Data::Percent(x) => Some(x.to_string()),
+        Data::Memory(x, unit, _) => Some(match unit {
+            MemUnit::Words => format!("{x} words"),
+            MemUnit::Bytes => format!("{x} bytes"),
+        }),
+        Data::Time(s) => Some(format!("{s} s")),
+        Data::Int(_) | Data::Link(_) | Data::Text(_) | Data::Label(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn integers_have_thousands_separated() {
+        assert_eq!(int(0), "0");
+        assert_eq!(int(1_234_567), "1,234,567");
+        assert_eq!(int(-123), "-123");
+        assert_eq!(int(-123_456), "-123,456");
+        assert_eq!(int(i64::MIN), "-9,223,372,036,854,775,808");
+    }
+
+    #[test]
+    fn floats_round_and_have_no_negative_zero() {
+        assert_eq!(float(1_011_764.36, 2), "1,011,764.36");
+        assert_eq!(float(-0.001, 2), "0.00");
+        assert_eq!(float(999.999, 2), "1,000.00");
+        assert_eq!(float(-1234.5, 1), "-1,234.5");
+        assert_eq!(float(f64::NAN, 2), "?");
+        assert_eq!(percent(0.5227), "52.27");
+    }
+
+    #[test]
+    fn times_take_the_unit_below_their_size() {
+        assert_eq!(time(0.0), "0.0ps");
+        assert_eq!(time(1.1), "1.1s");
+        assert_eq!(time(0.58), "580.0ms");
+        assert_eq!(time(0.001), "1.0ms");
+        assert_eq!(time(2.5e-7), "250.0ns");
+        assert_eq!(time(3e-6), "3.0us");
+        assert_eq!(time(12345.0), "12,345.0s");
+    }
+}

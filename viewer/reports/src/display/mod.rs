@@ -1,0 +1,358 @@
+//! Displays: what a page says, in words, tables and links, without any tags.
+//!
+//! Each report's module in [`crate::pages`] makes a [`Display`]; [`crate::render`] makes HTML or terminal text of it.
+//! A display holds what is shown, not where it came from: selecting, ordering, naming and paging are done.
+//!
+//! Invariant of a [`Table`]: the number of columns is the sum over the header's groups, and each row spans as many
+//! ([`Table::check`]; the builders in [`table`] cannot make another).
+
+pub mod format;
+pub mod table;
+
+pub use table::{ColumnClass, Head, HeadGroup, Row, Table};
+
+use crate::query::{Cmd, Prefs};
+
+/// A whole page.
+#[derive(Clone, Debug)]
+pub struct Display {
+    /// Headline, also in the window's title.
+    pub title: Option<String>,
+    /// What the page is a view of: the program and its totals.
+    pub banner: Option<Banner>,
+    /// The way here, outermost first.
+    pub crumbs: Vec<Link>,
+    /// The content.
+    pub items: Vec<Item>,
+    /// Controls that change how the page looks or lead elsewhere.
+    pub controls: Vec<Item>,
+    /// The page itself, for links to its other forms.
+    pub this: Option<This>,
+}
+
+/// What identifies a page.
+#[derive(Clone, Debug)]
+pub struct This {
+    /// Command.
+    pub cmd: Cmd,
+    /// Page of a long table.
+    pub page: u32,
+    /// Preferences in force.
+    pub prefs: Prefs,
+    /// The page by name rather than by number, if there is such a one: it survives a new run.
+    pub permalink: Option<Cmd>,
+}
+
+/// The program and its totals.
+#[derive(Clone, Debug)]
+pub struct Banner {
+    /// As the program was called.
+    pub program: String,
+    /// Totals in words.
+    pub facts: Vec<String>,
+}
+
+/// A part of a page.
+#[derive(Clone, Debug)]
+pub enum Item {
+    /// A headline within the page.
+    Heading(String),
+    /// A sentence.
+    Text(String),
+    /// A warning: something is not as it should be.
+    Warning(String),
+    /// Room between paragraphs.
+    Break,
+    /// A link by itself.
+    Link(Link),
+    /// A list.
+    List(List),
+    /// A table.
+    Table(Table),
+    /// Text whose lines stay as they are.
+    Verbatim(String),
+    /// A tree as a picture.
+    Picture(Picture),
+    /// Only for developers.
+    Developer(Box<Item>),
+}
+
+/// How a list is laid out.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum ListClass {
+    /// A line for each.
+    Plain,
+    /// A line for each, with bullets.
+    Bullets,
+    /// Side by side, the title too.
+    Horizontal,
+    /// Side by side below the title.
+    HorizontalExceptTitle,
+}
+
+/// A list of items.
+#[derive(Clone, Debug)]
+pub struct List {
+    /// Layout.
+    pub class: ListClass,
+    /// Title.
+    pub title: Option<String>,
+    /// Members.
+    pub items: Vec<Item>,
+}
+
+/// Text with its emphasis.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Label {
+    /// The text.
+    pub text: String,
+    /// Bold.
+    pub bold: bool,
+    /// Italic.
+    pub italic: bool,
+    /// Underlined.
+    pub underline: bool,
+}
+
+impl Label {
+    /// Plain text.
+    #[must_use]
+    pub fn plain(text: impl Into<String>) -> Label {
+        Label { text: text.into(), ..Label::default() }
+    }
+
+    /// Bold text.
+    #[must_use]
+    pub fn bold(text: impl Into<String>) -> Label {
+        Label { text: text.into(), bold: true, ..Label::default() }
+    }
+}
+
+/// What a link looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LinkClass {
+    /// Text that leads somewhere.
+    Plain,
+    /// A choice: the same page differently, or another about the same.
+    Control,
+}
+
+/// A way to another page of the same profile.
+#[derive(Clone, Debug)]
+pub struct Link {
+    /// What about.
+    pub cmd: Cmd,
+    /// Page of a long table.
+    pub page: u32,
+    /// Preferences to carry; `None`: the default.
+    pub prefs: Option<Prefs>,
+    /// What it says.
+    pub label: Label,
+    /// What it looks like.
+    pub class: LinkClass,
+    /// More words, shown when pointed at.
+    pub hint: Option<String>,
+}
+
+impl Link {
+    /// A plain link.
+    #[must_use]
+    pub fn new(cmd: Cmd, prefs: &Prefs, label: impl Into<String>) -> Link {
+        Link {
+            cmd,
+            page: 1,
+            prefs: Some(*prefs),
+            label: Label::plain(label),
+            class: LinkClass::Plain,
+            hint: None,
+        }
+    }
+
+    /// A control.
+    #[must_use]
+    pub fn control(cmd: Cmd, prefs: &Prefs, label: impl Into<String>) -> Link {
+        Link { class: LinkClass::Control, ..Link::new(cmd, prefs, label) }
+    }
+
+    /// The same link with bold text.
+    #[must_use]
+    pub fn bold(mut self) -> Link {
+        self.label.bold = true;
+        self
+    }
+
+    /// The same link with words shown when pointed at.
+    #[must_use]
+    pub fn hint(mut self, hint: impl Into<String>) -> Link {
+        self.hint = Some(hint.into());
+        self
+    }
+}
+
+/// In what memory is counted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum MemUnit {
+    /// Machine words.
+    Words,
+    /// Octets.
+    Bytes,
+}
+
+/// One datum of a table.
+#[derive(Clone, Debug)]
+pub enum Data {
+    /// Two decimals.
+    Float(f64),
+    /// Whole.
+    Int(i64),
+    /// A link.
+    Link(Link),
+    /// Words or bytes, 0 or 2 decimals.
+    Memory(f64, MemUnit, u8),
+    /// A share, 0 to 1 (more where recursion counts twice).
+    Percent(f64),
+    /// Text.
+    Text(String),
+    /// Text with emphasis.
+    Label(Label),
+    /// Seconds.
+    Time(f64),
+}
+
+impl Data {
+    /// Text.
+    #[must_use]
+    pub fn text(s: impl Into<String>) -> Data {
+        Data::Text(s.into())
+    }
+
+    /// Whether it is a number: set flush right.
+    #[must_use]
+    pub fn is_number(&self) -> bool {
+        !matches!(self, Data::Link(_) | Data::Text(_) | Data::Label(_))
+    }
+}
+
+impl From<Link> for Data {
+    fn from(link: Link) -> Data {
+        Data::Link(link)
+    }
+}
+
+/// One cell of a row.
+#[derive(Clone, Debug)]
+pub enum Cell {
+    /// One column.
+    One(Data),
+    /// Several columns.
+    Span(Data, usize),
+    /// One column, nothing in it.
+    Empty,
+}
+
+/// A tree to draw: the picture of cliques.
+#[derive(Clone, Debug)]
+pub struct Picture {
+    /// What it shows.
+    pub caption: String,
+    /// What weights count.
+    pub unit: &'static str,
+    /// The nodes; a parent stands before its children. The first is the root.
+    pub nodes: Vec<PictureNode>,
+    /// The node of this page.
+    pub here: Option<usize>,
+    /// With the controls of a picture that is a page by itself.
+    pub large: bool,
+}
+
+/// A node of a [`Picture`].
+#[derive(Clone, Debug)]
+pub struct PictureNode {
+    /// Index of the parent; the root's own.
+    pub parent: usize,
+    /// Name.
+    pub name: String,
+    /// Weight of the whole subtree; what the children leave is the node's own.
+    pub total: u64,
+    /// Where it leads.
+    pub link: Option<Cmd>,
+}
+
+impl Display {
+    /// A page of these items.
+    #[must_use]
+    pub fn new(title: impl Into<String>) -> Display {
+        Display {
+            title: Some(title.into()),
+            banner: None,
+            crumbs: Vec::new(),
+            items: Vec::new(),
+            controls: Vec::new(),
+            this: None,
+        }
+    }
+
+    /// Every link of the page, for checkers.
+    #[must_use]
+    pub fn links(&self) -> Vec<&Link> {
+        let mut out: Vec<&Link> = self.crumbs.iter().collect();
+        for item in self.items.iter().chain(&self.controls) {
+            item.links(&mut out);
+        }
+        out
+    }
+}
+
+impl Item {
+    fn links<'a>(&'a self, out: &mut Vec<&'a Link>) {
+        match self {
+            Item::Link(link) => out.push(link),
+            Item::List(list) => list.items.iter().for_each(|i| i.links(out)),
+            Item::Table(table) => table.links(out),
+            Item::Developer(item) => item.links(out),
+            Item::Heading(_)
+            | Item::Text(_)
+            | Item::Warning(_)
+            | Item::Break
+            | Item::Verbatim(_)
+            | Item::Picture(_) => {}
+        }
+    }
+
+    /// The item as somebody sees it who is or is not a developer; `None`: not at all. A list all of whose members
+    /// are hidden goes with its title.
+    #[must_use]
+    pub fn seen_by(&self, developer: bool) -> Option<&Item> {
+        match self {
+            Item::Developer(item) => {
+                if developer {
+                    item.seen_by(true)
+                } else {
+                    None
+                }
+            }
+            Item::List(list) if !developer && list.items.iter().all(|i| i.seen_by(false).is_none()) => None,
+            other => Some(other),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_list_of_developer_items_vanishes_with_its_title() {
+        let hidden = Item::Developer(Box::new(Item::Text("x".into())));
+        let list = Item::List(List {
+            class: ListClass::Plain,
+            title: Some("t".into()),
+            items: vec![hidden.clone()],
+        });
+        assert!(list.seen_by(false).is_none());
+        assert!(list.seen_by(true).is_some());
+        assert!(matches!(hidden.seen_by(true), Some(Item::Text(_))));
+        let empty = Item::List(List { class: ListClass::Plain, title: Some("t".into()), items: vec![] });
+        assert!(empty.seen_by(false).is_none());
+    }
+}

@@ -1,0 +1,84 @@
+(function(){
+"use strict";
+var d=document,root=d.documentElement,store=null;
+try{store=window.localStorage;}catch(e){store=null;}
+function get(k){try{return store&&store.getItem(k);}catch(e){return null;}}
+function put(k,v){try{store&&store.setItem(k,v);}catch(e){}}
+/* light, dark, as the system has it */
+var theme=get("pct-theme");if(theme)root.dataset.theme=theme;
+var top=d.querySelector("header.top");
+if(top){
+var b=d.createElement("button");b.type="button";b.className="theme";
+var dark=function(){return root.dataset.theme?root.dataset.theme==="dark":matchMedia("(prefers-color-scheme: dark)").matches;};
+var say=function(){b.textContent=dark()?"light":"dark";b.title="switch to the "+b.textContent+" theme";};
+b.addEventListener("click",function(){root.dataset.theme=dark()?"light":"dark";put("pct-theme",root.dataset.theme);say();});
+say();top.appendChild(b);
+}
+/* display options stay open from page to page */
+var options=d.querySelector("details.options");
+if(options){if(get("pct-options")==="open")options.open=true;options.addEventListener("toggle",function(){put("pct-options",options.open?"open":"");});}
+/* flat tables: sort by head, filter */
+function value(cell){
+if(!cell)return "";
+var t=(cell.title||cell.textContent).trim(),n=parseFloat(t.replace(/,/g,""));
+return /^-?[\d.,]+(e[+-]?\d+)?( \w+)?$/.test(t)&&!isNaN(n)?n:t.toLowerCase();
+}
+function columnOf(th,table){
+var rows=table.tHead.rows,grid=[];
+for(var r=0;r<rows.length;r++){grid[r]=grid[r]||[];var c=0;
+for(var i=0;i<rows[r].cells.length;i++){var cell=rows[r].cells[i];
+while(grid[r][c])c++;
+if(cell===th)return c;
+for(var y=0;y<cell.rowSpan;y++){grid[r+y]=grid[r+y]||[];for(var x=0;x<cell.colSpan;x++)grid[r+y][c+x]=1;}}}
+return -1;
+}
+d.querySelectorAll("table[data-flat]").forEach(function(table){
+var body=table.tBodies[0],rows=[].filter.call(body.rows,function(r){return !r.className||r.className==="sel";});
+if(rows.length<2)return;
+var last=null,down=false;
+table.tHead.addEventListener("click",function(e){
+var th=e.target.closest("th");if(!th||th.classList.contains("group")||e.ctrlKey||e.metaKey||e.shiftKey)return;
+var c=columnOf(th,table);if(c<0)return;
+e.preventDefault();
+down=last===c?!down:typeof value(rows[0].cells[c])==="number";last=c;
+var keyed=rows.map(function(r,i){return {r:r,k:value(r.cells[c]),i:i};});
+keyed.sort(function(a,b){var o=typeof a.k===typeof b.k?(a.k<b.k?-1:a.k>b.k?1:0):typeof a.k==="number"?-1:1;return (down?-o:o)||a.i-b.i;});
+var before=[].find.call(body.rows,function(r){return r.className==="sum"||r.className==="note";})||null;
+keyed.forEach(function(k){body.insertBefore(k.r,before);});
+table.querySelectorAll("thead th").forEach(function(t){t.removeAttribute("aria-sort");});
+th.setAttribute("aria-sort",down?"descending":"ascending");
+});
+if(rows.length<12)return;
+var box=d.createElement("input");box.type="search";box.className="filter";box.placeholder="filter "+rows.length+" rows";
+box.setAttribute("aria-label","filter the rows of the table");
+box.addEventListener("input",function(){var t=box.value.toLowerCase();
+rows.forEach(function(r){r.classList.toggle("off",t!==""&&r.textContent.toLowerCase().indexOf(t)<0);});});
+table.parentNode.insertBefore(box,table);
+});
+/* keyboard */
+var at=-1;
+function lines(){return [].filter.call(d.querySelectorAll("main tbody tr"),function(r){return r.querySelector("a")&&r.offsetParent;});}
+function select(n){var l=lines();if(!l.length)return;l.forEach(function(r){r.classList.remove("sel");});
+at=Math.max(0,Math.min(l.length-1,n));l[at].classList.add("sel");l[at].scrollIntoView({block:"nearest"});}
+var help=null;
+function showHelp(){
+if(!help){help=d.createElement("dialog");
+help.innerHTML="<h2>Keys</h2><dl><dt><kbd>j</kbd> <kbd>k</kbd></dt><dd>next, previous row</dd><dt><kbd>Enter</kbd></dt><dd>open the row's page</dd><dt><kbd>u</kbd></dt><dd>up: the caller, or the page above</dd><dt><kbd>/</kbd></dt><dd>search procedures, modules, file:line</dd><dt><kbd>m</kbd></dt><dd>menu</dd><dt><kbd>o</kbd></dt><dd>display options</dd><dt><kbd>?</kbd></dt><dd>this help; Esc closes</dd></dl>";
+d.body.appendChild(help);}
+if(!help.open)help.showModal();
+}
+d.addEventListener("keydown",function(e){
+if(e.ctrlKey||e.metaKey||e.altKey||/^(input|textarea|select)$/i.test(e.target.tagName)){if(e.key==="Escape")e.target.blur();return;}
+var k=e.key,a;
+if(k==="j")select(at+1);
+else if(k==="k")select(at-1);
+else if(k==="Enter"){var s=d.querySelector("tr.sel a");if(!s||e.target.tagName==="A"||e.target.tagName==="BUTTON"||e.target.tagName==="SUMMARY")return;s.click();}
+else if(k==="u"){a=d.getElementById("up");if(a)a.click();}
+else if(k==="m"){a=d.querySelector("a.brand");if(a)a.click();}
+else if(k==="o"){if(options)options.open=!options.open;}
+else if(k==="/"){a=d.getElementById("search");if(a){a.focus();a.select();}}
+else if(k==="?")showHelp();
+else return;
+e.preventDefault();
+});
+})();
