@@ -1,0 +1,184 @@
+//! Who calls a procedure, grouped by call site, procedure, module or clique.
+
+use super::common::{
+    CliqueDesc, MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, clique_desc, proc_desc, site_desc,
+};
+use super::{Failure, ps_of};
+use crate::analysis::contour::{ContourState, Exclusion};
+use crate::query::{Contour, Group};
+use pct_deep::figures::{Desc, Own};
+use pct_deep::{CliqueId, CsdId, CssId, Id, ModuleId, PdId, Profile, PsId};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// Data of the page.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallersReport {
+    /// The procedure called.
+    #[serde(rename = "proc")]
+    pub desc: ProcDesc,
+    /// What rows are grouped by.
+    pub group: Group,
+    /// Which rows were asked for.
+    pub bunch: i64,
+    /// How many in a bunch.
+    pub bunch_size: i64,
+    /// Whether contour exclusion was asked for.
+    pub contour: Contour,
+    /// What is odd about the contour file.
+    pub warning: Option<String>,
+    /// All callers, in the order of ids (modules: names).
+    pub rows: Vec<CallerRow>,
+    /// Callers beyond those listed (the most expensive are).
+    pub rest: Option<Rest>,
+}
+
+/// One group of callers.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallerRow {
+    /// Who calls.
+    pub caller: Caller,
+    /// Cost of the calls.
+    pub perf: Perf,
+}
+
+/// Who calls.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Caller {
+    /// A call site.
+    Site(SiteDesc),
+    /// A procedure.
+    Proc(ProcDesc),
+    /// A module.
+    Module(String),
+    /// A clique.
+    Clique(CliqueDesc),
+}
+
+/// The report.
+///
+/// # Errors
+/// There is no such procedure; bunch or size is below 1; exclusion was asked for and there is no good contour file.
+pub fn create(
+    profile: &Profile,
+    contour_file: &ContourState,
+    number: i64,
+    group: Group,
+    bunch: i64,
+    size: i64,
+    contour: Contour,
+) -> Result<CallersReport, Failure> {
+    let ps = ps_of(profile, number)?;
+    if bunch < 1 || size < 1 {
+        return Err(Failure(format!("Bunch {bunch} of {size} rows: both must be at least 1.")));
+    }
+    let (exclusion, warning) = match (contour, contour_file) {
+        (Contour::Ignore, _) => (None, None),
+        (Contour::Apply, ContourState::Readable { exclusion, warning }) => (Some(exclusion), warning.clone()),
+        (Contour::Apply, ContourState::None) => {
+            return Err(Failure("There is no readable contour exclusion file.".to_owned()));
+        }
+        (Contour::Apply, ContourState::Unreadable(message)) => {
+            return Err(Failure(format!("The contour exclusion file is malformed: {message}")));
+        }
+    };
+
+    let mut climb = exclusion.map(|e| Climb { profile, exclusion: e, known: HashMap::new() });
+    let mut groups: HashMap<u32, (Own, Desc)> = HashMap::new();
+    for &pd in profile.ps_pds(ps) {
+        for &csd in profile.pd_callers(pd) {
+            let by = climb.as_mut().map_or(csd, |c| c.from(csd));
+            let key = match group {
+                Group::CallSite => profile.csd_css(by).number(),
+                Group::Proc => profile.css_container(profile.csd_css(by)).number(),
+                Group::Module => profile.ps_module(profile.css_container(profile.csd_css(by))).number(),
+                Group::Clique => profile.pd_clique(profile.csd_caller(by)).number(),
+            };
+            let sum = groups.entry(key).or_default();
+            if let Some(cost) = profile.call_cost(csd, ps) {
+                sum.0 += cost.own;
+                sum.1 += cost.desc;
+            }
+        }
+    }
+    let mut groups: Vec<(u32, Own, Desc)> = groups.into_iter().map(|(k, (own, desc))| (k, own, desc)).collect();
+    let rates = Rates::of(profile);
+    let mut rest = None;
+    if groups.len() > MAX_ROWS {
+        groups.sort_unstable_by_key(|&(k, own, desc)| (std::cmp::Reverse(own.total(&desc).callseqs), k));
+        let own: Own = groups[MAX_ROWS..].iter().map(|g| g.1).sum();
+        let desc: Desc = groups[MAX_ROWS..].iter().map(|g| g.2).sum();
+        rest = Some(Rest { count: groups.len() - MAX_ROWS, perf: rates.row(&own, &desc) });
+        groups.truncate(MAX_ROWS);
+    }
+    groups.sort_unstable_by_key(|g| g.0);
+    let rows = groups
+        .into_iter()
+        .map(|(key, own, desc)| CallerRow { caller: caller(profile, group, key), perf: rates.row(&own, &desc) })
+        .collect();
+    Ok(CallersReport {
+        desc: proc_desc(profile, ps),
+        group,
+        bunch,
+        bunch_size: size,
+        contour,
+        warning,
+        rows,
+        rest,
+    })
+}
+
+fn caller(profile: &Profile, group: Group, key: u32) -> Caller {
+    // The keys are numbers of ids taken above.
+    let index = key as usize - 1;
+    match group {
+        Group::CallSite => Caller::Site(site_desc(profile, CssId::at(index))),
+        Group::Proc => Caller::Proc(proc_desc(profile, PsId::at(index))),
+        Group::Module => Caller::Module(profile.module_name(ModuleId::at(index)).into_owned()),
+        Group::Clique => Caller::Clique(clique_desc(profile, CliqueId::at(index), None)),
+    }
+}
+
+/// Moves calls up to the first caller that is not excluded.
+struct Climb<'a> {
+    profile: &'a Profile,
+    exclusion: &'a Exclusion,
+    /// Where climbing from a clique's entry ends.
+    known: HashMap<CliqueId, CsdId>,
+}
+
+impl Climb<'_> {
+    fn excluded(&self, pd: PdId) -> bool {
+        let ps = self.profile.pd_ps(pd);
+        self.exclusion.excludes(&self.profile.ps_module_name(ps), self.profile.ps(ps).in_interface)
+    }
+
+    fn from(&mut self, csd: CsdId) -> CsdId {
+        let mut at = csd;
+        let mut path = Vec::new();
+        loop {
+            let caller = self.profile.csd_caller(at);
+            if !self.excluded(caller) {
+                break;
+            }
+            let clique = self.profile.pd_clique(caller);
+            if let Some(&end) = self.known.get(&clique) {
+                at = end;
+                break;
+            }
+            let Some(entry) = self.profile.clique_entry(clique) else { break };
+            path.push(clique);
+            // A caller's clique has a larger number; anything else is a damaged file and ends the climb.
+            let above = self.profile.pd_clique(self.profile.csd_caller(entry));
+            at = entry;
+            if above <= clique {
+                break;
+            }
+        }
+        for clique in path {
+            self.known.insert(clique, at);
+        }
+        at
+    }
+}

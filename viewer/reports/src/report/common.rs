@@ -1,0 +1,233 @@
+//! What all reports are made of: performance rows and descriptions of procedures, call sites and cliques.
+
+use pct_deep::figures::{Desc, Own};
+use pct_deep::{CliqueId, CsdId, CssId, PdId, Profile, PsId};
+use serde::Serialize;
+
+/// The measurements of one subject, with all that is derived from them.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Perf {
+    /// exits + fails + excps - redos.
+    pub calls: i64,
+    /// Returns with success.
+    pub exits: i64,
+    /// Failures.
+    pub fails: i64,
+    /// Re-entries by backtracking.
+    pub redos: i64,
+    /// Exits by exception.
+    pub excps: i64,
+    /// What happened in the subject itself.
+    #[serde(rename = "self")]
+    pub own: Block,
+    /// Self and descendants; absent for modules.
+    pub total: Option<Block>,
+}
+
+/// Costs: each with its share of the program (0 to 1; 0 when the program has none) and per call (0 without calls).
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct Block {
+    /// Clock ticks.
+    pub ticks: i64,
+    /// Share of the program's ticks.
+    pub ticks_share: f64,
+    /// Ticks as seconds; 0 when the clock's rate is not known.
+    pub seconds: f64,
+    /// Seconds for a call.
+    pub seconds_per_call: f64,
+    /// Call sequence numbers.
+    pub callseqs: i64,
+    /// Share of the program's.
+    pub callseqs_share: f64,
+    /// For a call.
+    pub callseqs_per_call: f64,
+    /// Memory allocations.
+    pub allocs: i64,
+    /// Share of the program's.
+    pub allocs_share: f64,
+    /// For a call.
+    pub allocs_per_call: f64,
+    /// Words allocated.
+    pub words: i64,
+    /// Share of the program's.
+    pub words_share: f64,
+    /// For a call.
+    pub words_per_call: f64,
+}
+
+/// What rows are measured against.
+#[derive(Clone, Copy, Debug)]
+pub struct Rates {
+    ticks_per_second: f64,
+    whole: Desc,
+}
+
+impl Rates {
+    /// The rates of a profile.
+    #[must_use]
+    pub fn of(profile: &Profile) -> Rates {
+        Rates { ticks_per_second: profile.header().ticks_per_second as f64, whole: profile.root_total() }
+    }
+
+    /// A row of own figures only.
+    #[must_use]
+    pub fn own_row(&self, own: &Own) -> Perf {
+        Perf {
+            calls: own.calls(),
+            exits: own.exits,
+            fails: own.fails,
+            redos: own.redos,
+            excps: own.excps,
+            own: self.block(&own.inherited(), own.calls()),
+            total: None,
+        }
+    }
+
+    /// A row of own figures and those of descendants.
+    #[must_use]
+    pub fn row(&self, own: &Own, desc: &Desc) -> Perf {
+        Perf { total: Some(self.block(&own.total(desc), own.calls())), ..self.own_row(own) }
+    }
+
+    fn block(&self, cost: &Desc, calls: i64) -> Block {
+        let share = |part: i64, whole: i64| if whole == 0 { 0.0 } else { part as f64 / whole as f64 };
+        let per_call = |x: f64| if calls == 0 { 0.0 } else { x / calls as f64 };
+        let seconds =
+            if self.ticks_per_second > 0.0 { cost.quanta as f64 / self.ticks_per_second } else { 0.0 };
+        Block {
+            ticks: cost.quanta,
+            ticks_share: share(cost.quanta, self.whole.quanta),
+            seconds,
+            seconds_per_call: per_call(seconds),
+            callseqs: cost.callseqs,
+            callseqs_share: share(cost.callseqs, self.whole.callseqs),
+            callseqs_per_call: per_call(cost.callseqs as f64),
+            allocs: cost.allocs,
+            allocs_share: share(cost.allocs, self.whole.allocs),
+            allocs_per_call: per_call(cost.allocs as f64),
+            words: cost.words,
+            words_share: share(cost.words, self.whole.words),
+            words_per_call: per_call(cost.words as f64),
+        }
+    }
+}
+
+/// A procedure in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct ProcDesc {
+    /// Its id.
+    pub ps: u32,
+    /// Source file.
+    pub file: String,
+    /// Line.
+    pub line: u32,
+    /// The module that declares it.
+    pub module: String,
+    /// Refined name without module.
+    pub name: String,
+    /// Refined name with module.
+    pub qualified_name: String,
+}
+
+/// A call site in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct SiteDesc {
+    /// Its id.
+    pub css: u32,
+    /// Source file: its own, or the procedure's.
+    pub file: String,
+    /// Line.
+    pub line: u32,
+    /// The procedure that it is in.
+    pub container: ProcDesc,
+    /// Which of the procedure's sites it is, from 0.
+    pub slot: usize,
+    /// Where in the body.
+    pub goal_path: String,
+    /// The callee of a normal call.
+    pub callee: Option<ProcDesc>,
+}
+
+/// A clique in words.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
+pub struct CliqueDesc {
+    /// Its number.
+    pub clique: u32,
+    /// The procedure by which it is entered.
+    pub entry: ProcDesc,
+    /// Its other procedures, at most [`CliqueDesc::LISTED`].
+    pub others: Vec<ProcDesc>,
+    /// Its other procedures that are not listed.
+    pub others_not_listed: usize,
+}
+
+impl CliqueDesc {
+    /// How many other procedures are listed.
+    pub const LISTED: usize = 20;
+}
+
+/// What is left out of a list that is too long.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Rest {
+    /// How many.
+    pub count: usize,
+    /// Their sum.
+    pub perf: Perf,
+}
+
+/// Rows that a report describes one by one; of more, only the largest are, and the others summed up.
+pub const MAX_ROWS: usize = 5000;
+
+/// Describes a procedure.
+#[must_use]
+pub fn proc_desc(profile: &Profile, ps: PsId) -> ProcDesc {
+    let p = profile.ps(ps);
+    ProcDesc {
+        ps: ps.number(),
+        file: profile.text(p.file).into_owned(),
+        line: p.line,
+        module: profile.ps_module_name(ps).into_owned(),
+        name: profile.unqualified_name(ps),
+        qualified_name: profile.qualified_name(ps),
+    }
+}
+
+/// Describes a call site.
+#[must_use]
+pub fn site_desc(profile: &Profile, css: CssId) -> SiteDesc {
+    let site = profile.css(css);
+    SiteDesc {
+        css: css.number(),
+        file: profile.css_file(css).into_owned(),
+        line: site.line,
+        container: proc_desc(profile, profile.css_container(css)),
+        slot: profile.css_slot(css),
+        goal_path: profile.path_text(site.path).into_owned(),
+        callee: site.kind.callee().map(|ps| proc_desc(profile, ps)),
+    }
+}
+
+/// Describes a clique as seen by who enters it through `entry` (its entry context when that is `None`).
+#[must_use]
+pub fn clique_desc(profile: &Profile, clique: CliqueId, entry: Option<PdId>) -> CliqueDesc {
+    let entry = profile.pd_ps(entry.unwrap_or_else(|| profile.clique_entry_pd(clique)));
+    let members = profile.clique_members(clique);
+    let mut others: Vec<PsId> = Vec::new();
+    if members.len() > 1 {
+        others = members.iter().map(|&pd| profile.pd_ps(pd)).filter(|&ps| ps != entry).collect();
+        others.sort_unstable();
+        others.dedup();
+    }
+    CliqueDesc {
+        clique: clique.number(),
+        entry: proc_desc(profile, entry),
+        others: others.iter().take(CliqueDesc::LISTED).map(|&ps| proc_desc(profile, ps)).collect(),
+        others_not_listed: others.len().saturating_sub(CliqueDesc::LISTED),
+    }
+}
+
+/// Own and desc figures of a CSD as a row.
+#[must_use]
+pub fn csd_row(profile: &Profile, rates: &Rates, csd: CsdId) -> Perf {
+    rates.row(&profile.csd_own(csd), &profile.csd_desc(csd))
+}

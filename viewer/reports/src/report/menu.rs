@@ -1,0 +1,66 @@
+//! Where to begin: the profile's vital figures.
+
+use pct_deep::Profile;
+use serde::Serialize;
+
+/// Data of the menu.
+#[derive(Clone, Debug, Serialize)]
+pub struct MenuReport {
+    /// argv\[0\] of the profiled program.
+    pub program: String,
+    /// Clock ticks per second; 0: not known.
+    pub ticks_per_second: u64,
+    /// Ticks in the program.
+    pub user_quanta: u64,
+    /// Ticks in the profiling code.
+    pub instrumentation_quanta: u64,
+    /// All ticks as seconds; 0 when the rate is not known.
+    pub total_seconds: f64,
+    /// Calls counted by the program, modulo 2^32.
+    pub callseqs: u64,
+    /// Call site dynamics.
+    pub csds: usize,
+    /// Call site statics.
+    pub csss: usize,
+    /// Procedure dynamics.
+    pub pds: usize,
+    /// Procedure statics.
+    pub pss: usize,
+    /// Cliques.
+    pub cliques: usize,
+    /// Modules.
+    pub modules: usize,
+    /// What is odd about the file.
+    pub warnings: Vec<String>,
+}
+
+/// The report.
+#[must_use]
+pub fn create(profile: &Profile, more_warnings: &[String]) -> MenuReport {
+    let header = profile.header();
+    let quanta = header.user_quanta.saturating_add(header.instrument_quanta);
+    let mut warnings: Vec<String> = profile.warnings().iter().take(20).map(ToString::to_string).collect();
+    if profile.warnings().len() > 20 {
+        warnings.push(format!("{} more warnings about the file", profile.warnings().len() - 20));
+    }
+    warnings.extend_from_slice(more_warnings);
+    MenuReport {
+        program: profile.program().into_owned(),
+        ticks_per_second: header.ticks_per_second,
+        user_quanta: header.user_quanta,
+        instrumentation_quanta: header.instrument_quanta,
+        total_seconds: if header.ticks_per_second == 0 {
+            0.0
+        } else {
+            quanta as f64 / header.ticks_per_second as f64
+        },
+        callseqs: header.callseqs,
+        csds: profile.csd_count(),
+        csss: profile.css_count(),
+        pds: profile.pd_count(),
+        pss: profile.ps_count(),
+        cliques: profile.clique_count(),
+        modules: profile.modules().len(),
+        warnings,
+    }
+}

@@ -1,0 +1,161 @@
+//! A procedure over all its contexts: its cost, its call sites, whom they call.
+
+use super::clique::kind_word;
+use super::common::{MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, proc_desc, site_desc};
+use super::{Failure, ps_of};
+use pct_deep::figures::{Desc, Own};
+use pct_deep::{CssId, CssKind, Profile, PsId};
+use serde::Serialize;
+use std::collections::HashSet;
+
+/// Data of the page.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcReport {
+    /// The procedure.
+    #[serde(rename = "proc")]
+    pub desc: ProcDesc,
+    /// Its raw name: stays the same from run to run.
+    pub raw_name: String,
+    /// Its costs.
+    pub perf: Perf,
+    /// Its call sites, in slot order.
+    pub sites: Vec<ProcSite>,
+    /// Calls from other procedures, summed.
+    pub callers: CallersSummary,
+    /// The contexts it has.
+    pub contexts: usize,
+}
+
+/// A call site over all contexts.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcSite {
+    /// The call site.
+    pub site: SiteDesc,
+    /// normal, special, higher_order, method or callback.
+    pub kind: &'static str,
+    /// Type substitution of a normal call, if known.
+    pub type_subst: String,
+    /// Sum over its callees.
+    pub summary: Perf,
+    /// Callees, by id; of a normal call at most one.
+    pub callees: Vec<ProcCallee>,
+    /// Callees beyond those listed.
+    pub rest: Option<Rest>,
+}
+
+/// A procedure called from a call site.
+#[derive(Clone, Debug, Serialize)]
+pub struct ProcCallee {
+    /// The procedure.
+    #[serde(rename = "proc")]
+    pub desc: ProcDesc,
+    /// Cost of the calls.
+    pub perf: Perf,
+}
+
+/// Calls of a procedure from others.
+#[derive(Clone, Debug, Serialize)]
+pub struct CallersSummary {
+    /// Call site dynamics.
+    pub csds: usize,
+    /// Call site statics.
+    pub csss: usize,
+    /// Procedures.
+    pub procs: usize,
+    /// Their sum, recursion not compensated.
+    pub perf: Perf,
+}
+
+/// The report.
+///
+/// # Errors
+/// There is no such procedure.
+pub fn create(profile: &Profile, number: i64) -> Result<ProcReport, Failure> {
+    Ok(of(profile, ps_of(profile, number)?))
+}
+
+/// The report on the procedure of a raw or qualified name.
+///
+/// # Errors
+/// There is no such procedure.
+pub fn create_named(profile: &Profile, name: &str) -> Result<ProcReport, Failure> {
+    let found = profile
+        .pss()
+        .find(|&ps| profile.raw_name(ps) == name)
+        .or_else(|| profile.pss().find(|&ps| profile.qualified_name(ps) == name));
+    found.map(|ps| of(profile, ps)).ok_or_else(|| Failure(format!("There is no procedure named {name}.")))
+}
+
+fn of(profile: &Profile, ps: PsId) -> ProcReport {
+    let rates = Rates::of(profile);
+    let figures = profile.ps_figures(ps);
+    ProcReport {
+        desc: proc_desc(profile, ps),
+        raw_name: profile.raw_name(ps),
+        perf: rates.row(&figures.own, &figures.desc),
+        sites: profile.sites(ps).iter().map(|&css| site(profile, &rates, css)).collect(),
+        callers: callers(profile, &rates, ps),
+        contexts: profile.ps_pds(ps).len(),
+    }
+}
+
+fn site(profile: &Profile, rates: &Rates, css: CssId) -> ProcSite {
+    let static_site = profile.css(css);
+    let mut rows: Vec<(PsId, Own, Desc)> = profile
+        .css_calls(css)
+        .into_iter()
+        .map(|(callee, csds)| {
+            let (mut own, mut desc) = (Own::default(), Desc::default());
+            for csd in csds {
+                own += profile.csd_own(csd);
+                desc += profile.csd_desc(csd) - profile.csd_comp(csd);
+            }
+            (callee, own, desc)
+        })
+        .collect();
+    let sum = |rows: &[(PsId, Own, Desc)]| {
+        let own: Own = rows.iter().map(|r| r.1).sum();
+        let desc: Desc = rows.iter().map(|r| r.2).sum();
+        rates.row(&own, &desc)
+    };
+    let summary = sum(&rows);
+    let mut rest = None;
+    if rows.len() > MAX_ROWS {
+        rows.sort_by_key(|(_, own, desc)| std::cmp::Reverse(own.total(desc).callseqs));
+        rest = Some(Rest { count: rows.len() - MAX_ROWS, perf: sum(&rows[MAX_ROWS..]) });
+        rows.truncate(MAX_ROWS);
+    }
+    let type_subst = match static_site.kind {
+        CssKind::Normal { type_subst, .. } => profile.text(type_subst).into_owned(),
+        _ => String::new(),
+    };
+    ProcSite {
+        site: site_desc(profile, css),
+        kind: kind_word(static_site.kind.kind()),
+        type_subst,
+        summary,
+        callees: rows
+            .iter()
+            .map(|(callee, own, desc)| ProcCallee { desc: proc_desc(profile, *callee), perf: rates.row(own, desc) })
+            .collect(),
+        rest,
+    }
+}
+
+fn callers(profile: &Profile, rates: &Rates, ps: PsId) -> CallersSummary {
+    let (mut own, mut desc) = (Own::default(), Desc::default());
+    let (mut csss, mut procs, mut csds) = (HashSet::new(), HashSet::new(), 0);
+    for &pd in profile.ps_pds(ps) {
+        for &csd in profile.pd_callers(pd) {
+            let caller = profile.pd_ps(profile.csd_caller(csd));
+            if caller != ps {
+                own += profile.csd_own(csd);
+                desc += profile.csd_desc(csd);
+                csds += 1;
+                csss.insert(profile.csd_css(csd));
+                procs.insert(caller);
+            }
+        }
+    }
+    CallersSummary { csds, csss: csss.len(), procs: procs.len(), perf: rates.row(&own, &desc) }
+}

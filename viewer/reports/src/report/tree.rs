@@ -1,0 +1,172 @@
+//! The tree of cliques as a picture: below one clique, or the surroundings of one.
+//!
+//! In files of the real writer every clique but the root's is entered once, so cliques form a tree whose branches
+//! sum up. Where a damaged file has it otherwise, a clique is drawn below its entry only.
+
+use super::Failure;
+use super::common::proc_desc;
+use crate::query::Cost;
+use pct_deep::figures::Desc;
+use pct_deep::{CliqueId, CsdId, Profile};
+use serde::Serialize;
+use std::collections::BinaryHeap;
+
+/// A tree of cliques.
+#[derive(Clone, Debug, Serialize)]
+pub struct TreeReport {
+    /// What weights are: time (ticks), callseqs, allocs or words.
+    pub cost: Cost,
+    /// The nodes; a parent stands before its children. The first is the top.
+    pub nodes: Vec<TreeNode>,
+    /// The node that the page is about.
+    pub here: usize,
+    /// Branches left out because they are small.
+    pub left_out: usize,
+}
+
+/// A clique in the tree.
+#[derive(Clone, Debug, Serialize)]
+pub struct TreeNode {
+    /// Index of the parent; the top's own.
+    pub parent: usize,
+    /// The clique.
+    pub clique: u32,
+    /// Name of the procedure that enters it.
+    pub name: String,
+    /// Its cost with all below it.
+    pub total: u64,
+    /// Its procedure's module.
+    pub module: String,
+}
+
+fn of(cost: &Desc, kind: Cost) -> u64 {
+    let v = match kind {
+        Cost::Time => cost.quanta,
+        Cost::Allocs => cost.allocs,
+        Cost::Words => cost.words,
+        Cost::Callseqs | Cost::Calls | Cost::Redos => cost.callseqs,
+    };
+    u64::try_from(v).unwrap_or(0)
+}
+
+/// What a picture of `cost` really shows: counts of calls have no tree, and a measure that is zero no picture.
+fn shown_cost(profile: &Profile, cost: Cost) -> Cost {
+    let cost = match cost {
+        Cost::Calls | Cost::Redos => Cost::Callseqs,
+        c => c,
+    };
+    if of(&profile.root_total(), cost) == 0 { Cost::Callseqs } else { cost }
+}
+
+struct Builder<'a> {
+    profile: &'a Profile,
+    cost: Cost,
+    nodes: Vec<TreeNode>,
+    left_out: usize,
+}
+
+impl Builder<'_> {
+    fn push(&mut self, parent: usize, clique: CliqueId, total: u64) -> usize {
+        let desc = proc_desc(self.profile, self.profile.pd_ps(self.profile.clique_entry_pd(clique)));
+        self.nodes.push(TreeNode { parent, clique: clique.number(), name: desc.name, total, module: desc.module });
+        self.nodes.len() - 1
+    }
+
+    /// Cliques that a clique enters, the heaviest first.
+    fn children(&self, clique: CliqueId) -> Vec<(u64, CliqueId)> {
+        let profile = self.profile;
+        let enters = |csd: CsdId| {
+            profile.csd_child_clique(csd).filter(|&c| c < clique && profile.clique_entry(c) == Some(csd))
+        };
+        let mut out: Vec<(u64, CliqueId)> = profile
+            .clique_members(clique)
+            .iter()
+            .flat_map(|&pd| profile.csds_of_pd(pd))
+            .filter_map(|csd| enters(csd).map(|c| (of(&profile.clique_total(c), self.cost), c)))
+            .filter(|&(w, _)| w > 0)
+            .collect();
+        out.sort_unstable_by(|a, b| b.cmp(a));
+        out
+    }
+
+    /// Adds what is below node `top`, the heaviest first: `count` nodes at most, none below `least`, no deeper than
+    /// `depth` levels.
+    fn grow(&mut self, top: usize, clique: CliqueId, count: usize, least: u64, depth: usize) {
+        let mut heap = BinaryHeap::from([(self.nodes[top].total, std::cmp::Reverse(top), clique, 0usize)]);
+        let limit = self.nodes.len() + count;
+        while let Some((_, std::cmp::Reverse(node), clique, level)) = heap.pop() {
+            if level >= depth {
+                continue;
+            }
+            for (total, child) in self.children(clique) {
+                if total < least || self.nodes.len() >= limit {
+                    self.left_out += 1;
+                    continue;
+                }
+                let id = self.push(node, child, total);
+                heap.push((total, std::cmp::Reverse(id), child, level + 1));
+            }
+        }
+    }
+}
+
+/// Nodes of a picture that is a page.
+const NODES: usize = 6000;
+/// Levels of the way down to a clique that its strip shows.
+const PATH: usize = 8;
+/// Siblings at each of them.
+const SIBLINGS: usize = 14;
+
+/// The tree below a clique.
+///
+/// # Errors
+/// There is no such clique.
+pub fn create(profile: &Profile, number: i64, cost: Cost) -> Result<TreeReport, Failure> {
+    let clique =
+        profile.clique_id(number).ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
+    let cost = shown_cost(profile, cost);
+    let mut b = Builder { profile, cost, nodes: Vec::new(), left_out: 0 };
+    let total = of(&profile.clique_total(clique), cost);
+    let top = b.push(0, clique, total);
+    b.grow(top, clique, NODES, total / 4000, usize::MAX);
+    Ok(TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out })
+}
+
+/// The surroundings of a clique: the way down to it with the heaviest siblings, and two levels below it.
+#[must_use]
+pub fn strip(profile: &Profile, clique: CliqueId, cost: Cost) -> TreeReport {
+    let cost = shown_cost(profile, cost);
+    let mut path = vec![clique];
+    while let Some(entry) = profile.clique_entry(path[path.len() - 1]) {
+        let above = profile.pd_clique(profile.csd_caller(entry));
+        if above <= path[path.len() - 1] || path.len() >= PATH {
+            break;
+        }
+        path.push(above);
+    }
+    path.reverse();
+    let mut b = Builder { profile, cost, nodes: Vec::new(), left_out: 0 };
+    let mut at = b.push(0, path[0], of(&profile.clique_total(path[0]), cost));
+    for pair in path.windows(2) {
+        let (from, to) = (pair[0], pair[1]);
+        let mut next = None;
+        for (i, (total, child)) in b.children(from).into_iter().enumerate() {
+            if child == to || i < SIBLINGS {
+                let id = b.push(at, child, total);
+                if child == to {
+                    next = Some(id);
+                }
+            } else {
+                b.left_out += 1;
+            }
+        }
+        // A clique of no weight is still on its own way.
+        at = match next {
+            Some(id) => id,
+            None => b.push(at, to, 0),
+        };
+    }
+    let least = of(&profile.clique_total(path[0]), cost) / 1000;
+    b.grow(at, clique, 120, least.max(1), 2);
+    TreeReport { cost, nodes: b.nodes, here: at, left_out: b.left_out }
+}
