@@ -1,6 +1,11 @@
 //! Deep profile pages: command to report to display to html, json or text.
 #![forbid(unsafe_code)]
 
+pub mod analysis;
 pub mod display;
+pub mod page;
+pub mod pages;
 pub mod query;
 pub mod render;
+pub mod report;
+pub mod subject;

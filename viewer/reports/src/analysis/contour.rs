@@ -63,7 +63,9 @@ pub fn parse(file: &str, text: &str, known: impl Fn(&str) -> bool) -> ContourSta
             (Some("all"), Some(module), None) => (Extent::All, module),
             (Some("internal"), Some(module), None) => (Extent::Internal, module),
             _ => {
-                return ContourState::Unreadable(format!("file {file} contains badly formatted line: {line}"));
+                return ContourState::Unreadable(format!(
+                    "file {file} contains badly formatted line: {line}"
+                ));
             }
         };
         if known(module) {
@@ -80,7 +82,8 @@ pub fn parse(file: &str, text: &str, known: impl Fn(&str) -> bool) -> ContourSta
             "Error: file {file} contains only unrecognized module names. {UNKNOWN}"
         ));
     }
-    let warning = format!("Warning: {file} contains unrecognized module names: {}. {UNKNOWN}", unknown.join(", "));
+    let warning =
+        format!("Warning: {file} contains unrecognized module names: {}. {UNKNOWN}", unknown.join(", "));
     ContourState::Readable { exclusion: Exclusion { modules }, warning: Some(warning) }
 }
 
@@ -108,13 +111,18 @@ mod tests {
     #[test]
     fn any_other_line_is_malformed_also_an_empty_one() {
         for bad in ["all list\n\nall map\n", "some list\n", "all\n", "all list x\n", "\n"] {
-            assert!(matches!(read(bad), ContourState::Unreadable(m) if m.contains("badly formatted line")), "{bad:?}");
+            assert!(
+                matches!(read(bad), ContourState::Unreadable(m) if m.contains("badly formatted line")),
+                "{bad:?}"
+            );
         }
     }
 
     #[test]
     fn unknown_modules_are_a_warning_or_if_all_are_an_error() {
-        let ContourState::Readable { warning: Some(w), .. } = read("all a\nall list\nall b\n") else { panic!("warns") };
+        let ContourState::Readable { warning: Some(w), .. } = read("all a\nall list\nall b\n") else {
+            panic!("warns")
+        };
         assert!(w.starts_with("Warning: x.contour contains unrecognized module names: b, a."), "{w}");
         assert!(matches!(read("all a\n"), ContourState::Unreadable(m) if m.contains("only unrecognized")));
         assert!(matches!(read(""), ContourState::Readable { warning: None, .. }));

@@ -61,6 +61,8 @@ pub enum Item {
     Text(String),
     /// A warning: something is not as it should be.
     Warning(String),
+    /// A choice that is in force: looks like its alternatives, leads nowhere.
+    Current(String),
     /// Room between paragraphs.
     Break,
     /// A link by itself.
@@ -313,6 +315,7 @@ impl Item {
             Item::Heading(_)
             | Item::Text(_)
             | Item::Warning(_)
+            | Item::Current(_)
             | Item::Break
             | Item::Verbatim(_)
             | Item::Picture(_) => {}

@@ -105,13 +105,16 @@ pub fn parse_cmd(text: &str) -> (Cmd, u32) {
     }
 }
 
+/// A command with its page: what [`parse_cmd`] reads.
+#[must_use]
+pub fn print_cmd(cmd: &Cmd, page: u32) -> String {
+    if page > 1 { format!("{cmd}@{page}") } else { cmd.to_string() }
+}
+
 /// A query for these parts, as links have it.
 #[must_use]
 pub fn print(cmd: &Cmd, page: u32, prefs: Option<&Prefs>, file: &str) -> String {
-    let mut out = cmd.to_string();
-    if page > 1 {
-        out.push_str(&format!("@{page}"));
-    }
+    let mut out = print_cmd(cmd, page);
     out.push('&');
     if let Some(prefs) = prefs {
         out.push_str(&prefs.to_string());
@@ -129,3 +132,25 @@ impl fmt::Display for Query {
 
 #[cfg(test)]
 mod tests;
+
+/// Every combination of choices, for tests.
+#[cfg(test)]
+pub(crate) mod words_all {
+    use super::*;
+
+    pub(crate) fn fields() -> Vec<Fields> {
+        let mut out = Vec::new();
+        for &port in PortFields::ALL {
+            for &time in TimeFields::ALL {
+                for &callseqs in CallseqFields::ALL {
+                    for &allocs in AllocFields::ALL {
+                        for &memory in MemFields::ALL {
+                            out.push(Fields { port, time, callseqs, allocs, memory });
+                        }
+                    }
+                }
+            }
+        }
+        out
+    }
+}

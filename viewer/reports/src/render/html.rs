@@ -166,6 +166,7 @@ impl Renderer<'_> {
             Item::Heading(text) => html! { h2 { (with_breaks(text)) } },
             Item::Text(text) => html! { p { (text) } },
             Item::Warning(text) => html! { p.warning role="alert" { (text) } },
+            Item::Current(text) => html! { b.current aria-current="true" { (text) } },
             Item::Break => html! { p.gap {} },
             Item::Link(link) => html! { p { (self.link(link)) } },
             Item::List(list) => self.list(list),

@@ -62,7 +62,7 @@ fn write_item(out: &mut String, item: &Item, developer: bool, options: &TextOpti
             line(out, &format!("warning: {}", clean(text)));
             out.push('\n');
         }
-        Item::Break => {}
+        Item::Break | Item::Current(_) => {}
         Item::Link(link) => line(out, &format!("{}  {}", clean(&link.label.text), link.cmd)),
         Item::List(list) => write_list(out, list, developer, options),
         Item::Table(table) => {

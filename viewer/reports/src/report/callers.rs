@@ -102,7 +102,8 @@ pub fn create(
             }
         }
     }
-    let mut groups: Vec<(u32, Own, Desc)> = groups.into_iter().map(|(k, (own, desc))| (k, own, desc)).collect();
+    let mut groups: Vec<(u32, Own, Desc)> =
+        groups.into_iter().map(|(k, (own, desc))| (k, own, desc)).collect();
     let rates = Rates::of(profile);
     let mut rest = None;
     if groups.len() > MAX_ROWS {
@@ -115,7 +116,10 @@ pub fn create(
     groups.sort_unstable_by_key(|g| g.0);
     let rows = groups
         .into_iter()
-        .map(|(key, own, desc)| CallerRow { caller: caller(profile, group, key), perf: rates.row(&own, &desc) })
+        .map(|(key, own, desc)| CallerRow {
+            caller: caller(profile, group, key),
+            perf: rates.row(&own, &desc),
+        })
         .collect();
     Ok(CallersReport {
         desc: proc_desc(profile, ps),

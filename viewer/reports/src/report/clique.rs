@@ -111,8 +111,9 @@ pub fn kind_word(kind: SiteKind) -> &'static str {
 /// # Errors
 /// There is no such clique.
 pub fn create(profile: &Profile, number: i64, window: Window) -> Result<CliqueReport, Failure> {
-    let clique =
-        profile.clique_id(number).ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
+    let clique = profile
+        .clique_id(number)
+        .ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
     Ok(of(profile, clique, window))
 }
 
@@ -275,4 +276,3 @@ fn clique_pd(profile: &Profile, rates: &Rates, pd: PdId) -> CliquePd {
         .collect();
     CliquePd { pd: pd.number(), perf: rates.row(&profile.pd_own(pd), &profile.pd_desc(pd)), sites }
 }
-

@@ -4,7 +4,7 @@ use super::clique::kind_word;
 use super::common::{MAX_ROWS, Perf, ProcDesc, Rates, SiteDesc, proc_desc, site_desc};
 use super::{Failure, ps_of};
 use pct_deep::figures::Desc;
-use pct_deep::{CssKind, Coverage, PointKind, Profile, PsId, Slot};
+use pct_deep::{Coverage, CssKind, PointKind, Profile, PsId, Slot};
 use serde::Serialize;
 
 /// A procedure static.
@@ -220,8 +220,9 @@ pub fn csd(profile: &Profile, number: i64) -> Result<DumpCsd, Failure> {
 /// # Errors
 /// There is none of this number.
 pub fn clique(profile: &Profile, number: i64) -> Result<DumpClique, Failure> {
-    let clique =
-        profile.clique_id(number).ok_or_else(|| Failure(format!("invalid clique: there is no clique {number}.")))?;
+    let clique = profile
+        .clique_id(number)
+        .ok_or_else(|| Failure(format!("invalid clique: there is no clique {number}.")))?;
     let members = profile.clique_members(clique);
     Ok(DumpClique {
         clique: clique.number(),

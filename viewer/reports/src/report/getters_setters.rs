@@ -90,13 +90,16 @@ pub fn create(profile: &Profile, name: &str) -> Result<GettersSettersReport, Fai
     let rates = Rates::of(profile);
     let mut found: BTreeMap<String, BTreeMap<String, Found>> = BTreeMap::new();
     for &ps in profile.module_procs(module) {
-        let ProcLabel::Ordinary { decl_module, def_module, name, arity, .. } = profile.label(ps) else { continue };
+        let ProcLabel::Ordinary { decl_module, def_module, name, arity, .. } = profile.label(ps) else {
+            continue;
+        };
         if decl_module != def_module {
             continue;
         }
         let name = String::from_utf8_lossy(name);
         if let Some(a) = accessor_name(&name, arity) {
-            let field = found.entry(a.structure.to_owned()).or_default().entry(a.field.to_owned()).or_default();
+            let field =
+                found.entry(a.structure.to_owned()).or_default().entry(a.field.to_owned()).or_default();
             if a.sets { &mut field.setters } else { &mut field.getters }.push(ps);
         }
     }

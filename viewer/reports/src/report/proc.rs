@@ -136,7 +136,10 @@ fn site(profile: &Profile, rates: &Rates, css: CssId) -> ProcSite {
         summary,
         callees: rows
             .iter()
-            .map(|(callee, own, desc)| ProcCallee { desc: proc_desc(profile, *callee), perf: rates.row(own, desc) })
+            .map(|(callee, own, desc)| ProcCallee {
+                desc: proc_desc(profile, *callee),
+                perf: rates.row(own, desc),
+            })
             .collect(),
         rest,
     }

@@ -68,7 +68,13 @@ struct Builder<'a> {
 impl Builder<'_> {
     fn push(&mut self, parent: usize, clique: CliqueId, total: u64) -> usize {
         let desc = proc_desc(self.profile, self.profile.pd_ps(self.profile.clique_entry_pd(clique)));
-        self.nodes.push(TreeNode { parent, clique: clique.number(), name: desc.name, total, module: desc.module });
+        self.nodes.push(TreeNode {
+            parent,
+            clique: clique.number(),
+            name: desc.name,
+            total,
+            module: desc.module,
+        });
         self.nodes.len() - 1
     }
 
@@ -122,8 +128,9 @@ const SIBLINGS: usize = 14;
 /// # Errors
 /// There is no such clique.
 pub fn create(profile: &Profile, number: i64, cost: Cost) -> Result<TreeReport, Failure> {
-    let clique =
-        profile.clique_id(number).ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
+    let clique = profile
+        .clique_id(number)
+        .ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
     let cost = shown_cost(profile, cost);
     let mut b = Builder { profile, cost, nodes: Vec::new(), left_out: 0 };
     let total = of(&profile.clique_total(clique), cost);

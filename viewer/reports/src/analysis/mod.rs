@@ -1,0 +1,3 @@
+//! Analyses behind the reports: contour exclusion, coverage, recursion, variable use.
+
+pub mod contour;

@@ -1,0 +1,138 @@
+//! Flat tables: a rank, some columns of words, the performance columns; ordered, paged, the rest summed up.
+
+use super::Ctx;
+use super::perf::{self, PerfColumns, sort_by_cost};
+use crate::display::table::{Boxing, Column, ColumnClass, Head, Paging};
+use crate::display::{Cell, Data, HeadGroup, Label, Link, Row, Table};
+use crate::query::{CostOrder, Incl, Order};
+use crate::report::common::{Perf, Rest};
+use std::borrow::Cow;
+
+/// How the rows of a flat table are ordered by what is no cost.
+pub(crate) struct Keys<'a, R> {
+    /// Displayed name.
+    pub(crate) name: Box<dyn Fn(&R) -> String + 'a>,
+    /// Source file and line.
+    pub(crate) place: Box<dyn Fn(&R) -> (String, u32) + 'a>,
+}
+
+/// A flat table.
+pub(crate) struct Flat<'a, R> {
+    /// Columns between the rank and the costs.
+    pub(crate) lead: Vec<Column<'a, R>>,
+    /// The costs of a row.
+    pub(crate) perf: fn(&R) -> &Perf,
+    /// Whether there are totals (and whether they may be summed up).
+    pub(crate) totals: Totals,
+    /// Rows that were not even made.
+    pub(crate) rest: Option<&'a Rest>,
+    /// A remark below the rows.
+    pub(crate) note: Option<Vec<Data>>,
+}
+
+/// What a table knows of descendants.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Totals {
+    /// Nothing.
+    None,
+    /// Totals of rows overlap: they are shown, their sum means nothing.
+    Overlap,
+    /// Totals of rows add up.
+    Add,
+}
+
+impl Ctx<'_> {
+    /// Orders rows by the preference; ties keep their order.
+    pub(crate) fn sort<R>(&self, rows: &mut [R], keys: &Keys<'_, R>, perf: fn(&R) -> &Perf, totals: Totals) {
+        match self.prefs.order {
+            Order::Context => rows.sort_by_cached_key(|r| (keys.place)(r)),
+            Order::Name => rows.sort_by_cached_key(|r| (keys.name)(r)),
+            Order::Cost(order) => {
+                let incl = if totals == Totals::None { Incl::Own } else { order.incl };
+                sort_by_cost(rows, CostOrder { incl, ..order }, perf);
+            }
+        }
+    }
+
+    /// The rows of one page: those of the page asked for, unless `shown` says which.
+    pub(crate) fn flat<R>(
+        &self,
+        flat: &Flat<'_, R>,
+        rows: &[R],
+        shown: Option<std::ops::Range<usize>>,
+    ) -> Table {
+        let columns =
+            PerfColumns::new(self.cmd, &self.prefs, flat.totals != Totals::None, self.bytes_per_word());
+        let mut head = vec![HeadGroup::single(Head::text("Rank", ColumnClass::Number))];
+        head.extend(flat.lead.iter().map(|c| HeadGroup::single(c.head.clone())));
+        let paging = match shown {
+            Some(_) => None,
+            None => Paging::new(self.cmd, &self.prefs, self.page, rows.len()),
+        };
+        let range = shown.unwrap_or_else(|| Paging::range(paging.as_ref(), rows.len()));
+        head.extend(columns.heads.iter().cloned());
+        let mut table = Table::new(Boxing::ByPref, head);
+        for (i, row) in rows.iter().enumerate().take(range.end).skip(range.start) {
+            let mut cells = vec![Cell::One(Data::Int(i as i64 + 1))];
+            cells.extend(flat.lead.iter().map(|c| (c.cell)(row)));
+            cells.extend(columns.cells((flat.perf)(row)));
+            table.rows.push(Row::Cells(cells));
+        }
+        // What is not shown is a row of its own.
+        let mut count = rows.len() - range.len();
+        let mut sum: Option<Cow<'_, Perf>> = flat.rest.map(|r| Cow::Borrowed(&r.perf));
+        count += flat.rest.map_or(0, |r| r.count);
+        if count > 0 {
+            for row in rows[..range.start].iter().chain(&rows[range.end..]) {
+                let perf = (flat.perf)(row);
+                match &mut sum {
+                    Some(sum) => perf::add(sum.to_mut(), perf),
+                    None => sum = Some(Cow::Owned(perf.clone())),
+                }
+            }
+            let mut sum = sum.unwrap_or_default().into_owned();
+            if flat.totals == Totals::Overlap {
+                sum.total = None;
+            }
+            let label = format!("{} more, not shown here", crate::display::format::int(count as i64));
+            let mut cells = vec![Cell::Span(Data::text(label), 1 + flat.lead.len())];
+            cells.extend(columns.cells(&sum));
+            table.rows.push(Row::Summary(cells));
+        }
+        if let Some(note) = &flat.note {
+            table.rows.push(Row::Note(note.clone()));
+        }
+        table.flat = count == 0;
+        table.paging = paging;
+        table
+    }
+
+    /// A head that orders by name.
+    pub(crate) fn name_head(&self, text: &str) -> Head {
+        perf::order_head(self.cmd, &self.prefs, text, Order::Name, ColumnClass::Words)
+    }
+
+    /// A head that orders by source place.
+    pub(crate) fn place_head(&self, text: &str) -> Head {
+        perf::order_head(self.cmd, &self.prefs, text, Order::Context, ColumnClass::Words)
+    }
+
+    /// "12 procedures never called are hidden: show".
+    pub(crate) fn hidden_note(
+        &self,
+        count: usize,
+        what: &str,
+        show: crate::query::Prefs,
+    ) -> Option<Vec<Data>> {
+        (count > 0).then(|| {
+            let link = Link { label: Label::plain("show"), ..Link::control(self.cmd.clone(), &show, "") };
+            vec![
+                Data::text(format!(
+                    "{} {what} never called, hidden:",
+                    crate::display::format::int(count as i64)
+                )),
+                Data::Link(link),
+            ]
+        })
+    }
+}

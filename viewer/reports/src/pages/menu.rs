@@ -1,0 +1,135 @@
+//! The menu.
+
+use super::Ctx;
+use crate::display::{Data, Display, Item, Link, List, ListClass, MemUnit, Table};
+use crate::query::{Cmd, Cost, CostOrder, Inactive, Incl, Limit, Order, Prefs, Scope};
+use crate::report::menu::MenuReport;
+
+pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
+    let mut d = Display::new(format!("Deep profile of {}", r.program));
+    d.items.extend(r.warnings.iter().map(|w| Item::Warning(w.clone())));
+    let times = ctx.subject.times_matter();
+    d.items.push(Item::List(List {
+        class: ListClass::Bullets,
+        title: Some("Where to begin".to_owned()),
+        items: starts(ctx),
+    }));
+    let all = |limits: &dyn Fn(Cost) -> Vec<(Limit, Incl, String)>| {
+        let mut items = Vec::new();
+        let costs: &[Cost] =
+            if times { &[Cost::Time, Cost::Callseqs, Cost::Words] } else { &[Cost::Callseqs, Cost::Words] };
+        for &cost in costs {
+            for (limit, incl, label) in limits(cost) {
+                items.push(Item::Link(top(ctx, limit, cost, incl, label)));
+            }
+        }
+        items
+    };
+    d.items.push(Item::List(List {
+        class: ListClass::Bullets,
+        title: Some("The 100 most expensive procedures".to_owned()),
+        items: all(&|cost| {
+            let ranks = Limit::Ranks(1, 100);
+            vec![
+                (ranks, Incl::Own, format!("by {}, self", cost.label())),
+                (ranks, Incl::Total, format!("by {}, self and descendants", cost.label())),
+            ]
+        }),
+    }));
+    let rate = ctx.subject.profile.header().ticks_per_second;
+    d.items.push(Item::List(List {
+        class: ListClass::Bullets,
+        title: Some("Procedures above a limit".to_owned()),
+        items: all(&|cost| {
+            let name = cost.label();
+            let mut limits = vec![
+                (Limit::Percent(0.1), Incl::Own, format!("above 0.1% of the program's {name}, self")),
+                (
+                    Limit::Percent(1.0),
+                    Incl::Total,
+                    format!("above 1% of the program's {name}, self and descendants"),
+                ),
+            ];
+            match cost {
+                Cost::Time if rate > 0 => {
+                    limits.push((
+                        Limit::Value(rate as f64),
+                        Incl::Total,
+                        "above 1 second, self and descendants".to_owned(),
+                    ));
+                }
+                Cost::Callseqs => limits.push((
+                    Limit::Value(1_000_000.0),
+                    Incl::Total,
+                    "above 1,000,000 call sequence numbers, self and descendants".to_owned(),
+                )),
+                Cost::Words => limits.push((
+                    Limit::Value(2.0 * 1024.0 * 1024.0),
+                    Incl::Total,
+                    "above 2 Mi words, self and descendants".to_owned(),
+                )),
+                _ => {}
+            }
+            limits
+        }),
+    }));
+    d.items.push(Item::Developer(Box::new(Item::List(List {
+        class: ListClass::Bullets,
+        title: Some("For developers".to_owned()),
+        items: vec![Item::Link(ctx.link(Cmd::RecursionTypeFreq, "how often each type of recursion occurs"))],
+    }))));
+    let count = |n: u64| Data::Int(i64::try_from(n).unwrap_or(i64::MAX));
+    let size = |n: usize| count(n as u64);
+    let mut facts = vec![
+        ("Clock ticks in the program", count(r.user_quanta)),
+        ("Clock ticks in the profiler itself", count(r.instrumentation_quanta)),
+    ];
+    if r.ticks_per_second > 0 {
+        facts.push(("Ticks a second", count(r.ticks_per_second)));
+        facts.push(("All ticks as time", Data::Time(r.total_seconds)));
+    }
+    let words = ctx.subject.profile.root_total().words;
+    facts.extend([
+        ("Call sequence numbers", count(r.callseqs)),
+        ("Memory, words", Data::Memory(words as f64, MemUnit::Words, 0)),
+        ("Call contexts (procedure dynamics)", size(r.pds)),
+        ("Call edges (call site dynamics)", size(r.csds)),
+        ("Procedures", size(r.pss)),
+        ("Call sites", size(r.csss)),
+        ("Cliques", size(r.cliques)),
+        ("Modules", size(r.modules)),
+    ]);
+    d.items.push(Item::Heading("The profile".to_owned()));
+    d.items.push(Item::Table(Table::facts(facts)));
+    d.controls = vec![ctx.general_controls(), ctx.developer_controls()];
+    d
+}
+
+fn starts(ctx: &Ctx<'_>) -> Vec<Item> {
+    let order = Order::Cost(CostOrder { cost: Cost::Time, incl: Incl::Total, scope: Scope::Overall });
+    let prefs = Prefs {
+        order,
+        inactive_sites: Inactive::Hide,
+        inactive_procs: Inactive::Hide,
+        inactive_modules: Inactive::Hide,
+        ..ctx.prefs
+    };
+    let root = i64::from(ctx.subject.profile.root_clique().number());
+    let cost = if ctx.subject.times_matter() { Cost::Time } else { Cost::Callseqs };
+    vec![
+        Item::Link(Link::new(Cmd::Root(None), &prefs, "the root of the call graph")),
+        Item::Link(Link::new(
+            Cmd::Root(Some(90)),
+            &prefs,
+            "where the action starts: the call graph from there on",
+        )),
+        Item::Link(ctx.link(Cmd::CliqueTree(root, cost), "the whole call graph as a picture")),
+        Item::Link(ctx.link(Cmd::ProgramModules, "the program's modules")),
+    ]
+}
+
+/// A top list arrives in the order that it was asked for.
+fn top(ctx: &Ctx<'_>, limit: Limit, cost: Cost, incl: Incl, label: String) -> Link {
+    let order = Order::Cost(CostOrder { cost, incl, scope: Scope::Overall });
+    Link::new(Cmd::top(limit, cost, incl), &Prefs { order, ..ctx.prefs }, label)
+}

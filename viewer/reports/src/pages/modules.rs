@@ -1,0 +1,83 @@
+//! The page of all modules, and a module's page.
+
+use super::controls::Hideable;
+use super::flat::{Flat, Keys, Totals};
+use super::{Ctx, hidden, place};
+use crate::display::table::Column;
+use crate::display::{Cell, Data, Display, Item, List, ListClass};
+use crate::query::{Cmd, Inactive, Prefs};
+use crate::report::modules::{ModuleProc, ModuleReport, ModuleRow, ProgramModulesReport};
+
+pub(super) fn display_all(ctx: &Ctx<'_>, r: &ProgramModulesReport) -> Display {
+    let mut d = Display::new("The program's modules");
+    let mut rows: Vec<&ModuleRow> =
+        r.modules.iter().filter(|m| !hidden(m.active, ctx.prefs.inactive_modules)).collect();
+    let keys: Keys<'_, &ModuleRow> =
+        Keys { name: Box::new(|m| m.name.clone()), place: Box::new(|m| (m.name.clone(), 0)) };
+    ctx.sort(&mut rows, &keys, |m| &m.perf, Totals::None);
+    let show = Prefs { inactive_modules: Inactive::Show, ..ctx.prefs };
+    let flat = Flat {
+        lead: vec![Column::new(ctx.name_head("Module"), |m: &&ModuleRow| {
+            Cell::One(Data::Link(ctx.link(Cmd::Module(m.name.clone()), m.name.clone())))
+        })],
+        perf: |m| &m.perf,
+        totals: Totals::None,
+        rest: None,
+        note: ctx.hidden_note(r.modules.len() - rows.len(), "modules", show),
+    };
+    d.items.push(Item::Table(ctx.flat(&flat, &rows, None)));
+    d.crumbs = ctx.crumbs(vec![ctx.link(Cmd::ProgramModules, "Modules")]);
+    d.controls = vec![
+        ctx.inactive_controls(Hideable::Modules),
+        ctx.field_controls(),
+        ctx.format_controls(),
+        ctx.general_controls(),
+    ];
+    d
+}
+
+pub(super) fn display(ctx: &Ctx<'_>, r: &ModuleReport) -> Display {
+    let mut d = Display::new(format!("Module {}", r.name));
+    let mut more = vec![Item::Link(ctx.link(Cmd::GettersSetters(r.name.clone()), "getters and setters"))];
+    if r.has_representation {
+        more.push(Item::Link(ctx.link(Cmd::ModuleRep(r.name.clone()), "text of its procedures")));
+    }
+    d.items.push(Item::List(List { class: ListClass::Horizontal, title: None, items: more }));
+    let current = Some(r.name.as_str());
+    let mut rows: Vec<&ModuleProc> =
+        r.procs.iter().filter(|p| !hidden(p.active, ctx.prefs.inactive_procs)).collect();
+    let keys: Keys<'_, &ModuleProc> = Keys {
+        name: Box::new(|p| ctx.name(&p.desc, current)),
+        place: Box::new(|p| (p.desc.file.clone(), p.desc.line)),
+    };
+    ctx.sort(&mut rows, &keys, |p| &p.perf, Totals::Overlap);
+    let show = Prefs { inactive_procs: Inactive::Show, ..ctx.prefs };
+    let flat = Flat {
+        lead: vec![
+            Column::new(ctx.place_head("Source"), |p: &&ModuleProc| {
+                Cell::One(Data::Text(place(&p.desc.file, p.desc.line)))
+            }),
+            Column::new(ctx.name_head("Procedure"), |p: &&ModuleProc| {
+                Cell::One(Data::Link(ctx.proc_link(&p.desc, current)))
+            }),
+        ],
+        perf: |p| &p.perf,
+        totals: Totals::Overlap,
+        rest: None,
+        note: ctx.hidden_note(r.procs.len() - rows.len(), "procedures", show),
+    };
+    d.items.push(Item::Table(ctx.flat(&flat, &rows, None)));
+    d.crumbs = ctx.crumbs(vec![
+        ctx.link(Cmd::ProgramModules, "Modules"),
+        ctx.link(Cmd::Module(r.name.clone()), &*r.name),
+    ]);
+    d.controls = vec![
+        ctx.inactive_controls(Hideable::Procs),
+        ctx.sort_controls(),
+        ctx.qualify_controls(),
+        ctx.field_controls(),
+        ctx.format_controls(),
+        ctx.general_controls(),
+    ];
+    d
+}

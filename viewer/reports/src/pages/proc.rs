@@ -1,0 +1,123 @@
+//! A procedure's page.
+
+use super::clique::site_kind_label;
+use super::controls::Hideable;
+use super::perf::{PerfColumns, sort_by_cost};
+use super::{Ctx, hidden, place};
+use crate::display::table::Boxing;
+use crate::display::{Cell, Data, Display, HeadGroup, Item, Label, Row, Table, format};
+use crate::query::{Cmd, Order, Prefs, Summarise};
+use crate::report::common::Perf;
+use crate::report::proc::{ProcCallee, ProcReport, ProcSite};
+
+pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
+    let mut d = Display::new(format!("Procedure {}", r.desc.qualified_name));
+    let mut facts = Vec::new();
+    if !r.desc.file.is_empty() {
+        facts.push(place(&r.desc.file, r.desc.line));
+    }
+    facts.push(format!("{} call contexts", format::int(r.contexts as i64)));
+    d.items.push(Item::Text(facts.join(", ")));
+    d.items.push(ctx.caller_controls(r.desc.ps));
+    d.items.push(Item::Table(table(ctx, r)));
+    d.crumbs = ctx.crumbs(vec![
+        ctx.link(Cmd::ProgramModules, "Modules"),
+        ctx.link(Cmd::Module(r.desc.module.clone()), &*r.desc.module),
+        ctx.link(ctx.cmd.clone(), &*r.desc.name),
+    ]);
+    if ctx.subject.profile.module_id(&r.desc.module).is_none()
+        || r.desc.module == crate::report::modules::RUNTIME
+    {
+        d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), &*r.desc.name)]);
+    }
+    d.controls = vec![
+        ctx.summarise_controls(),
+        ctx.inactive_controls(Hideable::Sites),
+        ctx.qualify_controls(),
+        ctx.sort_controls(),
+        ctx.field_controls(),
+        ctx.format_controls(),
+        ctx.related_proc_controls(r.desc.ps),
+        ctx.general_controls(),
+    ];
+    d
+}
+
+fn table(ctx: &Ctx<'_>, r: &ProcReport) -> Table {
+    let current = Some(r.desc.module.as_str());
+    let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.bytes_per_word());
+    let mut head =
+        vec![HeadGroup::single(ctx.place_head("Source")), HeadGroup::single(ctx.name_head("Procedure"))];
+    head.extend(columns.heads.iter().cloned());
+    let mut t = Table::new(Boxing::ByPref, head);
+    let row = |lead: Vec<Cell>, perf: &Perf| {
+        let mut cells = lead;
+        cells.extend(columns.cells(perf));
+        Row::Cells(cells)
+    };
+    let c = &r.callers;
+    let from = format!(
+        "Calls from {} other procedures, {} call sites, {} call edges",
+        format::int(c.procs as i64),
+        format::int(c.csss as i64),
+        format::int(c.csds as i64)
+    );
+    t.rows.push(Row::Developer(Box::new(row(vec![Cell::Span(Data::text(from), 2)], &c.perf))));
+    t.rows.push(Row::Developer(Box::new(Row::Separator)));
+    let name = Data::Label(Label::bold(ctx.name(&r.desc, current)));
+    t.rows.push(row(vec![Cell::Span(name, 2)], &r.perf));
+    t.rows.push(Row::Separator);
+
+    let mut sites: Vec<&ProcSite> = r
+        .sites
+        .iter()
+        .filter(|s| !(s.kind == "normal" && hidden(!s.callees.is_empty(), ctx.prefs.inactive_sites)))
+        .collect();
+    let silent = r.sites.len() - sites.len();
+    match ctx.prefs.order {
+        Order::Context => sites.sort_by_cached_key(|s| (s.site.file.clone(), s.site.line, s.site.slot)),
+        // Sites without a fixed callee first.
+        Order::Name => sites.sort_by_cached_key(|s| match &s.site.callee {
+            None => (false, String::new()),
+            Some(callee) => (true, ctx.name(callee, current)),
+        }),
+        Order::Cost(order) => sort_by_cost(&mut sites, order, |s| &s.summary),
+    }
+    for s in sites {
+        let source = Cell::One(Data::Text(place(&s.site.file, s.site.line)));
+        if let Some(callee) = &s.site.callee {
+            let mut name = ctx.name(callee, current);
+            if !s.type_subst.is_empty() {
+                name.push_str(&format!(" [{}]", s.type_subst));
+            }
+            t.rows.push(row(
+                vec![source, Cell::One(Data::Link(ctx.link(Cmd::Proc(i64::from(callee.ps)), name)))],
+                &s.summary,
+            ));
+            continue;
+        }
+        let kind = site_kind_label(s.kind);
+        let label = if s.callees.is_empty() { format!("{kind} (no calls made)") } else { kind.to_owned() };
+        t.rows.push(row(vec![source, Cell::One(Data::Text(label))], &s.summary));
+        if ctx.prefs.summarise == Summarise::Sum {
+            continue;
+        }
+        let mut callees: Vec<&ProcCallee> = s.callees.iter().collect();
+        match ctx.prefs.order {
+            Order::Context => callees.sort_by_cached_key(|c| (c.desc.file.clone(), c.desc.line)),
+            Order::Name => callees.sort_by_cached_key(|c| ctx.name(&c.desc, current)),
+            Order::Cost(order) => sort_by_cost(&mut callees, order, |c| &c.perf),
+        }
+        for callee in callees {
+            let link = Data::Link(ctx.proc_link(&callee.desc, current));
+            t.rows.push(row(vec![Cell::Empty, Cell::One(link)], &callee.perf));
+        }
+        if let Some(rest) = &s.rest {
+            let label = format!("{} more callees", format::int(rest.count as i64));
+            t.rows.push(row(vec![Cell::Empty, Cell::One(Data::text(label))], &rest.perf));
+        }
+    }
+    let show = Prefs { inactive_sites: crate::query::Inactive::Show, ..ctx.prefs };
+    t.rows.extend(ctx.hidden_note(silent, "call sites", show).map(Row::Note));
+    t
+}

@@ -1,0 +1,74 @@
+//! Top lists.
+
+use super::flat::{Flat, Keys, Totals};
+use super::{Ctx, place};
+use crate::display::table::Column;
+use crate::display::{Cell, Data, Display, Item};
+use crate::query::{Cmd, Cost, Incl, Limit, Scope};
+use crate::report::top_procs::{TopProc, TopProcsReport};
+
+pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
+    let mut d = Display::new(title(ctx, r));
+    if r.procs.is_empty() {
+        d.items.push(Item::Text("No procedure meets the limit.".to_owned()));
+    } else {
+        let mut rows: Vec<&TopProc> = r.procs.iter().collect();
+        let keys: Keys<'_, &TopProc> = Keys {
+            name: Box::new(|p| ctx.name(&p.desc, None)),
+            place: Box::new(|p| (p.desc.file.clone(), p.desc.line)),
+        };
+        ctx.sort(&mut rows, &keys, |p| &p.perf, Totals::Overlap);
+        let flat = Flat {
+            lead: vec![
+                Column::new(ctx.place_head("Source"), |p: &&TopProc| {
+                    Cell::One(Data::Text(place(&p.desc.file, p.desc.line)))
+                }),
+                Column::new(ctx.name_head("Procedure"), |p: &&TopProc| {
+                    Cell::One(Data::Link(ctx.proc_link(&p.desc, None)))
+                }),
+            ],
+            perf: |p| &p.perf,
+            totals: Totals::Overlap,
+            rest: None,
+            note: (r.not_listed > 0)
+                .then(|| vec![Data::text(format!("{} more procedures meet the limit.", r.not_listed))]),
+        };
+        d.items.push(Item::Table(ctx.flat(&flat, &rows, None)));
+    }
+    d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), "Top procedures")]);
+    d.controls = vec![
+        ctx.top_controls(),
+        ctx.sort_controls(),
+        ctx.qualify_controls(),
+        ctx.field_controls(),
+        ctx.format_controls(),
+        ctx.general_controls(),
+    ];
+    d
+}
+
+fn title(ctx: &Ctx<'_>, r: &TopProcsReport) -> String {
+    let mut by = r.cost.label().to_owned();
+    if !matches!(r.cost, Cost::Calls | Cost::Redos) {
+        by.push_str(match r.incl {
+            Incl::Own => ", self",
+            Incl::Total => ", self and descendants",
+        });
+        if r.scope == Scope::PerCall {
+            by.push_str(", per call");
+        }
+    }
+    match ctx.cmd {
+        Cmd::TopProcs { limit: Limit::Ranks(lo, hi), .. } if *lo == 1 => {
+            format!("Top {hi} procedures by {by}")
+        }
+        Cmd::TopProcs { limit: Limit::Ranks(lo, hi), .. } => {
+            format!("Procedures ranked {lo} to {hi} by {by}")
+        }
+        Cmd::TopProcs { limit: Limit::Percent(p), .. } => {
+            format!("Procedures above {p}% of the program, by {by}")
+        }
+        Cmd::TopProcs { limit: Limit::Value(v), .. } => format!("Procedures above {v}, by {by}"),
+        _ => format!("Procedures by {by}"),
+    }
+}

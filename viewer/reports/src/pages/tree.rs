@@ -1,0 +1,68 @@
+//! The tree of cliques as a picture.
+
+use super::Ctx;
+use crate::display::{Display, Item, Picture, PictureNode, format};
+use crate::query::{Cmd, Cost, Qualify};
+use crate::report::tree::{TreeReport, strip};
+use pct_deep::CliqueId;
+
+fn unit(cost: Cost) -> &'static str {
+    match cost {
+        Cost::Time => "ticks",
+        Cost::Allocs => "allocations",
+        Cost::Words => "words",
+        Cost::Callseqs | Cost::Calls | Cost::Redos => "call sequence numbers",
+    }
+}
+
+fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Picture {
+    Picture {
+        caption,
+        unit: unit(r.cost),
+        nodes: r
+            .nodes
+            .iter()
+            .map(|n| PictureNode {
+                parent: n.parent,
+                name: if ctx.prefs.qualify == Qualify::Always {
+                    format!("{}.{}", n.module, n.name)
+                } else {
+                    n.name.clone()
+                },
+                total: n.total,
+                link: Some(Cmd::Clique(i64::from(n.clique))),
+            })
+            .collect(),
+        here: (!large).then_some(r.here),
+        large,
+    }
+}
+
+pub(super) fn display(ctx: &Ctx<'_>, r: &TreeReport) -> Display {
+    let top = &r.nodes[0];
+    let mut d = Display::new(format!("All below clique {}: {}", top.clique, top.name));
+    let mut caption = format!("width: {} with descendants", unit(r.cost));
+    if r.left_out > 0 {
+        caption.push_str(&format!("; {} small branches left out", format::int(r.left_out as i64)));
+    }
+    d.items.push(Item::Picture(picture(ctx, r, caption, true)));
+    let clique = i64::from(top.clique);
+    d.crumbs = ctx.crumbs(vec![
+        ctx.link(Cmd::Clique(clique), format!("clique {clique}")),
+        ctx.link(ctx.cmd.clone(), "icicle"),
+    ]);
+    d.controls = vec![
+        ctx.tree_controls(top.clique),
+        ctx.related_clique_controls(top.clique),
+        ctx.qualify_controls(),
+        ctx.general_controls(),
+    ];
+    d
+}
+
+/// The strip on top of a clique's page.
+pub(super) fn strip_of(ctx: &Ctx<'_>, clique: CliqueId) -> Item {
+    let r = strip(&ctx.subject.profile, clique, ctx.tree_cost());
+    let caption = format!("width: {} with descendants; the outlined one is this clique", unit(r.cost));
+    Item::Picture(picture(ctx, &r, caption, false))
+}

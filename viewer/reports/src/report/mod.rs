@@ -1,0 +1,162 @@
+//! Reports: the data of each page, numbers and names without order, choice of columns or words of explanation.
+//!
+//! A report is a function of the command and the profile alone, so other tools can use it; its JSON is what `--json`
+//! prints. One module per kind. A kind that cannot be made is the `Err` of its own kind, with the reason.
+
+pub mod callers;
+pub mod clique;
+pub mod common;
+pub mod dumps;
+pub mod getters_setters;
+pub mod menu;
+pub mod modules;
+pub mod proc;
+pub mod search;
+pub mod top_procs;
+pub mod tree;
+
+use crate::query::Cmd;
+use crate::subject::Subject;
+use pct_deep::{Profile, PsId};
+use serde::Serialize;
+
+/// Why a report cannot be made, in words for the page.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(pub String);
+
+impl Failure {
+    /// There is no node of this kind and number.
+    #[must_use]
+    pub fn index(kind: &str, number: i64) -> Failure {
+        Failure(format!("invalid {kind} index {number}: the file has no such node."))
+    }
+}
+
+/// Which part of a long report is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From 1.
+    pub page: u32,
+}
+
+impl Window {
+    /// The positions of the page's items among `total`, `size` to a page; the last page if it is past the end.
+    #[must_use]
+    pub fn range(self, total: usize, size: usize) -> (usize, usize) {
+        let pages = total.div_ceil(size).max(1);
+        let page = (self.page.max(1) as usize).min(pages);
+        let from = ((page - 1) * size).min(total);
+        (from, (from + size).min(total))
+    }
+}
+
+/// The data of a page.
+#[derive(Clone, Debug, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Report {
+    /// A sentence.
+    Message(String),
+    /// Where to begin.
+    Menu(menu::MenuReport),
+    /// A clique.
+    Clique(Result<clique::CliqueReport, Failure>),
+    /// All modules.
+    ProgramModules(modules::ProgramModulesReport),
+    /// A module.
+    Module(Result<modules::ModuleReport, Failure>),
+    /// A module's accessors.
+    GettersSetters(Result<getters_setters::GettersSettersReport, Failure>),
+    /// The most expensive procedures.
+    TopProcs(Result<top_procs::TopProcsReport, Failure>),
+    /// A procedure.
+    Proc(Result<Box<proc::ProcReport>, Failure>),
+    /// Callers of a procedure.
+    Callers(Result<callers::CallersReport, Failure>),
+    /// Raw procedure static.
+    DumpPs(Result<dumps::DumpPs, Failure>),
+    /// Raw procedure dynamic.
+    DumpPd(Result<dumps::DumpPd, Failure>),
+    /// Raw call site static.
+    DumpCss(Result<Box<dumps::DumpCss>, Failure>),
+    /// Raw call site dynamic.
+    DumpCsd(Result<Box<dumps::DumpCsd>, Failure>),
+    /// Raw clique.
+    DumpClique(Result<dumps::DumpClique, Failure>),
+    /// What a search found.
+    Search(search::SearchReport),
+    /// The tree below a clique.
+    Tree(Result<tree::TreeReport, Failure>),
+}
+
+impl Report {
+    /// Why it could not be made, if so.
+    #[must_use]
+    pub fn failure(&self) -> Option<&Failure> {
+        match self {
+            Report::Message(_) | Report::Menu(_) | Report::ProgramModules(_) | Report::Search(_) => None,
+            Report::Clique(r) => r.as_ref().err(),
+            Report::Module(r) => r.as_ref().err(),
+            Report::GettersSetters(r) => r.as_ref().err(),
+            Report::TopProcs(r) => r.as_ref().err(),
+            Report::Proc(r) => r.as_ref().err(),
+            Report::Callers(r) => r.as_ref().err(),
+            Report::DumpPs(r) => r.as_ref().err(),
+            Report::DumpPd(r) => r.as_ref().err(),
+            Report::DumpCss(r) => r.as_ref().err(),
+            Report::DumpCsd(r) => r.as_ref().err(),
+            Report::DumpClique(r) => r.as_ref().err(),
+            Report::Tree(r) => r.as_ref().err(),
+        }
+    }
+}
+
+/// The procedure of a number from outside.
+///
+/// # Errors
+/// There is none.
+pub fn ps_of(profile: &Profile, number: i64) -> Result<PsId, Failure> {
+    profile.ps_id(number).ok_or_else(|| Failure::index("proc_static", number))
+}
+
+/// Makes the report that a command asks for.
+#[must_use]
+pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
+    let profile = &subject.profile;
+    match cmd {
+        Cmd::Quit => Report::Message("The server for this file is shutting down.".to_owned()),
+        Cmd::Timeout(minutes) => Report::Message(match minutes {
+            0 => "The server for this file will not stop when it is idle.".to_owned(),
+            n => format!("The server for this file will stop when it has been idle for {n} minutes."),
+        }),
+        Cmd::Restart | Cmd::Menu => Report::Menu(menu::create(profile, &subject.warnings())),
+        Cmd::Root(percent) => Report::Clique(Ok(clique::create_root(profile, *percent, window))),
+        Cmd::Clique(n) => Report::Clique(clique::create(profile, *n, window)),
+        Cmd::Proc(n) => Report::Proc(proc::create(profile, *n).map(Box::new)),
+        Cmd::ProcNamed(name) => Report::Proc(proc::create_named(profile, name).map(Box::new)),
+        Cmd::ProcCallers { ps, group, bunch, size, contour } => {
+            Report::Callers(callers::create(profile, &subject.contour, *ps, *group, *bunch, *size, *contour))
+        }
+        Cmd::ProgramModules => Report::ProgramModules(modules::create_all(profile)),
+        Cmd::Module(name) => {
+            Report::Module(modules::create(profile, name, subject.has_module_representation(name)))
+        }
+        Cmd::GettersSetters(name) => Report::GettersSetters(getters_setters::create(profile, name)),
+        Cmd::TopProcs { limit, cost, incl, scope } => {
+            Report::TopProcs(top_procs::create(profile, *limit, *cost, *incl, *scope))
+        }
+        Cmd::DumpClique(n) => Report::DumpClique(dumps::clique(profile, *n)),
+        Cmd::DumpPs(n) => Report::DumpPs(dumps::ps(profile, *n)),
+        Cmd::DumpPd(n) => Report::DumpPd(dumps::pd(profile, *n)),
+        Cmd::DumpCss(n) => Report::DumpCss(dumps::css(profile, *n).map(Box::new)),
+        Cmd::DumpCsd(n) => Report::DumpCsd(dumps::csd(profile, *n).map(Box::new)),
+        Cmd::Search(text) => Report::Search(search::create(profile, text)),
+        Cmd::CliqueTree(n, cost) => Report::Tree(tree::create(profile, *n, *cost)),
+        Cmd::CliqueRecursion(_)
+        | Cmd::StaticCoverage(_)
+        | Cmd::DynamicCoverage(_)
+        | Cmd::VarUse(_)
+        | Cmd::RecursionTypeFreq
+        | Cmd::ModuleRep(_) => todo!(),
+    }
+}
