@@ -83,6 +83,7 @@ pub struct Fde {
     encoding: u8,
     shared: (usize, usize),
     own: (usize, usize),
+    usual: bool,
 }
 
 /// Body of a CIE or FDE: offset of its id field, offset past its end.
@@ -97,6 +98,12 @@ pub(super) fn entry(eh: &Section<'_>, at: usize) -> Option<(usize, usize)> {
     (len != 0 && end <= eh.bytes.len()).then_some((start, end))
 }
 
+/// The CIE that compilers write for nearly every function, from its version to its end: version 1, "zR", code 1, data -8,
+/// return address in 16, pointers pc-relative of four bytes; CFA = rsp + 8, return address at CFA - 8. The last two bytes are
+/// padding. It is recognised as a whole; what is read from it byte by byte is the same (see the test).
+const USUAL: [u8; 16] = [1, b'z', b'R', 0, 1, 0x78, 16, 1, 0x1b, 0x0c, 7, 8, 0x90, 1, 0, 0];
+
+#[derive(Debug, PartialEq, Eq)]
 struct Cie {
     code_align: u64,
     data_align: i64,
@@ -104,9 +111,30 @@ struct Cie {
     signal: bool,
     augmented: bool,
     program: (usize, usize),
+    usual: bool,
 }
 
 fn cie(eh: &Section<'_>, at: usize) -> Option<Cie> {
+    // Length 20, id 0, and the sixteen bytes.
+    if let Some(bytes) = eh.bytes.get(at..).and_then(|b| b.first_chunk::<24>())
+        && bytes.starts_with(&[20, 0, 0, 0, 0, 0, 0, 0])
+        && bytes.ends_with(&USUAL)
+    {
+        let program = (at + 17, at + 24);
+        return Some(Cie {
+            code_align: 1,
+            data_align: -8,
+            encoding: 0x1b,
+            signal: false,
+            augmented: true,
+            program,
+            usual: true,
+        });
+    }
+    cie_by_bytes(eh, at)
+}
+
+fn cie_by_bytes(eh: &Section<'_>, at: usize) -> Option<Cie> {
     let (start, end) = entry(eh, at)?;
     let bounded = eh.until(end);
     let mut c = bounded.cursor(start);
@@ -131,6 +159,7 @@ fn cie(eh: &Section<'_>, at: usize) -> Option<Cie> {
         signal: false,
         augmented: false,
         program: (0, 0),
+        usual: false,
     };
     let mut letters = augmentation.iter();
     match letters.next() {
@@ -188,6 +217,7 @@ impl Fde {
             encoding: cie.encoding,
             shared: cie.program,
             own: (c.pos(), end),
+            usual: cie.usual,
         })
     }
 
@@ -220,7 +250,12 @@ impl Fde {
             last: u64::MAX,
             fde: self,
         };
-        machine.run(&eh.until(self.shared.1), self.shared.0, &mut |_, _| {})?;
+        if self.usual {
+            machine.row.cfa = Cfa::Reg(reg::RSP, 8);
+            machine.set(u64::from(reg::RA), Place::At(-8));
+        } else {
+            machine.run(&eh.until(self.shared.1), self.shared.0, &mut |_, _| {})?;
+        }
         machine.initial = machine.row;
         machine.pc = self.begin;
         machine.last = last;
@@ -400,4 +435,64 @@ fn block(c: &mut Cursor<'_>) -> Option<u32> {
     let len = usize::try_from(c.uleb()?).ok()?;
     c.skip(len)?;
     Some(at)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_usual_cie_means_what_its_bytes_say() {
+        let (bytes, at) = crate::unwind::testing::eh_frame(&[(0x1000, 64)], 0x8000);
+        let eh = Section { bytes: &bytes, addr: 0x8000 };
+        let (quick, slow) = (cie(&eh, 0).expect("a CIE"), cie_by_bytes(&eh, 0).expect("a CIE"));
+        assert!(quick.usual);
+        assert_eq!(Cie { usual: false, ..quick }, slow);
+        let fde = Fde::parse(&eh, at[0]).expect("an FDE");
+        let by_bytes = Fde { usual: false, ..fde };
+        for pc in [0x1000, 0x1001, 0x103f] {
+            assert_eq!(fde.row(&eh, pc), by_bytes.row(&eh, pc));
+            assert!(fde.row(&eh, pc).is_some_and(|r| r.place(reg::RA) == Place::At(-8)));
+        }
+    }
+
+    #[test]
+    fn rows_follow_the_program() {
+        let (bytes, at) = crate::unwind::testing::eh_frame(&[(0x1000, 64)], 0x8000);
+        let eh = Section { bytes: &bytes, addr: 0x8000 };
+        let fde = Fde::parse(&eh, at[0]).expect("an FDE");
+        let mut rows = Vec::new();
+        fde.each_row(&eh, |from, row| rows.push((from, row.cfa, row.place(reg::RBP)))).expect("well formed");
+        assert_eq!(rows, [(0x1000, Cfa::Reg(7, 8), Place::Same), (0x1001, Cfa::Reg(7, 16), Place::At(-16))]);
+    }
+
+    proptest! {
+        #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
+        #[test]
+        fn a_row_is_the_last_of_all_rows_that_starts_at_or_before_it(program in proptest::collection::vec(any::<u8>(), 0..60), ask in 0u64..400) {
+            let (mut bytes, at) = crate::unwind::testing::eh_frame(&[(0x1000, 400)], 0x8000);
+            // The program of the only FDE becomes the given bytes.
+            bytes.truncate(at[0] + 17);
+            bytes.extend_from_slice(&program);
+            let len = bytes.len() - at[0] - 4;
+            bytes[at[0]..at[0] + 4].copy_from_slice(&(len as u32).to_le_bytes());
+            let eh = Section { bytes: &bytes, addr: 0x8000 };
+            let fde = Fde::parse(&eh, at[0]).expect("an FDE");
+            let mut last = None;
+            let mut from = 0;
+            let whole = fde.each_row(&eh, |start, row| {
+                assert!(start >= from);
+                from = start;
+                if start <= 0x1000 + ask {
+                    last = Some(*row);
+                }
+            });
+            if whole.is_some() {
+                prop_assert_eq!(fde.row(&eh, 0x1000 + ask), last);
+            } else {
+                let _ = fde.row(&eh, 0x1000 + ask);
+            }
+        }
+    }
 }

@@ -26,7 +26,9 @@ pub trait Memory {
     fn code(&mut self, addr: u64) -> Option<[u8; 16]>;
 }
 
-/// A stack known to be mapped: `lo` inclusive, `hi` exclusive. `hi` <= `lo`: not known.
+/// A stack known to be mapped from the stack pointer up: `lo` inclusive, `hi` exclusive. `hi` <= `lo`: not known.
+///
+/// The first thread's stack grows: what is mapped of it is contiguous, so its `lo` is the end of the mapping below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Extent {
     /// Lowest address.

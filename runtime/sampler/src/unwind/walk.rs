@@ -182,8 +182,11 @@ impl<M: Memory> Walk<'_, M> {
             let Some(ra) = ra else { return End::BadRead };
             let mut caller_bp = bp;
             if rule.bp() != 0 {
-                match self.memory.read(cfa.wrapping_add(rule.bp() as u64)) {
+                let slot = cfa.wrapping_add(rule.bp() as u64);
+                match self.memory.read(slot) {
                     Some(v) => caller_bp = v,
+                    // An epilogue popped it, and rbp is the caller's again.
+                    None if slot < sp => {}
                     None => return End::BadRead,
                 }
             }
@@ -226,8 +229,15 @@ impl<M: Memory> Walk<'_, M> {
     fn find(&mut self, look: u64) -> Option<Rule> {
         self.units = self.units.checked_sub(COLD)?;
         let mut rule = self.set.rule(look);
-        if rule.kind() == Kind::Fp && self.by != By::Context && self.is_restorer(look.wrapping_add(1)) {
-            rule = Rule::plain(Kind::Signal);
+        if rule.kind() == Kind::Fp && self.by != By::Context {
+            let ra = look.wrapping_add(1);
+            if self.is_restorer(ra) {
+                rule = Rule::plain(Kind::Signal);
+            } else if self.set.fde(ra).is_some_and(|(_, fde)| fde.begin == ra) {
+                // A function's first byte, with none before it: no call returns there. Whoever made this stack (makecontext)
+                // put it there as its bottom.
+                rule = Rule::plain(Kind::End);
+            }
         }
         self.cache.put(self.set.generation, look, rule);
         Some(rule)

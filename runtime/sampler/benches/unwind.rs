@@ -1,0 +1,268 @@
+//! Nanoseconds a frame: our walk, framehop and glibc's `backtrace()`, on the same stack in the same handler.
+//!
+//! `cargo bench -p pct-sampler --bench unwind`. A chain of distinct functions ends in a signal that the program sends itself;
+//! the handler walks the interrupted stack again and again. *warm*: every rule is cached. *cold*: none is (the data itself is
+//! in the processor's caches). Rounds of the candidates are interleaved; the medians are printed.
+
+use std::cell::UnsafeCell;
+use std::ffi::{c_int, c_void};
+use std::hint::black_box;
+use std::time::Instant;
+
+use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
+use framehop::{ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder};
+use object::{Object, ObjectSection, ObjectSegment};
+use pct_sampler::unwind::set::Set;
+use pct_sampler::unwind::{Budget, Cache, End, Extent, Gregs, Live, Region, Registry, walk};
+
+const ROUNDS: usize = 51;
+
+struct State {
+    registry: Registry,
+    cache: Cache,
+    framehop: [UnwinderX86_64<Vec<u8>, MustNotAllocateDuringUnwind>; 2],
+    framehop_cache: CacheX86_64<MustNotAllocateDuringUnwind>,
+    extent: Extent,
+    out: [u64; 4096],
+    glibc: [*mut c_void; 4096],
+    rows: Vec<(&'static str, Vec<f64>)>,
+    frames: usize,
+    generation: u64,
+}
+
+struct Shared(UnsafeCell<Option<Box<State>>>);
+// SAFETY: one thread.
+unsafe impl Sync for Shared {}
+static SHARED: Shared = Shared(UnsafeCell::new(None));
+
+unsafe extern "C" {
+    fn backtrace(array: *mut *mut c_void, size: c_int) -> c_int;
+}
+
+extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void) {
+    // SAFETY: one thread, which is in `raise`.
+    let Some(s) = (unsafe { &mut *SHARED.0.get() }) else { return };
+    // SAFETY: the kernel's context; gregs starts with these 17 registers.
+    let gregs =
+        unsafe { &*(&raw const (*context.cast::<libc::ucontext_t>()).uc_mcontext.gregs).cast::<Gregs>() };
+    let pc = gregs.get(16);
+    let budget = Budget { units: u32::MAX };
+    let held = s.registry.hold(0).expect("modules");
+    let set = *held.set();
+    let extent = s.extent;
+    // SAFETY: this thread's stack.
+    let live = || unsafe { Live::new(extent, 4096) };
+    let lo = gregs.get(7) - 128;
+    // SAFETY: reads within this thread's stack only.
+    let mut read =
+        |at: u64| if at >= lo && at <= extent.hi - 8 { Ok(unsafe { *(at as *const u64) }) } else { Err(()) };
+    let mut note = |row: usize, n: usize, repeats: usize, start: Instant| {
+        s.rows[row].1.push(start.elapsed().as_nanos() as f64 / (n * repeats) as f64);
+    };
+    for _ in 0..ROUNDS {
+        let repeats = 20;
+        let start = Instant::now();
+        let mut n = 0;
+        for _ in 0..repeats {
+            let w = walk(&set, &s.cache, gregs, &mut live(), &mut s.out, budget);
+            assert_eq!(w.end, End::Whole);
+            n = w.frames;
+        }
+        note(0, n, repeats, start);
+        s.frames = n;
+
+        let start = Instant::now();
+        for _ in 0..repeats {
+            let held = s.registry.hold(0).expect("modules");
+            walk(held.set(), &s.cache, gregs, &mut live(), &mut s.out, budget);
+        }
+        note(1, n, repeats, start);
+
+        let start = Instant::now();
+        for _ in 0..repeats {
+            s.generation += 1;
+            let fresh = Set { entries: set.entries, generation: s.generation };
+            walk(&fresh, &s.cache, gregs, &mut live(), &mut s.out, budget);
+        }
+        note(2, n, repeats, start);
+
+        let hops =
+            |unwinder: &UnwinderX86_64<_, _>, cache: &mut _, read: &mut dyn FnMut(u64) -> Result<u64, ()>| {
+                let mut read = |at| read(at);
+                let mut frames = unwinder.iter_frames(
+                    pc,
+                    UnwindRegsX86_64::new(pc, gregs.get(7), gregs.get(6)),
+                    cache,
+                    &mut read,
+                );
+                let mut n = 0;
+                while let Ok(Some(f)) = frames.next() {
+                    black_box(f);
+                    n += 1;
+                }
+                n - 1
+            };
+        hops(&s.framehop[0], &mut s.framehop_cache, &mut read);
+        let start = Instant::now();
+        for _ in 0..repeats {
+            assert_eq!(n, hops(&s.framehop[0], &mut s.framehop_cache, &mut read));
+        }
+        note(3, n, repeats, start);
+
+        let start = Instant::now();
+        for i in 0..repeats {
+            // Two unwinders take turns on one cache: neither finds what it left there.
+            hops(&s.framehop[(i + 1) % 2], &mut s.framehop_cache, &mut read);
+        }
+        note(4, n, repeats, start);
+
+        let start = Instant::now();
+        for _ in 0..3 {
+            // SAFETY: the array is as long as said.
+            black_box(unsafe { backtrace(s.glibc.as_mut_ptr(), 4096) });
+        }
+        note(5, n + 3, 3, start);
+    }
+}
+
+macro_rules! chain {
+    ($($name:ident -> $next:ident, $size:literal;)*) => { $(
+        #[inline(never)]
+        fn $name(x: u64) -> u64 {
+            let mut room = [x; $size];
+            black_box(&mut room);
+            $next(x + room[x as usize % $size]) ^ black_box(room)[1]
+        }
+    )* };
+}
+
+chain! {
+    f00 -> f01, 3; f01 -> f02, 9; f02 -> f03, 4; f03 -> f04, 17; f04 -> f05, 6; f05 -> f06, 2; f06 -> f07, 8; f07 -> f08, 5;
+    f08 -> f09, 12; f09 -> f10, 3; f10 -> f11, 7; f11 -> f12, 33; f12 -> f13, 4; f13 -> f14, 6; f14 -> f15, 2; f15 -> f16, 10;
+    f16 -> f17, 5; f17 -> f18, 3; f18 -> f19, 21; f19 -> f20, 4; f20 -> f21, 8; f21 -> f22, 2; f22 -> f23, 6; f23 -> leaf, 3;
+}
+
+#[inline(never)]
+fn leaf(x: u64) -> u64 {
+    // SAFETY: the handler is installed.
+    unsafe { libc::raise(libc::SIGUSR1) };
+    black_box(x)
+}
+
+#[inline(never)]
+fn deeper(n: u64) -> u64 {
+    if n == 0 { f00(black_box(0)) } else { deeper(n - 1) ^ black_box(n) }
+}
+
+fn maps() -> (Vec<Region>, Vec<(String, u64)>, Extent) {
+    let here = 0u8;
+    let sp = (&raw const here) as u64;
+    let (mut regions, mut objects, mut extent) = (Vec::new(), Vec::new(), Extent::default());
+    let mut bases = std::collections::HashMap::new();
+    let mut below = 0;
+    for line in std::fs::read_to_string("/proc/self/maps").expect("maps").lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (start, end) = words[0].split_once('-').expect("range");
+        let (start, end) =
+            (u64::from_str_radix(start, 16).expect("hex"), u64::from_str_radix(end, 16).expect("hex"));
+        let path = words.get(5).unwrap_or(&"").to_string();
+        if words[4] != "0" && words[2] == "00000000" && bases.insert(path.clone(), start).is_none() {
+            objects.push((path.clone(), start));
+        }
+        if words[1].as_bytes()[2] == b'x' && path != "[vsyscall]" {
+            regions.push(Region {
+                start,
+                end,
+                base: bases.get(&path).copied().unwrap_or(0),
+                identity: words[4].parse().expect("inode"),
+            });
+        }
+        if (start..end).contains(&sp) {
+            // The first thread's stack grows down to its neighbour.
+            extent = Extent { lo: if path == "[stack]" { below } else { start }, hi: end };
+        }
+        below = end;
+    }
+    (regions, objects, extent)
+}
+
+fn framehop_of(objects: &[(String, u64)]) -> UnwinderX86_64<Vec<u8>, MustNotAllocateDuringUnwind> {
+    let mut unwinder = UnwinderX86_64::new();
+    for (path, base) in objects {
+        let bytes = std::fs::read(path).expect("object");
+        let Ok(file) = object::File::parse(&*bytes) else { continue };
+        let lo = file.segments().map(|s| s.address()).min().expect("segments") & !4095;
+        let hi = file.segments().map(|s| s.address() + s.size()).max().expect("segments");
+        let section = |name: &str| {
+            file.section_by_name(name)
+                .and_then(|s| Some((s.address()..s.address() + s.size(), s.data().ok()?.to_vec())))
+        };
+        let (Some(eh), Some(hdr)) = (section(".eh_frame"), section(".eh_frame_hdr")) else { continue };
+        let info = ExplicitModuleSectionInfo {
+            base_svma: lo,
+            eh_frame_svma: Some(eh.0),
+            eh_frame: Some(eh.1),
+            eh_frame_hdr_svma: Some(hdr.0),
+            eh_frame_hdr: Some(hdr.1),
+            ..Default::default()
+        };
+        unwinder.add_module(Module::new(path.clone(), *base..*base + (hi - lo), *base, info));
+    }
+    unwinder
+}
+
+fn main() {
+    let (regions, objects, extent) = maps();
+    let start = Instant::now();
+    let registry = Registry::new();
+    let refreshed = registry.refresh(regions.iter().copied());
+    let first = start.elapsed();
+    let start = Instant::now();
+    registry.refresh(regions.iter().copied());
+    println!("{refreshed:?} in {first:?}; again, nothing new: {:?}", start.elapsed());
+    let names = [
+        "pct walk, warm",
+        "pct walk with hold, warm",
+        "pct walk, cold",
+        "framehop, warm",
+        "framehop, cold",
+        "backtrace()",
+    ];
+    let state = State {
+        registry,
+        cache: Cache::new(),
+        framehop: [framehop_of(&objects), framehop_of(&objects)],
+        framehop_cache: CacheX86_64::new_in(),
+        extent,
+        out: [0; 4096],
+        glibc: [std::ptr::null_mut(); 4096],
+        rows: Vec::new(),
+        frames: 0,
+        generation: 1 << 32,
+    };
+    // SAFETY: one thread; the handler runs in `raise` only.
+    unsafe {
+        let mut warm = [std::ptr::null_mut(); 8];
+        backtrace(warm.as_mut_ptr(), 8);
+        *SHARED.0.get() = Some(Box::new(state));
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = on_signal as extern "C" fn(c_int, *mut libc::siginfo_t, *mut c_void) as usize;
+        action.sa_flags = libc::SA_SIGINFO;
+        libc::sigaction(libc::SIGUSR1, &action, std::ptr::null_mut());
+    }
+    println!("{:<28}{:>10}{:>12}{:>12}", "", "frames", "ns/frame", "ns/stack");
+    for depth in [0, 70, 1000] {
+        // SAFETY: between signals.
+        unsafe {
+            (*SHARED.0.get()).as_mut().expect("set").rows = names.iter().map(|&n| (n, Vec::new())).collect()
+        };
+        black_box(deeper(depth));
+        // SAFETY: between signals.
+        let state = unsafe { (*SHARED.0.get()).as_mut().expect("set") };
+        for (name, times) in &mut state.rows {
+            times.sort_by(f64::total_cmp);
+            let median = times[times.len() / 2];
+            println!("{name:<28}{:>10}{median:>12.1}{:>12.0}", state.frames, median * state.frames as f64);
+        }
+    }
+}
