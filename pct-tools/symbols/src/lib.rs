@@ -29,6 +29,7 @@
 //! - `dwarf`: debug information; `symtab`: every other source of function names.
 //! - [`demangle()`]: names as people wrote them.
 //! - [`jit`]: code that programs made themselves.
+//! - [`translator`]: other programs as co-processes.
 //! - [`names`], [`addr2func`]: name lists of `nm -n`, searched where they lie.
 //!
 //! Damaged files never panic: they answer less, and [`Symbolizer::notes`] says why.
@@ -45,6 +46,7 @@ mod map;
 pub mod names;
 mod symbolizer;
 mod symtab;
+pub mod translator;
 mod vdso;
 
 pub use debugfile::DebugDirs;

@@ -9,11 +9,12 @@ use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::answers::{Answers, NO_TEXT};
+use crate::answers::{Answers, LocalFrame, NO_TEXT};
 use crate::debugfile::{self, DebugDirs};
 use crate::image::{BuildId, Image};
 use crate::jit::JitMap;
 use crate::symtab::{self, Source, SymbolTable};
+use crate::translator::{Template, addr2line_frames};
 use crate::{demangle::demangle, dwarf, vdso};
 
 /// Number of an object in its [`Symbolizer`].
@@ -220,6 +221,8 @@ pub struct Options {
     pub jit_dirs: Vec<PathBuf>,
     /// Read debug information: functions from symbol tables only if not.
     pub lines: bool,
+    /// A co-process for ELF objects instead of the built-in translator.
+    pub translator: Option<Template>,
     /// Threads to work with; 0: as many as there are processors, at most 8.
     pub threads: usize,
 }
@@ -230,6 +233,7 @@ impl Default for Options {
             debug_dirs: DebugDirs::default(),
             jit_dirs: vec![PathBuf::from("/tmp")],
             lines: true,
+            translator: None,
             threads: 0,
         }
     }
@@ -463,7 +467,10 @@ fn translate(task: Task, options: &Options, threads: usize) -> Outcome {
     let opened = opened.unwrap_or_else(|| open(&info, options, &mut problems));
     let mut answers = Answers::default();
     match &opened {
-        Opened::Elf(elf) => elf_frames(&info, elf, &addresses, options, threads, &mut answers),
+        Opened::Elf(elf) => {
+            let problem = elf_frames(&info, elf, &addresses, options, threads, &mut answers);
+            problems.extend(problem);
+        }
         Opened::Jit(map) => jit_frames(&info, map, &addresses, &mut answers),
         Opened::Nothing => {
             for address in &addresses {
@@ -509,9 +516,9 @@ fn elf_frames(
     options: &Options,
     threads: usize,
     answers: &mut Answers,
-) {
+) -> Option<Problem> {
     let ElfObject { image, debug, sup, symbols, debug_symbols } = object;
-    let Some(primary) = image.as_ref().or(debug.as_ref()) else { return };
+    let primary = image.as_ref().or(debug.as_ref())?;
     let mut asked = Vec::with_capacity(offsets.len());
     let mut addresses = Vec::with_capacity(offsets.len());
     for offset in offsets {
@@ -532,6 +539,9 @@ fn elf_frames(
             ),
         }
     }
+    if let Some(template) = &options.translator {
+        return co_process_frames(info, template, primary, &addresses, &asked, answers);
+    }
     let mut rest = Vec::new();
     let source = debug.as_ref().or(image.as_ref().filter(|i| i.has_debug_info()));
     match source {
@@ -542,7 +552,7 @@ fn elf_frames(
     }
     let _ = threads;
     if rest.is_empty() {
-        return;
+        return None;
     }
     let tables: Vec<(&SymbolTable, object::File<'_>)> = [
         debug.as_ref().map(|d| (debug_symbols.get_or_init(|| SymbolTable::read(d)), d)),
@@ -568,6 +578,43 @@ fn elf_frames(
             );
         }
     }
+    None
+}
+
+/// Frames by a co-process. What it does not answer stays an address; the problem says why.
+fn co_process_frames(
+    info: &ObjectInfo,
+    template: &Template,
+    image: &Image,
+    addresses: &[u64],
+    asked: &[u64],
+    answers: &mut Answers,
+) -> Option<Problem> {
+    let translation =
+        template.translate(image.path(), image.build_id().or(info.build_id.as_ref()), addresses);
+    for ((answer, address), asked) in translation.answers.iter().zip(addresses).zip(asked) {
+        let Some(lines) = answer else {
+            answers.name(*asked, &symtab::nameless(&shown_path(&info.path), *address), Source::Unknown, None);
+            continue;
+        };
+        let Some(frames) = addr2line_frames(lines) else {
+            answers.name(*asked, &lines.join(" "), Source::Translator, None);
+            continue;
+        };
+        let first = answers.frames.len();
+        let count = frames.len();
+        for (i, (function, file, line)) in frames.into_iter().enumerate() {
+            let (function, source) = match function {
+                "??" => (answers.text(&symtab::nameless(&shown_path(&info.path), *address)), Source::Unknown),
+                name => (answers.text(name), Source::Translator),
+            };
+            let file = file.map_or(NO_TEXT, |f| answers.text(f));
+            let inlined = i + 1 < count;
+            answers.frames.push(LocalFrame { function, file, line, column: 0, inlined, source });
+        }
+        answers.close(*asked, first, None);
+    }
+    translation.error.map(|e| Problem::Translator { reason: e.to_string() })
 }
 
 /// A region's path without the kernel's ` (deleted)`.

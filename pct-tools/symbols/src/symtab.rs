@@ -30,11 +30,13 @@ pub enum Source {
     Unwind = 5,
     /// Nothing is known: `[libfoo.so+0x1a47]` is the address itself.
     Unknown = 6,
+    /// A co-process said it.
+    Translator = 7,
 }
 
 impl Source {
     /// All sources, in order of their numbers.
-    pub const ALL: [Source; 7] = [
+    pub const ALL: [Source; 8] = [
         Source::Debug,
         Source::Symbol,
         Source::Dynamic,
@@ -42,6 +44,7 @@ impl Source {
         Source::Jit,
         Source::Unwind,
         Source::Unknown,
+        Source::Translator,
     ];
 
     /// Whether the name is the function's own, not one made of its address.

@@ -4,6 +4,7 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pct_symbols::translator::Template;
 use pct_symbols::{
     CodeAddr, DebugDirs, Image, ObjectId, ObjectInfo, ObjectKind, Options, Problem, Source, Symbolizer,
 };
@@ -312,4 +313,39 @@ fn return_addresses_belong_to_the_call_before_them() {
     assert_eq!(CodeAddr::Return(0x1000).lookup(), 0xfff);
     assert_eq!(CodeAddr::Return(0).lookup(), 0);
     assert_eq!(CodeAddr::Pc(0x1000).lookup(), 0x1000);
+}
+
+#[test]
+fn binutils_addr2line_as_a_co_process_agrees_with_the_built_in_translator() {
+    let dir = tempfile::tempdir().expect("temp");
+    let Some(program) = build(dir.path(), &[]) else { return };
+    let mut wanted = offsets(&program, "Till3add");
+    wanted.extend(offsets(&program, "hidden"));
+    let mut own = Symbolizer::new(quiet());
+    let object = own.add(ObjectInfo::file(&program));
+    resolve_all(&mut own, object, &wanted);
+    for command in ["addr2line -e %o -f -C", "addr2line -e %o -f -C -i"] {
+        let translator = Some(Template::parse(command).expect("good"));
+        let mut other = Symbolizer::new(Options { translator, ..quiet() });
+        let object = other.add(ObjectInfo::file(&program));
+        resolve_all(&mut other, object, &wanted);
+        assert!(other.notes().is_empty(), "{:?}", other.notes());
+        for offset in &wanted {
+            let a = own.frames(object, CodeAddr::Pc(*offset));
+            let b = other.frames(object, CodeAddr::Pc(*offset));
+            if command.ends_with("-i") {
+                assert_eq!(a.len(), b.len(), "{offset:#x}");
+            }
+            assert_eq!(a[0].line, b[0].line, "{offset:#x}");
+            assert_eq!(a[0].file.map(|f| own.text(f)), b[0].file.map(|f| other.text(f)));
+        }
+        assert_eq!(names(&other, object, wanted[0]).last(), names(&own, object, wanted[0]).last());
+    }
+    // Its failure is a note, and every address still has a frame.
+    let translator = Some(Template::parse("false %o").expect("good"));
+    let mut other = Symbolizer::new(Options { translator, ..quiet() });
+    let object = other.add(ObjectInfo::file(&program));
+    resolve_all(&mut other, object, &wanted);
+    assert!(other.notes()[0].to_string().contains("translator"), "{:?}", other.notes());
+    assert!(wanted.iter().all(|o| other.frames(object, CodeAddr::Pc(*o)).len() == 1));
 }
