@@ -22,8 +22,8 @@ pub(crate) struct Cliques {
 struct Frame {
     pd: u32,
     /// Where this PD's successors begin and which is next, in the shared list.
-    start: usize,
-    next: usize,
+    start: u32,
+    next: u32,
 }
 
 pub(crate) fn find(data: &DeepData) -> Cliques {
@@ -75,18 +75,20 @@ impl Search<'_> {
         self.open.push(pd);
         let start = self.successors.len();
         let data = self.data;
-        for csd in data.csds_of_pd(PdId::at(pd as usize)) {
-            self.successors.push(data.csd_callee(csd).index() as u32);
+        let successors = &mut self.successors;
+        data.each_csd(PdId::at(pd as usize), |_, csd| successors.push(data.csd_callee(csd).index() as u32));
+        if successors.len() > start + 1 {
+            successors[start..].sort_unstable();
         }
-        self.successors[start..].sort_unstable();
-        self.frames.push(Frame { pd, start, next: start });
+        // There are fewer CSDs than 2^32.
+        self.frames.push(Frame { pd, start: start as u32, next: start as u32 });
     }
 
     fn run(&mut self, start: u32) {
         self.enter(start);
         while let Some(frame) = self.frames.last_mut() {
             let pd = frame.pd as usize;
-            if let Some(&callee) = self.successors.get(frame.next) {
+            if let Some(&callee) = self.successors.get(frame.next as usize) {
                 frame.next += 1;
                 let callee_at = callee as usize;
                 if self.met[callee_at] == 0 {
@@ -96,7 +98,7 @@ impl Search<'_> {
                 }
                 continue;
             }
-            self.successors.truncate(frame.start);
+            self.successors.truncate(frame.start as usize);
             self.frames.pop();
             if let Some(below) = self.frames.last() {
                 let below = below.pd as usize;

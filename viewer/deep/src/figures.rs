@@ -329,6 +329,55 @@ impl DescColumns {
     }
 }
 
+/// Inherited figures of the few items that have any, by number.
+///
+/// Fill with `push`, then `sort` once.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct SparseDesc {
+    keys: Vec<u32>,
+    rows: Vec<[u32; 4]>,
+    /// Rows with a figure of 32 bits or more: the row says where here, in its first figure, and
+    /// `u32::MAX` in its last.
+    big: Vec<Desc>,
+}
+
+impl SparseDesc {
+    /// Adds an item. `false`: full.
+    #[must_use]
+    pub(crate) fn push(&mut self, key: u32, desc: &Desc) -> bool {
+        let narrow = desc.as_array().map(|v| u32::try_from(v).ok());
+        let row = match narrow {
+            [Some(a), Some(b), Some(c), Some(d)] if d != u32::MAX => [a, b, c, d],
+            _ => {
+                let Ok(at) = u32::try_from(self.big.len()) else { return false };
+                self.big.push(*desc);
+                [at, 0, 0, u32::MAX]
+            }
+        };
+        self.keys.push(key);
+        self.rows.push(row);
+        true
+    }
+    pub(crate) fn sort(&mut self) {
+        let mut order: Vec<u32> = (0..self.keys.len() as u32).collect();
+        order.sort_unstable_by_key(|&i| self.keys[i as usize]);
+        self.rows = order.iter().map(|&i| self.rows[i as usize]).collect();
+        self.keys.sort_unstable();
+        self.keys.shrink_to_fit();
+        self.big.shrink_to_fit();
+    }
+    pub(crate) fn get(&self, key: u32) -> Desc {
+        let Ok(at) = self.keys.binary_search(&key) else { return Desc::default() };
+        match self.rows[at] {
+            [at, _, _, u32::MAX] => self.big[at as usize],
+            row => Desc::from_array(row.map(i64::from)),
+        }
+    }
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.keys.capacity() * 4 + self.rows.capacity() * 16 + self.big.capacity() * 32
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

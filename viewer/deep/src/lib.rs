@@ -13,6 +13,7 @@
 //!   `cliques` and `propagate` are its two algorithms
 //! - [`mod@read`]: the file format and its reader
 //! - [`procrep`]: procedure bodies, from the file beside the profile
+//! - [`mod@write`]: the writer; [`synthetic`]: profiles made up for tests and benches
 //! - [`error`]: what can be wrong with a file
 #![forbid(unsafe_code)]
 
@@ -31,6 +32,8 @@ pub mod profile;
 mod propagate;
 pub mod read;
 pub mod strings;
+pub mod synthetic;
+pub mod write;
 
 pub use builder::{Builder, Counts, ProcStatic};
 pub use error::{DeepError, ErrorCode, NodeRef, Warning};
@@ -46,3 +49,4 @@ pub use profile::{Figures, Profile};
 pub use propagate::Compensation;
 pub use read::{load, open, read, read_file};
 pub use strings::{StrId, Strings};
+pub use write::{Version, WriteError, to_octets, write};

@@ -14,47 +14,8 @@ use crate::groups::Groups;
 use crate::id::{CliqueId, CsdId, CssId, Id, IdVec, ModuleId, PdId, PsId, ids_to};
 use crate::label::BadName;
 use crate::model::{Coverage, DeepData};
+pub use crate::propagate::Figures;
 use crate::propagate::{Compensation, Costs, Graph, overflow, propagate};
-
-/// Own and desc figures of a procedure, call site or module.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Figures {
-    /// Own figures.
-    pub own: Own,
-    /// Inherited from descendants, recursion compensated.
-    pub desc: Desc,
-}
-
-/// Figures of those items that have any.
-#[derive(Clone, Debug)]
-struct Sparse<I: Id> {
-    /// Where in `rows`, plus 1; 0: all zero.
-    index: IdVec<I, u32>,
-    rows: Vec<Figures>,
-}
-
-impl<I: Id> Sparse<I> {
-    fn new(len: usize) -> Self {
-        Self { index: IdVec::from_vec(vec![0; len]), rows: Vec::new() }
-    }
-    fn get(&self, id: I) -> Figures {
-        match self.index[id] {
-            0 => Figures::default(),
-            n => self.rows[n as usize - 1],
-        }
-    }
-    fn row(&mut self, id: I) -> &mut Figures {
-        let at = &mut self.index[id];
-        if *at == 0 {
-            self.rows.push(Figures::default());
-            *at = self.rows.len() as u32;
-        }
-        &mut self.rows[*at as usize - 1]
-    }
-    fn heap_bytes(&self) -> usize {
-        self.index.len() * 4 + self.rows.capacity() * size_of::<Figures>()
-    }
-}
 
 #[derive(Clone, Debug)]
 struct Module {
@@ -82,8 +43,6 @@ pub struct Profile {
     entry: IdVec<CliqueId, Option<CsdId>>,
     costs: Costs,
 
-    ps: Sparse<PsId>,
-    css: Sparse<CssId>,
     modules: IdVec<ModuleId, Module>,
     ps_module: IdVec<PsId, ModuleId>,
     /// Sums of coverage counts, as long as the points of all procedures; empty without coverage.
@@ -118,18 +77,12 @@ impl Profile {
         );
         let pd_callers = Groups::by(data.pd_count(), data.csd_count(), |c| data.csd_callee(c));
         let cliques = cliques::find(&data);
-        let mut entry = IdVec::from_vec(vec![None; cliques.members.keys()]);
-        for pd in data.pds() {
-            for csd in data.csds_of_pd(pd) {
-                let clique = cliques.of[data.csd_callee(csd)];
-                if clique != cliques.of[pd] {
-                    entry[clique] = Some(csd);
-                }
-            }
-        }
+        let entry = entries(&data, &cliques, &csd_caller);
         let costs = propagate(
             &Graph {
                 data: &data,
+                csd_caller: &csd_caller,
+                csd_css: &csd_css,
                 pd_callers: &pd_callers,
                 cliques: &cliques,
                 entry: &entry,
@@ -149,14 +102,11 @@ impl Profile {
             cliques,
             entry,
             costs,
-            ps: Sparse::new(data.ps_count()),
-            css: Sparse::new(data.css_count()),
             modules: IdVec::new(),
             ps_module: IdVec::new(),
             coverage: Vec::new(),
             data,
         };
-        profile.summarise()?;
         profile.sum_coverage()?;
         profile.make_modules(Vec::new())?;
         Ok(profile)
@@ -316,16 +266,15 @@ impl Profile {
     /// The compensation table's entry of a CSD for the procedure of its caller: what to subtract
     /// from its desc when CSDs of that procedure's call sites are summed.
     pub fn csd_comp(&self, csd: CsdId) -> Desc {
-        let notes = &self.costs.csd_comp;
-        match notes.binary_search_by_key(&csd, |&(c, _)| c) {
-            Ok(i) => notes[i].1,
-            Err(_) => Desc::default(),
-        }
+        self.costs.csd_comp.get(csd.number())
     }
     /// The compensation table's entry of a context for a procedure *of its own clique* (other
     /// entries are not kept, and read as zero): what to subtract from its desc when contexts of
     /// that procedure are summed.
     pub fn pd_comp(&self, pd: PdId, ps: PsId) -> Desc {
+        if self.data.pd_ps(pd) == ps {
+            return self.data.csds_of_pd(pd).map(|c| self.csd_comp(c)).sum();
+        }
         let notes = &self.costs.pd_comp;
         match notes.binary_search_by_key(&(pd, ps), |&(d, p, _)| (d, p)) {
             Ok(i) => notes[i].2,
@@ -346,28 +295,28 @@ impl Profile {
     }
     /// Figures of a procedure.
     pub fn ps_figures(&self, ps: PsId) -> Figures {
-        self.ps.get(ps)
+        self.costs.ps.get(ps)
     }
     /// Own figures of a procedure.
     pub fn ps_own(&self, ps: PsId) -> Own {
-        self.ps.get(ps).own
+        self.costs.ps.get(ps).own
     }
     /// Desc of a procedure.
     pub fn ps_desc(&self, ps: PsId) -> Desc {
-        self.ps.get(ps).desc
+        self.costs.ps.get(ps).desc
     }
     /// Figures of a call site. Its desc may be negative (a procedure that calls itself through a
     /// closure), own + desc never.
     pub fn css_figures(&self, css: CssId) -> Figures {
-        self.css.get(css)
+        self.costs.css.get(css)
     }
     /// Own figures of a call site.
     pub fn css_own(&self, css: CssId) -> Own {
-        self.css.get(css).own
+        self.costs.css.get(css).own
     }
     /// Desc of a call site.
     pub fn css_desc(&self, css: CssId) -> Desc {
-        self.css.get(css).desc
+        self.costs.css.get(css).desc
     }
     /// Own and desc of all members of a clique: what it and all below it cost.
     pub fn clique_total(&self, clique: CliqueId) -> Desc {
@@ -458,34 +407,11 @@ impl Profile {
             + self.entry.len() * 4
             + self.costs.pd_desc.heap_bytes()
             + self.costs.big_clique_total.capacity() * 48
-            + self.costs.csd_comp.capacity() * 40
+            + self.costs.csd_comp.heap_bytes()
             + self.costs.pd_comp.capacity() * 40
-            + self.ps.heap_bytes()
-            + self.css.heap_bytes()
+            + self.costs.ps.heap_bytes()
+            + self.costs.css.heap_bytes()
             + self.coverage.capacity() * 8
-    }
-
-    fn summarise(&mut self) -> Result<(), DeepError> {
-        let too_much = || overflow("procedure or call site");
-        for csd in self.data.csds() {
-            let own = self.data.csd_own(csd);
-            let css = self.csd_css[csd];
-            let (desc, comp) = (self.csd_desc(csd), self.csd_comp(csd));
-            let row = self.css.row(css);
-            row.own = row.own.checked_add(&own).ok_or_else(too_much)?;
-            row.desc = row.desc.checked_add(&desc).and_then(|d| d.checked_sub(&comp)).ok_or_else(too_much)?;
-            let row = self.ps.row(self.data.pd_ps(self.data.csd_callee(csd)));
-            row.own = row.own.checked_add(&own).ok_or_else(too_much)?;
-        }
-        for pd in self.data.pds() {
-            let ps = self.data.pd_ps(pd);
-            let (desc, comp) = (self.pd_desc(pd), self.pd_comp(pd, ps));
-            let row = self.ps.row(ps);
-            row.desc = row.desc.checked_add(&desc).and_then(|d| d.checked_sub(&comp)).ok_or_else(too_much)?;
-        }
-        self.ps.rows.shrink_to_fit();
-        self.css.rows.shrink_to_fit();
-        Ok(())
     }
 
     fn sum_coverage(&mut self) -> Result<(), DeepError> {
@@ -544,7 +470,7 @@ impl Profile {
         for ps in data.pss() {
             let module = &mut modules[self.ps_module[ps]];
             module.procs.push(ps);
-            let figures = self.ps.get(ps);
+            let figures = self.costs.ps.get(ps);
             let sum = &mut module.figures;
             sum.own = sum.own.checked_add(&figures.own).ok_or_else(|| overflow("module"))?;
             sum.desc = sum.desc.checked_add(&figures.desc).ok_or_else(|| overflow("module"))?;
@@ -581,19 +507,19 @@ type Callers = (IdVec<CsdId, PdId>, IdVec<CsdId, CssId>);
 fn callers(data: &DeepData) -> Result<Callers, DeepError> {
     let mut caller: IdVec<CsdId, Option<PdId>> = IdVec::from_vec(vec![None; data.csd_count()]);
     let mut site: IdVec<CsdId, Option<CssId>> = IdVec::from_vec(vec![None; data.csd_count()]);
+    let mut shared = None;
     for pd in data.pds() {
-        for (slot, &css) in data.slots(pd).zip(data.sites(data.pd_ps(pd))) {
-            for csd in slot.csds() {
-                if let Some(other) = caller[csd].replace(pd) {
-                    return Err(DeepError::new(
-                        ErrorCode::SharedCsd,
-                        format!("in a slot of pd {other} and in one of pd {pd}"),
-                    )
-                    .node(NodeRef::Csd(csd)));
-                }
-                site[csd] = Some(css);
+        let sites = data.sites(data.pd_ps(pd));
+        data.each_csd(pd, |slot, csd| {
+            if let Some(other) = caller[csd].replace(pd) {
+                shared.get_or_insert((csd, other, pd));
             }
-        }
+            site[csd] = Some(sites[slot]);
+        });
+    }
+    if let Some((csd, one, other)) = shared {
+        let message = format!("in a slot of pd {one} and in one of pd {other}");
+        return Err(DeepError::new(ErrorCode::SharedCsd, message).node(NodeRef::Csd(csd)));
     }
     let orphan = |csd: usize| {
         DeepError::new(ErrorCode::OrphanCsd, "in no context's slots").node(NodeRef::Csd(CsdId::at(csd)))
@@ -606,6 +532,36 @@ fn callers(data: &DeepData) -> Result<Callers, DeepError> {
         IdVec::from_vec(caller.into_vec().into_iter().map(|c| c.expect(all)).collect()),
         IdVec::from_vec(site.into_vec().into_iter().map(|c| c.expect(all)).collect()),
     ))
+}
+
+/// For each clique the CSD that enters it. If there are several (in files made by hand), it is the
+/// last in ascending order of callers, then in slot order.
+fn entries(
+    data: &DeepData,
+    cliques: &Cliques,
+    csd_caller: &IdVec<CsdId, PdId>,
+) -> IdVec<CliqueId, Option<CsdId>> {
+    let mut entry: IdVec<CliqueId, Option<CsdId>> = IdVec::from_vec(vec![None; cliques.members.keys()]);
+    for csd in data.csds() {
+        let caller = csd_caller[csd];
+        let clique = cliques.of[data.csd_callee(csd)];
+        if clique == cliques.of[caller] {
+            continue;
+        }
+        let place = &mut entry[clique];
+        let wins = match *place {
+            None => true,
+            Some(other) if csd_caller[other] == caller => {
+                let last = data.csds_of_pd(caller).filter(|&c| c == csd || c == other).last();
+                last == Some(csd)
+            }
+            Some(other) => caller > csd_caller[other],
+        };
+        if wins {
+            *place = Some(csd);
+        }
+    }
+    entry
 }
 
 fn name_warnings(data: &DeepData) -> Vec<Warning> {

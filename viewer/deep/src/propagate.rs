@@ -14,15 +14,18 @@
 //! clique, a CSD's entry for its caller's procedure. A clique is entered by one CSD (others get
 //! nothing), so each table has one consumer: it is moved up, merged small into large, and what is
 //! asked for is noted on the way. Memory is that of the notes, time is near linear.
+//!
+//! Cliques are numbered callees first, depth first, so what waits for its caller is a stack: the
+//! children of a clique are on top when its turn comes.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::cliques::Cliques;
 use crate::error::{DeepError, ErrorCode};
-use crate::figures::{Desc, DescColumns};
+use crate::figures::{Desc, DescColumns, Own, SparseDesc};
 use crate::groups::Groups;
-use crate::id::{CliqueId, CsdId, Id, IdVec, PdId, PsId, ids_to};
+use crate::id::{CliqueId, CsdId, CssId, Id, IdVec, PdId, PsId, ids_to};
 use crate::model::DeepData;
 
 /// How a clique's own occurrences enter the compensation table of the CSD that enters it.
@@ -36,29 +39,226 @@ pub enum Compensation {
     Compat,
 }
 
+/// Own and desc figures of a procedure, call site or module.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Figures {
+    /// Own figures.
+    pub own: Own,
+    /// Inherited from descendants, recursion compensated.
+    pub desc: Desc,
+}
+
+impl Figures {
+    fn add_own(&mut self, own: &Own) -> Result<(), DeepError> {
+        self.own = self.own.checked_add(own).ok_or_else(|| overflow("own figures"))?;
+        Ok(())
+    }
+    fn add_desc(&mut self, desc: &Desc, comp: &Desc) -> Result<(), DeepError> {
+        self.desc = self
+            .desc
+            .checked_add(desc)
+            .and_then(|d| d.checked_sub(comp))
+            .ok_or_else(|| overflow("descendants"))?;
+        Ok(())
+    }
+}
+
+/// Figures of those items that have any.
+#[derive(Clone, Debug)]
+pub(crate) struct Sparse<I: Id> {
+    /// Where in `rows`, plus 1; 0: all zero.
+    index: IdVec<I, u32>,
+    rows: Vec<Figures>,
+}
+
+impl<I: Id> Sparse<I> {
+    fn new(len: usize) -> Self {
+        Self { index: IdVec::from_vec(vec![0; len]), rows: Vec::new() }
+    }
+    pub(crate) fn get(&self, id: I) -> Figures {
+        match self.index[id] {
+            0 => Figures::default(),
+            n => self.rows[n as usize - 1],
+        }
+    }
+    fn row(&mut self, id: I) -> &mut Figures {
+        let at = &mut self.index[id];
+        if *at == 0 {
+            self.rows.push(Figures::default());
+            *at = self.rows.len() as u32;
+        }
+        &mut self.rows[*at as usize - 1]
+    }
+    pub(crate) fn heap_bytes(&self) -> usize {
+        self.index.len() * 4 + self.rows.capacity() * size_of::<Figures>()
+    }
+}
+
 /// What propagation yields.
 #[derive(Clone, Debug)]
 pub(crate) struct Costs {
     pub(crate) pd_desc: DescColumns,
     /// Own and desc of all members, for cliques of several PDs.
     pub(crate) big_clique_total: HashMap<CliqueId, Desc>,
-    /// Nonzero compensation of CSDs for the procedure of their caller, ascending.
-    pub(crate) csd_comp: Vec<(CsdId, Desc)>,
-    /// Nonzero compensation of PDs for procedures of their clique, ascending.
+    /// Nonzero compensation of CSDs for the procedure of their caller. Summed over the CSDs of a
+    /// PD it is the PD's for its own procedure.
+    pub(crate) csd_comp: SparseDesc,
+    /// Nonzero compensation of PDs for other procedures of their clique, ascending.
     pub(crate) pd_comp: Vec<(PdId, PsId, Desc)>,
+    pub(crate) ps: Sparse<PsId>,
+    pub(crate) css: Sparse<CssId>,
 }
 
 pub(crate) struct Graph<'a> {
     pub(crate) data: &'a DeepData,
+    pub(crate) csd_caller: &'a IdVec<CsdId, PdId>,
+    pub(crate) csd_css: &'a IdVec<CsdId, CssId>,
     pub(crate) pd_callers: &'a Groups<PdId, CsdId>,
     pub(crate) cliques: &'a Cliques,
     pub(crate) entry: &'a IdVec<CliqueId, Option<CsdId>>,
     pub(crate) zeroed: &'a IdVec<PsId, bool>,
 }
 
+pub(crate) fn overflow(what: impl std::fmt::Display) -> DeepError {
+    DeepError::new(ErrorCode::Overflow, format!("a sum of measurements exceeds 63 bits ({what})"))
+}
+
+fn add(sum: &mut Desc, more: &Desc) -> Result<(), DeepError> {
+    *sum = sum.checked_add(more).ok_or_else(|| overflow("descendants"))?;
+    Ok(())
+}
+
+/// What a finished clique hands to the CSD that enters it.
+struct Waiting {
+    clique: CliqueId,
+    total: Desc,
+    table: Table,
+    taken: bool,
+}
+
+pub(crate) fn propagate(graph: &Graph<'_>, rule: Compensation) -> Result<Costs, DeepError> {
+    let data = graph.data;
+    let mut costs = Costs {
+        pd_desc: DescColumns::zeros(data.pd_count()),
+        big_clique_total: HashMap::new(),
+        csd_comp: SparseDesc::default(),
+        pd_comp: Vec::new(),
+        ps: Sparse::new(data.ps_count()),
+        css: Sparse::new(data.css_count()),
+    };
+    let mut waiting: Vec<Waiting> = Vec::new();
+    let mut keys: Vec<PsId> = Vec::new();
+    let mut over: Vec<(PsId, Desc)> = Vec::new();
+
+    for clique in ids_to::<CliqueId>(graph.cliques.members.keys()) {
+        let members = graph.cliques.members.of(clique);
+        let entry = graph.entry[clique];
+        let mut entry_own = Desc::default();
+        // Other procedures of the clique that a member's table may be asked for.
+        keys.clear();
+        if members.len() > 1 {
+            keys.extend(members.iter().map(|&pd| data.pd_ps(pd)).filter(|&ps| graph.zeroed[ps]));
+            keys.sort_unstable();
+            keys.dedup();
+        }
+        over.clear();
+        let mut sum = Table::default();
+        let mut clique_total = Desc::default();
+        for &pd in members {
+            let ps = data.pd_ps(pd);
+
+            // From above: the CSDs that lead here.
+            let mut own = Own::default();
+            for &csd in graph.pd_callers.of(pd) {
+                let figures = data.csd_own(csd);
+                if entry == Some(csd) {
+                    entry_own = figures.inherited();
+                }
+                costs.css.row(graph.csd_css[csd]).add_own(&figures)?;
+                own = own.checked_add(&figures).ok_or_else(|| overflow("own figures"))?;
+            }
+            let row = costs.ps.row(ps);
+            row.add_own(&own)?;
+
+            // From below: the cliques that this PD enters.
+            let mut desc = Desc::default();
+            let mut comp = Table::default();
+            let mut error = None;
+            data.each_csd(pd, |_, csd| {
+                let callee = graph.cliques.of[data.csd_callee(csd)];
+                if callee == clique {
+                    return;
+                }
+                let below = if graph.entry[callee] == Some(csd) {
+                    let Ok(at) = waiting.binary_search_by_key(&callee, |w| w.clique) else { return };
+                    waiting[at].taken = true;
+                    let table = std::mem::take(&mut waiting[at].table);
+                    if let Err(e) = comp.merge(table) {
+                        error = Some(e);
+                    }
+                    waiting[at].total
+                } else {
+                    data.csd_own(csd).inherited()
+                };
+                if let Err(e) = add(&mut desc, &below) {
+                    error = Some(e);
+                }
+            });
+            if let Some(error) = error {
+                return Err(error);
+            }
+            costs.pd_desc.set(pd.index(), &desc);
+            costs.ps.row(ps).add_desc(&desc, &comp.get(ps))?;
+            comp.note(&keys, |other, d| {
+                if other != ps {
+                    costs.pd_comp.push((pd, other, d));
+                }
+            });
+
+            let mut total = own.inherited();
+            add(&mut total, &desc)?;
+            add(&mut clique_total, &total)?;
+            if graph.zeroed[ps] {
+                match over.iter_mut().find(|(p, _)| *p == ps) {
+                    Some((_, sum)) => add(sum, &total)?,
+                    None => over.push((ps, total)),
+                }
+                if rule == Compensation::Exact {
+                    comp.remove(ps);
+                }
+            }
+            sum.merge(comp)?;
+        }
+        if members.len() > 1 {
+            costs.big_clique_total.insert(clique, clique_total);
+        }
+        while waiting.last().is_some_and(|w| w.taken) {
+            waiting.pop();
+        }
+        let Some(entry) = entry else { continue };
+        for (ps, total) in over.drain(..) {
+            if rule == Compensation::Compat {
+                sum.remove(ps);
+            }
+            sum.add(ps, &total)?;
+        }
+        let comp = sum.get(data.pd_ps(graph.csd_caller[entry]));
+        if !comp.is_zero() && !costs.csd_comp.push(entry.number(), &comp) {
+            return Err(overflow("compensation"));
+        }
+        let desc = clique_total.checked_sub(&entry_own).ok_or_else(|| overflow("descendants"))?;
+        costs.css.row(graph.csd_css[entry]).add_desc(&desc, &comp)?;
+        waiting.push(Waiting { clique, total: clique_total, table: sum, taken: false });
+    }
+    costs.csd_comp.sort();
+    costs.pd_comp.sort_unstable_by_key(|&(pd, ps, _)| (pd, ps));
+    costs.pd_comp.shrink_to_fit();
+    Ok(costs)
+}
+
 /// Procedure ids are small and dense: a multiplication spreads them well enough.
 #[derive(Default)]
-pub(crate) struct IdHasher(u64);
+struct IdHasher(u64);
 
 impl Hasher for IdHasher {
     fn finish(&self) -> u64 {
@@ -74,146 +274,95 @@ impl Hasher for IdHasher {
     }
 }
 
-type Table = HashMap<PsId, Desc, BuildHasherDefault<IdHasher>>;
+type Map = HashMap<PsId, Desc, BuildHasherDefault<IdHasher>>;
 
-pub(crate) fn overflow(what: impl std::fmt::Display) -> DeepError {
-    DeepError::new(ErrorCode::Overflow, format!("a sum of measurements exceeds 63 bits ({what})"))
+/// A compensation table. Nearly all have a few entries.
+enum Table {
+    Few(Vec<(PsId, Desc)>),
+    Many(Map),
 }
 
-fn add(sum: &mut Desc, more: &Desc) -> Result<(), DeepError> {
-    *sum = sum.checked_add(more).ok_or_else(|| overflow("descendants"))?;
-    Ok(())
-}
-
-/// Adds one table to another; the smaller one is walked.
-fn merge(into: &mut Table, mut from: Table) -> Result<(), DeepError> {
-    if from.len() > into.len() {
-        std::mem::swap(into, &mut from);
+impl Default for Table {
+    fn default() -> Self {
+        Self::Few(Vec::new())
     }
-    for (ps, desc) in from {
-        add(into.entry(ps).or_default(), &desc)?;
-    }
-    Ok(())
 }
 
-impl Graph<'_> {
-    fn pd_own(&self, pd: PdId) -> Result<Desc, DeepError> {
-        let mut sum = Desc::default();
-        for &csd in self.pd_callers.of(pd) {
-            add(&mut sum, &self.data.csd_own(csd).inherited())?;
+impl Table {
+    /// More entries than this are hashed.
+    const FEW: usize = 12;
+
+    fn len(&self) -> usize {
+        match self {
+            Self::Few(list) => list.len(),
+            Self::Many(map) => map.len(),
         }
-        Ok(sum)
     }
-    fn clique_total(&self, costs: &Costs, clique: CliqueId) -> Result<Desc, DeepError> {
-        match self.cliques.members.of(clique) {
-            &[pd] => {
-                let mut total = self.pd_own(pd)?;
-                add(&mut total, &costs.pd_desc.get(pd.index()))?;
-                Ok(total)
+    fn get(&self, ps: PsId) -> Desc {
+        match self {
+            Self::Few(list) => list.iter().find(|(p, _)| *p == ps).map(|(_, d)| *d),
+            Self::Many(map) => map.get(&ps).copied(),
+        }
+        .unwrap_or_default()
+    }
+    fn remove(&mut self, ps: PsId) {
+        match self {
+            Self::Few(list) => list.retain(|(p, _)| *p != ps),
+            Self::Many(map) => {
+                map.remove(&ps);
             }
-            _ => Ok(costs.big_clique_total.get(&clique).copied().unwrap_or_default()),
         }
     }
-}
-
-pub(crate) fn propagate(graph: &Graph<'_>, rule: Compensation) -> Result<Costs, DeepError> {
-    let data = graph.data;
-    let mut costs = Costs {
-        pd_desc: DescColumns::zeros(data.pd_count()),
-        big_clique_total: HashMap::new(),
-        csd_comp: Vec::new(),
-        pd_comp: Vec::new(),
-    };
-    // Tables of entering CSDs that their callers have not consumed yet; empty ones are left out.
-    let mut live: HashMap<CliqueId, Table> = HashMap::new();
-
-    for clique in ids_to::<CliqueId>(graph.cliques.members.keys()) {
-        let members = graph.cliques.members.of(clique);
-        // Zeroed procedures of the clique: keys that somebody may ask its members' tables for.
-        let mut own_keys: Vec<PsId> =
-            members.iter().map(|&pd| data.pd_ps(pd)).filter(|&ps| graph.zeroed[ps]).collect();
-        own_keys.sort_unstable();
-        own_keys.dedup();
-
-        let mut sum = Table::default();
-        let mut over = Table::default();
-        let mut clique_total = Desc::default();
-        for &pd in members {
-            let ps = data.pd_ps(pd);
-            let mut desc = Desc::default();
-            let mut comp = Table::default();
-            for csd in data.csds_of_pd(pd) {
-                let callee_clique = graph.cliques.of[data.csd_callee(csd)];
-                if callee_clique == clique {
-                    continue;
+    fn add(&mut self, ps: PsId, desc: &Desc) -> Result<(), DeepError> {
+        if desc.is_zero() {
+            return Ok(());
+        }
+        match self {
+            Self::Few(list) => {
+                if let Some((_, sum)) = list.iter_mut().find(|(p, _)| *p == ps) {
+                    return add(sum, desc);
                 }
-                if graph.entry[callee_clique] != Some(csd) {
-                    add(&mut desc, &data.csd_own(csd).inherited())?;
-                    continue;
+                if list.len() >= Self::FEW {
+                    let mut map: Map = list.drain(..).collect();
+                    map.insert(ps, *desc);
+                    *self = Self::Many(map);
+                } else {
+                    list.push((ps, *desc));
                 }
-                add(&mut desc, &graph.clique_total(&costs, callee_clique)?)?;
-                if let Some(table) = live.remove(&callee_clique) {
-                    if let Some(d) = table.get(&ps).filter(|d| !d.is_zero()) {
-                        costs.csd_comp.push((csd, *d));
-                    }
-                    merge(&mut comp, table)?;
+                Ok(())
+            }
+            Self::Many(map) => add(map.entry(ps).or_default(), desc),
+        }
+    }
+    /// Adds another table; the smaller one is walked.
+    fn merge(&mut self, mut other: Self) -> Result<(), DeepError> {
+        if other.len() > self.len() {
+            std::mem::swap(self, &mut other);
+        }
+        match other {
+            Self::Few(list) => list.into_iter().try_for_each(|(ps, d)| self.add(ps, &d)),
+            Self::Many(map) => map.into_iter().try_for_each(|(ps, d)| self.add(ps, &d)),
+        }
+    }
+    /// Calls `f` for the entries of some procedures, given in ascending order.
+    fn note(&self, keys: &[PsId], mut f: impl FnMut(PsId, Desc)) {
+        if keys.len() <= self.len() {
+            for &ps in keys {
+                let desc = self.get(ps);
+                if !desc.is_zero() {
+                    f(ps, desc);
                 }
             }
-            costs.pd_desc.set(pd.index(), &desc);
-            if !comp.is_empty() {
-                note_pd_comp(&mut costs.pd_comp, pd, &comp, &own_keys);
-            }
-            let zeroed = graph.zeroed[ps];
-            if zeroed || members.len() > 1 {
-                let mut total = graph.pd_own(pd)?;
-                add(&mut total, &desc)?;
-                add(&mut clique_total, &total)?;
-                if zeroed {
-                    add(over.entry(ps).or_default(), &total)?;
-                    if rule == Compensation::Exact {
-                        comp.remove(&ps);
-                    }
-                }
-            }
-            merge(&mut sum, comp)?;
+            return;
         }
-        if members.len() > 1 {
-            costs.big_clique_total.insert(clique, clique_total);
-        }
-        match rule {
-            Compensation::Exact => merge(&mut sum, over)?,
-            Compensation::Compat => sum.extend(over),
-        }
-        sum.retain(|_, d| !d.is_zero());
-        if !sum.is_empty() && graph.entry[clique].is_some() {
-            live.insert(clique, sum);
-        }
-    }
-    costs.csd_comp.sort_unstable_by_key(|&(csd, _)| csd);
-    costs.pd_comp.sort_unstable_by_key(|&(pd, ps, _)| (pd, ps));
-    costs.csd_comp.shrink_to_fit();
-    costs.pd_comp.shrink_to_fit();
-    Ok(costs)
-}
-
-/// Notes the entries of a PD's table for the procedures of its clique.
-fn note_pd_comp(notes: &mut Vec<(PdId, PsId, Desc)>, pd: PdId, comp: &Table, keys: &[PsId]) {
-    let mut note = |ps: PsId, desc: &Desc| {
-        if !desc.is_zero() {
-            notes.push((pd, ps, *desc));
-        }
-    };
-    if keys.len() <= comp.len() {
-        for &ps in keys {
-            if let Some(desc) = comp.get(&ps) {
-                note(ps, desc);
-            }
-        }
-    } else {
-        for (&ps, desc) in comp {
+        let mut each = |ps: PsId, d: Desc| {
             if keys.binary_search(&ps).is_ok() {
-                note(ps, desc);
+                f(ps, d);
             }
+        };
+        match self {
+            Self::Few(list) => list.iter().for_each(|&(ps, d)| each(ps, d)),
+            Self::Many(map) => map.iter().for_each(|(&ps, &d)| each(ps, d)),
         }
     }
 }

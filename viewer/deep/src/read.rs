@@ -392,7 +392,7 @@ impl<T> InNode<T> for Result<T, DeepError> {
     }
 }
 
-const MASK_BITS: [u64; 8] = [0x002, 0x004, 0x040, 0x080, 0x100, 0x008, 0x010, 0x020];
+pub(crate) const MASK_BITS: [u64; 8] = [0x002, 0x004, 0x040, 0x080, 0x100, 0x008, 0x010, 0x020];
 
 fn csd(builder: &mut Builder, cursor: &mut Cursor<'_>) -> Decoded<NodeRef> {
     let at = cursor.offset();

@@ -152,11 +152,11 @@ fn procedures_of_the_profile_are_found_by_their_labels() {
             assert!(calls.contains(&path), "{} {path}", profile.qualified_name(ps));
         }
     }
-    assert!(found > 80 && paths > 400, "{found} procedures, {paths} call sites");
+    assert!(found > 80 && paths > 300, "{found} procedures, {paths} call sites");
     let before = profile.modules().len();
     let names: Vec<&[u8]> = rep.modules().map(|m| rep.module_name_octets(m)).collect();
     profile.add_modules(names).unwrap();
-    assert_eq!((before, profile.modules().len()), (116, 118));
+    assert_eq!((before, profile.modules().len()), (116, 119));
 }
 
 /// A version 6 file of one module with one procedure: tables, typed variables, every kind of goal.

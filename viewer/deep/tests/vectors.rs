@@ -3,7 +3,7 @@
 mod common;
 
 use common::{EVERY_KIND, TWO_OCCURRENCES, octets, sample};
-use pct_deep::{Compensation, CssKind, Desc, Id, Own, Profile, PsId, SiteKind, Slot, load, open};
+use pct_deep::{Compensation, CssKind, Desc, Own, Profile, PsId, SiteKind, Slot, load, open};
 
 fn ps(p: &Profile, n: i64) -> PsId {
     p.ps_id(n).unwrap()

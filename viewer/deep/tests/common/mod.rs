@@ -4,7 +4,7 @@
 use std::path::PathBuf;
 
 /// Version 9, no coverage: a procedure with a closure call occurs twice in a path, once in a clique of two.
-pub const TWO_OCCURRENCES: &str = "\
+pub(crate) const TWO_OCCURRENCES: &str = "\
     4d 65 72 63 75 72 79 20 64 65 65 70 20 70 72 6f 66 69 6c 65 72 20 64 61 74 61 20 76 65 72 73 69 \
     6f 6e 20 39 0a 01 76 08 01 00 00 00 00 00 00 05 00 00 00 00 00 00 00 04 00 00 00 00 00 00 00 05 \
     00 00 00 00 00 00 00 03 00 00 00 00 00 00 00 64 00 00 05 01 04 01 01 01 04 01 00 02 01 02 0a 01 \
@@ -18,7 +18,7 @@ pub const TWO_OCCURRENCES: &str = "\
 ";
 
 /// Version 9, dynamic coverage: every kind of call site, long numbers, forms of names.
-pub const EVERY_KIND: &str = "\
+pub(crate) const EVERY_KIND: &str = "\
     4d 65 72 63 75 72 79 20 64 65 65 70 20 70 72 6f 66 69 6c 65 72 20 64 61 74 61 20 76 65 72 73 69 \
     6f 6e 20 39 0a 0b 2e 2f 73 79 6e 74 68 65 74 69 63 08 21 00 00 00 00 00 00 07 00 00 00 00 00 00 \
     00 06 00 00 00 00 00 00 00 07 00 00 00 00 00 00 00 05 00 00 00 00 00 00 00 64 02 04 84 a4 44 01 \
@@ -41,12 +41,12 @@ pub const EVERY_KIND: &str = "\
 ";
 
 /// The octets of one of the texts above.
-pub fn octets(hex: &str) -> Vec<u8> {
+pub(crate) fn octets(hex: &str) -> Vec<u8> {
     hex.split_whitespace().map(|h| u8::from_str_radix(h, 16).expect("two hex digits")).collect()
 }
 
 /// A file of the real sample; `None`, with a line on stderr, where the data is not at hand.
-pub fn sample(name: &str) -> Option<PathBuf> {
+pub(crate) fn sample(name: &str) -> Option<PathBuf> {
     let data = std::env::var_os("PCT_TEST_DATA").map_or_else(
         || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
         PathBuf::from,

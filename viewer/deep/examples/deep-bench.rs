@@ -1,0 +1,154 @@
+//! Reading and preprocessing: processor time, rate and memory by size and shape, as a table.
+//!
+//! `deep-bench [--mb N,N...] [--shapes mixed,deep,...] [--file FILE] [--dir DIR]`; run it with
+//! `cargo run --release -p pct-deep --example deep-bench`. Each file is made once in DIR (default:
+//! the system's temporary folder), then read by a fresh process each time, so that peak memory is
+//! its own; medians of 3. `deep-bench --make SHAPE MB FILE` only makes a file,
+//! `deep-bench --measure FILE` is one run.
+
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use pct_deep::synthetic::{Params, Shape, generate};
+use pct_deep::{Compensation, Profile, Version, read_file};
+
+fn main() {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [mode, file] = args.as_slice()
+        && mode == "--measure"
+    {
+        measure(Path::new(file));
+        return;
+    }
+    if let [mode, name, mb, file] = args.as_slice()
+        && mode == "--make"
+    {
+        make(Path::new(file), shape(name), mb.parse().unwrap_or_else(|_| usage()));
+        return;
+    }
+    let mut sizes = vec![2, 20, 200];
+    let mut shapes = vec![Shape::Mixed];
+    let mut files = Vec::new();
+    let mut dir = std::env::temp_dir();
+    let mut args = args.into_iter();
+    while let Some(arg) = args.next() {
+        let value = args.next().unwrap_or_else(|| usage());
+        match arg.as_str() {
+            "--mb" => sizes = value.split(',').map(|n| n.parse().unwrap_or_else(|_| usage())).collect(),
+            "--shapes" => shapes = value.split(',').map(shape).collect(),
+            "--file" => files.push(PathBuf::from(value)),
+            "--dir" => dir = PathBuf::from(value),
+            _ => usage(),
+        }
+    }
+    println!(
+        "| profile | MB | contexts | edges | read ms | preprocess ms | MB/s | peak MB | peak/file | tables/file |"
+    );
+    println!("|---|---|---|---|---|---|---|---|---|---|");
+    for file in files {
+        row(&file.display().to_string(), &file);
+    }
+    for shape in shapes {
+        for &mb in &sizes {
+            let file = dir.join(format!("deep-bench-{}-{shape:?}-{mb}.data", std::process::id()));
+            make(&file, shape, mb);
+            row(&format!("{shape:?}"), &file);
+            let _ = std::fs::remove_file(&file);
+        }
+    }
+}
+
+fn usage() -> ! {
+    eprintln!(
+        "usage: deep-bench [--mb N,N...] [--shapes mixed,deep,wide,recursive,closures] [--file FILE] [--dir DIR]"
+    );
+    std::process::exit(2);
+}
+
+fn shape(name: &str) -> Shape {
+    Shape::ALL.into_iter().find(|s| format!("{s:?}").eq_ignore_ascii_case(name)).unwrap_or_else(|| usage())
+}
+
+/// Makes a profile of about `mb` megabytes: by a small one's octets per context.
+fn make(file: &Path, shape: Shape, mb: u32) {
+    let params = |contexts| Params { shape, contexts, procs: 3000, ..Params::default() };
+    let octets = |contexts| {
+        let data = generate(&params(contexts)).expect("sizes are small enough");
+        (
+            pct_deep::to_octets(&data, Version::V9).expect("version 9 carries all").len() as f64,
+            data.pd_count() as f64,
+        )
+    };
+    let ((small, few), (large, many)) = (octets(20_000), octets(200_000));
+    let per_context = (large - small) / (many - few).max(1.0);
+    // Not every shape uses its whole budget.
+    let used = many / 200_000.0;
+    let contexts = f64::from(mb) * 1e6 / per_context / used;
+    let data = generate(&params(contexts as u32)).expect("sizes are small enough");
+    let mut out = std::io::BufWriter::new(std::fs::File::create(file).expect("the folder can be written"));
+    pct_deep::write(&data, Version::V9, &mut out).expect("version 9 carries all");
+    out.flush().expect("there is room");
+}
+
+/// One run in this process: prints figures for [`row`].
+fn measure(file: &Path) {
+    let start = cpu_seconds();
+    let data = read_file(file).unwrap_or_else(|e| fail(&e));
+    let read = cpu_seconds() - start;
+    let profile = Profile::new(data, Compensation::Exact).unwrap_or_else(|e| fail(&e));
+    let whole = cpu_seconds() - start;
+    let tables = profile.heap_bytes();
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak: u64 = status
+        .lines()
+        .find_map(|l| l.strip_prefix("VmHWM:"))
+        .and_then(|l| l.trim().trim_end_matches(" kB").parse().ok())
+        .unwrap_or(0);
+    println!("{read} {whole} {} {tables} {} {}", peak * 1024, profile.pd_count(), profile.csd_count());
+}
+
+/// Processor time of this process so far: what other programs on the machine disturb least.
+fn cpu_seconds() -> f64 {
+    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
+    text.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).map_or(0.0, |ns| ns / 1e9)
+}
+
+fn fail(error: &dyn std::fmt::Display) -> ! {
+    eprintln!("{error}");
+    std::process::exit(1);
+}
+
+fn row(name: &str, file: &Path) {
+    let octets = std::fs::metadata(file).map_or(0, |m| m.len()) as f64;
+    let mut runs: Vec<Vec<f64>> = (0..3)
+        .map(|_| {
+            let me = std::env::current_exe().expect("this program has a path");
+            let out = Command::new(me)
+                .arg("--measure")
+                .arg(file)
+                .stderr(Stdio::inherit())
+                .output()
+                .expect("it runs");
+            if !out.status.success() {
+                std::process::exit(1);
+            }
+            String::from_utf8_lossy(&out.stdout)
+                .split_whitespace()
+                .map(|n| n.parse().expect("a number"))
+                .collect()
+        })
+        .collect();
+    runs.sort_by(|a, b| a[1].total_cmp(&b[1]));
+    let [read, whole, peak, tables, pds, csds] = runs[1][..] else { return };
+    println!(
+        "| {name} | {:.1} | {pds} | {csds} | {:.1} | {:.1} | {:.0} | {:.0} | {:.2} | {:.2} |",
+        octets / 1e6,
+        read * 1e3,
+        (whole - read) * 1e3,
+        octets / 1e6 / whole,
+        peak / 1e6,
+        peak / octets,
+        tables / octets
+    );
+}
