@@ -1,0 +1,142 @@
+//! Request to response, whoever asks: a web server through CGI, the built-in server, a test.
+
+/// The forms of a page, by path: `SCRIPT?query`, `SCRIPT/json?query`, `SCRIPT/text?query`.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Form {
+    /// For a browser.
+    #[default]
+    Html,
+    /// The data.
+    Json,
+    /// For a terminal.
+    Text,
+}
+
+impl Form {
+    /// The form that the path after the script's own asks for (`PATH_INFO` in CGI); `None`: there is no such page.
+    #[must_use]
+    pub fn of_path(rest: &str) -> Option<Form> {
+        match rest {
+            "" | "/" => Some(Form::Html),
+            "/json" => Some(Form::Json),
+            "/text" => Some(Form::Text),
+            _ => None,
+        }
+    }
+
+    /// As in the `Content-Type` header.
+    #[must_use]
+    pub fn content_type(self) -> &'static str {
+        match self {
+            Form::Html => "text/html; charset=utf-8",
+            Form::Json => "application/json",
+            Form::Text => "text/plain; charset=utf-8",
+        }
+    }
+}
+
+/// What is asked for.
+#[derive(Clone, Copy, Debug)]
+pub struct Request<'a> {
+    /// The form of the page.
+    pub form: Form,
+    /// What stands after the `?`, as it came.
+    pub query: &'a str,
+    /// Path by which the reader came to the script; links to other forms begin with it.
+    pub script: &'a str,
+}
+
+/// What is answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Response {
+    /// HTTP status.
+    pub status: u16,
+    /// `Content-Type`.
+    pub content_type: &'static str,
+    /// The text.
+    pub body: String,
+    /// Nonce of the scripts and styles of an HTML page, for its content security policy.
+    pub nonce: Option<String>,
+}
+
+impl Response {
+    /// A page.
+    #[must_use]
+    pub fn page(form: Form, body: String) -> Response {
+        Response { status: 200, content_type: form.content_type(), body, nonce: None }
+    }
+
+    /// A short plain text with a status.
+    #[must_use]
+    pub fn plain(status: u16, text: &str) -> Response {
+        Response {
+            status,
+            content_type: Form::Text.content_type(),
+            body: format!("{}\n", text.trim_end()),
+            nonce: None,
+        }
+    }
+
+    /// Headers that keep a page to itself: no request to anywhere, no frame around it, nothing guessed, nothing kept.
+    #[must_use]
+    pub fn security_headers(&self) -> Vec<(&'static str, String)> {
+        let own = match &self.nonce {
+            Some(nonce) => format!("'nonce-{nonce}'"),
+            None => "'unsafe-inline'".to_owned(),
+        };
+        vec![
+            (
+                "Content-Security-Policy",
+                // Styles inside pictures have no nonce of their own.
+                format!(
+                    "default-src 'none'; script-src {own}; style-src 'unsafe-inline'; img-src data:; \
+                     form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
+                ),
+            ),
+            ("X-Content-Type-Options", "nosniff".to_owned()),
+            ("X-Frame-Options", "DENY".to_owned()),
+            ("Referrer-Policy", "no-referrer".to_owned()),
+            ("Cross-Origin-Opener-Policy", "same-origin".to_owned()),
+            ("Cross-Origin-Resource-Policy", "same-origin".to_owned()),
+            ("Cache-Control", "no-store".to_owned()),
+        ]
+    }
+}
+
+/// What the server does after an answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum After {
+    /// Answers the next request.
+    Serve,
+    /// Ends.
+    Quit,
+    /// Answers the next request, and ends when idle for so many minutes; 0: never.
+    Timeout(u32),
+}
+
+/// Something that answers requests.
+pub trait Answers {
+    /// Answers one request. Never fails: what goes wrong becomes a page.
+    fn answer(&self, request: &Request<'_>) -> (Response, After);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn forms_are_chosen_by_path() {
+        assert_eq!(Form::of_path(""), Some(Form::Html));
+        assert_eq!(Form::of_path("/json"), Some(Form::Json));
+        assert_eq!(Form::of_path("/xml"), None);
+    }
+
+    #[test]
+    fn scripts_of_others_are_forbidden() {
+        let mut r = Response::page(Form::Html, String::new());
+        r.nonce = Some("abc".into());
+        let policy = &r.security_headers()[0].1;
+        assert!(policy.contains("default-src 'none'"));
+        assert!(policy.contains("script-src 'nonce-abc'"));
+    }
+}

@@ -1,0 +1,14 @@
+//! Deep profile pages served.
+//!
+//! In reading order: [`answer`] (request to response, the same for every way in), [`viewer`] (a loaded profile that
+//! answers), [`http`] (the built-in web server of `pct view`), [`view`] (what `pct view` does), [`sweep`] (every page
+//! of a profile, every link on it: `mdprof_test`).
+//!
+//! Invariant: nothing but [`http`] knows of sockets, nothing but [`viewer`] of files.
+#![forbid(unsafe_code)]
+
+pub mod answer;
+pub mod http;
+pub mod sweep;
+pub mod view;
+pub mod viewer;

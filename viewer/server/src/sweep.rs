@@ -1,0 +1,279 @@
+//! Every page of a profile: each command over each id, each link on each page.
+//!
+//! A page is bad when it has no report though its id is valid, when making it panics, when a table's rows do not span its
+//! columns, when a link does not print and parse as itself, or when a link leads to a page that cannot be made.
+
+use pct_reports::display::{Display, Item, Link};
+use pct_reports::page::{self, Request};
+use pct_reports::query::{
+    Cmd, Contour, Cost, CostOrder, Group, Incl, Limit, Order, Prefs, PrefsIndication, Query, Scope,
+};
+use pct_reports::render::html::Place;
+use pct_reports::render::text::TextOptions;
+use pct_reports::subject::Subject;
+use std::collections::BTreeMap;
+
+/// What a sweep looks at.
+#[derive(Clone, Copy, Debug)]
+pub struct SweepOptions {
+    /// At most so many ids of each kind, evenly spread; `None`: all.
+    pub sample: Option<usize>,
+    /// Whether every link is followed one step.
+    pub follow: bool,
+    /// Kinds of pages; empty: all. Words are those of the query language.
+    pub only: Option<&'static [&'static str]>,
+}
+
+/// What a sweep found.
+#[derive(Clone, Debug, Default)]
+pub struct SweepResult {
+    /// Pages made, by kind.
+    pub pages: BTreeMap<String, u64>,
+    /// Links looked at.
+    pub links: u64,
+    /// What is wrong: a query and a reason.
+    pub errors: Vec<(String, String)>,
+    /// Pages that say, rightly, that there is nothing to show for this id (no body, no coverage), by reason.
+    pub absent: BTreeMap<String, u64>,
+}
+
+/// Reasons that are answers: the data does not have what the page would show.
+const ABSENT: &[&str] = &[
+    "There is no readable procedure representation information file.",
+    "no coverage",
+    "has no body in the program representation",
+    "was never called",
+    "bad sort",
+    "bad threshold",
+    "entry procedure",
+    "cannot be analysed",
+];
+
+/// The commands of every kind over every id.
+#[must_use]
+pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
+    let profile = &subject.profile;
+    let ids = |count: usize| -> Vec<i64> {
+        let step = options.sample.map_or(1, |n| count.div_ceil(n.max(1)).max(1));
+        (1..=count as i64).step_by(step).collect()
+    };
+    let mut out = vec![
+        Cmd::Menu,
+        Cmd::Root(None),
+        Cmd::RecursionTypeFreq,
+        Cmd::ProgramModules,
+        Cmd::Timeout(30),
+        Cmd::Quit,
+        Cmd::Restart,
+        Cmd::Search("a".to_owned()),
+        Cmd::Search(String::new()),
+    ];
+    out.extend([0, 1, 50, 90, 99, 101].map(|p| Cmd::Root(Some(p))));
+    for &cost in Cost::ALL {
+        for &incl in Incl::ALL {
+            for &scope in Scope::ALL {
+                for limit in
+                    [Limit::Ranks(1, 10), Limit::Ranks(5, 100_000), Limit::Percent(0.1), Limit::Value(1000.0)]
+                {
+                    out.push(Cmd::TopProcs { limit, cost, incl, scope });
+                }
+            }
+        }
+    }
+    let cliques = ids(profile.clique_count());
+    out.extend(cliques.iter().map(|&n| Cmd::Clique(n)));
+    out.extend(cliques.iter().map(|&n| Cmd::CliqueRecursion(n)));
+    out.extend(cliques.iter().map(|&n| Cmd::DumpClique(n)));
+    for &n in &cliques {
+        out.extend([Cost::Time, Cost::Callseqs].map(|c| Cmd::CliqueTree(n, c)));
+    }
+    let pss = ids(profile.ps_count());
+    out.extend(pss.iter().map(|&n| Cmd::Proc(n)));
+    out.extend(pss.iter().map(|&n| Cmd::StaticCoverage(n)));
+    out.extend(pss.iter().map(|&n| Cmd::DumpPs(n)));
+    for &ps in &pss {
+        for &group in Group::ALL {
+            out.push(Cmd::ProcCallers { ps, group, bunch: 1, size: 20, contour: Contour::Ignore });
+        }
+    }
+    let pds = ids(profile.pd_count());
+    out.extend(pds.iter().map(|&n| Cmd::DumpPd(n)));
+    out.extend(pds.iter().map(|&n| Cmd::DynamicCoverage(n)));
+    out.extend(ids(profile.css_count()).iter().map(|&n| Cmd::DumpCss(n)));
+    let csds = ids(profile.csd_count());
+    out.extend(csds.iter().map(|&n| Cmd::DumpCsd(n)));
+    out.extend(csds.iter().map(|&n| Cmd::VarUse(n)));
+    for m in profile.modules() {
+        let name = profile.module_name(m).into_owned();
+        out.push(Cmd::GettersSetters(name.clone()));
+        out.push(Cmd::ModuleRep(name.clone()));
+        out.push(Cmd::Module(name));
+    }
+    out.extend(
+        pss.iter().take(50).filter_map(|&n| profile.ps_id(n).map(|ps| Cmd::ProcNamed(profile.raw_name(ps)))),
+    );
+    if let Some(only) = options.only {
+        out.retain(|c| only.contains(&kind(c).as_str()));
+    }
+    out
+}
+
+/// Commands whose id does not exist: their pages must say so.
+#[must_use]
+pub fn invalid_commands(subject: &Subject) -> Vec<Cmd> {
+    let profile = &subject.profile;
+    let beyond = |count: usize| [0, -1, count as i64 + 1, i64::MAX, i64::MIN];
+    let mut out = Vec::new();
+    for n in beyond(profile.clique_count()) {
+        out.extend([
+            Cmd::Clique(n),
+            Cmd::CliqueRecursion(n),
+            Cmd::DumpClique(n),
+            Cmd::CliqueTree(n, Cost::Words),
+        ]);
+    }
+    for n in beyond(profile.ps_count()) {
+        out.extend([Cmd::Proc(n), Cmd::StaticCoverage(n), Cmd::DumpPs(n)]);
+        out.push(Cmd::ProcCallers {
+            ps: n,
+            group: Group::Proc,
+            bunch: 1,
+            size: 20,
+            contour: Contour::Ignore,
+        });
+    }
+    for n in beyond(profile.pd_count()) {
+        out.extend([Cmd::DumpPd(n), Cmd::DynamicCoverage(n)]);
+    }
+    for n in beyond(profile.css_count()) {
+        out.push(Cmd::DumpCss(n));
+    }
+    for n in beyond(profile.csd_count()) {
+        out.extend([Cmd::DumpCsd(n), Cmd::VarUse(n)]);
+    }
+    let bad = || "no such <module>".to_owned();
+    out.extend([
+        Cmd::Module(bad()),
+        Cmd::GettersSetters(bad()),
+        Cmd::ModuleRep(bad()),
+        Cmd::ProcNamed(bad()),
+    ]);
+    for (bunch, size) in [(0, 20), (1, 0), (-1, -1)] {
+        out.push(Cmd::ProcCallers { ps: 1, group: Group::Proc, bunch, size, contour: Contour::Ignore });
+    }
+    out
+}
+
+/// The keyword of a command.
+#[must_use]
+pub fn kind(cmd: &Cmd) -> String {
+    let text = cmd.to_string();
+    text.split('/').next().unwrap_or_default().to_owned()
+}
+
+/// Makes every page of every kind and looks at every link; `progress` hears of each page.
+pub fn sweep(subject: &Subject, options: &SweepOptions, progress: &mut dyn FnMut(&Cmd)) -> SweepResult {
+    let mut result = SweepResult::default();
+    let prefs = Prefs::default_for(subject.times_matter());
+    // A second look with everything on: other rows, other columns, other order.
+    let order = Order::Cost(CostOrder { cost: Cost::Callseqs, incl: Incl::Total, scope: Scope::PerCall });
+    let everything = Prefs {
+        order,
+        developer: pct_reports::query::Developer::On,
+        inactive_sites: pct_reports::query::Inactive::Show,
+        inactive_procs: pct_reports::query::Inactive::Show,
+        inactive_modules: pct_reports::query::Inactive::Show,
+        ancestors: None,
+        ..Prefs::with_all_fields(true)
+    };
+    for cmd in commands(subject, options) {
+        progress(&cmd);
+        *result.pages.entry(kind(&cmd)).or_default() += 1;
+        for p in [prefs, everything] {
+            check(subject, &cmd, p, options.follow && p == prefs, &mut result);
+        }
+    }
+    if options.only.is_none() {
+        for cmd in invalid_commands(subject) {
+            let request = Request { cmd: cmd.clone(), page: 1, prefs: PrefsIndication::Default };
+            let page = page::html(subject, &request, &Place::default());
+            match page.failure {
+                None => result.errors.push((cmd.to_string(), "an invalid id has a page".to_owned())),
+                Some(f) if f.contains("internal software error") => result.errors.push((cmd.to_string(), f)),
+                Some(_) => {}
+            }
+        }
+    }
+    result
+}
+
+fn check(subject: &Subject, cmd: &Cmd, prefs: Prefs, follow: bool, result: &mut SweepResult) {
+    let request = Request { cmd: cmd.clone(), page: 1, prefs: PrefsIndication::Given(prefs) };
+    let place = Place { file: "x.data".to_owned(), ..Place::default() };
+    let page = page::html(subject, &request, &place);
+    let mut bad = |what: String| result.errors.push((cmd.to_string(), what));
+    if let Some(failure) = page.failure {
+        match ABSENT.iter().find(|a| failure.contains(**a)) {
+            Some(reason) => *result.absent.entry(format!("{}: {reason}", kind(cmd))).or_default() += 1,
+            None => bad(failure),
+        }
+        return;
+    }
+    let (display, _) = page::display(subject, &request);
+    for problem in table_problems(&display) {
+        bad(problem);
+    }
+    let text = page::text(subject, &request, &TextOptions { width: Some(100), commands: true, quiet: false });
+    if text.failure.is_some() || text.body.is_empty() {
+        bad("the text form is broken".to_owned());
+    }
+    let json = page::json(subject, &request);
+    if json.failure.is_some() || json.body.len() < 20 {
+        bad("the json form is broken".to_owned());
+    }
+    for link in display.links() {
+        result.links += 1;
+        if let Some(problem) = link_problem(subject, link, follow) {
+            result.errors.push((cmd.to_string(), problem));
+        }
+    }
+}
+
+fn table_problems(display: &Display) -> Vec<String> {
+    fn walk(item: &Item, out: &mut Vec<String>) {
+        match item {
+            Item::Table(t) => {
+                if let Err(row) = t.check() {
+                    out.push(format!("row {row} of a table does not span its {} columns", t.columns));
+                }
+            }
+            Item::List(l) => l.items.iter().for_each(|i| walk(i, out)),
+            Item::Developer(i) => walk(i, out),
+            _ => {}
+        }
+    }
+    let mut out = Vec::new();
+    display.items.iter().chain(&display.controls).for_each(|i| walk(i, &mut out));
+    out
+}
+
+fn link_problem(subject: &Subject, link: &Link, follow: bool) -> Option<String> {
+    let file = "/tmp/a file.data";
+    let text = pct_reports::query::print(&link.cmd, link.page, link.prefs.as_ref(), file);
+    let expected = Query { cmd: link.cmd.clone(), page: link.page, prefs: link.prefs, file: file.to_owned() };
+    if Query::parse(&text) != Ok(expected) {
+        return Some(format!("the link {text} does not parse as itself"));
+    }
+    if follow && !link.cmd.is_control() && !matches!(link.cmd, Cmd::RecursionTypeFreq) {
+        let request = Request {
+            cmd: link.cmd.clone(),
+            page: link.page,
+            prefs: link.prefs.map_or(PrefsIndication::Default, PrefsIndication::Given),
+        };
+        let failure = page::report(subject, &request).failure().map(|f| f.0.clone());
+        if let Some(f) = failure.filter(|f| !ABSENT.iter().any(|a| f.contains(a))) {
+            return Some(format!("the link {text} leads to an error: {f}"));
+        }
+    }
+    None
+}

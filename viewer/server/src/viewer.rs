@@ -1,0 +1,181 @@
+//! A loaded profile that answers queries.
+
+use crate::answer::{After, Answers, Form, Request, Response};
+use pct_deep::{Compensation, DeepError};
+use pct_reports::page;
+use pct_reports::query::{Cmd, Query};
+use pct_reports::render::html::{self, Place};
+use pct_reports::render::text::TextOptions;
+use pct_reports::subject::Subject;
+use std::path::{Path, PathBuf};
+use std::sync::{PoisonError, RwLock};
+use std::time::SystemTime;
+
+/// The longest idle time that `timeout/N` sets, in minutes: a week.
+pub const MAX_TIMEOUT: i64 = 7 * 24 * 60;
+
+/// A profile in memory. Many threads may ask it at once.
+#[derive(Debug)]
+pub struct Viewer {
+    path: PathBuf,
+    rule: Compensation,
+    loaded: RwLock<Loaded>,
+    /// Makes the nonce of a page; `None`: pages have none.
+    nonce: Option<fn() -> String>,
+}
+
+#[derive(Debug)]
+struct Loaded {
+    subject: Subject,
+    /// The file's identity when it was read.
+    stamp: Option<Stamp>,
+}
+
+/// What tells that a file is not the one that was read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Stamp {
+    len: u64,
+    modified: Option<SystemTime>,
+}
+
+impl Stamp {
+    fn of(path: &Path) -> Option<Stamp> {
+        let meta = std::fs::metadata(path).ok()?;
+        Some(Stamp { len: meta.len(), modified: meta.modified().ok() })
+    }
+}
+
+impl Viewer {
+    /// Reads a data file and what stands beside it.
+    ///
+    /// # Errors
+    /// The data file cannot be read.
+    pub fn open(path: &Path, rule: Compensation) -> Result<Viewer, DeepError> {
+        Ok(Viewer {
+            path: path.to_owned(),
+            rule,
+            loaded: RwLock::new(Loaded::read(path, rule)?),
+            nonce: None,
+        })
+    }
+
+    /// A viewer of a profile that is in memory already (`path` is only its name).
+    #[must_use]
+    pub fn of(subject: Subject, path: &Path) -> Viewer {
+        Viewer {
+            path: path.to_owned(),
+            rule: Compensation::Exact,
+            loaded: RwLock::new(Loaded { subject, stamp: None }),
+            nonce: None,
+        }
+    }
+
+    /// The same viewer with a nonce for each page, made by this function.
+    #[must_use]
+    pub fn with_nonce(self, nonce: fn() -> String) -> Viewer {
+        Viewer { nonce: Some(nonce), ..self }
+    }
+
+    /// The data file.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
+    /// Answers a query that has been parsed. The file that it names must have been found to be this one.
+    #[must_use]
+    pub fn answer_query(&self, request: &Request<'_>, query: &Query) -> (Response, After) {
+        let mut after = After::Serve;
+        match query.cmd {
+            Cmd::Quit => after = After::Quit,
+            Cmd::Timeout(minutes) => match u32::try_from(minutes) {
+                Ok(n) if minutes <= MAX_TIMEOUT => after = After::Timeout(n),
+                _ => {
+                    let text =
+                        format!("The idle time must be 1 to {MAX_TIMEOUT} minutes, or 0 for no limit.");
+                    return (self.message(request, query, &text), After::Serve);
+                }
+            },
+            Cmd::Restart => {
+                if let Err(e) = self.restart() {
+                    return (Response::plain(200, &e.to_string()), After::Quit);
+                }
+            }
+            _ => {}
+        }
+        (self.page(request, query), after)
+    }
+
+    /// Reads the data file again.
+    ///
+    /// # Errors
+    /// It cannot be read; the profile in memory stays.
+    pub fn restart(&self) -> Result<(), DeepError> {
+        let fresh = Loaded::read(&self.path, self.rule)?;
+        *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = fresh;
+        Ok(())
+    }
+
+    fn page(&self, request: &Request<'_>, query: &Query) -> Response {
+        let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
+        let wanted = page::Request::of(query);
+        match request.form {
+            Form::Json => Response::page(Form::Json, page::json(&loaded.subject, &wanted).body),
+            Form::Text => {
+                let options = TextOptions { commands: true, ..TextOptions::default() };
+                Response::page(Form::Text, page::text(&loaded.subject, &wanted, &options).body)
+            }
+            Form::Html => {
+                let place = self.place(request, query, loaded.changed(&self.path));
+                let mut response =
+                    Response::page(Form::Html, page::html(&loaded.subject, &wanted, &place).body);
+                response.nonce = place.nonce;
+                response
+            }
+        }
+    }
+
+    fn message(&self, request: &Request<'_>, query: &Query, text: &str) -> Response {
+        let place = self.place(request, query, false);
+        let mut response = Response::page(Form::Html, html::message("This cannot be done", text, &place));
+        response.nonce = place.nonce;
+        response
+    }
+
+    fn place(&self, request: &Request<'_>, query: &Query, changed: bool) -> Place {
+        Place {
+            script: Some(request.script.to_owned()),
+            file: query.file.clone(),
+            nonce: self.nonce.map(|make| make()),
+            notice: changed.then(|| {
+                "The data file has changed since it was read; `restart` among the display options reads it again."
+                    .to_owned()
+            }),
+        }
+    }
+}
+
+impl Loaded {
+    fn read(path: &Path, rule: Compensation) -> Result<Loaded, DeepError> {
+        // The stamp is taken first: a file that changes while it is read counts as changed.
+        let stamp = Stamp::of(path);
+        Ok(Loaded { subject: Subject::open(path, rule)?, stamp })
+    }
+
+    fn changed(&self, path: &Path) -> bool {
+        match (self.stamp, Stamp::of(path)) {
+            (Some(then), Some(now)) => then != now,
+            // A file that is gone is not news worth a remark on each page.
+            _ => false,
+        }
+    }
+}
+
+impl Answers for Viewer {
+    fn answer(&self, request: &Request<'_>) -> (Response, After) {
+        match Query::parse(request.query) {
+            Ok(query) => self.answer_query(request, &query),
+            Err(e) => (Response::plain(400, &e.to_string()), After::Serve),
+        }
+    }
+}
