@@ -53,9 +53,13 @@ extern "C" fn on_signal(_: c_int, _: *mut libc::siginfo_t, context: *mut c_void)
     // SAFETY: this thread's stack.
     let live = || unsafe { Live::new(extent, 4096) };
     let lo = gregs.get(7) - 128;
-    // SAFETY: reads within this thread's stack only.
-    let mut read =
-        |at: u64| if at >= lo && at <= extent.hi - 8 { Ok(unsafe { *(at as *const u64) }) } else { Err(()) };
+    let mut read = |at: u64| {
+        if at < lo || at > extent.hi - 8 {
+            return Err(());
+        }
+        // SAFETY: within this thread's stack, above its stack pointer.
+        Ok(unsafe { *(at as *const u64) })
+    };
     let mut note = |row: usize, n: usize, repeats: usize, start: Instant| {
         s.rows[row].1.push(start.elapsed().as_nanos() as f64 / (n * repeats) as f64);
     };

@@ -115,9 +115,9 @@ fn sample(context: *mut c_void) {
         tally.last_end = Some(walked.end);
     }
 
-    // SAFETY: `read` is asked for stack addresses; those in mapped memory are read.
     let mut read = |at: u64| {
         if at & 7 == 0 && pct_sampler::unwind::os::readable(at) {
+            // SAFETY: the kernel just said that it can be read, and it is aligned.
             Ok(unsafe { *(at as *const u64) })
         } else {
             Err(())
