@@ -62,7 +62,7 @@ impl Unwind for StackWalker {
         let mut remote = Remote { memory, lo: 0, bytes: &mut self.stack };
         // the target is stopped while we walk, but not inside its own handler: the bound is the depth
         let walked = walk(&set, &self.cache, &gregs, &mut remote, &mut self.out, Budget { units: u32::MAX });
-        out.extend(self.out[..walked.frames].iter().map(|pc| Frame::Return(*pc)));
+        out.extend(self.out[..walked.frames].iter().map(|word| Frame::decode(*word)));
         let cause = match walked.end {
             End::Whole => return,
             End::Depth => CutCause::Depth,

@@ -9,8 +9,8 @@
 //!  stack       what is stored           what is looked up
 //!  leaf        (the sample's own PC)    pc
 //!  caller      return address           return address - 1: the call, which may be the function's last instruction
-//!  restorer    its address
-//!  interrupted pc + 1                   pc: so that "minus one" holds for every entry of a stack
+//!  restorer    its address             its address - 1
+//!  interrupted pc with the EXACT bit   pc
 //! ```
 //!
 //! Invariant: a walk ends: each frame costs at least one unit of the budget, and there is room for so many frames only.
@@ -47,6 +47,18 @@ pub enum End {
     NotReady = 8,
 }
 
+/// Set in an entry that is the exact address of an instruction which a signal interrupted, as frame words of a `.pct` file have
+/// it. All other entries are return addresses.
+pub const EXACT: u64 = 1 << 56;
+
+/// User addresses have no bit from this one on.
+const ADDRESS_BITS: u32 = 47;
+
+/// The address to look up for an entry.
+const fn look_up(entry: u64) -> u64 {
+    if entry & EXACT == 0 { entry.wrapping_sub(1) } else { entry & !EXACT }
+}
+
 /// What a walk may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
@@ -74,8 +86,8 @@ pub struct Walked {
     pub end: End,
 }
 
-/// Walks the stack of the thread interrupted with `regs` and stores its return addresses, innermost first, without the
-/// interrupted PC itself.
+/// Walks the stack of the thread interrupted with `regs` and stores its return addresses (see [`EXACT`]), innermost first,
+/// without the interrupted PC itself.
 pub fn walk<M: Memory>(
     set: &Set<'_>,
     cache: &Cache,
@@ -193,6 +205,9 @@ impl<M: Memory> Walk<'_, M> {
             if ra == 0 {
                 return End::Whole;
             }
+            if ra >> ADDRESS_BITS != 0 {
+                return End::BadData;
+            }
             if !self.store(ra) {
                 return End::Depth;
             }
@@ -288,7 +303,10 @@ impl<M: Memory> Walk<'_, M> {
         if !self.memory.enter(at.sp) {
             return Err(End::NoStack);
         }
-        if !self.store(pc.wrapping_add(1)) {
+        if pc >> ADDRESS_BITS != 0 {
+            return Err(End::BadData);
+        }
+        if !self.store(pc | EXACT) {
             return Err(End::Depth);
         }
         self.base = Some(Base { frame: self.frames, regs: Regs::all(&gregs) });
@@ -311,6 +329,9 @@ impl<M: Memory> Walk<'_, M> {
         };
         if ra == 0 {
             return Err(End::Whole);
+        }
+        if ra >> ADDRESS_BITS != 0 {
+            return Err(End::NoData);
         }
         if !self.store(ra) {
             return Err(End::Depth);
@@ -346,13 +367,16 @@ impl<M: Memory> Walk<'_, M> {
         {
             return Err(End::Loop);
         }
-        let look = if fde.signal { pc } else { pc.wrapping_sub(1) };
-        if !self.store(look.wrapping_add(1)) {
+        if pc >> ADDRESS_BITS != 0 {
+            return Err(End::BadData);
+        }
+        let entry = if fde.signal { pc | EXACT } else { pc };
+        if !self.store(entry) {
             return Err(End::Depth);
         }
         self.base = Some(Base { frame: self.frames, regs: caller });
         self.by = if fde.signal { By::Context } else { By::Data };
-        Ok(Place { look, sp, bp: caller.get(reg::RBP).unwrap_or(0) })
+        Ok(Place { look: look_up(entry), sp, bp: caller.get(reg::RBP).unwrap_or(0) })
     }
 
     /// All registers of the frame that the walk is at, by steps from where they were last known.
@@ -365,7 +389,7 @@ impl<M: Memory> Walk<'_, M> {
             self.units = self.units.checked_sub(COLD).ok_or(End::Time)?;
             let look = match base.frame.checked_sub(1) {
                 None => self.first.get(reg::RA),
-                Some(i) => self.out.get(i).copied().ok_or(End::BadData)?.wrapping_sub(1),
+                Some(i) => look_up(self.out.get(i).copied().ok_or(End::BadData)?),
             };
             base.regs = match self.set.fde(look) {
                 Some((eh, fde)) => {
