@@ -227,10 +227,11 @@ pub(crate) fn run<S: Sink>(
 fn fixed<S: Sink>(r: &Run, inp: &Input<'_>, x: u64, st: &mut State, sink: &mut S) -> Result<u64, Stop> {
     let x = aligned(inp, x, r.align)?;
     let end = check(inp, x.checked_add(r.bits))?;
-    if let Some(order) = r.first {
-        if x % 8 != 0 && st.last_order.is_some_and(|o| o != order) {
-            return Err(Fault::ByteOrder.into());
-        }
+    if let Some(order) = r.first
+        && x % 8 != 0
+        && st.last_order.is_some_and(|o| o != order)
+    {
+        return Err(Fault::ByteOrder.into());
     }
     st.last_order = r.last;
     if S::KEEPS {
@@ -362,12 +363,12 @@ fn array<S: Sink>(a: &Array, inp: &Input<'_>, x: u64, st: &mut State, sink: &mut
             inp,
             stride.checked_mul(n - 1).and_then(|s| s.checked_add(bits)).and_then(|s| s.checked_add(x)),
         )?;
-        if S::KEEPS {
-            if let [Op::Run(r)] = &a.body.ops[..] {
-                for i in 0..n {
-                    for f in &r.fields {
-                        put(f, inp.data, x + i * stride, sink);
-                    }
+        if S::KEEPS
+            && let [Op::Run(r)] = &a.body.ops[..]
+        {
+            for i in 0..n {
+                for f in &r.fields {
+                    put(f, inp.data, x + i * stride, sink);
                 }
             }
         }

@@ -54,7 +54,7 @@ pub fn parse(bytes: &[u8], file_len: u64) -> Result<Vec<Entry>, String> {
         return Err(format!("entries of {len} bytes, expected 56 or more"));
     }
     let body = &bytes[HEADER..];
-    if body.len() % len != 0 {
+    if !body.len().is_multiple_of(len) {
         return Err(format!("{} bytes of entries of {len}: the last one is cut", body.len()));
     }
     let mut out = Vec::with_capacity(body.len() / len);
@@ -74,7 +74,10 @@ pub fn parse(bytes: &[u8], file_len: u64) -> Result<Vec<Entry>, String> {
         if entry.offset != at {
             return Err(format!("entry {i} is at byte {}, expected {at}", entry.offset));
         }
-        if entry.packet_size == 0 || entry.packet_size % 8 != 0 || entry.content_size > entry.packet_size {
+        if entry.packet_size == 0
+            || !entry.packet_size.is_multiple_of(8)
+            || entry.content_size > entry.packet_size
+        {
             return Err(format!(
                 "entry {i}: packet of {} bits with {} of content",
                 entry.packet_size, entry.content_size

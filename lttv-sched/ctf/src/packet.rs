@@ -102,10 +102,10 @@ pub(crate) fn head(c: &Compiled, data: &[u8], content: u64, st: &mut State) -> R
     st.clock = 0;
     st.start_record();
     let header_bits = run(&c.header, &inp, 0, st, &mut Nothing)?;
-    if let Some(m) = st.role(Role::PacketMagic) {
-        if m != 0xC1FC_1FC1 {
-            return Err(Fault::Magic(m).into());
-        }
+    if let Some(m) = st.role(Role::PacketMagic)
+        && m != 0xC1FC_1FC1
+    {
+        return Err(Fault::Magic(m).into());
     }
     if let (Some(at), Some(want)) = (st.uuid_at, c.class.uuid) {
         let at = (at / 8) as usize;

@@ -186,17 +186,17 @@ impl Draft {
     }
 
     fn flush(&mut self) {
-        if let Some(r) = self.run.take() {
-            if r.align > 1 || r.bits > 0 {
-                self.ops.push(Op::Run(Run {
-                    align: r.align,
-                    bits: r.bits,
-                    fields: r.fields.into(),
-                    marks: r.marks.into(),
-                    first: r.first.filter(|_| r.align < 8),
-                    last: r.last.map(|l| l.0).filter(|_| r.align < 8 || r.bits % 8 != 0),
-                }));
-            }
+        if let Some(r) = self.run.take()
+            && (r.align > 1 || r.bits > 0)
+        {
+            self.ops.push(Op::Run(Run {
+                align: r.align,
+                bits: r.bits,
+                fields: r.fields.into(),
+                marks: r.marks.into(),
+                first: r.first.filter(|_| r.align < 8),
+                last: r.last.map(|l| l.0).filter(|_| r.align < 8 || r.bits % 8 != 0),
+            }));
         }
     }
 
@@ -231,16 +231,17 @@ impl Draft {
     fn field(&mut self, load: Load, bits: u64, order: Option<ByteOrder>) -> u32 {
         if let Some(order) = order {
             let inside_known = self.modulus >= 8;
-            let inside = self.offset % 8 != 0;
+            let inside = !self.offset.is_multiple_of(8);
             let last = self.run.as_ref().and_then(|r| r.last);
-            if let (Some((old, end)), Some(r)) = (last, &self.run) {
-                if old != order && end == r.bits {
-                    if !inside_known {
-                        // Whether the two share a byte shows only when the place does: the next run checks.
-                        self.flush();
-                    } else if inside {
-                        self.push(Op::Conflict, 1);
-                    }
+            if let (Some((old, end)), Some(r)) = (last, &self.run)
+                && old != order
+                && end == r.bits
+            {
+                if !inside_known {
+                    // Whether the two share a byte shows only when the place does: the next run checks.
+                    self.flush();
+                } else if inside {
+                    self.push(Op::Conflict, 1);
                 }
             }
         }
@@ -308,10 +309,10 @@ impl Compiler<'_> {
     }
 
     fn bits(&mut self, d: &mut Draft, b: &Bits) {
-        let byte_known = d.modulus >= 8 && d.offset % 8 == 0;
+        let byte_known = d.modulus >= 8 && d.offset.is_multiple_of(8);
         let load = load_of(b, byte_known);
         // A byte-aligned field shares no byte before it; after it only if its length is odd.
-        let order = (!(byte_known && b.len % 8 == 0)).then_some(b.order);
+        let order = (!(byte_known && b.len.is_multiple_of(8))).then_some(b.order);
         let i = d.field(load, u64::from(b.len), order);
         let marks = self.marks(&b.roles, b.len, b.kind == BitsKind::Signed);
         d.open().marks.extend(marks.into_iter().map(|m| (i, m)));
@@ -375,17 +376,17 @@ impl Compiler<'_> {
         if c.role == Some(Role::TraceUuid) {
             d.push(Op::Uuid, 8);
         }
-        if let (Length::Fixed(n), Kind::Bits(b)) = (len, &e.kind) {
-            if *n <= UNROLL {
-                d.align(c.align);
-                self.path.1.push(0);
-                for _ in 0..*n {
-                    d.align(e.align);
-                    self.bits(d, b);
-                }
-                self.path.1.pop();
-                return;
+        if let (Length::Fixed(n), Kind::Bits(b)) = (len, &e.kind)
+            && *n <= UNROLL
+        {
+            d.align(c.align);
+            self.path.1.push(0);
+            for _ in 0..*n {
+                d.align(e.align);
+                self.bits(d, b);
             }
+            self.path.1.pop();
+            return;
         }
         let len = self.len(len);
         let body = self.nested(0, e);

@@ -105,13 +105,12 @@ fn scan(
         packets: Vec::new(),
         bad: None,
     };
-    if use_index {
-        if let Some(entries) =
+    if use_index
+        && let Some(entries) =
             entries(f, &first, size, c.streams[s.class].has_seq, &c.class.streams[s.class].id, diagnostics)
-        {
-            s.packets = entries.into_iter().enumerate().map(|(n, e)| from_entry(i, n, &e, &first)).collect();
-            return Ok(s);
-        }
+    {
+        s.packets = entries.into_iter().enumerate().map(|(n, e)| from_entry(i, n, &e, &first)).collect();
+        return Ok(s);
     }
     let (mut at, mut number, mut next) = (0, 0u32, Some((first, size)));
     while at < f.len {
@@ -348,15 +347,16 @@ fn losses(c: &Compiled, s: &Stream) -> Vec<StreamLoss> {
     let mut prev: Option<&Packet> = None;
     for p in s.packets.iter().filter(|p| !p.bad) {
         let from = prev.and_then(|o| ns(o.end));
-        if let (Some(old), Some(new)) = (prev.and_then(|o| o.seq), p.seq) {
-            if new > old && new - old > 1 {
-                out.push(StreamLoss {
-                    kind: LossKind::Packets,
-                    count: Some(new - old - 1),
-                    from,
-                    to: ns(p.begin),
-                });
-            }
+        if let (Some(old), Some(new)) = (prev.and_then(|o| o.seq), p.seq)
+            && new > old
+            && new - old > 1
+        {
+            out.push(StreamLoss {
+                kind: LossKind::Packets,
+                count: Some(new - old - 1),
+                from,
+                to: ns(p.begin),
+            });
         }
         if let Some(now) = p.discarded {
             let old = prev.and_then(|o| o.discarded);

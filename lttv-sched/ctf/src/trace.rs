@@ -199,10 +199,10 @@ fn open_parts(parts: Vec<Part>, options: &Options) -> Result<Trace, OpenError> {
     let keep = found.len() <= MANY_FILES;
     let files: Vec<StreamFile> = found.into_iter().map(|(p, len)| StreamFile::new(p, len, keep)).collect();
     let (streams, lost_files) = streams(&compiled, &files, !options.no_index, &mut diagnostics);
-    if options.strict {
-        if let Some(e) = lost_files.first().or_else(|| streams.iter().find_map(|s| s.bad.as_ref())) {
-            return Err(OpenError::Stream(e.clone()));
-        }
+    if options.strict
+        && let Some(e) = lost_files.first().or_else(|| streams.iter().find_map(|s| s.bad.as_ref()))
+    {
+        return Err(OpenError::Stream(e.clone()));
     }
     diagnostics.extend(lost_files.iter().map(|e| Diagnostic { path: e.path.clone(), what: e.to_string() }));
     Ok(Trace { shared: Arc::new(Shared { compiled, files, streams }), dirs, diagnostics, lost_files })
@@ -218,10 +218,11 @@ fn stream_files(dir: &Path) -> Result<Vec<(PathBuf, u64)>, OpenError> {
         if name == "metadata" || name.as_encoded_bytes().first() == Some(&b'.') {
             continue;
         }
-        if let Ok(m) = std::fs::metadata(e.path()) {
-            if m.is_file() && m.len() > 0 {
-                out.push((e.path(), m.len()));
-            }
+        if let Ok(m) = std::fs::metadata(e.path())
+            && m.is_file()
+            && m.len() > 0
+        {
+            out.push((e.path(), m.len()));
         }
     }
     out.sort();

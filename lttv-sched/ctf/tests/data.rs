@@ -296,7 +296,7 @@ fn number(n: i128) -> Value {
 }
 
 fn scope(r: &Reader, s: Scope) -> Value {
-    r.with(s, |v| shown(v)).unwrap_or_else(|| Value::Object(serde_json::Map::new()))
+    r.with(s, shown).unwrap_or_else(|| Value::Object(serde_json::Map::new()))
 }
 
 #[test]

@@ -451,14 +451,14 @@ fn finish_stream(s: &mut StreamClass, line: usize, sole_clock: Option<usize>) ->
     // Old tracers leave the mapping out when there is one clock only.
     if let (None, Some(k)) = (s.clock, sole_clock) {
         let mut any = false;
-        if let Some(h) = &mut s.event_header {
-            if let Kind::Struct(members) = &mut h.kind {
-                for m in members.iter_mut().filter(|m| m.raw_name == "timestamp") {
-                    if let Kind::Bits(b) = &mut m.class.kind {
-                        b.clock = Some(k);
-                        b.roles.push(Role::Clock);
-                        any = true;
-                    }
+        if let Some(h) = &mut s.event_header
+            && let Kind::Struct(members) = &mut h.kind
+        {
+            for m in members.iter_mut().filter(|m| m.raw_name == "timestamp") {
+                if let Kind::Bits(b) = &mut m.class.kind {
+                    b.clock = Some(k);
+                    b.roles.push(Role::Clock);
+                    any = true;
                 }
             }
         }

@@ -87,24 +87,24 @@ impl Parser {
     }
 
     fn root_entry(&mut self) -> Result<Entry> {
-        if let (Tok::Word(w), Tok::Sign('{')) = (self.peek(), self.ahead(1)) {
-            if matches!(w.as_str(), "trace" | "env" | "clock" | "stream" | "event" | "callsite") {
-                let (word, line) = (w.clone(), self.line());
-                self.at += 2;
-                if word == "callsite" {
-                    self.skip_braces()?;
-                    return Ok(Entry::Block(Block { word, line, entries: Vec::new() }));
-                }
-                let mut entries = Vec::new();
-                while !self.eat('}') {
-                    if !self.eat(';') {
-                        entries.push(self.block_entry()?);
-                    }
-                }
-                // LTTng and the others end a block with `;`; a missing one is harmless.
-                self.eat(';');
-                return Ok(Entry::Block(Block { word, line, entries }));
+        if let (Tok::Word(w), Tok::Sign('{')) = (self.peek(), self.ahead(1))
+            && matches!(w.as_str(), "trace" | "env" | "clock" | "stream" | "event" | "callsite")
+        {
+            let (word, line) = (w.clone(), self.line());
+            self.at += 2;
+            if word == "callsite" {
+                self.skip_braces()?;
+                return Ok(Entry::Block(Block { word, line, entries: Vec::new() }));
             }
+            let mut entries = Vec::new();
+            while !self.eat('}') {
+                if !self.eat(';') {
+                    entries.push(self.block_entry()?);
+                }
+            }
+            // LTTng and the others end a block with `;`; a missing one is harmless.
+            self.eat(';');
+            return Ok(Entry::Block(Block { word, line, entries }));
         }
         match self.decl()? {
             Some(d) => Ok(Entry::Decl(d)),
@@ -465,7 +465,7 @@ mod tests {
 
     #[test]
     fn deep_nesting_is_refused() {
-        let t = format!("{}{}", "struct a { struct ".repeat(1), "{ struct ".repeat(500));
+        let t = format!("{}{}", "struct a { struct ".to_string(), "{ struct ".repeat(500));
         assert!(parse(t.as_bytes()).unwrap_err().what.contains("nested"));
     }
 }

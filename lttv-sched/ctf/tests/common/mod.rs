@@ -32,14 +32,14 @@ pub struct Bits {
 
 impl Bits {
     pub fn align(&mut self, a: u64) {
-        while self.x % a != 0 {
+        while !self.x.is_multiple_of(a) {
             self.bit(0, 0);
         }
     }
 
     /// One bit at its place in the byte (`shift` from the least significant).
     fn bit(&mut self, b: u64, shift: u64) {
-        if self.x % 8 == 0 {
+        if self.x.is_multiple_of(8) {
             self.bytes.push(0);
         }
         *self.bytes.last_mut().unwrap() |= ((b & 1) << shift) as u8;
@@ -333,7 +333,7 @@ fn number(n: i128) -> Value {
 }
 
 pub fn scope(r: &Reader, s: Scope) -> Value {
-    r.with(s, |v| shown(v)).unwrap_or_else(|| Value::Object(Map::new()))
+    r.with(s, shown).unwrap_or_else(|| Value::Object(Map::new()))
 }
 
 /// A trace of both languages over one stream file.
