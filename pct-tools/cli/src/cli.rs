@@ -65,6 +65,10 @@ commands! {
     Report(report),
     /// Compare two profiles, and say which differences are more than chance
     Diff(diff),
+    /// Print counts, addresses and translations, for pipelines
+    Print(print),
+    /// Print a circular log as text, oldest first
+    Log(log),
     /// Print the path of libpct.so, for use by hand
     Lib(lib),
     /// Write manual pages or shell completions

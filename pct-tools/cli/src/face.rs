@@ -132,8 +132,16 @@ impl Face {
     /// # Errors
     /// What the stream says; a closed pipe is turned into success by the caller of the command.
     pub fn print(&self, text: &str) -> Result<()> {
+        self.print_bytes(text.as_bytes())
+    }
+
+    /// Writes the answer, which need not be text.
+    ///
+    /// # Errors
+    /// As [`Self::print`].
+    pub fn print_bytes(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout().lock();
-        out.write_all(text.as_bytes())?;
+        out.write_all(bytes)?;
         out.flush()?;
         Ok(())
     }

@@ -3,9 +3,10 @@
 use crate::face::Face;
 use anyhow::{Context as _, Result};
 use pct_profile::load::{self, Options};
-use pct_profile::model::Cell;
+use pct_profile::model::{Account, Cell};
 use pct_profile::{Filter, Pattern, Profile};
 use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// Which part of a profile is looked at.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -107,6 +108,12 @@ pub fn paths(typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
 pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile> {
     let mut progress = face.progress();
     Ok(load::load_with(paths, options, &mut |what, done, all| progress.step(what, done, all))?)
+}
+
+/// 1 when a file could not be read (the others were).
+#[must_use]
+pub fn status(account: &Account) -> ExitCode {
+    if account.unreadable == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
 #[cfg(test)]

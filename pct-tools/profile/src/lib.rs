@@ -12,6 +12,7 @@
 //! views into tables for people, CSV and JSON. Nothing here prints or knows a terminal.
 #![forbid(unsafe_code)]
 
+pub mod annotate;
 pub mod diff;
 pub mod flat;
 pub mod load;

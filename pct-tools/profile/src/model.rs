@@ -352,6 +352,8 @@ pub struct Account {
     pub notes: Vec<String>,
     /// Processes that still run.
     pub running: u64,
+    /// Files that could not be read at all; each has a note.
+    pub unreadable: u64,
 }
 
 impl Account {

@@ -4,5 +4,7 @@ pub mod attach;
 pub mod diff;
 pub mod generate;
 pub mod lib;
+pub mod log;
+pub mod print;
 pub mod report;
 pub mod run;

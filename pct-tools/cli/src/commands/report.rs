@@ -117,13 +117,13 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         }
         if !face.quiet {
             let lines = account::closing(&profile, &cells);
-            face.print(&format!("{}\n", lines.join("\n")))?;
+            face.print(&format!("\n{}\n", lines.join("\n")))?;
             if args.paths.is_empty() && !cells.is_empty() {
                 face.hint(hint(args, &paths));
             }
         }
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(look::status(&profile.account))
 }
 
 fn tree_is_wanted(args: &Args) -> bool {

@@ -364,6 +364,7 @@ fn summary(args: &Args, folder: &Path, face: &Face) -> Result<()> {
         }
     }
     if !face.quiet {
+        text.push('\n');
         for line in account::closing(&profile, &profile.cells) {
             text += &show(&line);
         }

@@ -7,6 +7,7 @@
 //! A file that cannot be read is a note in the account, and the others are still loaded. Only when nothing at all
 //! could be read is it an error.
 
+pub mod pcs;
 mod raw;
 mod resolve;
 pub mod run;
@@ -107,7 +108,7 @@ pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -
     for (done, file) in files.iter().enumerate() {
         progress("reading", done as u64, count);
         match raw.read(file, &mut symbols, &mut account) {
-            Ok(()) => {}
+            Ok(_) => {}
             Err(error) => note_or_first(&mut first_error, &mut account, error),
         }
     }
@@ -117,6 +118,7 @@ pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -
         return Err(error);
     }
     if let Some(error) = first_error {
+        account.unreadable += 1;
         account.note(error.to_string());
     }
     for run in &runs {
@@ -148,7 +150,10 @@ pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -
 fn note_or_first(first: &mut Option<Error>, account: &mut Account, error: Error) {
     match first {
         None => *first = Some(error),
-        Some(_) => account.note(error.to_string()),
+        Some(_) => {
+            account.unreadable += 1;
+            account.note(error.to_string());
+        }
     }
 }
 

@@ -114,13 +114,13 @@ impl Raw {
         })
     }
 
-    /// Reads one file.
+    /// Reads one file; gives the translator that its header names, if any.
     pub(super) fn read(
         &mut self,
         path: &Path,
         symbols: &mut Symbolizer,
         account: &mut Account,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<String>, Error> {
         let bytes = std::fs::read(path).map_err(|why| Error::Unreadable { path: path.to_owned(), why })?;
         let file = File::parse(&bytes).map_err(|why| Error::Bad { path: path.to_owned(), why })?;
         let index = Index::new(&file);
@@ -153,7 +153,8 @@ impl Raw {
                 name: mark.name.clone(),
             });
         }
-        Ok(())
+        let translator = String::from_utf8_lossy(file.header().text(pct_format::layout::Text::Translator));
+        Ok(Some(translator.into_owned()).filter(|translator| !translator.is_empty()))
     }
 }
 

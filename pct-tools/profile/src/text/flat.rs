@@ -319,7 +319,7 @@ mod tests {
         let text = table(&p, &flat, PLAIN, &Layout::default());
         assert_eq!(
             text,
-            "  share   +-  CPU s  function  object\n  60.0%  1.5   0.60  a         prog\n  30.0%  1.4   0.30  b         prog\n  ... 3 more rows: 0.10 CPU s\n"
+            "  share   +-  CPU s  function  object\n  60.0%  1.5   0.60  a         prog\n  30.0%  1.4   0.30  b         prog\n  ... 2 more rows: 0.10 CPU s\n"
         );
     }
 

@@ -73,6 +73,9 @@ pub fn table(profile: &Profile, tree: &CallTree, whole: u64, prune: &Prune, layo
             hidden.1 = hidden.1.saturating_add(node.total.cpu_ns());
             continue;
         }
+        if level == 0 && !table.is_empty() {
+            table.row(Rank::Plain, Vec::new());
+        }
         let own = if node.own.is_zero() { String::new() } else { share(node.own.cpu_ns(), whole) };
         let object = node.label.object(profile).map(|object| tame(profile.objects[object].name()));
         table.row(

@@ -1,0 +1,84 @@
+//! The classic `pct-print`: `pct print` under its old name, with a small parser for a quick start.
+
+use pct_cli::commands::print::{Args, Key, What, run};
+use pct_cli::face::{ColorChoice, Face, is_closed_pipe};
+use std::process::ExitCode;
+
+const HELP: &str = "\
+Usage: pct-print [OPTIONS] FILE.pct...
+
+Prints COUNT PC TRANSLATION, most frequent first.
+
+  --just_pcs      only the addresses
+  --just_cts      only the counts
+  -t COMMAND      translate by this program (%o object, %b build-id), e.g. 'addr2line -f -C -e %o'
+  -F FD|FIFO      counts to a second descriptor or fifo
+  -n N            lines at most
+  -s KEYS         sort keys: count, pc, name, object
+  --by WHAT       pc, function, line, object, thread
+  -q              no remarks on stderr
+  -h, --help      this text
+
+Examples:
+  pct-print prog.pct | head
+  pct-print --just_pcs prog.pct | addr2line -f -e prog
+";
+
+fn main() -> ExitCode {
+    match parse() {
+        Ok(None) => {
+            let face = Face::new(ColorChoice::Never, false);
+            if face.print(HELP).is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+        }
+        Ok(Some((args, quiet))) => {
+            let face = Face::new(ColorChoice::Never, quiet);
+            match run(&args, &face) {
+                Ok(code) => code,
+                Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
+                Err(error) => {
+                    eprintln!("pct-print: {error:#}");
+                    ExitCode::from(1)
+                }
+            }
+        }
+        Err(error) => {
+            eprintln!("pct-print: {error}\nTry 'pct-print --help'.");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn parse() -> Result<Option<(Args, bool)>, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut args = Args::default();
+    let mut quiet = false;
+    let mut parser = lexopt::Parser::from_env();
+    fn word<T: clap::ValueEnum>(text: &str) -> Result<T, String> {
+        T::from_str(text, false).map_err(|_| format!("not a known word: {text:?}"))
+    }
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Short('h') | Long("help") => return Ok(None),
+            Short('q') | Long("quiet") => quiet = true,
+            Long("just_pcs" | "just-pcs") => args.just_pcs = true,
+            Long("just_cts" | "just-cts") => args.just_cts = true,
+            Short('F') => args.fifo = Some(parser.value()?.string()?),
+            Short('t') | Long("translator") => args.translator = Some(parser.value()?.string()?),
+            Short('n') => args.lines = Some(parser.value()?.parse()?),
+            Short('s') | Long("sort") => {
+                let keys = parser.value()?.string()?;
+                args.sort = keys.split(',').map(word::<Key>).collect::<Result<_, _>>()?;
+            }
+            Long("by") => args.by = word::<What>(&parser.value()?.string()?)?,
+            Value(path) => args.paths.push(path.into()),
+            _ => return Err(arg.unexpected()),
+        }
+    }
+    if args.just_pcs && args.just_cts {
+        return Err("--just_pcs and --just_cts exclude each other".into());
+    }
+    if args.paths.is_empty() {
+        return Err("expected at least one FILE.pct".into());
+    }
+    Ok(Some((args, quiet)))
+}
