@@ -34,6 +34,12 @@ impl From<u64> for AttributeName {
     }
 }
 
+impl From<Attribute> for AttributeValue {
+    fn from(tree: Attribute) -> Self {
+        AttributeValue::Tree(tree)
+    }
+}
+
 impl fmt::Display for AttributeName {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

@@ -317,7 +317,7 @@ impl TracesetContext {
     }
 
     /// Adds a state model for a trace. The context must be placed anew before it is right.
-    pub(crate) fn add_model(&mut self, trace: usize, module: &Arc<str>, model: Box<dyn StateModel>) {
+    pub(crate) fn add_model(&mut self, trace: usize, module: &Arc<str>, mut model: Box<dyn StateModel>) {
         let Some(context) = self.traces.get(trace) else { return };
         let codes = self.slots[context.slots()].iter().map(|slot| {
             let classes = slot.info.classes.iter();

@@ -22,7 +22,7 @@ pub type Snapshot = Arc<dyn Any + Send + Sync>;
 pub trait StateModel: Send {
     /// A code of the model's own for a class of events that changes its state; none for those that do not. Asked once for
     /// each class, so that applying compares no names.
-    fn classify(&self, tracefile: &TracefileInfo, class: &EventClass) -> Option<u32>;
+    fn classify(&mut self, tracefile: &TracefileInfo, class: &EventClass) -> Option<u32>;
 
     /// Brings the state from before the event to after it. `code` is what `classify` gave.
     fn apply(&mut self, code: u32, event: &Event<'_>);

@@ -1,0 +1,28 @@
+//! Computations over whole traces, done once in the background of the engine.
+//!
+//! - [`state`]: what each CPU and thread was doing at any time, with saved states for seeking;
+//! - [`stats`]: counts of events and CPU time by process, CPU and mode;
+//! - [`histogram`]: events over time.
+//!
+//! Each is a [`lttv_engine::module::Module`]: register it, ask for it by name, read its result from the trace's data when it
+//! is ready. Results depend on the trace only, not on how the engine cut its chunks or what else ran in the pass.
+#![forbid(unsafe_code)]
+
+pub mod histogram;
+pub mod state;
+pub mod stats;
+
+use std::sync::Arc;
+
+use lttv_engine::engine::Engine;
+use lttv_engine::module::ModuleError;
+
+/// Registers all modules of this crate.
+///
+/// # Errors
+/// One of the names is taken.
+pub fn register_all(engine: &mut Engine) -> Result<(), ModuleError> {
+    engine.register(Arc::new(state::StateModule))?;
+    engine.register(Arc::new(stats::StatsModule))?;
+    engine.register(Arc::new(histogram::HistogramModule::default()))
+}

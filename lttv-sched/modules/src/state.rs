@@ -1,0 +1,330 @@
+//! State of a Linux system as a kernel trace shows it: CPUs, threads, interrupts, block devices.
+//!
+//! Brought forward by the scheduler's, interrupt, system call and state dump events of LTTng, old and new names, and of perf.
+//! What happened before the trace began is unknown until an event tells: threads start with a bottom mode `unknown`, which
+//! the state dump or the first system call resolves.
+//!
+//! Losing events makes a state doubtful, never invalid: an exit without its entry is ignored and counted, the bottom of a
+//! stack is never popped.
+
+mod apply;
+mod kind;
+mod model;
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use lttv_engine::module::{Module, ModuleHooks};
+use lttv_engine::source::Source;
+use lttv_engine::state::StateModel;
+use lttv_engine::time::Time;
+use serde::{Deserialize, Serialize};
+
+pub use kind::{Kind, kind_of};
+pub use model::SystemModel;
+
+/// Name of the module.
+pub const NAME: &str = "state";
+
+/// Computes and saves the states of a trace.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct StateModule;
+
+impl Module for StateModule {
+    fn name(&self) -> &str {
+        NAME
+    }
+
+    fn model(&self, _source: &Arc<dyn Source>) -> Option<Box<dyn StateModel>> {
+        Some(Box::new(SystemModel::default()))
+    }
+
+    fn hooks(&self, _source: &Arc<dyn Source>) -> ModuleHooks {
+        // The engine applies the model and saves its states; there is nothing else to do.
+        ModuleHooks::default()
+    }
+}
+
+/// What a thread is executing.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+pub enum Mode {
+    /// Not known: it was there before the trace began.
+    #[default]
+    Unknown,
+    /// Its own code.
+    User,
+    /// A system call; for kernel threads, their work.
+    Syscall,
+    /// A trap, such as a page fault.
+    Trap,
+    /// An interrupt handler on its time.
+    Irq,
+    /// A deferred interrupt handler on its time.
+    SoftIrq,
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Mode::Unknown => "unknown",
+            Mode::User => "user",
+            Mode::Syscall => "syscall",
+            Mode::Trap => "trap",
+            Mode::Irq => "irq",
+            Mode::SoftIrq => "softirq",
+        })
+    }
+}
+
+/// Where a thread stands with the scheduler.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+pub enum Status {
+    /// Not known.
+    #[default]
+    Unnamed,
+    /// Made, never run yet.
+    WaitFork,
+    /// Could run, waits for a CPU.
+    WaitCpu,
+    /// Has begun to exit.
+    Exit,
+    /// Has exited and left its CPU.
+    Zombie,
+    /// Waits for something.
+    Wait,
+    /// Runs on a CPU.
+    Run,
+    /// Gone.
+    Dead,
+}
+
+impl fmt::Display for Status {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Status::Unnamed => "unnamed",
+            Status::WaitFork => "wait_fork",
+            Status::WaitCpu => "wait_cpu",
+            Status::Exit => "exit",
+            Status::Zombie => "zombie",
+            Status::Wait => "wait",
+            Status::Run => "run",
+            Status::Dead => "dead",
+        })
+    }
+}
+
+/// User or kernel thread.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum ThreadKind {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// Runs a program.
+    User,
+    /// Part of the kernel.
+    Kernel,
+}
+
+/// One level of what a thread is executing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Execution {
+    /// The mode.
+    pub mode: Mode,
+    /// Name of the system call, number of the trap or interrupt; empty when there is none.
+    pub submode: Arc<str>,
+    /// When it was entered.
+    pub entry: Time,
+    /// When CPU time was last accounted to it: its entry, a return to it, or a switch to its thread.
+    pub change: Time,
+    /// CPU time spent in it and in what it was interrupted by, up to `change`, in ns.
+    pub cpu_time: i64,
+}
+
+/// Identity of a thread: its number; the idle threads all have 0 and are told apart by their CPU.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+pub struct ThreadKey {
+    /// Thread number as the kernel sees it.
+    pub tid: i64,
+    /// The CPU for number 0, else 0.
+    pub cpu: u32,
+}
+
+impl ThreadKey {
+    /// The key of a thread seen on a CPU.
+    pub fn new(tid: i64, cpu: u32) -> ThreadKey {
+        ThreadKey { tid, cpu: if tid == 0 { cpu } else { 0 } }
+    }
+}
+
+/// A thread.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Thread {
+    /// Its identity.
+    pub key: ThreadKey,
+    /// The process it belongs to, where known.
+    pub tgid: Option<i64>,
+    /// Its parent, where known.
+    pub ppid: Option<i64>,
+    /// When it was made; absent when that was before the trace began.
+    pub created: Option<Time>,
+    /// When it was first seen.
+    pub inserted: Time,
+    /// Name of the command, or the file it has executed.
+    pub name: Arc<str>,
+    /// Name given by the program itself.
+    pub brand: Arc<str>,
+    /// User or kernel.
+    pub kind: ThreadKind,
+    /// The CPU on which it runs or ran last.
+    pub cpu: Option<u32>,
+    /// Where it stands with the scheduler.
+    pub status: Status,
+    /// What it is executing, innermost last. Never empty.
+    pub stack: Vec<Execution>,
+    /// Open files by number, as far as the state dump tells.
+    pub files: BTreeMap<u32, Arc<str>>,
+    /// The free event was seen.
+    pub freed: bool,
+    /// It has exited and its last switch was seen.
+    pub switched_out: bool,
+}
+
+impl Thread {
+    /// What it is executing.
+    pub fn top(&self) -> &Execution {
+        self.stack.last().expect("the bottom of a stack is never popped")
+    }
+}
+
+/// What a CPU is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub enum CpuMode {
+    /// Not known.
+    #[default]
+    Unknown,
+    /// The idle thread runs.
+    Idle,
+    /// A thread runs.
+    Busy,
+    /// An interrupt handler runs.
+    Irq,
+    /// A deferred interrupt handler runs.
+    SoftIrq,
+    /// A trap is handled.
+    Trap,
+}
+
+impl fmt::Display for CpuMode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            CpuMode::Unknown => "unknown",
+            CpuMode::Idle => "idle",
+            CpuMode::Busy => "busy",
+            CpuMode::Irq => "irq",
+            CpuMode::SoftIrq => "softirq",
+            CpuMode::Trap => "trap",
+        })
+    }
+}
+
+/// A CPU.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Cpu {
+    /// What it is doing, innermost last. Never empty.
+    pub modes: Vec<CpuMode>,
+    /// The thread that runs on it, once a switch was seen.
+    pub running: Option<ThreadKey>,
+    /// Numbers of the interrupts being handled.
+    pub irqs: Vec<u32>,
+    /// Numbers of the deferred interrupts being handled.
+    pub softirqs: Vec<u32>,
+    /// Numbers of the traps being handled.
+    pub traps: Vec<u32>,
+    /// When the first switch on it was seen.
+    pub first_switch: Option<Time>,
+}
+
+impl Cpu {
+    /// What it is doing.
+    pub fn mode(&self) -> CpuMode {
+        self.modes.last().copied().unwrap_or_default()
+    }
+}
+
+/// Deferred interrupts of one number, over all CPUs.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SoftIrq {
+    /// Raised and not yet begun.
+    pub pending: u32,
+    /// Being handled.
+    pub running: u32,
+}
+
+/// What a block device is doing.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub enum DeviceMode {
+    /// Nothing.
+    Idle,
+    /// Reads for somebody.
+    BusyReading,
+    /// Writes for somebody.
+    BusyWriting,
+}
+
+/// Things that did not fit what was known.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Oddities {
+    /// Exits from a mode that was not entered.
+    pub unmatched_exits: u64,
+    /// Forks of a thread that exists.
+    pub children_known: u64,
+    /// Switches away from a thread that was not running there.
+    pub wrong_previous: u64,
+}
+
+/// The state of a system at a point of its trace.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct SystemState {
+    /// CPUs by number.
+    pub cpus: BTreeMap<u32, Cpu>,
+    /// Threads by identity. Copies of a state share those that have not changed.
+    #[serde(with = "model::as_list")]
+    pub threads: BTreeMap<ThreadKey, Arc<Thread>>,
+    /// For each interrupt number, how many handlers run.
+    pub irqs: BTreeMap<u32, u32>,
+    /// Deferred interrupts by number.
+    pub softirqs: BTreeMap<u32, SoftIrq>,
+    /// For each trap number, how many are being handled.
+    pub traps: BTreeMap<u32, u32>,
+    /// What each block device is doing, by device number; innermost last, empty when idle.
+    pub devices: BTreeMap<u64, Vec<DeviceMode>>,
+    /// Names of interrupts.
+    pub irq_names: BTreeMap<u32, Arc<str>>,
+    /// Names of block devices.
+    pub device_names: BTreeMap<u64, Arc<str>>,
+    /// Things that did not fit.
+    pub oddities: Oddities,
+}
+
+impl SystemState {
+    /// The thread that runs on a CPU.
+    pub fn running(&self, cpu: u32) -> Option<&Thread> {
+        self.thread(self.cpus.get(&cpu)?.running?)
+    }
+
+    /// A thread.
+    pub fn thread(&self, key: ThreadKey) -> Option<&Thread> {
+        self.threads.get(&key).map(Arc::as_ref)
+    }
+
+    /// What a CPU is doing.
+    pub fn cpu_mode(&self, cpu: u32) -> CpuMode {
+        self.cpus.get(&cpu).map_or(CpuMode::Unknown, Cpu::mode)
+    }
+
+    /// What a block device is doing.
+    pub fn device_mode(&self, device: u64) -> DeviceMode {
+        self.devices.get(&device).and_then(|modes| modes.last()).copied().unwrap_or(DeviceMode::Idle)
+    }
+}

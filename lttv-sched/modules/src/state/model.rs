@@ -1,0 +1,103 @@
+//! The state as the engine handles it: applied event by event, copied, restored, written to cache files.
+
+use std::any::Any;
+use std::sync::Arc;
+
+use lttv_engine::call::Event;
+use lttv_engine::source::{EventClass, TracefileInfo};
+use lttv_engine::state::{Snapshot, StateModel};
+
+use super::{Kind, SystemState, kind_of};
+
+/// First byte of an encoded state: raised whenever its layout changes.
+const VERSION: u8 = 1;
+
+/// A [`SystemState`] that follows a trace.
+#[derive(Default)]
+pub struct SystemModel {
+    state: SystemState,
+    kinds: Vec<(Kind, Arc<str>)>,
+}
+
+impl SystemModel {
+    /// The state at this point.
+    pub fn state(&self) -> &SystemState {
+        &self.state
+    }
+}
+
+impl StateModel for SystemModel {
+    fn classify(&mut self, _tracefile: &TracefileInfo, class: &EventClass) -> Option<u32> {
+        let (kind, detail) = kind_of(&class.name)?;
+        let known = self.kinds.iter().position(|(other, name)| *other == kind && **name == *detail);
+        let index = known.unwrap_or_else(|| {
+            self.kinds.push((kind, detail.into()));
+            self.kinds.len() - 1
+        });
+        u32::try_from(index).ok()
+    }
+
+    fn apply(&mut self, code: u32, event: &Event<'_>) {
+        if let Some((kind, detail)) = self.kinds.get(code as usize) {
+            self.state.apply(*kind, detail, event);
+        }
+    }
+
+    fn reset(&mut self) {
+        self.state = SystemState::default();
+    }
+
+    fn snapshot(&self) -> Snapshot {
+        Arc::new(self.state.clone())
+    }
+
+    fn restore(&mut self, saved: &Snapshot) {
+        if let Some(state) = saved.downcast_ref::<SystemState>() {
+            self.state = state.clone();
+        }
+    }
+
+    fn as_any(&self) -> &dyn Any {
+        &self.state
+    }
+
+    fn encode(&self, saved: &Snapshot) -> Option<Vec<u8>> {
+        let state = saved.downcast_ref::<SystemState>()?;
+        let mut bytes = vec![VERSION];
+        serde_json::to_writer(&mut bytes, state).ok()?;
+        Some(bytes)
+    }
+
+    fn decode(&self, bytes: &[u8]) -> Option<Snapshot> {
+        let (&version, json) = bytes.split_first()?;
+        if version != VERSION {
+            return None;
+        }
+        let state: SystemState = serde_json::from_slice(json).ok()?;
+        // What the rest of this crate relies on.
+        let sound = state.threads.iter().all(|(key, thread)| thread.key == *key && !thread.stack.is_empty())
+            && state.cpus.values().all(|cpu| !cpu.modes.is_empty());
+        sound.then(|| Arc::new(state) as Snapshot)
+    }
+}
+
+/// Threads as a list: their keys are not text.
+pub(super) mod as_list {
+    use std::collections::BTreeMap;
+    use std::sync::Arc;
+
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    use super::super::{Thread, ThreadKey};
+
+    type Threads = BTreeMap<ThreadKey, Arc<Thread>>;
+
+    pub(in super::super) fn serialize<S: Serializer>(threads: &Threads, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_seq(threads.values())
+    }
+
+    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Threads, D::Error> {
+        let list: Vec<Arc<Thread>> = Vec::deserialize(from)?;
+        Ok(list.into_iter().map(|thread| (thread.key, thread)).collect())
+    }
+}

@@ -1,0 +1,277 @@
+//! Counting while a pass runs.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use lttv_engine::call::Event;
+use lttv_engine::source::{EventHead, TracefileInfo};
+use lttv_engine::time::Time;
+
+use super::{Branch, BranchKey, Stats, ThreadInfo};
+use crate::state::{Kind, Mode, Status, SystemState, Thread, ThreadKey, kind_of};
+
+/// What is known of a class of events.
+#[derive(Clone, Copy)]
+struct Class {
+    name: u32,
+    kind: Option<Kind>,
+}
+
+#[derive(Clone, Copy, Default)]
+struct CpuAccount {
+    branch: Option<usize>,
+    /// Time up to which CPU time has been accounted.
+    since: Option<Time>,
+    /// The last switch: when, and to whom.
+    switched: Option<(Time, i64)>,
+}
+
+#[derive(Default)]
+struct Counted {
+    events: Vec<(u32, u64)>,
+    cpu_time: i64,
+    cumulative: i64,
+    elapsed: i64,
+}
+
+pub(super) struct Collector {
+    names: Vec<Arc<str>>,
+    classes: Vec<Vec<Class>>,
+    index: HashMap<BranchKey, usize>,
+    keys: Vec<BranchKey>,
+    counted: Vec<Counted>,
+    cpus: BTreeMap<u32, CpuAccount>,
+    threads: BTreeMap<(ThreadKey, Time), ThreadInfo>,
+    run_ns: BTreeMap<(u32, i64), i64>,
+    switches: BTreeMap<u32, u64>,
+    span: Option<(Time, Time)>,
+}
+
+fn identity(thread: &Thread) -> (ThreadKey, Time) {
+    (thread.key, thread.created.unwrap_or(thread.inserted))
+}
+
+/// The mode that an event leaves, if it leaves one.
+fn left(kind: Kind) -> Option<Mode> {
+    match kind {
+        Kind::SyscallExit => Some(Mode::Syscall),
+        Kind::IrqExit => Some(Mode::Irq),
+        Kind::SoftIrqExit => Some(Mode::SoftIrq),
+        Kind::TrapExit => Some(Mode::Trap),
+        _ => None,
+    }
+}
+
+impl Collector {
+    pub(super) fn new(tracefiles: &[TracefileInfo]) -> Collector {
+        let mut names: Vec<Arc<str>> = Vec::new();
+        let mut known: HashMap<Arc<str>, u32> = HashMap::new();
+        let mut class = |name: &Arc<str>| {
+            let next = u32::try_from(names.len()).unwrap_or(u32::MAX);
+            let index = *known.entry(name.clone()).or_insert_with(|| {
+                names.push(name.clone());
+                next
+            });
+            Class { name: index, kind: kind_of(name).map(|(kind, _)| kind) }
+        };
+        let classes = tracefiles.iter().map(|info| info.classes.iter().map(|c| class(&c.name)).collect());
+        let classes = classes.collect();
+        Collector {
+            names,
+            classes,
+            index: HashMap::new(),
+            keys: Vec::new(),
+            counted: Vec::new(),
+            cpus: BTreeMap::new(),
+            threads: BTreeMap::new(),
+            run_ns: BTreeMap::new(),
+            switches: BTreeMap::new(),
+            span: None,
+        }
+    }
+
+    fn class(&mut self, event: &Event<'_>) -> Class {
+        let known = self.classes.get(event.tracefile).and_then(|c| c.get(event.head.id.0 as usize)).copied();
+        // An id outside its table has no name; it is counted all the same.
+        known.unwrap_or_else(|| {
+            let at = self.names.iter().position(|name| **name == *"?").unwrap_or_else(|| {
+                self.names.push("?".into());
+                self.names.len() - 1
+            });
+            Class { name: u32::try_from(at).unwrap_or(u32::MAX), kind: None }
+        })
+    }
+
+    fn branch(&mut self, key: BranchKey) -> usize {
+        let (keys, counted) = (&mut self.keys, &mut self.counted);
+        *self.index.entry(key).or_insert_with_key(|key| {
+            keys.push(key.clone());
+            counted.push(Counted::default());
+            keys.len() - 1
+        })
+    }
+
+    /// The branch of a CPU by the state: what runs on it, in which mode.
+    fn branch_of(&mut self, cpu: Option<u32>, state: &SystemState) -> usize {
+        let thread = cpu.and_then(|cpu| state.running(cpu));
+        let (mode, submode) = thread.map_or((Mode::Unknown, "".into()), |thread| {
+            let top = thread.top();
+            (top.mode, top.submode.clone())
+        });
+        if let Some(thread) = thread {
+            self.note(thread);
+        }
+        self.branch(BranchKey { thread: thread.map(identity), cpu, function: 0, mode, submode })
+    }
+
+    fn note(&mut self, thread: &Thread) {
+        let name = if thread.brand.is_empty() { &thread.name } else { &thread.brand };
+        let info = self.threads.entry(identity(thread)).or_insert_with(|| ThreadInfo {
+            name: name.clone(),
+            parent: thread.ppid,
+            end: None,
+        });
+        if info.name != *name {
+            info.name = name.clone();
+        }
+        info.parent = thread.ppid;
+    }
+
+    /// Gives the time since the last change on a CPU to the branch that was current.
+    fn settle(&mut self, cpu: u32, now: Time, state: &SystemState) {
+        let account = self.cpus.entry(cpu).or_default();
+        let delta = account.since.map_or(0, |since| now.since(since));
+        if account.since.is_some() {
+            account.since = Some(now);
+        }
+        let known = state.running(cpu).is_some_and(|thread| thread.top().mode != Mode::Unknown);
+        if let Some(branch) = account.branch.filter(|_| known) {
+            self.counted[branch].cpu_time += delta;
+        }
+    }
+
+    /// Before the state model sees the event.
+    pub(super) fn before(&mut self, event: &Event<'_>, state: &SystemState) {
+        let class = self.class(event);
+        let cpu = (event.head.cpu != EventHead::NO_CPU).then_some(event.head.cpu);
+        self.span = Some((self.span.map_or(event.time, |span| span.0), event.time));
+        // CPU number u32::MAX stands for "not known" here too.
+        let account = self.cpus.entry(event.head.cpu).or_default();
+        let branch = match account.branch {
+            Some(branch) => branch,
+            None => {
+                let branch = self.branch_of(cpu, state);
+                self.cpus.entry(event.head.cpu).or_default().branch = Some(branch);
+                branch
+            }
+        };
+        let events = &mut self.counted[branch].events;
+        match events.iter_mut().find(|(name, _)| *name == class.name) {
+            Some((_, count)) => *count += 1,
+            None => events.push((class.name, 1)),
+        }
+        let (Some(kind), Some(cpu)) = (class.kind, cpu) else { return };
+        if kind == Kind::DumpEnd {
+            let cpus: Vec<u32> = self.cpus.keys().copied().collect();
+            cpus.into_iter().for_each(|cpu| self.settle(cpu, event.time, state));
+            return;
+        }
+        self.settle(cpu, event.time, state);
+        if kind == Kind::Switch {
+            *self.switches.entry(cpu).or_default() += 1;
+            if let Some((since, tid)) = self.cpus.get(&cpu).and_then(|account| account.switched) {
+                *self.run_ns.entry((cpu, tid)).or_default() += event.time.since(since);
+            }
+        }
+        if let Some(mode) = left(kind)
+            && let Some(thread) = state.running(cpu).filter(|thread| thread.stack.len() > 1)
+            && thread.top().mode == mode
+        {
+            self.close(branch, thread, thread.stack.len() - 1, event.time);
+        }
+    }
+
+    /// Ends a stay in a mode: elapsed and cumulative time go to its branch.
+    fn close(&mut self, branch: usize, thread: &Thread, level: usize, now: Time) {
+        let entry = &thread.stack[level];
+        let running = matches!(thread.status, Status::Run | Status::Exit);
+        let innermost = level + 1 == thread.stack.len();
+        let since =
+            if running && innermost && entry.mode != Mode::Unknown { now.since(entry.change) } else { 0 };
+        self.counted[branch].elapsed += now.since(entry.entry);
+        self.counted[branch].cumulative += entry.cpu_time.saturating_add(since);
+    }
+
+    /// After the state model has seen an event that changes the state.
+    pub(super) fn after(&mut self, event: &Event<'_>, state: &SystemState) {
+        let class = self.class(event);
+        if class.kind == Some(Kind::Exit) {
+            let tid = ["tid", "pid"].iter().find_map(|name| event.field(name)?.as_i64());
+            let thread = tid.and_then(|tid| state.thread(ThreadKey::new(tid, event.head.cpu)));
+            if let Some(thread) = thread {
+                self.note(thread);
+                if let Some(info) = self.threads.get_mut(&identity(thread)) {
+                    info.end = Some(event.time);
+                }
+            }
+        }
+        if class.kind == Some(Kind::DumpEnd) {
+            let cpus: Vec<u32> = self.cpus.keys().copied().collect();
+            cpus.into_iter().for_each(|cpu| self.moved(cpu, state));
+            return;
+        }
+        if event.head.cpu == EventHead::NO_CPU {
+            return;
+        }
+        self.moved(event.head.cpu, state);
+        if class.kind == Some(Kind::Switch)
+            && let Some(account) = self.cpus.get_mut(&event.head.cpu)
+        {
+            account.since = Some(event.time);
+            account.switched = state.running(event.head.cpu).map(|thread| (event.time, thread.key.tid));
+        }
+    }
+
+    fn moved(&mut self, cpu: u32, state: &SystemState) {
+        let branch = self.branch_of((cpu != EventHead::NO_CPU).then_some(cpu), state);
+        self.cpus.entry(cpu).or_default().branch = Some(branch);
+    }
+
+    /// Closes what is open at the end of the trace and gives the result. The collector is empty after it.
+    pub(super) fn finish(&mut self, state: Option<&SystemState>) -> Stats {
+        if let (Some(state), Some((_, end))) = (state, self.span) {
+            let cpus: Vec<u32> = self.cpus.keys().copied().collect();
+            cpus.into_iter().for_each(|cpu| self.settle(cpu, end, state));
+            for thread in state.threads.values() {
+                for (level, entry) in thread.stack.iter().enumerate() {
+                    self.note(thread);
+                    let branch = self.branch(BranchKey {
+                        thread: Some(identity(thread)),
+                        cpu: thread.cpu,
+                        function: 0,
+                        mode: entry.mode,
+                        submode: entry.submode.clone(),
+                    });
+                    self.close(branch, thread, level, end);
+                }
+            }
+        }
+        let branch = |counted: Counted| Branch {
+            events: counted.events.into_iter().collect(),
+            cpu_time: counted.cpu_time,
+            cumulative_cpu_time: counted.cumulative,
+            elapsed_time: counted.elapsed,
+        };
+        let counted = std::mem::take(&mut self.counted).into_iter().map(branch);
+        self.index.clear();
+        self.cpus.clear();
+        Stats {
+            names: std::mem::take(&mut self.names),
+            branches: std::mem::take(&mut self.keys).into_iter().zip(counted).collect(),
+            threads: std::mem::take(&mut self.threads),
+            run_ns: std::mem::take(&mut self.run_ns),
+            switches: std::mem::take(&mut self.switches),
+            span: self.span.take(),
+        }
+    }
+}
