@@ -286,6 +286,22 @@ impl Image {
     }
 }
 
+/// The PCT note of an object file as it is on disk, with addresses as the object numbers them.
+pub fn note_of_file(bytes: &[u8]) -> Option<PctNote> {
+    let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?));
+    let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?));
+    let phoff = usize::try_from(long(32)?).ok()?;
+    (0..usize::from(half(56)?)).find_map(|i| {
+        let at = phoff.checked_add(56 * i)?;
+        if bytes.get(at..at.checked_add(4)?)? != PT_NOTE.to_le_bytes() {
+            return None;
+        }
+        let (offset, vaddr) = (usize::try_from(long(at + 8)?).ok()?, long(at + 16)?);
+        let size = usize::try_from(long(at + 32)?).ok()?;
+        find_note(bytes.get(offset..offset.checked_add(size)?)?, vaddr)
+    })
+}
+
 /// One ELF note.
 struct Note<'a> {
     owner: &'a [u8],

@@ -271,7 +271,7 @@ fn turn_on(thread: &mut Borrowed<'_>, on: u64, options: &[u8]) -> Result<(), Inj
 }
 
 /// A C `int`: 0, or a negated errno.
-fn result(value: u64) -> Result<(), InjectError> {
+pub(crate) fn result(value: u64) -> Result<(), InjectError> {
     match value as u32 as i32 {
         0 => Ok(()),
         e => Err(InjectError::On(std::io::Error::from_raw_os_error(e.saturating_abs()))),

@@ -14,6 +14,7 @@
 //! chain that restores the thread by itself ([`ptrace::frame`]).
 #![deny(unsafe_code)]
 
+pub mod blob;
 pub mod choose;
 pub mod facts;
 pub mod gadgets;

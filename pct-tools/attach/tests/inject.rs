@@ -1,8 +1,7 @@
 //! Methods 1 and 2 on real programs: what runs in them is a stand-in with the sampler's note, so that the machinery is tested
 //! by itself. The target goes on as if nothing had been.
 
-#![expect(clippy::zombie_processes, reason = "every child is waited for by its test, by way of a helper")]
-
+use pct_attach::blob::{Blob, by_blob};
 use pct_attach::facts::{self, Target};
 use pct_attach::inject::{InjectError, by_dlopen, by_note, off};
 use pct_attach::memory::ProcessMemory;
@@ -15,6 +14,41 @@ fn built(source: &str, flags: &[&str], dir: &tempfile::TempDir) -> PathBuf {
     let done = Command::new("cc").args(flags).arg(&from).arg("-o").arg(&out).status().expect("a C compiler");
     assert!(done.success());
     out
+}
+
+/// A child that does not outlive a test that failed.
+struct Victim(Option<Child>);
+
+impl Victim {
+    fn start(command: &mut Command) -> Victim {
+        Victim(Some(command.stdout(Stdio::piped()).spawn().unwrap()))
+    }
+
+    fn pid(&self) -> i32 {
+        self.0.as_ref().unwrap().id() as i32
+    }
+
+    /// Ends it with SIGTERM and checks what it says.
+    fn ends_well(mut self) {
+        Command::new("kill").arg(self.pid().to_string()).status().unwrap();
+        let out = self.0.take().unwrap().wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&out.stdout), "bad 0\n");
+        assert!(out.status.success());
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+fn maps(pid: i32) -> Vec<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    text.lines().map(str::to_owned).collect()
 }
 
 /// A target that has come as far as its own code.
@@ -73,20 +107,15 @@ fn a_program_that_allocates_without_end_keeps_its_heap() {
     let library = built("fakepct.c", &["-O2", "-shared", "-fPIC"], &dir);
     let victim = built("mallocs.c", &["-O2", "-pthread"], &dir);
     for _ in 0..cycles().div_ceil(5) {
-        let child = Command::new(&victim).stdout(Stdio::piped()).spawn().unwrap();
-        let mut target = started(&child, "mallocs");
+        let child = Victim::start(&mut Command::new(&victim));
+        let mut target = started(child.0.as_ref().unwrap(), "mallocs");
         while target.facts.threads < 5 {
-            target = started(&child, "mallocs");
+            target = facts::read(child.pid()).unwrap();
         }
-        let pid = target.facts.pid;
-        let memory = ProcessMemory::open(pid, true).unwrap();
+        let memory = ProcessMemory::open(child.pid(), true).unwrap();
         let done = by_dlopen(&target, &memory, library.to_str().unwrap(), "hz=100").unwrap();
-        assert!(done.note.abi == 1);
-        std::thread::sleep(std::time::Duration::from_millis(20));
-        Command::new("kill").arg(pid.to_string()).status().unwrap();
-        let out = child.wait_with_output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&out.stdout), "bad 0\n");
-        assert!(out.status.success());
+        assert_eq!(done.note.abi, 1);
+        child.ends_well();
     }
 }
 
@@ -102,4 +131,60 @@ fn a_library_that_is_not_there_is_the_loaders_error_and_the_target_lives() {
     );
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
+}
+
+const BARE: &[&str] = &[
+    "-O2",
+    "-shared",
+    "-fPIC",
+    "-nostdlib",
+    "-Wl,-Bsymbolic,--hash-style=sysv,--build-id=none,-z,norelro",
+    "-fno-stack-protector",
+    "-fvisibility=hidden",
+];
+
+#[test]
+fn the_blob_goes_into_static_and_dynamic_programs_alike() {
+    let dir = tempfile::tempdir().unwrap();
+    let blob = std::fs::read(built("fakepct.c", BARE, &dir)).unwrap();
+    let blob = Blob::parse(&blob).unwrap();
+    for flags in
+        [&["-O2", "-pthread"][..], &["-O2", "-pthread", "-static"], &["-O2", "-pthread", "-static-pie"]]
+    {
+        let victim = built("mallocs.c", flags, &dir);
+        for _ in 0..cycles().div_ceil(5) {
+            let victim = Victim::start(&mut Command::new(&victim));
+            let target = loop {
+                let t = facts::read(victim.pid()).unwrap();
+                if t.facts.name == "mallocs" && t.facts.threads == 5 {
+                    break t;
+                }
+            };
+            let memory = ProcessMemory::open(target.facts.pid, true).unwrap();
+            let refused = by_blob(&target, &memory, &blob, "refuse").unwrap_err();
+            assert!(matches!(&refused, InjectError::On(_)), "{refused}");
+            by_blob(&target, &memory, &blob, "hz=100").unwrap();
+            victim.ends_well();
+        }
+    }
+}
+
+#[test]
+fn a_refused_blob_leaves_no_mapping_behind() {
+    let dir = tempfile::tempdir().unwrap();
+    let blob = std::fs::read(built("fakepct.c", BARE, &dir)).unwrap();
+    let blob = Blob::parse(&blob).unwrap();
+    let victim = Victim::start(Command::new("cat").stdin(Stdio::piped()));
+    let target = loop {
+        let t = facts::read(victim.pid()).unwrap();
+        if t.facts.name == "cat" && t.facts.has_gadgets && t.facts.state == 'S' {
+            break t;
+        }
+    };
+    let memory = ProcessMemory::open(victim.pid(), true).unwrap();
+    let before = maps(victim.pid());
+    by_blob(&target, &memory, &blob, "refuse").unwrap_err();
+    assert_eq!(before, maps(victim.pid()));
+    by_blob(&target, &memory, &blob, "hz=1").unwrap();
+    assert!(maps(victim.pid()).len() > before.len());
 }
