@@ -12,7 +12,7 @@ use lttv_engine::source::{
 use lttv_engine::time::Time;
 
 use crate::error::OpenError;
-use crate::model::{BitsKind, EnvValue};
+use crate::model::{BitsKind, EnvValue, Origin};
 use crate::reader::{EventTime, Head, Position, Reader};
 use crate::trace::{Options, Trace, open_each};
 use crate::values::{Seen, View, float, integer};
@@ -77,6 +77,23 @@ impl CtfSource {
             })
             .collect();
         Ok(CtfSource { trace, identity, infos })
+    }
+
+    /// Stream files that cannot be read at all.
+    pub fn lost(&self) -> Vec<ReadError> {
+        self.trace.lost_files.iter().map(|e| engine_error(e.clone())).collect()
+    }
+
+    /// Name of a clock of this trace that does not count from the Unix epoch: its times can only be compared with those of
+    /// the same clock.
+    pub fn foreign_clock(&self) -> Option<String> {
+        let class = self.trace.class();
+        let used = class.streams.iter().filter_map(|s| s.clock).map(|k| &class.clocks[k]);
+        used.into_iter().find_map(|c| match &c.origin {
+            Origin::UnixEpoch => None,
+            Origin::Other(key) => Some(key.clone()),
+            Origin::Unknown => Some(format!("{} of {}", c.name, self.identity.path().display())),
+        })
     }
 
     /// The trace.

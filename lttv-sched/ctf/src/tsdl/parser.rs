@@ -465,7 +465,7 @@ mod tests {
 
     #[test]
     fn deep_nesting_is_refused() {
-        let t = format!("{}{}", "struct a { struct ".to_string(), "{ struct ".repeat(500));
+        let t = format!("{}{}", "struct a { struct ", "{ struct ".repeat(500));
         assert!(parse(t.as_bytes()).unwrap_err().what.contains("nested"));
     }
 }

@@ -1,0 +1,108 @@
+//! Finds out what a path is and opens all traces there.
+
+use std::io::Read;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use lttv_ctf::CtfSource;
+use lttv_engine::source::{ReadError, Source};
+
+use crate::pct::{PctError, PctSource};
+
+/// Most .pct files that a directory is searched for.
+const MOST_FILES: usize = 100_000;
+
+/// A trace that was opened.
+pub struct Opened {
+    /// The source for the engine.
+    pub source: Arc<dyn Source>,
+    /// Parts of it that cannot be read at all; the rest can.
+    pub lost: Vec<ReadError>,
+    /// Name of the clock that its times are of, when it is not that of the Unix epoch: such times can be compared with
+    /// those of the same clock only.
+    pub foreign_clock: Option<String>,
+}
+
+/// Why something at a path cannot be opened.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum OpenError {
+    /// A CTF trace is damaged, or there is none.
+    #[error(transparent)]
+    Ctf(#[from] lttv_ctf::OpenError),
+    /// A sample log is damaged.
+    #[error(transparent)]
+    Pct(#[from] PctError),
+    /// Neither.
+    #[error("{0}: neither a CTF trace nor a .pct file, nor a directory with one of them")]
+    Unknown(PathBuf),
+    /// The file system said no.
+    #[error("{path}: {error}", path = .path.display())]
+    Io {
+        /// What was looked at.
+        path: PathBuf,
+        /// Why.
+        error: std::io::Error,
+    },
+}
+
+/// Opens everything at a path: a .pct file, a directory with such files, a CTF trace, or a directory with CTF traces below.
+/// One result for each trace found, so that a damaged one does not hide the others.
+pub fn open(path: &Path, options: &lttv_ctf::Options) -> Vec<Result<Opened, OpenError>> {
+    let meta = match std::fs::metadata(path) {
+        Ok(m) => m,
+        Err(error) => return vec![Err(OpenError::Io { path: path.to_path_buf(), error })],
+    };
+    if meta.is_file() {
+        return match is_pct(path) {
+            true => vec![pct(path)],
+            // The metadata file stands for its directory.
+            false if path.file_name().is_some_and(|n| n == "metadata") => {
+                ctf(path.parent().unwrap_or(Path::new(".")), options)
+            }
+            false => vec![Err(OpenError::Unknown(path.to_path_buf()))],
+        };
+    }
+    let mut found: Vec<_> = logs(path).iter().map(|p| pct(p)).collect();
+    match CtfSource::open(path, options) {
+        Ok(all) => found.extend(all.into_iter().map(|t| t.map(of_ctf).map_err(OpenError::Ctf))),
+        Err(lttv_ctf::OpenError::NoTrace { path }) if found.is_empty() => {
+            found.push(Err(OpenError::Unknown(path)))
+        }
+        Err(lttv_ctf::OpenError::NoTrace { .. }) => {}
+        Err(e) => found.push(Err(OpenError::Ctf(e))),
+    }
+    found
+}
+
+fn ctf(dir: &Path, options: &lttv_ctf::Options) -> Vec<Result<Opened, OpenError>> {
+    match CtfSource::open(dir, options) {
+        Ok(all) => all.into_iter().map(|t| t.map(of_ctf).map_err(OpenError::Ctf)).collect(),
+        Err(e) => vec![Err(OpenError::Ctf(e))],
+    }
+}
+
+fn of_ctf(source: CtfSource) -> Opened {
+    Opened { lost: source.lost(), foreign_clock: source.foreign_clock(), source: Arc::new(source) }
+}
+
+fn pct(path: &Path) -> Result<Opened, OpenError> {
+    let source = PctSource::open(path)?;
+    Ok(Opened { source: Arc::new(source), lost: Vec::new(), foreign_clock: None })
+}
+
+fn is_pct(path: &Path) -> bool {
+    let mut magic = [0; 8];
+    let read = std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut magic));
+    read.is_ok() && magic == pct_format::layout::MAGIC.to_le_bytes()
+}
+
+/// Sample logs in a directory (not below it), sorted.
+fn logs(dir: &Path) -> Vec<PathBuf> {
+    let Ok(entries) = std::fs::read_dir(dir) else { return Vec::new() };
+    let paths = entries.flatten().map(|e| e.path());
+    let mut found: Vec<PathBuf> =
+        paths.filter(|p| p.extension().is_some_and(|e| e == "pct") && p.is_file()).take(MOST_FILES).collect();
+    found.sort();
+    found
+}
