@@ -1,0 +1,237 @@
+//! What differs between processors: the time stamp, the thread's base register, the interrupted registers, the return
+//! trampoline of handlers.
+//!
+//! Signal safety: single instructions and loads from what the kernel put on the signal stack.
+
+/// Registers of the interrupted thread that sampling and stack walking need.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Regs {
+    /// Program counter.
+    pub pc: u64,
+    /// Stack pointer.
+    pub sp: u64,
+    /// Frame pointer (rbp, x29).
+    pub fp: u64,
+    /// Link register (aarch64), else 0.
+    pub lr: u64,
+}
+
+#[cfg(target_arch = "x86_64")]
+mod imp {
+    use super::Regs;
+    use core::arch::{asm, global_asm};
+    use core::sync::atomic::{AtomicBool, Ordering};
+
+    /// ELF machine number.
+    pub const MACHINE: u64 = 62;
+    /// Whether raw time can be the processor's counter.
+    pub const COUNTER: pct_format::TimeSource = pct_format::TimeSource::Tsc;
+
+    static FSGSBASE: AtomicBool = AtomicBool::new(false);
+
+    /// Says whether the kernel allows `rdfsbase` (AT_HWCAP2 bit 1).
+    pub fn set_hwcap2(hwcap2: u64) {
+        FSGSBASE.store(hwcap2 & 2 != 0, Ordering::Relaxed);
+    }
+
+    /// The processor's counter; never 0.
+    #[inline(always)]
+    #[must_use]
+    pub fn counter() -> u64 {
+        // SAFETY: rdtsc has no memory effect. (A host under PR_TSC_SIGSEGV could forbid it; such a host is not profiled
+        // by anybody who reads the clock.)
+        unsafe { core::arch::x86_64::_rdtsc() | 1 }
+    }
+
+    /// A number that tells threads apart while they live: the base of the control block.
+    #[inline(always)]
+    #[must_use]
+    pub fn thread_base() -> u64 {
+        if FSGSBASE.load(Ordering::Relaxed) {
+            let base: u64;
+            // SAFETY: the kernel said that the instruction is enabled.
+            unsafe { asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags)) };
+            base
+        } else {
+            crate::sys::fs_base()
+        }
+    }
+
+    global_asm!(
+        ".pushsection .text.pct_restorer,\"ax\",@progbits",
+        ".hidden pct_restorer",
+        ".globl pct_restorer",
+        ".type pct_restorer,@function",
+        "nop",
+        "pct_restorer:",
+        "mov rax, 15",
+        "syscall",
+        ".size pct_restorer, . - pct_restorer",
+        ".popsection",
+    );
+
+    unsafe extern "C" {
+        fn pct_restorer();
+    }
+
+    /// Address of code that returns from a signal handler, in the form that debuggers and unwinders know.
+    #[must_use]
+    pub fn restorer() -> usize {
+        pct_restorer as *const () as usize
+    }
+
+    /// Registers from a handler's third argument.
+    ///
+    /// # Safety
+    /// `context` is what the kernel passed to a running handler.
+    #[inline(always)]
+    pub unsafe fn regs(context: *const u8) -> Regs {
+        let word = |offset: usize| {
+            // SAFETY: ucontext_t holds the general registers at 40..224: rbp 10th, rsp 15th, rip 16th.
+            unsafe { context.add(offset).cast::<u64>().read_unaligned() }
+        };
+        Regs { pc: word(168), sp: word(160), fp: word(120), lr: 0 }
+    }
+
+    /// Bytes of the system call instruction, which stands right before the PC of a thread that comes out of one.
+    const SYSCALL: [u8; 2] = [0x0f, 0x05];
+
+    /// Whether the thread was interrupted at the end of a system call.
+    #[inline(always)]
+    #[must_use]
+    pub fn after_system_call(pc: u64) -> bool {
+        if pc & 0xfff < 2 {
+            return false;
+        }
+        let at = (pc - 2) as *const [u8; 2];
+        // SAFETY: the bytes are on the page that the thread executes from, so they are mapped; x86-64 code pages are
+        // readable but for protection keys, which the kernel opens for handlers (pkey 0) unless the code has a key.
+        unsafe { at.read_unaligned() == SYSCALL }
+    }
+}
+
+#[cfg(target_arch = "aarch64")]
+mod imp {
+    use super::Regs;
+    use core::arch::asm;
+
+    /// ELF machine number.
+    pub const MACHINE: u64 = 183;
+    /// Whether raw time can be the processor's counter.
+    pub const COUNTER: pct_format::TimeSource = pct_format::TimeSource::Cntvct;
+
+    /// Nothing to know on this machine.
+    pub fn set_hwcap2(_: u64) {}
+
+    /// The processor's counter; never 0.
+    #[inline(always)]
+    #[must_use]
+    pub fn counter() -> u64 {
+        let count: u64;
+        // SAFETY: a read of the virtual counter, which Linux allows to user space.
+        unsafe { asm!("mrs {}, cntvct_el0", out(reg) count, options(nomem, nostack, preserves_flags)) };
+        count | 1
+    }
+
+    /// A number that tells threads apart while they live.
+    #[inline(always)]
+    #[must_use]
+    pub fn thread_base() -> u64 {
+        let base: u64;
+        // SAFETY: a read of the thread pointer.
+        unsafe { asm!("mrs {}, tpidr_el0", out(reg) base, options(nomem, nostack, preserves_flags)) };
+        base
+    }
+
+    /// The vdso returns from handlers.
+    #[must_use]
+    pub fn restorer() -> usize {
+        0
+    }
+
+    /// Registers from a handler's third argument.
+    ///
+    /// # Safety
+    /// `context` is what the kernel passed to a running handler.
+    #[inline(always)]
+    pub unsafe fn regs(context: *const u8) -> Regs {
+        let word = |offset: usize| {
+            // SAFETY: sigcontext starts at 176: fault address, 31 registers, sp, pc.
+            unsafe { context.add(offset).cast::<u64>().read_unaligned() }
+        };
+        Regs { pc: word(440), sp: word(432), fp: word(184 + 8 * 29), lr: word(184 + 8 * 30) }
+    }
+
+    /// Whether the thread was interrupted at the end of a system call.
+    #[inline(always)]
+    #[must_use]
+    pub fn after_system_call(pc: u64) -> bool {
+        if pc & 0xfff < 4 {
+            return false;
+        }
+        // SAFETY: the instruction before is on the page that the thread executes from.
+        unsafe { ((pc - 4) as *const u32).read_unaligned() == 0xd400_0001 }
+    }
+}
+
+pub use imp::*;
+
+/// A handler's second argument, as far as it is read.
+#[derive(Clone, Copy, Debug)]
+pub struct SigInfo(*const u8);
+
+/// `si_code` of a POSIX timer.
+pub const SI_TIMER: i32 = -2;
+/// `si_code` of a SIGTRAP from a perf event.
+pub const TRAP_PERF: i32 = 6;
+
+impl SigInfo {
+    /// Wraps the pointer.
+    ///
+    /// # Safety
+    /// `info` is what the kernel passed to a running handler, and the value does not outlive it.
+    #[must_use]
+    pub unsafe fn new(info: *const u8) -> Self {
+        SigInfo(info)
+    }
+
+    #[inline(always)]
+    fn int(self, offset: usize) -> i32 {
+        // SAFETY: siginfo_t has 128 bytes, offsets here are below 40.
+        unsafe { self.0.add(offset).cast::<i32>().read_unaligned() }
+    }
+
+    #[inline(always)]
+    fn word(self, offset: usize) -> u64 {
+        // SAFETY: siginfo_t has 128 bytes, offsets here are below 40.
+        unsafe { self.0.add(offset).cast::<u64>().read_unaligned() }
+    }
+
+    /// Where the signal comes from.
+    #[inline(always)]
+    #[must_use]
+    pub fn code(self) -> i32 {
+        self.int(8)
+    }
+
+    /// Expiries of the timer beyond the one.
+    #[inline(always)]
+    #[must_use]
+    pub fn overrun(self) -> u32 {
+        self.int(20).max(0) as u32
+    }
+
+    /// The timer's value.
+    #[inline(always)]
+    #[must_use]
+    pub fn value(self) -> u64 {
+        self.word(24)
+    }
+
+    /// The perf event's word (code TRAP_PERF).
+    #[inline(always)]
+    #[must_use]
+    pub fn perf_data(self) -> u64 {
+        self.word(24)
+    }
+}

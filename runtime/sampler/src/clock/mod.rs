@@ -1,0 +1,99 @@
+//! What makes samples due: one module per clock.
+//!
+//! ```text
+//! perf, sigtrap   a perf task-clock event per thread, user mode only; paired with the tick for system time
+//! thread          a POSIX timer per thread on its CPU clock: the tick itself samples, at most HZ times a second
+//! itimer*         setitimer: the notes' way, one timer for the process
+//! ```
+//!
+//! All expire only while the thread runs, so a sleeping thread is never woken. Nothing here survives exec but `itimer`,
+//! which is stopped before it.
+
+pub mod itimer;
+pub mod perf;
+pub mod thread_timer;
+
+use crate::sys;
+use pct_format::Clock;
+
+/// Rate taken when none is asked for, in Hz, where the clock can do it.
+pub const DEFAULT_HZ: u64 = 997;
+/// From this rate on `auto` takes `sigtrap`, which costs less a sample.
+pub const SIGTRAP_FROM_HZ: u64 = 4001;
+/// Interval of the timer that accounts system time beside a perf clock: it is tick-bound, so this is a lower bound.
+pub const TICK_NS: u64 = 4_000_000;
+
+/// The clock in use.
+#[derive(Clone, Copy, Debug)]
+pub struct Chosen {
+    /// Which.
+    pub clock: Clock,
+    /// Nominal period in ns of CPU time: a sample's unit of weight.
+    pub period_ns: u64,
+    /// Rate that it can be expected to deliver, in thousandths of a hertz.
+    pub expected_mhz: u64,
+    /// Why the first choice was not taken, 0 = it was.
+    pub errno: i32,
+}
+
+/// A small generator for phases and periods. Not for secrets.
+#[must_use]
+pub fn random(below: u64) -> u64 {
+    let mut x = crate::arch::counter() ^ u64::from(sys::gettid()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    x ^= x >> 32;
+    x = x.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x ^= x >> 32;
+    x = x.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x ^= x >> 32;
+    x.checked_rem(below).unwrap_or(0)
+}
+
+/// The clock to try first. Whether it works shows when the first thread is armed.
+#[must_use]
+pub fn first_choice(asked: Clock, hz: u64) -> Chosen {
+    let or = |hz: u64, default: u64| if hz == 0 { default } else { hz };
+    match asked {
+        Clock::Perf | Clock::Sigtrap => chosen(asked, or(hz, DEFAULT_HZ), u64::MAX, 0),
+        Clock::Auto if hz >= SIGTRAP_FROM_HZ => chosen(Clock::Sigtrap, hz, u64::MAX, 0),
+        Clock::Auto => chosen(Clock::Perf, or(hz, DEFAULT_HZ), u64::MAX, 0),
+        Clock::ItimerReal => chosen(asked, or(hz, 100), u64::MAX, 0),
+        _ => tick_bound(asked, hz, 0),
+    }
+}
+
+/// What `auto` takes when the kernel refuses `failed` with `errno`; `None`: nothing is left.
+#[must_use]
+pub fn next_choice(asked: Clock, failed: Clock, hz: u64, errno: i32) -> Option<Chosen> {
+    match (asked, failed) {
+        (Clock::Auto, Clock::Sigtrap) => Some(chosen(Clock::Perf, hz, u64::MAX, errno)),
+        (Clock::Auto, Clock::Perf) => Some(tick_bound(Clock::Thread, hz, errno)),
+        (Clock::Auto, Clock::Thread) => Some(tick_bound(Clock::Itimer, hz, errno)),
+        _ => None,
+    }
+}
+
+fn tick_bound(clock: Clock, hz: u64, errno: i32) -> Chosen {
+    let tick = match sys::tick_hz() {
+        0 => 100,
+        hz => hz,
+    };
+    chosen(clock, if hz == 0 { tick.saturating_sub(1).max(1) } else { hz }, tick, errno)
+}
+
+fn chosen(clock: Clock, hz: u64, bound: u64, errno: i32) -> Chosen {
+    Chosen {
+        clock,
+        period_ns: 1_000_000_000u64.checked_div(hz).unwrap_or(1_000_000),
+        expected_mhz: hz.min(bound) * 1000,
+        errno,
+    }
+}
+
+/// The samples that an event lives for before it is replaced by one of another period.
+pub const REARM_AFTER: u32 = 256;
+
+/// A period within 10 % of `nominal`.
+#[must_use]
+pub fn jittered(nominal: u64) -> u64 {
+    nominal - nominal / 10 + random(nominal / 5 + 1)
+}

@@ -1,0 +1,247 @@
+//! Making the file: its name, its header, what is recorded at once.
+//!
+//! The file is made when the first sample is due, in the handler, or before the host does something after which it could
+//! not be made (a filter on system calls, another uid, another root).
+//!
+//! Signal safety: system calls and the housekeeper's try-lock.
+
+use core::sync::atomic::Ordering;
+
+use crate::log::PATH_BYTES;
+use crate::session::{self, House, Seed, Session};
+use crate::text::Buf;
+use crate::time::{self, Instant};
+use crate::{arch, housekeeper, status, sys};
+use pct_format::layout::{self, Text, header as at};
+use pct_format::{Recorder, State};
+
+/// Makes the file from a handler. False: it could not be made, or somebody else is at it.
+#[cold]
+#[inline(never)]
+pub fn open_in_handler(session: &Session) -> bool {
+    if session.failed.load(Ordering::Relaxed) || !session.may_call() || !session.on.load(Ordering::Relaxed) {
+        return false;
+    }
+    let Some(mut house) = session.house.try_lock() else { return false };
+    session.log.is_open() || open(session, &mut house)
+}
+
+/// Makes the file, with the housekeeper's lock held. False: the cause was reported, sampling goes on without trace until
+/// it is switched off.
+pub fn open(session: &Session, house: &mut House) -> bool {
+    time::choose_source();
+    let seed = session::seed();
+    let mut path = Buf::<PATH_BYTES>::new();
+    let mut made = Err(sys::Errno::EEXIST);
+    // Several images of one process id (exec) and ids that come again: the next free number.
+    for number in 0..1000 {
+        name(seed, session, number, &mut path);
+        made = session.log.create(&mut path, seed.options.limit, 2);
+        if made == Err(sys::Errno::ENOENT) && number == 0 && make_directory(path.bytes()) {
+            made = session.log.create(&mut path, seed.options.limit, 2);
+        }
+        if made != Err(sys::Errno::EEXIST) {
+            break;
+        }
+    }
+    if let Err(errno) = made {
+        session.failed.store(true, Ordering::Relaxed);
+        let mut cause = Buf::<1800>::new();
+        cause.push(b"cannot create ").push(path.bytes()).push(b": ").push(errno.name().as_bytes());
+        report(cause.bytes());
+        return false;
+    }
+    write_header(session, seed, house);
+    if let Some(mut keep) = session.keep.lock_patiently() {
+        keep.begin_keep(&session.log);
+    }
+    housekeeper::refresh_regions(session, house);
+    housekeeper::names(session, house);
+    housekeeper::note_times(session, house);
+    true
+}
+
+/// Reports a cause to the run directory.
+pub fn report(cause: &[u8]) {
+    let seed = session::seed();
+    if !seed.out_is_template {
+        status::report(seed.out.bytes(), cause);
+    }
+}
+
+/// The path of the file: the directory and `NAME-PID.pct`, or the template with %e %p %h %t filled in.
+fn name(seed: &Seed, session: &Session, number: u64, path: &mut Buf<PATH_BYTES>) {
+    path.clear();
+    let pid = u64::from(session.pid.load(Ordering::Relaxed));
+    // The suffix goes before the extension.
+    let (stem, extension): (&[u8], &[u8]) = if seed.out_is_template {
+        match seed.out.bytes().strip_suffix(b".pct") {
+            Some(stem) => (stem, b".pct"),
+            None => (seed.out.bytes(), b""),
+        }
+    } else {
+        path.push(seed.out.bytes()).push(b"/");
+        (b"%e-%p", b".pct")
+    };
+    let mut rest = stem.iter();
+    while let Some(byte) = rest.next() {
+        if *byte != b'%' {
+            path.push(&[*byte]);
+            continue;
+        }
+        match rest.next() {
+            Some(b'e') => {
+                path.push(seed.name.bytes());
+            }
+            Some(b'p') => {
+                path.push_number(pid);
+            }
+            Some(b'h') => {
+                path.push(sys::host_name(&mut [0; 65]));
+            }
+            Some(b't') => {
+                path.push_number(sys::clock_ns(sys::CLOCK_REALTIME) / 1_000_000_000);
+            }
+            Some(other) => {
+                path.push(&[*other]);
+            }
+            None => {
+                path.push(b"%");
+            }
+        }
+    }
+    if number > 0 {
+        path.push(b"-").push_number(number + 1);
+    }
+    path.push(extension);
+}
+
+/// Makes the directory of `path`: one level.
+fn make_directory(path: &[u8]) -> bool {
+    let Some(slash) = path.iter().rposition(|b| *b == b'/') else { return false };
+    let mut directory = Buf::<PATH_BYTES>::new();
+    directory.push(path.get(..slash).unwrap_or(&[]));
+    directory.with_nul().is_some_and(|d| sys::mkdir(d, 0o700).is_ok())
+}
+
+fn write_header(session: &Session, seed: &Seed, house: &mut House) {
+    let log = &session.log;
+    let settings = &session.settings;
+    let set = |at: usize, word: u64| log.header_set(at, word);
+    set(at::BYTE_ORDER, layout::BYTE_ORDER);
+    set(at::VERSION, layout::VERSION);
+    set(at::HEADER_BYTES, layout::HEADER_BYTES as u64);
+    set(at::BLOCK_BYTES, layout::BLOCK_BYTES as u64);
+    set(at::MACHINE, arch::MACHINE);
+    let (allocated, limit) = log.sizes();
+    set(at::ALLOCATED, allocated);
+    set(at::LIMIT, limit);
+    let pid = session.pid.load(Ordering::Relaxed);
+    set(at::NS_PID, u64::from(pid));
+    set(at::PPID, u64::from(sys::getppid()));
+    let (uid, euid) = sys::user_ids();
+    set(at::UID, u64::from(uid));
+    set(at::EUID, u64::from(euid));
+    set(at::START_TICKS, start_ticks(&mut house.buffer));
+    for (i, word) in boot_id().into_iter().enumerate() {
+        set(at::BOOT_ID + i, word);
+    }
+    set(at::HZ, sys::tick_hz());
+    set(at::RECORDER, u64::from(settings.recorder.load(Ordering::Relaxed)));
+    set(at::CLOCK_ASKED, seed.options.clock as u64);
+    set(at::CLOCK_GOT, u64::from(settings.clock.load(Ordering::Relaxed)));
+    let period = settings.period_ns.load(Ordering::Relaxed);
+    let asked = if seed.options.hz == 0 {
+        1_000_000_000_000u64.checked_div(period).unwrap_or(0)
+    } else {
+        seed.options.hz * 1000
+    };
+    set(at::RATE_ASKED, asked);
+    set(at::RATE_GOT, settings.expected_mhz.load(Ordering::Relaxed));
+    set(at::PERIOD_NS, period);
+    set(at::TIME_SOURCE, time::source() as u64);
+    set(at::STACK_MODE, u64::from(settings.stack.load(Ordering::Relaxed)));
+    set(at::DEPTH, u64::from(settings.depth.load(Ordering::Relaxed)));
+    set(at::CONTROLLER, u64::from(seed.controller));
+    for (i, entry) in seed.entries.into_iter().enumerate() {
+        set(at::ENTRY_ON + i, entry);
+    }
+    let first = seed.started.anchor();
+    set(at::FIRST_ANCHOR, first.raw);
+    set(at::FIRST_ANCHOR + 1, first.monotonic_ns);
+    set(at::FIRST_ANCHOR + 2, first.realtime_ns);
+    set(at::ARGC, seed.argc);
+    set(at::ARGV_BYTES, seed.argv_bytes);
+    set(at::SIGNAL, settings.signal.load(Ordering::Relaxed) as u64);
+    set(at::TICK_SIGNAL, settings.tick_signal.load(Ordering::Relaxed) as u64);
+    set(at::CLOCK_ERRNO, settings.clock_errno.load(Ordering::Relaxed) as u64);
+    debug_assert!(matches!(seed.options.mode, Recorder::Log | Recorder::Counts));
+
+    let mut strings = Strings { session, at: layout::STRINGS_AT };
+    strings.put(Text::Exe, seed.exe.bytes());
+    strings.put(Text::Host, sys::host_name(&mut [0; 65]));
+    strings.put(Text::Parent, seed.parent.bytes());
+    strings.put(Text::Options, seed.options_text.bytes());
+    strings.put(Text::Writer, concat!("pct ", env!("CARGO_PKG_VERSION")).as_bytes());
+    if let Ok(cwd) = sys::readlink(sys::c(c"/proc/self/cwd"), house.buffer.get_mut(..1024).unwrap_or(&mut [])) {
+        strings.put(Text::Cwd, cwd);
+    }
+    // Last: it takes what room is left.
+    strings.put(Text::Argv, seed.argv.bytes());
+    log.latest_anchor(Instant::now().anchor(), (0, 0));
+    set(at::STATE, State::Armed as u64);
+    // The magic number last: a file without it was never finished.
+    if let Some(magic) = log.header(at::MAGIC) {
+        magic.store(layout::MAGIC, Ordering::Release);
+    }
+}
+
+/// Fills the strings' area of block 0.
+struct Strings<'a> {
+    session: &'a Session,
+    at: usize,
+}
+
+impl Strings<'_> {
+    fn put(&mut self, which: Text, text: &[u8]) {
+        let room = layout::FIRST_SEGMENT_AT.saturating_sub(self.at);
+        let text = text.get(..text.len().min(room)).unwrap_or(&[]);
+        for (i, byte) in text.iter().enumerate() {
+            let at = self.at + i;
+            if let Some(word) = self.session.log.header(at / 8) {
+                word.fetch_or(u64::from(*byte) << (8 * (at % 8)), Ordering::Relaxed);
+            }
+        }
+        self.session.log.header_set(at::TEXT + which as usize, (self.at as u64) << 32 | text.len() as u64);
+        self.at += text.len();
+    }
+}
+
+/// Field 22 of /proc/self/stat.
+fn start_ticks(buffer: &mut [u8]) -> u64 {
+    let Ok(stat) = sys::read_file(sys::c(c"/proc/self/stat"), buffer) else { return 0 };
+    // The name, in brackets, may hold anything: fields are counted behind the last bracket.
+    let Some(bracket) = stat.iter().rposition(|b| *b == b')') else { return 0 };
+    let mut fields = stat.get(bracket + 2..).unwrap_or(&[]).split(|b| *b == b' ');
+    fields.nth(19).and_then(crate::text::parse_number).unwrap_or(0)
+}
+
+/// The boot id's 16 bytes.
+fn boot_id() -> [u64; 2] {
+    let mut text = [0u8; 64];
+    let Ok(text) = sys::read_file(sys::c(c"/proc/sys/kernel/random/boot_id"), &mut text) else { return [0; 2] };
+    let mut words = [0u64; 2];
+    let digits = text.iter().filter_map(|b| match b {
+        b'0'..=b'9' => Some(b - b'0'),
+        b'a'..=b'f' => Some(b - b'a' + 10),
+        _ => None,
+    });
+    for (i, digit) in digits.take(32).enumerate() {
+        let byte = i / 2;
+        let shift = 8 * (byte % 8) + if i % 2 == 0 { 4 } else { 0 };
+        if let Some(word) = words.get_mut(byte / 8) {
+            *word |= u64::from(digit) << shift;
+        }
+    }
+    words
+}

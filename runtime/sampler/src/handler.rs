@@ -1,0 +1,284 @@
+//! The signal handler: find the ring, take the time, write the sample. The heart of the house.
+//!
+//! ```text
+//! perf / SIGTRAP    user mode, the sampling clock            -> sample(user)
+//! timer, tick       CPU time of the thread: what perf did
+//!                   not see was system time                  -> sample(system), housekeeper
+//! timer, sampling   tick-bound clock: user or system by the
+//!                   thread's own accounts                    -> sample(user | system), housekeeper
+//! anything else     the host's signal                        -> the host's handler
+//! ```
+//!
+//! Between entry and return: no allocation, no waiting, no libc, no errno, no panic. Everything it reads to decide is
+//! private memory; the mapped file is only written. All signals are blocked meanwhile, so it is never interrupted by itself
+//! on one thread; the busy flag of a ring catches two threads on one.
+
+use core::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::arch::{self, Regs, SI_TIMER, SigInfo, TRAP_PERF};
+use crate::clock::{self, itimer, perf};
+use crate::rings::Ring;
+use crate::session::{self, Refused, Session};
+use crate::sys::{self, SigAction};
+use crate::{file, housekeeper, time};
+use pct_format::layout::header as at;
+use pct_format::{Clock, LossCause, record};
+
+/// Standard signal of the perf clock: nobody uses it, and standard signals cannot overflow a queue.
+const SIGSTKFLT: i32 = 16;
+const SIGTRAP: i32 = 5;
+/// Real-time signals tried for the tick, from the top down: programs count from the bottom.
+const TICK_SIGNALS: core::ops::RangeInclusive<i32> = 40..=61;
+/// System time is written down at the next system call, but not put off further than this many periods.
+const PUT_OFF_PERIODS: u64 = 8;
+
+/// Signals of the host: signal, info, context. Set by the shell around; 0 = none are expected.
+static FOREIGN: AtomicUsize = AtomicUsize::new(0);
+
+/// What a shell does with signals that are the host's.
+pub type Foreign = unsafe extern "C" fn(i32, *const u8, *const u8);
+
+/// Sets who gets signals that are not ours.
+pub fn set_foreign(to: Foreign) {
+    FOREIGN.store(to as usize, Ordering::Relaxed);
+}
+
+/// The handler.
+///
+/// # Safety
+/// For the kernel to call.
+pub unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *const u8) {
+    // SAFETY: the kernel's arguments, used before this returns.
+    let (details, regs) = unsafe { (SigInfo::new(info), arch::regs(context)) };
+    if !dispatch(signal, details, regs) {
+        let foreign = FOREIGN.load(Ordering::Relaxed);
+        if foreign != 0 {
+            // SAFETY: `set_foreign` stored a function of this type; the arguments are passed on as they came.
+            unsafe { core::mem::transmute::<usize, Foreign>(foreign)(signal, info, context) };
+        }
+    }
+}
+
+/// False: the signal is not ours.
+#[inline(always)]
+fn dispatch(signal: i32, info: SigInfo, regs: Regs) -> bool {
+    let Some(session) = session::current() else { return info.code() == SI_TIMER };
+    let settings = &session.settings;
+    let code = info.code();
+    if code > 0 && signal == settings.signal.load(Ordering::Relaxed) {
+        let clock = session.clock();
+        let ring = match clock {
+            Clock::Sigtrap if code != TRAP_PERF => return false,
+            Clock::Sigtrap => session.rings.by_value(info.perf_data()),
+            _ => session.rings.own(session.may_call()),
+        };
+        on_clock(session, ring, regs, clock);
+        return true;
+    }
+    if code == SI_TIMER && signal == settings.tick_signal.load(Ordering::Relaxed) {
+        // A tick of a thread that was switched off meanwhile finds no ring: nothing to do.
+        if let Some(ring) = session.rings.by_value(info.value()) {
+            on_tick(session, ring, regs, 1 + u64::from(info.overrun()));
+        }
+        return true;
+    }
+    false
+}
+
+/// The sampling clock of a perf event or of the process's timer.
+#[inline(always)]
+fn on_clock(session: &Session, ring: Option<&Ring>, regs: Regs, clock: Clock) {
+    let Some(ring) = ring else {
+        session.log.lose(LossCause::NoRing, 1, 1);
+        session.stale.store(true, Ordering::Relaxed);
+        return;
+    };
+    let period = ring.period_ns.load(Ordering::Relaxed);
+    ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + period, Ordering::Relaxed);
+    if clock == Clock::Perf || clock == Clock::Sigtrap {
+        sample(session, ring, regs, 1, false);
+        let until = ring.until_rearm.load(Ordering::Relaxed).wrapping_sub(1);
+        ring.until_rearm.store(until, Ordering::Relaxed);
+        if until == 0 {
+            rearm(session, ring, clock);
+        }
+    } else {
+        let system = clock != Clock::ItimerVirtual && arch::after_system_call(regs.pc);
+        sample(session, ring, regs, 1, system);
+    }
+}
+
+/// Replaces the perf event by one of another period: at a sample, so that no part of a period is lost.
+#[cold]
+#[inline(never)]
+fn rearm(session: &Session, ring: &Ring, clock: Clock) {
+    ring.until_rearm.store(clock::REARM_AFTER, Ordering::Relaxed);
+    if !session.may_call() || !session.on.load(Ordering::Relaxed) {
+        return;
+    }
+    let settings = &session.settings;
+    let period = clock::jittered(settings.period_ns.load(Ordering::Relaxed));
+    let signal = settings.signal.load(Ordering::Relaxed);
+    // Refused (no descriptor free, say): the old event goes on, with its old period.
+    let _ = perf::arm(ring, clock, signal, session.rings.value(ring), period);
+}
+
+/// A tick of the thread's CPU timer.
+#[inline(never)]
+fn on_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) {
+    if !session.may_call() {
+        // Under a filter on system calls the time cannot be read: a tick-bound clock still samples.
+        if ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32 {
+            sample(session, ring, regs, expiries, arch::after_system_call(regs.pc));
+        }
+        return;
+    }
+    let period = session.settings.period_ns.load(Ordering::Relaxed);
+    if ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32 {
+        let (_, system_ns) = sys::rusage_ns(sys::RUSAGE_THREAD);
+        let taken = expiries * period;
+        // The kernel books entire ticks as user or system: so do we, as soon as half of this one is due.
+        let accounted = ring.system_ns.load(Ordering::Relaxed);
+        let system = system_ns.saturating_sub(accounted) * 2 >= taken;
+        if system {
+            ring.system_ns.store(accounted + taken, Ordering::Relaxed);
+        }
+        ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + taken, Ordering::Relaxed);
+        sample(session, ring, regs, expiries, system);
+    } else if itimer::which(session.clock()).is_none() {
+        account_system_time(session, ring, regs, period);
+    }
+    housekeeper::maybe(session, housekeeper::clock());
+}
+
+/// What the thread's clock shows beyond the samples of user mode was time in the kernel.
+fn account_system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) {
+    let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
+    let accounted = ring.accounted_ns.load(Ordering::Relaxed);
+    let missing = cpu.saturating_sub(accounted);
+    if missing < period {
+        return;
+    }
+    // The right place to book it is a system call: in a thread that does both, the tick often falls into its own code.
+    if !arch::after_system_call(regs.pc) && missing < PUT_OFF_PERIODS * period {
+        return;
+    }
+    let periods = missing.checked_div(period).unwrap_or(0);
+    ring.accounted_ns.store(accounted + periods * period, Ordering::Relaxed);
+    sample(session, ring, regs, periods, true);
+}
+
+/// Writes one sample.
+#[inline(always)]
+fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool) {
+    if !session.log.is_open() && !file::open_in_handler(session) {
+        session.log.lose(LossCause::TooEarly, 1, weight);
+        return;
+    }
+    if session.counts() {
+        count(session, regs.pc, weight, system);
+        return;
+    }
+    // Plain load and store: on its own thread the handler cannot meet itself, and an owner that is on two threads at once
+    // is what this is to notice, not to survive at every instruction.
+    if ring.busy.load(Ordering::Relaxed) != 0 {
+        session.log.lose(LossCause::Busy, 1, weight);
+        return;
+    }
+    ring.busy.store(1, Ordering::Relaxed);
+    let (words, len) = record::sample(time::now(), regs.pc, weight, system, 0);
+    let slot = session.rings.number(ring);
+    let words = words.get(..len).unwrap_or(&[]);
+    ring.push(&session.log, slot, session.may_call(), weight, words, &[]);
+    ring.busy.store(0, Ordering::Release);
+}
+
+/// Recorder `counts`: one addition.
+#[inline(always)]
+fn count(session: &Session, pc: u64, weight: u64, system: bool) {
+    let log = &session.log;
+    let place = session.regions.find(pc).and_then(|region| {
+        let index = (pc - region.start) >> region.shift;
+        if region.counters == 0 { None } else { log.header(region.counters as usize + index as usize) }
+    });
+    match place {
+        _ if system => log.header_add(at::COUNTED_SYSTEM, weight),
+        Some(counter) => {
+            counter.fetch_add(weight, Ordering::Relaxed);
+        }
+        None => {
+            log.header_add(at::UNKNOWN, weight);
+            session.stale.store(true, Ordering::Relaxed);
+        }
+    }
+    log.header_add(at::COUNTED, 1);
+}
+
+/// Chooses signals and installs the handler.
+///
+/// # Errors
+/// No signal is free.
+pub fn install(session: &Session, asked: i32) -> Result<(), Refused> {
+    let settings = &session.settings;
+    let clock = session.clock();
+    let signal = match (itimer::which(clock), clock) {
+        (Some((_, fixed)), _) => fixed,
+        (None, Clock::Sigtrap) => SIGTRAP,
+        (None, _) if asked != 0 => asked,
+        (None, _) => SIGSTKFLT,
+    };
+    let mut tick = settings.tick_signal.load(Ordering::Relaxed);
+    if tick == 0 {
+        tick = TICK_SIGNALS.rev().find(|s| *s != signal && is_free(*s)).ok_or(Refused::NoSignal)?;
+    }
+    if clock != Clock::Thread {
+        take(signal).map_err(|_| Refused::NoSignal)?;
+    }
+    take(tick).map_err(|_| Refused::NoSignal)?;
+    settings.signal.store(if clock == Clock::Thread { tick } else { signal }, Ordering::Relaxed);
+    settings.tick_signal.store(tick, Ordering::Relaxed);
+    Ok(())
+}
+
+fn action() -> SigAction {
+    SigAction {
+        handler: on_signal as *const () as usize,
+        flags: sys::SA_SIGINFO | sys::SA_RESTART | sys::SA_ONSTACK | sys::SA_RESTORER,
+        restorer: arch::restorer(),
+        // All but the synchronous ones: nothing interrupts us, and a fault of ours is not held back.
+        mask: !(sys::signal_bit(4) | sys::signal_bit(7) | sys::signal_bit(8) | sys::signal_bit(11)),
+    }
+}
+
+fn take(signal: i32) -> sys::Result<SigAction> {
+    // SAFETY: the handler is made to run at any instant in any thread, and finds no session when there is none.
+    unsafe { sys::sigaction(signal, Some(&action())) }
+}
+
+fn installed(signal: i32) -> bool {
+    // SAFETY: only reads.
+    let now = unsafe { sys::sigaction(signal, None) };
+    now.is_ok_and(|a| a.handler == on_signal as *const () as usize)
+}
+
+fn is_free(signal: i32) -> bool {
+    // SAFETY: only reads.
+    let now = unsafe { sys::sigaction(signal, None) };
+    now.is_ok_and(|a| a.handler == 0 || a.handler == on_signal as *const () as usize)
+}
+
+/// Whether our handlers are still in place. If the host took a signal in a way that we do not see, its clock is stopped:
+/// the host's handler must not get our signals.
+pub fn still_ours(session: &Session) -> bool {
+    let settings = &session.settings;
+    let tick = settings.tick_signal.load(Ordering::Relaxed);
+    let signal = settings.signal.load(Ordering::Relaxed);
+    if installed(tick) && installed(signal) {
+        return true;
+    }
+    session.on.store(false, Ordering::Relaxed);
+    crate::threads::disarm_all(session);
+    session.log.lose(LossCause::Taken, 1, 0);
+    file::report(b"the program took the sampling signal for itself: sampling ends there (try another: signal=N)");
+    false
+}

@@ -1,0 +1,499 @@
+//! The mapped file: blocks, segments, the header's words.
+//!
+//! The whole limit is mapped at once; the file behind it is shorter and grows. A block may be touched only below
+//! `allocated`, which is private memory and moves only after fallocate said yes: so there is no SIGBUS, and what somebody
+//! scribbles into the file cannot lead a handler astray.
+//!
+//! Blocks are handed out from the low end; when none is left and the file cannot grow, the oldest ring segment that no
+//! thread writes to is begun anew and what it held is counted as overwritten.
+//!
+//! Always holds: a block has one owner (`Block::state`), and only the owner begins segments in it.
+//! Signal safety: no waiting; growth is a few system calls by whoever gets the lock, never under a system call filter.
+
+use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::lock::Lock;
+use crate::sys::{self, Errno, Fd, FileId};
+use crate::text::Buf;
+use pct_format::layout::{BLOCK_BYTES, FIRST_SEGMENT_AT, header as at, segment, segment_kind};
+use pct_format::push::{self, SegmentHead};
+use pct_format::{Anchor, LossCause};
+
+/// Words of a block.
+pub const BLOCK_WORDS: usize = BLOCK_BYTES / 8;
+/// Most blocks of a file: the largest `limit`.
+pub const MAX_BLOCKS: usize = (1 << 30) / BLOCK_BYTES;
+/// Longest path of a file.
+pub const PATH_BYTES: usize = 1536;
+
+/// States of a block.
+mod state {
+    /// Not handed out.
+    pub(super) const FREE: u32 = 0;
+    /// A thread writes to it.
+    pub(super) const CURRENT: u32 = 1;
+    /// Full; may be overwritten.
+    pub(super) const LEFT: u32 = 2;
+    /// Never overwritten.
+    pub(super) const KEPT: u32 = 3;
+}
+
+/// What we know of a block, in private memory.
+#[derive(Debug)]
+#[repr(C)]
+struct Block {
+    state: AtomicU32,
+    /// Slot of the ring that wrote it.
+    ring: AtomicU32,
+    generation: AtomicU64,
+    samples: AtomicU64,
+    weight: AtomicU64,
+}
+
+/// What growing needs: the file by name, since no descriptor is kept.
+#[derive(Debug)]
+pub struct Growth {
+    path: Buf<PATH_BYTES>,
+    id: FileId,
+}
+
+/// A segment that somebody appends to.
+#[derive(Clone, Copy, Debug)]
+#[repr(C)]
+pub struct Place {
+    /// Block number.
+    pub block: u32,
+    /// First word (of the file) of the segment.
+    pub first: usize,
+    /// Words that records may use, counted from `first` (header included, last word not).
+    pub words: usize,
+}
+
+/// A ring segment whose content was given up.
+#[derive(Clone, Copy, Debug)]
+pub struct Overwritten {
+    /// Slot of the ring that had written it.
+    pub ring: u32,
+    /// Samples in it.
+    pub samples: u64,
+    /// Their weight.
+    pub weight: u64,
+}
+
+/// The file of one process image. All zeros is a log that is not open.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Log {
+    base: AtomicPtr<AtomicU64>,
+    mapped_blocks: AtomicU32,
+    allocated: AtomicU32,
+    next: AtomicU32,
+    /// Cleared for good when growing failed.
+    can_grow: AtomicBool,
+    generation: AtomicU64,
+    /// Blocks of kind keep and counters, which wraps cannot reclaim.
+    kept: AtomicU32,
+    growth: Lock<Growth>,
+    /// Losses before there is a header to count them in.
+    early: [AtomicU64; 2 * LossCause::ALL.len()],
+    blocks: [Block; MAX_BLOCKS],
+}
+
+impl Log {
+    /// Whether there is a file.
+    #[inline(always)]
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        !self.base.load(Ordering::Acquire).is_null()
+    }
+
+    /// Creates `path` (which must not exist) and maps it. `limit` is rounded down to blocks, at least four.
+    ///
+    /// # Errors
+    /// The kernel's refusal. Nothing is left behind but perhaps an empty file that is removed again.
+    pub fn create(&self, path: &mut Buf<PATH_BYTES>, limit: u64, first_blocks: u32) -> sys::Result<()> {
+        let Some(mut growth) = self.growth.try_lock() else { return Err(Errno(11)) };
+        let name = path.with_nul().ok_or(Errno(36))?;
+        let fd = sys::open(name, sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW, 0o600)?;
+        let made = self.set_up(&fd, limit, first_blocks);
+        let made = made.and_then(|()| {
+            growth.id = sys::fstat(&fd)?.0;
+            growth.path.clear();
+            growth.path.push(name.bytes());
+            // A stray `: > file` must fail from now on; growth opens it up for a moment.
+            let _ = sys::fchmod(&fd, 0o400);
+            Ok(())
+        });
+        if made.is_err() {
+            let _ = sys::unlink(name);
+        }
+        made
+    }
+
+    fn set_up(&self, fd: &Fd, limit: u64, first_blocks: u32) -> sys::Result<()> {
+        let limit_blocks = (limit / BLOCK_BYTES as u64).clamp(4, MAX_BLOCKS as u64) as u32;
+        let first = first_blocks.clamp(2, limit_blocks);
+        extend(fd, 0, u64::from(first) * BLOCK_BYTES as u64)?;
+        let mut blocks = limit_blocks;
+        // A small address space limit is the host's right: take less, down to what is there.
+        let base = loop {
+            match sys::map_shared(fd, blocks as usize * BLOCK_BYTES, sys::PROT_READ | sys::PROT_WRITE) {
+                Ok(base) => break base,
+                Err(e) if blocks == first => return Err(e),
+                Err(_) => blocks = (blocks / 2).max(first),
+            }
+        };
+        // SAFETY: our own fresh mapping. A fork's child must not write to its parent's file.
+        let _ = unsafe { sys::madvise(base, blocks as usize * BLOCK_BYTES, sys::MADV_DONTFORK) };
+        self.mapped_blocks.store(blocks, Ordering::Relaxed);
+        self.allocated.store(first, Ordering::Relaxed);
+        self.next.store(1, Ordering::Relaxed);
+        self.can_grow.store(true, Ordering::Relaxed);
+        if let Some(block) = self.blocks.first() {
+            block.state.store(state::KEPT, Ordering::Relaxed);
+        }
+        self.kept.store(1, Ordering::Relaxed);
+        // Release: whoever sees the base sees the counts above.
+        self.base.store(base.cast(), Ordering::Release);
+        for (i, early) in self.early.iter().enumerate() {
+            let count = early.swap(0, Ordering::Relaxed);
+            if count != 0 {
+                self.header_add(at::LOSSES + i, count);
+            }
+        }
+        Ok(())
+    }
+
+    /// Words `first..first + words` of the file, if they lie in allocated blocks.
+    #[inline(always)]
+    #[must_use]
+    pub fn words(&self, first: usize, words: usize) -> Option<&[AtomicU64]> {
+        let base = self.base.load(Ordering::Acquire);
+        let end = first.checked_add(words)?;
+        if base.is_null() || end > self.allocated.load(Ordering::Relaxed) as usize * BLOCK_WORDS {
+            return None;
+        }
+        // SAFETY: `base` maps at least the allocated blocks, page-aligned, for as long as the process lives; atomics
+        // because others may read and even write the file at the same time.
+        Some(unsafe { core::slice::from_raw_parts(base.add(first), words) })
+    }
+
+    /// One word of the header.
+    #[must_use]
+    pub fn header(&self, at: usize) -> Option<&AtomicU64> {
+        self.words(at, 1)?.first()
+    }
+
+    /// Sets a word of the header.
+    pub fn header_set(&self, at: usize, word: u64) {
+        if let Some(place) = self.header(at) {
+            place.store(word, Ordering::Relaxed);
+        }
+    }
+
+    /// Adds to a word of the header.
+    pub fn header_add(&self, at: usize, more: u64) {
+        if let Some(place) = self.header(at) {
+            place.fetch_add(more, Ordering::Relaxed);
+        }
+    }
+
+    /// Counts a loss, in the header or until there is one.
+    #[cold]
+    pub fn lose(&self, cause: LossCause, samples: u64, weight: u64) {
+        let pair = 2 * cause as usize;
+        for (i, more) in [samples, weight].into_iter().enumerate() {
+            if self.is_open() {
+                self.header_add(at::LOSSES + pair + i, more);
+            } else if let Some(early) = self.early.get(pair + i) {
+                early.fetch_add(more, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Writes the latest anchor and the CPU times of the process. One writer at a time (the housekeeper's lock).
+    pub fn latest_anchor(&self, anchor: Anchor, cpu_ns: (u64, u64)) {
+        let Some([sequence, raw, monotonic, realtime, user, system]) =
+            self.words(at::LATEST_ANCHOR, 6).and_then(<[AtomicU64]>::first_chunk::<6>)
+        else {
+            return;
+        };
+        let odd = sequence.load(Ordering::Relaxed) | 1;
+        sequence.store(odd, Ordering::Release);
+        raw.store(anchor.raw, Ordering::Release);
+        monotonic.store(anchor.monotonic_ns, Ordering::Release);
+        realtime.store(anchor.realtime_ns, Ordering::Release);
+        user.store(cpu_ns.0, Ordering::Release);
+        system.store(cpu_ns.1, Ordering::Release);
+        sequence.store(odd.wrapping_add(1), Ordering::Release);
+    }
+
+    /// The keep segment of block 0.
+    #[must_use]
+    pub fn first_keep(&self) -> Place {
+        let first = FIRST_SEGMENT_AT / 8;
+        Place { block: 0, first, words: BLOCK_WORDS - first - 1 }
+    }
+
+    /// Begins a segment at `place`.
+    pub fn begin(&self, place: Place, head: SegmentHead) {
+        let generation = self.generation.fetch_add(1, Ordering::Relaxed) + 1;
+        if let Some(block) = self.blocks.get(place.block as usize) {
+            block.generation.store(generation, Ordering::Relaxed);
+        }
+        if let Some(words) = self.words(place.first, place.words + 1) {
+            push::begin_segment(words, &SegmentHead { generation, ..head });
+        }
+        self.header_set(at::GENERATION, generation);
+    }
+
+    /// Appends a record; gives the next place in the segment, or `None` when it is full.
+    #[inline(always)]
+    pub fn append(&self, place: Place, at: usize, first: &[u64], rest: &[u64]) -> Option<usize> {
+        push::append(self.words(place.first, place.words)?, at, first, rest)
+    }
+
+    /// A block for a ring: a fresh one, or the oldest that may be overwritten.
+    #[cold]
+    pub fn claim_ring(&self, ring: u32, may_call: bool) -> Option<(Place, Option<Overwritten>)> {
+        let (number, overwritten) = match self.fresh(1, may_call) {
+            Some(number) => (number, None),
+            None => {
+                let (number, overwritten) = self.steal()?;
+                (number, Some(overwritten))
+            }
+        };
+        let block = self.blocks.get(number as usize)?;
+        block.ring.store(ring, Ordering::Relaxed);
+        block.samples.store(0, Ordering::Relaxed);
+        block.weight.store(0, Ordering::Relaxed);
+        block.state.store(state::CURRENT, Ordering::Release);
+        Some((place(number, 1), overwritten))
+    }
+
+    /// A ring's block is full or its thread has ended: it may be overwritten from now on.
+    #[cold]
+    pub fn leave_ring(&self, of: Place, samples: u64, weight: u64) {
+        if let Some(count) = self.words(of.first + segment::COUNT, 1).and_then(<[_]>::first) {
+            count.store(samples, Ordering::Relaxed);
+        }
+        if let Some(block) = self.blocks.get(of.block as usize) {
+            block.samples.store(samples, Ordering::Relaxed);
+            block.weight.store(weight, Ordering::Relaxed);
+            // Release: whoever steals it sees the counts.
+            block.state.store(state::LEFT, Ordering::Release);
+        }
+    }
+
+    /// Blocks that are kept. They take fresh blocks only, and at most half of the file.
+    #[cold]
+    pub fn claim_kept(&self, blocks: u32, may_call: bool) -> Option<Place> {
+        let kept = self.kept.load(Ordering::Relaxed);
+        if kept.checked_add(blocks)? > self.mapped_blocks.load(Ordering::Relaxed) / 2 {
+            return None;
+        }
+        let number = self.fresh(blocks, may_call)?;
+        self.kept.fetch_add(blocks, Ordering::Relaxed);
+        for block in self.blocks.iter().skip(number as usize).take(blocks as usize) {
+            block.state.store(state::KEPT, Ordering::Release);
+        }
+        Some(place(number, blocks))
+    }
+
+    /// Blocks that were never used, contiguous.
+    fn fresh(&self, blocks: u32, may_call: bool) -> Option<u32> {
+        loop {
+            let next = self.next.load(Ordering::Relaxed);
+            let end = next.checked_add(blocks)?;
+            if end > self.allocated.load(Ordering::Acquire) {
+                if !may_call || !self.grow(blocks) {
+                    return None;
+                }
+                continue;
+            }
+            if self.next.compare_exchange_weak(next, end, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+                return Some(next);
+            }
+        }
+    }
+
+    /// Makes sure of `ahead` unused blocks, unless the file cannot grow. A few system calls when it must.
+    pub fn grow_ahead(&self, ahead: u32) {
+        let free = || self.allocated.load(Ordering::Relaxed).saturating_sub(self.next.load(Ordering::Relaxed));
+        while self.is_open() && free() < ahead {
+            if !self.grow(ahead) {
+                return;
+            }
+        }
+    }
+
+    /// Grows by at least `blocks` if the limit allows. False: it did not grow, or somebody else is at it.
+    fn grow(&self, blocks: u32) -> bool {
+        if !self.can_grow.load(Ordering::Relaxed) {
+            return false;
+        }
+        let Some(mut growth) = self.growth.try_lock() else { return false };
+        let allocated = self.allocated.load(Ordering::Relaxed);
+        let mapped = self.mapped_blocks.load(Ordering::Relaxed);
+        let room = mapped.saturating_sub(allocated);
+        if room < blocks {
+            if room == 0 {
+                self.can_grow.store(false, Ordering::Relaxed);
+            }
+            return false;
+        }
+        // In steps that grow with the file, so that a long run makes few calls and a short one takes little.
+        let step = (allocated / 4).clamp(1, 64).max(blocks).min(room);
+        match growth.extend(allocated, step) {
+            Ok(()) => {
+                self.allocated.store(allocated + step, Ordering::Release);
+                self.header_set(at::ALLOCATED, u64::from(allocated + step) * BLOCK_BYTES as u64);
+                true
+            }
+            Err(Errno(errno)) => {
+                self.can_grow.store(false, Ordering::Relaxed);
+                self.header_set(at::GROW_ERRNO, errno as u64);
+                false
+            }
+        }
+    }
+
+    /// The oldest block that was left, whatever thread's it was.
+    fn steal(&self) -> Option<(u32, Overwritten)> {
+        let used = self.next.load(Ordering::Relaxed) as usize;
+        for _ in 0..8 {
+            let left = self.blocks.iter().take(used).enumerate();
+            let oldest = left
+                .filter(|(_, b)| b.state.load(Ordering::Acquire) == state::LEFT)
+                .min_by_key(|(_, b)| b.generation.load(Ordering::Relaxed));
+            let (number, block) = oldest?;
+            let taken =
+                block.state.compare_exchange(state::LEFT, state::CURRENT, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_ok() {
+                let overwritten = Overwritten {
+                    ring: block.ring.load(Ordering::Relaxed),
+                    samples: block.samples.load(Ordering::Relaxed),
+                    weight: block.weight.load(Ordering::Relaxed),
+                };
+                self.lose(LossCause::Overwritten, overwritten.samples, overwritten.weight);
+                return Some((number as u32, overwritten));
+            }
+        }
+        None
+    }
+
+    /// Bytes allocated and limit, for the header.
+    #[must_use]
+    pub fn sizes(&self) -> (u64, u64) {
+        let bytes = |blocks: &AtomicU32| u64::from(blocks.load(Ordering::Relaxed)) * BLOCK_BYTES as u64;
+        (bytes(&self.allocated), bytes(&self.mapped_blocks))
+    }
+
+    /// The path of the file, if nobody is growing it at the moment.
+    pub fn with_path<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
+        let growth = self.growth.try_lock()?;
+        Some(f(growth.path.bytes()))
+    }
+}
+
+fn place(block: u32, blocks: u32) -> Place {
+    Place { block, first: block as usize * BLOCK_WORDS, words: blocks as usize * BLOCK_WORDS - 1 }
+}
+
+impl Growth {
+    /// Opens the file by its path, makes sure that it is the one we mapped, allocates, closes.
+    fn extend(&mut self, allocated: u32, blocks: u32) -> sys::Result<()> {
+        let path = self.path.with_nul().ok_or(Errno::ENOENT)?;
+        let flags = sys::O_RDWR | sys::O_NOFOLLOW;
+        let mut opened = None;
+        let fd = match sys::open(path, flags, 0) {
+            Err(Errno::EACCES) => {
+                // Its mode is 0400 so that nobody truncates it by mistake; the owner may lift that.
+                sys::chmod(path, 0o600)?;
+                opened = Some(());
+                sys::open(path, flags, 0)
+            }
+            fd => fd,
+        }?;
+        let (id, size) = sys::fstat(&fd)?;
+        if opened.is_some() {
+            let _ = sys::fchmod(&fd, 0o400);
+        }
+        let from = u64::from(allocated) * BLOCK_BYTES as u64;
+        if id != self.id || size < from {
+            return Err(Errno::ESTALE);
+        }
+        extend(&fd, from, u64::from(blocks) * BLOCK_BYTES as u64)
+    }
+}
+
+/// Allocates bytes at the end of a file. RLIMIT_FSIZE is read first: beyond it the kernel would send SIGXFSZ.
+fn extend(fd: &Fd, from: u64, bytes: u64) -> sys::Result<()> {
+    if from.checked_add(bytes).is_none_or(|end| end > sys::soft_limit(sys::RLIMIT_FSIZE)) {
+        return Err(Errno::EFBIG);
+    }
+    match sys::fallocate(fd, from, bytes) {
+        Err(Errno::EOPNOTSUPP) => {
+            // File systems without fallocate: written zeros are allocated zeros.
+            let zeros = [0u8; 512];
+            let mut at = from;
+            while at < from + bytes {
+                match sys::pwrite(fd, &zeros, at)? {
+                    0 => return Err(Errno(28)),
+                    n => at += n as u64,
+                }
+            }
+            Ok(())
+        }
+        done => done,
+    }
+}
+
+/// A chain of segments with one writer at a time: the keep segments, or the process's ring. All zeros is the process's
+/// ring, empty.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Chain {
+    place: Place,
+    /// Next record's word in the segment, 0 = there is no segment yet.
+    at: usize,
+    keep: bool,
+}
+
+impl Chain {
+    /// Makes it the chain of keep segments, from block 0 on.
+    pub fn begin_keep(&mut self, log: &Log) {
+        let place = log.first_keep();
+        log.begin(place, SegmentHead { kind: segment_kind::KEEP, time: crate::time::now(), ..Default::default() });
+        *self = Chain { place, at: push::RECORDS_AT, keep: true };
+    }
+
+    /// Appends a record, in a new segment if the current one is full. False: no room.
+    pub fn append(&mut self, log: &Log, may_call: bool, first: &[u64], rest: &[u64]) -> bool {
+        if self.at != 0
+            && let Some(next) = log.append(self.place, self.at, first, rest)
+        {
+            self.at = next;
+            return true;
+        }
+        let claimed = if self.keep {
+            log.claim_kept(1, may_call)
+        } else {
+            log.claim_ring(u32::MAX, may_call).map(|(place, _)| place)
+        };
+        let Some(place) = claimed else { return false };
+        if self.at != 0 && !self.keep {
+            log.leave_ring(self.place, 0, 0);
+        }
+        let kind = if self.keep { segment_kind::KEEP } else { segment_kind::RING };
+        log.begin(place, SegmentHead { kind, time: crate::time::now(), ..Default::default() });
+        self.place = place;
+        match log.append(place, push::RECORDS_AT, first, rest) {
+            Some(next) => {
+                self.at = next;
+                true
+            }
+            None => false,
+        }
+    }
+}

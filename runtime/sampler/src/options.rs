@@ -1,0 +1,330 @@
+//! `PCT=key=value,...`: one table of keys, parsed once at start into a plain struct.
+
+use crate::text::{Buf, matches, parse_number, split_once};
+use pct_format::{Clock, Recorder, StackMode};
+
+/// Longest path template that is taken.
+pub const PATH_BYTES: usize = 1024;
+/// Longest include or exclude list.
+pub const LIST_BYTES: usize = 256;
+
+/// When sampling begins.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum On {
+    /// At the start of the process.
+    Start,
+    /// By `pct_on`.
+    Manual,
+    /// When the toggle signal comes; again: off.
+    Signal,
+}
+
+/// Which children are followed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Follow {
+    /// Children by fork.
+    pub fork: bool,
+    /// Programs executed.
+    pub exec: bool,
+}
+
+/// What was asked for.
+#[derive(Clone, Debug)]
+pub struct Options {
+    /// Recorder.
+    pub mode: Recorder,
+    /// Rate in Hz of CPU time, 0 = the clock's default.
+    pub hz: u64,
+    /// Clock.
+    pub clock: Clock,
+    /// Stacks.
+    pub stack: StackMode,
+    /// Depth limit of stacks in frames.
+    pub depth: u64,
+    /// Directory or template, as given; empty = the working directory.
+    pub out: Buf<PATH_BYTES>,
+    /// Bytes of a file at most.
+    pub limit: u64,
+    /// Children.
+    pub follow: Follow,
+    /// Names of programs to sample, separated by colons; empty = all.
+    pub include: Buf<LIST_BYTES>,
+    /// Names of programs not to sample.
+    pub exclude: Buf<LIST_BYTES>,
+    /// Signal of the clock, 0 = chosen.
+    pub signal: i32,
+    /// When it begins.
+    pub on: On,
+    /// The toggle signal.
+    pub toggle: i32,
+    /// log2 of the bytes of code per counter (recorder `counts`) to begin with.
+    pub shift: u64,
+}
+
+impl Options {
+    /// Nothing asked for.
+    #[must_use]
+    pub const fn new() -> Self {
+        Options {
+            mode: Recorder::Log,
+            hz: 0,
+            clock: Clock::Auto,
+            stack: StackMode::None,
+            depth: 512,
+            out: Buf::new(),
+            limit: 64 << 20,
+            follow: Follow { fork: true, exec: true },
+            include: Buf::new(),
+            exclude: Buf::new(),
+            signal: 0,
+            on: On::Start,
+            toggle: 12,
+            shift: 2,
+        }
+    }
+
+    /// Whether a program of this name (last part of its path) is to be sampled.
+    #[must_use]
+    pub fn wants(&self, name: &[u8]) -> bool {
+        let listed = |list: &[u8]| list.split(|b| *b == b':').any(|p| !p.is_empty() && matches(p, name));
+        (self.include.bytes().is_empty() || listed(self.include.bytes())) && !listed(self.exclude.bytes())
+    }
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// What is wrong with a text of options.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bad<'a> {
+    /// No such key.
+    Key(&'a [u8]),
+    /// A value that the key does not take, and what it does take.
+    Value(&'a [u8], &'a [u8], &'static str),
+}
+
+impl Bad<'_> {
+    /// One line that names it.
+    pub fn describe<const N: usize>(&self, to: &mut Buf<N>) {
+        match self {
+            Bad::Key(key) => {
+                to.push(b"unknown option \"").push(key).push(b"\"; the options are ");
+                for (i, row) in KEYS.iter().enumerate() {
+                    to.push(if i == 0 { b"" } else { b", " }).push(row.name.as_bytes());
+                }
+            }
+            Bad::Value(key, value, expected) => {
+                to.push(b"option ").push(key).push(b": bad value \"").push(value);
+                to.push(b"\"; expected ").push(expected.as_bytes());
+            }
+        }
+    }
+}
+
+/// One key.
+struct Key {
+    name: &'static str,
+    expected: &'static str,
+    set: fn(&mut Options, &[u8]) -> Option<()>,
+}
+
+fn within(value: &[u8], range: core::ops::RangeInclusive<u64>) -> Option<u64> {
+    parse_number(value).filter(|n| range.contains(n))
+}
+
+/// Bytes with an optional K, M or G.
+fn size(value: &[u8]) -> Option<u64> {
+    let (digits, shift) = match value {
+        [digits @ .., b'k' | b'K'] => (digits, 10),
+        [digits @ .., b'm' | b'M'] => (digits, 20),
+        [digits @ .., b'g' | b'G'] => (digits, 30),
+        digits => (digits, 0),
+    };
+    parse_number(digits)?.checked_mul(1 << shift)
+}
+
+fn copy<const N: usize>(to: &mut Buf<N>, value: &[u8]) -> Option<()> {
+    to.clear();
+    to.push(value);
+    (!to.is_cut() && !value.contains(&0)).then_some(())
+}
+
+/// All keys. `pct run` has a flag of the same name for each.
+const KEYS: &[Key] = &[
+    Key {
+        name: "mode",
+        expected: "log, counts (or their old names itimer, profil)",
+        set: |o, v| {
+            o.mode = match v {
+                b"log" | b"itimer" => Recorder::Log,
+                b"counts" | b"profil" => Recorder::Counts,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
+    Key {
+        name: "hz",
+        expected: "1 to 20000",
+        set: |o, v| {
+            o.hz = within(v, 1..=20_000)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "clock",
+        expected: "auto, perf, sigtrap, thread, itimer, itimer-virtual, itimer-real",
+        set: |o, v| {
+            let offered = |c: &&Clock| !matches!(c, Clock::Remote | Clock::Ring);
+            o.clock = *Clock::ALL.iter().filter(offered).find(|c| c.name().as_bytes() == v)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "stack",
+        expected: "none, fp, cfi, auto",
+        set: |o, v| {
+            o.stack = *StackMode::ALL.iter().find(|m| m.name().as_bytes() == v)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "depth",
+        expected: "1 to 60000",
+        set: |o, v| {
+            o.depth = within(v, 1..=60_000)?;
+            Some(())
+        },
+    },
+    Key { name: "out", expected: "a path of at most 1023 bytes", set: |o, v| copy(&mut o.out, v) },
+    Key {
+        name: "limit",
+        expected: "64K to 1G",
+        set: |o, v| {
+            o.limit = size(v).filter(|n| (64 << 10..=1 << 30).contains(n))?;
+            Some(())
+        },
+    },
+    Key {
+        name: "follow",
+        expected: "fork, exec, all, none",
+        set: |o, v| {
+            o.follow = match v {
+                b"all" | b"fork+exec" | b"fork:exec" => Follow { fork: true, exec: true },
+                b"fork" => Follow { fork: true, exec: false },
+                b"exec" => Follow { fork: false, exec: true },
+                b"none" => Follow { fork: false, exec: false },
+                _ => return None,
+            };
+            Some(())
+        },
+    },
+    Key {
+        name: "include",
+        expected: "names separated by colons, at most 255 bytes",
+        set: |o, v| copy(&mut o.include, v),
+    },
+    Key {
+        name: "exclude",
+        expected: "names separated by colons, at most 255 bytes",
+        set: |o, v| copy(&mut o.exclude, v),
+    },
+    Key {
+        name: "signal",
+        expected: "1 to 64, without 4, 7, 8, 9, 11, 19",
+        set: |o, v| {
+            o.signal = signal(v)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "on",
+        expected: "start, manual, signal",
+        set: |o, v| {
+            o.on = match v {
+                b"start" => On::Start,
+                b"manual" => On::Manual,
+                b"signal" => On::Signal,
+                _ => return None,
+            };
+            Some(())
+        },
+    },
+    Key {
+        name: "toggle",
+        expected: "a signal: 1 to 64, without 4, 7, 8, 9, 11, 19",
+        set: |o, v| {
+            o.toggle = signal(v)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "shift",
+        expected: "0 to 20",
+        set: |o, v| {
+            o.shift = within(v, 0..=20)?;
+            Some(())
+        },
+    },
+];
+
+fn signal(value: &[u8]) -> Option<i32> {
+    let number = within(value, 1..=64)?;
+    (!matches!(number, 4 | 7 | 8 | 9 | 11 | 19)).then_some(number as i32)
+}
+
+/// Parses the text of `PCT`. Empty items are allowed.
+///
+/// # Errors
+/// The first key or value that is wrong.
+pub fn parse<'a>(text: &'a [u8], to: &mut Options) -> Result<(), Bad<'a>> {
+    for item in text.split(|b| *b == b',') {
+        if item.is_empty() {
+            continue;
+        }
+        let (name, value) = split_once(item, b'=');
+        let Some(key) = KEYS.iter().find(|k| k.name.as_bytes() == name) else { return Err(Bad::Key(name)) };
+        let value = value.unwrap_or(&[]);
+        if (key.set)(to, value).is_none() {
+            return Err(Bad::Value(name, value, key.expected));
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_key_takes_its_values() {
+        let mut o = Options::new();
+        let text = b"mode=profil,hz=100,clock=itimer-real,stack=auto,depth=20000,out=/tmp/x,limit=1M,\
+            follow=exec,include=a:b*,exclude=c,signal=27,on=manual,toggle=10,shift=4,,";
+        assert_eq!(parse(text, &mut o), Ok(()));
+        assert_eq!((o.mode, o.hz, o.clock, o.stack), (Recorder::Counts, 100, Clock::ItimerReal, StackMode::Auto));
+        assert_eq!((o.depth, o.out.bytes(), o.limit), (20000, &b"/tmp/x"[..], 1 << 20));
+        assert_eq!((o.follow, o.signal), (Follow { fork: false, exec: true }, 27));
+        assert_eq!((o.on, o.toggle, o.shift), (On::Manual, 10, 4));
+        assert!(o.wants(b"a") && o.wants(b"bcd") && !o.wants(b"c") && !o.wants(b"d"));
+    }
+
+    #[test]
+    fn bad_options_are_named() {
+        let said = |text: &[u8]| {
+            let mut b = Buf::<512>::new();
+            parse(text, &mut Options::new()).unwrap_err().describe(&mut b);
+            String::from_utf8(b.bytes().to_vec()).unwrap()
+        };
+        assert!(said(b"hz=100,foo=1").starts_with("unknown option \"foo\"; the options are mode, hz,"));
+        assert_eq!(said(b"hz=0"), "option hz: bad value \"0\"; expected 1 to 20000");
+        for bad in ["hz=x", "mode=", "clock=ring", "stack=yes", "depth=0", "limit=1K", "limit=2G", "follow=x",
+            "signal=9", "on=now", "toggle=65", "shift=21", "mode"] {
+            assert!(said(bad.as_bytes()).contains("bad value"), "{bad}");
+        }
+        assert!(said(format!("out={}", "x".repeat(1025)).as_bytes()).contains("bad value"));
+    }
+}

@@ -1,0 +1,298 @@
+//! The regions of code in this process, and what became of them.
+//!
+//! The list is the maps file's executable lines, merged with what was known: lines that are new get an id and a record,
+//! those that are gone get an end. It belongs to the housekeeper's lock. For the recorder `counts` each change publishes a
+//! new sorted array by pointer; arrays are kept, since a handler may still be reading an old one.
+//!
+//! Signal safety of the reading side ([`Regions::find`]): loads. The refresh reads /proc/self/maps and /proc/self/mem.
+
+use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
+
+use crate::lock::Lock;
+use crate::log::{Chain, Log};
+use crate::maps::{self, Mapping};
+use crate::{elf, sys};
+use pct_format::LossCause;
+use pct_format::head::kind;
+use pct_format::layout::{SEGMENT_HEADER_BYTES, SEGMENT_HEADER_WORDS, header as at, segment_kind};
+use pct_format::push::SegmentHead;
+use pct_format::record::{Encoder, region_flag};
+
+/// Most regions known at a time.
+pub const MAX_REGIONS: usize = 8192;
+
+/// A region.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Entry {
+    /// First address.
+    pub start: u64,
+    /// Address after the last.
+    pub end: u64,
+    /// Offset in the file.
+    pub offset: u64,
+    /// `major << 32 | minor`.
+    pub device: u64,
+    /// Inode.
+    pub inode: u64,
+    /// Id in the file.
+    pub id: u32,
+    /// Bytes of code per counter, as a shift.
+    pub shift: u32,
+    /// First word of its counters in the file, 0 = none.
+    pub counters: u64,
+}
+
+impl Entry {
+    fn same(&self, m: &Mapping<'_>) -> bool {
+        (self.start, self.end, self.offset, self.device, self.inode) == (m.start, m.end, m.offset, m.device, m.inode)
+    }
+}
+
+/// The list, old and new; one of them is current.
+#[derive(Debug)]
+#[repr(C)]
+pub struct List {
+    which: usize,
+    count: [usize; 2],
+    entries: [[Entry; MAX_REGIONS]; 2],
+    next_id: u32,
+    buffer: [u8; 8192],
+    record: [u64; 1024],
+}
+
+/// A published array for handlers.
+#[derive(Debug)]
+#[repr(C)]
+struct Set {
+    bytes: usize,
+    count: usize,
+    // Entries follow.
+}
+
+/// Regions of this process. All zeros is none.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Regions {
+    set: AtomicPtr<Set>,
+    /// Number of changes.
+    pub epoch: AtomicU64,
+}
+
+impl List {
+    /// Regions known, by address.
+    pub fn entries(&self) -> &[Entry] {
+        let count = self.count.get(self.which).copied().unwrap_or(0);
+        self.entries.get(self.which).and_then(|e| e.get(..count)).unwrap_or(&[])
+    }
+}
+
+impl Regions {
+    /// Looks at the maps file and records what changed. `counts`: allocate counters with this shift to begin with.
+    ///
+    /// True: something changed.
+    pub fn refresh(&self, list: &mut List, log: &Log, keep: &Lock<Chain>, counts: Option<u64>) -> bool {
+        let now = crate::time::now();
+        let old = list.which & 1;
+        let new = old ^ 1;
+        let [first, second] = &mut list.entries;
+        let (old_entries, new_entries) = if old == 0 { (&*first, second) } else { (&*second, first) };
+        let old_count = list.count.get(old).copied().unwrap_or(0);
+        let old_entries = old_entries.get(..old_count).unwrap_or(&[]);
+        let mut gone = old_entries.iter().peekable();
+        let mut scan = Scan { now, changed: false, record: &mut list.record, next_id: &mut list.next_id, log, keep, counts };
+        let memory = sys::open(sys::c(c"/proc/self/mem"), sys::O_RDONLY, 0).ok();
+        let mut count = 0;
+        // Where the object begins whose mappings pass by: its first page has the headers.
+        let mut object = (0u64, 0u64, 0u64);
+        let read = maps::each(&mut list.buffer, |m| {
+            if m.offset == 0 && m.readable() {
+                object = (m.device, m.inode, m.start);
+            }
+            if !m.executable() || m.path == b"[vsyscall]" {
+                return true;
+            }
+            while let Some(lost) = gone.next_if(|e| e.start < m.start) {
+                scan.end(lost);
+            }
+            let Some(place) = new_entries.get_mut(count) else { return false };
+            if let Some(same) = gone.next_if(|e| e.same(&m)) {
+                *place = *same;
+            } else {
+                let base = if (m.device, m.inode) == (object.0, object.1) { object.2 } else { m.start };
+                *place = scan.begin(&m, base, memory.as_ref());
+            }
+            count += 1;
+            true
+        });
+        if read.is_err() {
+            return false;
+        }
+        for lost in gone {
+            scan.end(lost);
+        }
+        let changed = scan.changed;
+        if let Some(place) = list.count.get_mut(new) {
+            *place = count;
+        }
+        list.which = new;
+        if changed {
+            let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;
+            log.header_set(at::REGION_EPOCH, epoch);
+            if counts.is_some() {
+                self.publish(list.entries());
+            }
+        }
+        changed
+    }
+
+    /// A new array for handlers. Without memory for it the old one stays.
+    fn publish(&self, entries: &[Entry]) {
+        let bytes = size_of::<Set>() + size_of_val(entries);
+        let Ok(memory) = sys::map_memory(bytes) else { return };
+        let set = memory.cast::<Set>();
+        // SAFETY: fresh memory of `bytes` bytes, page-aligned; nobody else knows it yet.
+        unsafe {
+            set.write(Set { bytes, count: entries.len() });
+            let first = set.add(1).cast::<Entry>();
+            first.copy_from_nonoverlapping(entries.as_ptr(), entries.len());
+        }
+        // Release: whoever sees the pointer sees the entries. The old array stays mapped for handlers that still read it.
+        self.set.store(set, Ordering::Release);
+    }
+
+    fn published(&self) -> &[Entry] {
+        let set = self.set.load(Ordering::Acquire);
+        if set.is_null() {
+            return &[];
+        }
+        // SAFETY: `publish` wrote header and entries before it stored the pointer, and they are never unmapped.
+        unsafe { core::slice::from_raw_parts(set.add(1).cast::<Entry>(), (*set).count) }
+    }
+
+    /// The region of a PC, for the recorder `counts`.
+    #[inline(always)]
+    #[must_use]
+    pub fn find(&self, pc: u64) -> Option<&Entry> {
+        let entries = self.published();
+        if entries.len() <= 8 {
+            // The usual case: a line or two of cache, no branch to mispredict but the last.
+            return entries.iter().find(|e| e.start <= pc && pc < e.end);
+        }
+        let after = entries.partition_point(|e| e.start <= pc);
+        entries.get(after.wrapping_sub(1)).filter(|e| pc < e.end)
+    }
+}
+
+/// What writing about a scan needs.
+struct Scan<'a> {
+    now: u64,
+    changed: bool,
+    record: &'a mut [u64; 1024],
+    next_id: &'a mut u32,
+    log: &'a Log,
+    keep: &'a Lock<Chain>,
+    counts: Option<u64>,
+}
+
+impl Scan<'_> {
+    fn begin(&mut self, m: &Mapping<'_>, base: u64, memory: Option<&sys::Fd>) -> Entry {
+        self.changed = true;
+        *self.next_id += 1;
+        let id = *self.next_id;
+        let (path, deleted) = m.file();
+        let mut flags = 0;
+        if deleted {
+            flags |= region_flag::DELETED;
+        }
+        if m.writable() {
+            flags |= region_flag::WRITABLE;
+        }
+        if m.inode == 0 {
+            flags |= region_flag::ANONYMOUS;
+        }
+        let here = crate::arch::restorer() as u64;
+        if m.start <= here && here < m.end {
+            flags |= region_flag::OURS;
+        }
+        let mut build_id = [0u8; 32];
+        let mut len = 0;
+        if let Some(memory) = memory
+            && (m.inode != 0 || path == b"[vdso]")
+        {
+            let read = |at: u64, to: &mut [u8]| sys::pread(memory, to, at) == Ok(to.len());
+            len = elf::build_id(base, read, &mut build_id);
+        }
+        // A path of the kernel has at most 4095 bytes, 4 in place of each newline; what is beyond our buffer is cut.
+        let path = path.get(..path.len().min(6000)).unwrap_or(&[]);
+        let record = Encoder::new(self.record)
+            .word(self.now)
+            .number(m.start)
+            .number(m.end)
+            .number(m.offset)
+            .number(m.device)
+            .number(m.inode)
+            .number(flags)
+            .text(build_id.get(..len).unwrap_or(&[]))
+            .text(path)
+            .finish(kind::REGION_BEGIN, id);
+        keep_record(self.keep, self.log, record.as_deref());
+        let mut entry = Entry {
+            start: m.start,
+            end: m.end,
+            offset: m.offset,
+            device: m.device,
+            inode: m.inode,
+            id,
+            shift: 0,
+            counters: 0,
+        };
+        if let Some(shift) = self.counts {
+            self.counters(&mut entry, shift);
+        }
+        entry
+    }
+
+    /// Counters for a region; coarser ones when the file has no room for fine ones.
+    fn counters(&self, entry: &mut Entry, shift: u64) {
+        let (_, limit) = self.log.sizes();
+        for shift in shift..=24 {
+            let count = ((entry.end - entry.start - 1) >> shift) + 1;
+            let bytes = SEGMENT_HEADER_BYTES as u64 + 8 * count;
+            let blocks = bytes.div_ceil(pct_format::layout::BLOCK_BYTES as u64);
+            // No region may take more than an eighth of the file while it can be counted more coarsely.
+            if blocks > 1 && bytes > limit / 8 {
+                continue;
+            }
+            let Some(place) = self.log.claim_kept(blocks as u32, true) else { continue };
+            let head = SegmentHead {
+                kind: segment_kind::COUNTERS,
+                time: self.now,
+                blocks,
+                region: u64::from(entry.id),
+                shift,
+                count,
+                ..Default::default()
+            };
+            self.log.begin(place, head);
+            entry.shift = shift as u32;
+            entry.counters = (place.first + SEGMENT_HEADER_WORDS) as u64;
+            return;
+        }
+        self.log.lose(LossCause::Definitions, 1, 0);
+    }
+
+    fn end(&mut self, entry: &Entry) {
+        self.changed = true;
+        let record = Encoder::new(self.record).word(self.now).finish(kind::REGION_END, entry.id);
+        keep_record(self.keep, self.log, record.as_deref());
+    }
+}
+
+/// Appends a record to the keep segments; a definition that cannot be kept is counted.
+pub fn keep_record(keep: &Lock<Chain>, log: &Log, record: Option<&[u64]>) {
+    let kept = record.is_some_and(|r| keep.lock_patiently().is_some_and(|mut k| k.append(log, true, r, &[])));
+    if !kept {
+        log.lose(LossCause::Definitions, 1, 0);
+    }
+}

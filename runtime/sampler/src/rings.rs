@@ -1,0 +1,317 @@
+//! Threads and their rings: who writes where.
+//!
+//! Every thread that is armed has a slot. Its ring is a chain of segments in the log; the slot knows the current one and
+//! the place in it. Only the thread's own handler writes there (a busy flag notices when that is not so), so pushing is
+//! plain loads and stores.
+//!
+//! A handler finds its slot by the signal (timers carry slot and serial) or by the base of the thread's control block,
+//! through a direct-mapped table of slots that is verified and refilled by thread id when it misses. A thread that dies
+//! and another that is born with the same base are told apart as long as births are armed by the thread itself or
+//! after the dead were retired: both ways of arming do so.
+//!
+//! Signal safety: loads and stores; on a miss one system call (gettid), none under a system call filter.
+
+use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+
+use crate::log::{BLOCK_WORDS, Log, Place};
+use crate::{arch, sys};
+use pct_format::LossCause;
+use pct_format::layout::{header as at, segment_kind};
+use pct_format::push::{RECORDS_AT, SegmentHead};
+
+/// Most threads that are sampled at the same time.
+pub const MAX_RINGS: usize = 4096;
+const BASES: usize = 2 * MAX_RINGS;
+
+/// Slot not in use.
+pub const FREE: u32 = 0;
+/// Slot being set up.
+pub const MAKING: u32 = 1;
+/// Slot of a living thread.
+pub const LIVE: u32 = 2;
+
+/// A thread's slot. Plain relaxed atomics: the thread writes, the housekeeper reads.
+#[derive(Debug)]
+#[repr(C, align(64))]
+pub struct Ring {
+    // What every sample touches comes first: one cache line.
+    pub(crate) busy: AtomicU32,
+    pub(crate) state: AtomicU32,
+    pub(crate) base: AtomicU64,
+    /// Segment: first word in the file, 0 = none yet.
+    first: AtomicU64,
+    /// Next record's word in the segment.
+    next: AtomicU64,
+    samples: AtomicU64,
+    weight: AtomicU64,
+    /// CPU ns that samples stand for since the thread was armed.
+    pub(crate) accounted_ns: AtomicU64,
+    /// Samples until the clock is set up anew with another period.
+    pub(crate) until_rearm: AtomicU32,
+    block: AtomicU32,
+
+    pub(crate) tid: AtomicU32,
+    pub(crate) serial: AtomicU32,
+    /// CPU ns of the thread when it was armed.
+    pub(crate) armed_cpu_ns: AtomicU64,
+    /// System CPU ns that samples stand for (tick-bound clocks).
+    pub(crate) system_ns: AtomicU64,
+    /// Period of the clock at the moment.
+    pub(crate) period_ns: AtomicU64,
+    pub(crate) perf_page: AtomicU64,
+    /// Timer id + 1, 0 = none.
+    pub(crate) timer: AtomicI32,
+    pub(crate) clock: AtomicU32,
+    overwritten: AtomicU64,
+    overwritten_weight: AtomicU64,
+    pub(crate) name: [AtomicU64; 2],
+    /// Whether thread-begin was recorded.
+    pub(crate) announced: AtomicU32,
+    /// 1: exact time of the last look at it by the housekeeper.
+    pub(crate) seen: AtomicU32,
+    /// CPU ns at the housekeeper's last visit, to see threads that run without being sampled.
+    pub(crate) visited_cpu_ns: AtomicU64,
+    pub(crate) visited_accounted_ns: AtomicU64,
+    /// Frames buffer for stacks, 0 = none.
+    pub(crate) frames: AtomicU64,
+}
+
+/// All slots. All zeros is empty.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Rings {
+    /// Slots below this number have been used.
+    used: AtomicU32,
+    serial: AtomicU32,
+    by_base: [AtomicU32; BASES],
+    slots: [Ring; MAX_RINGS],
+}
+
+fn base_slot(base: u64) -> usize {
+    // Control blocks lie at multiples of 64 at least; the multiplication spreads what differs into the upper bits.
+    ((base >> 6).wrapping_mul(0x9e37_79b9_7f4a_7c15) >> (64 - BASES.trailing_zeros())) as usize
+}
+
+impl Rings {
+    /// Slot by number.
+    #[inline(always)]
+    #[must_use]
+    pub fn get(&self, slot: u32) -> Option<&Ring> {
+        self.slots.get(slot as usize)
+    }
+
+    /// Number of a slot.
+    #[must_use]
+    pub fn number(&self, ring: &Ring) -> u32 {
+        let offset = core::ptr::from_ref(ring) as usize - self.slots.as_ptr() as usize;
+        (offset / size_of::<Ring>()) as u32
+    }
+
+    /// Slots of living threads.
+    pub fn living(&self) -> impl Iterator<Item = &Ring> {
+        let used = self.used.load(Ordering::Acquire) as usize;
+        self.slots.iter().take(used).filter(|r| r.state.load(Ordering::Acquire) == LIVE)
+    }
+
+    /// Slot of a living thread by its id.
+    #[must_use]
+    pub fn by_tid(&self, tid: u32) -> Option<&Ring> {
+        self.living().find(|r| r.tid.load(Ordering::Relaxed) == tid)
+    }
+
+    /// Slot by what a timer carries: serial in the upper half, slot in the lower.
+    #[inline(always)]
+    #[must_use]
+    pub fn by_value(&self, value: u64) -> Option<&Ring> {
+        let ring = self.get(value as u32)?;
+        let alive = ring.state.load(Ordering::Relaxed) == LIVE;
+        (alive && ring.serial.load(Ordering::Relaxed) == (value >> 32) as u32).then_some(ring)
+    }
+
+    /// What timers carry for a slot.
+    #[must_use]
+    pub fn value(&self, ring: &Ring) -> u64 {
+        u64::from(ring.serial.load(Ordering::Relaxed)) << 32 | u64::from(self.number(ring))
+    }
+
+    /// Slot of the calling thread.
+    #[inline(always)]
+    #[must_use]
+    pub fn own(&self, may_call: bool) -> Option<&Ring> {
+        let base = arch::thread_base();
+        let entry = self.by_base.get(base_slot(base))?;
+        if let Some(ring) = self.get(entry.load(Ordering::Relaxed))
+            && ring.base.load(Ordering::Relaxed) == base
+            && ring.state.load(Ordering::Relaxed) == LIVE
+        {
+            return Some(ring);
+        }
+        if may_call { self.own_by_tid(base, entry) } else { None }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn own_by_tid(&self, base: u64, entry: &AtomicU32) -> Option<&Ring> {
+        let ring = self.by_tid(sys::gettid())?;
+        ring.base.store(base, Ordering::Relaxed);
+        entry.store(self.number(ring), Ordering::Relaxed);
+        Some(ring)
+    }
+
+    /// Makes the calling thread find `ring` from now on.
+    pub fn set_own(&self, ring: &Ring) {
+        let base = arch::thread_base();
+        ring.base.store(base, Ordering::Relaxed);
+        if let Some(entry) = self.by_base.get(base_slot(base)) {
+            entry.store(self.number(ring), Ordering::Relaxed);
+        }
+    }
+
+    /// Takes a free slot for thread `tid`; the caller makes it [`LIVE`] when it is armed. `None`: table full.
+    #[must_use]
+    pub fn take(&self, tid: u32) -> Option<&Ring> {
+        for (i, ring) in self.slots.iter().enumerate() {
+            let taken = ring.state.compare_exchange(FREE, MAKING, Ordering::Acquire, Ordering::Relaxed);
+            if taken.is_err() {
+                continue;
+            }
+            self.used.fetch_max(i as u32 + 1, Ordering::Release);
+            let serial = self.serial.fetch_add(1, Ordering::Relaxed) + 1;
+            ring.reset(tid, serial);
+            return Some(ring);
+        }
+        None
+    }
+
+    /// Threads that had a slot so far.
+    #[must_use]
+    pub fn count(&self) -> u32 {
+        self.serial.load(Ordering::Relaxed)
+    }
+}
+
+impl Ring {
+    fn reset(&self, tid: u32, serial: u32) {
+        for word in [
+            &self.base,
+            &self.first,
+            &self.next,
+            &self.samples,
+            &self.weight,
+            &self.accounted_ns,
+            &self.armed_cpu_ns,
+            &self.system_ns,
+            &self.period_ns,
+            &self.perf_page,
+            &self.overwritten,
+            &self.overwritten_weight,
+            &self.visited_cpu_ns,
+            &self.visited_accounted_ns,
+        ] {
+            word.store(0, Ordering::Relaxed);
+        }
+        for half in [&self.busy, &self.until_rearm, &self.block, &self.clock, &self.announced, &self.seen] {
+            half.store(0, Ordering::Relaxed);
+        }
+        self.name.iter().for_each(|n| n.store(0, Ordering::Relaxed));
+        self.timer.store(0, Ordering::Relaxed);
+        self.tid.store(tid, Ordering::Relaxed);
+        self.serial.store(serial, Ordering::Relaxed);
+    }
+
+    fn place(&self) -> Place {
+        Place {
+            block: self.block.load(Ordering::Relaxed),
+            first: self.first.load(Ordering::Relaxed) as usize,
+            words: BLOCK_WORDS - 1,
+        }
+    }
+
+    /// Appends a sample's record. The caller holds the busy flag. False: no room anywhere, the loss is counted.
+    #[inline(always)]
+    pub fn push(&self, log: &Log, slot: u32, may_call: bool, weight: u64, first: &[u64], rest: &[u64]) -> bool {
+        let next = self.next.load(Ordering::Relaxed) as usize;
+        let next = if next == 0 { None } else { log.append(self.place(), next, first, rest) };
+        let next = match next {
+            Some(next) => next,
+            None => match self.push_in_new_segment(log, slot, may_call, first, rest) {
+                Some(next) => next,
+                None => {
+                    log.lose(LossCause::NoRoom, 1, weight);
+                    return false;
+                }
+            },
+        };
+        self.next.store(next as u64, Ordering::Relaxed);
+        self.samples.store(self.samples.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.weight.store(self.weight.load(Ordering::Relaxed) + weight, Ordering::Relaxed);
+        true
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn push_in_new_segment(
+        &self,
+        log: &Log,
+        slot: u32,
+        may_call: bool,
+        first: &[u64],
+        rest: &[u64],
+    ) -> Option<usize> {
+        self.leave(log);
+        let (place, overwritten) = log.claim_ring(slot, may_call)?;
+        if let Some(o) = overwritten
+            && o.ring == slot
+        {
+            self.overwritten.fetch_add(o.samples, Ordering::Relaxed);
+            self.overwritten_weight.fetch_add(o.weight, Ordering::Relaxed);
+        }
+        let cpu_ns = if may_call { sys::clock_ns(sys::CLOCK_THREAD_CPU) } else { 0 };
+        let head = SegmentHead {
+            kind: segment_kind::RING,
+            tid: self.tid.load(Ordering::Relaxed),
+            thread: self.serial.load(Ordering::Relaxed),
+            time: crate::time::now(),
+            cpu_ns,
+            epoch: log.header(at::REGION_EPOCH).map_or(0, |e| e.load(Ordering::Relaxed)),
+            overwritten: self.overwritten.load(Ordering::Relaxed),
+            overwritten_weight: self.overwritten_weight.load(Ordering::Relaxed),
+            name: [self.name[0].load(Ordering::Relaxed), self.name[1].load(Ordering::Relaxed)],
+            ..Default::default()
+        };
+        log.begin(place, head);
+        self.block.store(place.block, Ordering::Relaxed);
+        self.first.store(place.first as u64, Ordering::Relaxed);
+        log.append(place, RECORDS_AT, first, rest)
+    }
+
+    /// Gives the current segment up; the next sample begins another.
+    pub fn leave(&self, log: &Log) {
+        if self.next.swap(0, Ordering::Relaxed) != 0 {
+            let samples = self.samples.swap(0, Ordering::Relaxed);
+            let weight = self.weight.swap(0, Ordering::Relaxed);
+            log.leave_ring(self.place(), samples, weight);
+        }
+    }
+
+    /// Writes the thread's name into its current segment too.
+    pub fn set_name(&self, log: &Log, name: [u64; 2]) {
+        use pct_format::layout::segment;
+        for (i, word) in name.into_iter().enumerate() {
+            if let Some(place) = self.name.get(i) {
+                place.store(word, Ordering::Relaxed);
+            }
+            if self.next.load(Ordering::Relaxed) != 0
+                && let Some([place]) = log.words(self.place().first + segment::NAME + i, 1)
+            {
+                place.store(word, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Whether it ever recorded something in a segment that it still has.
+    #[must_use]
+    pub fn has_segment(&self) -> bool {
+        self.next.load(Ordering::Relaxed) != 0
+    }
+}

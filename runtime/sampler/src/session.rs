@@ -1,0 +1,369 @@
+//! One sampled process image: its memory, its start and end, fork and exec.
+//!
+//! All state of the sampler is one private mapping that the child of a fork finds wiped ([`Session::alive`] is zero then):
+//! a child can neither write to its parent's file nor believe in its parent's clocks, whatever way it was made. What a
+//! child needs to begin anew (options, arguments, paths) is in [`Seed`], which is copied by fork like any memory.
+//!
+//! Signal safety: see each function; [`current`] is two loads.
+
+use core::cell::UnsafeCell;
+use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
+
+use crate::clock;
+use crate::lock::Lock;
+use crate::log::{Chain, Log, PATH_BYTES};
+use crate::options::Options;
+use crate::regions::{List, Regions};
+use crate::rings::Rings;
+use crate::stacks::Stacks;
+use crate::text::Buf;
+use crate::time::Instant;
+use crate::{handler, housekeeper, sys, threads};
+use pct_format::layout::header as at;
+use pct_format::{Clock, Recorder, State};
+
+/// [`Session::alive`] of the process that made the session.
+const ALIVE: u64 = 0x7063_745f_6c69_7665;
+
+/// Most bytes of arguments that are kept.
+pub const ARGV_BYTES: usize = 4096;
+
+/// What is known from the start of the image, and what a forked child begins with.
+#[derive(Debug)]
+pub struct Seed {
+    /// Options.
+    pub options: Options,
+    /// The options' text.
+    pub options_text: Buf<1024>,
+    /// Absolute directory for files, or template (with `%`).
+    pub out: Buf<1024>,
+    /// Whether `out` is a template.
+    pub out_is_template: bool,
+    /// Arguments, each with its NUL.
+    pub argv: Buf<ARGV_BYTES>,
+    /// Number of arguments, and bytes of them all.
+    pub argc: u64,
+    /// Bytes of all arguments.
+    pub argv_bytes: u64,
+    /// Path of the executable.
+    pub exe: Buf<1024>,
+    /// Last part of its path, or of the script that an interpreter runs.
+    pub name: Buf<64>,
+    /// Path of the file of the process that forked this one; empty = none.
+    pub parent: Buf<PATH_BYTES>,
+    /// When the image started, on all scales.
+    pub started: Instant,
+    /// Addresses of pct_on, pct_off, pct_stat, image base.
+    pub entries: [u64; 4],
+    /// Process id of the controller that attached, 0 = none.
+    pub controller: u32,
+}
+
+impl Seed {
+    const fn new() -> Self {
+        Seed {
+            options: Options::new(),
+            options_text: Buf::new(),
+            out: Buf::new(),
+            out_is_template: false,
+            argv: Buf::new(),
+            argc: 0,
+            argv_bytes: 0,
+            exe: Buf::new(),
+            name: Buf::new(),
+            parent: Buf::new(),
+            started: Instant::ZERO,
+            entries: [0; 4],
+            controller: 0,
+        }
+    }
+}
+
+struct SeedCell(UnsafeCell<Seed>);
+
+// SAFETY: written only while no session is on (constructor, or `pct_on` under START), read afterwards.
+unsafe impl Sync for SeedCell {}
+
+static SEED: SeedCell = SeedCell(UnsafeCell::new(Seed::new()));
+/// Held while sampling is switched on or off.
+static START: Lock<()> = Lock::new(());
+static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
+
+/// The seed.
+#[must_use]
+pub fn seed() -> &'static Seed {
+    // SAFETY: nobody writes it while somebody reads: see SeedCell.
+    unsafe { &*SEED.0.get() }
+}
+
+/// Changes the seed. Only the constructor and `pct_on` do, while nothing is sampled.
+pub fn with_seed<R>(f: impl FnOnce(&mut Seed) -> R) -> Option<R> {
+    let _guard = START.lock_patiently()?;
+    if current().is_some_and(|s| s.on.load(Ordering::Relaxed)) {
+        return None;
+    }
+    // SAFETY: START is held and no session is on, so no handler reads it.
+    Some(f(unsafe { &mut *SEED.0.get() }))
+}
+
+/// Settings that a handler reads: private memory, set before the first clock is armed.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Settings {
+    /// [`Recorder`] number.
+    pub recorder: AtomicU32,
+    /// [`Clock`] number.
+    pub clock: AtomicU32,
+    /// Nominal period in ns: a sample's unit of weight.
+    pub period_ns: AtomicU64,
+    /// Rate expected, in thousandths of a hertz.
+    pub expected_mhz: AtomicU64,
+    /// Why the first choice of clock was refused.
+    pub clock_errno: AtomicI32,
+    /// Signal of the sampling clock.
+    pub signal: AtomicI32,
+    /// Signal of the tick timers.
+    pub tick_signal: AtomicI32,
+    /// [`pct_format::StackMode`] number.
+    pub stack: AtomicU32,
+    /// Depth limit.
+    pub depth: AtomicU32,
+}
+
+/// The state of a sampled process image. All zeros is a session of nobody.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Session {
+    /// `ALIVE` in the process that made it.
+    alive: AtomicU64,
+    /// Process id.
+    pub pid: AtomicU32,
+    /// Samples are taken.
+    pub on: AtomicBool,
+    /// A filter on system calls is in force: none may be made in handlers.
+    pub filtered: AtomicBool,
+    /// The file could not be made.
+    pub failed: AtomicBool,
+    /// Settings.
+    pub settings: Settings,
+    /// Threads.
+    pub rings: Rings,
+    /// Table of stacks.
+    pub stacks: Stacks,
+    /// Regions, for the recorder `counts`.
+    pub regions: Regions,
+    /// Raw time at which the housekeeper is due.
+    pub due: AtomicU64,
+    /// Somebody saw a change of regions or threads: the housekeeper should come soon.
+    pub stale: AtomicBool,
+    /// Writer of the keep segments.
+    pub keep: Lock<Chain>,
+    /// What the housekeeper works with.
+    pub house: Lock<House>,
+    /// The file. Last, since it ends with the largest table.
+    pub log: Log,
+}
+
+/// The housekeeper's things.
+#[derive(Debug)]
+#[repr(C)]
+pub struct House {
+    /// Writer of the process's ring.
+    pub process: Chain,
+    /// Regions known.
+    pub list: List,
+    /// For directory entries and small files.
+    pub buffer: [u8; 4096],
+    /// For records.
+    pub record: [u64; 256],
+    /// Rounds made.
+    pub rounds: u64,
+}
+
+/// The session of this process, if it has one. Two loads: for handlers.
+#[inline(always)]
+#[must_use]
+pub fn current() -> Option<&'static Session> {
+    let session = SESSION.load(Ordering::Acquire);
+    if session.is_null() {
+        return None;
+    }
+    // SAFETY: the mapping is never unmapped; a fork's child finds it wiped, not gone.
+    let session = unsafe { &*session };
+    (session.alive.load(Ordering::Relaxed) == ALIVE).then_some(session)
+}
+
+/// Why sampling did not start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// The kernel refused memory.
+    Memory(sys::Errno),
+    /// The clock asked for does not work.
+    Clock(sys::Errno),
+    /// The wall clock needs a controller.
+    WallNeedsController,
+    /// No signal is free.
+    NoSignal,
+    /// Somebody else is switching at this moment.
+    Busy,
+    /// It is on already.
+    AlreadyOn,
+}
+
+/// Blocks the sampling signals while it lives: for code outside of handlers that takes locks, and around fork.
+#[derive(Debug)]
+pub struct Quiet(sys::SignalSet);
+
+/// Blocks our signals in the calling thread.
+#[must_use]
+pub fn quiet() -> Quiet {
+    let ours = current().map_or(0, Session::signals);
+    Quiet(if ours == 0 { 0 } else { ours & !sys::sigmask(sys::Mask::Block, ours) })
+}
+
+impl Drop for Quiet {
+    fn drop(&mut self) {
+        // Only those that we blocked: the host's own choice stays.
+        if self.0 != 0 {
+            sys::sigmask(sys::Mask::Unblock, self.0);
+        }
+    }
+}
+
+impl Session {
+    /// The signals in use.
+    #[must_use]
+    pub fn signals(&self) -> sys::SignalSet {
+        sys::signal_bit(self.settings.signal.load(Ordering::Relaxed))
+            | sys::signal_bit(self.settings.tick_signal.load(Ordering::Relaxed))
+    }
+
+    /// The clock in use.
+    #[must_use]
+    pub fn clock(&self) -> Clock {
+        Clock::from_number(u64::from(self.settings.clock.load(Ordering::Relaxed))).unwrap_or(Clock::Thread)
+    }
+
+    /// The recorder in use.
+    #[must_use]
+    pub fn counts(&self) -> bool {
+        self.settings.recorder.load(Ordering::Relaxed) == Recorder::Counts as u32
+    }
+
+    /// Whether system calls may be made in handlers.
+    #[inline(always)]
+    #[must_use]
+    pub fn may_call(&self) -> bool {
+        !self.filtered.load(Ordering::Relaxed)
+    }
+}
+
+/// Starts sampling this process as the seed says. Arms the calling thread; the housekeeper finds the others.
+///
+/// # Errors
+/// Nothing was changed in the host but unused memory of ours.
+pub fn start() -> Result<&'static Session, Refused> {
+    let Some(_guard) = START.lock_patiently() else { return Err(Refused::Busy) };
+    let session = match current() {
+        Some(session) if session.on.load(Ordering::Relaxed) => return Err(Refused::AlreadyOn),
+        Some(session) => session,
+        None => map_session()?,
+    };
+    let options = &seed().options;
+    if options.clock == Clock::Wall {
+        return Err(Refused::WallNeedsController);
+    }
+    let settings = &session.settings;
+    settings.recorder.store(options.mode as u32, Ordering::Relaxed);
+    settings.stack.store(options.stack as u32, Ordering::Relaxed);
+    settings.depth.store(options.depth.clamp(1, 60_000) as u32, Ordering::Relaxed);
+    session.pid.store(sys::getpid(), Ordering::Relaxed);
+    session.due.store(0, Ordering::Relaxed);
+    session.stale.store(true, Ordering::Relaxed);
+    let mut choice = clock::first_choice(options.clock, options.hz);
+    loop {
+        settings.clock.store(choice.clock as u32, Ordering::Relaxed);
+        settings.period_ns.store(choice.period_ns, Ordering::Relaxed);
+        settings.expected_mhz.store(choice.expected_mhz, Ordering::Relaxed);
+        if choice.errno != 0 && settings.clock_errno.load(Ordering::Relaxed) == 0 {
+            settings.clock_errno.store(choice.errno, Ordering::Relaxed);
+        }
+        handler::install(session, options.signal)?;
+        session.alive.store(ALIVE, Ordering::Relaxed);
+        session.on.store(true, Ordering::Relaxed);
+        // Release: whoever finds the session finds it ready; signals may come from here on.
+        SESSION.store(core::ptr::from_ref(session).cast_mut(), Ordering::Release);
+        match threads::arm_first(session) {
+            Ok(()) => break,
+            Err(e) => {
+                session.on.store(false, Ordering::Relaxed);
+                match clock::next_choice(options.clock, choice.clock, options.hz, e.0) {
+                    Some(next) => choice = next,
+                    None => return Err(Refused::Clock(e)),
+                }
+            }
+        }
+    }
+    if session.log.is_open() {
+        session.log.header_set(at::STATE, State::Armed as u64);
+    }
+    Ok(session)
+}
+
+/// Memory for a session: wiped in the child of a fork, where the same range is used again.
+fn map_session() -> Result<&'static Session, Refused> {
+    let old = SESSION.load(Ordering::Acquire);
+    if !old.is_null() {
+        // The child of a fork: the kernel wiped it.
+        // SAFETY: mapped for good, all zeros is a valid session, and nobody else lives in this process yet.
+        return Ok(unsafe { &*old });
+    }
+    let bytes = size_of::<Session>();
+    let memory = sys::map_memory(bytes).map_err(Refused::Memory)?;
+    // SAFETY: fresh memory of our own. Kernels before 4.14 do not wipe; then `start_in_child` is told by its pid.
+    let _ = unsafe { sys::madvise(memory, bytes, sys::MADV_WIPEONFORK) };
+    // SAFETY: as above; core dumps need not hold it.
+    let _ = unsafe { sys::madvise(memory, bytes, sys::MADV_DONTDUMP) };
+    // SAFETY: zeroed, page-aligned memory of the right size that is never unmapped; every field is valid as zeros.
+    Ok(unsafe { &*memory.cast::<Session>() })
+}
+
+/// Stops sampling: clocks are disarmed, the handlers stay and do nothing. The file stays open for another start.
+pub fn stop(session: &Session, state: State) {
+    let Some(_guard) = START.lock_patiently() else { return };
+    if !session.on.swap(false, Ordering::Relaxed) {
+        return;
+    }
+    let _quiet = quiet();
+    threads::disarm_all(session);
+    close(session, state);
+}
+
+/// Writes what is known at the end: anchors, CPU times, state. The clocks may go on.
+pub fn close(session: &Session, state: State) {
+    if !session.log.is_open() || !session.may_call() {
+        // Under a filter on system calls the header's state word is all that can be written.
+        session.log.header_set(at::STATE, state as u64);
+        return;
+    }
+    let _quiet = quiet();
+    if let Some(mut house) = session.house.lock_patiently() {
+        housekeeper::note_times(session, &mut house);
+        session.log.header_set(at::STATE, state as u64);
+    }
+}
+
+/// In the child of a fork: begins anew, with own file, rings and clocks, if forks are followed.
+pub fn start_in_child(parent_file: &[u8]) {
+    if seed().options.follow.fork && SESSION.load(Ordering::Relaxed).is_null() {
+        return;
+    }
+    // SAFETY: the only thread of a fresh process; no session is alive, so no handler reads the seed.
+    let seed = unsafe { &mut *SEED.0.get() };
+    seed.parent.clear();
+    seed.parent.push(parent_file);
+    seed.started = Instant::now();
+    if seed.options.follow.fork {
+        let _ = start();
+    }
+}

@@ -1,0 +1,161 @@
+//! The table of distinct stacks of a process: frames -> id, shared by all threads.
+//!
+//! A stack is a node (frame, parent's node); the file holds the nodes as `STACK` records, each a run of new nodes below a
+//! known one, so that common outer parts are stored once. In private memory there are two hash tables: entire stacks by the
+//! hash of their frames (what a handler asks nearly always), and nodes by (parent, frame) to find the known part of a new
+//! stack. Both are open-addressed, never shrink, and are read without a lock; adding takes the keep lock, and who does not
+//! get it puts the frames into the sample itself.
+//!
+//! Two stacks with the same 64-bit hash would be taken for one: for a million stacks that is one chance in 37 million.
+//!
+//! Signal safety: loads; stores under the keep lock; no waiting.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+
+use crate::lock::Lock;
+use crate::log::{Chain, Log};
+use pct_format::head::{Head, kind};
+
+const STACKS: usize = 1 << 16;
+const NODES: usize = 1 << 18;
+/// Places looked at before a table counts as full there.
+const PROBES: usize = 16;
+/// Nodes written per record: bounds the time the keep lock is held, and fits any segment.
+const RUN: usize = 512;
+
+/// One place of a table: key 0 = free.
+#[derive(Debug)]
+#[repr(C)]
+struct Slot {
+    key: AtomicU64,
+    id: AtomicU64,
+}
+
+/// The tables. All zeros is empty.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Stacks {
+    next: AtomicU32,
+    stacks: [Slot; STACKS],
+    nodes: [Slot; NODES],
+}
+
+const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Hash of the frames; never 0.
+#[inline(always)]
+fn hash(frames: &[u64]) -> u64 {
+    // Two independent lanes: the multiplications overlap.
+    let (pairs, odd) = frames.as_chunks::<2>();
+    let (mut a, mut b) = (GOLDEN, !GOLDEN);
+    for [x, y] in pairs {
+        a = (a ^ x).wrapping_mul(GOLDEN).rotate_left(29);
+        b = (b ^ y).wrapping_mul(0xd6e8_feb8_6659_fd93).rotate_left(31);
+    }
+    for x in odd {
+        a = (a ^ x).wrapping_mul(GOLDEN).rotate_left(29);
+    }
+    mix(a ^ b.rotate_left(17) ^ frames.len() as u64) | 1
+}
+
+#[inline(always)]
+fn mix(mut x: u64) -> u64 {
+    x ^= x >> 32;
+    x = x.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x ^= x >> 32;
+    x = x.wrapping_mul(0xd6e8_feb8_6659_fd93);
+    x ^ x >> 32
+}
+
+#[inline(always)]
+fn node_key(parent: u32, frame: u64) -> u64 {
+    mix(frame ^ u64::from(parent).wrapping_mul(GOLDEN)) | 1
+}
+
+#[inline(always)]
+fn find(table: &[Slot], key: u64) -> Option<u32> {
+    let mask = table.len() - 1;
+    for probe in 0..PROBES {
+        let slot = table.get((key >> 20) as usize + probe & mask)?;
+        match slot.key.load(Ordering::Acquire) {
+            k if k == key => return Some(slot.id.load(Ordering::Relaxed) as u32),
+            0 => return None,
+            _ => {}
+        }
+    }
+    None
+}
+
+/// Adds under the keep lock. False: no place near.
+fn insert(table: &[Slot], key: u64, id: u32) -> bool {
+    let mask = table.len() - 1;
+    for probe in 0..PROBES {
+        let Some(slot) = table.get((key >> 20) as usize + probe & mask) else { return false };
+        if slot.key.load(Ordering::Relaxed) == 0 {
+            slot.id.store(u64::from(id), Ordering::Relaxed);
+            // Release: whoever sees the key sees the id.
+            slot.key.store(key, Ordering::Release);
+            return true;
+        }
+    }
+    false
+}
+
+impl Stacks {
+    /// The id of a stack: frame words, innermost caller first ([`pct_format::record::Frame::encode`]). 0 for no frames.
+    ///
+    /// `None`: it is new and cannot be added now (lock taken, table or file full): the sample carries the frames itself.
+    #[inline(always)]
+    #[must_use]
+    pub fn id(&self, log: &Log, keep: &Lock<Chain>, may_call: bool, frames: &[u64]) -> Option<u32> {
+        if frames.is_empty() {
+            return Some(0);
+        }
+        let key = hash(frames);
+        match find(&self.stacks, key) {
+            Some(id) => Some(id),
+            None => self.add(log, &mut *keep.try_lock()?, may_call, frames, key),
+        }
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn add(&self, log: &Log, keep: &mut Chain, may_call: bool, frames: &[u64], key: u64) -> Option<u32> {
+        // From the outermost frame inwards as far as the nodes are known.
+        let mut parent = 0;
+        let mut known = 0;
+        for frame in frames.iter().rev() {
+            match find(&self.nodes, node_key(parent, *frame)) {
+                Some(id) => parent = id,
+                None => break,
+            }
+            known += 1;
+        }
+        let mut rest = frames.get(..frames.len() - known)?;
+        let mut words = [0u64; RUN + 2];
+        while !rest.is_empty() {
+            let run = rest.len().min(RUN);
+            let (inner, outer) = rest.split_at_checked(rest.len() - run)?;
+            let first = self.next.load(Ordering::Relaxed).checked_add(1)?;
+            let last = first.checked_add(run as u32 - 1)?;
+            let (head, body) = words.split_first_chunk_mut::<2>()?;
+            *head = [Head { kind: kind::STACK, words: run as u16 + 2, arg: parent }.encode(), u64::from(first)];
+            for (place, frame) in body.iter_mut().zip(outer.iter().rev()) {
+                *place = *frame;
+            }
+            // The file first: an id that handlers can find is always defined before the samples that use it.
+            if !keep.append(log, may_call, words.get(..run + 2)?, &[]) {
+                return None;
+            }
+            self.next.store(last, Ordering::Relaxed);
+            for (id, frame) in (first..).zip(outer.iter().rev()) {
+                // A node without a place is defined again when it is met again: costs room, not truth.
+                insert(&self.nodes, node_key(parent, *frame), id);
+                parent = id;
+            }
+            rest = inner;
+        }
+        insert(&self.stacks, key, parent);
+        Some(parent)
+    }
+}

@@ -1,0 +1,207 @@
+//! Arming threads, finding new ones, retiring the dead.
+//!
+//! A thread is armed by itself (the first one, and those whose creation passes through us) or by the housekeeper through
+//! its id. Before the housekeeper arms anybody it retires the dead, so that the base of a control block that was used
+//! again never leads to a dead thread's ring.
+//!
+//! Signal safety: system calls; the housekeeper's lock is held by whoever retires or discovers.
+
+use core::sync::atomic::Ordering;
+
+use crate::clock::{self, itimer, perf, thread_timer};
+use crate::log::Log;
+use crate::regions::keep_record;
+use crate::rings::{FREE, LIVE, Ring};
+use crate::session::{House, Session};
+use crate::sys::{self, Errno};
+use crate::text::{Buf, parse_number};
+use pct_format::Clock;
+use pct_format::LossCause;
+use pct_format::head::kind;
+use pct_format::record::Encoder;
+
+/// Arms the calling thread as the first of the process: here it shows whether the clock works.
+///
+/// # Errors
+/// The kernel's refusal of the clock.
+pub fn arm_first(session: &Session) -> sys::Result<()> {
+    let clock = session.clock();
+    if itimer::which(clock).is_some() {
+        itimer::arm(clock, session.settings.period_ns.load(Ordering::Relaxed))?;
+    }
+    arm(session, sys::gettid(), true, true)
+}
+
+/// Arms a thread of this process. `own`: it is the caller. `strict`: a refusal of the clock is an error; else the
+/// thread falls back to its CPU timer.
+///
+/// # Errors
+/// The kernel's refusal; ENOSPC when the table is full.
+pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<()> {
+    if session.rings.by_tid(tid).is_some() {
+        return Ok(());
+    }
+    let Some(ring) = session.rings.take(tid) else {
+        session.log.lose(LossCause::NoRing, 1, 0);
+        return Err(Errno(28));
+    };
+    let cpu = sys::clock_ns(if own { sys::CLOCK_THREAD_CPU } else { sys::thread_cpu_clock(tid) });
+    ring.armed_cpu_ns.store(cpu, Ordering::Relaxed);
+    ring.visited_cpu_ns.store(cpu, Ordering::Relaxed);
+    ring.until_rearm.store(1, Ordering::Relaxed);
+    if own {
+        session.rings.set_own(ring);
+        ring.set_name(&session.log, sys::thread_name());
+    }
+    // Before the clock: its first signal may come at once.
+    ring.state.store(LIVE, Ordering::Release);
+    let armed = arm_clock(session, ring, strict);
+    if armed.is_err() {
+        disarm(ring);
+        ring.state.store(FREE, Ordering::Release);
+    }
+    armed
+}
+
+fn arm_clock(session: &Session, ring: &Ring, strict: bool) -> sys::Result<()> {
+    let settings = &session.settings;
+    let clock = session.clock();
+    let period = settings.period_ns.load(Ordering::Relaxed);
+    let tick_signal = settings.tick_signal.load(Ordering::Relaxed);
+    let value = session.rings.value(ring);
+    let by_timer = |clock: Clock, interval: u64| {
+        ring.clock.store(clock as u32, Ordering::Relaxed);
+        thread_timer::arm(ring, tick_signal, value, 1 + clock::random(interval), interval)
+    };
+    match clock {
+        Clock::Perf | Clock::Sigtrap => {
+            ring.clock.store(clock as u32, Ordering::Relaxed);
+            let signal = settings.signal.load(Ordering::Relaxed);
+            match perf::arm(ring, clock, signal, value, 1 + clock::random(period)) {
+                Ok(()) => {
+                    ring.period_ns.store(period, Ordering::Relaxed);
+                    // The tick beside it accounts system time and calls the housekeeper: without it we know less, but
+                    // we can sample.
+                    let _ = thread_timer::arm(ring, tick_signal, value, clock::TICK_NS, clock::TICK_NS);
+                    Ok(())
+                }
+                Err(e) if strict => Err(e),
+                // Perhaps too many pages locked, or no descriptor free: this thread alone goes by its timer.
+                Err(_) => by_timer(Clock::Thread, period),
+            }
+        }
+        Clock::Thread => by_timer(Clock::Thread, period),
+        // The process's timer samples; each thread's tick calls the housekeeper.
+        _ => {
+            ring.clock.store(clock as u32, Ordering::Relaxed);
+            let _ = thread_timer::arm(ring, tick_signal, value, clock::TICK_NS, clock::TICK_NS);
+            Ok(())
+        }
+    }
+}
+
+/// Stops the clocks of a thread.
+pub fn disarm(ring: &Ring) {
+    perf::disarm(ring);
+    thread_timer::disarm(ring);
+}
+
+/// Stops all clocks and frees all slots: sampling is switched off. Threads that sample at this moment finish their sample.
+pub fn disarm_all(session: &Session) {
+    itimer::disarm(session.clock());
+    for ring in session.rings.living() {
+        disarm(ring);
+        // A handler of that thread may be pushing right now: it holds the busy flag for some nanoseconds.
+        for _ in 0..1000 {
+            if ring.busy.load(Ordering::Acquire) == 0 {
+                break;
+            }
+            sys::sched_yield();
+        }
+        ring.leave(&session.log);
+        ring.state.store(FREE, Ordering::Release);
+    }
+}
+
+/// Frees the slots of threads that have ended.
+pub fn retire_dead(session: &Session, house: &mut House) {
+    let pid = session.pid.load(Ordering::Relaxed);
+    for ring in session.rings.living() {
+        let tid = ring.tid.load(Ordering::Relaxed);
+        if sys::thread_lives(pid, tid) {
+            continue;
+        }
+        disarm(ring);
+        if session.log.is_open() && ring.announced.load(Ordering::Relaxed) != 0 {
+            let record = Encoder::new(&mut house.record)
+                .word(crate::time::now())
+                .number(u64::from(tid))
+                .number(ring.visited_cpu_ns.load(Ordering::Relaxed))
+                .finish(kind::THREAD_END, ring.serial.load(Ordering::Relaxed));
+            keep_record(&session.keep, &session.log, record.as_deref());
+        }
+        ring.leave(&session.log);
+        ring.state.store(FREE, Ordering::Release);
+    }
+}
+
+/// Arms threads that are not armed yet.
+pub fn discover(session: &Session, house: &mut House) {
+    let Ok(directory) = sys::open(sys::c(c"/proc/self/task"), sys::O_RDONLY | sys::O_DIRECTORY, 0) else { return };
+    loop {
+        let Ok(n) = sys::getdents(&directory, &mut house.buffer) else { return };
+        if n == 0 {
+            return;
+        }
+        let mut rest = house.buffer.get(..n).unwrap_or(&[]);
+        // linux_dirent64: inode 8, offset 8, length 2, type 1, name.
+        while let Some(entry) = rest.get(16..18).and_then(|l| {
+            let length = usize::from(u16::from_le_bytes(l.try_into().ok()?));
+            rest.get(..length).filter(|_| length > 19)
+        }) {
+            let name = entry.get(19..).unwrap_or(&[]);
+            let name = name.split(|b| *b == 0).next().unwrap_or(&[]);
+            if let Some(tid) = parse_number(name)
+                && let Ok(tid) = u32::try_from(tid)
+                && session.rings.by_tid(tid).is_none()
+            {
+                let _ = arm(session, tid, false, false);
+            }
+            rest = rest.get(entry.len()..).unwrap_or(&[]);
+        }
+    }
+}
+
+/// The name of any thread of this process, NUL-padded.
+#[must_use]
+pub fn name_of(tid: u32) -> Option<[u64; 2]> {
+    let mut path = Buf::<64>::new();
+    path.push(b"/proc/self/task/").push_number(u64::from(tid)).push(b"/comm");
+    let mut name = [0u8; 32];
+    let mut words = [0u64; 2];
+    for (i, byte) in sys::read_file(path.with_nul()?, &mut name).ok()?.iter().take(15).enumerate() {
+        if *byte == b'\n' {
+            break;
+        }
+        if let Some(word) = words.get_mut(i / 8) {
+            *word |= u64::from(*byte) << (8 * (i % 8));
+        }
+    }
+    Some(words)
+}
+
+/// Records a thread's begin, or its new name.
+pub fn announce(session: &Session, log: &Log, ring: &Ring, record: &mut [u64], kind: u8) {
+    let words = [ring.name[0].load(Ordering::Relaxed), ring.name[1].load(Ordering::Relaxed)];
+    let mut name = [0u8; 16];
+    for (i, byte) in name.iter_mut().enumerate() {
+        *byte = (words.get(i / 8).copied().unwrap_or(0) >> (8 * (i % 8))) as u8;
+    }
+    let len = name.iter().position(|b| *b == 0).unwrap_or(16);
+    let done = Encoder::new(record)
+        .word(crate::time::now())
+        .number(u64::from(ring.tid.load(Ordering::Relaxed)))
+        .text(name.get(..len).unwrap_or(&[]))
+        .finish(kind, ring.serial.load(Ordering::Relaxed));
+    keep_record(&session.keep, log, done.as_deref());
+}
