@@ -93,6 +93,16 @@ mod imp {
         Regs { pc: word(168), sp: word(160), fp: word(120), lr: 0 }
     }
 
+    /// The signal mask of the interrupted thread, from a handler's third argument.
+    ///
+    /// # Safety
+    /// `context` is what the kernel passed to a running handler.
+    #[must_use]
+    pub unsafe fn interrupted_mask(context: *const u8) -> u64 {
+        // SAFETY: ucontext_t: 40 bytes, 256 bytes of machine context, the mask.
+        unsafe { context.add(296).cast::<u64>().read_unaligned() }
+    }
+
     /// Bytes of the system call instruction, which stands right before the PC of a thread that comes out of one.
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
@@ -160,6 +170,16 @@ mod imp {
             unsafe { context.add(offset).cast::<u64>().read_unaligned() }
         };
         Regs { pc: word(440), sp: word(432), fp: word(184 + 8 * 29), lr: word(184 + 8 * 30) }
+    }
+
+    /// The signal mask of the interrupted thread, from a handler's third argument.
+    ///
+    /// # Safety
+    /// `context` is what the kernel passed to a running handler.
+    #[must_use]
+    pub unsafe fn interrupted_mask(context: *const u8) -> u64 {
+        // SAFETY: ucontext_t: 40 bytes, then the mask.
+        unsafe { context.add(40).cast::<u64>().read_unaligned() }
     }
 
     /// Whether the thread was interrupted at the end of a system call.

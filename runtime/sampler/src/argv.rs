@@ -176,7 +176,8 @@ mod tests {
         let strings: Vec<u8> = argv.iter().chain(env).flat_map(|s| s.bytes().chain([0])).collect();
         let words = 1 + 1 + argv.len() + 1 + env.len() + 1;
         let pad = strings.len().next_multiple_of(16);
-        let (vectors_at, strings_at) = if reversed { (base + pad as u64, base) } else { (base, base + 8 * words as u64 + 320) };
+        let (vectors_at, strings_at) =
+            if reversed { (base + pad as u64, base) } else { (base, base + 8 * words as u64 + 320) };
         let mut next = strings_at;
         let mut address = |s: &String| {
             let at = next;

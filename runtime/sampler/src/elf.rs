@@ -77,7 +77,8 @@ impl Image {
             return None;
         }
         // SAFETY: the header has 64 bytes.
-        let (offset, size, count): (u64, u16, u16) = unsafe { (read(base + 32), read(base + 54), read(base + 56)) };
+        let (offset, size, count): (u64, u16, u16) =
+            unsafe { (read(base + 32), read(base + 54), read(base + 56)) };
         let table = u64::from(count) * u64::from(size);
         if usize::from(size) != size_of::<Phdr>() || offset.checked_add(table)? > bytes {
             return None;
@@ -187,7 +188,7 @@ impl Symbols {
     #[must_use]
     pub unsafe fn new(dynamic: u64, bias: u64) -> Symbols {
         let mut s = Symbols { bias, ..Default::default() };
-        for i in 0..512 {
+        for i in 0..512u64 {
             // SAFETY: the section ends with DT_NULL.
             let [tag, value]: [u64; 2] = unsafe { read(dynamic + 16 * i) };
             let address = if value < bias { value.wrapping_add(bias) } else { value };
@@ -206,7 +207,7 @@ impl Symbols {
         s
     }
 
-    /// Address of the defined, default-version function `name`. IFUNCs are not functions.
+    /// Address of the defined, default-version function or variable `name`. IFUNCs are not functions.
     #[must_use]
     pub fn find(&self, name: &[u8]) -> Option<u64> {
         if self.table == 0 || self.strings == 0 {
@@ -218,7 +219,13 @@ impl Symbols {
     fn by_gnu_hash(&self, name: &[u8]) -> Option<u64> {
         let hash = name.iter().fold(5381u32, |h, b| h.wrapping_mul(33).wrapping_add(u32::from(*b)));
         // SAFETY: the table is as the loader uses it.
-        let [buckets, first, bloom, _shift]: [u32; 4] = unsafe { read(self.gnu_hash) };
+        let [buckets, first, bloom, shift]: [u32; 4] = unsafe { read(self.gnu_hash) };
+        let filter_at = self.gnu_hash + 16 + 8 * u64::from((hash / 64).checked_rem(bloom)?);
+        // SAFETY: one of the filter's words.
+        let filter: u64 = unsafe { read(filter_at) };
+        if filter >> (hash % 64) & filter >> ((hash >> (shift & 31)) % 64) & 1 == 0 {
+            return None;
+        }
         let bucket_at = self.gnu_hash + 16 + 8 * u64::from(bloom);
         let chain_at = bucket_at + 4 * u64::from(buckets);
         let bucket = u64::from(hash.checked_rem(buckets)?);
@@ -257,8 +264,8 @@ impl Symbols {
         let (name_at, info, section): (u32, u8, u16) = unsafe { (read(at), read(at + 4), read(at + 6)) };
         // SAFETY: as above.
         let value: u64 = unsafe { read(at + 8) };
-        let function = info & 15 == 2 || info & 15 == 0;
-        if section == 0 || value == 0 || !function || u64::from(name_at) >= self.string_bytes {
+        let wanted = info & 15 <= 2;
+        if section == 0 || value == 0 || !wanted || u64::from(name_at) >= self.string_bytes {
             return None;
         }
         if self.versions != 0 {

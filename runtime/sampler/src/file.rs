@@ -51,6 +51,7 @@ pub fn open(session: &Session, house: &mut House) -> bool {
         report(cause.bytes());
         return false;
     }
+    session::set_own_path(path.bytes());
     write_header(session, seed, house);
     if let Some(mut keep) = session.keep.lock_patiently() {
         keep.begin_keep(&session.log);
@@ -60,6 +61,24 @@ pub fn open(session: &Session, house: &mut House) -> bool {
     housekeeper::note_times(session, house);
     true
 }
+
+/// Makes sure of everything that needs system calls or rights: the file, and blocks for a while. Called before the host
+/// gives them up.
+pub fn secure(session: &Session) {
+    if !session.may_call() {
+        return;
+    }
+    if let Some(mut house) = session.house.lock_patiently() {
+        if !session.log.is_open() && !session.failed.load(Ordering::Relaxed) {
+            open(session, &mut house);
+        }
+        housekeeper::full(session, &mut house);
+    }
+    session.log.grow_ahead(SECURED_BLOCKS);
+}
+
+/// Blocks allocated before growing may become impossible: 4 MiB.
+const SECURED_BLOCKS: u32 = (4 << 20) / layout::BLOCK_BYTES as u32;
 
 /// Reports a cause to the run directory.
 pub fn report(cause: &[u8]) {
@@ -183,7 +202,8 @@ fn write_header(session: &Session, seed: &Seed, house: &mut House) {
     strings.put(Text::Parent, seed.parent.bytes());
     strings.put(Text::Options, seed.options_text.bytes());
     strings.put(Text::Writer, concat!("pct ", env!("CARGO_PKG_VERSION")).as_bytes());
-    if let Ok(cwd) = sys::readlink(sys::c(c"/proc/self/cwd"), house.buffer.get_mut(..1024).unwrap_or(&mut [])) {
+    if let Ok(cwd) = sys::readlink(sys::c(c"/proc/self/cwd"), house.buffer.get_mut(..1024).unwrap_or(&mut []))
+    {
         strings.put(Text::Cwd, cwd);
     }
     // Last: it takes what room is left.
@@ -229,7 +249,9 @@ fn start_ticks(buffer: &mut [u8]) -> u64 {
 /// The boot id's 16 bytes.
 fn boot_id() -> [u64; 2] {
     let mut text = [0u8; 64];
-    let Ok(text) = sys::read_file(sys::c(c"/proc/sys/kernel/random/boot_id"), &mut text) else { return [0; 2] };
+    let Ok(text) = sys::read_file(sys::c(c"/proc/sys/kernel/random/boot_id"), &mut text) else {
+        return [0; 2];
+    };
     let mut words = [0u64; 2];
     let digits = text.iter().filter_map(|b| match b {
         b'0'..=b'9' => Some(b - b'0'),

@@ -13,7 +13,7 @@
 //! private memory; the mapped file is only written. All signals are blocked meanwhile, so it is never interrupted by itself
 //! on one thread; the busy flag of a ring catches two threads on one.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::arch::{self, Regs, SI_TIMER, SigInfo, TRAP_PERF};
 use crate::clock::{self, itimer, perf};
@@ -32,15 +32,81 @@ const TICK_SIGNALS: core::ops::RangeInclusive<i32> = 40..=61;
 /// System time is written down at the next system call, but not put off further than this many periods.
 const PUT_OFF_PERIODS: u64 = 8;
 
-/// Signals of the host: signal, info, context. Set by the shell around; 0 = none are expected.
-static FOREIGN: AtomicUsize = AtomicUsize::new(0);
+/// What the host wants done with a signal that is ours in the kernel.
+#[derive(Debug)]
+pub struct HostAction {
+    handler: AtomicUsize,
+    flags: AtomicU64,
+    mask: AtomicU64,
+}
 
-/// What a shell does with signals that are the host's.
-pub type Foreign = unsafe extern "C" fn(i32, *const u8, *const u8);
+/// The host's actions for our signals, by number.
+pub static HOST: [HostAction; 65] = [const {
+    HostAction { handler: AtomicUsize::new(0), flags: AtomicU64::new(0), mask: AtomicU64::new(0) }
+}; 65];
 
-/// Sets who gets signals that are not ours.
-pub fn set_foreign(to: Foreign) {
-    FOREIGN.store(to as usize, Ordering::Relaxed);
+impl HostAction {
+    /// What it is.
+    #[must_use]
+    pub fn get(&self) -> SigAction {
+        SigAction {
+            handler: self.handler.load(Ordering::Acquire),
+            flags: self.flags.load(Ordering::Relaxed),
+            restorer: 0,
+            mask: self.mask.load(Ordering::Relaxed),
+        }
+    }
+
+    /// Sets it. A signal that arrives meanwhile may see the new handler with the old flags.
+    pub fn set(&self, handler: usize, flags: u64, mask: sys::SignalSet) {
+        self.flags.store(flags, Ordering::Relaxed);
+        self.mask.store(mask, Ordering::Relaxed);
+        self.handler.store(handler, Ordering::Release);
+    }
+}
+
+/// A signal of the host's on a number of ours: what would have happened without us happens.
+#[cold]
+#[inline(never)]
+fn foreign(signal: i32, info: *const u8, context: *const u8) {
+    let Some(host) = HOST.get(signal as usize) else { return };
+    let action = host.get();
+    match action.handler {
+        SIG_IGN => {}
+        SIG_DFL => by_default(signal),
+        handler => {
+            if action.flags & sys::SA_RESETHAND != 0 {
+                host.set(SIG_DFL, 0, 0);
+            }
+            let own = if action.flags & sys::SA_NODEFER != 0 { 0 } else { sys::signal_bit(signal) };
+            // We run with everything blocked: the host's handler gets the mask that it would have had.
+            // SAFETY: the kernel's ucontext; rt_sigreturn puts the interrupted mask back whatever is set here.
+            let interrupted = unsafe { arch::interrupted_mask(context) };
+            sys::sigmask(sys::Mask::Set, interrupted | action.mask | own);
+            // SAFETY: the host's handler for this signal. With or without SA_SIGINFO the first argument is the same.
+            let handler: unsafe extern "C" fn(i32, *const u8, *const u8) =
+                unsafe { core::mem::transmute(handler) };
+            // SAFETY: as the kernel would call it.
+            unsafe { handler(signal, info, context) };
+        }
+    }
+}
+
+const SIG_DFL: usize = 0;
+const SIG_IGN: usize = 1;
+
+/// The signal's default action, which for all numbers that we take is death (or, for a few, nothing).
+fn by_default(signal: i32) {
+    const IGNORED: sys::SignalSet =
+        sys::signal_bit(17) | sys::signal_bit(18) | sys::signal_bit(23) | sys::signal_bit(28);
+    if IGNORED & sys::signal_bit(signal) != 0 {
+        return;
+    }
+    let default = SigAction { handler: SIG_DFL, ..Default::default() };
+    // SAFETY: no handler is set; the process is to die of this signal, as it would have.
+    let _ = unsafe { sys::sigaction(signal, Some(&default)) };
+    let _ = sys::tgkill(sys::getpid(), sys::gettid(), signal);
+    sys::sigmask(sys::Mask::Unblock, sys::signal_bit(signal));
 }
 
 /// The handler.
@@ -51,11 +117,7 @@ pub unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *const
     // SAFETY: the kernel's arguments, used before this returns.
     let (details, regs) = unsafe { (SigInfo::new(info), arch::regs(context)) };
     if !dispatch(signal, details, regs) {
-        let foreign = FOREIGN.load(Ordering::Relaxed);
-        if foreign != 0 {
-            // SAFETY: `set_foreign` stored a function of this type; the arguments are passed on as they came.
-            unsafe { core::mem::transmute::<usize, Foreign>(foreign)(signal, info, context) };
-        }
+        foreign(signal, info, context);
     }
 }
 
@@ -189,7 +251,7 @@ fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool)
     let (words, len) = record::sample(time::now(), regs.pc, weight, system, 0);
     let slot = session.rings.number(ring);
     let words = words.get(..len).unwrap_or(&[]);
-    ring.push(&session.log, slot, session.may_call(), weight, words, &[]);
+    ring.push(&session.log, slot, session.may_call(), 1, weight, words, &[]);
     ring.busy.store(0, Ordering::Release);
 }
 
@@ -250,9 +312,15 @@ fn action() -> SigAction {
     }
 }
 
-fn take(signal: i32) -> sys::Result<SigAction> {
+fn take(signal: i32) -> sys::Result<()> {
     // SAFETY: the handler is made to run at any instant in any thread, and finds no session when there is none.
-    unsafe { sys::sigaction(signal, Some(&action())) }
+    let old = unsafe { sys::sigaction(signal, Some(&action())) }?;
+    if old.handler != on_signal as *const () as usize
+        && let Some(host) = HOST.get(signal as usize)
+    {
+        host.set(old.handler, old.flags, old.mask);
+    }
+    Ok(())
 }
 
 fn installed(signal: i32) -> bool {
@@ -279,6 +347,29 @@ pub fn still_ours(session: &Session) -> bool {
     session.on.store(false, Ordering::Relaxed);
     crate::threads::disarm_all(session);
     session.log.lose(LossCause::Taken, 1, 0);
-    file::report(b"the program took the sampling signal for itself: sampling ends there (try another: signal=N)");
+    file::report(
+        b"the program took the sampling signal for itself: sampling ends there (try another: signal=N)",
+    );
     false
+}
+
+/// Switches sampling on and off by `signal`, until the process ends.
+pub fn listen(signal: i32) {
+    let action = SigAction { handler: on_toggle as *const () as usize, ..action() };
+    // SAFETY: `on_toggle` is made to run at any instant in any thread.
+    let _ = unsafe { sys::sigaction(signal, Some(&action)) };
+}
+
+extern "C" fn on_toggle(_: i32, _: *const u8, _: *const u8) {
+    match session::current().filter(|s| s.on.load(Ordering::Relaxed)) {
+        Some(session) => session::stop(session, pct_format::State::Stopped),
+        None => {
+            if let Err(refused) = session::start() {
+                file::report(match refused {
+                    Refused::Clock(_) => b"the clock does not work here: sampling stays off",
+                    _ => b"sampling could not be switched on",
+                });
+            }
+        }
+    }
 }

@@ -37,10 +37,14 @@ pub mod regions;
 pub mod rings;
 pub mod stacks;
 
+pub mod boot;
 pub mod clock;
 pub mod file;
 pub mod handler;
 pub mod housekeeper;
+pub mod leaving;
+pub mod mark;
+pub mod note;
 pub mod session;
 pub mod status;
 pub mod threads;

@@ -28,8 +28,7 @@ pub const PATH_BYTES: usize = 1536;
 
 /// States of a block.
 mod state {
-    /// Not handed out.
-    pub(super) const FREE: u32 = 0;
+    // 0: not handed out.
     /// A thread writes to it.
     pub(super) const CURRENT: u32 = 1;
     /// Full; may be overwritten.
@@ -319,7 +318,8 @@ impl Log {
 
     /// Makes sure of `ahead` unused blocks, unless the file cannot grow. A few system calls when it must.
     pub fn grow_ahead(&self, ahead: u32) {
-        let free = || self.allocated.load(Ordering::Relaxed).saturating_sub(self.next.load(Ordering::Relaxed));
+        let free =
+            || self.allocated.load(Ordering::Relaxed).saturating_sub(self.next.load(Ordering::Relaxed));
         while self.is_open() && free() < ahead {
             if !self.grow(ahead) {
                 return;
@@ -367,8 +367,12 @@ impl Log {
                 .filter(|(_, b)| b.state.load(Ordering::Acquire) == state::LEFT)
                 .min_by_key(|(_, b)| b.generation.load(Ordering::Relaxed));
             let (number, block) = oldest?;
-            let taken =
-                block.state.compare_exchange(state::LEFT, state::CURRENT, Ordering::Acquire, Ordering::Relaxed);
+            let taken = block.state.compare_exchange(
+                state::LEFT,
+                state::CURRENT,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
             if taken.is_ok() {
                 let overwritten = Overwritten {
                     ring: block.ring.load(Ordering::Relaxed),
@@ -464,7 +468,10 @@ impl Chain {
     /// Makes it the chain of keep segments, from block 0 on.
     pub fn begin_keep(&mut self, log: &Log) {
         let place = log.first_keep();
-        log.begin(place, SegmentHead { kind: segment_kind::KEEP, time: crate::time::now(), ..Default::default() });
+        log.begin(
+            place,
+            SegmentHead { kind: segment_kind::KEEP, time: crate::time::now(), ..Default::default() },
+        );
         *self = Chain { place, at: push::RECORDS_AT, keep: true };
     }
 

@@ -41,7 +41,15 @@ impl<'a> Mapping<'a> {
         let path = path.unwrap_or(&[]);
         let blanks = path.iter().take_while(|b| **b == b' ').count();
         let path = path.get(blanks..)?;
-        Some(Mapping { start, end, permissions: *permissions, offset, device: major << 32 | minor, inode, path })
+        Some(Mapping {
+            start,
+            end,
+            permissions: *permissions,
+            offset,
+            device: major << 32 | minor,
+            inode,
+            path,
+        })
     }
 
     /// Whether code can run there.
@@ -171,7 +179,8 @@ mod tests {
         assert_eq!((m.device, m.inode), (0xfe << 32 | 1, 1_056_796));
         assert_eq!(m.file(), (&b"/usr/lib/a b.so"[..], true));
         assert!(m.executable() && !m.writable() && m.readable());
-        let m = Mapping::parse(b"7ffd1000-7ffd3000 r-xp 00000000 00:00 0                          [vdso]").unwrap();
+        let m = Mapping::parse(b"7ffd1000-7ffd3000 r-xp 00000000 00:00 0                          [vdso]")
+            .unwrap();
         assert_eq!(m.file(), (&b"[vdso]"[..], false));
         let m = Mapping::parse(b"7ffd1000-7ffd3000 rwxp 00000000 00:00 0 ").unwrap();
         assert_eq!(m.path, b"");

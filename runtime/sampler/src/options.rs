@@ -305,7 +305,10 @@ mod tests {
         let text = b"mode=profil,hz=100,clock=itimer-real,stack=auto,depth=20000,out=/tmp/x,limit=1M,\
             follow=exec,include=a:b*,exclude=c,signal=27,on=manual,toggle=10,shift=4,,";
         assert_eq!(parse(text, &mut o), Ok(()));
-        assert_eq!((o.mode, o.hz, o.clock, o.stack), (Recorder::Counts, 100, Clock::ItimerReal, StackMode::Auto));
+        assert_eq!(
+            (o.mode, o.hz, o.clock, o.stack),
+            (Recorder::Counts, 100, Clock::ItimerReal, StackMode::Auto)
+        );
         assert_eq!((o.depth, o.out.bytes(), o.limit), (20000, &b"/tmp/x"[..], 1 << 20));
         assert_eq!((o.follow, o.signal), (Follow { fork: false, exec: true }, 27));
         assert_eq!((o.on, o.toggle, o.shift), (On::Manual, 10, 4));
@@ -321,8 +324,21 @@ mod tests {
         };
         assert!(said(b"hz=100,foo=1").starts_with("unknown option \"foo\"; the options are mode, hz,"));
         assert_eq!(said(b"hz=0"), "option hz: bad value \"0\"; expected 1 to 20000");
-        for bad in ["hz=x", "mode=", "clock=ring", "stack=yes", "depth=0", "limit=1K", "limit=2G", "follow=x",
-            "signal=9", "on=now", "toggle=65", "shift=21", "mode"] {
+        for bad in [
+            "hz=x",
+            "mode=",
+            "clock=ring",
+            "stack=yes",
+            "depth=0",
+            "limit=1K",
+            "limit=2G",
+            "follow=x",
+            "signal=9",
+            "on=now",
+            "toggle=65",
+            "shift=21",
+            "mode",
+        ] {
             assert!(said(bad.as_bytes()).contains("bad value"), "{bad}");
         }
         assert!(said(format!("out={}", "x".repeat(1025)).as_bytes()).contains("bad value"));

@@ -45,7 +45,8 @@ pub struct Entry {
 
 impl Entry {
     fn same(&self, m: &Mapping<'_>) -> bool {
-        (self.start, self.end, self.offset, self.device, self.inode) == (m.start, m.end, m.offset, m.device, m.inode)
+        (self.start, self.end, self.offset, self.device, self.inode)
+            == (m.start, m.end, m.offset, m.device, m.inode)
     }
 }
 
@@ -100,7 +101,15 @@ impl Regions {
         let old_count = list.count.get(old).copied().unwrap_or(0);
         let old_entries = old_entries.get(..old_count).unwrap_or(&[]);
         let mut gone = old_entries.iter().peekable();
-        let mut scan = Scan { now, changed: false, record: &mut list.record, next_id: &mut list.next_id, log, keep, counts };
+        let mut scan = Scan {
+            now,
+            changed: false,
+            record: &mut list.record,
+            next_id: &mut list.next_id,
+            log,
+            keep,
+            counts,
+        };
         let memory = sys::open(sys::c(c"/proc/self/mem"), sys::O_RDONLY, 0).ok();
         let mut count = 0;
         // Where the object begins whose mappings pass by: its first page has the headers.
@@ -236,7 +245,7 @@ impl Scan<'_> {
             .text(build_id.get(..len).unwrap_or(&[]))
             .text(path)
             .finish(kind::REGION_BEGIN, id);
-        keep_record(self.keep, self.log, record.as_deref());
+        keep_record(self.keep, self.log, record);
         let mut entry = Entry {
             start: m.start,
             end: m.end,
@@ -285,7 +294,7 @@ impl Scan<'_> {
     fn end(&mut self, entry: &Entry) {
         self.changed = true;
         let record = Encoder::new(self.record).word(self.now).finish(kind::REGION_END, entry.id);
-        keep_record(self.keep, self.log, record.as_deref());
+        keep_record(self.keep, self.log, record);
     }
 }
 

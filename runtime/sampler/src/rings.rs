@@ -227,9 +227,23 @@ impl Ring {
         }
     }
 
-    /// Appends a sample's record. The caller holds the busy flag. False: no room anywhere, the loss is counted.
+    /// Appends a record that holds this many samples (1 or 0) of this weight. The caller holds the busy flag. False: no
+    /// room anywhere, the loss is counted.
+    #[expect(
+        clippy::too_many_arguments,
+        reason = "inlined into the handler; a struct would only rename them"
+    )]
     #[inline(always)]
-    pub fn push(&self, log: &Log, slot: u32, may_call: bool, weight: u64, first: &[u64], rest: &[u64]) -> bool {
+    pub fn push(
+        &self,
+        log: &Log,
+        slot: u32,
+        may_call: bool,
+        samples: u64,
+        weight: u64,
+        first: &[u64],
+        rest: &[u64],
+    ) -> bool {
         let next = self.next.load(Ordering::Relaxed) as usize;
         let next = if next == 0 { None } else { log.append(self.place(), next, first, rest) };
         let next = match next {
@@ -237,13 +251,13 @@ impl Ring {
             None => match self.push_in_new_segment(log, slot, may_call, first, rest) {
                 Some(next) => next,
                 None => {
-                    log.lose(LossCause::NoRoom, 1, weight);
+                    log.lose(LossCause::NoRoom, samples, weight);
                     return false;
                 }
             },
         };
         self.next.store(next as u64, Ordering::Relaxed);
-        self.samples.store(self.samples.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.samples.store(self.samples.load(Ordering::Relaxed) + samples, Ordering::Relaxed);
         self.weight.store(self.weight.load(Ordering::Relaxed) + weight, Ordering::Relaxed);
         true
     }

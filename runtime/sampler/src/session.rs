@@ -87,6 +87,8 @@ unsafe impl Sync for SeedCell {}
 static SEED: SeedCell = SeedCell(UnsafeCell::new(Seed::new()));
 /// Held while sampling is switched on or off.
 static START: Lock<()> = Lock::new(());
+/// Whether sampling was on when the process forked: said by the parent, read by the child.
+static WAS_ON: AtomicBool = AtomicBool::new(false);
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The seed.
@@ -154,6 +156,8 @@ pub struct Session {
     pub regions: Regions,
     /// Raw time at which the housekeeper is due.
     pub due: AtomicU64,
+    /// CLOCK_MONOTONIC ns of the last look at the regions for a change of the loader's.
+    pub looked: AtomicU64,
     /// Somebody saw a change of regions or threads: the housekeeper should come soon.
     pub stale: AtomicBool,
     /// Writer of the keep segments.
@@ -291,6 +295,7 @@ pub fn start() -> Result<&'static Session, Refused> {
         handler::install(session, options.signal)?;
         session.alive.store(ALIVE, Ordering::Relaxed);
         session.on.store(true, Ordering::Relaxed);
+        WAS_ON.store(true, Ordering::Relaxed);
         // Release: whoever finds the session finds it ready; signals may come from here on.
         SESSION.store(core::ptr::from_ref(session).cast_mut(), Ordering::Release);
         match threads::arm_first(session) {
@@ -334,6 +339,7 @@ pub fn stop(session: &Session, state: State) {
     if !session.on.swap(false, Ordering::Relaxed) {
         return;
     }
+    WAS_ON.store(false, Ordering::Relaxed);
     let _quiet = quiet();
     threads::disarm_all(session);
     close(session, state);
@@ -353,17 +359,42 @@ pub fn close(session: &Session, state: State) {
     }
 }
 
-/// In the child of a fork: begins anew, with own file, rings and clocks, if forks are followed.
-pub fn start_in_child(parent_file: &[u8]) {
-    if seed().options.follow.fork && SESSION.load(Ordering::Relaxed).is_null() {
+/// Path of this image's file, once it is open: in memory that a fork copies, for the child to name its parent.
+struct OwnPath(UnsafeCell<Buf<PATH_BYTES>>);
+
+// SAFETY: written once, with the housekeeper's lock held, before OWN_PATH_SET; read after it.
+unsafe impl Sync for OwnPath {}
+
+static OWN_PATH: OwnPath = OwnPath(UnsafeCell::new(Buf::new()));
+static OWN_PATH_SET: AtomicBool = AtomicBool::new(false);
+
+/// Remembers the path of the file. Once per image, with the housekeeper's lock held.
+pub(crate) fn set_own_path(path: &[u8]) {
+    if OWN_PATH_SET.load(Ordering::Relaxed) {
+        return;
+    }
+    // SAFETY: nobody reads it before it is said to be set.
+    let own = unsafe { &mut *OWN_PATH.0.get() };
+    own.clear();
+    own.push(path);
+    OWN_PATH_SET.store(true, Ordering::Release);
+}
+
+/// In the child of a fork: begins anew, with own file, rings and clocks, if forks are followed and the parent was sampled.
+pub fn start_in_child() {
+    let session = SESSION.load(Ordering::Relaxed);
+    if session.is_null() || current().is_some() {
         return;
     }
     // SAFETY: the only thread of a fresh process; no session is alive, so no handler reads the seed.
     let seed = unsafe { &mut *SEED.0.get() };
     seed.parent.clear();
-    seed.parent.push(parent_file);
+    if OWN_PATH_SET.swap(false, Ordering::Acquire) {
+        // SAFETY: it was set, and nobody else lives in this process.
+        seed.parent.push(unsafe { &*OWN_PATH.0.get() }.bytes());
+    }
     seed.started = Instant::now();
-    if seed.options.follow.fork {
+    if seed.options.follow.fork && WAS_ON.load(Ordering::Relaxed) {
         let _ = start();
     }
 }

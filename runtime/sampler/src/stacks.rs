@@ -76,7 +76,7 @@ fn node_key(parent: u32, frame: u64) -> u64 {
 fn find(table: &[Slot], key: u64) -> Option<u32> {
     let mask = table.len() - 1;
     for probe in 0..PROBES {
-        let slot = table.get((key >> 20) as usize + probe & mask)?;
+        let slot = table.get(((key >> 20) as usize + probe) & mask)?;
         match slot.key.load(Ordering::Acquire) {
             k if k == key => return Some(slot.id.load(Ordering::Relaxed) as u32),
             0 => return None,
@@ -90,7 +90,7 @@ fn find(table: &[Slot], key: u64) -> Option<u32> {
 fn insert(table: &[Slot], key: u64, id: u32) -> bool {
     let mask = table.len() - 1;
     for probe in 0..PROBES {
-        let Some(slot) = table.get((key >> 20) as usize + probe & mask) else { return false };
+        let Some(slot) = table.get(((key >> 20) as usize + probe) & mask) else { return false };
         if slot.key.load(Ordering::Relaxed) == 0 {
             slot.id.store(u64::from(id), Ordering::Relaxed);
             // Release: whoever sees the key sees the id.
@@ -139,7 +139,8 @@ impl Stacks {
             let first = self.next.load(Ordering::Relaxed).checked_add(1)?;
             let last = first.checked_add(run as u32 - 1)?;
             let (head, body) = words.split_first_chunk_mut::<2>()?;
-            *head = [Head { kind: kind::STACK, words: run as u16 + 2, arg: parent }.encode(), u64::from(first)];
+            *head =
+                [Head { kind: kind::STACK, words: run as u16 + 2, arg: parent }.encode(), u64::from(first)];
             for (place, frame) in body.iter_mut().zip(outer.iter().rev()) {
                 *place = *frame;
             }

@@ -138,7 +138,7 @@ pub fn retire_dead(session: &Session, house: &mut House) {
                 .number(u64::from(tid))
                 .number(ring.visited_cpu_ns.load(Ordering::Relaxed))
                 .finish(kind::THREAD_END, ring.serial.load(Ordering::Relaxed));
-            keep_record(&session.keep, &session.log, record.as_deref());
+            keep_record(&session.keep, &session.log, record);
         }
         ring.leave(&session.log);
         ring.state.store(FREE, Ordering::Release);
@@ -147,7 +147,9 @@ pub fn retire_dead(session: &Session, house: &mut House) {
 
 /// Arms threads that are not armed yet.
 pub fn discover(session: &Session, house: &mut House) {
-    let Ok(directory) = sys::open(sys::c(c"/proc/self/task"), sys::O_RDONLY | sys::O_DIRECTORY, 0) else { return };
+    let Ok(directory) = sys::open(sys::c(c"/proc/self/task"), sys::O_RDONLY | sys::O_DIRECTORY, 0) else {
+        return;
+    };
     loop {
         let Ok(n) = sys::getdents(&directory, &mut house.buffer) else { return };
         if n == 0 {
@@ -203,5 +205,5 @@ pub fn announce(session: &Session, log: &Log, ring: &Ring, record: &mut [u64], k
         .number(u64::from(ring.tid.load(Ordering::Relaxed)))
         .text(name.get(..len).unwrap_or(&[]))
         .finish(kind, ring.serial.load(Ordering::Relaxed));
-    keep_record(&session.keep, log, done.as_deref());
+    keep_record(&session.keep, log, done);
 }

@@ -151,7 +151,10 @@ const AT_FDCWD: usize = -100isize as usize;
 pub fn open(path: CStr<'_>, flags: i32, mode: u32) -> Result<Fd> {
     // SAFETY: the path ends with NUL and lives through the call.
     let fd = unsafe {
-        call(nr::OPENAT, [AT_FDCWD, path.0.as_ptr() as usize, (flags | O_CLOEXEC) as usize, mode as usize, 0, 0])
+        call(
+            nr::OPENAT,
+            [AT_FDCWD, path.0.as_ptr() as usize, (flags | O_CLOEXEC) as usize, mode as usize, 0, 0],
+        )
     };
     check(fd).map(|fd| Fd(fd as i32))
 }
@@ -163,9 +166,8 @@ pub fn open(path: CStr<'_>, flags: i32, mode: u32) -> Result<Fd> {
 pub fn read(fd: &Fd, buffer: &mut [u8]) -> Result<usize> {
     loop {
         // SAFETY: the kernel writes at most `buffer.len()` bytes into it.
-        let n = unsafe {
-            call(nr::READ, [fd.0 as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0])
-        };
+        let n =
+            unsafe { call(nr::READ, [fd.0 as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) };
         match check(n) {
             Err(Errno::EINTR) => {}
             Ok(n) => return Ok(n.min(buffer.len())),
@@ -294,7 +296,8 @@ pub fn fchmod(fd: &Fd, mode: u32) -> Result<()> {
 /// The kernel's.
 pub fn chmod(path: CStr<'_>, mode: u32) -> Result<()> {
     // SAFETY: the path ends with NUL.
-    check(unsafe { call(nr::FCHMODAT, [AT_FDCWD, path.0.as_ptr() as usize, mode as usize, 0, 0, 0]) }).map(|_| ())
+    check(unsafe { call(nr::FCHMODAT, [AT_FDCWD, path.0.as_ptr() as usize, mode as usize, 0, 0, 0]) })
+        .map(|_| ())
 }
 
 /// Makes a directory.
@@ -303,7 +306,8 @@ pub fn chmod(path: CStr<'_>, mode: u32) -> Result<()> {
 /// The kernel's.
 pub fn mkdir(path: CStr<'_>, mode: u32) -> Result<()> {
     // SAFETY: the path ends with NUL.
-    check(unsafe { call(nr::MKDIRAT, [AT_FDCWD, path.0.as_ptr() as usize, mode as usize, 0, 0, 0]) }).map(|_| ())
+    check(unsafe { call(nr::MKDIRAT, [AT_FDCWD, path.0.as_ptr() as usize, mode as usize, 0, 0, 0]) })
+        .map(|_| ())
 }
 
 /// Removes a file.
@@ -322,8 +326,7 @@ pub fn unlink(path: CStr<'_>) -> Result<()> {
 pub fn readlink<'a>(path: CStr<'_>, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
     // SAFETY: the path ends with NUL; at most `buffer.len()` bytes are written.
     let n = check(unsafe {
-        let args =
-            [AT_FDCWD, path.0.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0];
+        let args = [AT_FDCWD, path.0.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0];
         call(nr::READLINKAT, args)
     })?;
     Ok(buffer.get(..n).unwrap_or(&[]))
@@ -357,7 +360,10 @@ const MAP_NORESERVE: usize = 0x4000;
 pub fn map_memory(bytes: usize) -> Result<*mut u8> {
     // SAFETY: a new mapping where the kernel likes it disturbs nobody.
     let at = unsafe {
-        call(nr::MMAP, [0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, usize::MAX, 0])
+        call(
+            nr::MMAP,
+            [0, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, usize::MAX, 0],
+        )
     };
     check(at).map(|at| at as *mut u8)
 }
@@ -482,7 +488,8 @@ pub const fn thread_cpu_clock(tid: u32) -> i32 {
 pub fn clock_ns(clock: i32) -> u64 {
     let mut time = [0u64; 2];
     // SAFETY: `time` has the 16 bytes of struct timespec.
-    let r = unsafe { call(nr::CLOCK_GETTIME, [clock as isize as usize, time.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    let r =
+        unsafe { call(nr::CLOCK_GETTIME, [clock as isize as usize, time.as_mut_ptr() as usize, 0, 0, 0, 0]) };
     if r < 0 { 0 } else { time[0] * 1_000_000_000 + time[1] }
 }
 
@@ -612,7 +619,9 @@ pub unsafe fn sigaction(signal: i32, new: Option<&SigAction>) -> Result<SigActio
     let new = new.map_or(core::ptr::null(), core::ptr::from_ref);
     // SAFETY: both are kernel_sigaction structures (x86-64 and aarch64 have the same), or null; the handler is the
     // caller's promise.
-    check(unsafe { call(nr::RT_SIGACTION, [signal as usize, new as usize, (&raw mut old) as usize, 8, 0, 0]) })?;
+    check(unsafe {
+        call(nr::RT_SIGACTION, [signal as usize, new as usize, (&raw mut old) as usize, 8, 0, 0])
+    })?;
     Ok(old)
 }
 
@@ -633,10 +642,7 @@ pub fn sigmask(how: Mask, set: SignalSet) -> SignalSet {
     let mut old: SignalSet = 0;
     // SAFETY: both sets have 8 bytes.
     unsafe {
-        call(
-            nr::RT_SIGPROCMASK,
-            [how as usize, (&raw const set) as usize, (&raw mut old) as usize, 8, 0, 0],
-        )
+        call(nr::RT_SIGPROCMASK, [how as usize, (&raw const set) as usize, (&raw mut old) as usize, 8, 0, 0])
     };
     old
 }
@@ -645,9 +651,8 @@ pub fn sigmask(how: Mask, set: SignalSet) -> SignalSet {
 pub fn take_pending(set: SignalSet) -> bool {
     let zero = [0u64; 2];
     // SAFETY: the set has 8 bytes, the timeout 16; no siginfo is wanted.
-    let r = unsafe {
-        call(nr::RT_SIGTIMEDWAIT, [(&raw const set) as usize, 0, zero.as_ptr() as usize, 8, 0, 0])
-    };
+    let r =
+        unsafe { call(nr::RT_SIGTIMEDWAIT, [(&raw const set) as usize, 0, zero.as_ptr() as usize, 8, 0, 0]) };
     r > 0
 }
 
@@ -688,7 +693,8 @@ pub fn timer_set(timer: TimerId, first_ns: u64, interval_ns: u64) -> Result<()> 
     let ([is, in_], [fs, fn_]) = (split(interval_ns), split(first_ns));
     let spec = [is, in_, fs, fn_];
     // SAFETY: `spec` has the 32 bytes of struct itimerspec.
-    check(unsafe { call(nr::TIMER_SETTIME, [timer.0 as usize, 0, spec.as_ptr() as usize, 0, 0, 0]) }).map(|_| ())
+    check(unsafe { call(nr::TIMER_SETTIME, [timer.0 as usize, 0, spec.as_ptr() as usize, 0, 0, 0]) })
+        .map(|_| ())
 }
 
 /// Deletes a timer.

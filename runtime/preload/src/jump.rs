@@ -1,0 +1,84 @@
+//! Wrappers that leave no frame: they keep the arguments' registers, call a function of ours, and jump to the address
+//! that it gives, with everything as the caller left it. Good for variadic functions and for those that look at their
+//! return address.
+
+/// Address of code that fails with -1 and no more: for functions that the host does not have.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn missing() {
+    core::arch::naked_asm!("mov rax, -1", "ret")
+}
+
+/// Address of code that fails with -1 and no more: for functions that the host does not have.
+#[cfg(target_arch = "aarch64")]
+#[unsafe(naked)]
+pub(crate) unsafe extern "C" fn missing() {
+    core::arch::naked_asm!("mov x0, #-1", "ret")
+}
+
+/// Defines the exported `$name`: `$hook($which, argument 1, 2, 3)` runs first and gives the address to jump to (0: the
+/// call fails with -1).
+macro_rules! jump_after {
+    ($name:ident, $hook:path, $which:literal) => {
+        #[cfg(target_arch = "x86_64")]
+        /// Stands in front of the host's function of this name.
+        ///
+        /// # Safety
+        /// As the host's.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "push rdi", "push rsi", "push rdx", "push rcx", "push r8", "push r9", "push rax",
+                "mov rcx, rdx",
+                "mov rdx, rsi",
+                "mov rsi, rdi",
+                "mov edi, {which}",
+                "call {hook}",
+                "mov r11, rax",
+                "pop rax", "pop r9", "pop r8", "pop rcx", "pop rdx", "pop rsi", "pop rdi",
+                "test r11, r11",
+                "jz {missing}",
+                "jmp r11",
+                which = const $which,
+                hook = sym $hook,
+                missing = sym crate::jump::missing,
+            )
+        }
+
+        #[cfg(target_arch = "aarch64")]
+        /// Stands in front of the host's function of this name.
+        ///
+        /// # Safety
+        /// As the host's.
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "stp x29, x30, [sp, #-80]!",
+                "stp x0, x1, [sp, #16]",
+                "stp x2, x3, [sp, #32]",
+                "stp x4, x5, [sp, #48]",
+                "stp x6, x7, [sp, #64]",
+                "mov x3, x2",
+                "mov x2, x1",
+                "mov x1, x0",
+                "mov x0, #{which}",
+                "bl {hook}",
+                "mov x16, x0",
+                "ldp x0, x1, [sp, #16]",
+                "ldp x2, x3, [sp, #32]",
+                "ldp x4, x5, [sp, #48]",
+                "ldp x6, x7, [sp, #64]",
+                "ldp x29, x30, [sp], #80",
+                "cbz x16, {missing}",
+                "br x16",
+                which = const $which,
+                hook = sym $hook,
+                missing = sym crate::jump::missing,
+            )
+        }
+    };
+}
+
+pub(crate) use jump_after;

@@ -1,0 +1,36 @@
+//! libpct.so: what a preloaded (or dlopened) program sees of pct.
+//!
+//! A thin shell around `pct-sampler`: a constructor that reads `PCT`, a destructor that closes the file, the C functions
+//! `pct_on`, `pct_off`, `pct_stat`, `pct_mark`, and the functions of libc that it stands in front of. It has no
+//! thread-local storage, needs no other library, and what it wraps it finds by walking the loader's list itself.
+//!
+//! | wrapped | why |
+//! |---|---|
+//! | `pthread_create` | a new thread arms itself at once ([`threads`]) |
+//! | `fork`, `_Fork` | our signals are held back meanwhile; the child begins anew ([`process`]) |
+//! | `execve` and kin, `posix_spawn` | the next program is followed although its environment lacks us ([`exec`]) |
+//! | `sigaction`, `signal` and kin | our signals stay ours, the host believes it has them ([`signals`]) |
+//! | `dlopen`, `dlmopen`, `dlclose` | regions are looked at before they change ([`loader`]) |
+//! | `prctl`, `seccomp`, `syscall`, `setuid` and kin, `chroot` | what needs system calls and rights is done before ([`process`]) |
+//! | `_exit`, `_Exit` | the file is closed ([`process`]) |
+//!
+//! Wrapping sees only calls from one object to another: libc calls itself directly. So nothing depends on it: a child of
+//! fork that we did not see finds the sampler's memory wiped, timers do not survive exec, new threads are found by the
+//! housekeeper.
+//!
+//! When `PCT` is not set the constructor leaves at once, and every wrapped call is one test and a jump.
+#![cfg_attr(panic = "abort", no_std)]
+#![allow(unreachable_pub, reason = "exported C functions are public to the host, not to Rust")]
+
+mod api;
+mod exec;
+mod host;
+mod jump;
+mod loader;
+mod process;
+mod signals;
+mod start;
+mod threads;
+
+#[cfg(panic = "abort")]
+mod alone;

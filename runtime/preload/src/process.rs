@@ -1,0 +1,173 @@
+//! fork, exit, and what changes the process's rights.
+//!
+//! fork: our signals are held back in the parent meanwhile, so that the copy of a big process is not interrupted again and
+//! again; the child begins anew through an atfork handler (also when libc forks by itself) or, failing that, here.
+//! Before rights go (setuid, chroot, a filter on system calls) the file is made and blocks are allocated, since neither may
+//! be possible afterwards; under a filter the handler makes no system call any more.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use pct_format::State;
+use pct_sampler::{file, session};
+
+use crate::host::{Real, real};
+use crate::jump::jump_after;
+
+static REGISTERED: AtomicBool = AtomicBool::new(false);
+
+/// Asks libc to tell us of forks.
+pub(crate) fn register() {
+    if REGISTERED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let child = in_child as extern "C" fn() as usize;
+    let register = real(Real::RegisterAtfork);
+    if register != 0 {
+        // SAFETY: glibc's __register_atfork(prepare, parent, child, dso_handle); null handles are allowed.
+        let register: unsafe extern "C" fn(usize, usize, usize, usize) -> i32 =
+            unsafe { core::mem::transmute(register) };
+        // SAFETY: the handler is a function of ours, which is never unloaded.
+        unsafe { register(0, 0, child, 0) };
+        return;
+    }
+    let register = real(Real::PthreadAtfork);
+    if register != 0 {
+        // SAFETY: pthread_atfork(prepare, parent, child).
+        let register: unsafe extern "C" fn(usize, usize, usize) -> i32 =
+            unsafe { core::mem::transmute(register) };
+        // SAFETY: the handler is a function of ours, which is never unloaded.
+        unsafe { register(0, 0, child) };
+    }
+}
+
+extern "C" fn in_child() {
+    session::start_in_child();
+}
+
+fn forked(which: Real) -> i32 {
+    let fork = real(which);
+    if fork == 0 {
+        return -1;
+    }
+    // SAFETY: libc's fork or _Fork.
+    let fork: unsafe extern "C" fn() -> i32 = unsafe { core::mem::transmute(fork) };
+    let quiet = session::quiet();
+    // SAFETY: the host's own wish.
+    let pid = unsafe { fork() };
+    if pid == 0 {
+        in_child();
+    }
+    drop(quiet);
+    pid
+}
+
+/// Stands in front of libc's.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn fork() -> i32 {
+    forked(Real::Fork)
+}
+
+/// Stands in front of libc's.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn _Fork() -> i32 {
+    forked(Real::UnderFork)
+}
+
+fn close(state: State) {
+    if let Some(session) = session::current()
+        && session.pid.load(Ordering::Relaxed) == pct_sampler::sys::getpid()
+    {
+        session::close(session, state);
+    }
+}
+
+extern "C" fn before_exit(which: usize) -> usize {
+    close(State::Closed);
+    real(if which == 0 { Real::Exit } else { Real::ExitC99 })
+}
+
+jump_after!(_exit, before_exit, 0);
+jump_after!(_Exit, before_exit, 1);
+
+/// Before the process loses rights.
+fn before_less_rights() {
+    if let Some(session) = session::current()
+        && session.on.load(Ordering::Relaxed)
+    {
+        let _quiet = session::quiet();
+        file::secure(session);
+    }
+}
+
+/// Before a filter on system calls.
+fn before_filter() {
+    before_less_rights();
+    if let Some(session) = session::current() {
+        session.filtered.store(true, Ordering::SeqCst);
+    }
+}
+
+extern "C" fn before_rights(which: usize) -> usize {
+    before_less_rights();
+    real(match which {
+        0 => Real::Setuid,
+        1 => Real::Setgid,
+        2 => Real::Seteuid,
+        3 => Real::Setreuid,
+        4 => Real::Setresuid,
+        _ => Real::Chroot,
+    })
+}
+
+jump_after!(setuid, before_rights, 0);
+jump_after!(setgid, before_rights, 1);
+jump_after!(seteuid, before_rights, 2);
+jump_after!(setreuid, before_rights, 3);
+jump_after!(setresuid, before_rights, 4);
+jump_after!(chroot, before_rights, 5);
+
+const PR_SET_SECCOMP: usize = 22;
+#[cfg(target_arch = "x86_64")]
+const SYS_SECCOMP: usize = 317;
+#[cfg(target_arch = "aarch64")]
+const SYS_SECCOMP: usize = 277;
+#[cfg(target_arch = "x86_64")]
+const SYS_PRCTL: usize = 157;
+#[cfg(target_arch = "aarch64")]
+const SYS_PRCTL: usize = 167;
+const SECCOMP_SET_MODE_FILTER: usize = 1;
+
+extern "C" fn before_prctl(_: usize, option: usize, _: usize, _: usize) -> usize {
+    if option as u32 as usize == PR_SET_SECCOMP {
+        before_filter();
+    }
+    real(Real::Prctl)
+}
+
+extern "C" fn before_syscall(_: usize, number: usize, first: usize, _: usize) -> usize {
+    let filter = match number {
+        SYS_SECCOMP => first as u32 as usize <= SECCOMP_SET_MODE_FILTER,
+        SYS_PRCTL => first as u32 as usize == PR_SET_SECCOMP,
+        _ => false,
+    };
+    if filter {
+        before_filter();
+    }
+    real(Real::Syscall)
+}
+
+extern "C" fn before_seccomp(which: usize) -> usize {
+    before_filter();
+    real(if which == 0 { Real::Seccomp } else { Real::SeccompLoad })
+}
+
+jump_after!(prctl, before_prctl, 0);
+jump_after!(syscall, before_syscall, 0);
+jump_after!(seccomp, before_seccomp, 0);
+jump_after!(seccomp_load, before_seccomp, 1);

@@ -1,0 +1,46 @@
+//! The constructor and the destructor.
+//!
+//! The constructor takes no arguments: musl passes none. It runs before the program's own code, in well under a
+//! millisecond; without `PCT` it does no more than look for it. The destructor runs at `exit`: it writes the last anchor
+//! and the CPU times.
+
+use pct_format::State;
+use pct_sampler::boot::{self, Boot};
+use pct_sampler::options::On;
+use pct_sampler::session;
+
+use crate::{api, exec, host, process, signals};
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static INIT: extern "C" fn() = init;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static FINI: extern "C" fn() = fini;
+
+extern "C" fn init() {
+    let environ = host::environ();
+    // SAFETY: the environment vector of a process that has one thread yet, or whose loader calls us: nobody changes it.
+    match unsafe { boot::from_environment(environ, api::entries()) } {
+        Boot::Idle => {}
+        Boot::Refused(message) => boot::complain(&message),
+        Boot::Waiting | Boot::Sampling => prepare(),
+    }
+}
+
+/// What a process that is or may be sampled needs beside the sampler.
+pub(crate) fn prepare() {
+    exec::remember();
+    process::register();
+    let options = &session::seed().options;
+    if options.on == On::Signal {
+        signals::listen(options.toggle);
+    }
+}
+
+extern "C" fn fini() {
+    if let Some(session) = session::current() {
+        session::close(session, State::Closed);
+    }
+}

@@ -1,0 +1,245 @@
+//! From the environment to a session: what a shell does first, in a constructor or when it is called.
+//!
+//! Constructor arguments are not to be trusted (musl passes none): everything starts at `environ`. Paths become absolute
+//! here, since the host may change its directory or root later. fd 2 is written here and nowhere else.
+
+use crate::argv;
+use crate::options::{self, On, Options};
+use crate::session::{self, ARGV_BYTES, Refused, Seed};
+use crate::sys;
+use crate::text::Buf;
+use crate::time::Instant;
+use pct_format::Clock;
+
+/// One line for stderr, without "pct: ".
+pub type Message = Buf<1400>;
+
+/// What came of it.
+#[derive(Debug)]
+#[expect(clippy::large_enum_variant, reason = "made once; there is no heap to box it on")]
+pub enum Boot {
+    /// No options, or none of this program's business: it runs as if we were not there.
+    Idle,
+    /// Set up, but sampling waits for `pct_on` or a signal.
+    Waiting,
+    /// Sampling.
+    Sampling,
+    /// It could not start: the line says why.
+    Refused(Message),
+}
+
+/// The value of a variable in an environment vector.
+///
+/// # Safety
+/// `environ` is null or a vector of C strings that ends with null, and stays for `'a`.
+#[must_use]
+pub unsafe fn variable<'a>(environ: *const *const u8, name: &[u8]) -> Option<&'a [u8]> {
+    if environ.is_null() {
+        return None;
+    }
+    for i in 0..1 << 20 {
+        // SAFETY: by the caller's promise; the null ends the loop.
+        let string = unsafe { *environ.add(i) };
+        if string.is_null() {
+            return None;
+        }
+        // SAFETY: a C string.
+        if let Some(value) = unsafe { value_of(string, name) } {
+            return Some(value);
+        }
+    }
+    None
+}
+
+/// # Safety
+/// `string` is a C string.
+unsafe fn value_of<'a>(string: *const u8, name: &[u8]) -> Option<&'a [u8]> {
+    for (i, byte) in name.iter().chain(b"=").enumerate() {
+        // SAFETY: strings end with NUL, at which this stops.
+        if unsafe { *string.add(i) } != *byte {
+            return None;
+        }
+    }
+    // SAFETY: after `NAME=`, which was found.
+    Some(unsafe { text(string.add(name.len() + 1)) })
+}
+
+/// # Safety
+/// `string` is a C string that stays for `'a`.
+#[must_use]
+pub unsafe fn text<'a>(string: *const u8) -> &'a [u8] {
+    let mut len = 0;
+    // SAFETY: a C string ends with NUL.
+    while unsafe { *string.add(len) } != 0 {
+        len += 1;
+    }
+    // SAFETY: `len` bytes before the NUL.
+    unsafe { core::slice::from_raw_parts(string, len) }
+}
+
+/// Sets up from `PCT` in the environment, and starts if it says so.
+///
+/// # Safety
+/// `environ` is the process's environment vector, as for [`variable`]; nobody changes it meanwhile.
+pub unsafe fn from_environment(environ: *const *const u8, entries: [u64; 4]) -> Boot {
+    // SAFETY: by the caller's promise.
+    let Some(text) = (unsafe { variable(environ, b"PCT") }) else { return Boot::Idle };
+    // SAFETY: as above.
+    unsafe { with_options(text, environ, entries) }
+}
+
+/// Sets up from the text of options, and starts if it says so.
+///
+/// # Safety
+/// As for [`from_environment`].
+pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64; 4]) -> Boot {
+    let mut problem = Message::new();
+    let on = session::with_seed(|seed| {
+        seed.options = Options::new();
+        seed.options_text.clear();
+        seed.options_text.push(text);
+        if let Err(bad) = options::parse(text, &mut seed.options) {
+            bad.describe(&mut problem);
+            return None;
+        }
+        seed.entries = entries;
+        seed.started = Instant::now();
+        programs_name(seed);
+        if !seed.options.wants(seed.name.bytes()) {
+            return None;
+        }
+        // SAFETY: by the caller's promise.
+        unsafe { arguments(seed, environ) };
+        scripts_name(seed);
+        if !absolute_out(seed) {
+            problem.push(b"option out: the path is too long");
+            return None;
+        }
+        Some(seed.options.on)
+    });
+    match on {
+        None => {
+            problem.push(b"sampling is already on");
+            Boot::Refused(problem)
+        }
+        Some(None) if problem.bytes().is_empty() => Boot::Idle,
+        Some(None) => Boot::Refused(problem),
+        Some(Some(On::Start)) => begin(),
+        Some(Some(_)) => Boot::Waiting,
+    }
+}
+
+/// Starts, and puts a refusal in words.
+#[must_use]
+pub fn begin() -> Boot {
+    let mut problem = Message::new();
+    match session::start() {
+        Ok(_) => return Boot::Sampling,
+        Err(Refused::Memory(e)) => problem.push(b"no memory for the sampler: ").push(e.name().as_bytes()),
+        Err(Refused::Clock(e)) => {
+            let clock = session::seed().options.clock;
+            problem.push(b"clock=").push(clock.name().as_bytes()).push(b" does not work here: ");
+            problem.push(e.name().as_bytes()).push(match clock {
+                Clock::Perf | Clock::Sigtrap => {
+                    b" (see /proc/sys/kernel/perf_event_paranoid; clock=auto takes another)"
+                }
+                _ => b"",
+            })
+        }
+        Err(Refused::WallNeedsController) => problem.push(
+            b"clock=wall needs a controller (pct run --clock wall); clock=itimer-real is the notes' way",
+        ),
+        Err(Refused::NoSignal) => problem.push(b"no signal is free for the clock (try signal=N)"),
+        Err(Refused::Busy) => problem.push(b"sampling is being switched by another thread"),
+        Err(Refused::AlreadyOn) => problem.push(b"sampling is already on"),
+    };
+    Boot::Refused(problem)
+}
+
+/// Writes a refusal to stderr, in one line and one write.
+pub fn complain(message: &Message) {
+    let mut line = Buf::<1600>::new();
+    line.push(b"pct: ").push(message.bytes()).push(b"; this program runs unprofiled\n");
+    sys::write_stderr(line.bytes());
+}
+
+fn last_part(path: &[u8]) -> &[u8] {
+    path.rsplit(|b| *b == b'/').next().unwrap_or(path)
+}
+
+fn programs_name(seed: &mut Seed) {
+    let mut buffer = [0u8; 1024];
+    seed.exe.clear();
+    if let Ok(exe) = sys::readlink(sys::c(c"/proc/self/exe"), &mut buffer) {
+        seed.exe.push(exe.strip_suffix(b" (deleted)").unwrap_or(exe));
+    }
+    seed.name.clear();
+    seed.name.push(last_part(seed.exe.bytes()));
+}
+
+/// Programs whose first argument without a dash is what the user thinks of as the program.
+const INTERPRETERS: &[&[u8]] = &[
+    b"python*", b"perl*", b"ruby*", b"bash", b"dash", b"sh", b"zsh", b"ksh*", b"node", b"nodejs", b"php*",
+    b"lua*", b"guile*", b"awk", b"gawk", b"mawk",
+];
+
+/// `python3-script.py`: an interpreter is named with its script.
+fn scripts_name(seed: &mut Seed) {
+    let name = seed.name.bytes();
+    if !INTERPRETERS.iter().any(|p| crate::text::matches(p, name)) {
+        return;
+    }
+    let script = seed.argv.bytes().split(|b| *b == 0).nth(1).map(last_part).unwrap_or(&[]);
+    let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'+');
+    if script.is_empty() || script.starts_with(b"-") || script.len() > 40 || !script.iter().all(plain) {
+        return;
+    }
+    let mut full = Buf::<64>::new();
+    full.push(name).push(b"-").push(script);
+    if !full.is_cut() {
+        seed.name = full;
+    }
+}
+
+/// # Safety
+/// As for [`from_environment`].
+unsafe fn arguments(seed: &mut Seed, environ: *const *const u8) {
+    seed.argv.clear();
+    seed.argc = 0;
+    seed.argv_bytes = 0;
+    // SAFETY: the environment as the loader left it, or one that `below_environ` rejects by the word below it.
+    let memory = unsafe { argv::Own::new() };
+    if let Some(found) = argv::below_environ(&memory, environ as u64) {
+        for i in 0..found.count {
+            // SAFETY: `count` words that point to strings.
+            let argument = unsafe { text(*((found.vector + 8 * i) as *const *const u8)) };
+            seed.argv.push(argument).push(b"\0");
+            seed.argv_bytes += argument.len() as u64 + 1;
+        }
+        seed.argc = found.count;
+        return;
+    }
+    let mut buffer = [0u8; ARGV_BYTES];
+    if let Ok(line) = sys::read_file(sys::c(c"/proc/self/cmdline"), &mut buffer) {
+        seed.argv.push(line);
+        seed.argc = line.iter().filter(|b| **b == 0).count() as u64;
+        seed.argv_bytes = line.len() as u64;
+    }
+}
+
+fn absolute_out(seed: &mut Seed) -> bool {
+    let given = seed.options.out.bytes();
+    seed.out.clear();
+    if !given.starts_with(b"/") {
+        let mut buffer = [0u8; 1024];
+        let Ok(cwd) = sys::readlink(sys::c(c"/proc/self/cwd"), &mut buffer) else { return false };
+        seed.out.push(cwd);
+        if !given.is_empty() {
+            seed.out.push(b"/");
+        }
+    }
+    let trimmed = given.strip_suffix(b"/").unwrap_or(given);
+    seed.out.push(trimmed);
+    seed.out_is_template = given.contains(&b'%') || given.ends_with(b".pct");
+    !seed.out.is_cut()
+}

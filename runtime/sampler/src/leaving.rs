@@ -1,0 +1,68 @@
+//! The process is about to become another program.
+//!
+//! Signal safety: system calls and try-locks; called between fork and exec too.
+
+use core::sync::atomic::Ordering;
+
+use crate::clock::{self, itimer, perf};
+use crate::session::Session;
+use crate::sys::{self, Mask};
+use crate::{housekeeper, session, time};
+use pct_format::head::kind;
+use pct_format::layout::header as at;
+use pct_format::record::Encoder;
+use pct_format::{Clock, State};
+
+/// Notes the exec, stops what would survive it.
+pub fn before_exec(session: &Session, path: &[u8]) {
+    if !session.may_call() || !session.on.load(Ordering::Relaxed) {
+        return;
+    }
+    itimer::disarm(session.clock());
+    // A perf signal that the thread blocks would stay pending over the exec.
+    let signal = sys::signal_bit(session.settings.signal.load(Ordering::Relaxed));
+    if matches!(session.clock(), Clock::Perf | Clock::Sigtrap) && sys::sigmask(Mask::Block, 0) & signal != 0 {
+        if let Some(ring) = session.rings.own(true) {
+            perf::disarm(ring);
+        }
+        while sys::take_pending(signal) {}
+    }
+    if !session.log.is_open() {
+        return;
+    }
+    let _quiet = session::quiet();
+    if let Some(mut house) = session.house.try_lock() {
+        housekeeper::note_times(session, &mut house);
+        let house = &mut *house;
+        let path = path.get(..path.len().min(1024)).unwrap_or(path);
+        let record = Encoder::new(&mut house.record).word(time::now()).text(path).finish(kind::EXEC, 0);
+        if let Some(record) = record {
+            house.process.append(&session.log, true, record, &[]);
+        }
+    }
+    session.log.header_set(at::STATE, State::Replaced as u64);
+}
+
+/// The exec failed: the program goes on, and so do we.
+pub fn exec_failed(session: &Session) {
+    if !session.may_call() || !session.on.load(Ordering::Relaxed) {
+        return;
+    }
+    session.log.header_set(at::STATE, State::Armed as u64);
+    let settings = &session.settings;
+    let period = settings.period_ns.load(Ordering::Relaxed);
+    if itimer::which(session.clock()).is_some() {
+        let _ = itimer::arm(session.clock(), period);
+    }
+    if let Some(ring) = session.rings.own(true)
+        && ring.clock.load(Ordering::Relaxed) == session.clock() as u32
+        && matches!(session.clock(), Clock::Perf | Clock::Sigtrap)
+        && ring.perf_page.load(Ordering::Relaxed) == 0
+    {
+        let signal = settings.signal.load(Ordering::Relaxed);
+        let value = session.rings.value(ring);
+        ring.until_rearm.store(1, Ordering::Relaxed);
+        let _ = perf::arm(ring, session.clock(), signal, value, 1 + clock::random(period));
+        ring.period_ns.store(period, Ordering::Relaxed);
+    }
+}
