@@ -336,3 +336,110 @@ impl<I: Iterator<Item = Region>> Iterator for Ordered<I> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unwind::rule::Kind;
+    use crate::unwind::testing;
+    use std::sync::atomic::AtomicUsize;
+
+    fn lines_of_maps() -> usize {
+        std::fs::read_to_string("/proc/self/maps").expect("maps").lines().count()
+    }
+
+    #[test]
+    fn what_is_gone_is_freed_and_what_stays_is_shared() {
+        let regions = testing::regions();
+        let registry = Registry::new();
+        assert!(registry.hold(0).is_none(), "no modules yet");
+        let first = registry.refresh(regions.iter().copied());
+        assert!(first.changed && first.loaded >= 2);
+        assert_eq!(registry.refresh(regions.iter().copied()), Refreshed::default(), "nothing new");
+        let half: Vec<Region> = regions.iter().copied().step_by(2).collect();
+        let second = registry.refresh(half.iter().copied());
+        assert_eq!((second.changed, second.loaded, second.waiting), (true, 0, 0));
+        let held = registry.hold(7).expect("modules");
+        let third = registry.refresh(regions.iter().copied());
+        assert_eq!((third.changed, third.waiting), (true, 1), "a handler still uses the second");
+        assert_eq!(held.set().entries.len(), half.len());
+        drop(held);
+        assert_eq!(registry.refresh(regions.iter().copied()).waiting, 0);
+        assert_eq!(registry.hold(0).expect("modules").set().generation, 3);
+    }
+
+    #[test]
+    fn regions_out_of_order_are_left_out() {
+        let r = |start, end| Region { start, end, base: 0, identity: 0 };
+        let registry = Registry::new();
+        registry.refresh([r(10, 20), r(15, 30), r(20, 20), r(40, 30), r(50, 60)].into_iter());
+        let held = registry.hold(0).expect("modules");
+        let starts: Vec<u64> = held.set().entries.iter().map(|e| e.start).collect();
+        assert_eq!(starts, [10, 50]);
+    }
+
+    #[test]
+    fn more_handlers_than_slots_are_told_so() {
+        let registry = Registry::new();
+        registry.refresh(testing::regions().into_iter());
+        let held: Vec<_> = (0..SLOTS).map(|i| registry.hold(i * 3).expect("a slot")).collect();
+        assert!(registry.hold(5).is_none());
+        drop(held);
+        assert!(registry.hold(5).is_some());
+    }
+
+    #[test]
+    fn handlers_never_see_a_set_go_away() {
+        let rounds = std::env::var("PCT_UNWIND_ROUNDS").ok().and_then(|v| v.parse().ok()).unwrap_or(300);
+        let regions = testing::regions();
+        // An address in each region that has unwind data, to look up again and again.
+        let before = lines_of_maps();
+        {
+            let registry = Registry::new();
+            let done = AtomicBool::new(false);
+            let walks = AtomicUsize::new(0);
+            registry.refresh(regions.iter().copied());
+            std::thread::scope(|s| {
+                for t in 0..3 {
+                    let (registry, done, walks) = (&registry, &done, &walks);
+                    s.spawn(move || {
+                        let mut seen = 0;
+                        while !done.load(Ordering::Relaxed) {
+                            let Some(held) = registry.hold(t) else { continue };
+                            let set = held.set();
+                            assert!(set.generation >= seen, "sets come in order");
+                            seen = set.generation;
+                            for entry in set.entries {
+                                // Reads index and unwind data: a fault here is the bug that this test is for.
+                                if let Some(table) = entry.table {
+                                    assert!(!table.is_empty());
+                                    assert_ne!(set.rule(entry.start + 64).kind(), Kind::Empty);
+                                }
+                            }
+                            walks.fetch_add(1, Ordering::Relaxed);
+                        }
+                    });
+                }
+                let mut left = rounds;
+                let mut random = 1u64;
+                while left > 0 {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    let mask = random >> 40;
+                    let some = regions
+                        .iter()
+                        .enumerate()
+                        .filter(|(i, _)| mask >> (i % 16) & 1 == 0)
+                        .map(|(_, r)| *r);
+                    let out = registry.refresh(some);
+                    assert!(out.waiting <= 3 + 1);
+                    left -= 1;
+                }
+                done.store(true, Ordering::Relaxed);
+            });
+            assert!(walks.load(Ordering::Relaxed) > 0);
+            assert_eq!(registry.refresh(regions.iter().copied()).waiting, 0);
+        }
+        // Other tests of this process map things too; what must not happen is a leak per round.
+        assert!(lines_of_maps() < before + rounds / 4 + 40);
+    }
+}

@@ -1,0 +1,193 @@
+//! Damaged unwind data: wrong answers are allowed, panics, endless work and reads outside are not.
+//!
+//! Real unwind data (this program's own, libgcc's) is damaged at random: bytes changed, numbers made huge, tails cut off. Each
+//! piece is indexed both ways and asked for many addresses, and stacks of random words are walked with it. The seed is fixed;
+//! `PCT_HOSTILE_ROUNDS` makes it longer.
+
+use object::{Object, ObjectSection, ObjectSegment};
+use pct_sampler::unwind::object::locate;
+use pct_sampler::unwind::reader::Section;
+use pct_sampler::unwind::set::{Entry, Set};
+use pct_sampler::unwind::stack::Memory;
+use pct_sampler::unwind::table::{FdeRef, Header, Table, adopt_list, buckets_for, index_by_scan};
+use pct_sampler::unwind::{Budget, Cache, End, Gregs, walk};
+
+struct Random(u64);
+
+impl Random {
+    fn next(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
+    }
+    fn below(&mut self, n: usize) -> usize {
+        (self.next() >> 11) as usize % n.max(1)
+    }
+}
+
+/// A stack of random words: code addresses, stack addresses, anything. Counts what is asked of it.
+struct RandomStack {
+    words: Vec<u64>,
+    base: u64,
+    asked: u64,
+}
+
+impl Memory for RandomStack {
+    fn enter(&mut self, _: u64) -> bool {
+        self.asked += 1;
+        true
+    }
+    fn read(&mut self, addr: u64) -> Option<u64> {
+        self.asked += 1;
+        self.words.get((addr.checked_sub(self.base)? / 8) as usize).copied()
+    }
+    fn far(&mut self, addr: u64) -> Option<u64> {
+        self.asked += 1;
+        (addr & 1 == 0).then_some(addr.rotate_left(7))
+    }
+    fn code(&mut self, _: u64) -> Option<[u8; 16]> {
+        self.asked += 1;
+        None
+    }
+}
+
+fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
+    if bytes.is_empty() {
+        return;
+    }
+    for _ in 0..1 + random.below(24) {
+        let at = random.below(bytes.len());
+        match random.below(6) {
+            0 => bytes[at] = random.next() as u8,
+            1 => bytes[at] ^= 1 << random.below(8),
+            2 => bytes[at] = 0xff,
+            3 => bytes.iter_mut().skip(at).take(4).for_each(|b| *b = 0xff),
+            4 => bytes.iter_mut().skip(at).take(8).for_each(|b| *b = random.next() as u8),
+            _ => bytes[at] = [0x0f, 0x16, 0x10, 0x0a, 0x0b, 0x2f, 0x01, 0x80][random.below(8)],
+        }
+    }
+    if random.below(4) == 0 {
+        let len = random.below(bytes.len());
+        bytes.truncate(len);
+    }
+}
+
+fn attack(path: &str, rounds: usize) {
+    let Ok(bytes) = std::fs::read(path) else {
+        eprintln!("skipped: {path} is not here");
+        return;
+    };
+    let file = object::File::parse(&*bytes).expect("an object");
+    let section = |name: &str| {
+        let s = file.section_by_name(name).expect("section");
+        // 16 KiB are enough to be damaged, and quick.
+        (s.address(), s.data().expect("data").iter().copied().take(16 << 10).collect::<Vec<u8>>())
+    };
+    let (eh_addr, eh) = section(".eh_frame");
+    let (hdr_addr, hdr) = section(".eh_frame_hdr");
+    let lo = file.segments().map(|s| s.address()).min().expect("segments");
+    let text = file.section_by_name(".text").expect("text");
+    let (text, text_len) = (text.address(), text.size());
+    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let cache = Box::new(Cache::new());
+    let mut out = vec![0; 256];
+    let mut ends = std::collections::BTreeMap::<String, usize>::new();
+    for round in 0..rounds {
+        let (mut eh, mut hdr) = (eh.clone(), hdr.clone());
+        damage(&mut eh, &mut random);
+        damage(&mut hdr, &mut random);
+        let eh_section = Section { bytes: &eh, addr: eh_addr };
+        let mut index = Vec::new();
+        if round % 2 == 0
+            && let Some(Header { list: Some((at, _)), .. }) =
+                Header::parse(&Section { bytes: &hdr, addr: hdr_addr })
+        {
+            let word = |c: &[u8]| u32::from_le_bytes(c.try_into().expect("four"));
+            let rest = hdr.get(at..).unwrap_or_default();
+            index = rest.chunks_exact(8).map(|c| FdeRef { pc: word(&c[..4]), fde: word(&c[4..]) }).collect();
+            // Used whether it is sorted or not: a caller that does not look must be safe too.
+            let _ = adopt_list(&mut index, hdr_addr, lo, eh_addr);
+        }
+        if index.is_empty() {
+            index = vec![FdeRef::default(); eh.len() / 16 + 1];
+            let n = index_by_scan(&eh_section, lo, &mut index);
+            index.truncate(n);
+        }
+        let mut buckets = vec![0; buckets_for(index.len())];
+        let table = Table::new(lo, eh_section, &index, &mut buckets);
+        // Mostly addresses that some FDE may cover.
+        let code = |random: &mut Random| match index.get(random.below(index.len() + 1)) {
+            Some(e) => lo.wrapping_add(u64::from(e.pc)).wrapping_add(random.next() % 80),
+            None => text.wrapping_add(random.next() % (text_len + 64)),
+        };
+        for _ in 0..40 {
+            let _ = table.rule(code(&mut random));
+        }
+        let _ = table.rule(random.next());
+        let entries = [Entry { start: text, end: text + text_len, table: Some(&table) }];
+        let set = Set { entries: &entries, generation: round as u64 };
+        for _ in 0..4 {
+            let base = 0x7000_0000_0000;
+            let words = (0..512)
+                .map(|i| match random.below(4) {
+                    0 => random.next(),
+                    1 => base + random.next() % 8192,
+                    2 => base + 8 * i + 64,
+                    _ => code(&mut random),
+                })
+                .collect();
+            let mut gregs = Gregs(std::array::from_fn(|_| random.next() >> random.below(40)));
+            gregs.0[15] = base + random.next() % 2048;
+            gregs.0[10] = base + random.next() % 4096;
+            gregs.0[16] = code(&mut random);
+            let mut memory = RandomStack { words, base, asked: 0 };
+            let budget = Budget { units: 2000 };
+            let walked = walk(&set, &cache, &gregs, &mut memory, &mut out, budget);
+            assert!(walked.frames <= out.len());
+            // Whatever the data: an expression of 256 steps for each of 19 columns is the most that a unit of twelve buys.
+            assert!(memory.asked < 2000 * 19 * 256 / 12 + 1000, "{} reads", memory.asked);
+            *ends.entry(format!("{:?}", walked.end)).or_default() += 1;
+        }
+    }
+    eprintln!("{path}: {ends:?}");
+    assert!(ends.len() >= 4, "the walks come to different ends: {ends:?}");
+    assert!(ends.contains_key(&format!("{:?}", End::BadRead)));
+}
+
+#[test]
+fn damaged_unwind_data_never_panics_nor_works_without_end() {
+    let rounds = std::env::var("PCT_HOSTILE_ROUNDS").ok().and_then(|v| v.parse().ok()).unwrap_or(1500);
+    attack(std::env::current_exe().expect("path").to_str().expect("utf-8"), rounds);
+    attack("/lib/x86_64-linux-gnu/libgcc_s.so.1", rounds);
+}
+
+#[test]
+fn damaged_elf_headers_are_refused_or_located_within_bounds() {
+    let bytes = std::fs::read(std::env::current_exe().expect("path")).expect("own file");
+    let head: Vec<u8> = bytes.iter().copied().take(4096).collect();
+    let mut random = Random(7);
+    let mut located = 0;
+    for _ in 0..20_000 {
+        let mut page = head.clone();
+        damage(&mut page, &mut random);
+        let base = 0x5555_0000_0000u64;
+        let copy = |addr: u64, into: &mut [u8]| {
+            let Some(at) = addr.checked_sub(base) else { return false };
+            let from = page.get(at as usize..).or(bytes.get(at as usize..)).unwrap_or_default();
+            if from.len() < into.len() {
+                return false;
+            }
+            into.copy_from_slice(&from[..into.len()]);
+            true
+        };
+        if let Some(found) = locate(base, copy) {
+            located += 1;
+            assert!(found.hdr < found.hdr_end && found.eh < found.eh_end);
+            if let Some((at, n)) = found.list {
+                assert!((at + 8 * n) as u64 <= found.hdr_end - found.hdr);
+            }
+        }
+    }
+    assert!(located > 0);
+}
