@@ -65,6 +65,12 @@ commands! {
     Report(report),
     /// Compare two profiles, and say which differences are more than chance
     Diff(diff),
+    /// Show what is hot right now, in a run in progress
+    Top(top),
+    /// Show a function's source lines and instructions with their shares
+    Annotate(annotate),
+    /// Say which clocks and rates this machine gives
+    Doctor(doctor),
     /// Print counts, addresses and translations, for pipelines
     Print(print),
     /// Print a circular log as text, oldest first

@@ -111,7 +111,7 @@ fn append(path: &Path, words: u64) -> Result<()> {
         file.set_len(words * 8).with_context(|| format!("{name}: cannot make it {words} words long"))?;
     }
     let size = file.metadata()?.len();
-    if !size.is_multiple_of(8) || size < 16 || size > 1 << 35 {
+    if !size.is_multiple_of(8) || !(16..=1 << 35).contains(&size) {
         bail!("{name}: {size} bytes: a plain log has two words of 8 bytes or more");
     }
     let bytes = std::fs::read(path)?;

@@ -1,10 +1,13 @@
 //! One module per subcommand: `Args` is what was typed, `run` does it.
 
+pub mod annotate;
 pub mod attach;
 pub mod diff;
+pub mod doctor;
 pub mod generate;
 pub mod lib;
 pub mod log;
 pub mod print;
 pub mod report;
 pub mod run;
+pub mod top;

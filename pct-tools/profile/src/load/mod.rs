@@ -7,6 +7,7 @@
 //! A file that cannot be read is a note in the account, and the others are still loaded. Only when nothing at all
 //! could be read is it an error.
 
+pub mod live;
 pub mod pcs;
 mod raw;
 mod resolve;

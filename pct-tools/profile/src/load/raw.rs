@@ -76,6 +76,8 @@ pub(super) struct Raw {
     pub(super) timed: Vec<RawTimed>,
     pub(super) marks: Vec<RawMark>,
     pub(super) whole: u64,
+    /// Samples before this are left out; 0 = none.
+    pub(super) since_realtime_ns: u64,
     timeline: bool,
 }
 
@@ -90,6 +92,7 @@ impl Raw {
             timed: Vec::new(),
             marks: Vec::new(),
             whole: 0,
+            since_realtime_ns: 0,
             timeline: options.timeline || options.window.is_some(),
         }
     }
@@ -122,7 +125,18 @@ impl Raw {
         account: &mut Account,
     ) -> Result<Option<String>, Error> {
         let bytes = std::fs::read(path).map_err(|why| Error::Unreadable { path: path.to_owned(), why })?;
-        let file = File::parse(&bytes).map_err(|why| Error::Bad { path: path.to_owned(), why })?;
+        self.read_bytes(&bytes, path, symbols, account)
+    }
+
+    /// The same for bytes that are in memory; `path` is used in messages.
+    pub(super) fn read_bytes(
+        &mut self,
+        bytes: &[u8],
+        path: &Path,
+        symbols: &mut Symbolizer,
+        account: &mut Account,
+    ) -> Result<Option<String>, Error> {
+        let file = File::parse(bytes).map_err(|why| Error::Bad { path: path.to_owned(), why })?;
         let index = Index::new(&file);
         let process = self.processes.len();
         self.processes.push(process_of(&file.header(), path));
@@ -180,12 +194,16 @@ impl Reading<'_, '_> {
             self.index.threads.iter().enumerate().map(|(at, t)| (t.serial, first_thread + at)).collect();
         let mut cuts: FxHashMap<CutCause, u64> = FxHashMap::default();
         let mut untaken = 0;
+        let since = self.raw.since_realtime_ns;
         for segment in file.segments().filter(|segment| segment.kind() == SegmentKind::Ring) {
             let Some(&thread) = serials.get(&segment.thread()) else { continue };
             let thread = u32::try_from(thread).unwrap_or(u32::MAX);
             let period = if segment.period_ns() == 0 { header_period } else { segment.period_ns() };
             for record in segment.records() {
                 let Record::Sample(sample) = record else { continue };
+                if since > 0 && self.index.timeline.realtime_ns(sample.time) < since {
+                    continue;
+                }
                 let (node, cut) = self.place(&sample);
                 let ns = sample.weight.saturating_mul(period);
                 if self.with_stacks && !sample.system {

@@ -1,0 +1,332 @@
+//! `pct annotate`: a function's source lines and instructions with their shares.
+//!
+//! Instructions come from `objdump -d` as a co-process, which stops where the next function begins.
+
+use crate::face::Face;
+use crate::look::{self, Look};
+use anyhow::{Context as _, Result, bail};
+use pct_profile::annotate::{Lines, instructions, lines};
+use pct_profile::model::{Cell, FunctionId, ObjectId, Weight};
+use pct_profile::text::numbers::{seconds, share};
+use pct_profile::text::table::{Align, Column, Rank, Table, tame};
+use pct_profile::{Pattern, Profile};
+use pct_symbols::{CodeAddr, Image, ObjectInfo, Symbolizer};
+use std::collections::BTreeMap;
+use std::io::{BufRead as _, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Command, ExitCode, Stdio};
+
+/// What can be typed after `pct annotate`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  pct annotate shade_pixel                  lines, then instructions, of the newest run
+  pct annotate memcpy pct-render-4711 --asm
+  pct annotate shade_pixel --html shade.html")]
+pub struct Args {
+    /// The function: its exact name, or a regular expression.
+    #[arg(value_name = "FUNCTION")]
+    pub function: Pattern,
+    /// Run folders and .pct files; the newest run here if none.
+    #[arg(value_name = "DIR|FILE")]
+    pub paths: Vec<PathBuf>,
+    /// Only source lines.
+    #[arg(long, conflicts_with = "asm")]
+    pub source: bool,
+    /// Only instructions.
+    #[arg(long)]
+    pub asm: bool,
+    /// Lines shown around those that cost something.
+    #[arg(short = 'C', long, value_name = "N", default_value_t = 3)]
+    pub context: usize,
+    /// Write a page instead of text.
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Which samples.
+    #[command(flatten)]
+    pub look: Look,
+}
+
+/// A listing: a title and its lines.
+struct Listing {
+    title: String,
+    rows: Vec<Row>,
+    /// Lines have a total beside their own weight.
+    totals: bool,
+}
+
+/// One line; `None` weights: cost nothing.
+struct Row {
+    own: Weight,
+    total: Weight,
+    /// Line number or address.
+    place: String,
+    text: String,
+}
+
+/// Prints it.
+///
+/// # Errors
+/// When no profile could be read, or no function matches.
+pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
+    let paths = look::paths(&args.paths)?;
+    let profile = look::load(&paths, &args.look.options(), face)?;
+    let cells = args.look.cells(&profile);
+    let exact = profile.functions.iter().any(|function| function.name == args.function.as_str());
+    let hit = |id: FunctionId| {
+        let name = &profile.functions[id].name;
+        if exact { name == args.function.as_str() } else { args.function.matches(name) }
+    };
+    let names: Vec<&str> =
+        profile.functions.ids().filter(|&id| hit(id)).map(|id| profile.functions[id].name.as_str()).collect();
+    if names.is_empty() {
+        bail!("no function {:?} in this profile", args.function.as_str());
+    }
+    if names.len() > 20 {
+        bail!("{} functions match {:?}; name one of them", names.len(), args.function.as_str());
+    }
+    let whole: u64 = cells.iter().map(|cell| cell.weight.cpu_ns()).sum();
+    let mut remarks = Vec::new();
+    let mut listings = Vec::new();
+    let found = lines(&profile, &cells, hit);
+    if !args.asm {
+        listings.extend(source_listings(&profile, &found, args.context, &mut remarks));
+    }
+    if !args.source {
+        listings.extend(code_listings(&profile, &cells, hit, &mut remarks));
+    }
+    let title = format!(
+        "{}: {} CPU s in it ({}), {} with what it calls ({})",
+        names.join(", "),
+        seconds(found.sum.0.cpu_ns()),
+        share(found.sum.0.cpu_ns(), whole),
+        seconds(found.sum.1.cpu_ns()),
+        share(found.sum.1.cpu_ns(), whole)
+    );
+    match &args.html {
+        Some(file) => {
+            std::fs::write(file, html(&title, &listings, whole))
+                .with_context(|| format!("{}: cannot write the page", file.display()))?;
+        }
+        None => face.print(&text(&title, &listings, whole, face))?,
+    }
+    for remark in remarks {
+        face.hint(format_args!("note: {remark}"));
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn source_listings(
+    profile: &Profile,
+    found: &Lines,
+    context: usize,
+    remarks: &mut Vec<String>,
+) -> Vec<Listing> {
+    let mut files: BTreeMap<_, BTreeMap<u32, (Weight, Weight)>> = BTreeMap::new();
+    for (&(file, line), &weights) in &found.lines {
+        files.entry(file).or_default().insert(line, weights);
+    }
+    if files.is_empty() {
+        remarks.push("no line information (built without -g, and no debug file found)".into());
+    }
+    let mut listings = Vec::new();
+    for (file, lines) in files {
+        let path = &profile.files[file];
+        let source = read_source(Path::new(path));
+        if let Err(why) = &source {
+            remarks.push(format!("{path}: {why}; only line numbers are shown"));
+        }
+        let source = source.unwrap_or_default();
+        let mut rows = Vec::new();
+        let mut shown_to = 0;
+        for &line in lines.keys() {
+            let line = line as usize;
+            let from = line.saturating_sub(context).max(shown_to + 1);
+            if shown_to > 0 && from > shown_to + 1 {
+                rows.push(Row {
+                    own: Weight::ZERO,
+                    total: Weight::ZERO,
+                    place: "...".into(),
+                    text: String::new(),
+                });
+            }
+            let to = if source.is_empty() { line } else { (line + context).min(source.len().max(line)) };
+            let from = if source.is_empty() { line } else { from };
+            for at in from..=to {
+                let (own, total) =
+                    u32::try_from(at).ok().and_then(|at| lines.get(&at)).copied().unwrap_or_default();
+                let text = at.checked_sub(1).and_then(|at| source.get(at)).cloned().unwrap_or_default();
+                rows.push(Row { own, total, place: if at == 0 { "?".into() } else { at.to_string() }, text });
+            }
+            shown_to = to.max(shown_to);
+        }
+        listings.push(Listing { title: path.clone(), rows, totals: true });
+    }
+    listings
+}
+
+/// Larger than any source file that somebody wrote.
+const MOST_SOURCE: u64 = 32 << 20;
+
+fn read_source(path: &Path) -> Result<Vec<String>, String> {
+    let meta = std::fs::metadata(path).map_err(|why| why.to_string())?;
+    if !meta.is_file() || meta.len() > MOST_SOURCE {
+        return Err("no source file".into());
+    }
+    let bytes = std::fs::read(path).map_err(|why| why.to_string())?;
+    Ok(String::from_utf8_lossy(&bytes).lines().map(|line| tame(&line.replace('\t', "    "))).collect())
+}
+
+fn code_listings(
+    profile: &Profile,
+    cells: &[Cell],
+    hit: impl Fn(FunctionId) -> bool,
+    remarks: &mut Vec<String>,
+) -> Vec<Listing> {
+    let mut objects: BTreeMap<ObjectId, BTreeMap<u64, Weight>> = BTreeMap::new();
+    for ((object, offset), weight) in instructions(profile, cells, hit) {
+        objects.entry(object).or_default().insert(offset, weight);
+    }
+    let mut listings = Vec::new();
+    for (object, offsets) in objects {
+        let path = Path::new(&profile.objects[object].path);
+        match code_of(path, &offsets) {
+            Ok(found) => listings.extend(found),
+            Err(why) => remarks.push(format!("{}: no instructions: {why:#}", path.display())),
+        }
+    }
+    listings
+}
+
+/// The functions of an object that have samples at these file offsets.
+fn code_of(path: &Path, offsets: &BTreeMap<u64, Weight>) -> Result<Vec<Listing>> {
+    let image = Image::open(path)?;
+    let mut symbols = Symbolizer::default();
+    let object = symbols.add(ObjectInfo::file(path));
+    symbols.resolve(offsets.keys().map(|&offset| (object, CodeAddr::Pc(offset))));
+    // Start of the function (as an image address) to its instructions.
+    let mut functions: BTreeMap<u64, BTreeMap<u64, Weight>> = BTreeMap::new();
+    for (&offset, &weight) in offsets {
+        let Some(address) = image.address_of_offset(offset) else { continue };
+        let into = symbols.offset_in_function(object, CodeAddr::Pc(offset)).unwrap_or(0);
+        *functions.entry(address.saturating_sub(into)).or_default().entry(address).or_default() += weight;
+    }
+    functions.into_iter().map(|(start, weights)| disassemble(path, start, &weights)).collect()
+}
+
+/// Longest function that is listed, in lines.
+const MOST_INSTRUCTIONS: usize = 20_000;
+
+fn disassemble(path: &Path, start: u64, weights: &BTreeMap<u64, Weight>) -> Result<Listing> {
+    let last = weights.keys().next_back().copied().unwrap_or(start);
+    let mut child = Command::new("objdump")
+        .args(["-d", "-C", "--no-show-raw-insn", "-w"])
+        .arg(format!("--start-address=0x{start:x}"))
+        .arg("--")
+        .arg(path)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .context("objdump (package binutils) cannot be started")?;
+    let mut listing = Listing { title: format!("{}:", path.display()), rows: Vec::new(), totals: false };
+    let mut heads = 0;
+    for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(|out| out.split(b'\n')) {
+        let line = String::from_utf8_lossy(&line?).into_owned();
+        if line.ends_with(">:") {
+            heads += 1;
+            if heads > 1 {
+                break;
+            }
+            let name = line.split_once(" <").map_or("", |(_, name)| name.trim_end_matches(">:"));
+            listing.title = format!("{} in {}", tame(name), path.display());
+            continue;
+        }
+        let Some((address, text)) = line.trim_start().split_once(':') else { continue };
+        let Ok(address) = u64::from_str_radix(address, 16) else { continue };
+        // Without symbols nothing says where the function ends: stop soon after the last sample.
+        if listing.rows.len() >= MOST_INSTRUCTIONS || (heads == 0 && address > last + 64) {
+            break;
+        }
+        let own = weights.get(&address).copied().unwrap_or_default();
+        let text = tame(&text.trim().replace('\t', " "));
+        listing.rows.push(Row { own, total: Weight::ZERO, place: format!("{address:x}"), text });
+    }
+    let _ = child.kill();
+    let _ = child.wait();
+    if listing.rows.is_empty() {
+        bail!("objdump shows nothing at 0x{start:x}");
+    }
+    Ok(listing)
+}
+
+fn text(title: &str, listings: &[Listing], whole: u64, face: &Face) -> String {
+    let mut text = format!("{}\n", tame(title));
+    for listing in listings {
+        text += &format!("\n{}\n", tame(&listing.title));
+        let mut columns = vec![Column::number("self")];
+        if listing.totals {
+            columns.push(Column::number("total"));
+        }
+        columns.push(Column::number(if listing.totals { "line" } else { "address" }));
+        columns.push(Column { head: "", align: Align::Left, cut_to: Some(20) });
+        let mut table = Table::new(columns);
+        for row in &listing.rows {
+            let cell =
+                |weight: Weight| if weight.is_zero() { String::new() } else { share(weight.cpu_ns(), whole) };
+            let mut cells = vec![cell(row.own)];
+            if listing.totals {
+                cells.push(cell(row.total));
+            }
+            cells.push(row.place.clone());
+            cells.push(row.text.clone());
+            let rank = if row.own.is_zero() { Rank::Plain } else { Rank::of(row.own.cpu_ns(), whole) };
+            table.row(rank, cells);
+        }
+        text += &table.render(&face.layout());
+    }
+    text
+}
+
+/// One self-contained page; heat in the cells' background.
+fn html(title: &str, listings: &[Listing], whole: u64) -> String {
+    let escape = |text: &str| {
+        text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+    };
+    let mut page = format!(
+        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>\n\
+         :root{{color-scheme:light dark}}body{{font:14px system-ui,sans-serif;margin:1.5em}}\n\
+         table{{border-collapse:collapse;font:12px ui-monospace,monospace}}td{{padding:0 .6em;white-space:pre}}\n\
+         td.n{{text-align:right;font-variant-numeric:tabular-nums}}th{{text-align:left;padding:0 .6em}}h2{{font-size:1em}}\n\
+         </style></head><body>\n<h1 style=\"font-size:1.2em\">{0}</h1>\n",
+        escape(title)
+    );
+    for listing in listings {
+        page += &format!("<h2>{}</h2>\n<table><tr><th>self</th>", escape(&listing.title));
+        if listing.totals {
+            page += "<th>total</th>";
+        }
+        page += "<th></th><th></th></tr>\n";
+        let most = listing.rows.iter().map(|row| row.own.cpu_ns()).max().unwrap_or(0).max(1);
+        for row in &listing.rows {
+            let heat = row.own.cpu_ns() as f64 / most as f64 * 0.7;
+            let cell = |weight: Weight| {
+                if weight.is_zero() {
+                    "<td class=n></td>".to_owned()
+                } else {
+                    format!(
+                        "<td class=n title=\"{} s\">{}</td>",
+                        weight.cpu_ns() as f64 / 1e9,
+                        share(weight.cpu_ns(), whole)
+                    )
+                }
+            };
+            page += &format!("<tr style=\"background:rgba(255,80,0,{heat:.2})\">{}", cell(row.own));
+            if listing.totals {
+                page += &cell(row.total);
+            }
+            page += &format!("<td class=n>{}</td><td>{}</td></tr>\n", escape(&row.place), escape(&row.text));
+        }
+        page += "</table>\n";
+    }
+    page + "</body></html>\n"
+}
