@@ -1,74 +1,14 @@
 //! Methods 1 and 2 on real programs: what runs in them is a stand-in with the sampler's note, so that the machinery is tested
 //! by itself. The target goes on as if nothing had been.
 
+mod victims;
+
 use pct_attach::blob::{Blob, by_blob};
-use pct_attach::facts::{self, Target};
+use pct_attach::facts;
 use pct_attach::inject::{InjectError, by_dlopen, by_note, off};
 use pct_attach::memory::ProcessMemory;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
-
-fn built(source: &str, flags: &[&str], dir: &tempfile::TempDir) -> PathBuf {
-    let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
-    let out = dir.path().join(source.trim_end_matches(".c"));
-    let done = Command::new("cc").args(flags).arg(&from).arg("-o").arg(&out).status().expect("a C compiler");
-    assert!(done.success());
-    out
-}
-
-/// A child that does not outlive a test that failed.
-struct Victim(Option<Child>);
-
-impl Victim {
-    fn start(command: &mut Command) -> Victim {
-        Victim(Some(command.stdout(Stdio::piped()).spawn().unwrap()))
-    }
-
-    fn pid(&self) -> i32 {
-        self.0.as_ref().unwrap().id() as i32
-    }
-
-    /// Ends it with SIGTERM and checks what it says.
-    fn ends_well(mut self) {
-        Command::new("kill").arg(self.pid().to_string()).status().unwrap();
-        let out = self.0.take().unwrap().wait_with_output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&out.stdout), "bad 0\n");
-        assert!(out.status.success());
-    }
-}
-
-impl Drop for Victim {
-    fn drop(&mut self) {
-        if let Some(child) = &mut self.0 {
-            let _ = child.kill();
-            let _ = child.wait();
-        }
-    }
-}
-
-fn maps(pid: i32) -> Vec<String> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
-    text.lines().map(str::to_owned).collect()
-}
-
-/// A target that has come as far as its own code.
-fn started(child: &Child, name: &str) -> Target {
-    loop {
-        let t = facts::read(child.id() as i32).unwrap();
-        if t.facts.name == name && t.facts.has_dlopen && t.initial_envp.is_some() && t.facts.threads > 0 {
-            return t;
-        }
-    }
-}
-
-fn status_line(pid: i32, key: &str) -> String {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
-    text.lines().find(|l| l.starts_with(key)).unwrap_or_default().to_owned()
-}
-
-fn cycles() -> u32 {
-    std::env::var("PCT_TEST_CYCLES").ok().and_then(|n| n.parse().ok()).unwrap_or(25)
-}
+use std::process::{Command, Stdio};
+use victims::{BARE, Victim, built, cycles, maps, started, status_line};
 
 #[test]
 fn a_blocked_program_is_loaded_turned_on_and_off_and_never_knows() {
@@ -132,16 +72,6 @@ fn a_library_that_is_not_there_is_the_loaders_error_and_the_target_lives() {
     drop(child.stdin.take());
     assert!(child.wait().unwrap().success());
 }
-
-const BARE: &[&str] = &[
-    "-O2",
-    "-shared",
-    "-fPIC",
-    "-nostdlib",
-    "-Wl,-Bsymbolic,--hash-style=sysv,--build-id=none,-z,norelro",
-    "-fno-stack-protector",
-    "-fvisibility=hidden",
-];
 
 #[test]
 fn the_blob_goes_into_static_and_dynamic_programs_alike() {

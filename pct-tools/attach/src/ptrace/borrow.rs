@@ -17,6 +17,7 @@ use super::sys::{self, Errno, Regs, Stop, Tid};
 use crate::gadgets::Gadgets;
 use crate::memory::{Memory, ProcessMemory};
 use std::io;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// Why a remote call did not happen, or not to its end.
@@ -80,6 +81,52 @@ pub enum CallError {
         /// The kernel's answer to the target.
         source: Errno,
     },
+}
+
+/// What a controller is doing with a thread: told to [`OBSERVER`], so that a harness that kills controllers at random can
+/// say where each kill fell.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub enum Step {
+    /// Not holding any thread.
+    Away = 0,
+    /// Seized, waiting for the stop.
+    Stopping = 1,
+    /// Stopped, its state being saved.
+    Saving = 2,
+    /// The chain is being written; the registers are still its own.
+    Preparing = 3,
+    /// The registers are the chain's; not resumed yet.
+    Committed = 4,
+    /// Our call runs.
+    Running = 5,
+    /// The call is done; between two calls.
+    Between = 6,
+    /// Its state is being set back.
+    Restoring = 7,
+}
+
+impl Step {
+    /// All steps, in order of their numbers.
+    pub const ALL: [Step; 8] = [
+        Step::Away,
+        Step::Stopping,
+        Step::Saving,
+        Step::Preparing,
+        Step::Committed,
+        Step::Running,
+        Step::Between,
+        Step::Restoring,
+    ];
+}
+
+/// Told of each step, when set.
+pub static OBSERVER: OnceLock<fn(Step)> = OnceLock::new();
+
+fn step(step: Step) {
+    if let Some(observer) = OBSERVER.get() {
+        observer(step);
+    }
 }
 
 /// The scratch mapping in the target.
@@ -183,6 +230,7 @@ impl<'m> Borrowed<'m> {
             return Err(CallError::NoGadgets);
         };
         let request = |what| move |source: Errno| CallError::Request { what, tid, source };
+        step(Step::Stopping);
         sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).map_err(request("seize"))?;
         let mut held = Borrowed {
             process,
@@ -214,6 +262,7 @@ impl<'m> Borrowed<'m> {
                 }
             }
         }
+        step(Step::Saving);
         held.saved = sys::regs(tid).map_err(request("registers"))?;
         held.mask = sys::sigmask(tid).map_err(request("signal mask"))?;
         held.xstate = sys::xstate(tid).map_err(request("extended state"))?;
@@ -307,6 +356,7 @@ impl<'m> Borrowed<'m> {
         args: [u64; 6],
         limit: Duration,
     ) -> Result<i64, CallError> {
+        step(Step::Preparing);
         let frame = Frame::build(low, self.gadgets.1, &self.final_regs(), self.mask, &self.xstate);
         self.memory.write(frame.at, &frame.bytes)?;
         let mut regs = self.saved;
@@ -326,6 +376,7 @@ impl<'m> Borrowed<'m> {
                 _ => continue,
             }
         }
+        step(Step::Between);
         let r = sys::regs(self.tid);
         Ok(self.request("registers", r)?.rax as i64)
     }
@@ -335,12 +386,14 @@ impl<'m> Borrowed<'m> {
         let r = sys::set_regs(self.tid, regs);
         self.request("set registers", r)?;
         self.changed = true;
+        step(Step::Committed);
         let r = sys::set_sigmask(self.tid, !SYNCHRONOUS);
         self.request("set signal mask", r)
     }
 
     /// Runs to the next system call stop; signals that come nevertheless are kept for the end.
     fn resume_to_syscall(&mut self, limit: Duration) -> Result<Stop, CallError> {
+        step(Step::Running);
         let r = sys::syscall(self.tid, 0);
         self.request("resume", r)?;
         match wait_stop(self.tid, limit) {
@@ -448,6 +501,7 @@ impl<'m> Borrowed<'m> {
             let r = self.request("registers", r)?;
             // entry and exit stops of the marker have the same rip; the exit has the pid in rax, the entry -ENOSYS
             if r.rip == scratch.start + AFTER_MARKER && r.rax as i64 != -i64::from(libc::ENOSYS) {
+                step(Step::Between);
                 return Ok(self.memory.word(result)?);
             }
         }
@@ -489,6 +543,7 @@ impl<'m> Borrowed<'m> {
     }
 
     fn try_restore(&mut self) -> Result<(), CallError> {
+        step(Step::Restoring);
         if self.changed {
             let r = sys::set_xstate(self.tid, &self.xstate);
             self.request("set extended state", r)?;
@@ -514,6 +569,7 @@ impl<'m> Borrowed<'m> {
             self.request("send signal", r)?;
         }
         let r = sys::detach(self.tid, first);
+        step(Step::Away);
         self.request("detach", r)
     }
 }

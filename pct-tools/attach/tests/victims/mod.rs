@@ -1,0 +1,78 @@
+//! Programs that are attached to, and the stand-in for the sampler.
+#![allow(dead_code, reason = "each test file uses a part of it")]
+
+use pct_attach::facts::{self, Target};
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+pub(crate) const BARE: &[&str] = &[
+    "-O2",
+    "-shared",
+    "-fPIC",
+    "-nostdlib",
+    "-Wl,-Bsymbolic,--hash-style=sysv,--build-id=none,-z,norelro",
+    "-fno-stack-protector",
+    "-fvisibility=hidden",
+];
+
+pub(crate) fn built(source: &str, flags: &[&str], dir: &tempfile::TempDir) -> PathBuf {
+    let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
+    let out = dir.path().join(source.trim_end_matches(".c"));
+    let done = Command::new("cc").args(flags).arg(&from).arg("-o").arg(&out).status().expect("a C compiler");
+    assert!(done.success());
+    out
+}
+
+/// A child that does not outlive a test that failed.
+pub(crate) struct Victim(pub(crate) Option<Child>);
+
+impl Victim {
+    pub(crate) fn start(command: &mut Command) -> Victim {
+        Victim(Some(command.stdout(Stdio::piped()).spawn().unwrap()))
+    }
+
+    pub(crate) fn pid(&self) -> i32 {
+        self.0.as_ref().unwrap().id() as i32
+    }
+
+    /// Ends it with SIGTERM and checks what it says.
+    pub(crate) fn ends_well(mut self) {
+        Command::new("kill").arg(self.pid().to_string()).status().unwrap();
+        let out = self.0.take().unwrap().wait_with_output().unwrap();
+        assert_eq!(String::from_utf8_lossy(&out.stdout), "bad 0\n");
+        assert!(out.status.success());
+    }
+}
+
+impl Drop for Victim {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.0 {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}
+
+pub(crate) fn maps(pid: i32) -> Vec<String> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap();
+    text.lines().map(str::to_owned).collect()
+}
+
+/// A target that has come as far as its own code.
+pub(crate) fn started(child: &Child, name: &str) -> Target {
+    loop {
+        let t = facts::read(child.id() as i32).unwrap();
+        if t.facts.name == name && t.facts.has_dlopen && t.initial_envp.is_some() && t.facts.threads > 0 {
+            return t;
+        }
+    }
+}
+
+pub(crate) fn status_line(pid: i32, key: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap();
+    text.lines().find(|l| l.starts_with(key)).unwrap_or_default().to_owned()
+}
+
+pub(crate) fn cycles() -> u32 {
+    std::env::var("PCT_TEST_CYCLES").ok().and_then(|n| n.parse().ok()).unwrap_or(25)
+}
