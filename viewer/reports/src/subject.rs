@@ -1,25 +1,58 @@
 //! What pages are about: a profile and the files beside it.
 
+use crate::analysis::body::Body;
 use crate::analysis::contour::{self, ContourState};
-use pct_deep::{Compensation, DeepError, Profile};
+use crate::report::Failure;
+use crate::report::recursion::{self, FrequencyReport};
+use pct_deep::procrep::ProcRep;
+use pct_deep::{Compensation, DeepError, Profile, PsId};
+use std::collections::HashMap;
 use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+
+/// What is known of the program representation.
+#[derive(Debug, Default)]
+pub enum RepState {
+    /// There is none.
+    #[default]
+    None,
+    /// It cannot be used; the message says why.
+    Bad(String),
+    /// It can.
+    Good(Box<ProcRep>),
+}
 
 /// A profile with what stands beside it.
 #[derive(Debug)]
 pub struct Subject {
     /// The profile.
     pub profile: Profile,
+    /// `X.procrep`.
+    pub rep: RepState,
     /// `X.contour`.
     pub contour: ContourState,
     /// Where it was read from.
     pub path: PathBuf,
+    /// Bodies laid out so far; a bounded number of them.
+    bodies: Mutex<HashMap<PsId, Arc<Body>>>,
+    frequencies: OnceLock<Result<Arc<FrequencyReport>, Failure>>,
 }
+
+/// Bodies that are kept laid out.
+const BODIES: usize = 4096;
 
 impl Subject {
     /// A profile alone.
     #[must_use]
     pub fn new(profile: Profile) -> Subject {
-        Subject { profile, contour: ContourState::None, path: PathBuf::new() }
+        Subject {
+            profile,
+            rep: RepState::None,
+            contour: ContourState::None,
+            path: PathBuf::new(),
+            bodies: Mutex::default(),
+            frequencies: OnceLock::new(),
+        }
     }
 
     /// Reads `X.data` and, beside it, `X.procrep` and `X.contour`, which may be absent or bad.
@@ -27,19 +60,30 @@ impl Subject {
     /// # Errors
     /// The data file cannot be read.
     pub fn open(path: &Path, rule: Compensation) -> Result<Subject, DeepError> {
-        let profile = pct_deep::read::open(path, rule)?;
-        let mut subject = Subject { path: path.to_owned(), ..Subject::new(profile) };
-        let contour = path.with_extension("contour");
-        subject.contour = match std::fs::read(&contour) {
-            Ok(octets) => {
-                contour::parse(&contour.display().to_string(), &String::from_utf8_lossy(&octets), |name| {
-                    subject.profile.module_id(name).is_some()
-                })
-            }
+        let mut profile = pct_deep::read::open(path, rule)?;
+        let rep_path = path.with_extension("procrep");
+        let rep = match std::fs::symlink_metadata(&rep_path) {
+            Err(_) => RepState::None,
+            Ok(_) => match ProcRep::open(&rep_path) {
+                Ok(rep) => {
+                    let names: Vec<&[u8]> = rep.modules().map(|m| rep.module_name_octets(m)).collect();
+                    profile.add_modules(names)?;
+                    RepState::Good(Box::new(rep))
+                }
+                Err(e) => RepState::Bad(e.to_string()),
+            },
+        };
+        let contour_path = path.with_extension("contour");
+        let contour = match std::fs::read(&contour_path) {
+            Ok(octets) => contour::parse(
+                &contour_path.display().to_string(),
+                &String::from_utf8_lossy(&octets),
+                |name| profile.module_id(name).is_some(),
+            ),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => ContourState::None,
             Err(e) => ContourState::Unreadable(e.to_string()),
         };
-        Ok(subject)
+        Ok(Subject { rep, contour, path: path.to_owned(), ..Subject::new(profile) })
     }
 
     /// Whether times are worth showing: the program got more than 10 ticks of its own.
@@ -51,12 +95,87 @@ impl Subject {
     /// What is odd about the files beside the data.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        Vec::new()
+        let mut out = Vec::new();
+        if let RepState::Bad(message) = &self.rep {
+            out.push(format!("Error reading procedure representation information file: {message}"));
+        }
+        match &self.contour {
+            ContourState::Unreadable(message) => out.push(message.clone()),
+            ContourState::Readable { warning: Some(w), .. } => out.push(w.clone()),
+            ContourState::None | ContourState::Readable { warning: None, .. } => {}
+        }
+        out
+    }
+
+    /// The program representation.
+    ///
+    /// # Errors
+    /// There is none, or it is broken.
+    pub fn procrep(&self) -> Result<&ProcRep, Failure> {
+        match &self.rep {
+            RepState::Good(rep) => Ok(rep),
+            RepState::None => {
+                Err(Failure("There is no readable procedure representation information file.".to_owned()))
+            }
+            RepState::Bad(message) => {
+                Err(Failure(format!("Error reading procedure representation information file: {message}")))
+            }
+        }
     }
 
     /// Whether the program representation has a module.
     #[must_use]
-    pub fn has_module_representation(&self, _name: &str) -> bool {
-        false
+    pub fn has_module_representation(&self, name: &str) -> bool {
+        matches!(&self.rep, RepState::Good(rep) if rep.module(name).is_some())
+    }
+
+    /// The body of a procedure, laid out.
+    ///
+    /// # Errors
+    /// There is no representation, the procedure is not in it, or its part is broken.
+    pub fn body(&self, ps: PsId) -> Result<Arc<Body>, Failure> {
+        if let Some(body) = self.bodies.lock().unwrap_or_else(PoisonError::into_inner).get(&ps) {
+            return Ok(Arc::clone(body));
+        }
+        let rep = self.procrep()?;
+        let proc = rep.find(&self.profile.label(ps)).ok_or_else(|| {
+            Failure(format!("{} has no body in the program representation.", self.profile.qualified_name(ps)))
+        })?;
+        let procedure = rep
+            .procedure(proc)
+            .map_err(|e| Failure(format!("Error reading procedure representation information file: {e}")))?;
+        let body = Arc::new(Body::new(&self.profile, ps, procedure));
+        let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        if bodies.len() >= BODIES {
+            bodies.clear();
+        }
+        bodies.insert(ps, Arc::clone(&body));
+        Ok(body)
+    }
+
+    /// The text of a procedure with comments for each goal, by its number.
+    ///
+    /// # Errors
+    /// As [`Subject::body`].
+    pub fn annotated(
+        &self,
+        ps: PsId,
+        body: &Body,
+        comments: &mut dyn FnMut(usize) -> Vec<String>,
+    ) -> Result<String, Failure> {
+        let rep = self.procrep()?;
+        let proc = rep.find(&self.profile.label(ps)).ok_or_else(|| {
+            Failure(format!("{} has no body in the program representation.", self.profile.qualified_name(ps)))
+        })?;
+        // The printer counts goals from 1.
+        Ok(rep.annotated_text(proc, &body.procedure, &mut |n, _, _| comments(n.saturating_sub(1))))
+    }
+
+    /// How often each type of recursion occurs; worked out once.
+    ///
+    /// # Errors
+    /// There is no program representation, or it is broken.
+    pub fn frequencies(&self) -> Result<Arc<FrequencyReport>, Failure> {
+        self.frequencies.get_or_init(|| recursion::frequencies(self).map(Arc::new)).clone()
     }
 }

@@ -3,6 +3,7 @@
 //! A page is bad when it has no report though its id is valid, when making it panics, when a table's rows do not span its
 //! columns, when a link does not print and parse as itself, or when a link leads to a page that cannot be made.
 
+use pct_deep::Compensation;
 use pct_reports::display::{Display, Item, Link};
 use pct_reports::page::{self, Request};
 use pct_reports::query::{
@@ -12,16 +13,18 @@ use pct_reports::render::html::Place;
 use pct_reports::render::text::TextOptions;
 use pct_reports::subject::Subject;
 use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
 
 /// What a sweep looks at.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct SweepOptions {
     /// At most so many ids of each kind, evenly spread; `None`: all.
     pub sample: Option<usize>,
     /// Whether every link is followed one step.
     pub follow: bool,
     /// Kinds of pages; empty: all. Words are those of the query language.
-    pub only: Option<&'static [&'static str]>,
+    pub only: Option<Vec<String>>,
 }
 
 /// What a sweep found.
@@ -47,6 +50,7 @@ const ABSENT: &[&str] = &[
     "bad threshold",
     "entry procedure",
     "cannot be analysed",
+    "The program representation has no module named",
 ];
 
 /// The commands of every kind over every id.
@@ -112,8 +116,8 @@ pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
     out.extend(
         pss.iter().take(50).filter_map(|&n| profile.ps_id(n).map(|ps| Cmd::ProcNamed(profile.raw_name(ps)))),
     );
-    if let Some(only) = options.only {
-        out.retain(|c| only.contains(&kind(c).as_str()));
+    if let Some(only) = &options.only {
+        out.retain(|c| only.contains(&kind(c)));
     }
     out
 }
@@ -276,4 +280,100 @@ fn link_problem(subject: &Subject, link: &Link, follow: bool) -> Option<String> 
         }
     }
     None
+}
+
+const USAGE: &str = "\
+Usage: mdprof_test [options] FILE.data
+
+Makes every page of a deep profile and looks at every link; status 1 if one is bad.
+
+  --verify-profile FILE...  only read and preprocess; silent on success
+  --sample N                at most N ids of each kind
+  --only KIND[,KIND...]     only these kinds of pages (as in queries: proc, clique, ...)
+  --no-follow               do not follow links
+  --compat-compensation     compensate recursion as the original tool does
+  -v, --verbose             say what is done
+  -h, --help                this text
+  -V, --version             the version";
+
+/// The program `mdprof_test`.
+#[must_use]
+pub fn main() -> ExitCode {
+    match run(lexopt::Parser::from_env()) {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("mdprof_test: {e}\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut files: Vec<PathBuf> = Vec::new();
+    let mut options = SweepOptions { sample: None, follow: true, only: None };
+    let (mut verify, mut verbose, mut rule) = (false, false, Compensation::Exact);
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Short('h') | Long("help") => {
+                println!("{USAGE}");
+                return Ok(ExitCode::SUCCESS);
+            }
+            Short('V') | Long("version") => {
+                println!("mdprof_test {}", env!("CARGO_PKG_VERSION"));
+                return Ok(ExitCode::SUCCESS);
+            }
+            Short('v') | Long("verbose") => verbose = true,
+            Long("verify-profile") => verify = true,
+            Long("no-follow") => options.follow = false,
+            Long("compat-compensation") => rule = Compensation::Compat,
+            Long("sample") => options.sample = Some(parser.value()?.parse()?),
+            Long("only") => {
+                let kinds = parser.value()?.string()?;
+                options.only = Some(kinds.split(',').map(str::to_owned).collect());
+            }
+            Value(file) => files.push(file.into()),
+            _ => return Err(arg.unexpected()),
+        }
+    }
+    if files.is_empty() {
+        if !verify {
+            return Err("a data file is needed".into());
+        }
+        files.push("Deep.data".into());
+    }
+    let mut bad = false;
+    for file in &files {
+        let subject = match Subject::open(file, rule) {
+            Ok(s) => s,
+            Err(e) => {
+                eprintln!("mdprof_test: {e}");
+                bad = true;
+                continue;
+            }
+        };
+        if verify {
+            continue;
+        }
+        let mut last = String::new();
+        let result = sweep(&subject, &options, &mut |cmd| {
+            if verbose && kind(cmd) != last {
+                last = kind(cmd);
+                eprintln!("{last}");
+            }
+        });
+        let pages: u64 = result.pages.values().sum();
+        println!("{}: {pages} pages, {} links, {} errors", file.display(), result.links, result.errors.len());
+        for (kind, n) in &result.pages {
+            println!("  {n:>8} {kind}");
+        }
+        for (reason, n) in &result.absent {
+            println!("  {n:>8} {reason} (nothing to show)");
+        }
+        for (query, what) in result.errors.iter().take(100) {
+            println!("  error: {query}: {what}");
+        }
+        bad |= !result.errors.is_empty();
+    }
+    Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

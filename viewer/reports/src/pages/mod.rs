@@ -6,6 +6,7 @@
 mod callers;
 mod clique;
 mod controls;
+mod coverage;
 mod dumps;
 mod flat;
 mod getters_setters;
@@ -13,9 +14,11 @@ mod menu;
 mod modules;
 mod perf;
 mod proc;
+mod recursion;
 mod search;
 mod top_procs;
 mod tree;
+mod var_use;
 
 use crate::display::{Banner, Display, Item, Link, This, format};
 use crate::query::{Cmd, Cost, Inactive, Order, Prefs, Qualify};
@@ -58,6 +61,11 @@ pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: 
         Report::DumpClique(r) => ctx.or_failure(r.as_ref(), dumps::clique),
         Report::Search(r) => search::display(&ctx, r),
         Report::Tree(r) => ctx.or_failure(r.as_ref(), tree::display),
+        Report::CliqueRecursion(r) => ctx.or_failure(r.as_ref(), recursion::of_clique),
+        Report::Frequencies(r) => ctx.or_failure(r.as_deref(), recursion::frequencies),
+        Report::Coverage(r) => ctx.or_failure(r.as_ref(), coverage::display),
+        Report::ModuleRep(r) => ctx.or_failure(r.as_ref(), coverage::module),
+        Report::VarUse(r) => ctx.or_failure(r.as_deref(), var_use::display),
     };
     let permalink = match report {
         Report::Proc(Ok(r)) if !matches!(cmd, Cmd::ProcNamed(_)) => Some(Cmd::ProcNamed(r.raw_name.clone())),

@@ -259,8 +259,7 @@ impl PerfColumns {
     }
 
     /// How many columns there are.
-    #[cfg(test)]
-    fn len(&self) -> usize {
+    pub(crate) fn len(&self) -> usize {
         self.sources.len()
     }
 

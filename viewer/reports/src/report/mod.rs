@@ -6,19 +6,24 @@
 pub mod callers;
 pub mod clique;
 pub mod common;
+pub mod coverage;
 pub mod dumps;
 pub mod getters_setters;
 pub mod menu;
+pub mod module_rep;
 pub mod modules;
 pub mod proc;
+pub mod recursion;
 pub mod search;
 pub mod top_procs;
 pub mod tree;
+pub mod var_use;
 
 use crate::query::Cmd;
 use crate::subject::Subject;
 use pct_deep::{Profile, PsId};
 use serde::Serialize;
+use std::sync::Arc;
 
 /// Why a report cannot be made, in words for the page.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
@@ -83,6 +88,16 @@ pub enum Report {
     DumpCsd(Result<Box<dumps::DumpCsd>, Failure>),
     /// Raw clique.
     DumpClique(Result<dumps::DumpClique, Failure>),
+    /// How a clique recurses.
+    CliqueRecursion(Result<recursion::CliqueRecursionReport, Failure>),
+    /// How often each type of recursion occurs.
+    Frequencies(Result<Arc<recursion::FrequencyReport>, Failure>),
+    /// A procedure's text with counts.
+    Coverage(Result<coverage::CoverageReport, Failure>),
+    /// A module's text.
+    ModuleRep(Result<module_rep::ModuleRepReport, Failure>),
+    /// When a call uses its arguments.
+    VarUse(Result<Box<var_use::VarUseReport>, Failure>),
     /// What a search found.
     Search(search::SearchReport),
     /// The tree below a clique.
@@ -107,6 +122,11 @@ impl Report {
             Report::DumpCsd(r) => r.as_ref().err(),
             Report::DumpClique(r) => r.as_ref().err(),
             Report::Tree(r) => r.as_ref().err(),
+            Report::CliqueRecursion(r) => r.as_ref().err(),
+            Report::Frequencies(r) => r.as_ref().err(),
+            Report::Coverage(r) => r.as_ref().err(),
+            Report::ModuleRep(r) => r.as_ref().err(),
+            Report::VarUse(r) => r.as_ref().err(),
         }
     }
 }
@@ -152,11 +172,11 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
         Cmd::DumpCsd(n) => Report::DumpCsd(dumps::csd(profile, *n).map(Box::new)),
         Cmd::Search(text) => Report::Search(search::create(profile, text)),
         Cmd::CliqueTree(n, cost) => Report::Tree(tree::create(profile, *n, *cost)),
-        Cmd::CliqueRecursion(_)
-        | Cmd::StaticCoverage(_)
-        | Cmd::DynamicCoverage(_)
-        | Cmd::VarUse(_)
-        | Cmd::RecursionTypeFreq
-        | Cmd::ModuleRep(_) => todo!(),
+        Cmd::CliqueRecursion(n) => Report::CliqueRecursion(recursion::of_clique(subject, *n)),
+        Cmd::RecursionTypeFreq => Report::Frequencies(subject.frequencies()),
+        Cmd::StaticCoverage(n) => Report::Coverage(coverage::of_ps(subject, *n)),
+        Cmd::DynamicCoverage(n) => Report::Coverage(coverage::of_pd(subject, *n)),
+        Cmd::ModuleRep(name) => Report::ModuleRep(module_rep::create(subject, name)),
+        Cmd::VarUse(n) => Report::VarUse(var_use::create(subject, *n).map(Box::new)),
     }
 }

@@ -1,0 +1,188 @@
+//! How one clique recurses; how often each type of recursion occurs.
+
+use super::Failure;
+use super::common::{CliqueDesc, MAX_ROWS, Perf, ProcDesc, Rates, clique_desc, proc_desc};
+use crate::analysis::recursion::{RecursionType, classify};
+use crate::subject::Subject;
+use pct_deep::figures::{Desc, Own};
+use pct_deep::{CliqueId, PsId};
+use serde::Serialize;
+use std::collections::{BTreeMap, HashMap};
+
+/// Data of a clique's recursion page.
+#[derive(Clone, Debug, Serialize)]
+pub struct CliqueRecursionReport {
+    /// The clique.
+    pub clique: CliqueDesc,
+    /// How it recurses.
+    #[serde(rename = "type")]
+    pub kind: RecursionType,
+    /// Contexts in it.
+    pub contexts: usize,
+}
+
+/// Data of the page of frequencies.
+#[derive(Clone, Debug, Serialize)]
+pub struct FrequencyReport {
+    /// Cliques in all.
+    pub cliques: usize,
+    /// Each type that occurs, and each reason why it cannot be told.
+    pub types: Vec<Frequency>,
+}
+
+/// A type of recursion, without its figures. The order is that of the page.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum TypeKey {
+    /// Not recursive.
+    NotRecursive,
+    /// At most one recursive call.
+    Single,
+    /// None or two.
+    DivideAndConquer,
+    /// Through so many contexts.
+    Mutual(usize),
+    /// With these numbers of recursive calls.
+    Other(Vec<u32>),
+    /// It cannot be told, for this reason.
+    Error(String),
+    /// It cannot be told, for whatever reason.
+    AnyError,
+}
+
+/// How often a type occurs.
+#[derive(Clone, Debug, Serialize)]
+pub struct Frequency {
+    /// The type.
+    #[serde(rename = "type")]
+    pub key: TypeKey,
+    /// Cliques of it.
+    pub count: usize,
+    /// Share of all cliques.
+    pub share: f64,
+    /// Sum over the contexts that enter them; `None` if none has one.
+    pub summary: Option<Perf>,
+    /// The procedures that enter them, the most frequent first.
+    pub procs: Vec<FrequencyProc>,
+    /// Procedures beyond those listed.
+    pub procs_not_listed: usize,
+}
+
+/// A procedure that enters cliques of a type.
+#[derive(Clone, Debug, Serialize)]
+pub struct FrequencyProc {
+    /// The procedure.
+    #[serde(rename = "proc")]
+    pub desc: ProcDesc,
+    /// Cliques that it enters.
+    pub count: usize,
+    /// Share of all cliques.
+    pub share: f64,
+    /// Sum over the contexts that enter them.
+    pub perf: Perf,
+}
+
+/// The report on a clique.
+///
+/// # Errors
+/// There is no such clique, no body for it, or it is the root's.
+pub fn of_clique(subject: &Subject, number: i64) -> Result<CliqueRecursionReport, Failure> {
+    let profile = &subject.profile;
+    let clique = profile
+        .clique_id(number)
+        .ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
+    if profile.clique_entry(clique).is_none() {
+        return Err(Failure("This clique does not have an entry procedure.".to_owned()));
+    }
+    subject.procrep()?;
+    Ok(CliqueRecursionReport {
+        clique: clique_desc(profile, clique, None),
+        kind: classify(subject, clique),
+        contexts: profile.clique_members(clique).len(),
+    })
+}
+
+#[derive(Default)]
+struct Sum {
+    count: usize,
+    any: bool,
+    own: Own,
+    desc: Desc,
+    procs: HashMap<PsId, (usize, Own, Desc)>,
+}
+
+/// The report on all cliques. Slow on large profiles: see [`Subject::frequencies`].
+///
+/// # Errors
+/// There is no program representation, or it is broken.
+pub fn frequencies(subject: &Subject) -> Result<FrequencyReport, Failure> {
+    subject.procrep()?;
+    let profile = &subject.profile;
+    let mut sums: BTreeMap<TypeKey, Sum> = BTreeMap::new();
+    for clique in profile.cliques() {
+        for key in keys(&classify(subject, clique)) {
+            add(subject, clique, sums.entry(key).or_default());
+        }
+    }
+    let all = profile.clique_count();
+    let share = |n: usize| if all == 0 { 0.0 } else { n as f64 / all as f64 };
+    let rates = Rates::of(profile);
+    let types = sums
+        .into_iter()
+        .map(|(key, sum)| {
+            let mut procs: Vec<(PsId, (usize, Own, Desc))> = sum.procs.into_iter().collect();
+            procs.sort_unstable_by_key(|(ps, (count, ..))| (std::cmp::Reverse(*count), *ps));
+            let procs_not_listed = procs.len().saturating_sub(MAX_ROWS);
+            procs.truncate(MAX_ROWS);
+            Frequency {
+                key,
+                count: sum.count,
+                share: share(sum.count),
+                summary: sum.any.then(|| rates.row(&sum.own, &sum.desc)),
+                procs: procs
+                    .into_iter()
+                    .map(|(ps, (count, own, desc))| FrequencyProc {
+                        desc: proc_desc(profile, ps),
+                        count,
+                        share: share(count),
+                        perf: rates.row(&own, &desc),
+                    })
+                    .collect(),
+                procs_not_listed,
+            }
+        })
+        .collect();
+    Ok(FrequencyReport { cliques: all, types })
+}
+
+fn add(subject: &Subject, clique: CliqueId, sum: &mut Sum) {
+    let profile = &subject.profile;
+    sum.count += 1;
+    // A clique without an entry is counted, but has no cost to add.
+    let Some(entry) = profile.clique_entry(clique) else { return };
+    let pd = profile.csd_callee(entry);
+    let (own, desc) = (profile.pd_own(pd), profile.pd_desc(pd));
+    sum.any = true;
+    sum.own += own;
+    sum.desc += desc;
+    let proc = sum.procs.entry(profile.pd_ps(pd)).or_default();
+    proc.0 += 1;
+    proc.1 += own;
+    proc.2 += desc;
+}
+
+fn keys(kind: &RecursionType) -> Vec<TypeKey> {
+    match kind {
+        RecursionType::NotRecursive => vec![TypeKey::NotRecursive],
+        RecursionType::Single(_) => vec![TypeKey::Single],
+        RecursionType::DivideAndConquer { .. } => vec![TypeKey::DivideAndConquer],
+        RecursionType::Mutual(n) => vec![TypeKey::Mutual(*n)],
+        RecursionType::Other(levels) => vec![TypeKey::Other(levels.iter().map(|l| l.level).collect())],
+        RecursionType::Errors(texts) => {
+            let mut keys: Vec<TypeKey> = texts.iter().cloned().map(TypeKey::Error).collect();
+            keys.dedup();
+            keys.push(TypeKey::AnyError);
+            keys
+        }
+    }
+}

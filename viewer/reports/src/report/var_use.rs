@@ -1,0 +1,70 @@
+//! When a call first uses each of its arguments.
+
+use super::Failure;
+use super::common::{ProcDesc, SiteDesc, proc_desc, site_desc};
+use crate::analysis::var_use::{UseType, call_cost, first_use};
+use crate::subject::Subject;
+use serde::Serialize;
+
+/// Data of the page.
+#[derive(Clone, Debug, Serialize)]
+pub struct VarUseReport {
+    /// The call.
+    pub csd: u32,
+    /// The call site.
+    pub site: SiteDesc,
+    /// The procedure called.
+    pub callee: ProcDesc,
+    /// Call sequence numbers of an average call.
+    pub cost: f64,
+    /// Its arguments.
+    pub args: Vec<ArgUse>,
+}
+
+/// An argument of the call.
+#[derive(Clone, Debug, Serialize)]
+pub struct ArgUse {
+    /// Its name in the callee.
+    pub name: String,
+    /// Read, or given a value.
+    pub use_type: UseType,
+    /// Call sequence numbers until its first use.
+    pub until: f64,
+    /// Call sequence numbers of the whole procedure.
+    pub procedure_cost: f64,
+}
+
+/// The report.
+///
+/// # Errors
+/// There is no such call, no body of the callee, or an argument whose use cannot be told.
+pub fn create(subject: &Subject, number: i64) -> Result<VarUseReport, Failure> {
+    let profile = &subject.profile;
+    let csd = profile.csd_id(number).ok_or_else(|| Failure::index("call_site_dynamic", number))?;
+    let ps = profile.pd_ps(profile.csd_callee(csd));
+    let body = subject.body(ps)?;
+    let cost = call_cost(subject, csd)?;
+    let args = body
+        .procedure
+        .head
+        .iter()
+        .enumerate()
+        .map(|(i, head)| {
+            let use_type = UseType::of(head);
+            let found = first_use(subject, csd, i, use_type)?;
+            Ok(ArgUse {
+                name: body.procedure.var_name(head.var).into_owned(),
+                use_type,
+                until: found.until,
+                procedure_cost: found.whole,
+            })
+        })
+        .collect::<Result<_, Failure>>()?;
+    Ok(VarUseReport {
+        csd: csd.number(),
+        site: site_desc(profile, profile.csd_css(csd)),
+        callee: proc_desc(profile, ps),
+        cost,
+        args,
+    })
+}
