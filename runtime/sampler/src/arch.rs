@@ -14,6 +14,8 @@ pub struct Regs {
     pub fp: u64,
     /// Link register (aarch64), else 0.
     pub lr: u64,
+    /// Address of the kernel's context, which lives until the handler returns; 0 = none.
+    pub context: u64,
 }
 
 #[cfg(target_arch = "x86_64")]
@@ -90,7 +92,7 @@ mod imp {
             // SAFETY: ucontext_t holds the general registers at 40..224: rbp 10th, rsp 15th, rip 16th.
             unsafe { context.add(offset).cast::<u64>().read_unaligned() }
         };
-        Regs { pc: word(168), sp: word(160), fp: word(120), lr: 0 }
+        Regs { pc: word(168), sp: word(160), fp: word(120), lr: 0, context: context as u64 }
     }
 
     /// The signal mask of the interrupted thread, from a handler's third argument.
@@ -169,7 +171,9 @@ mod imp {
             // SAFETY: sigcontext starts at 176: fault address, 31 registers, sp, pc.
             unsafe { context.add(offset).cast::<u64>().read_unaligned() }
         };
-        Regs { pc: word(440), sp: word(432), fp: word(184 + 8 * 29), lr: word(184 + 8 * 30) }
+        let (fp, lr) = (word(184 + 8 * 29), word(184 + 8 * 30));
+        // Stacks are not walked on this machine yet.
+        Regs { pc: word(440), sp: word(432), fp, lr, context: 0 }
     }
 
     /// The signal mask of the interrupted thread, from a handler's third argument.

@@ -20,15 +20,17 @@ use crate::clock::{self, itimer, perf};
 use crate::rings::Ring;
 use crate::session::{self, Refused, Session};
 use crate::sys::{self, SigAction};
-use crate::{file, housekeeper, time};
+use crate::{callers, file, housekeeper, time};
 use pct_format::layout::header as at;
-use pct_format::{Clock, LossCause, record};
+use pct_format::{Clock, CutCause, LossCause, record};
 
 /// Standard signal of the perf clock: nobody uses it, and standard signals cannot overflow a queue.
 const SIGSTKFLT: i32 = 16;
 const SIGTRAP: i32 = 5;
 /// Real-time signals tried for the tick, from the top down: programs count from the bottom.
 const TICK_SIGNALS: core::ops::RangeInclusive<i32> = 40..=61;
+/// Frames that a sample itself may carry: a quarter of a segment. Of a deeper stack the innermost are kept.
+const MOST_OWN_FRAMES: usize = 2048;
 /// System time is written down at the next system call, but not put off further than this many periods.
 const PUT_OFF_PERIODS: u64 = 8;
 
@@ -248,11 +250,34 @@ fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool)
         return;
     }
     ring.busy.store(1, Ordering::Relaxed);
-    let (words, len) = record::sample(time::now(), regs.pc, weight, system, 0);
+    let now = time::now();
     let slot = session.rings.number(ring);
-    let words = words.get(..len).unwrap_or(&[]);
-    ring.push(&session.log, slot, session.may_call(), 1, weight, words, &[]);
+    let may_call = session.may_call();
+    let frames = callers::words(session, ring, regs).unwrap_or(&mut []);
+    if let Some(stack) = session.stacks.id(&session.log, &session.keep, may_call, frames) {
+        let (words, len) = record::sample(now, regs.pc, weight, system, stack);
+        ring.push(&session.log, slot, may_call, 1, weight, words.get(..len).unwrap_or(&[]), &[]);
+    } else {
+        with_frames(session, ring, (now, regs.pc, weight, system), frames);
+    }
     ring.busy.store(0, Ordering::Release);
+}
+
+/// A sample that carries its own stack: the table of stacks is full, or somebody else is writing it.
+#[cold]
+#[inline(never)]
+fn with_frames(
+    session: &Session,
+    ring: &Ring,
+    (now, pc, weight, system): (u64, u64, u64, bool),
+    frames: &mut [u64],
+) {
+    if let Some(last) = frames.get_mut(MOST_OWN_FRAMES - 1) {
+        *last = record::Frame::Cut(CutCause::Depth).encode();
+    }
+    let frames = frames.get(..frames.len().min(MOST_OWN_FRAMES)).unwrap_or(&[]);
+    let head = record::sample_with_frames(now, pc, weight, system, frames.len());
+    ring.push(&session.log, session.rings.number(ring), session.may_call(), 1, weight, &head, frames);
 }
 
 /// Recorder `counts`: one addition.

@@ -10,7 +10,7 @@ use core::sync::atomic::Ordering;
 
 use crate::session::{House, Session};
 use crate::time::Instant;
-use crate::{handler, sys, threads, time};
+use crate::{callers, handler, sys, threads, time};
 use pct_format::head::kind;
 use pct_format::layout::header as at;
 use pct_format::record::Encoder;
@@ -62,6 +62,8 @@ pub fn full(session: &Session, house: &mut House) {
 pub fn refresh_regions(session: &Session, house: &mut House) {
     let counts = session.counts().then_some(crate::session::seed().options.shift);
     session.regions.refresh(&mut house.list, &session.log, &session.keep, counts);
+    callers::refresh(session, house.list.entries());
+    callers::find_stacks(session, house);
 }
 
 /// Records threads that are new, and names that changed.

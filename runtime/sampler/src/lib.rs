@@ -38,6 +38,7 @@ pub mod rings;
 pub mod stacks;
 
 pub mod boot;
+pub mod callers;
 pub mod clock;
 pub mod file;
 pub mod handler;

@@ -69,7 +69,7 @@ impl Options {
             mode: Recorder::Log,
             hz: 0,
             clock: Clock::Auto,
-            stack: StackMode::None,
+            stack: StackMode::Auto,
             depth: 512,
             out: Buf::new(),
             limit: 64 << 20,

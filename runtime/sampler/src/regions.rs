@@ -35,6 +35,8 @@ pub struct Entry {
     pub device: u64,
     /// Inode.
     pub inode: u64,
+    /// Where byte 0 of its object is mapped, 0 = no object.
+    pub base: u64,
     /// Id in the file.
     pub id: u32,
     /// Bytes of code per counter, as a shift.
@@ -252,6 +254,7 @@ impl Scan<'_> {
             offset: m.offset,
             device: m.device,
             inode: m.inode,
+            base: if m.inode != 0 || path == b"[vdso]" { base } else { 0 },
             id,
             shift: 0,
             counters: 0,

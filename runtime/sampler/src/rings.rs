@@ -13,6 +13,7 @@
 
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
+use crate::callers::OfThread;
 use crate::log::{BLOCK_WORDS, Log, Place};
 use crate::{arch, sys};
 use pct_format::LossCause;
@@ -72,8 +73,8 @@ pub struct Ring {
     /// CPU ns at the housekeeper's last visit, to see threads that run without being sampled.
     pub(crate) visited_cpu_ns: AtomicU64,
     pub(crate) visited_accounted_ns: AtomicU64,
-    /// Frames buffer for stacks, 0 = none.
-    pub(crate) frames: AtomicU64,
+    /// What its stacks need.
+    pub(crate) stack: OfThread,
 }
 
 /// All slots. All zeros is empty.
@@ -214,6 +215,7 @@ impl Ring {
             half.store(0, Ordering::Relaxed);
         }
         self.name.iter().for_each(|n| n.store(0, Ordering::Relaxed));
+        self.stack.forget();
         self.timer.store(0, Ordering::Relaxed);
         self.tid.store(tid, Ordering::Relaxed);
         self.serial.store(serial, Ordering::Relaxed);

@@ -18,7 +18,7 @@ use crate::rings::Rings;
 use crate::stacks::Stacks;
 use crate::text::Buf;
 use crate::time::Instant;
-use crate::{handler, housekeeper, sys, threads};
+use crate::{callers, handler, housekeeper, sys, threads};
 use pct_format::layout::header as at;
 use pct_format::{Clock, Recorder, State};
 
@@ -320,6 +320,7 @@ fn map_session() -> Result<&'static Session, Refused> {
     let old = SESSION.load(Ordering::Acquire);
     if !old.is_null() {
         // The child of a fork: the kernel wiped it.
+        callers::in_child();
         // SAFETY: mapped for good, all zeros is a valid session, and nobody else lives in this process yet.
         return Ok(unsafe { &*old });
     }

@@ -21,7 +21,7 @@ const NODES: usize = 1 << 18;
 /// Places looked at before a table counts as full there.
 const PROBES: usize = 16;
 /// Nodes written per record: bounds the time the keep lock is held, and fits any segment.
-const RUN: usize = 512;
+const RUN: usize = 128;
 
 /// One place of a table: key 0 = free.
 #[derive(Debug)]

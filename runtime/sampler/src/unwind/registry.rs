@@ -192,9 +192,15 @@ impl Registry {
     }
 
     /// Forgets the announcements of threads that do not exist here: for the child of a fork.
+    ///
+    /// If the parent's writer was at work, the lists that it was changing are left alone, with the memory they lead to.
     pub fn after_fork(&self) {
         for slot in &self.slots {
             slot.store(ptr::null_mut(), Ordering::Release);
+        }
+        if self.busy.load(Ordering::Acquire) {
+            // SAFETY: the thread that set `busy` does not exist here, and the caller says that nobody else is at it.
+            unsafe { (*self.writer.get()).waiting = ptr::null_mut() };
         }
         self.busy.store(false, Ordering::Release);
     }

@@ -119,6 +119,7 @@ impl Memory for Live {
     }
 
     fn code(&mut self, addr: u64) -> Option<[u8; 16]> {
+        self.probes = self.probes.checked_sub(1)?;
         let mut bytes = [0; 16];
         os::copy(addr, &mut bytes).then_some(bytes)
     }

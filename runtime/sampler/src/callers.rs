@@ -1,0 +1,185 @@
+//! The stack of a sample: from the interrupted registers to frame words, in the handler.
+//!
+//! [`crate::unwind`] walks; this module gives it what belongs to the process: the modules as the housekeeper saw them last,
+//! the shared cache of rules, the extent of the thread's stack, a buffer, and a budget of a twentieth of the period.
+//!
+//! The modules are in static memory, not in the session's: a forked child goes on with its parent's copies.
+//!
+//! Signal safety: [`words`] makes system calls only for stacks that are not the thread's own (is the next page there?), for the
+//! buffer once per thread, and none under a filter on system calls.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+
+use crate::arch::Regs;
+use crate::regions::Entry;
+use crate::rings::Ring;
+use crate::session::{House, Session};
+use crate::unwind::{Budget, Cache, End, Extent, Gregs, Live, Region, Registry, walk};
+use crate::{maps, sys};
+use pct_format::record::Frame;
+use pct_format::{CutCause, StackMode};
+
+static REGISTRY: Registry = Registry::new();
+static CACHE: Cache = Cache::new();
+
+/// Pages of a stack other than the thread's own that one walk may look at.
+const PROBES: u32 = 256;
+/// Nanoseconds that a unit of the walker's budget stands for.
+const UNIT_NS: u64 = 8;
+/// Depth up to which the period alone limits a walk. Who asks for more wants the entire recursion and pays for it.
+const USUAL_DEPTH: u32 = 512;
+
+/// What a thread's ring keeps for stacks. All zeros: nothing known yet.
+#[derive(Debug)]
+#[repr(C)]
+pub struct OfThread {
+    /// Lowest address of the thread's stack, and the one behind its highest; 0 = not known.
+    lo: AtomicU64,
+    hi: AtomicU64,
+    /// Buffer of frame words, 0 = none yet.
+    buffer: AtomicU64,
+    room: AtomicU64,
+}
+
+impl OfThread {
+    fn extent(&self) -> Extent {
+        Extent { lo: self.lo.load(Ordering::Relaxed), hi: self.hi.load(Ordering::Relaxed) }
+    }
+
+    /// Another thread has the ring now. The buffer stays.
+    pub fn forget(&self) {
+        self.hi.store(0, Ordering::Relaxed);
+        self.lo.store(0, Ordering::Relaxed);
+    }
+
+    /// The buffer: room for `depth` frames and a cut mark. The caller holds the ring's busy flag.
+    #[inline(always)]
+    #[expect(clippy::mut_from_ref, reason = "the busy flag makes the handler the only user of the mapping")]
+    fn buffer(&self, depth: u32, may_call: bool) -> Option<&mut [u64]> {
+        let mut at = self.buffer.load(Ordering::Relaxed);
+        if at == 0 || self.room.load(Ordering::Relaxed) <= u64::from(depth) {
+            at = self.new_buffer(depth, may_call)?;
+        }
+        // SAFETY: a mapping of ours of `depth + 1` words that is never given back; the busy flag keeps others away.
+        Some(unsafe { core::slice::from_raw_parts_mut(at as *mut u64, depth as usize + 1) })
+    }
+
+    #[cold]
+    fn new_buffer(&self, depth: u32, may_call: bool) -> Option<u64> {
+        if !may_call {
+            return None;
+        }
+        let room = u64::from(depth) + 1;
+        let at = sys::map_memory(room as usize * 8).ok()? as u64;
+        self.buffer.store(at, Ordering::Relaxed);
+        self.room.store(room, Ordering::Relaxed);
+        Some(at)
+    }
+}
+
+/// The return addresses of the interrupted thread as frame words, innermost first; a cut stack ends with its cause. The
+/// caller holds the ring's busy flag while it uses them. `None`: stacks are off, or there is no memory.
+#[inline(always)]
+pub fn words<'r>(session: &Session, ring: &'r Ring, regs: Regs) -> Option<&'r mut [u64]> {
+    let settings = &session.settings;
+    if settings.stack.load(Ordering::Relaxed) == StackMode::None as u32 || regs.context == 0 {
+        return None;
+    }
+    let depth = settings.depth.load(Ordering::Relaxed);
+    let period = ring.period_ns.load(Ordering::Relaxed).max(settings.period_ns.load(Ordering::Relaxed));
+    let may_call = session.may_call();
+    let buffer = ring.stack.buffer(depth, may_call)?;
+    let (out, _) = buffer.split_at_mut_checked(depth as usize)?;
+    // SAFETY: the kernel's context of the running handler; the 17 general registers stand 40 bytes into it.
+    let gregs = unsafe { &*((regs.context + 40) as *const Gregs) };
+    let deeper = if depth > USUAL_DEPTH { depth } else { 0 };
+    let budget = Budget { units: ((period / 20 / UNIT_NS) as u32).saturating_add(deeper) };
+    // SAFETY: the extent is the interrupted thread's own stack (see `find_stacks`), and this handler runs on that thread.
+    let mut memory = unsafe { Live::new(ring.stack.extent(), if may_call { PROBES } else { 0 }) };
+    let (frames, end) = match REGISTRY.hold(session.rings.number(ring) as usize) {
+        Some(held) => {
+            let walked = walk(held.set(), &CACHE, gregs, &mut memory, out, budget);
+            (walked.frames, walked.end)
+        }
+        None => (0, End::NotReady),
+    };
+    let mut len = frames;
+    if let Some(cause) = cut(end)
+        && let Some(place) = buffer.get_mut(frames)
+    {
+        *place = Frame::Cut(cause).encode();
+        len += 1;
+    }
+    buffer.get_mut(..len)
+}
+
+/// The file's word for the end of a walk.
+fn cut(end: End) -> Option<CutCause> {
+    Some(match end {
+        End::Whole => return None,
+        End::Depth => CutCause::Depth,
+        End::Time => CutCause::Time,
+        End::BadRead | End::NoStack => CutCause::BadRead,
+        End::NoData => CutCause::NoUnwindData,
+        End::BadData => CutCause::Unsupported,
+        End::Loop => CutCause::Loop,
+        End::NotReady => CutCause::Other,
+    })
+}
+
+/// Makes the modules agree with the regions. By the housekeeper, after each look at the maps.
+pub fn refresh(session: &Session, regions: &[Entry]) {
+    let mode = session.settings.stack.load(Ordering::Relaxed);
+    if mode == StackMode::None as u32 {
+        return;
+    }
+    // Without tables every frame goes by its frame pointer.
+    let tables = mode != StackMode::Fp as u32;
+    REGISTRY.refresh(regions.iter().map(|e| Region {
+        start: e.start,
+        end: e.end,
+        base: if tables { e.base } else { 0 },
+        identity: e.inode ^ e.device.rotate_left(32),
+    }));
+}
+
+/// Finds the stacks of threads that are new. By the housekeeper.
+///
+/// The first thread's is the kernel's `[stack]`, which grows down to its neighbour. Every other C library's thread has its
+/// control block at the upper end of its stack's mapping, so the mapping that holds the block is the stack, below the block.
+/// Stacks that are none of these (raw clone, alternate stacks, coroutines) are looked at page by page when they are met.
+pub fn find_stacks(session: &Session, house: &mut House) {
+    if session.settings.stack.load(Ordering::Relaxed) == StackMode::None as u32 {
+        return;
+    }
+    let unknown = |ring: &&Ring| ring.stack.hi.load(Ordering::Relaxed) == 0;
+    if session.rings.living().find(unknown).is_none() {
+        return;
+    }
+    let pid = session.pid.load(Ordering::Relaxed);
+    let mut below = 0;
+    let _ = maps::each(&mut house.buffer, |m| {
+        let main = m.path == b"[stack]";
+        if m.readable() && m.writable() && m.path != b"[heap]" {
+            for ring in session.rings.living().filter(unknown) {
+                let first = ring.tid.load(Ordering::Relaxed) == pid;
+                let base = ring.base.load(Ordering::Relaxed);
+                let (lo, hi) = match (first, main) {
+                    (true, true) => (below, m.end),
+                    (false, false) if m.inode == 0 && m.start < base && base < m.end => (m.start, base),
+                    _ => continue,
+                };
+                ring.stack.lo.store(lo, Ordering::Relaxed);
+                // Release: whoever sees the end sees the start (an end without its start is a wrong extent).
+                ring.stack.hi.store(hi, Ordering::Release);
+            }
+        }
+        below = m.end;
+        true
+    });
+}
+
+/// For the child of a fork, before its first handler: threads that do not exist there use nothing.
+pub fn in_child() {
+    REGISTRY.after_fork();
+}
