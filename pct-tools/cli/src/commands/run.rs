@@ -34,7 +34,7 @@ The status is the program's own: killed by a signal, pct ends by the same one; 1
 125 pct itself failed. Nothing is written to the program's stdout.")]
 pub struct Args {
     /// Samples per CPU second of each thread [default: 997, or the tick's rate where only that is to be had].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=100_000), help_heading = "Sampling")]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000), help_heading = "Sampling")]
     pub hz: Option<u32>,
     /// What is recorded: every sample (log), or one counter per few bytes of code (counts).
     #[arg(long, value_enum, help_heading = "Sampling")]
@@ -46,32 +46,32 @@ pub struct Args {
     #[arg(long, value_enum, help_heading = "Sampling")]
     pub stack: Option<Stack>,
     /// Frames kept of a stack, from the innermost; deeper ones are marked as cut [default: 512].
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=1_000_000), help_heading = "Sampling")]
+    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=60_000), help_heading = "Sampling")]
     pub depth: Option<u32>,
     /// Bytes of log per process, with K, M or G; then it wraps [default: 64M].
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Sampling")]
     pub limit: Option<u64>,
     /// Signal to sample with, by name or number, instead of a free one.
-    #[arg(long, value_name = "SIG", value_parser = word, help_heading = "Sampling")]
-    pub signal: Option<String>,
+    #[arg(long, value_name = "SIG", value_parser = signal, help_heading = "Sampling")]
+    pub signal: Option<i32>,
     /// Counters per region are one per 2^SHIFT bytes (mode counts).
-    #[arg(long, value_name = "SHIFT", value_parser = clap::value_parser!(u32).range(0..=16), help_heading = "Sampling")]
+    #[arg(long, value_name = "SHIFT", value_parser = clap::value_parser!(u32).range(0..=20), help_heading = "Sampling")]
     pub shift: Option<u32>,
     /// Which children are profiled too.
     #[arg(long, value_enum, help_heading = "Which processes")]
     pub follow: Option<Follow>,
-    /// Only programs of this name.
-    #[arg(long, value_name = "NAME", value_parser = word, help_heading = "Which processes")]
+    /// Only programs of these names, separated by colons; * matches any ending.
+    #[arg(long, value_name = "NAMES", value_parser = word, help_heading = "Which processes")]
     pub include: Option<String>,
-    /// No programs of this name.
-    #[arg(long, value_name = "NAME", value_parser = word, help_heading = "Which processes")]
+    /// No programs of these names.
+    #[arg(long, value_name = "NAMES", value_parser = word, help_heading = "Which processes")]
     pub exclude: Option<String>,
     /// When sampling starts: at once, by pct_on() in the program, or by the toggle signal.
     #[arg(long, value_enum, help_heading = "Which processes")]
     pub on: Option<On>,
     /// Signal that turns sampling on and off (with --on signal).
-    #[arg(long, value_name = "SIG", value_parser = word, help_heading = "Which processes")]
-    pub toggle: Option<String>,
+    #[arg(long, value_name = "SIG", value_parser = signal, help_heading = "Which processes")]
+    pub toggle: Option<i32>,
     /// Folder for the data [default: pct-NAME-PID].
     #[arg(short, long, value_name = "DIR", help_heading = "Results")]
     pub out: Option<PathBuf>,
@@ -116,6 +116,8 @@ pub enum Clock {
     Thread,
     /// One CPU-time timer per process: at most the tick, unfair between threads.
     Itimer,
+    /// The same for user time only.
+    ItimerVirtual,
     /// The old way by the wall clock; cuts sleeps short.
     ItimerReal,
     /// Wall-clock time, sampled from outside.
@@ -169,8 +171,8 @@ fn bytes(text: &str) -> Result<u64, String> {
     let number: u64 = digits.parse().map_err(|_| "expected a number of bytes, e.g. 64M".to_owned())?;
     number
         .checked_mul(factor)
-        .filter(|n| (1..=1 << 40).contains(n))
-        .ok_or_else(|| "expected 1 byte to 1024G".to_owned())
+        .filter(|n| (64 << 10..=1 << 30).contains(n))
+        .ok_or_else(|| "expected 64K to 1G".to_owned())
 }
 
 fn word(text: &str) -> Result<String, String> {
@@ -178,6 +180,27 @@ fn word(text: &str) -> Result<String, String> {
         return Err("expected a word without commas".to_owned());
     }
     Ok(text.to_owned())
+}
+
+/// A signal by number or name: 27, PROF, SIGPROF, RTMIN+3.
+fn signal(text: &str) -> Result<i32, String> {
+    let bare = text.strip_prefix("SIG").unwrap_or(text);
+    let number = match (text.parse::<i32>(), bare.strip_prefix("RTMIN")) {
+        (Ok(number), _) => Some(number),
+        // Of what glibc leaves to programs.
+        (_, Some("")) => Some(34),
+        (_, Some(rest)) => rest.strip_prefix('+').and_then(|n| n.parse::<i32>().ok()).map(|n| 34 + n),
+        _ => format!("SIG{bare}").parse::<nix::sys::signal::Signal>().ok().map(|signal| signal as i32),
+    };
+    let number = number
+        .filter(|n| (1..=64).contains(n))
+        .ok_or("expected a signal: 1 to 64, or a name as in kill -l")?;
+    match number {
+        4 | 7 | 8 | 9 | 11 | 19 => {
+            Err("this signal cannot be used: it cannot be caught or tells of errors".into())
+        }
+        number => Ok(number),
+    }
 }
 
 /// The value of PCT for the program.
@@ -193,13 +216,13 @@ pub fn options(args: &Args, folder: &Path) -> OsString {
         ("stack", args.stack.map(name)),
         ("depth", args.depth.map(|n| n.to_string())),
         ("limit", args.limit.map(|n| n.to_string())),
-        ("signal", args.signal.clone()),
+        ("signal", args.signal.map(|n| n.to_string())),
         ("shift", args.shift.map(|n| n.to_string())),
         ("follow", args.follow.map(name)),
         ("include", args.include.clone()),
         ("exclude", args.exclude.clone()),
         ("on", args.on.map(name)),
-        ("toggle", args.toggle.clone()),
+        ("toggle", args.toggle.map(|n| n.to_string())),
     ];
     let mut all = OsString::new();
     for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
@@ -406,6 +429,14 @@ mod tests {
     }
 
     #[test]
+    fn signals_have_names_and_numbers() {
+        assert_eq!(signal("27"), Ok(27));
+        assert_eq!(signal("PROF"), Ok(27));
+        assert_eq!(signal("SIGPROF"), Ok(27));
+        assert_eq!(signal("RTMIN+3"), Ok(37));
+    }
+
+    #[test]
     fn names_of_folders_are_tame() {
         assert_eq!(short_name(OsStr::new("./a b;c")), "a_b_c");
         assert_eq!(short_name(OsStr::new("/usr/bin/python3.11")), "python3.11");
@@ -421,6 +452,8 @@ mod tests {
             (["--limit", "9999999999G"], "--limit"),
             (["--limit", "-1"], "-1"),
             (["--signal", "a,b"], "--signal"),
+            (["--signal", "KILL"], "--signal"),
+            (["--toggle", "65"], "--toggle"),
             (["--depth", "0"], "--depth"),
             (["--shift", "99"], "--shift"),
             (["--on", "never"], "--on"),

@@ -16,6 +16,7 @@ use nix::unistd::{ForkResult, Pid};
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI32, Ordering};
 
@@ -150,7 +151,7 @@ pub fn start(
             let _ = mask.thread_set_mask();
             let mut told = Vec::new();
             let _ = from_child.read_to_end(&mut told);
-            Ok(told_by_child(child, &told))
+            Ok(told_by_child(child, folder, &told))
         }
     }
 }
@@ -176,6 +177,11 @@ fn become_program(
     mask: &SigSet,
 ) -> Errno {
     let made = make(folder);
+    if let Ok(path) = &made {
+        // Processes append to it and never make it: whoever looks into the folder started them.
+        let status = path.join(pct_profile::load::run::STATUS);
+        let _ = std::fs::OpenOptions::new().write(true).create_new(true).mode(0o600).open(status);
+    }
     match &made {
         Ok(path) => send(to_parent, b'D', path.as_os_str().as_bytes()),
         Err(why) => send(to_parent, b'T', why.as_bytes()),
@@ -215,7 +221,7 @@ fn send(to: &std::io::PipeWriter, kind: u8, content: &[u8]) {
     }
 }
 
-fn told_by_child(pid: Pid, mut told: &[u8]) -> Result<Started, NotExecuted> {
+fn told_by_child(pid: Pid, folder: &Folder, mut told: &[u8]) -> Result<Started, NotExecuted> {
     let mut started = Started { pid, folder: None, trouble: None };
     while let [kind, a, b, c, d, rest @ ..] = told {
         let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
@@ -227,8 +233,10 @@ fn told_by_child(pid: Pid, mut told: &[u8]) -> Result<Started, NotExecuted> {
             _ => {
                 let errno = content.try_into().map_or(0, i32::from_le_bytes);
                 let _ = nix::sys::wait::waitpid(pid, None);
-                if let Some(folder) = &started.folder {
-                    let _ = std::fs::remove_dir(folder);
+                if let Some(made) = started.folder.as_ref().filter(|_| matches!(folder, Folder::Named { .. }))
+                {
+                    let _ = std::fs::remove_file(made.join(pct_profile::load::run::STATUS));
+                    let _ = std::fs::remove_dir(made);
                 }
                 return Err(NotExecuted { errno: Errno::from_raw(errno) });
             }
@@ -238,6 +246,17 @@ fn told_by_child(pid: Pid, mut told: &[u8]) -> Result<Started, NotExecuted> {
 }
 
 fn make(folder: &Folder) -> Result<PathBuf, String> {
+    let within = match folder {
+        Folder::Given(path) => path,
+        Folder::Named { within, .. } => within,
+    };
+    // The options of the library are separated by commas, and a percent sign begins a place in a template.
+    if within.as_os_str().as_bytes().iter().any(|byte| b",%".contains(byte)) {
+        return Err(format!(
+            "{}: a path with a comma or percent sign cannot be used (name another by --out)",
+            within.display()
+        ));
+    }
     let with_mode = |path: &Path| nix::unistd::mkdir(path, nix::sys::stat::Mode::S_IRWXU);
     match folder {
         Folder::Given(path) => match with_mode(path) {

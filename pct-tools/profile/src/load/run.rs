@@ -10,7 +10,7 @@
 
 use crate::model::Account;
 use serde_json::{Value, json};
-use std::io::{self, Write as _};
+use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
 
@@ -112,16 +112,50 @@ impl Info {
     }
 }
 
-/// Causes that sampled processes left in the folder's status page, each once.
+/// Name of the file that sampled processes append causes to, a line `PID cause` each. Who starts them makes it.
+pub const STATUS: &str = "pct.status";
+/// More than this of it is not read: each process writes a line or two.
+const MOST_STATUS: u64 = 4 << 20;
+
+/// Causes that sampled processes left in the folder's status file, each once, with who said it.
 #[must_use]
 pub fn status_lines(folder: &Path) -> Vec<String> {
-    let _ = folder;
-    Vec::new()
+    let mut text = Vec::new();
+    let Ok(file) = std::fs::File::open(folder.join(STATUS)) else { return Vec::new() };
+    if file.take(MOST_STATUS).read_to_end(&mut text).is_err() {
+        return Vec::new();
+    }
+    let mut causes: Vec<(String, Vec<String>)> = Vec::new();
+    for line in String::from_utf8_lossy(&text).lines() {
+        let Some((pid, cause)) = line.split_once(' ') else { continue };
+        match causes.iter_mut().find(|(known, _)| known == cause) {
+            Some((_, pids)) => pids.push(pid.to_owned()),
+            None => causes.push((cause.to_owned(), vec![pid.to_owned()])),
+        }
+    }
+    causes
+        .into_iter()
+        .map(|(cause, pids)| match pids.len() {
+            1 => format!("{cause} (process {})", pids[0]),
+            n => format!("{cause} (process {} and {} more)", pids[0], n - 1),
+        })
+        .collect()
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_cause_is_told_once() {
+        let dir = std::env::temp_dir().join(format!("pct-status-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).expect("made");
+        std::fs::write(dir.join(STATUS), "1 disk full\n2 disk full\n3 no clock\nnonsense\n")
+            .expect("written");
+        assert_eq!(status_lines(&dir), ["disk full (process 1 and 1 more)", "no clock (process 3)"]);
+        std::fs::remove_dir_all(&dir).expect("removed");
+        assert!(status_lines(&dir).is_empty());
+    }
 
     #[test]
     fn run_json_survives_the_round_trip_and_bad_ones_are_none() {
