@@ -3,6 +3,7 @@
 //! The reader feeds it from a file; generators and programs that make profiles feed it directly.
 //! [`Builder::finish`] then checks what only the whole can show.
 
+use crate::cursor::put_num;
 use crate::error::{DeepError, ErrorCode, NodeRef};
 use crate::figures::{Own, PackedOwn};
 use crate::goal_path::GoalPath;
@@ -42,15 +43,15 @@ pub(crate) struct Mark {
 pub struct Builder {
     header: Header,
     pub(crate) strings: Strings,
-    csd_callee: IdVec<CsdId, Option<PdId>>,
-    csd_own: PackedOwn,
-    pd_ps: IdVec<PdId, Option<PsId>>,
-    pd_slots: IdVec<PdId, Span>,
-    slots: Vec<u32>,
-    multi: Vec<CsdId>,
-    pd_counts_start: Vec<u32>,
-    pd_counts_len: Vec<u32>,
-    pd_counts: Vec<u8>,
+    pub(crate) csd_callee: IdVec<CsdId, Option<PdId>>,
+    pub(crate) csd_own: PackedOwn,
+    pub(crate) pd_ps: IdVec<PdId, Option<PsId>>,
+    pub(crate) pd_slots: IdVec<PdId, Span>,
+    pub(crate) slots: Vec<u32>,
+    pub(crate) multi: Vec<CsdId>,
+    pub(crate) pd_counts_start: Vec<u32>,
+    pub(crate) pd_counts_len: Vec<u32>,
+    pub(crate) pd_counts: Vec<u8>,
     css: IdVec<CssId, Option<Css>>,
     ps: IdVec<PsId, Option<Ps>>,
     sites: Vec<CssId>,
@@ -164,13 +165,17 @@ impl Builder {
     /// Defines a CSD.
     ///
     /// # Errors
-    /// `duplicate_node`, `too_large`
+    /// `duplicate_node`, `too_large`; `number_too_large`: a figure is negative.
     pub fn csd(&mut self, id: CsdId, callee: PdId, own: &Own) -> Result<(), DeepError> {
         let slot = &mut self.csd_callee[id];
         if slot.is_some() {
             return Err(duplicate(NodeRef::Csd(id)));
         }
         *slot = Some(callee);
+        if own.as_array().iter().any(|&v| v < 0) {
+            let error = DeepError::new(ErrorCode::NumberTooLarge, "a negative figure");
+            return Err(error.node(NodeRef::Csd(id)));
+        }
         if !self.csd_own.set(id.index(), &own.as_array()) {
             return Err(too_large("figures"));
         }
@@ -200,12 +205,8 @@ impl Builder {
     }
 
     /// Adds a coverage count to the PD that is being built; see [`Builder::pd`].
-    pub fn count(&mut self, mut value: u64) {
-        while value >= 0x80 {
-            self.pd_counts.push((value & 0x7f) as u8 | 0x80);
-            value >>= 7;
-        }
-        self.pd_counts.push(value as u8);
+    pub fn count(&mut self, value: u64) {
+        put_num(&mut self.pd_counts, value);
     }
 
     /// Defines a PD with what was given to [`Builder::slot`] and (`counts` of them)
@@ -316,6 +317,11 @@ impl Builder {
         self.ps_since(&since, id, proc)
     }
 
+    pub(crate) fn ps_len(&self) -> usize {
+        self.ps.len()
+    }
+
+    #[inline]
     pub(crate) fn mark(&self) -> Mark {
         Mark {
             slots: self.slots.len(),

@@ -51,6 +51,10 @@ impl<'a> Cursor<'a> {
     pub(crate) fn seek(&mut self, pos: usize) {
         self.pos = pos;
     }
+    /// What follows the position in the part.
+    pub(crate) fn rest_of_part(&self) -> &'a [u8] {
+        &self.part[self.pos..]
+    }
     /// The position in the file.
     pub(crate) fn offset(&self) -> u64 {
         self.base + self.pos as u64

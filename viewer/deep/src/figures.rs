@@ -3,8 +3,9 @@
 //! Figures are exact integers of 63 bits. The operators here saturate, so that no report can
 //! panic; preprocessing uses the `checked_` forms and refuses a profile whose sums do not fit.
 
-use std::collections::HashMap;
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
+
+use crate::cursor::put_num;
 
 /// Own measurements of a call, a context, a procedure, a call site or a module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -180,12 +181,28 @@ impl std::iter::Sum for Desc {
     }
 }
 
-/// Own figures of many calls, packed: most of the eight are zero, the others are small.
+/// Adds in place; `false` if a sum does not fit.
+#[inline]
+#[must_use]
+pub(crate) fn add_all<const N: usize>(sums: &mut [i64; N], more: &[i64; N]) -> bool {
+    let mut overflow = 0;
+    for (sum, &m) in sums.iter_mut().zip(more) {
+        let s = sum.wrapping_add(m);
+        // The sign bit: both were of one sign and the sum is of the other.
+        overflow |= (*sum ^ s) & (m ^ s);
+        *sum = s;
+    }
+    overflow >= 0
+}
+
+/// Bits of a CSD's mask, in the order of [`Own::as_array`], which is the order of the values.
+pub(crate) const MASK_BITS: [u64; 8] = [0x002, 0x004, 0x040, 0x080, 0x100, 0x008, 0x010, 0x020];
+
+/// Own figures of many calls, packed as the file has them: a mask and the nonzero figures, as
+/// nums. About a fifth of eight plain integers, and the reader only copies.
 ///
-/// A record is a mask octet (bit i: figure i of [`Own::as_array`] is not zero) and the nonzero
-/// figures, 7 bits an octet, least significant first. About a fifth of eight plain integers.
-///
-/// Invariant: `starts[i]` is 0 (no record: all zero) or one more than where a record begins.
+/// Invariant: `starts[i]` is 0 (no record: all zero) or one more than where a whole record begins,
+/// whose mask has no other bits than [`MASK_BITS`] and whose nums are below 2^63.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PackedOwn {
     starts: Vec<u32>,
@@ -199,56 +216,58 @@ impl PackedOwn {
     /// Sets the figures of item `index`, which must not have been set before. `false`: full.
     #[must_use]
     pub(crate) fn set(&mut self, index: usize, own: &[i64; 8]) -> bool {
-        let mut mask = 0_u8;
-        for (i, &v) in own.iter().enumerate() {
-            mask |= u8::from(v != 0) << i;
+        let mask: u64 = own.iter().zip(MASK_BITS).map(|(&v, bit)| if v == 0 { 0 } else { bit }).sum();
+        let mut record = Vec::with_capacity(16);
+        put_num(&mut record, mask);
+        for &v in own.iter().filter(|&&v| v != 0) {
+            debug_assert!(v > 0, "the builder refuses negative figures");
+            put_num(&mut record, v.cast_unsigned());
         }
-        if mask == 0 {
+        self.set_record(index, &record)
+    }
+    /// The same with a record as it stands in a file; the caller has checked it.
+    #[inline]
+    #[must_use]
+    pub(crate) fn set_record(&mut self, index: usize, record: &[u8]) -> bool {
+        if record == [0] {
             return true;
         }
-        let Some(start) = u32::try_from(self.octets.len()).ok().filter(|&s| s < u32::MAX - 128) else {
-            return false;
-        };
-        self.starts[index] = start + 1;
-        self.octets.push(mask);
-        for &v in own {
-            let mut v = v.cast_unsigned();
-            if v == 0 {
-                continue;
-            }
-            while v >= 0x80 {
-                self.octets.push((v & 0x7f) as u8 | 0x80);
-                v >>= 7;
-            }
-            self.octets.push(v as u8);
+        match u32::try_from(self.octets.len() + record.len()) {
+            Ok(end) if end < u32::MAX => self.starts[index] = end - record.len() as u32 + 1,
+            _ => return false,
         }
+        self.octets.extend_from_slice(record);
         true
     }
-    pub(crate) fn get(&self, index: usize) -> Own {
+    pub(crate) fn get(&self, index: usize) -> [i64; 8] {
+        let mut own = [0; 8];
+        self.each(index, |i, value| own[i] = value);
+        own
+    }
+    /// Calls `f` with the place (in [`Own::as_array`]) and the value of each nonzero figure.
+    #[inline]
+    pub(crate) fn each(&self, index: usize, mut f: impl FnMut(usize, i64)) {
         let start = self.starts[index] as usize;
         if start == 0 {
-            return Own::default();
+            return;
         }
-        let record = &self.octets[start - 1..];
-        let mut mask = record[0];
-        let mut at = 1;
-        let mut own = [0_i64; 8];
-        while mask != 0 {
-            let i = mask.trailing_zeros() as usize;
-            mask &= mask - 1;
-            let mut octet = record[at];
-            at += 1;
-            let mut v = u64::from(octet & 0x7f);
-            let mut shift = 7;
-            while octet & 0x80 != 0 {
-                octet = record[at];
-                at += 1;
-                v |= u64::from(octet & 0x7f) << shift;
-                shift += 7;
+        let mut rest = self.octets[start - 1..].iter();
+        let mut num = || {
+            let mut value = 0_u64;
+            for &octet in rest.by_ref() {
+                value = value << 7 | u64::from(octet & 0x7f);
+                if octet & 0x80 == 0 {
+                    break;
+                }
             }
-            own[i] = v.cast_signed();
+            value.cast_signed()
+        };
+        let mask = num().cast_unsigned();
+        for (i, bit) in MASK_BITS.into_iter().enumerate() {
+            if mask & bit != 0 {
+                f(i, num());
+            }
         }
-        Own::from_array(own)
     }
     pub(crate) fn shrink(&mut self) {
         self.octets.shrink_to_fit();
@@ -258,74 +277,49 @@ impl PackedOwn {
     }
 }
 
-/// A column of figures, nearly all of which fit in 32 bits.
-///
-/// Values that do not fit (or are negative) are kept beside; when they become many, the column
-/// turns into plain 64-bit integers.
-#[derive(Clone, Debug)]
-pub(crate) enum Column {
-    Narrow { values: Vec<u32>, big: HashMap<u32, i64> },
-    Wide(Vec<i64>),
-}
-
-impl Column {
-    pub(crate) fn zeros(len: usize) -> Self {
-        Self::Narrow { values: vec![0; len], big: HashMap::new() }
-    }
-    pub(crate) fn get(&self, index: usize) -> i64 {
-        match self {
-            Self::Narrow { values, big } => match values[index] {
-                u32::MAX => big[&(index as u32)],
-                v => i64::from(v),
-            },
-            Self::Wide(values) => values[index],
-        }
-    }
-    pub(crate) fn set(&mut self, index: usize, value: i64) {
-        match self {
-            Self::Narrow { values, big } => {
-                if let Some(v) = u32::try_from(value).ok().filter(|&v| v != u32::MAX) {
-                    // Untouched pages of a zeroed table cost no memory.
-                    if values[index] != v {
-                        values[index] = v;
-                    }
-                    return;
-                }
-                values[index] = u32::MAX;
-                big.insert(index as u32, value);
-                if big.len() > 64 && big.len() > values.len() / 8 {
-                    *self = Self::Wide((0..values.len()).map(|i| self.get(i)).collect());
-                }
-            }
-            Self::Wide(values) => values[index] = value,
-        }
-    }
-    pub(crate) fn heap_bytes(&self) -> usize {
-        match self {
-            Self::Narrow { values, big } => values.capacity() * 4 + big.capacity() * 18,
-            Self::Wide(values) => values.capacity() * 8,
+/// Inherited figures in 16 octets: nearly all fit in 32 bits. A row with one that does not says
+/// where among `big` they are, and has `u32::MAX` in its last place.
+fn narrow(desc: &Desc, big: &mut Vec<Desc>) -> Option<[u32; 4]> {
+    match desc.as_array().map(|v| u32::try_from(v).ok()) {
+        [Some(a), Some(b), Some(c), Some(d)] if d != u32::MAX => Some([a, b, c, d]),
+        _ => {
+            let at = u32::try_from(big.len()).ok()?;
+            big.push(*desc);
+            Some([at, 0, 0, u32::MAX])
         }
     }
 }
 
-/// A table of inherited figures, one column each.
-#[derive(Clone, Debug)]
-pub(crate) struct DescColumns([Column; 4]);
+fn widen(row: [u32; 4], big: &[Desc]) -> Desc {
+    match row {
+        [at, _, _, u32::MAX] => big[at as usize],
+        row => Desc::from_array(row.map(i64::from)),
+    }
+}
 
-impl DescColumns {
+/// A table of inherited figures. Each row may be set once.
+#[derive(Clone, Debug)]
+pub(crate) struct DescTable {
+    rows: Vec<[u32; 4]>,
+    big: Vec<Desc>,
+}
+
+impl DescTable {
     pub(crate) fn zeros(len: usize) -> Self {
-        Self(std::array::from_fn(|_| Column::zeros(len)))
+        Self { rows: vec![[0; 4]; len], big: Vec::new() }
     }
     pub(crate) fn get(&self, index: usize) -> Desc {
-        Desc::from_array(std::array::from_fn(|i| self.0[i].get(index)))
+        widen(self.rows[index], &self.big)
     }
-    pub(crate) fn set(&mut self, index: usize, desc: &Desc) {
-        for (column, value) in self.0.iter_mut().zip(desc.as_array()) {
-            column.set(index, value);
-        }
+    /// `false`: full.
+    #[must_use]
+    pub(crate) fn set(&mut self, index: usize, desc: &Desc) -> bool {
+        let Some(row) = narrow(desc, &mut self.big) else { return false };
+        self.rows[index] = row;
+        true
     }
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.0.iter().map(Column::heap_bytes).sum()
+        self.rows.capacity() * 16 + self.big.capacity() * 32
     }
 }
 
@@ -336,8 +330,6 @@ impl DescColumns {
 pub(crate) struct SparseDesc {
     keys: Vec<u32>,
     rows: Vec<[u32; 4]>,
-    /// Rows with a figure of 32 bits or more: the row says where here, in its first figure, and
-    /// `u32::MAX` in its last.
     big: Vec<Desc>,
 }
 
@@ -345,15 +337,7 @@ impl SparseDesc {
     /// Adds an item. `false`: full.
     #[must_use]
     pub(crate) fn push(&mut self, key: u32, desc: &Desc) -> bool {
-        let narrow = desc.as_array().map(|v| u32::try_from(v).ok());
-        let row = match narrow {
-            [Some(a), Some(b), Some(c), Some(d)] if d != u32::MAX => [a, b, c, d],
-            _ => {
-                let Ok(at) = u32::try_from(self.big.len()) else { return false };
-                self.big.push(*desc);
-                [at, 0, 0, u32::MAX]
-            }
-        };
+        let Some(row) = narrow(desc, &mut self.big) else { return false };
         self.keys.push(key);
         self.rows.push(row);
         true
@@ -367,11 +351,7 @@ impl SparseDesc {
         self.big.shrink_to_fit();
     }
     pub(crate) fn get(&self, key: u32) -> Desc {
-        let Ok(at) = self.keys.binary_search(&key) else { return Desc::default() };
-        match self.rows[at] {
-            [at, _, _, u32::MAX] => self.big[at as usize],
-            row => Desc::from_array(row.map(i64::from)),
-        }
+        self.keys.binary_search(&key).map_or(Desc::default(), |at| widen(self.rows[at], &self.big))
     }
     pub(crate) fn heap_bytes(&self) -> usize {
         self.keys.capacity() * 4 + self.rows.capacity() * 16 + self.big.capacity() * 32
@@ -398,19 +378,34 @@ mod tests {
                 prop_assert!(packed.set(i, row));
             }
             for (i, row) in rows.iter().enumerate() {
-                prop_assert_eq!(packed.get(i), Own::from_array(*row));
+                prop_assert_eq!(packed.get(i), *row);
             }
         }
 
         #[test]
-        fn columns_come_back(values in prop::collection::vec(
-            prop_oneof![0..9_i64, any::<i64>(), Just(i64::from(u32::MAX))], 0..300)) {
-            let mut column = Column::zeros(values.len());
-            for (i, &v) in values.iter().enumerate() {
-                column.set(i, v);
+        fn tables_come_back(rows in prop::collection::vec(
+            prop::array::uniform4(prop_oneof![0..9_i64, any::<i64>(), Just(i64::from(u32::MAX))]), 0..60)) {
+            let mut table = DescTable::zeros(rows.len());
+            let mut sparse = SparseDesc::default();
+            for (i, row) in rows.iter().enumerate().rev() {
+                prop_assert!(table.set(i, &Desc::from_array(*row)));
+                prop_assert!(sparse.push(i as u32, &Desc::from_array(*row)));
             }
-            for (i, &v) in values.iter().enumerate() {
-                prop_assert_eq!(column.get(i), v);
+            sparse.sort();
+            for (i, row) in rows.iter().enumerate() {
+                prop_assert_eq!(table.get(i), Desc::from_array(*row));
+                prop_assert_eq!(sparse.get(i as u32), Desc::from_array(*row));
+            }
+            prop_assert_eq!(sparse.get(rows.len() as u32), Desc::default());
+        }
+
+        #[test]
+        fn adding_in_place_sees_overflow(a in any::<[i64; 4]>(), b in any::<[i64; 4]>()) {
+            let mut sums = a;
+            let fits = a.iter().zip(&b).all(|(x, y)| x.checked_add(*y).is_some());
+            prop_assert_eq!(add_all(&mut sums, &b), fits);
+            if fits {
+                prop_assert_eq!(Some(Desc::from_array(sums)), Desc::from_array(a).checked_add(&Desc::from_array(b)));
             }
         }
     }

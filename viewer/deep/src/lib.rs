@@ -21,6 +21,7 @@ pub mod builder;
 mod cliques;
 mod cursor;
 pub mod error;
+mod fast;
 pub mod figures;
 pub mod goal_path;
 mod groups;

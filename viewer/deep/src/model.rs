@@ -253,7 +253,7 @@ pub struct DeepData {
     /// Where a PD's coverage counts begin in `pd_counts`; there are as many as its PS has points.
     /// Empty without dynamic coverage.
     pub(crate) pd_counts_start: Vec<u32>,
-    /// Numbers of 7 bits an octet, least significant first.
+    /// Nums, as the file has them.
     pub(crate) pd_counts: Vec<u8>,
 
     pub(crate) css: IdVec<CssId, Css>,
@@ -349,7 +349,7 @@ impl DeepData {
     }
     /// Own figures of a CSD.
     pub fn csd_own(&self, csd: CsdId) -> Own {
-        self.csd_own.get(csd.index())
+        Own::from_array(self.csd_own.get(csd.index()))
     }
     /// The procedure of a context.
     pub fn pd_ps(&self, pd: PdId) -> PsId {
@@ -376,10 +376,9 @@ impl DeepData {
         };
         let mut rest = self.pd_counts.get(start..).unwrap_or_default().iter();
         (0..count).map(move |_| {
-            let (mut value, mut shift) = (0, 0);
+            let mut value = 0;
             for &octet in rest.by_ref() {
-                value |= u64::from(octet & 0x7f) << shift;
-                shift += 7;
+                value = value << 7 | u64::from(octet & 0x7f);
                 if octet & 0x80 == 0 {
                     break;
                 }

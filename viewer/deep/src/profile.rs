@@ -77,7 +77,7 @@ impl Profile {
         );
         let pd_callers = Groups::by(data.pd_count(), data.csd_count(), |c| data.csd_callee(c));
         let cliques = cliques::find(&data);
-        let entry = entries(&data, &cliques, &csd_caller);
+        let (entry, others) = entries(&data, &cliques, &csd_caller);
         let costs = propagate(
             &Graph {
                 data: &data,
@@ -86,6 +86,7 @@ impl Profile {
                 pd_callers: &pd_callers,
                 cliques: &cliques,
                 entry: &entry,
+                others: &others,
                 zeroed: &zeroed,
             },
             rule,
@@ -535,13 +536,14 @@ fn callers(data: &DeepData) -> Result<Callers, DeepError> {
 }
 
 /// For each clique the CSD that enters it. If there are several (in files made by hand), it is the
-/// last in ascending order of callers, then in slot order.
+/// last in ascending order of callers, then in slot order; the others come second, by caller.
 fn entries(
     data: &DeepData,
     cliques: &Cliques,
     csd_caller: &IdVec<CsdId, PdId>,
-) -> IdVec<CliqueId, Option<CsdId>> {
+) -> (IdVec<CliqueId, Option<CsdId>>, Vec<(PdId, CsdId)>) {
     let mut entry: IdVec<CliqueId, Option<CsdId>> = IdVec::from_vec(vec![None; cliques.members.keys()]);
+    let mut others = Vec::new();
     for csd in data.csds() {
         let caller = csd_caller[csd];
         let clique = cliques.of[data.csd_callee(csd)];
@@ -549,19 +551,23 @@ fn entries(
             continue;
         }
         let place = &mut entry[clique];
-        let wins = match *place {
-            None => true,
-            Some(other) if csd_caller[other] == caller => {
-                let last = data.csds_of_pd(caller).filter(|&c| c == csd || c == other).last();
-                last == Some(csd)
-            }
-            Some(other) => caller > csd_caller[other],
+        let Some(other) = *place else {
+            *place = Some(csd);
+            continue;
+        };
+        let wins = if csd_caller[other] == caller {
+            data.csds_of_pd(caller).filter(|&c| c == csd || c == other).last() == Some(csd)
+        } else {
+            caller > csd_caller[other]
         };
         if wins {
             *place = Some(csd);
         }
+        let loser = if wins { other } else { csd };
+        others.push((csd_caller[loser], loser));
     }
-    entry
+    others.sort_unstable();
+    (entry, others)
 }
 
 fn name_warnings(data: &DeepData) -> Vec<Warning> {

@@ -15,15 +15,15 @@
 //! nothing), so each table has one consumer: it is moved up, merged small into large, and what is
 //! asked for is noted on the way. Memory is that of the notes, time is near linear.
 //!
-//! Cliques are numbered callees first, depth first, so what waits for its caller is a stack: the
-//! children of a clique are on top when its turn comes.
+//! What a finished clique hands up waits in a list of the clique that its entering CSD is in, so
+//! slots need not be walked again.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
 use crate::cliques::Cliques;
 use crate::error::{DeepError, ErrorCode};
-use crate::figures::{Desc, DescColumns, Own, SparseDesc};
+use crate::figures::{Desc, DescTable, Own, SparseDesc, add_all};
 use crate::groups::Groups;
 use crate::id::{CliqueId, CsdId, CssId, Id, IdVec, PdId, PsId, ids_to};
 use crate::model::DeepData;
@@ -48,27 +48,29 @@ pub struct Figures {
     pub desc: Desc,
 }
 
-impl Figures {
-    fn add_own(&mut self, own: &Own) -> Result<(), DeepError> {
-        self.own = self.own.checked_add(own).ok_or_else(|| overflow("own figures"))?;
-        Ok(())
-    }
-    fn add_desc(&mut self, desc: &Desc, comp: &Desc) -> Result<(), DeepError> {
-        self.desc = self
-            .desc
-            .checked_add(desc)
-            .and_then(|d| d.checked_sub(comp))
-            .ok_or_else(|| overflow("descendants"))?;
-        Ok(())
-    }
-}
-
 /// Figures of those items that have any.
 #[derive(Clone, Debug)]
 pub(crate) struct Sparse<I: Id> {
     /// Where in `rows`, plus 1; 0: all zero.
     index: IdVec<I, u32>,
-    rows: Vec<Figures>,
+    rows: Vec<Row>,
+}
+
+#[derive(Clone, Copy, Debug, Default)]
+struct Row {
+    own: [i64; 8],
+    desc: [i64; 4],
+}
+
+impl Row {
+    fn add_desc(&mut self, desc: &Desc, comp: &Desc) -> Result<(), DeepError> {
+        let fits = add_all(&mut self.desc, &desc.as_array());
+        // Compensation is never negative, so it has a negative.
+        if fits && (comp.is_zero() || add_all(&mut self.desc, &comp.as_array().map(|c| -c))) {
+            return Ok(());
+        }
+        Err(overflow("descendants"))
+    }
 }
 
 impl<I: Id> Sparse<I> {
@@ -78,26 +80,30 @@ impl<I: Id> Sparse<I> {
     pub(crate) fn get(&self, id: I) -> Figures {
         match self.index[id] {
             0 => Figures::default(),
-            n => self.rows[n as usize - 1],
+            n => {
+                let row = &self.rows[n as usize - 1];
+                Figures { own: Own::from_array(row.own), desc: Desc::from_array(row.desc) }
+            }
         }
     }
-    fn row(&mut self, id: I) -> &mut Figures {
+    #[inline]
+    fn row(&mut self, id: I) -> &mut Row {
         let at = &mut self.index[id];
         if *at == 0 {
-            self.rows.push(Figures::default());
+            self.rows.push(Row::default());
             *at = self.rows.len() as u32;
         }
         &mut self.rows[*at as usize - 1]
     }
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.index.len() * 4 + self.rows.capacity() * size_of::<Figures>()
+        self.index.len() * 4 + self.rows.capacity() * size_of::<Row>()
     }
 }
 
 /// What propagation yields.
 #[derive(Clone, Debug)]
 pub(crate) struct Costs {
-    pub(crate) pd_desc: DescColumns,
+    pub(crate) pd_desc: DescTable,
     /// Own and desc of all members, for cliques of several PDs.
     pub(crate) big_clique_total: HashMap<CliqueId, Desc>,
     /// Nonzero compensation of CSDs for the procedure of their caller. Summed over the CSDs of a
@@ -116,6 +122,8 @@ pub(crate) struct Graph<'a> {
     pub(crate) pd_callers: &'a Groups<PdId, CsdId>,
     pub(crate) cliques: &'a Cliques,
     pub(crate) entry: &'a IdVec<CliqueId, Option<CsdId>>,
+    /// CSDs that enter a clique besides its entry CSD, by ascending caller: none in real files.
+    pub(crate) others: &'a [(PdId, CsdId)],
     pub(crate) zeroed: &'a IdVec<PsId, bool>,
 }
 
@@ -123,105 +131,178 @@ pub(crate) fn overflow(what: impl std::fmt::Display) -> DeepError {
     DeepError::new(ErrorCode::Overflow, format!("a sum of measurements exceeds 63 bits ({what})"))
 }
 
+/// Adds in place; `false` if the sum does not fit.
+#[inline]
+fn add_one(sum: &mut i64, more: i64) -> bool {
+    let (s, overflow) = sum.overflowing_add(more);
+    *sum = s;
+    !overflow
+}
+
 fn add(sum: &mut Desc, more: &Desc) -> Result<(), DeepError> {
     *sum = sum.checked_add(more).ok_or_else(|| overflow("descendants"))?;
     Ok(())
 }
 
-/// What a finished clique hands to the CSD that enters it.
+/// What a finished clique hands to the PD that makes its entry CSD.
 struct Waiting {
-    clique: CliqueId,
+    caller: PdId,
     total: Desc,
     table: Table,
-    taken: bool,
+    /// The next of the same clique, plus 1.
+    next: u32,
+}
+
+/// What waits for each clique. Places are used again.
+struct Pending {
+    /// By clique: its first in `places`, plus 1.
+    first: IdVec<CliqueId, u32>,
+    places: Vec<Waiting>,
+    /// The first free place, plus 1; free places are linked like others.
+    free: u32,
+}
+
+impl Pending {
+    fn push(&mut self, clique: CliqueId, caller: PdId, total: Desc, table: Table) {
+        let new = Waiting { caller, total, table, next: self.first[clique] };
+        self.first[clique] = match self.free.checked_sub(1) {
+            Some(place) => {
+                let place = &mut self.places[place as usize];
+                let at = std::mem::replace(&mut self.free, place.next);
+                *place = new;
+                at
+            }
+            None => {
+                self.places.push(new);
+                // There are fewer cliques than 2^32.
+                self.places.len() as u32
+            }
+        };
+    }
+    /// Takes out what waits for a clique.
+    fn take(&mut self, clique: CliqueId, mut f: impl FnMut(PdId, Desc, Table)) {
+        let mut next = std::mem::take(&mut self.first[clique]);
+        while let Some(place) = next.checked_sub(1) {
+            let at = &mut self.places[place as usize];
+            f(at.caller, at.total, std::mem::take(&mut at.table));
+            let after = at.next;
+            at.next = self.free;
+            self.free = next;
+            next = after;
+        }
+    }
+}
+
+/// What a PD has from below.
+#[derive(Default)]
+struct Below {
+    desc: Desc,
+    comp: Table,
+}
+
+impl Below {
+    fn add(&mut self, total: &Desc, table: Table) -> Result<(), DeepError> {
+        add(&mut self.desc, total)?;
+        self.comp.merge(table)
+    }
 }
 
 pub(crate) fn propagate(graph: &Graph<'_>, rule: Compensation) -> Result<Costs, DeepError> {
     let data = graph.data;
+    let cliques = graph.cliques.members.keys();
     let mut costs = Costs {
-        pd_desc: DescColumns::zeros(data.pd_count()),
+        pd_desc: DescTable::zeros(data.pd_count()),
         big_clique_total: HashMap::new(),
         csd_comp: SparseDesc::default(),
         pd_comp: Vec::new(),
         ps: Sparse::new(data.ps_count()),
         css: Sparse::new(data.css_count()),
     };
-    let mut waiting: Vec<Waiting> = Vec::new();
+    let mut pending = Pending { first: IdVec::from_vec(vec![0; cliques]), places: Vec::new(), free: 0 };
     let mut keys: Vec<PsId> = Vec::new();
+    let mut below: Vec<Below> = Vec::new();
     let mut over: Vec<(PsId, Desc)> = Vec::new();
 
-    for clique in ids_to::<CliqueId>(graph.cliques.members.keys()) {
+    for clique in ids_to::<CliqueId>(cliques) {
         let members = graph.cliques.members.of(clique);
         let entry = graph.entry[clique];
-        let mut entry_own = Desc::default();
-        // Other procedures of the clique that a member's table may be asked for.
+        let mut entry_own = [0; 8];
+
+        // From below: the cliques that each member enters.
+        below.clear();
+        let mut only = Below::default();
+        let mut result = Ok(());
         keys.clear();
-        if members.len() > 1 {
+        if members.len() == 1 {
+            pending.take(clique, |_, total, table| {
+                if result.is_ok() {
+                    result = only.add(&total, table);
+                }
+            });
+        } else {
+            below.resize_with(members.len(), Below::default);
+            pending.take(clique, |caller, total, table| {
+                if let (Ok(at), Ok(())) = (members.binary_search(&caller), &result) {
+                    result = below[at].add(&total, table);
+                }
+            });
+            // Other procedures of the clique that a member's table may be asked for.
             keys.extend(members.iter().map(|&pd| data.pd_ps(pd)).filter(|&ps| graph.zeroed[ps]));
             keys.sort_unstable();
             keys.dedup();
         }
+        result?;
+
         over.clear();
+        over.extend(keys.iter().map(|&ps| (ps, Desc::default())));
         let mut sum = Table::default();
         let mut clique_total = Desc::default();
-        for &pd in members {
+        for (i, &pd) in members.iter().enumerate() {
             let ps = data.pd_ps(pd);
+            let Below { mut desc, mut comp } = std::mem::take(below.get_mut(i).unwrap_or(&mut only));
+            if !graph.others.is_empty() {
+                let from = graph.others.partition_point(|&(caller, _)| caller < pd);
+                for &(_, csd) in graph.others[from..].iter().take_while(|&&(caller, _)| caller == pd) {
+                    add(&mut desc, &data.csd_own(csd).inherited())?;
+                }
+            }
 
             // From above: the CSDs that lead here.
-            let mut own = Own::default();
+            let ps_row = costs.ps.row(ps);
+            let mut own = [0; 8];
+            let mut fits = true;
             for &csd in graph.pd_callers.of(pd) {
-                let figures = data.csd_own(csd);
+                let css_own = &mut costs.css.row(graph.csd_css[csd]).own;
+                let before = own;
+                data.csd_own.each(csd.index(), |i, value| {
+                    fits &= add_one(&mut css_own[i], value);
+                    fits &= add_one(&mut ps_row.own[i], value);
+                    fits &= add_one(&mut own[i], value);
+                });
                 if entry == Some(csd) {
-                    entry_own = figures.inherited();
+                    entry_own = std::array::from_fn(|i| own[i].wrapping_sub(before[i]));
                 }
-                costs.css.row(graph.csd_css[csd]).add_own(&figures)?;
-                own = own.checked_add(&figures).ok_or_else(|| overflow("own figures"))?;
             }
-            let row = costs.ps.row(ps);
-            row.add_own(&own)?;
-
-            // From below: the cliques that this PD enters.
-            let mut desc = Desc::default();
-            let mut comp = Table::default();
-            let mut error = None;
-            data.each_csd(pd, |_, csd| {
-                let callee = graph.cliques.of[data.csd_callee(csd)];
-                if callee == clique {
-                    return;
-                }
-                let below = if graph.entry[callee] == Some(csd) {
-                    let Ok(at) = waiting.binary_search_by_key(&callee, |w| w.clique) else { return };
-                    waiting[at].taken = true;
-                    let table = std::mem::take(&mut waiting[at].table);
-                    if let Err(e) = comp.merge(table) {
-                        error = Some(e);
+            ps_row.add_desc(&desc, &comp.get(ps))?;
+            if !fits || !costs.pd_desc.set(pd.index(), &desc) {
+                return Err(overflow("own figures"));
+            }
+            if !keys.is_empty() {
+                comp.note(&keys, |other, d| {
+                    if other != ps {
+                        costs.pd_comp.push((pd, other, d));
                     }
-                    waiting[at].total
-                } else {
-                    data.csd_own(csd).inherited()
-                };
-                if let Err(e) = add(&mut desc, &below) {
-                    error = Some(e);
-                }
-            });
-            if let Some(error) = error {
-                return Err(error);
+                });
             }
-            costs.pd_desc.set(pd.index(), &desc);
-            costs.ps.row(ps).add_desc(&desc, &comp.get(ps))?;
-            comp.note(&keys, |other, d| {
-                if other != ps {
-                    costs.pd_comp.push((pd, other, d));
-                }
-            });
 
-            let mut total = own.inherited();
+            let mut total = Own::from_array(own).inherited();
             add(&mut total, &desc)?;
             add(&mut clique_total, &total)?;
             if graph.zeroed[ps] {
-                match over.iter_mut().find(|(p, _)| *p == ps) {
-                    Some((_, sum)) => add(sum, &total)?,
-                    None => over.push((ps, total)),
+                match keys.binary_search(&ps) {
+                    Ok(at) => add(&mut over[at].1, &total)?,
+                    // A clique of one PD.
+                    Err(_) => over.push((ps, total)),
                 }
                 if rule == Compensation::Exact {
                     comp.remove(ps);
@@ -232,9 +313,6 @@ pub(crate) fn propagate(graph: &Graph<'_>, rule: Compensation) -> Result<Costs, 
         if members.len() > 1 {
             costs.big_clique_total.insert(clique, clique_total);
         }
-        while waiting.last().is_some_and(|w| w.taken) {
-            waiting.pop();
-        }
         let Some(entry) = entry else { continue };
         for (ps, total) in over.drain(..) {
             if rule == Compensation::Compat {
@@ -242,13 +320,16 @@ pub(crate) fn propagate(graph: &Graph<'_>, rule: Compensation) -> Result<Costs, 
             }
             sum.add(ps, &total)?;
         }
-        let comp = sum.get(data.pd_ps(graph.csd_caller[entry]));
+        let caller = graph.csd_caller[entry];
+        let comp = sum.get(data.pd_ps(caller));
         if !comp.is_zero() && !costs.csd_comp.push(entry.number(), &comp) {
             return Err(overflow("compensation"));
         }
-        let desc = clique_total.checked_sub(&entry_own).ok_or_else(|| overflow("descendants"))?;
+        let desc = clique_total
+            .checked_sub(&Own::from_array(entry_own).inherited())
+            .ok_or_else(|| overflow("descendants"))?;
         costs.css.row(graph.csd_css[entry]).add_desc(&desc, &comp)?;
-        waiting.push(Waiting { clique, total: clique_total, table: sum, taken: false });
+        pending.push(graph.cliques.of[caller], caller, clique_total, sum);
     }
     costs.csd_comp.sort();
     costs.pd_comp.sort_unstable_by_key(|&(pd, ps, _)| (pd, ps));
@@ -276,19 +357,79 @@ impl Hasher for IdHasher {
 
 type Map = HashMap<PsId, Desc, BuildHasherDefault<IdHasher>>;
 
-/// A compensation table. Nearly all have a few entries.
-enum Table {
+/// A compensation table. Many are empty, nearly all others have a few entries.
+#[derive(Default)]
+struct Table(Option<Box<Entries>>);
+
+enum Entries {
     Few(Vec<(PsId, Desc)>),
     Many(Map),
 }
 
-impl Default for Table {
-    fn default() -> Self {
-        Self::Few(Vec::new())
+impl Table {
+    fn get(&self, ps: PsId) -> Desc {
+        self.0.as_ref().map_or(Desc::default(), |e| e.get(ps))
+    }
+    fn remove(&mut self, ps: PsId) {
+        if let Some(entries) = &mut self.0 {
+            entries.remove(ps);
+            if entries.len() == 0 {
+                self.0 = None;
+            }
+        }
+    }
+    fn add(&mut self, ps: PsId, desc: &Desc) -> Result<(), DeepError> {
+        if desc.is_zero() {
+            return Ok(());
+        }
+        match &mut self.0 {
+            Some(entries) => entries.add(ps, desc),
+            None => {
+                self.0 = Some(Box::new(Entries::Few(vec![(ps, *desc)])));
+                Ok(())
+            }
+        }
+    }
+    /// Adds another table; the smaller one is walked.
+    fn merge(&mut self, other: Self) -> Result<(), DeepError> {
+        let Some(mut other) = other.0 else { return Ok(()) };
+        let Some(this) = &mut self.0 else {
+            self.0 = Some(other);
+            return Ok(());
+        };
+        if other.len() > this.len() {
+            std::mem::swap(this, &mut other);
+        }
+        match *other {
+            Entries::Few(list) => list.into_iter().try_for_each(|(ps, d)| this.add(ps, &d)),
+            Entries::Many(map) => map.into_iter().try_for_each(|(ps, d)| this.add(ps, &d)),
+        }
+    }
+    /// Calls `f` for the entries of some procedures, given in ascending order.
+    fn note(&self, keys: &[PsId], mut f: impl FnMut(PsId, Desc)) {
+        let Some(entries) = &self.0 else { return };
+        if keys.len() <= entries.len() {
+            for &ps in keys {
+                let desc = entries.get(ps);
+                if !desc.is_zero() {
+                    f(ps, desc);
+                }
+            }
+            return;
+        }
+        let mut each = |ps: PsId, d: Desc| {
+            if keys.binary_search(&ps).is_ok() {
+                f(ps, d);
+            }
+        };
+        match &**entries {
+            Entries::Few(list) => list.iter().for_each(|&(ps, d)| each(ps, d)),
+            Entries::Many(map) => map.iter().for_each(|(&ps, &d)| each(ps, d)),
+        }
     }
 }
 
-impl Table {
+impl Entries {
     /// More entries than this are hashed.
     const FEW: usize = 12;
 
@@ -314,9 +455,6 @@ impl Table {
         }
     }
     fn add(&mut self, ps: PsId, desc: &Desc) -> Result<(), DeepError> {
-        if desc.is_zero() {
-            return Ok(());
-        }
         match self {
             Self::Few(list) => {
                 if let Some((_, sum)) = list.iter_mut().find(|(p, _)| *p == ps) {
@@ -332,37 +470,6 @@ impl Table {
                 Ok(())
             }
             Self::Many(map) => add(map.entry(ps).or_default(), desc),
-        }
-    }
-    /// Adds another table; the smaller one is walked.
-    fn merge(&mut self, mut other: Self) -> Result<(), DeepError> {
-        if other.len() > self.len() {
-            std::mem::swap(self, &mut other);
-        }
-        match other {
-            Self::Few(list) => list.into_iter().try_for_each(|(ps, d)| self.add(ps, &d)),
-            Self::Many(map) => map.into_iter().try_for_each(|(ps, d)| self.add(ps, &d)),
-        }
-    }
-    /// Calls `f` for the entries of some procedures, given in ascending order.
-    fn note(&self, keys: &[PsId], mut f: impl FnMut(PsId, Desc)) {
-        if keys.len() <= self.len() {
-            for &ps in keys {
-                let desc = self.get(ps);
-                if !desc.is_zero() {
-                    f(ps, desc);
-                }
-            }
-            return;
-        }
-        let mut each = |ps: PsId, d: Desc| {
-            if keys.binary_search(&ps).is_ok() {
-                f(ps, d);
-            }
-        };
-        match self {
-            Self::Few(list) => list.iter().for_each(|&(ps, d)| each(ps, d)),
-            Self::Many(map) => map.iter().for_each(|(&ps, &d)| each(ps, d)),
         }
     }
 }

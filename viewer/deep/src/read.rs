@@ -22,6 +22,9 @@
 //! overwrite its file at any time, and a map cut short under a reader kills it. A node that the
 //! window's end cuts is taken back and decoded again when more of the file is there.
 //!
+//! Contexts and edges that are whole and in order take a short cut (`fast`); the functions here
+//! decode the rest and say what is wrong with them.
+//!
 //! Memory is taken by numbers that were checked against the length of the file first.
 
 use std::fs::File;
@@ -31,7 +34,7 @@ use std::path::Path;
 use crate::builder::{Builder, Counts, ProcStatic};
 use crate::cursor::{Cursor, Decoded, Fault, truncated};
 use crate::error::{DeepError, ErrorCode, NodeRef};
-use crate::figures::Own;
+use crate::figures::{MASK_BITS, Own};
 use crate::id::{CsdId, PdId};
 use crate::label::{PredOrFunc, ProcLabel};
 use crate::model::{Coverage, CoveragePoint, Css, CssKind, DeepData, Header, PointKind, SiteKind, Slot};
@@ -208,6 +211,13 @@ fn read_nodes(window: &mut Window<'_>, wanted: Option<NodeRef>) -> Result<(Build
             let (start, offset) = (cursor.pos(), cursor.offset());
             if cursor.at_end() {
                 break false;
+            }
+            if let Some((node, len)) = builder.whole_node(cursor.rest_of_part()) {
+                cursor.seek(start + len);
+                if wanted == Some(node) {
+                    found = Some(offset);
+                }
+                continue;
             }
             let mark = builder.mark();
             match node(&mut builder, &mut cursor, &mut multi) {
@@ -391,8 +401,6 @@ impl<T> InNode<T> for Result<T, DeepError> {
         self.map_err(|e| e.at(offset).into())
     }
 }
-
-pub(crate) const MASK_BITS: [u64; 8] = [0x002, 0x004, 0x040, 0x080, 0x100, 0x008, 0x010, 0x020];
 
 fn csd(builder: &mut Builder, cursor: &mut Cursor<'_>) -> Decoded<NodeRef> {
     let at = cursor.offset();

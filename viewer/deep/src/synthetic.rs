@@ -139,7 +139,8 @@ fn make_program(params: &Params) -> Program {
         // The last call site can call anybody: what is left of the budget goes there.
         let kind = match params.shape {
             Shape::Deep | Shape::Closures => SiteKind::HigherOrder,
-            _ if random.chance(50) => SiteKind::HigherOrder,
+            Shape::Recursive if random.chance(50) => SiteKind::HigherOrder,
+            _ if random.chance(10) => SiteKind::HigherOrder,
             _ => SiteKind::Special,
         };
         sites.push(Site { kind, callee: 1 });

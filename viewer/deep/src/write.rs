@@ -48,9 +48,6 @@ pub enum WriteError {
     /// Version 8 has no place for the file that a call site names.
     #[error("css {0}: version 8 cannot say that a call site is in a file of its own")]
     SiteFile(CssId),
-    /// Figures and counts are below 2^63.
-    #[error("a figure of {0} is negative or too large")]
-    Figure(crate::NodeRef),
 }
 
 /// Writes a profile's data. Give it a buffered writer or memory: it writes by the node.
@@ -177,11 +174,11 @@ impl<W: Write> Writer<'_, W> {
         self.num(csd.number());
         self.num(self.data.csd_callee(csd).number());
         let own = self.data.csd_own(csd).as_array();
-        let mask = own.iter().zip(crate::read::MASK_BITS).map(|(&v, bit)| if v == 0 { 0 } else { bit }).sum();
+        let mask =
+            own.iter().zip(crate::figures::MASK_BITS).map(|(&v, bit)| if v == 0 { 0 } else { bit }).sum();
         put_num(&mut self.node, mask);
         for value in own.into_iter().filter(|&v| v != 0) {
-            let value = u64::try_from(value).map_err(|_| WriteError::Figure(crate::NodeRef::Csd(csd)))?;
-            put_num(&mut self.node, value);
+            put_num(&mut self.node, value.cast_unsigned());
         }
         self.end_node()?;
         Ok(())
