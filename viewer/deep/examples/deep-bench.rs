@@ -72,7 +72,7 @@ fn shape(name: &str) -> Shape {
 
 /// Makes a profile of about `mb` megabytes: by a small one's octets per context.
 fn make(file: &Path, shape: Shape, mb: u32) {
-    let params = |contexts| Params { shape, contexts, procs: 3000, ..Params::default() };
+    let params = |contexts| Params { shape, contexts, procs: 1000, ..Params::default() };
     let octets = |contexts| {
         let data = generate(&params(contexts)).expect("sizes are small enough");
         (
