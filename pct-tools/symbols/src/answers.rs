@@ -3,8 +3,7 @@
 //! Workers fill an [`Answers`] each, without locks; the symbolizer takes them over into its own tables in a
 //! fixed order, so that the same questions give the same numbers however many threads worked.
 
-use std::collections::HashMap;
-
+use crate::quickhash::QuickMap;
 use crate::symtab::Source;
 
 /// Stands for "no file".
@@ -38,7 +37,7 @@ pub(crate) struct LocalSpan {
 #[derive(Debug, Default)]
 pub(crate) struct Answers {
     pub(crate) texts: Vec<String>,
-    numbers: HashMap<String, u32>,
+    numbers: QuickMap<String, u32>,
     pub(crate) frames: Vec<LocalFrame>,
     pub(crate) spans: Vec<LocalSpan>,
 }
@@ -59,6 +58,29 @@ impl Answers {
     pub(crate) fn close(&mut self, asked: u64, first: usize, into: Option<u64>) {
         let count = (self.frames.len() - first) as u32;
         self.spans.push(LocalSpan { asked, first: first as u32, count, into: into.unwrap_or(u64::MAX) });
+    }
+
+    /// Takes over everything of another one; gives the new numbers of its texts.
+    pub(crate) fn absorb(&mut self, other: Answers) -> Vec<u32> {
+        let texts: Vec<u32> = other.texts.iter().map(|t| self.text(t)).collect();
+        let number = |n: u32| texts.get(n as usize).copied().unwrap_or(NO_TEXT);
+        let base = self.frames.len() as u32;
+        self.frames.extend(other.frames.iter().map(|f| LocalFrame {
+            function: number(f.function),
+            file: number(f.file),
+            ..*f
+        }));
+        self.spans.extend(other.spans.iter().map(|s| LocalSpan { first: base + s.first, ..*s }));
+        texts
+    }
+
+    /// Drops frames without a name from `first` on.
+    pub(crate) fn drop_nameless(&mut self, first: usize) {
+        let mut at = 0;
+        self.frames.retain(|f| {
+            at += 1;
+            at <= first || f.function != NO_TEXT
+        });
     }
 
     /// A one-frame answer without file and line.

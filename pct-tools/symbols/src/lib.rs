@@ -44,6 +44,7 @@ mod image;
 pub mod jit;
 mod map;
 pub mod names;
+mod quickhash;
 mod symbolizer;
 mod symtab;
 pub mod translator;

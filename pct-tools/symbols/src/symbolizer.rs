@@ -5,7 +5,7 @@
 //!
 //! Invariant: after [`Symbolizer::resolve`] every asked address has at least one frame.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fmt;
 use std::path::{Path, PathBuf};
 
@@ -13,6 +13,7 @@ use crate::answers::{Answers, LocalFrame, NO_TEXT};
 use crate::debugfile::{self, DebugDirs};
 use crate::image::{BuildId, Image};
 use crate::jit::JitMap;
+use crate::quickhash::QuickMap;
 use crate::symtab::{self, Source, SymbolTable};
 use crate::translator::{Template, addr2line_frames};
 use crate::{demangle::demangle, dwarf, vdso};
@@ -250,7 +251,7 @@ struct Span {
 #[derive(Debug)]
 struct Entry {
     info: ObjectInfo,
-    known: HashMap<u64, Span>,
+    known: QuickMap<u64, Span>,
     opened: Option<Opened>,
 }
 
@@ -280,7 +281,7 @@ pub struct Symbolizer {
     objects: Vec<Entry>,
     by_info: HashMap<ObjectInfo, ObjectId>,
     texts: Vec<Box<str>>,
-    text_numbers: HashMap<Box<str>, TextId>,
+    text_numbers: QuickMap<Box<str>, TextId>,
     frames: Vec<Frame>,
     notes: Vec<Note>,
 }
@@ -299,7 +300,7 @@ impl Symbolizer {
             objects: Vec::new(),
             by_info: HashMap::new(),
             texts: Vec::new(),
-            text_numbers: HashMap::new(),
+            text_numbers: QuickMap::default(),
             frames: Vec::new(),
             notes: Vec::new(),
         }
@@ -312,7 +313,7 @@ impl Symbolizer {
         }
         let id = ObjectId(self.objects.len() as u32);
         self.by_info.insert(info.clone(), id);
-        self.objects.push(Entry { info, known: HashMap::new(), opened: None });
+        self.objects.push(Entry { info, known: QuickMap::default(), opened: None });
         id
     }
 
@@ -328,18 +329,18 @@ impl Symbolizer {
 
     /// Translates addresses; those already known cost nothing. Order and repetition do not matter.
     pub fn resolve(&mut self, queries: impl IntoIterator<Item = (ObjectId, CodeAddr)>) {
-        let mut wanted: HashMap<ObjectId, HashSet<u64>> = HashMap::new();
+        let mut wanted: HashMap<ObjectId, Vec<u64>> = HashMap::new();
         for (object, address) in queries {
             let address = address.lookup();
             if !self.objects[object.index()].known.contains_key(&address) {
-                wanted.entry(object).or_default().insert(address);
+                wanted.entry(object).or_default().push(address);
             }
         }
         let mut tasks: Vec<Task> = wanted
             .into_iter()
-            .map(|(object, addresses)| {
-                let mut addresses: Vec<u64> = addresses.into_iter().collect();
+            .map(|(object, mut addresses)| {
                 addresses.sort_unstable();
+                addresses.dedup();
                 let entry = &mut self.objects[object.index()];
                 Task { object, info: entry.info.clone(), opened: entry.opened.take(), addresses }
             })
@@ -543,16 +544,25 @@ fn elf_frames(
         return co_process_frames(info, template, primary, &addresses, &asked, answers);
     }
     let mut rest = Vec::new();
+    let mut problem = None;
     let source = debug.as_ref().or(image.as_ref().filter(|i| i.has_debug_info()));
     match source {
         Some(source) if options.lines => {
-            dwarf::lookup(source, sup.as_ref(), &addresses, &asked, answers, &mut rest);
+            let question = dwarf::Question {
+                image: source,
+                sup: sup.as_ref(),
+                addresses: &addresses,
+                asked: &asked,
+                threads,
+            };
+            if let Err(reason) = dwarf::lookup(&question, answers, &mut rest) {
+                problem = Some(Problem::BadDebugInfo { reason });
+            }
         }
-        _ => rest.extend(0..addresses.len()),
+        _ => rest.extend((0..addresses.len()).map(dwarf::Rest::nothing)),
     }
-    let _ = threads;
     if rest.is_empty() {
-        return None;
+        return problem;
     }
     let tables: Vec<(&SymbolTable, object::File<'_>)> = [
         debug.as_ref().map(|d| (debug_symbols.get_or_init(|| SymbolTable::read(d)), d)),
@@ -562,23 +572,21 @@ fn elf_frames(
     .flatten()
     .filter_map(|(t, i)| Some((t, i.elf()?)))
     .collect();
-    for i in rest {
-        let address = addresses[i];
+    for left in rest {
+        let (asked, address) = (asked[left.index], addresses[left.index]);
         if let Some(found) = tables.iter().find_map(|(t, elf)| t.find(elf, address)) {
-            answers.name(asked[i], &demangle(&found.name), found.source, Some(address - found.start));
+            answers.name(asked, &demangle(&found.name), found.source, Some(address - found.start));
         } else if let Some((start, _)) = image.as_ref().and_then(|i| symtab::function_by_unwind(i, address)) {
             let name = symtab::nameless(&shown_path(&info.path), start);
-            answers.name(asked[i], &name, Source::Unwind, Some(address - start));
+            answers.name(asked, &name, Source::Unwind, Some(address - start));
         } else {
-            answers.name(
-                asked[i],
-                &symtab::nameless(&shown_path(&info.path), address),
-                Source::Unknown,
-                None,
-            );
+            answers.name(asked, &symtab::nameless(&shown_path(&info.path), address), Source::Unknown, None);
+        }
+        if let Some(frame) = answers.frames.last_mut() {
+            (frame.file, frame.line, frame.column) = (left.file, left.line, left.column);
         }
     }
-    None
+    problem
 }
 
 /// Frames by a co-process. What it does not answer stays an address; the problem says why.

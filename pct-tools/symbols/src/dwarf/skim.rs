@@ -1,0 +1,294 @@
+//! Running over the entries of a unit without decoding them.
+//!
+//! Finding the few functions that matter among millions of entries is a matter of skipping fast. Each abbreviation is
+//! compiled once per unit: runs of attributes of known size become one number, and only what has a length of its own
+//! (LEB128, strings, blocks) needs a step. Most entries of real files are one addition.
+//!
+//! Invariant: positions only grow, and each is checked against the unit's end; a damaged unit ends the run.
+
+use gimli::constants as dw;
+
+/// What an entry's abbreviation makes of it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Kind {
+    /// A function that may have code of its own.
+    Function,
+    /// An inlined call.
+    Inlined,
+    /// Anything else.
+    Other,
+}
+
+/// A step over attributes.
+#[derive(Debug, Clone, Copy)]
+enum Step {
+    /// So many bytes.
+    Bytes(usize),
+    /// A LEB128 number.
+    Leb,
+    /// Bytes up to and including NUL.
+    Text,
+    /// A block behind a length of 1, 2, 4 bytes, or a LEB128 one (0).
+    Block(u8),
+    /// The form stands in the entry.
+    Indirect,
+}
+
+/// One abbreviation.
+#[derive(Debug, Clone, Copy)]
+struct Compiled {
+    kind: Kind,
+    has_children: bool,
+    known: bool,
+    /// Bytes of the attributes before the first step.
+    fixed: usize,
+    first_step: u32,
+    steps: u32,
+}
+
+/// A unit's entries, ready to be skimmed.
+pub(super) struct Skimmer<'a> {
+    /// The unit's bytes from its header's first byte on.
+    data: &'a [u8],
+    abbreviations: &'a gimli::Abbreviations,
+    header: &'a gimli::UnitHeader<super::Slice<'a>>,
+    compiled: Vec<Option<Compiled>>,
+    steps: Vec<Step>,
+}
+
+/// An entry that the skimmer stands before.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Entry {
+    /// Offset in the unit.
+    pub(super) offset: usize,
+    pub(super) kind: Kind,
+    /// How many entries it lies in.
+    pub(super) depth: u32,
+}
+
+/// Codes up to here are compiled into a table; nobody has more.
+const MAX_CODE: u64 = 1 << 16;
+
+impl<'a> Skimmer<'a> {
+    pub(super) fn new(
+        data: &'a [u8],
+        header: &'a gimli::UnitHeader<super::Slice<'a>>,
+        abbreviations: &'a gimli::Abbreviations,
+    ) -> Skimmer<'a> {
+        Skimmer { data, abbreviations, header, compiled: Vec::new(), steps: Vec::new() }
+    }
+
+    /// Runs from an entry on and calls `visit` at each function and inlined call; it says whether to go on.
+    ///
+    /// With `subtree` the run ends behind the children of the first entry.
+    pub(super) fn run(
+        &mut self,
+        from: usize,
+        subtree: bool,
+        mut visit: impl FnMut(Entry) -> bool,
+    ) -> Option<()> {
+        let mut at = from;
+        let mut depth = 0u32;
+        while at < self.data.len() {
+            let offset = at;
+            let code = match self.data[at] {
+                small @ 0..0x80 => {
+                    at += 1;
+                    u64::from(small)
+                }
+                _ => leb(self.data, &mut at)?,
+            };
+            if code == 0 {
+                // Padding at depth 0 is no end of anything.
+                depth = depth.saturating_sub(1);
+                if depth == 0 && subtree {
+                    return Some(());
+                }
+                continue;
+            }
+            let entry = self.compile(code)?;
+            if entry.kind != Kind::Other && !visit(Entry { offset, kind: entry.kind, depth }) {
+                return Some(());
+            }
+            at = at.checked_add(entry.fixed)?;
+            for i in entry.first_step..entry.first_step + entry.steps {
+                self.step(self.steps[i as usize], &mut at)?;
+            }
+            if entry.has_children {
+                depth = depth.checked_add(1)?;
+            } else if depth == 0 && subtree {
+                return Some(());
+            }
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn step(&self, step: Step, at: &mut usize) -> Option<()> {
+        match step {
+            Step::Bytes(n) => *at = at.checked_add(n)?,
+            Step::Leb => skip_leb(self.data, at)?,
+            Step::Text => *at += memchr::memchr(0, self.data.get(*at..)?)? + 1,
+            Step::Block(width) => {
+                let length = match width {
+                    0 => usize::try_from(leb(self.data, at)?).ok()?,
+                    width => {
+                        let bytes = self.data.get(*at..at.checked_add(usize::from(width))?)?;
+                        *at += usize::from(width);
+                        let big = self.header_is_big();
+                        let fold = |n: usize, b: &u8| n << 8 | usize::from(*b);
+                        if big { bytes.iter().fold(0, fold) } else { bytes.iter().rev().fold(0, fold) }
+                    }
+                };
+                *at = at.checked_add(length)?;
+            }
+            Step::Indirect => {
+                let form = gimli::DwForm(u16::try_from(leb(self.data, at)?).ok()?);
+                // An indirect indirect form is nonsense, and implicit constants have no place for their value.
+                if form == dw::DW_FORM_indirect || form == dw::DW_FORM_implicit_const {
+                    return None;
+                }
+                self.step(self.step_of(form)?, at)?;
+            }
+        }
+        Some(())
+    }
+
+    fn header_is_big(&self) -> bool {
+        use gimli::{Endianity, Reader};
+        self.header.range_from(self.header.root_offset()..).is_ok_and(|r| r.endian().is_big_endian())
+    }
+
+    #[inline]
+    fn compile(&mut self, code: u64) -> Option<Compiled> {
+        if let Some(Some(done)) = self.compiled.get(code as usize) {
+            return done.known.then_some(*done);
+        }
+        self.compile_new(code)
+    }
+
+    #[cold]
+    fn compile_new(&mut self, code: u64) -> Option<Compiled> {
+        let abbreviation = self.abbreviations.get(code)?;
+        let first_step = self.steps.len() as u32;
+        let mut fixed = 0usize;
+        let mut steps: Vec<Step> = Vec::new();
+        let mut has_place = false;
+        for spec in abbreviation.attributes() {
+            has_place |= matches!(spec.name(), dw::DW_AT_low_pc | dw::DW_AT_ranges | dw::DW_AT_high_pc);
+            let step = match spec.size(self.header) {
+                Some(n) => Step::Bytes(n),
+                None => self.step_of(spec.form())?,
+            };
+            match (step, steps.last_mut()) {
+                (Step::Bytes(n), None) => fixed += n,
+                (Step::Bytes(n), Some(Step::Bytes(before))) => *before += n,
+                (step, _) => steps.push(step),
+            }
+        }
+        self.steps.extend(&steps);
+        let kind = match abbreviation.tag() {
+            dw::DW_TAG_subprogram if has_place => Kind::Function,
+            dw::DW_TAG_inlined_subroutine => Kind::Inlined,
+            _ => Kind::Other,
+        };
+        let compiled = Compiled {
+            kind,
+            has_children: abbreviation.has_children(),
+            known: true,
+            fixed,
+            first_step,
+            steps: steps.len() as u32,
+        };
+        if code < MAX_CODE {
+            let slot = code as usize;
+            if self.compiled.len() <= slot {
+                self.compiled.resize(slot + 1, None);
+            }
+            self.compiled[slot] = Some(compiled);
+        } else if self.steps.len() > 1 << 20 {
+            // Absurd codes are compiled each time; the steps of earlier ones are not needed any more.
+            return None;
+        }
+        Some(compiled)
+    }
+
+    /// How to step over a form. None: unknown.
+    fn step_of(&self, form: gimli::DwForm) -> Option<Step> {
+        let encoding = self.header.encoding();
+        let word = usize::from(encoding.format.word_size());
+        Some(match form {
+            dw::DW_FORM_addr => Step::Bytes(usize::from(encoding.address_size)),
+            dw::DW_FORM_ref_addr if encoding.version == 2 => Step::Bytes(usize::from(encoding.address_size)),
+            dw::DW_FORM_flag_present | dw::DW_FORM_implicit_const => Step::Bytes(0),
+            dw::DW_FORM_data1
+            | dw::DW_FORM_ref1
+            | dw::DW_FORM_flag
+            | dw::DW_FORM_strx1
+            | dw::DW_FORM_addrx1 => Step::Bytes(1),
+            dw::DW_FORM_data2 | dw::DW_FORM_ref2 | dw::DW_FORM_strx2 | dw::DW_FORM_addrx2 => Step::Bytes(2),
+            dw::DW_FORM_strx3 | dw::DW_FORM_addrx3 => Step::Bytes(3),
+            dw::DW_FORM_data4
+            | dw::DW_FORM_ref4
+            | dw::DW_FORM_strx4
+            | dw::DW_FORM_addrx4
+            | dw::DW_FORM_ref_sup4 => Step::Bytes(4),
+            dw::DW_FORM_data8 | dw::DW_FORM_ref8 | dw::DW_FORM_ref_sig8 | dw::DW_FORM_ref_sup8 => {
+                Step::Bytes(8)
+            }
+            dw::DW_FORM_data16 => Step::Bytes(16),
+            dw::DW_FORM_strp
+            | dw::DW_FORM_sec_offset
+            | dw::DW_FORM_line_strp
+            | dw::DW_FORM_ref_addr
+            | dw::DW_FORM_strp_sup
+            | dw::DW_FORM_GNU_ref_alt
+            | dw::DW_FORM_GNU_strp_alt => Step::Bytes(word),
+            dw::DW_FORM_sdata
+            | dw::DW_FORM_udata
+            | dw::DW_FORM_ref_udata
+            | dw::DW_FORM_strx
+            | dw::DW_FORM_addrx
+            | dw::DW_FORM_loclistx
+            | dw::DW_FORM_rnglistx
+            | dw::DW_FORM_GNU_addr_index
+            | dw::DW_FORM_GNU_str_index => Step::Leb,
+            dw::DW_FORM_string => Step::Text,
+            dw::DW_FORM_block1 => Step::Block(1),
+            dw::DW_FORM_block2 => Step::Block(2),
+            dw::DW_FORM_block4 => Step::Block(4),
+            dw::DW_FORM_block | dw::DW_FORM_exprloc => Step::Block(0),
+            dw::DW_FORM_indirect => Step::Indirect,
+            _ => return None,
+        })
+    }
+}
+
+/// A LEB128 number of at most 64 bits.
+fn leb(data: &[u8], at: &mut usize) -> Option<u64> {
+    let mut n = 0u64;
+    let mut shift = 0;
+    loop {
+        let byte = *data.get(*at)?;
+        *at += 1;
+        if shift < 64 {
+            n |= u64::from(byte & 0x7f) << shift;
+        }
+        if byte < 0x80 {
+            return Some(n);
+        }
+        shift += 7;
+        if shift > 70 {
+            return None;
+        }
+    }
+}
+
+#[inline]
+fn skip_leb(data: &[u8], at: &mut usize) -> Option<()> {
+    while *data.get(*at)? >= 0x80 {
+        *at += 1;
+    }
+    *at += 1;
+    Some(())
+}

@@ -1,0 +1,463 @@
+//! One compilation unit: its functions that hold wanted addresses, the calls inlined into them, and all names.
+
+use std::sync::Arc;
+
+use gimli::constants as dw;
+use gimli::{AttributeValue, DebugInfoOffset, Section, UnitHeader, UnitOffset};
+
+use super::lines::{Files, Place, places};
+use super::skim::{Kind, Skimmer};
+use super::units::Index;
+use super::{Dwarf, Question, Rest, Slice};
+use crate::answers::{Answers, LocalFrame, NO_TEXT};
+use crate::demangle::demangle;
+use crate::quickhash::QuickMap;
+use crate::symtab::Source;
+
+/// How a walk ended.
+pub(super) enum Walked {
+    /// All that could be found is found.
+    Whole,
+    /// The unit is a skeleton: its contents are in a `.dwo` or `.dwp` file. Every address is in the rest.
+    Split,
+}
+
+/// An inlined call around an address.
+#[derive(Debug, Clone, Copy)]
+struct Call {
+    /// Its entry.
+    offset: usize,
+    file: Option<u64>,
+    line: u32,
+    column: u32,
+}
+
+/// What is found out about one wanted address.
+#[derive(Debug, Clone, Default)]
+struct Probe {
+    /// The function's entry and the size of the range that held the address.
+    function: Option<(usize, u64)>,
+    /// Where the function begins.
+    start: u64,
+    /// From the outermost to the innermost.
+    calls: Vec<Call>,
+}
+
+/// Range-list entries that one unit may make us read: more is an attack, not a program.
+const RANGE_BUDGET: usize = 1 << 24;
+
+/// Finds the frames of `wanted` (indices of addresses, ascending) in a unit.
+pub(super) fn walk(
+    dwarf: &Dwarf<'_>,
+    index: &Index,
+    number: usize,
+    q: &Question<'_>,
+    wanted: &[usize],
+    answers: &mut Answers,
+    rest: &mut Vec<Rest>,
+) -> Walked {
+    let unit = dwarf.unit_header(index.offset(number)).and_then(|h| dwarf.unit(h));
+    let Ok(unit) = unit else {
+        rest.extend(wanted.iter().map(|i| Rest::nothing(*i)));
+        return Walked::Whole;
+    };
+    if unit.dwo_id.is_some() && unit.dwo_name().is_ok_and(|n| n.is_some()) {
+        rest.extend(wanted.iter().map(|i| Rest::nothing(*i)));
+        return Walked::Split;
+    }
+    let addresses: Vec<u64> = wanted.iter().map(|i| q.addresses[*i]).collect();
+    let mut walk = Walk {
+        dwarf,
+        index,
+        unit: &unit,
+        data: unit_bytes(dwarf, index, number),
+        budget: RANGE_BUDGET,
+        others: QuickMap::default(),
+        names: QuickMap::default(),
+        texts: QuickMap::default(),
+    };
+    let mut probes = vec![Probe::default(); addresses.len()];
+    walk.functions(&addresses, &mut probes);
+    let places = places(&unit, &addresses);
+    let mut files = Files::new(dwarf, &unit);
+    for (i, (probe, place)) in probes.iter().zip(&places).enumerate() {
+        let file_of =
+            |p: &Place, files: &mut Files<'_, '_>, answers: &mut Answers| files.text(p.file, answers);
+        let function = probe.function.map_or(NO_TEXT, |(offset, _)| walk.name(offset, answers));
+        let (file, line, column) = match place {
+            Some(p) => (file_of(p, &mut files, answers), p.line, p.column),
+            None => (NO_TEXT, 0, 0),
+        };
+        if function == NO_TEXT {
+            rest.push(Rest { index: wanted[i], file, line, column });
+            continue;
+        }
+        let first = answers.frames.len();
+        let mut here = (file, line, column);
+        for call in probe.calls.iter().rev() {
+            let name = walk.name(call.offset, answers);
+            let (file, line, column) = here;
+            if name != NO_TEXT {
+                answers.frames.push(LocalFrame {
+                    function: name,
+                    file,
+                    line,
+                    column,
+                    inlined: true,
+                    source: Source::Debug,
+                });
+            }
+            let file = call.file.map_or(NO_TEXT, |f| files.text(f, answers));
+            here = (file, call.line, call.column);
+        }
+        let (file, line, column) = here;
+        answers.frames.push(LocalFrame {
+            function,
+            file,
+            line,
+            column,
+            inlined: false,
+            source: Source::Debug,
+        });
+        answers.close(q.asked[wanted[i]], first, addresses[i].checked_sub(probe.start));
+    }
+    Walked::Whole
+}
+
+/// The unit's bytes, from its header on.
+fn unit_bytes<'a>(dwarf: &Dwarf<'a>, index: &Index, number: usize) -> &'a [u8] {
+    let section = dwarf.debug_info.reader().slice();
+    let start = index.offset(number).0;
+    let end = start.saturating_add(index.length(number)).min(section.len());
+    section.get(start..end).unwrap_or(&[])
+}
+
+/// A file of debug information: the main one or dwz's supplementary one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+enum File {
+    Main,
+    Sup,
+}
+
+/// Another unit, opened only as far as names need it.
+struct Other<'a> {
+    header: UnitHeader<Slice<'a>>,
+    abbreviations: Arc<gimli::Abbreviations>,
+    str_offsets_base: gimli::DebugStrOffsetsBase,
+}
+
+struct Walk<'a, 'u> {
+    dwarf: &'u Dwarf<'a>,
+    index: &'u Index,
+    unit: &'u gimli::Unit<Slice<'a>>,
+    data: &'a [u8],
+    budget: usize,
+    /// Units that names led to, by file and offset of the unit.
+    others: QuickMap<(File, usize), Option<Other<'a>>>,
+    /// Linker names by file and offset in `.debug_info`.
+    names: QuickMap<(File, usize), Option<Slice<'a>>>,
+    /// Readable names by where the linker name lies in memory.
+    texts: QuickMap<(usize, usize), u32>,
+}
+
+impl<'a> Walk<'a, '_> {
+    /// Finds the function of each address and the calls inlined around it.
+    fn functions(&mut self, addresses: &[u64], probes: &mut [Probe]) {
+        let (unit, data) = (self.unit, self.data);
+        let mut skimmer = Skimmer::new(data, &unit.header, &unit.abbreviations);
+        let mut missing = addresses.len();
+        let root = unit.header.root_offset().0;
+        skimmer.run(root, false, |entry| {
+            if entry.kind == Kind::Function {
+                self.each_range(entry.offset, |begin, end, first_begin| {
+                    let from = addresses.partition_point(|a| *a < begin);
+                    for (address, probe) in addresses[from..].iter().zip(&mut probes[from..]) {
+                        if *address >= end {
+                            break;
+                        }
+                        let size = end - begin;
+                        match probe.function {
+                            Some((_, before)) if before <= size => continue,
+                            Some(_) => {}
+                            None => missing -= 1,
+                        }
+                        probe.function = Some((entry.offset, size));
+                        probe.start = if first_begin <= *address { first_begin } else { begin };
+                    }
+                });
+            }
+            missing > 0
+        });
+        // The addresses of each function, ascending.
+        let mut by_function: Vec<(usize, usize)> =
+            probes.iter().enumerate().filter_map(|(i, p)| Some((p.function?.0, i))).collect();
+        by_function.sort_unstable();
+        for group in by_function.chunk_by(|a, b| a.0 == b.0) {
+            let mine: Vec<usize> = group.iter().map(|(_, i)| *i).collect();
+            self.inlined_calls(&mut skimmer, group[0].0, &mine, addresses, probes);
+        }
+    }
+
+    /// Finds the inlined calls of one function around its addresses (`mine`: indices, ascending).
+    fn inlined_calls(
+        &mut self,
+        skimmer: &mut Skimmer<'_>,
+        function: usize,
+        mine: &[usize],
+        addresses: &[u64],
+        probes: &mut [Probe],
+    ) {
+        // A function inside this one (a local function) has calls of its own: they are none of ours.
+        let mut foreign: Option<u32> = None;
+        skimmer.run(function, true, |entry| {
+            if foreign.is_some_and(|depth| entry.depth <= depth) {
+                foreign = None;
+            }
+            match entry.kind {
+                _ if foreign.is_some() || entry.offset == function => {}
+                Kind::Function => foreign = Some(entry.depth),
+                Kind::Inlined => {
+                    let mut call = None;
+                    self.each_range(entry.offset, |begin, end, _| {
+                        let from = mine.partition_point(|i| addresses[*i] < begin);
+                        for i in mine[from..].iter().take_while(|i| addresses[**i] < end) {
+                            call = Some(*i);
+                        }
+                    });
+                    if call.is_some() {
+                        let call = self.call(entry.offset);
+                        self.each_range(entry.offset, |begin, end, _| {
+                            let from = mine.partition_point(|i| addresses[*i] < begin);
+                            for i in mine[from..].iter().take_while(|i| addresses[**i] < end) {
+                                let calls = &mut probes[*i].calls;
+                                if calls.last().is_none_or(|c| c.offset != entry.offset) && calls.len() < 1000
+                                {
+                                    calls.push(call);
+                                }
+                            }
+                        });
+                    }
+                }
+                Kind::Other => {}
+            }
+            true
+        });
+    }
+
+    /// Calls `with` for each range of addresses of an entry: begin, end, and the begin of the first range.
+    fn each_range(&mut self, offset: usize, mut with: impl FnMut(u64, u64, u64)) -> Option<()> {
+        let (mut low, mut high, mut size, mut ranges) = (None, None, None, None);
+        let mut entries = self.unit.entries_raw(Some(UnitOffset(offset))).ok()?;
+        let abbreviation = entries.read_abbreviation().ok()??;
+        for spec in abbreviation.attributes() {
+            match spec.name() {
+                dw::DW_AT_low_pc => {
+                    let value = entries.read_attribute(*spec).ok()?.value();
+                    low = self.dwarf.attr_address(self.unit, value).ok()?;
+                }
+                dw::DW_AT_high_pc => match entries.read_attribute(*spec).ok()?.value() {
+                    AttributeValue::Udata(n) => size = Some(n),
+                    other => high = self.dwarf.attr_address(self.unit, other).ok()?,
+                },
+                dw::DW_AT_ranges => {
+                    let value = entries.read_attribute(*spec).ok()?.value();
+                    ranges = self.dwarf.attr_ranges_offset(self.unit, value).ok()?;
+                }
+                _ => entries.skip_attributes(std::slice::from_ref(spec)).ok()?,
+            }
+        }
+        if let Some(ranges) = ranges {
+            let mut list = self.dwarf.ranges(self.unit, ranges).ok()?;
+            let mut first = None;
+            while let Ok(Some(range)) = list.next() {
+                self.budget = self.budget.checked_sub(1)?;
+                if range.begin < range.end {
+                    let first = *first.get_or_insert(low.filter(|l| *l != 0).unwrap_or(range.begin));
+                    with(range.begin, range.end, first);
+                }
+            }
+            return Some(());
+        }
+        let low = low?;
+        let high = high.or_else(|| low.checked_add(size?))?;
+        if low < high {
+            with(low, high, low);
+        }
+        Some(())
+    }
+
+    /// Where an inlined call was made.
+    fn call(&self, offset: usize) -> Call {
+        let mut call = Call { offset, file: None, line: 0, column: 0 };
+        let _ = (|| -> gimli::Result<()> {
+            let mut entries = self.unit.entries_raw(Some(UnitOffset(offset)))?;
+            let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(()) };
+            for spec in abbreviation.attributes() {
+                let attribute = entries.read_attribute(*spec)?;
+                let number = || attribute.udata_value().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
+                match attribute.name() {
+                    dw::DW_AT_call_file => {
+                        call.file = match attribute.value() {
+                            AttributeValue::FileIndex(n) => Some(n),
+                            _ => attribute.udata_value(),
+                        }
+                        // DWARF 4 and before: 0 is "no file".
+                        .filter(|n| *n != 0 || self.unit.header.version() >= 5);
+                    }
+                    dw::DW_AT_call_line => call.line = number(),
+                    dw::DW_AT_call_column => call.column = number(),
+                    _ => {}
+                }
+            }
+            Ok(())
+        })();
+        call
+    }
+
+    /// The readable name of a function's or call's entry in this unit, as a number of the answers' texts.
+    fn name(&mut self, offset: usize, answers: &mut Answers) -> u32 {
+        let Some(start) = self.unit.header.debug_info_offset() else { return NO_TEXT };
+        let Some(raw) = self.linker_name(File::Main, start.0.saturating_add(offset), 16) else {
+            return NO_TEXT;
+        };
+        let place = (raw.slice().as_ptr() as usize, raw.slice().len());
+        *self.texts.entry(place).or_insert_with(|| match raw.to_string_lossy() {
+            name if name.is_empty() => NO_TEXT,
+            name => answers.text(&demangle(&name)),
+        })
+    }
+
+    /// The linker name (else the plain name) of an entry, through its origins; `hops` bounds their chain.
+    fn linker_name(&mut self, file: File, offset: usize, hops: u32) -> Option<Slice<'a>> {
+        if let Some(known) = self.names.get(&(file, offset)) {
+            return *known;
+        }
+        let found = self.linker_name_new(file, offset, hops);
+        self.names.insert((file, offset), found);
+        found
+    }
+
+    fn linker_name_new(&mut self, file: File, offset: usize, hops: u32) -> Option<Slice<'a>> {
+        let hops = hops.checked_sub(1)?;
+        let dwarf: &Dwarf<'a> = match file {
+            File::Main => self.dwarf,
+            File::Sup => self.dwarf.sup()?,
+        };
+        let (mut linker, mut plain, mut origin) = (None, None, None);
+        let own = self.unit.header.debug_info_offset()?.0;
+        let mine = file == File::Main && offset >= own && offset - own < self.data.len();
+        if mine {
+            let mut entries = self.unit.entries_raw(Some(UnitOffset(offset - own))).ok()?;
+            let abbreviation = entries.read_abbreviation().ok()??;
+            for spec in abbreviation.attributes() {
+                match spec.name() {
+                    dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => {
+                        let value = entries.read_attribute(*spec).ok()?.value();
+                        linker = dwarf.attr_string(self.unit, value).ok();
+                    }
+                    dw::DW_AT_name => {
+                        let value = entries.read_attribute(*spec).ok()?.value();
+                        plain = dwarf.attr_string(self.unit, value).ok();
+                    }
+                    dw::DW_AT_abstract_origin | dw::DW_AT_specification => {
+                        let value = entries.read_attribute(*spec).ok()?.value();
+                        origin = target(value, file, own);
+                    }
+                    _ => entries.skip_attributes(std::slice::from_ref(spec)).ok()?,
+                }
+            }
+        } else {
+            let unit_start = match file {
+                File::Main => self.index.offset(self.index.unit_holding(offset)?).0,
+                File::Sup => sup_unit(dwarf, offset)?,
+            };
+            let other =
+                self.others.entry((file, unit_start)).or_insert_with(|| open_other(dwarf, unit_start));
+            let other = other.as_ref()?;
+            let at = UnitOffset(offset - unit_start);
+            let mut entries = other.header.entries_raw(&other.abbreviations, Some(at)).ok()?;
+            let abbreviation = entries.read_abbreviation().ok()??;
+            for spec in abbreviation.attributes() {
+                let attribute = entries.read_attribute(*spec).ok()?;
+                match attribute.name() {
+                    dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => {
+                        linker = other.string(dwarf, attribute.value());
+                    }
+                    dw::DW_AT_name => plain = other.string(dwarf, attribute.value()),
+                    dw::DW_AT_abstract_origin | dw::DW_AT_specification => {
+                        origin = target(attribute.value(), file, unit_start);
+                    }
+                    _ => {}
+                }
+            }
+        }
+        linker
+            .or_else(|| {
+                let (file, offset) = origin?;
+                // A plain name may have a linker name behind it (a definition of a declared method).
+                self.linker_name(file, offset, hops).filter(|n| plain.is_none() || is_mangled(n))
+            })
+            .or(plain)
+    }
+}
+
+fn is_mangled(name: &Slice<'_>) -> bool {
+    matches!(name.slice(), [b'_', b'Z' | b'R', ..])
+}
+
+/// Where a reference leads: file and offset in its `.debug_info`.
+fn target(value: AttributeValue<Slice<'_>>, file: File, unit_start: usize) -> Option<(File, usize)> {
+    match value {
+        AttributeValue::UnitRef(at) => Some((file, unit_start.checked_add(at.0)?)),
+        AttributeValue::DebugInfoRef(at) => Some((file, at.0)),
+        AttributeValue::DebugInfoRefSup(at) => Some((File::Sup, at.0)),
+        _ => None,
+    }
+}
+
+/// Start of the supplementary file's unit that holds an offset.
+fn sup_unit(dwarf: &Dwarf<'_>, offset: usize) -> Option<usize> {
+    let mut units = dwarf.units();
+    while let Ok(Some(header)) = units.next() {
+        let start = header.debug_info_offset()?.0;
+        if offset >= start && offset - start < header.length_including_self() {
+            return Some(start);
+        }
+    }
+    None
+}
+
+fn open_other<'a>(dwarf: &Dwarf<'a>, start: usize) -> Option<Other<'a>> {
+    let header = dwarf.unit_header(DebugInfoOffset(start)).ok()?;
+    let abbreviations = dwarf.abbreviations(&header).ok()?;
+    let mut base =
+        gimli::DebugStrOffsetsBase::default_for_encoding_and_file(header.encoding(), dwarf.file_type);
+    let mut entries = header.entries_raw(&abbreviations, None).ok()?;
+    if let Some(root) = entries.read_abbreviation().ok()? {
+        for spec in root.attributes() {
+            let attribute = entries.read_attribute(*spec).ok()?;
+            if let AttributeValue::DebugStrOffsetsBase(at) = attribute.value() {
+                base = at;
+            }
+        }
+    }
+    Some(Other { header, abbreviations, str_offsets_base: base })
+}
+
+impl Other<'_> {
+    /// The text of a string attribute.
+    fn string<'a>(&self, dwarf: &Dwarf<'a>, value: AttributeValue<Slice<'a>>) -> Option<Slice<'a>> {
+        match value {
+            AttributeValue::String(text) => Some(text),
+            AttributeValue::DebugStrRef(at) => dwarf.string(at).ok(),
+            AttributeValue::DebugLineStrRef(at) => dwarf.line_string(at).ok(),
+            AttributeValue::DebugStrRefSup(at) => dwarf.sup_string(at).ok(),
+            AttributeValue::DebugStrOffsetsIndex(index) => {
+                let format = self.header.format();
+                let at = dwarf.debug_str_offsets.get_str_offset(format, self.str_offsets_base, index).ok()?;
+                dwarf.string(at).ok()
+            }
+            _ => None,
+        }
+    }
+}

@@ -1,0 +1,219 @@
+//! The built-in translator against the `addr2line` crate's own lookup, and both kinds of damage to what they read.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use object::{Object, ObjectSection};
+use pct_symbols::{CodeAddr, DebugDirs, Image, ObjectInfo, Options, Source, Symbolizer, demangle};
+
+const C_PLUS_PLUS: &str = r#"
+#include <algorithm>
+#include <map>
+#include <string>
+#include <vector>
+template <class T> struct Pile {
+    std::vector<T> items;
+    void put(T t) { items.push_back(t); std::sort(items.begin(), items.end()); }
+    T top() const { return items.empty() ? T() : items.back(); }
+};
+namespace { int helper(int n) { struct Local { static int twice(int n) { return n * 2; } }; return Local::twice(n) + 1; } }
+int main(int argc, char **argv) {
+    Pile<std::string> words;
+    Pile<int> numbers;
+    std::map<std::string, int> seen;
+    for (int i = 0; i < argc; i++) {
+        words.put(argv[i]);
+        numbers.put(helper(i));
+        seen[argv[i]] += std::count_if(words.items.begin(), words.items.end(), [&](const std::string &w) { return w.size() > (size_t)i; });
+    }
+    return numbers.top() + (int)seen.size() + (int)words.top().size();
+}
+"#;
+
+fn compile(dir: &Path, flags: &[&str]) -> Option<PathBuf> {
+    let source = dir.join("pile.cc");
+    std::fs::write(&source, C_PLUS_PLUS).expect("a temporary directory is writable");
+    let out = dir.join(format!("pile{}", flags.concat()));
+    let run = Command::new("g++").args(["-g"]).args(flags).arg("-o").arg(&out).arg(&source).output();
+    match run {
+        Ok(run) if run.status.success() => Some(out),
+        Ok(run) => {
+            eprintln!("skipped: g++ {flags:?}: {}", String::from_utf8_lossy(&run.stderr));
+            None
+        }
+        Err(e) => {
+            eprintln!("skipped: g++: {e}");
+            None
+        }
+    }
+}
+
+fn options(threads: usize) -> Options {
+    Options { debug_dirs: DebugDirs::none(), threads, ..Options::default() }
+}
+
+/// Every `step`-th address of `.text`.
+fn addresses(program: &Path, step: usize) -> Vec<u64> {
+    let data = std::fs::read(program).expect("just built");
+    let elf = object::File::parse(&*data).expect("ELF");
+    let text = elf.section_by_name(".text").expect("code");
+    (text.address()..text.address() + text.size()).step_by(step).collect()
+}
+
+type Shown = Vec<(String, Option<String>, u32, u32)>;
+
+fn ours(program: &Path, addresses: &[u64], threads: usize) -> Vec<(Shown, Source)> {
+    let image = Image::open(program).expect("just built");
+    let mut symbols = Symbolizer::new(options(threads));
+    let object = symbols.add(ObjectInfo::file(program));
+    let offset = |a: &u64| CodeAddr::Pc(image.offset_of_address(*a).expect("in .text"));
+    symbols.resolve(addresses.iter().map(|a| (object, offset(a))));
+    addresses
+        .iter()
+        .map(|a| {
+            let frames = symbols.frames(object, offset(a));
+            let shown = frames
+                .iter()
+                .map(|f| {
+                    let file = f.file.map(|f| symbols.text(f).to_string());
+                    (symbols.text(f.function).to_string(), file, f.line, f.column)
+                })
+                .collect();
+            (shown, frames.last().expect("at least one").source)
+        })
+        .collect()
+}
+
+fn theirs(program: &Path, addresses: &[u64]) -> Vec<Shown> {
+    let loader = addr2line::Loader::new(program).expect("debug information");
+    addresses
+        .iter()
+        .map(|a| {
+            let mut frames = loader.find_frames(*a).expect("good debug information");
+            let mut out = Vec::new();
+            while let Ok(Some(frame)) = frames.next() {
+                let name =
+                    frame.function.as_ref().and_then(|f| Some(demangle(&f.raw_name().ok()?).into_owned()));
+                let (file, line, column) = frame.location.map_or((None, 0, 0), |l| {
+                    (l.file.map(str::to_string), l.line.unwrap_or(0), l.column.unwrap_or(0))
+                });
+                out.push((name.unwrap_or_default(), file, line, column));
+            }
+            out
+        })
+        .collect()
+}
+
+fn compare(program: &Path, step: usize) {
+    let addresses = addresses(program, step);
+    let (mine, reference) = (ours(program, &addresses, 1), theirs(program, &addresses));
+    assert_eq!(mine, ours(program, &addresses, 3), "threads change nothing");
+    let mut equal = 0;
+    for ((address, (mine, source)), reference) in addresses.iter().zip(&mine).zip(&reference) {
+        if reference.iter().any(|f| f.0.is_empty()) || reference.is_empty() {
+            // Only we fall back on symbol tables.
+            assert_ne!(*source, Source::Debug, "{address:#x}: {mine:?} / {reference:?}");
+            continue;
+        }
+        // A row of line 0 has no column for them and one for us: nobody shows it.
+        let plain = |f: &Shown| -> Shown {
+            f.iter().map(|(n, p, l, c)| (n.clone(), p.clone(), *l, if *l == 0 { 0 } else { *c })).collect()
+        };
+        assert_eq!(plain(mine), plain(reference), "{address:#x} of {}", program.display());
+        equal += 1;
+    }
+    assert!(equal > addresses.len() / 3, "{equal} of {}", addresses.len());
+}
+
+#[test]
+fn lookups_of_c_plus_plus_agree_with_the_oracle() {
+    let dir = tempfile::tempdir().expect("temp");
+    for flags in [
+        &["-gdwarf-5", "-O2"][..],
+        &["-gdwarf-4", "-O2"],
+        &["-gdwarf-4", "-O1", "-ffunction-sections", "-Wl,--gc-sections"],
+        &["-gdwarf-5", "-O2", "-gz"],
+        &["-gdwarf-5", "-O2", "-gsplit-dwarf"],
+        &["-gdwarf-4", "-O2", "-fdebug-types-section"],
+        &["-gdwarf-3", "-O2"],
+    ] {
+        if let Some(program) = compile(dir.path(), flags) {
+            compare(&program, 7);
+        }
+    }
+}
+
+#[test]
+fn lookups_of_rust_agree_with_the_oracle() {
+    // This very program: many units, aranges, functions from other crates.
+    compare(Path::new("/proc/self/exe"), 97);
+}
+
+/// A stream of numbers that is the same in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % n.max(1)
+    }
+}
+
+#[test]
+fn damaged_files_never_panic() {
+    let rounds: usize = std::env::var("PCT_MUTATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let dir = tempfile::tempdir().expect("temp");
+    let mut dice = Dice(11);
+    for flags in [&["-gdwarf-5", "-O2"][..], &["-gdwarf-4", "-O2"], &["-gdwarf-5", "-gz", "-O1"]] {
+        let Some(program) = compile(dir.path(), flags) else { return };
+        let good = std::fs::read(&program).expect("just built");
+        let all = addresses(&program, 80);
+        let image = Image::open(&program).expect("just built");
+        let offsets: Vec<u64> = all.iter().filter_map(|a| image.offset_of_address(*a)).collect();
+        // Places worth damaging: headers, and each section that a lookup reads.
+        let mut places: Vec<(usize, usize)> = vec![(0, 1000)];
+        {
+            let elf = object::File::parse(&*good).expect("ELF");
+            for section in elf.sections() {
+                let name = section.name().unwrap_or("");
+                let read = name.starts_with(".debug_")
+                    || matches!(
+                        name,
+                        ".symtab" | ".dynsym" | ".strtab" | ".dynstr" | ".eh_frame" | ".eh_frame_hdr"
+                    )
+                    || name.starts_with(".rela")
+                    || name.starts_with(".note");
+                if let (true, Some((start, size))) = (read, section.file_range()) {
+                    places.push((start as usize, size as usize));
+                }
+            }
+            let headers = good.len().saturating_sub(64 * 50);
+            places.push((headers, good.len() - headers));
+        }
+        let broken = dir.path().join("broken");
+        for round in 0..rounds {
+            let mut data = good.clone();
+            for _ in 0..1 + dice.below(8) {
+                let (start, size) = places[dice.below(places.len())];
+                let at = (start + dice.below(size)).min(data.len() - 1);
+                data[at] = match dice.below(5) {
+                    0 => 0xff,
+                    1 => 0,
+                    2 => 0x80,
+                    3 => data[at] ^ 1 << dice.below(8),
+                    _ => dice.below(256) as u8,
+                };
+            }
+            if round % 17 == 0 {
+                data.truncate(dice.below(data.len()));
+            }
+            // A new file each time: the one before may still be mapped.
+            let _ = std::fs::remove_file(&broken);
+            std::fs::write(&broken, &data).expect("temp");
+            let mut symbols = Symbolizer::new(options(1));
+            let object = symbols.add(ObjectInfo::file(&broken));
+            symbols.resolve(offsets.iter().map(|o| (object, CodeAddr::Pc(*o))));
+            assert!(offsets.iter().all(|o| !symbols.frames(object, CodeAddr::Pc(*o)).is_empty()));
+        }
+    }
+}
