@@ -535,14 +535,16 @@ fn callers(data: &DeepData) -> Result<Callers, DeepError> {
     ))
 }
 
+type Entries = IdVec<CliqueId, Option<CsdId>>;
+
 /// For each clique the CSD that enters it. If there are several (in files made by hand), it is the
 /// last in ascending order of callers, then in slot order; the others come second, by caller.
 fn entries(
     data: &DeepData,
     cliques: &Cliques,
     csd_caller: &IdVec<CsdId, PdId>,
-) -> (IdVec<CliqueId, Option<CsdId>>, Vec<(PdId, CsdId)>) {
-    let mut entry: IdVec<CliqueId, Option<CsdId>> = IdVec::from_vec(vec![None; cliques.members.keys()]);
+) -> (Entries, Vec<(PdId, CsdId)>) {
+    let mut entry: Entries = IdVec::from_vec(vec![None; cliques.members.keys()]);
     let mut others = Vec::new();
     for csd in data.csds() {
         let caller = csd_caller[csd];

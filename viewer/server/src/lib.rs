@@ -2,13 +2,17 @@
 //!
 //! In reading order: [`answer`] (request to response, the same for every way in), [`viewer`] (a loaded profile that
 //! answers), [`http`] (the built-in web server of `pct view`), [`view`] (what `pct view` does), [`sweep`] (every page
-//! of a profile, every link on it: `mdprof_test`).
+//! of a profile, every link on it: `mdprof_test`), [`dump`] and [`derived`] (`mdprof_dump`: the data as text, all
+//! figures as JSON lines), [`procrep`] (`mdprof_procrep`: procedure bodies as text).
 //!
 //! Invariant: nothing but [`http`] knows of sockets, nothing but [`viewer`] of files.
 #![forbid(unsafe_code)]
 
 pub mod answer;
+pub mod derived;
+pub mod dump;
 pub mod http;
+pub mod procrep;
 pub mod sweep;
 pub mod view;
 pub mod viewer;

@@ -32,6 +32,15 @@ impl ProcRep {
     /// # Errors
     /// The first procedure whose body does not decode.
     pub fn module_text(&self, module: RepModuleId) -> Result<String, DeepError> {
+        let mut out = self.module_head_text(module);
+        for &proc in self.module_procs(module) {
+            out.push_str(&self.procedure_text(proc)?);
+        }
+        Ok(out)
+    }
+
+    /// The text of a module before its procedures: header, state update types, type table.
+    pub fn module_head_text(&self, module: RepModuleId) -> String {
         let mut out = format!("Module {}\n", self.module_name(module));
         let types = self.types(module);
         for oisu in self.oisu_types(module) {
@@ -43,10 +52,7 @@ impl ProcRep {
                 let _ = writeln!(out, "{n}: {}", type_text(types, n));
             }
         }
-        for &proc in self.module_procs(module) {
-            out.push_str(&self.procedure_text(proc)?);
-        }
-        Ok(out)
+        out
     }
 
     /// The text of one procedure, with the empty line after it.

@@ -1,0 +1,103 @@
+//! `mdprof_procrep`: procedure bodies as text, by module.
+
+use std::io::{self, BufWriter, Write};
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use pct_deep::{ProcRep, RepModuleId};
+
+use crate::dump::finish;
+
+const USAGE: &str = "\
+usage: mdprof_procrep [options] [module...]
+
+Prints the procedures of a program representation file, of the named modules in the order given, or of
+all modules in the order of their names.
+
+options:
+  -f, --file FILE   read FILE (default: Deep.procrep)
+  -h, --help        print this
+  -V, --version     print the version
+
+example: mdprof_procrep -f Deep.procrep mandelbrot";
+
+/// The whole program: reads its arguments, prints, says how it went.
+pub fn main() -> ExitCode {
+    match run(lexopt::Parser::from_env()) {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("mdprof_procrep: {e}\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut file = PathBuf::from("Deep.procrep");
+    let mut names = Vec::new();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Short('h') | Long("help") => {
+                println!("{USAGE}");
+                return Ok(ExitCode::SUCCESS);
+            }
+            Short('V') | Long("version") => {
+                println!("mdprof_procrep {}", env!("CARGO_PKG_VERSION"));
+                return Ok(ExitCode::SUCCESS);
+            }
+            Short('f') | Long("file") => file = parser.value()?.into(),
+            Value(name) => names.push(name.to_string_lossy().into_owned()),
+            _ => return Err(arg.unexpected()),
+        }
+    }
+    let rep = match ProcRep::open(&file) {
+        Ok(rep) => rep,
+        Err(e) => {
+            eprintln!("mdprof_procrep: {e}");
+            return Ok(ExitCode::FAILURE);
+        }
+    };
+    let mut problems = Vec::new();
+    let modules: Vec<RepModuleId> = if names.is_empty() {
+        rep.modules_by_name().to_vec()
+    } else {
+        let find = |name: &String| {
+            let found = rep.module(name);
+            if found.is_none() {
+                problems.push(format!("{}: no module {name}", file.display()));
+            }
+            found
+        };
+        names.iter().filter_map(find).collect()
+    };
+    let out = &mut BufWriter::new(io::stdout().lock());
+    let written = print(&rep, &modules, out, &mut problems).and_then(|()| out.flush());
+    for problem in &problems {
+        eprintln!("mdprof_procrep: {problem}");
+    }
+    let code = finish("mdprof_procrep", written);
+    Ok(if problems.is_empty() { code } else { ExitCode::FAILURE })
+}
+
+/// Prints modules. Procedures that do not decode are left out and named in `problems`.
+///
+/// # Errors
+/// The writer's.
+pub fn print(
+    rep: &ProcRep,
+    modules: &[RepModuleId],
+    out: &mut impl Write,
+    problems: &mut Vec<String>,
+) -> io::Result<()> {
+    for &module in modules {
+        out.write_all(rep.module_head_text(module).as_bytes())?;
+        for &proc in rep.module_procs(module) {
+            match rep.procedure_text(proc) {
+                Ok(text) => out.write_all(text.as_bytes())?,
+                Err(e) => problems.push(format!("{}: {e}", rep.label(proc).raw_name())),
+            }
+        }
+    }
+    Ok(())
+}
