@@ -64,6 +64,7 @@ pub(crate) unsafe extern "C" fn on(options: *const u8) -> i32 {
     if stat() == 1 {
         return 0;
     }
+    host::facts();
     let environ = host::environ();
     // SAFETY: the environment is the host's; calling this while another thread changes it is as wrong as getenv.
     let boot = unsafe {
@@ -74,7 +75,7 @@ pub(crate) unsafe extern "C" fn on(options: *const u8) -> i32 {
     let boot = if matches!(boot, Boot::Waiting) { boot::begin() } else { boot };
     match boot {
         Boot::Sampling => {
-            start::prepare();
+            start::prepare(environ);
             0
         }
         Boot::Refused(message) => {

@@ -33,7 +33,7 @@ static READY: AtomicBool = AtomicBool::new(false);
 static PATH_LEN: AtomicU64 = AtomicU64::new(0);
 
 /// Keeps what the environment says now: the host may clean it before it executes others.
-pub(crate) fn remember() {
+pub(crate) fn remember(environ: *const *const u8) {
     if READY.load(Ordering::Acquire) {
         return;
     }
@@ -45,7 +45,6 @@ pub(crate) fn remember() {
     let (preload, options) = unsafe { (&mut *STRINGS.preload.get(), &mut *STRINGS.options.get()) };
     preload.push(b"LD_PRELOAD=").push(path);
     PATH_LEN.store(path.len() as u64, Ordering::Relaxed);
-    let environ = host::environ();
     // SAFETY: the host's environment.
     let old = unsafe { boot::variable(environ, b"LD_PRELOAD") }.unwrap_or(&[]);
     for other in old.split(|b| *b == b':' || *b == b' ').filter(|o| !o.is_empty() && *o != path) {

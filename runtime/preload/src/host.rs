@@ -1,12 +1,12 @@
 //! The host's libc: the functions that we stand in front of, found by our own walk of the loader's list.
 //!
 //! `dlsym` is not in libc before glibc 2.34, and unversioned references would bind to the oldest version; so each name is
-//! looked up by hash in the objects behind ours, default version, at start when sampling is on, else at the first call.
+//! looked up by hash in the objects behind ours, default version, at its first call.
 //!
-//! Signal safety: after the first look-up a load. Looking up walks the loader's list without its lock: done in the
-//! constructor, or at a wrapped call, where the loader cannot be at work in this thread.
+//! Signal safety: after the first look-up a load. Looking up walks the loader's list without its lock: objects are added at
+//! its end, and libc, where nearly all is found, is never taken away.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use pct_sampler::elf::{self, Auxv, Image, Symbols};
 use pct_sampler::{arch, time};
@@ -25,8 +25,8 @@ macro_rules! functions {
 functions! {
     Environ "environ",
     PthreadCreate "pthread_create",
-    RegisterAtfork "__register_atfork",
-    PthreadAtfork "pthread_atfork",
+    Daemon "daemon",
+    Forkpty "forkpty",
     Fork "fork",
     UnderFork "_Fork",
     Execve "execve",
@@ -60,66 +60,104 @@ functions! {
 }
 
 static FOUND: [AtomicUsize; NAMES.len()] = [const { AtomicUsize::new(0) }; NAMES.len()];
-/// 0 not looked, 1 looked.
-static LOOKED: AtomicUsize = AtomicUsize::new(0);
-/// Address of the auxiliary facts: the vdso.
+/// Address of the loader's r_debug, 0 = there is none; valid once KNOWN.
 static DEBUG: AtomicU64 = AtomicU64::new(0);
+static KNOWN: AtomicBool = AtomicBool::new(false);
+/// The environment vector as the constructor found it, 0 = not.
+static FIRST_ENVIRON: AtomicU64 = AtomicU64::new(0);
 
 /// Address of a function of the host behind us; 0 = it has none.
 #[inline]
 pub(crate) fn real(which: Real) -> usize {
-    let place = &FOUND[which as usize];
-    let found = place.load(Ordering::Relaxed);
-    if found != 0 || LOOKED.load(Ordering::Acquire) != 0 {
-        return found;
+    match FOUND[which as usize].load(Ordering::Relaxed) {
+        0 => look(which),
+        found => found,
     }
-    look();
-    place.load(Ordering::Relaxed)
 }
 
-/// Finds all of them; idempotent. Two threads at once find the same.
+/// Finds one. Two threads at once find the same.
 #[cold]
-pub(crate) fn look() {
-    let Ok(auxv) = Auxv::read() else { return };
-    arch::set_hwcap2(auxv.hwcap2);
-    time::set_vdso(auxv.vdso);
-    if auxv.headers == 0 {
-        return;
-    }
-    // SAFETY: the kernel's own account of the program's headers.
-    let program = unsafe { Image::from_headers(auxv.headers, auxv.header_count) };
-    let Some(dynamic) = program.dynamic() else { return };
-    // SAFETY: the program's dynamic section.
-    let debug = unsafe { Symbols::new(dynamic, program.bias) }.debug;
-    DEBUG.store(debug, Ordering::Relaxed);
+fn look(which: Real) -> usize {
+    let Some(name) = NAMES.get(which as usize) else { return 0 };
     let ours = own_dynamic();
     let mut behind = false;
+    let mut found = 0;
     // SAFETY: see the module's head about the list.
     unsafe {
-        elf::each_object(debug, |bias, _, dynamic| {
+        elf::each_object(debug(), |bias, _, dynamic| {
             if dynamic == ours {
                 behind = true;
                 return true;
             }
-            // SAFETY: an object's dynamic section, by the loader.
-            let symbols = Symbols::new(dynamic, bias);
-            for (i, (name, place)) in NAMES.iter().zip(&FOUND).enumerate() {
-                // `environ` is the program's own if it has one (copy relocation); functions are those behind us.
-                let wanted = behind || i == Real::Environ as usize;
-                if wanted
-                    && place.load(Ordering::Relaxed) == 0
-                    && let Some(at) = symbols.find(name.as_bytes())
-                {
-                    place.store(at as usize, Ordering::Relaxed);
-                }
+            // `environ` is the program's own if it has one (copy relocation); functions are those behind us.
+            if behind || which == Real::Environ {
+                // SAFETY: an object's dynamic section, by the loader.
+                found = Symbols::new(dynamic, bias).find(name.as_bytes()).unwrap_or(0) as usize;
             }
-            true
+            found == 0
         });
     }
-    if !behind || FOUND[Real::Environ as usize].load(Ordering::Relaxed) == 0 {
-        return;
+    if found != 0
+        && let Some(place) = FOUND.get(which as usize)
+    {
+        place.store(found, Ordering::Relaxed);
     }
-    LOOKED.store(1, Ordering::Release);
+    found
+}
+
+/// The loader's list: r_debug's address, through the program's headers. Reads the other facts of the auxiliary vector too.
+fn debug() -> u64 {
+    if !KNOWN.load(Ordering::Acquire) {
+        let auxv = match FIRST_ENVIRON.load(Ordering::Relaxed) {
+            0 => Auxv::read().unwrap_or_default(),
+            // SAFETY: the vector that `from_constructor` checked has the auxiliary vector behind it.
+            environ => unsafe { Auxv::behind(environ) },
+        };
+        arch::set_hwcap2(auxv.hwcap2);
+        time::set_vdso(auxv.vdso);
+        DEBUG.store(debug_of(&auxv).unwrap_or(0), Ordering::Relaxed);
+        KNOWN.store(true, Ordering::Release);
+    }
+    DEBUG.load(Ordering::Relaxed)
+}
+
+fn debug_of(auxv: &Auxv) -> Option<u64> {
+    if auxv.headers == 0 {
+        return None;
+    }
+    // SAFETY: the kernel's own account of the program's headers.
+    let program = unsafe { Image::from_headers(auxv.headers, auxv.header_count) };
+    // SAFETY: the program's dynamic section.
+    Some(unsafe { Symbols::new(program.dynamic()?, program.bias) }.debug)
+}
+
+/// Reads the processor's and the kernel's facts, before sampling starts.
+pub(crate) fn facts() {
+    let _ = debug();
+}
+
+/// The environment vector from a constructor's arguments, if they are what glibc passes: the vectors that the kernel put
+/// on this very stack. musl passes nothing, so the registers may hold anything: each check is on numbers before a word is
+/// read, and what passes them all is the vectors.
+pub(crate) fn from_constructor(count: usize, arguments: u64, environment: u64) -> bool {
+    let here = (&raw const count) as u64;
+    let plausible = count < 1 << 22
+        && arguments.is_multiple_of(8)
+        && arguments > here
+        && arguments - here < 64 << 20
+        && environment == arguments + 8 * (count as u64 + 1);
+    if !plausible {
+        return false;
+    }
+    let word = |at: u64| {
+        // SAFETY: on the stack above us, between our frame and the vectors' end.
+        unsafe { (at as *const u64).read() }
+    };
+    if word(arguments - 8) != count as u64 || word(environment - 8) != 0 {
+        return false;
+    }
+    FIRST_ENVIRON.store(environment, Ordering::Relaxed);
+    true
 }
 
 /// The host's environment vector.
@@ -138,7 +176,7 @@ pub(crate) fn own_path() -> &'static [u8] {
     let mut path: &'static [u8] = &[];
     // SAFETY: see the module's head about the list; names are C strings that stay while the object is loaded, and we are.
     unsafe {
-        elf::each_object(DEBUG.load(Ordering::Relaxed), |_, name, dynamic| {
+        elf::each_object(debug(), |_, name, dynamic| {
             if dynamic == ours {
                 path = pct_sampler::boot::text(name as *const u8);
             }

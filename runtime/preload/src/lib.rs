@@ -7,7 +7,7 @@
 //! | wrapped | why |
 //! |---|---|
 //! | `pthread_create` | a new thread arms itself at once ([`threads`]) |
-//! | `fork`, `_Fork` | our signals are held back meanwhile; the child begins anew ([`process`]) |
+//! | `fork`, `_Fork`, `daemon`, `forkpty` | our signals are held back meanwhile; the child begins anew ([`process`]) |
 //! | `execve` and kin, `posix_spawn` | the next program is followed although its environment lacks us ([`exec`]) |
 //! | `sigaction`, `signal` and kin | our signals stay ours, the host believes it has them ([`signals`]) |
 //! | `dlopen`, `dlmopen`, `dlclose` | regions are looked at before they change ([`loader`]) |

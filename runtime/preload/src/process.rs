@@ -1,48 +1,17 @@
 //! fork, exit, and what changes the process's rights.
 //!
 //! fork: our signals are held back in the parent meanwhile, so that the copy of a big process is not interrupted again and
-//! again; the child begins anew through an atfork handler (also when libc forks by itself) or, failing that, here.
+//! again; the child begins anew. A child that was made in a way that we do not see begins at its first wrapped call.
 //! Before rights go (setuid, chroot, a filter on system calls) the file is made and blocks are allocated, since neither may
 //! be possible afterwards; under a filter the handler makes no system call any more.
 
-use core::sync::atomic::{AtomicBool, Ordering};
+use core::sync::atomic::Ordering;
 
 use pct_format::State;
 use pct_sampler::{file, session};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
-
-static REGISTERED: AtomicBool = AtomicBool::new(false);
-
-/// Asks libc to tell us of forks.
-pub(crate) fn register() {
-    if REGISTERED.swap(true, Ordering::Relaxed) {
-        return;
-    }
-    let child = in_child as extern "C" fn() as usize;
-    let register = real(Real::RegisterAtfork);
-    if register != 0 {
-        // SAFETY: glibc's __register_atfork(prepare, parent, child, dso_handle); null handles are allowed.
-        let register: unsafe extern "C" fn(usize, usize, usize, usize) -> i32 =
-            unsafe { core::mem::transmute(register) };
-        // SAFETY: the handler is a function of ours, which is never unloaded.
-        unsafe { register(0, 0, child, 0) };
-        return;
-    }
-    let register = real(Real::PthreadAtfork);
-    if register != 0 {
-        // SAFETY: pthread_atfork(prepare, parent, child).
-        let register: unsafe extern "C" fn(usize, usize, usize) -> i32 =
-            unsafe { core::mem::transmute(register) };
-        // SAFETY: the handler is a function of ours, which is never unloaded.
-        unsafe { register(0, 0, child) };
-    }
-}
-
-extern "C" fn in_child() {
-    session::start_in_child();
-}
 
 fn forked(which: Real) -> i32 {
     let fork = real(which);
@@ -55,7 +24,7 @@ fn forked(which: Real) -> i32 {
     // SAFETY: the host's own wish.
     let pid = unsafe { fork() };
     if pid == 0 {
-        in_child();
+        session::start_in_child();
     }
     drop(quiet);
     pid
@@ -77,6 +46,44 @@ pub unsafe extern "C" fn fork() -> i32 {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn _Fork() -> i32 {
     forked(Real::UnderFork)
+}
+
+/// Stands in front of libc's, which forks by itself.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn daemon(stay: i32, keep_files: i32) -> i32 {
+    let daemon = real(Real::Daemon);
+    if daemon == 0 {
+        return -1;
+    }
+    // SAFETY: libc's daemon with the host's arguments.
+    let result = unsafe {
+        core::mem::transmute::<usize, unsafe extern "C" fn(i32, i32) -> i32>(daemon)(stay, keep_files)
+    };
+    // Here is the child, if there is one: the parent has exited.
+    session::start_in_child();
+    result
+}
+
+/// Stands in front of libc's, which forks by itself.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn forkpty(terminal: *mut i32, name: *mut u8, settings: *const u8, size: *const u8) -> i32 {
+    let forkpty = real(Real::Forkpty);
+    if forkpty == 0 {
+        return -1;
+    }
+    type Forkpty = unsafe extern "C" fn(*mut i32, *mut u8, *const u8, *const u8) -> i32;
+    // SAFETY: libc's forkpty with the host's arguments.
+    let pid = unsafe { core::mem::transmute::<usize, Forkpty>(forkpty)(terminal, name, settings, size) };
+    if pid == 0 {
+        session::start_in_child();
+    }
+    pid
 }
 
 fn close(state: State) {

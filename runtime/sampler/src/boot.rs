@@ -104,13 +104,16 @@ pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64
         }
         seed.entries = entries;
         seed.started = Instant::now();
-        programs_name(seed);
-        if !seed.options.wants(seed.name.bytes()) {
-            return None;
+        seed.exe.clear();
+        seed.name.clear();
+        if !seed.options.include.bytes().is_empty() || !seed.options.exclude.bytes().is_empty() {
+            programs_name(seed);
+            if !seed.options.wants(seed.name.bytes()) {
+                return None;
+            }
         }
         // SAFETY: by the caller's promise.
         unsafe { arguments(seed, environ) };
-        scripts_name(seed);
         if !absolute_out(seed) {
             problem.push(b"option out: the path is too long");
             return None;
@@ -165,6 +168,15 @@ pub fn complain(message: &Message) {
 
 fn last_part(path: &[u8]) -> &[u8] {
     path.rsplit(|b| *b == b'/').next().unwrap_or(path)
+}
+
+/// Finds the executable's path and name, and the script's, if that was not done yet. (Not at start: most processes end
+/// without a file.)
+pub(crate) fn names(seed: &mut Seed) {
+    if seed.name.bytes().is_empty() {
+        programs_name(seed);
+    }
+    scripts_name(seed);
 }
 
 fn programs_name(seed: &mut Seed) {

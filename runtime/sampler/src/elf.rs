@@ -316,17 +316,43 @@ impl Auxv {
         let mut auxv = Auxv::default();
         for pair in bytes.as_chunks::<16>().0 {
             let word = |half: &[u8]| half.first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b));
-            let (tag, value) = (word(pair), word(pair.get(8..).unwrap_or(&[])));
-            match tag {
-                3 => auxv.headers = value,
-                5 => auxv.header_count = value,
-                23 => auxv.secure = value != 0,
-                26 => auxv.hwcap2 = value,
-                33 => auxv.vdso = value,
-                _ => {}
-            }
+            auxv.take(word(pair), word(pair.get(8..).unwrap_or(&[])));
         }
         Ok(auxv)
+    }
+
+    /// Reads it where the kernel put it: behind the environment vector.
+    ///
+    /// # Safety
+    /// `environ` is the environment vector that the kernel made, with its NULL in place.
+    #[must_use]
+    pub unsafe fn behind(environ: u64) -> Auxv {
+        let mut at = environ;
+        // SAFETY: the vector ends with NULL; the auxiliary vector follows and ends with AT_NULL.
+        while unsafe { read::<u64>(at) } != 0 {
+            at += 8;
+        }
+        let mut auxv = Auxv::default();
+        for i in 0..64u64 {
+            // SAFETY: as above.
+            let [tag, value]: [u64; 2] = unsafe { read(at + 8 + 16 * i) };
+            if tag == 0 {
+                break;
+            }
+            auxv.take(tag, value);
+        }
+        auxv
+    }
+
+    fn take(&mut self, tag: u64, value: u64) {
+        match tag {
+            3 => self.headers = value,
+            5 => self.header_count = value,
+            23 => self.secure = value != 0,
+            26 => self.hwcap2 = value,
+            33 => self.vdso = value,
+            _ => {}
+        }
     }
 }
 

@@ -30,6 +30,7 @@ pub fn open_in_handler(session: &Session) -> bool {
 /// it is switched off.
 pub fn open(session: &Session, house: &mut House) -> bool {
     time::choose_source();
+    session::complete_seed(house);
     let seed = session::seed();
     let mut path = Buf::<PATH_BYTES>::new();
     let mut made = Err(sys::Errno::EEXIST);

@@ -314,14 +314,15 @@ pub fn install(session: &Session, asked: i32) -> Result<(), Refused> {
         (None, _) if asked != 0 => asked,
         (None, _) => SIGSTKFLT,
     };
-    let mut tick = settings.tick_signal.load(Ordering::Relaxed);
-    if tick == 0 {
-        tick = TICK_SIGNALS.rev().find(|s| *s != signal && is_free(*s)).ok_or(Refused::NoSignal)?;
-    }
     if clock != Clock::Thread {
         take(signal).map_err(|_| Refused::NoSignal)?;
     }
-    take(tick).map_err(|_| Refused::NoSignal)?;
+    let mut tick = settings.tick_signal.load(Ordering::Relaxed);
+    if tick == 0 {
+        tick = TICK_SIGNALS.rev().find(|s| *s != signal && take_if_free(*s)).ok_or(Refused::NoSignal)?;
+    } else {
+        take(tick).map_err(|_| Refused::NoSignal)?;
+    }
     settings.signal.store(if clock == Clock::Thread { tick } else { signal }, Ordering::Relaxed);
     settings.tick_signal.store(tick, Ordering::Relaxed);
     Ok(())
@@ -354,10 +355,16 @@ fn installed(signal: i32) -> bool {
     now.is_ok_and(|a| a.handler == on_signal as *const () as usize)
 }
 
-fn is_free(signal: i32) -> bool {
-    // SAFETY: only reads.
-    let now = unsafe { sys::sigaction(signal, None) };
-    now.is_ok_and(|a| a.handler == 0 || a.handler == on_signal as *const () as usize)
+/// Takes a signal that nobody handles; puts back what was there if somebody does.
+fn take_if_free(signal: i32) -> bool {
+    // SAFETY: as in `take`.
+    let Ok(old) = (unsafe { sys::sigaction(signal, Some(&action())) }) else { return false };
+    let free = old.handler == SIG_DFL || old.handler == on_signal as *const () as usize;
+    if !free {
+        // SAFETY: the host's own action.
+        let _ = unsafe { sys::sigaction(signal, Some(&old)) };
+    }
+    free
 }
 
 /// Whether our handlers are still in place. If the host took a signal in a way that we do not see, its clock is stopped:

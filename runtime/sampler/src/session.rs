@@ -108,6 +108,13 @@ pub fn with_seed<R>(f: impl FnOnce(&mut Seed) -> R) -> Option<R> {
     Some(f(unsafe { &mut *SEED.0.get() }))
 }
 
+/// Finds out what was put off at the start. The housekeeper's lock is held: nobody else does this at the same time, and
+/// nobody else reads these fields.
+pub(crate) fn complete_seed(_: &mut House) {
+    // SAFETY: see above.
+    crate::boot::names(unsafe { &mut *SEED.0.get() });
+}
+
 /// Settings that a handler reads: private memory, set before the first clock is armed.
 #[derive(Debug)]
 #[repr(C)]
@@ -328,8 +335,6 @@ fn map_session() -> Result<&'static Session, Refused> {
     let memory = sys::map_memory(bytes).map_err(Refused::Memory)?;
     // SAFETY: fresh memory of our own. Kernels before 4.14 do not wipe; then `start_in_child` is told by its pid.
     let _ = unsafe { sys::madvise(memory, bytes, sys::MADV_WIPEONFORK) };
-    // SAFETY: as above; core dumps need not hold it.
-    let _ = unsafe { sys::madvise(memory, bytes, sys::MADV_DONTDUMP) };
     // SAFETY: zeroed, page-aligned memory of the right size that is never unmapped; every field is valid as zeros.
     Ok(unsafe { &*memory.cast::<Session>() })
 }

@@ -51,7 +51,6 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     ring.until_rearm.store(1, Ordering::Relaxed);
     if own {
         session.rings.set_own(ring);
-        ring.set_name(&session.log, sys::thread_name());
     }
     // Before the clock: its first signal may come at once.
     ring.state.store(LIVE, Ordering::Release);
@@ -71,13 +70,13 @@ fn arm_clock(session: &Session, ring: &Ring, strict: bool) -> sys::Result<()> {
     let value = session.rings.value(ring);
     let by_timer = |clock: Clock, interval: u64| {
         ring.clock.store(clock as u32, Ordering::Relaxed);
-        thread_timer::arm(ring, tick_signal, value, 1 + clock::random(interval), interval)
+        thread_timer::arm(ring, tick_signal, value, clock::first_expiry(interval), interval)
     };
     match clock {
         Clock::Perf | Clock::Sigtrap => {
             ring.clock.store(clock as u32, Ordering::Relaxed);
             let signal = settings.signal.load(Ordering::Relaxed);
-            match perf::arm(ring, clock, signal, value, 1 + clock::random(period)) {
+            match perf::arm(ring, clock, signal, value, clock::first_expiry(period)) {
                 Ok(()) => {
                     ring.period_ns.store(period, Ordering::Relaxed);
                     // The tick beside it accounts system time and calls the housekeeper: without it we know less, but

@@ -25,14 +25,18 @@ pub fn now() -> u64 {
 /// CLOCK_MONOTONIC in ns.
 #[must_use]
 pub fn monotonic_ns() -> u64 {
+    clock_ns(sys::CLOCK_MONOTONIC)
+}
+
+fn clock_ns(clock: i32) -> u64 {
     let function = VDSO.load(Ordering::Relaxed);
     if function == 0 {
-        return sys::clock_ns(sys::CLOCK_MONOTONIC);
+        return sys::clock_ns(clock);
     }
     let mut time = [0u64; 2];
     // SAFETY: the address is that of the vdso's clock_gettime(clockid_t, struct timespec *).
     let call: extern "C" fn(i32, *mut u64) -> i32 = unsafe { core::mem::transmute(function) };
-    call(sys::CLOCK_MONOTONIC, time.as_mut_ptr());
+    call(clock, time.as_mut_ptr());
     time[0] * 1_000_000_000 + time[1]
 }
 
@@ -83,7 +87,7 @@ impl Instant {
     /// Now.
     #[must_use]
     pub fn now() -> Self {
-        let realtime_ns = sys::clock_ns(sys::CLOCK_REALTIME);
+        let realtime_ns = clock_ns(sys::CLOCK_REALTIME);
         // The counter is read on both sides of the clock: the middle is within some 30 ns of it.
         let before = arch::counter();
         let monotonic_ns = monotonic_ns();

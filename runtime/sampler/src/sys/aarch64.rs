@@ -35,7 +35,6 @@ pub(crate) mod nr {
     pub(crate) const MUNMAP: usize = 215;
     pub(crate) const RT_SIGACTION: usize = 134;
     pub(crate) const RT_SIGPROCMASK: usize = 135;
-    pub(crate) const IOCTL: usize = 29;
     pub(crate) const PREAD64: usize = 67;
     pub(crate) const PWRITE64: usize = 68;
     pub(crate) const SCHED_YIELD: usize = 124;

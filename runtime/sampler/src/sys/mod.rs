@@ -401,8 +401,6 @@ pub unsafe fn unmap(at: *mut u8, bytes: usize) {
 pub const MADV_WIPEONFORK: usize = 18;
 /// The child of a fork finds nothing here.
 pub const MADV_DONTFORK: usize = 10;
-/// Not in core dumps.
-pub const MADV_DONTDUMP: usize = 16;
 
 /// Advice on our own memory.
 ///
@@ -756,11 +754,3 @@ pub fn signal_owner(fd: &Fd, tid: u32, signal: i32) -> Result<()> {
     Ok(())
 }
 
-/// Enables a perf event.
-///
-/// # Errors
-/// The kernel's.
-pub fn perf_enable(fd: &Fd) -> Result<()> {
-    // SAFETY: PERF_EVENT_IOC_ENABLE takes no memory.
-    check(unsafe { call(nr::IOCTL, [fd.0 as usize, 0x2400, 0, 0, 0, 0]) }).map(|_| ())
-}

@@ -38,7 +38,6 @@ pub(crate) mod nr {
     pub(crate) const MUNMAP: usize = 11;
     pub(crate) const RT_SIGACTION: usize = 13;
     pub(crate) const RT_SIGPROCMASK: usize = 14;
-    pub(crate) const IOCTL: usize = 16;
     pub(crate) const PREAD64: usize = 17;
     pub(crate) const PWRITE64: usize = 18;
     pub(crate) const SCHED_YIELD: usize = 24;
