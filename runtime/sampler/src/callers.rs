@@ -79,7 +79,8 @@ impl OfThread {
 
 /// The return addresses of the interrupted thread as frame words, innermost first; a cut stack ends with its cause. The
 /// caller holds the ring's busy flag while it uses them. `None`: stacks are off, or there is no memory.
-#[inline(always)]
+#[inline(never)]
+#[expect(clippy::mut_from_ref, reason = "the ring's busy flag makes the handler the only user of its buffer")]
 pub fn words<'r>(session: &Session, ring: &'r Ring, regs: Regs) -> Option<&'r mut [u64]> {
     let settings = &session.settings;
     if settings.stack.load(Ordering::Relaxed) == StackMode::None as u32 || regs.context == 0 {
