@@ -193,7 +193,8 @@ fn maps() -> (Vec<Region>, Vec<(String, u64)>, Extent) {
 fn framehop_of(objects: &[(String, u64)]) -> UnwinderX86_64<Vec<u8>, MustNotAllocateDuringUnwind> {
     let mut unwinder = UnwinderX86_64::new();
     for (path, base) in objects {
-        let bytes = std::fs::read(path).expect("object");
+        // A mapped file may be gone (or be no object).
+        let Ok(bytes) = std::fs::read(path) else { continue };
         let Ok(file) = object::File::parse(&*bytes) else { continue };
         let lo = file.segments().map(|s| s.address()).min().expect("segments") & !4095;
         let hi = file.segments().map(|s| s.address() + s.size()).max().expect("segments");

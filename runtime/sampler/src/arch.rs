@@ -105,6 +105,28 @@ mod imp {
         unsafe { context.add(296).cast::<u64>().read_unaligned() }
     }
 
+    /// Calls `f(data)` with the stack pointer at `top`.
+    ///
+    /// # Safety
+    /// Below `top`, which is a multiple of 16, there is as much memory as `f` needs, and nobody else uses it meanwhile.
+    #[inline(never)]
+    pub unsafe fn call_on(top: usize, f: extern "C" fn(usize), data: usize) {
+        // SAFETY: r12 is kept by `f`, so the stack pointer comes back; the call follows the C convention.
+        unsafe {
+            asm!(
+                "mov r12, rsp",
+                "mov rsp, {top}",
+                "call {f}",
+                "mov rsp, r12",
+                top = in(reg) top,
+                f = in(reg) f,
+                in("rdi") data,
+                out("r12") _,
+                clobber_abi("C"),
+            );
+        }
+    }
+
     /// Bytes of the system call instruction, which stands right before the PC of a thread that comes out of one.
     const SYSCALL: [u8; 2] = [0x0f, 0x05];
 
@@ -159,6 +181,28 @@ mod imp {
     #[must_use]
     pub fn restorer() -> usize {
         0
+    }
+
+    /// Calls `f(data)` with the stack pointer at `top`.
+    ///
+    /// # Safety
+    /// Below `top`, which is a multiple of 16, there is as much memory as `f` needs, and nobody else uses it meanwhile.
+    #[inline(never)]
+    pub unsafe fn call_on(top: usize, f: extern "C" fn(usize), data: usize) {
+        // SAFETY: x20 is kept by `f`, so the stack pointer comes back; the call follows the C convention.
+        unsafe {
+            asm!(
+                "mov x20, sp",
+                "mov sp, {top}",
+                "blr {f}",
+                "mov sp, x20",
+                top = in(reg) top,
+                f = in(reg) f,
+                in("x0") data,
+                out("x20") _,
+                clobber_abi("C"),
+            );
+        }
     }
 
     /// Registers from a handler's third argument.

@@ -23,7 +23,12 @@ pub fn open_in_handler(session: &Session) -> bool {
         return false;
     }
     let Some(mut house) = session.house.try_lock() else { return false };
-    session.log.is_open() || open(session, &mut house)
+    if !session.log.is_open() {
+        housekeeper::on_own_stack(session, &mut house, |session, house| {
+            open(session, house);
+        });
+    }
+    session.log.is_open()
 }
 
 /// Makes the file, with the housekeeper's lock held. False: the cause was reported, sampling goes on without trace until

@@ -6,11 +6,11 @@
 //!
 //! Signal safety: system calls and the try-lock; under a filter on system calls there is no round.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::session::{House, Session};
 use crate::time::Instant;
-use crate::{callers, handler, sys, threads, time};
+use crate::{arch, callers, handler, sys, threads, time};
 use pct_format::head::kind;
 use pct_format::layout::header as at;
 use pct_format::record::Encoder;
@@ -37,7 +37,35 @@ fn round(session: &Session, now_ns: u64) {
     let Some(mut house) = session.house.try_lock() else { return };
     session.due.store(now_ns + ROUND_NS, Ordering::Relaxed);
     session.stale.store(false, Ordering::Relaxed);
-    full(session, &mut house);
+    on_own_stack(session, &mut house, full);
+}
+
+/// Bytes of the housekeeper's own stack.
+const STACK_BYTES: usize = 64 << 10;
+/// Its lowest address, 0 = none yet. The lock on [`House`] keeps it to one user; a forked child finds it free.
+static STACK: AtomicUsize = AtomicUsize::new(0);
+
+/// Runs `work` on a stack of our own: the thread may be on a signal stack of 8 KiB, of which the kernel has taken half (every
+/// Rust program's main thread is), and making the file or reading the maps wants more than the rest.
+pub fn on_own_stack(session: &Session, house: &mut House, work: fn(&Session, &mut House)) {
+    let mut low = STACK.load(Ordering::Acquire);
+    if low == 0 {
+        match sys::map_memory(STACK_BYTES) {
+            Ok(at) => low = at as usize,
+            // Without memory nothing will come of the work either.
+            Err(_) => return,
+        }
+        STACK.store(low, Ordering::Release);
+    }
+    struct Job<'a>(&'a Session, &'a mut House, fn(&Session, &mut House));
+    extern "C" fn run(job: usize) {
+        // SAFETY: `job` is the address of the value below, which lives until `call_on` returns.
+        let job = unsafe { &mut *(job as *mut Job<'_>) };
+        (job.2)(job.0, job.1);
+    }
+    let mut job = Job(session, house, work);
+    // SAFETY: the mapping is ours, and who has the house has the stack.
+    unsafe { arch::call_on(low + STACK_BYTES, run, &raw mut job as usize) };
 }
 
 /// One round, with the lock held.

@@ -5,7 +5,7 @@
 //! Source of the format: DWARF 5 section 6.4 and the Linux Standard Base's chapter on exception frames.
 //!
 //! Invariant: the work for a row is bounded by the length of the two programs, whatever their bytes.
-//! Signal safety: no memory but the caller's stack (about 1 KiB), no panic path.
+//! Signal safety: no memory but the caller's stack (well under 1 KiB: signal stacks are small), no panic path.
 
 use super::reader::{Cursor, Section, pe};
 
@@ -51,21 +51,52 @@ pub enum Place {
     ValueExpr(u32),
 }
 
+impl Place {
+    /// In one word, because rows lie on small signal stacks: three bits for the kind, the rest a number. `None`: the number
+    /// does not fit (a frame of more than 256 MB).
+    fn pack(self) -> Option<u32> {
+        let (kind, number) = match self {
+            Place::Same => (0, 0),
+            Place::Undefined => (1, 0),
+            Place::At(k) => (2, k),
+            Place::Value(k) => (3, k),
+            Place::Reg(r) => (4, i32::from(r)),
+            Place::AtExpr(at) => (5, i32::try_from(at).ok()?),
+            Place::ValueExpr(at) => (6, i32::try_from(at).ok()?),
+        };
+        let word = number << 3 | kind;
+        (word >> 3 == number).then_some(word as u32)
+    }
+
+    fn unpack(word: u32) -> Place {
+        let number = word as i32 >> 3;
+        match word & 7 {
+            1 => Place::Undefined,
+            2 => Place::At(number),
+            3 => Place::Value(number),
+            4 => Place::Reg(number as u8),
+            5 => Place::AtExpr(number as u32),
+            6 => Place::ValueExpr(number as u32),
+            _ => Place::Same,
+        }
+    }
+}
+
 /// What holds at one instruction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Row {
     /// Where the CFA is.
     pub cfa: Cfa,
-    /// The registers by DWARF number; the last is the return address.
-    pub regs: [Place; reg::COLUMNS],
+    /// The registers by DWARF number; the last is the return address. Packed places.
+    regs: [u32; reg::COLUMNS],
 }
 
 impl Row {
-    const EMPTY: Row = Row { cfa: Cfa::None, regs: [Place::Same; reg::COLUMNS] };
+    const EMPTY: Row = Row { cfa: Cfa::None, regs: [0; reg::COLUMNS] };
 
     /// Place of the register with number `n`; columns that are not kept count as unchanged.
     pub fn place(&self, n: u8) -> Place {
-        self.regs.get(usize::from(n)).copied().unwrap_or(Place::Same)
+        self.regs.get(usize::from(n)).map_or(Place::Same, |&word| Place::unpack(word))
     }
 }
 
@@ -227,40 +258,19 @@ impl Fde {
     }
 
     /// The row that holds just before the instruction at `pc` runs.
+    #[inline(never)]
     pub fn row(&self, eh: &Section<'_>, pc: u64) -> Option<Row> {
-        self.run(eh, pc, &mut |_, _| {}).map(|machine| machine.row)
+        let mut machine = Machine::new(self);
+        machine.run_both(eh, pc, &mut |_, _| {})?;
+        Some(machine.row)
     }
 
     /// Calls `each` with the first address of each row and the row, in order. `None` when the program is not well formed.
     pub fn each_row(&self, eh: &Section<'_>, mut each: impl FnMut(u64, &Row)) -> Option<()> {
-        let machine = self.run(eh, u64::MAX, &mut each)?;
+        let mut machine = Machine::new(self);
+        machine.run_both(eh, u64::MAX, &mut each)?;
         each(machine.pc, &machine.row);
         Some(())
-    }
-
-    /// Runs both programs until the row that holds at `last` is complete.
-    #[inline(always)]
-    fn run(&self, eh: &Section<'_>, last: u64, each: &mut impl FnMut(u64, &Row)) -> Option<Machine<'_>> {
-        let mut machine = Machine {
-            row: Row::EMPTY,
-            initial: Row::EMPTY,
-            saved: [Row::EMPTY; SAVED],
-            depth: 0,
-            pc: self.begin,
-            last: u64::MAX,
-            fde: self,
-        };
-        if self.usual {
-            machine.row.cfa = Cfa::Reg(reg::RSP, 8);
-            machine.set(u64::from(reg::RA), Place::At(-8));
-        } else {
-            machine.run(&eh.until(self.shared.1), self.shared.0, &mut |_, _| {})?;
-        }
-        machine.initial = machine.row;
-        machine.pc = self.begin;
-        machine.last = last;
-        machine.run(&eh.until(self.own.1), self.own.0, each)?;
-        Some(machine)
     }
 }
 
@@ -277,7 +287,28 @@ struct Machine<'f> {
     fde: &'f Fde,
 }
 
-impl Machine<'_> {
+impl<'f> Machine<'f> {
+    fn new(fde: &'f Fde) -> Self {
+        let (row, saved) = (Row::EMPTY, [Row::EMPTY; SAVED]);
+        Machine { row, initial: row, saved, depth: 0, pc: fde.begin, last: u64::MAX, fde }
+    }
+
+    /// Runs both programs until the row that holds at `last` is complete.
+    #[inline(always)]
+    fn run_both(&mut self, eh: &Section<'_>, last: u64, each: &mut impl FnMut(u64, &Row)) -> Option<()> {
+        let fde = self.fde;
+        if fde.usual {
+            self.row.cfa = Cfa::Reg(reg::RSP, 8);
+            self.set(u64::from(reg::RA), Place::At(-8))?;
+        } else {
+            self.run(&eh.until(fde.shared.1), fde.shared.0, &mut |_, _| {})?;
+        }
+        self.initial = self.row;
+        self.pc = fde.begin;
+        self.last = last;
+        self.run(&eh.until(fde.own.1), fde.own.0, each)
+    }
+
     /// Runs the program in `part` from byte `at` to its end or past `last`.
     #[inline(always)]
     fn run(&mut self, part: &Section<'_>, at: usize, each: &mut impl FnMut(u64, &Row)) -> Option<()> {
@@ -289,7 +320,7 @@ impl Machine<'_> {
                 1 => self.after(u64::from(low)),
                 2 => {
                     let offset = self.factored(c.uleb()? as i64)?;
-                    self.set(u64::from(low), Place::At(offset));
+                    self.set(u64::from(low), Place::At(offset))?;
                     continue;
                 }
                 3 => {
@@ -329,18 +360,18 @@ impl Machine<'_> {
             0x05 => {
                 let r = c.uleb()?;
                 let offset = self.factored(c.uleb()? as i64)?;
-                self.set(r, Place::At(offset));
+                self.set(r, Place::At(offset))?;
             }
             0x06 => {
                 let r = c.uleb()?;
                 self.restore(r);
             }
-            0x07 => self.set(c.uleb()?, Place::Undefined),
-            0x08 => self.set(c.uleb()?, Place::Same),
+            0x07 => self.set(c.uleb()?, Place::Undefined)?,
+            0x08 => self.set(c.uleb()?, Place::Same)?,
             0x09 => {
                 let r = c.uleb()?;
                 let from = u8::try_from(c.uleb()?).ok()?;
-                self.set(r, Place::Reg(from));
+                self.set(r, Place::Reg(from))?;
             }
             0x0a => {
                 *self.saved.get_mut(self.depth)? = self.row;
@@ -366,12 +397,12 @@ impl Machine<'_> {
             0x10 => {
                 let r = c.uleb()?;
                 let at = block(c)?;
-                self.set(r, Place::AtExpr(at));
+                self.set(r, Place::AtExpr(at))?;
             }
             0x11 => {
                 let r = c.uleb()?;
                 let offset = self.factored(c.sleb()?)?;
-                self.set(r, Place::At(offset));
+                self.set(r, Place::At(offset))?;
             }
             0x12 => {
                 let r = u8::try_from(c.uleb()?).ok()?;
@@ -386,17 +417,17 @@ impl Machine<'_> {
             0x14 => {
                 let r = c.uleb()?;
                 let offset = self.factored(c.uleb()? as i64)?;
-                self.set(r, Place::Value(offset));
+                self.set(r, Place::Value(offset))?;
             }
             0x15 => {
                 let r = c.uleb()?;
                 let offset = self.factored(c.sleb()?)?;
-                self.set(r, Place::Value(offset));
+                self.set(r, Place::Value(offset))?;
             }
             0x16 => {
                 let r = c.uleb()?;
                 let at = block(c)?;
-                self.set(r, Place::ValueExpr(at));
+                self.set(r, Place::ValueExpr(at))?;
             }
             // GNU: size of pushed arguments, which changes nothing for us; offset with its sign turned.
             0x2e => {
@@ -405,7 +436,7 @@ impl Machine<'_> {
             0x2f => {
                 let r = c.uleb()?;
                 let offset = self.factored((c.uleb()? as i64).checked_neg()?)?;
-                self.set(r, Place::At(offset));
+                self.set(r, Place::At(offset))?;
             }
             _ => return None,
         }
@@ -416,16 +447,19 @@ impl Machine<'_> {
         i32::try_from(n.checked_mul(self.fde.data_align)?).ok()
     }
 
-    fn set(&mut self, r: u64, place: Place) {
+    fn set(&mut self, r: u64, place: Place) -> Option<()> {
         // Vector and segment registers have numbers from 17 on: of no use here.
         if let Some(slot) = self.row.regs.get_mut(r as usize) {
-            *slot = place;
+            *slot = place.pack()?;
         }
+        Some(())
     }
 
     fn restore(&mut self, r: u64) {
-        let place = self.initial.regs.get(r as usize).copied().unwrap_or(Place::Same);
-        self.set(r, place);
+        let word = self.initial.regs.get(r as usize).copied().unwrap_or(0);
+        if let Some(slot) = self.row.regs.get_mut(r as usize) {
+            *slot = word;
+        }
     }
 }
 

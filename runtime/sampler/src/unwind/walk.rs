@@ -259,6 +259,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     /// True when the code at `addr` is `rt_sigreturn`: a C library without unwind data for it (musl), or our own restorer.
+    #[inline(never)]
     fn is_restorer(&mut self, addr: u64) -> bool {
         let Some(code) = self.memory.code(addr) else { return false };
         // mov $15, %rax (or %eax); syscall
@@ -295,6 +296,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     /// Crosses a frame that the kernel made: the interrupted context is in it.
+    #[inline(never)]
     fn signal(&mut self, sp: u64) -> Step {
         let gregs = Gregs::of_signal_frame(self.memory, sp).ok_or(End::BadRead)?;
         let pc = gregs.get(reg::RA);
@@ -351,6 +353,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     /// A step with all registers.
+    #[inline(never)]
     fn full(&mut self, look: u64) -> Step {
         let regs = self.catch_up()?;
         let (eh, fde) = self.set.fde(look).ok_or(End::BadData)?;
@@ -380,6 +383,7 @@ impl<M: Memory> Walk<'_, M> {
     }
 
     /// All registers of the frame that the walk is at, by steps from where they were last known.
+    #[inline(never)]
     fn catch_up(&mut self) -> Result<Regs, End> {
         let mut base = match self.base {
             Some(base) => base,
