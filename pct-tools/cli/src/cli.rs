@@ -63,6 +63,8 @@ commands! {
     Attach(attach),
     /// Say where the time of a recorded run went
     Report(report),
+    /// Browse a deep profile, or print one of its pages
+    View(view),
     /// Compare two profiles, and say which differences are more than chance
     Diff(diff),
     /// Show what is hot right now, in a run in progress

@@ -4,7 +4,7 @@
 //! columns, when a link does not print and parse as itself, or when a link leads to a page that cannot be made.
 
 use pct_deep::Compensation;
-use pct_reports::display::{Display, Item, Link};
+use pct_reports::display::{Display, Item, Link, List};
 use pct_reports::page::{self, Request};
 use pct_reports::query::{
     Cmd, Contour, Cost, CostOrder, Group, Incl, Limit, Order, Prefs, PrefsIndication, Query, Scope,
@@ -251,7 +251,7 @@ fn table_problems(display: &Display) -> Vec<String> {
                     out.push(format!("row {row} of a table does not span its {} columns", t.columns));
                 }
             }
-            Item::List(l) => l.items.iter().for_each(|i| walk(i, out)),
+            Item::List(List { items, .. }) | Item::Columns(items) => items.iter().for_each(|i| walk(i, out)),
             Item::Developer(i) => walk(i, out),
             _ => {}
         }

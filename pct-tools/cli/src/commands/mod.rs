@@ -11,3 +11,4 @@ pub mod print;
 pub mod report;
 pub mod run;
 pub mod top;
+pub mod view;

@@ -75,6 +75,8 @@ pub enum Item {
     Verbatim(String),
     /// A tree as a picture.
     Picture(Picture),
+    /// Items side by side where there is room.
+    Columns(Vec<Item>),
     /// Only for developers.
     Developer(Box<Item>),
 }
@@ -309,7 +311,7 @@ impl Item {
     fn links<'a>(&'a self, out: &mut Vec<&'a Link>) {
         match self {
             Item::Link(link) => out.push(link),
-            Item::List(list) => list.items.iter().for_each(|i| i.links(out)),
+            Item::List(List { items, .. }) | Item::Columns(items) => items.iter().for_each(|i| i.links(out)),
             Item::Table(table) => table.links(out),
             Item::Developer(item) => item.links(out),
             Item::Heading(_)

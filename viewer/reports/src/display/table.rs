@@ -12,6 +12,9 @@ pub enum ColumnClass {
     Number,
 }
 
+/// What the head of the column ends with that the rows are ordered by.
+pub const ORDER_MARK: &str = "\u{a0}\u{25be}";
+
 /// The head of a column.
 #[derive(Clone, Debug)]
 pub struct Head {

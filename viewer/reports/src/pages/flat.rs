@@ -8,12 +8,15 @@ use crate::query::{CostOrder, Incl, Order};
 use crate::report::common::{Perf, Rest};
 use std::borrow::Cow;
 
+/// Finds a key of a row.
+type KeyOf<'a, R, K> = Box<dyn Fn(&R) -> K + 'a>;
+
 /// How the rows of a flat table are ordered by what is no cost.
 pub(crate) struct Keys<'a, R> {
     /// Displayed name.
-    pub(crate) name: Box<dyn Fn(&R) -> String + 'a>,
+    pub(crate) name: KeyOf<'a, R, String>,
     /// Source file and line.
-    pub(crate) place: Box<dyn Fn(&R) -> (String, u32) + 'a>,
+    pub(crate) place: KeyOf<'a, R, (String, u32)>,
 }
 
 /// A flat table.

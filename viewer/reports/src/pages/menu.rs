@@ -9,11 +9,13 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     let mut d = Display::new(format!("Deep profile of {}", r.program));
     d.items.extend(r.warnings.iter().map(|w| Item::Warning(w.clone())));
     let times = ctx.subject.times_matter();
-    d.items.push(Item::List(List {
+    let root = ctx.subject.profile.root_clique();
+    d.items.push(super::tree::overview(ctx, root, if times { Cost::Time } else { Cost::Callseqs }));
+    let mut columns = vec![Item::List(List {
         class: ListClass::Bullets,
         title: Some("Where to begin".to_owned()),
         items: starts(ctx),
-    }));
+    })];
     let all = |limits: &dyn Fn(Cost) -> Vec<(Limit, Incl, String)>| {
         let mut items = Vec::new();
         let costs: &[Cost] =
@@ -25,7 +27,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
         }
         items
     };
-    d.items.push(Item::List(List {
+    columns.push(Item::List(List {
         class: ListClass::Bullets,
         title: Some("The 100 most expensive procedures".to_owned()),
         items: all(&|cost| {
@@ -37,7 +39,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
         }),
     }));
     let rate = ctx.subject.profile.header().ticks_per_second;
-    d.items.push(Item::List(List {
+    columns.push(Item::List(List {
         class: ListClass::Bullets,
         title: Some("Procedures above a limit".to_owned()),
         items: all(&|cost| {
@@ -73,11 +75,14 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
             limits
         }),
     }));
-    d.items.push(Item::Developer(Box::new(Item::List(List {
+    columns.push(Item::Developer(Box::new(Item::List(List {
         class: ListClass::Bullets,
         title: Some("For developers".to_owned()),
         items: vec![Item::Link(ctx.link(Cmd::RecursionTypeFreq, "how often each type of recursion occurs"))],
     }))));
+    d.items.push(Item::Heading("The most expensive procedures".to_owned()));
+    d.items.push(super::top_procs::hottest(ctx, if times { Cost::Time } else { Cost::Callseqs }));
+    d.items.push(Item::Columns(columns));
     let count = |n: u64| Data::Int(i64::try_from(n).unwrap_or(i64::MAX));
     let size = |n: usize| count(n as u64);
     let mut facts = vec![

@@ -154,7 +154,11 @@ impl Ctx<'_> {
 
 /// A place in the source.
 pub(crate) fn place(file: &str, line: u32) -> String {
-    if file.is_empty() { String::new() } else { format!("{file}:{line}") }
+    match (file, line) {
+        ("", _) => String::new(),
+        (file, 0) => file.to_owned(),
+        (file, line) => format!("{file}:{line}"),
+    }
 }
 
 /// Whether an inactive thing is hidden.

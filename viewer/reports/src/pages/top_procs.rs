@@ -4,8 +4,10 @@ use super::flat::{Flat, Keys, Totals};
 use super::{Ctx, place};
 use crate::display::table::Column;
 use crate::display::{Cell, Data, Display, Item};
-use crate::query::{Cmd, Cost, Incl, Limit, Scope};
-use crate::report::top_procs::{TopProc, TopProcsReport};
+use crate::query::{
+    AllocFields, Cmd, Cost, CostOrder, Fields, Incl, Limit, MemFields, Order, PortFields, Prefs, Scope,
+};
+use crate::report::top_procs::{TopProc, TopProcsReport, create};
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
     let mut d = Display::new(title(ctx, r));
@@ -18,22 +20,9 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
             place: Box::new(|p| (p.desc.file.clone(), p.desc.line)),
         };
         ctx.sort(&mut rows, &keys, |p| &p.perf, Totals::Overlap);
-        let flat = Flat {
-            lead: vec![
-                Column::new(ctx.place_head("Source"), |p: &&TopProc| {
-                    Cell::One(Data::Text(place(&p.desc.file, p.desc.line)))
-                }),
-                Column::new(ctx.name_head("Procedure"), |p: &&TopProc| {
-                    Cell::One(Data::Link(ctx.proc_link(&p.desc, None)))
-                }),
-            ],
-            perf: |p| &p.perf,
-            totals: Totals::Overlap,
-            rest: None,
-            note: (r.not_listed > 0)
-                .then(|| vec![Data::text(format!("{} more procedures meet the limit.", r.not_listed))]),
-        };
-        d.items.push(Item::Table(ctx.flat(&flat, &rows, None)));
+        let note = (r.not_listed > 0)
+            .then(|| vec![Data::text(format!("{} more procedures meet the limit.", r.not_listed))]);
+        d.items.push(Item::Table(ctx.flat(&columns(ctx, note), &rows, None)));
     }
     d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), "Top procedures")]);
     d.controls = vec![
@@ -45,6 +34,23 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
         ctx.general_controls(),
     ];
     d
+}
+
+fn columns<'a>(ctx: &'a Ctx<'_>, note: Option<Vec<Data>>) -> Flat<'a, &'a TopProc> {
+    Flat {
+        lead: vec![
+            Column::new(ctx.place_head("Source"), |p: &&TopProc| {
+                Cell::One(Data::Text(place(&p.desc.file, p.desc.line)))
+            }),
+            Column::new(ctx.name_head("Procedure"), |p: &&TopProc| {
+                Cell::One(Data::Link(ctx.proc_link(&p.desc, None)))
+            }),
+        ],
+        perf: |p| &p.perf,
+        totals: Totals::Overlap,
+        rest: None,
+        note,
+    }
 }
 
 fn title(ctx: &Ctx<'_>, r: &TopProcsReport) -> String {
@@ -70,5 +76,26 @@ fn title(ctx: &Ctx<'_>, r: &TopProcsReport) -> String {
         }
         Cmd::TopProcs { limit: Limit::Value(v), .. } => format!("Procedures above {v}, by {by}"),
         _ => format!("Procedures by {by}"),
+    }
+}
+
+/// The five procedures with the highest cost of their own, for the menu.
+pub(super) fn hottest(ctx: &Ctx<'_>, cost: Cost) -> Item {
+    let cmd = Cmd::top(Limit::Ranks(1, 100), cost, Incl::Own);
+    let order = Order::Cost(CostOrder { cost, incl: Incl::Own, scope: Scope::Overall });
+    // A few columns only: the table is a first answer, its links lead to more.
+    let fields = Fields {
+        port: PortFields::None,
+        allocs: AllocFields::None,
+        memory: MemFields::None,
+        ..ctx.prefs.fields
+    };
+    let inner = Ctx { subject: ctx.subject, cmd: &cmd, page: 1, prefs: Prefs { order, fields, ..ctx.prefs } };
+    match create(&ctx.subject.profile, Limit::Ranks(1, 5), cost, Incl::Own, Scope::Overall) {
+        Ok(r) if !r.procs.is_empty() => {
+            let rows: Vec<&TopProc> = r.procs.iter().collect();
+            Item::Table(inner.flat(&columns(&inner, None), &rows, None))
+        }
+        _ => Item::Text("No procedure has any cost.".to_owned()),
     }
 }

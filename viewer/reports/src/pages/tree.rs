@@ -3,7 +3,7 @@
 use super::Ctx;
 use crate::display::{Display, Item, Picture, PictureNode, format};
 use crate::query::{Cmd, Cost, Qualify};
-use crate::report::tree::{TreeReport, strip};
+use crate::report::tree::{TreeReport, overview as overview_of, strip};
 use pct_deep::CliqueId;
 
 fn unit(cost: Cost) -> &'static str {
@@ -65,4 +65,11 @@ pub(super) fn strip_of(ctx: &Ctx<'_>, clique: CliqueId) -> Item {
     let r = strip(&ctx.subject.profile, clique, ctx.tree_cost());
     let caption = format!("width: {} with descendants; the outlined one is this clique", unit(r.cost));
     Item::Picture(picture(ctx, &r, caption, false))
+}
+
+/// The upper part of the whole tree, for the menu.
+pub(super) fn overview(ctx: &Ctx<'_>, root: CliqueId, cost: Cost) -> Item {
+    let r = overview_of(&ctx.subject.profile, root, cost);
+    let caption = format!("the program by {}, with descendants; click to go there", unit(r.cost));
+    Item::Picture(Picture { here: None, ..picture(ctx, &r, caption, false) })
 }

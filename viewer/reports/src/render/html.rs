@@ -173,6 +173,7 @@ impl Renderer<'_> {
             Item::Table(table) => self.table(table),
             Item::Verbatim(text) => html! { pre tabindex="0" { (text) } },
             Item::Picture(picture) => self.picture(picture),
+            Item::Columns(items) => html! { div.columns { @for i in items { (self.item(i)) } } },
             Item::Developer(inner) => self.item(inner),
         }
     }
@@ -344,7 +345,7 @@ impl Renderer<'_> {
                         };
                         td class=[cell_class(words, data)] title=[format::raw(data)] { (self.datum(data)) }
                     }
-                    Cell::Span(data, n) => { td.l colspan=(n) { (self.datum(data)) } }
+                    Cell::Span(data, n) => { td class=[cell_class(true, data)] colspan=(n) { (self.datum(data)) } }
                 }
                 @let () = column += match cell { Cell::Span(_, n) => *n, Cell::One(_) | Cell::Empty => 1 };
             }
@@ -372,7 +373,6 @@ impl Renderer<'_> {
             tree.mark(*here);
         }
         let options = pct_icicle::Options {
-            title: if picture.large { picture.caption.clone() } else { String::new() },
             unit: picture.unit.to_owned(),
             direction: pct_icicle::Direction::Icicle,
             order: pct_icicle::Order::Weight,
@@ -406,8 +406,13 @@ fn label(label: &Label) -> Markup {
     text
 }
 
-/// Escaped text that may be broken after `.`, `_`, `/` and `:`.
+/// Names of more octets than this may take several lines.
+const LONG: usize = 48;
+
+/// Escaped text that, if it is long, may be broken after `.`, `_`, `/` and `:`.
 fn with_breaks(text: &str) -> Markup {
+    // Short texts stay on one line: breaks in them cost octets and never help.
+    let long = text.len() > LONG;
     let mut out = String::with_capacity(text.len() + 16);
     let mut run = 0;
     for c in text.chars() {
@@ -420,8 +425,7 @@ fn with_breaks(text: &str) -> Markup {
             c => out.push(c),
         }
         run += 1;
-        // No break in short words: it costs octets and never helps.
-        if matches!(c, '.' | '_' | '/' | ':') && run > 8 {
+        if long && matches!(c, '.' | '_' | '/' | ':') && run > 8 {
             out.push_str("<wbr>");
             run = 0;
         }
@@ -437,6 +441,14 @@ fn cell_class(words: bool, data: &Data) -> Option<&'static str> {
             // Square root: one percent is visible, a hundred is full.
             let level = (share.clamp(0.0, 1.0).sqrt() * 9.0 + 0.2) as usize;
             Some(HEAT[level.min(9)]).filter(|c| !c.is_empty())
+        }
+        // Long names may take several lines; places and short names stay on one.
+        Data::Link(Link { label: Label { text, .. }, .. })
+        | Data::Text(text)
+        | Data::Label(Label { text, .. })
+            if words && text.len() > LONG =>
+        {
+            Some("w")
         }
         _ if words => Some("l"),
         _ => None,

@@ -3,7 +3,7 @@
 //! Tables are aligned; each row that leads somewhere ends with the command of that page, ready to be typed. Names are
 //! cut in the middle when the width is limited, numbers never.
 
-use crate::display::table::ColumnClass;
+use crate::display::table::{ColumnClass, ORDER_MARK};
 use crate::display::{Cell, Data, Display, Item, List, ListClass, Picture, Row, Table, format};
 use crate::query::Developer;
 
@@ -24,7 +24,7 @@ pub fn page(display: &Display, options: &TextOptions) -> String {
     let developer = display.this.as_ref().is_some_and(|t| t.prefs.developer == Developer::On);
     let mut out = String::new();
     if let Some(banner) = &display.banner {
-        line(&mut out, &format!("{} · {}", clean(&banner.program), banner.facts.join(" · ")));
+        line(&mut out, &format!("{}: {}", clean(&banner.program), banner.facts.join(", ")));
     }
     if let Some(title) = &display.title {
         line(&mut out, &clean(title));
@@ -76,6 +76,7 @@ fn write_item(out: &mut String, item: &Item, developer: bool, options: &TextOpti
             out.push('\n');
         }
         Item::Picture(picture) => write_picture(out, picture, options),
+        Item::Columns(items) => items.iter().for_each(|i| write_item(out, i, developer, options)),
         Item::Developer(inner) => write_item(out, inner, developer, options),
     }
 }
@@ -150,7 +151,11 @@ fn write_table(out: &mut String, table: &Table, developer: bool, options: &TextO
         let heads = groups
             .iter()
             .flat_map(|g| &g.heads)
-            .map(|h| Piece { text: format::data(&h.data), span: 1, left: h.class == ColumnClass::Words })
+            .map(|h| {
+                // The mark of the column in force is for browsers.
+                let text = format::data(&h.data).trim_end_matches(ORDER_MARK).to_owned();
+                Piece { text, span: 1, left: h.class == ColumnClass::Words }
+            })
             .collect();
         lines.push(Line::Pieces(heads, None));
         lines.push(Line::Rule);

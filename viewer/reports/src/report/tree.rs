@@ -139,6 +139,17 @@ pub fn create(profile: &Profile, number: i64, cost: Cost) -> Result<TreeReport, 
     Ok(TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out })
 }
 
+/// The heaviest part of the tree below a clique, a dozen levels deep.
+#[must_use]
+pub fn overview(profile: &Profile, clique: CliqueId, cost: Cost) -> TreeReport {
+    let cost = shown_cost(profile, cost);
+    let mut b = Builder { profile, cost, nodes: Vec::new(), left_out: 0 };
+    let total = of(&profile.clique_total(clique), cost);
+    let top = b.push(0, clique, total);
+    b.grow(top, clique, 400, (total / 500).max(1), 12);
+    TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out }
+}
+
 /// The surroundings of a clique: the way down to it with the heaviest siblings, and two levels below it.
 #[must_use]
 pub fn strip(profile: &Profile, clique: CliqueId, cost: Cost) -> TreeReport {
