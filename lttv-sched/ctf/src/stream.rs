@@ -345,6 +345,8 @@ fn losses(c: &Compiled, s: &Stream) -> Vec<StreamLoss> {
     let ns = |v: Option<u64>| v.and_then(|v| class.clock.as_ref().and_then(|k| k.ns(v)));
     let mut out = Vec::new();
     let mut prev: Option<&Packet> = None;
+    // The counter before it went back, while the packet after that has not been seen.
+    let mut before_reset: Option<u64> = None;
     for p in s.packets.iter().filter(|p| !p.bad) {
         let from = prev.and_then(|o| ns(o.end));
         if let (Some(old), Some(new)) = (prev.and_then(|o| o.seq), p.seq)
@@ -360,6 +362,9 @@ fn losses(c: &Compiled, s: &Stream) -> Vec<StreamLoss> {
         }
         if let Some(now) = p.discarded {
             let old = prev.and_then(|o| o.discarded);
+            // LTTng writes single packets with a counter of 0: if the count then goes on from where it was, it was
+            // no reset, and what was counted before is not counted again.
+            let old = before_reset.take().filter(|high| now >= *high).or(old);
             let count = match old {
                 // The first packet's counter may count from before the recording began.
                 None if now > 0 => Some(None),
@@ -370,7 +375,10 @@ fn losses(c: &Compiled, s: &Stream) -> Vec<StreamLoss> {
                 Some(old) if class.discarded_len < 64 => {
                     Some(Some((now + (1 << class.discarded_len)).wrapping_sub(old)))
                 }
-                Some(_) => Some(None),
+                Some(old) => {
+                    before_reset = Some(old);
+                    Some(None)
+                }
             };
             if let Some(count) = count {
                 out.push(StreamLoss {

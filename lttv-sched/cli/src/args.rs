@@ -1,0 +1,194 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Parser, Subcommand, ValueEnum};
+
+/// Looks into traces: CTF (LTTng, babeltrace2, barectf, perf) and sample logs of pct.
+#[derive(Debug, Parser)]
+#[command(name = "lttv", version, about, after_help = EXAMPLES)]
+pub struct Args {
+    /// What to do.
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+const EXAMPLES: &str = "Examples:
+  lttv events ~/lttng-traces/auto-20261121 --from +1.5s --to +1.6s
+  lttv events trace --filter 'name == sched_* && prev_tid == 4711' --columns ns,cpu,name,fields --format json
+  lttv stats trace
+  lttv states trace --at 50%
+  lttv histogram trace --buckets 40
+
+Times: 1795295131.094746936 (seconds), 1795295131094746936 (ns), +1.5s +20ms +3us +7ns (from the start), 50% (of the span).
+Exit status: 0 done, 1 something could not be read (the rest was), 2 wrong usage.";
+
+/// What to do.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// List events in order of time.
+    Events(EventsArgs),
+    /// Count events by name, CPU and channel; CPU time by thread for kernel traces.
+    Stats(StatsArgs),
+    /// What CPUs and threads were doing: intervals, or everything at one time.
+    States(StatesArgs),
+    /// Events over time.
+    Histogram(HistogramArgs),
+}
+
+impl Command {
+    /// What all commands have.
+    pub fn common(&self) -> &Common {
+        match self {
+            Command::Events(a) => &a.common,
+            Command::Stats(a) => &a.common,
+            Command::States(a) => &a.common,
+            Command::Histogram(a) => &a.common,
+        }
+    }
+}
+
+/// What all commands have.
+#[derive(Debug, clap::Args)]
+pub struct Common {
+    /// Trace directories (or directories with traces below), and .pct files.
+    #[arg(required = true, value_name = "TRACE")]
+    pub traces: Vec<PathBuf>,
+    /// First time of interest.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub from: Option<String>,
+    /// End of the interest: events at this time are not in it.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub to: Option<String>,
+    /// Only events for which this is true, e.g. 'name == sched_* && cpu == 1 && next_tid > 100'.
+    #[arg(long, value_name = "EXPRESSION")]
+    pub filter: Option<String>,
+    /// Form of the output.
+    #[arg(long, value_enum, default_value_t = Format::Text)]
+    pub format: Format,
+    /// Tell when the first result came and what it cost.
+    #[arg(short, long)]
+    pub verbose: bool,
+    /// No progress, no closing lines.
+    #[arg(short, long)]
+    pub quiet: bool,
+    /// Merge traces even if their clocks do not count from the same instant.
+    #[arg(long)]
+    pub any_clock: bool,
+    /// Refuse traces with a stream file that is damaged at its start.
+    #[arg(long)]
+    pub strict: bool,
+    /// Do not use index files.
+    #[arg(long)]
+    pub no_index: bool,
+    /// Added to all times of CTF traces, ns.
+    #[arg(long, value_name = "NS", default_value_t = 0, allow_hyphen_values = true)]
+    pub clock_shift: i64,
+    /// Events between two looks at the clock and at what else waits; results do not depend on it.
+    #[arg(long, value_name = "N", default_value_t = 6000, value_parser = clap::value_parser!(u64).range(1..))]
+    pub chunk: u64,
+}
+
+/// Form of the output.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// For people.
+    Text,
+    /// JSON: a line for each event or row.
+    Json,
+}
+
+/// Arguments of `events`.
+#[derive(Debug, clap::Args)]
+pub struct EventsArgs {
+    /// What all commands have.
+    #[command(flatten)]
+    pub common: Common,
+    /// What to show of each event.
+    #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
+    pub columns: Vec<Column>,
+    /// At most so many events.
+    #[arg(short = 'n', long, value_name = "N")]
+    pub count: Option<u64>,
+}
+
+/// What to show of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "lower")]
+pub enum Column {
+    /// Time as seconds with nine digits after the point.
+    Time,
+    /// Time as ns.
+    Ns,
+    /// CPU.
+    Cpu,
+    /// Channel.
+    Channel,
+    /// Name of the event.
+    Name,
+    /// Context fields: of the stream and of the event.
+    Context,
+    /// Payload fields.
+    Fields,
+    /// Number of the trace on the command line's traces.
+    Trace,
+    /// Stream file or thread.
+    Tracefile,
+    /// Log level.
+    Loglevel,
+}
+
+/// Arguments of `stats`.
+#[derive(Debug, clap::Args)]
+pub struct StatsArgs {
+    /// What all commands have.
+    #[command(flatten)]
+    pub common: Common,
+    /// Most rows of each table.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub rows: usize,
+}
+
+/// Arguments of `states`.
+#[derive(Debug, clap::Args)]
+pub struct StatesArgs {
+    /// What all commands have.
+    #[command(flatten)]
+    pub common: Common,
+    /// Everything at this time, instead of intervals.
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
+    pub at: Option<String>,
+}
+
+/// Arguments of `histogram`.
+#[derive(Debug, clap::Args)]
+pub struct HistogramArgs {
+    /// What all commands have.
+    #[command(flatten)]
+    pub common: Common,
+    /// Number of buckets.
+    #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    pub buckets: u32,
+}
+
+/// Something typed that has no meaning.
+#[derive(Debug)]
+pub struct Usage(pub String);
+
+impl std::fmt::Display for Usage {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for Usage {}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        super::Args::command().debug_assert();
+    }
+}

@@ -1,0 +1,68 @@
+//! `lttv histogram`: events over time.
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lttv_engine::hooks::Flow;
+use lttv_engine::time::Time;
+use lttv_modules::histogram::Histogram;
+
+use crate::args::{Format, HistogramArgs};
+use crate::filter::Filter;
+use crate::line;
+use crate::session::{Out, Session};
+use crate::times;
+
+/// Widest bar, characters.
+const BAR: u64 = 50;
+
+/// Shows a histogram of the window.
+///
+/// # Errors
+/// The traces have no timed event; the engine refused the request; the output cannot be written.
+pub fn run(s: &mut Session, args: &HistogramArgs, filter: Option<Filter>) -> anyhow::Result<()> {
+    let span = s.span().ok_or_else(|| anyhow::anyhow!("the traces have no timed event"))?;
+    let from = s.from.unwrap_or(span.0);
+    let to = s.to.unwrap_or(span.1.saturating_add(1));
+    let empty = Histogram::new(from, to, args.buckets as usize);
+    let shared = Arc::new(Mutex::new((empty, Time::MIN)));
+    let (counts, mut first) = (shared.clone(), s.first_result());
+    let request = s.window(filter, move |e| {
+        first();
+        let mut guard = counts.lock().unwrap_or_else(PoisonError::into_inner);
+        guard.0.add(e.time);
+        guard.1 = e.time;
+        Flow::Go
+    });
+    s.submit(request)?;
+    s.drive(|| Some(shared.lock().unwrap_or_else(PoisonError::into_inner).1));
+    let guard = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    let h = &guard.0;
+    let mut out = Out::new();
+    let most = h.counts().iter().copied().max().unwrap_or(0).max(1);
+    if s.format == Format::Text {
+        line!(&mut out, "{} events, buckets of {}", h.total(), times::duration(h.width_ns()));
+    }
+    for (i, n) in h.counts().iter().enumerate() {
+        let start = h.bucket_start(i);
+        match s.format {
+            Format::Text => {
+                let bar = u64::try_from(u128::from(*n) * u128::from(BAR) / u128::from(most)).unwrap_or(BAR);
+                // What is there is seen, however little.
+                let bar = if *n > 0 { bar.max(1) } else { 0 };
+                line!(&mut out, "{} {n:>10} {}", times::shown(start), "#".repeat(bar as usize));
+            }
+            Format::Json => {
+                line!(&mut out, "{{\"from_ns\":{start},\"width_ns\":{},\"events\":{n}}}", h.width_ns())
+            }
+        }
+    }
+    if h.outside() > 0 {
+        match s.format {
+            Format::Text => line!(&mut out, "{} events without a time", h.outside()),
+            Format::Json => {
+                line!(&mut out, "{{\"from_ns\":null,\"width_ns\":null,\"events\":{}}}", h.outside())
+            }
+        }
+    }
+    Ok(out.finish()?)
+}

@@ -1,0 +1,48 @@
+//! The `lttv` command: a client of the request engine for terminals and pipelines.
+//!
+//! Each command opens the traces ([`session`]), submits requests to the engine or asks for a module, steps it until it is
+//! idle, and prints. Windows are seeks, not scans; what the command prints last is what was lost and what was wrong.
+//!
+//! Reading order: [`args`] (what was typed), [`times`] and [`filter`] (its small languages), [`session`], [`fields`] (an event
+//! as text or JSON), then a module for each command: [`events`], [`stats`], [`states`], [`histogram`].
+#![forbid(unsafe_code)]
+
+pub mod args;
+pub mod events;
+pub mod fields;
+pub mod filter;
+pub mod histogram;
+pub mod session;
+pub mod states;
+pub mod stats;
+pub mod times;
+
+use std::process::ExitCode;
+
+use args::{Args, Command};
+use session::Session;
+
+/// Does what was asked. 0: done; 1: something could not be read or done, the rest was. (Wrong usage, 2, ends in the parser.)
+pub fn run(args: &Args) -> ExitCode {
+    match command(args) {
+        Ok(true) => ExitCode::SUCCESS,
+        Ok(false) => ExitCode::FAILURE,
+        Err(e) => {
+            eprintln!("lttv: {e:#}");
+            ExitCode::from(if e.is::<args::Usage>() { 2 } else { 1 })
+        }
+    }
+}
+
+fn command(args: &Args) -> anyhow::Result<bool> {
+    let common = args.command.common();
+    let filter = common.filter.as_deref().map(filter::Filter::parse).transpose().map_err(args::Usage)?;
+    let mut session = Session::open(common)?;
+    match &args.command {
+        Command::Events(a) => events::run(&mut session, a, filter)?,
+        Command::Stats(a) => stats::run(&mut session, a, filter)?,
+        Command::States(a) => states::run(&mut session, a)?,
+        Command::Histogram(a) => histogram::run(&mut session, a, filter)?,
+    }
+    Ok(session.close())
+}

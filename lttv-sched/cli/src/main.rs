@@ -1,0 +1,11 @@
+//! Parses, calls, exits.
+#![forbid(unsafe_code)]
+
+use std::process::ExitCode;
+
+use clap::Parser;
+use lttv_cli::args::Args;
+
+fn main() -> ExitCode {
+    lttv_cli::run(&Args::parse())
+}

@@ -1,0 +1,339 @@
+//! Open traces in an engine, and the loop that steps it.
+
+use std::io::{self, BufWriter, IsTerminal, Write};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lttv_engine::call::Event;
+use lttv_engine::diagnostic::DiagnosticKind;
+use lttv_engine::engine::{Budget, Config, Engine};
+use lttv_engine::hooks::Flow;
+use lttv_engine::ids::{OwnerId, TraceId, TracesetId};
+use lttv_engine::request::{EventsRequest, StopFlag};
+use lttv_engine::source::{LossKind, Source};
+use lttv_engine::time::Time;
+
+use crate::args::{Common, Format, Usage};
+use crate::filter::Filter;
+use crate::times;
+
+/// The command as a client of the engine.
+pub const OWNER: OwnerId = OwnerId(1);
+
+/// Open traces and what happened with them.
+pub struct Session {
+    /// The engine.
+    pub engine: Engine,
+    /// All traces together.
+    pub traceset: TracesetId,
+    /// The traces, in the order of the command line.
+    pub traces: Vec<TraceId>,
+    /// Window asked for.
+    pub from: Option<Time>,
+    /// Exclusive end of it.
+    pub to: Option<Time>,
+    /// Form of the output.
+    pub format: Format,
+    verbose: bool,
+    quiet: bool,
+    started: Instant,
+    opened: Duration,
+    first: Arc<Mutex<Option<Duration>>>,
+    failed: bool,
+    read: u64,
+    replayed: u64,
+    chunks: u64,
+}
+
+/// Where results go. A closed pipe is the reader's way to say that it has enough.
+pub struct Out {
+    to: BufWriter<io::Stdout>,
+    /// The text of the present line.
+    pub line: String,
+    /// Nobody reads any more.
+    pub closed: bool,
+    error: Option<io::Error>,
+}
+
+impl Out {
+    /// Standard output.
+    pub fn new() -> Out {
+        Out {
+            to: BufWriter::with_capacity(1 << 16, io::stdout()),
+            line: String::new(),
+            closed: false,
+            error: None,
+        }
+    }
+
+    /// Writes [`Out::line`] and a line end; the line is empty then.
+    pub fn end_line(&mut self) {
+        self.line.push('\n');
+        let r = self.to.write_all(self.line.as_bytes());
+        self.line.clear();
+        self.note(r);
+    }
+
+    /// Writes what is held back.
+    ///
+    /// # Errors
+    /// A write failed, for another reason than that the reader has gone.
+    pub fn finish(&mut self) -> io::Result<()> {
+        let r = self.to.flush();
+        self.note(r);
+        self.error.take().map_or(Ok(()), Err)
+    }
+
+    fn note(&mut self, r: io::Result<()>) {
+        if let Err(e) = r {
+            self.closed = true;
+            if e.kind() != io::ErrorKind::BrokenPipe {
+                self.error.get_or_insert(e);
+            }
+        }
+    }
+}
+
+impl Default for Out {
+    fn default() -> Self {
+        Out::new()
+    }
+}
+
+/// Writes a line to standard output at once.
+#[macro_export]
+macro_rules! line {
+    ($out:expr, $($arg:tt)*) => {{
+        let out: &mut $crate::session::Out = $out;
+        let _ = std::fmt::Write::write_fmt(&mut out.line, format_args!($($arg)*));
+        out.end_line();
+    }};
+}
+
+impl Session {
+    /// Opens all traces of the command line. One that cannot be opened is told, the others are used.
+    ///
+    /// # Errors
+    /// None could be opened; clocks cannot be compared; a time makes no sense.
+    pub fn open(c: &Common) -> anyhow::Result<Session> {
+        let started = Instant::now();
+        let options = lttv_ctf::Options { strict: c.strict, no_index: c.no_index, shift_ns: c.clock_shift };
+        let mut engine = Engine::new(Config { chunk_events: Some(c.chunk), ..Config::default() });
+        let traceset = engine.traceset_new();
+        let (mut traces, mut failed, mut clocks) = (Vec::new(), false, Vec::new());
+        for path in &c.traces {
+            for found in lttv_sources::open(path, &options) {
+                match found {
+                    Ok(o) => {
+                        failed |= !o.lost.is_empty();
+                        if !clocks.contains(&o.foreign_clock) {
+                            clocks.push(o.foreign_clock);
+                        }
+                        let id = engine.open_source(o.source);
+                        if engine.traceset_add(traceset, id)? {
+                            traces.push(id);
+                        }
+                    }
+                    Err(e) => {
+                        failed = true;
+                        eprintln!("lttv: {e}");
+                    }
+                }
+            }
+        }
+        anyhow::ensure!(!traces.is_empty(), "no trace could be opened");
+        if clocks.len() > 1 {
+            let names: Vec<&str> = clocks.iter().map(|c| c.as_deref().unwrap_or("the Unix epoch")).collect();
+            let what =
+                format!("the clocks of these traces count from different instants ({})", names.join("; "));
+            anyhow::ensure!(
+                c.any_clock,
+                "{what}: their times cannot be compared; --any-clock merges them all the same"
+            );
+            eprintln!("lttv: {what}; merged all the same");
+        }
+        let mut s = Session {
+            engine,
+            traceset,
+            traces,
+            from: None,
+            to: None,
+            format: c.format,
+            verbose: c.verbose,
+            quiet: c.quiet,
+            started,
+            opened: started.elapsed(),
+            first: Arc::default(),
+            failed,
+            read: 0,
+            replayed: 0,
+            chunks: 0,
+        };
+        s.from = c.from.as_deref().map(|t| s.time(t)).transpose()?;
+        s.to = c.to.as_deref().map(|t| s.time(t)).transpose()?;
+        Ok(s)
+    }
+
+    /// A time as typed.
+    ///
+    /// # Errors
+    /// It makes no sense.
+    pub fn time(&self, text: &str) -> anyhow::Result<Time> {
+        Ok(times::parse(text, || self.span()).map_err(Usage)?)
+    }
+
+    /// Times of the first and last event of all traces.
+    pub fn span(&self) -> Option<(Time, Time)> {
+        let spans = self.sources().filter_map(|s| s.time_span());
+        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)))
+    }
+
+    /// The sources of the open traces, in order.
+    pub fn sources(&self) -> impl Iterator<Item = &Arc<dyn Source>> {
+        self.traces.iter().filter_map(|t| Some(self.engine.trace(*t)?.source()))
+    }
+
+    /// A request for the window that was asked for, of the events that pass the filter.
+    pub fn window(
+        &self,
+        filter: Option<Filter>,
+        mut each: impl FnMut(&Event<'_>) -> Flow + Send + 'static,
+    ) -> EventsRequest {
+        let mut r = EventsRequest::new(OWNER).from_time(self.from.unwrap_or(Time::MIN));
+        r.end_time = self.to;
+        r.on_event(move |call| {
+            if filter.as_ref().is_none_or(|f| f.matches(&call.event)) { each(&call.event) } else { Flow::Go }
+        })
+    }
+
+    /// Called by hooks when they have something to show: remembers when that was first.
+    pub fn first_result(&self) -> impl FnMut() + Send + 'static {
+        let (first, started, mut told) = (self.first.clone(), self.started, false);
+        move || {
+            if !std::mem::replace(&mut told, true) {
+                first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| started.elapsed());
+            }
+        }
+    }
+
+    /// Submits a request.
+    ///
+    /// # Errors
+    /// The engine refused it.
+    pub fn submit(&mut self, r: EventsRequest) -> anyhow::Result<StopFlag> {
+        let stop = r.stop_flag.clone();
+        self.engine.events_request(self.traceset, r)?;
+        Ok(stop)
+    }
+
+    /// Steps the engine until nothing is left to do. `at`: the time reached, for the progress bar.
+    pub fn drive(&mut self, at: impl Fn() -> Option<Time>) {
+        let bar = self.bar();
+        let span = bar.as_ref().and_then(|_| {
+            let s = self.span()?;
+            Some((self.from.unwrap_or(s.0).max(s.0).ns(), self.to.unwrap_or(s.1).min(s.1).ns()))
+        });
+        loop {
+            let p = self.engine.step(Budget::chunks(1));
+            self.read += p.events_read;
+            self.replayed += p.events_replayed;
+            self.chunks += u64::from(p.foreground_chunks + p.background_chunks);
+            for d in p.diagnostics {
+                self.failed |= matches!(
+                    d.kind,
+                    DiagnosticKind::Unreadable(_)
+                        | DiagnosticKind::ModuleFailed { .. }
+                        | DiagnosticKind::Refused(_)
+                );
+                if let Some(b) = &bar {
+                    b.suspend(|| eprintln!("lttv: {d}"));
+                } else {
+                    eprintln!("lttv: {d}");
+                }
+            }
+            for e in p.ended {
+                if let lttv_engine::call::EndReason::Failed(why) = e.reason {
+                    self.failed = true;
+                    eprintln!("lttv: request failed: {why}");
+                }
+            }
+            if let (Some(b), Some((from, to))) = (&bar, span) {
+                if let Some(t) = at().filter(|t| *t != Time::UNTIMED) {
+                    let done = i128::from(t.ns()) - i128::from(from);
+                    let all = (i128::from(to) - i128::from(from)).max(1);
+                    b.set_position(u64::try_from(done.clamp(0, all) * 1000 / all).unwrap_or(0));
+                }
+                b.set_message(format!("{} events", self.read));
+            }
+            if p.idle || p.blocked {
+                break;
+            }
+        }
+        if let Some(b) = bar {
+            b.finish_and_clear();
+        }
+    }
+
+    /// A bar on the terminal, when results do not go there and somebody looks.
+    fn bar(&self) -> Option<ProgressBar> {
+        if self.quiet || !io::stderr().is_terminal() || io::stdout().is_terminal() {
+            return None;
+        }
+        let b = ProgressBar::with_draw_target(Some(1000), ProgressDrawTarget::stderr_with_hz(10));
+        let style = ProgressStyle::with_template("{wide_bar} {percent:>3} %  {msg}");
+        b.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Some(b)
+    }
+
+    /// Tells what was lost and, if asked, what it cost. False when something could not be read.
+    pub fn close(mut self) -> bool {
+        // Warnings of sources come with the first step.
+        self.drive(|| None);
+        if !self.quiet {
+            self.tell_losses();
+        }
+        if self.verbose {
+            let first = *self.first.lock().unwrap_or_else(PoisonError::into_inner);
+            let ms = |d: Duration| d.as_secs_f64() * 1e3;
+            let first = first.map_or("no result".into(), |d| format!("first result after {:.2} ms", ms(d)));
+            eprintln!(
+                "lttv: {first}; opened in {:.2} ms, all in {:.2} ms; {} events read, {} replayed, {} chunks",
+                ms(self.opened),
+                ms(self.started.elapsed()),
+                self.read,
+                self.replayed,
+                self.chunks
+            );
+        }
+        !self.failed
+    }
+
+    fn tell_losses(&self) {
+        let (mut events, mut packets, mut unknown) = (0u64, 0u64, 0u64);
+        for s in self.sources() {
+            for l in s.losses() {
+                if self.to.is_some_and(|t| l.from >= t) || self.from.is_some_and(|t| l.to < t) {
+                    continue;
+                }
+                match (l.kind, l.count) {
+                    (_, None) => unknown += 1,
+                    (LossKind::Events, Some(n)) => events = events.saturating_add(n),
+                    (LossKind::Packets, Some(n)) => packets = packets.saturating_add(n),
+                }
+            }
+        }
+        let mut parts = Vec::new();
+        for (n, what) in [(events, "events"), (packets, "packets")] {
+            if n > 0 {
+                parts.push(format!("{n} {what}"));
+            }
+        }
+        if unknown > 0 {
+            parts.push(format!("{unknown} times an unknown number of events"));
+        }
+        if !parts.is_empty() {
+            eprintln!("lttv: lost by the tracer: {}", parts.join(", "));
+        }
+    }
+}

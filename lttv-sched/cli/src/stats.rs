@@ -1,0 +1,220 @@
+//! `lttv stats`: counts by event, CPU and channel; CPU time by thread.
+//!
+//! Without a window or filter these are the results of the module `stats`, computed by one background pass. With one, events
+//! of the window are counted by a request.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lttv_engine::background::BackgroundNotify;
+use lttv_engine::call::Cause;
+use lttv_engine::hooks::{Flow, Hook};
+use lttv_engine::source::EventHead;
+use lttv_engine::time::Time;
+use lttv_modules::stats::{self, Stats};
+
+use crate::args::{Format, StatsArgs};
+use crate::fields::quoted;
+use crate::filter::Filter;
+use crate::line;
+use crate::session::{OWNER, Out, Session};
+use crate::times;
+
+/// Counts of events, however they were made.
+#[derive(Default)]
+struct Counts {
+    total: u64,
+    by_name: BTreeMap<String, u64>,
+    by_cpu: BTreeMap<Option<u32>, u64>,
+    span: Option<(Time, Time)>,
+    /// (thread number, name) -> CPU time, ns.
+    threads: BTreeMap<(i64, String), i64>,
+}
+
+impl Counts {
+    fn stretch(&mut self, span: Option<(Time, Time)>) {
+        self.span = match (self.span, span) {
+            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
+            (a, b) => a.or(b),
+        };
+    }
+}
+
+/// Shows statistics.
+///
+/// # Errors
+/// The engine refused a request, or the output cannot be written.
+pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow::Result<()> {
+    let counts =
+        if filter.is_none() && s.from.is_none() && s.to.is_none() { whole(s)? } else { window(s, filter)? };
+    let mut out = Out::new();
+    match s.format {
+        Format::Text => text(&mut out, &counts, args.rows),
+        Format::Json => json(&mut out, &counts),
+    }
+    Ok(out.finish()?)
+}
+
+/// By the background module.
+fn whole(s: &mut Session) -> anyhow::Result<Counts> {
+    lttv_modules::register_all(&mut s.engine)?;
+    let failed = Arc::new(Mutex::new(false));
+    for t in s.traces.clone() {
+        let (failed, mut first) = (failed.clone(), s.first_result());
+        let told = Hook::on_border(move |call| {
+            first();
+            if call.cause == Some(Cause::Aborted) {
+                *failed.lock().unwrap_or_else(PoisonError::into_inner) = true;
+            }
+            Flow::Go
+        });
+        s.engine.request_and_notify(t, BackgroundNotify::new(OWNER, stats::NAME, told))?;
+    }
+    s.drive(|| None);
+    anyhow::ensure!(
+        !*failed.lock().unwrap_or_else(PoisonError::into_inner),
+        "the statistics could not be computed"
+    );
+    let mut c = Counts::default();
+    for t in &s.traces {
+        let Some(r) = s.engine.trace(*t).and_then(|t| t.data().result::<Stats>(stats::NAME)) else {
+            continue;
+        };
+        c.total += r.total();
+        r.by_name().into_iter().for_each(|(n, v)| *c.by_name.entry(n.to_string()).or_default() += v);
+        r.by_cpu().into_iter().for_each(|(n, v)| *c.by_cpu.entry(n).or_default() += v);
+        c.stretch(r.span);
+        for (key, ns) in r.cpu_time_by_thread() {
+            let name = r.threads.get(&key).map_or(String::new(), |t| t.name.to_string());
+            *c.threads.entry((key.0.tid, name)).or_default() += ns;
+        }
+    }
+    c.threads.retain(|_, ns| *ns > 0);
+    Ok(c)
+}
+
+/// By a request for a window.
+fn window(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<Counts> {
+    let shared = Arc::new(Mutex::new((Counts::default(), Time::MIN)));
+    let (to, mut first) = (shared.clone(), s.first_result());
+    let request = s.window(filter, move |e| {
+        first();
+        let mut guard = to.lock().unwrap_or_else(PoisonError::into_inner);
+        let (c, at) = &mut *guard;
+        *at = e.time;
+        c.total += 1;
+        match c.by_name.get_mut(e.name()) {
+            Some(n) => *n += 1,
+            None => drop(c.by_name.insert(e.name().into(), 1)),
+        }
+        *c.by_cpu.entry((e.head.cpu != EventHead::NO_CPU).then_some(e.head.cpu)).or_default() += 1;
+        if e.head.ts != Time::UNTIMED {
+            c.stretch(Some((e.head.ts, e.head.ts)));
+        }
+        Flow::Go
+    });
+    s.submit(request)?;
+    s.drive(|| Some(shared.lock().unwrap_or_else(PoisonError::into_inner).1));
+    let mut guard = shared.lock().unwrap_or_else(PoisonError::into_inner);
+    Ok(std::mem::take(&mut guard.0))
+}
+
+/// `12345` as `12,345`.
+fn grouped(n: u64) -> String {
+    let digits = n.to_string();
+    let mut out = String::new();
+    for (i, c) in digits.chars().enumerate() {
+        if i > 0 && (digits.len() - i).is_multiple_of(3) {
+            out.push(',');
+        }
+        out.push(c);
+    }
+    out
+}
+
+fn text(out: &mut Out, c: &Counts, rows: usize) {
+    match c.span {
+        Some((a, b)) => {
+            let wide = times::duration(u64::try_from(i128::from(b.ns()) - i128::from(a.ns())).unwrap_or(0));
+            line!(
+                out,
+                "{} events in {wide}, from {} to {}",
+                grouped(c.total),
+                times::shown(a),
+                times::shown(b)
+            );
+        }
+        None => line!(out, "{} events", grouped(c.total)),
+    }
+    #[expect(clippy::cast_precision_loss, reason = "shown with one digit after the point")]
+    let share = |n: u64| n as f64 * 100.0 / c.total.max(1) as f64;
+    let mut names: Vec<(&String, &u64)> = c.by_name.iter().collect();
+    names.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), *name));
+    line!(out, "\n{:>15}  {:>6}  event", "count", "share");
+    for (name, n) in names.iter().take(rows) {
+        line!(out, "{:>15}  {:>5.1}%  {name}", grouped(**n), share(**n));
+    }
+    if names.len() > rows {
+        let rest: u64 = names[rows..].iter().map(|n| n.1).sum();
+        line!(out, "{:>15}  {:>5.1}%  {} more", grouped(rest), share(rest), names.len() - rows);
+    }
+    if c.by_cpu.keys().any(Option::is_some) {
+        line!(out, "\n{:>15}  {:>6}  CPU", "count", "share");
+        for (cpu, n) in &c.by_cpu {
+            line!(
+                out,
+                "{:>15}  {:>5.1}%  {}",
+                grouped(*n),
+                share(*n),
+                cpu.map_or("-".into(), |c| c.to_string())
+            );
+        }
+    }
+    if !c.threads.is_empty() {
+        let mut threads: Vec<_> = c.threads.iter().collect();
+        threads.sort_by_key(|(k, ns)| (std::cmp::Reverse(**ns), *k));
+        line!(out, "\n{:>15}  {:>8}  thread", "CPU time", "tid");
+        for ((tid, name), ns) in threads.iter().take(rows) {
+            line!(out, "{:>15}  {tid:>8}  {name}", times::duration(ns.unsigned_abs()));
+        }
+        if threads.len() > rows {
+            let rest: u64 = threads[rows..].iter().map(|t| t.1.unsigned_abs()).sum();
+            line!(out, "{:>15}  {:>8}  {} more", times::duration(rest), "", threads.len() - rows);
+        }
+    }
+}
+
+fn json(out: &mut Out, c: &Counts) {
+    let (a, b) = c.span.map_or(("null".into(), "null".into()), |(a, b)| (a.to_string(), b.to_string()));
+    line!(out, "{{\"kind\":\"total\",\"events\":{},\"first_ns\":{a},\"last_ns\":{b}}}", c.total);
+    for (name, n) in &c.by_name {
+        out.line.push_str("{\"kind\":\"event\",\"name\":");
+        quoted(&mut out.line, name);
+        line!(out, ",\"events\":{n}}}");
+    }
+    for (cpu, n) in &c.by_cpu {
+        line!(
+            out,
+            "{{\"kind\":\"cpu\",\"cpu\":{},\"events\":{n}}}",
+            cpu.map_or("null".into(), |c| c.to_string())
+        );
+    }
+    for ((tid, name), ns) in &c.threads {
+        let _ = std::fmt::Write::write_fmt(
+            &mut out.line,
+            format_args!("{{\"kind\":\"thread\",\"tid\":{tid},\"name\":"),
+        );
+        quoted(&mut out.line, name);
+        line!(out, ",\"cpu_ns\":{ns}}}");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn long_numbers_have_groups_of_three() {
+        for (n, want) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
+            assert_eq!(super::grouped(n), want);
+        }
+    }
+}

@@ -1,0 +1,211 @@
+//! The command on traces that the naive writer of the CTF tests makes, and on the shared data where it is there.
+#![allow(missing_docs)]
+
+#[path = "../../ctf/tests/common/mod.rs"]
+mod common;
+
+use std::path::{Path, PathBuf};
+use std::process::Output;
+
+use assert_cmd::Command;
+use common::{Written, put, written};
+use serde_json::Value;
+
+fn lttv(args: &[&str]) -> Output {
+    Command::cargo_bin("lttv").unwrap().args(args).output().unwrap()
+}
+
+fn out(args: &[&str]) -> String {
+    let o = lttv(args);
+    assert!(o.status.success(), "{args:?}: {}", String::from_utf8_lossy(&o.stderr));
+    String::from_utf8(o.stdout).unwrap()
+}
+
+fn rows(args: &[&str]) -> Vec<Value> {
+    out(args).lines().map(|l| serde_json::from_str(l).unwrap_or_else(|e| panic!("{e}: {l}"))).collect()
+}
+
+/// A trace of 4 packets of 30 events on disk.
+fn trace(dir: &Path, seed: u64) -> (String, Written) {
+    let w = written(seed, 4, 30);
+    put(dir, w.tsdl.as_bytes(), &[("chan_2", &w.stream)]);
+    (dir.to_str().unwrap().to_string(), w)
+}
+
+#[test]
+fn events_come_with_their_times_whatever_the_chunk() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (t, w) = trace(tmp.path(), 11);
+    let all = rows(&["events", &t, "--format", "json", "--columns", "ns,cpu,channel,name,fields"]);
+    assert_eq!(all.len(), w.events.len());
+    for (row, (clock, payload)) in all.iter().zip(&w.events) {
+        assert_eq!(row["ns"].as_u64(), Some(*clock));
+        assert_eq!(
+            (&row["cpu"], &row["channel"], &row["name"]),
+            (&Value::from(2), &Value::from("chan"), &Value::from("e"))
+        );
+        for (name, v) in payload.as_object().unwrap().iter().filter(|(_, v)| v.is_number() || v.is_string()) {
+            assert_eq!(&row["fields"][name], v);
+        }
+    }
+    let text = out(&["events", &t]);
+    for chunk in ["1", "7"] {
+        assert_eq!(out(&["events", &t, "--chunk", chunk]), text);
+    }
+}
+
+#[test]
+fn windows_filters_and_counts_choose_the_same_events_as_looking_at_all() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (t, w) = trace(tmp.path(), 12);
+    let (from, to) = (w.events[40].0, w.events[77].0);
+    let ns = |args: &[&str]| {
+        let rows = rows(&[&["events", &t, "--format", "json", "--columns", "ns"], args].concat());
+        rows.iter().map(|r| r["ns"].as_u64().unwrap()).collect::<Vec<_>>()
+    };
+    let window: Vec<u64> = w.events.iter().map(|e| e.0).filter(|c| *c >= from && *c < to).collect();
+    let (a, b) = (format!("{from}"), format!("{}.{:09}", to / 1_000_000_000, to % 1_000_000_000));
+    assert_eq!(ns(&["--from", &a, "--to", &b]), window);
+    let filter =
+        format!("ns >= {from} && !(ns >= {to}) && name == e* && cpu == 2 && vpid != 3 || name == nope");
+    // A field that is not there makes its test false.
+    assert_eq!(ns(&["--filter", &filter]), Vec::<u64>::new());
+    assert_eq!(ns(&["--filter", &filter.replace("&& vpid != 3", "&& !vpid")]), window);
+    assert_eq!(ns(&["--from", &a, "-n", "5"]), window[..5]);
+    assert_eq!(ns(&["--filter", &format!("ns >= {from}"), "-n", "5"]), window[..5]);
+    assert_eq!(ns(&["-n", "0"]), Vec::<u64>::new());
+    let hist = rows(&["histogram", &t, "--from", &a, "--to", &b, "--buckets", "7", "--format", "json"]);
+    assert_eq!(hist.iter().map(|r| r["events"].as_u64().unwrap()).sum::<u64>(), window.len() as u64);
+    for args in [vec!["stats", &t], vec!["stats", &t, "--from", "0ns"]] {
+        let stats = rows(&[&args[..], &["--format", "json"]].concat());
+        assert_eq!(stats[0]["events"].as_u64(), Some(w.events.len() as u64), "{args:?}");
+        assert_eq!(stats[0]["first_ns"].as_u64(), Some(w.events[0].0));
+    }
+}
+
+#[test]
+fn exit_status_tells_what_went_wrong() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (t, _) = trace(&tmp.path().join("good"), 13);
+    let status = |args: &[&str]| lttv(args).status.code();
+    assert_eq!(status(&["events", &t]), Some(0));
+    assert_eq!(status(&["events", &t, "--filter", "name =="]), Some(2));
+    assert_eq!(status(&["events", &t, "--from", "yesterday"]), Some(2));
+    assert_eq!(status(&["events"]), Some(2));
+    assert_eq!(status(&["events", "/nonexistent"]), Some(1));
+    // One damaged trace beside a good one: the good one is shown.
+    let bad = tmp.path().join("bad");
+    put(&bad, b"/* CTF 1.8 */ trace {", &[]);
+    let o = lttv(&["events", &t, bad.to_str().unwrap()]);
+    assert_eq!(o.status.code(), Some(1));
+    assert_eq!(o.stdout.iter().filter(|b| **b == b'\n').count(), 120);
+    let told = String::from_utf8_lossy(&o.stderr);
+    assert!(told.contains("bad/metadata: line 1:"), "{told}");
+    // Cut in the middle of a packet: events before it, a diagnostic, and 1.
+    let stream = tmp.path().join("good/chan_2");
+    let bytes = std::fs::read(&stream).unwrap();
+    std::fs::write(&stream, &bytes[..bytes.len() * 5 / 8]).unwrap();
+    let o = lttv(&["events", &t]);
+    assert_eq!(o.status.code(), Some(1));
+    let n = o.stdout.iter().filter(|b| **b == b'\n').count();
+    assert!((60..100).contains(&n), "{n} events");
+    let told = String::from_utf8_lossy(&o.stderr);
+    assert!(told.contains("chan_2") && told.contains("truncated"), "{told}");
+}
+
+#[test]
+fn a_reader_that_has_enough_is_no_failure() {
+    let tmp = tempfile::tempdir().unwrap();
+    let w = written(14, 40, 200);
+    put(tmp.path(), w.tsdl.as_bytes(), &[("s", &w.stream)]);
+    let bin = assert_cmd::cargo::cargo_bin("lttv");
+    let mut child = std::process::Command::new(bin)
+        .args(["events", tmp.path().to_str().unwrap()])
+        .stdout(std::process::Stdio::piped())
+        .stderr(std::process::Stdio::piped())
+        .spawn()
+        .unwrap();
+    drop(child.stdout.take());
+    let o = child.wait_with_output().unwrap();
+    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+}
+
+#[test]
+fn samples_and_events_are_looked_at_together() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut b = pct_format::builder::Builder::new();
+    let thread = b.thread(5, 77, b"main");
+    b.sample(thread, 100, 0x4000, 1, false, 0);
+    let log = tmp.path().join("run.pct");
+    std::fs::write(&log, b.finish()).unwrap();
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = monotonic; offset_s = 1; };
+        stream { event.header := struct { integer { size = 64; map = clock.monotonic.value; } t; }; };
+        event { name = tick; fields := struct { integer { size = 8; } n; }; };";
+    let stream: Vec<u8> =
+        [(50u64, 1u8), (150, 2)].iter().flat_map(|(t, n)| t.to_le_bytes().into_iter().chain([*n])).collect();
+    let dir = tmp.path().join("ctf");
+    put(&dir, metadata.as_bytes(), &[("s", &stream)]);
+    let (log, dir) = (log.to_str().unwrap(), dir.to_str().unwrap());
+    let all = rows(&["events", log, dir, "--format", "json"]);
+    let seen: Vec<(u64, &str)> = all
+        .iter()
+        .map(|r| (r["ns"].as_u64().unwrap() - 1_000_000_000, r["name"].as_str().unwrap()))
+        .collect();
+    assert_eq!(seen, [(5, "thread_begin"), (50, "tick"), (100, "sample"), (150, "tick")]);
+    // A clock that counts from nowhere known is not merged unasked.
+    let odd = tmp.path().join("odd");
+    put(&odd, metadata.replace("monotonic", "mine").as_bytes(), &[("s", &stream)]);
+    let odd = odd.to_str().unwrap();
+    assert_eq!(lttv(&["events", dir, odd]).status.code(), Some(1));
+    let o = lttv(&["events", dir, odd, "--any-clock"]);
+    assert!(o.status.success() && String::from_utf8_lossy(&o.stderr).contains("different instants"));
+}
+
+fn data() -> Option<PathBuf> {
+    let dir = std::env::var_os("PCT_TEST_DATA")
+        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from)
+        .join("ctf");
+    if dir.is_dir() {
+        return Some(dir);
+    }
+    eprintln!("skipped: no CTF test data at {}", dir.display());
+    None
+}
+
+#[test]
+fn real_traces_give_their_counts_windows_and_run_times() {
+    let Some(dir) = data() else { return };
+    for name in ["tc/bug446190", "bt/succeed__multi-domains", "ust/ust-rot"] {
+        let t = dir.join(name);
+        let t = t.to_str().unwrap();
+        let file = dir.join("expected").join(format!("{}.stats.json", name.replace('/', "__")));
+        let want: Value = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+        let stats = rows(&["stats", t, "--format", "json"]);
+        assert_eq!(stats[0]["events"], want["events"]);
+        for (event, n) in want["by_name"].as_object().unwrap() {
+            let row = stats.iter().find(|r| r["kind"] == "event" && r["name"] == event.as_str());
+            assert_eq!(row.map(|r| &r["events"]), Some(n), "{name}: {event}");
+        }
+        for w in want["windows_half_open"].as_array().unwrap() {
+            let (a, b) = (w["start_ns"].to_string(), w["end_ns"].to_string());
+            let n = out(&["events", t, "--from", &a, "--to", &b, "--columns", "ns"]).lines().count();
+            assert_eq!(n as u64, w["events"].as_u64().unwrap(), "{name} {w}");
+        }
+    }
+    let snapshot =
+        rows(&["states", dir.join("tc/bug446190").to_str().unwrap(), "--at", "50%", "--format", "json"]);
+    assert_eq!(snapshot.iter().filter(|r| r["kind"] == "cpu").count(), 4);
+    let intervals = rows(&["states", dir.join("tc/bug446190").to_str().unwrap(), "--format", "json"]);
+    // Intervals of a CPU follow each other without a gap.
+    let mut last = std::collections::BTreeMap::new();
+    for i in &intervals {
+        let cpu = i["cpu"].as_u64().unwrap();
+        let (from, to) = (i["from_ns"].as_i64().unwrap(), i["to_ns"].as_i64().unwrap());
+        assert!(from < to);
+        if let Some(end) = last.insert(cpu, to) {
+            assert!(from >= end, "{i}");
+        }
+    }
+    assert!(last.len() == 4 && intervals.len() > 1000);
+}
