@@ -29,6 +29,7 @@
 //! - `dwarf`: debug information; `symtab`: every other source of function names.
 //! - [`demangle()`]: names as people wrote them.
 //! - [`jit`]: code that programs made themselves.
+//! - [`archive`]: names kept for another machine or after a rebuild.
 //! - [`translator`]: other programs as co-processes.
 //! - [`names`], [`addr2func`]: name lists of `nm -n`, searched where they lie.
 //!
@@ -37,6 +38,7 @@
 
 pub mod addr2func;
 mod answers;
+pub mod archive;
 pub mod debugfile;
 mod demangle;
 mod dwarf;
@@ -44,16 +46,19 @@ mod image;
 pub mod jit;
 mod map;
 pub mod names;
+mod objects;
+mod open;
 mod quickhash;
 mod symbolizer;
 mod symtab;
 pub mod translator;
 mod vdso;
+mod work;
 
+pub use archive::{Archive, ArchiveError};
 pub use debugfile::DebugDirs;
 pub use demangle::demangle;
 pub use image::{BuildId, Image, ImageError};
-pub use symbolizer::{
-    CodeAddr, Frame, Note, ObjectId, ObjectInfo, ObjectKind, Options, Problem, Symbolizer, TextId,
-};
+pub use objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem};
+pub use symbolizer::{Frame, Options, Symbolizer, TextId};
 pub use symtab::Source;

@@ -1,33 +1,22 @@
 //! The face of this crate: register objects, ask batches of addresses, read frames.
 //!
 //! A table of distinct addresses stands in front: each address of each object is translated once, however many
-//! samples hit it. New addresses are sorted per object and objects are worked on in parallel.
+//! samples hit it. New addresses are sorted per object and handed to [`crate::work`].
 //!
 //! Invariant: after [`Symbolizer::resolve`] every asked address has at least one frame.
 
 use std::collections::HashMap;
-use std::fmt;
 use std::path::{Path, PathBuf};
 
-use crate::answers::{Answers, LocalFrame, NO_TEXT};
-use crate::debugfile::{self, DebugDirs};
-use crate::image::{BuildId, Image};
-use crate::jit::JitMap;
+use crate::answers::NO_TEXT;
+use crate::archive::{Archive, ArchiveError, Kept, KeptSpan};
+use crate::debugfile::DebugDirs;
+use crate::objects::{CodeAddr, Note, ObjectId, ObjectInfo, Problem};
+use crate::open::Opened;
 use crate::quickhash::QuickMap;
-use crate::symtab::{self, Source, SymbolTable};
-use crate::translator::{Template, addr2line_frames};
-use crate::{demangle::demangle, dwarf, vdso};
-
-/// Number of an object in its [`Symbolizer`].
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct ObjectId(pub(crate) u32);
-
-impl ObjectId {
-    /// Position in the order of registration, from 0.
-    pub fn index(self) -> usize {
-        self.0 as usize
-    }
-}
+use crate::symtab::Source;
+use crate::translator::Template;
+use crate::work::{Outcome, Task, work};
 
 /// Number of a text (function or file name) in its [`Symbolizer`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -37,68 +26,6 @@ impl TextId {
     /// Position in the table of texts, from 0.
     pub fn index(self) -> usize {
         self.0 as usize
-    }
-}
-
-/// What kind of code an object is, and so what its addresses count from.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
-pub enum ObjectKind {
-    /// An ELF file: addresses are file offsets.
-    #[default]
-    File,
-    /// The kernel's vdso: addresses count from the region's start.
-    Vdso,
-    /// Anonymous memory of a process: addresses are the process's own; names from `perf-PID.map`, or from the
-    /// jitdump at [`ObjectInfo::path`] if that is one.
-    Jit {
-        /// The process that made the code (as it saw itself: in its own pid namespace).
-        pid: u32,
-    },
-    /// Nothing to look into (`[vsyscall]`, the kernel): addresses stay addresses.
-    Opaque,
-}
-
-/// What is known of an object, from a region of a profile.
-#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
-pub struct ObjectInfo {
-    /// What it is.
-    pub kind: ObjectKind,
-    /// Its path as the region names it; a trailing ` (deleted)` is understood.
-    pub path: PathBuf,
-    /// The build-id that was in memory while the samples were taken.
-    pub build_id: Option<BuildId>,
-    /// Device and inode then; used only to notice a replaced file where there is no build-id.
-    pub dev_ino: Option<(u64, u64)>,
-    /// File offset at which the executable mapping began; lets a debug file answer for an object that is gone.
-    pub map_offset: Option<u64>,
-    /// Where else the same object may lie, in order: `/proc/PID/root/...`, a copy kept aside. A copy must have
-    /// the build-id.
-    pub also_try: Vec<PathBuf>,
-}
-
-impl ObjectInfo {
-    /// An ELF file of which only the path is known.
-    pub fn file(path: impl Into<PathBuf>) -> ObjectInfo {
-        ObjectInfo { path: path.into(), ..ObjectInfo::default() }
-    }
-}
-
-/// An address to look up; says which kind of address it is, so that nobody forgets the minus one.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub enum CodeAddr {
-    /// The interrupted instruction itself.
-    Pc(u64),
-    /// A return address from a stack: the call is the instruction before.
-    Return(u64),
-}
-
-impl CodeAddr {
-    /// The address to look up.
-    pub fn lookup(self) -> u64 {
-        match self {
-            CodeAddr::Pc(a) => a,
-            CodeAddr::Return(a) => a.saturating_sub(1),
-        }
     }
 }
 
@@ -117,100 +44,6 @@ pub struct Frame {
     pub inlined: bool,
     /// Where the name is from.
     pub source: Source,
-}
-
-/// What an object's translation met that a reader of the report should know. Each is told once.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Note {
-    /// Which object.
-    pub object: ObjectId,
-    /// Its path.
-    pub path: PathBuf,
-    /// What happened.
-    pub problem: Problem,
-}
-
-/// See [`Note`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-#[non_exhaustive]
-pub enum Problem {
-    /// There is a file, but it is not the one that was sampled.
-    BuildIdMismatch {
-        /// The file looked at.
-        file: PathBuf,
-        /// In memory while sampling.
-        wanted: BuildId,
-        /// Of the file now; None: it has none.
-        found: Option<BuildId>,
-    },
-    /// The file was replaced since (other device or inode) and has no build-id to compare: names may be wrong.
-    Unverified,
-    /// The object could not be opened.
-    Missing {
-        /// Why.
-        reason: String,
-    },
-    /// A debug file lay where it should but does not belong to the object.
-    DebugFileRefused {
-        /// The debug file.
-        file: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// The debug information is damaged or of an unknown kind; names are from the symbol table.
-    BadDebugInfo {
-        /// What is wrong.
-        reason: String,
-    },
-    /// Names from the map of a JIT could not be had.
-    NoJitMap {
-        /// The file looked at.
-        file: PathBuf,
-        /// Why.
-        reason: String,
-    },
-    /// A co-process failed; what it had answered until then is used.
-    Translator {
-        /// What happened.
-        reason: String,
-    },
-}
-
-impl fmt::Display for Note {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let path = self.path.display();
-        match &self.problem {
-            Problem::BuildIdMismatch { file, wanted, found: Some(found) } => {
-                let file = file.display();
-                write!(
-                    f,
-                    "{path}: {file} has build-id {found}, sampled was {wanted}: replaced or rebuilt since, its names are not used"
-                )
-            }
-            Problem::BuildIdMismatch { file, wanted, found: None } => {
-                write!(
-                    f,
-                    "{path}: {} has no build-id, sampled was {wanted}: its names are not used",
-                    file.display()
-                )
-            }
-            Problem::Unverified => {
-                write!(
-                    f,
-                    "{path}: another file than the one sampled (device or inode differ), and without a build-id: names may be wrong"
-                )
-            }
-            Problem::Missing { reason } => write!(f, "{path}: no names: {reason}"),
-            Problem::DebugFileRefused { file, reason } => {
-                write!(f, "{path}: debug file {} not used: {reason}", file.display())
-            }
-            Problem::BadDebugInfo { reason } => write!(f, "{path}: debug information not used: {reason}"),
-            Problem::NoJitMap { file, reason } => {
-                write!(f, "{path}: no names for generated code: {}: {reason}", file.display())
-            }
-            Problem::Translator { reason } => write!(f, "{path}: translator: {reason}"),
-        }
-    }
 }
 
 /// How to symbolize.
@@ -253,25 +86,8 @@ struct Entry {
     info: ObjectInfo,
     known: QuickMap<u64, Span>,
     opened: Option<Opened>,
-}
-
-/// An object made ready for lookups.
-#[derive(Debug)]
-pub(crate) enum Opened {
-    Elf(Box<ElfObject>),
-    Jit(JitMap),
-    Nothing,
-}
-
-/// An ELF object with what belongs to it.
-#[derive(Debug)]
-pub(crate) struct ElfObject {
-    /// The object itself; None where only its debug file was found.
-    pub(crate) image: Option<Image>,
-    debug: Option<Image>,
-    sup: Option<Image>,
-    symbols: std::sync::OnceLock<SymbolTable>,
-    debug_symbols: std::sync::OnceLock<SymbolTable>,
+    /// Its number in the archive.
+    archived: Option<usize>,
 }
 
 /// Translates addresses of objects to frames. See the module's text and the crate's example.
@@ -284,6 +100,7 @@ pub struct Symbolizer {
     text_numbers: QuickMap<Box<str>, TextId>,
     frames: Vec<Frame>,
     notes: Vec<Note>,
+    archive: Option<Archive>,
 }
 
 impl Default for Symbolizer {
@@ -303,7 +120,82 @@ impl Symbolizer {
             text_numbers: QuickMap::default(),
             frames: Vec::new(),
             notes: Vec::new(),
+            archive: None,
         }
+    }
+
+    /// Names come from the archive of this directory first, if there is one. To be called before objects are
+    /// registered.
+    ///
+    /// # Errors
+    /// [`ArchiveError`] for an archive that is there but cannot be read.
+    pub fn with_archive(mut self, dir: &Path) -> Result<Symbolizer, ArchiveError> {
+        self.archive = Archive::read(dir)?;
+        for entry in &mut self.objects {
+            entry.archived = self.archive.as_ref().and_then(|a| a.find(&entry.info));
+        }
+        Ok(self)
+    }
+
+    /// Whether names come from an archive first.
+    pub fn has_archive(&self) -> bool {
+        self.archive.is_some()
+    }
+
+    /// Writes everything that has been resolved, and what an archive given before holds, into the archive of a
+    /// directory; gives the file's path.
+    ///
+    /// # Errors
+    /// [`ArchiveError::Io`].
+    pub fn write_archive(&self, dir: &Path) -> Result<PathBuf, ArchiveError> {
+        self.to_archive().write(dir)
+    }
+
+    /// Everything that has been resolved, and what an archive given before holds.
+    pub fn to_archive(&self) -> Archive {
+        let mut archive = self.archive.clone().unwrap_or_default();
+        let mut numbers: HashMap<String, u32> =
+            archive.texts.iter().enumerate().map(|(i, t)| (t.clone(), i as u32)).collect();
+        let texts = &mut archive.texts;
+        let mut text = |id: TextId| {
+            *numbers.entry(self.text(id).to_string()).or_insert_with_key(|t| {
+                texts.push(t.clone());
+                (texts.len() - 1) as u32
+            })
+        };
+        let mut spans = Vec::new();
+        for (number, entry) in self.objects.iter().enumerate() {
+            let mut known: Vec<(&u64, &Span)> = entry.known.iter().collect();
+            known.sort_unstable_by_key(|k| *k.0);
+            for (address, span) in known {
+                let frames = self.frames[span.first as usize..(span.first + span.count) as usize].iter();
+                let frames = frames.map(|f| Kept {
+                    function: text(f.function),
+                    file: f.file.map(&mut text),
+                    line: f.line,
+                    column: f.column,
+                    inlined: f.inlined,
+                    source: f.source,
+                });
+                let into = (span.into != u64::MAX).then_some(span.into);
+                spans.push((number, *address, KeptSpan { into, frames: frames.collect() }));
+            }
+        }
+        for (number, address, span) in spans {
+            let place = archive.place(&self.objects[number].info);
+            archive.objects[place].spans.insert(address, span);
+        }
+        for note in &self.notes {
+            if self.objects[note.object.index()].known.is_empty() {
+                continue;
+            }
+            let place = archive.place(&self.objects[note.object.index()].info);
+            let (remark, remarks) = (note.to_string(), &mut archive.objects[place].remarks);
+            if !remarks.contains(&remark) {
+                remarks.push(remark);
+            }
+        }
+        archive
     }
 
     /// Registers an object; the same information gives the same number. Nothing is opened yet.
@@ -313,7 +205,8 @@ impl Symbolizer {
         }
         let id = ObjectId(self.objects.len() as u32);
         self.by_info.insert(info.clone(), id);
-        self.objects.push(Entry { info, known: QuickMap::default(), opened: None });
+        let archived = self.archive.as_ref().and_then(|a| a.find(&info));
+        self.objects.push(Entry { info, known: QuickMap::default(), opened: None, archived });
         id
     }
 
@@ -332,7 +225,9 @@ impl Symbolizer {
         let mut wanted: HashMap<ObjectId, Vec<u64>> = HashMap::new();
         for (object, address) in queries {
             let address = address.lookup();
-            if !self.objects[object.index()].known.contains_key(&address) {
+            if !self.objects[object.index()].known.contains_key(&address)
+                && !self.answered_by_archive(object, address)
+            {
                 wanted.entry(object).or_default().push(address);
             }
         }
@@ -352,6 +247,36 @@ impl Symbolizer {
         for outcome in done {
             self.take_over(outcome);
         }
+    }
+
+    /// Takes an address's frames from the archive, if it has them.
+    fn answered_by_archive(&mut self, object: ObjectId, address: u64) -> bool {
+        let Some(number) = self.objects[object.index()].archived else { return false };
+        let Some(archive) = self.archive.take() else { return false };
+        let kept = &archive.objects[number];
+        let found = kept.spans.get(&address);
+        if let Some(span) = found {
+            let first = self.frames.len() as u32;
+            for f in &span.frames {
+                let function = self.intern(&archive.texts[f.function as usize]);
+                let file = f.file.map(|n| self.intern(&archive.texts[n as usize]));
+                let Kept { line, column, inlined, source, .. } = *f;
+                self.frames.push(Frame { function, file, line, column, inlined, source });
+            }
+            let span = Span { first, count: span.frames.len() as u32, into: span.into.unwrap_or(u64::MAX) };
+            let entry = &mut self.objects[object.index()];
+            entry.known.insert(address, span);
+            for text in &kept.remarks {
+                let problem = Problem::Archived { text: text.clone() };
+                let note = Note { object, path: entry.info.path.clone(), problem };
+                if !self.notes.contains(&note) {
+                    self.notes.push(note);
+                }
+            }
+        }
+        let taken = found.is_some();
+        self.archive = Some(archive);
+        taken
     }
 
     fn take_over(&mut self, outcome: Outcome) {
@@ -421,324 +346,4 @@ impl Symbolizer {
     pub fn notes(&self) -> &[Note] {
         &self.notes
     }
-}
-
-struct Task {
-    object: ObjectId,
-    info: ObjectInfo,
-    opened: Option<Opened>,
-    addresses: Vec<u64>,
-}
-
-struct Outcome {
-    object: ObjectId,
-    opened: Opened,
-    answers: Answers,
-    problems: Vec<Problem>,
-}
-
-/// Works on objects in parallel: a queue of objects, a thread per processor.
-fn work(tasks: Vec<Task>, options: &Options) -> Vec<Outcome> {
-    let threads = match options.threads {
-        0 => std::thread::available_parallelism().map_or(1, usize::from).min(8),
-        n => n,
-    };
-    if tasks.len() <= 1 || threads == 1 {
-        return tasks.into_iter().map(|t| translate(t, options, threads)).collect();
-    }
-    let queue = crossbeam::queue::SegQueue::new();
-    let workers = threads.min(tasks.len());
-    tasks.into_iter().for_each(|t| queue.push(t));
-    let done = crossbeam::queue::SegQueue::new();
-    std::thread::scope(|scope| {
-        for _ in 0..workers {
-            scope.spawn(|| {
-                while let Some(task) = queue.pop() {
-                    done.push(translate(task, options, 1));
-                }
-            });
-        }
-    });
-    done.into_iter().collect()
-}
-
-fn translate(task: Task, options: &Options, threads: usize) -> Outcome {
-    let Task { object, info, opened, addresses } = task;
-    let mut problems = Vec::new();
-    let opened = opened.unwrap_or_else(|| open(&info, options, &mut problems));
-    let mut answers = Answers::default();
-    match &opened {
-        Opened::Elf(elf) => {
-            let problem = elf_frames(&info, elf, &addresses, options, threads, &mut answers);
-            problems.extend(problem);
-        }
-        Opened::Jit(map) => jit_frames(&info, map, &addresses, &mut answers),
-        Opened::Nothing => {
-            for address in &addresses {
-                answers.name(
-                    *address,
-                    &symtab::nameless(&shown_path(&info.path), *address),
-                    Source::Unknown,
-                    None,
-                );
-            }
-        }
-    }
-    Outcome { object, opened, answers, problems }
-}
-
-fn jit_frames(info: &ObjectInfo, map: &JitMap, addresses: &[u64], answers: &mut Answers) {
-    for address in addresses {
-        match map.find(*address) {
-            Some(function) => {
-                answers.name(*address, &function.name, Source::Jit, Some(*address - function.start));
-                if let Some((file, line)) = map.line(*address) {
-                    let file = answers.text(file);
-                    if let Some(frame) = answers.frames.last_mut() {
-                        frame.file = file;
-                        frame.line = line;
-                    }
-                }
-            }
-            None => answers.name(
-                *address,
-                &symtab::nameless(&shown_path(&info.path), *address),
-                Source::Unknown,
-                None,
-            ),
-        }
-    }
-}
-
-fn elf_frames(
-    info: &ObjectInfo,
-    object: &ElfObject,
-    offsets: &[u64],
-    options: &Options,
-    threads: usize,
-    answers: &mut Answers,
-) -> Option<Problem> {
-    let ElfObject { image, debug, sup, symbols, debug_symbols } = object;
-    let primary = image.as_ref().or(debug.as_ref())?;
-    let mut asked = Vec::with_capacity(offsets.len());
-    let mut addresses = Vec::with_capacity(offsets.len());
-    for offset in offsets {
-        let address = match image {
-            Some(image) => image.address_of_offset(*offset),
-            None => info.map_offset.and_then(|m| primary.address_by_mapping(*offset, m)),
-        };
-        match address {
-            Some(address) => {
-                asked.push(*offset);
-                addresses.push(address);
-            }
-            None => answers.name(
-                *offset,
-                &symtab::nameless(&shown_path(&info.path), *offset),
-                Source::Unknown,
-                None,
-            ),
-        }
-    }
-    if let Some(template) = &options.translator {
-        return co_process_frames(info, template, primary, &addresses, &asked, answers);
-    }
-    let mut rest = Vec::new();
-    let mut problem = None;
-    let source = debug.as_ref().or(image.as_ref().filter(|i| i.has_debug_info()));
-    match source {
-        Some(source) if options.lines => {
-            let question = dwarf::Question {
-                image: source,
-                sup: sup.as_ref(),
-                addresses: &addresses,
-                asked: &asked,
-                threads,
-            };
-            if let Err(reason) = dwarf::lookup(&question, answers, &mut rest) {
-                problem = Some(Problem::BadDebugInfo { reason });
-            }
-        }
-        _ => rest.extend((0..addresses.len()).map(dwarf::Rest::nothing)),
-    }
-    if rest.is_empty() {
-        return problem;
-    }
-    let tables: Vec<(&SymbolTable, object::File<'_>)> = [
-        debug.as_ref().map(|d| (debug_symbols.get_or_init(|| SymbolTable::read(d)), d)),
-        image.as_ref().map(|i| (symbols.get_or_init(|| SymbolTable::read(i)), i)),
-    ]
-    .into_iter()
-    .flatten()
-    .filter_map(|(t, i)| Some((t, i.elf()?)))
-    .collect();
-    for left in rest {
-        let (asked, address) = (asked[left.index], addresses[left.index]);
-        if let Some(found) = tables.iter().find_map(|(t, elf)| t.find(elf, address)) {
-            answers.name(asked, &demangle(&found.name), found.source, Some(address - found.start));
-        } else if let Some((start, _)) = image.as_ref().and_then(|i| symtab::function_by_unwind(i, address)) {
-            let name = symtab::nameless(&shown_path(&info.path), start);
-            answers.name(asked, &name, Source::Unwind, Some(address - start));
-        } else {
-            answers.name(asked, &symtab::nameless(&shown_path(&info.path), address), Source::Unknown, None);
-        }
-        if let Some(frame) = answers.frames.last_mut() {
-            (frame.file, frame.line, frame.column) = (left.file, left.line, left.column);
-        }
-    }
-    problem
-}
-
-/// Frames by a co-process. What it does not answer stays an address; the problem says why.
-fn co_process_frames(
-    info: &ObjectInfo,
-    template: &Template,
-    image: &Image,
-    addresses: &[u64],
-    asked: &[u64],
-    answers: &mut Answers,
-) -> Option<Problem> {
-    let translation =
-        template.translate(image.path(), image.build_id().or(info.build_id.as_ref()), addresses);
-    for ((answer, address), asked) in translation.answers.iter().zip(addresses).zip(asked) {
-        let Some(lines) = answer else {
-            answers.name(*asked, &symtab::nameless(&shown_path(&info.path), *address), Source::Unknown, None);
-            continue;
-        };
-        let Some(frames) = addr2line_frames(lines) else {
-            answers.name(*asked, &lines.join(" "), Source::Translator, None);
-            continue;
-        };
-        let first = answers.frames.len();
-        let count = frames.len();
-        for (i, (function, file, line)) in frames.into_iter().enumerate() {
-            let (function, source) = match function {
-                "??" => (answers.text(&symtab::nameless(&shown_path(&info.path), *address)), Source::Unknown),
-                name => (answers.text(name), Source::Translator),
-            };
-            let file = file.map_or(NO_TEXT, |f| answers.text(f));
-            let inlined = i + 1 < count;
-            answers.frames.push(LocalFrame { function, file, line, column: 0, inlined, source });
-        }
-        answers.close(*asked, first, None);
-    }
-    translation.error.map(|e| Problem::Translator { reason: e.to_string() })
-}
-
-/// A region's path without the kernel's ` (deleted)`.
-pub(crate) fn shown_path(path: &Path) -> PathBuf {
-    use std::ffi::OsStr;
-    use std::os::unix::ffi::OsStrExt;
-    let bytes = path.as_os_str().as_bytes();
-    PathBuf::from(OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(bytes)))
-}
-
-/// Finds and opens what can answer for an object.
-pub(crate) fn open(info: &ObjectInfo, options: &Options, problems: &mut Vec<Problem>) -> Opened {
-    let elf = |image: Option<Image>, debug: Option<Image>, sup: Option<Image>| {
-        let (symbols, debug_symbols) = Default::default();
-        Opened::Elf(Box::new(ElfObject { image, debug, sup, symbols, debug_symbols }))
-    };
-    match info.kind {
-        ObjectKind::Opaque => return Opened::Nothing,
-        ObjectKind::Jit { pid } => return open_jit(info, pid, options, problems),
-        ObjectKind::Vdso => {
-            let Some(image) = vdso::image() else {
-                problems.push(Problem::Missing { reason: "this process has no vdso".into() });
-                return Opened::Nothing;
-            };
-            if let (Some(wanted), found) = (&info.build_id, image.build_id())
-                && found != Some(wanted)
-            {
-                problems.push(Problem::BuildIdMismatch {
-                    file: PathBuf::from("this kernel's vdso"),
-                    wanted: wanted.clone(),
-                    found: found.cloned(),
-                });
-                return Opened::Nothing;
-            }
-            return elf(Some(image), None, None);
-        }
-        ObjectKind::File => {}
-    }
-    let image = open_file(info, problems);
-    let mut refused = Vec::new();
-    let debug = match &image {
-        Some(image) if image.has_debug_info() => None,
-        Some(image) => debugfile::find(image, &options.debug_dirs, &mut refused),
-        None => {
-            let id = info.build_id.as_ref();
-            id.and_then(|id| debugfile::by_build_id(id, &options.debug_dirs, &mut refused))
-        }
-    };
-    problems.extend(refused.drain(..).map(|(file, reason)| Problem::DebugFileRefused { file, reason }));
-    if image.is_none() && debug.is_none() {
-        return Opened::Nothing;
-    }
-    let sup = debug
-        .as_ref()
-        .or(image.as_ref())
-        .and_then(|i| debugfile::supplementary(i, &options.debug_dirs, &mut refused));
-    problems.extend(refused.drain(..).map(|(file, reason)| Problem::DebugFileRefused { file, reason }));
-    // What was found by build-id alone may be a whole object, not a debug file: then it is the image.
-    match (image, debug) {
-        (None, Some(found)) if found.segments().iter().any(|s| s.executable && s.file_size > 0) => {
-            elf(Some(found), None, sup)
-        }
-        (image, debug) => elf(image, debug, sup),
-    }
-}
-
-/// The object's own file, if there is one that can be proved (or at least not disproved) to be it.
-fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
-    let path = shown_path(&info.path);
-    let mut said = Vec::new();
-    for (i, candidate) in std::iter::once(&path).chain(&info.also_try).enumerate() {
-        let image = match Image::open(candidate) {
-            Ok(image) => image,
-            Err(e) => {
-                if i == 0 {
-                    said.push(Problem::Missing { reason: e.to_string() });
-                }
-                continue;
-            }
-        };
-        match (&info.build_id, image.build_id()) {
-            (Some(wanted), found) if found != Some(wanted) => {
-                said.push(Problem::BuildIdMismatch {
-                    file: candidate.clone(),
-                    wanted: wanted.clone(),
-                    found: found.cloned(),
-                });
-                continue;
-            }
-            (None, _) if i == 0 && info.dev_ino.is_some() && info.dev_ino != image.dev_ino() => {
-                problems.push(Problem::Unverified);
-            }
-            _ => {}
-        }
-        return Some(image);
-    }
-    problems.append(&mut said);
-    None
-}
-
-fn open_jit(info: &ObjectInfo, pid: u32, options: &Options, problems: &mut Vec<Problem>) -> Opened {
-    let mut candidates: Vec<PathBuf> = Vec::new();
-    if info.path.extension().is_some_and(|e| e == "dump") {
-        candidates.push(shown_path(&info.path));
-    }
-    candidates.extend(info.also_try.iter().cloned());
-    candidates.extend(options.jit_dirs.iter().map(|d| d.join(format!("perf-{pid}.map"))));
-    let mut last = None;
-    for path in candidates {
-        match JitMap::open(&path, None) {
-            Ok(map) => return Opened::Jit(map),
-            Err(e) => last = Some((path, e)),
-        }
-    }
-    if let Some((file, e)) = last {
-        problems.push(Problem::NoJitMap { file, reason: e.to_string() });
-    }
-    Opened::Nothing
 }

@@ -349,3 +349,55 @@ fn binutils_addr2line_as_a_co_process_agrees_with_the_built_in_translator() {
     assert!(other.notes()[0].to_string().contains("translator"), "{:?}", other.notes());
     assert!(wanted.iter().all(|o| other.frames(object, CodeAddr::Pc(*o)).len() == 1));
 }
+
+#[test]
+fn an_archive_gives_the_same_frames_when_the_program_is_gone_or_rebuilt() {
+    let dir = tempfile::tempdir().expect("temp");
+    let Some(program) = build(dir.path(), &[]) else { return };
+    let wanted = offsets(&program, "Till3add");
+    let id = Image::open(&program).expect("opens").build_id().cloned();
+    let info = ObjectInfo { path: program.clone(), build_id: id, ..ObjectInfo::default() };
+    let mut before = Symbolizer::new(quiet());
+    let object = before.add(info.clone());
+    resolve_all(&mut before, object, &wanted);
+    before.write_archive(dir.path()).expect("writable");
+
+    let shown = |symbols: &Symbolizer, object| -> Vec<String> {
+        let frames = wanted.iter().flat_map(|o| symbols.frames(object, CodeAddr::Pc(*o)));
+        frames
+            .map(|f| {
+                let file = f.file.map_or("?", |f| symbols.text(f));
+                format!("{} {file} {} {} {:?}", symbols.text(f.function), f.line, f.inlined, f.source)
+            })
+            .collect()
+    };
+    let wanted_text = shown(&before, object);
+    for rebuilt in [false, true] {
+        std::fs::remove_file(&program).expect("there");
+        if rebuilt {
+            build(dir.path(), &["-O2"]);
+        }
+        let mut after = Symbolizer::new(quiet()).with_archive(dir.path()).expect("well-formed");
+        assert!(after.has_archive());
+        let object = after.add(info.clone());
+        resolve_all(&mut after, object, &wanted);
+        assert_eq!(shown(&after, object), wanted_text);
+        assert!(after.notes().is_empty(), "{:?}", after.notes());
+        assert_eq!(
+            after.offset_in_function(object, CodeAddr::Pc(wanted[2])),
+            before.offset_in_function(object, CodeAddr::Pc(wanted[2]))
+        );
+        // Archived again it is the same archive, whatever became of the program.
+        assert_eq!(after.to_archive().to_bytes(), before.to_archive().to_bytes());
+        std::fs::write(&program, b"").expect("temp");
+    }
+}
+
+#[test]
+fn a_directory_without_an_archive_is_no_error_and_a_damaged_one_is() {
+    let dir = tempfile::tempdir().expect("temp");
+    assert!(!Symbolizer::new(quiet()).with_archive(dir.path()).expect("none is fine").has_archive());
+    std::fs::write(dir.path().join(pct_symbols::archive::FILE_NAME), b"pct-symbols 1\nS ab").expect("temp");
+    let e = Symbolizer::new(quiet()).with_archive(dir.path()).expect_err("cut off").to_string();
+    assert!(e.contains("damaged"), "{e}");
+}

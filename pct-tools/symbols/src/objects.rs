@@ -1,0 +1,187 @@
+//! What the symbolizer is told of objects and addresses, and what it has to remark on them.
+
+use std::fmt;
+use std::path::{Path, PathBuf};
+
+use crate::image::BuildId;
+
+/// Number of an object in its [`Symbolizer`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct ObjectId(pub(crate) u32);
+
+impl ObjectId {
+    /// Position in the order of registration, from 0.
+    pub fn index(self) -> usize {
+        self.0 as usize
+    }
+}
+
+/// What kind of code an object is, and so what its addresses count from.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
+pub enum ObjectKind {
+    /// An ELF file: addresses are file offsets.
+    #[default]
+    File,
+    /// The kernel's vdso: addresses count from the region's start.
+    Vdso,
+    /// Anonymous memory of a process: addresses are the process's own; names from `perf-PID.map`, or from the
+    /// jitdump at [`ObjectInfo::path`] if that is one.
+    Jit {
+        /// The process that made the code (as it saw itself: in its own pid namespace).
+        pid: u32,
+    },
+    /// Nothing to look into (`[vsyscall]`, the kernel): addresses stay addresses.
+    Opaque,
+}
+
+/// What is known of an object, from a region of a profile.
+#[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
+pub struct ObjectInfo {
+    /// What it is.
+    pub kind: ObjectKind,
+    /// Its path as the region names it; a trailing ` (deleted)` is understood.
+    pub path: PathBuf,
+    /// The build-id that was in memory while the samples were taken.
+    pub build_id: Option<BuildId>,
+    /// Device and inode then; used only to notice a replaced file where there is no build-id.
+    pub dev_ino: Option<(u64, u64)>,
+    /// File offset at which the executable mapping began; lets a debug file answer for an object that is gone.
+    pub map_offset: Option<u64>,
+    /// Where else the same object may lie, in order: `/proc/PID/root/...`, a copy kept aside. A copy must have
+    /// the build-id.
+    pub also_try: Vec<PathBuf>,
+}
+
+impl ObjectInfo {
+    /// An ELF file of which only the path is known.
+    pub fn file(path: impl Into<PathBuf>) -> ObjectInfo {
+        ObjectInfo { path: path.into(), ..ObjectInfo::default() }
+    }
+}
+
+/// An address to look up; says which kind of address it is, so that nobody forgets the minus one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum CodeAddr {
+    /// The interrupted instruction itself.
+    Pc(u64),
+    /// A return address from a stack: the call is the instruction before.
+    Return(u64),
+}
+
+impl CodeAddr {
+    /// The address to look up.
+    pub fn lookup(self) -> u64 {
+        match self {
+            CodeAddr::Pc(a) => a,
+            CodeAddr::Return(a) => a.saturating_sub(1),
+        }
+    }
+}
+
+/// What an object's translation met that a reader of the report should know. Each is told once.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Note {
+    /// Which object.
+    pub object: ObjectId,
+    /// Its path.
+    pub path: PathBuf,
+    /// What happened.
+    pub problem: Problem,
+}
+
+/// See [`Note`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Problem {
+    /// There is a file, but it is not the one that was sampled.
+    BuildIdMismatch {
+        /// The file looked at.
+        file: PathBuf,
+        /// In memory while sampling.
+        wanted: BuildId,
+        /// Of the file now; None: it has none.
+        found: Option<BuildId>,
+    },
+    /// The file was replaced since (other device or inode) and has no build-id to compare: names may be wrong.
+    Unverified,
+    /// The object could not be opened.
+    Missing {
+        /// Why.
+        reason: String,
+    },
+    /// A debug file lay where it should but does not belong to the object.
+    DebugFileRefused {
+        /// The debug file.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// The debug information is damaged or of an unknown kind; names are from the symbol table.
+    BadDebugInfo {
+        /// What is wrong.
+        reason: String,
+    },
+    /// Names from the map of a JIT could not be had.
+    NoJitMap {
+        /// The file looked at.
+        file: PathBuf,
+        /// Why.
+        reason: String,
+    },
+    /// Told when the names were archived.
+    Archived {
+        /// The remark of then.
+        text: String,
+    },
+    /// A co-process failed; what it had answered until then is used.
+    Translator {
+        /// What happened.
+        reason: String,
+    },
+}
+
+impl fmt::Display for Note {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let path = self.path.display();
+        match &self.problem {
+            Problem::BuildIdMismatch { file, wanted, found: Some(found) } => {
+                let file = file.display();
+                write!(
+                    f,
+                    "{path}: {file} has build-id {found}, sampled was {wanted}: replaced or rebuilt since, its names are not used"
+                )
+            }
+            Problem::BuildIdMismatch { file, wanted, found: None } => {
+                write!(
+                    f,
+                    "{path}: {} has no build-id, sampled was {wanted}: its names are not used",
+                    file.display()
+                )
+            }
+            Problem::Unverified => {
+                write!(
+                    f,
+                    "{path}: another file than the one sampled (device or inode differ), and without a build-id: names may be wrong"
+                )
+            }
+            Problem::Missing { reason } => write!(f, "{path}: no names: {reason}"),
+            Problem::DebugFileRefused { file, reason } => {
+                write!(f, "{path}: debug file {} not used: {reason}", file.display())
+            }
+            Problem::BadDebugInfo { reason } => write!(f, "{path}: debug information not used: {reason}"),
+            Problem::NoJitMap { file, reason } => {
+                write!(f, "{path}: no names for generated code: {}: {reason}", file.display())
+            }
+            Problem::Archived { text } => f.write_str(text),
+            Problem::Translator { reason } => write!(f, "{path}: translator: {reason}"),
+        }
+    }
+}
+
+/// A region's path without the kernel's ` (deleted)`.
+pub(crate) fn shown_path(path: &Path) -> PathBuf {
+    use std::ffi::OsStr;
+    use std::os::unix::ffi::OsStrExt;
+    let bytes = path.as_os_str().as_bytes();
+    PathBuf::from(OsStr::from_bytes(bytes.strip_suffix(b" (deleted)").unwrap_or(bytes)))
+}

@@ -1,0 +1,141 @@
+//! Finding and opening what can answer for an object: its own file if that is the one that was sampled, else a copy,
+//! else its debug file; the running kernel's vdso; the maps of JITs.
+
+use std::path::PathBuf;
+use std::sync::OnceLock;
+
+use crate::image::Image;
+use crate::jit::JitMap;
+use crate::objects::{ObjectInfo, ObjectKind, Problem, shown_path};
+use crate::symbolizer::Options;
+use crate::symtab::SymbolTable;
+use crate::{debugfile, vdso};
+
+/// An object made ready for lookups.
+#[derive(Debug)]
+pub(crate) enum Opened {
+    Elf(Box<ElfObject>),
+    Jit(JitMap),
+    Nothing,
+}
+
+/// An ELF object with what belongs to it.
+#[derive(Debug)]
+pub(crate) struct ElfObject {
+    /// The object itself; None where only its debug file was found.
+    pub(crate) image: Option<Image>,
+    pub(crate) debug: Option<Image>,
+    pub(crate) sup: Option<Image>,
+    pub(crate) symbols: OnceLock<SymbolTable>,
+    pub(crate) debug_symbols: OnceLock<SymbolTable>,
+}
+
+/// Finds and opens what can answer for an object.
+pub(crate) fn open(info: &ObjectInfo, options: &Options, problems: &mut Vec<Problem>) -> Opened {
+    let elf = |image: Option<Image>, debug: Option<Image>, sup: Option<Image>| {
+        let (symbols, debug_symbols) = Default::default();
+        Opened::Elf(Box::new(ElfObject { image, debug, sup, symbols, debug_symbols }))
+    };
+    match info.kind {
+        ObjectKind::Opaque => return Opened::Nothing,
+        ObjectKind::Jit { pid } => return open_jit(info, pid, options, problems),
+        ObjectKind::Vdso => {
+            let Some(image) = vdso::image() else {
+                problems.push(Problem::Missing { reason: "this process has no vdso".into() });
+                return Opened::Nothing;
+            };
+            if let (Some(wanted), found) = (&info.build_id, image.build_id())
+                && found != Some(wanted)
+            {
+                problems.push(Problem::BuildIdMismatch {
+                    file: PathBuf::from("this kernel's vdso"),
+                    wanted: wanted.clone(),
+                    found: found.cloned(),
+                });
+                return Opened::Nothing;
+            }
+            return elf(Some(image), None, None);
+        }
+        ObjectKind::File => {}
+    }
+    let image = open_file(info, problems);
+    let mut refused = Vec::new();
+    let debug = match &image {
+        Some(image) if image.has_debug_info() => None,
+        Some(image) => debugfile::find(image, &options.debug_dirs, &mut refused),
+        None => {
+            let id = info.build_id.as_ref();
+            id.and_then(|id| debugfile::by_build_id(id, &options.debug_dirs, &mut refused))
+        }
+    };
+    problems.extend(refused.drain(..).map(|(file, reason)| Problem::DebugFileRefused { file, reason }));
+    if image.is_none() && debug.is_none() {
+        return Opened::Nothing;
+    }
+    let sup = debug
+        .as_ref()
+        .or(image.as_ref())
+        .and_then(|i| debugfile::supplementary(i, &options.debug_dirs, &mut refused));
+    problems.extend(refused.drain(..).map(|(file, reason)| Problem::DebugFileRefused { file, reason }));
+    // What was found by build-id alone may be a whole object, not a debug file: then it is the image.
+    match (image, debug) {
+        (None, Some(found)) if found.segments().iter().any(|s| s.executable && s.file_size > 0) => {
+            elf(Some(found), None, sup)
+        }
+        (image, debug) => elf(image, debug, sup),
+    }
+}
+
+/// The object's own file, if there is one that can be proved (or at least not disproved) to be it.
+fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
+    let path = shown_path(&info.path);
+    let mut said = Vec::new();
+    for (i, candidate) in std::iter::once(&path).chain(&info.also_try).enumerate() {
+        let image = match Image::open(candidate) {
+            Ok(image) => image,
+            Err(e) => {
+                if i == 0 {
+                    said.push(Problem::Missing { reason: e.to_string() });
+                }
+                continue;
+            }
+        };
+        match (&info.build_id, image.build_id()) {
+            (Some(wanted), found) if found != Some(wanted) => {
+                said.push(Problem::BuildIdMismatch {
+                    file: candidate.clone(),
+                    wanted: wanted.clone(),
+                    found: found.cloned(),
+                });
+                continue;
+            }
+            (None, _) if i == 0 && info.dev_ino.is_some() && info.dev_ino != image.dev_ino() => {
+                problems.push(Problem::Unverified);
+            }
+            _ => {}
+        }
+        return Some(image);
+    }
+    problems.append(&mut said);
+    None
+}
+
+fn open_jit(info: &ObjectInfo, pid: u32, options: &Options, problems: &mut Vec<Problem>) -> Opened {
+    let mut candidates: Vec<PathBuf> = Vec::new();
+    if info.path.extension().is_some_and(|e| e == "dump") {
+        candidates.push(shown_path(&info.path));
+    }
+    candidates.extend(info.also_try.iter().cloned());
+    candidates.extend(options.jit_dirs.iter().map(|d| d.join(format!("perf-{pid}.map"))));
+    let mut last = None;
+    for path in candidates {
+        match JitMap::open(&path, None) {
+            Ok(map) => return Opened::Jit(map),
+            Err(e) => last = Some((path, e)),
+        }
+    }
+    if let Some((file, e)) = last {
+        problems.push(Problem::NoJitMap { file, reason: e.to_string() });
+    }
+    Opened::Nothing
+}
