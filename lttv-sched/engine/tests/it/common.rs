@@ -82,10 +82,6 @@ impl Log {
         assert!(!seen.order_broken, "{seen:?}");
         seen.after[0].clone()
     }
-
-    pub(crate) fn has_ended(&self) -> bool {
-        !self.seen().after.is_empty()
-    }
 }
 
 /// A request that notes what it is given.
