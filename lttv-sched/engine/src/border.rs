@@ -185,6 +185,7 @@ impl<'a> ChunkHooks<'a> {
             let called = borders.call(Moment::AfterChunkTrace, of_trace, Some(context), (Some(trace), None));
             failure = failure.or_else(|| first_failure(&called));
         }
-        failure.or_else(|| borders.call_plain(Moment::AfterChunkTraceset, of_traceset, Some(context)))
+        let outermost = borders.call_plain(Moment::AfterChunkTraceset, of_traceset, Some(context));
+        failure.or(outermost)
     }
 }

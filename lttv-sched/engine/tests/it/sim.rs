@@ -558,9 +558,7 @@ fn play(seed: u64, chunk: Option<u64>) -> Story {
         let items = world.items();
         let places = positions(&mut world.engine, world.traceset);
         for n in 0..1 + dice.below(5) {
-            let asked =
-                submit_scripted(&mut dice, &mut world, &items, &places, &story, format!("{phase}.{n}"));
-            let _ = asked;
+            submit_scripted(&mut dice, &mut world, &items, &places, &story, format!("{phase}.{n}"));
         }
         for index in 0..world.ids.len() {
             if dice.one_in(3) {
