@@ -1,7 +1,7 @@
 //! Method 4: the sampler as a shared object that we load ourselves into the target, by system calls alone.
 //!
 //! No code of the target's runs, so any point is safe. The object must need nothing: no interpreter, no libraries, no thread
-//! storage, no symbols from elsewhere, only relative relocations ([`Blob::parse`] checks, and so does a test of the shipped one).
+//! storage, no symbols from elsewhere ([`Blob::parse`] checks). libpct.so is made so; it is the blob as it is.
 //!
 //! Its segments are never writable and executable at once: mapped writable, filled through `/proc/PID/mem`, then protected.
 
@@ -46,7 +46,7 @@ struct Load {
 pub struct Blob {
     image: Vec<u8>,
     loads: Vec<Load>,
-    /// (address, addend) of each relative relocation.
+    /// (address, value relative to the base) of each relocation.
     relocations: Vec<(u64, u64)>,
     /// The note with addresses relative to the object.
     note: PctNote,
@@ -178,7 +178,8 @@ fn lay_out(bytes: &[u8], loads: &[Load]) -> Option<Vec<u8>> {
     Some(image)
 }
 
-/// The relative relocations of the image; any other kind, or a need for a library, is refused.
+/// The relocations of the image, as places and values relative to the base: relative ones, and references to symbols of its
+/// own. Any other kind, or a need for a library, is refused.
 fn relocations(image: &[u8], (at, len): (u64, u64)) -> Result<Vec<(u64, u64)>, BlobError> {
     const DT_NEEDED: u64 = 1;
     const DT_PLTRELSZ: u64 = 2;
@@ -186,10 +187,12 @@ fn relocations(image: &[u8], (at, len): (u64, u64)) -> Result<Vec<(u64, u64)>, B
     const DT_RELASZ: u64 = 8;
     const DT_REL: u64 = 17;
     const DT_RELR: u64 = 36;
+    const DT_SYMTAB: u64 = 6;
+    const R_GLOB_DAT: u64 = 6;
     const R_RELATIVE: u64 = 8;
     let elf = Elf(image);
     let cut = || BlobError::NotElf("dynamic section");
-    let (mut table, mut size) = (0, 0);
+    let (mut table, mut size, mut symbols) = (0, 0, 0);
     for i in 0..len / 16 {
         let (tag, value) =
             (elf.long(at + 16 * i).ok_or_else(cut)?, elf.long(at + 16 * i + 8).ok_or_else(cut)?);
@@ -198,6 +201,7 @@ fn relocations(image: &[u8], (at, len): (u64, u64)) -> Result<Vec<(u64, u64)>, B
             DT_NEEDED => return Err(BlobError::Needs("a library")),
             DT_PLTRELSZ if value != 0 => return Err(BlobError::Needs("symbols from elsewhere")),
             DT_REL | DT_RELR => return Err(BlobError::Needs("another kind of relocation table")),
+            DT_SYMTAB => symbols = value,
             DT_RELA => table = value,
             DT_RELASZ => size = value,
             _ => {}
@@ -207,13 +211,23 @@ fn relocations(image: &[u8], (at, len): (u64, u64)) -> Result<Vec<(u64, u64)>, B
     for i in 0..size / 24 {
         let long = |o: u64| elf.long(table.wrapping_add(24 * i + o)).ok_or_else(cut);
         let (place, info, addend) = (long(0)?, long(8)?, long(16)?);
-        if info != R_RELATIVE {
-            return Err(BlobError::Needs("symbols from elsewhere"));
-        }
+        let value = match info & 0xffff_ffff {
+            R_RELATIVE => addend,
+            R_GLOB_DAT => {
+                let symbol =
+                    (info >> 32).checked_mul(24).and_then(|o| o.checked_add(symbols)).ok_or_else(cut)?;
+                // section 0: defined elsewhere
+                if elf.half(symbol.wrapping_add(6)).ok_or_else(cut)? == 0 {
+                    return Err(BlobError::Needs("symbols from elsewhere"));
+                }
+                elf.long(symbol.wrapping_add(8)).ok_or_else(cut)?
+            }
+            _ => return Err(BlobError::Needs("another kind of relocation")),
+        };
         if elf.long(place).is_none() {
             return Err(cut());
         }
-        found.push((place, addend));
+        found.push((place, value));
     }
     Ok(found)
 }

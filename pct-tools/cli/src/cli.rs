@@ -61,6 +61,8 @@ commands! {
     Run(run),
     /// Profile a process that runs already
     Attach(attach),
+    /// End the sampling that attach began
+    Off(off),
     /// Say where the time of a recorded run went
     Report(report),
     /// Browse a deep profile, or print one of its pages

@@ -1,19 +1,23 @@
 //! `pct attach`: profiles a process that runs already, and leaves it as it was.
 
 use crate::face::Face;
+use crate::runlib;
 use anyhow::{Context as _, Result, bail};
+use pct_attach::blob::{self, Blob};
 use pct_attach::choose::{Facts, Libc, Link, Method, Plan, Wish, choose};
 use pct_attach::facts::{self, Target};
+use pct_attach::inject;
+use pct_attach::memory::ProcessMemory;
 use pct_attach::outside::{Ended, Outside};
 use pct_attach::ptrace::sys;
 use pct_attach::recording::{Recording, Subject};
 use pct_attach::unwind::StackWalker;
 use pct_format::header::{Clock, StackMode};
 use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
-use std::path::PathBuf;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// What can be typed after `pct attach`.
 #[derive(clap::Args, Debug)]
@@ -25,7 +29,7 @@ pub struct Args {
     /// The process.
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
     pub pid: i32,
-    /// Seconds to profile; without it until Ctrl-C or the end of the process.
+    /// Seconds to profile; without it until pct off (method 5: until Ctrl-C) or the end of the process.
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<Duration>,
     /// Samples per CPU second of each thread.
@@ -62,23 +66,95 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         face.print(&explanation(&target.facts, &plan))?;
         return Ok(ExitCode::SUCCESS);
     }
-    // Methods 1 to 4 and 6 are chosen and explained, but this build carries out method 5.
-    if args.method.is_some_and(|m| m != Method::Outside) {
-        bail!("{}: not built in yet; --method 5 works", plan.method);
+    let place = Place::new(args, &target)?;
+    match plan.method {
+        Method::Outside => outside(args, &target, &place, face),
+        Method::OutsideFollow => {
+            bail!("{}: children are not followed from outside yet; --method 5", plan.method)
+        }
+        inside => inject(args, &target, inside, &place, face),
     }
-    outside(args, &target, face)
 }
 
-fn outside(args: &Args, target: &Target, face: &Face) -> Result<ExitCode> {
-    let name: String = target
-        .facts
-        .name
-        .chars()
-        .map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' })
-        .collect();
-    let dir = args.out.clone().unwrap_or_else(|| PathBuf::from(format!("pct-{name}-{}", args.pid)));
-    DirBuilder::new().mode(0o700).recursive(true).create(&dir).with_context(|| dir.display().to_string())?;
-    let path = dir.join(format!("{name}-{}-{}.pct", args.pid, target.start_time));
+/// Where the recording goes: the folder as we see it, and as the target sees it.
+struct Place {
+    ours: PathBuf,
+    targets: PathBuf,
+}
+
+impl Place {
+    /// Makes the folder, private to the target's user.
+    fn new(args: &Args, target: &Target) -> Result<Place> {
+        let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        let name: String = target.facts.name.chars().map(keep).collect();
+        let folder = format!("pct-{name}-{}", args.pid);
+        let place = if target.facts.same_files {
+            let ours = std::path::absolute(args.out.clone().unwrap_or_else(|| folder.into()))?;
+            Place { targets: ours.clone(), ours }
+        } else {
+            // the target resolves paths in its own file system
+            let targets = Path::new("/tmp").join(folder);
+            let ours = PathBuf::from(format!("/proc/{}/root{}", args.pid, targets.display()));
+            Place { ours, targets }
+        };
+        let shown = place.ours.display().to_string();
+        DirBuilder::new().mode(0o700).recursive(true).create(&place.ours).context(shown.clone())?;
+        let owner = std::fs::metadata(format!("/proc/{}", args.pid)).context("the process is gone")?;
+        if owner.uid() != nix::unistd::geteuid().as_raw() {
+            std::os::unix::fs::chown(&place.ours, Some(owner.uid()), Some(owner.gid())).context(shown)?;
+        }
+        Ok(place)
+    }
+}
+
+/// Methods 1 to 4: the sampler runs in the target.
+fn inject(args: &Args, target: &Target, method: Method, place: &Place, face: &Face) -> Result<ExitCode> {
+    let memory = ProcessMemory::open(args.pid, true)?;
+    let options = format!("hz={},out={}", args.hz, place.targets.display());
+    let done = match method {
+        Method::Dlopen => {
+            let library = runlib::path()?;
+            inject::by_dlopen(target, &memory, &library.to_string_lossy(), &options)?
+        }
+        Method::Blob => {
+            let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
+            blob::by_blob(target, &memory, &blob, &options)?
+        }
+        _ => inject::by_note(target, &memory, &options)?,
+    };
+    face.hint(format_args!(
+        "attached to {} ({}) by {method}; it was stopped for {:.1} ms",
+        target.facts.name,
+        args.pid,
+        done.stopped.as_secs_f64() * 1e3
+    ));
+    let ours = place.ours.display();
+    let Some(time) = args.time else {
+        face.hint(format_args!(
+            "{ours}/   end it with: pct off {}   look at any time: pct report {ours}",
+            args.pid
+        ));
+        return Ok(ExitCode::SUCCESS);
+    };
+    sys::block_control_signals();
+    let end = Instant::now() + time;
+    while facts::start_time(args.pid) == Some(target.start_time) {
+        let left = end.saturating_duration_since(Instant::now()).min(Duration::from_millis(100));
+        if left.is_zero() || sys::wait_signal(left.as_nanos() as u64).is_some_and(|s| s != libc::SIGCHLD) {
+            break;
+        }
+    }
+    if facts::start_time(args.pid) == Some(target.start_time) {
+        let mut again = facts::read(args.pid)?;
+        again.note = Some(done.note);
+        inject::off(&again, &memory)?;
+    }
+    face.hint(format_args!("{ours}/   try: pct report {ours}"));
+    Ok(ExitCode::SUCCESS)
+}
+
+fn outside(args: &Args, target: &Target, place: &Place, face: &Face) -> Result<ExitCode> {
+    let path = place.ours.join(format!("{}-{}.pct", args.pid, target.start_time));
     let subject = Subject::of(target, args.hz, Clock::Remote, StackMode::Auto, 64 << 20);
     let recording = Recording::create(&path, &subject).with_context(|| path.display().to_string())?;
     sys::block_control_signals();
@@ -90,13 +166,10 @@ fn outside(args: &Args, target: &Target, face: &Face) -> Result<ExitCode> {
         Ended::Target => "the process ended",
         Ended::Signal(_) => "interrupted",
     };
+    let ours = place.ours.display();
     face.hint(format_args!(
-        "{} samples of {} ({}), {why}; {}/   try: pct report {}",
-        counts.samples,
-        target.facts.name,
-        args.pid,
-        dir.display(),
-        dir.display()
+        "{} samples of {} ({}), {why}; {ours}/   try: pct report {ours}",
+        counts.samples, target.facts.name, args.pid,
     ));
     Ok(ExitCode::SUCCESS)
 }

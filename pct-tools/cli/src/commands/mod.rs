@@ -7,6 +7,7 @@ pub mod doctor;
 pub mod generate;
 pub mod lib;
 pub mod log;
+pub mod off;
 pub mod print;
 pub mod report;
 pub mod run;
