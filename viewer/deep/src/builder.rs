@@ -11,6 +11,7 @@ use crate::id::{CsdId, CssId, Id, IdVec, PdId, PsId};
 use crate::label::ProcLabel;
 use crate::model::{
     Coverage, CoveragePoint, Css, DeepData, Header, PathId, PointKind, Ps, SLOT_BITS, SLOT_MAX, Slot, Span,
+    each_csd,
 };
 use crate::strings::{StrId, Strings};
 
@@ -347,7 +348,8 @@ impl Builder {
     ///
     /// # Errors
     /// `missing_nodes`; `site_mismatch`: a PD's slots do not agree with its procedure's call sites
-    /// in number or kind; `coverage_mismatch`: nor its counts with the coverage points.
+    /// in number or kind; `coverage_mismatch`: nor its counts with the coverage points;
+    /// `shared_csd`, `orphan_csd`: a CSD is not in exactly one slot.
     pub fn finish(self) -> Result<DeepData, DeepError> {
         let Self {
             header,
@@ -374,6 +376,7 @@ impl Builder {
         let ps = all_defined("ps", ps)?;
 
         let kinds: Vec<u8> = css.as_slice().iter().map(|c| c.kind.kind().number()).collect();
+        let mut csd_caller: IdVec<CsdId, Option<PdId>> = IdVec::from_vec(vec![None; csd_callee.len()]);
         for (pd, &p) in pd_ps.iter() {
             let proc: &Ps = &ps[p];
             let of = |code, what: String| DeepError::new(code, what).node(NodeRef::Pd(pd));
@@ -392,6 +395,16 @@ impl Builder {
                         format!("slot {k} has kind {found}, but css {site} has kind {wanted}"),
                     ));
                 }
+                let mut shared = None;
+                each_csd(slot, &multi, |csd| {
+                    if let Some(other) = csd_caller[csd].replace(pd) {
+                        shared.get_or_insert((csd, other));
+                    }
+                });
+                if let Some((csd, other)) = shared {
+                    let message = format!("in a slot of pd {other} and in one of pd {pd}");
+                    return Err(DeepError::new(ErrorCode::SharedCsd, message).node(NodeRef::Csd(csd)));
+                }
             }
             if let Some(&counts) = pd_counts_len.get(pd.index())
                 && counts != proc.points.len
@@ -403,6 +416,12 @@ impl Builder {
             }
         }
         drop(pd_counts_len);
+        if let Some(csd) = csd_caller.as_slice().iter().position(Option::is_none) {
+            let error = DeepError::new(ErrorCode::OrphanCsd, "in no context's slots");
+            return Err(error.node(NodeRef::Csd(CsdId::at(csd))));
+        }
+        let all = "a missing one was looked for";
+        let csd_caller = IdVec::from_vec(csd_caller.into_vec().into_iter().map(|c| c.expect(all)).collect());
         let pd_slots = IdVec::from_vec(pd_slots.as_slice().iter().map(|s| s.start).collect());
         csd_own.shrink();
         slots.shrink_to_fit();
@@ -415,6 +434,7 @@ impl Builder {
             header,
             strings,
             csd_callee,
+            csd_caller,
             csd_own,
             pd_ps,
             pd_slots,

@@ -242,6 +242,7 @@ pub struct DeepData {
     pub(crate) strings: Strings,
 
     pub(crate) csd_callee: IdVec<CsdId, PdId>,
+    pub(crate) csd_caller: IdVec<CsdId, PdId>,
     pub(crate) csd_own: PackedOwn,
 
     pub(crate) pd_ps: IdVec<PdId, PsId>,
@@ -347,6 +348,10 @@ impl DeepData {
     pub fn csd_callee(&self, csd: CsdId) -> PdId {
         self.csd_callee[csd]
     }
+    /// The context that makes the call.
+    pub fn csd_caller(&self, csd: CsdId) -> PdId {
+        self.csd_caller[csd]
+    }
     /// Own figures of a CSD.
     pub fn csd_own(&self, csd: CsdId) -> Own {
         Own::from_array(self.csd_own.get(csd.index()))
@@ -435,7 +440,7 @@ impl DeepData {
     pub fn heap_bytes(&self) -> usize {
         self.strings.heap_bytes()
             + self.csd_own.heap_bytes()
-            + 4 * (self.csd_callee.len()
+            + 4 * (2 * self.csd_callee.len()
                 + self.pd_ps.len()
                 + self.pd_slots.len()
                 + self.slots.capacity()
@@ -453,21 +458,7 @@ impl DeepData {
     #[inline]
     pub(crate) fn each_csd(&self, pd: PdId, mut f: impl FnMut(usize, CsdId)) {
         for (k, &packed) in self.packed_slots(pd).iter().enumerate() {
-            let low = packed & SLOT_MAX;
-            if low == 0 {
-                continue;
-            }
-            if packed == low {
-                if let Some(csd) = CsdId::new(low) {
-                    f(k, csd);
-                }
-                continue;
-            }
-            let start = low as usize;
-            let len = self.multi[start - 1].number() as usize;
-            for &csd in &self.multi[start..][..len] {
-                f(k, csd);
-            }
+            each_csd(packed, &self.multi, |csd| f(k, csd));
         }
     }
     fn packed_slots(&self, pd: PdId) -> &[u32] {
@@ -480,6 +471,24 @@ impl DeepData {
 
 pub(crate) fn packed_kind(packed: u32) -> SiteKind {
     SiteKind::from_number((packed >> SLOT_BITS) as u8).unwrap_or(SiteKind::Callback)
+}
+
+/// Calls `f` for each CSD of a packed slot.
+#[inline]
+pub(crate) fn each_csd(packed: u32, multi: &[CsdId], mut f: impl FnMut(CsdId)) {
+    let low = packed & SLOT_MAX;
+    if low == 0 {
+        return;
+    }
+    if packed == low {
+        if let Some(csd) = CsdId::new(low) {
+            f(csd);
+        }
+        return;
+    }
+    let start = low as usize;
+    let len = multi[start - 1].number() as usize;
+    multi[start..][..len].iter().copied().for_each(f);
 }
 
 pub(crate) fn unpack_slot(packed: u32, multi: &[CsdId]) -> Slot<'_> {

@@ -33,8 +33,6 @@ pub struct Profile {
     rule: Compensation,
     warnings: Vec<Warning>,
 
-    csd_caller: IdVec<CsdId, PdId>,
-    csd_css: IdVec<CsdId, CssId>,
     css_place: IdVec<CssId, (PsId, u32)>,
     zeroed: IdVec<PsId, bool>,
     pd_callers: Groups<PdId, CsdId>,
@@ -60,11 +58,10 @@ impl Profile {
     /// Preprocesses a profile's data.
     ///
     /// # Errors
-    /// `shared_csd`, `orphan_csd`, `shared_css`, `orphan_css`: the graph is not well formed;
+    /// `shared_css`, `orphan_css`: a call site is not in exactly one procedure;
     /// `overflow`: sums do not fit in 63 bits.
     pub fn new(data: DeepData, rule: Compensation) -> Result<Self, DeepError> {
         let css_place = places_of_sites(&data)?;
-        let (csd_caller, csd_css) = callers(&data)?;
 
         let ps_pds = Groups::by(data.ps_count(), data.pd_count(), |pd| data.pd_ps(pd));
         let zeroed = IdVec::from_vec(
@@ -77,16 +74,13 @@ impl Profile {
         );
         let pd_callers = Groups::by(data.pd_count(), data.csd_count(), |c| data.csd_callee(c));
         let cliques = cliques::find(&data);
-        let (entry, others) = entries(&data, &cliques, &csd_caller);
+        let entry = entries(&data, &cliques);
         let costs = propagate(
             &Graph {
                 data: &data,
-                csd_caller: &csd_caller,
-                csd_css: &csd_css,
                 pd_callers: &pd_callers,
                 cliques: &cliques,
                 entry: &entry,
-                others: &others,
                 zeroed: &zeroed,
             },
             rule,
@@ -94,8 +88,6 @@ impl Profile {
         let mut profile = Self {
             rule,
             warnings: name_warnings(&data),
-            csd_caller,
-            csd_css,
             css_place,
             zeroed,
             pd_callers,
@@ -128,18 +120,16 @@ impl Profile {
 
     // Links.
 
-    /// The context that makes the call.
-    pub fn csd_caller(&self, csd: CsdId) -> PdId {
-        self.csd_caller[csd]
-    }
     /// The call site that makes the call.
     pub fn csd_css(&self, csd: CsdId) -> CssId {
-        self.csd_css[csd]
+        let caller = self.data.csd_caller(csd);
+        let slot = self.data.slots(caller).position(|s| s.csds().any(|c| c == csd));
+        self.data.sites(self.data.pd_ps(caller))[slot.expect("a CSD is in a slot of its caller")]
     }
     /// The clique that a CSD enters; `None` if it stays in its caller's.
     pub fn csd_child_clique(&self, csd: CsdId) -> Option<CliqueId> {
         let callee = self.cliques.of[self.data.csd_callee(csd)];
-        (callee != self.cliques.of[self.csd_caller[csd]]).then_some(callee)
+        (callee != self.cliques.of[self.data.csd_caller(csd)]).then_some(callee)
     }
     /// The procedure that a call site is in.
     pub fn css_container(&self, css: CssId) -> PsId {
@@ -287,7 +277,7 @@ impl Profile {
     /// the same context) are left out of such sums: `None`.
     pub fn call_cost(&self, csd: CsdId, ps: PsId) -> Option<Figures> {
         let callee = self.data.csd_callee(csd);
-        if callee == self.csd_caller[csd] {
+        if callee == self.data.csd_caller(csd) {
             return None;
         }
         let comp: Desc =
@@ -398,7 +388,6 @@ impl Profile {
     /// Octets that the profile takes on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.data.heap_bytes()
-            + self.csd_caller.len() * 8
             + self.css_place.len() * 8
             + self.zeroed.len() * 5
             + self.pd_callers.heap_bytes()
@@ -503,73 +492,29 @@ fn places_of_sites(data: &DeepData) -> Result<IdVec<CssId, (PsId, u32)>, DeepErr
     Ok(IdVec::from_vec(places.into_vec().into_iter().map(|p| p.expect(all)).collect()))
 }
 
-type Callers = (IdVec<CsdId, PdId>, IdVec<CsdId, CssId>);
-
-fn callers(data: &DeepData) -> Result<Callers, DeepError> {
-    let mut caller: IdVec<CsdId, Option<PdId>> = IdVec::from_vec(vec![None; data.csd_count()]);
-    let mut site: IdVec<CsdId, Option<CssId>> = IdVec::from_vec(vec![None; data.csd_count()]);
-    let mut shared = None;
-    for pd in data.pds() {
-        let sites = data.sites(data.pd_ps(pd));
-        data.each_csd(pd, |slot, csd| {
-            if let Some(other) = caller[csd].replace(pd) {
-                shared.get_or_insert((csd, other, pd));
-            }
-            site[csd] = Some(sites[slot]);
-        });
-    }
-    if let Some((csd, one, other)) = shared {
-        let message = format!("in a slot of pd {one} and in one of pd {other}");
-        return Err(DeepError::new(ErrorCode::SharedCsd, message).node(NodeRef::Csd(csd)));
-    }
-    let orphan = |csd: usize| {
-        DeepError::new(ErrorCode::OrphanCsd, "in no context's slots").node(NodeRef::Csd(CsdId::at(csd)))
-    };
-    if let Some(csd) = caller.as_slice().iter().position(Option::is_none) {
-        return Err(orphan(csd));
-    }
-    let all = "a CSD with a caller has a call site";
-    Ok((
-        IdVec::from_vec(caller.into_vec().into_iter().map(|c| c.expect(all)).collect()),
-        IdVec::from_vec(site.into_vec().into_iter().map(|c| c.expect(all)).collect()),
-    ))
-}
-
-type Entries = IdVec<CliqueId, Option<CsdId>>;
-
 /// For each clique the CSD that enters it. If there are several (in files made by hand), it is the
-/// last in ascending order of callers, then in slot order; the others come second, by caller.
-fn entries(
-    data: &DeepData,
-    cliques: &Cliques,
-    csd_caller: &IdVec<CsdId, PdId>,
-) -> (Entries, Vec<(PdId, CsdId)>) {
-    let mut entry: Entries = IdVec::from_vec(vec![None; cliques.members.keys()]);
-    let mut others = Vec::new();
+/// last in ascending order of callers, then in slot order.
+fn entries(data: &DeepData, cliques: &Cliques) -> IdVec<CliqueId, Option<CsdId>> {
+    let mut entry: IdVec<CliqueId, Option<CsdId>> = IdVec::from_vec(vec![None; cliques.members.keys()]);
     for csd in data.csds() {
-        let caller = csd_caller[csd];
+        let caller = data.csd_caller(csd);
         let clique = cliques.of[data.csd_callee(csd)];
         if clique == cliques.of[caller] {
             continue;
         }
         let place = &mut entry[clique];
-        let Some(other) = *place else {
-            *place = Some(csd);
-            continue;
-        };
-        let wins = if csd_caller[other] == caller {
-            data.csds_of_pd(caller).filter(|&c| c == csd || c == other).last() == Some(csd)
-        } else {
-            caller > csd_caller[other]
+        let wins = match *place {
+            None => true,
+            Some(other) if data.csd_caller(other) == caller => {
+                data.csds_of_pd(caller).filter(|&c| c == csd || c == other).last() == Some(csd)
+            }
+            Some(other) => caller > data.csd_caller(other),
         };
         if wins {
             *place = Some(csd);
         }
-        let loser = if wins { other } else { csd };
-        others.push((csd_caller[loser], loser));
     }
-    others.sort_unstable();
-    (entry, others)
+    entry
 }
 
 fn name_warnings(data: &DeepData) -> Vec<Warning> {

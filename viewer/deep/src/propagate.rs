@@ -15,8 +15,8 @@
 //! nothing), so each table has one consumer: it is moved up, merged small into large, and what is
 //! asked for is noted on the way. Memory is that of the notes, time is near linear.
 //!
-//! What a finished clique hands up waits in a list of the clique that its entering CSD is in, so
-//! slots need not be walked again.
+//! The same walk over the calls of each PD sums up own figures by call site and by callee: the calls
+//! of a PD lie together in memory, and so do the call sites of its procedure.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -117,13 +117,9 @@ pub(crate) struct Costs {
 
 pub(crate) struct Graph<'a> {
     pub(crate) data: &'a DeepData,
-    pub(crate) csd_caller: &'a IdVec<CsdId, PdId>,
-    pub(crate) csd_css: &'a IdVec<CsdId, CssId>,
     pub(crate) pd_callers: &'a Groups<PdId, CsdId>,
     pub(crate) cliques: &'a Cliques,
     pub(crate) entry: &'a IdVec<CliqueId, Option<CsdId>>,
-    /// CSDs that enter a clique besides its entry CSD, by ascending caller: none in real files.
-    pub(crate) others: &'a [(PdId, CsdId)],
     pub(crate) zeroed: &'a IdVec<PsId, bool>,
 }
 
@@ -144,197 +140,196 @@ fn add(sum: &mut Desc, more: &Desc) -> Result<(), DeepError> {
     Ok(())
 }
 
-/// What a finished clique hands to the PD that makes its entry CSD.
-struct Waiting {
-    caller: PdId,
-    total: Desc,
-    table: Table,
-    /// The next of the same clique, plus 1.
-    next: u32,
-}
+/// Of a clique: its entry CSD inherits what its one PD has below it, no more.
+const PLAIN: u8 = 1;
+/// Of a clique: a table waits for its entry CSD.
+const HAS_TABLE: u8 = 2;
 
-/// What waits for each clique. Places are used again.
-struct Pending {
-    /// By clique: its first in `places`, plus 1.
-    first: IdVec<CliqueId, u32>,
-    places: Vec<Waiting>,
-    /// The first free place, plus 1; free places are linked like others.
-    free: u32,
-}
-
-impl Pending {
-    fn push(&mut self, clique: CliqueId, caller: PdId, total: Desc, table: Table) {
-        let new = Waiting { caller, total, table, next: self.first[clique] };
-        self.first[clique] = match self.free.checked_sub(1) {
-            Some(place) => {
-                let place = &mut self.places[place as usize];
-                let at = std::mem::replace(&mut self.free, place.next);
-                *place = new;
-                at
-            }
-            None => {
-                self.places.push(new);
-                // There are fewer cliques than 2^32.
-                self.places.len() as u32
-            }
-        };
-    }
-    /// Takes out what waits for a clique.
-    fn take(&mut self, clique: CliqueId, mut f: impl FnMut(PdId, Desc, Table)) {
-        let mut next = std::mem::take(&mut self.first[clique]);
-        while let Some(place) = next.checked_sub(1) {
-            let at = &mut self.places[place as usize];
-            f(at.caller, at.total, std::mem::take(&mut at.table));
-            let after = at.next;
-            at.next = self.free;
-            self.free = next;
-            next = after;
-        }
-    }
-}
-
-/// What a PD has from below.
-#[derive(Default)]
-struct Below {
-    desc: Desc,
-    comp: Table,
-}
-
-impl Below {
-    fn add(&mut self, total: &Desc, table: Table) -> Result<(), DeepError> {
-        add(&mut self.desc, total)?;
-        self.comp.merge(table)
-    }
+struct Propagation<'a> {
+    graph: &'a Graph<'a>,
+    rule: Compensation,
+    costs: Costs,
+    /// By clique.
+    flags: IdVec<CliqueId, u8>,
+    /// What entry CSDs inherit, of cliques that are not plain.
+    inherited: HashMap<CliqueId, Desc, BuildHasherDefault<IdHasher>>,
+    /// Tables of entry CSDs whose callers have not come yet; empty ones are left out.
+    tables: HashMap<CliqueId, Table, BuildHasherDefault<IdHasher>>,
 }
 
 pub(crate) fn propagate(graph: &Graph<'_>, rule: Compensation) -> Result<Costs, DeepError> {
     let data = graph.data;
     let cliques = graph.cliques.members.keys();
-    let mut costs = Costs {
-        pd_desc: DescTable::zeros(data.pd_count()),
-        big_clique_total: HashMap::new(),
-        csd_comp: SparseDesc::default(),
-        pd_comp: Vec::new(),
-        ps: Sparse::new(data.ps_count()),
-        css: Sparse::new(data.css_count()),
+    let mut propagation = Propagation {
+        graph,
+        rule,
+        costs: Costs {
+            pd_desc: DescTable::zeros(data.pd_count()),
+            big_clique_total: HashMap::new(),
+            csd_comp: SparseDesc::default(),
+            pd_comp: Vec::new(),
+            ps: Sparse::new(data.ps_count()),
+            css: Sparse::new(data.css_count()),
+        },
+        flags: IdVec::from_vec(vec![0; cliques]),
+        inherited: HashMap::default(),
+        tables: HashMap::default(),
     };
-    let mut pending = Pending { first: IdVec::from_vec(vec![0; cliques]), places: Vec::new(), free: 0 };
-    let mut keys: Vec<PsId> = Vec::new();
-    let mut below: Vec<Below> = Vec::new();
-    let mut over: Vec<(PsId, Desc)> = Vec::new();
-
+    let mut scratch = Scratch::default();
     for clique in ids_to::<CliqueId>(cliques) {
+        propagation.clique(clique, &mut scratch)?;
+    }
+    let mut costs = propagation.costs;
+    costs.csd_comp.sort();
+    costs.pd_comp.sort_unstable_by_key(|&(pd, ps, _)| (pd, ps));
+    costs.pd_comp.shrink_to_fit();
+    Ok(costs)
+}
+
+#[derive(Default)]
+struct Scratch {
+    /// Zeroed procedures of a clique of several PDs, ascending.
+    keys: Vec<PsId>,
+    /// Cost of the clique's own occurrences of zeroed procedures.
+    over: Vec<(PsId, Desc)>,
+}
+
+impl Propagation<'_> {
+    fn clique(&mut self, clique: CliqueId, scratch: &mut Scratch) -> Result<(), DeepError> {
+        let graph = self.graph;
+        let data = graph.data;
         let members = graph.cliques.members.of(clique);
         let entry = graph.entry[clique];
-        let mut entry_own = [0; 8];
-
-        // From below: the cliques that each member enters.
-        below.clear();
-        let mut only = Below::default();
-        let mut result = Ok(());
+        let Scratch { keys, over } = scratch;
         keys.clear();
-        if members.len() == 1 {
-            pending.take(clique, |_, total, table| {
-                if result.is_ok() {
-                    result = only.add(&total, table);
-                }
-            });
-        } else {
-            below.resize_with(members.len(), Below::default);
-            pending.take(clique, |caller, total, table| {
-                if let (Ok(at), Ok(())) = (members.binary_search(&caller), &result) {
-                    result = below[at].add(&total, table);
-                }
-            });
-            // Other procedures of the clique that a member's table may be asked for.
+        over.clear();
+        if members.len() > 1 {
             keys.extend(members.iter().map(|&pd| data.pd_ps(pd)).filter(|&ps| graph.zeroed[ps]));
             keys.sort_unstable();
             keys.dedup();
+            over.extend(keys.iter().map(|&ps| (ps, Desc::default())));
         }
-        result?;
-
-        over.clear();
-        over.extend(keys.iter().map(|&ps| (ps, Desc::default())));
         let mut sum = Table::default();
         let mut clique_total = Desc::default();
-        for (i, &pd) in members.iter().enumerate() {
+        let mut plain = false;
+        for &pd in members {
             let ps = data.pd_ps(pd);
-            let Below { mut desc, mut comp } = std::mem::take(below.get_mut(i).unwrap_or(&mut only));
-            if !graph.others.is_empty() {
-                let from = graph.others.partition_point(|&(caller, _)| caller < pd);
-                for &(_, csd) in graph.others[from..].iter().take_while(|&&(caller, _)| caller == pd) {
-                    add(&mut desc, &data.csd_own(csd).inherited())?;
-                }
-            }
-
-            // From above: the CSDs that lead here.
-            let ps_row = costs.ps.row(ps);
-            let mut own = [0; 8];
-            let mut fits = true;
-            for &csd in graph.pd_callers.of(pd) {
-                let css_own = &mut costs.css.row(graph.csd_css[csd]).own;
-                let before = own;
-                data.csd_own.each(csd.index(), |i, value| {
-                    fits &= add_one(&mut css_own[i], value);
-                    fits &= add_one(&mut ps_row.own[i], value);
-                    fits &= add_one(&mut own[i], value);
-                });
-                if entry == Some(csd) {
-                    entry_own = std::array::from_fn(|i| own[i].wrapping_sub(before[i]));
-                }
-            }
-            ps_row.add_desc(&desc, &comp.get(ps))?;
-            if !fits || !costs.pd_desc.set(pd.index(), &desc) {
-                return Err(overflow("own figures"));
+            let (desc, mut comp) = self.below(clique, pd)?;
+            self.costs.ps.row(ps).add_desc(&desc, &comp.get(ps))?;
+            if !self.costs.pd_desc.set(pd.index(), &desc) {
+                return Err(overflow("descendants"));
             }
             if !keys.is_empty() {
-                comp.note(&keys, |other, d| {
+                comp.note(keys, |other, d| {
                     if other != ps {
-                        costs.pd_comp.push((pd, other, d));
+                        self.costs.pd_comp.push((pd, other, d));
                     }
                 });
             }
-
-            let mut total = Own::from_array(own).inherited();
-            add(&mut total, &desc)?;
-            add(&mut clique_total, &total)?;
-            if graph.zeroed[ps] {
-                match keys.binary_search(&ps) {
-                    Ok(at) => add(&mut over[at].1, &total)?,
-                    // A clique of one PD.
-                    Err(_) => over.push((ps, total)),
+            let zeroed = graph.zeroed[ps];
+            plain = members.len() == 1 && graph.pd_callers.of(pd).len() == 1;
+            if !plain || zeroed {
+                let mut total = desc;
+                for &csd in graph.pd_callers.of(pd) {
+                    add(&mut total, &data.csd_own(csd).inherited())?;
                 }
-                if rule == Compensation::Exact {
-                    comp.remove(ps);
+                add(&mut clique_total, &total)?;
+                if zeroed {
+                    match keys.binary_search(&ps) {
+                        Ok(at) => add(&mut over[at].1, &total)?,
+                        // A clique of one PD.
+                        Err(_) => over.push((ps, total)),
+                    }
+                    if self.rule == Compensation::Exact {
+                        comp.remove(ps);
+                    }
                 }
             }
             sum.merge(comp)?;
         }
         if members.len() > 1 {
-            costs.big_clique_total.insert(clique, clique_total);
+            self.costs.big_clique_total.insert(clique, clique_total);
         }
-        let Some(entry) = entry else { continue };
+        let Some(entry) = entry else { return Ok(()) };
+        if plain {
+            self.flags[clique] = PLAIN;
+        } else {
+            let own = data.csd_own(entry).inherited();
+            let desc = clique_total.checked_sub(&own).ok_or_else(|| overflow("descendants"))?;
+            self.inherited.insert(clique, desc);
+        }
         for (ps, total) in over.drain(..) {
-            if rule == Compensation::Compat {
+            if self.rule == Compensation::Compat {
                 sum.remove(ps);
             }
             sum.add(ps, &total)?;
         }
-        let caller = graph.csd_caller[entry];
-        let comp = sum.get(data.pd_ps(caller));
-        if !comp.is_zero() && !costs.csd_comp.push(entry.number(), &comp) {
-            return Err(overflow("compensation"));
+        if !sum.is_empty() {
+            self.flags[clique] |= HAS_TABLE;
+            self.tables.insert(clique, sum);
         }
-        let desc = clique_total
-            .checked_sub(&Own::from_array(entry_own).inherited())
-            .ok_or_else(|| overflow("descendants"))?;
-        costs.css.row(graph.csd_css[entry]).add_desc(&desc, &comp)?;
-        pending.push(graph.cliques.of[caller], caller, clique_total, sum);
+        Ok(())
     }
-    costs.csd_comp.sort();
-    costs.pd_comp.sort_unstable_by_key(|&(pd, ps, _)| (pd, ps));
-    costs.pd_comp.shrink_to_fit();
-    Ok(costs)
+
+    /// What a PD has below it, in cliques that it enters; on the way the own figures of the calls
+    /// that it makes go to call sites and callees.
+    fn below(&mut self, clique: CliqueId, pd: PdId) -> Result<(Desc, Table), DeepError> {
+        let graph = self.graph;
+        let data = graph.data;
+        let ps = data.pd_ps(pd);
+        let sites = data.sites(ps);
+        let mut desc = [0; 4];
+        let mut comp = Table::default();
+        let mut fits = true;
+        let mut result = Ok(());
+        data.each_csd(pd, |slot, csd| {
+            let callee = data.csd_callee(csd);
+            let css_row = self.costs.css.row(sites[slot]);
+            let ps_row = self.costs.ps.row(data.pd_ps(callee));
+            let mut own = [0; 8];
+            data.csd_own.each(csd.index(), |i, value| {
+                fits &= add_one(&mut css_row.own[i], value);
+                fits &= add_one(&mut ps_row.own[i], value);
+                own[i] = value;
+            });
+            let callee_clique = graph.cliques.of[callee];
+            if callee_clique == clique {
+                return;
+            }
+            let [_, _, _, _, own @ ..] = own;
+            fits &= add_all(&mut desc, &own);
+            if graph.entry[callee_clique] != Some(csd) {
+                return;
+            }
+            let flags = self.flags[callee_clique];
+            let inherited = if flags & PLAIN != 0 {
+                self.costs.pd_desc.get(callee.index())
+            } else {
+                self.inherited.remove(&callee_clique).unwrap_or_default()
+            };
+            fits &= add_all(&mut desc, &inherited.as_array());
+            let mut csd_comp = Desc::default();
+            if flags & HAS_TABLE != 0
+                && let Some(table) = self.tables.remove(&callee_clique)
+            {
+                csd_comp = table.get(ps);
+                if !csd_comp.is_zero() {
+                    fits &= self.costs.csd_comp.push(csd.number(), &csd_comp);
+                }
+                if let Err(error) = comp.merge(table) {
+                    result = Err(error);
+                }
+            }
+            if let Err(error) = css_row.add_desc(&inherited, &csd_comp) {
+                result = Err(error);
+            }
+        });
+        result?;
+        if !fits {
+            return Err(overflow("own figures or descendants"));
+        }
+        Ok((Desc::from_array(desc), comp))
+    }
 }
 
 /// Procedure ids are small and dense: a multiplication spreads them well enough.
@@ -367,6 +362,9 @@ enum Entries {
 }
 
 impl Table {
+    fn is_empty(&self) -> bool {
+        self.0.is_none()
+    }
     fn get(&self, ps: PsId) -> Desc {
         self.0.as_ref().map_or(Desc::default(), |e| e.get(ps))
     }

@@ -265,7 +265,7 @@ fn version_6_has_tables_and_typed_variables() {
         "  switch_can_not_fail_rep switch on X",
         "      % case f/2",
         "      % case f/0",
-        "    % c15;s1-na;",
+        "      % c15;s1-na;",
         "  ->",
         "  not (",
         "  scope cut (",

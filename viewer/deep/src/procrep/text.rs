@@ -245,12 +245,12 @@ impl Printer<'_> {
                 self.line(indent, "(");
                 for (i, (case, (path, goal))) in cases.iter().zip(inside).enumerate() {
                     if i > 0 {
-                        self.line(indent, ";");
+                        self.line(indent + 1, ";");
                     }
                     for (functor, arity) in &case.functors {
                         self.line(indent + 2, &format!("% case {functor}/{arity}"));
                     }
-                    self.goal(goal, &path, indent + 1);
+                    self.goal(goal, &path, indent + 2);
                 }
                 self.line(indent, ")");
             }
