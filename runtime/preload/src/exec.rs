@@ -11,7 +11,6 @@ use pct_sampler::text::Buf;
 use pct_sampler::{boot, leaving, session, sys};
 
 use crate::host::{self, Real, real};
-use crate::jump::jump_after;
 
 const TEXT: usize = 2048;
 
@@ -259,21 +258,95 @@ pub unsafe extern "C" fn posix_spawnp(
     })
 }
 
-extern "C" fn before_list(which: usize, path: *const u8) -> usize {
-    if let Some(session) = session::current()
-        && session.pid.load(Ordering::Relaxed) == sys::getpid()
-    {
-        // If it fails, the housekeeper's next round finds the state and puts it right.
-        // SAFETY: the host's path.
-        leaving::before_exec(session, if path.is_null() { &[] } else { unsafe { boot::text(path) } });
+/// Most arguments of `execl` and kin for which the vector is made on the stack.
+const MOST_ARGUMENTS: usize = 500;
+
+/// What the variadic wrappers lead to: `path`, the arguments that came in registers, then those on the stack. libc's own
+/// would call its exec without passing by us.
+extern "C" fn exec_list(
+    path: *const u8,
+    registers: *const *const u8,
+    stack: *const *const u8,
+    which: u32,
+) -> i32 {
+    let mut arguments: [*const u8; MOST_ARGUMENTS + 1] = [core::ptr::null(); MOST_ARGUMENTS + 1];
+    let next = |i: usize| {
+        // SAFETY: the host passed a list that ends with null, and `execle` an environment behind it.
+        unsafe { if i < IN_REGISTERS { *registers.add(i) } else { *stack.add(i - IN_REGISTERS) } }
+    };
+    let mut count = 0;
+    loop {
+        let argument = next(count);
+        let Some(place) = arguments.get_mut(count) else { return -1 };
+        *place = argument;
+        if argument.is_null() {
+            break;
+        }
+        count += 1;
     }
-    real(match which {
-        0 => Real::Execl,
-        1 => Real::Execlp,
-        _ => Real::Execle,
-    })
+    match which {
+        0 => exec3(Real::Execve, path, arguments.as_ptr(), host::environ()),
+        1 => exec3(Real::Execvpe, path, arguments.as_ptr(), host::environ()),
+        _ => exec3(Real::Execve, path, arguments.as_ptr(), next(count + 1).cast()),
+    }
 }
 
-jump_after!(execl, before_list, 0);
-jump_after!(execlp, before_list, 1);
-jump_after!(execle, before_list, 2);
+#[cfg(target_arch = "x86_64")]
+const IN_REGISTERS: usize = 5;
+#[cfg(target_arch = "aarch64")]
+const IN_REGISTERS: usize = 7;
+
+/// Defines the exported variadic `$name`. (Rust cannot define variadic functions: the arguments are put in a row here.)
+macro_rules! exec_list {
+    ($name:ident, $which:literal) => {
+        /// Stands in front of libc's.
+        ///
+        /// # Safety
+        /// As libc's.
+        #[cfg(target_arch = "x86_64")]
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "push r9", "push r8", "push rcx", "push rdx", "push rsi",
+                "mov rsi, rsp",
+                "lea rdx, [rsp + 48]",
+                "mov ecx, {which}",
+                "call {list}",
+                "add rsp, 40",
+                "ret",
+                which = const $which,
+                list = sym exec_list,
+            )
+        }
+
+        /// Stands in front of libc's.
+        ///
+        /// # Safety
+        /// As libc's.
+        #[cfg(target_arch = "aarch64")]
+        #[unsafe(no_mangle)]
+        #[unsafe(naked)]
+        pub unsafe extern "C" fn $name() {
+            core::arch::naked_asm!(
+                "stp x29, x30, [sp, #-80]!",
+                "stp x1, x2, [sp, #16]",
+                "stp x3, x4, [sp, #32]",
+                "stp x5, x6, [sp, #48]",
+                "str x7, [sp, #64]",
+                "add x1, sp, #16",
+                "add x2, sp, #80",
+                "mov w3, #{which}",
+                "bl {list}",
+                "ldp x29, x30, [sp], #80",
+                "ret",
+                which = const $which,
+                list = sym exec_list,
+            )
+        }
+    };
+}
+
+exec_list!(execl, 0);
+exec_list!(execlp, 1);
+exec_list!(execle, 2);

@@ -72,7 +72,12 @@ pub unsafe extern "C" fn daemon(stay: i32, keep_files: i32) -> i32 {
 /// # Safety
 /// As libc's.
 #[unsafe(no_mangle)]
-pub unsafe extern "C" fn forkpty(terminal: *mut i32, name: *mut u8, settings: *const u8, size: *const u8) -> i32 {
+pub unsafe extern "C" fn forkpty(
+    terminal: *mut i32,
+    name: *mut u8,
+    settings: *const u8,
+    size: *const u8,
+) -> i32 {
     let forkpty = real(Real::Forkpty);
     if forkpty == 0 {
         return -1;

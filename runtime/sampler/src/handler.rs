@@ -157,9 +157,9 @@ fn on_clock(session: &Session, ring: Option<&Ring>, regs: Regs, clock: Clock) {
         session.stale.store(true, Ordering::Relaxed);
         return;
     };
-    let period = ring.period_ns.load(Ordering::Relaxed);
-    ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + period, Ordering::Relaxed);
     if clock == Clock::Perf || clock == Clock::Sigtrap {
+        let period = ring.period_ns.load(Ordering::Relaxed);
+        ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + period, Ordering::Relaxed);
         sample(session, ring, regs, 1, false);
         let until = ring.until_rearm.load(Ordering::Relaxed).wrapping_sub(1);
         ring.until_rearm.store(until, Ordering::Relaxed);
@@ -167,9 +167,28 @@ fn on_clock(session: &Session, ring: Option<&Ring>, regs: Regs, clock: Clock) {
             rearm(session, ring, clock);
         }
     } else {
-        let system = clock != Clock::ItimerVirtual && arch::after_system_call(regs.pc);
-        sample(session, ring, regs, 1, system);
+        on_process_timer(session, ring, regs, clock);
     }
+}
+
+/// The process's timer: whose time it was is not known by the signal, which comes to whoever runs. ITIMER_PROF is weighted
+/// by the time that the thread used since its last sample; the others have no such measure.
+#[inline(never)]
+fn on_process_timer(session: &Session, ring: &Ring, regs: Regs, clock: Clock) {
+    let mut weight = 1;
+    if clock == Clock::Itimer && session.may_call() {
+        let period = session.settings.period_ns.load(Ordering::Relaxed);
+        let accounted = ring.accounted_ns.load(Ordering::Relaxed);
+        let cpu =
+            sys::clock_ns(sys::CLOCK_THREAD_CPU).wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
+        weight = (cpu.saturating_sub(accounted) + period / 2).checked_div(period).unwrap_or(1);
+        if weight == 0 {
+            // The time was another thread's, and comes with that one's next sample.
+            return;
+        }
+        ring.accounted_ns.store(accounted + weight * period, Ordering::Relaxed);
+    }
+    sample(session, ring, regs, weight, clock != Clock::ItimerVirtual && arch::after_system_call(regs.pc));
 }
 
 /// Replaces the perf event by one of another period: at a sample, so that no part of a period is lost.

@@ -68,17 +68,6 @@ pub struct Place {
     pub words: usize,
 }
 
-/// A ring segment whose content was given up.
-#[derive(Clone, Copy, Debug)]
-pub struct Overwritten {
-    /// Slot of the ring that had written it.
-    pub ring: u32,
-    /// Samples in it.
-    pub samples: u64,
-    /// Their weight.
-    pub weight: u64,
-}
-
 /// The file of one process image. All zeros is a log that is not open.
 #[derive(Debug)]
 #[repr(C)]
@@ -93,6 +82,8 @@ pub struct Log {
     /// Blocks of kind keep and counters, which wraps cannot reclaim.
     kept: AtomicU32,
     growth: Lock<Growth>,
+    /// Samples overwritten and their weight, by slot of the ring that had written them.
+    overwritten: [[AtomicU64; 2]; crate::rings::MAX_RINGS],
     /// Losses before there is a header to count them in.
     early: [AtomicU64; 2 * LossCause::ALL.len()],
     blocks: [Block; MAX_BLOCKS],
@@ -254,20 +245,17 @@ impl Log {
 
     /// A block for a ring: a fresh one, or the oldest that may be overwritten.
     #[cold]
-    pub fn claim_ring(&self, ring: u32, may_call: bool) -> Option<(Place, Option<Overwritten>)> {
-        let (number, overwritten) = match self.fresh(1, may_call) {
-            Some(number) => (number, None),
-            None => {
-                let (number, overwritten) = self.steal()?;
-                (number, Some(overwritten))
-            }
+    pub fn claim_ring(&self, ring: u32, may_call: bool) -> Option<Place> {
+        let number = match self.fresh(1, may_call) {
+            Some(number) => number,
+            None => self.steal()?,
         };
         let block = self.blocks.get(number as usize)?;
         block.ring.store(ring, Ordering::Relaxed);
         block.samples.store(0, Ordering::Relaxed);
         block.weight.store(0, Ordering::Relaxed);
         block.state.store(state::CURRENT, Ordering::Release);
-        Some((place(number, 1), overwritten))
+        Some(place(number, 1))
     }
 
     /// A ring's block is full or its thread has ended: it may be overwritten from now on.
@@ -359,7 +347,7 @@ impl Log {
     }
 
     /// The oldest block that was left, whatever thread's it was.
-    fn steal(&self) -> Option<(u32, Overwritten)> {
+    fn steal(&self) -> Option<u32> {
         let used = self.next.load(Ordering::Relaxed) as usize;
         for _ in 0..8 {
             let left = self.blocks.iter().take(used).enumerate();
@@ -374,16 +362,38 @@ impl Log {
                 Ordering::Relaxed,
             );
             if taken.is_ok() {
-                let overwritten = Overwritten {
-                    ring: block.ring.load(Ordering::Relaxed),
-                    samples: block.samples.load(Ordering::Relaxed),
-                    weight: block.weight.load(Ordering::Relaxed),
-                };
-                self.lose(LossCause::Overwritten, overwritten.samples, overwritten.weight);
-                return Some((number as u32, overwritten));
+                let lost = [block.samples.load(Ordering::Relaxed), block.weight.load(Ordering::Relaxed)];
+                if let Some(counts) = self.overwritten.get(block.ring.load(Ordering::Relaxed) as usize) {
+                    for (count, more) in counts.iter().zip(lost) {
+                        count.fetch_add(more, Ordering::Relaxed);
+                    }
+                }
+                self.lose(LossCause::Overwritten, lost[0], lost[1]);
+                return Some(number as u32);
             }
         }
         None
+    }
+
+    /// Samples of a ring that were overwritten, and their weight.
+    #[must_use]
+    pub fn overwritten(&self, ring: u32) -> [u64; 2] {
+        match self.overwritten.get(ring as usize) {
+            Some([samples, weight]) => [samples.load(Ordering::Relaxed), weight.load(Ordering::Relaxed)],
+            None => [0; 2],
+        }
+    }
+
+    /// A slot is given to another thread: what its last one lost is in the header's sum. Blocks that the last one left
+    /// are nobody's from now on.
+    pub fn forget_ring(&self, ring: u32) {
+        for count in self.overwritten.get(ring as usize).into_iter().flatten() {
+            count.store(0, Ordering::Relaxed);
+        }
+        let used = self.next.load(Ordering::Relaxed) as usize;
+        for block in self.blocks.iter().take(used).filter(|b| b.ring.load(Ordering::Relaxed) == ring) {
+            block.ring.store(u32::MAX, Ordering::Relaxed);
+        }
     }
 
     /// Bytes allocated and limit, for the header.
@@ -483,11 +493,8 @@ impl Chain {
             self.at = next;
             return true;
         }
-        let claimed = if self.keep {
-            log.claim_kept(1, may_call)
-        } else {
-            log.claim_ring(u32::MAX, may_call).map(|(place, _)| place)
-        };
+        let claimed =
+            if self.keep { log.claim_kept(1, may_call) } else { log.claim_ring(u32::MAX, may_call) };
         let Some(place) = claimed else { return false };
         if self.at != 0 && !self.keep {
             log.leave_ring(self.place, 0, 0);

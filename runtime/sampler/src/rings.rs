@@ -63,8 +63,6 @@ pub struct Ring {
     /// Timer id + 1, 0 = none.
     pub(crate) timer: AtomicI32,
     pub(crate) clock: AtomicU32,
-    overwritten: AtomicU64,
-    overwritten_weight: AtomicU64,
     pub(crate) name: [AtomicU64; 2],
     /// Whether thread-begin was recorded.
     pub(crate) announced: AtomicU32,
@@ -204,8 +202,6 @@ impl Ring {
             &self.system_ns,
             &self.period_ns,
             &self.perf_page,
-            &self.overwritten,
-            &self.overwritten_weight,
             &self.visited_cpu_ns,
             &self.visited_accounted_ns,
         ] {
@@ -275,13 +271,8 @@ impl Ring {
         rest: &[u64],
     ) -> Option<usize> {
         self.leave(log);
-        let (place, overwritten) = log.claim_ring(slot, may_call)?;
-        if let Some(o) = overwritten
-            && o.ring == slot
-        {
-            self.overwritten.fetch_add(o.samples, Ordering::Relaxed);
-            self.overwritten_weight.fetch_add(o.weight, Ordering::Relaxed);
-        }
+        let place = log.claim_ring(slot, may_call)?;
+        let [overwritten, overwritten_weight] = log.overwritten(slot);
         let cpu_ns = if may_call { sys::clock_ns(sys::CLOCK_THREAD_CPU) } else { 0 };
         let head = SegmentHead {
             kind: segment_kind::RING,
@@ -290,8 +281,8 @@ impl Ring {
             time: crate::time::now(),
             cpu_ns,
             epoch: log.header(at::REGION_EPOCH).map_or(0, |e| e.load(Ordering::Relaxed)),
-            overwritten: self.overwritten.load(Ordering::Relaxed),
-            overwritten_weight: self.overwritten_weight.load(Ordering::Relaxed),
+            overwritten,
+            overwritten_weight,
             name: [self.name[0].load(Ordering::Relaxed), self.name[1].load(Ordering::Relaxed)],
             ..Default::default()
         };

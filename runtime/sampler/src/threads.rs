@@ -45,6 +45,7 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
         session.log.lose(LossCause::NoRing, 1, 0);
         return Err(Errno(28));
     };
+    session.log.forget_ring(session.rings.number(ring));
     let cpu = sys::clock_ns(if own { sys::CLOCK_THREAD_CPU } else { sys::thread_cpu_clock(tid) });
     ring.armed_cpu_ns.store(cpu, Ordering::Relaxed);
     ring.visited_cpu_ns.store(cpu, Ordering::Relaxed);

@@ -753,4 +753,3 @@ pub fn signal_owner(fd: &Fd, tid: u32, signal: i32) -> Result<()> {
     fcntl(F_SETFL, FASYNC | O_NONBLOCK as usize)?;
     Ok(())
 }
-

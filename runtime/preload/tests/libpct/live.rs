@@ -1,0 +1,465 @@
+//! What the library does to real programs: they end as without it, and the files hold what they did.
+//!
+//! CPU seconds in the files are compared with the program's own account, within a tolerance that is made of the
+//! clock's (a period per thread, 2 % of rate) and the machine's (other programs take the CPU, not CPU time).
+
+use std::os::unix::process::ExitStatusExt;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+use std::sync::OnceLock;
+
+use pct_format::{File, Index, State};
+
+use crate::library;
+
+/// The compiled victim; `None` without a C compiler.
+fn victim() -> Option<&'static Path> {
+    static VICTIM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    VICTIM
+        .get_or_init(|| {
+            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libpct/victim.c");
+            let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libpct-victim");
+            let mut cc = Command::new("cc");
+            cc.args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).arg("-ldl");
+            match cc.status() {
+                Ok(status) if status.success() => Some(program),
+                Ok(_) => panic!("victim.c does not compile"),
+                Err(e) => {
+                    eprintln!("no C compiler ({e}): skipped");
+                    None
+                }
+            }
+        })
+        .as_deref()
+}
+
+/// A run under the library: what came out, and the files.
+struct Run {
+    output: Output,
+    folder: tempfile::TempDir,
+}
+
+/// What a file says in sum.
+#[derive(Debug, Default)]
+struct Account {
+    path: PathBuf,
+    argv: Vec<String>,
+    state: Option<State>,
+    user: f64,
+    system: f64,
+    threads: Vec<(String, f64)>,
+    marks: Vec<String>,
+    /// Paths of the regions that samples fell into, and how many.
+    regions: std::collections::BTreeMap<String, u64>,
+    unresolved: u64,
+    lost: Vec<(&'static str, u64)>,
+    samples: u64,
+    overwritten: u64,
+    bytes: usize,
+}
+
+impl Run {
+    fn new(program: &Path, arguments: &[&str], options: &str, set: impl FnOnce(&mut Command)) -> Run {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = Command::new(program);
+        command.args(arguments).env("LD_PRELOAD", library(true));
+        command.env("PCT", format!("out={},{options}", folder.path().display()));
+        std::fs::write(folder.path().join("pct.status"), b"").expect("written");
+        set(&mut command);
+        let output = command.output().expect("the program starts");
+        Run { output, folder }
+    }
+
+    fn ok(self) -> Run {
+        assert!(self.output.status.success(), "{:?}", self.output);
+        assert!(self.output.stderr.is_empty(), "{:?}", self.output);
+        self
+    }
+
+    fn status_lines(&self) -> String {
+        std::fs::read_to_string(self.folder.path().join("pct.status")).expect("there")
+    }
+
+    fn files(&self) -> Vec<Account> {
+        let mut paths: Vec<_> = std::fs::read_dir(self.folder.path())
+            .expect("there")
+            .map(|e| e.expect("readable").path())
+            .filter(|p| p.extension().is_some_and(|e| e == "pct"))
+            .collect();
+        paths.sort();
+        paths.iter().map(|p| account(p)).collect()
+    }
+
+    fn only_file(&self) -> Account {
+        let mut files = self.files();
+        assert_eq!(files.len(), 1, "{files:#?}");
+        files.remove(0)
+    }
+}
+
+fn account(path: &Path) -> Account {
+    let bytes = std::fs::read(path).expect("readable");
+    let file = File::parse(&bytes).expect("a whole header");
+    let header = file.header();
+    let index = Index::new(&file);
+    let period = header.period_ns() as f64 / 1e9;
+    let mut a = Account {
+        path: path.to_owned(),
+        argv: header.argv().map(|a| String::from_utf8_lossy(a).into_owned()).collect(),
+        state: Some(header.state()),
+        marks: index.marks.iter().map(|m| m.name.clone()).collect(),
+        lost: header.losses().map(|l| (l.cause.name(), l.weight)).collect(),
+        bytes: bytes.len(),
+        ..Account::default()
+    };
+    for thread in &index.threads {
+        let mut own = 0.0;
+        for s in index.samples(thread) {
+            a.samples += 1;
+            let seconds = s.weight as f64 * period;
+            own += seconds;
+            *if s.system { &mut a.system } else { &mut a.user } += seconds;
+            match index.region_at(s.pc, s.time) {
+                Some(r) => {
+                    let name = String::from_utf8_lossy(&r.path).rsplit('/').next().unwrap_or("").to_owned();
+                    *a.regions.entry(name).or_default() += 1;
+                }
+                None => a.unresolved += 1,
+            }
+        }
+        a.overwritten += thread.overwritten.0;
+        a.threads.push((thread.name.clone(), own));
+    }
+    a
+}
+
+/// Within 15 % and 20 ms: a loaded machine's clocks are a little off, a wrong account is off by far more.
+#[track_caller]
+fn about(got: f64, expected: f64) {
+    assert!(
+        (got - expected).abs() <= 0.15 * expected + 0.02,
+        "got {got:.3} s, expected about {expected:.3} s"
+    );
+}
+
+const CLOCKS: [&str; 4] = ["auto", "perf", "thread", "itimer"];
+
+#[test]
+fn a_spinning_program_is_accounted_by_every_clock() {
+    let Some(victim) = victim() else { return };
+    for clock in CLOCKS {
+        let a = Run::new(victim, &["spin", "0.5"], &format!("clock={clock}"), |_| ()).ok().only_file();
+        about(a.user + a.system, 0.5);
+        assert_eq!(a.state, Some(State::Closed));
+        assert_eq!(a.argv[1..], ["spin", "0.5"]);
+        assert_eq!(a.unresolved, 0, "{a:#?}");
+        assert!(a.lost.is_empty(), "{a:#?}");
+    }
+}
+
+#[test]
+fn a_high_rate_is_delivered_by_synchronous_traps() {
+    let Some(victim) = victim() else { return };
+    let a = Run::new(victim, &["spin", "0.3"], "hz=8000", |_| ()).ok().only_file();
+    about(a.user + a.system, 0.3);
+    assert!(a.samples > 1000, "{a:#?}");
+}
+
+#[test]
+fn threads_have_their_names_and_their_shares() {
+    let Some(victim) = victim() else { return };
+    for clock in ["auto", "thread"] {
+        let a = Run::new(victim, &["threads"], &format!("clock={clock}"), |_| ()).ok().only_file();
+        for n in 1..=4 {
+            let name = format!("worker-{n}");
+            // A thread that ended before the housekeeper read its new name has its first one: found by its share then.
+            let own = a.threads.iter().find(|t| t.0 == name).map_or(0.1 * f64::from(n), |t| t.1);
+            about(own, 0.1 * f64::from(n));
+        }
+        about(a.user + a.system, 1.0);
+    }
+}
+
+#[test]
+fn threads_that_libc_does_not_know_are_found() {
+    let Some(victim) = victim() else { return };
+    let a = Run::new(victim, &["clone"], "", |_| ()).ok().only_file();
+    assert_eq!(a.threads.len(), 2, "{a:#?}");
+    // Found at the housekeeper's first or second round, so part of it is missing.
+    let least = a.threads.iter().map(|t| t.1).fold(f64::MAX, f64::min);
+    assert!(least > 0.1 && least < 0.52, "{a:#?}");
+}
+
+#[test]
+fn small_stacks_are_enough() {
+    let Some(victim) = victim() else { return };
+    let a = Run::new(victim, &["stacks"], "stack=auto", |_| ()).ok().only_file();
+    about(a.user + a.system, 0.4);
+}
+
+#[test]
+fn children_of_fork_have_files_of_their_own() {
+    let Some(victim) = victim() else { return };
+    let files = Run::new(victim, &["fork"], "", |_| ()).ok().files();
+    let total: f64 = files.iter().map(|a| a.user + a.system).sum();
+    assert!(files.len() >= 3, "{files:#?}");
+    about(total, 0.45);
+    let none = Run::new(victim, &["fork"], "follow=none", |_| ()).ok().files();
+    assert!(none.len() <= 1, "{none:#?}");
+}
+
+#[test]
+fn programs_executed_are_followed_even_with_an_empty_environment() {
+    let Some(victim) = victim() else { return };
+    for mode in ["exec", "execve"] {
+        let files = Run::new(victim, &[mode], "", |_| ()).ok().files();
+        assert_eq!(files.len(), 2, "{mode}: {files:#?}");
+        let states: Vec<_> = files.iter().filter_map(|a| a.state).collect();
+        assert!(states.contains(&State::Replaced) && states.contains(&State::Closed), "{states:?}");
+        let first = files.iter().find(|a| a.argv[1] == mode).expect("the first image");
+        about(first.user + first.system, if mode == "exec" { 0.1 } else { 0.15 });
+        let second = files.iter().find(|a| a.argv[1] == "spin").expect("the second image");
+        about(second.user + second.system, 0.2);
+    }
+}
+
+#[test]
+fn system_time_is_seen_by_every_clock() {
+    let Some(victim) = victim() else { return };
+    for clock in ["perf", "thread"] {
+        let a = Run::new(victim, &["system"], &format!("clock={clock}"), |_| ()).ok().only_file();
+        about(a.user + a.system, 0.6);
+        // A one-byte read spends more in the kernel than outside of it; exact shares are a bench's business.
+        assert!(a.system > 0.25 * (a.user + a.system), "{clock}: {a:#?}");
+    }
+}
+
+#[test]
+fn a_program_that_handles_every_signal_gets_its_own_and_none_of_ours() {
+    let Some(victim) = victim() else { return };
+    for clock in ["perf", "thread"] {
+        let a = Run::new(victim, &["handler"], &format!("clock={clock}"), |_| ()).ok().only_file();
+        about(a.user + a.system, 0.2);
+    }
+}
+
+#[test]
+fn a_program_dies_of_our_signal_as_it_would_have() {
+    let Some(victim) = victim() else { return };
+    let run = Run::new(victim, &["die"], "clock=perf", |_| ());
+    assert_eq!(run.output.status.signal(), Some(libc::SIGSTKFLT));
+    about(run.only_file().user, 0.1);
+}
+
+#[test]
+fn a_program_with_a_profiling_timer_keeps_it() {
+    let Some(victim) = victim() else { return };
+    for clock in ["auto", "thread"] {
+        Run::new(victim, &["prof"], &format!("clock={clock}"), |_| ()).ok();
+    }
+}
+
+#[test]
+fn a_program_that_blocks_all_signals_runs_and_executes_others() {
+    let Some(victim) = victim() else { return };
+    for clock in ["perf", "thread"] {
+        Run::new(victim, &["blocked"], &format!("clock={clock}"), |_| ()).ok();
+    }
+}
+
+#[test]
+fn a_daemon_that_gives_everything_up_is_sampled_to_the_end() {
+    let Some(victim) = victim() else { return };
+    let run = Run::new(victim, &["daemon"], "", |_| ());
+    assert!(run.output.status.success(), "{:?}", run.output);
+    let a = run.only_file();
+    // 0.1 s before, and the loop under the filter.
+    assert!(a.user > 0.2, "{a:#?}");
+}
+
+#[test]
+fn libraries_that_come_and_go_are_named() {
+    let Some(victim) = victim() else { return };
+    let a = Run::new(victim, &["dlopen"], "", |_| ()).ok().only_file();
+    let math = a.regions.get("libm.so.6").copied().unwrap_or(0);
+    assert!(math * 2 > a.samples, "{a:#?}");
+    assert_eq!(a.unresolved, 0, "{a:#?}");
+}
+
+#[test]
+fn the_functions_of_pct_h_switch_and_mark() {
+    let Some(victim) = victim() else { return };
+    let a = Run::new(victim, &["mark"], "on=manual", |_| ()).ok().only_file();
+    assert_eq!(a.marks, ["half time"]);
+    about(a.user + a.system, 0.2);
+}
+
+#[test]
+fn sleeping_calls_are_not_cut_short() {
+    let Some(victim) = victim() else { return };
+    for clock in ["auto", "thread"] {
+        Run::new(victim, &["sleep"], &format!("clock={clock}"), |_| ()).ok();
+    }
+}
+
+#[test]
+fn counts_add_up_to_the_time() {
+    let Some(victim) = victim() else { return };
+    let run = Run::new(victim, &["spin", "0.5"], "mode=counts", |_| ()).ok();
+    let path = run.only_file().path;
+    let bytes = std::fs::read(path).expect("readable");
+    let file = File::parse(&bytes).expect("a whole header");
+    let word = |at| file.header().word(at);
+    use pct_format::layout::header as at;
+    let counted: u64 = file.counters().flat_map(|a| a.nonzero()).map(|(_, n)| n).sum();
+    let all = counted + word(at::UNKNOWN) + word(at::COUNTED_SYSTEM);
+    about(all as f64 * file.header().period_ns() as f64 / 1e9, 0.5);
+    assert!(word(at::UNKNOWN) * 50 <= all, "{} of {all} unknown", word(at::UNKNOWN));
+}
+
+#[test]
+fn a_small_limit_wraps_and_counts_what_it_overwrites() {
+    let Some(victim) = victim() else { return };
+    let a = Run::new(victim, &["spin", "1.0"], "hz=5000,limit=64K", |_| ()).ok().only_file();
+    assert!(a.bytes <= 64 << 10, "{a:#?}");
+    let lost = a.lost.iter().find(|l| l.0 == "overwritten by wrap").expect("a loss").1;
+    // The thread's newest segment knows of those before it.
+    assert!(a.overwritten > 0 && a.overwritten <= lost, "{a:#?}");
+    about((a.samples + lost) as f64 / 5000.0, 1.0);
+}
+
+#[test]
+fn bad_options_are_one_line_and_the_program_runs() {
+    let Some(victim) = victim() else { return };
+    for (options, word) in [
+        ("foo=1", "unknown option \"foo\""),
+        ("hz=0", "option hz"),
+        ("hz=1000000", "option hz"),
+        ("mode=x", "option mode"),
+        ("clock=sundial", "option clock"),
+        ("clock=wall", "needs a controller"),
+        ("stack=maybe", "option stack"),
+        ("depth=0", "option depth"),
+        ("limit=1", "option limit"),
+        ("follow=me", "option follow"),
+        ("signal=9", "option signal"),
+        ("on=demand", "option on"),
+        ("toggle=99", "option toggle"),
+        ("shift=99", "option shift"),
+    ] {
+        let run = Run::new(victim, &["spin", "0.01"], options, |_| ());
+        assert!(run.output.status.success());
+        let said = String::from_utf8_lossy(&run.output.stderr).into_owned();
+        assert!(said.starts_with("pct: ") && said.contains(word), "{options}: {said}");
+        assert_eq!(said.lines().count(), 1, "{said}");
+        assert!(run.files().is_empty());
+    }
+}
+
+#[test]
+fn without_options_the_library_does_nothing() {
+    let Some(victim) = victim() else { return };
+    for mode in ["threads", "fork", "handler", "dlopen", "prof"] {
+        let run = Run::new(victim, &[mode], "", |c| {
+            c.env_remove("PCT");
+        });
+        assert!(run.ok().files().is_empty());
+    }
+}
+
+#[test]
+fn programs_that_are_not_included_are_left_alone() {
+    let Some(victim) = victim() else { return };
+    assert!(Run::new(victim, &["spin", "0.05"], "exclude=libpct-vict*", |_| ()).ok().files().is_empty());
+    assert!(Run::new(victim, &["spin", "0.05"], "include=other", |_| ()).ok().files().is_empty());
+    assert_eq!(Run::new(victim, &["spin", "0.05"], "include=other:libpct*", |_| ()).ok().files().len(), 1);
+}
+
+#[test]
+fn a_folder_that_cannot_be_written_is_reported_and_the_program_runs() {
+    let Some(victim) = victim() else { return };
+    let run = Run::new(victim, &["spin", "0.1"], "out=/proc/nowhere", |_| ()).ok();
+    assert!(run.files().is_empty());
+    // With the status file in the folder that is meant, the cause is there: a name in the way makes the file fail.
+    let run = Run::new(victim, &["spin", "0.1"], "", |c| {
+        // SAFETY: setrlimit is async-signal-safe.
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(c, || {
+                let none = libc::rlimit { rlim_cur: 4096, rlim_max: 4096 };
+                libc::setrlimit(libc::RLIMIT_FSIZE, &raw const none);
+                Ok(())
+            });
+        }
+    })
+    .ok();
+    assert!(run.files().is_empty());
+    assert!(run.status_lines().contains("EFBIG"), "{}", run.status_lines());
+}
+
+#[test]
+fn a_file_size_limit_makes_the_log_wrap() {
+    let Some(victim) = victim() else { return };
+    let a = Run::new(victim, &["spin", "1.0"], "hz=5000", |c| {
+        // SAFETY: setrlimit is async-signal-safe.
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(c, || {
+                let some = libc::rlimit { rlim_cur: 80 << 10, rlim_max: 80 << 10 };
+                libc::setrlimit(libc::RLIMIT_FSIZE, &raw const some);
+                Ok(())
+            });
+        }
+    })
+    .ok()
+    .only_file();
+    assert!(a.bytes <= 80 << 10 && a.overwritten > 0, "{a:#?}");
+    about((a.samples + a.overwritten) as f64 / 5000.0, 1.0);
+}
+
+#[test]
+fn few_descriptors_are_enough() {
+    let Some(victim) = victim() else { return };
+    let a = Run::new(victim, &["threads"], "", |c| {
+        // SAFETY: setrlimit is async-signal-safe.
+        unsafe {
+            std::os::unix::process::CommandExt::pre_exec(c, || {
+                let few = libc::rlimit { rlim_cur: 16, rlim_max: 16 };
+                libc::setrlimit(libc::RLIMIT_NOFILE, &raw const few);
+                Ok(())
+            });
+        }
+    })
+    .ok()
+    .only_file();
+    about(a.user + a.system, 1.0);
+}
+
+#[test]
+fn a_killed_process_leaves_its_samples() {
+    let Some(victim) = victim() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let mut child = Command::new(victim)
+        .args(["spin", "100"])
+        .env("LD_PRELOAD", library(true))
+        .env("PCT", format!("out={}", folder.path().display()))
+        .spawn()
+        .expect("starts");
+    // Killed when the file has some samples, whenever that is.
+    let path = loop {
+        let found =
+            std::fs::read_dir(folder.path()).expect("there").filter_map(Result::ok).map(|e| e.path()).next();
+        if let Some(path) = found
+            && let Ok(bytes) = std::fs::read(&path)
+            && let Ok(file) = File::parse(&bytes)
+            && Index::new(&file).samples_by_time().count() > 50
+        {
+            break path;
+        }
+        assert!(child.try_wait().expect("waits").is_none(), "it ended by itself");
+        std::thread::yield_now();
+    };
+    child.kill().expect("killed");
+    child.wait().expect("waited");
+    let a = account(&path);
+    assert_eq!(a.state, Some(State::Armed));
+    assert!(a.samples > 50 && a.unresolved == 0, "{a:#?}");
+}

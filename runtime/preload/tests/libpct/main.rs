@@ -1,0 +1,34 @@
+//! The finished libpct.so: what is in it, and what it does to real programs.
+//!
+//! The library is built here as `pct` carries it (profile `preload`), once per test run. Programs are compiled from
+//! `victim.c` with the C compiler; without one those tests say so and pass.
+
+mod live;
+mod object_file;
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+/// Builds the library; `strip` as it is shipped, or with its symbols.
+fn library(strip: bool) -> &'static Path {
+    static SHIPPED: OnceLock<PathBuf> = OnceLock::new();
+    static WITH_SYMBOLS: OnceLock<PathBuf> = OnceLock::new();
+    let (cell, folder) =
+        if strip { (&SHIPPED, "libpct-shipped") } else { (&WITH_SYMBOLS, "libpct-with-symbols") };
+    cell.get_or_init(|| {
+        let target = Path::new(env!("CARGO_TARGET_TMPDIR")).join(folder);
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+        cargo.args(["build", "-q", "-p", "pct-preload", "--lib", "--profile", "preload", "--target-dir"]);
+        cargo.arg(&target);
+        for name in ["RUSTFLAGS", "CARGO_ENCODED_RUSTFLAGS", "RUSTC_WRAPPER", "RUSTC_WORKSPACE_WRAPPER"] {
+            cargo.env_remove(name);
+        }
+        if !strip {
+            cargo.env("CARGO_PROFILE_PRELOAD_STRIP", "false");
+        }
+        assert!(cargo.status().expect("cargo runs").success(), "libpct.so does not build");
+        target.join("preload/libpct.so")
+    })
+}

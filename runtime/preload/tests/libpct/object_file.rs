@@ -1,0 +1,132 @@
+//! What is in the library: nothing that a host could trip over.
+
+use object::read::elf::{Dyn, ElfFile64, FileHeader, ProgramHeader};
+use object::{Endianness, Object, ObjectSymbol, SymbolKind, elf};
+
+use crate::library;
+
+fn with_object(strip: bool, check: impl FnOnce(&ElfFile64<'_, Endianness>, &[u8])) {
+    let bytes = std::fs::read(library(strip)).expect("readable");
+    let file = ElfFile64::<Endianness>::parse(&bytes[..]).expect("an ELF object");
+    check(&file, &bytes);
+}
+
+#[test]
+fn it_needs_no_other_library_and_no_thread_local_storage() {
+    with_object(true, |file, bytes| {
+        let endian = file.endian();
+        let header = file.elf_header();
+        for segment in header.program_headers(endian, bytes).expect("program headers") {
+            assert_ne!(segment.p_type(endian), elf::PT_TLS, "PT_TLS");
+            assert_ne!(segment.p_type(endian), elf::PT_INTERP, "PT_INTERP");
+            let flags = segment.p_flags(endian);
+            assert_ne!(flags & (elf::PF_W | elf::PF_X), elf::PF_W | elf::PF_X, "writable and executable");
+            if let Some(dynamic) = segment.dynamic(endian, bytes).expect("dynamic section") {
+                for entry in dynamic {
+                    let tag = entry.d_tag(endian);
+                    assert_ne!(tag, elf::DT_NEEDED, "DT_NEEDED");
+                    assert_ne!(tag, elf::DT_TEXTREL, "DT_TEXTREL");
+                }
+            }
+        }
+        let undefined: Vec<_> = file
+            .dynamic_symbols()
+            .filter(|s| s.is_undefined())
+            .map(|s| s.name().unwrap_or("?").to_owned())
+            .collect();
+        assert!(undefined.is_empty(), "undefined: {undefined:?}");
+    });
+}
+
+#[test]
+fn it_exports_what_the_shell_lists_and_nothing_else() {
+    const EXPORTS: &[&str] = &[
+        "_Exit",
+        "_Fork",
+        "__sysv_signal",
+        "_exit",
+        "bsd_signal",
+        "chroot",
+        "daemon",
+        "dlclose",
+        "dlmopen",
+        "dlopen",
+        "execl",
+        "execle",
+        "execlp",
+        "execv",
+        "execve",
+        "execvp",
+        "execvpe",
+        "fexecve",
+        "fork",
+        "forkpty",
+        "pct_mark",
+        "pct_off",
+        "pct_on",
+        "pct_stat",
+        "posix_spawn",
+        "posix_spawnp",
+        "prctl",
+        "pthread_create",
+        "seccomp",
+        "seccomp_load",
+        "seteuid",
+        "setgid",
+        "setresuid",
+        "setreuid",
+        "setuid",
+        "sigaction",
+        "signal",
+        "sigset",
+        "syscall",
+    ];
+    with_object(true, |file, _| {
+        let mut names: Vec<_> = file.dynamic_symbols().map(|s| s.name().unwrap_or("?").to_owned()).collect();
+        names.sort();
+        assert_eq!(names, EXPORTS);
+    });
+}
+
+#[test]
+fn nothing_in_it_can_panic_or_allocate() {
+    with_object(false, |file, _| {
+        let mut functions = 0;
+        for symbol in file.symbols() {
+            let name = symbol.name().unwrap_or("?");
+            functions += usize::from(symbol.kind() == SymbolKind::Text);
+            for word in
+                ["panic", "unwrap_failed", "expect_failed", "rust_begin_unwind", "__rust_alloc", "malloc"]
+            {
+                assert!(!name.contains(word), "{name} is left in the library");
+            }
+        }
+        assert!(functions > 50, "the check saw {functions} functions only: no symbols?");
+    });
+}
+
+#[test]
+fn the_note_leads_to_the_three_functions() {
+    with_object(false, |file, bytes| {
+        let endian = file.endian();
+        let mut found = None;
+        for segment in file.elf_header().program_headers(endian, bytes).expect("program headers") {
+            let Some(mut notes) = segment.notes(endian, bytes).expect("notes") else { continue };
+            while let Some(note) = notes.next().expect("a whole note") {
+                if note.name() == b"PCT" && note.n_type(endian) == elf::NoteType(1) {
+                    // The descriptor's place: the loader maps the first segment at offset = address.
+                    let at = note.desc().as_ptr() as u64 - bytes.as_ptr() as u64;
+                    found = Some((at, note.desc().to_vec()));
+                }
+            }
+        }
+        let (at, desc) = found.expect("a PCT note");
+        let words: Vec<u64> = desc.as_chunks::<8>().0.iter().map(|w| u64::from_le_bytes(*w)).collect();
+        assert_eq!((words.len(), words[0]), (4, 1));
+        let text: Vec<_> = file.symbols().filter(|s| s.kind() == SymbolKind::Text && s.size() > 0).collect();
+        for (i, offset) in words.iter().enumerate().skip(1) {
+            let target = (at + 8 * i as u64).wrapping_add(*offset);
+            assert!(text.iter().any(|s| s.address() == target), "word {i} leads to {target:#x}: no function");
+        }
+    });
+}

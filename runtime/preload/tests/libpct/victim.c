@@ -1,0 +1,211 @@
+// What the tests run under libpct.so: `victim MODE [N]`. Work is counted, so that each mode can say what it did.
+#define _GNU_SOURCE
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
+#include <sys/time.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+extern char **environ;
+
+static double cpu(void) {
+    struct timespec t;
+    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+    return t.tv_sec + t.tv_nsec * 1e-9;
+}
+
+// Spins until the thread has used `seconds` more of CPU time.
+__attribute__((noinline)) static void spin(double seconds) {
+    double end = cpu() + seconds;
+    static __thread volatile double x;
+    while (cpu() < end)
+        for (int i = 0; i < 20000; i++) x += i;
+}
+
+static void *worker(void *seconds) {
+    spin(*(double *)seconds);
+    return NULL;
+}
+
+static int raw_worker(void *seconds) {
+    spin(*(double *)seconds);
+    return 0;
+}
+
+static volatile sig_atomic_t hits;
+static void hit(int s) { (void)s; hits++; }
+
+static int threads(void) {
+    double seconds[4] = {0.1, 0.2, 0.3, 0.4};
+    pthread_t t[4];
+    for (int i = 0; i < 4; i++) {
+        char name[16];
+        snprintf(name, sizeof name, "worker-%d", i + 1);
+        if (pthread_create(&t[i], NULL, worker, &seconds[i])) return 1;
+        pthread_setname_np(t[i], name);
+    }
+    for (int i = 0; i < 4; i++) pthread_join(t[i], NULL);
+    return 0;
+}
+
+int main(int argc, char **argv) {
+    const char *mode = argc > 1 ? argv[1] : "";
+    if (!strcmp(mode, "spin")) {
+        spin(argc > 2 ? atof(argv[2]) : 0.3);
+    } else if (!strcmp(mode, "threads")) {
+        return threads();
+    } else if (!strcmp(mode, "fork")) {
+        for (int i = 0; i < 3; i++) {
+            pid_t p = fork();
+            if (p < 0) return 1;
+            if (p == 0) {
+                spin(0.15);
+                _exit(0);
+            }
+        }
+        int status, bad = 0;
+        while (wait(&status) > 0) bad |= status;
+        return bad != 0;
+    } else if (!strcmp(mode, "exec")) {
+        spin(0.1);
+        clearenv();
+        execl(argv[0], argv[0], "spin", "0.2", (char *)NULL);
+        return 1;
+    } else if (!strcmp(mode, "execve")) {
+        spin(0.1);
+        char *none[] = {NULL}, *args[] = {argv[0], "spin", "0.2", NULL};
+        execve("/nonexistent", args, none); // fails, and nothing must be the worse for it
+        spin(0.05);
+        execve(argv[0], args, none);
+        return 1;
+    } else if (!strcmp(mode, "system")) {
+        static char buffer[1];
+        int zero = open("/dev/zero", O_RDONLY);
+        double end = cpu() + 0.6;
+        while (cpu() < end)
+            for (int i = 0; i < 1000; i++)
+                if (read(zero, buffer, 1) != 1) return 1;
+    } else if (!strcmp(mode, "handler")) {
+        // All signals of its own, ours among them without its knowledge.
+        struct sigaction a = {0}, old;
+        a.sa_handler = hit;
+        for (int s = 1; s < 65; s++)
+            if (s != SIGKILL && s != SIGSTOP && s != 32 && s != 33) {
+                if (sigaction(s, &a, NULL)) return 1;
+                if (sigaction(s, NULL, &old) || old.sa_handler != hit) return 2;
+            }
+        spin(0.2);
+        if (hits) return 3; // a signal of ours came to the host
+        raise(SIGSTKFLT);
+        raise(SIGUSR1);
+        kill(getpid(), 61);
+        if (hits != 3) return 4; // one of the host's did not
+    } else if (!strcmp(mode, "die")) {
+        spin(0.1);
+        raise(SIGSTKFLT);
+        return 1;
+    } else if (!strcmp(mode, "prof")) {
+        struct sigaction a = {0};
+        a.sa_handler = hit;
+        sigaction(SIGPROF, &a, NULL);
+        struct itimerval every = {{0, 10000}, {0, 10000}};
+        setitimer(ITIMER_PROF, &every, NULL);
+        spin(0.4);
+        if (hits < 5) return 1; // the kernel's ticks are lost on a loaded virtual machine
+    } else if (!strcmp(mode, "blocked")) {
+        sigset_t all;
+        sigfillset(&all);
+        sigprocmask(SIG_BLOCK, &all, NULL);
+        spin(0.3);
+        char *args[] = {argv[0], "spin", "0.05", NULL};
+        execv(argv[0], args);
+        return 1;
+    } else if (!strcmp(mode, "daemon")) {
+        for (int fd = 3; fd < 1024; fd++) close(fd);
+        int null = open("/dev/null", O_RDWR);
+        for (int fd = null; fd < 20; fd++) dup2(null, fd);
+        spin(0.1);
+        if (geteuid() == 0 && chroot("/proc/self/fdinfo") == 0 && chdir("/") == 0) (void)!setuid(65534);
+        struct sock_filter filter[] = {
+            BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+#define ALLOW(n) BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, n, 0, 1), BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW)
+            ALLOW(SYS_rt_sigreturn), ALLOW(SYS_exit_group), ALLOW(SYS_write),
+            BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL),
+        };
+        struct sock_fprog program = {sizeof filter / sizeof *filter, filter};
+        if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program)) return 1;
+        static volatile double x;
+        for (long i = 0; i < 300000000; i++) x += i; // no clock: it may not even call the vdso's fall-back
+        syscall(SYS_exit_group, 0);
+    } else if (!strcmp(mode, "clone")) {
+        // A thread that no libc knows of.
+        size_t size = 1 << 20;
+        char *stack = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        double seconds = 0.5;
+        int flags = CLONE_VM | CLONE_FS | CLONE_FILES | CLONE_SIGHAND | CLONE_THREAD | CLONE_SYSVSEM;
+        static char tls[4096];
+        (void)tls;
+        if (clone(raw_worker, stack + size, flags, &seconds) < 0) return 1;
+        spin(0.6);
+    } else if (!strcmp(mode, "dlopen")) {
+        for (int i = 0; i < 30; i++) {
+            void *m = dlopen("libm.so.6", RTLD_NOW);
+            if (!m) return 1;
+            double (*f)(double, double) = (double (*)(double, double))dlsym(m, "pow");
+            volatile double x = 0;
+            double end = cpu() + 0.01;
+            while (cpu() < end)
+                for (int k = 0; k < 1000; k++) x += f(k, 1.5);
+            dlclose(m);
+        }
+    } else if (!strcmp(mode, "mark")) {
+        int (*mark)(const char *) = (int (*)(const char *))dlsym(RTLD_DEFAULT, "pct_mark");
+        int (*on)(const char *) = (int (*)(const char *))dlsym(RTLD_DEFAULT, "pct_on");
+        int (*off)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "pct_off");
+        int (*stat)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "pct_stat");
+        if (!mark || !on || !off || !stat) return 1;
+        if (stat() != 0 || mark("too early") != -1) return 2;
+        if (on(NULL) || stat() != 1) return 3;
+        spin(0.1);
+        if (mark("half time")) return 4;
+        if (off() || stat() != 0 || off() != 1) return 5;
+        spin(0.2); // not sampled
+        if (on(NULL) || stat() != 1) return 6;
+        spin(0.1);
+    } else if (!strcmp(mode, "stacks")) {
+        // Threads with the smallest stacks that libc allows.
+        pthread_attr_t a;
+        pthread_attr_init(&a);
+        pthread_attr_setstacksize(&a, 65536);
+        double seconds = 0.02;
+        for (int i = 0; i < 20; i++) {
+            pthread_t t;
+            if (pthread_create(&t, &a, worker, &seconds)) return 1;
+            pthread_join(t, NULL);
+        }
+    } else if (!strcmp(mode, "sleep")) {
+        // Every call that a signal would cut short.
+        struct timespec t = {0, 200000000}, left = {0, 0};
+        spin(0.05);
+        if (nanosleep(&t, &left)) return 1;
+        spin(0.05);
+    } else {
+        return 64;
+    }
+    return 0;
+}
