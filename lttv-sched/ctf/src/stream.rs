@@ -224,12 +224,13 @@ fn join(c: &Compiled, files: &[StreamFile], group: Vec<Scanned>) -> Stream {
     let class = group[0].class;
     let instance = group[0].instance;
     let cpu = group.iter().find_map(|s| s.cpu).and_then(|v| u32::try_from(v).ok());
+    let several = group.len() > 1;
     let (mut all, mut bad): (Vec<(u64, Packet)>, Option<ReadError>) = (Vec::new(), None);
     for s in group {
-        // Empty packets may begin at 0: they stay behind the packet before them.
+        // Packets of one file stay in its order, whatever they (or an index) say: empty ones may begin at 0.
         let mut begin = 0;
         for p in s.packets {
-            begin = p.begin.filter(|b| *b > 0).unwrap_or(begin);
+            begin = begin.max(p.begin.unwrap_or(0));
             all.push((begin, p));
         }
         if let Some(e) = s.bad {
@@ -244,7 +245,9 @@ fn join(c: &Compiled, files: &[StreamFile], group: Vec<Scanned>) -> Stream {
         }
     }
     // Sorting is stable: packets of one file and equal times keep their order.
-    all.sort_by_key(|(begin, p)| (*begin, if p.bad { u64::MAX } else { p.seq.unwrap_or(0) }));
+    if several {
+        all.sort_by_key(|(begin, p)| (*begin, if p.bad { u64::MAX } else { p.seq.unwrap_or(0) }));
+    }
     let mut packets: Vec<Packet> = Vec::with_capacity(all.len());
     for (_, p) in all {
         // Archived chunks of one session may hold a packet twice.

@@ -26,11 +26,13 @@ fn json(path: &Path) -> Value {
         .unwrap()
 }
 
+/// Time, trace, stream, line, name, CPU.
+type Row = (Option<i64>, usize, usize, String, String, Option<u32>);
+
 /// What reading a set of traces gave.
 #[derive(Default)]
 struct Read {
-    /// (ns, trace, stream, number in stream) -> line and name.
-    events: Vec<(Option<i64>, usize, usize, String, String, Option<u32>)>,
+    events: Vec<Row>,
     errors: Vec<String>,
     discarded: u64,
     reports: u64,
