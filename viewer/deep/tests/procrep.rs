@@ -338,3 +338,14 @@ fn each_fault_has_its_code() {
     // Types without names.
     assert_eq!(changed(&[3, 2, 1], &[1, 2, 1]), Err(ErrorCode::BadVarFlag));
 }
+
+/// Writes the file put together above to `PCT_WRITE_SEED`: a start for fuzzing.
+#[test]
+fn the_seed_for_fuzzing_is_this_file() {
+    let file = version_6();
+    if let Some(path) = std::env::var_os("PCT_WRITE_SEED") {
+        std::fs::write(path, &file).unwrap();
+    }
+    let seed = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/fuzz/corpus/deep_procrep/version_6");
+    assert!(std::fs::read(seed).unwrap() == file, "write it anew with PCT_WRITE_SEED={seed}");
+}
