@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use lttv_engine::identity::TraceIdentity;
 use lttv_engine::source::{
@@ -22,6 +22,7 @@ pub struct CtfSource {
     trace: Trace,
     identity: TraceIdentity,
     infos: Vec<TracefileInfo>,
+    span: OnceLock<Option<(Time, Time)>>,
 }
 
 impl CtfSource {
@@ -76,7 +77,7 @@ impl CtfSource {
                 }
             })
             .collect();
-        Ok(CtfSource { trace, identity, infos })
+        Ok(CtfSource { trace, identity, infos, span: OnceLock::new() })
     }
 
     /// Stream files that cannot be read at all.
@@ -140,8 +141,11 @@ impl Source for CtfSource {
     }
 
     fn time_span(&self) -> Option<(Time, Time)> {
-        let spans = (0..self.infos.len()).filter_map(|i| self.trace.stream_span(i));
-        spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).map(|(a, b)| (Time(a), Time(b)))
+        // Contexts ask for it each time a trace joins them.
+        *self.span.get_or_init(|| {
+            let spans = (0..self.infos.len()).filter_map(|i| self.trace.stream_bounds(i));
+            spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).map(|(a, b)| (Time(a), Time(b)))
+        })
     }
 
     fn losses(&self) -> Vec<Loss> {

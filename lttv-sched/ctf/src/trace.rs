@@ -229,6 +229,18 @@ fn stream_files(dir: &Path) -> Result<Vec<(PathBuf, u64)>, OpenError> {
     Ok(out)
 }
 
+/// Tracers that wrote events later than the end of their packet.
+fn ends_too_early(t: &TraceClass) -> bool {
+    let number = |key: &str| t.env_int(key).unwrap_or(0);
+    let patch = t.env_int("tracer_patchlevel").or(t.env_int("tracer_patch")).unwrap_or(0);
+    let version = (number("tracer_major"), number("tracer_minor"), patch);
+    match t.env_text("tracer_name") {
+        Some("lttng-ust") => version < (2, 11, 0),
+        Some("lttng-modules") => version < (2, 9, 13) || ((2, 10, 0)..(2, 10, 10)).contains(&version),
+        _ => false,
+    }
+}
+
 /// A stream of a trace, for people and for the merge.
 #[derive(Clone, Copy, Debug)]
 pub struct StreamInfo<'a> {
@@ -285,6 +297,22 @@ impl Trace {
     /// A reader of a stream, not yet positioned.
     pub fn reader(&self, stream: usize) -> Reader {
         Reader::new(self.shared.clone(), stream)
+    }
+
+    /// Bounds (ns) of a stream: the time of its first event and the end of its last packet, as long as the tracer can be trusted
+    /// to write that, else the time of its last event. None if it has no timed event.
+    pub fn stream_bounds(&self, stream: usize) -> Option<(i64, i64)> {
+        use crate::reader::EventTime;
+        let s = &self.shared.streams[stream];
+        let clock = self.shared.compiled.streams[s.class].clock.as_ref()?;
+        let last = s.packets.last().filter(|p| !p.bad && !ends_too_early(self.class()));
+        let Some(end) = last.and_then(|p| p.end).filter(|e| *e > 0).and_then(|e| clock.ns(e)) else {
+            return self.stream_span(stream);
+        };
+        match self.reader(stream).rewind().ok().flatten()?.time {
+            EventTime::Ns(first) => Some((first, end.max(first))),
+            _ => None,
+        }
     }
 
     /// Times (ns) of the first and the last event of a stream; none if it has no timed event. Costs a look into its first

@@ -414,6 +414,14 @@ fn quirks_an_end_of_zero_or_before_the_last_event_does_not_hide_events_from_seek
         assert_eq!(got, want.map(EventTime::Ns), "from {from}");
     }
     assert_eq!(t.stream_span(0), Some((11, 39)));
+    // The last packet does not tell its end: the bounds are those of the events.
+    assert_eq!(t.stream_bounds(0), Some((11, 39)));
+    let t = made(
+        &tmp.path().join("b"),
+        &stream_metadata(),
+        &[("s", &packets(&[P { end: 50, ..p(0, 10, &[(11, 0)]) }]))],
+    );
+    assert_eq!((t.stream_span(0), t.stream_bounds(0)), (Some((11, 11)), Some((11, 50))));
 }
 
 fn index(entries: &[(u64, &P)]) -> Vec<u8> {
