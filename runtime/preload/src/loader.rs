@@ -6,7 +6,7 @@
 
 use core::sync::atomic::Ordering;
 
-use pct_sampler::{housekeeper, session, time};
+use pct_sampler::{callers, housekeeper, session, time};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
@@ -38,6 +38,7 @@ fn look() {
     if now.wrapping_sub(last) < APART_NS {
         return;
     }
+    callers::expect_change();
     let _quiet = session::quiet();
     if let Some(mut house) = session.house.try_lock() {
         session.looked.store(now, Ordering::Relaxed);

@@ -8,26 +8,31 @@
 //! Signal safety: [`words`] makes system calls only for stacks that are not the thread's own (is the next page there?), for the
 //! buffer once per thread, and none under a filter on system calls.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::arch::Regs;
 use crate::regions::Entry;
 use crate::rings::Ring;
 use crate::session::{House, Session};
-use crate::unwind::{Budget, Cache, End, Extent, Gregs, Live, Region, Registry, walk};
-use crate::{maps, sys};
+use crate::unwind::{Budget, Cache, End, Extent, Gregs, Live, Region, Registry, Walked, walk};
+use crate::{housekeeper, maps, sys, time};
 use pct_format::record::Frame;
 use pct_format::{CutCause, StackMode};
 
 static REGISTRY: Registry = Registry::new();
 static CACHE: Cache = Cache::new();
+/// When a sample last made us look at the regions, and whether that found nothing.
+static LOOKED: AtomicU64 = AtomicU64::new(0);
+static IN_VAIN: AtomicBool = AtomicBool::new(false);
 
 /// Pages of a stack other than the thread's own that one walk may look at.
 const PROBES: u32 = 256;
 /// Nanoseconds that a unit of the walker's budget stands for.
 const UNIT_NS: u64 = 8;
+/// Least time between two looks at the regions from samples: 1 % of it is what a look may cost.
+const APART_NS: u64 = 10_000_000;
 /// Depth up to which the period alone limits a walk. Who asks for more wants the entire recursion and pays for it.
-const USUAL_DEPTH: u32 = 512;
+const USUAL_DEPTH: usize = 512;
 
 /// What a thread's ring keeps for stacks. All zeros: nothing known yet.
 #[derive(Debug)]
@@ -78,40 +83,69 @@ impl OfThread {
 }
 
 /// The return addresses of the interrupted thread as frame words, innermost first; a cut stack ends with its cause. The
-/// caller holds the ring's busy flag while it uses them. `None`: stacks are off, or there is no memory.
+/// caller holds the ring's busy flag while it uses them. `spare` is used when there is no memory for a buffer.
 #[inline(never)]
-#[expect(clippy::mut_from_ref, reason = "the ring's busy flag makes the handler the only user of its buffer")]
-pub fn words<'r>(session: &Session, ring: &'r Ring, regs: Regs) -> Option<&'r mut [u64]> {
+pub fn words<'r>(session: &Session, ring: &'r Ring, regs: Regs, spare: &'r mut [u64; 1]) -> &'r mut [u64] {
     let settings = &session.settings;
     if settings.stack.load(Ordering::Relaxed) == StackMode::None as u32 || regs.context == 0 {
-        return None;
+        return &mut [];
     }
     let depth = settings.depth.load(Ordering::Relaxed);
-    let period = ring.period_ns.load(Ordering::Relaxed).max(settings.period_ns.load(Ordering::Relaxed));
-    let may_call = session.may_call();
-    let buffer = ring.stack.buffer(depth, may_call)?;
-    let (out, _) = buffer.split_at_mut_checked(depth as usize)?;
-    // SAFETY: the kernel's context of the running handler; the 17 general registers stand 40 bytes into it.
-    let gregs = unsafe { &*((regs.context + 40) as *const Gregs) };
-    let deeper = if depth > USUAL_DEPTH { depth } else { 0 };
-    let budget = Budget { units: ((period / 20 / UNIT_NS) as u32).saturating_add(deeper) };
-    // SAFETY: the extent is the interrupted thread's own stack (see `find_stacks`), and this handler runs on that thread.
-    let mut memory = unsafe { Live::new(ring.stack.extent(), if may_call { PROBES } else { 0 }) };
-    let (frames, end) = match REGISTRY.hold(session.rings.number(ring) as usize) {
-        Some(held) => {
-            let walked = walk(held.set(), &CACHE, gregs, &mut memory, out, budget);
-            (walked.frames, walked.end)
-        }
-        None => (0, End::NotReady),
+    let Some(buffer) = ring.stack.buffer(depth, session.may_call()) else {
+        *spare = [Frame::Cut(CutCause::Other).encode()];
+        return spare;
     };
-    let mut len = frames;
-    if let Some(cause) = cut(end)
-        && let Some(place) = buffer.get_mut(frames)
+    let mut walked = once(session, ring, regs, buffer.get_mut(..depth as usize).unwrap_or(&mut []));
+    if walked.unknown && look_again(session) {
+        walked = once(session, ring, regs, buffer.get_mut(..depth as usize).unwrap_or(&mut []));
+    }
+    let mut len = walked.frames;
+    if let Some(cause) = cut(walked.end)
+        && let Some(place) = buffer.get_mut(len)
     {
         *place = Frame::Cut(cause).encode();
         len += 1;
     }
-    buffer.get_mut(..len)
+    buffer.get_mut(..len).unwrap_or(&mut [])
+}
+
+/// One walk with the modules as they are now.
+fn once(session: &Session, ring: &Ring, regs: Regs, out: &mut [u64]) -> Walked {
+    // SAFETY: the kernel's context of the running handler; the 17 general registers stand 40 bytes into it.
+    let gregs = unsafe { &*((regs.context + 40) as *const Gregs) };
+    let period =
+        ring.period_ns.load(Ordering::Relaxed).max(session.settings.period_ns.load(Ordering::Relaxed));
+    let deeper = if out.len() > USUAL_DEPTH { out.len() as u32 } else { 0 };
+    let budget = Budget { units: ((period / 20 / UNIT_NS) as u32).saturating_add(deeper) };
+    let probes = if session.may_call() { PROBES } else { 0 };
+    // SAFETY: the extent is the interrupted thread's own stack (see `find_stacks`), and this handler runs on that thread.
+    let mut memory = unsafe { Live::new(ring.stack.extent(), probes) };
+    match REGISTRY.hold(session.rings.number(ring) as usize) {
+        Some(held) => walk(held.set(), &CACHE, gregs, &mut memory, out, budget),
+        None => Walked { frames: 0, end: End::NotReady, unknown: false },
+    }
+}
+
+/// Looks at the regions at once, because code runs that was not there at the last look: a plugin just loaded, fresh JIT code.
+/// False: no. Not more often than every [`APART_NS`], and not again after a look that found nothing new until the
+/// housekeeper's own has found something: an address without code behind it is met again and again.
+#[cold]
+#[inline(never)]
+fn look_again(session: &Session) -> bool {
+    if !session.may_call() || !session.on.load(Ordering::Relaxed) || IN_VAIN.load(Ordering::Relaxed) {
+        return false;
+    }
+    let now = time::monotonic_ns();
+    if now.wrapping_sub(LOOKED.load(Ordering::Relaxed)) < APART_NS {
+        return false;
+    }
+    let Some(mut house) = session.house.try_lock() else { return false };
+    LOOKED.store(now, Ordering::Relaxed);
+    let before = session.regions.epoch.load(Ordering::Relaxed);
+    housekeeper::on_own_stack(session, &mut house, housekeeper::refresh_regions);
+    let found = session.regions.epoch.load(Ordering::Relaxed) != before;
+    IN_VAIN.store(!found, Ordering::Relaxed);
+    found
 }
 
 /// The file's word for the end of a walk.
@@ -136,12 +170,15 @@ pub fn refresh(session: &Session, regions: &[Entry]) {
     }
     // Without tables every frame goes by its frame pointer.
     let tables = mode != StackMode::Fp as u32;
-    REGISTRY.refresh(regions.iter().map(|e| Region {
+    let refreshed = REGISTRY.refresh(regions.iter().map(|e| Region {
         start: e.start,
         end: e.end,
         base: if tables { e.base } else { 0 },
         identity: e.inode ^ e.device.rotate_left(32),
     }));
+    if refreshed.changed {
+        IN_VAIN.store(false, Ordering::Relaxed);
+    }
 }
 
 /// Finds the stacks of threads that are new. By the housekeeper.
@@ -178,6 +215,12 @@ pub fn find_stacks(session: &Session, house: &mut House) {
         below = m.end;
         true
     });
+}
+
+/// The loader is about to change the regions: the first sample in new code looks at them at once.
+pub fn expect_change() {
+    LOOKED.store(0, Ordering::Relaxed);
+    IN_VAIN.store(false, Ordering::Relaxed);
 }
 
 /// For the child of a fork, before its first handler: threads that do not exist there use nothing.

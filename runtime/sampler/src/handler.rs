@@ -269,10 +269,12 @@ fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool)
         return;
     }
     ring.busy.store(1, Ordering::Relaxed);
-    let now = time::now();
     let slot = session.rings.number(ring);
     let may_call = session.may_call();
-    let frames = callers::words(session, ring, regs).unwrap_or(&mut []);
+    let mut spare = [0; 1];
+    let frames = callers::words(session, ring, regs, &mut spare);
+    // After the walk, which may have found a new region: the sample belongs to it, so it is not older.
+    let now = time::now();
     if let Some(stack) = session.stacks.id(&session.log, &session.keep, may_call, frames) {
         let (words, len) = record::sample(now, regs.pc, weight, system, stack);
         ring.push(&session.log, slot, may_call, 1, weight, words.get(..len).unwrap_or(&[]), &[]);

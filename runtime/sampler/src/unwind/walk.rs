@@ -84,6 +84,8 @@ pub struct Walked {
     pub frames: usize,
     /// How the stack ends.
     pub end: End,
+    /// An address was met that is in no region of the set: the set may be behind the times.
+    pub unknown: bool,
 }
 
 /// Walks the stack of the thread interrupted with `regs` and stores its return addresses (see [`EXACT`]), innermost first,
@@ -98,7 +100,7 @@ pub fn walk<M: Memory>(
 ) -> Walked {
     let (sp, bp) = (regs.get(reg::RSP), regs.get(reg::RBP));
     if !memory.enter(sp) {
-        return Walked { frames: 0, end: End::NoStack };
+        return Walked { frames: 0, end: End::NoStack, unknown: false };
     }
     let mut walk = Walk {
         set,
@@ -112,9 +114,10 @@ pub fn walk<M: Memory>(
         first: regs,
         base: None,
         by: By::Context,
+        unknown: false,
     };
     let end = walk.run();
-    Walked { frames: walk.frames, end }
+    Walked { frames: walk.frames, end, unknown: walk.unknown }
 }
 
 /// A frame: the address to look up and the two registers.
@@ -155,6 +158,7 @@ struct Walk<'a, M> {
     first: &'a Gregs,
     base: Option<Base>,
     by: By,
+    unknown: bool,
 }
 
 /// What a step leads to: a caller, or the end.
@@ -344,6 +348,7 @@ impl<M: Memory> Walk<'_, M> {
 
     /// The address is in no region that is known.
     fn unknown(&mut self, sp: u64, bp: u64) -> Step {
+        self.unknown = true;
         if self.by == By::Chain {
             // What looked like a frame pointer was none.
             self.frames = self.frames.saturating_sub(1);
