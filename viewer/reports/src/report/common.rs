@@ -202,7 +202,7 @@ pub fn site_desc(profile: &Profile, css: CssId) -> SiteDesc {
         line: site.line,
         container: proc_desc(profile, profile.css_container(css)),
         slot: profile.css_slot(css),
-        goal_path: profile.path_text(site.path).into_owned(),
+        goal_path: profile.path(site.path).to_string(),
         callee: site.kind.callee().map(|ps| proc_desc(profile, ps)),
     }
 }

@@ -161,7 +161,7 @@ pub fn pd(profile: &Profile, number: i64) -> Result<DumpPd, Failure> {
         .iter()
         .zip(profile.pd_coverage(pd))
         .map(|(point, count)| DumpPoint {
-            goal_path: profile.path_text(point.path).into_owned(),
+            goal_path: profile.path(point.path).to_string(),
             kind: match point.kind {
                 PointKind::After => "after",
                 PointKind::BranchArm => "branch_arm",

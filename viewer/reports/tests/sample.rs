@@ -1,0 +1,155 @@
+//! Claims about a real profile: `deep/mandelbrot` of the test data. Without it these tests say so and pass.
+
+use pct_deep::Compensation;
+use pct_reports::page::{self, Request};
+use pct_reports::query::{Cmd, Contour, Cost, Group, Incl, Limit, PrefsIndication};
+use pct_reports::report::recursion::TypeKey;
+use pct_reports::report::{Report, coverage};
+use pct_reports::subject::Subject;
+use std::path::PathBuf;
+
+fn subject() -> Option<Subject> {
+    let root = std::env::var_os("PCT_TEST_DATA").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let file = root.join("deep/mandelbrot/Deep.data");
+    if !file.exists() {
+        eprintln!("skipped: {} is absent (set PCT_TEST_DATA)", file.display());
+        return None;
+    }
+    Some(Subject::open(&file, Compensation::Exact).expect("the sample is readable"))
+}
+
+fn report(subject: &Subject, cmd: Cmd) -> Report {
+    page::report(subject, &Request { cmd, page: 1, prefs: PrefsIndication::Default })
+}
+
+fn top(subject: &Subject, cost: Cost, incl: Incl) -> Vec<(String, i64, i64)> {
+    let Report::TopProcs(Ok(r)) = report(subject, Cmd::top(Limit::Ranks(1, 10), cost, incl)) else {
+        panic!("a top list")
+    };
+    r.procs
+        .into_iter()
+        .map(|p| {
+            let total = p.perf.total.expect("totals").callseqs;
+            (p.desc.qualified_name, p.perf.own.callseqs, total)
+        })
+        .collect()
+}
+
+#[test]
+fn the_ten_largest_are_those_known_from_other_tools() {
+    let Some(s) = subject() else { return };
+    let own = top(&s, Cost::Callseqs, Incl::Own);
+    let expected = [
+        ("math.sqrt/2+1-0", 100_996_502, 100_996_502),
+        ("mandelbrot.escape/7-0", 100_976_685, 201_933_309),
+        ("float.float/2+1-0", 159_514, 159_514),
+        ("io.write_byte/4-0", 120_015, 120_015),
+        ("cord.foldl_node_pred/4-2", 79_999, 239_999),
+        ("mandelbrot.component_gradient/4-0", 59_817, 239_268),
+        ("float.round_to_int/2+1-0", 59_817, 59_817),
+        ("mandelbrot.draw_row_2/4-0", 40_200, 202_352_472),
+        ("cord.snoc/3+1-0", 40_000, 40_000),
+        ("mandelbrot.write_colour/4-0", 40_000, 160_000),
+    ];
+    let own: Vec<(&str, i64, i64)> = own.iter().map(|(n, a, b)| (n.as_str(), *a, *b)).collect();
+    assert_eq!(own, expected);
+    let total = top(&s, Cost::Callseqs, Incl::Total);
+    assert_eq!((total[0].0.as_str(), total[0].2), ("mandelbrot.main/2-0", 202_594_348));
+    assert_eq!((total[9].0.as_str(), total[9].2), ("cord.foldl_node_pred/4-2", 239_999));
+}
+
+#[test]
+fn the_action_starts_at_escape() {
+    let Some(s) = subject() else { return };
+    let Report::Clique(Ok(r)) = report(&s, Cmd::Root(Some(90))) else { panic!("a clique") };
+    assert_eq!((r.clique.clique, r.clique.entry.name.as_str()), (91, "escape/7-0"));
+    assert_eq!(r.ancestors.len(), 6);
+    // A percentage that nothing reaches stays at the root; one that everything reaches cannot choose.
+    for percent in [101, 0] {
+        let Report::Clique(Ok(r)) = report(&s, Cmd::Root(Some(percent))) else { panic!("a clique") };
+        assert_eq!(r.clique.clique, 185, "{percent}");
+    }
+}
+
+#[test]
+fn the_closure_call_of_my_map_costs_what_other_tools_say() {
+    let Some(s) = subject() else { return };
+    let Report::Proc(Ok(r)) = report(&s, Cmd::Proc(57)) else { panic!("a procedure") };
+    let site = &r.sites[0];
+    assert_eq!((site.kind, site.site.line, site.site.goal_path.as_str()), ("higher_order", 296, "s2-na;c2;"));
+    let per_call = site.summary.total.as_ref().expect("totals").callseqs_per_call;
+    assert_eq!(format!("{per_call:.2}"), "1011764.36");
+    let Report::CliqueRecursion(Ok(r)) = report(&s, Cmd::CliqueRecursion(112)) else { panic!("recursion") };
+    let json = serde_json::to_value(&r.kind).expect("serializes");
+    assert_eq!(json["single"]["depth"], 201.0);
+    assert_eq!(json["single"]["recursive"]["count"], 200.0);
+}
+
+#[test]
+fn callers_of_a_procedure_sum_up_to_its_cost_from_outside() {
+    let Some(s) = subject() else { return };
+    let calls: Vec<i64> = Group::ALL
+        .iter()
+        .map(|&group| {
+            let cmd = Cmd::ProcCallers { ps: 62, group, bunch: 1, size: 20, contour: Contour::Ignore };
+            let Report::Callers(Ok(r)) = report(&s, cmd) else { panic!("callers") };
+            r.rows.iter().map(|row| row.perf.calls).sum()
+        })
+        .collect();
+    assert!(calls.iter().all(|&c| c == 100_996_502), "{calls:?}");
+}
+
+#[test]
+fn the_counts_of_every_context_and_procedure_add_up() {
+    let Some(s) = subject() else { return };
+    let mut made = 0;
+    for pd in s.profile.pds() {
+        if let Ok(r) = coverage::of_pd(&s, i64::from(pd.number())) {
+            assert_eq!(r.problems, Vec::<String>::new(), "context {pd}");
+            assert!(r.goals.iter().all(|g| g.before.is_some() && g.after.is_some()));
+            made += 1;
+        }
+    }
+    assert_eq!(made, 159);
+    for ps in s.profile.pss().filter(|&ps| !s.profile.ps_pds(ps).is_empty()) {
+        if let Ok(r) = coverage::of_ps(&s, i64::from(ps.number())) {
+            assert_eq!(r.problems, Vec::<String>::new(), "procedure {ps}");
+        }
+    }
+}
+
+#[test]
+fn types_of_recursion_are_counted_once_for_each_clique() {
+    let Some(s) = subject() else { return };
+    let Report::Frequencies(Ok(r)) = report(&s, Cmd::RecursionTypeFreq) else { panic!("frequencies") };
+    let counts: Vec<(&TypeKey, usize)> = r.types.iter().map(|t| (&t.key, t.count)).collect();
+    let sum: usize = counts.iter().filter(|c| !matches!(c.0, TypeKey::Error(_))).map(|c| c.1).sum();
+    assert_eq!(sum, 185);
+    assert!(counts.contains(&(&TypeKey::Single, 23)), "{counts:?}");
+    assert!(counts.contains(&(&TypeKey::DivideAndConquer, 2)), "{counts:?}");
+}
+
+#[test]
+fn names_survive_where_numbers_would_not() {
+    let Some(s) = subject() else { return };
+    let by_name = report(&s, Cmd::ProcNamed("mandelbrot.escape/7-0".into()));
+    let by_number = report(&s, Cmd::Proc(61));
+    assert_eq!(serde_json::to_value(by_name).ok(), serde_json::to_value(by_number).ok());
+}
+
+#[test]
+fn a_search_finds_names_modules_and_lines() {
+    let Some(s) = subject() else { return };
+    let find = |text: &str| {
+        let Report::Search(r) = report(&s, Cmd::Search(text.into())) else { panic!("search") };
+        r
+    };
+    assert_eq!(find("ESCAPE mandel").procs[0].desc.name, "escape/7-0");
+    assert!(find("mandelbrot").modules.contains(&"mandelbrot".to_owned()));
+    // Line 250 is within escape, which begins at 245.
+    assert!(find("mandelbrot.m:250").procs.iter().any(|p| p.desc.name == "escape/7-0"));
+    assert!(find("").procs.is_empty());
+}

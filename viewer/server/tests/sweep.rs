@@ -1,0 +1,50 @@
+//! Every page of generated and real profiles, every link on it. `PCT_SWEEP=all` looks at every id of the real one
+//! (a minute); by default a sample of them.
+
+use pct_deep::synthetic::{Params, Shape, generate};
+use pct_deep::{Compensation, Coverage, Profile};
+use pct_reports::subject::Subject;
+use pct_server::sweep::{SweepOptions, SweepResult, sweep};
+use std::path::PathBuf;
+
+fn errors(result: &SweepResult) -> Vec<String> {
+    result.errors.iter().take(10).map(|(q, e)| format!("{q}: {e}")).collect()
+}
+
+#[test]
+fn every_page_of_generated_profiles_of_every_shape_is_good() {
+    for (i, &shape) in Shape::ALL.iter().enumerate() {
+        for coverage in [Coverage::None, Coverage::Static, Coverage::Dynamic] {
+            let params =
+                Params { seed: i as u64 + 7, shape, contexts: 300, procs: 25, coverage, ..Params::default() };
+            let data = generate(&params).expect("generates");
+            for rule in [Compensation::Exact, Compensation::Compat] {
+                let profile = Profile::new(data.clone(), rule).expect("is well formed");
+                let subject = Subject::new(profile);
+                let options = SweepOptions { sample: Some(12), follow: false, only: None };
+                let result = sweep(&subject, &options, &mut |_| {});
+                assert_eq!(errors(&result), Vec::<String>::new(), "{shape:?} {coverage:?}");
+                assert!(result.pages.len() >= 24, "{:?}", result.pages.keys());
+            }
+        }
+    }
+}
+
+#[test]
+fn every_page_of_the_real_profile_is_good() {
+    let root = std::env::var_os("PCT_TEST_DATA").map_or_else(
+        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
+        PathBuf::from,
+    );
+    let file = root.join("deep/mandelbrot/Deep.data");
+    if !file.exists() {
+        eprintln!("skipped: {} is absent (set PCT_TEST_DATA)", file.display());
+        return;
+    }
+    let subject = Subject::open(&file, Compensation::Exact).expect("opens");
+    let all = std::env::var("PCT_SWEEP").is_ok_and(|v| v == "all");
+    let options = SweepOptions { sample: if all { None } else { Some(60) }, follow: true, only: None };
+    let result = sweep(&subject, &options, &mut |_| {});
+    assert_eq!(errors(&result), Vec::<String>::new());
+    assert!(result.links > 5000);
+}
