@@ -1,0 +1,95 @@
+//! The pages' script in a real browser: headless Chromium. Where it is not installed these tests say so and pass.
+
+use pct_deep::synthetic::{Params, generate};
+use pct_deep::{Compensation, Profile};
+use pct_icicle::{Options, Tree, svg};
+use pct_reports::page::{self, Request};
+use pct_reports::render::html::Place;
+use pct_reports::subject::Subject;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+fn chromium() -> Option<PathBuf> {
+    let path = std::env::var_os("PATH")?;
+    let found = std::env::split_paths(&path).map(|d| d.join("chromium")).find(|p| p.exists());
+    if found.is_none() {
+        eprintln!("skipped: chromium is not installed");
+    }
+    found
+}
+
+/// Opens a page to which a script was added that leaves its findings in the title, and returns them.
+fn findings(chromium: &Path, html: &str, script: &str) -> String {
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("page.html");
+    let page = html.replace("</body>", &format!("<script>{script}</script></body>"));
+    std::fs::write(&file, page).expect("writes");
+    let out = Command::new(chromium)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--virtual-time-budget=3000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
+        .arg(format!("file://{}", file.display()))
+        .stderr(Stdio::null())
+        .output()
+        .expect("chromium runs");
+    let dom = String::from_utf8_lossy(&out.stdout);
+    let title = dom.split("<title>").nth(1).and_then(|t| t.split("</title>").next());
+    title.unwrap_or("no title").to_owned()
+}
+
+#[test]
+fn tables_sort_and_filter_and_keys_move() {
+    let Some(chromium) = chromium() else { return };
+    let params = Params { contexts: 3000, procs: 150, ..Params::default() };
+    let profile = Profile::new(generate(&params).expect("generates"), Compensation::Exact).expect("well formed");
+    let request = Request::parse("top_procs/1-100/callseqs/both/oa").expect("a query");
+    let html = page::html(&Subject::new(profile), &request, &Place { file: "x.data".into(), ..Place::default() });
+    let seen = findings(
+        &chromium,
+        &html.body,
+        r#"
+        var out=[],q=function(s){return document.querySelector(s);},rows=document.querySelectorAll("main tbody tr");
+        var key=function(k){document.dispatchEvent(new KeyboardEvent("keydown",{key:k,bubbles:true}));};
+        var at=function(){return [].indexOf.call(document.querySelectorAll("main tbody tr"),q("tr.sel"));};
+        out.push("theme "+!!q(".theme"));
+        key("j");key("j");out.push("row "+at());key("k");out.push("row "+at());
+        var th=document.querySelectorAll("thead tr.second th")[1];
+        var exits=function(){return [].map.call(document.querySelectorAll("main tbody tr"),function(r){
+            return +r.cells[4].textContent.replace(/,/g,"");});};
+        var sorted=function(a,s){return a.every(function(x,i){return !i||(x-a[i-1])*s>=0;});};
+        th.click();out.push(th.getAttribute("aria-sort")+" "+sorted(exits(),-1));
+        th.click();out.push(th.getAttribute("aria-sort")+" "+sorted(exits(),1));
+        var f=q(".filter");f.value="no such thing";f.dispatchEvent(new Event("input"));
+        out.push("left "+document.querySelectorAll("main tbody tr:not(.off)").length);
+        key("?");out.push("help "+!!q("dialog[open]"));
+        document.title=out.join(", ");"#,
+    );
+    assert_eq!(seen, "theme true, row 1, row 0, descending true, ascending true, left 0, help true");
+}
+
+#[test]
+fn pictures_zoom_and_search() {
+    let Some(chromium) = chromium() else { return };
+    let mut tree = Tree::new("all");
+    tree.add_stack(["main", "left", "deep"], 30);
+    tree.add_stack(["main", "right"], 70);
+    let html = format!("<!doctype html><title>x</title><body>{}</body>", svg(&tree, &Options::default()));
+    let seen = findings(
+        &chromium,
+        &html,
+        r#"
+        var out=[],svg=document.querySelector("svg"),frames=svg.querySelectorAll(".f");
+        var find=function(n){return [].find.call(frames,function(g){
+            return g.querySelector("title").textContent.indexOf(n+" (")===0;});};
+        var left=find("left"),w=function(){return left.querySelector("rect").getAttribute("width");};
+        out.push(w());
+        left.dispatchEvent(new MouseEvent("click",{bubbles:true,cancelable:true}));
+        out.push(w()+" hidden "+svg.querySelectorAll(".off").length);
+        svg.pctFind("^right$");out.push(svg.querySelector(".m").textContent);
+        svg.querySelector(".reset").dispatchEvent(new MouseEvent("click",{bubbles:true}));
+        out.push(w()+" hidden "+svg.querySelectorAll(".off").length);
+        document.title=out.join(", ");"#,
+    );
+    assert_eq!(seen, "30%, 100% hidden 1, matched 1 frames, 70.00%, 30% hidden 0");
+}
