@@ -12,7 +12,7 @@ use pct_reports::query::{
 use pct_reports::render::html::Place;
 use pct_reports::render::text::TextOptions;
 use pct_reports::subject::Subject;
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashSet};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -178,6 +178,7 @@ pub fn kind(cmd: &Cmd) -> String {
 /// Makes every page of every kind and looks at every link; `progress` hears of each page.
 pub fn sweep(subject: &Subject, options: &SweepOptions, progress: &mut dyn FnMut(&Cmd)) -> SweepResult {
     let mut result = SweepResult::default();
+    let mut followed = Followed::new();
     let prefs = Prefs::default_for(subject.times_matter());
     // A second look with everything on: other rows, other columns, other order.
     let order = Order::Cost(CostOrder { cost: Cost::Callseqs, incl: Incl::Total, scope: Scope::PerCall });
@@ -194,7 +195,7 @@ pub fn sweep(subject: &Subject, options: &SweepOptions, progress: &mut dyn FnMut
         progress(&cmd);
         *result.pages.entry(kind(&cmd)).or_default() += 1;
         for p in [prefs, everything] {
-            check(subject, &cmd, p, options.follow && p == prefs, &mut result);
+            check(subject, &cmd, p, options.follow.then_some(&mut followed), &mut result);
         }
     }
     if options.only.is_none() {
@@ -211,7 +212,16 @@ pub fn sweep(subject: &Subject, options: &SweepOptions, progress: &mut dyn FnMut
     result
 }
 
-fn check(subject: &Subject, cmd: &Cmd, prefs: Prefs, follow: bool, result: &mut SweepResult) {
+/// Links followed so far: reports do not depend on preferences, so the command and page decide.
+type Followed = HashSet<String>;
+
+fn check(
+    subject: &Subject,
+    cmd: &Cmd,
+    prefs: Prefs,
+    mut follow: Option<&mut Followed>,
+    result: &mut SweepResult,
+) {
     let request = Request { cmd: cmd.clone(), page: 1, prefs: PrefsIndication::Given(prefs) };
     let place = Place { file: "x.data".to_owned(), ..Place::default() };
     let page = page::html(subject, &request, &place);
@@ -237,7 +247,7 @@ fn check(subject: &Subject, cmd: &Cmd, prefs: Prefs, follow: bool, result: &mut 
     }
     for link in display.links() {
         result.links += 1;
-        if let Some(problem) = link_problem(subject, link, follow) {
+        if let Some(problem) = link_problem(subject, link, follow.as_deref_mut()) {
             result.errors.push((cmd.to_string(), problem));
         }
     }
@@ -261,14 +271,17 @@ fn table_problems(display: &Display) -> Vec<String> {
     out
 }
 
-fn link_problem(subject: &Subject, link: &Link, follow: bool) -> Option<String> {
+fn link_problem(subject: &Subject, link: &Link, follow: Option<&mut Followed>) -> Option<String> {
     let file = "/tmp/a file.data";
     let text = pct_reports::query::print(&link.cmd, link.page, link.prefs.as_ref(), file);
     let expected = Query { cmd: link.cmd.clone(), page: link.page, prefs: link.prefs, file: file.to_owned() };
     if Query::parse(&text) != Ok(expected) {
         return Some(format!("the link {text} does not parse as itself"));
     }
-    if follow && !link.cmd.is_control() && !matches!(link.cmd, Cmd::RecursionTypeFreq) {
+    if let Some(followed) = follow
+        && !link.cmd.is_control()
+        && followed.insert(pct_reports::query::print_cmd(&link.cmd, link.page))
+    {
         let request = Request {
             cmd: link.cmd.clone(),
             page: link.page,

@@ -42,9 +42,11 @@ fn findings(chromium: &Path, html: &str, script: &str) -> String {
 fn tables_sort_and_filter_and_keys_move() {
     let Some(chromium) = chromium() else { return };
     let params = Params { contexts: 3000, procs: 150, ..Params::default() };
-    let profile = Profile::new(generate(&params).expect("generates"), Compensation::Exact).expect("well formed");
+    let profile =
+        Profile::new(generate(&params).expect("generates"), Compensation::Exact).expect("well formed");
     let request = Request::parse("top_procs/1-100/callseqs/both/oa").expect("a query");
-    let html = page::html(&Subject::new(profile), &request, &Place { file: "x.data".into(), ..Place::default() });
+    let html =
+        page::html(&Subject::new(profile), &request, &Place { file: "x.data".into(), ..Place::default() });
     let seen = findings(
         &chromium,
         &html.body,

@@ -16,12 +16,12 @@ fn every_page_of_generated_profiles_of_every_shape_is_good() {
     for (i, &shape) in Shape::ALL.iter().enumerate() {
         for coverage in [Coverage::None, Coverage::Static, Coverage::Dynamic] {
             let params =
-                Params { seed: i as u64 + 7, shape, contexts: 300, procs: 25, coverage, ..Params::default() };
+                Params { seed: i as u64 + 7, shape, contexts: 200, procs: 20, coverage, ..Params::default() };
             let data = generate(&params).expect("generates");
             for rule in [Compensation::Exact, Compensation::Compat] {
                 let profile = Profile::new(data.clone(), rule).expect("is well formed");
                 let subject = Subject::new(profile);
-                let options = SweepOptions { sample: Some(12), follow: false, only: None };
+                let options = SweepOptions { sample: Some(6), follow: false, only: None };
                 let result = sweep(&subject, &options, &mut |_| {});
                 assert_eq!(errors(&result), Vec::<String>::new(), "{shape:?} {coverage:?}");
                 assert!(result.pages.len() >= 24, "{:?}", result.pages.keys());
@@ -43,7 +43,7 @@ fn every_page_of_the_real_profile_is_good() {
     }
     let subject = Subject::open(&file, Compensation::Exact).expect("opens");
     let all = std::env::var("PCT_SWEEP").is_ok_and(|v| v == "all");
-    let options = SweepOptions { sample: if all { None } else { Some(60) }, follow: true, only: None };
+    let options = SweepOptions { sample: if all { None } else { Some(25) }, follow: true, only: None };
     let result = sweep(&subject, &options, &mut |_| {});
     assert_eq!(errors(&result), Vec::<String>::new());
     assert!(result.links > 5000);
