@@ -1,6 +1,6 @@
 //! A clique: who leads to it, its procedures, their call sites, and where those lead.
 
-use super::common::{CliqueDesc, Perf, ProcDesc, Rates, Rest, SiteDesc, clique_desc, proc_desc, site_desc};
+use super::common::{CliqueDesc, Describer, Perf, ProcDesc, Rates, Rest, SiteDesc, proc_desc, site_desc};
 use super::{Failure, Window};
 use pct_deep::figures::{Desc, Own};
 use pct_deep::{CliqueId, CsdId, PdId, Profile, PsId, SiteKind};
@@ -159,7 +159,8 @@ pub fn start_of_action(profile: &Profile, root: CliqueId, percent: i64) -> Cliqu
 
 fn of(profile: &Profile, clique: CliqueId, window: Window) -> CliqueReport {
     let rates = Rates::of(profile);
-    let (ancestors, ancestors_not_listed) = ancestors(profile, &rates, clique);
+    let words = Describer::new(profile);
+    let (ancestors, ancestors_not_listed) = ancestors(profile, &words, &rates, clique);
     let entry = profile.clique_entry_pd(clique);
     let first = profile.pd_ps(entry);
     let mut members: Vec<(bool, PsId, PdId)> = profile
@@ -172,17 +173,20 @@ fn of(profile: &Profile, clique: CliqueId, window: Window) -> CliqueReport {
     let (from, to) = window.range(members.len(), CONTEXTS);
     let mut procs: Vec<CliqueProc> = Vec::new();
     for &(_, ps, pd) in &members[from..to] {
-        let described = clique_pd(profile, &rates, pd);
+        let described = clique_pd(profile, &words, &rates, pd);
         match procs.last_mut() {
             Some(p) if p.desc.ps == ps.number() => p.pds.push(described),
             _ => {
-                let same = |&&(_, p, _): &&(bool, PsId, PdId)| p == ps;
-                let (mut own, mut desc, mut contexts) = (Own::default(), Desc::default(), 0);
-                for (_, _, pd) in members.iter().filter(same) {
-                    own += profile.pd_own(*pd);
-                    desc += profile.pd_desc(*pd);
-                    contexts += 1;
+                // The contexts of a procedure stand together.
+                let key = (ps != first, ps);
+                let start = members.partition_point(|&(other, p, _)| (other, p) < key);
+                let end = members.partition_point(|&(other, p, _)| (other, p) <= key);
+                let (mut own, mut desc) = (Own::default(), Desc::default());
+                for &(_, _, pd) in &members[start..end] {
+                    own += profile.pd_own(pd);
+                    desc += profile.pd_desc(pd);
                 }
+                let contexts = end - start;
                 procs.push(CliqueProc {
                     desc: proc_desc(profile, ps),
                     summary: rates.row(&own, &desc),
@@ -193,7 +197,7 @@ fn of(profile: &Profile, clique: CliqueId, window: Window) -> CliqueReport {
         }
     }
     CliqueReport {
-        clique: clique_desc(profile, clique, Some(entry)),
+        clique: words.clique(clique, Some(entry)),
         ancestors,
         ancestors_not_listed,
         procs,
@@ -202,7 +206,12 @@ fn of(profile: &Profile, clique: CliqueId, window: Window) -> CliqueReport {
     }
 }
 
-fn ancestors(profile: &Profile, rates: &Rates, clique: CliqueId) -> (Vec<Ancestor>, usize) {
+fn ancestors(
+    profile: &Profile,
+    words: &Describer<'_>,
+    rates: &Rates,
+    clique: CliqueId,
+) -> (Vec<Ancestor>, usize) {
     let mut out = Vec::new();
     let mut more = 0;
     let mut at = clique;
@@ -215,7 +224,7 @@ fn ancestors(profile: &Profile, rates: &Rates, clique: CliqueId) -> (Vec<Ancesto
         }
         if out.len() < ANCESTORS {
             out.push(Ancestor {
-                caller: clique_desc(profile, caller_clique, Some(caller)),
+                caller: words.clique(caller_clique, Some(caller)),
                 callee_clique: at.number(),
                 callee: proc_desc(profile, profile.pd_ps(profile.csd_callee(csd))),
                 site: site_desc(profile, profile.csd_css(csd)),
@@ -232,7 +241,7 @@ fn ancestors(profile: &Profile, rates: &Rates, clique: CliqueId) -> (Vec<Ancesto
     (out, more)
 }
 
-fn clique_pd(profile: &Profile, rates: &Rates, pd: PdId) -> CliquePd {
+fn clique_pd(profile: &Profile, words: &Describer<'_>, rates: &Rates, pd: PdId) -> CliquePd {
     let ps = profile.pd_ps(pd);
     let sites = profile
         .sites(ps)
@@ -265,7 +274,7 @@ fn clique_pd(profile: &Profile, rates: &Rates, pd: PdId) -> CliquePd {
                     .map(|&csd| {
                         let callee = profile.csd_callee(csd);
                         CliqueCallee {
-                            clique: clique_desc(profile, profile.pd_clique(callee), Some(callee)),
+                            clique: words.clique(profile.pd_clique(callee), Some(callee)),
                             perf: rates.row(&profile.csd_own(csd), &profile.csd_desc(csd)),
                         }
                     })

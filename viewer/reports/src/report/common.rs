@@ -1,8 +1,11 @@
 //! What all reports are made of: performance rows and descriptions of procedures, call sites and cliques.
 
 use pct_deep::figures::{Desc, Own};
-use pct_deep::{CliqueId, CsdId, CssId, PdId, Profile, PsId};
+use pct_deep::{CliqueId, CssId, PdId, Profile, PsId};
 use serde::Serialize;
+use std::cell::RefCell;
+use std::collections::HashMap;
+use std::rc::Rc;
 
 /// The measurements of one subject, with all that is derived from them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
@@ -207,27 +210,54 @@ pub fn site_desc(profile: &Profile, css: CssId) -> SiteDesc {
     }
 }
 
-/// Describes a clique as seen by who enters it through `entry` (its entry context when that is `None`).
-#[must_use]
-pub fn clique_desc(profile: &Profile, clique: CliqueId, entry: Option<PdId>) -> CliqueDesc {
-    let entry = profile.pd_ps(entry.unwrap_or_else(|| profile.clique_entry_pd(clique)));
-    let members = profile.clique_members(clique);
-    let mut others: Vec<PsId> = Vec::new();
-    if members.len() > 1 {
-        others = members.iter().map(|&pd| profile.pd_ps(pd)).filter(|&ps| ps != entry).collect();
-        others.sort_unstable();
-        others.dedup();
+/// Describes cliques, each as seen by who enters it. The procedures of a clique are found once, however many rows
+/// name it: cliques of a million contexts exist.
+pub struct Describer<'a> {
+    profile: &'a Profile,
+    procs: RefCell<HashMap<CliqueId, Rc<[PsId]>>>,
+}
+
+impl<'a> Describer<'a> {
+    /// For the cliques of a profile.
+    #[must_use]
+    pub fn new(profile: &'a Profile) -> Describer<'a> {
+        Describer { profile, procs: RefCell::default() }
     }
-    CliqueDesc {
-        clique: clique.number(),
-        entry: proc_desc(profile, entry),
-        others: others.iter().take(CliqueDesc::LISTED).map(|&ps| proc_desc(profile, ps)).collect(),
-        others_not_listed: others.len().saturating_sub(CliqueDesc::LISTED),
+
+    /// Describes a clique that is entered through `entry` (its entry context when that is `None`).
+    #[must_use]
+    pub fn clique(&self, clique: CliqueId, entry: Option<PdId>) -> CliqueDesc {
+        let profile = self.profile;
+        let entry = profile.pd_ps(entry.unwrap_or_else(|| profile.clique_entry_pd(clique)));
+        let procs = self.procs_of(clique);
+        let others = || procs.iter().filter(|&&ps| ps != entry);
+        CliqueDesc {
+            clique: clique.number(),
+            entry: proc_desc(profile, entry),
+            others: others().take(CliqueDesc::LISTED).map(|&ps| proc_desc(profile, ps)).collect(),
+            others_not_listed: others().count().saturating_sub(CliqueDesc::LISTED),
+        }
+    }
+
+    /// The procedures of a clique, ascending; empty for a clique of one context.
+    fn procs_of(&self, clique: CliqueId) -> Rc<[PsId]> {
+        let members = self.profile.clique_members(clique);
+        if members.len() < 2 {
+            return Rc::new([]);
+        }
+        let mut known = self.procs.borrow_mut();
+        let procs = known.entry(clique).or_insert_with(|| {
+            let mut procs: Vec<PsId> = members.iter().map(|&pd| self.profile.pd_ps(pd)).collect();
+            procs.sort_unstable();
+            procs.dedup();
+            procs.into()
+        });
+        Rc::clone(procs)
     }
 }
 
-/// Own and desc figures of a CSD as a row.
+/// Describes one clique: see [`Describer`] for many.
 #[must_use]
-pub fn csd_row(profile: &Profile, rates: &Rates, csd: CsdId) -> Perf {
-    rates.row(&profile.csd_own(csd), &profile.csd_desc(csd))
+pub fn clique_desc(profile: &Profile, clique: CliqueId, entry: Option<PdId>) -> CliqueDesc {
+    Describer::new(profile).clique(clique, entry)
 }

@@ -6,7 +6,7 @@ use super::{Failure, ps_of};
 use pct_deep::figures::{Desc, Own};
 use pct_deep::{CssId, CssKind, Profile, PsId};
 use serde::Serialize;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 
 /// Data of the page.
 #[derive(Clone, Debug, Serialize)]
@@ -93,26 +93,31 @@ fn of(profile: &Profile, ps: PsId) -> ProcReport {
         desc: proc_desc(profile, ps),
         raw_name: profile.raw_name(ps),
         perf: rates.row(&figures.own, &figures.desc),
-        sites: profile.sites(ps).iter().map(|&css| site(profile, &rates, css)).collect(),
+        sites: sites(profile, &rates, ps),
         callers: callers(profile, &rates, ps),
         contexts: profile.ps_pds(ps).len(),
     }
 }
 
-fn site(profile: &Profile, rates: &Rates, css: CssId) -> ProcSite {
-    let static_site = profile.css(css);
-    let mut rows: Vec<(PsId, Own, Desc)> = profile
-        .css_calls(css)
-        .into_iter()
-        .map(|(callee, csds)| {
-            let (mut own, mut desc) = (Own::default(), Desc::default());
-            for csd in csds {
-                own += profile.csd_own(csd);
-                desc += profile.csd_desc(csd) - profile.csd_comp(csd);
+/// The call sites, from one pass over the contexts: a procedure may have a million of them.
+fn sites(profile: &Profile, rates: &Rates, ps: PsId) -> Vec<ProcSite> {
+    let mut sums: Vec<BTreeMap<PsId, (Own, Desc)>> = vec![BTreeMap::new(); profile.sites(ps).len()];
+    for &pd in profile.ps_pds(ps) {
+        for (slot, sum) in profile.slots(pd).zip(&mut sums) {
+            for csd in slot.csds() {
+                let callee = profile.pd_ps(profile.csd_callee(csd));
+                let row = sum.entry(callee).or_default();
+                row.0 += profile.csd_own(csd);
+                row.1 += profile.csd_desc(csd) - profile.csd_comp(csd);
             }
-            (callee, own, desc)
-        })
-        .collect();
+        }
+    }
+    profile.sites(ps).iter().zip(sums).map(|(&css, sum)| site(profile, rates, css, sum)).collect()
+}
+
+fn site(profile: &Profile, rates: &Rates, css: CssId, sum: BTreeMap<PsId, (Own, Desc)>) -> ProcSite {
+    let static_site = profile.css(css);
+    let mut rows: Vec<(PsId, Own, Desc)> = sum.into_iter().map(|(ps, (own, desc))| (ps, own, desc)).collect();
     let sum = |rows: &[(PsId, Own, Desc)]| {
         let own: Own = rows.iter().map(|r| r.1).sum();
         let desc: Desc = rows.iter().map(|r| r.2).sum();
