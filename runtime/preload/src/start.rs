@@ -4,6 +4,8 @@
 //! millisecond; without `PCT` it does no more than look for it. The destructor runs at `exit`: it writes the last anchor
 //! and the CPU times.
 
+use core::sync::atomic::Ordering;
+
 use pct_format::State;
 use pct_sampler::boot::{self, Boot};
 use pct_sampler::options::On;
@@ -46,7 +48,9 @@ pub(crate) fn prepare(environ: *const *const u8) {
 }
 
 extern "C" fn fini() {
-    if let Some(session) = session::current() {
+    if let Some(session) = session::current()
+        && session.on.load(Ordering::Relaxed)
+    {
         session::close(session, State::Closed);
     }
 }

@@ -161,9 +161,7 @@ fn on_clock(session: &Session, ring: Option<&Ring>, regs: Regs, clock: Clock) {
         let period = ring.period_ns.load(Ordering::Relaxed);
         ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + period, Ordering::Relaxed);
         sample(session, ring, regs, 1, false);
-        let until = ring.until_rearm.load(Ordering::Relaxed).wrapping_sub(1);
-        ring.until_rearm.store(until, Ordering::Relaxed);
-        if until == 0 {
+        if ring.rearm.load(Ordering::Relaxed) != 0 {
             rearm(session, ring, clock);
         }
     } else {
@@ -195,7 +193,8 @@ fn on_process_timer(session: &Session, ring: &Ring, regs: Regs, clock: Clock) {
 #[cold]
 #[inline(never)]
 fn rearm(session: &Session, ring: &Ring, clock: Clock) {
-    ring.until_rearm.store(clock::REARM_AFTER, Ordering::Relaxed);
+    ring.rearm.store(0, Ordering::Relaxed);
+    ring.ticks.store(0, Ordering::Relaxed);
     if !session.may_call() || !session.on.load(Ordering::Relaxed) {
         return;
     }
@@ -230,6 +229,11 @@ fn on_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) {
         sample(session, ring, regs, expiries, system);
     } else if itimer::which(session.clock()).is_none() {
         account_system_time(session, ring, regs, period);
+        let ticks = ring.ticks.load(Ordering::Relaxed) + 1;
+        ring.ticks.store(ticks, Ordering::Relaxed);
+        if ticks >= clock::REARM_TICKS {
+            ring.rearm.store(1, Ordering::Relaxed);
+        }
     }
     housekeeper::maybe(session, housekeeper::clock());
 }
@@ -255,9 +259,15 @@ fn account_system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) 
 #[inline(always)]
 fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool) {
     if !session.log.is_open() && !file::open_in_handler(session) {
-        session.log.lose(LossCause::TooEarly, 1, weight);
+        // Another thread is making the file: the weight goes to this one's next sample.
+        ring.carry.store(ring.carry.load(Ordering::Relaxed) + weight, Ordering::Relaxed);
         return;
     }
+    let carried = ring.carry.load(Ordering::Relaxed);
+    if carried != 0 {
+        ring.carry.store(0, Ordering::Relaxed);
+    }
+    let weight = weight + carried;
     if session.counts() {
         count(session, regs.pc, weight, system);
         return;

@@ -61,7 +61,7 @@ pub fn exec_failed(session: &Session) {
     {
         let signal = settings.signal.load(Ordering::Relaxed);
         let value = session.rings.value(ring);
-        ring.until_rearm.store(1, Ordering::Relaxed);
+        ring.rearm.store(1, Ordering::Relaxed);
         let _ = perf::arm(ring, session.clock(), signal, value, clock::first_expiry(period));
         ring.period_ns.store(period, Ordering::Relaxed);
     }

@@ -47,8 +47,10 @@ pub struct Ring {
     weight: AtomicU64,
     /// CPU ns that samples stand for since the thread was armed.
     pub(crate) accounted_ns: AtomicU64,
-    /// Samples until the clock is set up anew with another period.
-    pub(crate) until_rearm: AtomicU32,
+    /// Weight of samples that were due before there was a file.
+    pub(crate) carry: AtomicU64,
+    /// 1: at its next sample the clock is set up anew with another period.
+    pub(crate) rearm: AtomicU32,
     block: AtomicU32,
 
     pub(crate) tid: AtomicU32,
@@ -63,6 +65,8 @@ pub struct Ring {
     /// Timer id + 1, 0 = none.
     pub(crate) timer: AtomicI32,
     pub(crate) clock: AtomicU32,
+    /// Ticks since the clock was set up.
+    pub(crate) ticks: AtomicU32,
     pub(crate) name: [AtomicU64; 2],
     /// Whether thread-begin was recorded.
     pub(crate) announced: AtomicU32,
@@ -198,6 +202,7 @@ impl Ring {
             &self.samples,
             &self.weight,
             &self.accounted_ns,
+            &self.carry,
             &self.armed_cpu_ns,
             &self.system_ns,
             &self.period_ns,
@@ -207,7 +212,9 @@ impl Ring {
         ] {
             word.store(0, Ordering::Relaxed);
         }
-        for half in [&self.busy, &self.until_rearm, &self.block, &self.clock, &self.announced, &self.seen] {
+        for half in
+            [&self.busy, &self.rearm, &self.ticks, &self.block, &self.clock, &self.announced, &self.seen]
+        {
             half.store(0, Ordering::Relaxed);
         }
         self.name.iter().for_each(|n| n.store(0, Ordering::Relaxed));

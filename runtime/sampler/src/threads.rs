@@ -49,7 +49,7 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     let cpu = sys::clock_ns(if own { sys::CLOCK_THREAD_CPU } else { sys::thread_cpu_clock(tid) });
     ring.armed_cpu_ns.store(cpu, Ordering::Relaxed);
     ring.visited_cpu_ns.store(cpu, Ordering::Relaxed);
-    ring.until_rearm.store(1, Ordering::Relaxed);
+    ring.rearm.store(1, Ordering::Relaxed);
     if own {
         session.rings.set_own(ring);
     }
@@ -132,6 +132,10 @@ pub fn retire_dead(session: &Session, house: &mut House) {
             continue;
         }
         disarm(ring);
+        let carried = ring.carry.swap(0, Ordering::Relaxed);
+        if carried != 0 {
+            session.log.lose(LossCause::TooEarly, carried, carried);
+        }
         if session.log.is_open() && ring.announced.load(Ordering::Relaxed) != 0 {
             let record = Encoder::new(&mut house.record)
                 .word(crate::time::now())

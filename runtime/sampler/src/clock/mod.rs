@@ -89,8 +89,9 @@ fn chosen(clock: Clock, hz: u64, bound: u64, errno: i32) -> Chosen {
     }
 }
 
-/// The samples that an event lives for before it is replaced by one of another period.
-pub const REARM_AFTER: u32 = 256;
+/// The ticks that an event lives for before it is replaced, at its next sample, by one of another period: four times a
+/// second of CPU time, so that the system calls of it do not count, whatever the rate.
+pub const REARM_TICKS: u32 = 64;
 
 /// Time to the first expiry: anywhere in the period, so that short programs are sampled as often as they should.
 ///

@@ -1,0 +1,232 @@
+//! What the library costs: `cargo bench -p pct-preload [-- handler|start|rate]`.
+//!
+//! - handler: self-sent signals in the very library that is shipped; ns over an empty handler in the same process, for the
+//!   recorder `log` (with and without stacks) and `counts`.
+//! - start: microseconds that the library adds to `true`, idle and active.
+//! - rate: CPU seconds of a spinning program over the same program bare, by rate and clock, and the samples got.
+//!
+//! Rounds are interleaved and medians printed, since the machine does other things too. PCT_BENCH_ROUNDS scales.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::time::Instant;
+
+use pct_format::{File, Index};
+
+fn main() {
+    match std::env::var("PCT_BENCH_INSIDE").as_deref() {
+        Ok("handler") => return inside_handler(),
+        Ok("spin") => return inside_spin(),
+        _ => {}
+    }
+    let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
+    // `cargo test --benches` runs this too: then only to see that it works.
+    if std::env::args().any(|a| a == "--test") {
+        return;
+    }
+    let wants = |name: &str| wanted.is_empty() || wanted.iter().any(|w| w == name);
+    let library = build();
+    if wants("handler") {
+        handler(&library);
+    }
+    if wants("start") {
+        start(&library);
+    }
+    if wants("rate") {
+        rate(&library);
+    }
+}
+
+fn rounds(default: usize) -> usize {
+    let scale = std::env::var("PCT_BENCH_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1.0);
+    (default as f64 * scale) as usize + 1
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+fn build() -> PathBuf {
+    let target = std::env::temp_dir().join(format!("pct-bench-{}", std::process::id()));
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
+    cargo
+        .args(["build", "-q", "-p", "pct-preload", "--lib", "--profile", "preload", "--target-dir"])
+        .arg(&target);
+    assert!(cargo.status().expect("cargo runs").success(), "libpct.so does not build");
+    let library = target.join("libpct.so");
+    std::fs::copy(target.join("preload/libpct.so"), &library).expect("copied");
+    let _ = std::fs::remove_dir_all(target.join("preload"));
+    library
+}
+
+fn myself(inside: &str) -> Command {
+    let mut command = Command::new(std::env::current_exe().expect("known"));
+    command.env("PCT_BENCH_INSIDE", inside);
+    command
+}
+
+// --- handler ----------------------------------------------------------------------------------------------------------
+
+fn handler(library: &Path) {
+    println!("handler: ns a signal beyond an empty handler in the same process, self-sent signals");
+    for options in ["mode=log,stack=none", "mode=log,stack=auto", "mode=counts"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut command = myself("handler");
+        // 1 Hz: nearly all signals are the self-sent ones.
+        command.env("LD_PRELOAD", library);
+        command.env("PCT", format!("out={},clock=perf,hz=1,{options}", folder.path().display()));
+        let output = command.output().expect("runs");
+        println!("  {options:22} {}", String::from_utf8_lossy(&output.stdout).trim_end());
+        if !output.status.success() {
+            println!("  {}: {}", output.status, String::from_utf8_lossy(&output.stderr));
+        }
+    }
+}
+
+extern "C" fn empty(_: i32, _: *mut libc::siginfo_t, _: *mut libc::c_void) {}
+
+/// Sends this thread a signal as the kernel's perf clock does: code POLL_IN. (A process may forge codes to itself.)
+fn send(signal: i32) {
+    let mut info = [0i32; 32];
+    info[0] = signal;
+    info[2] = 1;
+    // SAFETY: siginfo_t has 128 bytes; the target is this thread.
+    unsafe {
+        libc::syscall(libc::SYS_rt_tgsigqueueinfo, libc::getpid(), libc::gettid(), signal, info.as_ptr());
+    }
+}
+
+fn inside_handler() {
+    const EMPTY: i32 = 50;
+    const BATCH: usize = 2000;
+    // SAFETY: a handler that does nothing, with the flags and mask of the sampler's.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = empty as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+        libc::sigfillset(&raw mut action.sa_mask);
+        libc::sigaction(EMPTY, &raw const action, std::ptr::null_mut());
+    }
+    let time = |signal: i32| {
+        let start = Instant::now();
+        for _ in 0..BATCH {
+            send(signal);
+        }
+        start.elapsed().as_nanos() as f64 / BATCH as f64
+    };
+    // The file, the regions, the unwind tables are made first: the housekeeper comes with CPU time.
+    let warm = Instant::now();
+    while warm.elapsed().as_millis() < 800 {
+        time(libc::SIGSTKFLT);
+    }
+    let (mut ours, mut none, mut difference) = (Vec::new(), Vec::new(), Vec::new());
+    for _ in 0..rounds(60) {
+        let (a, b, c) = (time(EMPTY), time(libc::SIGSTKFLT), time(EMPTY));
+        none.push((a + c) / 2.0);
+        ours.push(b);
+        difference.push(b - (a + c) / 2.0);
+    }
+    println!("{:6.1} ns (empty {:.0}, ours {:.0})", median(difference), median(none), median(ours));
+}
+
+// --- start ------------------------------------------------------------------------------------------------------------
+
+fn start(library: &Path) {
+    println!("start: microseconds from spawn to wait of `true`, over bare");
+    let folder = tempfile::tempdir().expect("a folder");
+    let active = |clock: &str| format!("out={},hz=100,clock={clock}", folder.path().display());
+    let cases = [
+        ("bare", false, None),
+        ("idle (PCT not set)", true, None),
+        ("active, 100 Hz, auto", true, Some(active("auto"))),
+        ("active, 100 Hz, thread", true, Some(active("thread"))),
+    ];
+    let mut times = vec![Vec::new(); cases.len()];
+    for _ in 0..rounds(200) {
+        for ((_, preload, options), times) in cases.iter().zip(&mut times) {
+            let mut command = Command::new("/bin/true");
+            command.env_clear();
+            if *preload {
+                command.env("LD_PRELOAD", library);
+            }
+            if let Some(options) = options {
+                command.env("PCT", options);
+            }
+            let start = Instant::now();
+            command.status().expect("true runs");
+            times.push(start.elapsed().as_nanos() as f64 / 1000.0);
+        }
+    }
+    let bare = median(times[0].clone());
+    for ((name, ..), times) in cases.iter().zip(times) {
+        let median = median(times);
+        println!("  {name:24} {median:7.0} us {:+6.0}", median - bare);
+    }
+}
+
+// --- rate -------------------------------------------------------------------------------------------------------------
+
+/// A fixed amount of work; prints the CPU nanoseconds that it took by the thread's clock.
+fn inside_spin() {
+    let mut x = 0u64;
+    for i in 0..std::hint::black_box(400_000_000u64) {
+        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i);
+    }
+    std::hint::black_box(x);
+}
+
+/// CPU seconds of a child by rusage.
+#[expect(clippy::zombie_processes, reason = "wait4 below, for its rusage")]
+fn cpu_of(mut command: Command) -> f64 {
+    let child = command.spawn().expect("runs");
+    let mut status = 0;
+    // SAFETY: an all-zero rusage is valid, the kernel fills it.
+    let usage = unsafe {
+        let mut usage: libc::rusage = std::mem::zeroed();
+        libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage);
+        usage
+    };
+    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
+    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+}
+
+fn rate(library: &Path) {
+    println!("rate: CPU of a fixed amount of work over the same bare; samples got of those expected");
+    let cases = [
+        ("100", "auto", "none"),
+        ("1000", "auto", "none"),
+        ("1000", "auto", "auto"),
+        ("1000", "thread", "none"),
+        ("10000", "perf", "none"),
+        ("10000", "sigtrap", "none"),
+    ];
+    let mut ratios = vec![Vec::new(); cases.len()];
+    let mut got = vec![Vec::new(); cases.len()];
+    let mut bytes = vec![0; cases.len()];
+    for _ in 0..rounds(5) {
+        for (i, (hz, clock, stack)) in cases.iter().enumerate() {
+            let folder = tempfile::tempdir().expect("a folder");
+            let bare = cpu_of(myself("spin"));
+            let mut command = myself("spin");
+            command.env("LD_PRELOAD", library);
+            command
+                .env("PCT", format!("out={},hz={hz},clock={clock},stack={stack}", folder.path().display()));
+            let cpu = cpu_of(command);
+            ratios[i].push(cpu / bare);
+            for file in std::fs::read_dir(folder.path()).expect("there").filter_map(Result::ok) {
+                let data = std::fs::read(file.path()).expect("readable");
+                let Ok(file) = File::parse(&data) else { continue };
+                let weight: u64 = Index::new(&file).samples_by_time().map(|(_, s)| s.weight).sum();
+                got[i].push(weight as f64 * file.header().period_ns() as f64 / 1e9 / cpu);
+                bytes[i] = data.len();
+            }
+        }
+    }
+    println!("  {:>6} {:8} {:6} {:>8} {:>10} {:>10}", "Hz", "clock", "stack", "CPU", "accounted", "bytes");
+    for (i, (hz, clock, stack)) in cases.iter().enumerate() {
+        let (ratio, got) = (median(ratios[i].clone()), 100.0 * median(got[i].clone()));
+        println!("  {hz:>6} {clock:8} {stack:6} {ratio:8.4} {got:9.1}% {:>10}", bytes[i]);
+    }
+}

@@ -1,0 +1,198 @@
+//! libpct.a: the sampler for programs that link it, static ones too. `include/pct.h` has its four functions.
+//!
+//! Nothing of libc is wrapped: threads are found by the housekeeper, children of fork through `__register_atfork` or
+//! `pthread_atfork` if the program has it; programs executed are not followed. From the program's libc it takes `environ`
+//! and the memory routines that compilers expect. A constructor comes along with any of the functions, so that `PCT` in the
+//! environment is enough to be sampled; the note lets `pct attach` find them in a stripped program.
+#![cfg_attr(panic = "abort", no_std)]
+#![allow(unreachable_pub, reason = "exported C functions are public to the host, not to Rust")]
+
+use core::arch::global_asm;
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use pct_format::State;
+use pct_sampler::boot::{self, Boot};
+use pct_sampler::elf::Auxv;
+use pct_sampler::options::On;
+use pct_sampler::{arch, handler, mark, session, time};
+
+pct_sampler::note!(on, off, stat);
+
+#[cfg(panic = "abort")]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo<'_>) -> ! {
+    // No code path leads here: a test looks for what would.
+    loop {
+        core::hint::spin_loop();
+    }
+}
+
+#[used]
+#[unsafe(link_section = ".init_array")]
+static INIT: extern "C" fn() = init;
+
+#[used]
+#[unsafe(link_section = ".fini_array")]
+static FINI: extern "C" fn() = fini;
+
+unsafe extern "C" {
+    static environ: *const *const u8;
+}
+
+fn environment() -> *const *const u8 {
+    // SAFETY: libc's variable; whoever changes it meanwhile in another thread breaks getenv too.
+    unsafe { environ }
+}
+
+extern "C" fn init() {
+    let vector = environment();
+    // SAFETY: the program has not begun: nobody changes its environment.
+    let Some(options) = (unsafe { boot::variable(vector, b"PCT") }) else { return };
+    facts();
+    // SAFETY: as above.
+    match unsafe { boot::with_options(options, vector, entries()) } {
+        Boot::Idle => {}
+        Boot::Refused(message) => boot::complain(&message),
+        Boot::Waiting | Boot::Sampling => prepare(),
+    }
+}
+
+extern "C" fn fini() {
+    if let Some(session) = session::current()
+        && session.on.load(Ordering::Relaxed)
+    {
+        session::close(session, State::Closed);
+    }
+}
+
+/// The processor's and the kernel's facts, before sampling starts.
+fn facts() {
+    let auxv = Auxv::read().unwrap_or_default();
+    arch::set_hwcap2(auxv.hwcap2);
+    time::set_vdso(auxv.vdso);
+}
+
+// Weak references, as data: 0 where the program has no such function.
+global_asm!(
+    ".pushsection .data.rel.pct_atfork,\"aw\",@progbits",
+    ".weak __register_atfork",
+    ".weak pthread_atfork",
+    ".hidden pct_register_atfork",
+    ".globl pct_register_atfork",
+    ".balign 8",
+    "pct_register_atfork: .quad __register_atfork",
+    ".hidden pct_pthread_atfork",
+    ".globl pct_pthread_atfork",
+    "pct_pthread_atfork: .quad pthread_atfork",
+    ".popsection",
+);
+
+unsafe extern "C" {
+    static pct_register_atfork: Option<unsafe extern "C" fn(usize, usize, usize, usize) -> i32>;
+    static pct_pthread_atfork: Option<unsafe extern "C" fn(usize, usize, usize) -> i32>;
+}
+
+fn prepare() {
+    static REGISTERED: AtomicBool = AtomicBool::new(false);
+    if REGISTERED.swap(true, Ordering::Relaxed) {
+        return;
+    }
+    let child = in_child as extern "C" fn() as usize;
+    // SAFETY: the words above; the functions' own shapes, and a handler that is never unloaded.
+    unsafe {
+        if let Some(register) = pct_register_atfork {
+            register(0, 0, child, 0);
+        } else if let Some(register) = pct_pthread_atfork {
+            register(0, 0, child);
+        }
+    }
+    let options = &session::seed().options;
+    if options.on == On::Signal {
+        handler::listen(options.toggle);
+    }
+}
+
+extern "C" fn in_child() {
+    session::start_in_child();
+}
+
+fn entries() -> [u64; 4] {
+    let on = on as unsafe extern "C" fn(*const u8) -> i32;
+    let off = off as extern "C" fn() -> i32;
+    let stat = stat as extern "C" fn() -> i32;
+    [on as usize as u64, off as usize as u64, stat as usize as u64, 0]
+}
+
+/// See pct.h.
+///
+/// # Safety
+/// `options` is null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pct_on(options: *const u8) -> i32 {
+    // SAFETY: by the caller's promise.
+    unsafe { on(options) }
+}
+
+/// See pct.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn pct_off() -> i32 {
+    off()
+}
+
+/// See pct.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn pct_stat() -> i32 {
+    stat()
+}
+
+/// See pct.h.
+///
+/// # Safety
+/// `name` is null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pct_mark(name: *const u8) -> i32 {
+    if name.is_null() {
+        return -1;
+    }
+    // SAFETY: by the caller's promise.
+    if mark::set(unsafe { boot::text(name) }) { 0 } else { -1 }
+}
+
+unsafe extern "C" fn on(options: *const u8) -> i32 {
+    if stat() == 1 {
+        return 0;
+    }
+    facts();
+    let vector = environment();
+    // SAFETY: the program's environment, and the caller's string.
+    let boot = unsafe {
+        let text = if options.is_null() { boot::variable(vector, b"PCT") } else { Some(boot::text(options)) };
+        boot::with_options(text.unwrap_or(&[]), vector, entries())
+    };
+    let boot = if matches!(boot, Boot::Waiting) { boot::begin() } else { boot };
+    match boot {
+        Boot::Sampling => {
+            prepare();
+            0
+        }
+        Boot::Refused(message) => {
+            boot::complain(&message);
+            -1
+        }
+        Boot::Idle | Boot::Waiting => -1,
+    }
+}
+
+extern "C" fn off() -> i32 {
+    match session::current() {
+        Some(session) if session.on.load(Ordering::Relaxed) => {
+            session::stop(session, State::Stopped);
+            0
+        }
+        _ => 1,
+    }
+}
+
+extern "C" fn stat() -> i32 {
+    i32::from(session::current().is_some_and(|s| s.on.load(Ordering::Relaxed)))
+}
