@@ -401,3 +401,42 @@ fn a_directory_without_an_archive_is_no_error_and_a_damaged_one_is() {
     let e = Symbolizer::new(quiet()).with_archive(dir.path()).expect_err("cut off").to_string();
     assert!(e.contains("damaged"), "{e}");
 }
+
+#[test]
+fn names_that_dwz_moved_to_another_file_are_found_there() {
+    let (dir, other) = (tempfile::tempdir().expect("temp"), tempfile::tempdir().expect("temp"));
+    for version in ["-gdwarf-4", "-gdwarf-5"] {
+        let Some(program) = build(dir.path(), &[version]) else { return };
+        // dwz moves what several files have in common.
+        let Some(second) = build(other.path(), &[version, "-O2"]) else { return };
+        let third = dir.path().join("third");
+        std::fs::copy(&second, &third).expect("temp");
+        let mut wanted = offsets(&program, "Till3add");
+        wanted.extend(offsets(&program, "main"));
+        let shown = |program: &Path| -> Vec<String> {
+            let mut symbols = Symbolizer::new(quiet());
+            let object = symbols.add(ObjectInfo::file(program));
+            resolve_all(&mut symbols, object, &wanted);
+            assert!(symbols.notes().is_empty(), "{:?}", symbols.notes());
+            let frames = wanted.iter().flat_map(|o| symbols.frames(object, CodeAddr::Pc(*o)).to_vec());
+            frames.map(|f| format!("{} {} {:?}", symbols.text(f.function), f.line, f.source)).collect()
+        };
+        let before = shown(&program);
+        let common = dir.path().join("common.debug");
+        let _ = std::fs::remove_file(&common);
+        if !run(Command::new("dwz").arg("-m").arg(&common).arg(&program).arg(&second).arg(&third)) {
+            return;
+        }
+        if !common.exists() {
+            eprintln!("skipped: dwz found nothing in common");
+            return;
+        }
+        assert_eq!(shown(&program), before, "{version}");
+        // Without the common file the program still answers, by what is left to it.
+        std::fs::remove_file(&common).expect("there");
+        let mut symbols = Symbolizer::new(quiet());
+        let object = symbols.add(ObjectInfo::file(&program));
+        resolve_all(&mut symbols, object, &wanted);
+        assert_eq!(names(&symbols, object, wanted[0]).last().map(String::as_str), Some("shop::Till::add(int)"));
+    }
+}
