@@ -119,6 +119,13 @@ pub fn by_build_id(id: &BuildId, dirs: &DebugDirs, refused: &mut Vec<(PathBuf, S
     None
 }
 
+/// The name of the supplementary file that an image asks for, as it writes it.
+pub fn supplement_name(image: &Image) -> Option<PathBuf> {
+    let elf = image.elf()?;
+    let (name, _) = elf.gnu_debugaltlink().ok()??;
+    Some(PathBuf::from(OsStr::from_bytes(name)))
+}
+
 /// Finds the supplementary file that dwz moved common parts to (`.gnu_debugaltlink`).
 pub fn supplementary(image: &Image, dirs: &DebugDirs, refused: &mut Vec<(PathBuf, String)>) -> Option<Image> {
     let elf = image.elf()?;

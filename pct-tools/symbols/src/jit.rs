@@ -74,7 +74,7 @@ impl JitMap {
         let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
         let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
         let meta = file.metadata()?;
-        let me = nix_euid();
+        let me = own_uid();
         if !meta.is_file() {
             return Err(bad("not a regular file".into()));
         }
@@ -116,7 +116,7 @@ impl JitMap {
 }
 
 /// The effective user of this process, from /proc: no system call wrapper needed.
-fn nix_euid() -> u32 {
+fn own_uid() -> u32 {
     std::fs::metadata("/proc/self").map_or(u32::MAX, |m| m.uid())
 }
 

@@ -116,6 +116,11 @@ pub enum Problem {
         /// Why.
         reason: String,
     },
+    /// The file that dwz moved common names to is not there: some names are short or from the symbol table.
+    NoSupplement {
+        /// As the object names it.
+        file: PathBuf,
+    },
     /// The debug information is damaged or of an unknown kind; names are from the symbol table.
     BadDebugInfo {
         /// What is wrong.
@@ -167,6 +172,9 @@ impl fmt::Display for Note {
             Problem::Missing { reason } => write!(f, "{path}: no names: {reason}"),
             Problem::DebugFileRefused { file, reason } => {
                 write!(f, "{path}: debug file {} not used: {reason}", file.display())
+            }
+            Problem::NoSupplement { file } => {
+                write!(f, "{path}: {} is missing, to which dwz moved a part of the names", file.display())
             }
             Problem::BadDebugInfo { reason } => write!(f, "{path}: debug information not used: {reason}"),
             Problem::NoJitMap { file, reason } => {

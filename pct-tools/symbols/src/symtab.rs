@@ -4,7 +4,6 @@
 //! The table of one object is built at the first address that needs it, sorted, and searched by bisection.
 //! Names stay in the file: an entry keeps where its name begins.
 
-use std::borrow::Cow;
 use std::path::Path;
 
 use gimli::UnwindSection;
@@ -72,8 +71,8 @@ enum Name {
 
 /// What the tables say of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found<'a> {
-    pub(crate) name: Cow<'a, str>,
+pub(crate) struct Found {
+    pub(crate) name: String,
     pub(crate) start: u64,
     pub(crate) source: Source,
 }
@@ -106,7 +105,7 @@ impl SymbolTable {
     }
 
     /// The function that holds an address.
-    pub(crate) fn find<'a>(&self, elf: &object::File<'a>, address: u64) -> Option<Found<'a>> {
+    pub(crate) fn find(&self, elf: &object::File<'_>, address: u64) -> Option<Found> {
         let next = self.entries.partition_point(|e| e.start <= address);
         let entry = self.entries.get(next.checked_sub(1)?)?;
         if address >= entry.end {
@@ -123,16 +122,13 @@ impl SymbolTable {
 }
 
 impl Name {
-    fn text<'a>(&self, elf: &object::File<'a>) -> Option<Cow<'a, str>> {
+    fn text(&self, elf: &object::File<'_>) -> Option<String> {
         match self {
-            Name::Made(text) => Some(Cow::Owned(text.clone())),
+            Name::Made(text) => Some(text.clone()),
             Name::Symbol(dynamic, index) => {
                 let table = if *dynamic { elf.dynamic_symbol_table() } else { elf.symbol_table() }?;
                 let bytes = table.symbol_by_index(*index).ok()?.name_bytes().ok()?;
-                Some(match String::from_utf8_lossy(bytes) {
-                    Cow::Borrowed(_) => Cow::Owned(String::from_utf8_lossy(bytes).into_owned()),
-                    owned => Cow::Owned(owned.into_owned()),
-                })
+                Some(String::from_utf8_lossy(bytes).into_owned())
             }
         }
     }
@@ -280,7 +276,7 @@ fn stubs(elf: &object::File<'_>, known: &[Entry]) -> Vec<Entry> {
                 if entry.start != target {
                     return None;
                 }
-                entry.name.text(elf).map(Cow::into_owned)
+                entry.name.text(elf)
             }),
         };
         if let Some(name) = name {

@@ -35,7 +35,7 @@ mod tests {
         let elf = image.elf().expect("parsed before");
         let names: Vec<String> = (0..image.data().len() as u64)
             .step_by(16)
-            .filter_map(|offset| Some(table.find(&elf, image.address_of_offset(offset)?)?.name.into_owned()))
+            .filter_map(|offset| Some(table.find(&elf, image.address_of_offset(offset)?)?.name))
             .collect();
         assert!(names.iter().any(|n| n.contains("clock_gettime")), "{names:?}");
     }
