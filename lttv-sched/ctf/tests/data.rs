@@ -83,6 +83,23 @@ fn read(traces: &[Trace]) -> Read {
     out
 }
 
+/// SHA-256 in hexadecimal, by the system's tool; none where there is none.
+fn sha256(text: &str) -> Option<String> {
+    use std::io::Write;
+    use std::process::{Command, Stdio};
+    let mut child = Command::new("sha256sum").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().ok()?;
+    child.stdin.take()?.write_all(text.as_bytes()).ok()?;
+    let out = child.wait_with_output().ok()?;
+    Some(String::from_utf8(out.stdout).ok()?.split_whitespace().next()?.to_string())
+}
+
+/// Hash of the sorted lines `NS NAME`.
+fn sorted_hash(events: &[Row]) -> Option<String> {
+    let mut lines: Vec<String> = events.iter().filter_map(|e| Some(format!("{} {}", e.0?, e.4))).collect();
+    lines.sort();
+    sha256(&lines.join("\n"))
+}
+
 fn opened(dir: &Path, no_index: bool) -> Result<Vec<Trace>, String> {
     open_all(dir, &Options { no_index, ..Options::default() }).map_err(|e| e.to_string())
 }
@@ -175,6 +192,16 @@ fn check_entry(dir: &Path, e: &Value, no_index: bool) -> Result<(), String> {
         if s["by_cpu"].is_object() && !s["by_cpu"].as_object().unwrap().is_empty() {
             same("by cpu", format!("{cpus:?}"), format!("{:?}", map(&s["by_cpu"])));
         }
+        if let (Some(w), Some(h)) = (s["sorted_ts_name_sha256"].as_str(), sorted_hash(&got.events)) {
+            same("hash of times and names", h, w.into());
+        }
+        // Without ties there is one order: the whole text must be that of the reader.
+        if s["largest_group_with_same_timestamp"] == 1 {
+            let all: String = got.events.iter().flat_map(|e| [e.3.as_str(), "\n"]).collect();
+            if let Some(h) = sha256(&all) {
+                same("hash of the text", h, want["sha256"].as_str().unwrap().into());
+            }
+        }
         // Seeking to a window's start finds the same events as looking at all of them.
         for w in s["windows_half_open"].as_array().into_iter().flatten() {
             let (from, to) = (w["start_ns"].as_i64().unwrap(), w["end_ns"].as_i64().unwrap());
@@ -241,6 +268,9 @@ fn tracesets_have_their_count_and_span() {
         assert_eq!(got.events.len() as u64, s["events"].as_u64().unwrap(), "{}", s["name"]);
         assert_eq!(got.events[0].0, s["first_ns"].as_i64(), "{}", s["name"]);
         assert_eq!(got.events.last().unwrap().0, s["last_ns"].as_i64(), "{}", s["name"]);
+        if let Some(h) = sorted_hash(&got.events) {
+            assert_eq!(h, s["sorted_ts_name_sha256"].as_str().unwrap(), "{}", s["name"]);
+        }
         let span = traces
             .iter()
             .flat_map(|t| (0..t.stream_count()).filter_map(|i| t.stream_span(i)))
