@@ -11,7 +11,7 @@ use crate::exec::{Input, Nothing, State, Stop, run};
 use crate::model::Role;
 
 /// Bytes of a packet that are held at a time, unless one event is longer.
-pub(crate) const WINDOW: u64 = 1 << 20;
+pub(crate) const WINDOW: u64 = 256 << 10;
 /// Bytes read at first when only the head of a packet is wanted.
 const HEAD: u64 = 512;
 

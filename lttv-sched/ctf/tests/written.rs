@@ -248,3 +248,42 @@ fn hostile_numbers_are_refused_before_anything_is_allocated() {
         assert!(errors.iter().all(|e| e.contains("/s: packet 0")), "{fields}: {errors:?}");
     }
 }
+
+#[test]
+fn babeltrace2_shows_written_traces_with_the_same_text() {
+    let mut version = std::process::Command::new("babeltrace2");
+    if version.arg("--version").output().is_err() {
+        eprintln!("skipped: babeltrace2 is not installed");
+        return;
+    }
+    let tmp = tempfile::tempdir().unwrap();
+    let (mut read, n) = (0, cases(25));
+    for seed in 1..n {
+        let w = written(seed, 2, 4);
+        let dir = tmp.path().join(seed.to_string());
+        put(&dir, w.tsdl.as_bytes(), &[("s", &w.stream)]);
+        let peer = std::process::Command::new("babeltrace2")
+            .args(["--clock-seconds", "--no-delta"])
+            .arg(&dir)
+            .env("LC_ALL", "C.UTF-8")
+            .output()
+            .unwrap();
+        if !peer.status.success() {
+            // The peer refuses some legal metadata; that it reads most is checked below.
+            continue;
+        }
+        read += 1;
+        let t = open(&dir, &Options::default()).unwrap();
+        let mut r = t.reader(0);
+        let mut next = r.rewind().unwrap();
+        let mut ours = String::new();
+        while next.is_some() {
+            lttv_ctf::text::line(&mut ours, t.class(), &r);
+            ours.push('\n');
+            next = r.advance().unwrap();
+        }
+        assert_eq!(ours, String::from_utf8(peer.stdout).unwrap(), "seed {seed}\n{}", w.tsdl);
+    }
+    eprintln!("babeltrace2 read {read} of {} written traces", n - 1);
+    assert!(read > n / 2, "babeltrace2 read only {read} of {}", n - 1);
+}
