@@ -24,12 +24,14 @@ extern "C" fn before_change(which: usize) -> usize {
 }
 
 fn look() {
+    session::revive();
     let Some(session) = session::current() else { return };
     if !session.on.load(Ordering::Relaxed) || !session.may_call() {
         return;
     }
     // What changes now is found at the next tick.
     session.stale.store(true, Ordering::Relaxed);
+    session.changing.store(true, Ordering::Relaxed);
     if !session.log.is_open() {
         return;
     }

@@ -8,7 +8,7 @@
 use core::sync::atomic::Ordering;
 
 use pct_format::State;
-use pct_sampler::{file, session};
+use pct_sampler::{file, leaving, session};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
@@ -25,6 +25,10 @@ fn forked(which: Real) -> i32 {
     let pid = unsafe { fork() };
     if pid == 0 {
         session::start_in_child();
+    } else if pid > 0
+        && let Some(session) = session::current()
+    {
+        leaving::forked(session, pid as u32);
     }
     drop(quiet);
     pid

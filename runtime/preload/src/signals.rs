@@ -24,6 +24,7 @@ pub(crate) fn listen(signal: i32) {
 }
 
 fn is_ours(signal: i32) -> bool {
+    session::revive();
     session::current().is_some_and(|s| s.signals() & sys::signal_bit(signal) != 0)
 }
 

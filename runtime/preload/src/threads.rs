@@ -41,6 +41,7 @@ pub unsafe extern "C" fn pthread_create(
     }
     // SAFETY: libc's pthread_create.
     let create: Create = unsafe { core::mem::transmute(create) };
+    session::revive();
     let on = session::current().is_some_and(|s| s.on.load(Ordering::Relaxed));
     let place = if on && function > 1 { put(function, argument) } else { None };
     let Some(place) = place else {

@@ -152,6 +152,9 @@ pub fn begin() -> Boot {
         Err(Refused::WallNeedsController) => problem.push(
             b"clock=wall needs a controller (pct run --clock wall); clock=itimer-real is the notes' way",
         ),
+        Err(Refused::NoSignal) if session::seed().options.signal >= 32 => {
+            problem.push(b"option signal: the perf clock needs a standard signal, below 32")
+        }
         Err(Refused::NoSignal) => problem.push(b"no signal is free for the clock (try signal=N)"),
         Err(Refused::Busy) => problem.push(b"sampling is being switched by another thread"),
         Err(Refused::AlreadyOn) => problem.push(b"sampling is already on"),

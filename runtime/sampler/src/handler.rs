@@ -141,7 +141,10 @@ fn dispatch(signal: i32, info: SigInfo, regs: Regs) -> bool {
     }
     if code == SI_TIMER && signal == settings.tick_signal.load(Ordering::Relaxed) {
         // A tick of a thread that was switched off meanwhile finds no ring: nothing to do.
-        if let Some(ring) = session.rings.by_value(info.value()) {
+        if info.value() == housekeeper::WATCH {
+            housekeeper::on_watch(session);
+        } else if let Some(ring) = session.rings.by_value(info.value()) {
+            ring.seen.store(1, Ordering::Relaxed);
             on_tick(session, ring, regs, 1 + u64::from(info.overrun()));
         }
         return true;
@@ -315,6 +318,9 @@ fn with_frames(
 #[inline(always)]
 fn count(session: &Session, pc: u64, weight: u64, system: bool) {
     let log = &session.log;
+    if session.changing.load(Ordering::Relaxed) {
+        log.header_add(at::UNCERTAIN, weight);
+    }
     let place = session.regions.find(pc).and_then(|region| {
         let index = (pc - region.start) >> region.shift;
         if region.counters == 0 { None } else { log.header(region.counters as usize + index as usize) }
@@ -342,6 +348,8 @@ pub fn install(session: &Session, asked: i32) -> Result<(), Refused> {
     let signal = match (itimer::which(clock), clock) {
         (Some((_, fixed)), _) => fixed,
         (None, Clock::Sigtrap) => SIGTRAP,
+        // A queueing signal would turn into SIGIO, and kill, when its queue is full.
+        (None, Clock::Perf) if asked >= 32 => return Err(Refused::NoSignal),
         (None, _) if asked != 0 => asked,
         (None, _) => SIGSTKFLT,
     };

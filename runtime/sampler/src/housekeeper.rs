@@ -8,22 +8,31 @@
 
 use core::sync::atomic::{AtomicUsize, Ordering};
 
+use crate::rings::Ring;
 use crate::session::{House, Session};
 use crate::time::Instant;
 use crate::{arch, callers, handler, sys, threads, time};
+use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::header as at;
 use pct_format::record::Encoder;
 
 /// Nanoseconds between rounds, of time in which some thread runs.
 pub const ROUND_NS: u64 = 250_000_000;
+/// Nanoseconds until the next round when something changed.
+const SOON_NS: u64 = 10_000_000;
+/// A round may take one part in so many of the time until the next: in a process of ten thousand mappings they are rarer.
+const SHARE: u64 = 200;
 /// Names are read anew every so many rounds.
 const NAMES_EVERY: u64 = 4;
 
 /// A round if one is due. Called from ticks: cheap when it is not.
 #[inline]
 pub fn maybe(session: &Session, now_ns: u64) {
-    if now_ns >= session.due.load(Ordering::Relaxed) || session.stale.load(Ordering::Relaxed) {
+    let due = session.due.load(Ordering::Relaxed);
+    // What changed is looked at soon, but a program that makes threads without end must not feel it.
+    let soon = due.saturating_sub(ROUND_NS - SOON_NS);
+    if now_ns >= due || now_ns >= soon && session.stale.load(Ordering::Relaxed) {
         round(session, now_ns);
     }
 }
@@ -38,6 +47,40 @@ fn round(session: &Session, now_ns: u64) {
     session.due.store(now_ns + ROUND_NS, Ordering::Relaxed);
     session.stale.store(false, Ordering::Relaxed);
     on_own_stack(session, &mut house, full);
+    let done = clock();
+    let took = done.wrapping_sub(now_ns);
+    session.due.store(done + ROUND_NS.max(took.saturating_mul(SHARE)), Ordering::Relaxed);
+    watch(session);
+}
+
+/// Puts off the process's own timer: it expires only when CPU time is used and no thread that we know ticks, as when a raw
+/// clone works while all others sleep. (It must not come otherwise: older kernels give it to the main thread, whose sleep it
+/// would cut short.)
+fn watch(session: &Session) {
+    let mut timer = session.watch.load(Ordering::Relaxed);
+    if timer == 0 {
+        let signal = session.settings.tick_signal.load(Ordering::Relaxed);
+        let Ok(made) = sys::timer_create(sys::CLOCK_PROCESS_CPU, signal, WATCH, None) else { return };
+        timer = made.0 + 1;
+        session.watch.store(timer, Ordering::Relaxed);
+    }
+    let _ = sys::timer_set(sys::TimerId(timer - 1), 2 * ROUND_NS, 2 * ROUND_NS);
+}
+
+/// What the process's timer carries: no ring has this value.
+pub const WATCH: u64 = u64::MAX;
+
+/// The process's timer expired: look for threads.
+pub fn on_watch(session: &Session) {
+    round(session, clock());
+}
+
+/// Deletes the process's timer: sampling is switched off.
+pub fn stop_watching(session: &Session) {
+    let timer = session.watch.swap(0, Ordering::Relaxed);
+    if timer > 0 {
+        sys::timer_delete(sys::TimerId(timer - 1));
+    }
 }
 
 /// Bytes of the housekeeper's own stack.
@@ -88,6 +131,7 @@ pub fn full(session: &Session, house: &mut House) {
 
 /// Looks at the regions.
 pub fn refresh_regions(session: &Session, house: &mut House) {
+    session.changing.store(false, Ordering::Relaxed);
     let counts = session.counts().then_some(crate::session::seed().options.shift);
     session.regions.refresh(&mut house.list, &session.log, &session.keep, counts);
     callers::refresh(session, house.list.entries());
@@ -138,10 +182,36 @@ pub fn note_times(session: &Session, house: &mut House) {
         house.process.append(&session.log, session.may_call(), record, &[]);
     }
     for ring in session.rings.living() {
-        let cpu = sys::clock_ns(sys::thread_cpu_clock(ring.tid.load(Ordering::Relaxed)));
-        if cpu != 0 {
-            ring.visited_cpu_ns.store(cpu, Ordering::Relaxed);
-        }
+        visit(session, ring);
+    }
+}
+
+/// CPU time in which a thread must have ticked, if it could.
+const SILENT_NS: u64 = 50_000_000;
+
+/// Notes a thread's CPU time. One that used much of it without a sample or a tick blocks our signals: that time is lost under
+/// that name, and not taken for system time when the signals come through again.
+fn visit(session: &Session, ring: &Ring) {
+    let tid = ring.tid.load(Ordering::Relaxed);
+    let cpu = sys::clock_ns(sys::thread_cpu_clock(tid));
+    if cpu == 0 {
+        return;
+    }
+    let accounted = ring.accounted_ns.load(Ordering::Relaxed);
+    let used = cpu.saturating_sub(ring.visited_cpu_ns.load(Ordering::Relaxed));
+    let ticked = ring.seen.swap(0, Ordering::Relaxed) != 0;
+    let silent = accounted == ring.visited_accounted_ns.load(Ordering::Relaxed) && !ticked;
+    if silent && used < SILENT_NS {
+        // Too little to judge by: left to the next visit.
+        return;
+    }
+    ring.visited_cpu_ns.store(cpu, Ordering::Relaxed);
+    ring.visited_accounted_ns.store(accounted, Ordering::Relaxed);
+    if silent && threads::blocks(tid, session.signals()) {
+        let weight = used.checked_div(session.settings.period_ns.load(Ordering::Relaxed)).unwrap_or(0);
+        session.log.lose(LossCause::Blocked, weight, weight);
+        ring.accounted_ns.store(accounted + used, Ordering::Relaxed);
+        ring.visited_accounted_ns.store(accounted + used, Ordering::Relaxed);
     }
 }
 

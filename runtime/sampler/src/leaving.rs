@@ -13,6 +13,21 @@ use pct_format::layout::header as at;
 use pct_format::record::Encoder;
 use pct_format::{Clock, State};
 
+/// The process made a child.
+pub fn forked(session: &Session, child: u32) {
+    if !session.may_call() || !session.log.is_open() {
+        return;
+    }
+    if let Some(mut house) = session.house.try_lock() {
+        let house = &mut *house;
+        let record =
+            Encoder::new(&mut house.record).word(time::now()).number(u64::from(child)).finish(kind::FORK, 0);
+        if let Some(record) = record {
+            house.process.append(&session.log, true, record, &[]);
+        }
+    }
+}
+
 /// Notes the exec, stops what would survive it.
 pub fn before_exec(session: &Session, path: &[u8]) {
     if !session.may_call() || !session.on.load(Ordering::Relaxed) {

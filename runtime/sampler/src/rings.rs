@@ -70,7 +70,7 @@ pub struct Ring {
     pub(crate) name: [AtomicU64; 2],
     /// Whether thread-begin was recorded.
     pub(crate) announced: AtomicU32,
-    /// 1: exact time of the last look at it by the housekeeper.
+    /// 1: it ticked since the housekeeper's last visit.
     pub(crate) seen: AtomicU32,
     /// CPU ns at the housekeeper's last visit, to see threads that run without being sampled.
     pub(crate) visited_cpu_ns: AtomicU64,

@@ -165,6 +165,10 @@ pub struct Session {
     pub due: AtomicU64,
     /// CLOCK_MONOTONIC ns of the last look at the regions for a change of the loader's.
     pub looked: AtomicU64,
+    /// Regions are changing and were not looked at since.
+    pub changing: AtomicBool,
+    /// The process's timer: id + 1, 0 = none.
+    pub watch: AtomicI32,
     /// Somebody saw a change of regions or threads: the housekeeper should come soon.
     pub stale: AtomicBool,
     /// Writer of the keep segments.
@@ -299,6 +303,11 @@ pub fn start() -> Result<&'static Session, Refused> {
         if choice.errno != 0 && settings.clock_errno.load(Ordering::Relaxed) == 0 {
             settings.clock_errno.store(choice.errno, Ordering::Relaxed);
         }
+        if choice.clock == Clock::Sigtrap && options.clock == Clock::Auto && threads::is_traced() {
+            // A tracer would see every trap.
+            choice = clock::Chosen { clock: Clock::Perf, ..choice };
+            continue;
+        }
         handler::install(session, options.signal)?;
         session.alive.store(ALIVE, Ordering::Relaxed);
         session.on.store(true, Ordering::Relaxed);
@@ -347,6 +356,7 @@ pub fn stop(session: &Session, state: State) {
     }
     WAS_ON.store(false, Ordering::Relaxed);
     let _quiet = quiet();
+    housekeeper::stop_watching(session);
     threads::disarm_all(session);
     close(session, state);
 }
@@ -384,6 +394,14 @@ pub(crate) fn set_own_path(path: &[u8]) {
     own.clear();
     own.push(path);
     OWN_PATH_SET.store(true, Ordering::Release);
+}
+
+/// Begins anew in a child that was made in a way that nobody saw (raw clone): called where the host passes by.
+#[inline]
+pub fn revive() {
+    if current().is_none() && !SESSION.load(Ordering::Relaxed).is_null() {
+        start_in_child();
+    }
 }
 
 /// In the child of a fork: begins anew, with own file, rings and clocks, if forks are followed and the parent was sampled.

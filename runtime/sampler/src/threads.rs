@@ -178,6 +178,30 @@ pub fn discover(session: &Session, house: &mut House) {
     }
 }
 
+/// A number from a line `KEY:\tNUMBER` of a status file.
+fn status_number(path: sys::CStr<'_>, key: &[u8], hexadecimal: bool) -> Option<u64> {
+    let mut buffer = [0u8; 2048];
+    let status = sys::read_file(path, &mut buffer).ok()?;
+    let line = status.split(|b| *b == b'\n').find(|l| l.starts_with(key))?;
+    let text = line.get(key.len()..)?.strip_prefix(b":\t")?;
+    if hexadecimal { crate::text::parse_hex(text).map(|(n, _)| n) } else { parse_number(text) }
+}
+
+/// Whether a thread blocks one of `signals`.
+#[must_use]
+pub fn blocks(tid: u32, signals: sys::SignalSet) -> bool {
+    let mut path = Buf::<64>::new();
+    path.push(b"/proc/self/task/").push_number(u64::from(tid)).push(b"/status");
+    let blocked = path.with_nul().and_then(|path| status_number(path, b"SigBlk", true));
+    blocked.is_some_and(|set| set & signals != 0)
+}
+
+/// Whether a debugger or the like traces this process.
+#[must_use]
+pub fn is_traced() -> bool {
+    status_number(sys::c(c"/proc/self/status"), b"TracerPid", false).is_some_and(|pid| pid != 0)
+}
+
 /// The name of any thread of this process, NUL-padded.
 #[must_use]
 pub fn name_of(tid: u32) -> Option<[u64; 2]> {

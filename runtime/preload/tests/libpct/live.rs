@@ -268,6 +268,24 @@ fn a_program_that_blocks_all_signals_runs_and_executes_others() {
 }
 
 #[test]
+fn a_thread_that_blocks_all_signals_is_lost_under_that_name() {
+    let Some(victim) = victim() else { return };
+    let a = Run::new(victim, &["half-blocked"], "", |_| ()).ok().only_file();
+    about(a.user + a.system, 0.6);
+    let lost = a.lost.iter().find(|l| l.0 == "signal blocked by the program").map_or(0, |l| l.1);
+    // What it used after the housekeeper's last visit is not known.
+    assert!(lost > 100 && lost < 550, "{a:#?}");
+}
+
+#[test]
+fn a_child_of_a_raw_clone_is_sampled_from_its_first_wrapped_call() {
+    let Some(victim) = victim() else { return };
+    let files = Run::new(victim, &["raw-fork"], "", |_| ()).ok().files();
+    assert_eq!(files.len(), 2, "{files:#?}");
+    about(files.iter().map(|a| a.user + a.system).sum(), 0.3);
+}
+
+#[test]
 fn a_daemon_that_gives_everything_up_is_sampled_to_the_end() {
     let Some(victim) = victim() else { return };
     let run = Run::new(victim, &["daemon"], "", |_| ());

@@ -135,6 +135,30 @@ int main(int argc, char **argv) {
         char *args[] = {argv[0], "spin", "0.05", NULL};
         execv(argv[0], args);
         return 1;
+    } else if (!strcmp(mode, "half-blocked")) {
+        // One thread blocks everything, the other works on.
+        double seconds = 0.5;
+        pthread_t t;
+        sigset_t all, old;
+        sigfillset(&all);
+        pthread_sigmask(SIG_BLOCK, &all, &old);
+        if (pthread_create(&t, NULL, worker, &seconds)) return 1;
+        pthread_sigmask(SIG_SETMASK, &old, NULL);
+        spin(0.5);
+        pthread_join(t, NULL);
+        spin(0.1);
+    } else if (!strcmp(mode, "raw-fork")) {
+        pid_t p = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
+        if (p == 0) {
+            struct sigaction a;
+            sigaction(SIGUSR1, NULL, &a); // a wrapped call: the sampler notices that it is in another process
+            spin(0.2);
+            _exit(0);
+        }
+        spin(0.1);
+        int status;
+        if (waitpid(p, &status, 0) != p) return 1;
+        return status != 0;
     } else if (!strcmp(mode, "daemon")) {
         for (int fd = 3; fd < 1024; fd++) close(fd);
         int null = open("/dev/null", O_RDWR);
