@@ -73,6 +73,8 @@ commands! {
     Top(top),
     /// Show a function's source lines and instructions with their shares
     Annotate(annotate),
+    /// Keep names, lines and build-ids beside a run's data
+    Archive(archive),
     /// Say which clocks and rates this machine gives
     Doctor(doctor),
     /// Print counts, addresses and translations, for pipelines

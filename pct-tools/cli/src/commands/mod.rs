@@ -1,6 +1,7 @@
 //! One module per subcommand: `Args` is what was typed, `run` does it.
 
 pub mod annotate;
+pub mod archive;
 pub mod attach;
 pub mod diff;
 pub mod doctor;

@@ -350,6 +350,10 @@ fn close(
         say(&format!("pct: no samples: {}\n", why_none(obstacle, ended)));
         return Ok(());
     }
+    if args.keep_symbols {
+        let mut progress = face.progress();
+        load::archive(folder, &mut |what, done, all| progress.step(what, done, all))?;
+    }
     if args.no_report {
         return Ok(());
     }

@@ -65,6 +65,12 @@ pub enum Error {
         /// What was expected and found, and where.
         why: pct_format::Error,
     },
+    /// An archive of names could not be written.
+    #[error("{why}")]
+    Archive {
+        /// What failed, and where.
+        why: pct_symbols::archive::ArchiveError,
+    },
     /// No run in the current folder.
     #[error("no pct-NAME-PID folder here; name a folder or file, or make one by: pct run -- COMMAND")]
     NoRun,
@@ -87,8 +93,8 @@ pub fn load(paths: &[PathBuf], options: &Options) -> Result<Profile, Error> {
 /// As [`load`].
 pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -> Result<Profile, Error> {
     let symbols = pct_symbols::Options { lines: options.lines, ..pct_symbols::Options::default() };
-    let mut symbols = Symbolizer::new(symbols);
     let mut account = Account::default();
+    let mut symbols = with_archive(Symbolizer::new(symbols), paths, &mut account);
     let mut title = String::new();
     let mut first_error = None;
     let mut files = Vec::new();
@@ -146,6 +152,55 @@ pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -
     profile.account = account;
     profile.title = if title.is_empty() { default_title(&profile, paths) } else { title };
     Ok(profile)
+}
+
+/// Names come from the archive beside the profiles, if one was made: then it does not matter what became of the
+/// programs since. An archive that cannot be read is a note.
+fn with_archive(symbols: Symbolizer, paths: &[PathBuf], account: &mut Account) -> Symbolizer {
+    let mut dirs: Vec<PathBuf> = Vec::new();
+    for path in paths {
+        let dir = if path.is_dir() { Some(path.as_path()) } else { path.parent() };
+        let dir = dir.map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
+        dirs.extend(dir.filter(|dir| dir.join(pct_symbols::archive::FILE_NAME).exists()).map(Path::to_owned));
+    }
+    dirs.dedup();
+    let Some(first) = dirs.first() else { return symbols };
+    for other in &dirs[1..] {
+        account.note(format!("{}: its archive of names is not used: one at a time", other.display()));
+    }
+    match pct_symbols::archive::Archive::read(first) {
+        Ok(_) => {}
+        Err(why) => {
+            account.note(why.to_string());
+            return symbols;
+        }
+    }
+    symbols.with_archive(first).unwrap_or_default()
+}
+
+/// Stores names, lines and build-ids of everything sampled in a run's folder in an archive beside the data.
+///
+/// # Errors
+/// [`Error`] when the folder has no readable file; [`Error::Archive`] when the archive cannot be written.
+pub fn archive(dir: &Path, progress: Progress<'_>) -> Result<PathBuf, Error> {
+    let mut account = Account::default();
+    let mut symbols = with_archive(Symbolizer::default(), &[dir.to_owned()], &mut account);
+    let mut raw = raw::Raw::new(&Options::default());
+    let mut first_error = None;
+    let files = files_of(dir)?;
+    for (done, file) in files.iter().enumerate() {
+        progress("reading", done as u64, files.len() as u64);
+        if let Err(error) = raw.read(file, &mut symbols, &mut account) {
+            note_or_first(&mut first_error, &mut account, error);
+        }
+    }
+    match first_error {
+        Some(error) if raw.is_empty() => return Err(error),
+        _ => {}
+    }
+    progress("symbols", 0, 1);
+    symbols.resolve(raw.queries());
+    symbols.write_archive(dir).map_err(|why| Error::Archive { why })
 }
 
 fn note_or_first(first: &mut Option<Error>, account: &mut Account, error: Error) {

@@ -118,8 +118,19 @@ fn accounted(profile: &Profile, total: Weight) -> String {
         }
         None => format!("accounted {} CPU s", seconds(total.cpu_ns())),
     };
+    let gap = used.unwrap_or(0).saturating_sub(total.cpu_ns());
+    // A sampled total is right within its sampling error; more than that is time that nobody sampled.
+    let noticeable = gap > used.unwrap_or(0) / 20 && gap > 20_000_000;
+    if noticeable && account.without_sample == 0 {
+        line += &format!(
+            "; {} s in no sample (starts of processes, processes too short or not profiled)",
+            seconds(gap)
+        );
+    }
     if account.losses.is_empty() {
-        line += "; nothing lost";
+        if !noticeable {
+            line += "; nothing lost";
+        }
     } else {
         let lost: u64 = account.losses.iter().map(|loss| loss.samples).sum();
         line += &format!("; {} lost: {}", count(lost, "sample", "samples"), causes(&account.losses));

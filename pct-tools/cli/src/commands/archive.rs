@@ -1,0 +1,40 @@
+//! `pct archive`: names beside the data, so that the report is the same on another machine or after a rebuild.
+
+use crate::face::Face;
+use crate::look;
+use anyhow::Result;
+use pct_profile::load;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What can be typed after `pct archive`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  pct archive pct-render-4711 && tar czf run.tar.gz pct-render-4711
+  pct run --keep-symbols -- ./render      the same at the end of a run
+
+Programs and libraries are not copied: only what the sampled addresses need.")]
+pub struct Args {
+    /// Run folders; the newest run here if none.
+    #[arg(value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+}
+
+/// Writes the archives.
+///
+/// # Errors
+/// When nothing could be archived; of several folders the others are still done.
+pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
+    let mut failed = false;
+    for dir in look::paths(&args.dirs)? {
+        let mut progress = face.progress();
+        match load::archive(&dir, &mut |what, done, all| progress.step(what, done, all)) {
+            Ok(path) => face.hint(format_args!("{}", path.display())),
+            Err(why) => {
+                failed = true;
+                face.warn(why);
+            }
+        }
+    }
+    Ok(ExitCode::from(u8::from(failed)))
+}

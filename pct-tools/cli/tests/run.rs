@@ -1,0 +1,154 @@
+//! `pct run` as scripts see it: streams, statuses, environment, folders, and what it says of programs that it
+//! cannot profile. Real programs, no clock is asserted.
+
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+const PCT: &str = env!("CARGO_BIN_EXE_pct");
+
+fn pct(dir: &Path, words: &[&str]) -> Output {
+    let mut command = Command::new(PCT);
+    command.args(words).current_dir(dir).env_remove("PCT").env_remove("LD_PRELOAD").env("HOME", dir);
+    command.stdin(Stdio::null()).output().expect("pct starts")
+}
+fn out(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stdout).into_owned()
+}
+fn err(output: &Output) -> String {
+    String::from_utf8_lossy(&output.stderr).into_owned()
+}
+fn dir() -> tempfile::TempDir {
+    tempfile::tempdir().expect("a folder")
+}
+/// A shell loop that takes some tenths of a CPU second.
+const BUSY: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
+
+#[test]
+fn the_status_is_the_programs_own() {
+    let d = dir();
+    for (command, status) in [
+        (&["sh", "-c", "exit 0"][..], 0),
+        (&["sh", "-c", "exit 3"], 3),
+        (&["sh", "-c", "exit 255"], 255),
+        (&["no-such-command-here"], 127),
+        (&["./no/such/file"], 127),
+        (&["/etc/passwd"], 126),
+        (&["/"], 126),
+    ] {
+        let words: Vec<&str> = ["run", "--no-report", "--"].iter().chain(command).copied().collect();
+        assert_eq!(pct(d.path(), &words).status.code(), Some(status), "{command:?}");
+    }
+    assert_eq!(pct(d.path(), &["run", "--hz", "none", "true"]).status.code(), Some(125));
+}
+
+#[test]
+fn killed_by_a_signal_pct_ends_by_the_same() {
+    use std::os::unix::process::ExitStatusExt as _;
+    let d = dir();
+    for signal in [9, 15, 6, 2] {
+        let script = format!("kill -{signal} $$");
+        let output = pct(d.path(), &["run", "--no-report", "--", "sh", "-c", &script]);
+        assert_eq!(output.status.signal(), Some(signal), "{}", err(&output));
+    }
+}
+
+#[test]
+fn stdout_and_stdin_are_the_programs_alone() {
+    let d = dir();
+    let script = format!("{BUSY}; echo out; echo err >&2");
+    let output = pct(d.path(), &["run", "-o", "r", "--", "sh", "-c", &script]);
+    assert_eq!(out(&output), "out\n");
+    let said = err(&output);
+    assert!(said.starts_with("err\n"), "{said}");
+    assert!(said.contains("CPU s in 1 process"), "{said}");
+    assert!(said.contains("accounted "), "{said}");
+    assert!(d.path().join("r/run.json").exists());
+    let report = pct(d.path(), &["report", "--format", "csv", "r"]);
+    assert!(out(&report).starts_with("samples,cpu_seconds,share,pid,process,tid,object,function\n"));
+    assert!(out(&report).lines().count() > 1);
+}
+
+#[test]
+fn the_folder_is_named_by_program_and_pid_and_report_finds_it() {
+    let d = dir();
+    let script = format!("{BUSY}; echo $$");
+    let output = pct(d.path(), &["run", "--no-report", "--", "sh", "-c", &script]);
+    let folder = format!("pct-sh-{}", out(&output).trim());
+    assert!(d.path().join(&folder).is_dir(), "{folder}: {}", err(&output));
+    assert_eq!(err(&output), "");
+    let report = pct(d.path(), &["report"]);
+    assert!(err(&report).contains(&folder), "{}", err(&report));
+}
+
+#[test]
+fn nothing_is_left_of_a_run_without_samples() {
+    let d = dir();
+    let output = pct(d.path(), &["run", "--", "/no/such/program"]);
+    assert_eq!(output.status.code(), Some(127));
+    assert_eq!(std::fs::read_dir(d.path()).expect("read").count(), 0);
+}
+
+#[test]
+fn the_report_can_go_to_a_file() {
+    let d = dir();
+    let output = pct(d.path(), &["run", "-o", "r", "--report", "table.txt", "--", "sh", "-c", BUSY]);
+    assert_eq!(err(&output), "");
+    let table = std::fs::read_to_string(d.path().join("table.txt")).expect("written");
+    assert!(table.contains("function"), "{table}");
+}
+
+#[test]
+fn what_was_preloaded_stays_and_the_environment_is_whole() {
+    let d = dir();
+    let output = Command::new(PCT)
+        .args(["run", "--no-report", "-o", "r", "--", "sh", "-c", "echo $LD_PRELOAD; echo $ODD"])
+        .current_dir(d.path())
+        .env("LD_PRELOAD", "/no/such.so")
+        .env("ODD", "a=b\nc")
+        .output()
+        .expect("pct starts");
+    let text = out(&output);
+    let mut lines = text.lines();
+    let preload = lines.next().expect("a line");
+    assert!(preload.contains("libpct-") && preload.ends_with(":/no/such.so"), "{preload}");
+    assert_eq!(lines.next(), Some("a=b"));
+}
+
+#[test]
+fn an_unwritable_place_is_said_and_the_program_runs() {
+    let d = dir();
+    let output = pct(d.path(), &["run", "-o", "/proc/no/such", "--", "echo", "ran"]);
+    assert_eq!((out(&output).as_str(), output.status.code()), ("ran\n", Some(0)));
+    assert!(err(&output).contains("unprofiled"), "{}", err(&output));
+    let output = pct(d.path(), &["run", "-o", "a,b", "--", "echo", "ran"]);
+    assert_eq!(out(&output), "ran\n");
+    assert!(err(&output).contains("comma"), "{}", err(&output));
+}
+
+#[test]
+fn a_static_program_is_named_with_what_would_work() {
+    let d = dir();
+    std::fs::write(d.path().join("s.c"), "int main(void) { return 7; }\n").expect("written");
+    let built = Command::new("cc").args(["-static", "-o", "s", "s.c"]).current_dir(d.path()).output();
+    if !built.is_ok_and(|built| built.status.success()) {
+        eprintln!("skipped: cc cannot link statically here");
+        return;
+    }
+    let output = pct(d.path(), &["run", "--", "./s"]);
+    assert_eq!(output.status.code(), Some(7));
+    let said = err(&output);
+    assert!(said.contains("statically linked") && said.contains("pct attach"), "{said}");
+    assert_eq!(said.lines().count(), 1, "{said}");
+    assert!(std::fs::read_dir(d.path()).expect("read").all(|e| e.expect("entry").path().is_file()));
+}
+
+#[test]
+fn an_archive_keeps_the_report_the_same() {
+    let d = dir();
+    let output = pct(d.path(), &["run", "-o", "r", "--keep-symbols", "--no-report", "--", "sh", "-c", BUSY]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let before = out(&pct(d.path(), &["report", "--format", "csv", "r"]));
+    assert!(before.lines().count() > 1);
+    std::fs::rename(d.path().join("r"), d.path().join("moved")).expect("moved");
+    assert_eq!(out(&pct(d.path(), &["report", "--format", "csv", "moved"])), before);
+}
