@@ -88,6 +88,23 @@ commands! {
     Generate(generate),
 }
 
+/// The hint behind a result: the commands of these that this pct has, else the call tree.
+#[must_use]
+pub fn next_step(run: &str, commands: &[&str]) -> String {
+    use clap::CommandFactory as _;
+    let all = Cli::command();
+    let had: Vec<String> = commands
+        .iter()
+        .filter(|name| all.find_subcommand(name).is_some())
+        .map(|name| format!("pct {name} {run}"))
+        .collect();
+    if had.is_empty() {
+        format!("try: pct report --tree {run}")
+    } else {
+        format!("try: {}", had.join("   or: "))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -63,6 +63,10 @@ fn lay_out(dir: &Path, reachable: bool) -> Result<PathBuf> {
     if dir.as_os_str().as_bytes().iter().any(|byte| b" :\t\n".contains(byte)) {
         bail!("the dynamic linker would split this path");
     }
+    // Asked before anything is made, so that nothing is left in a place that will not do.
+    if reachable && !everybody_may_enter(dir.ancestors().find(|part| part.exists()).unwrap_or(dir)) {
+        bail!("other users cannot reach it");
+    }
     if !dir.exists() {
         DirBuilder::new().recursive(true).mode(0o755).create(dir).context("cannot make it")?;
     }

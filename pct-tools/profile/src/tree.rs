@@ -328,6 +328,9 @@ pub(crate) fn used_stacks(profile: &Profile, weights: &[Weight]) -> Vec<bool> {
     used
 }
 
+/// Levels that views from the inside outwards go: more than anybody reads.
+const MOST_LEVELS: usize = 2000;
+
 #[derive(Default)]
 struct Grow {
     nodes: IdVec<NodeId, Node>,
@@ -360,7 +363,9 @@ impl Grow {
     ) {
         let mut at = parent;
         let mut next = Some(stack);
-        while let Some(id) = next {
+        // Each stack is walked by itself here: without a limit a deep recursion would cost its depth squared.
+        for _ in 0..MOST_LEVELS {
+            let Some(id) = next else { break };
             let node = profile.stacks[id];
             at = Some(self.node(at, labels.of_frame(node.frame)));
             next = node.parent;

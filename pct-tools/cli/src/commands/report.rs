@@ -138,7 +138,7 @@ fn needs_inlines(args: &Args) -> bool {
 fn hint(args: &Args, paths: &[PathBuf]) -> String {
     let run = paths.first().map(|path| path.display().to_string()).unwrap_or_default();
     if tree_is_wanted(args) {
-        format!("{run}/   try: pct flame {run}")
+        format!("{run}/   {}", crate::cli::next_step(&run, &["flame", "view"]))
     } else {
         format!("{run}/   try: pct report --tree {run}")
     }

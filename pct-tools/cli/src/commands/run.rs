@@ -396,7 +396,7 @@ fn summary(args: &Args, folder: &Path, face: &Face) -> Result<()> {
             text += &show(&line);
         }
         let name = shown.display();
-        text += &show(&format!("{name}/   try: pct report --tree {name}   or: pct flame {name}"));
+        text += &show(&format!("{name}/   {}", crate::cli::next_step(&name.to_string(), &["flame", "view"])));
     }
     match &args.report {
         None => say(&text),

@@ -139,6 +139,10 @@ pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -
             account.note(line);
         }
     }
+    if options.window.is_some() {
+        // What the whole run used says nothing about a part of it.
+        (account.used, account.used_by_files_ns) = (None, None);
+    }
     if options.symbols {
         progress("symbols", 0, 1);
         symbols.resolve(raw.queries());
