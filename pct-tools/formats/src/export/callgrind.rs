@@ -1,0 +1,78 @@
+//! The callgrind format: <https://valgrind.org/docs/manual/cl-format.html>. Costs are microseconds of CPU time.
+//!
+//! Call counts are not known to a sampler; callgrind wants some, so each call edge says 1. An edge's inclusive cost counts a
+//! sample once, however often the edge recurs on its stack.
+
+use super::path;
+use pct_profile::Profile;
+use pct_profile::model::{Cell, FunctionId, Id};
+use std::collections::{BTreeMap, HashMap, HashSet};
+use std::fmt::Write as _;
+
+#[derive(Default)]
+struct Costs {
+    own: BTreeMap<u32, u64>,
+    calls: BTreeMap<(u32, FunctionId), u64>,
+}
+
+/// The text of the file.
+pub fn write(profile: &Profile, cells: &[Cell]) -> String {
+    let mut costs: HashMap<FunctionId, Costs> = HashMap::new();
+    for cell in cells {
+        let ns = cell.weight.cpu_ns();
+        let frames = path(profile, cell.stack);
+        let frame = |i: usize| &profile.frames[frames[i]];
+        if let Some(last) = frames.len().checked_sub(1) {
+            let own = costs.entry(frame(last).function).or_default();
+            *own.own.entry(frame(last).line).or_default() += ns;
+        }
+        let mut seen = HashSet::new();
+        for i in 1..frames.len() {
+            let (caller, callee) = (frame(i - 1), frame(i).function);
+            if seen.insert((caller.function, caller.line, callee)) {
+                let calls = &mut costs.entry(caller.function).or_default().calls;
+                *calls.entry((caller.line, callee)).or_default() += ns;
+            }
+        }
+    }
+    let file_of: HashMap<FunctionId, &str> = profile
+        .frames
+        .iter()
+        .filter_map(|f| Some((f.function, profile.files[f.file?].as_str())))
+        .collect();
+    let mut out = String::new();
+    let _ = writeln!(out, "# callgrind format\nversion: 1\ncreator: pct {}", env!("CARGO_PKG_VERSION"));
+    let _ = writeln!(out, "cmd: {}\npositions: line\nevents: us\nevent: us : Microseconds of CPU time", one_line(&profile.title));
+    let total: u64 = cells.iter().map(|c| c.weight.cpu_ns()).sum();
+    let _ = writeln!(out, "summary: {}", us(total));
+    let mut functions: Vec<_> = costs.into_iter().collect();
+    functions.sort_by_key(|(f, _)| f.index());
+    for (function, costs) in functions {
+        let _ = writeln!(out);
+        name(&mut out, profile, &file_of, function, "");
+        for (line, ns) in costs.own {
+            let _ = writeln!(out, "{line} {}", us(ns));
+        }
+        for ((line, callee), ns) in costs.calls {
+            name(&mut out, profile, &file_of, callee, "c");
+            let _ = writeln!(out, "calls=1 0\n{line} {}", us(ns));
+        }
+    }
+    out
+}
+
+fn name(out: &mut String, profile: &Profile, files: &HashMap<FunctionId, &str>, id: FunctionId, callee: &str) {
+    let function = &profile.functions[id];
+    let _ = writeln!(out, "{callee}ob={}", one_line(&profile.objects[function.object].path));
+    let file = files.get(&id).copied().unwrap_or("???");
+    let _ = writeln!(out, "{}={}", if callee.is_empty() { "fl" } else { "cfi" }, one_line(file));
+    let _ = writeln!(out, "{callee}fn={}", one_line(&function.name));
+}
+
+fn one_line(text: &str) -> String {
+    text.replace(['\n', '\r'], " ")
+}
+
+fn us(ns: u64) -> u64 {
+    (ns + 500) / 1000
+}

@@ -1,0 +1,154 @@
+//! pprof: profile.proto, gzip'd. <https://github.com/google/pprof/blob/main/proto/profile.proto> has the field numbers.
+//!
+//! One location for each place with a stack frame of its own; inlined calls are further lines of it, innermost first.
+
+use crate::protobuf::Message;
+use flate2::Compression;
+use flate2::write::GzEncoder;
+use pct_profile::Profile;
+use pct_profile::model::{Cell, FrameId, Id, ObjectKind, StackId};
+use std::collections::HashMap;
+use std::io::Write as _;
+
+#[derive(Default)]
+struct Strings {
+    ids: HashMap<String, u64>,
+    list: Vec<String>,
+}
+
+impl Strings {
+    fn id(&mut self, text: &str) -> u64 {
+        if let Some(id) = self.ids.get(text) {
+            return *id;
+        }
+        let id = self.list.len() as u64;
+        self.list.push(text.to_owned());
+        self.ids.insert(text.to_owned(), id);
+        id
+    }
+}
+
+/// The octets of a `.pb.gz` file.
+pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
+    let mut strings = Strings::default();
+    strings.id("");
+    let mut out = Message::default();
+    for (kind, unit) in [("samples", "count"), ("cpu", "nanoseconds")] {
+        out.bytes(1, &value_type(&mut strings, kind, unit));
+    }
+    let mut locations: HashMap<Vec<FrameId>, u64> = HashMap::new();
+    let mut order: Vec<Vec<FrameId>> = Vec::new();
+    for cell in cells {
+        let ids: Vec<u64> = groups(profile, cell.stack)
+            .into_iter()
+            .map(|group| {
+                let next = locations.len() as u64 + 1;
+                *locations.entry(group).or_insert_with_key(|group| {
+                    order.push(group.clone());
+                    next
+                })
+            })
+            .collect();
+        out.bytes(2, &sample(&mut strings, profile, cell, &ids));
+    }
+    for (id, object) in profile.objects.enumerate() {
+        let mut m = Message::default();
+        m.number(1, id.index() as u64 + 1);
+        // addresses are offsets in the object's file
+        m.number(3, if object.kind == ObjectKind::File { u64::MAX >> 1 } else { 0 });
+        m.number(5, strings.id(&object.path));
+        m.number(6, strings.id(object.build_id.as_deref().unwrap_or("")));
+        for has in 7..=10 {
+            m.number(has, 1);
+        }
+        out.bytes(3, &m.0);
+    }
+    for (i, group) in order.iter().enumerate() {
+        out.bytes(4, &location(profile, i as u64 + 1, group));
+    }
+    for (id, function) in profile.functions.enumerate() {
+        let mut m = Message::default();
+        let name = strings.id(&function.name);
+        m.number(1, id.index() as u64 + 1);
+        m.number(2, name);
+        m.number(3, name);
+        let file = profile.frames.iter().find(|f| f.function == id).and_then(|f| f.file);
+        m.number(4, file.map_or(0, |f| strings.id(&profile.files[f])));
+        out.bytes(5, &m.0);
+    }
+    let period = value_type(&mut strings, "cpu", "nanoseconds");
+    let hz = profile.processes.iter().map(|p| p.hz).max().unwrap_or(0);
+    let default = strings.id("cpu");
+    for text in &strings.list {
+        out.bytes(6, text.as_bytes());
+    }
+    out.number(9, profile.start_realtime_ns);
+    out.number(10, profile.account.elapsed_ns.unwrap_or(0));
+    out.bytes(11, &period);
+    out.number(12, if hz == 0 { 0 } else { 1_000_000_000 / hz });
+    out.number(14, default);
+    let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
+    // writing into memory cannot fail
+    let _ = gz.write_all(&out.0);
+    gz.finish().unwrap_or_default()
+}
+
+fn value_type(strings: &mut Strings, kind: &str, unit: &str) -> Vec<u8> {
+    let mut m = Message::default();
+    m.number(1, strings.id(kind));
+    m.number(2, strings.id(unit));
+    m.0
+}
+
+/// A stack as groups of frames, innermost group first: a group is one stack frame with the calls inlined into it.
+fn groups(profile: &Profile, stack: StackId) -> Vec<Vec<FrameId>> {
+    let mut groups = Vec::new();
+    let mut group = Vec::new();
+    for (id, frame) in profile.outwards(stack) {
+        group.push(profile.stacks[id].frame);
+        if !frame.inlined {
+            groups.push(std::mem::take(&mut group));
+        }
+    }
+    if !group.is_empty() {
+        groups.push(group);
+    }
+    groups
+}
+
+fn sample(strings: &mut Strings, profile: &Profile, cell: &Cell, locations: &[u64]) -> Vec<u8> {
+    let mut m = Message::default();
+    m.packed(1, locations);
+    m.packed(2, &[cell.weight.samples, cell.weight.cpu_ns()]);
+    let thread = &profile.threads[cell.thread];
+    let process = profile.process_of(cell.thread);
+    let mut label = |key: &str, text: Option<&str>, number: u64| {
+        let mut l = Message::default();
+        l.number(1, strings.id(key));
+        match text {
+            Some(text) => l.number(2, strings.id(text)),
+            None => l.number(3, number),
+        }
+        m.bytes(3, &l.0);
+    };
+    label("thread", Some(&thread.name), 0);
+    label("tid", None, u64::from(thread.tid));
+    label("pid", None, u64::from(process.pid));
+    m.0
+}
+
+fn location(profile: &Profile, id: u64, group: &[FrameId]) -> Vec<u8> {
+    let mut m = Message::default();
+    m.number(1, id);
+    if let Some(outer) = group.last().map(|f| &profile.frames[*f]) {
+        m.number(2, profile.functions[outer.function].object.index() as u64 + 1);
+        m.number(3, outer.address.unwrap_or(0));
+    }
+    for frame in group.iter().map(|f| &profile.frames[*f]) {
+        let mut line = Message::default();
+        line.number(1, frame.function.index() as u64 + 1);
+        line.number(2, u64::from(frame.line));
+        m.bytes(4, &line.0);
+    }
+    m.0
+}

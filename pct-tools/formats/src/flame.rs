@@ -1,0 +1,58 @@
+//! Flame graphs of a profile, by pct-icicle.
+
+use pct_icicle::{Hint, Tree};
+use pct_profile::model::{Cell, FunctionId, ObjectKind, Profile};
+use pct_profile::tree::NodeId;
+use pct_profile::{By, CallTree, Label, Split};
+
+/// The call tree as a tree of weighted names; weights are microseconds of CPU time. `reverse`: hot functions at the root.
+pub fn tree(profile: &Profile, cells: &[Cell], split: Split, reverse: bool) -> Tree {
+    let calls = if reverse {
+        CallTree::bottom_up(profile, cells, By::Function, split)
+    } else {
+        CallTree::top_down(profile, cells, By::Function, split)
+    };
+    let mut tree = Tree::new("all");
+    add(&mut tree, profile, &calls, |tree, id, weight| tree.add(id, weight));
+    tree
+}
+
+/// The difference between two profiles of one program, `base` the older.
+pub fn difference(profile: (&Profile, &[Cell]), base: (&Profile, &[Cell])) -> Tree {
+    let mut tree = Tree::new("all");
+    let of = |(p, cells)| CallTree::top_down(p, cells, By::Function, Split::Merged);
+    add(&mut tree, base.0, &of(base), |tree, id, weight| tree.add_base(id, weight));
+    add(&mut tree, profile.0, &of(profile), |tree, id, weight| tree.add(id, weight));
+    tree
+}
+
+fn add(
+    tree: &mut Tree,
+    profile: &Profile,
+    calls: &CallTree,
+    mut weigh: impl FnMut(&mut Tree, pct_icicle::NodeId, u64),
+) {
+    let mut pending: Vec<(NodeId, pct_icicle::NodeId)> =
+        calls.roots.iter().rev().map(|r| (*r, tree.root())).collect();
+    while let Some((id, parent)) = pending.pop() {
+        let node = &calls.nodes[id];
+        let at = tree.child(parent, &node.label.name(profile));
+        tree.set_hint(at, hint(profile, node.label));
+        weigh(tree, at, (node.own.cpu_ns() + 500) / 1000);
+        pending.extend(calls.children(id).iter().rev().map(|c| (*c, at)));
+    }
+}
+
+fn hint(profile: &Profile, label: Label) -> Hint {
+    let Some(function) = label.function(profile) else { return Hint::Other };
+    let inlined = |f: FunctionId| profile.frames.iter().any(|x| x.function == f && x.inlined);
+    let object = &profile.objects[profile.functions[function].object];
+    match object.kind {
+        ObjectKind::Kernel => Hint::System,
+        ObjectKind::Anonymous => Hint::Jit,
+        ObjectKind::Unknown => Hint::Other,
+        ObjectKind::File if object.name().contains(".so") => Hint::Library,
+        ObjectKind::File if profile.frames.len() < 2000 && inlined(function) => Hint::Inlined,
+        ObjectKind::File => Hint::Program,
+    }
+}

@@ -1,0 +1,101 @@
+//! Other recorders' data as a profile.
+//!
+//! A file is recognised by its first octets: gzip or protobuf is pprof, otherwise text: `perf script` output or folded stacks.
+//! What is damaged is said with its place, and the rest is still there.
+
+pub mod folded;
+pub mod perf_script;
+pub mod pprof;
+
+use pct_profile::Profile;
+use std::path::{Path, PathBuf};
+
+/// Why a file could not be imported at all.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum ImportError {
+    /// It could not be read.
+    #[error("{path}: {source}", path = path.display())]
+    Unreadable {
+        /// The file.
+        path: PathBuf,
+        /// The system's words.
+        source: std::io::Error,
+    },
+    /// perf.data is binary; its text form is read.
+    #[error("{path}: perf.data is read in its text form: perf script -i {path} > out.txt", path = path.display())]
+    PerfData {
+        /// The file.
+        path: PathBuf,
+    },
+    /// No sample was found in it.
+    #[error("{path}: {place}: {problem}", path = path.display())]
+    Malformed {
+        /// The file.
+        path: PathBuf,
+        /// Line or octet.
+        place: String,
+        /// What was expected and what was found.
+        problem: String,
+    },
+}
+
+/// What one of the parsers could not make sense of: a place and a problem.
+pub(crate) struct Problem {
+    pub(crate) place: String,
+    pub(crate) problem: String,
+}
+
+/// More than this is not unpacked: a gzip of a few octets may promise any size.
+const MOST: u64 = 1 << 30;
+
+/// Whether the file looks like something that [`import`] reads, told from its first octets; a .pct file does not.
+pub fn recognises(head: &[u8]) -> bool {
+    head.starts_with(&[0x1f, 0x8b]) || head.starts_with(b"PERFILE2") || looks_like_text(head)
+}
+
+fn looks_like_text(head: &[u8]) -> bool {
+    !head.is_empty() && !head.contains(&0) && head.iter().all(|b| *b >= 0x20 || matches!(b, b'\n' | b'\t' | b'\r'))
+}
+
+/// Reads a foreign profile.
+///
+/// # Errors
+/// When the file cannot be read or holds no sample.
+pub fn import(path: &Path) -> Result<Profile, ImportError> {
+    let unreadable = |source| ImportError::Unreadable { path: path.to_owned(), source };
+    let bytes = std::fs::read(path).map_err(unreadable)?;
+    parse(&bytes, path)
+}
+
+/// Reads a foreign profile from memory; `path` names it in messages.
+///
+/// # Errors
+/// As [`import`].
+pub fn parse(bytes: &[u8], path: &Path) -> Result<Profile, ImportError> {
+    use std::io::Read as _;
+    let unreadable = |source| ImportError::Unreadable { path: path.to_owned(), source };
+    if bytes.starts_with(b"PERFILE2") {
+        return Err(ImportError::PerfData { path: path.to_owned() });
+    }
+    let unpacked;
+    let bytes = if bytes.starts_with(&[0x1f, 0x8b]) {
+        let mut out = Vec::new();
+        flate2::read::MultiGzDecoder::new(bytes).take(MOST).read_to_end(&mut out).map_err(unreadable)?;
+        unpacked = out;
+        &unpacked[..]
+    } else {
+        bytes
+    };
+    let result = if looks_like_text(&bytes[..bytes.len().min(4096)]) {
+        let text = String::from_utf8_lossy(bytes);
+        if perf_script::looks_like(&text) { perf_script::read(&text) } else { folded::read(&text) }
+    } else {
+        pprof::read(bytes)
+    };
+    let malformed =
+        |p: Problem| ImportError::Malformed { path: path.to_owned(), place: p.place, problem: p.problem };
+    let mut profile = result.map_err(malformed)?;
+    profile.title = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    Ok(profile)
+}

@@ -1,0 +1,20 @@
+//! Foreign profile formats, in and out, and the pictures of a profile.
+//!
+//! ```text
+//! folded, pprof, perf script --import--> Profile --export--> folded, pprof, speedscope, callgrind, chrome, firefox
+//!                                                +--flame--> SVG (pct-icicle)
+//!                                                +--html---> one self-contained page
+//! ```
+//!
+//! Each format is one module with one function from a profile and the cells that are looked at to octets, or back. Weights
+//! are nanoseconds of CPU time wherever a format lets us say so.
+#![forbid(unsafe_code)]
+
+pub mod export;
+pub mod flame;
+pub mod html;
+pub mod import;
+pub mod protobuf;
+
+pub use export::{Format, export};
+pub use import::{ImportError, import};
