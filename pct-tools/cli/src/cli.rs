@@ -65,6 +65,10 @@ commands! {
     Off(off),
     /// Say where the time of a recorded run went
     Report(report),
+    /// Draw a flame graph, or the difference of two
+    Flame(flame),
+    /// Write a recording in the format of another tool
+    Export(export),
     /// Browse a deep profile, or print one of its pages
     View(view),
     /// Compare two profiles, and say which differences are more than chance

@@ -106,8 +106,27 @@ pub fn paths(typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// When none of the paths could be read.
 pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile> {
+    if let Some(imported) = imported(paths)? {
+        return Ok(imported);
+    }
     let mut progress = face.progress();
     Ok(load::load_with(paths, options, &mut |what, done, all| progress.step(what, done, all))?)
+}
+
+/// Another recorder's file, when one is named alone: told from its first octets.
+fn imported(paths: &[PathBuf]) -> Result<Option<Profile>> {
+    use std::io::Read as _;
+    let [path] = paths else { return Ok(None) };
+    if !path.is_file() || path.extension().is_some_and(|e| e == "pct") {
+        return Ok(None);
+    }
+    let mut head = [0u8; 64];
+    let n = std::fs::File::open(path).and_then(|mut f| f.read(&mut head)).unwrap_or(0);
+    // a .pct file begins with 0x89
+    if head[..n].first() == Some(&0x89) {
+        return Ok(None);
+    }
+    Ok(Some(pct_formats::import(path)?))
 }
 
 /// 1 when a file could not be read (the others were).

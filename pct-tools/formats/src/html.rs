@@ -4,6 +4,7 @@
 use crate::flame;
 use pct_icicle::text::{cut, escape_into};
 use pct_icicle::{Options, write_svg};
+use pct_profile::flat::Order;
 use pct_profile::model::{Cell, Profile};
 use pct_profile::{By, Flat, Split};
 use std::fmt::Write as _;
@@ -48,7 +49,9 @@ pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
     let tree = flame::tree(profile, cells, Split::Merged, false);
     let options = Options { unit: "us".into(), width: 1200, ..Options::default() };
     write_svg(&mut out, &tree, &options);
-    out.push_str("<h2>Functions</h2><input id=\"q\" type=\"search\" placeholder=\"filter (/)\" aria-label=\"filter\">");
+    out.push_str(
+        "<h2>Functions</h2><input id=\"q\" type=\"search\" placeholder=\"filter (/)\" aria-label=\"filter\">",
+    );
     functions(&mut out, profile, cells, total);
     out.push_str("<h2>Threads</h2>");
     threads(&mut out, profile, cells, total);
@@ -61,12 +64,12 @@ pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
 }
 
 fn functions(out: &mut String, profile: &Profile, cells: &[Cell], total: u64) {
-    let flat = Flat::new(profile, cells, Some(By::Function), Split::Merged);
+    let flat = Flat::of(profile, cells, Some(By::Function), Split::Merged, Order::Own);
     out.push_str(
         "<table id=\"functions\"><thead><tr><th class=\"n\">share<th><th class=\"n\">CPU s<th class=\"n\">with callees\
          <th>function<th>object</thead><tbody>",
     );
-    let rows = flat.ranked(pct_profile::flat::Order::Own);
+    let rows = &flat.rows;
     for row in rows.iter().take(ROWS) {
         let name = row.label.map_or_else(String::new, |l| l.name(profile));
         let object = row.label.and_then(|l| l.object(profile)).map_or("", |o| profile.objects[o].name());
@@ -84,13 +87,20 @@ fn functions(out: &mut String, profile: &Profile, cells: &[Cell], total: u64) {
     }
     let rest: u64 = rows.iter().skip(ROWS).map(|r| r.own.cpu_ns()).sum();
     if rows.len() > ROWS {
-        let _ = write!(out, "<tr><td class=\"n\">{:.1}%<td><td class=\"n\">{}<td><td>{} more<td>", percent(rest, total), seconds(rest), rows.len() - ROWS);
+        let _ = write!(
+            out,
+            "<tr><td class=\"n\">{:.1}%<td><td class=\"n\">{}<td><td>{} more<td>",
+            percent(rest, total),
+            seconds(rest),
+            rows.len() - ROWS
+        );
     }
     out.push_str("</tbody></table>");
 }
 
 fn threads(out: &mut String, profile: &Profile, cells: &[Cell], total: u64) {
-    let mut sums: Vec<(u64, String)> = profile.threads.enumerate().map(|(id, _)| (0, crate::export::thread_name(profile, id))).collect();
+    let mut sums: Vec<(u64, String)> =
+        profile.threads.enumerate().map(|(id, _)| (0, crate::export::thread_name(profile, id))).collect();
     for cell in cells {
         sums[pct_profile::model::Id::index(cell.thread)].0 += cell.weight.cpu_ns();
     }
@@ -98,7 +108,13 @@ fn threads(out: &mut String, profile: &Profile, cells: &[Cell], total: u64) {
     sums.sort_by(|a, b| b.0.cmp(&a.0).then_with(|| a.1.cmp(&b.1)));
     out.push_str("<table><thead><tr><th class=\"n\">share<th class=\"n\">CPU s<th>thread</thead><tbody>");
     for (ns, name) in sums {
-        let _ = write!(out, "<tr><td class=\"n\">{:.1}%<td class=\"n\">{}<td>{}", percent(ns, total), seconds(ns), text(&name));
+        let _ = write!(
+            out,
+            "<tr><td class=\"n\">{:.1}%<td class=\"n\">{}<td>{}",
+            percent(ns, total),
+            seconds(ns),
+            text(&name)
+        );
     }
     out.push_str("</tbody></table>");
 }

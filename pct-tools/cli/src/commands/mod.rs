@@ -5,6 +5,8 @@ pub mod archive;
 pub mod attach;
 pub mod diff;
 pub mod doctor;
+pub mod export;
+pub mod flame;
 pub mod generate;
 pub mod lib;
 pub mod log;

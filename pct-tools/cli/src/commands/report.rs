@@ -2,7 +2,7 @@
 
 use crate::face::Face;
 use crate::look::{self, Format, Look};
-use anyhow::{Result, bail};
+use anyhow::{Context as _, Result, bail};
 use pct_profile::flat::Order;
 use pct_profile::load::Options;
 use pct_profile::model::Cell;
@@ -56,6 +56,9 @@ pub struct Args {
     /// In which form.
     #[arg(long, value_enum, default_value = "text", help_heading = "Which table")]
     pub format: Format,
+    /// Write one self-contained page (flame graph, tables with a filter) to this file instead.
+    #[arg(long, value_name = "FILE", help_heading = "Which table")]
+    pub html: Option<PathBuf>,
     /// Which samples.
     #[command(flatten)]
     pub look: Look,
@@ -105,6 +108,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let options = Options { symbols: names, lines, ..args.look.options() };
     let profile = look::load(&paths, &options, face)?;
     let cells = args.look.cells(&profile);
+    if let Some(path) = &args.html {
+        let page = pct_formats::html::page(&profile, &cells, &account::closing(&profile, &cells));
+        std::fs::write(path, page).with_context(|| path.display().to_string())?;
+        face.hint(path.display());
+        return Ok(look::status(&profile.account));
+    }
     let text = if tree_is_wanted(args) {
         tree_text(args, &profile, &cells, face)?
     } else {

@@ -18,7 +18,9 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
     for (thread, events) in events(profile, cells) {
         let (pid, tid) = (profile.process_of(thread).pid, profile.threads[thread].tid);
         let name = thread_name(profile, thread);
-        out.push(json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": { "name": name } }));
+        out.push(
+            json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": { "name": name } }),
+        );
         let mut open: Vec<(FrameId, u64)> = Vec::new();
         let mut end = 0;
         let mut close = |open: &mut Vec<(FrameId, u64)>, keep: usize, at: u64| {

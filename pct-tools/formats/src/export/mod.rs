@@ -84,10 +84,7 @@ pub(crate) struct Event {
 }
 
 /// Each thread's samples, in order.
-pub(crate) fn events(
-    profile: &Profile,
-    cells: &[Cell],
-) -> Vec<(pct_profile::model::ThreadId, Vec<Event>)> {
+pub(crate) fn events(profile: &Profile, cells: &[Cell]) -> Vec<(pct_profile::model::ThreadId, Vec<Event>)> {
     let mut threads: Vec<_> = profile.threads.ids().map(|id| (id, Vec::new())).collect();
     let index = |t: pct_profile::model::ThreadId| pct_profile::model::Id::index(t);
     if profile.timeline.is_empty() {

@@ -8,7 +8,8 @@ const UNIT_NS: u64 = 1_000_000;
 
 pub(super) fn read(text: &str) -> Result<Profile, Problem> {
     let mut b = Builder::new(false);
-    let process = b.process(Process { name: "folded".into(), clock: "imported".into(), ..Process::default() });
+    let process =
+        b.process(Process { name: "folded".into(), clock: "imported".into(), ..Process::default() });
     let thread = b.thread(process, 0, "");
     let object = b.object(Object { path: "[folded]".into(), build_id: None, kind: ObjectKind::Unknown });
     let mut bad: Option<(usize, u64)> = None;
@@ -44,7 +45,9 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
         None if good == 0 => Err(Problem { place: "line 1".into(), problem: "no sample in it".into() }),
         bad => {
             if let Some((line, n)) = bad {
-                b.profile_mut().account.note(format!("line {line}: no count at its end; {n} such lines left out"));
+                b.profile_mut()
+                    .account
+                    .note(format!("line {line}: no count at its end; {n} such lines left out"));
             }
             Ok(b.finish())
         }

@@ -55,7 +55,9 @@ pub fn recognises(head: &[u8]) -> bool {
 }
 
 fn looks_like_text(head: &[u8]) -> bool {
-    !head.is_empty() && !head.contains(&0) && head.iter().all(|b| *b >= 0x20 || matches!(b, b'\n' | b'\t' | b'\r'))
+    !head.is_empty()
+        && !head.contains(&0)
+        && head.iter().all(|b| *b >= 0x20 || matches!(b, b'\n' | b'\t' | b'\r'))
 }
 
 /// Reads a foreign profile.

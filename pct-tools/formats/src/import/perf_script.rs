@@ -10,7 +10,9 @@
 //! does not say what an event is worth.
 
 use super::Problem;
-use pct_profile::model::{Builder, Object, ObjectKind, Process, ProcessId, Profile, StackId, ThreadId, Weight};
+use pct_profile::model::{
+    Builder, Object, ObjectKind, Process, ProcessId, Profile, StackId, ThreadId, Weight,
+};
 use std::collections::HashMap;
 
 const MS: u64 = 1_000_000;
@@ -76,7 +78,12 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
         } else if line.starts_with('#') {
         } else if let Some(h) = header(line).filter(|_| current.is_none()) {
             let process = *processes.entry(h.pid).or_insert_with(|| {
-                b.process(Process { pid: h.pid, name: h.name.into(), clock: "perf".into(), ..Process::default() })
+                b.process(Process {
+                    pid: h.pid,
+                    name: h.name.into(),
+                    clock: "perf".into(),
+                    ..Process::default()
+                })
             });
             let thread = *threads.entry((h.pid, h.tid)).or_insert_with(|| b.thread(process, h.tid, h.name));
             current = Some((thread, h.weight_ns));
@@ -88,7 +95,9 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
         }
     }
     if bad > 0 {
-        b.profile_mut().account.note(format!("line {first_bad}: neither sample nor frame; {bad} such lines left out"));
+        b.profile_mut()
+            .account
+            .note(format!("line {first_bad}: neither sample nor frame; {bad} such lines left out"));
     }
     let profile = b.finish();
     if profile.cells.is_empty() {

@@ -40,7 +40,13 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, Problem> {
         let at = t.broken.unwrap_or(0);
         return Err(Problem { place: format!("octet {at}"), problem: "no pprof sample in it".into() });
     }
-    let mut build = Build { t: &t, b: Builder::new(false), objects: HashMap::new(), threads: HashMap::new(), dangling: 0 };
+    let mut build = Build {
+        t: &t,
+        b: Builder::new(false),
+        objects: HashMap::new(),
+        threads: HashMap::new(),
+        dangling: 0,
+    };
     let unit = |i: &(u64, u64)| t.strings.get(i.1 as usize).map(String::as_str);
     let value = t.types.iter().position(|ty| unit(ty) == Some("nanoseconds"));
     let which = value.unwrap_or(t.types.len().saturating_sub(1));
@@ -56,7 +62,9 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, Problem> {
         profile.account.note(format!("octet {at}: cut short or damaged; what is before it was read"));
     }
     if dangling > 0 {
-        profile.account.note(format!("{dangling} references to locations or functions that are not in the file"));
+        profile
+            .account
+            .note(format!("{dangling} references to locations or functions that are not in the file"));
     }
     Ok(build.b.finish())
 }
@@ -195,7 +203,8 @@ impl Build<'_> {
             return *id;
         }
         let number = |n: u64| u32::try_from(n).unwrap_or(0);
-        let known = self.b.profile().processes.enumerate().find(|(_, p)| p.pid == number(pid)).map(|(id, _)| id);
+        let known =
+            self.b.profile().processes.enumerate().find(|(_, p)| p.pid == number(pid)).map(|(id, _)| id);
         let process = known.unwrap_or_else(|| {
             self.b.process(Process {
                 pid: number(pid),

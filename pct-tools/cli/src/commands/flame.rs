@@ -1,0 +1,103 @@
+//! `pct flame`: a flame graph as one SVG file.
+
+use crate::face::Face;
+use crate::look::{self, Look};
+use anyhow::{Context as _, Result};
+use pct_formats::flame;
+use pct_icicle::{DiffBy, Direction, Options, svg};
+use pct_profile::Split;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// What can be typed after `pct flame`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  pct flame                              the newest run here, into its folder
+  pct flame pct-render-4711 -o x.svg     then open x.svg in a browser: click zooms, / searches
+  pct flame new --base old -o diff.svg   red: more than before, blue: less
+  pct flame --icicle --split thread -o - | less")]
+pub struct Args {
+    /// Run folders and .pct files (or folded, pprof, perf script text); the newest run here if none.
+    #[arg(value_name = "DIR|FILE")]
+    pub paths: Vec<PathBuf>,
+    /// The file to write; - is stdout [default: flame.svg in the run's folder, or here].
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The root on top.
+    #[arg(long)]
+    pub icicle: bool,
+    /// Hot functions at the root, their callers above them.
+    #[arg(long, conflicts_with = "base")]
+    pub reverse: bool,
+    /// The older recording to compare with.
+    #[arg(long, value_name = "DIR|FILE")]
+    pub base: Option<PathBuf>,
+    /// One part per process or thread.
+    #[arg(long, value_enum, conflicts_with = "base")]
+    pub split: Option<Parts>,
+    /// Leave out what is narrower than this many pixels of 1200.
+    #[arg(long, value_name = "PIXELS", default_value_t = 0.3)]
+    pub min_width: f64,
+    /// Which samples.
+    #[command(flatten)]
+    pub look: Look,
+}
+
+/// How a picture is split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Parts {
+    /// By process.
+    Process,
+    /// By thread.
+    Thread,
+}
+
+/// Draws it.
+///
+/// # Errors
+/// When no profile could be read or the file cannot be written.
+pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
+    let paths = look::paths(&args.paths)?;
+    let profile = look::load(&paths, &args.look.options(), face)?;
+    let cells = args.look.cells(&profile);
+    let mut options = Options {
+        title: profile.title.clone(),
+        unit: "us of CPU time".into(),
+        direction: if args.icicle { Direction::Icicle } else { Direction::Flame },
+        min_width: args.min_width,
+        ..Options::default()
+    };
+    let tree = if let Some(base) = &args.base {
+        let old = look::load(std::slice::from_ref(base), &args.look.options(), face)?;
+        let old_cells = args.look.cells(&old);
+        options.diff = Some(DiffBy::Total);
+        options.normalize = true;
+        options.subtitle = format!("compared with {}: red is more, blue is less", base.display());
+        flame::difference((&profile, &cells), (&old, &old_cells))
+    } else {
+        let split = match args.split {
+            None => Split::Merged,
+            Some(Parts::Process) => Split::Process,
+            Some(Parts::Thread) => Split::Thread,
+        };
+        flame::tree(&profile, &cells, split, args.reverse)
+    };
+    let text = svg(&tree, &options);
+    match &args.out {
+        Some(path) if path.as_os_str() == "-" => face.print(&text)?,
+        given => {
+            let path = given.clone().unwrap_or_else(|| beside(&paths, "flame.svg"));
+            std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+            face.hint(format_args!("{}   open it in a browser: click zooms, / searches", path.display()));
+        }
+    }
+    Ok(look::status(&profile.account))
+}
+
+/// Where a file goes whose name was not typed: into the run's folder when one run is looked at, else here.
+pub fn beside(paths: &[PathBuf], name: &str) -> PathBuf {
+    match paths {
+        [one] if one.is_dir() => one.join(name),
+        _ => PathBuf::from(name),
+    }
+}

@@ -1,0 +1,127 @@
+//! What is written is read back; what is damaged is said; nothing panics.
+
+use pct_formats::import::parse;
+use pct_formats::{Format, export, flame, html};
+use pct_profile::model::{Cell, Profile};
+use pct_profile::{By, CallTree, Flat, Split, flat::Order};
+use proptest::prelude::*;
+use std::path::Path;
+
+const FOLDED: &str = "main;render;shade 40\nmain;render;shade;pow 10\nmain;render 5\nmain;load;read;<T as \"X\"> 3\nmain;fib;fib;fib 7\n";
+
+fn sample() -> Profile {
+    parse(FOLDED.as_bytes(), Path::new("x.folded")).unwrap()
+}
+
+fn by_function(p: &Profile, cells: &[Cell]) -> Vec<(String, u64, u64)> {
+    let flat = Flat::of(p, cells, Some(By::Function), Split::Merged, Order::Own);
+    let mut rows: Vec<_> =
+        flat.rows.iter().map(|r| (r.label.unwrap().name(p), r.own.cpu_ns(), r.total.cpu_ns())).collect();
+    rows.sort();
+    rows
+}
+
+#[test]
+fn folded_and_pprof_go_round() {
+    let p = sample();
+    for format in [Format::Folded, Format::Pprof] {
+        let bytes = export(&p, &p.cells, format);
+        let again = parse(&bytes, Path::new("again")).unwrap();
+        let scale = if format == Format::Folded { 1000 } else { 1 }; // folded counts are microseconds, read as milliseconds
+        let want: Vec<_> =
+            by_function(&p, &p.cells).into_iter().map(|(n, o, t)| (n, o * scale, t * scale)).collect();
+        assert_eq!(by_function(&again, &again.cells), want, "{format:?}");
+    }
+}
+
+#[test]
+fn perf_scripts_text_is_read() {
+    let text = "# a comment\nmy prog 4711/4712  1.000001:    1000000 cpu-clock:u: \n\t    55d0 inner+0x14 (/bin/prog)\n\t    55d1 main+0x20 (/bin/prog)\n\nmy prog 4711/4712  1.000002:    2000000 cpu-clock:u: \n\tffffffff81000000 clear_page+0x1 ([kernel.kallsyms])\n\t    55d1 main+0x20 (/bin/prog)\n\n";
+    let p = parse(text.as_bytes(), Path::new("perf.txt")).unwrap();
+    let total = p.total();
+    assert_eq!((total.samples, total.user_ns, total.system_ns), (2, 1_000_000, 2_000_000));
+    assert_eq!(p.threads.iter().next().unwrap().tid, 4712);
+    let tree = CallTree::top_down(&p, &p.cells, By::Function, Split::Merged);
+    assert_eq!(tree.roots.len(), 1);
+}
+
+#[test]
+fn every_export_is_made_and_json_is_json() {
+    let p = sample();
+    for (name, format) in Format::ALL {
+        let bytes = export(&p, &p.cells, format);
+        assert!(!bytes.is_empty(), "{name}");
+        if matches!(format, Format::Speedscope | Format::Chrome | Format::Firefox) {
+            serde_json::from_slice::<serde_json::Value>(&bytes).unwrap_or_else(|e| panic!("{name}: {e}"));
+        }
+    }
+    let speedscope: serde_json::Value =
+        serde_json::from_slice(&export(&p, &p.cells, Format::Speedscope)).unwrap();
+    let profile = &speedscope["profiles"][0];
+    let weights: u64 = profile["weights"].as_array().unwrap().iter().map(|w| w.as_u64().unwrap()).sum();
+    assert_eq!(weights, p.total().cpu_ns());
+    assert_eq!(profile["samples"].as_array().unwrap().len(), profile["weights"].as_array().unwrap().len());
+}
+
+#[test]
+fn names_never_become_markup() {
+    let p = sample();
+    let page = html::page(&p, &p.cells, &["all <accounted>".into()]);
+    assert!(!page.contains("<T as"), "a name is markup");
+    assert!(page.contains("&lt;T as"));
+    assert!(!page.contains("all <accounted>"));
+    for outside in ["http://", "https://", "src=\"//"] {
+        let found = page.replace("http://www.w3.org/", "").contains(outside);
+        assert!(!found, "the page points outside: {outside}");
+    }
+}
+
+#[test]
+fn a_difference_has_both_weights() {
+    let (new, old) = (sample(), parse(b"main;render;shade 80\n", Path::new("old")).unwrap());
+    let tree = flame::difference((&new, &new.cells), (&old, &old.cells));
+    assert!(tree.len() > 5);
+}
+
+#[test]
+fn what_cannot_be_read_names_the_file_and_the_place() {
+    for (bytes, word) in [
+        (&b"hello world\n"[..], "line 1"),
+        (b"PERFILE2\0\0\0", "perf script"),
+        (b"\x1f\x8b\x08\0garbage", "x.bin"),
+        (b"\0\x01\x02\x03", "octet"),
+        (b"", "octet"),
+    ] {
+        let e = parse(bytes, Path::new("x.bin")).unwrap_err().to_string();
+        assert!(e.contains("x.bin") && e.contains(word), "{e}");
+    }
+    let p = parse(b"a;b 3\nno count here\na;c 4\n", Path::new("x")).unwrap();
+    assert_eq!(p.total().samples, 7);
+    assert!(p.account.notes[0].contains("line 2"));
+}
+
+proptest! {
+    #[test]
+    fn damaged_pprof_is_read_or_refused(cut in 0usize..400, flips in proptest::collection::vec((0usize..400, any::<u8>()), 0..8)) {
+        use std::io::Read as _;
+        let p = sample();
+        let gz = export(&p, &p.cells, Format::Pprof);
+        let mut bytes = Vec::new();
+        flate2::read::GzDecoder::new(&gz[..]).read_to_end(&mut bytes).unwrap();
+        for (at, byte) in flips {
+            let n = bytes.len();
+            bytes[at % n] = byte;
+        }
+        bytes.truncate(bytes.len().saturating_sub(cut));
+        if let Ok(p) = parse(&bytes, Path::new("x")) {
+            for (_, format) in Format::ALL {
+                export(&p, &p.cells, format);
+            }
+        }
+    }
+
+    #[test]
+    fn any_text_is_read_or_refused(text in "[a-z;: /()\\[\\]0-9.\n\t+x]{0,300}") {
+        let _ = parse(text.as_bytes(), Path::new("x"));
+    }
+}
