@@ -1,8 +1,7 @@
 //! The middle of a chunk: delivers events in merge order to the hooks in the context, up to the first limit met.
 //!
 //! Before the first event the hook lists of all tracefiles are compiled into flat tables and every hook function is taken
-//! once for the whole chunk, so that an event costs one step of its cursor, one comparison with the runner-up, and the calls
-//! themselves. A limit is looked at before an event is consumed, never after.
+//! once for the whole chunk, so that an event costs one step of its cursor, one replay in the merge queue, and the calls themselves. A limit is looked at before an event is consumed, never after.
 //!
 //! A hook that panics is noted and not called again; the remaining hooks of the same event are still called, each once.
 
@@ -236,9 +235,6 @@ impl Run<'_, '_> {
         slot.take(result, Some(time), &mut self.context.diagnostics);
         self.context.floor = Some(time);
         match slot.head {
-            Some(_) if (slot.key, index as u32) < self.context.merge.second() => {
-                self.context.merge.keep_least(slot.key);
-            }
             Some(_) => self.context.merge.requeue_least(slot.key),
             None => self.context.merge.pop_least(),
         }

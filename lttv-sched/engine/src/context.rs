@@ -405,7 +405,7 @@ impl TracesetContext {
 
     pub(crate) fn requeue(&mut self) {
         let slots = (0u32..).zip(&self.slots);
-        self.merge.rebuild(slots.filter_map(|(index, slot)| Some((slot.time()?, index))));
+        self.merge.rebuild(self.slots.len(), slots.filter_map(|(index, slot)| Some((slot.time()?, index))));
     }
 
     /// Sum of the packets opened by all cursors.

@@ -1,85 +1,100 @@
 //! The merge queue: which tracefile has the next event.
 //!
-//! A binary heap of (order time, slot), least first. The engine's inner loop stays on one tracefile while its next event
-//! still comes before all others, so the heap offers its second least entry and lets the least be changed in place.
+//! A tournament over all tracefiles: each inner node keeps the key that lost there, the winner stands on top. When the winner's
+//! tracefile steps to its next event, only the matches on the way from its leaf to the top are played again, one comparison a
+//! level and no branch that depends on the data; runs of events from one tracefile change nothing on the way.
 //!
-//! Invariant: each slot occurs at most once; the queue holds exactly the tracefiles that are not exhausted.
+//! Keys are (order time, slot) packed into one number. Invariant: a leaf holds the key of its slot's next event, or `NONE` when
+//! the tracefile is exhausted; so each slot has at most one entry.
 
 use crate::time::Time;
 
 /// Order time and slot of a tracefile's next event.
 pub(crate) type Entry = (Time, u32);
 
+/// Greater than every key: those use 96 bits.
+const NONE: u128 = u128::MAX;
+
+const SIGN: u64 = 1 << 63;
+
+#[inline]
+fn pack((time, slot): Entry) -> u128 {
+    let time = time.0.cast_unsigned() ^ SIGN;
+    (u128::from(time) << 32) | u128::from(slot)
+}
+
+#[inline]
+fn unpack(key: u128) -> Entry {
+    let time = ((key >> 32) as u64) ^ SIGN;
+    (Time(time.cast_signed()), key as u32)
+}
+
 #[derive(Default, Debug)]
 pub(crate) struct MergeQueue {
-    heap: Vec<Entry>,
+    /// The winner, then the losers of the inner nodes; the children of node n are 2n and 2n + 1, leaves begin at its length.
+    tree: Vec<u128>,
+    live: usize,
 }
 
 impl MergeQueue {
-    pub(crate) fn rebuild(&mut self, entries: impl Iterator<Item = Entry>) {
-        self.heap.clear();
-        self.heap.extend(entries);
-        // A sorted vector is a heap; seeks are rare.
-        self.heap.sort_unstable();
+    /// Fills the queue anew. Slots must be less than `slots`, each at most once.
+    pub(crate) fn rebuild(&mut self, slots: usize, entries: impl Iterator<Item = Entry>) {
+        let leaves = slots.max(1).next_power_of_two();
+        let mut winners = vec![NONE; 2 * leaves];
+        self.live = 0;
+        for (time, slot) in entries {
+            winners[leaves + slot as usize] = pack((time, slot));
+            self.live += 1;
+        }
+        self.tree.clear();
+        self.tree.resize(leaves, NONE);
+        for node in (1..leaves).rev() {
+            let (left, right) = (winners[2 * node], winners[2 * node + 1]);
+            winners[node] = left.min(right);
+            self.tree[node] = left.max(right);
+        }
+        self.tree[0] = winners[1];
     }
 
+    /// Number of tracefiles that are not exhausted.
     pub(crate) fn len(&self) -> usize {
-        self.heap.len()
+        self.live
     }
 
+    /// The next event's entry.
     #[inline]
     pub(crate) fn least(&self) -> Option<Entry> {
-        self.heap.first().copied()
+        self.tree.first().filter(|key| **key != NONE).map(|key| unpack(*key))
     }
 
-    /// The least entry but one; past all entries when there is none.
+    /// Changes the time of the least entry.
     #[inline]
-    pub(crate) fn second(&self) -> Entry {
-        const NONE: Entry = (Time::MAX, u32::MAX);
-        let at = |index: usize| self.heap.get(index).copied().unwrap_or(NONE);
-        at(1).min(at(2))
-    }
-
-    /// Changes the time of the least entry without moving it: for a time that keeps it the least.
-    #[inline]
-    pub(crate) fn keep_least(&mut self, time: Time) {
-        if let Some(least) = self.heap.first_mut() {
-            least.0 = time;
-        }
-    }
-
-    /// Changes the time of the least entry and puts it where it belongs.
     pub(crate) fn requeue_least(&mut self, time: Time) {
-        if let Some(least) = self.heap.first_mut() {
-            least.0 = time;
-            self.sift_down();
+        if let Some((_, slot)) = self.least() {
+            self.replay(slot, pack((time, slot)));
         }
     }
 
     /// Drops the least entry.
     pub(crate) fn pop_least(&mut self) {
-        if !self.heap.is_empty() {
-            self.heap.swap_remove(0);
-            self.sift_down();
+        if let Some((_, slot)) = self.least() {
+            self.live -= 1;
+            self.replay(slot, NONE);
         }
     }
 
-    fn sift_down(&mut self) {
-        let mut at = 0;
-        loop {
-            let left = 2 * at + 1;
-            if left >= self.heap.len() {
-                return;
-            }
-            let right = left + 1;
-            let child =
-                if right < self.heap.len() && self.heap[right] < self.heap[left] { right } else { left };
-            if self.heap[at] <= self.heap[child] {
-                return;
-            }
-            self.heap.swap(at, child);
-            at = child;
+    /// Plays the matches from the leaf of the winner's slot upwards with a new key.
+    #[inline]
+    fn replay(&mut self, slot: u32, key: u128) {
+        let mut winner = key;
+        let mut node = (self.tree.len() + slot as usize) / 2;
+        while node > 0 {
+            let other = self.tree[node];
+            self.tree[node] = other.max(winner);
+            winner = other.min(winner);
+            node /= 2;
         }
+        self.tree[0] = winner;
     }
 }
 
@@ -90,7 +105,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn merging_gives_the_sorted_order(mut files in proptest::collection::vec(proptest::collection::vec(0i64..20, 0..12), 0..9)) {
+        fn merging_gives_the_sorted_order(mut files in proptest::collection::vec(proptest::collection::vec(prop_oneof![-20i64..20, Just(i64::MIN), Just(i64::MAX)], 0..12), 0..9)) {
             files.iter_mut().for_each(|file| file.sort_unstable());
             let mut expected: Vec<Entry> = Vec::new();
             for (slot, file) in (0u32..).zip(&files) {
@@ -99,18 +114,19 @@ mod tests {
             expected.sort_unstable();
             let mut next = vec![0; files.len()];
             let mut queue = MergeQueue::default();
-            queue.rebuild((0u32..).zip(&files).filter_map(|(slot, file)| Some((Time(*file.first()?), slot))));
+            prop_assert_eq!(queue.least(), None);
+            queue.rebuild(files.len(), (0u32..).zip(&files).filter_map(|(slot, file)| Some((Time(*file.first()?), slot))));
             let mut seen = Vec::new();
             while let Some((time, slot)) = queue.least() {
+                prop_assert_eq!(queue.len(), (0..files.len()).filter(|file| next[*file] < files[*file].len()).count());
                 seen.push((time, slot));
-                let second = queue.second();
                 next[slot as usize] += 1;
                 match files[slot as usize].get(next[slot as usize]) {
                     None => queue.pop_least(),
-                    Some(&ts) if (Time(ts), slot) < second => queue.keep_least(Time(ts)),
                     Some(&ts) => queue.requeue_least(Time(ts)),
                 }
             }
+            prop_assert_eq!(queue.len(), 0);
             prop_assert_eq!(seen, expected);
         }
     }
