@@ -578,14 +578,11 @@ impl Pass {
             if saved.due_in(self.events) > 0 {
                 continue;
             }
-            let models = &self.context.models[0].models;
-            let Some(slot) = models.iter().find(|slot| slot.module == member.module) else { continue };
-            saved.push(SavedState {
-                event: self.events,
-                time,
-                entries: self.context.position().entries().into(),
-                snapshot: slot.model.snapshot(),
-            });
+            let entries = self.context.position().entries().into();
+            let models = &mut self.context.models[0].models;
+            let Some(slot) = models.iter_mut().find(|slot| slot.module == member.module) else { continue };
+            let Some(snapshot) = slot.guarded(|model| model.snapshot()) else { continue };
+            saved.push(SavedState { event: self.events, time, entries, snapshot });
             trace.data.show_saved(&member.module);
         }
     }

@@ -8,10 +8,12 @@
 
 use std::any::Any;
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::call::{Event, EventHooks};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::hooks::panic_text;
 use crate::ids::{TraceId, TracesetId};
 use crate::merge::MergeQueue;
 use crate::position::{Entry, Fingerprint, Key, Position, WrongTraceset, cmp_next};
@@ -181,6 +183,18 @@ pub(crate) struct ModelSlot {
     pub(crate) codes: Vec<Box<[u32]>>,
 }
 
+impl ModelSlot {
+    /// Lets the model do something; its panic is its failure, and it is left alone from then on.
+    pub(crate) fn guarded<R>(&mut self, work: impl FnOnce(&mut dyn StateModel) -> R) -> Option<R> {
+        if self.failed.is_some() {
+            return None;
+        }
+        // A model that panicked is not used again: what it left half done is not seen.
+        let done = catch_unwind(AssertUnwindSafe(|| work(self.model.as_mut())));
+        done.map_err(|panic| self.failed = Some(panic_text(panic.as_ref()))).ok()
+    }
+}
+
 /// State models of one trace in one context.
 #[derive(Default)]
 pub struct TraceModels {
@@ -326,6 +340,18 @@ impl TracesetContext {
         let slot = ModelSlot { module: module.clone(), codes: codes.collect(), model, failed: None };
         self.models[trace].models.push(slot);
         self.placed = false;
+    }
+
+    /// Models that have failed, as diagnostics. Their states are not brought along any more.
+    pub(crate) fn note_failed_models(&mut self) {
+        for (trace, models) in self.traces.iter().zip(&self.models) {
+            for slot in &models.models {
+                if let Some(why) = &slot.failed {
+                    let kind = DiagnosticKind::ModuleFailed { module: slot.module.clone(), why: why.clone() };
+                    self.diagnostics.push(Diagnostic { trace: Some(trace.id), tracefile: None, kind });
+                }
+            }
+        }
     }
 
     /// Key of the next event.

@@ -192,7 +192,7 @@ pub struct Engine {
     pub(crate) silent: u64,
     pub(crate) ended_total: u64,
     pub(crate) ended: Vec<Ended>,
-    diagnostics: Vec<Diagnostic>,
+    pub(crate) diagnostics: Vec<Diagnostic>,
     reported: HashSet<String>,
     hook_calls: u64,
     /// What contexts did that are gone: events read, events replayed, seeks.

@@ -144,6 +144,7 @@ impl Traceset {
         if self.sources().any(|source| source.shares_cursor()) {
             self.sync = Some(self.context.position());
         }
+        self.context.note_failed_models();
         env.diagnostics.append(&mut self.context.diagnostics);
         Turn::Served(middle.count)
     }

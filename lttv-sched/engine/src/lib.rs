@@ -33,7 +33,7 @@
 //! - data: [`time`], [`ids`], [`source`] (what a trace must offer), [`identity`], [`position`], [`diagnostic`];
 //! - lists and trees: [`hooks`], [`attribute`];
 //! - reading: `merge`, [`context`] (cursors of a traceset), `chunk` (the inner loop), `border` (hooks around it),
-//!   [`state`] and `seek` (saved states, seeking with them), [`browse`] (so many events forward or back);
+//!   [`state`] and `seek` (saved states, seeking with them), [`savefile`], [`browse`] (so many events forward or back);
 //! - asking: [`request`], [`call`] (what hooks are given), [`module`];
 //! - serving: [`foreground`], [`background`], [`trace`], [`engine`], `check` (invariants); `driver` (a thread, optional);
 //! - [`synthetic`] traces for tests.
@@ -62,6 +62,7 @@ mod merge;
 pub mod module;
 pub mod position;
 pub mod request;
+pub mod savefile;
 mod seek;
 pub mod source;
 pub mod state;

@@ -87,12 +87,12 @@ fn place_trace(
     match restored {
         Some(states) => {
             for (slot, state) in models.models.iter_mut().zip(&states) {
-                slot.model.restore(&state.snapshot);
+                slot.guarded(|model| model.restore(&state.snapshot));
             }
             context.seek_trace_entries(trace, &states[0].entries);
         }
         None => {
-            models.models.iter_mut().for_each(|slot| slot.model.reset());
+            models.models.iter_mut().for_each(|slot| drop(slot.guarded(|model| model.reset())));
             let to = if models.partial { t } else { Some(Time::MIN) };
             match (to, target) {
                 (Some(t), _) => context.seek_trace_time(trace, t),

@@ -228,3 +228,40 @@ fn exits_without_entries_are_counted_and_the_bottom_stays() {
     assert_eq!((end.oddities.children_known, end.oddities.wrong_previous), (1, 1));
     assert_eq!(end.running(0).unwrap().stack.len(), 1);
 }
+
+#[test]
+fn r_z8_saved_states_come_back_from_bytes_and_bad_bytes_are_told() {
+    use lttv_engine::diagnostic::DiagnosticKind;
+    use lttv_engine::trace::ModuleStatus;
+    let (events, _) = history(2, &(0u8..80).map(|n| (n, n.wrapping_mul(37), n)).collect::<Vec<_>>());
+    let trace = trace("z8", 2, &events);
+    let (mut first, traceset, id) = engine(config(7, 9), &trace);
+    assert!(first.export_states(id, state::NAME, b"key").is_none(), "not ready");
+    compute(&mut first, id, state::NAME);
+    first.traceset_use_state(traceset, state::NAME).unwrap();
+    let bytes = first.export_states(id, state::NAME, b"key").unwrap();
+    let (mut second, traceset_2, id_2) = engine(config(7, 9), &trace);
+    second.traceset_use_state(traceset_2, state::NAME).unwrap();
+    assert!(second.import_states(id_2, state::NAME, b"key", &bytes).unwrap());
+    assert_eq!(second.status(id_2, state::NAME), ModuleStatus::Ready);
+    for t in (990..1300).step_by(3) {
+        assert_eq!(state_at(&mut second, traceset_2, t), state_at(&mut first, traceset, t));
+    }
+    assert_eq!(second.trace(id_2).unwrap().background().events_read, 0);
+    assert!(!second.import_states(id_2, state::NAME, b"key", &bytes).unwrap(), "it is ready already");
+    // Another key, each byte damaged, each length cut: refused, told, nothing changed, no panic.
+    let (mut third, _, id_3) = engine(config(7, 9), &trace);
+    let mut refused = |key: &[u8], bytes: &[u8]| {
+        assert!(!third.import_states(id_3, state::NAME, key, bytes).unwrap());
+        assert_eq!(third.status(id_3, state::NAME), ModuleStatus::Absent);
+    };
+    refused(b"another", &bytes);
+    for at in (0..bytes.len()).step_by(1 + bytes.len() / 400) {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x41;
+        refused(b"key", &damaged);
+        refused(b"key", &bytes[..at]);
+    }
+    let told = third.step(lttv_engine::engine::Budget::chunks(1)).diagnostics;
+    assert!(!told.is_empty() && told.iter().all(|d| matches!(d.kind, DiagnosticKind::SavedStates(_))));
+}
