@@ -2,10 +2,12 @@
 
 use crate::analysis::body::Body;
 use crate::analysis::contour::{self, ContourState};
+use crate::query::Cost;
 use crate::report::Failure;
 use crate::report::recursion::{self, FrequencyReport};
+use crate::report::tree::Children;
 use pct_deep::procrep::ProcRep;
-use pct_deep::{Compensation, DeepError, Profile, PsId};
+use pct_deep::{CliqueId, Compensation, DeepError, Profile, PsId};
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -35,8 +37,12 @@ pub struct Subject {
     pub path: PathBuf,
     /// Bodies laid out so far; a bounded number of them.
     bodies: Mutex<HashMap<PsId, Arc<Body>>>,
+    children: Mutex<HashMap<(CliqueId, Cost), Arc<Children>>>,
     frequencies: OnceLock<Result<Arc<FrequencyReport>, Failure>>,
 }
+
+/// Cliques whose children are remembered.
+const CHILDREN: usize = 64;
 
 /// Bodies that are kept laid out.
 const BODIES: usize = 4096;
@@ -51,6 +57,7 @@ impl Subject {
             contour: ContourState::None,
             path: PathBuf::new(),
             bodies: Mutex::default(),
+            children: Mutex::default(),
             frequencies: OnceLock::new(),
         }
     }
@@ -169,6 +176,20 @@ impl Subject {
         })?;
         // The printer counts goals from 1.
         Ok(rep.annotated_text(proc, &body.procedure, &mut |n, _, _| comments(n.saturating_sub(1))))
+    }
+
+    /// The children of a clique, if they were worked out before.
+    pub(crate) fn children_of(&self, clique: CliqueId, cost: Cost) -> Option<Arc<Children>> {
+        self.children.lock().unwrap_or_else(PoisonError::into_inner).get(&(clique, cost)).map(Arc::clone)
+    }
+
+    /// Remembers the children of a clique.
+    pub(crate) fn keep_children_of(&self, clique: CliqueId, cost: Cost, found: &Arc<Children>) {
+        let mut known = self.children.lock().unwrap_or_else(PoisonError::into_inner);
+        if known.len() >= CHILDREN {
+            known.clear();
+        }
+        known.insert((clique, cost), Arc::clone(found));
     }
 
     /// How often each type of recursion occurs; worked out once.

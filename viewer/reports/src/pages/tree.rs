@@ -62,14 +62,14 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TreeReport) -> Display {
 
 /// The strip on top of a clique's page.
 pub(super) fn strip_of(ctx: &Ctx<'_>, clique: CliqueId) -> Item {
-    let r = strip(&ctx.subject.profile, clique, ctx.tree_cost());
+    let r = strip(ctx.subject, clique, ctx.tree_cost());
     let caption = format!("width: {} with descendants; the outlined one is this clique", unit(r.cost));
     Item::Picture(picture(ctx, &r, caption, false))
 }
 
 /// The upper part of the whole tree, for the menu.
 pub(super) fn overview(ctx: &Ctx<'_>, root: CliqueId, cost: Cost) -> Item {
-    let r = overview_of(&ctx.subject.profile, root, cost);
+    let r = overview_of(ctx.subject, root, cost);
     let caption = format!("the program by {}, with descendants; click to go there", unit(r.cost));
     Item::Picture(Picture { here: None, ..picture(ctx, &r, caption, false) })
 }

@@ -85,7 +85,8 @@ pub fn create(
     };
 
     let mut climb = exclusion.map(|e| Climb { profile, exclusion: e, known: HashMap::new() });
-    let mut groups: HashMap<u32, (Own, Desc)> = HashMap::new();
+    // Sorted by key rather than hashed: a procedure may have a million callers, each its own group.
+    let mut keyed: Vec<(u32, CsdId)> = Vec::new();
     for &pd in profile.ps_pds(ps) {
         for &csd in profile.pd_callers(pd) {
             let by = climb.as_mut().map_or(csd, |c| c.from(csd));
@@ -95,19 +96,26 @@ pub fn create(
                 Group::Module => profile.ps_module(profile.css_container(profile.csd_css(by))).number(),
                 Group::Clique => profile.pd_clique(profile.csd_caller(by)).number(),
             };
-            let sum = groups.entry(key).or_default();
-            if let Some(cost) = profile.call_cost(csd, ps) {
-                sum.0 += cost.own;
-                sum.1 += cost.desc;
-            }
+            keyed.push((key, csd));
         }
     }
-    let mut groups: Vec<(u32, Own, Desc)> =
-        groups.into_iter().map(|(k, (own, desc))| (k, own, desc)).collect();
+    keyed.sort_unstable();
+    let mut groups: Vec<(u32, Own, Desc)> = Vec::new();
+    for (key, csd) in keyed {
+        if groups.last().is_none_or(|g| g.0 != key) {
+            groups.push((key, Own::default(), Desc::default()));
+        }
+        if let (Some(sum), Some(cost)) = (groups.last_mut(), profile.call_cost(csd, ps)) {
+            sum.1 += cost.own;
+            sum.2 += cost.desc;
+        }
+    }
     let rates = Rates::of(profile);
     let mut rest = None;
     if groups.len() > MAX_ROWS {
-        groups.sort_unstable_by_key(|&(k, own, desc)| (std::cmp::Reverse(own.total(&desc).callseqs), k));
+        groups.select_nth_unstable_by_key(MAX_ROWS, |&(k, own, desc)| {
+            (std::cmp::Reverse(own.total(&desc).callseqs), k)
+        });
         let own: Own = groups[MAX_ROWS..].iter().map(|g| g.1).sum();
         let desc: Desc = groups[MAX_ROWS..].iter().map(|g| g.2).sum();
         rest = Some(Rest { count: groups.len() - MAX_ROWS, perf: rates.row(&own, &desc) });

@@ -90,7 +90,7 @@ pub struct CliqueCallee {
 /// Callees of one call site that are listed.
 const CALLEES: usize = 200;
 /// Contexts of one page.
-pub const CONTEXTS: usize = 100;
+pub const CONTEXTS: usize = 50;
 /// Ancestors that are listed.
 const ANCESTORS: usize = 1000;
 

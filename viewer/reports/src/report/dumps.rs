@@ -1,7 +1,7 @@
 //! Raw dumps: what the file says about one node, for those who work on the profiler.
 
 use super::clique::kind_word;
-use super::common::{MAX_ROWS, Perf, ProcDesc, Rates, SiteDesc, proc_desc, site_desc};
+use super::common::{Perf, ProcDesc, Rates, SiteDesc, proc_desc, site_desc};
 use super::{Failure, ps_of};
 use pct_deep::figures::Desc;
 use pct_deep::{Coverage, CssKind, PointKind, Profile, PsId, Slot};
@@ -52,7 +52,7 @@ pub struct DumpSlot {
     pub kind: &'static str,
     /// Whether it hides its procedure from recursion checks; only multi slots say.
     pub zeroed: bool,
-    /// Call site dynamics, at most 5,000.
+    /// Call site dynamics, at most 1,000.
     pub csds: Vec<u32>,
     /// Call site dynamics in all.
     pub count: usize,
@@ -106,7 +106,7 @@ pub struct DumpClique {
     pub clique: u32,
     /// The edge that enters it; none for the root's.
     pub entry: Option<u32>,
-    /// Contexts in it, at most 5,000.
+    /// Contexts in it, at most 1,000.
     pub members: Vec<DumpMember>,
     /// Contexts in it in all.
     pub count: usize,
@@ -121,6 +121,9 @@ pub struct DumpMember {
     #[serde(rename = "proc")]
     pub desc: ProcDesc,
 }
+
+/// Members of a long list that are dumped.
+const LISTED: usize = 1000;
 
 /// The dump of a procedure static.
 ///
@@ -152,7 +155,7 @@ pub fn pd(profile: &Profile, number: i64) -> Result<DumpPd, Failure> {
             css: css.number(),
             kind: kind_word(slot.kind()),
             zeroed: matches!(slot, Slot::Multi { kind, .. } if kind.is_zeroing()),
-            csds: slot.csds().take(MAX_ROWS).map(pct_deep::CsdId::number).collect(),
+            csds: slot.csds().take(LISTED).map(pct_deep::CsdId::number).collect(),
             count: slot.csds().count(),
         })
         .collect();
@@ -229,7 +232,7 @@ pub fn clique(profile: &Profile, number: i64) -> Result<DumpClique, Failure> {
         entry: profile.clique_entry(clique).map(pct_deep::CsdId::number),
         members: members
             .iter()
-            .take(MAX_ROWS)
+            .take(LISTED)
             .map(|&pd| DumpMember { pd: pd.number(), desc: proc_desc(profile, profile.pd_ps(pd)) })
             .collect(),
         count: members.len(),

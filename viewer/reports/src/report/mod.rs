@@ -171,7 +171,7 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
         Cmd::DumpCss(n) => Report::DumpCss(dumps::css(profile, *n).map(Box::new)),
         Cmd::DumpCsd(n) => Report::DumpCsd(dumps::csd(profile, *n).map(Box::new)),
         Cmd::Search(text) => Report::Search(search::create(profile, text)),
-        Cmd::CliqueTree(n, cost) => Report::Tree(tree::create(profile, *n, *cost)),
+        Cmd::CliqueTree(n, cost) => Report::Tree(tree::create(subject, *n, *cost)),
         Cmd::CliqueRecursion(n) => Report::CliqueRecursion(recursion::of_clique(subject, *n)),
         Cmd::RecursionTypeFreq => Report::Frequencies(subject.frequencies()),
         Cmd::StaticCoverage(n) => Report::Coverage(coverage::of_ps(subject, *n)),

@@ -6,10 +6,12 @@
 use super::Failure;
 use super::common::proc_desc;
 use crate::query::Cost;
+use crate::subject::Subject;
 use pct_deep::figures::Desc;
 use pct_deep::{CliqueId, CsdId, Profile};
 use serde::Serialize;
 use std::collections::BinaryHeap;
+use std::sync::Arc;
 
 /// A tree of cliques.
 #[derive(Clone, Debug, Serialize)]
@@ -58,8 +60,20 @@ fn shown_cost(profile: &Profile, cost: Cost) -> Cost {
     if of(&profile.root_total(), cost) == 0 { Cost::Callseqs } else { cost }
 }
 
+/// The heaviest cliques that a clique enters.
+#[derive(Debug)]
+pub struct Children {
+    /// By weight, the heaviest first.
+    pub heaviest: Vec<(u64, CliqueId)>,
+    /// How many more there are.
+    pub more: usize,
+}
+
+/// A clique with more calls than this has its children remembered.
+const MANY: usize = 2000;
+
 struct Builder<'a> {
-    profile: &'a Profile,
+    subject: &'a Subject,
     cost: Cost,
     nodes: Vec<TreeNode>,
     left_out: usize,
@@ -67,7 +81,8 @@ struct Builder<'a> {
 
 impl Builder<'_> {
     fn push(&mut self, parent: usize, clique: CliqueId, total: u64) -> usize {
-        let desc = proc_desc(self.profile, self.profile.pd_ps(self.profile.clique_entry_pd(clique)));
+        let profile = &self.subject.profile;
+        let desc = proc_desc(profile, profile.pd_ps(profile.clique_entry_pd(clique)));
         self.nodes.push(TreeNode {
             parent,
             clique: clique.number(),
@@ -78,21 +93,41 @@ impl Builder<'_> {
         self.nodes.len() - 1
     }
 
-    /// Cliques that a clique enters, the heaviest first.
-    fn children(&self, clique: CliqueId) -> Vec<(u64, CliqueId)> {
-        let profile = self.profile;
+    /// Cliques that a clique enters, the heaviest first. Those of a clique with very many are worked out once.
+    fn children(&self, clique: CliqueId) -> Arc<Children> {
+        let profile = &self.subject.profile;
+        let many = profile.clique_members(clique).len() > MANY
+            || profile
+                .clique_members(clique)
+                .iter()
+                .flat_map(|&pd| profile.csds_of_pd(pd))
+                .nth(MANY)
+                .is_some();
+        if many && let Some(known) = self.subject.children_of(clique, self.cost) {
+            return known;
+        }
         let enters = |csd: CsdId| {
             profile.csd_child_clique(csd).filter(|&c| c < clique && profile.clique_entry(c) == Some(csd))
         };
-        let mut out: Vec<(u64, CliqueId)> = profile
+        let mut heaviest: Vec<(u64, CliqueId)> = profile
             .clique_members(clique)
             .iter()
             .flat_map(|&pd| profile.csds_of_pd(pd))
             .filter_map(|csd| enters(csd).map(|c| (of(&profile.clique_total(c), self.cost), c)))
             .filter(|&(w, _)| w > 0)
             .collect();
-        out.sort_unstable_by(|a, b| b.cmp(a));
-        out
+        let more = heaviest.len().saturating_sub(NODES);
+        if more > 0 {
+            heaviest.select_nth_unstable_by(NODES, |a, b| b.cmp(a));
+            heaviest.truncate(NODES);
+            heaviest.shrink_to_fit();
+        }
+        heaviest.sort_unstable_by(|a, b| b.cmp(a));
+        let found = Arc::new(Children { heaviest, more });
+        if many {
+            self.subject.keep_children_of(clique, self.cost, &found);
+        }
+        found
     }
 
     /// Adds what is below node `top`, the heaviest first: `count` nodes at most, none below `least`, no deeper than
@@ -104,7 +139,9 @@ impl Builder<'_> {
             if level >= depth {
                 continue;
             }
-            for (total, child) in self.children(clique) {
+            let children = self.children(clique);
+            self.left_out += children.more;
+            for &(total, child) in &children.heaviest {
                 if total < least || self.nodes.len() >= limit {
                     self.left_out += 1;
                     continue;
@@ -127,12 +164,13 @@ const SIBLINGS: usize = 14;
 ///
 /// # Errors
 /// There is no such clique.
-pub fn create(profile: &Profile, number: i64, cost: Cost) -> Result<TreeReport, Failure> {
+pub fn create(subject: &Subject, number: i64, cost: Cost) -> Result<TreeReport, Failure> {
+    let profile = &subject.profile;
     let clique = profile
         .clique_id(number)
         .ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
     let cost = shown_cost(profile, cost);
-    let mut b = Builder { profile, cost, nodes: Vec::new(), left_out: 0 };
+    let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
     let total = of(&profile.clique_total(clique), cost);
     let top = b.push(0, clique, total);
     b.grow(top, clique, NODES, total / 4000, usize::MAX);
@@ -141,9 +179,10 @@ pub fn create(profile: &Profile, number: i64, cost: Cost) -> Result<TreeReport, 
 
 /// The heaviest part of the tree below a clique, a dozen levels deep.
 #[must_use]
-pub fn overview(profile: &Profile, clique: CliqueId, cost: Cost) -> TreeReport {
+pub fn overview(subject: &Subject, clique: CliqueId, cost: Cost) -> TreeReport {
+    let profile = &subject.profile;
     let cost = shown_cost(profile, cost);
-    let mut b = Builder { profile, cost, nodes: Vec::new(), left_out: 0 };
+    let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
     let total = of(&profile.clique_total(clique), cost);
     let top = b.push(0, clique, total);
     b.grow(top, clique, 400, (total / 500).max(1), 12);
@@ -152,7 +191,8 @@ pub fn overview(profile: &Profile, clique: CliqueId, cost: Cost) -> TreeReport {
 
 /// The surroundings of a clique: the way down to it with the heaviest siblings, and two levels below it.
 #[must_use]
-pub fn strip(profile: &Profile, clique: CliqueId, cost: Cost) -> TreeReport {
+pub fn strip(subject: &Subject, clique: CliqueId, cost: Cost) -> TreeReport {
+    let profile = &subject.profile;
     let cost = shown_cost(profile, cost);
     let mut path = vec![clique];
     while let Some(entry) = profile.clique_entry(path[path.len() - 1]) {
@@ -163,12 +203,14 @@ pub fn strip(profile: &Profile, clique: CliqueId, cost: Cost) -> TreeReport {
         path.push(above);
     }
     path.reverse();
-    let mut b = Builder { profile, cost, nodes: Vec::new(), left_out: 0 };
+    let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
     let mut at = b.push(0, path[0], of(&profile.clique_total(path[0]), cost));
     for pair in path.windows(2) {
         let (from, to) = (pair[0], pair[1]);
         let mut next = None;
-        for (i, (total, child)) in b.children(from).into_iter().enumerate() {
+        let children = b.children(from);
+        b.left_out += children.more;
+        for (i, &(total, child)) in children.heaviest.iter().enumerate() {
             if child == to || i < SIBLINGS {
                 let id = b.push(at, child, total);
                 if child == to {
