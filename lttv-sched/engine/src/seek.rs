@@ -92,7 +92,9 @@ fn place_trace(
             context.seek_trace_entries(trace, &states[0].entries);
         }
         None => {
-            models.models.iter_mut().for_each(|slot| drop(slot.guarded(|model| model.reset())));
+            for slot in &mut models.models {
+                slot.guarded(|model| model.reset());
+            }
             let to = if models.partial { t } else { Some(Time::MIN) };
             match (to, target) {
                 (Some(t), _) => context.seek_trace_time(trace, t),
