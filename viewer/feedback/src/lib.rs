@@ -1,7 +1,7 @@
 //! Feedback files: what a deep profile tells a compiler about which conjunctions are worth executing in parallel.
 //!
 //! In reading order: [`model`] (candidates, annotated goals), [`term`] (the Mercury terms that files are made of),
-//! [`codec`] (model to term and back), [`file`] (whole files, their errors), [`report`] (the text that people read),
+//! [`codec`] (model to term and back), [`mod@file`] (whole files, their errors), [`report`] (the text that people read),
 //! [`options`] (command lines as the original tools read them); then the analysis as pure functions: [`cost`] (of
 //! goals), [`partition`] (the best way to cut a conjunction into parallel conjuncts).
 //!
