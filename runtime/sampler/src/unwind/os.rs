@@ -5,19 +5,41 @@
 use core::arch::asm;
 use core::ptr;
 
-const MMAP: u64 = 9;
-const MPROTECT: u64 = 10;
-const MUNMAP: u64 = 11;
-const RT_SIGPROCMASK: u64 = 14;
-const PREAD64: u64 = 17;
-const GETPID: u64 = 39;
-const OPEN: u64 = 2;
-const CLOSE: u64 = 3;
-const PROCESS_VM_READV: u64 = 310;
+#[cfg(target_arch = "x86_64")]
+mod number {
+    pub(super) const MMAP: u64 = 9;
+    pub(super) const MPROTECT: u64 = 10;
+    pub(super) const MUNMAP: u64 = 11;
+    pub(super) const RT_SIGPROCMASK: u64 = 14;
+    pub(super) const PREAD64: u64 = 17;
+    pub(super) const GETPID: u64 = 39;
+    pub(super) const OPENAT: u64 = 257;
+    pub(super) const CLOSE: u64 = 3;
+    pub(super) const PROCESS_VM_READV: u64 = 310;
+}
+
+#[cfg(target_arch = "aarch64")]
+mod number {
+    pub(super) const MMAP: u64 = 222;
+    pub(super) const MPROTECT: u64 = 226;
+    pub(super) const MUNMAP: u64 = 215;
+    pub(super) const RT_SIGPROCMASK: u64 = 135;
+    pub(super) const PREAD64: u64 = 67;
+    pub(super) const GETPID: u64 = 172;
+    pub(super) const OPENAT: u64 = 56;
+    pub(super) const CLOSE: u64 = 57;
+    pub(super) const PROCESS_VM_READV: u64 = 270;
+}
+
+use number::*;
+
 const EINVAL: i64 = -22;
+/// `AT_FDCWD`: paths count from the working directory.
+const HERE: u64 = -100i64 as u64;
 
 /// # Safety
 /// The call with these arguments must not break what safe code relies on.
+#[cfg(target_arch = "x86_64")]
 unsafe fn call(number: u64, args: [u64; 6]) -> i64 {
     let out: i64;
     let [a, b, c, d, e, f] = args;
@@ -25,6 +47,20 @@ unsafe fn call(number: u64, args: [u64; 6]) -> i64 {
     unsafe {
         asm!("syscall", inlateout("rax") number => out, in("rdi") a, in("rsi") b, in("rdx") c, in("r10") d, in("r8") e,
             in("r9") f, lateout("rcx") _, lateout("r11") _, options(nostack));
+    }
+    out
+}
+
+/// # Safety
+/// The call with these arguments must not break what safe code relies on.
+#[cfg(target_arch = "aarch64")]
+unsafe fn call(number: u64, args: [u64; 6]) -> i64 {
+    let out: i64;
+    let [a, b, c, d, e, f] = args;
+    // SAFETY: the kernel keeps all registers but x0; what the call does is the caller's promise.
+    unsafe {
+        asm!("svc 0", in("x8") number, inlateout("x0") a as i64 => out, in("x1") b, in("x2") c, in("x3") d, in("x4") e,
+            in("x5") f, options(nostack));
     }
     out
 }
@@ -92,7 +128,7 @@ fn copy_by_file(addr: u64, to: u64, len: u64) -> bool {
     let path = c"/proc/self/mem";
     // SAFETY: opens a file for reading with O_CLOEXEC, reads at most `len` bytes into the caller's slice and closes it.
     unsafe {
-        let fd = call(OPEN, [path.as_ptr().expose_provenance() as u64, 0x8_0000, 0, 0, 0, 0]);
+        let fd = call(OPENAT, [HERE, path.as_ptr().expose_provenance() as u64, 0x8_0000, 0, 0, 0]);
         if fd < 0 {
             return false;
         }

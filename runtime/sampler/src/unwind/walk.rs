@@ -322,10 +322,11 @@ impl<M: Memory> Walk<'_, M> {
 
     /// A step by frame pointer: rbp points to the caller's rbp, the return address stands above it.
     fn chain(&mut self, sp: u64, bp: u64) -> Step {
+        // The ABI's mark of the outermost frame, which entry code without unwind data sets. In the interrupted function itself
+        // it proves nothing: code without frame pointers leaves what its callers had.
+        let outermost = if self.by == By::Context { End::NoData } else { End::Whole };
         if bp == 0 {
-            // The ABI's mark of the outermost frame, which entry code without unwind data sets. In the interrupted function
-            // itself it proves nothing: code without frame pointers leaves what its callers had.
-            return Err(if self.by == By::Context { End::NoData } else { End::Whole });
+            return Err(outermost);
         }
         if bp < sp || bp & 7 != 0 {
             return Err(End::NoData);
@@ -334,7 +335,7 @@ impl<M: Memory> Walk<'_, M> {
             return Err(End::NoData);
         };
         if ra == 0 {
-            return Err(End::Whole);
+            return Err(outermost);
         }
         if ra >> ADDRESS_BITS != 0 {
             return Err(End::NoData);
