@@ -100,7 +100,7 @@ pub mod header {
     pub const UNKNOWN: usize = 42;
     /// Recorder `counts`: weight that fell between a change of regions and its discovery.
     pub const UNCERTAIN: usize = 43;
-    /// Recorder `counts`: samples counted.
+    /// Recorder `counts`: samples counted, where a writer keeps it (a second addition per sample; ours does not).
     pub const COUNTED: usize = 44;
     /// Recorder `counts`: weight of system samples.
     pub const COUNTED_SYSTEM: usize = 45;

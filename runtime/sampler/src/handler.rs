@@ -335,7 +335,6 @@ fn count(session: &Session, pc: u64, weight: u64, system: bool) {
             session.stale.store(true, Ordering::Relaxed);
         }
     }
-    log.header_add(at::COUNTED, 1);
 }
 
 /// Chooses signals and installs the handler.

@@ -153,30 +153,30 @@ pub struct Session {
     pub filtered: AtomicBool,
     /// The file could not be made.
     pub failed: AtomicBool,
+    /// Regions are changing and were not looked at since.
+    pub changing: AtomicBool,
+    /// Somebody saw a change of regions or threads: the housekeeper should come soon.
+    pub stale: AtomicBool,
     /// Settings.
     pub settings: Settings,
-    /// Threads.
-    pub rings: Rings,
-    /// Table of stacks.
-    pub stacks: Stacks,
     /// Regions, for the recorder `counts`.
     pub regions: Regions,
+    /// The file. Its first words are what every sample touches: together with the fields above two or three cache lines.
+    pub log: Log,
     /// Raw time at which the housekeeper is due.
     pub due: AtomicU64,
     /// CLOCK_MONOTONIC ns of the last look at the regions for a change of the loader's.
     pub looked: AtomicU64,
-    /// Regions are changing and were not looked at since.
-    pub changing: AtomicBool,
     /// The process's timer: id + 1, 0 = none.
     pub watch: AtomicI32,
-    /// Somebody saw a change of regions or threads: the housekeeper should come soon.
-    pub stale: AtomicBool,
     /// Writer of the keep segments.
     pub keep: Lock<Chain>,
     /// What the housekeeper works with.
     pub house: Lock<House>,
-    /// The file. Last, since it ends with the largest table.
-    pub log: Log,
+    /// Threads.
+    pub rings: Rings,
+    /// Table of stacks.
+    pub stacks: Stacks,
 }
 
 /// The housekeeper's things.

@@ -320,6 +320,45 @@ fn sleeping_calls_are_not_cut_short() {
     }
 }
 
+const MUSL: &str = r#"
+#include <pthread.h>
+#include <stdio.h>
+#include <time.h>
+static void *work(void *p) {
+    struct timespec t;
+    volatile double x = 0;
+    double end = 0;
+    do {
+        for (int i = 0; i < 20000; i++) x += i;
+        clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
+        if (!end) end = t.tv_sec + t.tv_nsec * 1e-9 + 0.15;
+    } while (t.tv_sec + t.tv_nsec * 1e-9 < end);
+    return p;
+}
+int main(int argc, char **argv) {
+    pthread_t t;
+    if (pthread_create(&t, 0, work, 0)) return 1;
+    work(0);
+    pthread_join(t, 0);
+    return argc != 3;
+}
+"#;
+
+#[test]
+fn programs_of_another_libc_are_sampled_and_unharmed() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, program) = (folder.path().join("musl.c"), folder.path().join("musl"));
+    std::fs::write(&source, MUSL).expect("written");
+    match Command::new("musl-gcc").args(["-O1", "-o"]).arg(&program).arg(&source).status() {
+        Ok(status) => assert!(status.success()),
+        Err(e) => return eprintln!("no musl-gcc ({e}): skipped"),
+    }
+    let a = Run::new(&program, &["one", "two"], "stack=auto", |_| ()).ok().only_file();
+    about(a.user + a.system, 0.3);
+    assert_eq!(a.argv[1..], ["one", "two"]);
+    assert_eq!(a.threads.len(), 2, "{a:#?}");
+}
+
 #[test]
 fn counts_add_up_to_the_time() {
     let Some(victim) = victim() else { return };
