@@ -47,6 +47,16 @@ const CHILDREN: usize = 64;
 /// Bodies that are kept laid out.
 const BODIES: usize = 4096;
 
+fn open_rep(path: &Path) -> RepState {
+    if std::fs::symlink_metadata(path).is_err() {
+        return RepState::None;
+    }
+    match ProcRep::open(path) {
+        Ok(rep) => RepState::Good(Box::new(rep)),
+        Err(e) => RepState::Bad(e.to_string()),
+    }
+}
+
 impl Subject {
     /// A profile alone.
     #[must_use]
@@ -67,19 +77,17 @@ impl Subject {
     /// # Errors
     /// The data file cannot be read.
     pub fn open(path: &Path, rule: Compensation) -> Result<Subject, DeepError> {
-        let mut profile = pct_deep::read::open(path, rule)?;
-        let rep_path = path.with_extension("procrep");
-        let rep = match std::fs::symlink_metadata(&rep_path) {
-            Err(_) => RepState::None,
-            Ok(_) => match ProcRep::open(&rep_path) {
-                Ok(rep) => {
-                    let names: Vec<&[u8]> = rep.modules().map(|m| rep.module_name_octets(m)).collect();
-                    profile.add_modules(names)?;
-                    RepState::Good(Box::new(rep))
-                }
-                Err(e) => RepState::Bad(e.to_string()),
-            },
-        };
+        // The two files have nothing to do with each other until both are read.
+        let (profile, rep) = std::thread::scope(|scope| {
+            let rep = scope.spawn(|| open_rep(&path.with_extension("procrep")));
+            let profile = pct_deep::read::open(path, rule);
+            (profile, rep.join().unwrap_or_else(|_| RepState::Bad("internal software error".to_owned())))
+        });
+        let mut profile = profile?;
+        if let RepState::Good(rep) = &rep {
+            let names: Vec<&[u8]> = rep.modules().map(|m| rep.module_name_octets(m)).collect();
+            profile.add_modules(names)?;
+        }
         let contour_path = path.with_extension("contour");
         let contour = match std::fs::read(&contour_path) {
             Ok(octets) => contour::parse(

@@ -154,7 +154,7 @@ impl Builder<'_> {
 }
 
 /// Nodes of a picture that is a page.
-const NODES: usize = 6000;
+const NODES: usize = 3000;
 /// Levels of the way down to a clique that its strip shows.
 const PATH: usize = 8;
 /// Siblings at each of them.
@@ -173,7 +173,7 @@ pub fn create(subject: &Subject, number: i64, cost: Cost) -> Result<TreeReport, 
     let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
     let total = of(&profile.clique_total(clique), cost);
     let top = b.push(0, clique, total);
-    b.grow(top, clique, NODES, total / 4000, usize::MAX);
+    b.grow(top, clique, NODES, total / 3000, usize::MAX);
     Ok(TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out })
 }
 
