@@ -66,9 +66,11 @@ fn log(samples: u64) -> Vec<u8> {
         })
         .collect();
     for n in 0..samples {
-        let stack = stacks[random(stacks.len() as u64) as usize];
+        // Each stack is interrupted at some of the instructions of its innermost function.
+        let at = random(stacks.len() as u64);
+        let stack = stacks[at as usize];
         let thread = threads[(n % 4) as usize];
-        b.sample(thread, (n + 1) * 250_000, address(random(2000)), 1, false, stack);
+        b.sample(thread, (n + 1) * 250_000, address(at * 5 + random(16)), 1, false, stack);
     }
     b.finish()
 }

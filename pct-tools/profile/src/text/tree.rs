@@ -91,11 +91,8 @@ pub fn table(profile: &Profile, tree: &CallTree, whole: u64, prune: &Prune, layo
     }
     let mut text = table.render(layout);
     if hidden.0 > 0 {
-        let line = format!(
-            "  ... {} not shown: {}",
-            count(hidden.0, "smaller branch", "smaller branches"),
-            share(hidden.1, whole)
-        );
+        let line =
+            format!("  ... {} not shown: {}", count(hidden.0, "branch", "branches"), share(hidden.1, whole));
         text += &if layout.color { format!("\x1b[2m{line}\x1b[0m\n") } else { line + "\n" };
     }
     text
@@ -165,7 +162,7 @@ mod tests {
           50.0%  +- a  prog
   50.0%   50.0%  |  x  prog
   40.0%   40.0%  `- b  prog
-  ... 1 smaller branch not shown: 0.2%
+  ... 1 branch not shown: 0.2%
 ";
         assert_eq!(text, want);
         assert_eq!(csv(&p, &tree).lines().count(), 7);
