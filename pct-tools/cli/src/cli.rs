@@ -69,6 +69,8 @@ commands! {
     Flame(flame),
     /// Write a recording in the format of another tool
     Export(export),
+    /// Write a recording as a deep profile
+    Deep(deep),
     /// Browse a deep profile, or print one of its pages
     View(view),
     /// Compare two profiles, and say which differences are more than chance

@@ -447,6 +447,7 @@ impl Builder {
             sites,
             points,
             ps_counts,
+            native: false,
         })
     }
 }

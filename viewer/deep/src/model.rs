@@ -6,7 +6,7 @@
 
 use std::borrow::Cow;
 
-use crate::figures::{Own, PackedOwn};
+use crate::figures::{Desc, Own, PackedOwn};
 use crate::goal_path::GoalPath;
 use crate::id::{CsdId, CssId, Id, IdVec, PdId, PsId, ids_to};
 use crate::label::ProcLabel;
@@ -263,6 +263,8 @@ pub struct DeepData {
     pub(crate) points: Vec<CoveragePoint>,
     /// With static coverage: the counts, as long as `points`; else empty.
     pub(crate) ps_counts: Vec<u64>,
+    /// A native program: names have no arity or mode, and nothing is known of calls.
+    pub(crate) native: bool,
 }
 
 impl DeepData {
@@ -427,13 +429,36 @@ impl DeepData {
     }
     /// The refined name of a procedure without its module; the raw one if it has none.
     pub fn unqualified_name(&self, ps: PsId) -> String {
+        if self.native {
+            return self.text_of_name(ps).into_owned();
+        }
         let label = self.label(ps);
         label.unqualified_name().unwrap_or_else(|_| label.raw_name())
     }
     /// The refined name of a procedure with its module; the raw one if it has none.
     pub fn qualified_name(&self, ps: PsId) -> String {
+        if self.native {
+            return self.text_of_name(ps).into_owned();
+        }
         let label = self.label(ps);
         label.qualified_name().unwrap_or_else(|_| label.raw_name())
+    }
+
+    /// The name in the label of a procedure, as it stands.
+    pub fn text_of_name(&self, ps: PsId) -> Cow<'_, str> {
+        match &self.ps[ps].label {
+            ProcLabel::Ordinary { name, .. } | ProcLabel::Special { type_name: name, .. } => self.text(*name),
+        }
+    }
+    /// Whether the program is a native one, of which nothing is known but time; see
+    /// [`Profile::set_native`](crate::Profile::set_native).
+    pub fn is_native(&self) -> bool {
+        self.native
+    }
+    /// Whether a procedure or module with these figures did anything: it was called; of a native program, whose calls
+    /// are not known, it got time.
+    pub fn is_active(&self, own: &Own, desc: &Desc) -> bool {
+        if self.native { own.quanta != 0 || desc.quanta != 0 } else { own.is_active() }
     }
 
     /// Octets that the tables take on the heap.

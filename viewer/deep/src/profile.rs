@@ -105,6 +105,11 @@ impl Profile {
         Ok(profile)
     }
 
+    /// Says that the program is a native one (the `.native` file beside the data does): names are shown without arity and
+    /// mode, and what got time counts as active.
+    pub fn set_native(&mut self) {
+        self.data.native = true;
+    }
     /// The data as it stands in the file.
     pub fn data(&self) -> &DeepData {
         &self.data

@@ -33,6 +33,8 @@ pub struct Subject {
     pub rep: RepState,
     /// `X.contour`.
     pub contour: ContourState,
+    /// `X.native` was there and did not fit.
+    pub native_warning: Option<String>,
     /// Where it was read from.
     pub path: PathBuf,
     /// Bodies laid out so far; a bounded number of them.
@@ -65,6 +67,7 @@ impl Subject {
             profile,
             rep: RepState::None,
             contour: ContourState::None,
+            native_warning: None,
             path: PathBuf::new(),
             bodies: Mutex::default(),
             children: Mutex::default(),
@@ -98,7 +101,17 @@ impl Subject {
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => ContourState::None,
             Err(e) => ContourState::Unreadable(e.to_string()),
         };
-        Ok(Subject { rep, contour, path: path.to_owned(), ..Subject::new(profile) })
+        let native_path = path.with_extension("native");
+        let mut native_warning = None;
+        if let Ok(text) = std::fs::read_to_string(&native_path) {
+            if native_fits(&text, path) {
+                profile.set_native();
+            } else {
+                native_warning =
+                    Some(format!("{} does not belong to this data file: ignored", native_path.display()));
+            }
+        }
+        Ok(Subject { rep, contour, native_warning, path: path.to_owned(), ..Subject::new(profile) })
     }
 
     /// Whether times are worth showing: the program got more than 10 ticks of its own.
@@ -110,7 +123,7 @@ impl Subject {
     /// What is odd about the files beside the data.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let mut out = Vec::new();
+        let mut out: Vec<String> = self.native_warning.iter().cloned().collect();
         if let RepState::Bad(message) = &self.rep {
             out.push(format!("Error reading procedure representation information file: {message}"));
         }
@@ -207,4 +220,15 @@ impl Subject {
     pub fn frequencies(&self) -> Result<Arc<FrequencyReport>, Failure> {
         self.frequencies.get_or_init(|| recursion::frequencies(self).map(Arc::new)).clone()
     }
+}
+
+/// Whether a `.native` file is about the data file at `path`: its length and hash (FNV-1a, 64 bits) are the file's.
+fn native_fits(text: &str, path: &Path) -> bool {
+    let value = |key: &str| text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(' '));
+    let Ok(data) = std::fs::read(path) else { return false };
+    let hash =
+        data.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3));
+    value("native") == Some("1")
+        && value("length").and_then(|l| l.parse().ok()) == Some(data.len())
+        && value("hash") == Some(format!("{hash:016x}").as_str())
 }

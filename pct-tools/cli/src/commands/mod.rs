@@ -3,6 +3,7 @@
 pub mod annotate;
 pub mod archive;
 pub mod attach;
+pub mod deep;
 pub mod diff;
 pub mod doctor;
 pub mod export;

@@ -1,11 +1,18 @@
 //! `pct view`: a deep profile in the browser, or one of its pages on the terminal.
 
+use crate::commands::deep;
 use crate::face::Face;
+use crate::look;
 use anyhow::{Result, bail};
 use pct_deep::Compensation;
+use pct_native::graph::MOST_EDGES;
+use pct_profile::load::Options;
+use pct_reports::page::{self, Request};
 use pct_reports::render::text::TextOptions;
+use pct_reports::subject::Subject;
 use pct_server::view::{self, Served};
-use std::path::PathBuf;
+use pct_server::viewer::Viewer;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
 /// What can be typed after `pct view`.
@@ -16,11 +23,15 @@ use std::process::{Command, ExitCode, Stdio};
   pct view --text top_procs/1-20/time/self/oa Deep.data  the 20 procedures with most time of their own
   pct view --json proc/42 Deep.data                      the data of a page
 
+  pct view                                               the newest recording here, as a deep profile
+  pct view pct-render-4711                               that recording
+
 Queries are those of the pages' addresses; each row of a text page ends with the query of the page it leads to.")]
 pub struct Args {
-    /// The deep profile; X.procrep and X.contour beside it are read too.
-    #[arg(value_name = "FILE.data")]
-    pub file: PathBuf,
+    /// A deep profile (X.procrep, X.contour and X.native beside it are read too), or a recording: a run's folder, a .pct
+    /// file, folded stacks, pprof, perf script text. The newest run here if none.
+    #[arg(value_name = "FILE|DIR")]
+    pub file: Option<PathBuf>,
     /// Print a page as text.
     #[arg(long, value_name = "QUERY", conflicts_with = "json")]
     pub text: Option<String>,
@@ -50,20 +61,53 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         bail!("canonical cliques are not supported: no tool ever merged them rightly");
     }
     let rule = if args.compat_compensation { Compensation::Compat } else { Compensation::Exact };
+    let path = look::paths(args.file.as_slice())?.remove(0);
+    if !is_deep(&path) {
+        return recording(args, &path, face);
+    }
     let page = match (&args.text, &args.json) {
         (Some(query), _) => {
             let options = TextOptions { width: face.out.width, commands: true, quiet: face.quiet };
-            view::text(&args.file, query, rule, &options)?
+            view::text(&path, query, rule, &options)?
         }
-        (None, Some(query)) => view::json(&args.file, query, rule)?,
-        (None, None) => return serve(args, rule, face),
+        (None, Some(query)) => view::json(&path, query, rule)?,
+        (None, None) => return serve(args, Served::open(&path, rule, args.port)?, face),
     };
     face.print(&page.body)?;
     Ok(if page.failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }
 
-fn serve(args: &Args, rule: Compensation, face: &Face) -> Result<ExitCode> {
-    let served = Served::open(&args.file, rule, args.port)?;
+/// A deep profile begins with these octets, whatever it is called.
+fn is_deep(path: &Path) -> bool {
+    use std::io::Read as _;
+    const MAGIC: &[u8] = b"Mercury deep profiler data";
+    let mut head = [0u8; MAGIC.len()];
+    let named = path.extension().is_some_and(|e| e == "data");
+    named || std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut head)).is_ok() && head == *MAGIC
+}
+
+/// The pages of a recording: folded into a deep profile in memory.
+fn recording(args: &Args, path: &Path, face: &Face) -> Result<ExitCode> {
+    let profile = look::load(&[path.to_owned()], &Options::default(), face)?;
+    let (data, _) = deep::data_of(&profile, &look::Look::default(), MOST_EDGES)?;
+    let mut deep = pct_deep::Profile::new(data, Compensation::Exact)?;
+    deep.set_native();
+    let mut subject = Subject::new(deep);
+    subject.path = path.to_owned();
+    let page = match (&args.text, &args.json) {
+        (Some(query), _) => {
+            let request = Request::parse(query).map_err(anyhow::Error::msg)?;
+            let options = TextOptions { width: face.out.width, commands: true, quiet: face.quiet };
+            page::text(&subject, &request, &options)
+        }
+        (None, Some(query)) => page::json(&subject, &Request::parse(query).map_err(anyhow::Error::msg)?),
+        (None, None) => return serve(args, Served::of(Viewer::of(subject, path), args.port)?, face),
+    };
+    face.print(&page.body)?;
+    Ok(if page.failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+fn serve(args: &Args, served: Served, face: &Face) -> Result<ExitCode> {
     let url = served.url();
     face.print(&format!("{url}\n"))?;
     if !face.quiet {

@@ -57,10 +57,11 @@ pub fn create_all(profile: &Profile) -> ProgramModulesReport {
         .modules()
         .filter(|&m| profile.module_name(m) != RUNTIME)
         .map(|m| {
-            let own = profile.module_figures(m).own;
+            let figures = profile.module_figures(m);
+            let own = figures.own;
             ModuleRow {
                 name: profile.module_name(m).into_owned(),
-                active: own.is_active(),
+                active: profile.is_active(&own, &figures.desc),
                 perf: rates.own_row(&own),
             }
         })
@@ -90,7 +91,7 @@ pub fn create(profile: &Profile, name: &str, has_representation: bool) -> Result
             let figures = profile.ps_figures(ps);
             ModuleProc {
                 desc: proc_desc(profile, ps),
-                active: figures.own.is_active(),
+                active: profile.is_active(&figures.own, &figures.desc),
                 perf: rates.row(&figures.own, &figures.desc),
             }
         })

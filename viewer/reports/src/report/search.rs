@@ -70,7 +70,7 @@ pub fn create(profile: &Profile, text: &str) -> SearchReport {
     }
     found.sort_by_cached_key(|&ps| {
         let f = profile.ps_figures(ps);
-        (!f.own.is_active(), std::cmp::Reverse(f.own.total(&f.desc).callseqs), ps.number())
+        (!profile.is_active(&f.own, &f.desc), std::cmp::Reverse(f.own.total(&f.desc).callseqs), ps.number())
     });
     let procs_not_listed = found.len().saturating_sub(PROCS);
     found.truncate(PROCS);
@@ -84,7 +84,7 @@ pub fn create(profile: &Profile, text: &str) -> SearchReport {
                 let f = profile.ps_figures(ps);
                 SearchProc {
                     desc: proc_desc(profile, ps),
-                    active: f.own.is_active(),
+                    active: profile.is_active(&f.own, &f.desc),
                     perf: rates.row(&f.own, &f.desc),
                 }
             })

@@ -1,0 +1,285 @@
+//! The folded context graph.
+//!
+//! A context is a procedure with a *creator*, the context that first called it. On the first use of (context d, call site s,
+//! callee p) the **creator rule** walks d and its creators to the root: if one of them is a context of p, the call leads back
+//! to it (recursion is folded); else it leads to a new context with creator d.
+
+use pct_profile::Profile;
+use pct_profile::model::{Cell, FrameId, FunctionId, Id, StackId};
+use rustc_hash::FxHashMap;
+
+/// Most call edges; beyond it new contexts of a procedure are one, which is counted.
+pub const MOST_EDGES: usize = 4_000_000;
+
+/// A procedure: the root, a function, or what a function's contexts beyond the limit were folded into.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub enum Proc {
+    /// `<program>`.
+    Root,
+    /// A function of the profile.
+    Function(FunctionId),
+}
+
+/// A call site: a place in a procedure. The root has one, without a place.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Site {
+    /// The procedure that calls.
+    pub caller: Proc,
+    /// Where in it; `None` for the root's site.
+    pub place: Option<Place>,
+}
+
+/// A place in code, as far as it is known.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
+pub struct Place {
+    /// Address in the object.
+    pub address: Option<u64>,
+    /// Source line, 0: not known.
+    pub line: u32,
+    /// The call is to an inlined function.
+    pub inlined: bool,
+}
+
+/// A context.
+#[derive(Clone, Copy, Debug)]
+pub struct Context {
+    /// Its procedure.
+    pub proc: Proc,
+    /// The context that first called it; the root is its own.
+    pub creator: u32,
+}
+
+/// A call edge.
+#[derive(Clone, Copy, Debug)]
+pub struct Edge {
+    /// From this context
+    pub caller: u32,
+    /// through this site
+    pub site: Site,
+    /// to this one.
+    pub callee: u32,
+    /// Nanoseconds spent in the callee itself when called this way.
+    pub own_ns: u64,
+}
+
+/// Contexts and edges; context 0 is the root.
+#[derive(Debug, Default)]
+pub struct Graph {
+    /// The contexts.
+    pub contexts: Vec<Context>,
+    /// The edges, in the order of their first use.
+    pub edges: Vec<Edge>,
+    /// Nanoseconds whose contexts were folded because of the limit.
+    pub folded_ns: u64,
+    index: FxHashMap<(u32, Site, Proc), u32>,
+    folded: FxHashMap<Proc, u32>,
+}
+
+impl Graph {
+    /// An empty graph: the root.
+    pub fn new() -> Graph {
+        Graph { contexts: vec![Context { proc: Proc::Root, creator: 0 }], ..Graph::default() }
+    }
+
+    /// The edge for a call; made at its first use. True: it is beyond the limit.
+    fn edge(&mut self, caller: u32, site: Site, callee: Proc, most: usize) -> (u32, bool) {
+        if let Some(edge) = self.index.get(&(caller, site, callee)) {
+            return (*edge, false);
+        }
+        let beyond = self.edges.len() >= most;
+        let context = match self.ancestor(caller, callee) {
+            Some(known) => known,
+            None if beyond => match self.folded.get(&callee) {
+                Some(known) => *known,
+                None => {
+                    let made = self.context(callee, 0);
+                    self.folded.insert(callee, made);
+                    made
+                }
+            },
+            None => self.context(callee, caller),
+        };
+        // beyond the limit all edges into a folded context hang under the root's site: their number is that of procedures
+        let key = if beyond {
+            (0, Site { caller: Proc::Root, place: None }, callee)
+        } else {
+            (caller, site, callee)
+        };
+        if let Some(edge) = self.index.get(&key) {
+            return (*edge, beyond);
+        }
+        let edge = u32::try_from(self.edges.len()).expect("edges are limited to millions");
+        self.edges.push(Edge { caller: key.0, site: key.1, callee: context, own_ns: 0 });
+        self.index.insert(key, edge);
+        (edge, beyond)
+    }
+
+    /// The creator rule: the nearest context of `proc` among `context` and its creators.
+    fn ancestor(&self, context: u32, proc: Proc) -> Option<u32> {
+        let mut at = context;
+        loop {
+            let c = self.contexts[at as usize];
+            if c.proc == proc {
+                return Some(at);
+            }
+            if at == 0 {
+                return None;
+            }
+            at = c.creator;
+        }
+    }
+
+    fn context(&mut self, proc: Proc, creator: u32) -> u32 {
+        let id = u32::try_from(self.contexts.len()).expect("contexts are fewer than edges");
+        self.contexts.push(Context { proc, creator });
+        id
+    }
+
+    /// Adds a profile's cells. At most `most` edges are made, and one more per procedure.
+    pub fn add(&mut self, profile: &Profile, cells: &[Cell], most: usize) {
+        let mut own = vec![0u64; profile.stacks.len()];
+        for cell in cells {
+            own[cell.stack.index()] += cell.weight.cpu_ns();
+        }
+        let used = used(profile, &own);
+        // callers have smaller ids: each stack's edge follows from its caller's
+        let mut edge_of: Vec<u32> = vec![u32::MAX; profile.stacks.len()];
+        for (id, node) in profile.stacks.enumerate().filter(|(id, _)| used[id.index()]) {
+            let (caller, site) = match node.parent {
+                None => (0, Site { caller: Proc::Root, place: None }),
+                Some(parent) => {
+                    let edge = self.edges[edge_of[parent.index()] as usize];
+                    (edge.callee, site_of(profile, parent, node.frame))
+                }
+            };
+            let callee = Proc::Function(profile.frames[node.frame].function);
+            let (edge, beyond) = self.edge(caller, site, callee, most);
+            let ns = own[id.index()];
+            self.edges[edge as usize].own_ns += ns;
+            if beyond {
+                self.folded_ns += ns;
+            }
+            edge_of[id.index()] = edge;
+        }
+    }
+
+    /// All time in the graph.
+    pub fn total_ns(&self) -> u64 {
+        self.edges.iter().map(|e| e.own_ns).sum()
+    }
+}
+
+fn used(profile: &Profile, own: &[u64]) -> Vec<bool> {
+    let mut used: Vec<bool> = own.iter().map(|n| *n > 0).collect();
+    for (id, node) in profile.stacks.enumerate().rev() {
+        if let Some(parent) = node.parent.filter(|_| used[id.index()]) {
+            used[parent.index()] = true;
+        }
+    }
+    used
+}
+
+/// The site in the caller's frame at which `callee` was called.
+fn site_of(profile: &Profile, caller: StackId, callee: FrameId) -> Site {
+    let frame = profile.frames[profile.stacks[caller].frame];
+    let inlined = profile.frames[callee].inlined;
+    Site {
+        caller: Proc::Function(frame.function),
+        place: Some(Place { address: frame.address, line: frame.line, inlined }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pct_profile::model::{Builder, Object, ObjectKind, Process, Weight};
+
+    fn profile(lines: &[(&str, u64)]) -> Profile {
+        let mut b = Builder::new(false);
+        let process = b.process(Process::default());
+        let thread = b.thread(process, 1, "t");
+        let object = b.object(Object { path: "/bin/p".into(), build_id: None, kind: ObjectKind::File });
+        for (stack, ns) in lines {
+            let mut at = None;
+            for name in stack.split(';') {
+                let function = b.function(object, name);
+                let frame = b.plain_frame(function);
+                at = Some(b.stack(at, frame));
+            }
+            b.add(thread, at.unwrap(), Weight { samples: 1, user_ns: *ns, system_ns: 0 });
+        }
+        b.finish()
+    }
+
+    fn graph(lines: &[(&str, u64)], most: usize) -> Graph {
+        let p = profile(lines);
+        let mut g = Graph::new();
+        g.add(&p, &p.cells, most);
+        g
+    }
+
+    #[test]
+    fn recursion_leads_back_to_the_context_that_it_came_from() {
+        // main -> a -> b -> a -> b: contexts main, a, b, the root
+        let g = graph(&[("main;a;b;a;b", 5), ("main;a", 1)], MOST_EDGES);
+        assert_eq!(g.contexts.len(), 4);
+        assert_eq!(g.edges.len(), 4); // root-main, main-a, a-b, b-a
+        assert_eq!(g.total_ns(), 6);
+    }
+
+    #[test]
+    fn the_same_function_in_two_contexts_is_two() {
+        let g = graph(&[("main;a;x", 1), ("main;b;x", 2)], MOST_EDGES);
+        assert_eq!(g.contexts.len(), 6);
+        assert_eq!(g.total_ns(), 3);
+    }
+
+    #[test]
+    fn the_order_of_samples_does_not_change_the_graph() {
+        let lines = [("m;a;b;a;c;b", 1), ("m;a;c;b", 2), ("m;b;a", 3), ("m;c", 4)];
+        let shape = |order: &[usize]| {
+            let lines: Vec<_> = order.iter().map(|i| lines[*i]).collect();
+            let p = profile(&lines);
+            let mut g = Graph::new();
+            g.add(&p, &p.cells, MOST_EDGES);
+            let name = |proc: Proc| match proc {
+                Proc::Root => "<program>".to_owned(),
+                Proc::Function(f) => p.functions[f].name.clone(),
+            };
+            let path = |mut c: u32| {
+                let mut names = vec![name(g.contexts[c as usize].proc)];
+                while c != 0 {
+                    c = g.contexts[c as usize].creator;
+                    names.push(name(g.contexts[c as usize].proc));
+                }
+                names
+            };
+            let mut edges: Vec<_> =
+                g.edges.iter().map(|e| (path(e.caller), path(e.callee), e.own_ns)).collect();
+            edges.sort();
+            edges
+        };
+        let first = shape(&[0, 1, 2, 3]);
+        for order in [[3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
+            assert_eq!(shape(&order), first);
+        }
+    }
+
+    #[test]
+    fn a_family_that_would_explode_stays_under_the_limit_and_loses_no_time() {
+        // every order of six mutually calling functions is a context of its own
+        let names = ["a", "b", "c", "d", "e", "f"];
+        let mut lines = Vec::new();
+        let mut order = names.to_vec();
+        for i in 0..720 {
+            order.rotate_left(1 + i % 5);
+            order.swap(i % 6, (i * 7 + 3) % 6);
+            lines.push(format!("main;{}", order.join(";")));
+        }
+        let lines: Vec<(&str, u64)> = lines.iter().map(|l| (l.as_str(), 10)).collect();
+        let g = graph(&lines, 20);
+        assert!(g.edges.len() <= 20 + names.len() + 1, "{}", g.edges.len());
+        assert_eq!(g.total_ns(), 7200);
+        assert!(g.folded_ns > 0);
+    }
+}
