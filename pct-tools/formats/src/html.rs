@@ -59,7 +59,7 @@ pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
     for line in closing.iter().chain(&profile.account.notes) {
         let _ = write!(out, "<div>{}</div>", text(line));
     }
-    let _ = write!(out, "</footer><script>{SCRIPT}</script></html>\n");
+    let _ = writeln!(out, "</footer><script>{SCRIPT}</script></html>");
     out
 }
 

@@ -85,7 +85,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
     out.number(9, profile.start_realtime_ns);
     out.number(10, profile.account.elapsed_ns.unwrap_or(0));
     out.bytes(11, &period);
-    out.number(12, if hz == 0 { 0 } else { 1_000_000_000 / hz });
+    out.number(12, 1_000_000_000u64.checked_div(hz).unwrap_or(0));
     out.number(14, default);
     let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
     // writing into memory cannot fail
