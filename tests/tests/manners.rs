@@ -87,7 +87,8 @@ fn musl_programs_work_too() {
     let victim = victim_with("shares.c", "musl-gcc -O2 -pthread", "shares-musl").expect("musl-gcc builds it");
     let r = run(&["--hz", "1000"], &[victim.to_str().unwrap(), "2", "0.8"]);
     assert!(r.output.status.success(), "{:?} {}", r.output.status, r.stderr());
-    seen_within(&r, "alpha", 0.12);
+    // about 600 samples: 4 sigma are 16 %
+    seen_within(&r, "alpha", 0.18);
 }
 
 #[test]

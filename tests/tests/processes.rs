@@ -40,12 +40,13 @@ fn exec_chain(more: &[&str]) {
 #[test]
 fn short_lives_are_counted_without_bias() {
     let victim = victim("short.c");
-    let r = run(&["--hz", "997"], &[victim.to_str().unwrap(), "200", "4"]);
+    let r = run(&["--hz", "100"], &[victim.to_str().unwrap(), "500", "4"]);
     assert!(r.output.status.success(), "{}", r.stderr());
     assert!(r.stdout().contains("bad 0"));
-    // 200 processes of 4 ms each in one function; about 800 samples: 4 sigma are 14 %
+    // 500 processes of 4 ms each in one function, less than half of which get a sample; about 200 samples: 4 sigma are 28 %.
+    // (At higher rates the making of the file, at a process's first sample, is a part of what so short a process spends.)
     let seen = seconds_in(&r.report(&["--by", "function"]), "short_lived");
-    assert!((seen / 0.8 - 1.0).abs() < 0.2, "{seen:.3} s seen, 0.800 spent");
+    assert!((seen / 2.0 - 1.0).abs() < 0.32, "{seen:.3} s seen, 2.000 spent");
 }
 
 #[test]

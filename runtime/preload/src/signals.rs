@@ -23,6 +23,14 @@ pub(crate) fn listen(signal: i32) {
     handler::listen(signal);
 }
 
+/// SIG_DFL and SIG_IGN are 0 and 1; above are handlers (and SIG_ERR, which nobody installs).
+const SIG_IGN: usize = 1;
+
+/// The host gets a signal of ours for itself, where the two cannot be told apart.
+fn yields(signal: i32) -> bool {
+    session::current().is_some_and(|s| handler::yield_fixed(s, signal))
+}
+
 fn is_ours(signal: i32) -> bool {
     session::revive();
     session::current().is_some_and(|s| s.signals() & sys::signal_bit(signal) != 0)
@@ -34,7 +42,9 @@ fn is_ours(signal: i32) -> bool {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(signal: i32, new: *const UserAction, old: *mut UserAction) -> i32 {
-    if !is_ours(signal) {
+    // SAFETY: null or the host's structure.
+    let handles = unsafe { new.as_ref() }.is_some_and(|new| new.handler > SIG_IGN);
+    if !is_ours(signal) || handles && yields(signal) {
         let at = real(Real::Sigaction);
         if at == 0 {
             return -1;
@@ -76,7 +86,7 @@ fn keep(signal: i32, new: usize, flags: u64) -> usize {
 }
 
 fn simple(which: Real, signal: i32, new: usize, flags: u64) -> usize {
-    if is_ours(signal) {
+    if is_ours(signal) && !(new > SIG_IGN && yields(signal)) {
         return keep(signal, new, flags);
     }
     let at = match real(which) {

@@ -423,6 +423,23 @@ pub fn still_ours(session: &Session) -> bool {
     false
 }
 
+/// Gives a signal up whose number the kernel fixes (that of a plain itimer), since the host installs a handler for it: the
+/// host's own timer is that same timer, so its signals could not be told from ours. True: it is the host's from now on.
+pub fn yield_fixed(session: &Session, signal: i32) -> bool {
+    let fixed = itimer::which(session.clock()).is_some_and(|(_, fixed)| fixed == signal);
+    if !fixed || !session.on.swap(false, Ordering::Relaxed) {
+        return false;
+    }
+    crate::threads::disarm_all(session);
+    itimer::disarm(session.clock());
+    session.settings.signal.store(0, Ordering::Relaxed);
+    session.log.lose(LossCause::Taken, 1, 0);
+    file::report(
+        b"the program handles the itimer's signal itself: sampling by clock=itimer ends there (clock=auto does not need it)",
+    );
+    true
+}
+
 /// Switches sampling on and off by `signal`, until the process ends.
 pub fn listen(signal: i32) {
     let action = SigAction { handler: on_toggle as *const () as usize, ..action() };
