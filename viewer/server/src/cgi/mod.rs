@@ -1,0 +1,287 @@
+//! `mdprof_cgi`: pages of a deep profile through a web server, with a server process that keeps the profile in memory.
+//!
+//! ```text
+//! request -> client: parse, check the file, want pipe -> mutex -> to-server pipe alive?
+//!              yes: send the request, release the mutex, wait for the name of the response file, print it
+//!              no:  start a server that inherits the mutex: it loads, makes the pipe, releases; then as above
+//! server:    read a request -> make the page -> response file -> its name into the client's want pipe -> again,
+//!            until idle too long or told to quit
+//! ```
+//!
+//! What makes it survive the death of any of them at any moment:
+//! - the mutex is an advisory lock: the kernel releases it with the last process that holds it, and the server holds it
+//!   itself while it loads, so that the death of the client that started it causes no second load;
+//! - a server lives iff somebody has its pipe open for reading; a client that waits watches the same pipe, and asks
+//!   again when the last reader is gone;
+//! - each client has a pipe of its own (its want file) for the answer: answers cannot be mixed, a server never waits for
+//!   a client, and a want file whose reader is gone is stale;
+//! - a message is one line, no longer than what a pipe takes in one piece.
+//!
+//! In reading order: [`names`] (the private directory, names in it), [`mutex`], [`message`], [`client`], [`serve`].
+
+pub mod client;
+pub mod message;
+pub mod mutex;
+pub mod names;
+pub mod serve;
+
+use crate::answer::{Form, Response};
+use client::Asked;
+use pct_deep::Compensation;
+use pct_reports::query::{Cmd, Prefs, Query, parse_cmd, print};
+use std::io::{self, BufRead as _, Write as _};
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+const USAGE: &str = "usage: mdprof_cgi [options] FILE.data   (prints one page and starts a server for the file)
+
+As a CGI program it takes everything from the environment: QUERY_STRING is COMMAND&PREFERENCES&FILE or only FILE.
+
+  -r, --root               begin with the root clique
+  -m, --modules            begin with the modules
+  -C, --clique N           begin with clique N
+  -p, --proc N             begin with procedure N
+  -q, --quit               end the server of the file
+  -t, --timeout MINUTES    the server ends when idle for so long (30; 0: never)
+  -s, --server-process     start a server (the default); --no-server-process: only answer
+      --decode, --decode-cmd, --decode-prefs   say how each line of standard input is understood
+  -h, --help   -V, --version
+
+environment: MDPROF_ROOTS    colon list of directories; files elsewhere are refused
+             MDPROF_TIMEOUT  idle minutes of a new server (30; 0: never)
+             MDPROF_COMPAT   1: compensate for recursion as the original viewer does
+             MDPROF_WAIT     seconds that a request waits at most (120)
+             XDG_RUNTIME_DIR where the pipes are; without it /var/tmp/mdprof-UID
+
+example: http://localhost/cgi-bin/mdprof_cgi?/home/me/run/Deep.data";
+
+/// What the environment and the command line set.
+#[derive(Clone, Debug)]
+pub struct Settings {
+    /// Directories whose files may be asked for; `None`: any.
+    pub roots: Option<Vec<PathBuf>>,
+    /// How long a new server stays idle; `None`: for ever.
+    pub idle: Option<Duration>,
+    /// The rule of compensation of a new server.
+    pub rule: Compensation,
+    /// How long a request waits for locks, loads and answers together.
+    pub wait: Duration,
+    /// Whether a server may be started.
+    pub server: bool,
+}
+
+/// Minutes, fractions allowed, as an idle time; 0 is for ever. `None`: not a number of minutes up to a week.
+#[must_use]
+pub fn idle_of(minutes: &str) -> Option<Option<Duration>> {
+    let n: f64 = minutes.trim().parse().ok()?;
+    #[expect(clippy::cast_precision_loss, reason = "a week in minutes")]
+    let most = crate::viewer::MAX_TIMEOUT as f64;
+    if !(0.0..=most).contains(&n) {
+        return None;
+    }
+    Some((n > 0.0).then(|| Duration::from_secs_f64(n * 60.0)))
+}
+
+impl Settings {
+    /// From the environment. What makes no sense there is named on stderr (the web server's log) and has its default.
+    #[must_use]
+    pub fn from_env() -> Settings {
+        let complain = |name: &str| eprintln!("mdprof_cgi: {name} is not understood; the default holds");
+        let number = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+        let default_idle = Some(Duration::from_secs(30 * 60));
+        let idle = number("MDPROF_TIMEOUT").map_or(default_idle, |v| {
+            idle_of(&v).unwrap_or_else(|| {
+                complain("MDPROF_TIMEOUT");
+                default_idle
+            })
+        });
+        let wait =
+            number("MDPROF_WAIT").map_or(Some(120), |v| v.parse().ok()).filter(|n| (1..=86_400).contains(n));
+        if wait.is_none() {
+            complain("MDPROF_WAIT");
+        }
+        Settings {
+            roots: std::env::var_os("MDPROF_ROOTS").map(|v| {
+                std::env::split_paths(&v)
+                    .filter(|p| p.is_absolute())
+                    .filter_map(|p| p.canonicalize().ok())
+                    .collect()
+            }),
+            idle,
+            rule: match std::env::var("MDPROF_COMPAT").as_deref() {
+                Ok("" | "0") | Err(_) => Compensation::Exact,
+                Ok(_) => Compensation::Compat,
+            },
+            wait: Duration::from_secs(wait.unwrap_or(120)),
+            server: true,
+        }
+    }
+}
+
+/// A response as a CGI program prints it.
+#[must_use]
+pub fn cgi_text(response: &Response) -> Vec<u8> {
+    let reason = match response.status {
+        200 => "OK",
+        400 => "Bad Request",
+        403 => "Forbidden",
+        404 => "Not Found",
+        414 => "URI Too Long",
+        _ => "Service Unavailable",
+    };
+    let mut out = format!(
+        "Status: {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\n",
+        response.status,
+        response.content_type,
+        response.body.len()
+    );
+    for (name, value) in response.security_headers() {
+        out.push_str(&format!("{name}: {value}\r\n"));
+    }
+    out.push_str("\r\n");
+    out.push_str(&response.body);
+    out.into_bytes()
+}
+
+fn printed(response: &Response, head: bool) -> io::Result<()> {
+    let text = cgi_text(response);
+    let mut out = io::stdout().lock();
+    let end = if head { text.len() - response.body.len() } else { text.len() };
+    out.write_all(&text[..end])?;
+    out.flush()
+}
+
+/// The whole program: as CGI when `QUERY_STRING` is set, else by its arguments.
+pub fn main() -> ExitCode {
+    let mut args = std::env::args_os().skip(1);
+    // A web server may pass parts of a query as arguments, but then it sets QUERY_STRING too.
+    if let Some(query) = std::env::var_os("QUERY_STRING") {
+        return as_cgi(&query.to_string_lossy());
+    }
+    if args.next().is_some_and(|a| a == serve::FLAG) {
+        return serve::main(args);
+    }
+    match command_line(lexopt::Parser::from_env()) {
+        Ok(code) => code,
+        Err(e) => {
+            eprintln!("mdprof_cgi: {e}\n{USAGE}");
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn as_cgi(query: &str) -> ExitCode {
+    let var = |name: &str| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
+    let script =
+        var("SCRIPT_NAME").filter(|s| s.starts_with('/')).unwrap_or_else(|| "/cgi-bin/mdprof_cgi".into());
+    let head = var("REQUEST_METHOD").is_some_and(|m| m == "HEAD");
+    let Some(form) = Form::of_path(&var("PATH_INFO").unwrap_or_default()) else {
+        return finish(
+            Err(Response::plain(404, "There is no such form of a page; /json and /text are.")),
+            head,
+        );
+    };
+    let asked = Asked { query: query.to_owned(), form, script };
+    finish(client::answer(&asked, &Settings::from_env(), head), head)
+}
+
+/// Prints what there is to print. A web server that is gone is no trouble of ours.
+fn finish(result: Result<ExitCode, Response>, head: bool) -> ExitCode {
+    match result {
+        Ok(code) => code,
+        Err(response) => {
+            let _ = printed(&response, head);
+            if response.status == 200 { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+        }
+    }
+}
+
+fn command_line(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
+    use lexopt::prelude::*;
+    let mut settings = Settings::from_env();
+    let (mut root, mut modules, mut quit, mut clique, mut proc) = (false, false, false, 0i64, 0i64);
+    let mut files = Vec::new();
+    while let Some(arg) = parser.next()? {
+        match arg {
+            Short('h') | Long("help") => {
+                println!("{USAGE}");
+                return Ok(ExitCode::SUCCESS);
+            }
+            Short('V') | Long("version") => {
+                println!("mdprof_cgi {}", env!("CARGO_PKG_VERSION"));
+                return Ok(ExitCode::SUCCESS);
+            }
+            Long("decode") => {
+                return Ok(decode(|l| Query::parse(l).map_or_else(|e| e.to_string(), |q| format!("{q:?}"))));
+            }
+            Long("decode-cmd") => return Ok(decode(|l| format!("{:?}", parse_cmd(l)))),
+            Long("decode-prefs") => {
+                return Ok(decode(|l| {
+                    l.parse::<Prefs>().map_or_else(|_| "no preferences".into(), |p| format!("{p:?}"))
+                }));
+            }
+            Short('r') | Long("root") => root = true,
+            Short('m') | Long("modules") => modules = true,
+            Short('q') | Long("quit") => quit = true,
+            Short('C') | Long("clique") => clique = parser.value()?.parse()?,
+            Short('p') | Long("proc") => proc = parser.value()?.parse()?,
+            Short('t') | Long("timeout") => {
+                settings.idle = idle_of(&parser.value()?.to_string_lossy())
+                    .ok_or("--timeout: minutes from 0 to a week are wanted")?;
+            }
+            Short('s') | Long("server-process" | "detach-process") => settings.server = true,
+            Long("no-server-process") => settings.server = false,
+            Short('c') | Long("canonical-clique") => {
+                eprintln!("mdprof_cgi: merging duplicate procedures in cliques is not supported");
+                return Ok(ExitCode::FAILURE);
+            }
+            Value(file) => files.push(file),
+            _ => return Err(arg.unexpected()),
+        }
+    }
+    let [file] = &files[..] else { return Err("exactly one data file is wanted".into()) };
+    let cmd = match () {
+        () if root => "root/no".parse().unwrap_or(Cmd::Menu),
+        () if modules => Cmd::ProgramModules,
+        () if clique > 0 => format!("clique/{clique}").parse().unwrap_or(Cmd::Menu),
+        () if proc > 0 => format!("proc/{proc}").parse().unwrap_or(Cmd::Menu),
+        () if quit => Cmd::Quit,
+        () => Cmd::Menu,
+    };
+    let asked = Asked {
+        query: print(&cmd, 1, None, &file.to_string_lossy()),
+        form: Form::Html,
+        script: "/cgi-bin/mdprof_cgi".into(),
+    };
+    Ok(finish(client::answer(&asked, &settings, false), false))
+}
+
+fn decode(explain: impl Fn(&str) -> String) -> ExitCode {
+    for line in io::stdin().lock().lines() {
+        let Ok(line) = line else { return ExitCode::FAILURE };
+        println!("{}", explain(&line));
+    }
+    ExitCode::SUCCESS
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn idle_times_are_minutes() {
+        assert_eq!(idle_of("30"), Some(Some(Duration::from_secs(1800))));
+        assert_eq!(idle_of("0"), Some(None));
+        for bad in ["", "-1", "x", "1e9", "NaN", "inf"] {
+            assert_eq!(idle_of(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn a_response_has_its_status_first_and_its_length() {
+        let text = String::from_utf8(cgi_text(&Response::plain(404, "no"))).expect("text");
+        assert!(text.starts_with("Status: 404 Not Found\r\nContent-Type: text/plain"));
+        assert!(text.contains("\r\nContent-Length: 3\r\n") && text.ends_with("\r\n\r\nno\n"));
+    }
+}

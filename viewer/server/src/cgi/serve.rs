@@ -1,0 +1,391 @@
+//! The server process of one data file.
+
+use super::message::{self, Ask, MAX, Reply, Status};
+use super::names::{self, Names};
+use super::{Settings, cgi_text, client, mutex};
+use crate::answer::{After, Form, Request, Response};
+use crate::http;
+use crate::viewer::Viewer;
+use nix::fcntl::OFlag;
+use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::stat::Mode;
+use pct_deep::Compensation;
+use pct_reports::query::{Cmd, Query};
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::fs::{File, OpenOptions};
+use std::io::{self, Read as _, Write as _};
+use std::os::fd::{AsFd as _, RawFd};
+use std::os::unix::fs::OpenOptionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+use std::time::{Duration, Instant};
+
+/// First argument of a server process. Only a client starts one: standard input has to be the lock.
+pub const FLAG: &str = "--become-server";
+
+/// A record of an earlier server that is longer than this is begun anew.
+const MAX_RECORD: u64 = 64 * 1024;
+/// How long a server that ends waits for clients that hold the lock.
+const FAREWELL: Duration = Duration::from_secs(2);
+
+/// The arguments of a server process.
+#[must_use]
+pub fn arguments(names: &Names, file: &Path, settings: &Settings) -> Vec<OsString> {
+    let idle = settings.idle.map_or(0, |d| d.as_millis().max(1));
+    let rule = if settings.rule == Compensation::Compat { "compat" } else { "exact" };
+    vec![FLAG.into(), names.dir.clone().into(), file.into(), idle.to_string().into(), rule.into()]
+}
+
+/// The server process: arguments after [`FLAG`]. Standard input is the lock, standard output takes one status line.
+pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
+    let mut next = || args.next().unwrap_or_default();
+    let (dir, file, idle, rule) = (PathBuf::from(next()), PathBuf::from(next()), next(), next());
+    let idle_ms: u64 = idle.to_str().and_then(|s| s.parse().ok()).unwrap_or(0);
+    let rule = if rule == "compat" { Compensation::Compat } else { Compensation::Exact };
+    let names = Names::new(dir, &file);
+    let idle = (idle_ms > 0).then(|| Duration::from_millis(idle_ms));
+    match run(&names, &file, idle, rule) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("mdprof_cgi: {e}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(names: &Names, file: &Path, idle: Option<Duration>, rule: Compensation) -> io::Result<()> {
+    let lock = File::from(io::stdin().as_fd().try_clone_to_owned()?);
+    if !mutex::is_at(&lock, &names.mutex()) {
+        return Err(io::Error::other("a server is started by a request"));
+    }
+    detach(&[std::os::fd::AsRawFd::as_raw_fd(&lock)]);
+    let mut record = Record::open(names);
+    let began = Instant::now();
+    let prepared = Viewer::open(file, rule).map_err(|e| io::Error::other(e.to_string())).and_then(|viewer| {
+        record.say(&format!("load {:?} of {}", began.elapsed(), file.display()));
+        for entry in std::fs::read_dir(&names.dir)?.flatten() {
+            // We hold the lock and there was no server: these are of one that is gone.
+            if names.is_response(entry.file_name().as_encoded_bytes()) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+        names::sweep_wants(&names.dir);
+        let pipe = make_pipe(names)
+            .map_err(|e| io::Error::other(format!("{}: {e}", names.to_server().display())))?;
+        Ok((viewer.with_nonce(http::nonce), pipe))
+    });
+    let (viewer, pipe) = match prepared {
+        Ok(both) => both,
+        Err(e) => {
+            record.say(&format!("failed: {e}"));
+            tell(&Status::Failed(message::cut(&e.to_string())));
+            let _ = std::fs::remove_file(names.mutex());
+            return Err(e);
+        }
+    };
+    let mut server = Server {
+        names: names.clone(),
+        file: file.to_string_lossy().into_owned(),
+        viewer,
+        pipe,
+        idle,
+        pending: Vec::new(),
+        sent: VecDeque::new(),
+        number: 0,
+        record,
+    };
+    // The client that started us may hold the lock still; this releases it for both.
+    lock.unlock()?;
+    drop(lock);
+    let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
+    nix::unistd::dup2_stdin(&null)?;
+    tell(&Status::Ready);
+    nix::unistd::dup2_stdout(&null)?;
+    drop(null);
+    server.serve();
+    Ok(())
+}
+
+/// Away from the web server: own session, no descriptor of its.
+fn detach(keep: &[RawFd]) {
+    let _ = nix::unistd::setsid();
+    let inherited: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")
+        .map(|d| d.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect())
+        .unwrap_or_default();
+    for fd in inherited {
+        if fd > 2 && !keep.contains(&fd) {
+            // The listing's own descriptor is closed already, which is no trouble.
+            let _ = nix::unistd::close(fd);
+        }
+    }
+}
+
+/// One line to the client that started us. It may be gone.
+fn tell(status: &Status) {
+    if let Some(line) = message::line(status) {
+        let mut out = io::stdout().lock();
+        let _ = out.write_all(&line).and_then(|()| out.flush());
+    }
+}
+
+/// Makes the pipe of requests and opens it so that it always has a reader and never ends.
+fn make_pipe(names: &Names) -> io::Result<File> {
+    let path = names.to_server();
+    nix::unistd::mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
+    let opened = OpenOptions::new()
+        .read(true)
+        .write(true)
+        .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+        .open(&path);
+    if opened.is_err() {
+        let _ = std::fs::remove_file(&path);
+    }
+    opened
+}
+
+/// What a server says of its life, for people who look for the reason of a trouble. Its size is bounded: requests are
+/// not recorded.
+struct Record(Option<File>);
+
+impl Record {
+    fn open(names: &Names) -> Record {
+        let path = names.record();
+        if std::fs::symlink_metadata(&path).is_ok_and(|m| !m.is_file() || m.len() > MAX_RECORD) {
+            let _ = std::fs::remove_file(&path);
+        }
+        let file = OpenOptions::new()
+            .append(true)
+            .create(true)
+            .mode(0o600)
+            .custom_flags((OFlag::O_NOFOLLOW | OFlag::O_NONBLOCK).bits())
+            .open(&path)
+            .ok();
+        if let Some(file) = &file {
+            let _ = nix::unistd::dup2_stderr(file);
+        }
+        Record(file)
+    }
+
+    fn say(&mut self, text: &str) {
+        if let Some(file) = &mut self.0 {
+            // A full disk must not stop a server.
+            let _ = writeln!(file, "{}: {text}", std::process::id());
+        }
+    }
+}
+
+struct Server {
+    names: Names,
+    file: String,
+    viewer: Viewer,
+    pipe: File,
+    idle: Option<Duration>,
+    /// Octets of requests not served yet.
+    pending: Vec<u8>,
+    /// Responses that were sent, with the want file of their client, until they are gone.
+    sent: VecDeque<(PathBuf, PathBuf)>,
+    number: u64,
+    record: Record,
+}
+
+impl Server {
+    fn serve(&mut self) {
+        loop {
+            let Some(line) = self.next_line(self.idle) else {
+                if self.end_if_idle() {
+                    return;
+                }
+                continue;
+            };
+            match self.one(&line) {
+                After::Serve => {}
+                After::Timeout(0) => self.idle = None,
+                After::Timeout(minutes) => self.idle = Some(Duration::from_secs(u64::from(minutes) * 60)),
+                After::Quit => return self.quit(),
+            }
+        }
+    }
+
+    /// The next request; `None`: none came for so long. Time that an answer takes does not count.
+    fn next_line(&mut self, wait: Option<Duration>) -> Option<Vec<u8>> {
+        let deadline = wait.map(|w| Instant::now() + w);
+        loop {
+            if let Some(end) = self.pending.iter().position(|&b| b == b'\n') {
+                return Some(self.pending.drain(..=end).collect());
+            }
+            if self.pending.len() > MAX {
+                // Nobody sends so long a line.
+                self.pending.clear();
+            }
+            let now = Instant::now();
+            let until = deadline.unwrap_or(now + Duration::from_secs(60));
+            let mut fds = [PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN)];
+            let polled = poll(&mut fds, if until <= now { 0u8.into() } else { client::left(until) });
+            if polled == Ok(0) {
+                self.forget_sent();
+                if deadline.is_some_and(|d| Instant::now() >= d) {
+                    return None;
+                }
+                continue;
+            }
+            let mut chunk = [0; 16 * 1024];
+            if let Ok(n) = self.pipe.read(&mut chunk) {
+                self.pending.extend_from_slice(&chunk[..n]);
+            }
+        }
+    }
+
+    /// Answers one request. Whatever is wrong with it, the server goes on.
+    fn one(&mut self, line: &[u8]) -> After {
+        self.forget_sent();
+        let Some(ask) = message::parse::<Ask>(line).filter(|a| names::is_want(&a.want)) else {
+            self.record.say("a message that is none was ignored");
+            return After::Serve;
+        };
+        let want = self.names.dir.join(&ask.want);
+        // A client that is gone needs no page; what it asks to be done is done.
+        let (response, after) = self.response(&ask);
+        let reply = match self.store(&cgi_text(&response)) {
+            Ok((name, path)) => {
+                self.sent.push_back((path, want.clone()));
+                Reply::File(name)
+            }
+            Err(e) => Reply::Sorry(message::cut(&format!("the answer cannot be written: {e}"))),
+        };
+        let delivered = match (names::open_living(&want), message::line(&reply)) {
+            (Ok(Some(mut pipe)), Some(line)) => pipe.write(&line).is_ok_and(|n| n == line.len()),
+            _ => false,
+        };
+        if !delivered {
+            if let Reply::File(_) = reply {
+                if let Some((path, _)) = self.sent.pop_back() {
+                    let _ = std::fs::remove_file(path);
+                }
+            }
+            if matches!(names::open_living(&want), Ok(None)) {
+                let _ = std::fs::remove_file(&want);
+            }
+        }
+        after
+    }
+
+    fn response(&self, ask: &Ask) -> (Response, After) {
+        if ask.file != self.file {
+            return (Response::plain(503, "this server has another file"), After::Serve);
+        }
+        let Some(form) = Form::of_path(&ask.form) else {
+            return (Response::plain(404, "there is no such form of a page"), After::Serve);
+        };
+        let mut query = match Query::parse(&ask.query) {
+            Ok(query) => query,
+            Err(e) => return (Response::plain(400, &e.to_string()), After::Serve),
+        };
+        if ask.literal {
+            query.file = Query::raw_file(&ask.query).to_owned();
+        }
+        if ask.fresh && query.cmd == Cmd::Restart {
+            query.cmd = Cmd::Menu;
+        }
+        let request = Request { form, query: &ask.query, script: &ask.script };
+        self.viewer.answer_query(&request, &query)
+    }
+
+    fn store(&mut self, text: &[u8]) -> io::Result<(String, PathBuf)> {
+        loop {
+            self.number += 1;
+            let path = self.names.response(self.number);
+            let mut file = match names::create_new(&path) {
+                Ok(file) => file,
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists => continue,
+                Err(e) => return Err(e),
+            };
+            if let Err(e) = file.write_all(text) {
+                let _ = std::fs::remove_file(&path);
+                return Err(e);
+            }
+            let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
+            if !self.names.is_response(name.as_bytes()) {
+                let _ = std::fs::remove_file(&path);
+                return Err(io::Error::other("the data file's name is not UTF-8"));
+            }
+            return Ok((name, path));
+        }
+    }
+
+    /// Forgets responses that were fetched; removes those whose client is gone.
+    fn forget_sent(&mut self) {
+        self.sent.retain(|(response, want)| {
+            if std::fs::symlink_metadata(response).is_err() {
+                return false;
+            }
+            if matches!(names::open_living(want), Ok(None)) {
+                let _ = std::fs::remove_file(response);
+                let _ = std::fs::remove_file(want);
+                return false;
+            }
+            true
+        });
+    }
+
+    /// Ends if nobody needs the server; a client that is about to ask has the lock.
+    fn end_if_idle(&mut self) -> bool {
+        let lock = match mutex::try_lock(&self.names) {
+            Ok(Some(lock)) => lock,
+            Ok(None) => return false,
+            // The directory is gone or full: nobody can ask.
+            Err(_) => return !self.names.dir.exists(),
+        };
+        if self.has_request() || !self.sent.is_empty() {
+            return false;
+        }
+        self.clean(lock, "idle");
+        true
+    }
+
+    fn has_request(&mut self) -> bool {
+        let line = self.next_line(Some(Duration::ZERO));
+        if let Some(line) = &line {
+            self.pending.splice(..0, line.iter().copied());
+        }
+        line.is_some()
+    }
+
+    /// Answers who has sent already, then ends.
+    fn quit(&mut self) {
+        let until = Instant::now() + FAREWELL;
+        loop {
+            let lock = mutex::try_lock(&self.names).unwrap_or_default();
+            // A client that holds the lock may be waiting for room in the pipe.
+            while let Some(line) = self.next_line(Some(Duration::from_millis(u64::from(lock.is_none())))) {
+                self.one(&line);
+            }
+            // After the time is up clients that send at this moment lose their server, see it, and start another.
+            if lock.is_some() || Instant::now() >= until {
+                return match lock {
+                    Some(lock) => self.clean(lock, "quit"),
+                    None => {
+                        self.remove_pipe();
+                    }
+                };
+            }
+        }
+    }
+
+    fn remove_pipe(&self) -> bool {
+        let path = self.names.to_server();
+        // Another server's pipe may be there when somebody cleaned up by hand.
+        mutex::is_at(&self.pipe, &path) && std::fs::remove_file(path).is_ok()
+    }
+
+    /// Removes everything of this server, the locked file last.
+    fn clean(&mut self, lock: File, why: &str) {
+        self.forget_sent();
+        self.record.say(why);
+        if self.remove_pipe() {
+            let _ = std::fs::remove_file(self.names.record());
+            let _ = std::fs::remove_file(self.names.mutex());
+        }
+        drop(lock);
+    }
+}
