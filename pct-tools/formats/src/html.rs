@@ -3,7 +3,7 @@
 
 use crate::flame;
 use pct_icicle::text::{cut, escape_into};
-use pct_icicle::{Options, write_svg};
+use pct_icicle::{Direction, Options, write_svg};
 use pct_profile::flat::Order;
 use pct_profile::model::{Cell, Profile};
 use pct_profile::{By, Flat, Split};
@@ -47,7 +47,14 @@ pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
         cells.iter().map(|c| c.weight.samples).sum::<u64>(),
     );
     let tree = flame::tree(profile, cells, Split::Merged, false);
-    let options = Options { unit: "us".into(), width: 1200, ..Options::default() };
+    // the root on top: the first screen shows the whole, deep branches are a scroll away
+    let options = Options {
+        unit: "us of CPU time".into(),
+        width: 1200,
+        direction: Direction::Icicle,
+        max_depth: 64,
+        ..Options::default()
+    };
     write_svg(&mut out, &tree, &options);
     out.push_str(
         "<h2>Functions</h2><input id=\"q\" type=\"search\" placeholder=\"filter (/)\" aria-label=\"filter\">",

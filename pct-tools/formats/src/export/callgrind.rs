@@ -39,11 +39,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> String {
         profile.frames.iter().filter_map(|f| Some((f.function, profile.files[f.file?].as_str()))).collect();
     let mut out = String::new();
     let _ = writeln!(out, "# callgrind format\nversion: 1\ncreator: pct {}", env!("CARGO_PKG_VERSION"));
-    let _ = writeln!(
-        out,
-        "cmd: {}\npositions: line\nevents: us\nevent: us : Microseconds of CPU time",
-        one_line(&profile.title)
-    );
+    let _ = writeln!(out, "cmd: {}\npositions: line\nevents: us", one_line(&profile.title));
     let total: u64 = cells.iter().map(|c| c.weight.cpu_ns()).sum();
     let _ = writeln!(out, "summary: {}", us(total));
     let mut functions: Vec<_> = costs.into_iter().collect();
