@@ -100,6 +100,15 @@ pub struct Outside<U> {
     frames: Vec<Frame>,
     counts: Counts,
     period: Duration,
+    /// User and system CPU nanoseconds of the target when we came.
+    before: (u64, u64),
+}
+
+/// User and system CPU nanoseconds of a process, to the tick.
+fn cpu_ns(pid: i32) -> Option<(u64, u64)> {
+    let stat = Process::new(pid).and_then(|p| p.stat()).ok()?;
+    let tick = 1_000_000_000 / procfs::ticks_per_second().max(1);
+    Some((stat.utime * tick, stat.stime * tick))
 }
 
 const OPTIONS: i32 = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
@@ -122,6 +131,7 @@ impl<U: Unwind> Outside<U> {
             frames: Vec::new(),
             counts: Counts::default(),
             period: Duration::from_nanos(1_000_000_000 / u64::from(hz.max(1))),
+            before: cpu_ns(pid).unwrap_or_default(),
         };
         // until a pass finds nothing new: threads are born meanwhile (those of seized threads are traced by themselves)
         loop {
@@ -205,10 +215,11 @@ impl<U: Unwind> Outside<U> {
         }
     }
 
+    /// Writes the CPU time that the target used since we came.
     fn anchor(&mut self) {
-        if let Ok(stat) = Process::new(self.pid).and_then(|p| p.stat()) {
-            let tick = 1_000_000_000 / procfs::ticks_per_second().max(1);
-            self.recording.anchor(stat.utime * tick, stat.stime * tick);
+        if let Some((user, system)) = cpu_ns(self.pid) {
+            let (user_before, system_before) = self.before;
+            self.recording.anchor(user.saturating_sub(user_before), system.saturating_sub(system_before));
         }
     }
 
