@@ -19,7 +19,7 @@ fn python_is_sampled_with_whole_stacks_and_ends_as_it_would() {
         eprintln!("skipped: python_is_sampled_with_whole_stacks: python3 is not installed");
         return;
     }
-    let code = "def f(n): return n if n < 2 else f(n-1) + f(n-2)\nprint(f(27))";
+    let code = "def f(n): return n if n < 2 else f(n-1) + f(n-2)\nprint(f(31))";
     let child = Command::new("python3").args(["-c", code]).stdout(Stdio::piped()).spawn().unwrap();
     let pid = child.id() as i32;
     let target = loop {
