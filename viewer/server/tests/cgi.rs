@@ -1,0 +1,315 @@
+//! `mdprof_cgi` as a web server runs it: its processes die, its files are stale, its directory is hostile.
+//! `MDPROF_KILLS=500` kills more often.
+
+mod support;
+
+use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
+use std::path::Path;
+use std::process::Command;
+use std::time::Duration;
+use support::{Dice, House, is_page, signal, write_profile};
+
+fn is_fifo(path: &Path) -> bool {
+    std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_fifo())
+}
+
+/// Until something is so that a process of ours will make so; at most ten seconds.
+fn comes(what: impl Fn() -> bool) -> bool {
+    (0..1000).any(|_| {
+        what() || {
+            std::thread::sleep(Duration::from_millis(10));
+            false
+        }
+    })
+}
+
+#[test]
+fn fifty_first_requests_load_the_profile_once() {
+    let house = House::with(3000);
+    let clients: Vec<_> = (1..=50).map(|i| (i, house.start(&format!("proc/{}", i % 20 + 1)))).collect();
+    for (i, client) in clients {
+        let page = support::text(client.wait_with_output().expect("ends"));
+        assert!(is_page(&page), "{i}: {page}");
+    }
+    assert_eq!(house.loads(), 1, "{}", house.record());
+}
+
+#[test]
+fn whoever_is_killed_the_next_request_is_answered() {
+    let kills: u64 = std::env::var("MDPROF_KILLS").ok().and_then(|v| v.parse().ok()).unwrap_or(40);
+    let house = House::new();
+    let mut dice = Dice(42);
+    let (mut clients_killed, mut servers_killed) = (0, 0);
+    for i in 0..kills {
+        let mut some: Vec<_> = (0..=dice.below(3)).map(|_| house.start("proc/3")).collect();
+        // A point of its life that nobody chose.
+        std::thread::sleep(Duration::from_micros(dice.below(30_000)));
+        if dice.below(2) == 0 {
+            clients_killed += 1;
+            some[0].kill().expect("killed");
+        } else if let Some(pid) = house.server() {
+            servers_killed += 1;
+            signal(pid, ["KILL", "TERM", "SEGV"][dice.below(3) as usize]);
+        }
+        let page = house.ask("proc/4");
+        assert!(is_page(&page), "round {i}: {page}\n{}", house.record());
+        for (n, client) in some.into_iter().enumerate() {
+            let page = support::text(client.wait_with_output().expect("ends"));
+            // Those that were not killed have their page too.
+            assert!(n == 0 || is_page(&page), "round {i}, client {n}: {page}");
+        }
+    }
+    eprintln!("{clients_killed} clients and {servers_killed} servers killed");
+    house.page("quit");
+    assert!(comes(|| house.server().is_none()));
+    let left: Vec<_> = house.names().into_iter().filter(|n| !n.starts_with("mdprof_want")).collect();
+    assert_eq!(left, Vec::<String>::new());
+}
+
+#[test]
+fn quit_leaves_nothing_and_loads_nothing() {
+    let house = House::new();
+    house.page("quit");
+    assert_eq!(house.names(), Vec::<String>::new());
+    house.page("menu");
+    assert!(is_fifo(&house.file("mdprof_server_to").expect("is there")));
+    house.page("quit");
+    assert!(comes(|| house.names().is_empty()), "{:?}", house.names());
+}
+
+#[test]
+fn an_idle_server_ends_and_leaves_nothing() {
+    let house = House::new().set("MDPROF_TIMEOUT", "0.002");
+    house.page("menu");
+    assert!(comes(|| house.names().is_empty()), "{:?}", house.names());
+    // A limit that a request sets holds for a server that it starts.
+    house.page("timeout/0");
+    let pid = house.server().expect("serves");
+    house.page("menu");
+    assert_eq!(house.server(), Some(pid));
+}
+
+#[test]
+fn stale_files_are_removed_and_do_not_matter() {
+    let house = House::new();
+    house.page("menu");
+    let pid = house.server().expect("serves");
+    signal(pid, "KILL");
+    assert!(comes(|| house.server().is_none()));
+    let pipe = house.file("mdprof_server_to").expect("stays");
+    let response =
+        house.dir().join(pipe.file_name().unwrap().to_str().unwrap().replace("server_to", "response") + "77");
+    std::fs::write(&response, "old").expect("written");
+    // No process has this number: it is above what Linux gives.
+    let want = house.dir().join("mdprof_want99999999.ab");
+    assert!(Command::new("mkfifo").arg(&want).status().is_ok_and(|s| s.success()));
+    house.page("menu");
+    assert!(!response.exists() && !want.exists(), "{:?}", house.names());
+}
+
+#[test]
+fn a_file_that_is_no_pipe_is_refused_and_kept() {
+    let house = House::new();
+    house.page("menu");
+    let pipe = house.file("mdprof_server_to").expect("is there");
+    house.page("quit");
+    assert!(comes(|| house.names().is_empty()));
+    std::fs::write(&pipe, "mine").expect("written");
+    let page = house.ask("menu");
+    assert!(page.starts_with("Status: 503") && page.contains("is not a pipe of ours"), "{page}");
+    assert_eq!(std::fs::read_to_string(&pipe).expect("stays"), "mine");
+}
+
+#[test]
+fn links_and_open_directories_are_refused() {
+    let house = House::new();
+    house.page("quit");
+    let victim = house.root.path().join("victim");
+    std::fs::write(&victim, "precious").expect("written");
+    // A link in place of each file that a request opens.
+    house.page("menu");
+    let names = house.names();
+    house.page("quit");
+    assert!(comes(|| house.names().is_empty()));
+    for name in &names {
+        let path = house.dir().join(name);
+        symlink(&victim, &path).expect("linked");
+        let _ = house.ask("menu");
+        let _ = house.ask("quit");
+        assert!(comes(|| house.server().is_none()));
+        let _ = std::fs::remove_file(&path);
+        assert_eq!(std::fs::read_to_string(&victim).expect("stays"), "precious", "{name}");
+    }
+    std::fs::set_permissions(house.dir(), std::fs::Permissions::from_mode(0o777)).expect("set");
+    assert!(house.ask("menu").starts_with("Status: 503"));
+    std::fs::remove_dir_all(house.dir()).expect("removed");
+    let elsewhere = house.root.path().join("elsewhere");
+    std::fs::create_dir(&elsewhere).expect("made");
+    std::fs::set_permissions(&elsewhere, std::fs::Permissions::from_mode(0o700)).expect("set");
+    symlink(&elsewhere, house.dir()).expect("linked");
+    assert!(house.ask("menu").starts_with("Status: 503"));
+    assert_eq!(support::names_in(&elsewhere), Vec::<String>::new());
+}
+
+#[test]
+fn only_profiles_under_the_roots_are_shown() {
+    let house = House::new();
+    let inside = house.root.path().join("inside");
+    std::fs::create_dir(&inside).expect("made");
+    symlink(house.data(), inside.join("Link.data")).expect("linked");
+    let house = house.set("MDPROF_ROOTS", inside.to_str().expect("text"));
+    for file in
+        [house.data(), inside.join("Link.data"), inside.join("../Deep.data"), "/nowhere/x.data".into()]
+    {
+        let page = support::text(house.start_raw(&file.to_string_lossy()).wait_with_output().expect("ends"));
+        assert!(page.starts_with("Status: 403"), "{page}");
+    }
+    write_profile(&inside.join("In.data"), 3, 100);
+    let page = support::text(
+        house.start_raw(&inside.join("In.data").to_string_lossy()).wait_with_output().expect("ends"),
+    );
+    assert!(is_page(&page), "{page}");
+    let pipe = house.file("mdprof_server_to").expect("serves");
+    let _ = house.start_raw(&format!("quit&&{}", inside.join("In.data").display())).wait_with_output();
+    assert!(comes(|| !pipe.exists()));
+}
+
+#[test]
+fn what_is_no_profile_is_a_short_text_and_starts_nothing() {
+    let house = House::new();
+    let other = house.root.path().join("other.data");
+    std::fs::write(&other, "something else").expect("written");
+    let broken = house.root.path().join("broken.data");
+    let whole = std::fs::read(house.data()).expect("read");
+    std::fs::write(&broken, &whole[..whole.len() / 2]).expect("written");
+    let fifo = house.root.path().join("fifo.data");
+    assert!(Command::new("mkfifo").arg(&fifo).status().is_ok_and(|s| s.success()));
+    let long = format!("search/{}&&{}", "x".repeat(5000), house.data().display());
+    for (query, status) in [
+        ("", "400"),
+        ("a&b&c&d", "400"),
+        ("menu&&/etc/passwd", "400"),
+        ("/nowhere/x.data", "404"),
+        ("/dev/zero\0.data", "404"),
+        (other.to_str().expect("text"), "404"),
+        (fifo.to_str().expect("text"), "404"),
+        (broken.to_str().expect("text"), "503"),
+        (&long, "414"),
+    ] {
+        if query.contains('\0') {
+            continue;
+        }
+        let output = house.start_raw(query).wait_with_output().expect("ends");
+        assert_eq!(output.status.code(), Some(1));
+        let page = support::text(output);
+        assert!(page.starts_with(&format!("Status: {status}")), "{query}: {page}");
+    }
+    house.page("menu");
+}
+
+#[test]
+fn a_changed_file_is_noticed_and_restart_reads_it() {
+    let house = House::new();
+    house.page("menu");
+    write_profile(&house.data(), 2, 900);
+    assert!(house.page("menu").contains("has changed since it was read"));
+    assert!(!house.page("restart").contains("has changed since it was read"));
+    // A file that cannot be read any more ends the server with its message; the next request says so too.
+    let whole = std::fs::read(house.data()).expect("read");
+    std::fs::write(house.data(), &whole[..whole.len() - 40]).expect("written");
+    assert!(house.ask("restart").contains("Deep.data"));
+    assert!(comes(|| house.server().is_none()));
+    assert!(house.ask("menu").starts_with("Status: 503"));
+    std::fs::write(house.data(), &whole).expect("written");
+    house.page("restart");
+}
+
+#[test]
+fn a_server_that_does_not_answer_is_waited_for_no_longer_than_set() {
+    let house = House::new().set("MDPROF_WAIT", "1");
+    house.page("menu");
+    let pid = house.server().expect("serves");
+    signal(pid, "STOP");
+    let page = house.ask("menu");
+    assert!(page.starts_with("Status: 503") && page.contains("in time"), "{page}");
+    signal(pid, "CONT");
+    house.page("menu");
+}
+
+#[test]
+fn junk_in_the_pipe_is_ignored() {
+    let house = House::new();
+    house.page("menu");
+    let pid = house.server();
+    let pipe = house.file("mdprof_server_to").expect("is there");
+    for junk in [&b"\n\n{}\n[1]\n"[..], &[0xff; 3000], b"{\"want\":\"../../x\"}\n", &[b'x'; 20_000]] {
+        use std::io::Write as _;
+        let mut file = std::fs::OpenOptions::new().write(true).open(&pipe).expect("opens");
+        file.write_all(junk).expect("takes it");
+        file.write_all(b"\n").expect("takes it");
+        house.page("menu");
+    }
+    assert_eq!(house.server(), pid);
+}
+
+#[test]
+fn a_full_disk_is_a_clear_error_and_passes() {
+    let house = House::new();
+    let run = house.root.path().join("run");
+    let mounted = Command::new("mount")
+        .args(["-t", "tmpfs", "-o", "size=64k,mode=700", "none"])
+        .arg(&run)
+        .output()
+        .is_ok_and(|o| o.status.success());
+    if !mounted {
+        eprintln!("skipped: a small file system cannot be mounted here");
+        return;
+    }
+    let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        house.page("menu");
+        let pid = house.server();
+        let filler = house.dir().join("filler");
+        let _ = std::fs::write(&filler, vec![0u8; 1 << 20]);
+        let page = house.ask("menu");
+        assert!(page.starts_with("Status: 503") && page.contains("cannot be written"), "{page}");
+        std::fs::remove_file(&filler).expect("removed");
+        house.page("menu");
+        assert_eq!(house.server(), pid, "the server survived");
+        // A server that starts on a full disk: an error or a page, nothing else, and good afterwards.
+        house.page("quit");
+        assert!(comes(|| house.server().is_none()));
+        let _ = std::fs::write(&filler, vec![0u8; 1 << 20]);
+        assert!(house.ask("menu").starts_with("Status: "));
+        std::fs::remove_file(&filler).expect("removed");
+        house.page("menu");
+        house.page("quit");
+        assert!(comes(|| house.server().is_none()));
+    }));
+    let _ = Command::new("umount").arg("-l").arg(&run).status();
+    if let Err(e) = outcome {
+        std::panic::resume_unwind(e);
+    }
+}
+
+#[test]
+fn forms_and_wrapper_and_command_line_give_the_same_pages() {
+    let house = House::new();
+    let house = house.set("PATH_INFO", "/json");
+    let page = house.page("proc/3");
+    assert!(page.contains("application/json") && page.contains("\"query\":\"proc/3\""), "{page}");
+    let run = |program: &str, args: &[&str], query: Option<&str>| {
+        let mut command = Command::new(program);
+        command.env_clear().env("XDG_RUNTIME_DIR", house.root.path().join("run")).args(args);
+        if let Some(q) = query {
+            command.env("QUERY_STRING", q);
+        }
+        support::text(command.output().expect("runs"))
+    };
+    let data = house.data();
+    let data = data.to_str().expect("text");
+    let wrapped = run(env!("CARGO_BIN_EXE_mdprof"), &["--quit"], Some(data));
+    assert!(is_page(&wrapped) && wrapped.contains("text/html"), "{wrapped}");
+    assert!(is_page(&run(support::PROGRAM, &["--no-server-process", "-p", "3", data], None)));
+    assert!(is_page(&run(support::PROGRAM, &["-q", data], None)));
+    assert!(comes(|| house.server().is_none()));
+}
