@@ -51,7 +51,7 @@ As a CGI program it takes everything from the environment: QUERY_STRING is COMMA
 environment: MDPROF_ROOTS    colon list of directories; files elsewhere are refused
              MDPROF_TIMEOUT  idle minutes of a new server (30; 0: never)
              MDPROF_COMPAT   1: compensate for recursion as the original viewer does
-             MDPROF_WAIT     seconds that a request waits at most (120)
+             MDPROF_WAIT     seconds that a request waits at most (50: Apache itself gives up after 60)
              XDG_RUNTIME_DIR where the pipes are; without it /var/tmp/mdprof-UID
 
 example: http://localhost/cgi-bin/mdprof_cgi?/home/me/run/Deep.data";
@@ -97,7 +97,7 @@ impl Settings {
             })
         });
         let wait =
-            number("MDPROF_WAIT").map_or(Some(120), |v| v.parse().ok()).filter(|n| (1..=86_400).contains(n));
+            number("MDPROF_WAIT").map_or(Some(50), |v| v.parse().ok()).filter(|n| (1..=86_400).contains(n));
         if wait.is_none() {
             complain("MDPROF_WAIT");
         }
@@ -113,7 +113,7 @@ impl Settings {
                 Ok("" | "0") | Err(_) => Compensation::Exact,
                 Ok(_) => Compensation::Compat,
             },
-            wait: Duration::from_secs(wait.unwrap_or(120)),
+            wait: Duration::from_secs(wait.unwrap_or(50)),
             server: true,
         }
     }
@@ -173,8 +173,9 @@ pub fn main() -> ExitCode {
 
 fn as_cgi(query: &str) -> ExitCode {
     let var = |name: &str| std::env::var_os(name).map(|v| v.to_string_lossy().into_owned());
-    let script =
-        var("SCRIPT_NAME").filter(|s| s.starts_with('/')).unwrap_or_else(|| "/cgi-bin/mdprof_cgi".into());
+    let script = var("SCRIPT_NAME")
+        .filter(|s| s.starts_with('/') && !s.starts_with("//"))
+        .unwrap_or_else(|| "/cgi-bin/mdprof_cgi".into());
     let head = var("REQUEST_METHOD").is_some_and(|m| m == "HEAD");
     let Some(form) = Form::of_path(&var("PATH_INFO").unwrap_or_default()) else {
         return finish(
@@ -236,6 +237,17 @@ fn command_line(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
                 eprintln!("mdprof_cgi: merging duplicate procedures in cliques is not supported");
                 return Ok(ExitCode::FAILURE);
             }
+            // Links are relative and records bounded: nothing is left for these to change.
+            Long(
+                "localhost"
+                | "no-localhost"
+                | "record-startup"
+                | "no-record-startup"
+                | "record-loop"
+                | "no-record-loop"
+                | "write-query-string"
+                | "no-write-query-string",
+            ) => {}
             Value(file) => files.push(file),
             _ => return Err(arg.unexpected()),
         }

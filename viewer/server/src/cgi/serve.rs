@@ -382,6 +382,7 @@ impl Server {
     fn clean(&mut self, lock: File, why: &str) {
         self.forget_sent();
         self.record.say(why);
+        names::sweep_wants(&self.names.dir);
         if self.remove_pipe() {
             let _ = std::fs::remove_file(self.names.record());
             let _ = std::fs::remove_file(self.names.mutex());

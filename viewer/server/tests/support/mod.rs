@@ -95,6 +95,17 @@ impl House {
         loads(&self.record())
     }
 
+    /// A server of this house, whether it serves or loads.
+    pub(crate) fn any_server(&self) -> Option<u32> {
+        let dir = self.dir();
+        std::fs::read_dir("/proc").ok()?.flatten().find_map(|e| {
+            let pid = e.file_name().to_str()?.parse().ok()?;
+            let line = std::fs::read(e.path().join("cmdline")).ok()?;
+            let line = String::from_utf8_lossy(&line).into_owned();
+            (line.contains("--become-server") && line.contains(&*dir.to_string_lossy())).then_some(pid)
+        })
+    }
+
     pub(crate) fn server(&self) -> Option<u32> {
         living_server(&self.record(), &self.dir())
     }
@@ -102,7 +113,7 @@ impl House {
 
 impl Drop for House {
     fn drop(&mut self) {
-        if let Some(pid) = self.server() {
+        if let Some(pid) = self.any_server() {
             signal(pid, "KILL");
         }
     }
