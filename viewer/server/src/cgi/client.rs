@@ -57,8 +57,7 @@ pub fn answer(asked: &Asked, settings: &Settings, head: bool) -> Result<ExitCode
             names::open_living(&names.to_server()).map_err(|e| unavailable(&e.to_string()))?
         else {
             if query.cmd == Cmd::Quit {
-                let _ = std::fs::remove_file(names.to_server());
-                let _ = std::fs::remove_file(names.mutex());
+                names.remove_leftovers();
                 return Err(Response::plain(
                     200,
                     "There is no server for this file; nothing had to be shut down.",
@@ -158,10 +157,10 @@ fn checked(name: &str, settings: &Settings) -> Result<PathBuf, Response> {
     let outside =
         || Response::plain(403, &format!("{name}: is not in a directory whose profiles are shown here"));
     let found = Path::new(name).canonicalize();
-    if let Some(roots) = &settings.roots {
-        if !found.as_ref().is_ok_and(|f| roots.iter().any(|r| f.starts_with(r))) {
-            return Err(outside());
-        }
+    if let Some(roots) = &settings.roots
+        && !found.as_ref().is_ok_and(|f| roots.iter().any(|r| f.starts_with(r)))
+    {
+        return Err(outside());
     }
     let not_found = |e: io::Error| Response::plain(404, &format!("{name}: {e}"));
     let found = found.map_err(not_found)?;
@@ -214,10 +213,10 @@ fn start(
     deadline: Instant,
 ) -> Result<Started, Response> {
     let stale = names.to_server();
-    if let Err(e) = std::fs::remove_file(&stale) {
-        if e.kind() != io::ErrorKind::NotFound {
-            return Err(failed(&stale, &e));
-        }
+    if let Err(e) = std::fs::remove_file(&stale)
+        && e.kind() != io::ErrorKind::NotFound
+    {
+        return Err(failed(&stale, &e));
     }
     let program = std::env::current_exe().map_err(|e| unavailable(&format!("mdprof_cgi: {e}")))?;
     let (mut status, writer) = io::pipe().map_err(|e| unavailable(&format!("pipe: {e}")))?;

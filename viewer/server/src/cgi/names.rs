@@ -86,6 +86,25 @@ impl Names {
         name.into()
     }
 
+    /// Removes what a server left that was killed, the locked file last. Only who holds the lock may.
+    pub fn remove_leftovers(&self) {
+        self.remove_responses();
+        sweep_wants(&self.dir);
+        for path in [self.to_server(), self.record(), self.mutex()] {
+            let _ = std::fs::remove_file(path);
+        }
+    }
+
+    /// Removes the response files of a server that is gone. Only who holds the lock may.
+    pub fn remove_responses(&self) {
+        let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
+        for entry in entries.flatten() {
+            if self.is_response(entry.file_name().as_bytes()) {
+                let _ = std::fs::remove_file(entry.path());
+            }
+        }
+    }
+
     /// Whether this is the name of a response file of this data file.
     #[must_use]
     pub fn is_response(&self, name: &[u8]) -> bool {

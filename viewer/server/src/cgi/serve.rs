@@ -64,12 +64,8 @@ fn run(names: &Names, file: &Path, idle: Option<Duration>, rule: Compensation) -
     let began = Instant::now();
     let prepared = Viewer::open(file, rule).map_err(|e| io::Error::other(e.to_string())).and_then(|viewer| {
         record.say(&format!("load {:?} of {}", began.elapsed(), file.display()));
-        for entry in std::fs::read_dir(&names.dir)?.flatten() {
-            // We hold the lock and there was no server: these are of one that is gone.
-            if names.is_response(entry.file_name().as_encoded_bytes()) {
-                let _ = std::fs::remove_file(entry.path());
-            }
-        }
+        // We hold the lock and there was no server: these are of one that is gone.
+        names.remove_responses();
         names::sweep_wants(&names.dir);
         let pipe = make_pipe(names)
             .map_err(|e| io::Error::other(format!("{}: {e}", names.to_server().display())))?;
@@ -258,10 +254,10 @@ impl Server {
             _ => false,
         };
         if !delivered {
-            if let Reply::File(_) = reply {
-                if let Some((path, _)) = self.sent.pop_back() {
-                    let _ = std::fs::remove_file(path);
-                }
+            if let Reply::File(_) = reply
+                && let Some((path, _)) = self.sent.pop_back()
+            {
+                let _ = std::fs::remove_file(path);
             }
             if matches!(names::open_living(&want), Ok(None)) {
                 let _ = std::fs::remove_file(&want);
