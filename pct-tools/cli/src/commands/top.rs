@@ -1,7 +1,7 @@
 //! `pct top`: what is hot right now, straight from the files of programs that run. Nothing is stopped or mapped.
 //!
 //! One turn: look at the last seconds, make the screen's lines, write them, wait for a key or the next turn. The
-//! screen is a pure function of the profile and the [`View`]; keys change only the view.
+//! screen is a pure function of the profile and the `View`; keys change only the view.
 
 use crate::face::Face;
 use crate::look;
