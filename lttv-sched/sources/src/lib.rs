@@ -1,7 +1,7 @@
 //! Everything that `lttv` can open: CTF traces, and the sample logs of profiled processes.
 //!
 //! - [`pct`]: a .pct file as a trace: one tracefile for each thread, one for the process;
-//! - [`open`]: what lies at a path, whichever it is.
+//! - [`mod@open`]: what lies at a path, whichever it is.
 //!
 //! Times of both are nanoseconds since 1970, so that samples and kernel or UST events of one machine can be looked at in
 //! one traceset.

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use crate::image::BuildId;
 
-/// Number of an object in its [`Symbolizer`].
+/// Number of an object in its [`Symbolizer`](crate::Symbolizer).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct ObjectId(pub(crate) u32);
 

@@ -12,7 +12,7 @@
 //! ```
 //!
 //! Reading order: [`sys`] and [`arch`] (the kernel and the processor), [`text`], [`options`], [`argv`], [`maps`], [`elf`],
-//! [`time`] (tools), [`lock`], [`log`], [`rings`], [`stacks`], [`regions`] (data), [`clock`], [`threads`], [`file`],
+//! [`time`] (tools), [`lock`], [`log`], [`rings`], [`stacks`], [`regions`] (data), [`clock`], [`threads`], [`mod@file`],
 //! [`housekeeper`], [`handler`], [`session`] (what happens).
 //!
 //! Invariants: what a handler decides by is private memory, never the mapped file; a handler waits for nothing; every sample

@@ -2,12 +2,12 @@
 //!
 //! Compiled code says in `.eh_frame` how to get from any of its instructions to the caller. The linker's list of functions
 //! and that data are *copied* once per object ([`object`]) by the housekeeper, so that neither a dlclose nor a truncated file
-//! can pull them away; the handler then needs one look-up per frame ([`walk`]), nearly always answered by a cache of packed
+//! can pull them away; the handler then needs one look-up per frame ([`mod@walk`]), nearly always answered by a cache of packed
 //! rules ([`cache`], [`rule`]). Code without unwind data (JIT) is left by frame pointers, frame by frame in the same stack.
 //!
 //! In reading order: [`reader`] bytes that nobody vouches for; [`cfi`] and [`expr`] what the data means; [`rule`] one step in
 //! one word; [`table`] address to function; [`set`] the modules of a process; [`cache`]; [`full`] a step with all registers;
-//! [`stack`] the only reads of foreign memory; [`walk`] the loop; [`object`] the copy; [`registry`] publishing and retiring.
+//! [`stack`] the only reads of foreign memory; [`mod@walk`] the loop; [`object`] the copy; [`registry`] publishing and retiring.
 //!
 //! What always holds: the handler's side allocates nothing, takes no lock, calls no libc and has no panic path; each load is
 //! checked; a walk ends by its budget whatever the bytes. All of `unsafe` is in [`stack`], [`os`], [`object`], [`registry`].
