@@ -44,6 +44,7 @@ pub fn answer(asked: &Asked, settings: &Settings, head: bool) -> Result<ExitCode
     let dir = names::private_dir().map_err(|e| unavailable(&e))?;
     let names = Names::new(dir, &file);
     let mut want = Want::new(&names).map_err(|e| failed(&names.dir, &e))?;
+    let mut used = false;
     let mut fresh = false;
     let mut losses = 0;
     let mut last = String::from("it was killed");
@@ -72,7 +73,8 @@ pub fn answer(asked: &Asked, settings: &Settings, head: bool) -> Result<ExitCode
             }
             continue;
         };
-        if !want.is_whole() {
+        // A pipe that a lost server had opened says for ever that its writer is gone; it does for one request only.
+        if std::mem::replace(&mut used, true) || !want.is_whole() {
             want = Want::new(&names).map_err(|e| failed(&names.dir, &e))?;
         }
         let ask = Ask {
@@ -328,7 +330,7 @@ impl Want {
         }
     }
 
-    /// Whether its name is still there and no answer of a lost server can be in it.
+    /// Whether its name is still there.
     fn is_whole(&self) -> bool {
         mutex::is_at(&self.file, &self.path)
     }
