@@ -19,10 +19,15 @@ fn victim() -> Option<&'static Path> {
         .get_or_init(|| {
             let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libpct/victim.c");
             let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libpct-victim");
+            // Each test may be a process of its own: it builds aside and renames, so that nobody runs half a program.
+            let aside = program.with_extension(std::process::id().to_string());
             let mut cc = Command::new("cc");
-            cc.args(["-O2", "-pthread", "-o"]).arg(&program).arg(source).arg("-ldl");
+            cc.args(["-O2", "-pthread", "-o"]).arg(&aside).arg(source).arg("-ldl");
             match cc.status() {
-                Ok(status) if status.success() => Some(program),
+                Ok(status) if status.success() => {
+                    std::fs::rename(&aside, &program).expect("renamed");
+                    Some(program)
+                }
                 Ok(_) => panic!("victim.c does not compile"),
                 Err(e) => {
                     eprintln!("no C compiler ({e}): skipped");
