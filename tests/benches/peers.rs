@@ -129,8 +129,8 @@ struct Workload {
 }
 
 const WORKLOADS: &[Workload] = &[
-    Workload { name: "cpu, 1 thread", victim: "shares.c", args: &["1", "0", "6500"] },
-    Workload { name: "cpu, 4 threads", victim: "shares.c", args: &["4", "0", "1600"] },
+    Workload { name: "cpu, 1 thread", victim: "shares.c", args: &["1", "0", "2200"] },
+    Workload { name: "cpu, 4 threads", victim: "shares.c", args: &["4", "0", "550"] },
     Workload { name: "1 ms bursts", victim: "phase.c", args: &["4"] },
     Workload { name: "500 short processes", victim: "short.c", args: &["500", "2"] },
 ];
