@@ -80,11 +80,13 @@ fn perf(hz: u32, out: &Path) -> Command {
 }
 
 fn perf_samples(_: u32, out: &Path, _: &Path) -> HashMap<String, f64> {
-    let text = Command::new("perf").args(["script", "-F", "sym", "-i"]).arg(out.join("perf.data")).output();
+    let text =
+        Command::new("perf").args(["script", "-F", "ip,sym", "-i"]).arg(out.join("perf.data")).output();
     let mut sums = HashMap::new();
     for line in String::from_utf8_lossy(&text.map(|t| t.stdout).unwrap_or_default()).lines() {
-        if !line.trim().is_empty() {
-            *sums.entry(line.trim().to_owned()).or_default() += 1.0;
+        // `ADDRESS symbol`, one line a sample
+        if let Some((_, symbol)) = line.trim().split_once(' ') {
+            *sums.entry(symbol.trim().to_owned()).or_default() += 1.0;
         }
     }
     sums
