@@ -170,9 +170,11 @@ impl Timeline {
             _ => (after - 1, after),
         };
         let base = if raw > anchors[b].raw { anchors[b] } else { anchors[a] };
-        let raw_span = i128::from(anchors[b].raw - anchors[a].raw).max(1);
-        let ns_span = i128::from(anchors[b].monotonic_ns - anchors[a].monotonic_ns);
-        offset(base.monotonic_ns, (i128::from(raw) - i128::from(base.raw)) * ns_span / raw_span)
+        let raw_span = u128::from(anchors[b].raw - anchors[a].raw).max(1);
+        let ns_span = u128::from(anchors[b].monotonic_ns - anchors[a].monotonic_ns);
+        // Damaged anchors may span all of u64 in both units: only the product without its sign fits 128 bits.
+        let by = i128::try_from(u128::from(raw.abs_diff(base.raw)) * ns_span / raw_span).unwrap_or(i128::MAX);
+        offset(base.monotonic_ns, if raw < base.raw { -by } else { by })
     }
 
     /// CLOCK_REALTIME ns since 1970 of a raw time, by the nearest earlier anchor's offset.
@@ -188,7 +190,7 @@ impl Timeline {
 }
 
 fn offset(base: u64, by: i128) -> u64 {
-    u64::try_from((i128::from(base) + by).max(0)).unwrap_or(u64::MAX)
+    u64::try_from(by.saturating_add(i128::from(base)).max(0)).unwrap_or(u64::MAX)
 }
 
 /// Everything of a file but its samples, ready to look up.
@@ -540,6 +542,17 @@ mod tests {
         }
         assert_eq!(Timeline::new(vec![]).monotonic_ns(7), 7);
         assert_eq!(Timeline::new(vec![at(10, 100)]).monotonic_ns(7), 97);
+    }
+
+    #[test]
+    fn anchors_that_span_everything_give_a_time() {
+        let at = |raw, monotonic_ns| Anchor { raw, monotonic_ns, realtime_ns: u64::MAX };
+        let t = Timeline::new(vec![at(1, 0), at(u64::MAX, u64::MAX)]);
+        assert_eq!(t.monotonic_ns(u64::MAX), u64::MAX);
+        assert_eq!(t.realtime_ns(u64::MAX - 1), u64::MAX);
+        // Both products here are one bit too wide for 128 bits with a sign.
+        let steep = Timeline::new(vec![at(1, 0), at(2, u64::MAX)]);
+        assert_eq!(steep.monotonic_ns(u64::MAX), u64::MAX);
     }
 
     proptest! {
