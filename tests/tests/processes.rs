@@ -50,6 +50,29 @@ fn short_lives_are_counted_without_bias() {
 }
 
 #[test]
+fn what_ran_before_pct_in_its_process_is_not_the_programs() {
+    // As under `cargo run`, which builds with children of its own and then becomes pct.
+    let keep = tempfile::tempdir().expect("a temporary folder");
+    let script =
+        "(i=0; while [ $i -lt 300000 ]; do i=$((i+1)); done); times >&2; exec \"$0\" run --out r -- true";
+    let mut out = std::process::Command::new("sh");
+    out.arg("-c").arg(script).arg(pct_tests::pct::binary()).current_dir(keep.path());
+    let stderr = String::from_utf8_lossy(&out.output().expect("sh can be run").stderr).into_owned();
+    // `times`: the shell's own user and system time, then its children's, as 0m1.234s.
+    let seconds = |text: &str| {
+        let (minutes, seconds) = text.trim_end_matches('s').split_once('m')?;
+        Some(minutes.parse::<f64>().ok()? * 60.0 + seconds.parse::<f64>().ok()?)
+    };
+    let before =
+        stderr.lines().nth(1).and_then(|l| seconds(l.split_whitespace().next()?)).expect("children's time");
+    assert!(before > 0.05, "the shell's child did work: {stderr}");
+    let said =
+        stderr.split(" CPU s").next().filter(|said| said.len() < stderr.len()).expect("the closing line");
+    let said: f64 = said.split_whitespace().next_back().and_then(|n| n.parse().ok()).expect("seconds");
+    assert!(said < before / 2.0, "{before} s before, {said} s said of `true`");
+}
+
+#[test]
 fn the_status_is_the_commands() {
     let status = |c: &[&str]| run(&["--no-report"], c).output.status;
     assert_eq!(status(&["sh", "-c", "exit 3"]).code(), Some(3));

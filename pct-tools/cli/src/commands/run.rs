@@ -293,7 +293,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if let Some(why) = &started.trouble {
         face.warn(format_args!("{why}; the program runs unprofiled"));
     }
-    let ended = spawn::wait(started.pid).context("waiting for the program")?;
+    let ended = spawn::wait(&started).context("waiting for the program")?;
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     if let Some(folder) = started.folder.as_deref().filter(|_| library.is_some()) {
         let info = Info {

@@ -43,6 +43,9 @@ pub struct Started {
     pub folder: Option<PathBuf>,
     /// Why there is no folder.
     pub trouble: Option<String>,
+    /// CPU time of children before this one, user and system, nanoseconds: whoever executed pct (`cargo run`, a shell's
+    /// `exec`) may have waited for children of its own in this very process.
+    used_before: (u64, u64),
 }
 
 /// The program could not be executed.
@@ -121,6 +124,7 @@ pub fn start(
 ) -> anyhow::Result<Result<Started, NotExecuted>> {
     let words: Vec<CString> = command.iter().map(|word| c_string(word)).collect::<anyhow::Result<_>>()?;
     let (mut from_child, to_parent) = std::io::pipe()?;
+    let used_before = used_by_children()?;
     let mut set = SigSet::empty();
     PASSED_ON.iter().for_each(|&signal| set.add(signal));
     let mask = set.thread_swap_mask(signal::SigmaskHow::SIG_BLOCK)?;
@@ -151,7 +155,7 @@ pub fn start(
             let _ = mask.thread_set_mask();
             let mut told = Vec::new();
             let _ = from_child.read_to_end(&mut told);
-            Ok(told_by_child(child, folder, &told))
+            Ok(told_by_child(child, folder, &told).map(|started| Started { used_before, ..started }))
         }
     }
 }
@@ -222,7 +226,7 @@ fn send(to: &std::io::PipeWriter, kind: u8, content: &[u8]) {
 }
 
 fn told_by_child(pid: Pid, folder: &Folder, mut told: &[u8]) -> Result<Started, NotExecuted> {
-    let mut started = Started { pid, folder: None, trouble: None };
+    let mut started = Started { pid, folder: None, trouble: None, used_before: (0, 0) };
     while let [kind, a, b, c, d, rest @ ..] = told {
         let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
         let content = rest.get(..length).unwrap_or(rest);
@@ -287,15 +291,25 @@ fn make(folder: &Folder) -> Result<PathBuf, String> {
     }
 }
 
+/// CPU time of all children that were waited for, and of theirs: user and system, nanoseconds.
+fn used_by_children() -> Result<(u64, u64), Errno> {
+    use nix::sys::resource::{UsageWho, getrusage};
+    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
+    let ns = |time: nix::sys::time::TimeVal| {
+        let micros = i128::from(time.tv_sec()) * 1_000_000 + i128::from(time.tv_usec());
+        u64::try_from(micros * 1000).unwrap_or(0)
+    };
+    Ok((ns(usage.user_time()), ns(usage.system_time())))
+}
+
 /// Waits for the program's end.
 ///
 /// # Errors
 /// When the kernel does not know the program any more (somebody else waited for it).
-pub fn wait(pid: Pid) -> Result<Ended, Errno> {
-    use nix::sys::resource::{UsageWho, getrusage};
+pub fn wait(started: &Started) -> Result<Ended, Errno> {
     use nix::sys::wait::{WaitStatus, waitpid};
     let status = loop {
-        match waitpid(pid, None) {
+        match waitpid(started.pid, None) {
             Ok(WaitStatus::Exited(_, code)) => break Ok(code),
             Ok(WaitStatus::Signaled(_, signal, _)) => break Err(signal),
             Ok(_) | Err(Errno::EINTR) => {}
@@ -303,12 +317,12 @@ pub fn wait(pid: Pid) -> Result<Ended, Errno> {
         }
     };
     CHILD.store(0, Ordering::Relaxed);
-    let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-    let ns = |time: nix::sys::time::TimeVal| {
-        let micros = i128::from(time.tv_sec()) * 1_000_000 + i128::from(time.tv_usec());
-        u64::try_from(micros * 1000).unwrap_or(0)
-    };
-    Ok(Ended { status, user_ns: ns(usage.user_time()), system_ns: ns(usage.system_time()) })
+    let (user, system) = used_by_children()?;
+    Ok(Ended {
+        status,
+        user_ns: user.saturating_sub(started.used_before.0),
+        system_ns: system.saturating_sub(started.used_before.1),
+    })
 }
 
 /// Ends this process by the signal that ended the program, without a core file of its own. Returns (with the
