@@ -1,7 +1,6 @@
 //! Deep profile pages: command to report to display to html, json or text.
 #![forbid(unsafe_code)]
 
-pub mod analysis;
 pub mod display;
 pub mod page;
 pub mod pages;
@@ -9,3 +8,5 @@ pub mod query;
 pub mod render;
 pub mod report;
 pub mod subject;
+
+pub use pct_analysis as analysis;

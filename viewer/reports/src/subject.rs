@@ -1,7 +1,7 @@
 //! What pages are about: a profile and the files beside it.
 
-use crate::analysis::body::Body;
 use crate::analysis::contour::{self, ContourState};
+use crate::analysis::{Bodies, Body};
 use crate::query::Cost;
 use crate::report::Failure;
 use crate::report::recursion::{self, FrequencyReport};
@@ -157,34 +157,10 @@ impl Subject {
         matches!(&self.rep, RepState::Good(rep) if rep.module(name).is_some())
     }
 
-    /// The body of a procedure, laid out.
-    ///
-    /// # Errors
-    /// There is no representation, the procedure is not in it, or its part is broken.
-    pub fn body(&self, ps: PsId) -> Result<Arc<Body>, Failure> {
-        if let Some(body) = self.bodies.lock().unwrap_or_else(PoisonError::into_inner).get(&ps) {
-            return Ok(Arc::clone(body));
-        }
-        let rep = self.procrep()?;
-        let proc = rep.find(&self.profile.label(ps)).ok_or_else(|| {
-            Failure(format!("{} has no body in the program representation.", self.profile.qualified_name(ps)))
-        })?;
-        let procedure = rep
-            .procedure(proc)
-            .map_err(|e| Failure(format!("Error reading procedure representation information file: {e}")))?;
-        let body = Arc::new(Body::new(&self.profile, ps, procedure));
-        let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
-        if bodies.len() >= BODIES {
-            bodies.clear();
-        }
-        bodies.insert(ps, Arc::clone(&body));
-        Ok(body)
-    }
-
     /// The text of a procedure with comments for each goal, by its number.
     ///
     /// # Errors
-    /// As [`Subject::body`].
+    /// As [`Bodies::body`].
     pub fn annotated(
         &self,
         ps: PsId,
@@ -219,6 +195,32 @@ impl Subject {
     /// There is no program representation, or it is broken.
     pub fn frequencies(&self) -> Result<Arc<FrequencyReport>, Failure> {
         self.frequencies.get_or_init(|| recursion::frequencies(self).map(Arc::new)).clone()
+    }
+}
+
+impl Bodies for Subject {
+    fn profile(&self) -> &Profile {
+        &self.profile
+    }
+
+    fn body(&self, ps: PsId) -> Result<Arc<Body>, Failure> {
+        if let Some(body) = self.bodies.lock().unwrap_or_else(PoisonError::into_inner).get(&ps) {
+            return Ok(Arc::clone(body));
+        }
+        let rep = self.procrep()?;
+        let proc = rep.find(&self.profile.label(ps)).ok_or_else(|| {
+            Failure(format!("{} has no body in the program representation.", self.profile.qualified_name(ps)))
+        })?;
+        let procedure = rep
+            .procedure(proc)
+            .map_err(|e| Failure(format!("Error reading procedure representation information file: {e}")))?;
+        let body = Arc::new(Body::new(&self.profile, ps, procedure));
+        let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
+        if bodies.len() >= BODIES {
+            bodies.clear();
+        }
+        bodies.insert(ps, Arc::clone(&body));
+        Ok(body)
     }
 }
 

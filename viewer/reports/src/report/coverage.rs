@@ -2,6 +2,7 @@
 
 use super::common::{ProcDesc, proc_desc};
 use super::{Failure, ps_of};
+use crate::analysis::Bodies;
 use crate::analysis::coverage::{self, Measured};
 use crate::subject::Subject;
 use pct_deep::PsId;

@@ -19,24 +19,12 @@ pub mod top_procs;
 pub mod tree;
 pub mod var_use;
 
+pub use crate::analysis::Failure;
 use crate::query::Cmd;
 use crate::subject::Subject;
 use pct_deep::{Profile, PsId};
 use serde::Serialize;
 use std::sync::Arc;
-
-/// Why a report cannot be made, in words for the page.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
-#[error("{0}")]
-pub struct Failure(pub String);
-
-impl Failure {
-    /// There is no node of this kind and number.
-    #[must_use]
-    pub fn index(kind: &str, number: i64) -> Failure {
-        Failure(format!("invalid {kind} index {number}: the file has no such node."))
-    }
-}
 
 /// Which part of a long report is wanted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

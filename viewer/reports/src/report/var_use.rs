@@ -2,6 +2,7 @@
 
 use super::Failure;
 use super::common::{ProcDesc, SiteDesc, proc_desc, site_desc};
+use crate::analysis::Bodies;
 use crate::analysis::var_use::{UseType, call_cost, first_use};
 use crate::subject::Subject;
 use serde::Serialize;

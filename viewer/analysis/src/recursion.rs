@@ -3,9 +3,9 @@
 //! A goal's value is *dead* (never executed) or, for each number of recursive calls k that a path through it can make,
 //! the cost of the other calls on such paths and the probability of taking one. Costs are call sequence numbers.
 
-use super::body::{Body, NodeKind};
-use super::coverage::{self, Coverage, Measured};
-use crate::subject::Subject;
+use crate::Bodies;
+use crate::body::{Body, NodeKind};
+use crate::coverage::{self, Coverage, Measured};
 use pct_deep::procrep::Detism;
 use pct_deep::{CliqueId, PdId, Profile};
 use serde::Serialize;
@@ -72,8 +72,8 @@ pub enum RecursionType {
 
 /// The type of a clique's recursion.
 #[must_use]
-pub fn classify(subject: &Subject, clique: CliqueId) -> RecursionType {
-    let profile = &subject.profile;
+pub fn classify(subject: &dyn Bodies, clique: CliqueId) -> RecursionType {
+    let profile = subject.profile();
     let Some(entry) = profile.clique_entry(clique) else {
         return RecursionType::Errors(vec!["This clique does not have an entry procedure.".to_owned()]);
     };
@@ -105,16 +105,18 @@ pub fn classify(subject: &Subject, clique: CliqueId) -> RecursionType {
 
 /// What a context's call site does.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
-pub(crate) struct SiteCalls {
+pub struct SiteCalls {
     /// Whether a callee is in the caller's clique.
-    pub(crate) recursive: bool,
+    pub recursive: bool,
     /// Calls.
-    pub(crate) calls: f64,
+    pub calls: f64,
     /// Own and descendants' call sequence numbers.
-    pub(crate) total: f64,
+    pub total: f64,
 }
 
-pub(crate) fn site_calls(profile: &Profile, pd: PdId) -> Vec<SiteCalls> {
+/// The calls of a context's call sites, by slot.
+#[must_use]
+pub fn site_calls(profile: &Profile, pd: PdId) -> Vec<SiteCalls> {
     profile
         .slots(pd)
         .map(|slot| {

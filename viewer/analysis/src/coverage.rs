@@ -4,7 +4,7 @@
 //! what leaves one conjunct enters the next; what enters a switch enters one of its arms. Each goal gets a count before
 //! and after, each possibly unknown (0 is known). What does not add up is reported with its goal path.
 
-use super::body::{Body, NodeKind};
+use crate::body::{Body, NodeKind};
 use pct_deep::procrep::Detism;
 use pct_deep::{PdId, Profile, PsId};
 

@@ -6,11 +6,10 @@
 //! Costs are call sequence numbers, for one call. What cannot be followed gets the pessimistic answer: consumed at once,
 //! produced at the very end.
 
-use super::body::{Body, NodeKind};
-use super::coverage::{self, Coverage, Measured};
-use super::recursion::{RecursionType, SiteCalls, classify, site_calls};
-use crate::report::Failure;
-use crate::subject::Subject;
+use crate::body::{Body, NodeKind};
+use crate::coverage::{self, Coverage, Measured};
+use crate::recursion::{RecursionType, SiteCalls, classify, site_calls};
+use crate::{Bodies, Failure};
 use pct_deep::procrep::{AtomicKind, HeadVar, Inst, Var};
 use pct_deep::{CsdId, PdId, Profile};
 use serde::Serialize;
@@ -63,8 +62,8 @@ pub struct Use {
 ///
 /// # Errors
 /// It cannot be told; the text says why.
-pub fn first_use(subject: &Subject, csd: CsdId, arg: usize, kind: UseType) -> Result<Use, Failure> {
-    let profile = &subject.profile;
+pub fn first_use(subject: &dyn Bodies, csd: CsdId, arg: usize, kind: UseType) -> Result<Use, Failure> {
+    let profile = subject.profile();
     let caller_clique = profile.pd_clique(profile.csd_caller(csd));
     let recursion = classify(subject, caller_clique);
     let depth = match &recursion {
@@ -80,8 +79,8 @@ pub fn first_use(subject: &Subject, csd: CsdId, arg: usize, kind: UseType) -> Re
 ///
 /// # Errors
 /// It is a recursive call whose depth cannot be told.
-pub fn call_cost(subject: &Subject, csd: CsdId) -> Result<f64, Failure> {
-    let profile = &subject.profile;
+pub fn call_cost(subject: &dyn Bodies, csd: CsdId) -> Result<f64, Failure> {
+    let profile = subject.profile();
     let calls = profile.csd_own(csd).calls() as f64;
     if profile.csd_child_clique(csd).is_some() {
         let total = profile.csd_total(csd).callseqs as f64;
@@ -110,7 +109,7 @@ struct Known<'a> {
 }
 
 struct Finder<'a> {
-    subject: &'a Subject,
+    subject: &'a dyn Bodies,
     profile: &'a Profile,
     kind: UseType,
 }

@@ -1,0 +1,42 @@
+//! Analyses of a deep profile joined with the bodies of its procedures.
+//!
+//! [`body`] lays a procedure's body out by goal numbers and joins call sites and coverage points to it; [`coverage`]
+//! infers how often each goal was entered and left; [`recursion`] classifies how a clique recurses; [`var_use`] finds
+//! when a call first uses an argument. [`contour`] reads contour files. Pages and feedback files are made from them.
+#![forbid(unsafe_code)]
+
+use pct_deep::{Profile, PsId};
+use serde::Serialize;
+use std::sync::Arc;
+
+pub mod body;
+pub mod contour;
+pub mod coverage;
+pub mod recursion;
+pub mod var_use;
+
+pub use body::Body;
+
+/// Why something cannot be told, in words for people.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
+#[error("{0}")]
+pub struct Failure(pub String);
+
+impl Failure {
+    /// There is no node of this kind and number.
+    #[must_use]
+    pub fn index(kind: &str, number: i64) -> Failure {
+        Failure(format!("invalid {kind} index {number}: the file has no such node."))
+    }
+}
+
+/// A profile whose procedures have bodies.
+pub trait Bodies {
+    /// The profile.
+    fn profile(&self) -> &Profile;
+    /// The body of a procedure, laid out.
+    ///
+    /// # Errors
+    /// There is no representation, the procedure is not in it, or its part is broken.
+    fn body(&self, ps: PsId) -> Result<Arc<Body>, Failure>;
+}
