@@ -339,6 +339,8 @@ pub struct Account {
     pub elapsed_ns: Option<u64>,
     /// Processes that are known to have run and left no sample.
     pub without_sample: u64,
+    /// CPU time that those used, nanoseconds.
+    pub without_sample_ns: u64,
     /// What was lost, by cause; only causes that happened.
     pub losses: Vec<Loss>,
     /// Samples whose stack reaches the outermost frame.

@@ -131,7 +131,7 @@ fn once(session: &Session, ring: &Ring, regs: Regs, out: &mut [u64]) -> Walked {
 /// housekeeper's own has found something: an address without code behind it is met again and again.
 #[cold]
 #[inline(never)]
-fn look_again(session: &Session) -> bool {
+pub(crate) fn look_again(session: &Session) -> bool {
     if !session.may_call() || !session.on.load(Ordering::Relaxed) || IN_VAIN.load(Ordering::Relaxed) {
         return false;
     }

@@ -321,19 +321,40 @@ fn count(session: &Session, pc: u64, weight: u64, system: bool) {
     if session.changing.load(Ordering::Relaxed) {
         log.header_add(at::UNCERTAIN, weight);
     }
-    let place = session.regions.find(pc).and_then(|region| {
-        let index = (pc - region.start) >> region.shift;
-        if region.counters == 0 { None } else { log.header(region.counters as usize + index as usize) }
-    });
+    let place = session.regions.find(pc).and_then(|region| log.header(region.counter(pc)?));
     match place {
         _ if system => log.header_add(at::COUNTED_SYSTEM, weight),
         Some(counter) => {
             counter.fetch_add(weight, Ordering::Relaxed);
         }
+        None => count_in_new_place(session, pc, weight),
+    }
+}
+
+/// The first sample in a region makes its counters; one in code that is not known yet makes us look at the regions.
+#[cold]
+#[inline(never)]
+fn count_in_new_place(session: &Session, pc: u64, weight: u64) {
+    let log = &session.log;
+    let worth_it = match session.regions.find(pc) {
+        Some(region) => region.may_have_counters(),
         None => {
-            log.header_add(at::UNKNOWN, weight);
             session.stale.store(true, Ordering::Relaxed);
+            callers::look_again(session)
         }
+    };
+    if worth_it
+        && session.may_call()
+        && let Some(mut house) = session.house.try_lock()
+    {
+        house.wanted_pc = pc;
+        housekeeper::on_own_stack(session, &mut house, housekeeper::provide_counters);
+    }
+    match session.regions.find(pc).and_then(|region| log.header(region.counter(pc)?)) {
+        Some(counter) => {
+            counter.fetch_add(weight, Ordering::Relaxed);
+        }
+        None => log.header_add(at::UNKNOWN, weight),
     }
 }
 

@@ -132,10 +132,15 @@ pub fn full(session: &Session, house: &mut House) {
 /// Looks at the regions.
 pub fn refresh_regions(session: &Session, house: &mut House) {
     session.changing.store(false, Ordering::Relaxed);
-    let counts = session.counts().then_some(crate::session::seed().options.shift);
-    session.regions.refresh(&mut house.list, &session.log, &session.keep, counts);
+    session.regions.refresh(&mut house.list, &session.log, &session.keep, session.counts());
     callers::refresh(session, house.list.entries());
     callers::find_stacks(session, house);
+}
+
+/// Counters for the region of the PC that is wanted.
+pub fn provide_counters(session: &Session, house: &mut House) {
+    let shift = crate::session::seed().options.shift;
+    session.regions.provide(&mut house.list, &session.log, house.wanted_pc, shift);
 }
 
 /// Records threads that are new, and names that changed.

@@ -43,6 +43,7 @@ pub fn before_exec(session: &Session, path: &[u8]) {
         while sys::take_pending(signal) {}
     }
     if !session.log.is_open() {
+        session::say_without_sample(session);
         return;
     }
     let _quiet = session::quiet();

@@ -2,7 +2,8 @@
 //!
 //! The list is the maps file's executable lines, merged with what was known: lines that are new get an id and a record,
 //! those that are gone get an end. It belongs to the housekeeper's lock. For the recorder `counts` each change publishes a
-//! new sorted array by pointer; arrays are kept, since a handler may still be reading an old one.
+//! new sorted array by pointer; arrays are kept, since a handler may still be reading an old one. A region gets its counters
+//! at its first sample: most processes are sampled in two or three of their dozen regions, or in none.
 //!
 //! Signal safety of the reading side ([`Regions::find`]): loads. The refresh reads /proc/self/maps and /proc/self/mem.
 
@@ -39,10 +40,31 @@ pub struct Entry {
     pub base: u64,
     /// Id in the file.
     pub id: u32,
-    /// Bytes of code per counter, as a shift.
-    pub shift: u32,
-    /// First word of its counters in the file, 0 = none.
-    pub counters: u64,
+    /// Its counters.
+    counters: Counters,
+}
+
+/// Where a region's counters are: their first word in the file, and in the upper bits the bytes of code per counter as a
+/// shift. 0 = none yet.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(transparent)]
+struct Counters(u64);
+
+impl Counters {
+    /// There is no room for them.
+    const REFUSED: Counters = Counters(u64::MAX);
+    const SHIFT_AT: u32 = 56;
+
+    fn new(first: usize, shift: u32) -> Self {
+        Counters(first as u64 | u64::from(shift) << Self::SHIFT_AT)
+    }
+
+    #[inline(always)]
+    fn place(self, offset: u64) -> Option<usize> {
+        let first = self.0 & ((1 << Self::SHIFT_AT) - 1);
+        let shift = self.0 >> Self::SHIFT_AT;
+        (self.0 != 0 && self != Self::REFUSED).then(|| (first + (offset >> (shift & 63))) as usize)
+    }
 }
 
 impl Entry {
@@ -68,9 +90,32 @@ pub struct List {
 #[derive(Debug)]
 #[repr(C)]
 struct Set {
-    bytes: usize,
     count: usize,
-    // Entries follow.
+    // As many `Seen` follow.
+}
+
+/// What a handler sees of a region.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Seen {
+    start: u64,
+    end: u64,
+    counters: AtomicU64,
+}
+
+impl Seen {
+    /// Word of the file that counts this PC of the region; `None`: it has no counters (yet).
+    #[inline(always)]
+    #[must_use]
+    pub fn counter(&self, pc: u64) -> Option<usize> {
+        Counters(self.counters.load(Ordering::Relaxed)).place(pc - self.start)
+    }
+
+    /// Whether it may get counters.
+    #[must_use]
+    pub fn may_have_counters(&self) -> bool {
+        self.counters.load(Ordering::Relaxed) != Counters::REFUSED.0
+    }
 }
 
 /// Regions of this process. All zeros is none.
@@ -91,10 +136,10 @@ impl List {
 }
 
 impl Regions {
-    /// Looks at the maps file and records what changed. `counts`: allocate counters with this shift to begin with.
+    /// Looks at the maps file and records what changed. `counts`: handlers look regions up here.
     ///
     /// True: something changed.
-    pub fn refresh(&self, list: &mut List, log: &Log, keep: &Lock<Chain>, counts: Option<u64>) -> bool {
+    pub fn refresh(&self, list: &mut List, log: &Log, keep: &Lock<Chain>, counts: bool) -> bool {
         let now = crate::time::now();
         let old = list.which & 1;
         let new = old ^ 1;
@@ -103,15 +148,8 @@ impl Regions {
         let old_count = list.count.get(old).copied().unwrap_or(0);
         let old_entries = old_entries.get(..old_count).unwrap_or(&[]);
         let mut gone = old_entries.iter().peekable();
-        let mut scan = Scan {
-            now,
-            changed: false,
-            record: &mut list.record,
-            next_id: &mut list.next_id,
-            log,
-            keep,
-            counts,
-        };
+        let mut scan =
+            Scan { now, changed: false, record: &mut list.record, next_id: &mut list.next_id, log, keep };
         let memory = sys::open(sys::c(c"/proc/self/mem"), sys::O_RDONLY, 0).ok();
         let mut count = 0;
         // Where the object begins whose mappings pass by: its first page has the headers.
@@ -150,7 +188,7 @@ impl Regions {
         if changed {
             let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;
             log.header_set(at::REGION_EPOCH, epoch);
-            if counts.is_some() {
+            if counts {
                 self.publish(list.entries());
             }
         }
@@ -159,32 +197,54 @@ impl Regions {
 
     /// A new array for handlers. Without memory for it the old one stays.
     fn publish(&self, entries: &[Entry]) {
-        let bytes = size_of::<Set>() + size_of_val(entries);
+        let bytes = size_of::<Set>() + entries.len() * size_of::<Seen>();
         let Ok(memory) = sys::map_memory(bytes) else { return };
         let set = memory.cast::<Set>();
         // SAFETY: fresh memory of `bytes` bytes, page-aligned; nobody else knows it yet.
         unsafe {
-            set.write(Set { bytes, count: entries.len() });
-            let first = set.add(1).cast::<Entry>();
-            first.copy_from_nonoverlapping(entries.as_ptr(), entries.len());
+            set.write(Set { count: entries.len() });
+            let first = set.add(1).cast::<Seen>();
+            for (i, e) in entries.iter().enumerate() {
+                first.add(i).write(Seen {
+                    start: e.start,
+                    end: e.end,
+                    counters: AtomicU64::new(e.counters.0),
+                });
+            }
         }
         // Release: whoever sees the pointer sees the entries. The old array stays mapped for handlers that still read it.
         self.set.store(set, Ordering::Release);
     }
 
-    fn published(&self) -> &[Entry] {
+    fn published(&self) -> &[Seen] {
         let set = self.set.load(Ordering::Acquire);
         if set.is_null() {
             return &[];
         }
         // SAFETY: `publish` wrote header and entries before it stored the pointer, and they are never unmapped.
-        unsafe { core::slice::from_raw_parts(set.add(1).cast::<Entry>(), (*set).count) }
+        unsafe { core::slice::from_raw_parts(set.add(1).cast::<Seen>(), (*set).count) }
+    }
+
+    /// Gives the region of `pc` counters, with this shift to begin with. False: it has no room, or there is no such region.
+    pub fn provide(&self, list: &mut List, log: &Log, pc: u64, shift: u64) -> bool {
+        let count = list.count.get(list.which).copied().unwrap_or(0);
+        let known = list.entries.get_mut(list.which).and_then(|e| e.get_mut(..count)).unwrap_or(&mut []);
+        let after = known.partition_point(|e| e.start <= pc);
+        let Some(entry) = known.get_mut(after.wrapping_sub(1)).filter(|e| pc < e.end) else { return false };
+        if entry.counters == Counters::default() {
+            entry.counters = counters(entry, log, shift);
+            if let Some(seen) = self.find(pc) {
+                // Release: whoever sees the place sees the segment that was begun there.
+                seen.counters.store(entry.counters.0, Ordering::Release);
+            }
+        }
+        entry.counters != Counters::REFUSED
     }
 
     /// The region of a PC, for the recorder `counts`.
     #[inline(always)]
     #[must_use]
-    pub fn find(&self, pc: u64) -> Option<&Entry> {
+    pub fn find(&self, pc: u64) -> Option<&Seen> {
         let entries = self.published();
         if entries.len() <= 8 {
             // The usual case: a line or two of cache, no branch to mispredict but the last.
@@ -203,7 +263,6 @@ struct Scan<'a> {
     next_id: &'a mut u32,
     log: &'a Log,
     keep: &'a Lock<Chain>,
-    counts: Option<u64>,
 }
 
 impl Scan<'_> {
@@ -248,7 +307,7 @@ impl Scan<'_> {
             .text(path)
             .finish(kind::REGION_BEGIN, id);
         keep_record(self.keep, self.log, record);
-        let mut entry = Entry {
+        Entry {
             start: m.start,
             end: m.end,
             offset: m.offset,
@@ -256,42 +315,8 @@ impl Scan<'_> {
             inode: m.inode,
             base: if m.inode != 0 || path == b"[vdso]" { base } else { 0 },
             id,
-            shift: 0,
-            counters: 0,
-        };
-        if let Some(shift) = self.counts {
-            self.counters(&mut entry, shift);
+            counters: Counters::default(),
         }
-        entry
-    }
-
-    /// Counters for a region; coarser ones when the file has no room for fine ones.
-    fn counters(&self, entry: &mut Entry, shift: u64) {
-        let (_, limit) = self.log.sizes();
-        for shift in shift..=24 {
-            let count = ((entry.end - entry.start - 1) >> shift) + 1;
-            let bytes = SEGMENT_HEADER_BYTES as u64 + 8 * count;
-            let blocks = bytes.div_ceil(pct_format::layout::BLOCK_BYTES as u64);
-            // No region may take more than an eighth of the file while it can be counted more coarsely.
-            if blocks > 1 && bytes > limit / 8 {
-                continue;
-            }
-            let Some(place) = self.log.claim_kept(blocks as u32, true) else { continue };
-            let head = SegmentHead {
-                kind: segment_kind::COUNTERS,
-                time: self.now,
-                blocks,
-                region: u64::from(entry.id),
-                shift,
-                count,
-                ..Default::default()
-            };
-            self.log.begin(place, head);
-            entry.shift = shift as u32;
-            entry.counters = (place.first + SEGMENT_HEADER_WORDS) as u64;
-            return;
-        }
-        self.log.lose(LossCause::Definitions, 1, 0);
     }
 
     fn end(&mut self, entry: &Entry) {
@@ -299,6 +324,34 @@ impl Scan<'_> {
         let record = Encoder::new(self.record).word(self.now).finish(kind::REGION_END, entry.id);
         keep_record(self.keep, self.log, record);
     }
+}
+
+/// Counters for a region; coarser ones when the file has no room for fine ones.
+fn counters(entry: &Entry, log: &Log, shift: u64) -> Counters {
+    let (_, limit) = log.sizes();
+    for shift in shift..=24 {
+        let count = ((entry.end - entry.start - 1) >> shift) + 1;
+        let bytes = SEGMENT_HEADER_BYTES as u64 + 8 * count;
+        let blocks = bytes.div_ceil(pct_format::layout::BLOCK_BYTES as u64);
+        // No region may take more than an eighth of the file while it can be counted more coarsely.
+        if blocks > 1 && bytes > limit / 8 {
+            continue;
+        }
+        let Some(place) = log.claim_kept(blocks as u32, true) else { continue };
+        let head = SegmentHead {
+            kind: segment_kind::COUNTERS,
+            time: crate::time::now(),
+            blocks,
+            region: u64::from(entry.id),
+            shift,
+            count,
+            ..Default::default()
+        };
+        log.begin(place, head);
+        return Counters::new(place.first + SEGMENT_HEADER_WORDS, shift as u32);
+    }
+    log.lose(LossCause::Definitions, 1, 0);
+    Counters::REFUSED
 }
 
 /// Appends a record to the keep segments; a definition that cannot be kept is counted.

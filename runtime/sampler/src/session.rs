@@ -153,6 +153,8 @@ pub struct Session {
     pub filtered: AtomicBool,
     /// The file could not be made.
     pub failed: AtomicBool,
+    /// It was said that the process ends without a sample.
+    told: AtomicBool,
     /// Regions are changing and were not looked at since.
     pub changing: AtomicBool,
     /// Somebody saw a change of regions or threads: the housekeeper should come soon.
@@ -165,6 +167,8 @@ pub struct Session {
     pub log: Log,
     /// Raw time at which the housekeeper is due.
     pub due: AtomicU64,
+    /// CPU time of the process when sampling began, ns.
+    started_cpu_ns: AtomicU64,
     /// CLOCK_MONOTONIC ns of the last look at the regions for a change of the loader's.
     pub looked: AtomicU64,
     /// The process's timer: id + 1, 0 = none.
@@ -193,6 +197,8 @@ pub struct House {
     pub record: [u64; 256],
     /// Rounds made.
     pub rounds: u64,
+    /// A PC whose region needs counters.
+    pub wanted_pc: u64,
 }
 
 /// The session of this process, if it has one. Two loads: for handlers.
@@ -294,6 +300,7 @@ pub fn start() -> Result<&'static Session, Refused> {
     settings.depth.store(options.depth.clamp(1, 60_000) as u32, Ordering::Relaxed);
     session.pid.store(sys::getpid(), Ordering::Relaxed);
     session.due.store(0, Ordering::Relaxed);
+    session.started_cpu_ns.store(sys::clock_ns(sys::CLOCK_PROCESS_CPU), Ordering::Relaxed);
     session.stale.store(true, Ordering::Relaxed);
     let mut choice = clock::first_choice(options.clock, options.hz);
     loop {
@@ -363,7 +370,11 @@ pub fn stop(session: &Session, state: State) {
 
 /// Writes what is known at the end: anchors, CPU times, state. The clocks may go on.
 pub fn close(session: &Session, state: State) {
-    if !session.log.is_open() || !session.may_call() {
+    if !session.log.is_open() {
+        say_without_sample(session);
+        return;
+    }
+    if !session.may_call() {
         // Under a filter on system calls the header's state word is all that can be written.
         session.log.header_set(at::STATE, state as u64);
         return;
@@ -372,6 +383,22 @@ pub fn close(session: &Session, state: State) {
     if let Some(mut house) = session.house.lock_patiently() {
         housekeeper::note_times(session, &mut house);
         session.log.header_set(at::STATE, state as u64);
+    }
+}
+
+/// The process (or this image of it) ends, and no sample fell into its time.
+pub(crate) fn say_without_sample(session: &Session) {
+    if session.failed.load(Ordering::Relaxed)
+        || !session.may_call()
+        || session.told.swap(true, Ordering::Relaxed)
+    {
+        return;
+    }
+    let seed = seed();
+    if !seed.out_is_template {
+        let cpu = sys::clock_ns(sys::CLOCK_PROCESS_CPU);
+        let used = cpu.saturating_sub(session.started_cpu_ns.load(Ordering::Relaxed));
+        crate::status::without_sample(seed.out.bytes(), used);
     }
 }
 

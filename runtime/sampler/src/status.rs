@@ -1,7 +1,7 @@
-//! Causes that the user should hear of after the start: a line in the run directory, since stderr is the host's.
+//! What the user should hear of after the start: lines in the run directory, since stderr is the host's.
 //!
-//! `pct run` prints each distinct cause once. Lines are appended whole; nothing is written that is longer than a pipe
-//! would take at once.
+//! `PID cause`: `pct run` prints each distinct cause once. `PID<TAB>NANOSECONDS`: a process ended without a sample after so
+//! much CPU time. Lines are appended whole; nothing is written that is longer than a pipe would take at once.
 //!
 //! Signal safety: open, write, close; not under a system call filter.
 
@@ -13,11 +13,22 @@ pub const NAME: &[u8] = b"pct.status";
 
 /// Appends `PID cause` to the status file of `directory`, if there is one: `pct run` makes it.
 pub fn report(directory: &[u8], cause: &[u8]) {
+    let mut line = Buf::<400>::new();
+    line.push_number(u64::from(sys::getpid())).push(b" ").push(cause).push(b"\n");
+    append(directory, line.bytes());
+}
+
+/// Appends that this process ends without a sample.
+pub fn without_sample(directory: &[u8], cpu_ns: u64) {
+    let mut line = Buf::<64>::new();
+    line.push_number(u64::from(sys::getpid())).push(b"\t").push_number(cpu_ns).push(b"\n");
+    append(directory, line.bytes());
+}
+
+fn append(directory: &[u8], line: &[u8]) {
     let mut path = Buf::<1200>::new();
     path.push(directory).push(b"/").push(NAME);
     let Some(name) = path.with_nul() else { return };
     let Ok(fd) = sys::open(name, sys::O_WRONLY | sys::O_APPEND | sys::O_NOFOLLOW, 0) else { return };
-    let mut line = Buf::<400>::new();
-    line.push_number(u64::from(sys::getpid())).push(b" ").push(cause).push(b"\n");
-    let _ = sys::write(&fd, line.bytes());
+    let _ = sys::write(&fd, line);
 }

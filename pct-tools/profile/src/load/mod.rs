@@ -135,6 +135,9 @@ pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -
                 title = info.command.join(" ");
             }
         }
+        let (processes, used) = run::without_sample(run, &raw.pids());
+        account.without_sample += processes;
+        account.without_sample_ns = account.without_sample_ns.saturating_add(used);
         for line in run::status_lines(run) {
             account.note(line);
         }

@@ -11,6 +11,7 @@ use pct_format::record::{Frame, Record, Sample, Stack, region_flag};
 use pct_format::{CutCause, File, Header, Index, Recorder, Region, SegmentKind, StackMode, State};
 use pct_symbols::{BuildId, CodeAddr, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
 use rustc_hash::FxHashMap;
+use std::collections::HashSet;
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
@@ -100,6 +101,11 @@ impl Raw {
     /// No file was read.
     pub(super) fn is_empty(&self) -> bool {
         self.processes.is_empty()
+    }
+
+    /// Process ids of what was read.
+    pub(super) fn pids(&self) -> HashSet<u32> {
+        self.processes.iter().map(|(process, _)| process.pid).collect()
     }
 
     /// All addresses to translate.

@@ -10,6 +10,7 @@
 
 use crate::model::Account;
 use serde_json::{Value, json};
+use std::collections::HashSet;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::Path;
@@ -112,21 +113,17 @@ impl Info {
     }
 }
 
-/// Name of the file that sampled processes append causes to, a line `PID cause` each. Who starts them makes it.
+/// Name of the file that sampled processes append lines to: `PID cause`, and `PID<TAB>NANOSECONDS` of CPU time when one
+/// ends without a sample. Who starts them makes it.
 pub const STATUS: &str = "pct.status";
 /// More than this of it is not read: each process writes a line or two.
-const MOST_STATUS: u64 = 4 << 20;
+const MOST_STATUS: u64 = 64 << 20;
 
 /// Causes that sampled processes left in the folder's status file, each once, with who said it.
 #[must_use]
 pub fn status_lines(folder: &Path) -> Vec<String> {
-    let mut text = Vec::new();
-    let Ok(file) = std::fs::File::open(folder.join(STATUS)) else { return Vec::new() };
-    if file.take(MOST_STATUS).read_to_end(&mut text).is_err() {
-        return Vec::new();
-    }
     let mut causes: Vec<(String, Vec<String>)> = Vec::new();
-    for line in String::from_utf8_lossy(&text).lines() {
+    for line in status_text(folder).lines() {
         let Some((pid, cause)) = line.split_once(' ') else { continue };
         match causes.iter_mut().find(|(known, _)| known == cause) {
             Some((_, pids)) => pids.push(pid.to_owned()),
@@ -142,6 +139,32 @@ pub fn status_lines(folder: &Path) -> Vec<String> {
         .collect()
 }
 
+/// Processes that said they ended without a sample, and the CPU time that they used, nanoseconds. Those in `sampled` left
+/// samples as another program before or after, and are not among them.
+#[must_use]
+pub fn without_sample(folder: &Path, sampled: &HashSet<u32>) -> (u64, u64) {
+    let mut pids = HashSet::new();
+    let mut used = 0_u64;
+    for line in status_text(folder).lines() {
+        let Some((pid, ns)) = line.split_once('\t') else { continue };
+        let (Ok(pid), Ok(ns)) = (pid.parse::<u32>(), ns.parse::<u64>()) else { continue };
+        if !sampled.contains(&pid) {
+            pids.insert(pid);
+            used = used.saturating_add(ns);
+        }
+    }
+    (pids.len() as u64, used)
+}
+
+fn status_text(folder: &Path) -> String {
+    let mut text = Vec::new();
+    let Ok(file) = std::fs::File::open(folder.join(STATUS)) else { return String::new() };
+    match file.take(MOST_STATUS).read_to_end(&mut text) {
+        Ok(_) => String::from_utf8_lossy(&text).into_owned(),
+        Err(_) => String::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -150,9 +173,10 @@ mod tests {
     fn each_cause_is_told_once() {
         let dir = std::env::temp_dir().join(format!("pct-status-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("made");
-        std::fs::write(dir.join(STATUS), "1 disk full\n2 disk full\n3 no clock\nnonsense\n")
-            .expect("written");
+        let text = "1 disk full\n2 disk full\n3 no clock\nnonsense\n4\t700\n5\t20\n4\t1\n6\t9\n7\tx\n";
+        std::fs::write(dir.join(STATUS), text).expect("written");
         assert_eq!(status_lines(&dir), ["disk full (process 1 and 1 more)", "no clock (process 3)"]);
+        assert_eq!(without_sample(&dir, &HashSet::from([6])), (2, 721));
         std::fs::remove_dir_all(&dir).expect("removed");
         assert!(status_lines(&dir).is_empty());
     }

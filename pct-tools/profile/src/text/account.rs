@@ -107,11 +107,10 @@ fn accounted(profile: &Profile, total: Weight) -> String {
         Some(used) => {
             let mut line = format!("accounted {} of {} CPU s", seconds(total.cpu_ns()), seconds(used));
             if account.without_sample > 0 {
-                let rest = used.saturating_sub(total.cpu_ns());
                 line += &format!(
-                    "; {} without a sample ({} s)",
+                    "; {} without a sample: {} s",
                     count(account.without_sample, "process", "processes"),
-                    seconds(rest)
+                    seconds(account.without_sample_ns)
                 );
             }
             line
@@ -119,9 +118,10 @@ fn accounted(profile: &Profile, total: Weight) -> String {
         None => format!("accounted {} CPU s", seconds(total.cpu_ns())),
     };
     let gap = used.unwrap_or(0).saturating_sub(total.cpu_ns());
-    // A sampled total is right within its sampling error; more than that is time that nobody sampled.
+    // A sampled total is right within its sampling error, short processes without a sample included (others stand for
+    // them); more than that is time that nobody sampled.
     let noticeable = gap > used.unwrap_or(0) / 20 && gap > 20_000_000;
-    if noticeable && account.without_sample == 0 {
+    if noticeable {
         line += &format!(
             "; {} s in no sample (starts of processes, processes too short or not profiled)",
             seconds(gap)

@@ -244,6 +244,7 @@ pub fn account_json(profile: &Profile) -> Value {
         "used": used,
         "processes": profile.processes.len(),
         "processes_without_sample": account.without_sample,
+        "without_sample_seconds": account.without_sample_ns as f64 / 1e9,
         "lost": losses(&account.losses),
         "whole_stacks": account.whole_stacks,
         "cut_stacks": losses(&account.cut_stacks),
