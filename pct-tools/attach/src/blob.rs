@@ -5,11 +5,13 @@
 //!
 //! Its segments are never writable and executable at once: mapped writable, filled through `/proc/PID/mem`, then protected.
 
+use crate::entry::Held;
 use crate::facts::Target;
 use crate::image::PctNote;
-use crate::inject::{Done, InjectError, Need, at_safe_point, result};
+use crate::inject::{self, Done, InjectError, Need, at_safe_point, result};
 use crate::memory::ProcessMemory;
 use crate::ptrace::borrow::{Borrowed, CallError};
+use crate::stack::first_frame;
 use std::time::Duration;
 
 const CALL: Duration = Duration::from_secs(2);
@@ -242,21 +244,49 @@ pub fn by_blob(
     blob: &Blob,
     options: &str,
 ) -> Result<Done, InjectError> {
-    let mut text = options.as_bytes().to_vec();
-    text.push(0);
-    let (note, stopped, tries) = at_safe_point(target, memory, Need::Nothing, |thread| {
-        thread.map_scratch(CALL)?;
-        let base = blob.place(thread, memory)?;
-        let note = blob.note_at(base);
-        let options = thread.put(8192, &text)?;
-        let on = thread.call(note.on, [options, 0, 0, 0, 0, 0], CALL)?;
-        if let Err(e) = result(on) {
-            let _ = thread.system_call(libc::SYS_munmap, [base, blob.span(), 0, 0, 0, 0], CALL);
-            return Err(e);
-        }
-        Ok(note)
-    })?;
+    let (note, stopped, tries) =
+        at_safe_point(target, memory, Need::Nothing, |thread| load(thread, memory, blob, options))?;
     Ok(Done { stopped, tries, note, children: false })
+}
+
+/// Loads the blob into a program that stands at its first instruction, turns it on, and lets the program go.
+///
+/// # Errors
+/// As [`by_blob`]; the program runs on without the sampler.
+pub fn at_entry(
+    held: Held,
+    target: &Target,
+    memory: &ProcessMemory,
+    blob: &Blob,
+    options: &str,
+) -> Result<PctNote, InjectError> {
+    let room = |sp, room| first_frame(&target.maps, target.facts.pid, sp, room);
+    let planted = target.gadgets.plant(target.padding, memory).map_err(CallError::Memory)?;
+    let mut thread = Borrowed::adopt(held, memory, &planted.gadgets, room)?;
+    let note = load(&mut thread, memory, blob, options);
+    thread.unmap_scratch(CALL)?;
+    thread.give_back()?;
+    note
+}
+
+/// The steps in the borrowed thread. What was mapped is taken back when the sampler refuses.
+fn load(
+    thread: &mut Borrowed<'_>,
+    memory: &ProcessMemory,
+    blob: &Blob,
+    options: &str,
+) -> Result<PctNote, InjectError> {
+    let text = inject::text(options, "the options")?;
+    thread.map_scratch(CALL)?;
+    let base = blob.place(thread, memory)?;
+    let note = blob.note_at(base);
+    let options = thread.put(8192, &text)?;
+    let on = thread.call(note.on, [options, 0, 0, 0, 0, 0], CALL)?;
+    if let Err(e) = result(on) {
+        let _ = thread.system_call(libc::SYS_munmap, [base, blob.span(), 0, 0, 0, 0], CALL);
+        return Err(e);
+    }
+    Ok(note)
 }
 
 #[cfg(test)]

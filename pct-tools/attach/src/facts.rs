@@ -2,7 +2,7 @@
 //! noticed after the seize.
 
 use crate::choose::{Class, Facts, Libc, Link};
-use crate::gadgets::Gadgets;
+use crate::gadgets::{self, Gadgets};
 use crate::image::{Image, PctNote};
 use crate::memory::{Memory, ProcessMemory};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
@@ -49,6 +49,8 @@ pub struct Target {
     pub dlopen: Option<(u64, u64)>,
     /// Instructions for a self-restoring call.
     pub gadgets: Gadgets,
+    /// Where they can be written when the target has none: behind the end of some code.
+    pub padding: Option<u64>,
     /// The loader's `struct r_debug`.
     pub r_debug: Option<u64>,
     /// The address of `argc` on the initial stack.
@@ -123,6 +125,7 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
         note: None,
         dlopen: None,
         gadgets: Gadgets::default(),
+        padding: None,
         r_debug: None,
         start_stack: stat.startstack,
         initial_envp: None,
@@ -246,7 +249,11 @@ impl Target {
                     memchr::memmem::find(&text[..text.len().min(4096)], b"Go build ID: ").is_some();
             }
         }
-        self.facts.has_gadgets = self.gadgets.complete();
+        let images = self.program.iter().chain(self.images.iter().map(|(_, image)| image));
+        let room = images.flat_map(Image::padding).find(|(_, room)| *room >= gadgets::ROOM);
+        // at the page's very end, furthest from the code
+        self.padding = room.map(|(at, room)| at + room - gadgets::ROOM);
+        self.facts.has_gadgets = self.gadgets.complete() || self.padding.is_some();
     }
 }
 

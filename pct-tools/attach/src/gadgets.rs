@@ -1,6 +1,11 @@
 //! Instruction sequences that the target has anyway: what the first remote call stands on, before anything is mapped.
+//!
+//! A small static program may lack them (musl links its signal restorer only where `sigaction` is used). Then they are
+//! written behind the end of its code, into the rest of the last page: mapped executable, never executed, nobody's data.
 
+use crate::memory::{Memory, ProcessMemory};
 use memchr::memmem;
+use std::io;
 
 /// `syscall; ret`, or the tail of glibc's syscall wrapper, which returns too when the result is no error
 /// (`syscall; cmp $-4095,%rax; jae ..; ret`).
@@ -29,9 +34,54 @@ impl Gadgets {
         self.restorer = self.restorer.or_else(|| find(RESTORERS));
     }
 
+    /// Writes both into `room` (address, octets) behind the end of some code, and knows them there until the value returned
+    /// is dropped. Nothing is written when they are known already, or there is no room.
+    ///
+    /// # Errors
+    /// When the memory cannot be written.
+    pub fn plant(self, room: Option<u64>, memory: &ProcessMemory) -> io::Result<Planted<'_>> {
+        let (Some(at), false) = (room, self.complete()) else {
+            return Ok(Planted { gadgets: self, undo: None });
+        };
+        let mut before = [0; SEQUENCES.len()];
+        memory.read(at, &mut before)?;
+        memory.write(at, SEQUENCES)?;
+        let gadgets = Gadgets { syscall_ret: Some(at), restorer: Some(at + 3) };
+        Ok(Planted { gadgets, undo: Some((memory, at, before)) })
+    }
+
     /// Both are known.
     pub fn complete(&self) -> bool {
         self.syscall_ret.is_some() && self.restorer.is_some()
+    }
+}
+
+/// `syscall; ret; mov $15,%rax; syscall; ud2`
+const SEQUENCES: &[u8; 14] = &[0x0f, 0x05, 0xc3, 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b];
+
+/// Octets that [`Gadgets::plant`] needs.
+pub const ROOM: u64 = SEQUENCES.len() as u64;
+
+/// Gadgets, perhaps written by us: dropping it takes them away again.
+#[derive(Debug)]
+pub struct Planted<'m> {
+    /// Where they are.
+    pub gadgets: Gadgets,
+    undo: Option<(&'m ProcessMemory, u64, [u8; SEQUENCES.len()])>,
+}
+
+impl Planted<'_> {
+    /// Leaves them in place: a thread may come by later.
+    pub fn keep(&mut self) {
+        self.undo = None;
+    }
+}
+
+impl Drop for Planted<'_> {
+    fn drop(&mut self) {
+        if let Some((memory, at, before)) = self.undo.take() {
+            let _ = memory.write(at, &before);
+        }
     }
 }
 

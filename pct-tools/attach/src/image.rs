@@ -27,6 +27,7 @@ const BOUND: u64 = 4096;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Segment {
     kind: u32,
+    flags: u32,
     vaddr: u64,
     size: u64,
 }
@@ -99,21 +100,26 @@ impl Image {
     fn from_headers(memory: &impl Memory, phdr: u64, count: u64, start: Option<u64>) -> io::Result<Image> {
         let raw = memory.bytes(phdr, count.saturating_mul(56), BOUND * 56)?;
         let mut image = Image::default();
-        let mut first_load = None;
+        let (mut own, mut first_load) = (None, None);
         for h in raw.chunks_exact(56) {
             let word = |o: usize| u64::from_ne_bytes(h[o..o + 8].try_into().unwrap_or_default());
             let kind = u32::from_ne_bytes(h[0..4].try_into().unwrap_or_default());
-            let segment = Segment { kind, vaddr: word(16), size: word(40) };
+            let flags = u32::from_ne_bytes(h[4..8].try_into().unwrap_or_default());
+            let segment = Segment { kind, flags, vaddr: word(16), size: word(40) };
             match kind {
-                PT_PHDR if start.is_none() => image.bias = phdr.wrapping_sub(segment.vaddr),
+                PT_PHDR => own = Some(segment.vaddr),
                 PT_LOAD if first_load.is_none() => first_load = Some(segment.vaddr & !0xfff),
                 _ => {}
             }
             image.segments.push(segment);
         }
-        if let (Some(start), Some(load)) = (start, first_load) {
-            image.bias = start.wrapping_sub(load);
-        }
+        image.bias = match (start, own, first_load) {
+            (Some(start), _, Some(load)) => start.wrapping_sub(load),
+            (None, Some(own), _) => phdr.wrapping_sub(own),
+            // a static-pie names no place for its headers: they are in the first page of its first segment
+            (None, None, Some(load)) => (phdr & !0xfff).wrapping_sub(load),
+            _ => 0,
+        };
         Ok(image)
     }
 
@@ -175,6 +181,17 @@ impl Image {
         loads.map(|s| {
             let from = self.bias.wrapping_add(s.vaddr);
             (from, from.wrapping_add(s.size))
+        })
+    }
+
+    /// Room behind the end of executable segments, up to the end of the page: (address, octets). It is mapped executable, and
+    /// nothing of the image lies there.
+    pub fn padding(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
+        const PF_X: u32 = 1;
+        let code = self.segments.iter().filter(|s| s.kind == PT_LOAD && s.flags & PF_X != 0);
+        code.filter_map(|s| {
+            let end = self.bias.checked_add(s.vaddr)?.checked_add(s.size)?;
+            Some((end, end.checked_next_multiple_of(4096)? - end))
         })
     }
 

@@ -113,6 +113,7 @@ pub fn at_safe_point<R>(
 ) -> Result<(R, Duration, u32), InjectError> {
     let pid = target.facts.pid;
     let mut safe = (need != Need::Nothing).then(|| SafePoints::of(target, memory));
+    let mut planted = target.gadgets.plant(target.padding, memory).map_err(CallError::Memory)?;
     let start = Instant::now();
     let mut tries = 0;
     let mut last = "no thread could be stopped".to_owned();
@@ -120,7 +121,7 @@ pub fn at_safe_point<R>(
         for tid in candidates(pid) {
             let stopped = Instant::now();
             let room = |sp, room| first_frame(&target.maps, pid, sp, room);
-            let mut thread = match Borrowed::stop(pid, tid, memory, &target.gadgets, STOP, room) {
+            let mut thread = match Borrowed::stop(pid, tid, memory, &planted.gadgets, STOP, room) {
                 Ok(t) => t,
                 Err(e @ (CallError::Gone(_) | CallError::NoStop(..) | CallError::NoRoom)) => {
                     last = e.to_string();
@@ -157,6 +158,7 @@ pub fn at_safe_point<R>(
                 // inside the loader with its lock: it must run to its end, and does so by itself
                 Err(e @ InjectError::Call(CallError::Timeout { .. })) => {
                     thread.let_run();
+                    planted.keep();
                     return Err(e);
                 }
                 Err(e) => {
@@ -182,7 +184,7 @@ fn symbol(target: &Target, memory: &ProcessMemory, name: &'static str) -> Result
     found.ok_or(InjectError::Missing(name))
 }
 
-fn text(bytes: &str, what: &'static str) -> Result<Vec<u8>, InjectError> {
+pub(crate) fn text(bytes: &str, what: &'static str) -> Result<Vec<u8>, InjectError> {
     CString::new(bytes).map(CString::into_bytes_with_nul).map_err(|_| InjectError::Nul(what))
 }
 

@@ -16,6 +16,7 @@
 
 pub mod blob;
 pub mod choose;
+pub mod entry;
 pub mod facts;
 pub mod gadgets;
 pub mod image;

@@ -126,7 +126,7 @@ fn an_unwritable_place_is_said_and_the_program_runs() {
 }
 
 #[test]
-fn a_static_program_is_named_with_what_would_work() {
+fn a_static_program_that_ends_at_once_is_as_without_us() {
     let d = dir();
     std::fs::write(d.path().join("s.c"), "int main(void) { return 7; }\n").expect("written");
     let built = Command::new("cc").args(["-static", "-o", "s", "s.c"]).current_dir(d.path()).output();
@@ -137,9 +137,8 @@ fn a_static_program_is_named_with_what_would_work() {
     let output = pct(d.path(), &["run", "--", "./s"]);
     assert_eq!(output.status.code(), Some(7));
     let said = err(&output);
-    assert!(said.contains("statically linked") && said.contains("pct attach"), "{said}");
-    assert_eq!(said.lines().count(), 1, "{said}");
-    assert!(std::fs::read_dir(d.path()).expect("read").all(|e| e.expect("entry").path().is_file()));
+    // whether a sample falls into its short life is chance
+    assert!(said.contains("sample") && !said.contains("unprofiled"), "{said}");
 }
 
 #[test]

@@ -52,7 +52,8 @@ pub struct Image {
 }
 
 impl Image {
-    /// From program headers in memory; the bias comes from PT_PHDR (0 when it is absent: not position-independent).
+    /// From program headers in memory; the bias comes from PT_PHDR, or else (static-pie programs have none) from the segment
+    /// that starts the file, in whose first page the headers are.
     ///
     /// # Safety
     /// `headers` are `count` program headers of an image that stays mapped.
@@ -61,6 +62,8 @@ impl Image {
         let mut image = Image { bias: 0, headers, count: count.min(1000) };
         if let Some(own) = image.phdrs().find(|p| p.kind == PT_PHDR) {
             image.bias = headers.wrapping_sub(own.vaddr);
+        } else if let Some(first) = image.phdrs().find(|p| p.kind == PT_LOAD && p.offset == 0) {
+            image.bias = (headers & !0xfff).wrapping_sub(first.vaddr & !0xfff);
         }
         image
     }

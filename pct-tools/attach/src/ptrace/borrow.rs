@@ -14,6 +14,7 @@
 
 use super::frame::{Frame, RESTARTS};
 use super::sys::{self, Errno, Regs, Stop, Tid};
+use crate::entry::Held;
 use crate::gadgets::Gadgets;
 use crate::memory::{Memory, ProcessMemory};
 use std::io;
@@ -226,27 +227,11 @@ impl<'m> Borrowed<'m> {
         limit: Duration,
         first_frame: impl FnOnce(u64, u64) -> Option<u64>,
     ) -> Result<Self, CallError> {
-        let (Some(syscall), Some(restorer)) = (gadgets.syscall_ret, gadgets.restorer) else {
-            return Err(CallError::NoGadgets);
-        };
         let request = |what| move |source: Errno| CallError::Request { what, tid, source };
+        let mut held = Borrowed::of(process, tid, memory, gadgets)?;
         step(Step::Stopping);
         sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).map_err(request("seize"))?;
-        let mut held = Borrowed {
-            process,
-            tid,
-            memory,
-            gadgets: (syscall, restorer),
-            saved: sys::no_regs(),
-            mask: 0,
-            xstate: Vec::new(),
-            pending: Vec::new(),
-            first_frame: 0,
-            scratch: None,
-            probing: false,
-            changed: false,
-            given_back: false,
-        };
+        held.given_back = false;
         sys::interrupt(tid).map_err(request("interrupt"))?;
         loop {
             match wait_stop(tid, limit) {
@@ -262,13 +247,61 @@ impl<'m> Borrowed<'m> {
                 }
             }
         }
-        step(Step::Saving);
-        held.saved = sys::regs(tid).map_err(request("registers"))?;
-        held.mask = sys::sigmask(tid).map_err(request("signal mask"))?;
-        held.xstate = sys::xstate(tid).map_err(request("extended state"))?;
-        let room = Frame::room(held.xstate.len()) as u64;
-        held.first_frame = first_frame(held.saved.rsp, room).ok_or(CallError::NoRoom)?;
+        held.save(first_frame)?;
         Ok(held)
+    }
+
+    /// Takes over a thread that is seized and stopped already (by an interrupt, on its way to user mode).
+    ///
+    /// # Errors
+    /// As [`Borrowed::stop`]; the thread is let go then.
+    pub fn adopt(
+        held: Held,
+        memory: &'m ProcessMemory,
+        gadgets: &Gadgets,
+        first_frame: impl FnOnce(u64, u64) -> Option<u64>,
+    ) -> Result<Self, CallError> {
+        let tid = held.tid();
+        let mut borrowed = Borrowed::of(tid.0, tid, memory, gadgets)?;
+        borrowed.given_back = false;
+        held.take();
+        borrowed.save(first_frame)?;
+        Ok(borrowed)
+    }
+
+    /// A thread that is not held yet.
+    fn of(process: i32, tid: Tid, memory: &'m ProcessMemory, gadgets: &Gadgets) -> Result<Self, CallError> {
+        let (Some(syscall), Some(restorer)) = (gadgets.syscall_ret, gadgets.restorer) else {
+            return Err(CallError::NoGadgets);
+        };
+        Ok(Borrowed {
+            process,
+            tid,
+            memory,
+            gadgets: (syscall, restorer),
+            saved: sys::no_regs(),
+            mask: 0,
+            xstate: Vec::new(),
+            pending: Vec::new(),
+            first_frame: 0,
+            scratch: None,
+            probing: false,
+            changed: false,
+            given_back: true,
+        })
+    }
+
+    /// Saves what is to be set back, and finds room for the first frame.
+    fn save(&mut self, first_frame: impl FnOnce(u64, u64) -> Option<u64>) -> Result<(), CallError> {
+        step(Step::Saving);
+        let tid = self.tid;
+        let request = |what| move |source: Errno| CallError::Request { what, tid, source };
+        self.saved = sys::regs(tid).map_err(request("registers"))?;
+        self.mask = sys::sigmask(tid).map_err(request("signal mask"))?;
+        self.xstate = sys::xstate(tid).map_err(request("extended state"))?;
+        let room = Frame::room(self.xstate.len()) as u64;
+        self.first_frame = first_frame(self.saved.rsp, room).ok_or(CallError::NoRoom)?;
+        Ok(())
     }
 
     /// The thread's own registers as it was stopped.

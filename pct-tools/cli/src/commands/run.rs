@@ -4,13 +4,16 @@
 //! without it.
 
 use crate::face::{Face, say};
-use crate::launch::check::{self, Found};
-use crate::launch::spawn::{self, Ended, Folder};
+use crate::launch::check::{self, Found, Obstacle};
+use crate::launch::spawn::{self, Ended, Folder, Started};
 use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND};
 use crate::look;
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use nix::errno::Errno;
+use pct_attach::blob::{self, Blob};
+use pct_attach::facts;
+use pct_attach::memory::ProcessMemory;
 use pct_profile::flat::Order;
 use pct_profile::load;
 use pct_profile::load::run::{self, Info};
@@ -271,8 +274,7 @@ fn folder(args: &Args) -> Result<Folder> {
 /// # Errors
 /// Only when no program could be started at all.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
-    let found = check::find(&args.command[0]).and_then(|file| check::inspect(&file));
-    let obstacle = found.as_ref().filter(|found| found.obstacle.is_some());
+    let mut found = check::find(&args.command[0]).and_then(|file| check::inspect(&file));
     let library = match runlib::path() {
         Ok(path) => Some(path),
         Err(why) => {
@@ -284,15 +286,25 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let started_realtime_ns = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-    let started =
-        spawn::start(&args.command, &folder(args)?, |dir| environment(args, library.as_deref(), dir))?;
-    let started = match started {
+    let hold = static_program(found.as_ref()) && library.is_some();
+    let environment = |dir: Option<&Path>| environment(args, library.as_deref(), dir);
+    let started = spawn::start(&args.command, &folder(args)?, environment, hold)?;
+    let mut started = match started {
         Ok(started) => started,
-        Err(failed) => return Ok(not_executed(args, obstacle, failed.errno, face)),
+        Err(failed) => return Ok(not_executed(args, found.as_ref(), failed.errno, face)),
     };
     if let Some(why) = &started.trouble {
         face.warn(format_args!("{why}; the program runs unprofiled"));
     }
+    if hold && started.folder.is_some() {
+        match enter(args, &mut started) {
+            // it is profiled all the same: nothing stands in the way any more
+            Ok(()) => found.iter_mut().for_each(|found| found.obstacle = None),
+            Err(why) => face.warn(format_args!("{why:#}; the program runs unprofiled")),
+        }
+    }
+    drop(started.held.take());
+    let obstacle = found.as_ref().filter(|found| found.obstacle.is_some());
     let ended = spawn::wait(&started).context("waiting for the program")?;
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     if let Some(folder) = started.folder.as_deref().filter(|_| library.is_some()) {
@@ -317,7 +329,29 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     })
 }
 
-fn not_executed(args: &Args, obstacle: Option<&Found>, errno: Errno, face: &Face) -> ExitCode {
+/// It has no loader that would load a library: the sampler is put into it before its first instruction.
+fn static_program(found: Option<&Found>) -> bool {
+    found.is_some_and(|found| found.obstacle == Some(Obstacle::Static))
+}
+
+/// Puts the sampler into a program that stands at its first instruction, and lets it go.
+fn enter(args: &Args, started: &mut Started) -> Result<()> {
+    let held = match (started.held.take(), started.not_held.take()) {
+        (Some(held), _) => held,
+        (None, Some(why)) => return Err(why).context("it could not be stopped before its first instruction"),
+        (None, None) => return Ok(()),
+    };
+    let folder = started.folder.as_deref().context("no folder")?;
+    let target = facts::read(started.pid.as_raw())?;
+    let memory = ProcessMemory::open(started.pid.as_raw(), true).context("its memory cannot be written")?;
+    let options = options(args, folder).into_string().ok().context("the folder's name is not UTF-8")?;
+    let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
+    blob::at_entry(held, &target, &memory, &blob, &options)?;
+    Ok(())
+}
+
+fn not_executed(args: &Args, found: Option<&Found>, errno: Errno, face: &Face) -> ExitCode {
+    let obstacle = found.filter(|found| found.obstacle.is_some());
     let command = args.command[0].to_string_lossy();
     match obstacle {
         Some(found) => face.warn(format_args!("{command}: {}: {found}", errno.desc())),

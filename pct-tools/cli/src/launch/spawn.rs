@@ -13,6 +13,8 @@
 use nix::errno::Errno;
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
 use nix::unistd::{ForkResult, Pid};
+use pct_attach::entry::{Held, Seized};
+use pct_attach::ptrace::borrow::CallError;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
@@ -46,6 +48,10 @@ pub struct Started {
     /// CPU time of children before this one, user and system, nanoseconds: whoever executed pct (`cargo run`, a shell's
     /// `exec`) may have waited for children of its own in this very process.
     used_before: (u64, u64),
+    /// It stands at its first instruction, where that was asked for and the kernel let us.
+    pub held: Option<Held>,
+    /// Why it does not stand there although that was asked for.
+    pub not_held: Option<CallError>,
 }
 
 /// The program could not be executed.
@@ -113,7 +119,7 @@ pub(super) fn has_xattr(file: &Path, name: &CStr) -> bool {
 }
 
 /// Starts `command` (first word looked up in PATH as a shell does). `environment` gives the program's whole
-/// environment for the folder of the run, or for none.
+/// environment for the folder of the run, or for none. With `hold` it is stopped before its first instruction.
 ///
 /// # Errors
 /// Outer: pct could not fork. Inner: the program could not be executed (the folder is gone again).
@@ -121,10 +127,13 @@ pub fn start(
     command: &[OsString],
     folder: &Folder,
     environment: impl FnOnce(Option<&Path>) -> Vec<(OsString, OsString)>,
+    hold: bool,
 ) -> anyhow::Result<Result<Started, NotExecuted>> {
     let words: Vec<CString> = command.iter().map(|word| c_string(word)).collect::<anyhow::Result<_>>()?;
     let (mut from_child, to_parent) = std::io::pipe()?;
     let used_before = used_by_children()?;
+    // the child goes on when this is closed
+    let (mut word_to_go, say_go) = std::io::pipe()?;
     let mut set = SigSet::empty();
     PASSED_ON.iter().for_each(|&signal| set.add(signal));
     let mask = set.thread_swap_mask(signal::SigmaskHow::SIG_BLOCK)?;
@@ -135,7 +144,10 @@ pub fn start(
             Err(anyhow::Error::new(errno).context("cannot fork"))
         }
         Ok(ForkResult::Child) => {
-            drop(from_child);
+            drop((from_child, say_go));
+            if hold {
+                let _ = word_to_go.read(&mut [0]);
+            }
             let errno = become_program(&words, folder, environment, &to_parent, &mask);
             send(&to_parent, b'E', &(errno as i32).to_le_bytes());
             // SAFETY: ends this process at once, without the parent's exit handlers.
@@ -153,9 +165,20 @@ pub fn start(
                 let _ = unsafe { signal::sigaction(signal, &action) };
             }
             let _ = mask.thread_set_mask();
+            drop(word_to_go);
+            let seized = hold.then(|| Seized::child(child.as_raw()));
+            drop(say_go);
+            let entered = seized.map(|seized| seized.and_then(Seized::at_entry));
             let mut told = Vec::new();
             let _ = from_child.read_to_end(&mut told);
-            Ok(told_by_child(child, folder, &told).map(|started| Started { used_before, ..started }))
+            Ok(told_by_child(child, folder, &told).map(|mut started| {
+                match entered {
+                    Some(Ok(held)) => started.held = held,
+                    Some(Err(why)) => started.not_held = Some(why),
+                    None => {}
+                }
+                Started { used_before, ..started }
+            }))
         }
     }
 }
@@ -226,7 +249,8 @@ fn send(to: &std::io::PipeWriter, kind: u8, content: &[u8]) {
 }
 
 fn told_by_child(pid: Pid, folder: &Folder, mut told: &[u8]) -> Result<Started, NotExecuted> {
-    let mut started = Started { pid, folder: None, trouble: None, used_before: (0, 0) };
+    let mut started =
+        Started { pid, folder: None, trouble: None, used_before: (0, 0), held: None, not_held: None };
     while let [kind, a, b, c, d, rest @ ..] = told {
         let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
         let content = rest.get(..length).unwrap_or(rest);
