@@ -106,7 +106,7 @@ pub fn paths(typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
 /// # Errors
 /// When none of the paths could be read.
 pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile> {
-    if let Some(imported) = imported(paths)? {
+    if let Some(imported) = imported(paths, options.timeline)? {
         return Ok(imported);
     }
     let mut progress = face.progress();
@@ -114,7 +114,7 @@ pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile
 }
 
 /// Another recorder's file, when one is named alone: told from its first octets.
-fn imported(paths: &[PathBuf]) -> Result<Option<Profile>> {
+fn imported(paths: &[PathBuf], timeline: bool) -> Result<Option<Profile>> {
     use std::io::Read as _;
     let [path] = paths else { return Ok(None) };
     if !path.is_file() || path.extension().is_some_and(|e| e == "pct") {
@@ -126,7 +126,7 @@ fn imported(paths: &[PathBuf]) -> Result<Option<Profile>> {
     if head[..n].first() == Some(&0x89) {
         return Ok(None);
     }
-    Ok(Some(pct_formats::import(path)?))
+    Ok(Some(pct_formats::import_with(path, timeline)?))
 }
 
 /// 1 when a file could not be read (the others were).

@@ -1,9 +1,9 @@
 //! Foreign profile formats, in and out, and the pictures of a profile.
 //!
 //! ```text
-//! folded, pprof, perf script --import--> Profile --export--> folded, pprof, speedscope, callgrind, chrome, firefox
-//!                                                +--flame--> SVG (pct-icicle)
-//!                                                +--html---> one self-contained page
+//! folded, pprof, perf.data, perf script --import--> Profile --export--> folded, pprof, speedscope, callgrind, chrome, firefox
+//!                                                           +--flame--> SVG (pct-icicle)
+//!                                                           +--html---> one self-contained page
 //! ```
 //!
 //! Each format is one module with one function from a profile and the cells that are looked at to octets, or back. Weights
@@ -17,4 +17,4 @@ pub mod import;
 pub mod protobuf;
 
 pub use export::{Format, export};
-pub use import::{ImportError, import};
+pub use import::{ImportError, import, import_with};

@@ -21,6 +21,15 @@ impl Message {
         }
     }
 
+    /// A number of eight octets; zero is the default and is left out.
+    #[cfg(feature = "otlp")]
+    pub fn fixed(&mut self, field: u32, n: u64) {
+        if n != 0 {
+            self.varint((u64::from(field) << 3) | 1);
+            self.0.extend_from_slice(&n.to_le_bytes());
+        }
+    }
+
     /// Octets, a string or a message.
     pub fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.varint((u64::from(field) << 3) | 2);

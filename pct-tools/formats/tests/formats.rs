@@ -48,7 +48,7 @@ fn perf_scripts_text_is_read() {
 #[test]
 fn every_export_is_made_and_json_is_json() {
     let p = sample();
-    for (name, format) in Format::ALL {
+    for &(name, format) in Format::ALL {
         let bytes = export(&p, &p.cells, format);
         assert!(!bytes.is_empty(), "{name}");
         if matches!(format, Format::Speedscope | Format::Chrome | Format::Firefox) {
@@ -87,7 +87,7 @@ fn a_difference_has_both_weights() {
 fn what_cannot_be_read_names_the_file_and_the_place() {
     for (bytes, word) in [
         (&b"hello world\n"[..], "line 1"),
-        (b"PERFILE2\0\0\0", "perf script"),
+        (b"PERFILE2\0\0\0", "octet"),
         (b"\x1f\x8b\x08\0garbage", "x.bin"),
         (b"\0\x01\x02\x03", "octet"),
         (b"", "octet"),
@@ -114,7 +114,7 @@ proptest! {
         }
         bytes.truncate(bytes.len().saturating_sub(cut));
         if let Ok(p) = parse(&bytes, Path::new("x")) {
-            for (_, format) in Format::ALL {
+            for &(_, format) in Format::ALL {
                 export(&p, &p.cells, format);
             }
         }

@@ -15,7 +15,7 @@ use std::process::ExitCode;
   pct deep pct-render-4711 -o Deep.data      then: pct view Deep.data, mdprof_dump Deep.data
   pct deep --thread worker -o worker.data    only some threads")]
 pub struct Args {
-    /// Run folders and .pct files (or folded, pprof, perf script text); the newest run here if none.
+    /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
     /// The file to write; what its format cannot say goes into NAME.native beside it.

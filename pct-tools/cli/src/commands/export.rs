@@ -18,10 +18,10 @@ use std::process::ExitCode;
   pct export --format folded -o - | flamegraph.pl > x.svg
   pct export --format callgrind -o - > callgrind.out && callgrind_annotate callgrind.out")]
 pub struct Args {
-    /// Run folders and .pct files (or folded, pprof, perf script text); the newest run here if none.
+    /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
-    /// In which format: folded, pprof, speedscope, callgrind, chrome, firefox.
+    /// In which format: folded, pprof, speedscope, callgrind, chrome, firefox (and otlp, if built with that feature).
     #[arg(short, long, value_name = "FORMAT", value_parser = format)]
     pub format: Format,
     /// The file to write; - is stdout [default: profile.SUFFIX in the run's folder, or here].

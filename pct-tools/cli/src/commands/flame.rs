@@ -17,7 +17,7 @@ use std::process::ExitCode;
   pct flame new --base old -o diff.svg   red: more than before, blue: less
   pct flame --icicle --split thread -o - | less")]
 pub struct Args {
-    /// Run folders and .pct files (or folded, pprof, perf script text); the newest run here if none.
+    /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
     /// The file to write; - is stdout [default: flame.svg in the run's folder, or here].

@@ -4,8 +4,11 @@ pub mod callgrind;
 pub mod chrome;
 pub mod firefox;
 pub mod folded;
+#[cfg(feature = "otlp")]
+pub mod otlp;
 pub mod pprof;
 pub mod speedscope;
+mod strings;
 
 use pct_profile::Profile;
 use pct_profile::model::{Cell, FrameId, StackId};
@@ -25,17 +28,22 @@ pub enum Format {
     Chrome,
     /// JSON of <https://profiler.firefox.com>, processed format.
     Firefox,
+    /// OpenTelemetry's profiles, `v1development`.
+    #[cfg(feature = "otlp")]
+    Otlp,
 }
 
 impl Format {
     /// All of them with the names that people type.
-    pub const ALL: [(&'static str, Format); 6] = [
+    pub const ALL: &[(&'static str, Format)] = &[
         ("folded", Format::Folded),
         ("pprof", Format::Pprof),
         ("speedscope", Format::Speedscope),
         ("callgrind", Format::Callgrind),
         ("chrome", Format::Chrome),
         ("firefox", Format::Firefox),
+        #[cfg(feature = "otlp")]
+        ("otlp", Format::Otlp),
     ];
 
     /// Samples one by one in order of time are wanted, where the recording has them.
@@ -52,6 +60,8 @@ impl Format {
             Format::Callgrind => "callgrind",
             Format::Chrome => "trace.json",
             Format::Firefox => "firefox.json",
+            #[cfg(feature = "otlp")]
+            Format::Otlp => "otlp.pb",
         }
     }
 }
@@ -65,6 +75,8 @@ pub fn export(profile: &Profile, cells: &[Cell], format: Format) -> Vec<u8> {
         Format::Callgrind => callgrind::write(profile, cells).into_bytes(),
         Format::Chrome => chrome::write(profile, cells),
         Format::Firefox => firefox::write(profile, cells),
+        #[cfg(feature = "otlp")]
+        Format::Otlp => otlp::write(profile, cells),
     }
 }
 

@@ -2,6 +2,7 @@
 //!
 //! One location for each place with a stack frame of its own; inlined calls are further lines of it, innermost first.
 
+use super::strings::Strings;
 use crate::protobuf::Message;
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -9,24 +10,6 @@ use pct_profile::Profile;
 use pct_profile::model::{Cell, FrameId, Id, ObjectKind, StackId};
 use std::collections::HashMap;
 use std::io::Write as _;
-
-#[derive(Default)]
-struct Strings {
-    ids: HashMap<String, u64>,
-    list: Vec<String>,
-}
-
-impl Strings {
-    fn id(&mut self, text: &str) -> u64 {
-        if let Some(id) = self.ids.get(text) {
-            return *id;
-        }
-        let id = self.list.len() as u64;
-        self.list.push(text.to_owned());
-        self.ids.insert(text.to_owned(), id);
-        id
-    }
-}
 
 /// The octets of a `.pb.gz` file.
 pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
@@ -66,20 +49,20 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
     for (i, group) in order.iter().enumerate() {
         out.bytes(4, &location(profile, i as u64 + 1, group));
     }
+    let files: HashMap<_, _> = profile.frames.iter().filter_map(|f| Some((f.function, f.file?))).collect();
     for (id, function) in profile.functions.enumerate() {
         let mut m = Message::default();
         let name = strings.id(&function.name);
         m.number(1, id.index() as u64 + 1);
         m.number(2, name);
         m.number(3, name);
-        let file = profile.frames.iter().find(|f| f.function == id).and_then(|f| f.file);
-        m.number(4, file.map_or(0, |f| strings.id(&profile.files[f])));
+        m.number(4, files.get(&id).map_or(0, |f| strings.id(&profile.files[*f])));
         out.bytes(5, &m.0);
     }
     let period = value_type(&mut strings, "cpu", "nanoseconds");
     let hz = profile.processes.iter().map(|p| p.hz).max().unwrap_or(0);
     let default = strings.id("cpu");
-    for text in &strings.list {
+    for text in strings.list() {
         out.bytes(6, text.as_bytes());
     }
     out.number(9, profile.start_realtime_ns);
@@ -101,7 +84,7 @@ fn value_type(strings: &mut Strings, kind: &str, unit: &str) -> Vec<u8> {
 }
 
 /// A stack as groups of frames, innermost group first: a group is one stack frame with the calls inlined into it.
-fn groups(profile: &Profile, stack: StackId) -> Vec<Vec<FrameId>> {
+pub(super) fn groups(profile: &Profile, stack: StackId) -> Vec<Vec<FrameId>> {
     let mut groups = Vec::new();
     let mut group = Vec::new();
     for (id, frame) in profile.outwards(stack) {

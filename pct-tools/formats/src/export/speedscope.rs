@@ -5,28 +5,27 @@ use super::{events, path, thread_name};
 use pct_profile::Profile;
 use pct_profile::model::{Cell, Id};
 use serde_json::json;
+use std::collections::HashMap;
 
 /// The octets of the JSON file.
 pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
+    // The page takes frames for different functions when their lines differ, so a frame here is a function.
+    let files: HashMap<_, _> = profile.frames.iter().filter_map(|f| Some((f.function, f.file?))).collect();
     let frames: Vec<_> = profile
-        .frames
-        .iter()
-        .map(|f| {
-            let mut frame = json!({ "name": profile.functions[f.function].name });
-            if let Some(file) = f.file {
-                frame["file"] = json!(profile.files[file]);
-            }
-            if f.line != 0 {
-                frame["line"] = json!(f.line);
-            }
-            frame
+        .functions
+        .enumerate()
+        .map(|(id, function)| match files.get(&id) {
+            Some(file) => json!({ "name": function.name, "file": profile.files[*file] }),
+            None => json!({ "name": function.name, "file": profile.objects[function.object].path }),
         })
         .collect();
     let profiles: Vec<_> = events(profile, cells)
         .into_iter()
         .map(|(thread, events)| {
-            let samples: Vec<Vec<usize>> =
-                events.iter().map(|e| path(profile, e.stack).iter().map(|f| f.index()).collect()).collect();
+            let samples: Vec<Vec<usize>> = events
+                .iter()
+                .map(|e| path(profile, e.stack).iter().map(|f| profile.frames[*f].function.index()).collect())
+                .collect();
             let weights: Vec<u64> = events.iter().map(|e| e.weight_ns).collect();
             let total: u64 = weights.iter().sum();
             json!({

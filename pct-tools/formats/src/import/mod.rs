@@ -1,9 +1,11 @@
 //! Other recorders' data as a profile.
 //!
-//! A file is recognised by its first octets: gzip or protobuf is pprof, otherwise text: `perf script` output or folded stacks.
+//! A file is recognised by its first octets: `PERFILE2` is perf.data, gzip or protobuf is pprof, otherwise
+//! text: `perf script` output or folded stacks.
 //! What is damaged is said with its place, and the rest is still there.
 
 pub mod folded;
+pub mod perf_data;
 pub mod perf_script;
 pub mod pprof;
 
@@ -21,12 +23,6 @@ pub enum ImportError {
         path: PathBuf,
         /// The system's words.
         source: std::io::Error,
-    },
-    /// perf.data is binary; its text form is read.
-    #[error("{path}: perf.data is read in its text form: perf script -i {path} > out.txt", path = path.display())]
-    PerfData {
-        /// The file.
-        path: PathBuf,
     },
     /// No sample was found in it.
     #[error("{path}: {place}: {problem}", path = path.display())]
@@ -51,7 +47,10 @@ const MOST: u64 = 1 << 30;
 
 /// Whether the file looks like something that [`import`] reads, told from its first octets; a .pct file does not.
 pub fn recognises(head: &[u8]) -> bool {
-    head.starts_with(&[0x1f, 0x8b]) || head.starts_with(b"PERFILE2") || looks_like_text(head)
+    head.starts_with(&[0x1f, 0x8b])
+        || head.starts_with(b"PERFILE2")
+        || head.starts_with(b"2ELIFREP")
+        || looks_like_text(head)
 }
 
 fn looks_like_text(head: &[u8]) -> bool {
@@ -65,9 +64,17 @@ fn looks_like_text(head: &[u8]) -> bool {
 /// # Errors
 /// When the file cannot be read or holds no sample.
 pub fn import(path: &Path) -> Result<Profile, ImportError> {
+    import_with(path, false)
+}
+
+/// [`import`], keeping samples in order of time where the format has an order.
+///
+/// # Errors
+/// As [`import`].
+pub fn import_with(path: &Path, timeline: bool) -> Result<Profile, ImportError> {
     let unreadable = |source| ImportError::Unreadable { path: path.to_owned(), source };
     let bytes = std::fs::read(path).map_err(unreadable)?;
-    parse(&bytes, path)
+    parse_with(&bytes, path, timeline)
 }
 
 /// Reads a foreign profile from memory; `path` names it in messages.
@@ -75,11 +82,16 @@ pub fn import(path: &Path) -> Result<Profile, ImportError> {
 /// # Errors
 /// As [`import`].
 pub fn parse(bytes: &[u8], path: &Path) -> Result<Profile, ImportError> {
+    parse_with(bytes, path, false)
+}
+
+/// [`parse`], keeping samples in order of time where the format has an order.
+///
+/// # Errors
+/// As [`import`].
+pub fn parse_with(bytes: &[u8], path: &Path, timeline: bool) -> Result<Profile, ImportError> {
     use std::io::Read as _;
     let unreadable = |source| ImportError::Unreadable { path: path.to_owned(), source };
-    if bytes.starts_with(b"PERFILE2") {
-        return Err(ImportError::PerfData { path: path.to_owned() });
-    }
     let unpacked;
     let bytes = if bytes.starts_with(&[0x1f, 0x8b]) {
         let mut out = Vec::new();
@@ -89,7 +101,9 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Profile, ImportError> {
     } else {
         bytes
     };
-    let result = if looks_like_text(&bytes[..bytes.len().min(4096)]) {
+    let result = if bytes.starts_with(b"PERFILE2") || bytes.starts_with(b"2ELIFREP") {
+        perf_data::read(bytes, timeline)
+    } else if looks_like_text(&bytes[..bytes.len().min(4096)]) {
         let text = String::from_utf8_lossy(bytes);
         if perf_script::looks_like(&text) { perf_script::read(&text) } else { folded::read(&text) }
     } else {

@@ -1,0 +1,337 @@
+//! perf.data, as `perf record` writes it: samples with the kernel's call chains, names from the objects themselves.
+//!
+//! One event is taken: the first one that counts CPU time, else the first. Of other events than clocks a sample stands for the
+//! time between samples if a frequency was asked for, else for 1 ms. Kernel frames become the one frame `[system]`, as
+//! everywhere in pct (`perf script`'s text has their names). Copies of the stack (`--call-graph dwarf`) are not unwound, and
+//! that is said.
+
+mod file;
+mod space;
+
+use super::Problem;
+use file::{Octets, PerfData, Record, bit, kind, words};
+use pct_profile::model::{
+    Builder, Frame, FrameId, Object, ObjectId, ObjectKind, Process, ProcessId, Profile, StackId, ThreadId,
+    TimedSample, Weight,
+};
+use pct_symbols::{CodeAddr, Symbolizer};
+use rustc_hash::FxHashMap;
+use space::{Place, Spaces};
+
+/// A sample of an event that says nothing of time.
+const MS: u64 = 1_000_000;
+/// From here on a word of a call chain says what the following ones are.
+const CONTEXT: u64 = u64::MAX - 4094;
+const CONTEXT_KERNEL: u64 = (-128i64).cast_unsigned();
+const CONTEXT_USER: u64 = (-512i64).cast_unsigned();
+
+/// A stack of places, outermost first, of one thread, and what fell on it.
+type Sums = FxHashMap<(usize, Vec<Place>), Weight>;
+
+struct Reading<'a> {
+    data: &'a PerfData<'a>,
+    spaces: Spaces,
+    symbols: Symbolizer,
+    /// (pid, tid, name), in order of appearance.
+    threads: Vec<(u32, u32)>,
+    numbers: FxHashMap<(u32, u32), usize>,
+    names: FxHashMap<u32, String>,
+    first_names: FxHashMap<u32, String>,
+    sums: Sums,
+    timed: Vec<(u64, u64, usize, Vec<Place>)>,
+    lost: u64,
+    bad: u64,
+    other: u64,
+    chainless: u64,
+}
+
+pub(super) fn read(bytes: &[u8], timeline: bool) -> Result<Profile, Problem> {
+    let data = PerfData::parse(bytes)?;
+    let event = data.attrs.iter().position(file::Attr::is_clock).unwrap_or(0);
+    let mut r = Reading {
+        data: &data,
+        spaces: Spaces::default(),
+        symbols: Symbolizer::default(),
+        threads: Vec::new(),
+        numbers: FxHashMap::default(),
+        names: FxHashMap::default(),
+        first_names: FxHashMap::default(),
+        sums: Sums::default(),
+        timed: Vec::new(),
+        lost: 0,
+        bad: 0,
+        other: 0,
+        chainless: 0,
+    };
+    for record in &data.records {
+        if r.record(record, event, timeline).is_none() {
+            r.bad += 1;
+        }
+    }
+    if r.sums.is_empty() {
+        let why = data.notes.first().map(|n| format!(" ({n})")).unwrap_or_default();
+        return Err(Problem { place: "octet 0".into(), problem: format!("no sample in it{why}") });
+    }
+    Ok(r.finish(event, timeline))
+}
+
+impl Reading<'_> {
+    fn record(&mut self, record: &Record<'_>, event: usize, timeline: bool) -> Option<()> {
+        let mut o = Octets::new(record.body);
+        match record.kind {
+            kind::MMAP | kind::MMAP2 => {
+                let (pid, _) = (o.u32()?, o.u32()?);
+                let (start, len, offset) = (o.u64()?, o.u64()?, o.u64()?);
+                let mut id = None;
+                let mut inode = None;
+                if record.kind == kind::MMAP2 {
+                    let object = o.take(24)?;
+                    if record.misc >> 14 & 1 == 1 {
+                        id = object.get(4..4 + usize::from(*object.first()?).min(20));
+                    } else {
+                        let mut object = Octets::new(object);
+                        let (major, minor) = (u64::from(object.u32()?), u64::from(object.u32()?));
+                        inode = Some((space::device(major, minor), object.u64()?));
+                    }
+                    let protection = o.u32()?;
+                    o.u32()?;
+                    // Not executable.
+                    if protection >> 2 & 1 == 0 {
+                        return Some(());
+                    }
+                } else if record.misc >> 13 & 1 == 1 {
+                    return Some(());
+                }
+                let path = o.text();
+                let id = id.or_else(|| self.data.build_ids.get(path).copied());
+                // The kernel's own mappings (pid -1) and modules are one frame to us.
+                if record.misc & 7 != 1 {
+                    self.spaces.map(pid, start, len, offset, path, id, inode, &mut self.symbols);
+                }
+            }
+            kind::COMM => {
+                let (pid, tid) = (o.u32()?, o.u32()?);
+                if record.misc >> 13 & 1 == 1 {
+                    self.spaces.exec(pid);
+                    self.first_names.remove(&pid);
+                }
+                let name = String::from_utf8_lossy(o.text()).into_owned();
+                if pid == tid {
+                    self.first_names.insert(pid, name.clone());
+                }
+                self.names.insert(tid, name);
+            }
+            kind::FORK => {
+                let (pid, parent, tid, by) = (o.u32()?, o.u32()?, o.u32()?, o.u32()?);
+                if pid != parent {
+                    self.spaces.fork(parent, pid);
+                }
+                if let Some(name) = self.names.get(&by).cloned() {
+                    if pid != parent {
+                        self.first_names.insert(pid, name.clone());
+                    }
+                    self.names.insert(tid, name);
+                }
+            }
+            kind::LOST => self.lost = self.lost.saturating_add((o.u64()?, o.u64()?).1),
+            kind::LOST_SAMPLES => self.lost = self.lost.saturating_add(o.u64()?),
+            kind::SAMPLE if record.attr == event => self.sample(record, timeline)?,
+            kind::SAMPLE => self.other += 1,
+            _ => {}
+        }
+        Some(())
+    }
+
+    fn sample(&mut self, record: &Record<'_>, timeline: bool) -> Option<()> {
+        let sample = self.data.sample(record)?;
+        let attr = self.data.attrs.get(record.attr)?;
+        let ns = if attr.is_clock() {
+            if sample.period > 0 { sample.period } else { attr.period }
+        } else if attr.by_frequency {
+            1_000_000_000u64.checked_div(attr.period).unwrap_or(MS)
+        } else {
+            MS
+        };
+        let system = matches!(record.misc & 7, 1 | 4);
+        let mut places = Vec::with_capacity(sample.chain.len() / 8 + 1);
+        let (mut user, mut first) = (!system, true);
+        for word in words(sample.chain) {
+            match word {
+                CONTEXT_USER => user = true,
+                CONTEXT_KERNEL => user = false,
+                CONTEXT.. => user = false,
+                _ if !user => {}
+                ip => {
+                    places.push(
+                        self.spaces
+                            .find(sample.pid, if first { CodeAddr::Pc(ip) } else { CodeAddr::Return(ip) }),
+                    );
+                    first = false;
+                }
+            }
+        }
+        if places.is_empty() && !system && sample.ip != 0 {
+            places.push(self.spaces.find(sample.pid, CodeAddr::Pc(sample.ip)));
+        }
+        self.chainless += u64::from(sample.chain.is_empty());
+        if system {
+            places.insert(0, Place::System);
+        } else if places.is_empty() {
+            places.push(Place::Unknown(0));
+        }
+        places.reverse();
+        let next = self.threads.len();
+        let thread = *self.numbers.entry((sample.pid, sample.tid)).or_insert(next);
+        if thread == next {
+            self.threads.push((sample.pid, sample.tid));
+        }
+        if timeline {
+            self.timed.push((record.time, ns, thread, places.clone()));
+        }
+        let (user_ns, system_ns) = if system { (0, ns) } else { (ns, 0) };
+        *self.sums.entry((thread, places)).or_default() += Weight { samples: 1, user_ns, system_ns };
+        Some(())
+    }
+
+    fn finish(mut self, event: usize, timeline: bool) -> Profile {
+        let mut b = Builder::new(timeline);
+        let all = self.sums.keys().flat_map(|(_, places)| places).filter_map(|place| place.query());
+        let all: Vec<_> = all.collect();
+        self.symbols.resolve(all);
+        let (threads, attr) = (self.threads(&mut b, event), &self.data.attrs[event]);
+        let mut frames =
+            Frames { symbols: &self.symbols, objects: FxHashMap::default(), known: FxHashMap::default() };
+        let mut sums: Vec<_> = self.sums.into_iter().collect();
+        sums.sort_unstable_by(|a, b| a.0.cmp(&b.0));
+        for ((thread, places), weight) in sums {
+            if let Some(stack) = frames.stack(&mut b, &places) {
+                b.add(threads[thread], stack, weight);
+            }
+        }
+        let start = self.timed.first().map_or(0, |t| t.0);
+        for (time, weight_ns, thread, places) in self.timed {
+            if let Some(stack) = frames.stack(&mut b, &places) {
+                b.add_timed(TimedSample { time_ns: time - start, weight_ns, thread: threads[thread], stack });
+            }
+        }
+        let account = &mut b.profile_mut().account;
+        account.lose("dropped by the recorder", self.lost);
+        for note in &self.data.notes {
+            account.note(note.clone());
+        }
+        for (n, what) in [
+            (self.bad, "records that are damaged left out"),
+            (
+                self.other,
+                "samples of other events left out; perf script -F ... reads them one event at a time",
+            ),
+        ] {
+            if n > 0 {
+                account.note(format!("{n} {what}"));
+            }
+        }
+        if !attr.is_clock() {
+            let why = if attr.by_frequency { "asked frequency" } else { "count of 1 ms" };
+            account.note(format!("the event does not measure time: a sample is weighed by the {why}"));
+        }
+        if attr.format & bit::STACK_USER != 0 {
+            account.note("copies of the stack (--call-graph dwarf) are not unwound: stacks have their innermost frame only; the text of perf script has them whole");
+        } else if self.chainless > 0 {
+            account.note(format!(
+                "{} samples without a call chain (perf record -g records them)",
+                self.chainless
+            ));
+        }
+        for note in self.symbols.notes() {
+            account.note(note.to_string());
+        }
+        b.finish()
+    }
+
+    fn threads(&self, b: &mut Builder, event: usize) -> Vec<ThreadId> {
+        let attr = &self.data.attrs[event];
+        let mut processes: FxHashMap<u32, ProcessId> = FxHashMap::default();
+        let name = |names: &FxHashMap<u32, String>, id| names.get(&id).cloned().unwrap_or_default();
+        let mut out = Vec::new();
+        for (pid, tid) in &self.threads {
+            let process = *processes.entry(*pid).or_insert_with(|| {
+                b.process(Process {
+                    pid: *pid,
+                    name: name(&self.first_names, *pid),
+                    clock: "perf".into(),
+                    hz: if attr.by_frequency { attr.period } else { 0 },
+                    ..Process::default()
+                })
+            });
+            out.push(b.thread(process, *tid, &name(&self.names, *tid)));
+        }
+        out
+    }
+}
+
+/// Places to frames.
+struct Frames<'a> {
+    symbols: &'a Symbolizer,
+    objects: FxHashMap<pct_symbols::ObjectId, ObjectId>,
+    known: FxHashMap<Place, Vec<FrameId>>,
+}
+
+impl Frames<'_> {
+    fn stack(&mut self, b: &mut Builder, places: &[Place]) -> Option<StackId> {
+        let mut at = None;
+        for place in places {
+            if !self.known.contains_key(place) {
+                let frames = self.of(b, *place);
+                self.known.insert(*place, frames);
+            }
+            for frame in &self.known[place] {
+                at = Some(b.stack(at, *frame));
+            }
+        }
+        at
+    }
+
+    /// Outermost first.
+    fn of(&mut self, b: &mut Builder, place: Place) -> Vec<FrameId> {
+        let (object, address) = match place {
+            Place::System => return vec![b.system_frame()],
+            Place::Unknown(address) => {
+                let object = b.unknown_object();
+                let function = b.function(object, "[unknown]");
+                let address = (address != 0).then_some(address);
+                return vec![b.frame(Frame { function, file: None, line: 0, address, inlined: false })];
+            }
+            Place::Code(object, address) => (object, address),
+        };
+        let id = *self.objects.entry(object).or_insert_with(|| {
+            let info = self.symbols.object(object);
+            let path = info.path.to_string_lossy().into_owned();
+            let kind = match info.kind {
+                pct_symbols::ObjectKind::File => ObjectKind::File,
+                _ => ObjectKind::Anonymous,
+            };
+            let path = if path.is_empty() { "[jit]".to_owned() } else { path };
+            b.object(Object { path, build_id: info.build_id.as_ref().map(ToString::to_string), kind })
+        });
+        let plain = Frame {
+            function: b.function(id, "[no symbol]"),
+            file: None,
+            line: 0,
+            address: None,
+            inlined: false,
+        };
+        let found = self.symbols.frames(object, address);
+        let frames = found.iter().rev().map(|f| Frame {
+            function: b.function(id, self.symbols.text(f.function)),
+            file: f.file.map(|file| b.file(self.symbols.text(file))),
+            line: f.line,
+            address: Some(address.lookup()),
+            inlined: f.inlined,
+        });
+        let mut frames: Vec<Frame> = frames.collect();
+        if frames.is_empty() {
+            frames.push(Frame { address: Some(address.lookup()), ..plain });
+        }
+        frames.into_iter().map(|f| b.frame(f)).collect()
+    }
+}

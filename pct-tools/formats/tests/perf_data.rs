@@ -1,0 +1,187 @@
+//! perf.data made by hand: what is in it is read, what is damaged is said, nothing panics.
+
+use pct_formats::import::{parse, parse_with};
+use pct_profile::model::Profile;
+use pct_profile::{By, CallTree, Split};
+use proptest::prelude::*;
+use std::path::Path;
+
+const IP: u64 = 1;
+const TID: u64 = 2;
+const TIME: u64 = 4;
+const CALLCHAIN: u64 = 32;
+const PERIOD: u64 = 256;
+const FORMAT: u64 = IP | TID | TIME | CALLCHAIN | PERIOD;
+const USER: u64 = (-512i64).cast_unsigned();
+const KERNEL: u64 = (-128i64).cast_unsigned();
+
+fn words(list: &[u64]) -> Vec<u8> {
+    list.iter().flat_map(|w| w.to_le_bytes()).collect()
+}
+
+fn pair(a: u32, b: u32) -> u64 {
+    u64::from(a) | u64::from(b) << 32
+}
+
+fn text(t: &str) -> Vec<u8> {
+    let mut out = t.as_bytes().to_vec();
+    out.resize((t.len() / 8 + 1) * 8, 0);
+    out
+}
+
+fn record(kind: u32, misc: u16, body: &[u8]) -> Vec<u8> {
+    let mut out = kind.to_le_bytes().to_vec();
+    out.extend(misc.to_le_bytes());
+    out.extend((body.len() as u16 + 8).to_le_bytes());
+    out.extend(body);
+    out
+}
+
+/// perf_event_attr of the cpu-clock event at 1000 Hz.
+fn attr(format: u64) -> Vec<u8> {
+    words(&[pair(1, 64), 0, 1000, format, 0, 1 << 10 | 1 << 18, 0, 0])
+}
+
+/// What stands behind records other than samples.
+fn trailer(tid: u32, time: u64) -> Vec<u8> {
+    words(&[pair(tid, tid), time])
+}
+
+fn mmap2(pid: u32, start: u64, len: u64, path: &str, time: u64) -> Vec<u8> {
+    let mut body = words(&[pair(pid, pid), start, len, 0, 0, 0, 0, pair(5, 2)]);
+    body.extend(text(path));
+    body.extend(trailer(pid, time));
+    record(10, 2, &body)
+}
+
+fn comm(pid: u32, name: &str, exec: bool, time: u64) -> Vec<u8> {
+    let mut body = words(&[pair(pid, pid)]);
+    body.extend(text(name));
+    body.extend(trailer(pid, time));
+    record(3, if exec { 1 << 13 } else { 0 }, &body)
+}
+
+fn sample(pid: u32, time: u64, kernel: bool, period: u64, chain: &[u64]) -> Vec<u8> {
+    let ip = *chain.iter().find(|w| **w < KERNEL).unwrap_or(&0);
+    let mut body = words(&[ip, pair(pid, pid), time, period, chain.len() as u64]);
+    body.extend(words(chain));
+    record(9, if kernel { 1 } else { 2 }, &body)
+}
+
+fn data() -> Vec<u8> {
+    let lost = [words(&[1, 7]), trailer(5, 40)].concat();
+    [
+        comm(5, "shell", false, 10),
+        mmap2(5, 0x10000, 0x1000, "/no/such/program", 11),
+        sample(5, 30, false, 1_000_000, &[USER, 0x10010, 0x10101]),
+        // Written before, happened after: another processor's buffer.
+        sample(5, 60, true, 2_000_000, &[KERNEL, 0xffff_ffff_8100_0000, USER, 0x20010, 0x20101]),
+        comm(5, "worker", true, 50),
+        mmap2(5, 0x20000, 0x1000, "/no/such/other", 51),
+        record(2, 0, &lost),
+    ]
+    .concat()
+}
+
+fn file(data: &[u8]) -> Vec<u8> {
+    let attr = attr(FORMAT);
+    let attrs_at = 104u64;
+    let entry = (attr.len() + 16) as u64;
+    let data_at = attrs_at + entry;
+    let mut out = b"PERFILE2".to_vec();
+    out.extend(words(&[104, entry, attrs_at, entry, data_at, data.len() as u64, 0, 0, 0, 0, 0, 0]));
+    out.extend(attr);
+    out.extend(words(&[0, 0]));
+    out.extend(data);
+    out
+}
+
+fn stream(data: &[u8]) -> Vec<u8> {
+    let mut out = b"PERFILE2".to_vec();
+    out.extend(words(&[16]));
+    out.extend(record(64, 0, &attr(FORMAT)));
+    out.extend(data);
+    out
+}
+
+fn read(bytes: &[u8]) -> Profile {
+    parse(bytes, Path::new("perf.data")).unwrap()
+}
+
+#[test]
+fn files_and_streams_give_stacks_by_the_mappings_of_their_time() {
+    for bytes in [file(&data()), stream(&data())] {
+        let p = read(&bytes);
+        let total = p.total();
+        assert_eq!((total.samples, total.user_ns, total.system_ns), (2, 1_000_000, 2_000_000));
+        assert_eq!(p.processes.len(), 1);
+        let process = p.processes.iter().next().unwrap();
+        assert_eq!((process.pid, process.name.as_str(), process.hz), (5, "worker", 1000));
+        assert_eq!(p.account.losses[0].samples, 7);
+        let mut paths: Vec<_> = p.cells.iter().map(|c| p.outwards(c.stack).count()).collect();
+        paths.sort_unstable();
+        assert_eq!(paths, [2, 3], "two frames, and two below [system]");
+        let objects: Vec<_> = p.objects.iter().map(|o| o.path.as_str()).collect();
+        for wanted in ["/no/such/program", "/no/such/other", "kernel"] {
+            assert!(objects.contains(&wanted), "{objects:?}");
+        }
+        // Offsets in the file; a caller's is that of its call.
+        let addresses: Vec<_> = p.frames.iter().filter_map(|f| f.address).collect();
+        for wanted in [0x10, 0x100] {
+            assert!(addresses.contains(&wanted), "{addresses:x?}");
+        }
+        assert!(p.account.notes.iter().any(|n| n.contains("/no/such/program")), "{:?}", p.account.notes);
+        assert_eq!(CallTree::top_down(&p, &p.cells, By::Function, Split::Merged).roots.len(), 2);
+    }
+}
+
+#[test]
+fn the_order_of_time_is_kept_where_it_is_asked_for() {
+    let p = parse_with(&file(&data()), Path::new("x"), true).unwrap();
+    let times: Vec<_> = p.timeline.iter().map(|s| (s.time_ns, s.weight_ns)).collect();
+    assert_eq!(times, [(0, 1_000_000), (30, 2_000_000)]);
+}
+
+#[test]
+fn what_is_cut_off_is_said_with_its_place_and_the_rest_is_there() {
+    let whole = file(&data());
+    let cut = &whole[..whole.len() - 20];
+    let p = read(cut);
+    assert_eq!(p.total().samples, 2);
+    let place = format!("octet {}", cut.len());
+    assert!(p.account.notes.iter().any(|n| n.contains(&place)), "{:?}", p.account.notes);
+    // A recorder that was killed has not written the size of its data.
+    let mut killed = whole.clone();
+    killed[48..56].fill(0);
+    assert_eq!(read(&killed).total().samples, 2);
+    for (bytes, word) in
+        [(&whole[..60], "octet"), (&b"2ELIFREP........"[..], "big-endian"), (&file(&[])[..], "no sample")]
+    {
+        let e = parse(bytes, Path::new("perf.data")).unwrap_err().to_string();
+        assert!(e.contains("perf.data") && e.contains(word), "{e}");
+    }
+}
+
+#[test]
+fn compressed_records_and_stack_copies_are_said() {
+    let mut records = data();
+    records.extend(record(81, 0, &[0; 16]));
+    let p = read(&file(&records));
+    assert!(p.account.notes.iter().any(|n| n.contains("1 compressed records")), "{:?}", p.account.notes);
+}
+
+proptest! {
+    #[test]
+    fn damaged_files_are_read_or_refused(
+        pipe in any::<bool>(), cut in 0usize..200, flips in proptest::collection::vec((0usize..2000, any::<u8>()), 0..10),
+    ) {
+        let mut bytes = if pipe { stream(&data()) } else { file(&data()) };
+        let n = bytes.len();
+        for (at, byte) in flips {
+            bytes[at % n] = byte;
+        }
+        bytes.truncate(n.saturating_sub(cut));
+        bytes[..8].copy_from_slice(b"PERFILE2");
+        let _ = parse_with(&bytes, Path::new("x"), true);
+    }
+}
