@@ -165,6 +165,12 @@ fn cie(eh: &Section<'_>, at: usize) -> Option<Cie> {
     cie_by_bytes(eh, at)
 }
 
+/// Where the entry behind the CIE at byte `at` starts; `None` when there is no well-formed CIE.
+pub(super) fn behind_cie(eh: &Section<'_>, at: usize) -> Option<usize> {
+    cie(eh, at)?;
+    Some(entry(eh, at)?.1)
+}
+
 fn cie_by_bytes(eh: &Section<'_>, at: usize) -> Option<Cie> {
     let (start, end) = entry(eh, at)?;
     let bounded = eh.until(end);

@@ -17,7 +17,9 @@ use core::slice;
 
 use super::os;
 use super::reader::Section;
-use super::table::{self, FdeRef, Header, Table};
+use super::table::{self, FdeRef, Table};
+
+pub use super::locate::{Located, locate};
 
 /// More unwind data than that is not copied: no object known has a fourth of it.
 const MOST: u64 = 256 << 20;
@@ -30,79 +32,6 @@ pub struct Object {
     /// How many sets refer to it. Touched by the writer alone.
     pub(super) users: usize,
     len: usize,
-}
-
-/// Where an object's unwind data is in the process.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Located {
-    /// Address of `.eh_frame_hdr`.
-    pub hdr: u64,
-    /// Address behind the last byte of the segment that holds it.
-    pub hdr_end: u64,
-    /// Address of `.eh_frame`.
-    pub eh: u64,
-    /// Address behind the last byte of the segment that holds it.
-    pub eh_end: u64,
-    /// The list in the header: byte where it starts, number of entries.
-    pub list: Option<(usize, usize)>,
-}
-
-/// Finds the unwind data of the 64-bit ELF object whose first page is mapped at `base`, reading with `copy`.
-pub fn locate(base: u64, copy: impl Fn(u64, &mut [u8]) -> bool) -> Option<Located> {
-    const PHDR: usize = 56;
-    const PT_LOAD: u32 = 1;
-    const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
-    let mut head = [0u8; 64];
-    if !copy(base, &mut head) || !head.starts_with(b"\x7fELF\x02\x01\x01") {
-        return None;
-    }
-    let section = Section { bytes: &head, addr: base };
-    let machine = section.cursor(18).u16()?;
-    let at = section.cursor(32).u64()?;
-    let (size, count) = (section.cursor(54).u16()?, section.cursor(56).u16()?);
-    if machine != 62 || usize::from(size) != PHDR || count > 256 {
-        return None;
-    }
-    let header = |n: u16| {
-        let mut bytes = [0u8; PHDR];
-        copy(base.checked_add(at)?.checked_add(u64::from(n) * PHDR as u64)?, &mut bytes).then_some(())?;
-        let s = Section { bytes: &bytes, addr: 0 };
-        Some((s.cursor(0).u32()?, s.cursor(8).u64()?, s.cursor(16).u64()?, s.cursor(40).u64()?))
-    };
-    let mut bias = None;
-    let mut hdr = None;
-    for n in 0..count {
-        let (kind, offset, vaddr, _) = header(n)?;
-        if kind == PT_LOAD && offset < PAGE as u64 && bias.is_none() {
-            bias = Some(base.wrapping_sub(vaddr & !(PAGE as u64 - 1)));
-        } else if kind == PT_GNU_EH_FRAME {
-            hdr = Some(vaddr);
-        }
-    }
-    let (bias, hdr) = (bias?, hdr?.wrapping_add(bias?));
-    let end_of_segment = |addr: u64| {
-        for n in 0..count {
-            let (kind, _, vaddr, len) = header(n)?;
-            let start = vaddr.wrapping_add(bias);
-            if kind == PT_LOAD && addr.wrapping_sub(start) < len {
-                return start.checked_add(len);
-            }
-        }
-        None
-    };
-    let hdr_end = end_of_segment(hdr)?;
-    let mut bytes = [0u8; 12];
-    if !copy(hdr, &mut bytes) {
-        return None;
-    }
-    let header = Header::parse(&Section { bytes: &bytes, addr: hdr })?;
-    let eh_end = end_of_segment(header.eh_frame)?;
-    let list = header.list.filter(|&(at, n)| {
-        n.checked_mul(size_of::<FdeRef>())
-            .and_then(|len| len.checked_add(at))
-            .is_some_and(|len| len as u64 <= hdr_end - hdr)
-    });
-    Some(Located { hdr, hdr_end, eh: header.eh_frame, eh_end, list })
 }
 
 impl Object {

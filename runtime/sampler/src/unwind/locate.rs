@@ -1,0 +1,262 @@
+//! Where a mapped object has its unwind data, found by what the kernel mapped of it.
+//!
+//! Usually a program header leads to `.eh_frame_hdr`, and that to `.eh_frame`. Static glibc programs have no such header (they
+//! register their `.eh_frame` themselves when they start), and the section table of the file is not mapped: there the first
+//! common entry (CIE) is looked for in the read-only segments. It is taken for one when it is well formed as a CIE *and* the
+//! entry behind it is an FDE that refers back to it and covers an address in an executable segment.
+//!
+//! Invariant: whatever the bytes, what comes out lies in a segment that the object says it has; work and memory are bounded.
+
+use super::cfi::{self, Fde};
+use super::reader::Section;
+use super::table::{FdeRef, Header};
+
+const PAGE: usize = 4096;
+const PHDR: usize = 56;
+const PT_LOAD: u32 = 1;
+const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
+const EXECUTE: u32 = 1;
+const WRITE: u32 = 2;
+/// So many bytes of an object are looked through for unwind data that nothing leads to.
+const MOST_SCANNED: u64 = 64 << 20;
+/// Enough for a CIE and the FDE behind it.
+const WINDOW: usize = 512;
+
+/// Where an object's unwind data is in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Located {
+    /// Address of `.eh_frame_hdr`; that of `.eh_frame` when there is no such section.
+    pub hdr: u64,
+    /// Address behind the last byte of the segment that holds it.
+    pub hdr_end: u64,
+    /// Address of `.eh_frame`.
+    pub eh: u64,
+    /// Address behind the last byte of the segment that holds it.
+    pub eh_end: u64,
+    /// The list in the header: byte where it starts, number of entries.
+    pub list: Option<(usize, usize)>,
+}
+
+/// A program header.
+struct Segment {
+    kind: u32,
+    flags: u32,
+    offset: u64,
+    /// As linked.
+    addr: u64,
+    len: u64,
+}
+
+/// The program headers of the object whose first page is mapped at `base`.
+struct Segments<C> {
+    base: u64,
+    at: u64,
+    count: u16,
+    bias: u64,
+    copy: C,
+}
+
+impl<C: Fn(u64, &mut [u8]) -> bool> Segments<C> {
+    fn of(base: u64, copy: C) -> Option<Self> {
+        let mut head = [0u8; 64];
+        if !copy(base, &mut head) || !head.starts_with(b"\x7fELF\x02\x01\x01") {
+            return None;
+        }
+        let section = Section { bytes: &head, addr: base };
+        let machine = section.cursor(18).u16()?;
+        let at = section.cursor(32).u64()?;
+        let (size, count) = (section.cursor(54).u16()?, section.cursor(56).u16()?);
+        if machine != 62 || usize::from(size) != PHDR || count > 256 {
+            return None;
+        }
+        let mut out = Segments { base, at, count, bias: 0, copy };
+        let first = out.find(|s| s.kind == PT_LOAD && s.offset < PAGE as u64)?;
+        out.bias = base.wrapping_sub(first.addr & !(PAGE as u64 - 1));
+        Some(out)
+    }
+
+    fn get(&self, n: u16) -> Option<Segment> {
+        let mut bytes = [0u8; PHDR];
+        let at = self.base.checked_add(self.at)?.checked_add(u64::from(n) * PHDR as u64)?;
+        (self.copy)(at, &mut bytes).then_some(())?;
+        let s = Section { bytes: &bytes, addr: 0 };
+        Some(Segment {
+            kind: s.cursor(0).u32()?,
+            flags: s.cursor(4).u32()?,
+            offset: s.cursor(8).u64()?,
+            addr: s.cursor(16).u64()?.wrapping_add(self.bias),
+            len: s.cursor(40).u64()?,
+        })
+    }
+
+    fn find(&self, wanted: impl Fn(&Segment) -> bool) -> Option<Segment> {
+        (0..self.count).map_while(|n| self.get(n)).find(|s| wanted(s))
+    }
+
+    /// The loaded segment that holds an address.
+    fn holds(&self, addr: u64) -> Option<Segment> {
+        self.find(|s| s.kind == PT_LOAD && addr.wrapping_sub(s.addr) < s.len)
+    }
+
+    fn end(&self, addr: u64) -> Option<u64> {
+        let segment = self.holds(addr)?;
+        segment.addr.checked_add(segment.len)
+    }
+
+    /// By the program header that says where it is.
+    fn by_header(&self) -> Option<Located> {
+        let hdr = self.find(|s| s.kind == PT_GNU_EH_FRAME)?.addr;
+        let hdr_end = self.end(hdr)?;
+        let mut bytes = [0u8; 12];
+        if !(self.copy)(hdr, &mut bytes) {
+            return None;
+        }
+        let header = Header::parse(&Section { bytes: &bytes, addr: hdr })?;
+        let eh_end = self.end(header.eh_frame)?;
+        let list = header.list.filter(|&(at, n)| {
+            n.checked_mul(size_of::<FdeRef>())
+                .and_then(|len| len.checked_add(at))
+                .is_some_and(|len| len as u64 <= hdr_end - hdr)
+        });
+        Some(Located { hdr, hdr_end, eh: header.eh_frame, eh_end, list })
+    }
+
+    /// By looking for it, in segments of data first, then (old linkers put both in one) in those with code.
+    fn by_scan(&self) -> Option<Located> {
+        let mut left = MOST_SCANNED;
+        for executable in [false, true] {
+            for n in 0..self.count {
+                let segment = self.get(n)?;
+                if segment.kind != PT_LOAD
+                    || segment.flags & WRITE != 0
+                    || (segment.flags & EXECUTE != 0) != executable
+                {
+                    continue;
+                }
+                let end = segment.addr.checked_add(segment.len.min(left))?;
+                left -= segment.len.min(left);
+                if let Some(eh) = self.scan(segment.addr, end) {
+                    return Some(Located { hdr: eh, hdr_end: end, eh, eh_end: end, list: None });
+                }
+            }
+        }
+        None
+    }
+
+    /// The first address from `start` on at which unwind data begins.
+    fn scan(&self, start: u64, end: u64) -> Option<u64> {
+        let mut page = [0u8; PAGE];
+        let mut at = start.checked_next_multiple_of(4)?;
+        // Pages overlap by what the look below needs.
+        const STEP: usize = PAGE - 12;
+        while at < end {
+            let len = usize::try_from(end - at).unwrap_or(PAGE).min(PAGE);
+            let bytes = page.get_mut(..len)?;
+            if !(self.copy)(at, bytes) {
+                return None;
+            }
+            let mut offset = 0;
+            while let Some(head) = bytes.get(offset..).and_then(|b| b.first_chunk::<10>()) {
+                // Length, id 0, version, first letter of the augmentation.
+                if let [length, 0, 0, 0, 0, 0, 0, 0, 1 | 3, b'z' | 0] = *head
+                    && length >= 12
+                    && length % 4 == 0
+                    && self.begins(at + offset as u64, end)
+                {
+                    return Some(at + offset as u64);
+                }
+                offset += 4;
+            }
+            at += STEP as u64;
+        }
+        None
+    }
+
+    /// Whether a CIE and an FDE of it are there.
+    fn begins(&self, at: u64, end: u64) -> bool {
+        let mut window = [0u8; WINDOW];
+        let len = usize::try_from(end - at).unwrap_or(WINDOW).min(WINDOW);
+        let Some(bytes) = window.get_mut(..len).filter(|_| len > 24) else { return false };
+        if !(self.copy)(at, bytes) {
+            return false;
+        }
+        let section = Section { bytes, addr: at };
+        let Some(next) = cfi::behind_cie(&section, 0) else { return false };
+        // Back from its id to our CIE, and none in between.
+        let back = section.cursor(next + 4).u32();
+        if back != u32::try_from(next + 4).ok() {
+            return false;
+        }
+        Fde::parse(&section, next)
+            .and_then(|fde| self.holds(fde.begin))
+            .is_some_and(|segment| segment.flags & EXECUTE != 0)
+    }
+}
+
+/// Finds the unwind data of the 64-bit ELF object whose first page is mapped at `base`, reading with `copy`.
+pub fn locate(base: u64, copy: impl Fn(u64, &mut [u8]) -> bool) -> Option<Located> {
+    let segments = Segments::of(base, copy)?;
+    segments.by_header().or_else(|| segments.by_scan())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::unwind::testing::eh_frame;
+
+    const BASE: u64 = 0x40_0000;
+    const EH: usize = 0x2a44;
+
+    /// A static program: headers, code at 0x1000, data at 0x2000 with `.eh_frame` somewhere in it.
+    fn program(fdes: &[(u64, u64)]) -> Vec<u8> {
+        let mut image = vec![0u8; 0x1000];
+        image[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        image[18] = 62;
+        image[32] = 64;
+        image[54] = PHDR as u8;
+        image[56] = 3;
+        for (n, (flags, start, len)) in
+            [(4u32, 0u64, 0x1000u64), (5, 0x1000, 0x1000), (4, 0x2000, 0x2000)].iter().enumerate()
+        {
+            let at = 64 + n * PHDR;
+            image[at..at + 4].copy_from_slice(&PT_LOAD.to_le_bytes());
+            image[at + 4..at + 8].copy_from_slice(&flags.to_le_bytes());
+            image[at + 8..at + 16].copy_from_slice(&start.to_le_bytes());
+            image[at + 16..at + 24].copy_from_slice(&(BASE + start).to_le_bytes());
+            image[at + 40..at + 48].copy_from_slice(&len.to_le_bytes());
+        }
+        image.resize(0x4000, 0);
+        // What looks like a CIE and is none: nothing refers to it.
+        for decoy in [0x2100, 0x2ff8] {
+            image[decoy..decoy + 12].copy_from_slice(&[20, 0, 0, 0, 0, 0, 0, 0, 1, b'z', b'R', 0]);
+        }
+        let (bytes, _) = eh_frame(fdes, BASE + EH as u64);
+        image[EH..EH + bytes.len()].copy_from_slice(&bytes);
+        image
+    }
+
+    fn found(image: &[u8]) -> Option<Located> {
+        locate(BASE, |at, into| {
+            let from = usize::try_from(at.wrapping_sub(BASE)).unwrap_or(usize::MAX);
+            match image.get(from..).and_then(|rest| rest.get(..into.len())) {
+                Some(bytes) => {
+                    into.copy_from_slice(bytes);
+                    true
+                }
+                None => false,
+            }
+        })
+    }
+
+    #[test]
+    fn unwind_data_that_nothing_leads_to_is_found_by_its_shape() {
+        let located = found(&program(&[(BASE + 0x1010, 0x20), (BASE + 0x1100, 8)])).expect("found");
+        assert_eq!((located.eh, located.eh_end, located.list), (BASE + EH as u64, BASE + 0x4000, None));
+    }
+
+    #[test]
+    fn unwind_data_of_no_code_is_none() {
+        assert_eq!(found(&program(&[(BASE + 0x3010, 0x20)])), None);
+        assert_eq!(found(&program(&[])), None);
+    }
+}
