@@ -9,7 +9,7 @@
 //!  stack       what is stored           what is looked up
 //!  leaf        (the sample's own PC)    pc
 //!  caller      return address           return address - 1: the call, which may be the function's last instruction
-//!  restorer    its address             its address - 1
+//!  restorer    address, EXACT bit      its address - 1 (nothing called it: the names are those of the address itself)
 //!  interrupted pc with the EXACT bit   pc
 //! ```
 //!
@@ -311,6 +311,12 @@ impl<M: Memory> Walk<'_, M> {
         }
         if pc >> ADDRESS_BITS != 0 {
             return Err(End::BadData);
+        }
+        // The restorer was not called: the byte before it is another function's.
+        if self.by != By::Context
+            && let Some(slot) = self.frames.checked_sub(1).and_then(|last| self.out.get_mut(last))
+        {
+            *slot |= EXACT;
         }
         if !self.store(pc | EXACT) {
             return Err(End::Depth);
