@@ -1,0 +1,262 @@
+//! Exports are judged by the programs that read them, imports by the programs that write them.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output, Stdio};
+
+use pct_tests::pct::{Run, binary, run};
+use pct_tests::victims::victim_with;
+use pct_tests::{skip, tool_or_skip};
+
+/// The leaves of the victim, each with some share of its time.
+const LEAVES: [&str; 5] = ["leaf_plain", "leaf_deep", "leaf_sort", "leaf_thread", "leaf_signal"];
+
+fn victim() -> PathBuf {
+    victim_with(
+        "paths.c",
+        "cc -O2 -g -fno-omit-frame-pointer -fno-optimize-sibling-calls -pthread",
+        "paths-with-frame-pointers",
+    )
+    .expect("the victim builds")
+}
+
+fn recording() -> Run {
+    let r = run(&["--hz", "997"], &[victim().to_str().expect("UTF-8")]);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    r
+}
+
+fn pct(arguments: &[&str], dir: &Path) -> Output {
+    let out = Command::new(binary()).args(arguments).current_dir(dir).output().expect("pct can be run");
+    assert!(out.status.success(), "{arguments:?}: {}", String::from_utf8_lossy(&out.stderr));
+    out
+}
+
+fn export(r: &Run, format: &str) -> PathBuf {
+    let file = r.scratch().join(format!("exported.{format}"));
+    let (file_name, dir) = (file.to_str().expect("UTF-8"), r.dir.to_str().expect("UTF-8"));
+    pct(&["export", "-f", format, "-o", file_name, dir], r.scratch());
+    file
+}
+
+fn text(out: &Output) -> String {
+    String::from_utf8_lossy(&out.stdout).into_owned()
+}
+
+/// Nanoseconds of "0.64s", "12ms", "3us".
+fn nanoseconds(word: &str) -> f64 {
+    let split = word.find(|c: char| c.is_ascii_alphabetic()).unwrap_or(word.len());
+    let scale = match &word[split..] {
+        "mins" | "min" => 60e9,
+        "s" => 1e9,
+        "ms" => 1e6,
+        "us" => 1e3,
+        _ => 1.0,
+    };
+    word[..split].parse::<f64>().unwrap_or_else(|_| panic!("a time: {word}")) * scale
+}
+
+/// The shares that pct itself reports.
+fn own(rows: &[pct_tests::pct::Row], function: &str) -> f64 {
+    pct_tests::pct::seconds_in(rows, function)
+}
+
+#[test]
+fn go_tool_pprof_shows_the_shares_that_pct_shows() {
+    let Some(go) = tool_or_skip("go", "go_tool_pprof_shows_the_shares_that_pct_shows") else { return };
+    let r = recording();
+    let file = export(&r, "pprof");
+    let pprof = |what: &[&str]| {
+        let out = Command::new(&go)
+            .args(["tool", "pprof", "-symbolize=none", "-nodefraction=0", "-edgefraction=0"])
+            .args(what)
+            .arg(&file)
+            .env("PPROF_TMPDIR", r.scratch())
+            .output();
+        let out = out.expect("go can be run");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        text(&out)
+    };
+    let (top, rows) = (pprof(&["-top"]), r.report(&[]));
+    for leaf in LEAVES {
+        let line = top.lines().find(|l| l.ends_with(leaf)).unwrap_or_else(|| panic!("{leaf}:\n{top}"));
+        let words: Vec<&str> = line.split_whitespace().collect();
+        let (flat, wanted) = (nanoseconds(words[0]) / 1e9, own(&rows, leaf));
+        // pprof prints hundredths of a second.
+        assert!((flat - wanted).abs() <= 0.011, "{leaf}: {flat} {wanted}\n{top}");
+    }
+    // The path, by its inclusive times.
+    let peek = pprof(&["-peek", "leaf_plain"]);
+    assert!(peek.contains("plain_inner"), "{peek}");
+    let lines = pprof(&["-top", "-lines"]);
+    assert!(lines.contains("paths.c:"), "{lines}");
+}
+
+#[test]
+fn callgrind_annotate_shows_the_shares_that_pct_shows() {
+    let test = "callgrind_annotate_shows_the_shares_that_pct_shows";
+    let Some(annotate) = tool_or_skip("callgrind_annotate", test) else { return };
+    let r = recording();
+    let file = export(&r, "callgrind");
+    let out =
+        Command::new(annotate).args(["--auto=no", "--threshold=100", "--inclusive=no"]).arg(&file).output();
+    let out = out.expect("callgrind_annotate can be run");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let (shown, rows) = (text(&out), r.report(&[]));
+    for leaf in LEAVES {
+        let line = shown
+            .lines()
+            .find(|l| l.contains(&format!(":{leaf} [")))
+            .unwrap_or_else(|| panic!("{leaf}:\n{shown}"));
+        let us: String = line
+            .trim()
+            .chars()
+            .take_while(|c| c.is_ascii_digit() || *c == ',')
+            .filter(|c| *c != ',')
+            .collect();
+        let (cost, wanted) = (us.parse::<f64>().expect("a cost") / 1e6, own(&rows, leaf));
+        assert!((cost - wanted).abs() <= 0.001, "{leaf}: {cost} {wanted}\n{shown}");
+    }
+}
+
+#[test]
+fn perf_data_gives_the_shares_that_perf_report_gives() {
+    let test = "perf_data_gives_the_shares_that_perf_report_gives";
+    let Some(perf) = tool_or_skip("perf", test) else { return };
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let (file, stream) = (dir.path().join("perf.data"), dir.path().join("stream"));
+    let record = |out: &str, stdout: Stdio| {
+        Command::new(&perf)
+            .args(["record", "-q", "-e", "cpu-clock:u", "-F", "997", "-g", "-o", out, "--"])
+            .arg("sh")
+            .args(["-c", "exec \"$0\" > /dev/null"])
+            .arg(victim())
+            .stdout(stdout)
+            .stderr(Stdio::null())
+            .status()
+    };
+    let made = std::fs::File::create(&stream).expect("created");
+    let done = record(file.to_str().expect("UTF-8"), Stdio::null())
+        .and_then(|s| Ok(s.success() && record("-", made.into())?.success()));
+    if !done.is_ok_and(|done| done) || !file.exists() {
+        skip(test, "perf may not record here");
+        return;
+    }
+    let out = Command::new(&perf)
+        .args(["report", "--stdio", "--no-children", "-g", "none", "-i"])
+        .arg(&file)
+        .stderr(Stdio::null())
+        .output();
+    let shown = text(&out.expect("perf can be run"));
+    let rows = pct_tests::pct::report(&file, &[]);
+    let total: f64 = rows.iter().map(|r| r.cpu_seconds).sum();
+    for leaf in LEAVES {
+        let line = shown.lines().find(|l| l.ends_with(leaf)).unwrap_or_else(|| panic!("{leaf}:\n{shown}"));
+        let percent: f64 = line.trim().split('%').next().expect("a share").trim().parse().expect("a share");
+        let ours = 100.0 * own(&rows, leaf) / total;
+        // perf rounds to hundredths of a percent.
+        assert!((percent - ours).abs() < 0.02, "{leaf}: {percent} {ours}");
+    }
+    // By the chains: all of the leaf is below its callers.
+    let tree =
+        text(&pct(&["report", "--callers", "leaf_plain", "--format", "json", "perf.data"], dir.path()));
+    assert!(tree.contains("plain_inner") && tree.contains("plain_outer"), "{tree}");
+    let streamed = pct_tests::pct::report(&stream, &[]);
+    assert!(LEAVES.iter().all(|leaf| own(&streamed, leaf) > 0.0), "{streamed:?}");
+    // Its text gives the same.
+    let script = dir.path().join("script.txt");
+    let written = Command::new(&perf)
+        .args(["script", "-i"])
+        .arg(&file)
+        .stderr(Stdio::null())
+        .output()
+        .expect("perf can be run");
+    std::fs::write(&script, written.stdout).expect("written");
+    let by_text = pct_tests::pct::report(&script, &[]);
+    for leaf in LEAVES {
+        assert!((own(&by_text, leaf) - own(&rows, leaf)).abs() < 0.002, "{leaf}");
+    }
+}
+
+/// A page in headless Chromium, after its scripts ran, as text of its document.
+fn dom(chromium: &Path, url: &str, dir: &Path) -> String {
+    let out = Command::new(chromium)
+        .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
+        .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
+        .args(["--allow-file-access-from-files", "--virtual-time-budget=8000", "--dump-dom"])
+        .arg(format!("--user-data-dir={}", dir.join("browser").display()))
+        .arg(url)
+        .stderr(Stdio::null())
+        .output();
+    text(&out.expect("chromium can be run"))
+}
+
+#[test]
+fn folded_stacks_and_flame_graphs_have_every_leaf() {
+    let test = "folded_stacks_and_flame_graphs_have_every_leaf";
+    let r = recording();
+    let folded = std::fs::read_to_string(export(&r, "folded")).expect("UTF-8");
+    let rows = r.report(&[]);
+    for leaf in LEAVES {
+        let us: u64 = folded
+            .lines()
+            .filter_map(|l| l.rsplit_once(' '))
+            .filter(|(stack, _)| stack.ends_with(&format!(";{leaf}")))
+            .map(|(_, n)| n.parse::<u64>().expect("a count"))
+            .sum();
+        assert!((us as f64 / 1e6 - own(&rows, leaf)).abs() < 0.001, "{leaf}");
+    }
+    let Some(chromium) = tool_or_skip("chromium", test) else { return };
+    let dir = r.dir.to_str().expect("UTF-8");
+    pct(&["flame", "-o", "x.svg", dir], r.scratch());
+    let page = format!(
+        "<!doctype html><title>x</title><body>{}<script>document.title = [...document.querySelectorAll('svg g title, svg title')].map(t => t.textContent).filter(t => t.includes('leaf_')).length + ' leaves, ' + [...document.querySelectorAll('svg rect')].filter(r => r.getBoundingClientRect().width > 20).length + ' boxes';</script></body>",
+        std::fs::read_to_string(r.scratch().join("x.svg")).expect("UTF-8")
+    );
+    let file = r.scratch().join("page.html");
+    std::fs::write(&file, page).expect("written");
+    let seen = dom(&chromium, &format!("file://{}", file.display()), r.scratch());
+    let title = seen.split("<title>").nth(1).and_then(|t| t.split("</title>").next()).unwrap_or_default();
+    let number = |word: &str| -> u32 {
+        let before = title.split(word).next().unwrap_or_default();
+        before.split_whitespace().next_back().and_then(|n| n.parse().ok()).unwrap_or(0)
+    };
+    assert!(number("leaves") >= 5 && number("boxes") >= 20, "{title}");
+}
+
+/// The app of speedscope (npm package of that name) lies in the folder that `PCT_SPEEDSCOPE` names, as npm unpacked it.
+#[test]
+fn speedscopes_own_page_shows_every_leaf_once() {
+    let test = "speedscopes_own_page_shows_every_leaf_once";
+    let Some(app) = std::env::var_os("PCT_SPEEDSCOPE").map(PathBuf::from) else {
+        skip(test, "PCT_SPEEDSCOPE names no unpacked npm package speedscope");
+        return;
+    };
+    let Some(chromium) = tool_or_skip("chromium", test) else { return };
+    let r = recording();
+    let bytes = std::fs::read(export(&r, "speedscope")).expect("readable");
+    let script = r.scratch().join("profile.js");
+    std::fs::write(&script, format!("speedscope.loadFileFromBase64('x', '{}')", base64(&bytes)))
+        .expect("written");
+    let page = app.join("dist/release/index.html");
+    let url = format!("file://{}#localProfilePath={}&view=sandwich", page.display(), script.display());
+    let seen = dom(&chromium, &url, r.scratch());
+    // The first of the threads is shown: the program's main one.
+    for leaf in LEAVES.iter().filter(|l| **l != "leaf_thread") {
+        let rows = seen.matches(&format!(">{leaf}<")).count();
+        assert_eq!(rows, 1, "{leaf} in the table of functions: {}", &seen[..seen.len().min(4000)]);
+    }
+}
+
+fn base64(bytes: &[u8]) -> String {
+    const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut out = String::new();
+    for three in bytes.chunks(3) {
+        let word =
+            three.iter().chain(std::iter::repeat(&0)).take(3).fold(0u32, |w, b| w << 8 | u32::from(*b));
+        for digit in 0..4 {
+            let shown = digit <= three.len();
+            out.push(if shown { DIGITS[(word >> (18 - 6 * digit) & 63) as usize] as char } else { '=' });
+        }
+    }
+    out
+}
