@@ -35,6 +35,56 @@ fn a_killed_program_keeps_its_samples() {
     }
 }
 
+/// Each thread of the victim counts in a page that we share how often the handler has returned.
+#[test]
+fn of_every_thread_at_most_the_sample_in_hand_is_lost_by_a_kill() {
+    const THREADS: usize = 3;
+    let victim = victim("selfsignal.c");
+    let rounds: u64 = std::env::var("PCT_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
+    let dir = tempfile::tempdir().unwrap();
+    for round in 0..rounds {
+        let counts = if round % 4 == 3 { "counts" } else { "log" };
+        let (page, out) = (dir.path().join("page"), dir.path().join(format!("recording-{round}")));
+        fs::write(&page, vec![0; 4096]).unwrap();
+        let word = |n: usize| {
+            let bytes = fs::read(&page).unwrap();
+            u64::from_ne_bytes(bytes[8 * n..8 * n + 8].try_into().unwrap())
+        };
+        let mut c = Command::new(binary());
+        // The real clock comes once in a second of CPU time: nearly all samples are those that the victim sends.
+        c.args(["run", "--no-report", "--clock", "perf", "--hz", "1", "--mode", counts, "--out"]).arg(&out);
+        c.arg("--").arg(&victim).arg(&page).arg(THREADS.to_string());
+        let mut child = c.spawn().unwrap();
+        // Different moments: after the nth sample of the last thread.
+        let moment = round * 7919 % 20_000;
+        while word(2 * THREADS) < moment || word(0) == 0 {
+            assert!(child.try_wait().unwrap().is_none(), "the victim ended by itself");
+        }
+        let pid = i32::try_from(word(0)).unwrap();
+        // SAFETY: kill(2) takes two integers; the pid is that of our child's child, which pct has not waited for yet.
+        assert_eq!(unsafe { libc::kill(pid, libc::SIGKILL) }, 0);
+        assert_eq!(child.wait().unwrap().signal(), Some(9));
+        let file = recordings(&out).pop().expect("a recording");
+        let bytes = fs::read(&file).unwrap();
+        let file = pct_format::File::parse(&bytes).expect("readable");
+        let returned: Vec<(u64, u64)> = (0..THREADS).map(|i| (word(1 + 2 * i), word(2 + 2 * i))).collect();
+        if counts == "counts" {
+            let counted: u64 = file.counters().flat_map(|area| area.nonzero()).map(|(_, n)| n).sum();
+            let sent: u64 = returned.iter().map(|(_, n)| n).sum();
+            let most = sent + 2 * THREADS as u64;
+            assert!((sent..=most).contains(&counted), "round {round}: {counted} counted, {sent} returned");
+            continue;
+        }
+        let index = pct_format::Index::new(&file);
+        for (tid, sent) in returned.into_iter().filter(|(tid, _)| *tid != 0) {
+            let thread = index.threads.iter().find(|t| u64::from(t.tid) == tid);
+            let kept: u64 = thread.map_or(0, |t| index.samples(t).map(|s| s.weight).sum());
+            // The one that was being taken, and perhaps one of the real clock.
+            assert!((sent..=sent + 2).contains(&kept), "round {round}: {kept} in the file, {sent} returned");
+        }
+    }
+}
+
 #[test]
 fn a_killed_pct_leaves_a_whole_recording_and_a_running_program() {
     let victim = victim("shares.c");

@@ -8,8 +8,9 @@
 //! thread writes to is begun anew and what it held is counted as overwritten.
 //!
 //! Always holds: a block has one owner (`Block::state`), and only the owner begins segments in it.
-//! Signal safety: no waiting; growth is a few system calls by whoever gets the lock, never under a system call filter.
+//! Signal safety: no waiting; growth is a few system calls by whoever needs room, never under a system call filter.
 
+use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
 use crate::lock::Lock;
@@ -23,6 +24,8 @@ use pct_format::{Anchor, LossCause};
 pub const BLOCK_WORDS: usize = BLOCK_BYTES / 8;
 /// Most blocks of a file: the largest `limit`.
 pub const MAX_BLOCKS: usize = (1 << 30) / BLOCK_BYTES;
+/// Another thread is at it.
+const EAGAIN: Errno = Errno(11);
 /// Longest path of a file.
 pub const PATH_BYTES: usize = 1536;
 
@@ -51,10 +54,18 @@ struct Block {
 
 /// What growing needs: the file by name, since no descriptor is kept.
 #[derive(Debug)]
-pub struct Growth {
+struct Named {
+    /// With its NUL.
     path: Buf<PATH_BYTES>,
     id: FileId,
 }
+
+#[derive(Debug)]
+#[repr(transparent)]
+struct NamedCell(UnsafeCell<Named>);
+
+// SAFETY: written by `create`, which holds `growth`, before the log is open; only read afterwards.
+unsafe impl Sync for NamedCell {}
 
 /// A segment that somebody appends to.
 #[derive(Clone, Copy, Debug)]
@@ -81,7 +92,11 @@ pub struct Log {
     generation: AtomicU64,
     /// Blocks of kind keep and counters, which wraps cannot reclaim.
     kept: AtomicU32,
-    growth: Lock<Growth>,
+    /// Threads that are making the file grow.
+    growing: AtomicU32,
+    /// Held while the file is made, and while zeros are written to it.
+    growth: Lock<()>,
+    named: NamedCell,
     /// Samples overwritten and their weight, by slot of the ring that had written them.
     overwritten: [[AtomicU64; 2]; crate::rings::MAX_RINGS],
     /// Losses before there is a header to count them in.
@@ -102,20 +117,21 @@ impl Log {
     /// # Errors
     /// The kernel's refusal. Nothing is left behind but perhaps an empty file that is removed again.
     pub fn create(&self, path: &mut Buf<PATH_BYTES>, limit: u64, first_blocks: u32) -> sys::Result<()> {
-        let Some(mut growth) = self.growth.try_lock() else { return Err(Errno(11)) };
+        let Some(_making) = self.growth.try_lock() else { return Err(EAGAIN) };
         let name = path.with_nul().ok_or(Errno(36))?;
         let fd = sys::open(name, sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW, 0o600)?;
-        let made = self.set_up(&fd, limit, first_blocks);
-        let made = made.and_then(|()| {
-            growth.id = sys::fstat(&fd)?.0;
-            growth.path.clear();
-            growth.path.push(name.bytes());
-            // A stray `: > file` must fail from now on; growth opens it up for a moment.
-            let _ = sys::fchmod(&fd, 0o400);
-            Ok(())
+        let made = sys::fstat(&fd).and_then(|(id, _)| {
+            // SAFETY: the log is not open, so nobody reads it; the lock keeps other writers away.
+            let named = unsafe { &mut *self.named.0.get() };
+            named.id = id;
+            named.path.clear();
+            named.path.push(name.bytes()).push(b"\0");
+            self.set_up(&fd, limit, first_blocks)
         });
-        if made.is_err() {
-            let _ = sys::unlink(name);
+        match made {
+            // A stray `: > file` must fail from now on; growth opens it up for a moment.
+            Ok(()) => drop(sys::fchmod(&fd, 0o400)),
+            Err(_) => drop(sys::unlink(name)),
         }
         made
     }
@@ -123,7 +139,11 @@ impl Log {
     fn set_up(&self, fd: &Fd, limit: u64, first_blocks: u32) -> sys::Result<()> {
         let limit_blocks = (limit / BLOCK_BYTES as u64).clamp(4, MAX_BLOCKS as u64) as u32;
         let first = first_blocks.clamp(2, limit_blocks);
-        extend(fd, 0, u64::from(first) * BLOCK_BYTES as u64)?;
+        let bytes = u64::from(first) * BLOCK_BYTES as u64;
+        match allocate(fd, 0, bytes) {
+            Err(Errno::EOPNOTSUPP) => write_zeros(fd, 0, bytes)?,
+            done => done?,
+        }
         let mut blocks = limit_blocks;
         // A small address space limit is the host's right: take less, down to what is there.
         let base = loop {
@@ -255,6 +275,11 @@ impl Log {
         block.samples.store(0, Ordering::Relaxed);
         block.weight.store(0, Ordering::Relaxed);
         block.state.store(state::CURRENT, Ordering::Release);
+        // The next ones in good time, so that threads seldom meet at the end of the file.
+        if may_call {
+            let allocated = self.allocated.load(Ordering::Relaxed);
+            self.grow_ahead((allocated / 8).clamp(1, 16));
+        }
         Some(place(number, 1))
     }
 
@@ -304,24 +329,25 @@ impl Log {
         }
     }
 
-    /// Makes sure of `ahead` unused blocks, unless the file cannot grow. A few system calls when it must.
+    /// Makes sure of `ahead` unused blocks, unless the file cannot grow or another thread is at it. A few system calls when
+    /// it must.
     pub fn grow_ahead(&self, ahead: u32) {
         let free =
             || self.allocated.load(Ordering::Relaxed).saturating_sub(self.next.load(Ordering::Relaxed));
         while self.is_open() && free() < ahead {
-            if !self.grow(ahead) {
+            if self.growing.load(Ordering::Relaxed) != 0 || !self.grow(ahead) {
                 return;
             }
         }
     }
 
-    /// Grows by at least `blocks` if the limit allows. False: it did not grow, or somebody else is at it.
+    /// Grows by at least `blocks` if the limit allows. Threads may do this at the same time: allocating what another has
+    /// allocated already changes nothing.
     fn grow(&self, blocks: u32) -> bool {
         if !self.can_grow.load(Ordering::Relaxed) {
             return false;
         }
-        let Some(mut growth) = self.growth.try_lock() else { return false };
-        let allocated = self.allocated.load(Ordering::Relaxed);
+        let allocated = self.allocated.load(Ordering::Acquire);
         let mapped = self.mapped_blocks.load(Ordering::Relaxed);
         let room = mapped.saturating_sub(allocated);
         if room < blocks {
@@ -332,17 +358,51 @@ impl Log {
         }
         // In steps that grow with the file, so that a long run makes few calls and a short one takes little.
         let step = (allocated / 4).clamp(1, 64).max(blocks).min(room);
-        match growth.extend(allocated, step) {
+        self.growing.fetch_add(1, Ordering::Relaxed);
+        let grown = self.extend_file(allocated, step);
+        self.growing.fetch_sub(1, Ordering::Relaxed);
+        match grown {
             Ok(()) => {
-                self.allocated.store(allocated + step, Ordering::Release);
-                self.header_set(at::ALLOCATED, u64::from(allocated + step) * BLOCK_BYTES as u64);
+                // The file's word first: a reader must not take blocks in use for none.
+                if let Some(word) = self.header(at::ALLOCATED) {
+                    word.fetch_max(u64::from(allocated + step) * BLOCK_BYTES as u64, Ordering::Relaxed);
+                }
+                self.allocated.fetch_max(allocated + step, Ordering::Release);
                 true
             }
+            // Another thread was faster: there may be room now.
+            Err(_) if self.allocated.load(Ordering::Relaxed) > allocated => true,
+            Err(EAGAIN) => false,
             Err(Errno(errno)) => {
                 self.can_grow.store(false, Ordering::Relaxed);
                 self.header_set(at::GROW_ERRNO, errno as u64);
                 false
             }
+        }
+    }
+
+    /// Allocates blocks behind `allocated` ones in the file.
+    fn extend_file(&self, allocated: u32, blocks: u32) -> sys::Result<()> {
+        // SAFETY: written before the log was open, only read since.
+        let named = unsafe { &*self.named.0.get() };
+        let fd = named.open(allocated)?;
+        let (from, bytes) =
+            (u64::from(allocated) * BLOCK_BYTES as u64, u64::from(blocks) * BLOCK_BYTES as u64);
+        match allocate(&fd, from, bytes) {
+            Err(Errno::EOPNOTSUPP) => {
+                // Zeros must not be written over what another thread has begun meanwhile: one at a time, and only what is
+                // not allocated yet.
+                let _one = self.growth.try_lock().ok_or(EAGAIN)?;
+                if self.allocated.load(Ordering::Acquire) != allocated {
+                    return Err(EAGAIN);
+                }
+                let done = write_zeros(&fd, from, bytes);
+                if done.is_ok() {
+                    self.allocated.fetch_max(allocated + blocks, Ordering::Release);
+                }
+                done
+            }
+            done => done,
         }
     }
 
@@ -402,65 +462,57 @@ impl Log {
         let bytes = |blocks: &AtomicU32| u64::from(blocks.load(Ordering::Relaxed)) * BLOCK_BYTES as u64;
         (bytes(&self.allocated), bytes(&self.mapped_blocks))
     }
-
-    /// The path of the file, if nobody is growing it at the moment.
-    pub fn with_path<R>(&self, f: impl FnOnce(&[u8]) -> R) -> Option<R> {
-        let growth = self.growth.try_lock()?;
-        Some(f(growth.path.bytes()))
-    }
 }
 
 fn place(block: u32, blocks: u32) -> Place {
     Place { block, first: block as usize * BLOCK_WORDS, words: blocks as usize * BLOCK_WORDS - 1 }
 }
 
-impl Growth {
-    /// Opens the file by its path, makes sure that it is the one we mapped, allocates, closes.
-    fn extend(&mut self, allocated: u32, blocks: u32) -> sys::Result<()> {
-        let path = self.path.with_nul().ok_or(Errno::ENOENT)?;
+impl Named {
+    /// Opens the file by its path, makes sure that it is the one we mapped.
+    fn open(&self, allocated: u32) -> sys::Result<Fd> {
+        let path = sys::CStr::new(self.path.bytes()).ok_or(Errno::ENOENT)?;
         let flags = sys::O_RDWR | sys::O_NOFOLLOW;
-        let mut opened = None;
-        let fd = match sys::open(path, flags, 0) {
-            Err(Errno::EACCES) => {
-                // Its mode is 0400 so that nobody truncates it by mistake; the owner may lift that.
-                sys::chmod(path, 0o600)?;
-                opened = Some(());
-                sys::open(path, flags, 0)
-            }
-            fd => fd,
-        }?;
+        let mut opened = sys::open(path, flags, 0);
+        let mut tries = 0;
+        // Its mode is 0400 so that nobody truncates it by mistake; the owner may lift that. Another thread that grows the file
+        // may put it back in between.
+        while matches!(opened, Err(Errno::EACCES)) && tries < 20 {
+            tries += 1;
+            sys::chmod(path, 0o600)?;
+            opened = sys::open(path, flags, 0);
+        }
+        let fd = opened?;
         let (id, size) = sys::fstat(&fd)?;
-        if opened.is_some() {
+        if tries > 0 {
             let _ = sys::fchmod(&fd, 0o400);
         }
-        let from = u64::from(allocated) * BLOCK_BYTES as u64;
-        if id != self.id || size < from {
+        if id != self.id || size < u64::from(allocated) * BLOCK_BYTES as u64 {
             return Err(Errno::ESTALE);
         }
-        extend(&fd, from, u64::from(blocks) * BLOCK_BYTES as u64)
+        Ok(fd)
     }
 }
 
 /// Allocates bytes at the end of a file. RLIMIT_FSIZE is read first: beyond it the kernel would send SIGXFSZ.
-fn extend(fd: &Fd, from: u64, bytes: u64) -> sys::Result<()> {
+fn allocate(fd: &Fd, from: u64, bytes: u64) -> sys::Result<()> {
     if from.checked_add(bytes).is_none_or(|end| end > sys::soft_limit(sys::RLIMIT_FSIZE)) {
         return Err(Errno::EFBIG);
     }
-    match sys::fallocate(fd, from, bytes) {
-        Err(Errno::EOPNOTSUPP) => {
-            // File systems without fallocate: written zeros are allocated zeros.
-            let zeros = [0u8; 512];
-            let mut at = from;
-            while at < from + bytes {
-                match sys::pwrite(fd, &zeros, at)? {
-                    0 => return Err(Errno(28)),
-                    n => at += n as u64,
-                }
-            }
-            Ok(())
+    sys::fallocate(fd, from, bytes)
+}
+
+/// For file systems without fallocate: written zeros are allocated zeros.
+fn write_zeros(fd: &Fd, from: u64, bytes: u64) -> sys::Result<()> {
+    let zeros = [0u8; 512];
+    let mut at = from;
+    while at < from + bytes {
+        match sys::pwrite(fd, &zeros, at)? {
+            0 => return Err(Errno(28)),
+            n => at += n as u64,
         }
-        done => done,
     }
+    Ok(())
 }
 
 /// A chain of segments with one writer at a time: the keep segments, or the process's ring. All zeros is the process's
