@@ -56,6 +56,7 @@ pub(super) fn procedure<'b>(
     let mut body = Body { cursor, strings, width: Width::One };
     let file = body.strref()?;
     let mut vars = if version >= 6 { body.vars_6(types)? } else { body.vars_5()? };
+    let vars_in_file = vars.iter().map(|v| v.var).collect();
     vars.sort_by_key(|v| v.var);
     if let Some(pair) = vars.windows(2).find(|p| p[0].var == p[1].var) {
         let message = format!("duplicate variable {}", pair[0].var.0);
@@ -71,7 +72,7 @@ pub(super) fn procedure<'b>(
         let message = "limit mismatch: the procedure is shorter than its size field says";
         return Err(DeepError::new(ErrorCode::LimitMismatch, message).at(body.cursor.offset()).into());
     }
-    Ok(Procedure { file, vars, head, body: goal, detism })
+    Ok(Procedure { file, vars, vars_in_file, head, body: goal, detism })
 }
 
 impl Body<'_, '_> {

@@ -127,6 +127,8 @@ pub struct Procedure {
     pub file: String,
     /// Variables with names, by ascending number.
     pub vars: Vec<NamedVar>,
+    /// The numbers of the named variables in the order of the file.
+    pub vars_in_file: Vec<Var>,
     /// The arguments.
     pub head: Vec<HeadVar>,
     /// The body.
