@@ -1,8 +1,25 @@
 //! Costs of goals: how often they are executed and what that takes, in call sequence counts.
 
-/// Something that the profile contradicts, in words: the analysis of the procedure stops.
+/// Why the analysis of a procedure stops, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Abort(pub String);
+pub enum Abort {
+    /// The costs of its branches cannot be told (conditions with several solutions do that): it gets no candidates.
+    Unsuited(String),
+    /// The profile contradicts itself or the program representation: nothing can be believed.
+    Contradiction(String),
+}
+
+impl Abort {
+    /// A contradiction.
+    pub(crate) fn of(text: impl Into<String>) -> Self {
+        Self::Contradiction(text.into())
+    }
+    /// The words.
+    pub fn text(&self) -> &str {
+        let (Self::Unsuited(text) | Self::Contradiction(text)) = self;
+        text
+    }
+}
 
 /// The cost of a goal.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -60,7 +77,7 @@ impl Cost {
             (this, next) => {
                 let total = if this.is_real() { this.total() + next.total() } else { next.total() };
                 if this.is_real() && this.calls() == 0 && total != 0.0 {
-                    return Err(Abort(format!("a cost of {total} without calls")));
+                    return Err(Abort::of(format!("a cost of {total} without calls")));
                 }
                 Self::Total(this.calls(), total)
             }
@@ -75,7 +92,11 @@ impl Cost {
             return Ok(Self::Dead);
         }
         if (a, b) == (Self::Dead, Self::Dead) || a.calls().checked_add(b.calls()) != Some(calls) {
-            return Err(Abort(format!("branches called {} and {} times of {calls}", a.calls(), b.calls())));
+            return Err(Abort::Unsuited(format!(
+                "branches called {} and {} times of {calls}",
+                a.calls(),
+                b.calls()
+            )));
         }
         let with_calls = |cost: Self| match cost {
             Self::Total(_, total) => Self::Total(calls, total),
@@ -95,9 +116,11 @@ impl Cost {
     /// It is dead, or has a cost without executions.
     pub fn recount(self, calls: i64) -> Result<Self, Abort> {
         match self {
-            Self::Dead => Err(Abort("recounting a dead goal".to_owned())),
+            Self::Dead => Err(Abort::Unsuited("recounting a dead goal".to_owned())),
             Self::Trivial(_) => Ok(Self::Trivial(calls)),
-            Self::Total(0, total) if total != 0.0 => Err(Abort(format!("a cost of {total} without calls"))),
+            Self::Total(0, total) if total != 0.0 => {
+                Err(Abort::of(format!("a cost of {total} without calls")))
+            }
             real => Ok(Self::PerCall(calls, real.per_call())),
         }
     }

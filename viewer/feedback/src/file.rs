@@ -60,7 +60,7 @@ impl fmt::Display for ReadError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: ", self.file.display())?;
         match &self.cause {
-            Cause::Open(e) | Cause::Read(e) => write!(f, "{e}"),
+            Cause::Open(e) | Cause::Read(e) => f.write_str(&system_message(e)),
             Cause::Format => f.write_str("Incorrect file format"),
             Cause::Version => write!(f, "Incorrect file format version; expected {VERSION}"),
             Cause::End => f.write_str(ENDS),
@@ -145,18 +145,40 @@ pub fn to_text(feedback: &Feedback) -> String {
     format!("{LINE_1}\n{VERSION}\n{}\n{term}.\n", feedback.program)
 }
 
-/// Writes a feedback file: aside first, then in place of what was there. A failure leaves that as it was.
+/// The system's words for an error, without its number.
+pub fn system_message(error: &io::Error) -> String {
+    let text = error.to_string();
+    match text.find(" (os error ") {
+        Some(at) => text[..at].to_owned(),
+        None => text,
+    }
+}
+
+/// Writes a feedback file: aside first, then in place of what was there, whose permissions it keeps. A failure leaves that
+/// as it was. Through a link the file that it leads to is written; what is no regular file (a pipe, a device) is written
+/// to as it is.
 ///
 /// # Errors
 /// The system's.
 pub fn write(file: &Path, feedback: &Feedback) -> io::Result<()> {
-    let folder = match file.parent() {
+    let text = to_text(feedback);
+    let there = fs::metadata(file);
+    if there.as_ref().is_ok_and(|m| !m.is_file()) {
+        return fs::OpenOptions::new().write(true).open(file)?.write_all(text.as_bytes());
+    }
+    let target = if there.is_ok() { fs::canonicalize(file)? } else { file.to_owned() };
+    let folder = match target.parent() {
         Some(folder) if folder != Path::new("") => folder,
         _ => Path::new("."),
     };
     let mut aside = tempfile::NamedTempFile::new_in(folder)?;
-    aside.write_all(to_text(feedback).as_bytes())?;
+    if let Ok(there) = there {
+        // Who may not write the file may not replace it.
+        fs::OpenOptions::new().write(true).open(&target)?;
+        aside.as_file().set_permissions(there.permissions())?;
+    }
+    aside.write_all(text.as_bytes())?;
     aside.as_file().sync_all()?;
-    aside.persist(file).map_err(|e| e.error)?;
+    aside.persist(&target).map_err(|e| e.error)?;
     Ok(())
 }

@@ -1,22 +1,40 @@
 //! Feedback files: what a deep profile tells a compiler about which conjunctions are worth executing in parallel.
 //!
-//! In reading order: [`model`] (candidates, annotated goals), [`term`] (the Mercury terms that files are made of),
-//! [`codec`] (model to term and back), [`mod@file`] (whole files, their errors), [`report`] (the text that people read),
-//! [`options`] (command lines as the original tools read them); then the analysis as pure functions: [`cost`] (of
-//! goals), [`partition`] (the best way to cut a conjunction into parallel conjuncts).
+//! Data and text, in reading order: [`model`] (candidates, annotated goals), [`term`] (the Mercury terms that files are
+//! made of), [`codec`] (model to term and back), [`mod@file`] (whole files, their errors), [`report`] (the text that people
+//! read), [`message`] (what the analysis says besides), [`options`] (command lines as the original tools read them).
 //!
-//! What is not here yet: the walk over a profile that feeds the analysis, use times, and so the making of files.
+//! The analysis, as functions from a profile with bodies to data: [`walk`] goes through the cliques and collects,
+//! [`context`] is a procedure in one context with all that is known of it, [`recursion`] how its clique recurses and what
+//! recursive calls cost, [`variables`] what goals consume and bind, [`cost`] the algebra of costs and [`costs`] those of a
+//! body's goals, [`candidates`] the search in a body, [`partition`] the best way to cut a conjunction into parallel
+//! conjuncts, [`use_times`] when goals produce and consume variables.
+//!
+//! [`create`] is the program that makes feedback files, [`input`] reads what it needs.
+//!
+//! Section numbers are those of the description of the original tools that this was built from.
 #![forbid(unsafe_code)]
 
+pub mod candidates;
 pub mod codec;
+pub mod context;
 pub mod cost;
+pub mod costs;
+pub mod create;
 pub mod file;
+pub mod input;
+pub mod message;
 pub mod model;
 pub mod options;
 pub mod partition;
+pub mod recursion;
 pub mod report;
 pub mod term;
+pub mod use_times;
+pub mod variables;
+pub mod walk;
 
 pub use model::{
     Candidate, Candidates, Feedback, Goal, GoalKind, Metrics, Params, ProcCandidates, Push, VarNames,
 };
+pub use walk::{Observer, Outcome, Stopped, analyse};

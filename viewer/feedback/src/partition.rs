@@ -28,9 +28,15 @@ pub struct Item {
 /// When goals produce and first need variables, from their start.
 pub trait UseTimes {
     /// When goal `goal` (an index) produces a variable that it binds.
-    fn production(&mut self, goal: usize, var: Var) -> f64;
+    ///
+    /// # Errors
+    /// The profile contradicts itself.
+    fn production(&mut self, goal: usize, var: Var) -> Result<f64, Abort>;
     /// When goal `goal` first needs a variable that it consumes.
-    fn consumption(&mut self, goal: usize, var: Var) -> f64;
+    ///
+    /// # Errors
+    /// The profile contradicts itself.
+    fn consumption(&mut self, goal: usize, var: Var) -> Result<f64, Abort>;
 }
 
 /// The conjunction: all its goals, of which `first` to `last` are to be cut into conjuncts.
@@ -117,7 +123,7 @@ pub fn evaluate(
         sequential += own_time;
         let waits: BTreeSet<Var> = consumed[i].iter().copied().filter(|v| ready.contains_key(v)).collect();
         let (intervals, par, dead) = if overlap {
-            let events = events(c, range(i), &waits, &produced[i], times);
+            let events = events(c, range(i), &waits, &produced[i], times)?;
             let intervals = run(&events, start, own_time, &ready, params)?;
             let par = intervals.iter().map(|(a, b)| b - a).sum();
             let dead = intervals.windows(2).map(|w| w[1].0 - w[0].1).sum();
@@ -157,23 +163,26 @@ fn events(
     waits: &BTreeSet<Var>,
     produced: &BTreeSet<Var>,
     times: &mut dyn UseTimes,
-) -> Vec<(f64, Event)> {
+) -> Result<Vec<(f64, Event)>, Abort> {
     let (mut waits, mut produced) = (waits.clone(), produced.clone());
     let (mut events, mut clock) = (Vec::new(), 0.0);
     for goal in range {
         let item = &c.items[goal];
-        let mut take = |left: &mut BTreeSet<Var>, used: &BTreeSet<Var>, consuming: bool| -> Vec<(Var, f64)> {
-            let vars: Vec<Var> = left.intersection(used).copied().collect();
-            left.retain(|v| !used.contains(v));
-            let time = |v: Var, times: &mut dyn UseTimes| {
-                if consuming { times.consumption(goal, v) } else { times.production(goal, v) }
+        type Uses = Vec<(Var, f64)>;
+        let mut take =
+            |left: &mut BTreeSet<Var>, used: &BTreeSet<Var>, consuming: bool| -> Result<Uses, Abort> {
+                let mut list = Uses::new();
+                for &v in left.intersection(used) {
+                    let time =
+                        if consuming { times.consumption(goal, v)? } else { times.production(goal, v)? };
+                    list.push((v, clock + time));
+                }
+                left.retain(|v| !used.contains(v));
+                list.sort_by(|a, b| b.1.total_cmp(&a.1));
+                Ok(list)
             };
-            let mut list: Vec<(Var, f64)> = vars.into_iter().map(|v| (v, clock + time(v, times))).collect();
-            list.sort_by(|a, b| b.1.total_cmp(&a.1));
-            list
-        };
-        let consumptions = take(&mut waits, &item.consumed, true);
-        let productions = take(&mut produced, &item.bound, false);
+        let consumptions = take(&mut waits, &item.consumed, true)?;
+        let productions = take(&mut produced, &item.bound, false)?;
         let mut merged = Vec::with_capacity(consumptions.len() + productions.len());
         let (mut cs, mut ps) = (consumptions.iter().peekable(), productions.iter().peekable());
         loop {
@@ -196,7 +205,7 @@ fn events(
         events.extend(merged.into_iter().rev());
         clock += item.cost.per_call();
     }
-    events
+    Ok(events)
 }
 
 /// Runs a conjunct from `start`: the intervals in which it is not blocked.
@@ -214,7 +223,7 @@ fn run(
         match event {
             Event::Consume(var) => {
                 let produced = *ready.get(&var).ok_or_else(|| {
-                    Abort(format!("variable {} is waited for before it is produced", var.0))
+                    Abort::of(format!("variable {} is waited for before it is produced", var.0))
                 })?;
                 parallel = produced.max(now) + params.wait_cost as f64;
                 if produced > now {
@@ -242,7 +251,7 @@ fn produce(
     ready: &mut BTreeMap<Var, f64>,
 ) -> Result<(), Abort> {
     const SLACK: f64 = 0.0001;
-    let lost = || Abort("a goal lies outside the time that its conjunct runs".to_owned());
+    let lost = || Abort::of("a goal lies outside the time that its conjunct runs");
     let mut now = start;
     let mut rest = intervals.iter().copied().peekable();
     for goal in range {
@@ -259,8 +268,8 @@ fn produce(
             now += next - to;
         }
         for &var in c.items[goal].bound.intersection(produced) {
-            if ready.insert(var, now + times.production(goal, var)).is_some() {
-                return Err(Abort(format!("variable {} is produced twice", var.0)));
+            if ready.insert(var, now + times.production(goal, var)?).is_some() {
+                return Err(Abort::of(format!("variable {} is produced twice", var.0)));
             }
         }
         now += c.items[goal].cost.per_call();
@@ -287,7 +296,7 @@ pub fn best(
     };
     let start = evaluate(c, &[c.first], c.first, params, times)?;
     let mut search = Search { c, params, times, second, tests: 0, best: None };
-    search.visit(start, c.first)?;
+    search.explore(start, c.first)?;
     Ok(search.best)
 }
 
@@ -318,22 +327,50 @@ impl Search<'_, '_> {
         self.tests += 1;
         self.is_allowed(state) && self.best.as_ref().is_none_or(|b| state.objective() <= b.objective())
     }
-    /// Goes on from a state that has placed the goals up to `end`.
-    fn visit(&mut self, state: Partition, end: usize) -> Result<(), Abort> {
-        if end == self.c.last {
-            // Among equals the one found last is taken.
-            if state.starts.len() > 1 && self.best.as_ref().is_none_or(|b| state.objective() <= b.objective())
-            {
-                self.best = Some(state);
+    /// Explores all that is worth it, depth first, from a state that has placed the goals up to `end`. The open choices
+    /// are kept in a list, not on the stack: a conjunction may have any number of goals.
+    fn explore(&mut self, state: Partition, end: usize) -> Result<(), Abort> {
+        let mut open = vec![Open { state, end, unless_tests: None }];
+        while let Some(Open { state, end, unless_tests }) = open.pop() {
+            if let Some(before) = unless_tests {
+                let follow = match self.second {
+                    Second::Never => false,
+                    Second::Always => true,
+                    Second::Below(limit) => before < limit,
+                };
+                if !follow || !self.test(&state) {
+                    continue;
+                }
             }
-            return Ok(());
+            if end == self.c.last {
+                self.offer(state);
+                continue;
+            }
+            let next = end + 1;
+            let (first, second) = self.choices(state, next)?;
+            let before = self.tests;
+            if let Some(second) = second {
+                open.push(Open { state: second, end: next, unless_tests: Some(before) });
+            }
+            if self.test(&first) {
+                open.push(Open { state: first, end: next, unless_tests: None });
+            }
         }
-        let next = end + 1;
+        Ok(())
+    }
+    /// A state that has placed all goals. Among equals the one found last is taken.
+    fn offer(&mut self, state: Partition) {
+        if state.starts.len() > 1 && self.best.as_ref().is_none_or(|b| state.objective() <= b.objective()) {
+            self.best = Some(state);
+        }
+    }
+    /// The next goal joins the last conjunct, or opens a new one: the better first; one alone if the other is not allowed.
+    fn choices(&mut self, state: Partition, next: usize) -> Result<(Partition, Option<Partition>), Abort> {
         let joined = evaluate(self.c, &state.starts, next, self.params, self.times)?;
         let mut starts = state.starts;
         starts.push(next);
         let opened = evaluate(self.c, &starts, next, self.params, self.times)?;
-        let (first, second) = if !self.is_allowed(&joined) {
+        Ok(if !self.is_allowed(&joined) {
             (opened, None)
         } else if !self.is_allowed(&opened) {
             (joined, None)
@@ -341,24 +378,17 @@ impl Search<'_, '_> {
             (joined, Some(opened))
         } else {
             (opened, Some(joined))
-        };
-        let before = self.tests;
-        if self.test(&first) {
-            self.visit(first, next)?;
-        }
-        let follow = match self.second {
-            Second::Never => false,
-            Second::Always => true,
-            Second::Below(limit) => before < limit,
-        };
-        if let Some(second) = second
-            && follow
-            && self.test(&second)
-        {
-            self.visit(second, next)?;
-        }
-        Ok(())
+        })
     }
+}
+
+/// A state to go on from.
+struct Open {
+    state: Partition,
+    /// The last goal placed.
+    end: usize,
+    /// Of a second choice, which has yet to be tested: how many states were tested before its first.
+    unless_tests: Option<i64>,
 }
 
 #[cfg(test)]
@@ -370,11 +400,11 @@ mod tests {
     struct Ends<'a>(&'a [Item]);
 
     impl UseTimes for Ends<'_> {
-        fn production(&mut self, goal: usize, _: Var) -> f64 {
-            self.0[goal].cost.per_call()
+        fn production(&mut self, goal: usize, _: Var) -> Result<f64, Abort> {
+            Ok(self.0[goal].cost.per_call())
         }
-        fn consumption(&mut self, _: usize, _: Var) -> f64 {
-            0.0
+        fn consumption(&mut self, _: usize, _: Var) -> Result<f64, Abort> {
+            Ok(0.0)
         }
     }
 

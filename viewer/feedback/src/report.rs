@@ -80,7 +80,8 @@ fn frame(out: &mut String, candidates: &Candidates) {
     }
 }
 
-fn label_name(label: &ProcLabel<String>) -> String {
+/// A procedure as the report names it.
+pub(crate) fn label_name(label: &ProcLabel<String>) -> String {
     match label {
         ProcLabel::Ordinary { kind, decl_module, name, arity, mode, .. } => {
             let kind = if *kind == PredOrFunc::Pred { "pred" } else { "func" };
