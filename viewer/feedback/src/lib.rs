@@ -29,6 +29,7 @@ pub mod options;
 pub mod partition;
 pub mod recursion;
 pub mod report;
+pub mod synthetic;
 pub mod term;
 pub mod use_times;
 pub mod variables;
