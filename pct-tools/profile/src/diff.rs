@@ -35,9 +35,12 @@ impl Delta {
     /// Is it more than chance, even for one row of a thousand?
     #[must_use]
     pub fn is_clear(&self) -> bool {
-        self.z.abs() >= 3.3
+        self.z.abs() >= CLEAR
     }
 }
+
+/// Standard deviations from which a row's difference is more than chance, even for one row of a thousand.
+pub const CLEAR: f64 = 3.3;
 
 /// What the two profiles are compared by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -92,7 +95,7 @@ impl Diff {
                 object,
                 before,
                 after,
-                z: z(before, after),
+                z: significance(before, after),
             })
             .collect();
         rows.sort_by(|a, b| {
@@ -106,7 +109,7 @@ impl Diff {
             before: before.1.total,
             after: after.1.total,
             scale,
-            z: z(before.1.total, after.1.total),
+            z: significance(before.1.total, after.1.total),
         }
     }
 }
@@ -120,8 +123,9 @@ fn key(profile: &Profile, row: &crate::flat::Row) -> (String, String) {
     )
 }
 
-/// How many standard deviations lie between two sums of samples.
-fn z(before: Weight, after: Weight) -> f64 {
+/// How many standard deviations lie between two sums of samples: see the top of the module.
+#[must_use]
+pub fn significance(before: Weight, after: Weight) -> f64 {
     let variance = |w: Weight| {
         let ns = w.cpu_ns() as f64;
         if w.samples == 0 { 0.0 } else { ns * ns / w.samples as f64 }

@@ -13,6 +13,7 @@
 //!   `cliques` and `propagate` are its two algorithms
 //! - [`mod@read`]: the file format and its reader
 //! - [`procrep`]: procedure bodies, from the file beside the profile
+//! - [`native`]: what stands beside the profile of a native program
 //! - [`mod@write`]: the writer; [`synthetic`]: profiles made up for tests and benches
 //! - [`error`]: what can be wrong with a file
 #![forbid(unsafe_code)]
@@ -28,6 +29,7 @@ mod groups;
 pub mod id;
 pub mod label;
 pub mod model;
+pub mod native;
 pub mod procrep;
 pub mod profile;
 mod propagate;

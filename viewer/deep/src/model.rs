@@ -424,7 +424,11 @@ impl DeepData {
         self.text(*self.ps[ps].label.module())
     }
     /// The raw name of a procedure: `module.name/arity-mode`.
+    /// Of a native program: `object:name`.
     pub fn raw_name(&self, ps: PsId) -> String {
+        if self.native {
+            return format!("{}:{}", self.ps_module_name(ps), self.text_of_name(ps));
+        }
         self.label(ps).raw_name()
     }
     /// The refined name of a procedure without its module; the raw one if it has none.

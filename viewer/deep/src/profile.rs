@@ -45,6 +45,8 @@ pub struct Profile {
     ps_module: IdVec<PsId, ModuleId>,
     /// Sums of coverage counts, as long as the points of all procedures; empty without coverage.
     coverage: Vec<i64>,
+    /// Quanta with a procedure anywhere on the stack, by procedure; empty: not known.
+    stacked: Vec<i64>,
 }
 
 impl Deref for Profile {
@@ -98,6 +100,7 @@ impl Profile {
             modules: IdVec::new(),
             ps_module: IdVec::new(),
             coverage: Vec::new(),
+            stacked: Vec::new(),
             data,
         };
         profile.sum_coverage()?;
@@ -109,6 +112,29 @@ impl Profile {
     /// mode, and what got time counts as active.
     pub fn set_native(&mut self) {
         self.data.native = true;
+    }
+    /// Says how many quanta have each procedure anywhere on the stack, which a recording of stacks knows and folded contexts
+    /// do not: the desc of a procedure is what these have beyond its own quanta. Ignored (false) unless there is a number for
+    /// each procedure, none below its own quanta or above the program's.
+    pub fn set_stacked(&mut self, stacked: Vec<i64>) -> bool {
+        let whole = self.root_total().quanta;
+        let fits = |(ps, &n): (PsId, &i64)| self.costs.ps.get(ps).own.quanta <= n && n <= whole;
+        let fit = stacked.len() == self.data.ps_count() && self.data.pss().zip(&stacked).all(fits);
+        if fit {
+            self.stacked = stacked;
+        }
+        fit
+    }
+    /// What rows are ranked by when nobody says by what: call sequence numbers, which are the same in every run; time of a
+    /// native program, of which nothing else is known.
+    pub fn main_cost(&self, cost: &Desc) -> i64 {
+        if self.data.native && cost.callseqs == 0 { cost.quanta } else { cost.callseqs }
+    }
+    /// Takes over what the side file of a native program says. False: its figures of procedures are not of this profile.
+    pub fn set_native_facts(&mut self, side: &crate::native::Side) -> bool {
+        self.set_native();
+        let stacked = side.functions.iter().map(|f| i64::try_from(f.stacked_ns).unwrap_or(-1)).collect();
+        side.functions.is_empty() || self.set_stacked(stacked)
     }
     /// The data as it stands in the file.
     pub fn data(&self) -> &DeepData {
@@ -291,7 +317,11 @@ impl Profile {
     }
     /// Figures of a procedure.
     pub fn ps_figures(&self, ps: PsId) -> Figures {
-        self.costs.ps.get(ps)
+        let mut figures = self.costs.ps.get(ps);
+        if let Some(stacked) = self.stacked.get(ps.index()) {
+            figures.desc.quanta = stacked - figures.own.quanta;
+        }
+        figures
     }
     /// Own figures of a procedure.
     pub fn ps_own(&self, ps: PsId) -> Own {
@@ -299,7 +329,7 @@ impl Profile {
     }
     /// Desc of a procedure.
     pub fn ps_desc(&self, ps: PsId) -> Desc {
-        self.costs.ps.get(ps).desc
+        self.ps_figures(ps).desc
     }
     /// Figures of a call site. Its desc may be negative (a procedure that calls itself through a
     /// closure), own + desc never.

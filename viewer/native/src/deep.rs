@@ -14,7 +14,8 @@ use pct_deep::{
     PredOrFunc, ProcLabel, ProcStatic, PsId, SiteKind, Slot, StrId, Strings,
 };
 use pct_profile::Profile;
-use std::collections::{BTreeMap, BTreeSet};
+use pct_profile::model::{FileId, FunctionId};
+use rustc_hash::FxHashMap;
 
 /// Why no deep profile could be made.
 #[derive(Debug, thiserror::Error)]
@@ -36,18 +37,28 @@ pub const TICKS_PER_SECOND: u64 = 1_000_000_000;
 /// # Errors
 /// When the graph is empty, or too large for the format.
 pub fn deep(profile: &Profile, graph: &Graph) -> Result<DeepData, NativeError> {
+    deep_and_procs(profile, graph).map(|(data, _)| data)
+}
+
+/// The same, and which procedure each of the data's procedures is.
+///
+/// # Errors
+/// As [`deep`].
+pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec<Proc>), NativeError> {
     if graph.edges.is_empty() {
         return Err(NativeError::Empty);
     }
-    let procs: Vec<Proc> =
-        graph.contexts.iter().map(|c| c.proc).collect::<BTreeSet<_>>().into_iter().collect();
-    let proc_index = |p: Proc| procs.binary_search(&p).expect("every context's procedure is in the list");
+    let mut procs: Vec<Proc> = graph.contexts.iter().map(|c| c.proc).collect();
+    procs.sort_unstable();
+    procs.dedup();
+    let proc_index: FxHashMap<Proc, usize> = procs.iter().enumerate().map(|(i, p)| (*p, i)).collect();
     // sites in the order of their procedures and places, with the procedures that they lead to
-    let mut sites: BTreeMap<Site, BTreeSet<Proc>> = BTreeMap::new();
-    sites.entry(Site { caller: Proc::Root, place: None }).or_default();
-    for edge in &graph.edges {
-        sites.entry(edge.site).or_default().insert(graph.contexts[edge.callee as usize].proc);
-    }
+    let mut calls: Vec<(Site, Proc)> =
+        graph.edges.iter().map(|e| (e.site, graph.contexts[e.callee as usize].proc)).collect();
+    calls.push((Site { caller: Proc::Root, place: None }, Proc::Root));
+    calls.sort_unstable();
+    calls.dedup();
+    let sites: Vec<&[(Site, Proc)]> = calls.chunk_by(|a, b| a.0 == b.0).collect();
     let mut strings = Strings::default();
     let program = strings.intern(no_nul(&profile.title).as_bytes()).ok_or(NativeError::Empty)?;
     let counts = Counts {
@@ -69,45 +80,68 @@ pub fn deep(profile: &Profile, graph: &Graph) -> Result<DeepData, NativeError> {
         root: PdId::at(0),
     };
     let mut b = Builder::new(header, strings, counts)?;
-    let mut out = Nodes { b: &mut b, profile };
+    let mut out = Nodes { b: &mut b, profile, graph, declared: declarations(profile) };
     let mut sites_of: Vec<Vec<CssId>> = vec![Vec::new(); procs.len()];
     let mut kinds: Vec<SiteKind> = Vec::new();
-    for (i, (site, callees)) in sites.iter().enumerate() {
-        let kind = out.site(CssId::at(i), site, callees, &proc_index)?;
-        kinds.push(kind);
-        sites_of[proc_index(site.caller)].push(CssId::at(i));
+    let mut site_index: FxHashMap<Site, usize> = FxHashMap::default();
+    for (i, calls) in sites.iter().enumerate() {
+        let site = calls[0].0;
+        let callees: Vec<usize> = calls.iter().map(|c| proc_index[&c.1]).collect();
+        kinds.push(out.site(CssId::at(i), &site, &callees)?);
+        sites_of[proc_index[&site.caller]].push(CssId::at(i));
+        site_index.insert(site, i);
     }
     for (i, proc) in procs.iter().enumerate() {
         out.procedure(PsId::at(i), *proc, &sites_of[i])?;
     }
-    let site_index: BTreeMap<Site, usize> = sites.keys().enumerate().map(|(i, s)| (*s, i)).collect();
-    let mut edges_of: Vec<BTreeMap<usize, Vec<CsdId>>> = vec![BTreeMap::new(); graph.contexts.len()];
+    // the edges of a context, by site
+    let mut edges: Vec<(u32, usize, CsdId)> = Vec::with_capacity(graph.edges.len());
     for (i, edge) in graph.edges.iter().enumerate() {
         let own = Own { quanta: i64::try_from(edge.own_ns).unwrap_or(i64::MAX), ..Own::default() };
         b.csd(CsdId::at(i), PdId::at(edge.callee as usize), &own)?;
-        edges_of[edge.caller as usize].entry(site_index[&edge.site]).or_default().push(CsdId::at(i));
+        edges.push((edge.caller, site_index[&edge.site], CsdId::at(i)));
     }
-    let none = Vec::new();
+    edges.sort_unstable();
+    let csds: Vec<CsdId> = edges.iter().map(|e| e.2).collect();
+    let mut at = 0;
     for (i, context) in graph.contexts.iter().enumerate() {
-        let proc = proc_index(context.proc);
+        let proc = proc_index[&context.proc];
         let slots: Vec<Slot<'_>> = sites_of[proc]
             .iter()
             .map(|css| {
-                let csds = edges_of[i].get(&css.index()).unwrap_or(&none);
+                let from = at;
+                while edges.get(at).is_some_and(|e| (e.0 as usize, e.1) == (i, css.index())) {
+                    at += 1;
+                }
                 match kinds[css.index()] {
-                    SiteKind::Normal => Slot::Normal(csds.first().copied()),
-                    kind => Slot::Multi { kind, csds },
+                    SiteKind::Normal => Slot::Normal(csds[from..at].first().copied()),
+                    kind => Slot::Multi { kind, csds: &csds[from..at] },
                 }
             })
             .collect();
         b.pd(PdId::at(i), PsId::at(proc), &slots, &[])?;
     }
-    Ok(b.finish()?)
+    Ok((b.finish()?, procs))
+}
+
+/// Where a function begins, as far as samples tell: the file of its frames and the least line in it.
+fn declarations(profile: &Profile) -> FxHashMap<FunctionId, (FileId, u32)> {
+    let mut out: FxHashMap<FunctionId, (FileId, u32)> = FxHashMap::default();
+    for frame in profile.frames.iter() {
+        let Some(file) = frame.file else { continue };
+        let known = out.entry(frame.function).or_insert((file, frame.line));
+        if known.0 == file && frame.line != 0 && (known.1 == 0 || frame.line < known.1) {
+            known.1 = frame.line;
+        }
+    }
+    out
 }
 
 struct Nodes<'a> {
     b: &'a mut Builder,
     profile: &'a Profile,
+    graph: &'a Graph,
+    declared: FxHashMap<FunctionId, (FileId, u32)>,
 }
 
 impl Nodes<'_> {
@@ -115,22 +149,18 @@ impl Nodes<'_> {
         self.b.string(no_nul(text).as_bytes())
     }
 
-    fn site(
-        &mut self,
-        id: CssId,
-        site: &Site,
-        callees: &BTreeSet<Proc>,
-        index: &impl Fn(Proc) -> usize,
-    ) -> Result<SiteKind, DeepError> {
+    fn site(&mut self, id: CssId, site: &Site, callees: &[usize]) -> Result<SiteKind, DeepError> {
         let empty = self.text("")?;
-        let kind = match (site.place, callees.first()) {
+        let kind = match (site.place, callees) {
             (None, _) => CssKind::Callback,
-            (Some(_), Some(only)) if callees.len() == 1 => {
-                CssKind::Normal { callee: PsId::at(index(*only)), type_subst: empty }
-            }
+            (Some(_), &[only]) => CssKind::Normal { callee: PsId::at(only), type_subst: empty },
             _ => CssKind::HigherOrder,
         };
-        let file = self.file_of(site.caller)?;
+        let file = match site.place.and_then(|p| p.file) {
+            Some(file) => self.profile.files[file].clone(),
+            None => self.declaration(site.caller).0,
+        };
+        let file = self.text(&file)?;
         let line = site.place.map_or(0, |p| p.line);
         let path = self.b.path(b"")?;
         self.b.css(id, Css { kind, file, line, path })?;
@@ -140,6 +170,7 @@ impl Nodes<'_> {
     fn procedure(&mut self, id: PsId, proc: Proc, sites: &[CssId]) -> Result<(), DeepError> {
         let (name, module) = match proc {
             Proc::Root => ("<program>".to_owned(), String::new()),
+            Proc::Group(group) => (self.graph.groups[group as usize].clone(), String::new()),
             Proc::Function(f) => {
                 let function = &self.profile.functions[f];
                 (function.name.clone(), self.profile.objects[function.object].name().to_owned())
@@ -159,27 +190,16 @@ impl Nodes<'_> {
             arity: 0,
             mode: 0,
         };
-        let file = self.file_of(proc)?;
-        let line = match proc {
-            Proc::Root => 0,
-            Proc::Function(f) => {
-                let lines = self.profile.frames.iter().filter(|x| x.function == f && x.line != 0);
-                lines.map(|x| x.line).min().unwrap_or(0)
-            }
-        };
+        let (file, line) = self.declaration(proc);
+        let file = self.text(&file)?;
         self.b.ps(id, ProcStatic { label, file, line, in_interface: true }, sites, &[], &[])
     }
 
-    fn file_of(&mut self, proc: Proc) -> Result<StrId, DeepError> {
-        let path = match proc {
-            Proc::Root => "",
-            Proc::Function(f) => {
-                let file = self.profile.frames.iter().find(|x| x.function == f && x.file.is_some());
-                file.and_then(|x| x.file).map_or("", |id| self.profile.files[id].as_str())
-            }
-        };
-        let path = path.to_owned();
-        self.text(&path)
+    fn declaration(&self, proc: Proc) -> (String, u32) {
+        let Proc::Function(f) = proc else { return (String::new(), 0) };
+        self.declared
+            .get(&f)
+            .map_or((String::new(), 0), |(file, line)| (self.profile.files[*file].clone(), *line))
     }
 }
 

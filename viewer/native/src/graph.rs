@@ -5,17 +5,29 @@
 //! to it (recursion is folded); else it leads to a new context with creator d.
 
 use pct_profile::Profile;
-use pct_profile::model::{Cell, FrameId, FunctionId, Id, StackId};
+use pct_profile::model::{Cell, FileId, FrameId, FunctionId, Id, StackId};
 use rustc_hash::FxHashMap;
+use std::collections::BTreeMap;
 
 /// Most call edges; beyond it new contexts of a procedure are one, which is counted.
 pub const MOST_EDGES: usize = 4_000_000;
+
+/// Which samples keep their contexts to themselves. Threads of one name are one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Apart {
+    /// Those of each process.
+    pub processes: bool,
+    /// Those of each thread.
+    pub threads: bool,
+}
 
 /// A procedure: the root, a function, or what a function's contexts beyond the limit were folded into.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum Proc {
     /// `<program>`.
     Root,
+    /// A thread or process that keeps its contexts to itself: an index of [`Graph::groups`].
+    Group(u32),
     /// A function of the profile.
     Function(FunctionId),
 }
@@ -34,6 +46,8 @@ pub struct Site {
 pub struct Place {
     /// Address in the object.
     pub address: Option<u64>,
+    /// Source file.
+    pub file: Option<FileId>,
     /// Source line, 0: not known.
     pub line: u32,
     /// The call is to an inlined function.
@@ -69,6 +83,8 @@ pub struct Graph {
     pub contexts: Vec<Context>,
     /// The edges, in the order of their first use.
     pub edges: Vec<Edge>,
+    /// Names of the threads and processes that are kept apart.
+    pub groups: Vec<String>,
     /// Nanoseconds whose contexts were folded because of the limit.
     pub folded_ns: u64,
     index: FxHashMap<(u32, Site, Proc), u32>,
@@ -137,6 +153,74 @@ impl Graph {
 
     /// Adds a profile's cells. At most `most` edges are made, and one more per procedure.
     pub fn add(&mut self, profile: &Profile, cells: &[Cell], most: usize) {
+        self.add_below(0, profile, cells, most);
+    }
+
+    /// Adds a profile's cells, those of each thread or process below a context of its own.
+    pub fn add_apart(&mut self, profile: &Profile, cells: &[Cell], apart: Apart, most: usize) {
+        if apart == Apart::default() {
+            return self.add(profile, cells, most);
+        }
+        let mut parts: BTreeMap<Vec<u32>, Vec<Cell>> = BTreeMap::new();
+        for cell in cells {
+            parts.entry(self.groups_of(profile, cell, apart)).or_default().push(*cell);
+        }
+        for (groups, cells) in parts {
+            let mut base = 0;
+            for group in groups {
+                let site = Site { caller: self.contexts[base as usize].proc, place: None };
+                let (edge, _) = self.edge(base, site, Proc::Group(group), usize::MAX);
+                base = self.edges[edge as usize].callee;
+            }
+            self.add_below(base, profile, &cells, most);
+        }
+    }
+
+    /// The process and the thread of a cell, as far as they are kept apart.
+    fn groups_of(&mut self, profile: &Profile, cell: &Cell, apart: Apart) -> Vec<u32> {
+        names_of(profile, cell, apart).into_iter().map(|name| self.group(name)).collect()
+    }
+
+    /// The groups, of those that there are, that a cell belongs to.
+    pub(crate) fn known_groups_of(&self, profile: &Profile, cell: &Cell) -> Vec<u32> {
+        let names = names_of(profile, cell, Apart { processes: true, threads: true });
+        let at = |name: &String| self.groups.iter().position(|g| g == name).map(|i| i as u32);
+        names.iter().filter_map(at).collect()
+    }
+
+    fn group(&mut self, name: String) -> u32 {
+        let known = self.groups.iter().position(|g| *g == name);
+        let at = known.unwrap_or_else(|| {
+            self.groups.push(name);
+            self.groups.len() - 1
+        });
+        u32::try_from(at).expect("threads are fewer than 2^32")
+    }
+
+    /// Adds what another graph of the same profile holds. A graph is the union of those of its parts, in any order: the
+    /// creator rule looks at the call path only. (Beyond the limit, what is folded depends on the order.)
+    pub fn merge(&mut self, other: &Graph, most: usize) {
+        // an edge's caller is the root or the callee of an edge before it
+        let mut mine = vec![0u32; other.contexts.len()];
+        let groups: Vec<u32> = other.groups.iter().map(|g| self.group(g.clone())).collect();
+        let own_name = |proc: Proc| match proc {
+            Proc::Group(g) => Proc::Group(groups[g as usize]),
+            named => named,
+        };
+        for edge in &other.edges {
+            let callee = own_name(other.contexts[edge.callee as usize].proc);
+            let site = Site { caller: own_name(edge.site.caller), ..edge.site };
+            let (at, beyond) = self.edge(mine[edge.caller as usize], site, callee, most);
+            mine[edge.callee as usize] = self.edges[at as usize].callee;
+            self.edges[at as usize].own_ns += edge.own_ns;
+            if beyond {
+                self.folded_ns += edge.own_ns;
+            }
+        }
+        self.folded_ns += other.folded_ns;
+    }
+
+    fn add_below(&mut self, base: u32, profile: &Profile, cells: &[Cell], most: usize) {
         let mut own = vec![0u64; profile.stacks.len()];
         for cell in cells {
             own[cell.stack.index()] += cell.weight.cpu_ns();
@@ -146,7 +230,7 @@ impl Graph {
         let mut edge_of: Vec<u32> = vec![u32::MAX; profile.stacks.len()];
         for (id, node) in profile.stacks.enumerate().filter(|(id, _)| used[id.index()]) {
             let (caller, site) = match node.parent {
-                None => (0, Site { caller: Proc::Root, place: None }),
+                None => (base, Site { caller: self.contexts[base as usize].proc, place: None }),
                 Some(parent) => {
                     let edge = self.edges[edge_of[parent.index()] as usize];
                     (edge.callee, site_of(profile, parent, node.frame))
@@ -169,6 +253,22 @@ impl Graph {
     }
 }
 
+fn names_of(profile: &Profile, cell: &Cell, apart: Apart) -> Vec<String> {
+    let thread = &profile.threads[cell.thread];
+    let process = &profile.processes[thread.process];
+    let mut names = Vec::new();
+    if apart.processes {
+        names.push(format!("<process {} {}>", process.pid, process.name));
+    }
+    if apart.threads {
+        names.push(match thread.name.as_str() {
+            "" => format!("<thread {}>", thread.tid),
+            name => format!("<thread {name}>"),
+        });
+    }
+    names
+}
+
 fn used(profile: &Profile, own: &[u64]) -> Vec<bool> {
     let mut used: Vec<bool> = own.iter().map(|n| *n > 0).collect();
     for (id, node) in profile.stacks.enumerate().rev() {
@@ -185,7 +285,7 @@ fn site_of(profile: &Profile, caller: StackId, callee: FrameId) -> Site {
     let inlined = profile.frames[callee].inlined;
     Site {
         caller: Proc::Function(frame.function),
-        place: Some(Place { address: frame.address, line: frame.line, inlined }),
+        place: Some(Place { address: frame.address, file: frame.file, line: frame.line, inlined }),
     }
 }
 
@@ -193,6 +293,7 @@ fn site_of(profile: &Profile, caller: StackId, callee: FrameId) -> Site {
 mod tests {
     use super::*;
     use pct_profile::model::{Builder, Object, ObjectKind, Process, Weight};
+    use proptest::prelude::*;
 
     fn profile(lines: &[(&str, u64)]) -> Profile {
         let mut b = Builder::new(false);
@@ -243,7 +344,7 @@ mod tests {
             let mut g = Graph::new();
             g.add(&p, &p.cells, MOST_EDGES);
             let name = |proc: Proc| match proc {
-                Proc::Root => "<program>".to_owned(),
+                Proc::Root | Proc::Group(_) => "<program>".to_owned(),
                 Proc::Function(f) => p.functions[f].name.clone(),
             };
             let path = |mut c: u32| {
@@ -281,5 +382,100 @@ mod tests {
         assert!(g.edges.len() <= 20 + names.len() + 1, "{}", g.edges.len());
         assert_eq!(g.total_ns(), 7200);
         assert!(g.folded_ns > 0);
+    }
+    /// What a graph says, whatever the numbers of its contexts: for each edge the whole way to it by call sites, and its time.
+    fn shape(g: &Graph) -> Vec<(Vec<String>, u64)> {
+        let mut way: Vec<Vec<String>> = vec![Vec::new(); g.contexts.len()];
+        let mut known = vec![false; g.contexts.len()];
+        known[0] = true;
+        let mut out = Vec::new();
+        for e in &g.edges {
+            let callee = g.contexts[e.callee as usize].proc;
+            let mut path = way[e.caller as usize].clone();
+            path.push(format!("{:?} -> {callee:?}", e.site));
+            if !known[e.callee as usize] {
+                known[e.callee as usize] = true;
+                way[e.callee as usize] = path.clone();
+            } else {
+                // an edge back: it leads to a context that its way has met, or to one made by an edge before
+                path.push(format!("back to {:?}", way[e.callee as usize]));
+            }
+            out.push((path, e.own_ns));
+        }
+        out.sort();
+        out
+    }
+
+    /// A profile of threads whose stacks are made of a few functions, so that recursion and sharing abound.
+    fn threads(stacks: &[Vec<(Vec<u8>, u64)>]) -> Profile {
+        let mut b = Builder::new(false);
+        let process = b.process(Process::default());
+        let object = b.object(Object { path: "/bin/p".into(), build_id: None, kind: ObjectKind::File });
+        for (t, lines) in stacks.iter().enumerate() {
+            let thread = b.thread(process, t as u32 + 1, &format!("t{t}"));
+            for (stack, ns) in lines {
+                let mut at = None;
+                for (depth, f) in stack.iter().enumerate() {
+                    let function = b.function(object, &format!("f{}", f % 6));
+                    // two call sites in each function
+                    let frame = b.frame(pct_profile::model::Frame {
+                        function,
+                        file: None,
+                        line: u32::from(f / 6 % 2) + 1,
+                        address: Some(u64::from(f % 6) * 16 + u64::from(f / 6 % 2)),
+                        inlined: depth > 0 && f / 12 % 5 == 0,
+                    });
+                    at = Some(b.stack(at, frame));
+                }
+                b.add(thread, at.unwrap(), Weight { samples: 1, user_ns: *ns, system_ns: 0 });
+            }
+        }
+        b.finish()
+    }
+
+    fn stacks() -> impl Strategy<Value = Vec<Vec<(Vec<u8>, u64)>>> {
+        let stack = (proptest::collection::vec(any::<u8>(), 1..9), 1u64..1000);
+        proptest::collection::vec(proptest::collection::vec(stack, 0..12), 8)
+    }
+
+    proptest! {
+        #[test]
+        fn the_graphs_of_eight_threads_merged_are_the_graph_of_all_stacks(
+            lines in stacks(), order in Just((0..8usize).collect::<Vec<_>>()).prop_shuffle()
+        ) {
+            let p = threads(&lines);
+            let mut whole = Graph::new();
+            whole.add(&p, &p.cells, MOST_EDGES);
+            let mut merged = Graph::new();
+            for t in order {
+                let cells: Vec<Cell> = p.cells.iter().filter(|c| c.thread.index() == t).copied().collect();
+                let mut one = Graph::new();
+                one.add(&p, &cells, MOST_EDGES);
+                merged.merge(&one, MOST_EDGES);
+            }
+            prop_assert_eq!(shape(&merged), shape(&whole));
+            prop_assert_eq!(merged.total_ns(), p.total().cpu_ns());
+        }
+
+        #[test]
+        fn threads_apart_have_all_their_time_below_them(lines in stacks()) {
+            let p = threads(&lines);
+            let mut g = Graph::new();
+            g.add_apart(&p, &p.cells, Apart { threads: true, processes: true }, MOST_EDGES);
+            prop_assert_eq!(g.total_ns(), p.total().cpu_ns());
+            // root -> process -> threads
+            let used = lines.iter().filter(|l| !l.is_empty()).count();
+            prop_assert_eq!(g.groups.len(), if used == 0 { 0 } else { used + 1 });
+            prop_assert!(g.edges.iter().filter(|e| e.caller == 0).count() <= 1);
+        }
+
+        #[test]
+        fn a_limit_loses_no_time_and_is_kept(lines in stacks(), most in 0usize..30) {
+            let p = threads(&lines);
+            let mut g = Graph::new();
+            g.add(&p, &p.cells, most);
+            prop_assert_eq!(g.total_ns(), p.total().cpu_ns());
+            prop_assert!(g.edges.len() <= most + 6);
+        }
     }
 }

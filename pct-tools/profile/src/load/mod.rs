@@ -256,20 +256,28 @@ pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
 /// # Errors
 /// [`Error::NoRun`] when there is none.
 pub fn newest_run(dir: &Path) -> Result<PathBuf, Error> {
+    runs(dir)?.into_iter().next().ok_or(Error::NoRun)
+}
+
+/// The `pct-NAME-PID` folders in `dir`, the newest first.
+///
+/// # Errors
+/// [`Error::Unreadable`] when it cannot be listed.
+pub fn runs(dir: &Path) -> Result<Vec<PathBuf>, Error> {
     let is_run = |name: &str| {
         name.strip_prefix("pct-").and_then(|rest| rest.rsplit_once('-')).is_some_and(|(name, number)| {
             !name.is_empty() && !number.is_empty() && number.bytes().all(|byte| byte.is_ascii_digit())
         })
     };
     let entries = std::fs::read_dir(dir).map_err(|why| Error::Unreadable { path: dir.to_owned(), why })?;
-    entries
+    let mut found: Vec<_> = entries
         .filter_map(Result::ok)
         .filter(|entry| entry.file_name().to_str().is_some_and(is_run))
         .filter_map(|entry| {
             let meta = entry.metadata().ok()?;
             meta.is_dir().then_some((meta.modified().ok()?, entry.path()))
         })
-        .max()
-        .map(|(_, path)| path)
-        .ok_or(Error::NoRun)
+        .collect();
+    found.sort_by(|a, b| b.cmp(a));
+    Ok(found.into_iter().map(|(_, path)| path).collect())
 }

@@ -1,0 +1,362 @@
+//! What a native program's recording knows beyond its deep profile.
+//!
+//! [`Side`] is the text file `NAME.native` beside `NAME.data`: lines of `key value`, unknown keys ignored. The data file's
+//! length and hash (FNV-1a, 64 bits) tie the two together; a reader ignores a side file that does not fit, with a warning.
+//! [`Recorded`] is the same with what only a recording at hand has: the unfolded stacks, the time of source lines.
+//!
+//! ```text
+//! native 1                     first line, version of this format
+//! length N                     octets of the data file
+//! hash HEX                     of the data file, see fnv
+//! producer WORD                sampled, exact-cyg, exact-entry
+//! calls known|unknown          likewise exits, allocs
+//! stacks known|none            none: each sample is its innermost function only
+//! rate HZ, clock NAME          of the sampler
+//! samples N, folded_ns N       samples in all; time in contexts that were folded for want of room
+//! running N                    processes that were still being recorded
+//! process PID NAME
+//! thread PID TID SAMPLES NS NAME
+//! headline TEXT, account TEXT  what was measured, what was accounted for and lost, in words (account: several lines)
+//! build-id HEX PATH
+//! loss SAMPLES CAUSE
+//! function PS SAMPLES STACKED NS   samples in the procedure itself, samples and nanoseconds with it on the stack
+//! ```
+
+use crate::id::PsId;
+use std::fmt::Write as _;
+
+/// Most octets of a side file that are read.
+pub const MOST_OCTETS: u64 = 256 << 20;
+
+/// FNV-1a, 64 bits.
+#[must_use]
+pub fn fnv(octets: &[u8]) -> u64 {
+    octets.iter().fold(0xcbf2_9ce4_8422_2325, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3))
+}
+
+/// A process of the recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ProcessFacts {
+    /// Process id.
+    pub pid: u32,
+    /// Short name.
+    pub name: String,
+}
+
+/// A thread of the recording.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ThreadFacts {
+    /// Process id.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// Samples in it.
+    pub samples: u64,
+    /// CPU time of them, nanoseconds.
+    pub ns: u64,
+    /// Name; may be empty.
+    pub name: String,
+}
+
+/// What samples say of a procedure.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct FunctionFacts {
+    /// Samples in it.
+    pub samples: u64,
+    /// Samples with it anywhere on the stack, each counted once.
+    pub stacked: u64,
+    /// Nanoseconds of those.
+    pub stacked_ns: u64,
+}
+
+/// The contents of a side file.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Side {
+    /// Octets of the data file.
+    pub length: u64,
+    /// Its hash.
+    pub hash: u64,
+    /// What made it: `sampled`, `exact-cyg`, `exact-entry`.
+    pub producer: String,
+    /// How often procedures were called is known.
+    pub calls_known: bool,
+    /// How they ended is known.
+    pub exits_known: bool,
+    /// Allocations are known.
+    pub allocs_known: bool,
+    /// The samples have stacks.
+    pub stacks_known: bool,
+    /// Samples per CPU second; 0: not known.
+    pub rate_hz: u64,
+    /// The clock that took the samples.
+    pub clock: String,
+    /// Samples in all; 0: not known.
+    pub samples: u64,
+    /// Nanoseconds in contexts that were folded for want of room.
+    pub folded_ns: u64,
+    /// Processes that were still being recorded.
+    pub running: u64,
+    /// The processes.
+    pub processes: Vec<ProcessFacts>,
+    /// The threads that have samples.
+    pub threads: Vec<ThreadFacts>,
+    /// What was measured, in words.
+    pub headline: String,
+    /// What was accounted for and lost, in words.
+    pub account: Vec<String>,
+    /// Build-id and path of objects.
+    pub build_ids: Vec<(String, String)>,
+    /// Samples lost, by cause.
+    pub losses: Vec<(u64, String)>,
+    /// By procedure, in the order of their ids; empty: not known.
+    pub functions: Vec<FunctionFacts>,
+}
+
+/// Why a text is no side file.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("line {line}: {what}")]
+pub struct BadSide {
+    /// From 1.
+    pub line: usize,
+    /// What is wrong.
+    pub what: String,
+}
+
+fn known(yes: bool) -> &'static str {
+    if yes { "known" } else { "unknown" }
+}
+
+/// A text that stays on one line.
+fn flat(text: &str) -> String {
+    text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_owned()
+}
+
+impl Side {
+    /// The file's text.
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        let mut out = String::from("native 1\n");
+        let _ = writeln!(out, "length {}\nhash {:016x}\nproducer {}", self.length, self.hash, self.producer);
+        let _ = writeln!(
+            out,
+            "calls {}\nexits {}\nallocs {}\nlanguage unknown\nsites executed\nstacks {}",
+            known(self.calls_known),
+            known(self.exits_known),
+            known(self.allocs_known),
+            if self.stacks_known { "known" } else { "none" }
+        );
+        let _ = writeln!(out, "rate {}\nclock {}\nsamples {}", self.rate_hz, flat(&self.clock), self.samples);
+        let _ = writeln!(out, "folded_ns {}\nrunning {}", self.folded_ns, self.running);
+        let _ = writeln!(out, "headline {}", flat(&self.headline));
+        for line in &self.account {
+            let _ = writeln!(out, "account {}", flat(line));
+        }
+        for p in &self.processes {
+            let _ = writeln!(out, "process {} {}", p.pid, flat(&p.name));
+        }
+        for t in &self.threads {
+            let _ = writeln!(out, "thread {} {} {} {} {}", t.pid, t.tid, t.samples, t.ns, flat(&t.name));
+        }
+        for (id, path) in &self.build_ids {
+            let _ = writeln!(out, "build-id {id} {}", flat(path));
+        }
+        for (samples, cause) in &self.losses {
+            let _ = writeln!(out, "loss {samples} {}", flat(cause));
+        }
+        for (i, f) in self.functions.iter().enumerate() {
+            let _ = writeln!(out, "function {} {} {} {}", i + 1, f.samples, f.stacked, f.stacked_ns);
+        }
+        out
+    }
+
+    /// Reads a side file. What it says of procedures is only taken if it says it of all, 1 to the last.
+    ///
+    /// # Errors
+    /// The first line that makes no sense. Keys that are not known are skipped: they are of a later version.
+    pub fn parse(text: &str) -> Result<Side, BadSide> {
+        let mut out = Side { stacks_known: true, ..Side::default() };
+        let mut lines = text.lines().enumerate();
+        match lines.next() {
+            Some((_, "native 1")) => {}
+            _ => return Err(BadSide { line: 1, what: "`native 1` was expected".to_owned() }),
+        }
+        for (i, line) in lines {
+            let (key, value) = line.split_once(' ').unwrap_or((line, ""));
+            out.take(key, value)
+                .ok_or_else(|| BadSide { line: i + 1, what: format!("a bad value of {key}") })?;
+        }
+        Ok(out)
+    }
+
+    fn take(&mut self, key: &str, value: &str) -> Option<()> {
+        let yes = || match value {
+            "known" => Some(true),
+            "unknown" | "derived" | "counted" => Some(value != "unknown"),
+            _ => None,
+        };
+        match key {
+            "length" => self.length = value.parse().ok()?,
+            "hash" => self.hash = u64::from_str_radix(value, 16).ok()?,
+            "producer" => self.producer = value.to_owned(),
+            "calls" => self.calls_known = yes()?,
+            "exits" => self.exits_known = yes()?,
+            "allocs" => self.allocs_known = yes()?,
+            "stacks" => self.stacks_known = value == "known",
+            "rate" => self.rate_hz = value.parse().ok()?,
+            "clock" => self.clock = value.to_owned(),
+            "samples" => self.samples = value.parse().ok()?,
+            "folded_ns" => self.folded_ns = value.parse().ok()?,
+            "running" => self.running = value.parse().ok()?,
+            "headline" => self.headline = value.to_owned(),
+            "account" => self.account.push(value.to_owned()),
+            "process" => {
+                let (pid, name) = value.split_once(' ').unwrap_or((value, ""));
+                self.processes.push(ProcessFacts { pid: pid.parse().ok()?, name: name.to_owned() });
+            }
+            "thread" => {
+                let mut words = value.splitn(5, ' ');
+                let mut next = || words.next();
+                self.threads.push(ThreadFacts {
+                    pid: next()?.parse().ok()?,
+                    tid: next()?.parse().ok()?,
+                    samples: next()?.parse().ok()?,
+                    ns: next()?.parse().ok()?,
+                    name: next().unwrap_or("").to_owned(),
+                });
+            }
+            "build-id" => {
+                let (id, path) = value.split_once(' ')?;
+                self.build_ids.push((id.to_owned(), path.to_owned()));
+            }
+            "loss" => {
+                let (samples, cause) = value.split_once(' ')?;
+                self.losses.push((samples.parse().ok()?, cause.to_owned()));
+            }
+            "function" => {
+                let mut numbers = value.split(' ').map(str::parse::<u64>);
+                let mut next = || numbers.next()?.ok();
+                // They stand in order: a list with a hole would say things of the wrong procedures.
+                if next()? != self.functions.len() as u64 + 1 {
+                    return None;
+                }
+                self.functions.push(FunctionFacts {
+                    samples: next()?,
+                    stacked: next()?,
+                    stacked_ns: next()?,
+                });
+            }
+            _ => {}
+        }
+        Some(())
+    }
+
+    /// Whether it is about a data file of these octets.
+    #[must_use]
+    pub fn fits(&self, data: &[u8]) -> bool {
+        self.length == data.len() as u64 && self.hash == fnv(data)
+    }
+}
+
+/// A stack of the recording, functions only: a node of the tree of stacks.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct StackNode {
+    /// Index of the caller's node; `None`: outermost.
+    pub parent: Option<u32>,
+    /// The procedure.
+    pub ps: PsId,
+    /// Nanoseconds with this stack or one that begins with it.
+    pub total_ns: u64,
+}
+
+/// Time of a source line, in the line itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LineCost {
+    /// Path as debug information has it.
+    pub file: String,
+    /// From 1.
+    pub line: u32,
+    /// Nanoseconds.
+    pub ns: u64,
+}
+
+/// What a recording at hand knows.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Recorded {
+    /// What a side file would say.
+    pub side: Side,
+    /// The tree of stacks, callers first; small branches may be missing.
+    pub stacks: Vec<StackNode>,
+    /// Branches that are missing.
+    pub stacks_left_out: usize,
+    /// Lines with time of their own, by file and line.
+    pub lines: Vec<LineCost>,
+    /// Whether `lines` says all.
+    pub has_lines: bool,
+}
+
+impl From<Side> for Recorded {
+    fn from(side: Side) -> Recorded {
+        Recorded { side, ..Recorded::default() }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    fn name() -> impl Strategy<Value = String> {
+        "[a-zA-Z0-9<>:/_.é-]{1,12}( [a-z]{1,5}){0,2}"
+    }
+
+    prop_compose! {
+        fn side()(
+            numbers in any::<[u64; 6]>(), flags in any::<[bool; 4]>(), words in (name(), name(), name()),
+            processes in proptest::collection::vec((any::<u32>(), name()), 0..3),
+            threads in proptest::collection::vec((any::<[u32; 2]>(), any::<[u64; 2]>(), name()), 0..3),
+            lines in proptest::collection::vec(name(), 0..3),
+            ids in proptest::collection::vec(("[0-9a-f]{4,8}", name()), 0..3),
+            losses in proptest::collection::vec((any::<u64>(), name()), 0..3),
+            functions in proptest::collection::vec(any::<[u64; 3]>(), 0..4),
+        ) -> Side {
+            Side {
+                length: numbers[0], hash: numbers[1], producer: words.0, calls_known: flags[0], exits_known: flags[1],
+                allocs_known: flags[2], stacks_known: flags[3], rate_hz: numbers[2], clock: words.1, samples: numbers[3],
+                folded_ns: numbers[4], running: numbers[5],
+                processes: processes.into_iter().map(|(pid, name)| ProcessFacts { pid, name }).collect(),
+                threads: threads.into_iter().map(|(i, n, name)| ThreadFacts {
+                    pid: i[0], tid: i[1], samples: n[0], ns: n[1], name,
+                }).collect(),
+                headline: words.2, account: lines, build_ids: ids, losses,
+                functions: functions.into_iter().map(|f| FunctionFacts {
+                    samples: f[0], stacked: f[1], stacked_ns: f[2],
+                }).collect(),
+            }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn printing_and_parsing_are_inverses(side in side()) {
+            prop_assert_eq!(Side::parse(&side.to_text()), Ok(side));
+        }
+
+        #[test]
+        fn damage_is_an_error_or_another_side_file_never_a_panic(
+            side in side(), at in any::<prop::sample::Index>(), with in any::<char>()
+        ) {
+            let mut text: Vec<char> = side.to_text().chars().collect();
+            let i = at.index(text.len());
+            text[i] = with;
+            let _ = Side::parse(&text.into_iter().collect::<String>());
+        }
+    }
+
+    #[test]
+    fn a_hole_in_the_list_of_procedures_is_an_error() {
+        let bad = Side::parse("native 1\nfunction 1 0 0 0\nfunction 3 0 0 0\n").unwrap_err();
+        assert_eq!(bad.line, 3);
+        assert!(Side::parse("native 2\n").is_err());
+        assert!(Side::parse("native 1\nof_a_later_version x y\n").is_ok());
+    }
+}
