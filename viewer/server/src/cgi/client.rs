@@ -10,10 +10,10 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::stat::Mode;
 use pct_reports::query::{Cmd, Query};
 use std::fs::File;
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::AsFd;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
 /// What is asked for, not yet understood.
@@ -43,6 +43,7 @@ pub fn answer(asked: &Asked, settings: &Settings, head: bool) -> Result<ExitCode
     }
     let dir = names::private_dir().map_err(|e| unavailable(&e))?;
     let names = Names::new(dir, &file);
+    let mut ours: Option<Child> = None;
     let mut want = Want::new(&names).map_err(|e| failed(&names.dir, &e))?;
     let mut used = false;
     let mut fresh = false;
@@ -64,7 +65,7 @@ pub fn answer(asked: &Asked, settings: &Settings, head: bool) -> Result<ExitCode
                     "There is no server for this file; nothing had to be shut down.",
                 ));
             }
-            match start(&names, &file, settings, lock, deadline)? {
+            match start(&names, &file, settings, lock, deadline, &mut ours)? {
                 Started::Ready => fresh = true,
                 Started::Lost => {
                     losses += 1;
@@ -101,14 +102,22 @@ pub fn answer(asked: &Asked, settings: &Settings, head: bool) -> Result<ExitCode
         // The want file holds the server from here on; others may send.
         drop(lock);
         match want.wait(&pipe, deadline) {
-            Waited::Reply(Reply::File(name)) => match deliver(&names, &name, head) {
-                Ok(code) => return Ok(code),
-                Err(e) if e.kind() == io::ErrorKind::NotFound => {
-                    losses += 1;
-                    last = "its answer was gone".into();
+            Waited::Reply(Reply::File(name)) => {
+                match deliver(&names, &name, head, settings.debug.then_some(asked)) {
+                    Ok(code) => {
+                        if let Some(mut server) = ours.filter(|_| !settings.detach) {
+                            drop(want);
+                            let _ = server.wait();
+                        }
+                        return Ok(code);
+                    }
+                    Err(e) if e.kind() == io::ErrorKind::NotFound => {
+                        losses += 1;
+                        last = "its answer was gone".into();
+                    }
+                    Err(e) => return Err(failed(&names.dir, &e)),
                 }
-                Err(e) => return Err(failed(&names.dir, &e)),
-            },
+            }
             Waited::Reply(Reply::Sorry(why)) => return Err(unavailable(&why)),
             Waited::Lost => {
                 losses += 1;
@@ -213,6 +222,7 @@ fn start(
     settings: &Settings,
     lock: File,
     deadline: Instant,
+    ours: &mut Option<Child>,
 ) -> Result<Started, Response> {
     let stale = names.to_server();
     if let Err(e) = std::fs::remove_file(&stale)
@@ -230,7 +240,7 @@ fn start(
         .stdin(Stdio::from(lock))
         .stdout(writer)
         .stderr(Stdio::null());
-    command.spawn().map_err(|e| unavailable(&format!("a server cannot be started: {e}")))?;
+    *ours = Some(command.spawn().map_err(|e| unavailable(&format!("a server cannot be started: {e}")))?);
     // Our copies of the lock and of the writing end go.
     drop(command);
     let mut text = Vec::new();
@@ -379,18 +389,39 @@ impl Drop for Want {
 }
 
 /// Prints a response file and removes it.
-fn deliver(names: &Names, name: &str, head: bool) -> io::Result<ExitCode> {
+fn deliver(names: &Names, name: &str, head: bool, keep: Option<&Asked>) -> io::Result<ExitCode> {
     if !names.is_response(name.as_bytes()) {
         return Err(io::Error::other("the server named a file that is no answer"));
     }
     let path = names.dir.join(name);
     let mut file = names::open_nofollow(&path, false)?;
+    if let Some(asked) = keep {
+        keep_for_debugging(names, &asked.query, &mut file)?;
+    }
     std::fs::remove_file(&path)?;
     let mut out = io::stdout().lock();
     // A web server that is gone does not want its answer.
     let _ = if head { head_only(&mut file, &mut out) } else { io::copy(&mut file, &mut out).map(|_| ()) };
     let _ = out.flush();
     Ok(ExitCode::SUCCESS)
+}
+
+/// The last request and answer, beside the pipes: the directory is private.
+fn keep_for_debugging(names: &Names, query: &str, answer: &mut File) -> io::Result<()> {
+    for (name, text) in [("request", Some(query)), ("answer", None)] {
+        let path = names.dir.join(format!("mdprof_debug_{name}"));
+        match std::fs::remove_file(&path) {
+            Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(e),
+            _ => {}
+        }
+        let mut file = names::create_new(&path)?;
+        match text {
+            Some(text) => writeln!(file, "{text}")?,
+            None => drop(io::copy(answer, &mut file)?),
+        }
+        eprintln!("mdprof_cgi: the last {name} is in {}", path.display());
+    }
+    answer.seek(io::SeekFrom::Start(0)).map(drop)
 }
 
 fn head_only(file: &mut File, out: &mut impl io::Write) -> io::Result<()> {

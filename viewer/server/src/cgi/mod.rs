@@ -29,6 +29,7 @@ use crate::answer::{Form, Response};
 use client::Asked;
 use pct_deep::Compensation;
 use pct_reports::query::{Cmd, Prefs, Query, parse_cmd, print};
+use pct_reports::render::html::{self, Place};
 use std::io::{self, BufRead as _, Write as _};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -45,6 +46,8 @@ As a CGI program it takes everything from the environment: QUERY_STRING is COMMA
   -q, --quit               end the server of the file
   -t, --timeout MINUTES    the server ends when idle for so long (30; 0: never)
   -s, --server-process     start a server (the default); --no-server-process: only answer
+      --no-detach-process  stay in the foreground as long as the server that this starts lives
+  -d, --debug              keep the last request and answer in the directory of the pipes, and say where
       --decode, --decode-cmd, --decode-prefs   say how each line of standard input is understood
   -h, --help   -V, --version
 
@@ -52,6 +55,8 @@ environment: MDPROF_ROOTS    colon list of directories; files elsewhere are refu
              MDPROF_TIMEOUT  idle minutes of a new server (30; 0: never)
              MDPROF_COMPAT   1: compensate for recursion as the original viewer does
              MDPROF_WAIT     seconds that a request waits at most (50: Apache itself gives up after 60)
+             MDPROF_QUERY    seconds that one page may take before its reader is told to come back (40)
+             MDPROF_POST     1: quit, restart and timeout by GET ask first (crawlers follow links)
              XDG_RUNTIME_DIR where the pipes are; without it /var/tmp/mdprof-UID
 
 example: http://localhost/cgi-bin/mdprof_cgi?/home/me/run/Deep.data";
@@ -69,6 +74,14 @@ pub struct Settings {
     pub wait: Duration,
     /// Whether a server may be started.
     pub server: bool,
+    /// Whether a new server leaves us.
+    pub detach: bool,
+    /// Whether the last request and answer are kept.
+    pub debug: bool,
+    /// How long a new server works on one page before its reader is told to come back.
+    pub query: Duration,
+    /// Whether what changes the server has to be asked for by POST.
+    pub post: bool,
 }
 
 /// Minutes, fractions allowed, as an idle time; 0 is for ever. `None`: not a number of minutes up to a week.
@@ -101,6 +114,12 @@ impl Settings {
         if wait.is_none() {
             complain("MDPROF_WAIT");
         }
+        let query: Option<f64> = number("MDPROF_QUERY")
+            .map_or(Some(40.0), |v| v.parse().ok())
+            .filter(|n| (0.001..=86_400.0).contains(n));
+        if query.is_none() {
+            complain("MDPROF_QUERY");
+        }
         Settings {
             roots: std::env::var_os("MDPROF_ROOTS").map(|v| {
                 std::env::split_paths(&v)
@@ -115,6 +134,10 @@ impl Settings {
             },
             wait: Duration::from_secs(wait.unwrap_or(50)),
             server: true,
+            detach: true,
+            debug: false,
+            query: Duration::from_secs_f64(query.unwrap_or(40.0)),
+            post: !matches!(std::env::var("MDPROF_POST").as_deref(), Ok("" | "0") | Err(_)),
         }
     }
 }
@@ -176,15 +199,35 @@ fn as_cgi(query: &str) -> ExitCode {
     let script = var("SCRIPT_NAME")
         .filter(|s| s.starts_with('/') && !s.starts_with("//"))
         .unwrap_or_else(|| "/cgi-bin/mdprof_cgi".into());
-    let head = var("REQUEST_METHOD").is_some_and(|m| m == "HEAD");
+    let method = var("REQUEST_METHOD").unwrap_or_default();
+    let head = method == "HEAD";
     let Some(form) = Form::of_path(&var("PATH_INFO").unwrap_or_default()) else {
         return finish(
             Err(Response::plain(404, "There is no such form of a page; /json and /text are.")),
             head,
         );
     };
+    let settings = Settings::from_env();
+    if settings.post
+        && method != "POST"
+        && let Ok(parsed) = Query::parse(query)
+        && parsed.cmd.is_control()
+    {
+        return finish(Err(confirmation(&parsed, script)), head);
+    }
     let asked = Asked { query: query.to_owned(), form, script };
-    finish(client::answer(&asked, &Settings::from_env(), head), head)
+    finish(client::answer(&asked, &settings, head), head)
+}
+
+/// The page that asks whether a change of the server is meant.
+fn confirmation(query: &Query, script: String) -> Response {
+    let place = Place { script: Some(script), file: query.file.clone(), ..Place::default() };
+    let what = match query.cmd {
+        Cmd::Quit => "End the server of this file?",
+        Cmd::Restart => "Read the file again?",
+        _ => "Change how long the server of this file may be idle?",
+    };
+    Response::page(Form::Html, html::confirm(what, &query.cmd, &place))
 }
 
 /// Prints what there is to print. A web server that is gone is no trouble of ours.
@@ -233,6 +276,8 @@ fn command_line(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
             }
             Short('s') | Long("server-process" | "detach-process") => settings.server = true,
             Long("no-server-process") => settings.server = false,
+            Long("no-detach-process") => settings.detach = false,
+            Short('d') | Long("debug") => settings.debug = true,
             Short('c') | Long("canonical-clique") => {
                 eprintln!("mdprof_cgi: merging duplicate procedures in cliques is not supported");
                 return Ok(ExitCode::FAILURE);

@@ -19,6 +19,8 @@ use std::os::fd::{AsFd as _, RawFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Arc, mpsc};
+use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// First argument of a server process. Only a client starts one: standard input has to be the lock.
@@ -28,24 +30,41 @@ pub const FLAG: &str = "--become-server";
 const MAX_RECORD: u64 = 64 * 1024;
 /// How long a server that ends waits for clients that hold the lock.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// Pages that may be late at a time.
+const MOST_LATE: usize = 2;
+/// Stack of a thread that makes a page.
+const STACK: usize = 8 << 20;
 
 /// The arguments of a server process.
 #[must_use]
 pub fn arguments(names: &Names, file: &Path, settings: &Settings) -> Vec<OsString> {
     let idle = settings.idle.map_or(0, |d| d.as_millis().max(1));
     let rule = if settings.rule == Compensation::Compat { "compat" } else { "exact" };
-    vec![FLAG.into(), names.dir.clone().into(), file.into(), idle.to_string().into(), rule.into()]
+    let stay = if settings.detach { "detach" } else { "stay" };
+    let query = settings.query.as_millis().max(1);
+    vec![
+        FLAG.into(),
+        names.dir.clone().into(),
+        file.into(),
+        idle.to_string().into(),
+        rule.into(),
+        query.to_string().into(),
+        stay.into(),
+    ]
 }
 
 /// The server process: arguments after [`FLAG`]. Standard input is the lock, standard output takes one status line.
 pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut next = || args.next().unwrap_or_default();
     let (dir, file, idle, rule) = (PathBuf::from(next()), PathBuf::from(next()), next(), next());
-    let idle_ms: u64 = idle.to_str().and_then(|s| s.parse().ok()).unwrap_or(0);
+    let (query, stay) = (next(), next());
+    let number = |s: &OsString| -> u64 { s.to_str().and_then(|s| s.parse().ok()).unwrap_or(0) };
+    let idle_ms = number(&idle);
+    let limit = Duration::from_millis(number(&query).max(1));
     let rule = if rule == "compat" { Compensation::Compat } else { Compensation::Exact };
     let names = Names::new(dir, &file);
     let idle = (idle_ms > 0).then(|| Duration::from_millis(idle_ms));
-    match run(&names, &file, idle, rule) {
+    match run(&names, &file, idle, rule, limit, stay == "stay") {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             eprintln!("mdprof_cgi: {e}");
@@ -54,12 +73,19 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     }
 }
 
-fn run(names: &Names, file: &Path, idle: Option<Duration>, rule: Compensation) -> io::Result<()> {
+fn run(
+    names: &Names,
+    file: &Path,
+    idle: Option<Duration>,
+    rule: Compensation,
+    limit: Duration,
+    stay: bool,
+) -> io::Result<()> {
     let lock = File::from(io::stdin().as_fd().try_clone_to_owned()?);
     if !mutex::is_at(&lock, &names.mutex()) {
         return Err(io::Error::other("a server is started by a request"));
     }
-    detach(&[std::os::fd::AsRawFd::as_raw_fd(&lock)]);
+    detach(&[std::os::fd::AsRawFd::as_raw_fd(&lock)], stay);
     let mut record = Record::open(names);
     let began = Instant::now();
     let prepared = Viewer::open(file, rule).map_err(|e| io::Error::other(e.to_string())).and_then(|viewer| {
@@ -83,9 +109,11 @@ fn run(names: &Names, file: &Path, idle: Option<Duration>, rule: Compensation) -
     let mut server = Server {
         names: names.clone(),
         file: file.to_string_lossy().into_owned(),
-        viewer,
+        viewer: Arc::new(viewer),
         pipe,
         idle,
+        limit,
+        late: Vec::new(),
         pending: Vec::new(),
         sent: VecDeque::new(),
         number: 0,
@@ -103,9 +131,11 @@ fn run(names: &Names, file: &Path, idle: Option<Duration>, rule: Compensation) -
     Ok(())
 }
 
-/// Away from the web server: own session, no descriptor of its.
-fn detach(keep: &[RawFd]) {
-    let _ = nix::unistd::setsid();
+/// Away from the web server: own session (unless it stays with who started it), no descriptor of its.
+fn detach(keep: &[RawFd], stay: bool) {
+    if !stay {
+        let _ = nix::unistd::setsid();
+    }
     let inherited: Vec<RawFd> = std::fs::read_dir("/proc/self/fd")
         .map(|d| d.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok()).collect())
         .unwrap_or_default();
@@ -174,15 +204,40 @@ impl Record {
 struct Server {
     names: Names,
     file: String,
-    viewer: Viewer,
+    viewer: Arc<Viewer>,
     pipe: File,
     idle: Option<Duration>,
+    /// How long one page may take.
+    limit: Duration,
+    /// Threads whose page took longer; they work on, so that what is remembered of it serves the next reader.
+    late: Vec<JoinHandle<()>>,
     /// Octets of requests not served yet.
     pending: Vec<u8>,
     /// Responses that were sent, with the want file of their client, until they are gone.
     sent: VecDeque<(PathBuf, PathBuf)>,
     number: u64,
     record: Record,
+}
+
+fn response(viewer: &Viewer, file: &str, ask: &Ask) -> (Response, After) {
+    if ask.file != file {
+        return (Response::plain(503, "this server has another file"), After::Serve);
+    }
+    let Some(form) = Form::of_path(&ask.form) else {
+        return (Response::plain(404, "there is no such form of a page"), After::Serve);
+    };
+    let mut query = match Query::parse(&ask.query) {
+        Ok(query) => query,
+        Err(e) => return (Response::plain(400, &e.to_string()), After::Serve),
+    };
+    if ask.literal {
+        query.file = Query::raw_file(&ask.query).to_owned();
+    }
+    if ask.fresh && query.cmd == Cmd::Restart {
+        query.cmd = Cmd::Menu;
+    }
+    let request = Request { form, query: &ask.query, script: &ask.script };
+    viewer.answer_query(&request, &query)
 }
 
 impl Server {
@@ -241,7 +296,7 @@ impl Server {
         };
         let want = self.names.dir.join(&ask.want);
         // A client that is gone needs no page; what it asks to be done is done.
-        let (response, after) = self.response(&ask);
+        let (response, after) = self.response_in_time(&ask);
         let reply = match self.store(&cgi_text(&response)) {
             Ok((name, path)) => {
                 self.sent.push_back((path, want.clone()));
@@ -266,25 +321,37 @@ impl Server {
         after
     }
 
-    fn response(&self, ask: &Ask) -> (Response, After) {
-        if ask.file != self.file {
-            return (Response::plain(503, "this server has another file"), After::Serve);
+    /// The answer, or, when it takes too long, that it does: one slow page must not keep all others waiting.
+    fn response_in_time(&mut self, ask: &Ask) -> (Response, After) {
+        self.late.retain(|thread| !thread.is_finished());
+        if self.late.len() >= MOST_LATE {
+            let text = "The server is busy with pages that take long. Try again in a while.";
+            return (Response::plain(503, text), After::Serve);
         }
-        let Some(form) = Form::of_path(&ask.form) else {
-            return (Response::plain(404, "there is no such form of a page"), After::Serve);
+        let (sender, receiver) = mpsc::channel();
+        let (viewer, file, asked) = (Arc::clone(&self.viewer), self.file.clone(), ask.clone());
+        let work = move || {
+            let _ = sender.send(response(&viewer, &file, &asked));
         };
-        let mut query = match Query::parse(&ask.query) {
-            Ok(query) => query,
-            Err(e) => return (Response::plain(400, &e.to_string()), After::Serve),
+        let Ok(thread) = std::thread::Builder::new().stack_size(STACK).spawn(work) else {
+            return response(&self.viewer, &self.file, ask);
         };
-        if ask.literal {
-            query.file = Query::raw_file(&ask.query).to_owned();
+        match receiver.recv_timeout(self.limit) {
+            Ok(both) => {
+                let _ = thread.join();
+                both
+            }
+            Err(mpsc::RecvTimeoutError::Disconnected) => {
+                (Response::plain(503, "The page could not be made."), After::Serve)
+            }
+            Err(mpsc::RecvTimeoutError::Timeout) => {
+                let limit = self.limit;
+                self.record.say(&format!("a page takes longer than {limit:?}: {}", message::cut(&ask.query)));
+                self.late.push(thread);
+                let text = "This page takes long. It is still being worked on: ask again in a while.";
+                (Response::plain(503, text), After::Serve)
+            }
         }
-        if ask.fresh && query.cmd == Cmd::Restart {
-            query.cmd = Cmd::Menu;
-        }
-        let request = Request { form, query: &ask.query, script: &ask.script };
-        self.viewer.answer_query(&request, &query)
     }
 
     fn store(&mut self, text: &[u8]) -> io::Result<(String, PathBuf)> {
