@@ -70,7 +70,7 @@ pub fn report(subject: &Subject, request: &Request) -> Report {
 #[must_use]
 pub fn display(subject: &Subject, request: &Request) -> (Display, Option<String>) {
     let report = report(subject, request);
-    let prefs = request.prefs.resolve(subject.times_matter());
+    let prefs = subject.prefs(request.prefs);
     let display = pages::display(&report, subject, &request.cmd, request.page, &prefs);
     (display, report.failure().map(|f| f.0.clone()))
 }
@@ -111,6 +111,7 @@ pub fn json(subject: &Subject, request: &Request) -> Page {
                 "program": subject.profile.program(),
                 "bytes_per_word": subject.profile.header().bytes_per_word,
                 "report": report,
+                "only_time_is_known": subject.only_time(),
             });
             Page { body: format!("{value}\n"), failure: report.failure().map(|f| f.0.clone()) }
         },

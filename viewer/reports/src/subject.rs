@@ -2,13 +2,15 @@
 
 use crate::analysis::contour::{self, ContourState};
 use crate::analysis::{Bodies, Body};
-use crate::query::Cost;
+use crate::query::{Cost, Prefs, PrefsIndication};
 use crate::report::Failure;
 use crate::report::recursion::{self, FrequencyReport};
 use crate::report::tree::Children;
+use pct_deep::native::{self, Recorded, Side};
 use pct_deep::procrep::ProcRep;
 use pct_deep::{CliqueId, Compensation, DeepError, Profile, PsId};
-use std::collections::HashMap;
+use serde::Serialize;
+use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
@@ -35,12 +37,99 @@ pub struct Subject {
     pub contour: ContourState,
     /// `X.native` was there and did not fit.
     pub native_warning: Option<String>,
+    /// What a recording of a native program knows beyond the profile.
+    pub recorded: Option<Recorded>,
+    /// Which text files may be shown.
+    pub sources: Sources,
+    /// Other profiles that there are.
+    pub shelf: Option<Arc<dyn Shelf>>,
+    /// By which name queries ask for this one.
+    pub name: String,
     /// Where it was read from.
     pub path: PathBuf,
     /// Bodies laid out so far; a bounded number of them.
     bodies: Mutex<HashMap<PsId, Arc<Body>>>,
     children: Mutex<HashMap<(CliqueId, Cost), Arc<Children>>>,
     frequencies: OnceLock<Result<Arc<FrequencyReport>, Failure>>,
+    source_names: OnceLock<HashSet<String>>,
+    source_paths: Mutex<HashMap<String, Option<PathBuf>>>,
+}
+
+/// Which text files pages may show.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub enum Sources {
+    /// None: who asks is not who owns the files.
+    #[default]
+    Hidden,
+    /// Those that the profile names; relative names are looked for in these folders.
+    Beside(Vec<PathBuf>),
+}
+
+/// The other profiles that there are, each under a name.
+pub trait Shelf: Send + Sync + std::fmt::Debug {
+    /// What there is, in the order in which it is to be shown.
+    fn entries(&self) -> Vec<ShelfEntry>;
+
+    /// The profile of a name.
+    ///
+    /// # Errors
+    /// There is none, or it cannot be read.
+    fn subject(&self, name: &str) -> Result<Arc<Subject>, Failure>;
+}
+
+/// A profile on a shelf.
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
+pub struct ShelfEntry {
+    /// Its name in queries.
+    pub name: String,
+    /// What ran.
+    pub title: String,
+    /// What kind of file it is.
+    pub kind: String,
+    /// When it began, in words; empty: not known.
+    pub when: String,
+    /// CPU seconds, if that is known without reading all of it.
+    pub cpu_seconds: Option<f64>,
+    /// It is still being written.
+    pub running: bool,
+}
+
+/// The name of the root of a native program's profile.
+pub const NATIVE_ROOT: &str = "<program>";
+
+/// Source files whose place is remembered.
+const SOURCES: usize = 10_000;
+
+fn open_side(native_path: &Path, data_path: &Path) -> Option<Result<Side, String>> {
+    let meta = std::fs::metadata(native_path).ok()?;
+    if !meta.is_file() || meta.len() > native::MOST_OCTETS {
+        return Some(Err("is no side file".to_owned()));
+    }
+    Some(read_side(native_path, data_path))
+}
+
+fn read_side(native_path: &Path, data_path: &Path) -> Result<Side, String> {
+    let octets = std::fs::read(native_path).map_err(|e| e.to_string())?;
+    let side = Side::parse(&String::from_utf8_lossy(&octets)).map_err(|e| e.to_string())?;
+    let data = std::fs::read(data_path).map_err(|e| e.to_string())?;
+    if side.fits(&data) { Ok(side) } else { Err("does not belong to this data file".to_owned()) }
+}
+
+fn source_names(profile: &Profile) -> HashSet<String> {
+    let of_procs = profile.pss().map(|ps| profile.text(profile.ps(ps).file).into_owned());
+    let of_sites = profile.csss().map(|css| profile.css_file(css).into_owned());
+    of_procs.chain(of_sites).filter(|name| !name.is_empty()).collect()
+}
+
+fn find_source(file: &str, folders: &[PathBuf]) -> Option<PathBuf> {
+    let path = Path::new(file);
+    let mut tries = if path.is_absolute() {
+        vec![path.to_owned()]
+    } else {
+        folders.iter().map(|folder| folder.join(path)).collect()
+    };
+    tries.retain(|p| std::fs::metadata(p).is_ok_and(|m| m.is_file()));
+    tries.into_iter().next()
 }
 
 /// Cliques whose children are remembered.
@@ -68,10 +157,16 @@ impl Subject {
             rep: RepState::None,
             contour: ContourState::None,
             native_warning: None,
+            recorded: None,
+            sources: Sources::default(),
+            shelf: None,
+            name: String::new(),
             path: PathBuf::new(),
             bodies: Mutex::default(),
             children: Mutex::default(),
             frequencies: OnceLock::new(),
+            source_names: OnceLock::new(),
+            source_paths: Mutex::default(),
         }
     }
 
@@ -103,15 +198,65 @@ impl Subject {
         };
         let native_path = path.with_extension("native");
         let mut native_warning = None;
-        if let Ok(text) = std::fs::read_to_string(&native_path) {
-            if native_fits(&text, path) {
-                profile.set_native();
-            } else {
-                native_warning =
-                    Some(format!("{} does not belong to this data file: ignored", native_path.display()));
+        let mut recorded = None;
+        match open_side(&native_path, path) {
+            Some(Ok(side)) => {
+                if !profile.set_native_facts(&side) {
+                    native_warning =
+                        Some(format!("{}: its figures are not of this profile", native_path.display()));
+                }
+                recorded = Some(Recorded::from(side));
             }
+            Some(Err(what)) => {
+                native_warning = Some(format!("{}: {what}; ignored", native_path.display()));
+            }
+            None => {}
         }
-        Ok(Subject { rep, contour, native_warning, path: path.to_owned(), ..Subject::new(profile) })
+        // A native program's profile says so itself, whatever became of the file beside it.
+        let root = profile.pd_ps(profile.root());
+        if profile.text_of_name(root) == NATIVE_ROOT {
+            profile.set_native();
+        }
+        Ok(Subject { rep, contour, native_warning, recorded, path: path.to_owned(), ..Subject::new(profile) })
+    }
+
+    /// A native program's profile that was made of a recording.
+    #[must_use]
+    pub fn of_recording(profile: Profile, recorded: Recorded, path: &Path) -> Subject {
+        Subject { recorded: Some(recorded), path: path.to_owned(), ..Subject::new(profile) }
+    }
+
+    /// Nothing is known but time: how often anything was called, what it allocated, is not.
+    #[must_use]
+    pub fn only_time(&self) -> bool {
+        let calls = self.recorded.as_ref().is_some_and(|r| r.side.calls_known);
+        self.profile.is_native() && !calls && self.profile.root_total().callseqs == 0
+    }
+
+    /// The preferences that are meant for this profile.
+    #[must_use]
+    pub fn prefs(&self, asked: PrefsIndication) -> Prefs {
+        match (self.only_time(), asked) {
+            (true, PrefsIndication::Given(prefs)) => prefs.only_time(),
+            (true, _) => Prefs::default_only_time(),
+            (false, asked) => asked.resolve(self.times_matter()),
+        }
+    }
+
+    /// Where the text of a source file is, if it may be shown and is there. Only files that the profile names are looked for.
+    #[must_use]
+    pub fn source(&self, file: &str) -> Option<PathBuf> {
+        let Sources::Beside(folders) = &self.sources else { return None };
+        let mut known = self.source_paths.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(path) = known.get(file) {
+            return path.clone();
+        }
+        let named = self.source_names.get_or_init(|| source_names(&self.profile)).contains(file);
+        let found = named.then(|| find_source(file, folders)).flatten();
+        if known.len() < SOURCES {
+            known.insert(file.to_owned(), found.clone());
+        }
+        found
     }
 
     /// Whether times are worth showing: the program got more than 10 ticks of its own.
@@ -222,15 +367,4 @@ impl Bodies for Subject {
         bodies.insert(ps, Arc::clone(&body));
         Ok(body)
     }
-}
-
-/// Whether a `.native` file is about the data file at `path`: its length and hash (FNV-1a, 64 bits) are the file's.
-fn native_fits(text: &str, path: &Path) -> bool {
-    let value = |key: &str| text.lines().find_map(|l| l.strip_prefix(key)?.strip_prefix(' '));
-    let Ok(data) = std::fs::read(path) else { return false };
-    let hash =
-        data.iter().fold(0xcbf2_9ce4_8422_2325u64, |h, b| (h ^ u64::from(*b)).wrapping_mul(0x0100_0000_01b3));
-    value("native") == Some("1")
-        && value("length").and_then(|l| l.parse().ok()) == Some(data.len())
-        && value("hash") == Some(format!("{hash:016x}").as_str())
 }

@@ -1,10 +1,10 @@
 //! Deep profile pages served.
 //!
 //! In reading order: [`answer`] (request to response, the same for every way in), [`viewer`] (a loaded profile that
-//! answers), [`http`] (the built-in web server of `pct view`), [`view`] (what `pct view` does), [`sweep`] (every page
-//! of a profile, every link on it: `mdprof_test`), [`dump`] and [`derived`] (`mdprof_dump`: the data as text, all
-//! figures as JSON lines), [`procrep`] (`mdprof_procrep`: procedure bodies as text), [`cgi`] (`mdprof_cgi`: a server
-//! process behind a web server).
+//! answers), [`library`] (several of them under their names), [`http`] (the built-in web server of `pct view`), [`view`]
+//! (library and web server together), [`sweep`] (every page of a profile, every link on it: `mdprof_test`), [`dump`] and
+//! [`derived`] (`mdprof_dump`: the data as text, all figures as JSON lines), [`procrep`] (`mdprof_procrep`: procedure bodies
+//! as text), [`cgi`] (`mdprof_cgi`: a server process behind a web server).
 //!
 //! Invariant: nothing but [`http`] knows of sockets, nothing but [`viewer`] of profiles' files, nothing but [`cgi`] of pipes.
 #![forbid(unsafe_code)]
@@ -14,6 +14,7 @@ pub mod cgi;
 pub mod derived;
 pub mod dump;
 pub mod http;
+pub mod library;
 pub mod procrep;
 pub mod sweep;
 pub mod view;

@@ -7,7 +7,8 @@ use pct_deep::Compensation;
 use pct_reports::display::{Display, Item, Link, List};
 use pct_reports::page::{self, Request};
 use pct_reports::query::{
-    Cmd, Contour, Cost, CostOrder, Group, Incl, Limit, Order, Prefs, PrefsIndication, Query, Scope,
+    Cmd, Contour, Cost, CostOrder, DiffScale, DiffWhat, Group, Incl, Limit, Order, Prefs, PrefsIndication,
+    Query, Scope,
 };
 use pct_reports::render::html::Place;
 use pct_reports::render::text::TextOptions;
@@ -51,6 +52,9 @@ const ABSENT: &[&str] = &[
     "entry procedure",
     "cannot be analysed",
     "The program representation has no module named",
+    "The stacks are known only where",
+    "is not at hand",
+    "nothing to compare with",
 ];
 
 /// The commands of every kind over every id.
@@ -71,6 +75,8 @@ pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
         Cmd::Restart,
         Cmd::Search("a".to_owned()),
         Cmd::Search(String::new()),
+        Cmd::Flame,
+        Cmd::Recordings,
     ];
     out.extend([0, 1, 50, 90, 99, 101].map(|p| Cmd::Root(Some(p))));
     for &cost in Cost::ALL {
@@ -90,6 +96,15 @@ pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
     out.extend(cliques.iter().map(|&n| Cmd::DumpClique(n)));
     for &n in &cliques {
         out.extend([Cost::Time, Cost::Callseqs].map(|c| Cmd::CliqueTree(n, c)));
+    }
+    for base in subject.shelf.iter().flat_map(|s| s.entries()) {
+        for &what in DiffWhat::ALL {
+            for &incl in Incl::ALL {
+                for &scale in DiffScale::ALL {
+                    out.push(Cmd::Diff { base: base.name.clone(), what, incl, scale });
+                }
+            }
+        }
     }
     let pss = ids(profile.ps_count());
     out.extend(pss.iter().map(|&n| Cmd::Proc(n)));
@@ -161,6 +176,8 @@ pub fn invalid_commands(subject: &Subject) -> Vec<Cmd> {
         Cmd::GettersSetters(bad()),
         Cmd::ModuleRep(bad()),
         Cmd::ProcNamed(bad()),
+        Cmd::Source("/etc/passwd".to_owned(), 1),
+        Cmd::Diff { base: bad(), what: DiffWhat::Procs, incl: Incl::Own, scale: DiffScale::Shares },
     ]);
     for (bunch, size) in [(0, 20), (1, 0), (-1, -1)] {
         out.push(Cmd::ProcCallers { ps: 1, group: Group::Proc, bunch, size, contour: Contour::Ignore });
@@ -179,7 +196,7 @@ pub fn kind(cmd: &Cmd) -> String {
 pub fn sweep(subject: &Subject, options: &SweepOptions, progress: &mut dyn FnMut(&Cmd)) -> SweepResult {
     let mut result = SweepResult::default();
     let mut followed = Followed::new();
-    let prefs = Prefs::default_for(subject.times_matter());
+    let prefs = subject.prefs(PrefsIndication::Default);
     // A second look with everything on: other rows, other columns, other order.
     let order = Order::Cost(CostOrder { cost: Cost::Callseqs, incl: Incl::Total, scope: Scope::PerCall });
     let everything = Prefs {

@@ -4,7 +4,7 @@ use crate::answer::{After, Answers, Form, Request, Response};
 use pct_deep::{Compensation, DeepError};
 use pct_reports::page;
 use pct_reports::query::{Cmd, Query};
-use pct_reports::render::html::{self, Place};
+use pct_reports::render::html::{self, Notice, Place};
 use pct_reports::render::text::TextOptions;
 use pct_reports::subject::Subject;
 use std::path::{Path, PathBuf};
@@ -59,17 +59,6 @@ impl Viewer {
         })
     }
 
-    /// A viewer of a profile that is in memory already (`path` is only its name).
-    #[must_use]
-    pub fn of(subject: Subject, path: &Path) -> Viewer {
-        Viewer {
-            path: path.to_owned(),
-            rule: Compensation::Exact,
-            loaded: RwLock::new(Loaded { subject, stamp: None }),
-            nonce: None,
-        }
-    }
-
     /// The same viewer with a nonce for each page, made by this function.
     #[must_use]
     pub fn with_nonce(self, nonce: fn() -> String) -> Viewer {
@@ -118,21 +107,8 @@ impl Viewer {
 
     fn page(&self, request: &Request<'_>, query: &Query) -> Response {
         let loaded = self.loaded.read().unwrap_or_else(PoisonError::into_inner);
-        let wanted = page::Request::of(query);
-        match request.form {
-            Form::Json => Response::page(Form::Json, page::json(&loaded.subject, &wanted).body),
-            Form::Text => {
-                let options = TextOptions { commands: true, ..TextOptions::default() };
-                Response::page(Form::Text, page::text(&loaded.subject, &wanted, &options).body)
-            }
-            Form::Html => {
-                let place = self.place(request, query, loaded.changed(&self.path));
-                let mut response =
-                    Response::page(Form::Html, page::html(&loaded.subject, &wanted, &place).body);
-                response.nonce = place.nonce;
-                response
-            }
-        }
+        let place = self.place(request, query, loaded.changed(&self.path));
+        render(&loaded.subject, request, query, &place)
     }
 
     fn message(&self, request: &Request<'_>, query: &Query, text: &str) -> Response {
@@ -147,10 +123,28 @@ impl Viewer {
             script: Some(request.script.to_owned()),
             file: query.file.clone(),
             nonce: self.nonce.map(|make| make()),
-            notice: changed.then(|| {
-                "The data file has changed since it was read; `restart` among the display options reads it again."
-                    .to_owned()
+            notice: changed.then(|| Notice {
+                text: "The data file has changed since it was read.".to_owned(),
+                link: Some(("read it again".to_owned(), Cmd::Restart)),
             }),
+        }
+    }
+}
+
+/// A page of a profile in the form that is asked for.
+#[must_use]
+pub fn render(subject: &Subject, request: &Request<'_>, query: &Query, place: &Place) -> Response {
+    let wanted = page::Request::of(query);
+    match request.form {
+        Form::Json => Response::page(Form::Json, page::json(subject, &wanted).body),
+        Form::Text => {
+            let options = TextOptions { commands: true, ..TextOptions::default() };
+            Response::page(Form::Text, page::text(subject, &wanted, &options).body)
+        }
+        Form::Html => {
+            let mut response = Response::page(Form::Html, page::html(subject, &wanted, place).body);
+            response.nonce.clone_from(&place.nonce);
+            response
         }
     }
 }

@@ -28,6 +28,57 @@ pub fn percent(share: f64) -> String {
     float(share * 100.0, 2)
 }
 
+/// Characters from which a name is long.
+const LONG_NAME: usize = 72;
+
+/// A name of a native program, without what makes it very long: template arguments and parameters become `<\u{2026}>` and
+/// `(\u{2026})`, the innermost first, until it is short enough.
+#[must_use]
+pub fn short_name(name: &str) -> String {
+    let mut out = name.to_owned();
+    // Deep nests go first: what stands outside says most.
+    for depth in (1..=4).rev() {
+        if out.chars().count() <= LONG_NAME {
+            return out;
+        }
+        out = without(name, depth);
+    }
+    out
+}
+
+/// Leaves out what is nested `depth` brackets deep or deeper.
+fn without(name: &str, depth: usize) -> String {
+    let mut out = String::new();
+    let mut open: Vec<char> = Vec::new();
+    let mut before = ' ';
+    for c in name.chars() {
+        let arrow = c == '>' && before == '-';
+        let shift = matches!(c, '<' | '>') && (out.ends_with("operator") || before == c && out.ends_with(c));
+        match c {
+            '<' | '(' | '{' if !shift => {
+                if open.len() < depth {
+                    out.push(c);
+                }
+                open.push(c);
+                if open.len() == depth {
+                    out.push('\u{2026}');
+                }
+            }
+            '>' | ')' | '}' if !arrow && !shift && !open.is_empty() => {
+                open.pop();
+                if open.len() < depth {
+                    out.push(c);
+                }
+            }
+            c if open.len() < depth => out.push(c),
+            _ => {}
+        }
+        before = c;
+    }
+    // Brackets that hold nothing need no sign.
+    out.replace("(\u{2026})()", "()")
+}
+
 /// Seconds with one decimal in the unit that fits: ps, ns, us, ms, s. Zero prints in ps.
 #[must_use]
 pub fn time(seconds: f64) -> String {
@@ -54,6 +105,10 @@ fn group(digits: &str) -> String {
     out
 }
 
+fn signed(text: String, positive: bool) -> String {
+    if positive { format!("+{text}") } else { text }
+}
+
 /// A datum as text; links are their label.
 #[must_use]
 pub fn data(d: &Data) -> String {
@@ -63,9 +118,12 @@ pub fn data(d: &Data) -> String {
         Data::Link(link) => link.label.text.clone(),
         Data::Memory(amount, _, decimals) => float(*amount, usize::from(*decimals)),
         Data::Percent(share) => percent(*share),
-        Data::Text(s) => s.clone(),
+        Data::Text(s) | Data::Code(s) | Data::Hinted(s, _) => s.clone(),
         Data::Label(label) => label.text.clone(),
         Data::Time(seconds) => time(*seconds),
+        Data::Seconds(s) => float(*s, 3),
+        Data::Change(s) => signed(float(*s, 3), *s > 0.0),
+        Data::IntChange(n) => signed(int(*n), *n > 0),
     }
 }
 
@@ -78,8 +136,14 @@ pub fn raw(d: &Data) -> Option<String> {
             MemUnit::Words => format!("{x} words"),
             MemUnit::Bytes => format!("{x} bytes"),
         }),
-        Data::Time(s) => Some(format!("{s} s")),
-        Data::Int(_) | Data::Link(_) | Data::Text(_) | Data::Label(_) => None,
+        Data::Time(s) | Data::Seconds(s) | Data::Change(s) => Some(format!("{s} s")),
+        Data::Hinted(_, whole) => Some(whole.clone()),
+        Data::Int(_)
+        | Data::IntChange(_)
+        | Data::Code(_)
+        | Data::Link(_)
+        | Data::Text(_)
+        | Data::Label(_) => None,
     }
 }
 
@@ -104,6 +168,27 @@ mod tests {
         assert_eq!(float(-1234.5, 1), "-1,234.5");
         assert_eq!(float(f64::NAN, 2), "?");
         assert_eq!(percent(0.5227), "52.27");
+    }
+
+    #[test]
+    fn long_names_lose_what_is_deepest() {
+        assert_eq!(
+            short_name("std::vector<int>::push_back(int const&)"),
+            "std::vector<int>::push_back(int const&)"
+        );
+        let long = format!(
+            "std::_Rb_tree<{0}, {0}>::_M_lower_bound({0}*, {0} const&)",
+            "std::pair<int, char>".repeat(2)
+        );
+        let short = short_name(&long);
+        assert!(short.chars().count() <= LONG_NAME, "{short}");
+        assert!(short.starts_with("std::_Rb_tree<") && short.contains(">::_M_lower_bound("), "{short}");
+        let odd = "a".repeat(80) + ">>)<(";
+        let _ = short_name(&odd);
+        assert!(
+            short_name(&format!("f(std::function<{}>)::operator()(int) const", "x".repeat(90)))
+                .contains("operator(")
+        );
     }
 
     #[test]

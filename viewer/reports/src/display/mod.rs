@@ -156,6 +156,8 @@ pub struct Link {
     pub class: LinkClass,
     /// More words, shown when pointed at.
     pub hint: Option<String>,
+    /// Another profile than the page's, by its name.
+    pub file: Option<String>,
 }
 
 impl Link {
@@ -169,7 +171,15 @@ impl Link {
             label: Label::plain(label),
             class: LinkClass::Plain,
             hint: None,
+            file: None,
         }
+    }
+
+    /// The same link into another profile.
+    #[must_use]
+    pub fn into_file(mut self, file: impl Into<String>) -> Link {
+        self.file = Some(file.into());
+        self
     }
 
     /// A control.
@@ -219,8 +229,18 @@ pub enum Data {
     Text(String),
     /// Text with emphasis.
     Label(Label),
-    /// Seconds.
+    /// Seconds, in the unit that fits.
     Time(f64),
+    /// Seconds with three decimals: columns of them are easy to compare.
+    Seconds(f64),
+    /// A difference in seconds, with its sign.
+    Change(f64),
+    /// A difference of counts, with its sign.
+    IntChange(i64),
+    /// Text, and what it says in full when pointed at.
+    Hinted(String, String),
+    /// A line of a program's text: its blanks stay.
+    Code(String),
 }
 
 impl Data {
@@ -233,7 +253,7 @@ impl Data {
     /// Whether it is a number: set flush right.
     #[must_use]
     pub fn is_number(&self) -> bool {
-        !matches!(self, Data::Link(_) | Data::Text(_) | Data::Label(_))
+        !matches!(self, Data::Link(_) | Data::Text(_) | Data::Label(_) | Data::Code(_) | Data::Hinted(..))
     }
 }
 
@@ -261,6 +281,14 @@ pub struct Picture {
     pub caption: String,
     /// What weights count.
     pub unit: &'static str,
+    /// Weights are nanoseconds, shown as seconds.
+    pub seconds: bool,
+    /// Nodes have their weight in another profile too: colours show the difference.
+    pub compares: bool,
+    /// A click zooms rather than follows the link.
+    pub zooms: bool,
+    /// Most levels that are drawn.
+    pub levels: u32,
     /// The nodes; a parent stands before its children. The first is the root.
     pub nodes: Vec<PictureNode>,
     /// The node of this page.
@@ -278,6 +306,8 @@ pub struct PictureNode {
     pub name: String,
     /// Weight of the whole subtree; what the children leave is the node's own.
     pub total: u64,
+    /// The same in the profile that this one is compared with.
+    pub before: u64,
     /// Where it leads.
     pub link: Option<Cmd>,
 }

@@ -1,7 +1,7 @@
 //! The callers of a procedure.
 
+use super::Ctx;
 use super::flat::{Flat, Keys, Totals};
-use super::{Ctx, place};
 use crate::display::table::{Column, ColumnClass, Head};
 use crate::display::{Cell, Data, Display, Item, Link, List, ListClass, format};
 use crate::query::{Cmd, Group, Order};
@@ -95,12 +95,10 @@ fn lead<'a>(ctx: &'a Ctx<'_>, group: Group, current: Option<&'a str>) -> Vec<Col
     let text = |s: String| Cell::One(Data::Text(s));
     match group {
         Group::CallSite | Group::Proc => vec![
-            Column::new(ctx.place_head("Source"), move |row: &&CallerRow| {
-                text(match &row.caller {
-                    Caller::Site(s) => place(&s.file, s.line),
-                    Caller::Proc(p) => place(&p.file, p.line),
-                    Caller::Module(_) | Caller::Clique(_) => String::new(),
-                })
+            Column::new(ctx.place_head("Source"), move |row: &&CallerRow| match &row.caller {
+                Caller::Site(s) => ctx.place_cell(&s.file, s.line),
+                Caller::Proc(p) => ctx.place_cell(&p.file, p.line),
+                Caller::Module(_) | Caller::Clique(_) => Cell::Empty,
             }),
             Column::new(
                 ctx.name_head(if group == Group::CallSite { "In procedure" } else { "Procedure" }),

@@ -64,7 +64,7 @@ impl<'a> Page<'a> {
     fn new(ctx: &'a Ctx<'a>, r: &'a CliqueReport) -> Self {
         let first = r.procs.first().map(|p| p.desc.module.as_str());
         let current = first.filter(|m| r.procs.iter().all(|p| p.desc.module == *m));
-        let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.bytes_per_word());
+        let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.scale());
         Page { ctx, r, columns, current }
     }
 
@@ -85,7 +85,11 @@ impl<'a> Page<'a> {
         }
         let mut hint = format!("clique {}", desc.clique);
         if !desc.others.is_empty() {
-            hint.push_str(&format!(", with {} more procedures", desc.others.len() + desc.others_not_listed));
+            hint.push_str(&format!(
+                ", with {} more {}",
+                desc.others.len() + desc.others_not_listed,
+                self.ctx.words().procs
+            ));
         }
         Data::Link(self.ctx.link(Cmd::Clique(i64::from(desc.clique)), self.name(desc)).hint(hint))
     }
@@ -93,7 +97,7 @@ impl<'a> Page<'a> {
     fn table(&self) -> Table {
         let mut head = vec![
             HeadGroup::single(self.ctx.place_head("Source")),
-            HeadGroup::single(self.ctx.name_head("Procedure")),
+            HeadGroup::single(self.ctx.name_head(self.ctx.words().proc)),
         ];
         head.extend(self.columns.heads.iter().cloned());
         let mut t = Table::new(Boxing::ByPref, head);
@@ -101,9 +105,13 @@ impl<'a> Page<'a> {
         let procs = &self.r.procs;
         let many = procs.len() > 1 || self.r.members > 1;
         t.rows.push(Row::Section(Data::Label(Label::bold(if many {
-            format!("Procedures of the clique ({} contexts)", format::int(self.r.members as i64))
+            format!(
+                "{}s of the clique ({} contexts)",
+                self.ctx.words().proc,
+                format::int(self.r.members as i64)
+            )
         } else {
-            "Procedure of the clique".to_owned()
+            format!("{} of the clique", self.ctx.words().proc)
         }))));
         let mut silent = 0;
         for p in procs {
@@ -161,7 +169,7 @@ impl<'a> Page<'a> {
         t.rows.push(Row::Section(Data::Label(Label::bold(title))));
         for a in self.r.ancestors[..shown].iter().rev() {
             t.rows.push(self.row(
-                Cell::One(Data::Text(place(&a.site.file, a.site.line))),
+                self.ctx.place_cell(&a.site.file, a.site.line),
                 Cell::One(self.clique_link(&a.caller)),
                 &a.perf,
             ));
@@ -188,7 +196,7 @@ impl<'a> Page<'a> {
             Order::Cost(order) => sort_by_cost(&mut sites, order, |s| &s.summary),
         }
         for s in sites {
-            let source = Cell::One(Data::Text(place(&s.site.file, s.site.line)));
+            let source = self.ctx.place_cell(&s.site.file, s.site.line);
             if s.kind == "normal" {
                 let name = match (s.callees.first(), &s.site.callee) {
                     (Some(callee), _) => self.clique_link(&callee.clique),
@@ -200,7 +208,7 @@ impl<'a> Page<'a> {
                 t.rows.push(self.row(source, Cell::One(name), &s.summary));
                 continue;
             }
-            let kind = site_kind_label(s.kind);
+            let kind = site_kind_label(self.ctx, s.kind);
             if s.callees.is_empty() {
                 t.rows.push(self.row(
                     source,
@@ -236,8 +244,10 @@ fn sorted_callees<'a>(page: &Page<'_>, callees: &'a [CliqueCallee]) -> Vec<&'a C
 }
 
 /// The words for a kind of call site that has several callees.
-pub(super) fn site_kind_label(kind: &str) -> &'static str {
+pub(super) fn site_kind_label(ctx: &Ctx<'_>, kind: &str) -> &'static str {
     match kind {
+        "higher_order" if ctx.subject.profile.is_native() => "call of several",
+        "callback" if ctx.subject.profile.is_native() => "started from outside",
         "special" => "special call",
         "higher_order" => "higher order call",
         "method" => "method call",

@@ -16,6 +16,7 @@ pub(crate) enum Hideable {
     Modules,
 }
 
+/// A block without items is not shown.
 fn block(title: &str, items: Vec<Item>) -> Item {
     Item::List(List { class: ListClass::HorizontalExceptTitle, title: Some(title.to_owned()), items })
 }
@@ -48,18 +49,17 @@ impl Ctx<'_> {
     }
 
     pub(crate) fn general_controls(&self) -> Item {
-        block(
-            "General",
-            vec![
-                self.other(Cmd::Menu, "menu"),
-                Item::Link(
-                    Link::control(Cmd::Restart, &self.prefs, "restart").hint("read the data file again"),
-                ),
-                Item::Link(
-                    Link::control(Cmd::Quit, &self.prefs, "quit").hint("stop the server of this file"),
-                ),
-            ],
-        )
+        let mut items = vec![self.other(Cmd::Menu, "menu")];
+        if self.subject.shelf.as_ref().is_some_and(|s| s.entries().len() > 1) {
+            items.push(self.other(Cmd::Recordings, "other recordings"));
+        }
+        items.push(Item::Link(
+            Link::control(Cmd::Restart, &self.prefs, "restart").hint("read the data file again"),
+        ));
+        items.push(Item::Link(
+            Link::control(Cmd::Quit, &self.prefs, "quit").hint("stop the server of this file"),
+        ));
+        block("General", items)
     }
 
     pub(crate) fn developer_controls(&self) -> Item {
@@ -68,7 +68,15 @@ impl Ctx<'_> {
         block("Options", vec![self.choice(Prefs { developer: to, ..*p }, to.label())])
     }
 
+    /// What there is in the whole program, for titles.
+    pub(crate) fn modules_title(&self) -> &'static str {
+        if self.subject.profile.is_native() { "Objects" } else { "Modules" }
+    }
+
     pub(crate) fn field_controls(&self) -> Item {
+        if self.subject.only_time() {
+            return block("", Vec::new());
+        }
         let with = |change: &dyn Fn(&mut Fields), label: &str| {
             let mut fields = self.prefs.fields;
             change(&mut fields);
@@ -136,16 +144,18 @@ impl Ctx<'_> {
 
     pub(crate) fn inactive_controls(&self, what: Hideable) -> Item {
         let (title, set): (_, fn(&mut Prefs, Inactive)) = match what {
-            Hideable::Sites => ("Call sites never called", |p, v| p.inactive_sites = v),
-            Hideable::Procs => ("Procedures never called", |p, v| p.inactive_procs = v),
-            Hideable::Modules => ("Modules never called", |p, v| p.inactive_modules = v),
+            Hideable::Sites => ("call sites", |p, v| p.inactive_sites = v),
+            Hideable::Procs => (self.words().procs, |p, v| p.inactive_procs = v),
+            Hideable::Modules => (self.words().modules, |p, v| p.inactive_modules = v),
         };
+        let mut title = format!("{title} {}", self.words().silent);
+        title[..1].make_ascii_uppercase();
         let with = |v: Inactive| {
             let mut prefs = self.prefs;
             set(&mut prefs, v);
             self.choice(prefs, v.label())
         };
-        block(title, Inactive::ALL.iter().map(|&v| with(v)).collect())
+        block(&title, Inactive::ALL.iter().map(|&v| with(v)).collect())
     }
 
     pub(crate) fn qualify_controls(&self) -> Item {
@@ -171,6 +181,17 @@ impl Ctx<'_> {
     pub(crate) fn sort_controls(&self) -> Item {
         let with = |order: Order, label: &str| self.choice(Prefs { order, ..self.prefs }, label);
         let by = |cost, incl, scope| Order::Cost(CostOrder { cost, incl, scope });
+        if self.subject.only_time() {
+            return block(
+                "Order of rows",
+                vec![
+                    with(by(Cost::Time, Incl::Own, Scope::Overall), "self"),
+                    with(by(Cost::Time, Incl::Total, Scope::Overall), "total"),
+                    with(Order::Name, "name"),
+                    with(Order::Context, "source"),
+                ],
+            );
+        }
         let first = vec![
             with(Order::Context, "source"),
             with(Order::Name, "name"),
@@ -216,6 +237,7 @@ impl Ctx<'_> {
                     .map(|p| to(Limit::Percent(p), cost, incl, scope, &format!("above {p}%"))),
             );
         }
+        let only_time = self.subject.only_time();
         let costs = Cost::ALL
             .iter()
             .map(|&c| {
@@ -228,18 +250,23 @@ impl Ctx<'_> {
                 }
             })
             .collect();
-        let mut all = vec![line("limit", limits), line("criterion", costs)];
+        let mut all = vec![line("limit", limits)];
+        if !only_time {
+            all.push(line("criterion", costs));
+        }
         if !counts {
             all.push(line(
                 "descendants",
                 Incl::ALL.iter().map(|&i| to(limit, cost, i, scope, i.label())).collect(),
             ));
-            all.push(line(
-                "scope",
-                Scope::ALL.iter().map(|&s| to(limit, cost, incl, s, s.label())).collect(),
-            ));
+            if !only_time {
+                all.push(line(
+                    "scope",
+                    Scope::ALL.iter().map(|&s| to(limit, cost, incl, s, s.label())).collect(),
+                ));
+            }
         }
-        lines("Top procedures", all)
+        lines(&format!("Top {}", self.words().procs), all)
     }
 
     /// Links to the callers of a procedure.
@@ -279,14 +306,12 @@ impl Ctx<'_> {
 
     pub(crate) fn related_proc_controls(&self, ps: u32) -> Item {
         let n = i64::from(ps);
-        block(
-            "The procedure",
-            vec![
-                self.other(Cmd::Proc(n), "call sites and callees"),
-                self.other(Cmd::StaticCoverage(n), "text with coverage"),
-                Item::Developer(Box::new(self.other(Cmd::DumpPs(n), "raw dump"))),
-            ],
-        )
+        let mut items = vec![self.other(Cmd::Proc(n), "call sites and callees")];
+        if !self.subject.profile.is_native() {
+            items.push(self.other(Cmd::StaticCoverage(n), "text with coverage"));
+        }
+        items.push(Item::Developer(Box::new(self.other(Cmd::DumpPs(n), "raw dump"))));
+        block(&format!("The {}", self.words().proc.to_lowercase()), items)
     }
 
     pub(crate) fn related_clique_controls(&self, clique: u32) -> Item {
@@ -311,6 +336,9 @@ impl Ctx<'_> {
     }
 
     pub(crate) fn tree_controls(&self, clique: u32) -> Item {
+        if self.subject.only_time() {
+            return block("", Vec::new());
+        }
         block(
             "Width is",
             [Cost::Time, Cost::Callseqs, Cost::Allocs, Cost::Words]

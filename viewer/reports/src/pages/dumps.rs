@@ -160,7 +160,7 @@ pub(super) fn csd(ctx: &Ctx<'_>, r: &DumpCsd) -> Display {
         ("its procedure", Data::text(&*r.callee_proc.qualified_name)),
         ("call site", css_link(ctx, r.site.css)),
     ])));
-    let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.bytes_per_word());
+    let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.scale());
     let mut head = heads(&[("Source", ColumnClass::Words), ("Call site", ColumnClass::Words)]);
     head.extend(columns.heads.iter().cloned());
     let mut t = Table::new(Boxing::Always, head);

@@ -64,8 +64,7 @@ impl Ctx<'_> {
         rows: &[R],
         shown: Option<std::ops::Range<usize>>,
     ) -> Table {
-        let columns =
-            PerfColumns::new(self.cmd, &self.prefs, flat.totals != Totals::None, self.bytes_per_word());
+        let columns = PerfColumns::new(self.cmd, &self.prefs, flat.totals != Totals::None, self.scale());
         let mut head = vec![HeadGroup::single(Head::text("Rank", ColumnClass::Number))];
         head.extend(flat.lead.iter().map(|c| HeadGroup::single(c.head.clone())));
         let paging = match shown {
@@ -131,8 +130,9 @@ impl Ctx<'_> {
             let link = Link { label: Label::plain("show"), ..Link::control(self.cmd.clone(), &show, "") };
             vec![
                 Data::text(format!(
-                    "{} {what} never called, hidden:",
-                    crate::display::format::int(count as i64)
+                    "{} {what} {}, hidden:",
+                    crate::display::format::int(count as i64),
+                    self.words().silent
                 )),
                 Data::Link(link),
             ]

@@ -26,7 +26,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &GettersSettersReport) -> Display {
 }
 
 fn table(ctx: &Ctx<'_>, r: &GettersSettersReport) -> Table {
-    let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.bytes_per_word());
+    let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.scale());
     let mut head = vec![
         HeadGroup::single(Head::text("Rank", ColumnClass::Number)),
         HeadGroup::single(ctx.name_head("Field")),

@@ -6,6 +6,9 @@ use crate::query::{Cmd, Cost, CostOrder, Inactive, Incl, Limit, Order, Prefs, Sc
 use crate::report::menu::MenuReport;
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
+    if ctx.subject.only_time() {
+        return super::overview::display(ctx, r);
+    }
     let mut d = Display::new(format!("Deep profile of {}", r.program));
     d.items.extend(r.warnings.iter().map(|w| Item::Warning(w.clone())));
     let times = ctx.subject.times_matter();
@@ -81,7 +84,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
         items: vec![Item::Link(ctx.link(Cmd::RecursionTypeFreq, "how often each type of recursion occurs"))],
     }))));
     d.items.push(Item::Heading("The most expensive procedures".to_owned()));
-    d.items.push(super::top_procs::hottest(ctx, if times { Cost::Time } else { Cost::Callseqs }));
+    d.items.push(super::top_procs::hottest(ctx, if times { Cost::Time } else { Cost::Callseqs }, 5));
     d.items.push(Item::Columns(columns));
     let count = |n: u64| Data::Int(i64::try_from(n).unwrap_or(i64::MAX));
     let size = |n: usize| count(n as u64);

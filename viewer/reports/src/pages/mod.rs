@@ -7,20 +7,25 @@ mod callers;
 mod clique;
 mod controls;
 mod coverage;
+mod diff;
 mod dumps;
+mod flame;
 mod flat;
 mod getters_setters;
 mod menu;
 mod modules;
+mod overview;
 mod perf;
 mod proc;
+mod recordings;
 mod recursion;
 mod search;
+mod source;
 mod top_procs;
 mod tree;
 mod var_use;
 
-use crate::display::{Banner, Display, Item, Link, This, format};
+use crate::display::{Banner, Cell, Data, Display, Item, Link, This, format};
 use crate::query::{Cmd, Cost, Inactive, Order, Prefs, Qualify};
 use crate::report::Report;
 use crate::report::common::ProcDesc;
@@ -66,6 +71,10 @@ pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: 
         Report::Coverage(r) => ctx.or_failure(r.as_ref(), coverage::display),
         Report::ModuleRep(r) => ctx.or_failure(r.as_ref(), coverage::module),
         Report::VarUse(r) => ctx.or_failure(r.as_deref(), var_use::display),
+        Report::Flame(r) => ctx.or_failure(r.as_ref(), flame::display),
+        Report::Source(r) => ctx.or_failure(r.as_ref(), source::display),
+        Report::Recordings(r) => recordings::display(&ctx, r),
+        Report::Diff(r) => ctx.or_failure(r.as_deref(), diff::display),
     };
     let permalink = match report {
         Report::Proc(Ok(r)) if !matches!(cmd, Cmd::ProcNamed(_)) => Some(Cmd::ProcNamed(r.raw_name.clone())),
@@ -82,6 +91,20 @@ fn banner(subject: &Subject) -> Banner {
     if header.ticks_per_second > 0 && subject.times_matter() {
         let seconds = header.user_quanta as f64 / header.ticks_per_second as f64;
         facts.push(format!("{} s", format::float(seconds, 2)));
+    }
+    if let (true, Some(recorded)) = (subject.only_time(), &subject.recorded) {
+        if recorded.side.samples > 0 {
+            facts.push(format!("{} samples", format::int(recorded.side.samples as i64)));
+        }
+        if recorded.side.running > 0 {
+            facts.push("still running".to_owned());
+        }
+    }
+    if subject.only_time() {
+        if facts.is_empty() {
+            facts.push(format!("{} ns", format::int(header.user_quanta as i64)));
+        }
+        return Banner { program: subject.profile.program().into_owned(), facts };
     }
     let whole = subject.profile.root_total();
     facts.push(format!("{} calls", format::int(whole.callseqs)));
@@ -131,25 +154,98 @@ impl Ctx<'_> {
             Qualify::Never => false,
             Qualify::WhenDifferent => current != Some(desc.module.as_str()),
         };
-        if qualified { desc.qualified_name.clone() } else { desc.name.clone() }
+        let name = if qualified { &desc.qualified_name } else { &desc.name };
+        if self.subject.profile.is_native() { format::short_name(name) } else { name.clone() }
     }
 
     /// A link to the page of a procedure.
     pub(crate) fn proc_link(&self, desc: &ProcDesc, current: Option<&str>) -> Link {
-        self.link(Cmd::Proc(i64::from(desc.ps)), self.name(desc, current))
+        let link = self.link(Cmd::Proc(i64::from(desc.ps)), self.name(desc, current));
+        if link.label.text.contains('\u{2026}') { link.hint(&*desc.qualified_name) } else { link }
     }
 
     /// What pictures of cliques measure: the order's cost if it has a tree, else what means something.
     pub(crate) fn tree_cost(&self) -> Cost {
         match self.prefs.order {
             Order::Cost(c) if !matches!(c.cost, Cost::Calls | Cost::Redos) => c.cost,
+            _ if self.subject.only_time() => Cost::Time,
             _ => Cost::Callseqs,
         }
     }
 
-    pub(crate) fn bytes_per_word(&self) -> u8 {
-        self.subject.profile.header().bytes_per_word
+    /// What the columns of costs have to know.
+    pub(crate) fn scale(&self) -> perf::Scale {
+        perf::Scale {
+            bytes_per_word: self.subject.profile.header().bytes_per_word,
+            only_time: self.subject.only_time(),
+        }
     }
+
+    /// What a procedure and a module are called: in native programs a function and an object.
+    pub(crate) fn words(&self) -> &'static Words {
+        if self.subject.profile.is_native() { &Words::NATIVE } else { &Words::MERCURY }
+    }
+
+    /// A place in the source: a link if the file is at hand.
+    pub(crate) fn place_data(&self, file: &str, line: u32) -> Data {
+        let whole = place(file, line);
+        let short = place(&short_path(file), line);
+        if self.subject.source(file).is_some() {
+            Data::Link(self.link(Cmd::Source(file.to_owned(), i64::from(line)), short).hint(whole))
+        } else if short == whole {
+            Data::Text(whole)
+        } else {
+            Data::Hinted(short, whole)
+        }
+    }
+
+    /// The same as a cell.
+    pub(crate) fn place_cell(&self, file: &str, line: u32) -> Cell {
+        Cell::One(self.place_data(file, line))
+    }
+}
+
+/// What things are called.
+pub(crate) struct Words {
+    pub(crate) proc: &'static str,
+    pub(crate) procs: &'static str,
+    pub(crate) module: &'static str,
+    pub(crate) modules: &'static str,
+    /// After "hidden": procedures that were ...
+    pub(crate) silent: &'static str,
+}
+
+impl Words {
+    const MERCURY: Words = Words {
+        proc: "Procedure",
+        procs: "procedures",
+        module: "Module",
+        modules: "modules",
+        silent: "never called",
+    };
+    const NATIVE: Words = Words {
+        proc: "Function",
+        procs: "functions",
+        module: "Object",
+        modules: "objects",
+        silent: "without a sample",
+    };
+}
+
+/// The end of a long path; short ones stay.
+fn short_path(file: &str) -> String {
+    const LONG: usize = 32;
+    if file.len() <= LONG {
+        return file.to_owned();
+    }
+    let mut from = file.len();
+    for (i, _) in file.rmatch_indices('/') {
+        if file.len() - i > LONG && from < file.len() {
+            break;
+        }
+        from = i;
+    }
+    if from == 0 || from == file.len() { file.to_owned() } else { format!("\u{2026}{}", &file[from..]) }
 }
 
 /// A place in the source.

@@ -2,14 +2,14 @@
 
 use super::controls::Hideable;
 use super::flat::{Flat, Keys, Totals};
-use super::{Ctx, hidden, place};
+use super::{Ctx, hidden};
 use crate::display::table::Column;
 use crate::display::{Cell, Data, Display, Item, List, ListClass};
 use crate::query::{Cmd, Inactive, Prefs};
 use crate::report::modules::{ModuleProc, ModuleReport, ModuleRow, ProgramModulesReport};
 
 pub(super) fn display_all(ctx: &Ctx<'_>, r: &ProgramModulesReport) -> Display {
-    let mut d = Display::new("The program's modules");
+    let mut d = Display::new(format!("The program's {}", ctx.words().modules));
     let mut rows: Vec<&ModuleRow> =
         r.modules.iter().filter(|m| !hidden(m.active, ctx.prefs.inactive_modules)).collect();
     let keys: Keys<'_, &ModuleRow> =
@@ -17,16 +17,16 @@ pub(super) fn display_all(ctx: &Ctx<'_>, r: &ProgramModulesReport) -> Display {
     ctx.sort(&mut rows, &keys, |m| &m.perf, Totals::None);
     let show = Prefs { inactive_modules: Inactive::Show, ..ctx.prefs };
     let flat = Flat {
-        lead: vec![Column::new(ctx.name_head("Module"), |m: &&ModuleRow| {
+        lead: vec![Column::new(ctx.name_head(ctx.words().module), |m: &&ModuleRow| {
             Cell::One(Data::Link(ctx.link(Cmd::Module(m.name.clone()), m.name.clone())))
         })],
         perf: |m| &m.perf,
         totals: Totals::None,
         rest: None,
-        note: ctx.hidden_note(r.modules.len() - rows.len(), "modules", show),
+        note: ctx.hidden_note(r.modules.len() - rows.len(), ctx.words().modules, show),
     };
     d.items.push(Item::Table(ctx.flat(&flat, &rows, None)));
-    d.crumbs = ctx.crumbs(vec![ctx.link(Cmd::ProgramModules, "Modules")]);
+    d.crumbs = ctx.crumbs(vec![ctx.link(Cmd::ProgramModules, ctx.modules_title())]);
     d.controls = vec![
         ctx.inactive_controls(Hideable::Modules),
         ctx.field_controls(),
@@ -37,8 +37,11 @@ pub(super) fn display_all(ctx: &Ctx<'_>, r: &ProgramModulesReport) -> Display {
 }
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &ModuleReport) -> Display {
-    let mut d = Display::new(format!("Module {}", r.name));
-    let mut more = vec![Item::Link(ctx.link(Cmd::GettersSetters(r.name.clone()), "getters and setters"))];
+    let mut d = Display::new(format!("{} {}", ctx.words().module, r.name));
+    let mut more = Vec::new();
+    if !ctx.subject.profile.is_native() {
+        more.push(Item::Link(ctx.link(Cmd::GettersSetters(r.name.clone()), "getters and setters")));
+    }
     if r.has_representation {
         more.push(Item::Link(ctx.link(Cmd::ModuleRep(r.name.clone()), "text of its procedures")));
     }
@@ -55,20 +58,20 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &ModuleReport) -> Display {
     let flat = Flat {
         lead: vec![
             Column::new(ctx.place_head("Source"), |p: &&ModuleProc| {
-                Cell::One(Data::Text(place(&p.desc.file, p.desc.line)))
+                ctx.place_cell(&p.desc.file, p.desc.line)
             }),
-            Column::new(ctx.name_head("Procedure"), |p: &&ModuleProc| {
+            Column::new(ctx.name_head(ctx.words().proc), |p: &&ModuleProc| {
                 Cell::One(Data::Link(ctx.proc_link(&p.desc, current)))
             }),
         ],
         perf: |p| &p.perf,
         totals: Totals::Overlap,
         rest: None,
-        note: ctx.hidden_note(r.procs.len() - rows.len(), "procedures", show),
+        note: ctx.hidden_note(r.procs.len() - rows.len(), ctx.words().procs, show),
     };
     d.items.push(Item::Table(ctx.flat(&flat, &rows, None)));
     d.crumbs = ctx.crumbs(vec![
-        ctx.link(Cmd::ProgramModules, "Modules"),
+        ctx.link(Cmd::ProgramModules, ctx.modules_title()),
         ctx.link(Cmd::Module(r.name.clone()), &*r.name),
     ]);
     d.controls = vec![

@@ -52,11 +52,21 @@ struct Quantity {
     parts: &'static [Part],
 }
 
-/// How memory is shown.
+/// How numbers are shown.
 #[derive(Clone, Copy)]
 struct Memory {
     unit: MemUnit,
     scale: f64,
+    /// Time is all that is known: plain seconds, not ticks.
+    seconds: bool,
+}
+
+/// What columns have to know of the profile.
+#[derive(Clone, Copy)]
+pub(crate) struct Scale {
+    pub(crate) bytes_per_word: u8,
+    /// Only time is known.
+    pub(crate) only_time: bool,
 }
 
 const QUANTITIES: &[Quantity] = &[
@@ -79,7 +89,7 @@ const QUANTITIES: &[Quantity] = &[
                 says: Says::Word("Time"),
                 scope: Some(Scope::Overall),
                 shown: |f| !matches!(f.time, TimeFields::Ticks),
-                datum: |b, _| Data::Time(b.seconds),
+                datum: |b, m| if m.seconds { Data::Seconds(b.seconds) } else { Data::Time(b.seconds) },
             },
             Part {
                 says: Says::Word("%"),
@@ -198,20 +208,21 @@ pub(crate) fn order_head(cmd: &Cmd, prefs: &Prefs, text: &str, order: Order, cla
         label: Label::plain(text),
         class: LinkClass::Plain,
         hint: None,
+        file: None,
     };
     Head::link(link, class)
 }
 
 impl PerfColumns {
     /// The columns that the preferences ask for; with or without those of totals.
-    pub(crate) fn new(cmd: &Cmd, prefs: &Prefs, totals: bool, bytes_per_word: u8) -> PerfColumns {
+    pub(crate) fn new(cmd: &Cmd, prefs: &Prefs, totals: bool, by: Scale) -> PerfColumns {
         let fields = prefs.fields;
         let memory = match fields.memory {
             MemFields::Bytes | MemFields::BytesPerCall => {
-                Memory { unit: MemUnit::Bytes, scale: f64::from(bytes_per_word) }
+                Memory { unit: MemUnit::Bytes, scale: f64::from(by.bytes_per_word), seconds: by.only_time }
             }
             MemFields::None | MemFields::Words | MemFields::WordsPerCall => {
-                Memory { unit: MemUnit::Words, scale: 1.0 }
+                Memory { unit: MemUnit::Words, scale: 1.0, seconds: by.only_time }
             }
         };
         let mut columns = PerfColumns { heads: Vec::new(), sources: Vec::new(), memory };
@@ -234,11 +245,12 @@ impl PerfColumns {
             let Some(title) = (quantity.title)(&fields) else { continue };
             let mut heads = Vec::new();
             for incl in if totals { &[Incl::Own, Incl::Total][..] } else { &[Incl::Own][..] } {
-                for part in quantity.parts.iter().filter(|p| (p.shown)(&fields)) {
+                for (i, part) in quantity.parts.iter().filter(|p| (p.shown)(&fields)).enumerate() {
+                    // The first column of a group says what the group is about.
                     let text = match (&part.says, incl) {
-                        (Says::Main, Incl::Own) => "Self",
-                        (Says::Main, Incl::Total) => "Total",
-                        (Says::Word(w), _) => w,
+                        (Says::Word(w), _) if i > 0 => w,
+                        (_, Incl::Own) => "Self",
+                        (_, Incl::Total) => "Total",
                     };
                     heads.push(match part.scope {
                         Some(scope) => {
@@ -253,6 +265,7 @@ impl PerfColumns {
                     });
                 }
             }
+            let title = if by.only_time { "CPU seconds" } else { title };
             columns.heads.push(HeadGroup { title: Some(title.to_owned()), heads, coloured: true });
         }
         columns
@@ -340,13 +353,15 @@ mod tests {
     use super::*;
     use crate::query::words_all;
 
+    const MERCURY: Scale = Scale { bytes_per_word: 8, only_time: false };
+
     #[test]
     fn every_choice_of_fields_gives_as_many_heads_as_cells() {
         let perf = Perf { total: Some(Block::default()), ..Perf::default() };
         for fields in words_all::fields() {
             for totals in [false, true] {
                 let prefs = Prefs { fields, ..Prefs::default_for(true) };
-                let columns = PerfColumns::new(&Cmd::Menu, &prefs, totals, 8);
+                let columns = PerfColumns::new(&Cmd::Menu, &prefs, totals, MERCURY);
                 let heads: usize = columns.heads.iter().map(|g| g.heads.len()).sum();
                 assert_eq!(heads, columns.len());
                 assert_eq!(columns.cells(&perf).count(), heads);
@@ -358,7 +373,7 @@ mod tests {
     #[test]
     fn the_order_of_columns_is_self_then_total() {
         let prefs = Prefs { fields: Fields::ALL, ..Prefs::default_for(true) };
-        let columns = PerfColumns::new(&Cmd::Menu, &prefs, true, 8);
+        let columns = PerfColumns::new(&Cmd::Menu, &prefs, true, MERCURY);
         let texts: Vec<String> = columns
             .heads
             .iter()

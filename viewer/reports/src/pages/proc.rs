@@ -5,23 +5,32 @@ use super::controls::Hideable;
 use super::perf::{PerfColumns, sort_by_cost};
 use super::{Ctx, hidden, place};
 use crate::display::table::Boxing;
-use crate::display::{Cell, Data, Display, HeadGroup, Item, Label, Row, Table, format};
+use crate::display::{
+    Cell, Data, Display, HeadGroup, Item, Label, Link, List, ListClass, Row, Table, format,
+};
 use crate::query::{Cmd, Order, Prefs, Summarise};
 use crate::report::common::Perf;
 use crate::report::proc::{ProcCallee, ProcReport, ProcSite};
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
-    let mut d = Display::new(format!("Procedure {}", r.desc.qualified_name));
+    let mut d = Display::new(format!("{} {}", ctx.words().proc, r.desc.qualified_name));
     let mut facts = Vec::new();
     if !r.desc.file.is_empty() {
-        facts.push(place(&r.desc.file, r.desc.line));
+        let whole = place(&r.desc.file, r.desc.line);
+        facts.push(match ctx.place_data(&r.desc.file, r.desc.line) {
+            Data::Link(link) => Item::Link(Link { label: Label::plain(whole), ..link }),
+            _ => Item::Text(whole),
+        });
     }
-    facts.push(format!("{} call contexts", format::int(r.contexts as i64)));
-    d.items.push(Item::Text(facts.join(", ")));
+    if ctx.subject.profile.is_native() && !r.desc.module.is_empty() {
+        facts.push(Item::Link(ctx.link(Cmd::Module(r.desc.module.clone()), &*r.desc.module)));
+    }
+    facts.push(Item::Text(format!("{} call contexts", format::int(r.contexts as i64))));
+    d.items.push(Item::List(List { class: ListClass::Horizontal, title: None, items: facts }));
     d.items.push(ctx.caller_controls(r.desc.ps));
     d.items.push(Item::Table(table(ctx, r)));
     d.crumbs = ctx.crumbs(vec![
-        ctx.link(Cmd::ProgramModules, "Modules"),
+        ctx.link(Cmd::ProgramModules, ctx.modules_title()),
         ctx.link(Cmd::Module(r.desc.module.clone()), &*r.desc.module),
         ctx.link(ctx.cmd.clone(), &*r.desc.name),
     ]);
@@ -45,9 +54,9 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
 
 fn table(ctx: &Ctx<'_>, r: &ProcReport) -> Table {
     let current = Some(r.desc.module.as_str());
-    let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.bytes_per_word());
+    let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.scale());
     let mut head =
-        vec![HeadGroup::single(ctx.place_head("Source")), HeadGroup::single(ctx.name_head("Procedure"))];
+        vec![HeadGroup::single(ctx.place_head("Source")), HeadGroup::single(ctx.name_head(ctx.words().proc))];
     head.extend(columns.heads.iter().cloned());
     let mut t = Table::new(Boxing::ByPref, head);
     let row = |lead: Vec<Cell>, perf: &Perf| {
@@ -84,7 +93,7 @@ fn table(ctx: &Ctx<'_>, r: &ProcReport) -> Table {
         Order::Cost(order) => sort_by_cost(&mut sites, order, |s| &s.summary),
     }
     for s in sites {
-        let source = Cell::One(Data::Text(place(&s.site.file, s.site.line)));
+        let source = ctx.place_cell(&s.site.file, s.site.line);
         if let Some(callee) = &s.site.callee {
             let mut name = ctx.name(callee, current);
             if !s.type_subst.is_empty() {
@@ -96,7 +105,7 @@ fn table(ctx: &Ctx<'_>, r: &ProcReport) -> Table {
             ));
             continue;
         }
-        let kind = site_kind_label(s.kind);
+        let kind = site_kind_label(ctx, s.kind);
         let label = if s.callees.is_empty() { format!("{kind} (no calls made)") } else { kind.to_owned() };
         t.rows.push(row(vec![source, Cell::One(Data::Text(label))], &s.summary));
         if ctx.prefs.summarise == Summarise::Sum {

@@ -112,7 +112,7 @@ fn key_words(key: &TypeKey) -> String {
 pub(super) fn frequencies(ctx: &Ctx<'_>, r: &FrequencyReport) -> Display {
     let mut d = Display::new("Types of recursion");
     d.items.push(Item::Text(format!("{} cliques", format::int(r.cliques as i64))));
-    let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.bytes_per_word());
+    let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.scale());
     let mut head = vec![
         HeadGroup::single(ctx.name_head("Type of recursion")),
         HeadGroup::single(Head::text("Frequency", ColumnClass::Number)),

@@ -1,7 +1,7 @@
 //! What a search found.
 
+use super::Ctx;
 use super::flat::{Flat, Keys, Totals};
-use super::{Ctx, place};
 use crate::display::table::Column;
 use crate::display::{Cell, Data, Display, Item, List, ListClass};
 use crate::query::{Cmd, Order};
@@ -17,15 +17,19 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &SearchReport) -> Display {
         }
         d.items.push(Item::List(List {
             class: ListClass::HorizontalExceptTitle,
-            title: Some("Modules".to_owned()),
+            title: Some(ctx.modules_title().to_owned()),
             items,
         }));
     }
     if r.procs.is_empty() {
         d.items.push(Item::Text(if r.text.is_empty() {
-            "Type part of a procedure's or module's name, or file:line.".to_owned()
+            format!(
+                "Type part of a name of one of the {} or {}, or file:line.",
+                ctx.words().procs,
+                ctx.words().modules
+            )
         } else {
-            "No procedure's name or source place holds it.".to_owned()
+            format!("Nothing among the {} has it in its name or source place.", ctx.words().procs)
         }));
     } else {
         let mut rows: Vec<&SearchProc> = r.procs.iter().collect();
@@ -40,9 +44,9 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &SearchReport) -> Display {
         let flat = Flat {
             lead: vec![
                 Column::new(ctx.place_head("Source"), |p: &&SearchProc| {
-                    Cell::One(Data::Text(place(&p.desc.file, p.desc.line)))
+                    ctx.place_cell(&p.desc.file, p.desc.line)
                 }),
-                Column::new(ctx.name_head("Procedure"), |p: &&SearchProc| {
+                Column::new(ctx.name_head(ctx.words().proc), |p: &&SearchProc| {
                     Cell::One(Data::Link(ctx.proc_link(&p.desc, None)))
                 }),
             ],

@@ -1,8 +1,8 @@
 //! Top lists.
 
+use super::Ctx;
 use super::flat::{Flat, Keys, Totals};
-use super::{Ctx, place};
-use crate::display::table::Column;
+use crate::display::table::{Column, ColumnClass, Head};
 use crate::display::{Cell, Data, Display, Item};
 use crate::query::{
     AllocFields, Cmd, Cost, CostOrder, Fields, Incl, Limit, MemFields, Order, PortFields, Prefs, Scope,
@@ -12,7 +12,7 @@ use crate::report::top_procs::{TopProc, TopProcsReport, create};
 pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
     let mut d = Display::new(title(ctx, r));
     if r.procs.is_empty() {
-        d.items.push(Item::Text("No procedure meets the limit.".to_owned()));
+        d.items.push(Item::Text(format!("None of the {} meets the limit.", ctx.words().procs)));
     } else {
         let mut rows: Vec<&TopProc> = r.procs.iter().collect();
         let keys: Keys<'_, &TopProc> = Keys {
@@ -20,11 +20,12 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
             place: Box::new(|p| (p.desc.file.clone(), p.desc.line)),
         };
         ctx.sort(&mut rows, &keys, |p| &p.perf, Totals::Overlap);
-        let note = (r.not_listed > 0)
-            .then(|| vec![Data::text(format!("{} more procedures meet the limit.", r.not_listed))]);
+        let note = (r.not_listed > 0).then(|| {
+            vec![Data::text(format!("{} more {} meet the limit.", r.not_listed, ctx.words().procs))]
+        });
         d.items.push(Item::Table(ctx.flat(&columns(ctx, note), &rows, None)));
     }
-    d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), "Top procedures")]);
+    d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), format!("Top {}", ctx.words().procs))]);
     d.controls = vec![
         ctx.top_controls(),
         ctx.sort_controls(),
@@ -37,20 +38,18 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
 }
 
 fn columns<'a>(ctx: &'a Ctx<'_>, note: Option<Vec<Data>>) -> Flat<'a, &'a TopProc> {
-    Flat {
-        lead: vec![
-            Column::new(ctx.place_head("Source"), |p: &&TopProc| {
-                Cell::One(Data::Text(place(&p.desc.file, p.desc.line)))
-            }),
-            Column::new(ctx.name_head("Procedure"), |p: &&TopProc| {
-                Cell::One(Data::Link(ctx.proc_link(&p.desc, None)))
-            }),
-        ],
-        perf: |p| &p.perf,
-        totals: Totals::Overlap,
-        rest: None,
-        note,
+    let mut lead = vec![
+        Column::new(ctx.place_head("Source"), |p: &&TopProc| ctx.place_cell(&p.desc.file, p.desc.line)),
+        Column::new(ctx.name_head(ctx.words().proc), |p: &&TopProc| {
+            Cell::One(Data::Link(ctx.proc_link(&p.desc, None)))
+        }),
+    ];
+    if ctx.subject.profile.is_native() {
+        lead.push(Column::new(Head::text("Object", ColumnClass::Words), |p: &&TopProc| {
+            Cell::One(Data::Link(ctx.link(Cmd::Module(p.desc.module.clone()), &*p.desc.module)))
+        }));
     }
+    Flat { lead, perf: |p| &p.perf, totals: Totals::Overlap, rest: None, note }
 }
 
 fn title(ctx: &Ctx<'_>, r: &TopProcsReport) -> String {
@@ -66,21 +65,21 @@ fn title(ctx: &Ctx<'_>, r: &TopProcsReport) -> String {
     }
     match ctx.cmd {
         Cmd::TopProcs { limit: Limit::Ranks(lo, hi), .. } if *lo == 1 => {
-            format!("Top {hi} procedures by {by}")
+            format!("Top {hi} {} by {by}", ctx.words().procs)
         }
         Cmd::TopProcs { limit: Limit::Ranks(lo, hi), .. } => {
-            format!("Procedures ranked {lo} to {hi} by {by}")
+            format!("{}s ranked {lo} to {hi} by {by}", ctx.words().proc)
         }
         Cmd::TopProcs { limit: Limit::Percent(p), .. } => {
-            format!("Procedures above {p}% of the program, by {by}")
+            format!("{}s above {p}% of the program, by {by}", ctx.words().proc)
         }
-        Cmd::TopProcs { limit: Limit::Value(v), .. } => format!("Procedures above {v}, by {by}"),
-        _ => format!("Procedures by {by}"),
+        Cmd::TopProcs { limit: Limit::Value(v), .. } => format!("{}s above {v}, by {by}", ctx.words().proc),
+        _ => format!("{}s by {by}", ctx.words().proc),
     }
 }
 
-/// The five procedures with the highest cost of their own, for the menu.
-pub(super) fn hottest(ctx: &Ctx<'_>, cost: Cost) -> Item {
+/// The procedures with the highest cost of their own, for the menu.
+pub(super) fn hottest(ctx: &Ctx<'_>, cost: Cost, rows: i64) -> Item {
     let cmd = Cmd::top(Limit::Ranks(1, 100), cost, Incl::Own);
     let order = Order::Cost(CostOrder { cost, incl: Incl::Own, scope: Scope::Overall });
     // A few columns only: the table is a first answer, its links lead to more.
@@ -91,11 +90,11 @@ pub(super) fn hottest(ctx: &Ctx<'_>, cost: Cost) -> Item {
         ..ctx.prefs.fields
     };
     let inner = Ctx { subject: ctx.subject, cmd: &cmd, page: 1, prefs: Prefs { order, fields, ..ctx.prefs } };
-    match create(&ctx.subject.profile, Limit::Ranks(1, 5), cost, Incl::Own, Scope::Overall) {
+    match create(&ctx.subject.profile, Limit::Ranks(1, rows), cost, Incl::Own, Scope::Overall) {
         Ok(r) if !r.procs.is_empty() => {
             let rows: Vec<&TopProc> = r.procs.iter().collect();
             Item::Table(inner.flat(&columns(&inner, None), &rows, None))
         }
-        _ => Item::Text("No procedure has any cost.".to_owned()),
+        _ => Item::Text(format!("None of the {} has any cost.", ctx.words().procs)),
     }
 }

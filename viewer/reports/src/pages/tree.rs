@@ -6,6 +6,10 @@ use crate::query::{Cmd, Cost, Qualify};
 use crate::report::tree::{TreeReport, overview as overview_of, strip};
 use pct_deep::CliqueId;
 
+fn unit_of(ctx: &Ctx<'_>, cost: Cost) -> &'static str {
+    if ctx.subject.only_time() { "CPU s" } else { unit(cost) }
+}
+
 fn unit(cost: Cost) -> &'static str {
     match cost {
         Cost::Time => "ticks",
@@ -18,7 +22,11 @@ fn unit(cost: Cost) -> &'static str {
 fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Picture {
     Picture {
         caption,
-        unit: unit(r.cost),
+        unit: unit_of(ctx, r.cost),
+        seconds: ctx.subject.only_time(),
+        compares: false,
+        zooms: false,
+        levels: 1000,
         nodes: r
             .nodes
             .iter()
@@ -30,6 +38,7 @@ fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Pictu
                     n.name.clone()
                 },
                 total: n.total,
+                before: 0,
                 link: Some(Cmd::Clique(i64::from(n.clique))),
             })
             .collect(),
@@ -41,7 +50,7 @@ fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Pictu
 pub(super) fn display(ctx: &Ctx<'_>, r: &TreeReport) -> Display {
     let top = &r.nodes[0];
     let mut d = Display::new(format!("All below clique {}: {}", top.clique, top.name));
-    let mut caption = format!("width: {} with descendants", unit(r.cost));
+    let mut caption = format!("width: {} with descendants", unit_of(ctx, r.cost));
     if r.left_out > 0 {
         caption.push_str(&format!("; {} small branches left out", format::int(r.left_out as i64)));
     }
@@ -63,13 +72,14 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TreeReport) -> Display {
 /// The strip on top of a clique's page.
 pub(super) fn strip_of(ctx: &Ctx<'_>, clique: CliqueId) -> Item {
     let r = strip(ctx.subject, clique, ctx.tree_cost());
-    let caption = format!("width: {} with descendants; the outlined one is this clique", unit(r.cost));
+    let caption =
+        format!("width: {} with descendants; the outlined one is this clique", unit_of(ctx, r.cost));
     Item::Picture(picture(ctx, &r, caption, false))
 }
 
 /// The upper part of the whole tree, for the menu.
 pub(super) fn overview(ctx: &Ctx<'_>, root: CliqueId, cost: Cost) -> Item {
     let r = overview_of(ctx.subject, root, cost);
-    let caption = format!("the program by {}, with descendants; click to go there", unit(r.cost));
+    let caption = format!("the program by {}, with descendants; click to go there", unit_of(ctx, r.cost));
     Item::Picture(Picture { here: None, ..picture(ctx, &r, caption, false) })
 }

@@ -1,10 +1,13 @@
 //! Commands: what a page is about. [`Cmd`]'s `Display` is the decoder's twin; both walk the same table of keywords.
 //!
-//! The 23 commands of the deep profiler keep their spelling. Three are ours: `search/TEXT`, `proc_named/NAME` (a link
-//! that survives a new run of the program) and `clique_tree/N/COST` (the picture below a clique).
+//! The 23 commands of the deep profiler keep their spelling. Ours are `search/TEXT`, `proc_named/NAME` (a link
+//! that survives a new run of the program), `clique_tree/N/COST` (the picture below a clique), `flame` (the stacks of a
+//! recording), `source/FILE/LINE`, `recordings` (the other profiles at hand) and `diff/NAME/WHAT/INCL/SCALE` (with one of them).
 
 use super::prefs::Unrecognised;
-use super::words::{Contour, Cost, Group, Incl, Scope, decode, encode, parse_float, parse_int};
+use super::words::{
+    Contour, Cost, DiffScale, DiffWhat, Group, Incl, Scope, decode, encode, parse_float, parse_int,
+};
 use std::fmt;
 use std::str::FromStr;
 
@@ -94,6 +97,23 @@ pub enum Cmd {
     ProcNamed(String),
     /// The tree of cliques below one, as a picture (ours).
     CliqueTree(i64, Cost),
+    /// The stacks of a recording as a picture (ours).
+    Flame,
+    /// A source file, at a line (ours).
+    Source(String, i64),
+    /// The other profiles at hand (ours).
+    Recordings,
+    /// What changed since another profile (ours).
+    Diff {
+        /// Name of the older one.
+        base: String,
+        /// What is matched.
+        what: DiffWhat,
+        /// Ordered by what changed in it or below it.
+        incl: Incl,
+        /// How the two are compared.
+        scale: DiffScale,
+    },
 }
 
 impl Cmd {
@@ -172,6 +192,12 @@ impl fmt::Display for Cmd {
             Cmd::Search(text) => write!(f, "search/{}", encode(text, "")),
             Cmd::ProcNamed(name) => write!(f, "proc_named/{}", encode(name, "")),
             Cmd::CliqueTree(n, cost) => write!(f, "clique_tree/{n}/{}", cost.word()),
+            Cmd::Flame => f.write_str("flame"),
+            Cmd::Source(file, line) => write!(f, "source/{}/{line}", encode(file, "")),
+            Cmd::Recordings => f.write_str("recordings"),
+            Cmd::Diff { base, what, incl, scale } => {
+                write!(f, "diff/{}/{}/{}/{}", encode(base, ""), what.word(), incl.word(), scale.word())
+            }
         }
     }
 }
@@ -219,6 +245,15 @@ impl FromStr for Cmd {
             ["dump_call_site_dynamic", n] => Cmd::DumpCsd(int(n)?),
             ["search", text] => Cmd::Search(decode(text)),
             ["proc_named", name] => Cmd::ProcNamed(decode(name)),
+            ["flame"] => Cmd::Flame,
+            ["source", file, line] => Cmd::Source(decode(file), int(line)?),
+            ["recordings"] => Cmd::Recordings,
+            ["diff", base, what, incl, scale] => Cmd::Diff {
+                base: decode(base),
+                what: DiffWhat::parse(what).ok_or(Unrecognised)?,
+                incl: Incl::parse(incl).ok_or(Unrecognised)?,
+                scale: DiffScale::parse(scale).ok_or(Unrecognised)?,
+            },
             ["clique_tree", n, cost] => Cmd::CliqueTree(int(n)?, Cost::parse(cost).ok_or(Unrecognised)?),
             _ => return Err(Unrecognised),
         })

@@ -19,8 +19,8 @@ mod words;
 pub use cmd::{Cmd, Limit};
 pub use prefs::{CostOrder, Fields, Order, Prefs, PrefsIndication, Unrecognised};
 pub use words::{
-    AllocFields, Boxes, CallseqFields, Colour, Contour, Cost, Developer, Group, Inactive, Incl, MemFields,
-    PortFields, Qualify, Scope, Summarise, TimeFields, TimeFormat, decode, encode,
+    AllocFields, Boxes, CallseqFields, Colour, Contour, Cost, Developer, DiffScale, DiffWhat, Group,
+    Inactive, Incl, MemFields, PortFields, Qualify, Scope, Summarise, TimeFields, TimeFormat, decode, encode,
 };
 
 use std::fmt;

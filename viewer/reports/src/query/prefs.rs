@@ -134,6 +134,30 @@ impl Prefs {
         }
     }
 
+    /// The same preferences for a profile of which only time is known: no columns of anything else, no order by it.
+    #[must_use]
+    pub fn only_time(mut self) -> Prefs {
+        self.fields = Fields {
+            port: PortFields::None,
+            time: TimeFields::Time,
+            callseqs: CallseqFields::None,
+            allocs: AllocFields::None,
+            memory: MemFields::None,
+        };
+        if let Order::Cost(order) = &mut self.order {
+            order.cost = Cost::Time;
+            order.scope = Scope::Overall;
+        }
+        self
+    }
+
+    /// What somebody gets who has chosen nothing, of a profile of which only time is known.
+    #[must_use]
+    pub fn default_only_time() -> Prefs {
+        let order = Order::Cost(CostOrder { cost: Cost::Time, incl: Incl::Total, scope: Scope::Overall });
+        Prefs { order, ..Prefs::default_for(true).only_time() }
+    }
+
     /// The default with every column (for programs, never from a query).
     #[must_use]
     pub fn with_all_fields(times_matter: bool) -> Prefs {

@@ -208,6 +208,26 @@ words! {
 }
 
 words! {
+    /// What two profiles are matched by.
+    DiffWhat {
+        /// Procedures by name and module.
+        Procs = "procs", "procedures";
+        /// Cliques by the way to them.
+        Cliques = "cliques", "call contexts";
+    }
+}
+
+words! {
+    /// How the costs of two profiles are compared.
+    DiffScale {
+        /// As they are: two runs of the same work.
+        Absolute = "absolute", "as they are";
+        /// Shares: the newer one scaled to the total of the older one.
+        Shares = "shares", "as shares of the whole";
+    }
+}
+
+words! {
     /// When procedure names carry their module.
     Qualify {
         /// Always.

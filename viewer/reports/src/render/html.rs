@@ -25,8 +25,17 @@ pub struct Place {
     pub file: String,
     /// Nonce of the content security policy, for the page's own script and style.
     pub nonce: Option<String>,
-    /// A remark on top of the page ("the file has changed since it was read").
-    pub notice: Option<String>,
+    /// A remark on top of the page.
+    pub notice: Option<Notice>,
+}
+
+/// A remark on top of a page ("the file has changed since it was read").
+#[derive(Clone, Debug, Default)]
+pub struct Notice {
+    /// What it says.
+    pub text: String,
+    /// What can be done about it.
+    pub link: Option<(String, Cmd)>,
 }
 
 /// The whole page.
@@ -60,7 +69,12 @@ pub fn page(display: &Display, place: &Place) -> String {
             body class=(body_class) {
                 a.skip href="#content" { "skip to the content" }
                 (r.top(display))
-                @if let Some(notice) = &place.notice { p.warning role="status" { (notice) } }
+                @if let Some(notice) = &place.notice {
+                    p.warning role="status" {
+                        (notice.text)
+                        @if let Some((label, cmd)) = &notice.link { " " a href=(r.href(cmd, 1, r.prefs.as_ref())) { (label) } }
+                    }
+                }
                 main #content {
                     @if let Some(title) = &display.title { h1 { (with_breaks(title)) } }
                     @for item in &display.items { (r.item(item)) }
@@ -80,6 +94,18 @@ pub fn message(heading: &str, text: &str, place: &Place) -> String {
     let mut display = Display::new(heading);
     display.items.push(Item::Text(text.to_owned()));
     page(&display, place)
+}
+
+/// A page that asks whether a command that changes the server is meant; its button sends the command by POST.
+#[must_use]
+pub fn confirm(question: &str, cmd: &Cmd, place: &Place) -> String {
+    let body = message(question, "", place);
+    let action = format!("?{}", query::print(cmd, 1, None, &place.file));
+    let button = html! {
+        form method="post" action=(action) { button type="submit" { "Yes" } }
+    };
+    // The text of the message is empty: its paragraph is where the button goes.
+    body.replacen("<p></p>", &button.into_string(), 1)
 }
 
 struct Renderer<'a> {
@@ -105,8 +131,8 @@ impl Renderer<'_> {
                 @if let Some(this) = &display.this {
                     form.search role="search" method="get" action="" {
                         input #search type="search" name="s" maxlength="200" autocomplete="off"
-                            aria-label="Search procedure, module, file:line"
-                            placeholder="search procedure, module, file:line"
+                            aria-label="Search names and file:line"
+                            placeholder="search names, file:line"
                             value=[match &this.cmd { Cmd::Search(text) => Some(text), _ => None }];
                         input type="hidden" name="p" value=(this.prefs);
                         input type="hidden" name="f" value=(self.place.file);
@@ -208,10 +234,15 @@ impl Renderer<'_> {
     }
 
     fn link(&self, link: &Link) -> Markup {
-        let href = self.href(&link.cmd, link.page, link.prefs.as_ref());
+        let href = match &link.file {
+            Some(file) => format!("?{}", query::print(&link.cmd, link.page, link.prefs.as_ref(), file)),
+            None => self.href(&link.cmd, link.page, link.prefs.as_ref()),
+        };
         let rel = link.cmd.is_control().then_some("nofollow");
         html! {
-            @if link.class == LinkClass::Control {
+            @if matches!(link.cmd, Cmd::Source(..)) {
+                a.src href=(href) title=[link.hint.as_deref()] { (label(&link.label)) }
+            } @else if link.class == LinkClass::Control {
                 a.control href=(href) rel=[rel] title=[link.hint.as_deref()] { (label(&link.label)) }
             } @else {
                 a href=(href) rel=[rel] title=[link.hint.as_deref()] { (label(&link.label)) }
@@ -222,8 +253,9 @@ impl Renderer<'_> {
     fn datum(&self, data: &Data) -> Markup {
         match data {
             Data::Link(link) => self.link(link),
-            Data::Text(text) => with_breaks(text),
+            Data::Text(text) | Data::Hinted(text, _) => with_breaks(text),
             Data::Label(l) => label(l),
+            Data::Code(text) => html! { code { (text) } },
             number => html! { (format::data(number)) },
         }
     }
@@ -357,14 +389,19 @@ impl Renderer<'_> {
         let mut tree = pct_icicle::Tree::new(&root.name);
         let mut ids = vec![tree.root()];
         let mut own: Vec<u64> = picture.nodes.iter().map(|n| n.total).collect();
+        let mut before: Vec<u64> = picture.nodes.iter().map(|n| n.before).collect();
         for (i, node) in picture.nodes.iter().enumerate().skip(1) {
             let parent = node.parent.min(i - 1);
             own[parent] = own[parent].saturating_sub(node.total);
+            before[parent] = before[parent].saturating_sub(node.before);
             let id = tree.push(ids[parent], &node.name);
             ids.push(id);
         }
         for (i, node) in picture.nodes.iter().enumerate() {
             tree.add(ids[i], own[i]);
+            if picture.compares {
+                tree.add_base(ids[i], before[i]);
+            }
             if let Some(cmd) = &node.link {
                 tree.set_link(ids[i], &self.href(cmd, 1, self.prefs.as_ref()));
             }
@@ -376,11 +413,15 @@ impl Renderer<'_> {
             unit: picture.unit.to_owned(),
             direction: pct_icicle::Direction::Icicle,
             order: pct_icicle::Order::Weight,
-            click: pct_icicle::Click::Link,
+            click: if picture.zooms { pct_icicle::Click::Zoom } else { pct_icicle::Click::Link },
             row: if picture.large { 18 } else { 17 },
             min_width: if picture.large { 0.3 } else { 1.0 },
             frame: picture.large,
             nonce: self.place.nonce.clone(),
+            max_depth: picture.levels,
+            weight: if picture.seconds { seconds_of } else { pct_icicle::Options::default().weight },
+            diff: picture.compares.then_some(pct_icicle::DiffBy::Own),
+            normalize: false,
             ..pct_icicle::Options::default()
         };
         html! {
@@ -390,6 +431,11 @@ impl Renderer<'_> {
             }
         }
     }
+}
+
+/// Nanoseconds as seconds.
+fn seconds_of(ns: u64) -> String {
+    format::float(ns as f64 / 1e9, 3)
 }
 
 fn label(label: &Label) -> Markup {
@@ -521,7 +567,17 @@ mod tests {
             Item::Picture(Picture {
                 caption: bad(),
                 unit: "calls",
-                nodes: vec![crate::display::PictureNode { parent: 0, name: bad(), total: 1, link: None }],
+                seconds: false,
+                compares: true,
+                levels: 9,
+                zooms: true,
+                nodes: vec![crate::display::PictureNode {
+                    parent: 0,
+                    name: bad(),
+                    total: 1,
+                    before: 1,
+                    link: None,
+                }],
                 here: Some(0),
                 large: true,
             }),
@@ -531,7 +587,7 @@ mod tests {
             script: Some("/cgi-bin/mdprof_cgi".into()),
             file: bad(),
             nonce: Some("n0nce".into()),
-            notice: Some(bad()),
+            notice: Some(Notice { text: bad(), link: Some((bad(), Cmd::Restart)) }),
         };
         let page = page(&d, &place);
         assert!(!page.contains("<script>alert"), "{page}");

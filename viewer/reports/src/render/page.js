@@ -72,7 +72,7 @@ if(e.ctrlKey||e.metaKey||e.altKey||/^(input|textarea|select)$/i.test(e.target.ta
 var k=e.key,a;
 if(k==="j")select(at+1);
 else if(k==="k")select(at-1);
-else if(k==="Enter"){var s=d.querySelector("tr.sel a");if(!s||e.target.tagName==="A"||e.target.tagName==="BUTTON"||e.target.tagName==="SUMMARY")return;s.click();}
+else if(k==="Enter"){var s=d.querySelector("tr.sel a:not(.src)")||d.querySelector("tr.sel a");if(!s||e.target.tagName==="A"||e.target.tagName==="BUTTON"||e.target.tagName==="SUMMARY")return;s.click();}
 else if(k==="u"){a=d.getElementById("up");if(a)a.click();}
 else if(k==="m"){a=d.querySelector("a.brand");if(a)a.click();}
 else if(k==="o"){if(options)options.open=!options.open;}

@@ -5,7 +5,7 @@
 
 use crate::display::table::{ColumnClass, ORDER_MARK};
 use crate::display::{Cell, Data, Display, Item, List, ListClass, Picture, Row, Table, format};
-use crate::query::Developer;
+use crate::query::{Cmd, Developer};
 
 /// How text is laid out.
 #[derive(Clone, Copy, Debug, Default)]
@@ -295,6 +295,7 @@ fn push_row(
                 };
                 if let Cell::One(Data::Link(link)) | Cell::Span(Data::Link(link), _) = cell
                     && options.commands
+                    && (command.is_none() || !matches!(link.cmd, Cmd::Source(..) | Cmd::Module(_)))
                 {
                     command = Some(link.cmd.to_string());
                 }

@@ -114,7 +114,7 @@ pub fn create(
     let mut rest = None;
     if groups.len() > MAX_ROWS {
         groups.select_nth_unstable_by_key(MAX_ROWS, |&(k, own, desc)| {
-            (std::cmp::Reverse(own.total(&desc).callseqs), k)
+            (std::cmp::Reverse(profile.main_cost(&own.total(&desc))), k)
         });
         let own: Own = groups[MAX_ROWS..].iter().map(|g| g.1).sum();
         let desc: Desc = groups[MAX_ROWS..].iter().map(|g| g.2).sum();

@@ -128,10 +128,11 @@ pub fn create_root(profile: &Profile, percent: Option<i64>, window: Window) -> C
 /// Follows the only callee clique with a total of at least `percent`, as long as there is exactly one.
 #[must_use]
 pub fn start_of_action(profile: &Profile, root: CliqueId, percent: i64) -> CliqueId {
-    let whole = profile.root_total().callseqs;
+    let whole = profile.main_cost(&profile.root_total());
     let enough = |csd: CsdId| {
         // 0 of 0 is no share at all.
-        let share = if whole == 0 { 0.0 } else { profile.csd_total(csd).callseqs as f64 / whole as f64 };
+        let share =
+            if whole == 0 { 0.0 } else { profile.main_cost(&profile.csd_total(csd)) as f64 / whole as f64 };
         share * 100.0 >= percent as f64
     };
     let mut at = root;
@@ -256,7 +257,7 @@ fn clique_pd(profile: &Profile, words: &Describer<'_>, rates: &Rates, pd: PdId) 
             }
             let mut rest = None;
             if csds.len() > CALLEES {
-                csds.sort_by_key(|&c| std::cmp::Reverse(profile.csd_total(c).callseqs));
+                csds.sort_by_key(|&c| std::cmp::Reverse(profile.main_cost(&profile.csd_total(c))));
                 let (mut own, mut desc) = (Own::default(), Desc::default());
                 for &csd in &csds[CALLEES..] {
                     own += profile.csd_own(csd);

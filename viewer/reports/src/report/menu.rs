@@ -1,6 +1,7 @@
 //! Where to begin: the profile's vital figures.
 
-use pct_deep::Profile;
+use super::overview::{self, OverviewReport};
+use crate::subject::Subject;
 use serde::Serialize;
 
 /// Data of the menu.
@@ -32,18 +33,23 @@ pub struct MenuReport {
     pub modules: usize,
     /// What is odd about the file.
     pub warnings: Vec<String>,
+    /// Of a recording of a native program: who ran, what was accounted for.
+    pub recording: Option<OverviewReport>,
+    /// Other profiles at hand.
+    pub others: usize,
 }
 
 /// The report.
 #[must_use]
-pub fn create(profile: &Profile, more_warnings: &[String]) -> MenuReport {
+pub fn create(subject: &Subject) -> MenuReport {
+    let profile = &subject.profile;
     let header = profile.header();
     let quanta = header.user_quanta.saturating_add(header.instrument_quanta);
     let mut warnings: Vec<String> = profile.warnings().iter().take(20).map(ToString::to_string).collect();
     if profile.warnings().len() > 20 {
         warnings.push(format!("{} more warnings about the file", profile.warnings().len() - 20));
     }
-    warnings.extend_from_slice(more_warnings);
+    warnings.extend(subject.warnings());
     MenuReport {
         program: profile.program().into_owned(),
         ticks_per_second: header.ticks_per_second,
@@ -62,5 +68,7 @@ pub fn create(profile: &Profile, more_warnings: &[String]) -> MenuReport {
         cliques: profile.clique_count(),
         modules: profile.modules().len(),
         warnings,
+        recording: subject.recorded.as_ref().map(overview::create),
+        others: subject.shelf.as_ref().map_or(0, |s| s.entries().len().saturating_sub(1)),
     }
 }

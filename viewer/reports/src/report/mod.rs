@@ -7,14 +7,19 @@ pub mod callers;
 pub mod clique;
 pub mod common;
 pub mod coverage;
+pub mod diff;
 pub mod dumps;
+pub mod flame;
 pub mod getters_setters;
 pub mod menu;
 pub mod module_rep;
 pub mod modules;
+pub mod overview;
 pub mod proc;
+pub mod recordings;
 pub mod recursion;
 pub mod search;
+pub mod source;
 pub mod top_procs;
 pub mod tree;
 pub mod var_use;
@@ -90,6 +95,14 @@ pub enum Report {
     Search(search::SearchReport),
     /// The tree below a clique.
     Tree(Result<tree::TreeReport, Failure>),
+    /// The stacks of a recording.
+    Flame(Result<flame::FlameReport, Failure>),
+    /// A source file.
+    Source(Result<source::SourceReport, Failure>),
+    /// The profiles that there are.
+    Recordings(recordings::RecordingsReport),
+    /// Two profiles compared.
+    Diff(Result<Box<diff::DiffReport>, Failure>),
 }
 
 impl Report {
@@ -98,6 +111,10 @@ impl Report {
     pub fn failure(&self) -> Option<&Failure> {
         match self {
             Report::Message(_) | Report::Menu(_) | Report::ProgramModules(_) | Report::Search(_) => None,
+            Report::Recordings(_) => None,
+            Report::Flame(r) => r.as_ref().err(),
+            Report::Source(r) => r.as_ref().err(),
+            Report::Diff(r) => r.as_ref().err(),
             Report::Clique(r) => r.as_ref().err(),
             Report::Module(r) => r.as_ref().err(),
             Report::GettersSetters(r) => r.as_ref().err(),
@@ -137,7 +154,7 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
             0 => "The server for this file will not stop when it is idle.".to_owned(),
             n => format!("The server for this file will stop when it has been idle for {n} minutes."),
         }),
-        Cmd::Restart | Cmd::Menu => Report::Menu(menu::create(profile, &subject.warnings())),
+        Cmd::Restart | Cmd::Menu => Report::Menu(menu::create(subject)),
         Cmd::Root(percent) => Report::Clique(Ok(clique::create_root(profile, *percent, window))),
         Cmd::Clique(n) => Report::Clique(clique::create(profile, *n, window)),
         Cmd::Proc(n) => Report::Proc(proc::create(profile, *n).map(Box::new)),
@@ -159,6 +176,12 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
         Cmd::DumpCss(n) => Report::DumpCss(dumps::css(profile, *n).map(Box::new)),
         Cmd::DumpCsd(n) => Report::DumpCsd(dumps::csd(profile, *n).map(Box::new)),
         Cmd::Search(text) => Report::Search(search::create(profile, text)),
+        Cmd::Flame => Report::Flame(flame::create(subject)),
+        Cmd::Source(file, line) => Report::Source(source::create(subject, file, *line)),
+        Cmd::Recordings => Report::Recordings(recordings::create(subject)),
+        Cmd::Diff { base, what, incl, scale } => {
+            Report::Diff(diff::create(subject, base, *what, *incl, *scale).map(Box::new))
+        }
         Cmd::CliqueTree(n, cost) => Report::Tree(tree::create(subject, *n, *cost)),
         Cmd::CliqueRecursion(n) => Report::CliqueRecursion(recursion::of_clique(subject, *n)),
         Cmd::RecursionTypeFreq => Report::Frequencies(subject.frequencies()),

@@ -126,7 +126,7 @@ fn site(profile: &Profile, rates: &Rates, css: CssId, sum: BTreeMap<PsId, (Own, 
     let summary = sum(&rows);
     let mut rest = None;
     if rows.len() > MAX_ROWS {
-        rows.sort_by_key(|(_, own, desc)| std::cmp::Reverse(own.total(desc).callseqs));
+        rows.sort_by_key(|(_, own, desc)| std::cmp::Reverse(profile.main_cost(&own.total(desc))));
         rest = Some(Rest { count: rows.len() - MAX_ROWS, perf: sum(&rows[MAX_ROWS..]) });
         rows.truncate(MAX_ROWS);
     }

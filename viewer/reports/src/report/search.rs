@@ -70,7 +70,11 @@ pub fn create(profile: &Profile, text: &str) -> SearchReport {
     }
     found.sort_by_cached_key(|&ps| {
         let f = profile.ps_figures(ps);
-        (!profile.is_active(&f.own, &f.desc), std::cmp::Reverse(f.own.total(&f.desc).callseqs), ps.number())
+        (
+            !profile.is_active(&f.own, &f.desc),
+            std::cmp::Reverse(profile.main_cost(&f.own.total(&f.desc))),
+            ps.number(),
+        )
     });
     let procs_not_listed = found.len().saturating_sub(PROCS);
     found.truncate(PROCS);

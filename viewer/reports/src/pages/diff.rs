@@ -1,0 +1,216 @@
+//! What changed from one profile to another.
+
+use super::Ctx;
+use crate::display::table::{Boxing, ColumnClass, Head};
+use crate::display::{
+    Cell, Data, Display, HeadGroup, Item, List, ListClass, Picture, PictureNode, Row, Table, format,
+};
+use crate::query::{Cmd, DiffScale, DiffWhat, Incl};
+use crate::report::diff::{Change, DiffReport, DiffRow};
+
+pub(super) fn display(ctx: &Ctx<'_>, r: &DiffReport) -> Display {
+    let mut d = Display::new(format!("What changed from {} to {}", r.base, name_of(ctx)));
+    d.items.push(Item::Text(summary(r)));
+    d.items.push(choices(ctx, r));
+    if r.tree.len() > 1 {
+        d.items.push(picture(r));
+    }
+    if r.rows.is_empty() {
+        d.items.push(Item::Text("Nothing to compare.".to_owned()));
+    } else {
+        d.items.push(Item::Table(table(ctx, r)));
+    }
+    d.crumbs = ctx.crumbs(vec![
+        ctx.link(Cmd::Recordings, "Recordings"),
+        ctx.link(ctx.cmd.clone(), format!("since {}", r.base)),
+    ]);
+    d.controls = vec![ctx.general_controls()];
+    d
+}
+
+fn name_of(ctx: &Ctx<'_>) -> String {
+    match ctx.subject.name.as_str() {
+        "" => ctx.subject.profile.program().into_owned(),
+        name => name.to_owned(),
+    }
+}
+
+fn seconds(r: &DiffReport) -> bool {
+    r.unit == "ns"
+}
+
+fn summary(r: &DiffReport) -> String {
+    let w = &r.whole;
+    let of = |n: i64| {
+        if seconds(r) { format!("{} s", format::float(n as f64 / 1e9, 3)) } else { format::int(n) }
+    };
+    let measure = if seconds(r) { "CPU time" } else { "Call sequence numbers" };
+    let percent = if w.before == 0 { 0.0 } else { w.change() as f64 / w.before as f64 * 100.0 };
+    let mut out = format!(
+        "{measure}: {} before, {} after ({}{}%).",
+        of(w.before),
+        of(w.after),
+        if percent > 0.0 { "+" } else { "" },
+        format::float(percent, 1)
+    );
+    if seconds(r) {
+        out.push_str(match w.clear {
+            true => " That is more than chance.",
+            false => " That may be chance.",
+        });
+    }
+    if r.scale == DiffScale::Shares {
+        out.push_str(&format!(
+            " Below, everything after is multiplied by {} so that the two are as long.",
+            format::float(r.factor, 4)
+        ));
+    }
+    let what = match r.what {
+        DiffWhat::Procs => "rows",
+        DiffWhat::Cliques => "call contexts",
+    };
+    if seconds(r) {
+        out.push_str(&format!(
+            " {} {what} changed by more than chance (3.3 standard deviations of the sampling error); they come first.",
+            format::int(r.clear as i64)
+        ));
+    }
+    out
+}
+
+fn choices(ctx: &Ctx<'_>, r: &DiffReport) -> Item {
+    let to = |what: DiffWhat, incl: Incl, scale: DiffScale, label: &str| {
+        let cmd = Cmd::Diff { base: r.base.clone(), what, incl, scale };
+        if cmd == *ctx.cmd {
+            Item::Current(label.to_owned())
+        } else {
+            Item::Link(crate::display::Link::control(cmd, &ctx.prefs, label))
+        }
+    };
+    let line = |title: &str, items: Vec<Item>| {
+        Item::List(List { class: ListClass::Horizontal, title: Some(format!("{title}:")), items })
+    };
+    let words = ctx.words();
+    let what = |w: DiffWhat| if w == DiffWhat::Procs { words.procs } else { w.label() };
+    Item::List(List {
+        class: ListClass::Plain,
+        title: None,
+        items: vec![
+            line("compare", DiffWhat::ALL.iter().map(|&w| to(w, r.incl, r.scale, what(w))).collect()),
+            line(
+                "order by change of",
+                Incl::ALL.iter().map(|&i| to(r.what, i, r.scale, i.label())).collect(),
+            ),
+            line("costs", DiffScale::ALL.iter().map(|&s| to(r.what, r.incl, s, s.label())).collect()),
+        ],
+    })
+}
+
+fn picture(r: &DiffReport) -> Item {
+    Item::Picture(Picture {
+        caption: "width: cost after, with descendants; red: more than before, blue: less; click to go there"
+            .to_owned(),
+        unit: if seconds(r) { "CPU s" } else { "call sequence numbers" },
+        seconds: seconds(r),
+        compares: true,
+        zooms: false,
+        levels: 24,
+        nodes: r
+            .tree
+            .iter()
+            .map(|n| PictureNode {
+                parent: n.parent,
+                name: n.name.clone(),
+                total: n.after,
+                before: n.before,
+                link: n.clique.map(|c| Cmd::Clique(i64::from(c))),
+            })
+            .collect(),
+        here: None,
+        large: false,
+    })
+}
+
+fn table(ctx: &Ctx<'_>, r: &DiffReport) -> Table {
+    let number = |text: &str| Head::text(text, ColumnClass::Number);
+    let group = |title: &str| HeadGroup {
+        title: Some(title.to_owned()),
+        heads: vec![
+            number("Before"),
+            number("After"),
+            number("Change"),
+            number("Sure")
+                .help("standard deviations of the sampling error; in bold when it is more than chance"),
+        ],
+        coloured: true,
+    };
+    let mut head = vec![
+        HeadGroup::single(Head::text(ctx.words().proc, ColumnClass::Words)),
+        HeadGroup::single(Head::text(ctx.words().module, ColumnClass::Words)),
+    ];
+    if r.what == DiffWhat::Cliques {
+        head.push(HeadGroup::single(Head::text("Called from", ColumnClass::Words)));
+    }
+    let unit = if seconds(r) { "CPU seconds" } else { "call sequence numbers" };
+    let mut groups = vec![("self", Incl::Own), ("self and descendants", Incl::Total)];
+    if r.incl == Incl::Total {
+        groups.reverse();
+    }
+    head.extend(groups.iter().map(|(title, _)| group(&format!("{unit}, {title}"))));
+    let mut t = Table::new(Boxing::ByPref, head);
+    for row in &r.rows {
+        let mut cells = vec![Cell::One(subject_of(ctx, row)), Cell::One(Data::Text(row.module.clone()))];
+        if r.what == DiffWhat::Cliques {
+            cells.push(Cell::One(Data::Text(row.way.join(" < "))));
+        }
+        for (_, incl) in &groups {
+            let change = if *incl == Incl::Own { &row.own } else { &row.total };
+            cells.extend(cells_of(r, change));
+        }
+        t.rows.push(Row::Cells(cells));
+    }
+    t.flat = r.not_listed == 0;
+    if r.not_listed > 0 {
+        t.rows.push(Row::Note(vec![Data::text(format!(
+            "{} more that changed less.",
+            format::int(r.not_listed as i64)
+        ))]));
+    }
+    t
+}
+
+fn subject_of(ctx: &Ctx<'_>, row: &DiffRow) -> Data {
+    match (row.ps, row.clique) {
+        (Some(ps), _) => Data::Link(ctx.link(Cmd::Proc(i64::from(ps)), &*row.name)),
+        (_, Some(clique)) => Data::Link(ctx.link(Cmd::Clique(i64::from(clique)), &*row.name)),
+        // Only in the older one.
+        (None, None) => Data::Text(row.name.clone()),
+    }
+}
+
+fn cells_of(r: &DiffReport, c: &Change) -> [Cell; 4] {
+    let amount = |n: i64| {
+        if n == 0 {
+            Cell::Empty
+        } else if seconds(r) {
+            Cell::One(Data::Seconds(n as f64 / 1e9))
+        } else {
+            Cell::One(Data::Int(n))
+        }
+    };
+    let change = match c.change() {
+        0 => Cell::Empty,
+        n if seconds(r) => Cell::One(Data::Change(n as f64 / 1e9)),
+        n => Cell::One(Data::IntChange(n)),
+    };
+    let sure = if c.z == 0.0 {
+        Cell::Empty
+    } else {
+        Cell::One(Data::Label(crate::display::Label {
+            text: format::float(c.z.abs(), 1),
+            bold: c.clear,
+            ..crate::display::Label::default()
+        }))
+    };
+    [amount(c.before), amount(c.after), change, sure]
+}

@@ -1,0 +1,49 @@
+//! The stacks of a recording as a picture.
+
+use super::Ctx;
+use crate::display::{Display, Item, Picture, PictureNode, format};
+use crate::query::Cmd;
+use crate::report::flame::FlameReport;
+
+pub(super) fn display(ctx: &Ctx<'_>, r: &FlameReport) -> Display {
+    let mut d = Display::new("All stacks");
+    d.items.push(picture(ctx, r, 400, true));
+    d.crumbs = ctx.crumbs(vec![ctx.link(Cmd::Flame, "flame graph")]);
+    d.controls = vec![ctx.general_controls()];
+    d
+}
+
+/// The picture, of so many levels.
+pub(super) fn picture(ctx: &Ctx<'_>, r: &FlameReport, levels: u32, large: bool) -> Item {
+    let _ = ctx;
+    let mut caption = if large {
+        "width: CPU time; a callee lies below its caller; click to zoom, with Ctrl to go to the function"
+            .to_owned()
+    } else {
+        "width: CPU time; a callee lies below its caller; click to go to the function".to_owned()
+    };
+    if r.left_out > 0 {
+        caption.push_str(&format!("; {} small branches left out", format::int(r.left_out as i64)));
+    }
+    Item::Picture(Picture {
+        caption,
+        unit: "CPU s",
+        seconds: true,
+        compares: false,
+        zooms: large,
+        levels,
+        nodes: r
+            .nodes
+            .iter()
+            .map(|n| PictureNode {
+                parent: n.parent,
+                name: n.name.clone(),
+                total: n.total_ns,
+                before: 0,
+                link: Some(Cmd::Proc(i64::from(n.ps))),
+            })
+            .collect(),
+        here: None,
+        large,
+    })
+}

@@ -1,0 +1,398 @@
+//! Two profiles of one program, the older one the *base*: what changed, and which changes are more than chance.
+//!
+//! Procedures are matched by name and module (not by number: the builds may differ), cliques by the way to them: the
+//! procedures that enter them, from the root. Of native programs CPU time is compared and significance is that of
+//! [`pct_profile::diff`]; call sequence numbers of other profiles are exact, every change is one.
+
+use super::Failure;
+use crate::query::{DiffScale, DiffWhat, Incl};
+use crate::subject::Subject;
+use pct_deep::native::FunctionFacts;
+use pct_deep::{CliqueId, Id, IdVec, Profile, PsId};
+use pct_profile::Weight;
+use pct_profile::diff::{CLEAR, significance};
+use serde::Serialize;
+use std::collections::HashMap;
+
+/// Data of the page.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiffReport {
+    /// Name of the older profile.
+    pub base: String,
+    /// What ran in it.
+    pub base_program: String,
+    /// What is matched.
+    pub what: DiffWhat,
+    /// What rows are ordered by.
+    pub incl: Incl,
+    /// How costs are compared.
+    pub scale: DiffScale,
+    /// What costs are: `ns` or `callseqs`.
+    pub unit: &'static str,
+    /// The whole program.
+    pub whole: Change,
+    /// What costs of the newer profile were multiplied by.
+    pub factor: f64,
+    /// The rows: clear changes first, then by size.
+    pub rows: Vec<DiffRow>,
+    /// Rows that are not listed because they changed least.
+    pub not_listed: usize,
+    /// How many rows changed clearly.
+    pub clear: usize,
+    /// The tree of call contexts, callers first, by what they cost with all below in both.
+    pub tree: Vec<DiffNode>,
+}
+
+/// A cost in both profiles.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]
+pub struct Change {
+    /// In the older one.
+    pub before: i64,
+    /// In the newer one, scaled.
+    pub after: i64,
+    /// Standard deviations that the difference is away from none; 0 where nothing is known of chance.
+    pub z: f64,
+    /// More than chance, even for one row of a thousand.
+    pub clear: bool,
+}
+
+impl Change {
+    /// After minus before.
+    #[must_use]
+    pub fn change(&self) -> i64 {
+        self.after.saturating_sub(self.before)
+    }
+}
+
+/// What changed.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiffRow {
+    /// The procedure, or the one that enters the clique.
+    pub name: String,
+    /// Its module.
+    pub module: String,
+    /// Its number in the newer profile.
+    pub ps: Option<u32>,
+    /// The clique's number in the newer profile.
+    pub clique: Option<u32>,
+    /// The way to the clique: the procedures above, the nearest first.
+    pub way: Vec<String>,
+    /// In itself.
+    pub own: Change,
+    /// With all below.
+    pub total: Change,
+}
+
+/// A call context in both profiles.
+#[derive(Clone, Debug, Serialize)]
+pub struct DiffNode {
+    /// Index of the caller; the first's own.
+    pub parent: usize,
+    /// The procedure that enters it.
+    pub name: String,
+    /// The clique in the newer profile.
+    pub clique: Option<u32>,
+    /// Cost in the older one.
+    pub before: u64,
+    /// Cost in the newer one, scaled.
+    pub after: u64,
+}
+
+/// Rows that are listed.
+const ROWS: usize = 1000;
+/// Callers of a clique that are named.
+const WAY: usize = 6;
+/// Nodes of the tree.
+const NODES: usize = 3000;
+/// Cliques of less than one in so many parts of the whole are not looked at.
+const FINE: i64 = 50_000;
+
+/// A cost with the samples that it is the sum of (0: it is no sum of samples).
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    cost: i64,
+    samples: u64,
+}
+
+impl std::ops::AddAssign for Sum {
+    fn add_assign(&mut self, other: Sum) {
+        self.cost = self.cost.saturating_add(other.cost);
+        self.samples = self.samples.saturating_add(other.samples);
+    }
+}
+
+/// One side of the comparison.
+struct Side<'a> {
+    profile: &'a Profile,
+    facts: &'a [FunctionFacts],
+    /// Nanoseconds of an average sample; 0: not known.
+    quantum: f64,
+    factor: f64,
+}
+
+impl<'a> Side<'a> {
+    fn new(subject: &'a Subject, factor: f64) -> Side<'a> {
+        let side = subject.recorded.as_ref().map(|r| &r.side);
+        let samples = side.map_or(0, |s| s.samples);
+        let total = subject.profile.root_total().quanta as f64;
+        Side {
+            profile: &subject.profile,
+            facts: side.map_or(&[], |s| s.functions.as_slice()),
+            quantum: if samples == 0 { 0.0 } else { total / samples as f64 },
+            factor,
+        }
+    }
+
+    /// A cost of the tree; samples as many as one of average weight would give.
+    fn sum(&self, cost: i64) -> Sum {
+        let samples =
+            if self.quantum > 0.0 { (cost as f64 / self.quantum).round().max(0.0) as u64 } else { 0 };
+        self.scaled(cost, samples)
+    }
+
+    fn scaled(&self, cost: i64, samples: u64) -> Sum {
+        let cost = if self.factor == 1.0 { cost } else { (cost as f64 * self.factor).round() as i64 };
+        Sum { cost, samples }
+    }
+
+    fn proc(&self, ps: PsId) -> (Sum, Sum) {
+        let f = self.profile.ps_figures(ps);
+        let (own, total) =
+            (self.profile.main_cost(&f.own.inherited()), self.profile.main_cost(&f.own.total(&f.desc)));
+        match self.facts.get(ps.index()) {
+            Some(facts) => (self.scaled(own, facts.samples), self.scaled(total, facts.stacked)),
+            None => (self.sum(own), self.sum(total)),
+        }
+    }
+}
+
+fn change(before: Sum, after: Sum, sampled: bool) -> Change {
+    let weight =
+        |s: Sum| Weight { samples: s.samples, user_ns: u64::try_from(s.cost).unwrap_or(0), system_ns: 0 };
+    let z = if sampled { significance(weight(before), weight(after)) } else { 0.0 };
+    let clear = if sampled { z.abs() >= CLEAR } else { before.cost != after.cost };
+    Change { before: before.cost, after: after.cost, z, clear }
+}
+
+/// The report on what changed from the profile named `base` to `subject`.
+///
+/// # Errors
+/// There is no such profile, or one of the two is native and the other is not.
+pub fn create(
+    subject: &Subject,
+    base: &str,
+    what: DiffWhat,
+    incl: Incl,
+    scale: DiffScale,
+) -> Result<DiffReport, Failure> {
+    let shelf =
+        subject.shelf.as_ref().ok_or_else(|| Failure("There is nothing to compare with.".to_owned()))?;
+    let older = shelf.subject(base)?;
+    compare(&older, subject, base, what, incl, scale)
+}
+
+/// Compares two profiles.
+///
+/// # Errors
+/// One of the two is native and the other is not.
+pub fn compare(
+    older: &Subject,
+    newer: &Subject,
+    base: &str,
+    what: DiffWhat,
+    incl: Incl,
+    scale: DiffScale,
+) -> Result<DiffReport, Failure> {
+    if older.only_time() != newer.only_time() {
+        return Err(Failure(
+            "Only one of the two profiles knows of calls: they have no common measure.".to_owned(),
+        ));
+    }
+    let sampled = newer.only_time();
+    let whole = |s: &Subject| s.profile.main_cost(&s.profile.root_total());
+    let factor = match scale {
+        DiffScale::Shares if whole(newer) > 0 => whole(older) as f64 / whole(newer) as f64,
+        DiffScale::Shares | DiffScale::Absolute => 1.0,
+    };
+    let (a, b) = (Side::new(older, 1.0), Side::new(newer, factor));
+    let tree = Tree::new(&a, &b);
+    let mut rows = match what {
+        DiffWhat::Procs => procs(&a, &b, sampled),
+        DiffWhat::Cliques => tree.rows(sampled),
+    };
+    let by = |r: &DiffRow| if incl == Incl::Own { r.own } else { r.total };
+    rows.retain(|r| r.own.before != 0 || r.own.after != 0 || r.total.before != 0 || r.total.after != 0);
+    rows.sort_by(|x, y| {
+        let (p, q) = (by(x), by(y));
+        q.clear
+            .cmp(&p.clear)
+            .then(q.change().unsigned_abs().cmp(&p.change().unsigned_abs()))
+            .then_with(|| x.name.cmp(&y.name))
+            .then_with(|| x.module.cmp(&y.module))
+            .then_with(|| x.way.cmp(&y.way))
+    });
+    let clear = rows.iter().filter(|r| by(r).clear).count();
+    let not_listed = rows.len().saturating_sub(ROWS);
+    rows.truncate(ROWS);
+    Ok(DiffReport {
+        base: base.to_owned(),
+        base_program: older.profile.program().into_owned(),
+        what,
+        incl,
+        scale,
+        unit: if sampled { "ns" } else { "callseqs" },
+        whole: change(a.sum(whole(older)), Side { factor: 1.0, ..b }.sum(whole(newer)), sampled),
+        factor,
+        rows,
+        not_listed,
+        clear,
+        tree: tree.nodes(),
+    })
+}
+
+#[derive(Default)]
+struct Pair {
+    own: [Sum; 2],
+    total: [Sum; 2],
+    newer: Option<u32>,
+}
+
+fn procs(a: &Side<'_>, b: &Side<'_>, sampled: bool) -> Vec<DiffRow> {
+    let mut pairs: HashMap<(String, String), Pair> = HashMap::new();
+    for (i, side) in [a, b].into_iter().enumerate() {
+        let root = side.profile.pd_ps(side.profile.root());
+        for ps in side.profile.pss().filter(|&ps| ps != root) {
+            let (own, total) = side.proc(ps);
+            if own.cost == 0 && total.cost == 0 {
+                continue;
+            }
+            let key = (side.profile.unqualified_name(ps), side.profile.ps_module_name(ps).into_owned());
+            let pair = pairs.entry(key).or_default();
+            pair.own[i] += own;
+            pair.total[i] += total;
+            if i == 1 {
+                pair.newer = Some(ps.number());
+            }
+        }
+    }
+    pairs
+        .into_iter()
+        .map(|((name, module), p)| DiffRow {
+            name,
+            module,
+            ps: p.newer,
+            clique: None,
+            way: Vec::new(),
+            own: change(p.own[0], p.own[1], sampled),
+            total: change(p.total[0], p.total[1], sampled),
+        })
+        .collect()
+}
+
+/// The cliques of both profiles by the way to them.
+struct Tree {
+    /// Parent (its own for the root), name, module.
+    keys: Vec<(usize, String, String)>,
+    pairs: Vec<Pair>,
+}
+
+impl Tree {
+    fn new(a: &Side<'_>, b: &Side<'_>) -> Tree {
+        let mut tree = Tree { keys: vec![(0, String::new(), String::new())], pairs: vec![Pair::default()] };
+        let mut index: HashMap<(usize, String, String), usize> = HashMap::new();
+        for (i, side) in [a, b].into_iter().enumerate() {
+            tree.add(i, side, &mut index);
+        }
+        tree
+    }
+
+    fn add(&mut self, i: usize, side: &Side<'_>, index: &mut HashMap<(usize, String, String), usize>) {
+        let profile = side.profile;
+        let least = profile.main_cost(&profile.root_total()) / FINE;
+        let root = profile.root_clique();
+        let mut key_of: IdVec<CliqueId, u32> = IdVec::from_vec(vec![u32::MAX; profile.clique_count()]);
+        // Callers have larger numbers.
+        for clique in profile.cliques().rev() {
+            let total = profile.main_cost(&profile.clique_total(clique));
+            let at = match profile.clique_entry(clique) {
+                None if clique == root => {
+                    self.keys[0].1 = profile.program().into_owned();
+                    0
+                }
+                Some(entry) if total > least => {
+                    let above = key_of[profile.pd_clique(profile.csd_caller(entry))];
+                    if above == u32::MAX {
+                        continue;
+                    }
+                    let ps = profile.pd_ps(profile.csd_callee(entry));
+                    let key = (
+                        above as usize,
+                        profile.unqualified_name(ps),
+                        profile.ps_module_name(ps).into_owned(),
+                    );
+                    *index.entry(key.clone()).or_insert_with(|| {
+                        self.keys.push(key);
+                        self.pairs.push(Pair::default());
+                        self.keys.len() - 1
+                    })
+                }
+                _ => continue,
+            };
+            key_of[clique] = at as u32;
+            let pair = &mut self.pairs[at];
+            pair.own[i] += side.sum(profile.main_cost(&profile.clique_figures(clique).own.inherited()));
+            pair.total[i] += side.sum(total);
+            if i == 1 {
+                pair.newer = Some(clique.number());
+            }
+        }
+    }
+
+    fn rows(&self, sampled: bool) -> Vec<DiffRow> {
+        (1..self.keys.len())
+            .map(|at| {
+                let mut way = Vec::new();
+                let mut above = self.keys[at].0;
+                while above != 0 && way.len() < WAY {
+                    way.push(self.keys[above].1.clone());
+                    above = self.keys[above].0;
+                }
+                let p = &self.pairs[at];
+                DiffRow {
+                    name: self.keys[at].1.clone(),
+                    module: self.keys[at].2.clone(),
+                    ps: None,
+                    clique: p.newer,
+                    way,
+                    own: change(p.own[0], p.own[1], sampled),
+                    total: change(p.total[0], p.total[1], sampled),
+                }
+            })
+            .collect()
+    }
+
+    /// The heaviest, as a tree for a picture. A caller costs as much as what it calls in both, so it is kept with it.
+    fn nodes(&self) -> Vec<DiffNode> {
+        let cost = |s: Sum| u64::try_from(s.cost).unwrap_or(0);
+        let heavy = |p: &Pair| cost(p.total[0]).max(cost(p.total[1]));
+        let mut order: Vec<u64> = self.pairs.iter().map(heavy).collect();
+        let least =
+            if order.len() > NODES { *order.select_nth_unstable_by(NODES, |a, b| b.cmp(a)).1 } else { 0 };
+        let mut place = vec![usize::MAX; self.keys.len()];
+        let mut out: Vec<DiffNode> = Vec::new();
+        for (at, (pair, key)) in self.pairs.iter().zip(&self.keys).enumerate() {
+            if at > 0 && (heavy(pair) < least.max(1) || place[key.0] == usize::MAX) {
+                continue;
+            }
+            place[at] = out.len();
+            out.push(DiffNode {
+                parent: place[key.0],
+                name: key.1.clone(),
+                clique: pair.newer,
+                before: cost(pair.total[0]),
+                after: cost(pair.total[1]),
+            });
+        }
+        out
+    }
+}

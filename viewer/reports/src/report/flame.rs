@@ -1,0 +1,71 @@
+//! The stacks of a recording as a tree of functions: recursion is not folded.
+
+use super::Failure;
+use crate::subject::Subject;
+use serde::Serialize;
+
+/// The tree.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlameReport {
+    /// The nodes; a caller stands before what it calls. The first is the program.
+    pub nodes: Vec<FlameNode>,
+    /// Branches that are left out because they are small.
+    pub left_out: usize,
+}
+
+/// A function on a stack.
+#[derive(Clone, Debug, Serialize)]
+pub struct FlameNode {
+    /// Index of the caller; the first's own.
+    pub parent: usize,
+    /// The procedure.
+    pub ps: u32,
+    /// Its name.
+    pub name: String,
+    /// Nanoseconds with this stack or one that begins with it.
+    pub total_ns: u64,
+}
+
+/// Nodes of a picture.
+const NODES: usize = 6000;
+
+/// The report.
+///
+/// # Errors
+/// The stacks are not known: the profile is a file, not a recording.
+pub fn create(subject: &Subject) -> Result<FlameReport, Failure> {
+    let stacks = match &subject.recorded {
+        Some(r) if !r.stacks.is_empty() => r,
+        _ => {
+            return Err(Failure("The stacks are known only where the recording itself is viewed.".to_owned()));
+        }
+    };
+    let profile = &subject.profile;
+    let root = profile.pd_ps(profile.root());
+    // Callers are at least as heavy as what they call: a threshold cuts off whole branches.
+    let mut totals: Vec<u64> = stacks.stacks.iter().map(|n| n.total_ns).collect();
+    let least =
+        if totals.len() > NODES { *totals.select_nth_unstable_by(NODES, |a, b| b.cmp(a)).1 } else { 0 };
+    let mut nodes = vec![FlameNode {
+        parent: 0,
+        ps: root.number(),
+        name: profile.program().into_owned(),
+        total_ns: stacks.stacks.iter().filter(|n| n.parent.is_none()).map(|n| n.total_ns).sum(),
+    }];
+    let mut place: Vec<usize> = vec![0; stacks.stacks.len()];
+    let mut left_out = stacks.stacks_left_out;
+    for (i, node) in stacks.stacks.iter().enumerate() {
+        if node.total_ns <= least && totals.len() > NODES {
+            left_out += 1;
+            continue;
+        }
+        place[i] = nodes.len();
+        nodes.push(FlameNode {
+            parent: node.parent.map_or(0, |p| place[p as usize]),
+            ps: node.ps.number(),
+            name: profile.unqualified_name(node.ps),
+            total_ns: node.total_ns,
+        });
+    }
+    Ok(FlameReport { nodes, left_out })
+}

@@ -1,0 +1,91 @@
+//! What a recording of a native program says of itself: who ran, what was accounted for and lost.
+
+use pct_deep::native::Recorded;
+use serde::Serialize;
+
+/// Data of the overview.
+#[derive(Clone, Debug, Serialize)]
+pub struct OverviewReport {
+    /// What was measured, in words.
+    pub headline: String,
+    /// What was accounted for and lost, in words.
+    pub account: Vec<String>,
+    /// Samples in all; 0: not known.
+    pub samples: u64,
+    /// Samples per CPU second; 0: not known.
+    pub rate_hz: u64,
+    /// The samples have stacks.
+    pub stacks_known: bool,
+    /// Seconds in contexts that were folded for want of room.
+    pub folded_seconds: f64,
+    /// Processes that were still being recorded.
+    pub running: u64,
+    /// The threads that have samples, the busiest first.
+    pub threads: Vec<ThreadRow>,
+    /// Threads beyond those listed, and their seconds.
+    pub threads_not_listed: (usize, f64),
+    /// Number of processes.
+    pub processes: usize,
+    /// The tree of stacks is there.
+    pub has_stacks: bool,
+}
+
+/// A thread.
+#[derive(Clone, Debug, Serialize)]
+pub struct ThreadRow {
+    /// Its name; may be empty.
+    pub name: String,
+    /// Its id.
+    pub tid: u32,
+    /// Its process.
+    pub process: String,
+    /// The process's id.
+    pub pid: u32,
+    /// Samples in it.
+    pub samples: u64,
+    /// CPU seconds of them.
+    pub seconds: f64,
+    /// Share of all.
+    pub share: f64,
+}
+
+/// Threads that are listed.
+const THREADS: usize = 200;
+
+/// The report.
+#[must_use]
+pub fn create(recorded: &Recorded) -> OverviewReport {
+    let side = &recorded.side;
+    let seconds = |ns: u64| ns as f64 / 1e9;
+    let whole: u64 = side.threads.iter().map(|t| t.ns).sum();
+    let name_of =
+        |pid: u32| side.processes.iter().find(|p| p.pid == pid).map(|p| p.name.clone()).unwrap_or_default();
+    let listed = side.threads.len().min(THREADS);
+    OverviewReport {
+        headline: side.headline.clone(),
+        account: side.account.clone(),
+        samples: side.samples,
+        rate_hz: side.rate_hz,
+        stacks_known: side.stacks_known,
+        folded_seconds: seconds(side.folded_ns),
+        running: side.running,
+        threads: side.threads[..listed]
+            .iter()
+            .map(|t| ThreadRow {
+                name: t.name.clone(),
+                tid: t.tid,
+                process: name_of(t.pid),
+                pid: t.pid,
+                samples: t.samples,
+                seconds: seconds(t.ns),
+                share: if whole == 0 { 0.0 } else { t.ns as f64 / whole as f64 },
+            })
+            .collect(),
+        threads_not_listed: (
+            side.threads.len() - listed,
+            seconds(side.threads[listed..].iter().map(|t| t.ns).sum()),
+        ),
+        processes: side.processes.len(),
+        has_stacks: !recorded.stacks.is_empty(),
+    }
+}
