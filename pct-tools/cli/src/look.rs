@@ -113,6 +113,17 @@ pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile
     Ok(load::load_with(paths, options, &mut |what, done, all| progress.step(what, done, all))?)
 }
 
+/// The same without a progress bar.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_quietly(paths: &[PathBuf], options: &Options) -> Result<Profile> {
+    match imported(paths)? {
+        Some(imported) => Ok(imported),
+        None => Ok(load::load(paths, options)?),
+    }
+}
+
 /// Another recorder's file, when one is named alone: told from its first octets.
 fn imported(paths: &[PathBuf], timeline: bool) -> Result<Option<Profile>> {
     use std::io::Read as _;

@@ -3,17 +3,20 @@
 use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Context as _, Result, bail};
-use pct_deep::{DeepData, Version, to_octets};
-use pct_native::{Graph, deep, graph::MOST_EDGES, side};
+use pct_deep::native::fnv;
+use pct_deep::{Version, to_octets};
+use pct_native::{Apart, Made, graph::MOST_EDGES, make};
 use pct_profile::Profile;
-use std::path::PathBuf;
+use std::io::Write as _;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What can be typed after `pct deep`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   pct deep pct-render-4711 -o Deep.data      then: pct view Deep.data, mdprof_dump Deep.data
-  pct deep --thread worker -o worker.data    only some threads")]
+  pct deep --thread worker -o worker.data    only some threads
+  pct deep --threads split                   each thread's contexts apart, below its name")]
 pub struct Args {
     /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
@@ -21,12 +24,37 @@ pub struct Args {
     /// The file to write; what its format cannot say goes into NAME.native beside it.
     #[arg(short, long, value_name = "FILE.data", default_value = "Deep.data")]
     pub out: PathBuf,
-    /// Most call edges; contexts beyond are folded, and their time is told.
-    #[arg(long, value_name = "N", default_value_t = MOST_EDGES)]
-    pub nodes: usize,
+    /// How contexts are made.
+    #[command(flatten)]
+    pub fold: Fold,
     /// Which samples.
     #[command(flatten)]
     pub look: Look,
+}
+
+/// How stacks become call contexts.
+#[derive(clap::Args, Clone, Debug)]
+#[command(next_help_heading = "How call contexts are made")]
+pub struct Fold {
+    /// Whether threads share their contexts, or each has its own below its name (threads of one name are one).
+    #[arg(long, value_enum, default_value_t)]
+    pub threads: Share,
+    /// Whether processes share their contexts, or each has its own below its name.
+    #[arg(long, value_enum, default_value_t)]
+    pub processes: Share,
+    /// Most call edges; contexts beyond are folded, and their time is told.
+    #[arg(long, value_name = "N", default_value_t = MOST_EDGES)]
+    pub nodes: usize,
+}
+
+/// Together or apart.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum Share {
+    /// Together.
+    #[default]
+    Merge,
+    /// Each by itself.
+    Split,
 }
 
 /// Writes it.
@@ -34,36 +62,53 @@ pub struct Args {
 /// # Errors
 /// When no profile could be read, it has no samples, or the files cannot be written.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
-    let paths = look::paths(&args.paths)?;
-    let profile = look::load(&paths, &args.look.options(), face)?;
-    let (data, graph) = data_of(&profile, &args.look, args.nodes)?;
-    let octets = to_octets(&data, Version::V9)?;
     let beside = args.out.with_extension("native");
     if beside == args.out {
         bail!("{}: the name must not end in .native", args.out.display());
     }
-    std::fs::write(&args.out, &octets).with_context(|| args.out.display().to_string())?;
-    std::fs::write(&beside, side::text(&profile, graph.folded_ns, &octets))
-        .with_context(|| beside.display().to_string())?;
-    if graph.folded_ns > 0 {
-        let s = std::time::Duration::from_nanos(graph.folded_ns).as_secs_f64();
+    let paths = look::paths(&args.paths)?;
+    let profile = look::load(&paths, &args.look.options(), face)?;
+    let mut made = made(&profile, &args.look, &args.fold)?;
+    let octets = to_octets(&made.data, Version::V9)?;
+    let side = &mut made.recorded.side;
+    (side.length, side.hash) = (octets.len() as u64, fnv(&octets));
+    store(&args.out, &octets)?;
+    store(&beside, side.to_text().as_bytes())?;
+    if side.folded_ns > 0 {
+        let s = std::time::Duration::from_nanos(side.folded_ns).as_secs_f64();
         face.warn(format_args!(
             "{s:.3} CPU s are in contexts that were folded: more than {} call edges",
-            args.nodes
+            args.fold.nodes
         ));
     }
     face.hint(format_args!("{}   try: pct view {}", args.out.display(), args.out.display()));
     Ok(look::status(&profile.account))
 }
 
-/// The deep profile's data of a profile.
+/// Writes a file whole or not at all.
+fn store(path: &Path, octets: &[u8]) -> Result<()> {
+    use std::os::unix::fs::OpenOptionsExt as _;
+    let mut name = path.file_name().with_context(|| format!("{} names no file", path.display()))?.to_owned();
+    name.push(format!(".{}", std::process::id()));
+    let temporary = path.with_file_name(name);
+    let mut options = std::fs::OpenOptions::new();
+    let written = options
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&temporary)
+        .and_then(|mut file| file.write_all(octets))
+        .and_then(|()| std::fs::rename(&temporary, path));
+    written
+        .inspect_err(|_| drop(std::fs::remove_file(&temporary)))
+        .with_context(|| path.display().to_string())
+}
+
+/// The deep profile of a profile.
 ///
 /// # Errors
 /// When it has no samples.
-pub fn data_of(profile: &Profile, look: &Look, nodes: usize) -> Result<(DeepData, Graph)> {
-    let cells = look.cells(profile);
-    let mut graph = Graph::new();
-    graph.add(profile, &cells, nodes);
-    let data = deep(profile, &graph)?;
-    Ok((data, graph))
+pub fn made(profile: &Profile, look: &Look, fold: &Fold) -> Result<Made> {
+    let apart = Apart { threads: fold.threads == Share::Split, processes: fold.processes == Share::Split };
+    Ok(make(profile, &look.cells(profile), apart, fold.nodes)?)
 }

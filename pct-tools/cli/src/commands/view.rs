@@ -1,37 +1,43 @@
-//! `pct view`: a deep profile in the browser, or one of its pages on the terminal.
+//! `pct view`: recordings and deep profiles in the browser, or one of their pages on the terminal.
 
-use crate::commands::deep;
+use crate::commands::deep::{self, Fold};
 use crate::face::Face;
-use crate::look;
-use anyhow::{Result, bail};
+use crate::look::{self, Look};
+use anyhow::{Context as _, Result, bail};
 use pct_deep::Compensation;
-use pct_native::graph::MOST_EDGES;
-use pct_profile::load::Options;
+use pct_profile::Profile;
+use pct_profile::load::{self, run::Info};
 use pct_reports::page::{self, Request};
+use pct_reports::query::{Cmd, DiffScale, DiffWhat, Incl};
 use pct_reports::render::text::TextOptions;
-use pct_reports::subject::Subject;
-use pct_server::view::{self, Served};
-use pct_server::viewer::Viewer;
+use pct_reports::subject::{ShelfEntry, Sources, Subject};
+use pct_server::library::{Book, Library};
+use pct_server::view::Served;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// What can be typed after `pct view`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  pct view Deep.data                                     all pages, in a browser
-  pct view --text root/90 Deep.data                      where the action starts, here
-  pct view --text top_procs/1-20/time/self/oa Deep.data  the 20 procedures with most time of their own
-  pct view --json proc/42 Deep.data                      the data of a page
-
-  pct view                                               the newest recording here, as a deep profile
+  pct view                                               the newest recording here, in a browser
   pct view pct-render-4711                               that recording
+  pct view pct-render-4711 pct-render-4802               a list of the two, and what changed
+  pct view --base pct-render-4711 pct-render-4802        what changed from the first to the second
+  pct view Deep.data                                     a deep profile (of a Mercury program, or by pct deep)
+  pct view --text root/90 Deep.data                      where the action starts, here
+  pct view --text top_procs/1-20/time/self/oa            the 20 procedures with most time of their own
+  pct view --json proc/42 Deep.data                      the data of a page
 
 Queries are those of the pages' addresses; each row of a text page ends with the query of the page it leads to.")]
 pub struct Args {
-    /// A deep profile (X.procrep, X.contour and X.native beside it are read too), or a recording: a run's folder, a .pct
-    /// file, folded stacks, pprof, perf script text. The newest run here if none.
-    #[arg(value_name = "FILE|DIR")]
-    pub file: Option<PathBuf>,
+    /// Recordings (a run's folder, a .pct file, folded stacks, pprof, perf script text), deep profiles (X.procrep,
+    /// X.contour and X.native beside X.data are read too), or a folder of runs. The newest run here if none.
+    #[arg(value_name = "DIR|FILE")]
+    pub files: Vec<PathBuf>,
+    /// Show what changed since this recording.
+    #[arg(long, value_name = "DIR|FILE")]
+    pub base: Option<PathBuf>,
     /// Print a page as text.
     #[arg(long, value_name = "QUERY", conflicts_with = "json")]
     pub text: Option<String>,
@@ -50,31 +56,163 @@ pub struct Args {
     /// Merge contexts of one procedure within a clique (not supported).
     #[arg(short, long, hide = true)]
     pub canonical_clique: bool,
+    /// How contexts are made of a recording's stacks.
+    #[command(flatten)]
+    pub fold: Fold,
+    /// Which samples of a recording.
+    #[command(flatten)]
+    pub look: Look,
+}
+
+/// How profiles are read.
+#[derive(Clone)]
+struct How {
+    rule: Compensation,
+    fold: Fold,
+    look: Look,
 }
 
 /// Shows it.
 ///
 /// # Errors
-/// The file cannot be read, the query is none, the page cannot be made, the port is taken.
+/// A file cannot be read, the query is none, the page cannot be made, the port is taken.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.canonical_clique {
         bail!("canonical cliques are not supported: no tool ever merged them rightly");
     }
     let rule = if args.compat_compensation { Compensation::Compat } else { Compensation::Exact };
-    let path = look::paths(args.file.as_slice())?.remove(0);
-    if !is_deep(&path) {
-        return recording(args, &path, face);
+    let how = How { rule, fold: args.fold.clone(), look: args.look.clone() };
+    let Found { mut paths, list } = find(&args.files)?;
+    if let Some(base) = &args.base
+        && !paths.contains(base)
+    {
+        paths.push(base.clone());
     }
-    let page = match (&args.text, &args.json) {
-        (Some(query), _) => {
-            let options = TextOptions { width: face.out.width, commands: true, quiet: face.quiet };
-            view::text(&path, query, rule, &options)?
-        }
-        (None, Some(query)) => view::json(&path, query, rule)?,
-        (None, None) => return serve(args, Served::open(&path, rule, args.port)?, face),
+    let here = paths[0].clone();
+    let books = paths.iter().map(|path| book(path, &how)).collect();
+    let library = Library::new(books);
+    let name = name_of(&here);
+    let first = match &args.base {
+        Some(base) => Cmd::Diff {
+            base: name_of(base),
+            what: DiffWhat::Procs,
+            incl: Incl::Own,
+            scale: DiffScale::Absolute,
+        },
+        None if list => Cmd::Recordings,
+        None => Cmd::Menu,
+    };
+    // The first one is read here: what is wrong with it is said on the terminal, and progress is shown.
+    match subject(&here, &how, &mut |paths, options| look::load(paths, options, face)) {
+        Ok(subject) => library.put(&name, subject),
+        Err(e) if !list => return Err(e),
+        Err(e) => face.warn(format_args!("{e:#}")),
+    }
+    let query = args.text.as_ref().or(args.json.as_ref());
+    let Some(query) = query else {
+        return serve(args, Served::new(library, &first, &name, args.port)?, face);
+    };
+    let request = Request::parse(query).map_err(anyhow::Error::msg)?;
+    let subject = library.subject(&name).map_err(|e| anyhow::Error::msg(e.0))?;
+    let page = if args.text.is_some() {
+        let options = TextOptions { width: face.out.width, commands: true, quiet: face.quiet };
+        page::text(&subject, &request, &options)
+    } else {
+        page::json(&subject, &request)
     };
     face.print(&page.body)?;
     Ok(if page.failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+}
+
+/// What is to be shown.
+struct Found {
+    /// The first one is opened.
+    paths: Vec<PathBuf>,
+    /// The list is shown first.
+    list: bool,
+}
+
+/// The recordings that were typed. None: the runs here, the newest one open. A folder of runs stands for its runs.
+fn find(typed: &[PathBuf]) -> Result<Found> {
+    if typed.is_empty() {
+        let here = std::env::current_dir().context("the current folder is gone")?;
+        let runs = load::runs(&here)?;
+        let paths: Vec<PathBuf> =
+            runs.into_iter().map(|p| p.file_name().map(PathBuf::from).unwrap_or(p)).collect();
+        if paths.is_empty() {
+            return Err(load::Error::NoRun.into());
+        }
+        return Ok(Found { paths, list: false });
+    }
+    let mut paths: Vec<PathBuf> = Vec::new();
+    for path in typed {
+        let inside =
+            if path.is_dir() && load::files_of(path).is_err() { load::runs(path)? } else { Vec::new() };
+        if inside.is_empty() {
+            paths.push(path.clone());
+        } else {
+            paths.extend(inside);
+        }
+    }
+    let mut seen = std::collections::HashSet::new();
+    paths.retain(|p| seen.insert(p.clone()));
+    let list = paths.len() > 1;
+    Ok(Found { paths, list })
+}
+
+/// The name of a recording in queries.
+fn name_of(path: &Path) -> String {
+    let name = path.to_string_lossy();
+    match name.trim_end_matches('/') {
+        "" => "/".to_owned(),
+        name => name.to_owned(),
+    }
+}
+
+fn book(path: &Path, how: &How) -> Book {
+    let (path, how) = (path.to_owned(), how.clone());
+    let entry = entry(&path);
+    let load = move || {
+        let mut quietly = |paths: &[PathBuf], options: &load::Options| look::load_quietly(paths, options);
+        subject(&path, &how, &mut quietly).map_err(|e| format!("{e:#}"))
+    };
+    Book { entry, load: Box::new(load) }
+}
+
+/// What is known of a recording without reading it.
+fn entry(path: &Path) -> ShelfEntry {
+    let mut out = ShelfEntry { name: name_of(path), ..ShelfEntry::default() };
+    let begun = |t: SystemTime| t.duration_since(UNIX_EPOCH).map_or(0, |d| d.as_secs());
+    let modified = std::fs::metadata(path).and_then(|m| m.modified()).map_or(0, begun);
+    if is_deep(path) {
+        "deep profile".clone_into(&mut out.kind);
+    } else {
+        "recording".clone_into(&mut out.kind);
+        if let Some(info) = path.is_dir().then(|| Info::read(path)).flatten() {
+            out.title = info.command.join(" ");
+            out.cpu_seconds = Some(info.user_ns.saturating_add(info.system_ns) as f64 / 1e9);
+            out.when = utc(info.started_realtime_ns / 1_000_000_000);
+        }
+    }
+    if out.when.is_empty() && modified > 0 {
+        out.when = utc(modified);
+    }
+    out
+}
+
+/// Seconds since 1970 as a date and time of Greenwich.
+fn utc(seconds: u64) -> String {
+    // Days to a date of the Gregorian calendar: eras of 400 years from March of the year 0.
+    let days = (seconds / 86_400) as i64 + 719_468;
+    let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
+    let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
+    let day_of_year = day - (365 * year + year / 4 - year / 100);
+    let month = (5 * day_of_year + 2) / 153;
+    let date = day_of_year - (153 * month + 2) / 5 + 1;
+    let month = if month < 10 { month + 3 } else { month - 9 };
+    let year = year + era * 400 + i64::from(month <= 2);
+    let of_day = seconds % 86_400;
+    format!("{year:04}-{month:02}-{date:02} {:02}:{:02} UTC", of_day / 3600, of_day / 60 % 60)
 }
 
 /// A deep profile begins with these octets, whatever it is called.
@@ -86,25 +224,24 @@ fn is_deep(path: &Path) -> bool {
     named || std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut head)).is_ok() && head == *MAGIC
 }
 
-/// The pages of a recording: folded into a deep profile in memory.
-fn recording(args: &Args, path: &Path, face: &Face) -> Result<ExitCode> {
-    let profile = look::load(&[path.to_owned()], &Options::default(), face)?;
-    let (data, _) = deep::data_of(&profile, &look::Look::default(), MOST_EDGES)?;
-    let mut deep = pct_deep::Profile::new(data, Compensation::Exact)?;
-    deep.set_native();
-    let mut subject = Subject::new(deep);
-    subject.path = path.to_owned();
-    let page = match (&args.text, &args.json) {
-        (Some(query), _) => {
-            let request = Request::parse(query).map_err(anyhow::Error::msg)?;
-            let options = TextOptions { width: face.out.width, commands: true, quiet: face.quiet };
-            page::text(&subject, &request, &options)
-        }
-        (None, Some(query)) => page::json(&subject, &Request::parse(query).map_err(anyhow::Error::msg)?),
-        (None, None) => return serve(args, Served::of(Viewer::of(subject, path), args.port)?, face),
+type Read<'a> = &'a mut dyn FnMut(&[PathBuf], &load::Options) -> Result<Profile>;
+
+/// Reads a deep profile, or makes one of a recording.
+fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
+    let mut subject = if is_deep(path) {
+        Subject::open(path, how.rule)?
+    } else {
+        let profile = read(&[path.to_owned()], &how.look.options())?;
+        let made = deep::made(&profile, &how.look, &how.fold)
+            .with_context(|| format!("{}: nothing to view", path.display()))?;
+        drop(profile);
+        let recorded = made.recorded.clone();
+        Subject::of_recording(made.profile(Compensation::Exact)?, recorded, path)
     };
-    face.print(&page.body)?;
-    Ok(if page.failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS })
+    let mut folders: Vec<PathBuf> = std::env::current_dir().into_iter().collect();
+    folders.extend(path.parent().map(Path::to_owned));
+    subject.sources = Sources::Beside(folders);
+    Ok(subject)
 }
 
 fn serve(args: &Args, served: Served, face: &Face) -> Result<ExitCode> {
@@ -130,5 +267,25 @@ fn open(url: &str) {
     if let Ok(mut child) = quiet(Command::new("xdg-open").arg(url)) {
         // Reaped when it ends, so that it does not stay as a zombie.
         std::thread::spawn(move || child.wait());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dates_are_those_of_the_calendar() {
+        assert_eq!(utc(0), "1970-01-01 00:00 UTC");
+        assert_eq!(utc(951_782_400), "2000-02-29 00:00 UTC");
+        assert_eq!(utc(1_795_401_119), "2026-11-22 23:11 UTC");
+        assert_eq!(utc(4_107_542_399), "2100-02-28 23:59 UTC");
+        assert_eq!(utc(4_107_542_400), "2100-03-01 00:00 UTC");
+    }
+
+    #[test]
+    fn names_have_no_slash_at_the_end() {
+        assert_eq!(name_of(Path::new("pct-x-1/")), "pct-x-1");
+        assert_eq!(name_of(Path::new("/")), "/");
     }
 }

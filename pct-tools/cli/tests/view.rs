@@ -1,0 +1,181 @@
+//! `pct view` and `pct deep` of recordings: folded stacks are the recordings here, as everybody can read and count them.
+
+use pct_deep::Compensation;
+use pct_native::{Apart, make};
+use pct_reports::subject::{Sources, Subject};
+use pct_server::library::{Book, Library};
+use pct_server::sweep::{SweepOptions, sweep};
+use std::path::Path;
+use std::process::Command;
+
+const PCT: &str = env!("CARGO_BIN_EXE_pct");
+
+/// What was said on stdout and stderr, and the status.
+fn pct(dir: &Path, args: &[&str]) -> (String, String, i32) {
+    let out = Command::new(PCT)
+        .args(args)
+        .current_dir(dir)
+        .env("LC_ALL", "C")
+        .env_remove("NO_COLOR")
+        .output()
+        .expect("pct runs");
+    (
+        String::from_utf8_lossy(&out.stdout).into_owned(),
+        String::from_utf8_lossy(&out.stderr).into_owned(),
+        out.status.code().unwrap_or(-1),
+    )
+}
+
+fn folder(files: &[(&str, &str)]) -> tempfile::TempDir {
+    let dir = tempfile::tempdir().expect("a folder");
+    for (name, text) in files {
+        std::fs::write(dir.path().join(name), text).expect("written");
+    }
+    dir
+}
+
+const BEFORE: &str = "main;load;parse 300\nmain;render;shade 4000\nmain;render;shade;sqrt 1000\nmain;render 20\nmain;walk;walk;walk 50\n";
+const AFTER: &str = "main;load;parse 900\nmain;render;shade 4020\nmain;render;shade;sqrt 990\nmain;render 21\nmain;walk;walk 50\n";
+
+#[test]
+fn a_recording_shows_time_and_nothing_that_is_not_known() {
+    let dir = folder(&[("a.folded", BEFORE)]);
+    let (menu, said, status) = pct(dir.path(), &["view", "--text", "menu", "a.folded"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(menu.contains("Functions with most time of their own"), "{menu}");
+    assert!(menu.contains("shade"), "{menu}");
+    for word in ["Calls  ", "Exits", "words", "Clock ticks", "Procedure", "call sequence"] {
+        assert!(!menu.contains(word), "{word}: {menu}");
+    }
+    let (top, ..) = pct(dir.path(), &["view", "--text", "top_procs/1-9/time/both/oa", "a.folded"]);
+    assert!(top.contains("CPU seconds"), "{top}");
+    assert!(!top.contains("/call"), "{top}");
+    // Preferences of an old link ask for columns that are not known: they are left out all the same.
+    let old =
+        "top_procs/1-9/calls/self/oa&p-qtp-S-A-B/box/cols/5/20/nosum/cost-calls-self-pc/nc/th/mqwd/hhh/nodev";
+    let (page, ..) = pct(dir.path(), &["view", "--text", old, "a.folded"]);
+    assert!(!page.contains("Exits") && !page.contains("/call"), "{page}");
+    let (json, ..) = pct(dir.path(), &["view", "--json", "menu", "a.folded"]);
+    assert!(json.contains("\"only_time_is_known\":true"), "{json}");
+}
+
+#[test]
+fn recursion_counts_once_as_in_the_report() {
+    let dir = folder(&[("a.folded", "main;a;b;a 7\nmain;a;b 5\nmain;c 8\n")]);
+    let (json, said, _) = pct(dir.path(), &["view", "--json", "top_procs/1-9/time/both/oa", "a.folded"]);
+    let value: serde_json::Value =
+        serde_json::from_str(&json).unwrap_or_else(|e| panic!("{e}: {json} {said}"));
+    let share = |name: &str| {
+        let procs = value["report"]["top_procs"]["Ok"]["procs"].as_array().expect("rows");
+        let row = procs.iter().find(|p| p["proc"]["name"] == name).expect("a row");
+        row["perf"]["total"]["ticks_share"].as_f64().expect("a number")
+    };
+    for (name, expected) in [("main", 1.0), ("a", 0.6), ("b", 0.6), ("c", 0.4)] {
+        assert!((share(name) - expected).abs() < 1e-9, "{name} {}", share(name));
+    }
+}
+
+#[test]
+fn what_changed_is_told_from_chance() {
+    let dir = folder(&[("old.folded", BEFORE), ("new.folded", AFTER)]);
+    let query = "diff/old.folded/procs/self/absolute";
+    let (page, said, status) =
+        pct(dir.path(), &["view", "--base", "old.folded", "--json", query, "new.folded"]);
+    assert_eq!(status, 0, "{said}");
+    let value: serde_json::Value = serde_json::from_str(&page).expect("JSON");
+    let rows = value["report"]["diff"]["Ok"]["rows"].as_array().expect("rows");
+    let clear: Vec<&str> =
+        rows.iter().filter(|r| r["own"]["clear"] == true).filter_map(|r| r["name"].as_str()).collect();
+    assert_eq!(clear, ["parse"], "{page}");
+    let (text, ..) = pct(
+        dir.path(),
+        &["view", "--base", "old.folded", "--text", "diff/old.folded/cliques/both/shares", "new.folded"],
+    );
+    assert!(text.contains("load < main") || text.contains("Called from"), "{text}");
+    let (list, ..) = pct(dir.path(), &["view", "--text", "recordings", "new.folded", "old.folded"]);
+    assert!(list.contains("new.folded") && list.contains("old.folded"), "{list}");
+}
+
+#[test]
+fn a_file_is_the_same_each_time_and_reads_back_with_its_names() {
+    let dir = folder(&[("a.folded", BEFORE)]);
+    for name in ["one.data", "two.data"] {
+        let (_, said, status) = pct(dir.path(), &["deep", "-o", name, "a.folded"]);
+        assert_eq!(status, 0, "{said}");
+    }
+    let read = |name: &str| std::fs::read(dir.path().join(name)).expect("is there");
+    assert_eq!(read("one.data"), read("two.data"));
+    assert_eq!(read("one.native"), read("two.native"));
+    let (of_file, ..) = pct(dir.path(), &["view", "--json", "top_procs/1-99/time/both/oa", "one.data"]);
+    let (of_recording, ..) = pct(dir.path(), &["view", "--json", "top_procs/1-99/time/both/oa", "a.folded"]);
+    assert_eq!(of_file, of_recording);
+}
+
+#[test]
+fn a_damaged_side_file_is_ignored_with_a_warning() {
+    let dir = folder(&[("a.folded", BEFORE)]);
+    pct(dir.path(), &["deep", "-o", "x.data", "a.folded"]);
+    let side = dir.path().join("x.native");
+    let good = std::fs::read_to_string(&side).expect("is there");
+    let hash = good.lines().find(|l| l.starts_with("hash")).expect("a hash");
+    for bad in
+        ["", "rubbish\n", &good.replace(hash, "hash 0123"), &good.replace("function 2 ", "function 9 ")]
+    {
+        std::fs::write(&side, bad).expect("written");
+        let (menu, said, status) = pct(dir.path(), &["view", "--text", "menu", "x.data"]);
+        assert_eq!(status, 0, "{said}");
+        assert!(menu.contains("x.native") && menu.contains("ignored"), "{bad:.20}: {menu}");
+        assert!(menu.contains("Functions with most time") && !menu.contains("shade/0-0"), "{menu}");
+    }
+}
+
+#[test]
+fn threads_can_be_kept_apart() {
+    let dir = folder(&[("a.folded", BEFORE)]);
+    let (root, said, status) =
+        pct(dir.path(), &["view", "--threads", "split", "--text", "root/no", "a.folded"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(root.contains("<thread"), "{root}");
+}
+
+#[test]
+fn without_stacks_the_page_says_how_to_record_them() {
+    let dir = folder(&[("a.folded", "main 5\nother 9\n")]);
+    let (menu, said, status) = pct(dir.path(), &["view", "--text", "menu", "a.folded"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(menu.contains("no stacks") && menu.contains("--stack"), "{menu}");
+    assert!(menu.contains("other"), "{menu}");
+    let empty = folder(&[("a.folded", "\n")]);
+    let (_, said, status) = pct(empty.path(), &["view", "--text", "menu", "a.folded"]);
+    assert_eq!(status, 1);
+    assert!(said.starts_with("pct: "), "{said}");
+}
+
+fn subject(path: &Path) -> Subject {
+    let profile = pct_formats::import(path).expect("reads");
+    let made = make(&profile, &profile.cells, Apart::default(), 1000).expect("has samples");
+    let recorded = made.recorded.clone();
+    let mut subject =
+        Subject::of_recording(made.profile(Compensation::Exact).expect("is well formed"), recorded, path);
+    subject.sources = Sources::Beside(vec![path.parent().expect("a folder").to_owned()]);
+    subject
+}
+
+#[test]
+fn every_page_of_a_recording_and_of_a_comparison_is_good() {
+    let dir = folder(&[("old.folded", BEFORE), ("new.folded", AFTER)]);
+    let book = |name: &str| {
+        let path = dir.path().join(name);
+        let entry = pct_reports::subject::ShelfEntry { name: name.to_owned(), ..Default::default() };
+        Book { entry, load: Box::new(move || Ok(subject(&path))) }
+    };
+    let library = Library::new(vec![book("new.folded"), book("old.folded")]);
+    let subject = library.subject("new.folded").expect("reads");
+    let options = SweepOptions { sample: None, follow: true, only: None };
+    let result = sweep(&subject, &options, &mut |_| {});
+    let errors: Vec<String> = result.errors.iter().take(10).map(|(q, e)| format!("{q}: {e}")).collect();
+    assert_eq!(errors, Vec::<String>::new());
+    for kind in ["flame", "recordings", "diff"] {
+        assert!(result.pages[kind] > 0, "{kind}");
+    }
+}
