@@ -60,7 +60,7 @@ impl Look {
     /// How to load for it.
     #[must_use]
     pub fn options(&self) -> Options {
-        Options { window: self.window(), ..Options::default() }
+        Options { window: self.window(), ..defaults() }
     }
     /// The cells that it leaves. The window was applied when loading.
     #[must_use]
@@ -87,6 +87,12 @@ pub enum Format {
     Csv,
     /// JSON.
     Json,
+}
+
+/// How the commands load: as the library does, with a memory for names.
+#[must_use]
+pub fn defaults() -> Options {
+    Options { cache: crate::runlib::cache().map(|dir| dir.join("symbols")), ..Options::default() }
 }
 
 /// The paths that were typed, or the newest run in the current folder.

@@ -43,16 +43,22 @@ pub fn path() -> Result<PathBuf> {
     bail!("no folder for libpct.so: {}", tried.join("; "))
 }
 
-/// Folders in order of preference; `true` = other users must be able to reach it.
-fn places() -> Vec<(PathBuf, bool)> {
-    let uid = nix::unistd::geteuid();
-    let cache = std::env::var_os("XDG_CACHE_HOME")
+/// Where things lie that can be made again: `pct` in `XDG_CACHE_HOME`, or in `.cache` of the home.
+#[must_use]
+pub fn cache() -> Option<PathBuf> {
+    std::env::var_os("XDG_CACHE_HOME")
         .filter(|dir| Path::new(dir).is_absolute())
         .map(PathBuf::from)
         .or_else(|| {
             std::env::var_os("HOME").filter(|home| !home.is_empty()).map(|h| Path::new(&h).join(".cache"))
         })
-        .map(|dir| dir.join("pct"));
+        .map(|dir| dir.join("pct"))
+}
+
+/// Folders in order of preference; `true` = other users must be able to reach it.
+fn places() -> Vec<(PathBuf, bool)> {
+    let uid = nix::unistd::geteuid();
+    let cache = cache();
     let shared = ["/var/tmp", "/tmp", "/dev/shm"].map(|dir| PathBuf::from(format!("{dir}/pct-{uid}")));
     let strict = cache.iter().cloned().chain(shared).map(|dir| (dir, true));
     let last = cache.iter().cloned().map(|dir| (dir, false));

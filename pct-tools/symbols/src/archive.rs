@@ -111,11 +111,15 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError`].
     pub fn read(dir: &Path) -> Result<Option<Archive>, ArchiveError> {
-        let path = dir.join(FILE_NAME);
-        match std::fs::read(&path) {
-            Ok(data) => Archive::parse(&path, &data).map(Some),
+        Archive::read_file(&dir.join(FILE_NAME))
+    }
+
+    /// Reads an archive; None if there is no such file.
+    pub(crate) fn read_file(path: &Path) -> Result<Option<Archive>, ArchiveError> {
+        match std::fs::read(path) {
+            Ok(data) => Archive::parse(path, &data).map(Some),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),
-            Err(source) => Err(ArchiveError::Io { path, source }),
+            Err(source) => Err(ArchiveError::Io { path: path.into(), source }),
         }
     }
 
@@ -193,10 +197,17 @@ impl Archive {
     /// # Errors
     /// [`ArchiveError::Io`].
     pub fn write(&self, dir: &Path) -> Result<PathBuf, ArchiveError> {
-        use std::os::unix::fs::OpenOptionsExt;
         let path = dir.join(FILE_NAME);
-        let new = dir.join(format!("{FILE_NAME}.{}.new", std::process::id()));
-        let io = |source| ArchiveError::Io { path: path.clone(), source };
+        self.write_file(&path)?;
+        Ok(path)
+    }
+
+    /// [`Archive::write`] under any name.
+    pub(crate) fn write_file(&self, path: &Path) -> Result<(), ArchiveError> {
+        use std::os::unix::fs::OpenOptionsExt;
+        let mut new = path.as_os_str().to_owned();
+        new.push(format!(".{}.new", std::process::id()));
+        let io = |source| ArchiveError::Io { path: path.into(), source };
         let mut file = std::fs::File::options()
             .write(true)
             .create_new(true)
@@ -204,12 +215,12 @@ impl Archive {
             .custom_flags(libc::O_NOFOLLOW)
             .open(&new)
             .map_err(io)?;
-        let written = file.write_all(&self.to_bytes()).and_then(|()| std::fs::rename(&new, &path));
+        let written = file.write_all(&self.to_bytes()).and_then(|()| std::fs::rename(&new, path));
         if let Err(e) = written {
             let _ = std::fs::remove_file(&new);
             return Err(io(e));
         }
-        Ok(path)
+        Ok(())
     }
 
     /// The kept object that a registered one is, if there is one.

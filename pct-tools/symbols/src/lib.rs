@@ -29,7 +29,7 @@
 //! - `dwarf`: debug information; `symtab`: every other source of function names.
 //! - [`demangle()`]: names as people wrote them.
 //! - [`jit`]: code that programs made themselves.
-//! - [`archive`]: names kept for another machine or after a rebuild.
+//! - [`archive`]: names kept for another machine or after a rebuild; `cache`: the same, for the next run here.
 //! - [`translator`]: other programs as co-processes.
 //! - [`names`], [`addr2func`]: name lists of `nm -n`, searched where they lie.
 //!
@@ -39,6 +39,7 @@
 pub mod addr2func;
 mod answers;
 pub mod archive;
+mod cache;
 pub mod debugfile;
 mod demangle;
 mod dwarf;
@@ -60,5 +61,5 @@ pub use debugfile::DebugDirs;
 pub use demangle::demangle;
 pub use image::{BuildId, Image, ImageError};
 pub use objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem};
-pub use symbolizer::{Frame, Options, Symbolizer, TextId};
+pub use symbolizer::{Cache, Frame, Options, Symbolizer, TextId};
 pub use symtab::Source;

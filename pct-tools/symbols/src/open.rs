@@ -77,11 +77,6 @@ pub(crate) fn open(info: &ObjectInfo, options: &Options, problems: &mut Vec<Prob
         .or(image.as_ref())
         .and_then(|i| debugfile::supplementary(i, &options.debug_dirs, &mut refused));
     problems.extend(refused.drain(..).map(|(file, reason)| Problem::DebugFileRefused { file, reason }));
-    if sup.is_none()
-        && let Some(file) = debug.as_ref().or(image.as_ref()).and_then(debugfile::supplement_name)
-    {
-        problems.push(Problem::NoSupplement { file });
-    }
     // What was found by build-id alone may be a whole object, not a debug file: then it is the image.
     match (image, debug) {
         (None, Some(found)) if found.segments().iter().any(|s| s.executable && s.file_size > 0) => {

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use crate::answers::NO_TEXT;
 use crate::archive::{Archive, ArchiveError, Kept, KeptSpan};
+use crate::cache;
 use crate::debugfile::DebugDirs;
 use crate::objects::{CodeAddr, Note, ObjectId, ObjectInfo, Problem};
 use crate::open::Opened;
@@ -46,6 +47,22 @@ pub struct Frame {
     pub source: Source,
 }
 
+/// Where answers are kept, and of which objects. See [`Options::cache`].
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Cache {
+    /// The folder; made when it is needed.
+    pub dir: PathBuf,
+    /// Only objects with so many bytes of debug information or more.
+    pub least_bytes: u64,
+}
+
+impl Cache {
+    /// A cache in a folder, for objects that take a noticeable time.
+    pub fn new(dir: impl Into<PathBuf>) -> Cache {
+        Cache { dir: dir.into(), least_bytes: crate::work::HEAVY_BYTES }
+    }
+}
+
 /// How to symbolize.
 #[derive(Debug, Clone)]
 pub struct Options {
@@ -57,6 +74,8 @@ pub struct Options {
     pub lines: bool,
     /// A co-process for ELF objects instead of the built-in translator.
     pub translator: Option<Template>,
+    /// Where answers for big objects are kept from one run to the next; nowhere if absent.
+    pub cache: Option<Cache>,
     /// Threads to work with; 0: as many as there are processors, at most 8.
     pub threads: usize,
 }
@@ -68,9 +87,14 @@ impl Default for Options {
             jit_dirs: vec![PathBuf::from("/tmp")],
             lines: true,
             translator: None,
+            cache: None,
             threads: 0,
         }
     }
+}
+
+fn numbers_of(archive: &Archive) -> HashMap<String, u32> {
+    archive.texts.iter().enumerate().map(|(i, t)| (t.clone(), i as u32)).collect()
 }
 
 /// Where the frames of an address lie, and how far into the function it is.
@@ -88,6 +112,8 @@ struct Entry {
     opened: Option<Opened>,
     /// Its number in the archive.
     archived: Option<usize>,
+    /// What was kept of it: an archive of this object alone. None: not looked for yet.
+    kept: Option<Archive>,
 }
 
 /// Translates addresses of objects to frames. See the module's text and the crate's example.
@@ -154,36 +180,11 @@ impl Symbolizer {
     /// Everything that has been resolved, and what an archive given before holds.
     pub fn to_archive(&self) -> Archive {
         let mut archive = self.archive.clone().unwrap_or_default();
-        let mut numbers: HashMap<String, u32> =
-            archive.texts.iter().enumerate().map(|(i, t)| (t.clone(), i as u32)).collect();
-        let texts = &mut archive.texts;
-        let mut text = |id: TextId| {
-            *numbers.entry(self.text(id).to_string()).or_insert_with_key(|t| {
-                texts.push(t.clone());
-                (texts.len() - 1) as u32
-            })
-        };
-        let mut spans = Vec::new();
+        let mut numbers = numbers_of(&archive);
         for (number, entry) in self.objects.iter().enumerate() {
-            let mut known: Vec<(&u64, &Span)> = entry.known.iter().collect();
-            known.sort_unstable_by_key(|k| *k.0);
-            for (address, span) in known {
-                let frames = self.frames[span.first as usize..(span.first + span.count) as usize].iter();
-                let frames = frames.map(|f| Kept {
-                    function: text(f.function),
-                    file: f.file.map(&mut text),
-                    line: f.line,
-                    column: f.column,
-                    inlined: f.inlined,
-                    source: f.source,
-                });
-                let into = (span.into != u64::MAX).then_some(span.into);
-                spans.push((number, *address, KeptSpan { into, frames: frames.collect() }));
-            }
-        }
-        for (number, address, span) in spans {
-            let place = archive.place(&self.objects[number].info);
-            archive.objects[place].spans.insert(address, span);
+            let mut known: Vec<u64> = entry.known.keys().copied().collect();
+            known.sort_unstable();
+            self.add_to(&mut archive, &mut numbers, ObjectId(number as u32), known.into_iter());
         }
         for note in &self.notes {
             if self.objects[note.object.index()].known.is_empty() {
@@ -198,6 +199,43 @@ impl Symbolizer {
         archive
     }
 
+    /// Adds answers about an object to an archive whose texts have these numbers.
+    fn add_to(
+        &self,
+        archive: &mut Archive,
+        numbers: &mut HashMap<String, u32>,
+        object: ObjectId,
+        addresses: impl Iterator<Item = u64>,
+    ) {
+        let entry = &self.objects[object.index()];
+        let texts = &mut archive.texts;
+        let mut text = |id: TextId| {
+            *numbers.entry(self.text(id).to_string()).or_insert_with_key(|t| {
+                texts.push(t.clone());
+                (texts.len() - 1) as u32
+            })
+        };
+        let mut spans = Vec::new();
+        for (address, span) in addresses.filter_map(|a| Some((a, entry.known.get(&a)?))) {
+            let frames = self.frames[span.first as usize..(span.first + span.count) as usize].iter();
+            let frames = frames.map(|f| Kept {
+                function: text(f.function),
+                file: f.file.map(&mut text),
+                line: f.line,
+                column: f.column,
+                inlined: f.inlined,
+                source: f.source,
+            });
+            let into = (span.into != u64::MAX).then_some(span.into);
+            spans.push((address, KeptSpan { into, frames: frames.collect() }));
+        }
+        if spans.is_empty() {
+            return;
+        }
+        let place = archive.place(&entry.info);
+        archive.objects[place].spans.extend(spans);
+    }
+
     /// Registers an object; the same information gives the same number. Nothing is opened yet.
     pub fn add(&mut self, info: ObjectInfo) -> ObjectId {
         if let Some(id) = self.by_info.get(&info) {
@@ -206,7 +244,7 @@ impl Symbolizer {
         let id = ObjectId(self.objects.len() as u32);
         self.by_info.insert(info.clone(), id);
         let archived = self.archive.as_ref().and_then(|a| a.find(&info));
-        self.objects.push(Entry { info, known: QuickMap::default(), opened: None, archived });
+        self.objects.push(Entry { info, known: QuickMap::default(), opened: None, archived, kept: None });
         id
     }
 
@@ -227,6 +265,7 @@ impl Symbolizer {
             let address = address.lookup();
             if !self.objects[object.index()].known.contains_key(&address)
                 && !self.answered_by_archive(object, address)
+                && !self.answered_by_cache(object, address)
             {
                 wanted.entry(object).or_default().push(address);
             }
@@ -245,7 +284,12 @@ impl Symbolizer {
         let mut done = work(tasks, &self.options);
         done.sort_by_key(|d| d.object);
         for outcome in done {
+            let (object, lasting) = (outcome.object, outcome.lasting);
+            let asked: Vec<u64> = outcome.answers.spans.iter().map(|s| s.asked).collect();
             self.take_over(outcome);
+            if lasting {
+                self.keep(object, &asked);
+            }
         }
     }
 
@@ -256,16 +300,8 @@ impl Symbolizer {
         let kept = &archive.objects[number];
         let found = kept.spans.get(&address);
         if let Some(span) = found {
-            let first = self.frames.len() as u32;
-            for f in &span.frames {
-                let function = self.intern(&archive.texts[f.function as usize]);
-                let file = f.file.map(|n| self.intern(&archive.texts[n as usize]));
-                let Kept { line, column, inlined, source, .. } = *f;
-                self.frames.push(Frame { function, file, line, column, inlined, source });
-            }
-            let span = Span { first, count: span.frames.len() as u32, into: span.into.unwrap_or(u64::MAX) };
-            let entry = &mut self.objects[object.index()];
-            entry.known.insert(address, span);
+            self.adopt(object, address, span, &archive.texts);
+            let entry = &self.objects[object.index()];
             for text in &kept.remarks {
                 let problem = Problem::Archived { text: text.clone() };
                 let note = Note { object, path: entry.info.path.clone(), problem };
@@ -279,8 +315,51 @@ impl Symbolizer {
         taken
     }
 
+    /// Takes over frames that an archive has of an address.
+    fn adopt(&mut self, object: ObjectId, address: u64, span: &KeptSpan, texts: &[String]) {
+        let first = self.frames.len() as u32;
+        for f in &span.frames {
+            let function = self.intern(&texts[f.function as usize]);
+            let file = f.file.map(|n| self.intern(&texts[n as usize]));
+            let Kept { line, column, inlined, source, .. } = *f;
+            self.frames.push(Frame { function, file, line, column, inlined, source });
+        }
+        let span = Span { first, count: span.frames.len() as u32, into: span.into.unwrap_or(u64::MAX) };
+        self.objects[object.index()].known.insert(address, span);
+    }
+
+    /// Takes an address's frames from what was kept of its object by an earlier run.
+    fn answered_by_cache(&mut self, object: ObjectId, address: u64) -> bool {
+        let Some(Cache { dir, .. }) = &self.options.cache else { return false };
+        if !self.options.lines || self.options.translator.is_some() {
+            return false;
+        }
+        let entry = &mut self.objects[object.index()];
+        let kept = match entry.kept.take() {
+            Some(kept) => kept,
+            None => cache::read(dir, &entry.info),
+        };
+        let found = kept.objects.first().and_then(|o| o.spans.get(&address));
+        if let Some(span) = found {
+            self.adopt(object, address, span, &kept.texts);
+        }
+        let taken = found.is_some();
+        self.objects[object.index()].kept = Some(kept);
+        taken
+    }
+
+    /// Keeps answers for the next run.
+    fn keep(&mut self, object: ObjectId, asked: &[u64]) {
+        let Some(Cache { dir, .. }) = self.options.cache.clone() else { return };
+        let mut kept = self.objects[object.index()].kept.take().unwrap_or_default();
+        let mut numbers = numbers_of(&kept);
+        self.add_to(&mut kept, &mut numbers, object, asked.iter().copied());
+        cache::write(&dir, &self.objects[object.index()].info, &kept);
+        self.objects[object.index()].kept = Some(kept);
+    }
+
     fn take_over(&mut self, outcome: Outcome) {
-        let Outcome { object, opened, answers, problems } = outcome;
+        let Outcome { object, opened, answers, problems, .. } = outcome;
         let base = self.frames.len() as u32;
         let texts: Vec<TextId> = answers.texts.iter().map(|t| self.intern(t)).collect();
         self.frames.extend(answers.frames.iter().map(|f| Frame {

@@ -3,9 +3,10 @@
 //! An object with much debug information is worked on by all threads together, unit by unit; the others share the
 //! threads, an object each. The order of the outcomes does not depend on threads.
 
+use std::sync::atomic::AtomicBool;
+
 use crate::answers::{Answers, LocalFrame, NO_TEXT};
 use crate::demangle::demangle;
-use crate::dwarf;
 use crate::image::Image;
 use crate::jit::JitMap;
 use crate::objects::{ObjectId, ObjectInfo, Problem, shown_path};
@@ -13,6 +14,7 @@ use crate::open::{ElfObject, Opened, open};
 use crate::symbolizer::Options;
 use crate::symtab::{self, Source, SymbolTable};
 use crate::translator::{Template, addr2line_frames};
+use crate::{debugfile, dwarf};
 
 pub(crate) struct Task {
     pub(crate) object: ObjectId,
@@ -26,10 +28,12 @@ pub(crate) struct Outcome {
     pub(crate) opened: Opened,
     pub(crate) answers: Answers,
     pub(crate) problems: Vec<Problem>,
+    /// All answers are from the object itself or its own debug file, which took a while: worth keeping.
+    pub(crate) lasting: bool,
 }
 
 /// So much debug information makes an object everybody's work.
-const HEAVY_BYTES: u64 = 4 << 20;
+pub(crate) const HEAVY_BYTES: u64 = 4 << 20;
 
 /// Works on objects in parallel: see the module's text.
 pub(crate) fn work(tasks: Vec<Task>, options: &Options) -> Vec<Outcome> {
@@ -83,13 +87,18 @@ impl Ready {
     }
 
     fn is_heavy(&self) -> bool {
-        let Opened::Elf(elf) = &self.opened else { return false };
+        self.debug_bytes() >= HEAVY_BYTES
+    }
+
+    fn debug_bytes(&self) -> u64 {
+        let Opened::Elf(elf) = &self.opened else { return 0 };
         let source = elf.debug.as_ref().or(elf.image.as_ref());
-        source.and_then(|i| i.section_range(".debug_info")).is_some_and(|(_, size)| size >= HEAVY_BYTES)
+        source.and_then(|i| i.section_range(".debug_info")).map_or(0, |(_, size)| size)
     }
 }
 
 fn translate(ready: Ready, options: &Options, threads: usize) -> Outcome {
+    let debug_bytes = ready.debug_bytes();
     let Ready { object, info, opened, addresses, mut problems } = ready;
     let mut answers = Answers::default();
     match &opened {
@@ -105,7 +114,13 @@ fn translate(ready: Ready, options: &Options, threads: usize) -> Outcome {
             }
         }
     }
-    Outcome { object, opened, answers, problems }
+    let lasting = options.cache.as_ref().is_some_and(|c| debug_bytes >= c.least_bytes)
+        && debug_bytes > 0
+        && problems.is_empty()
+        && info.build_id.is_some()
+        && options.lines
+        && options.translator.is_none();
+    Outcome { object, opened, answers, problems, lasting }
 }
 
 fn jit_frames(info: &ObjectInfo, map: &JitMap, addresses: &[u64], answers: &mut Answers) {
@@ -175,9 +190,14 @@ fn elf_frames(
                 addresses: &addresses,
                 asked: &asked,
                 threads,
+                missed: AtomicBool::new(false),
             };
             if let Err(reason) = dwarf::lookup(&question, answers, &mut rest) {
                 problem = Some(Problem::BadDebugInfo { reason });
+            } else if question.missed.into_inner()
+                && let Some(file) = debugfile::supplement_name(source)
+            {
+                problem = Some(Problem::NoSupplement { file });
             }
         }
         _ => rest.extend((0..addresses.len()).map(dwarf::Rest::nothing)),

@@ -394,6 +394,50 @@ fn an_archive_gives_the_same_frames_when_the_program_is_gone_or_rebuilt() {
 }
 
 #[test]
+fn answers_that_cannot_change_are_kept_for_the_next_run() {
+    let dir = tempfile::tempdir().expect("temp");
+    let Some(program) = build(dir.path(), &[]) else { return };
+    let wanted = offsets(&program, "Till3add");
+    let id = Image::open(&program).expect("opens").build_id().cloned();
+    if id.is_none() {
+        eprintln!("skipped: the linker gives no build-ids");
+        return;
+    }
+    let folder = dir.path().join("cache/symbols");
+    let ask = |info: ObjectInfo, wanted: &[u64]| {
+        let cache = Some(pct_symbols::Cache { dir: folder.clone(), least_bytes: 1 });
+        let mut symbols = Symbolizer::new(Options { cache, ..quiet() });
+        let object = symbols.add(info);
+        resolve_all(&mut symbols, object, wanted);
+        let shown = wanted.iter().flat_map(|o| {
+            let frames = symbols.frames(object, CodeAddr::Pc(*o)).iter();
+            frames.map(|f| {
+                format!("{} {:?} {}", symbols.text(f.function), f.file.map(|f| symbols.text(f)), f.line)
+            })
+        });
+        shown.collect::<Vec<_>>()
+    };
+    let known = ObjectInfo { path: program.clone(), build_id: id.clone(), ..ObjectInfo::default() };
+    let unproved = ObjectInfo { build_id: None, ..known.clone() };
+    ask(unproved.clone(), &wanted);
+    assert!(!folder.exists(), "what has no build-id may change");
+    let (half, all) = (ask(known.clone(), &wanted[..2]), ask(known.clone(), &wanted));
+    assert_eq!(half, all[..half.len()]);
+    let files = std::fs::read_dir(&folder).expect("made").count();
+    assert_eq!(files, 1);
+    // The object is gone: the answers are still there. Another object of the same path has its own.
+    std::fs::remove_file(&program).expect("there");
+    assert_eq!(ask(known.clone(), &wanted), all);
+    let other = ObjectInfo { build_id: pct_symbols::BuildId::parse("00112233445566778899"), ..known.clone() };
+    assert_ne!(ask(other, &wanted), all);
+    // A damaged cache is no cache.
+    for entry in std::fs::read_dir(&folder).expect("made") {
+        std::fs::write(entry.expect("entry").path(), b"pct-symbols 1\nS x\nE 0\n").expect("writes");
+    }
+    assert_ne!(ask(known, &wanted), all);
+}
+
+#[test]
 fn a_directory_without_an_archive_is_no_error_and_a_damaged_one_is() {
     let dir = tempfile::tempdir().expect("temp");
     assert!(!Symbolizer::new(quiet()).with_archive(dir.path()).expect("none is fine").has_archive());

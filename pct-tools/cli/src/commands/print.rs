@@ -235,7 +235,7 @@ fn merged(args: &Args, paths: &[PathBuf], face: &Face) -> Result<Found> {
         What::Object => (Some(By::Object), Split::Merged),
         What::Thread => (None, Split::Thread),
     };
-    let options = Options { symbols: by.is_some(), ..Options::default() };
+    let options = Options { symbols: by.is_some(), ..look::defaults() };
     let profile = look::load(paths, &options, face)?;
     let flat = Flat::of(&profile, &profile.cells, by, split, Order::Own);
     let lines = flat

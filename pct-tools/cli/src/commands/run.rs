@@ -410,7 +410,7 @@ fn summary(args: &Args, folder: &Path, face: &Face) -> Result<()> {
         .ok()
         .and_then(|here| folder.strip_prefix(here).ok().map(Path::to_owned))
         .unwrap_or_else(|| folder.to_owned());
-    let profile = look::load(&[folder.to_owned()], &load::Options::default(), face)?;
+    let profile = look::load(&[folder.to_owned()], &look::defaults(), face)?;
     let style = if args.report.is_some() { Layout::default() } else { face.err.layout() };
     let mut text = String::new();
     let show = |line: &str| format!("{line}\n");

@@ -29,11 +29,13 @@ pub struct Options {
     pub lines: bool,
     /// Count only samples in this half-open window, nanoseconds since the first process's start.
     pub window: Option<(u64, u64)>,
+    /// Folder in which names from big debug information are kept for the next time.
+    pub cache: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { timeline: false, symbols: true, lines: true, window: None }
+        Self { timeline: false, symbols: true, lines: true, window: None, cache: None }
     }
 }
 
@@ -92,7 +94,8 @@ pub fn load(paths: &[PathBuf], options: &Options) -> Result<Profile, Error> {
 /// # Errors
 /// As [`load`].
 pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -> Result<Profile, Error> {
-    let symbols = pct_symbols::Options { lines: options.lines, ..pct_symbols::Options::default() };
+    let cache = options.cache.as_ref().map(pct_symbols::Cache::new);
+    let symbols = pct_symbols::Options { lines: options.lines, cache, ..pct_symbols::Options::default() };
     let mut account = Account::default();
     let mut symbols = with_archive(Symbolizer::new(symbols), paths, &mut account);
     let mut title = String::new();

@@ -21,6 +21,7 @@ mod unit;
 mod units;
 
 use std::collections::HashMap;
+use std::sync::atomic::AtomicBool;
 
 use gimli::{EndianSlice, RunTimeEndian};
 use object::Object;
@@ -60,6 +61,8 @@ pub(crate) struct Question<'a> {
     /// How each address is called in the answers.
     pub(crate) asked: &'a [u64],
     pub(crate) threads: usize,
+    /// Set when a name is in the supplementary file and that is not there.
+    pub(crate) missed: AtomicBool,
 }
 
 /// Looks addresses up. What debug information does not know is left in `rest`.

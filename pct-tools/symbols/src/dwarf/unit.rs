@@ -8,6 +8,8 @@ use gimli::{AttributeValue, DebugInfoOffset, Section, UnitHeader, UnitOffset};
 use super::lines::{Files, Place, places};
 use super::skim::{Kind, Skimmer};
 use super::units::Index;
+use std::sync::atomic::{AtomicBool, Ordering};
+
 use super::{Dwarf, Question, Rest, Slice};
 use crate::answers::{Answers, LocalFrame, NO_TEXT};
 use crate::demangle::demangle;
@@ -72,6 +74,7 @@ pub(super) fn walk(
         unit: &unit,
         data: unit_bytes(dwarf, index, number),
         budget: RANGE_BUDGET,
+        missed: &q.missed,
         others: QuickMap::default(),
         names: QuickMap::default(),
         texts: QuickMap::default(),
@@ -158,6 +161,8 @@ struct Walk<'a, 'u> {
     names: QuickMap<(File, usize), Option<Slice<'a>>>,
     /// Readable names by where the linker name lies in memory.
     texts: QuickMap<(usize, usize), u32>,
+    /// Set when a name is in the supplementary file and that is not there.
+    missed: &'u AtomicBool,
 }
 
 impl<'a> Walk<'a, '_> {
@@ -337,11 +342,28 @@ impl<'a> Walk<'a, '_> {
         found
     }
 
+    /// A text of the own unit.
+    fn text(&self, value: AttributeValue<Slice<'a>>) -> Option<Slice<'a>> {
+        if let AttributeValue::DebugStrRefSup(_) = value
+            && self.dwarf.sup().is_none()
+        {
+            return self.miss();
+        }
+        self.dwarf.attr_string(self.unit, value).ok()
+    }
+
+    /// Something is in the supplementary file, which is not there.
+    fn miss<T>(&self) -> Option<T> {
+        // Relaxed: read after all threads have ended.
+        self.missed.store(true, Ordering::Relaxed);
+        None
+    }
+
     fn linker_name_new(&mut self, file: File, offset: usize, hops: u32) -> Option<Slice<'a>> {
         let hops = hops.checked_sub(1)?;
         let dwarf: &Dwarf<'a> = match file {
             File::Main => self.dwarf,
-            File::Sup => self.dwarf.sup()?,
+            File::Sup => self.dwarf.sup().or_else(|| self.miss())?,
         };
         let (mut linker, mut plain, mut origin) = (None, None, None);
         let own = self.unit.header.debug_info_offset()?.0;
@@ -353,11 +375,11 @@ impl<'a> Walk<'a, '_> {
                 match spec.name() {
                     dw::DW_AT_linkage_name | dw::DW_AT_MIPS_linkage_name => {
                         let value = entries.read_attribute(*spec).ok()?.value();
-                        linker = dwarf.attr_string(self.unit, value).ok();
+                        linker = self.text(value);
                     }
                     dw::DW_AT_name => {
                         let value = entries.read_attribute(*spec).ok()?.value();
-                        plain = dwarf.attr_string(self.unit, value).ok();
+                        plain = self.text(value);
                     }
                     dw::DW_AT_abstract_origin | dw::DW_AT_specification => {
                         let value = entries.read_attribute(*spec).ok()?.value();

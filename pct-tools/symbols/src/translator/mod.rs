@@ -1,0 +1,312 @@
+//! Translators as co-processes: any program that reads addresses on stdin and answers each on stdout, in order.
+//!
+//! One process per object. Both pipes are non-blocking under one `poll`, so neither side can wait for the other for
+//! ever, whatever the translator buffers: we write when it can take, read when it has given, and it may even hold
+//! back everything until its input ends. Three rules tell where an answer ends ([`Answers`]):
+//!
+//! - `Fixed(n)`: each address gets `n` lines.
+//! - `Sentinel`: some get more (`addr2line -i`). After each address goes a *sentinel*, an address that is in no
+//!   section of the object; what the translator says of it is found out beforehand by a run of its own. An answer
+//!   has at least one line and ends where the sentinel's answer comes.
+//! - `Auto`: that beforehand run tells how many lines an unknown address gets; `addr2line` with `-i` gets sentinels.
+//!
+//! A translator that dies, hangs or miscounts is an error that says so; what it had answered until then is kept,
+//! except where it answered *too much*: then nothing says which line belongs to which address, and wrong names are
+//! worse than none.
+//!
+//! SIGPIPE has to be ignored, as it is in every Rust program that did not change it.
+
+mod collect;
+mod converse;
+mod template;
+
+use std::collections::VecDeque;
+use std::ffi::OsString;
+use std::io;
+use std::path::Path;
+
+use pct_num::{Layout, num2str_into};
+
+use crate::image::BuildId;
+use collect::{Collect, End};
+
+pub use collect::addr2line_frames;
+pub use template::{Template, TemplateError};
+
+/// How many lines answer an address. See the module's text.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Answers {
+    /// Found out by a run on an unknown address.
+    #[default]
+    Auto,
+    /// So many lines each, at least 1.
+    Fixed(usize),
+    /// One line or more, told apart by a sentinel.
+    Sentinel,
+}
+
+/// What went wrong with a translator.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum TranslatorError {
+    /// It could not be started.
+    #[error("{program}: cannot be started: {source}")]
+    Start {
+        /// Its name.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+    /// The template asks for a build-id that the object does not have.
+    #[error("%b in its command line, but the object has no build-id")]
+    NoBuildId,
+    /// It ended before all addresses were answered.
+    #[error("{program}: ended ({status}) after {answered} of {asked} addresses{}", said(.stderr))]
+    TooFew {
+        /// Its name.
+        program: String,
+        /// How it ended.
+        status: String,
+        /// Whole answers.
+        answered: usize,
+        /// Addresses in all.
+        asked: usize,
+        /// The end of what it wrote to stderr.
+        stderr: String,
+    },
+    /// It gave more lines than there were addresses for.
+    #[error(
+        "{program}: answered more than it was asked ({lines} lines for {asked} addresses); nothing of it is used"
+    )]
+    TooMany {
+        /// Its name.
+        program: String,
+        /// Lines that came.
+        lines: usize,
+        /// Addresses that it had been given.
+        asked: usize,
+    },
+    /// It was silent for too long.
+    #[error("{program}: silent for {seconds} s after {answered} of {asked} addresses; stopped{}", said(.stderr))]
+    Silent {
+        /// Its name.
+        program: String,
+        /// How long.
+        seconds: u64,
+        /// Whole answers.
+        answered: usize,
+        /// Addresses in all.
+        asked: usize,
+        /// The end of what it wrote to stderr.
+        stderr: String,
+    },
+    /// A line without end.
+    #[error("{program}: a line of more than {MAX_LINE} bytes; stopped")]
+    LongLine {
+        /// Its name.
+        program: String,
+    },
+    /// A pipe failed.
+    #[error("{program}: {source}")]
+    Pipe {
+        /// Its name.
+        program: String,
+        /// What the system said.
+        source: io::Error,
+    },
+}
+
+fn said(stderr: &str) -> String {
+    match stderr.trim().lines().last() {
+        Some(line) => format!("; it said: {line}"),
+        None => String::new(),
+    }
+}
+
+/// Longer lines are not believed.
+const MAX_LINE: usize = 1 << 20;
+
+/// What a translator gave: an answer (its lines) per address, None where there is none, and why it stopped early.
+#[derive(Debug)]
+pub struct Translation {
+    /// In the order of the addresses.
+    pub answers: Vec<Option<Vec<String>>>,
+    /// The error, if there was one.
+    pub error: Option<TranslatorError>,
+}
+
+impl Template {
+    /// Translates addresses of one object; each is sent as `0x` + hexadecimal on a line.
+    pub fn translate(&self, object: &Path, build_id: Option<&BuildId>, addresses: &[u64]) -> Translation {
+        let mut answers: Vec<Option<Vec<String>>> = Vec::new();
+        answers.resize_with(addresses.len(), || None);
+        if addresses.is_empty() {
+            return Translation { answers, error: None };
+        }
+        let error = self.run(object, build_id, addresses, &mut answers).err();
+        Translation { answers, error }
+    }
+
+    fn run(
+        &self,
+        object: &Path,
+        build_id: Option<&BuildId>,
+        addresses: &[u64],
+        answers: &mut [Option<Vec<String>>],
+    ) -> Result<(), TranslatorError> {
+        let line = self.command_line(object, build_id)?;
+        let sentinel = if addresses.contains(&0) { u64::MAX } else { 0 };
+        let end = match self.answers {
+            Answers::Fixed(n) => End::After(n.max(1)),
+            Answers::Sentinel | Answers::Auto => {
+                let unknown = self.unknown_answer(&line, sentinel)?;
+                if self.answers == Answers::Auto && !self.unrolls_inlines() {
+                    End::After(unknown.len())
+                } else {
+                    End::Sentinel(unknown)
+                }
+            }
+        };
+        let mut input = Vec::with_capacity(addresses.len() * 20);
+        for address in addresses {
+            push_address(*address, &mut input);
+            if matches!(end, End::Sentinel(_)) {
+                push_address(sentinel, &mut input);
+            }
+        }
+        let mut collect = Collect { end, answers, next: 0, open: VecDeque::new(), lines: 0 };
+        let outcome = self.converse(&line, &input, |text| collect.line(text))?;
+        let (answered, asked) = (collect.next, addresses.len());
+        if collect.surplus() {
+            let lines = collect.lines;
+            collect.answers.iter_mut().for_each(|a| *a = None);
+            return Err(TranslatorError::TooMany { program: self.program(), lines, asked });
+        }
+        if answered == asked {
+            return Ok(());
+        }
+        let (program, stderr) = (self.program(), outcome.stderr);
+        Err(match outcome.ended {
+            Some(status) => {
+                TranslatorError::TooFew { program, status: status.to_string(), answered, asked, stderr }
+            }
+            None => {
+                TranslatorError::Silent { program, seconds: self.patience.as_secs(), answered, asked, stderr }
+            }
+        })
+    }
+
+    /// What the translator says of an address that is in no section.
+    fn unknown_answer(&self, line: &[OsString], sentinel: u64) -> Result<Vec<String>, TranslatorError> {
+        let mut input = Vec::new();
+        push_address(sentinel, &mut input);
+        let mut lines = Vec::new();
+        let outcome = self.converse(line, &input, |text| {
+            lines.push(text);
+            lines.len() <= 1000
+        })?;
+        if lines.is_empty() || lines.len() > 1000 {
+            let status = outcome.ended.map_or_else(|| "silent".to_string(), |s| s.to_string());
+            let (program, stderr) = (self.program(), outcome.stderr);
+            return Err(TranslatorError::TooFew { program, status, answered: 0, asked: 1, stderr });
+        }
+        Ok(lines)
+    }
+}
+
+fn push_address(address: u64, out: &mut Vec<u8>) {
+    out.extend_from_slice(b"0x");
+    num2str_into::<16>(address, Layout::BARE, out);
+    out.push(b'\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::time::Duration;
+
+    fn shell(script: &str, addresses: &[u64], answers: Answers) -> Translation {
+        let template = Template::parse(&format!("sh -c '{script}'"))
+            .expect("good")
+            .with_answers(answers)
+            .with_patience(Duration::from_millis(500));
+        template.translate(Path::new("/dev/null"), None, addresses)
+    }
+
+    fn answered(t: &Translation) -> usize {
+        t.answers.iter().flatten().count()
+    }
+
+    #[test]
+    fn answers_keep_the_order_of_the_addresses() {
+        let t = shell("while read a; do echo got $a; done", &[1, 0x20, 3], Answers::Auto);
+        assert!(t.error.is_none(), "{:?}", t.error);
+        let lines: Vec<&str> = t.answers.iter().flatten().map(|a| a[0].as_str()).collect();
+        assert_eq!(lines, ["got 0x1", "got 0x20", "got 0x3"]);
+    }
+
+    #[test]
+    fn nobody_waits_for_ever_whatever_the_translator_buffers() {
+        // More than any pipe holds, on both sides: one that answers at once with long lines, and one that reads
+        // everything before it says a word.
+        let many: Vec<u64> = (1..100_000).collect();
+        for program in ["cat", "sed s/$/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx/", "tac"] {
+            let template = Template::parse(program).expect("good").with_answers(Answers::Fixed(1));
+            let t = template.translate(Path::new("/dev/null"), None, &many);
+            assert!(t.error.is_none(), "{program}: {:?}", t.error);
+            assert_eq!(answered(&t), many.len());
+        }
+    }
+
+    #[test]
+    fn sentinels_part_answers_of_any_number_of_lines() {
+        // An address n gets n lines, 0 gets one that says unknown; 4 is unknown too.
+        let script = r#"while read a; do case $a in 0x0|0x4) echo "??"; echo "??:0";; *) i=$(($a)); while [ $i -gt 0 ]; do echo f$i; echo a.c:$i; i=$((i-1)); done;; esac; done"#;
+        let t = shell(script, &[3, 1, 4, 2], Answers::Sentinel);
+        assert!(t.error.is_none(), "{:?}", t.error);
+        let counts: Vec<usize> = t.answers.iter().flatten().map(Vec::len).collect();
+        assert_eq!(counts, [6, 2, 2, 4]);
+        let first = t.answers[0].as_ref().expect("answered");
+        let frames = addr2line_frames(first).expect("pairs");
+        assert_eq!(frames[0], ("f3", Some("a.c"), 3));
+        assert_eq!(addr2line_frames(t.answers[2].as_ref().expect("answered")), Some(vec![("??", None, 0)]));
+    }
+
+    #[test]
+    fn one_that_dies_leaves_what_it_answered() {
+        let t = shell(
+            "read a; echo one; read a; echo two; echo broken >&2; exit 3",
+            &[1, 2, 3, 4],
+            Answers::Fixed(1),
+        );
+        assert_eq!(answered(&t), 2);
+        let text = t.error.expect("it died").to_string();
+        assert!(text.contains("after 2 of 4") && text.contains("broken") && text.contains('3'), "{text}");
+    }
+
+    #[test]
+    fn one_that_hangs_is_stopped() {
+        let t = shell("read a; echo one; exec sleep 1000", &[1, 2], Answers::Fixed(1));
+        assert_eq!(answered(&t), 1);
+        assert!(
+            matches!(t.error, Some(TranslatorError::Silent { answered: 1, asked: 2, .. })),
+            "{:?}",
+            t.error
+        );
+    }
+
+    #[test]
+    fn one_that_answers_too_much_is_not_believed() {
+        let t = shell("echo banner; while read a; do echo $a; done", &[1, 2], Answers::Fixed(1));
+        assert_eq!(answered(&t), 0);
+        assert!(matches!(t.error, Some(TranslatorError::TooMany { .. })), "{:?}", t.error);
+    }
+
+    #[test]
+    fn one_that_is_not_there_is_said() {
+        let template = Template::parse("/nonexistent/translator %o").expect("good");
+        let t = template.translate(Path::new("/x"), None, &[1]);
+        assert!(matches!(t.error, Some(TranslatorError::Start { .. })));
+        assert_eq!(t.answers, [None]);
+    }
+}
