@@ -6,6 +6,7 @@ use pct_icicle::text::{cut, escape_into};
 use pct_icicle::{Direction, Options, write_svg};
 use pct_profile::flat::Order;
 use pct_profile::model::{Cell, Profile};
+use pct_profile::text::numbers;
 use pct_profile::{By, Flat, Split};
 use std::fmt::Write as _;
 
@@ -39,12 +40,11 @@ pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
     let _ = write!(
         out,
         "<!doctype html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"viewport\" content=\"width=device-width\">\
-         <title>pct: {title}</title><style>{STYLE}</style><h1>{title}</h1><p class=\"sum\">{} CPU s in {} processes, {} \
-         threads; {} samples</p>",
+         <title>pct: {title}</title><style>{STYLE}</style><h1>{title}</h1><p class=\"sum\">{} CPU s in {}, {}; {}</p>",
         seconds(total),
-        profile.processes.len(),
-        profile.threads.len(),
-        cells.iter().map(|c| c.weight.samples).sum::<u64>(),
+        numbers::count(profile.processes.len() as u64, "process", "processes"),
+        numbers::count(profile.threads.len() as u64, "thread", "threads"),
+        numbers::count(cells.iter().map(|c| c.weight.samples).sum(), "sample", "samples"),
     );
     let tree = flame::tree(profile, cells, Split::Merged, false);
     // the root on top: the first screen shows the whole, deep branches are a scroll away

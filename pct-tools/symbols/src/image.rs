@@ -106,6 +106,13 @@ pub struct Image {
     unpacked: [OnceLock<Vec<u8>>; PACKABLE.len()],
 }
 
+/// stat(2)'s device number with its major part in the upper half and its minor part in the lower, as maps files name them.
+fn split_device(device: u64) -> u64 {
+    let major = device >> 8 & 0xfff | device >> 32 & !0xfff;
+    let minor = device & 0xff | device >> 12 & 0xffff_ff00;
+    major << 32 | minor
+}
+
 /// The sections that may come compressed and that we read.
 const PACKABLE: [&str; 15] = [
     ".debug_abbrev",
@@ -135,7 +142,7 @@ impl Image {
         let (map, meta) =
             FileMap::open(path).map_err(|source| ImageError::Io { path: path.to_path_buf(), source })?;
         let mut image = Image::of_bytes(path, Bytes::Map(map))?;
-        image.dev_ino = Some((meta.dev(), meta.ino()));
+        image.dev_ino = Some((split_device(meta.dev()), meta.ino()));
         Ok(image)
     }
 
@@ -188,7 +195,7 @@ impl Image {
         self.build_id.as_ref()
     }
 
-    /// Device and inode, for a file.
+    /// Device (as [`ObjectInfo::dev_ino`](crate::ObjectInfo::dev_ino) has it) and inode, for a file.
     pub fn dev_ino(&self) -> Option<(u64, u64)> {
         self.dev_ino
     }
@@ -296,4 +303,17 @@ fn unpack<'a>(packed: &object::CompressedData<'a>) -> Option<Cow<'a, [u8]>> {
         return None;
     }
     packed.decompress().ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::split_device;
+
+    #[test]
+    fn devices_are_compared_as_maps_files_name_them() {
+        // glibc's makedev(0xfe, 0), (8, 1), (0x1234, 0xabcde).
+        assert_eq!(split_device(0xfe00), 0xfe << 32);
+        assert_eq!(split_device(0x801), 8 << 32 | 1);
+        assert_eq!(split_device(0x1000_abc2_34de), 0x1234 << 32 | 0xa_bcde);
+    }
 }

@@ -43,7 +43,7 @@ pub struct ObjectInfo {
     pub path: PathBuf,
     /// The build-id that was in memory while the samples were taken.
     pub build_id: Option<BuildId>,
-    /// Device and inode then; used only to notice a replaced file where there is no build-id.
+    /// Device (major number in the upper half, minor in the lower) and inode then; used only to notice a replaced file where there is no build-id.
     pub dev_ino: Option<(u64, u64)>,
     /// File offset at which the executable mapping began; lets a debug file answer for an object that is gone.
     pub map_offset: Option<u64>,

@@ -128,9 +128,17 @@ impl Name {
             Name::Symbol(dynamic, index) => {
                 let table = if *dynamic { elf.dynamic_symbol_table() } else { elf.symbol_table() }?;
                 let bytes = table.symbol_by_index(*index).ok()?.name_bytes().ok()?;
-                Some(String::from_utf8_lossy(bytes).into_owned())
+                Some(String::from_utf8_lossy(without_version(bytes)).into_owned())
             }
         }
+    }
+}
+
+/// A symbol's name without the version that linkers hang on in `.symtab` (`clock_gettime@@GLIBC_2.17`).
+fn without_version(name: &[u8]) -> &[u8] {
+    match memchr::memchr(b'@', name) {
+        Some(at) if at > 0 => &name[..at],
+        _ => name,
     }
 }
 

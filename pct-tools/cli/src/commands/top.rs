@@ -78,7 +78,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let mut screen = Raw::enter()?;
     loop {
         let size = term::size(&std::io::stdout()).unwrap_or((80, 24));
-        screen.show(&picture(&profile, &view, size, &Layout { width: Some(size.0), ..face.layout() }))?;
+        let layout = Layout { width: Some(size.0), ..face.layout() };
+        let text = picture(&profile, &view, size, &layout);
+        screen.show(&text, &cut_middle(&footer(&view), size.0), size.1)?;
         match screen.key(Duration::from_secs(u64::from(args.every)))? {
             Some(key) if !press(&mut view, key) => return Ok(ExitCode::SUCCESS),
             Some(_) if view.typing.is_some() => continue,
@@ -124,14 +126,14 @@ fn press(view: &mut View, key: u8) -> bool {
             }
             ESCAPE => view.typing = None,
             0x7f | 0x08 => drop(text.pop()),
-            3 => return false,
+            term::CTRL_C => return false,
             key if key.is_ascii_graphic() || key == b' ' => text.push(char::from(key)),
             _ => {}
         }
         return true;
     }
     match key {
-        b'q' | b'Q' | 3 => return false,
+        b'q' | b'Q' | term::CTRL_C => return false,
         b'f' => view.page = Page::Functions,
         b't' => view.page = Page::Threads,
         b'c' => view.page = Page::Calls,
@@ -145,12 +147,12 @@ fn press(view: &mut View, key: u8) -> bool {
     true
 }
 
-/// The screen's text: a head line and one of the tables, no more lines than fit.
+/// The screen's text: a head line and one of the tables, no more lines than fit above the footer.
 fn picture(profile: &Profile, view: &View, (width, height): (usize, usize), layout: &Layout) -> String {
     let filter = Filter { focus: view.search.clone(), ..Filter::default() };
     let cells = filter.cells(profile);
     let mut text = format!("{}\n", cut_middle(&head(profile, view), width));
-    let rows = height.saturating_sub(5).max(3);
+    let rows = height.saturating_sub(6).max(3);
     text += &match view.page {
         Page::Functions => functions(profile, &cells, view, rows, layout),
         Page::Threads => threads(profile, &cells, view, rows, layout),
@@ -185,15 +187,26 @@ fn head(profile: &Profile, view: &View) -> String {
     if let Some(process) = first.filter(|process| process.hz > 0) {
         line += &format!("  {} Hz  {}", thousands(process.hz), account::clock_in_words(&process.clock));
     }
-    match (&view.typing, &view.search) {
-        (Some(text), _) => line += &format!("   /{text}_"),
-        (None, Some(pattern)) => line += &format!("   /{}", pattern.as_str()),
-        (None, None) => line += "   [f]unctions [t]hreads [c]alls [p]ause [/]search [q]uit",
-    }
+    line += &format!("  last {} s", view.last_s);
     if view.paused {
         line += "  PAUSED";
     }
     line
+}
+
+/// The last line: what is typed, or what can be.
+fn footer(view: &View) -> String {
+    match (&view.typing, &view.search) {
+        (Some(text), _) => format!("/{text}_"),
+        (None, Some(pattern)) => {
+            format!("only stacks with /{}/   escape: all   q quit", tame(pattern.as_str()))
+        }
+        (None, None) => format!(
+            "f functions  t threads  c calls  p {}  / search  +- {} s  q quit",
+            if view.paused { "go on" } else { "pause" },
+            view.last_s
+        ),
+    }
 }
 
 fn functions(profile: &Profile, cells: &[Cell], view: &View, rows: usize, layout: &Layout) -> String {

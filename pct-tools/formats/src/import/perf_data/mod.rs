@@ -91,7 +91,7 @@ impl Reading<'_> {
                     } else {
                         let mut object = Octets::new(object);
                         let (major, minor) = (u64::from(object.u32()?), u64::from(object.u32()?));
-                        inode = Some((space::device(major, minor), object.u64()?));
+                        inode = Some((major << 32 | minor, object.u64()?));
                     }
                     let protection = o.u32()?;
                     o.u32()?;

@@ -42,11 +42,6 @@ pub(super) struct Spaces {
     of: FxHashMap<u32, BTreeMap<u64, Mapping>>,
 }
 
-/// A device number as stat(2) has it.
-pub(super) fn device(major: u64, minor: u64) -> u64 {
-    minor & 0xff | (major & 0xfff) << 8 | (minor & !0xff) << 12 | (major & !0xfff) << 32
-}
-
 impl Spaces {
     /// Something executable was mapped.
     #[expect(clippy::too_many_arguments, reason = "they are the fields of one record")]
