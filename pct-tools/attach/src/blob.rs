@@ -8,7 +8,7 @@
 use crate::entry::Held;
 use crate::facts::Target;
 use crate::image::PctNote;
-use crate::inject::{self, Done, InjectError, Need, at_safe_point, result};
+use crate::inject::{self, Done, InjectError, Need, at_safe_point};
 use crate::memory::ProcessMemory;
 use crate::ptrace::borrow::{Borrowed, CallError};
 use crate::stack::first_frame;
@@ -276,13 +276,10 @@ fn load(
     blob: &Blob,
     options: &str,
 ) -> Result<PctNote, InjectError> {
-    let text = inject::text(options, "the options")?;
     thread.map_scratch(CALL)?;
     let base = blob.place(thread, memory)?;
     let note = blob.note_at(base);
-    let options = thread.put(8192, &text)?;
-    let on = thread.call(note.on, [options, 0, 0, 0, 0, 0], CALL)?;
-    if let Err(e) = result(on) {
+    if let Err(e) = inject::turn_on(thread, &note, options) {
         let _ = thread.system_call(libc::SYS_munmap, [base, blob.span(), 0, 0, 0, 0], CALL);
         return Err(e);
     }

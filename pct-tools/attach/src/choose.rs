@@ -166,6 +166,8 @@ pub struct Wish {
     pub method: Option<Method>,
     /// Children too.
     pub follow: bool,
+    /// By the wall clock, which only a controller that stays can see.
+    pub wall: bool,
 }
 
 /// What is to be done, and why not otherwise.
@@ -240,7 +242,7 @@ pub enum Refusal {
 pub fn choose(facts: &Facts, wish: &Wish) -> Result<Plan, Refusal> {
     refuse(facts)?;
     let verdicts: Vec<(Method, Option<String>)> =
-        Method::ALL.into_iter().map(|m| (m, against(m, facts))).collect();
+        Method::ALL.into_iter().map(|m| (m, against(m, facts, wish))).collect();
     let possible = |m: Method| verdicts.iter().any(|(v, why)| *v == m && why.is_none());
     if let Some(method) = wish.method {
         return match verdicts.iter().find(|(m, _)| *m == method) {
@@ -303,8 +305,17 @@ fn not_allowed(f: &Facts) -> Refusal {
 }
 
 /// What speaks against a method; `None`: it is possible.
-fn against(method: Method, f: &Facts) -> Option<String> {
+fn against(method: Method, f: &Facts, wish: &Wish) -> Option<String> {
     let injecting = !matches!(method, Method::Outside | Method::OutsideFollow);
+    if injecting && wish.wall {
+        return Some("threads that wait can only be seen from outside".into());
+    }
+    if method == Method::Blob && wish.follow {
+        return Some("nothing in a program that does not know the sampler starts it in a child".into());
+    }
+    if method == Method::Outside && wish.follow {
+        return Some("children are not followed; method 6 does".into());
+    }
     if injecting && f.seccomp != 0 {
         let mode = if f.seccomp == 1 { "strict mode" } else { "a filter" };
         return Some(format!("it is under seccomp ({mode}), which may kill it for a system call of ours"));
@@ -397,13 +408,31 @@ mod tests {
     fn following_from_outside_is_method_6() {
         let mut f = facts();
         f.seccomp = 2;
-        let plan = choose(&f, &Wish { method: None, follow: true }).unwrap();
+        let plan = choose(&f, &Wish { follow: true, ..Wish::default() }).unwrap();
         assert_eq!(plan.method, Method::OutsideFollow);
+        // what injects itself into children is better; the blob does not
+        let mut f = facts();
+        assert_eq!(choose(&f, &Wish { follow: true, ..Wish::default() }).unwrap().method, Method::Dlopen);
+        f.has_dlopen = false;
+        assert_eq!(
+            choose(&f, &Wish { follow: true, ..Wish::default() }).unwrap().method,
+            Method::OutsideFollow
+        );
+    }
+
+    #[test]
+    fn waiting_is_seen_from_outside_only() {
+        let mut wish = Wish { wall: true, ..Wish::default() };
+        assert_eq!(choose(&facts(), &wish).unwrap().method, Method::Outside);
+        wish.follow = true;
+        assert_eq!(choose(&facts(), &wish).unwrap().method, Method::OutsideFollow);
+        wish.method = Some(Method::Blob);
+        assert!(choose(&facts(), &wish).unwrap_err().to_string().contains("only be seen from outside"));
     }
 
     #[test]
     fn a_forced_method_never_falls_through() {
-        let wish = |n| Wish { method: Method::from_number(n), follow: false };
+        let wish = |n| Wish { method: Method::from_number(n), ..Wish::default() };
         assert_eq!(choose(&facts(), &wish(4)).unwrap().method, Method::Blob);
         assert_eq!(choose(&facts(), &wish(5)).unwrap().method, Method::Outside);
         let e = choose(&facts(), &wish(1)).unwrap_err();

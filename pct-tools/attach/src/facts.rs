@@ -139,19 +139,16 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
 }
 
 impl Target {
+    /// A recording that the sampler in the target has open already: it goes on with it, whatever folder is asked for now.
+    pub fn open_recording(&self) -> Option<&Path> {
+        self.maps.iter().find_map(|map| match &map.pathname {
+            MMapPath::Path(path) if path.extension().is_some_and(|e| e == "pct") => Some(path.as_path()),
+            _ => None,
+        })
+    }
+
     fn read_memory(&mut self, memory: &ProcessMemory) {
-        let auxv = fs::read(format!("/proc/{}/auxv", self.facts.pid)).unwrap_or_default();
-        let aux = |tag: u64| {
-            auxv.chunks_exact(16).find_map(|c| {
-                let word = |b: &[u8]| u64::from_ne_bytes(b.try_into().unwrap_or_default());
-                (word(&c[..8]) == tag).then(|| word(&c[8..]))
-            })
-        };
-        const AT_PHDR: u64 = 3;
-        const AT_PHNUM: u64 = 5;
-        if let (Some(phdr), Some(phnum)) = (aux(AT_PHDR), aux(AT_PHNUM)) {
-            self.program = Image::of_program(memory, phdr, phnum).ok();
-        }
+        self.program = Image::program_of(self.facts.pid, memory);
         if self.start_stack != 0
             && let Ok(argc) = memory.word(self.start_stack)
             && argc < 1 << 24
@@ -166,10 +163,16 @@ impl Target {
     /// The images of the map: one for each file whose first mapping starts with an ELF header.
     fn read_images(&mut self, memory: &ProcessMemory) {
         let mut seen: Vec<(i32, i32, u64)> = Vec::new();
-        for map in &self.maps {
+        let maps = std::mem::take(&mut self.maps);
+        for map in &maps {
             let path = match &map.pathname {
                 MMapPath::Path(p) => p.clone(),
                 MMapPath::Vdso => PathBuf::from("[vdso]"),
+                // an injected sampler has no file
+                MMapPath::Anonymous if map.perms.contains(MMPermissions::READ) => {
+                    self.look_for_blob(memory, map.address.0);
+                    continue;
+                }
                 _ => continue,
             };
             let id = (map.dev.0, map.dev.1, map.inode);
@@ -181,6 +184,7 @@ impl Target {
                 self.images.push((path, image));
             }
         }
+        self.maps = maps;
         let program_bias = self.program.as_ref().map(|p| p.bias);
         for (path, image) in &self.images {
             if let Some(note) = image.pct_note(memory) {
@@ -194,6 +198,17 @@ impl Target {
                 }
             }
         }
+    }
+
+    /// The sampler as method 4 left it: an image with the note in memory of no file.
+    fn look_for_blob(&mut self, memory: &ProcessMemory, start: u64) {
+        let is_elf = memory.half(start).is_ok_and(|word| word.to_ne_bytes() == *b"\x7fELF");
+        if !is_elf || self.note.is_some() {
+            return;
+        }
+        let note = Image::at_header(memory, start).ok().and_then(|image| image.pct_note(memory));
+        self.facts.library_mapped |= note.is_some();
+        self.note = note;
     }
 
     /// Static or dynamic, whose C library, and its dlopen.

@@ -97,6 +97,20 @@ impl Image {
         Ok(image)
     }
 
+    /// The image of the program that `pid` runs, by the kernel's auxiliary vector.
+    pub fn program_of(pid: i32, memory: &impl Memory) -> Option<Image> {
+        const AT_PHDR: u64 = 3;
+        const AT_PHNUM: u64 = 5;
+        let auxv = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
+        let value = |tag: u64| {
+            auxv.chunks_exact(16).find_map(|c| {
+                let word = |b: &[u8]| u64::from_ne_bytes(b.try_into().unwrap_or_default());
+                (word(&c[..8]) == tag).then(|| word(&c[8..]))
+            })
+        };
+        Image::of_program(memory, value(AT_PHDR)?, value(AT_PHNUM)?).ok()
+    }
+
     fn from_headers(memory: &impl Memory, phdr: u64, count: u64, start: Option<u64>) -> io::Result<Image> {
         let raw = memory.bytes(phdr, count.saturating_mul(56), BOUND * 56)?;
         let mut image = Image::default();

@@ -7,8 +7,9 @@
 //!
 //! Whatever fails, the thread is given back as it was. A library that was loaded stays loaded, idle: dlclose is riskier.
 
+use crate::children::{self, Functions};
 use crate::facts::{self, Target};
-use crate::image::PctNote;
+use crate::image::{Image, PctNote};
 use crate::memory::{Memory, ProcessMemory};
 use crate::ptrace::borrow::{Borrowed, CallError};
 use crate::safe::{SafePoints, any_call, candidates};
@@ -64,8 +65,11 @@ pub enum InjectError {
         path: String,
     },
     /// `pct_on` refused.
-    #[error("pct_on in the target: {0}")]
+    #[error("the sampler in the target: {0}{hint}", hint = hint_for(.0))]
     On(std::io::Error),
+    /// Somebody samples it already.
+    #[error("process {0} is being sampled already; pct off {0} ends that")]
+    Already(i32),
     /// The target lacks a function.
     #[error("the target has no {0}")]
     Missing(&'static str),
@@ -75,6 +79,17 @@ pub enum InjectError {
     /// The process is not the one that was looked at.
     #[error("process {0} is another one by now")]
     Reused(i32),
+}
+
+/// What the sampler means by an error number.
+fn hint_for(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EBUSY) => " (no signal is free for its clock)",
+        Some(libc::EINVAL) => " (an option is not for it)",
+        Some(libc::EAGAIN) => " (it is being switched by another thread)",
+        Some(libc::EALREADY) => " (it is on already)",
+        _ => "",
+    }
 }
 
 /// What code a call needs to be safe from.
@@ -97,7 +112,7 @@ pub struct Done {
     pub tries: u32,
     /// The sampler's entry points.
     pub note: PctNote,
-    /// PCT and LD_PRELOAD are set for programs that the target executes.
+    /// What the target forks and executes will be sampled.
     pub children: bool,
 }
 
@@ -198,7 +213,8 @@ fn canary(thread: &mut Borrowed<'_>, malloc: u64, free: u64) -> Result<(), Injec
     Ok(())
 }
 
-/// Method 2: loads `library` with the target's own dlopen and turns it on.
+/// Method 2: loads `library` with the target's own dlopen and turns it on. With `follow` what the target forks and executes
+/// later is sampled too.
 ///
 /// # Errors
 /// When no safe point turns up, the loader refuses, or the sampler does.
@@ -207,16 +223,18 @@ pub fn by_dlopen(
     memory: &ProcessMemory,
     library: &str,
     options: &str,
+    follow: bool,
 ) -> Result<Done, InjectError> {
     const RTLD_NOW: u64 = 2;
     const RTLD_NODELETE: u64 = 0x1000;
     let (dlopen, flags) = target.dlopen.ok_or(InjectError::Missing("dlopen"))?;
     let malloc = symbol(target, memory, "malloc")?;
     let free = symbol(target, memory, "free")?;
-    let setenv = symbol(target, memory, "setenv").ok();
     let dlerror = symbol(target, memory, "dlerror").ok();
     let path = text(library, "the library's path")?;
-    let options_text = text(options, "the options")?;
+    let functions = Functions::of(target, memory);
+    let before = children::variable(target, memory, "LD_PRELOAD");
+    let preload = children::preload(before.as_deref(), library);
     let ((note, children), stopped, tries) = at_safe_point(target, memory, Need::Loader, |thread| {
         thread.map_scratch(CALL)?;
         canary(thread, malloc, free)?;
@@ -228,12 +246,12 @@ pub fn by_dlopen(
             let why = String::from_utf8_lossy(&why).into_owned();
             return Err(InjectError::Dlopen { path: library.to_owned(), why });
         }
-        let note =
-            loaded_note(target.facts.pid, memory).ok_or(InjectError::NoNote { path: library.to_owned() })?;
-        turn_on(thread, note.on, &options_text)?;
-        let children = match setenv {
-            Some(f) => set_environment(thread, f, library, options)?,
-            None => false,
+        let (image, note) = loaded_library(target.facts.pid, memory)
+            .ok_or(InjectError::NoNote { path: library.to_owned() })?;
+        turn_on(thread, &note, options)?;
+        let children = match follow {
+            true => children::arm(thread, memory, &functions, &image, (&preload, options))?,
+            false => false,
         };
         Ok((note, children))
     })?;
@@ -246,15 +264,18 @@ pub fn by_dlopen(
 /// As [`by_dlopen`].
 pub fn by_note(target: &Target, memory: &ProcessMemory, options: &str) -> Result<Done, InjectError> {
     let note = target.note.ok_or(InjectError::Missing("sampler's note"))?;
-    let options_text = text(options, "the options")?;
     let ((), stopped, tries) = at_safe_point(target, memory, Need::Nothing, |thread| {
         thread.map_scratch(CALL)?;
-        turn_on(thread, note.on, &options_text)
+        if thread.call(note.stat, [0; 6], CALL)? as u32 == 1 {
+            return Err(InjectError::Already(target.facts.pid));
+        }
+        turn_on(thread, &note, options)
     })?;
     Ok(Done { stopped, tries, note, children: false })
 }
 
-/// `pct off`: turns the sampler off that is in the target.
+/// `pct off`: turns the sampler off that is in the target. What it executes later is not sampled any more either, where that
+/// was asked for: `PCT` is taken out of its environment, if it comes to a point where that may be done.
 ///
 /// # Errors
 /// As [`by_dlopen`].
@@ -262,14 +283,31 @@ pub fn off(target: &Target, memory: &ProcessMemory) -> Result<Duration, InjectEr
     let note = target.note.ok_or(InjectError::Missing("sampler's note"))?;
     let ((), stopped, _) = at_safe_point(target, memory, Need::Nothing, |thread| {
         thread.map_scratch(CALL)?;
-        result(thread.call(note.off, [0; 6], CALL)?)
+        match thread.call(note.off, [0; 6], CALL)? as u32 as i32 {
+            0 | 1 => Ok(()), // 1: it was off
+            e => result(e as u64),
+        }
     })?;
+    let unsetenv = symbol(target, memory, "unsetenv");
+    if let Ok(unsetenv) = unsetenv
+        && children::variable(target, memory, "PCT").is_some()
+    {
+        let name = text("PCT", "a name")?;
+        let _ = at_safe_point(target, memory, Need::Allocator, |thread| {
+            thread.map_scratch(CALL)?;
+            let name = thread.put(0, &name)?;
+            thread.call(unsetenv, [name, 0, 0, 0, 0, 0], CALL)?;
+            Ok(())
+        })?;
+    }
     Ok(stopped)
 }
 
-fn turn_on(thread: &mut Borrowed<'_>, on: u64, options: &[u8]) -> Result<(), InjectError> {
-    let options = thread.put(8192, options)?;
-    result(thread.call(on, [options, 0, 0, 0, 0, 0], CALL)?)
+pub(crate) fn turn_on(thread: &mut Borrowed<'_>, note: &PctNote, options: &str) -> Result<(), InjectError> {
+    // the sampler answers us and not the target's stderr
+    let options = text(&format!("{options},controller={}", std::process::id()), "the options")?;
+    let options = thread.put(8192, &options)?;
+    result(thread.call(note.on, [options, 0, 0, 0, 0, 0], CALL)?)
 }
 
 /// A C `int`: 0, or a negated errno.
@@ -280,30 +318,12 @@ pub(crate) fn result(value: u64) -> Result<(), InjectError> {
     }
 }
 
-/// For programs that the target executes later.
-fn set_environment(
-    thread: &mut Borrowed<'_>,
-    setenv: u64,
-    library: &str,
-    options: &str,
-) -> Result<bool, InjectError> {
-    for (name, value) in [("PCT", options), ("LD_PRELOAD", library)] {
-        let name = thread.put(16 << 10, &text(name, "a name")?)?;
-        let value = thread.put(17 << 10, &text(value, "a value")?)?;
-        let r = thread.call(setenv, [name, value, 1, 0, 0, 0], CALL)?;
-        if r as u32 != 0 {
-            return Ok(false);
-        }
-    }
-    Ok(true)
-}
-
-/// The note of a library that was not there when the target was looked at.
-fn loaded_note(pid: i32, memory: &ProcessMemory) -> Option<PctNote> {
+/// A library with the note that was not there when the target was looked at.
+fn loaded_library(pid: i32, memory: &ProcessMemory) -> Option<(Image, PctNote)> {
     let maps = procfs::process::Process::new(pid).and_then(|p| p.maps()).ok()?;
     maps.0
         .iter()
         .filter(|m| m.offset == 0 && m.inode != 0)
-        .filter_map(|m| crate::image::Image::at_header(memory, m.address.0).ok())
-        .find_map(|i| i.pct_note(memory))
+        .filter_map(|m| Image::at_header(memory, m.address.0).ok())
+        .find_map(|i| i.pct_note(memory).map(|note| (i, note)))
 }

@@ -15,6 +15,7 @@
 #![deny(unsafe_code)]
 
 pub mod blob;
+pub mod children;
 pub mod choose;
 pub mod entry;
 pub mod facts;

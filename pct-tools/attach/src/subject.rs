@@ -1,6 +1,6 @@
 //! What a recording's header says of a running process.
 
-use crate::facts::Target;
+use crate::image::Image;
 use crate::memory::ProcessMemory;
 use crate::recording::Subject;
 use pct_format::header::{Clock, StackMode};
@@ -8,28 +8,48 @@ use procfs::process::Process;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::fs::MetadataExt;
 
+/// How it is sampled, for the header.
+#[derive(Debug, Clone, Copy)]
+pub struct Manner {
+    /// The clock that was asked for.
+    pub clock_asked: Clock,
+    /// What makes samples due.
+    pub clock: Clock,
+    /// Samples per second that are asked for.
+    pub hz: u32,
+    /// How stacks are walked.
+    pub stacks: StackMode,
+    /// Most frames of a stack.
+    pub depth: usize,
+    /// Upper bound of the file in bytes.
+    pub limit: usize,
+}
+
 impl Subject {
     /// Reads it from `/proc`; what cannot be read stays empty.
-    pub fn of(target: &Target, hz: u32, clock: Clock, stacks: StackMode, limit: usize) -> Subject {
-        let pid = target.facts.pid;
+    pub fn of(pid: i32, manner: &Manner) -> Subject {
         let stat = Process::new(pid).and_then(|p| p.stat()).ok();
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let own = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
+        let own = own.and_then(|l| l.split_whitespace().last()?.parse().ok());
         let memory = ProcessMemory::open(pid, false).ok();
-        let build_id = memory.and_then(|m| target.program.as_ref()?.build_id(&m)).unwrap_or_default();
+        let build_id = memory.and_then(|m| Image::program_of(pid, &m)?.build_id(&m)).unwrap_or_default();
+        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
         Subject {
             pid: pid as u32,
-            own_pid: target.own_pid as u32,
+            own_pid: own.unwrap_or(pid as u32),
             ppid: stat.as_ref().map_or(0, |s| s.ppid as u32),
             uid: std::fs::metadata(format!("/proc/{pid}")).map_or(0, |m| m.uid()),
-            start_ticks: target.start_time,
+            start_ticks: stat.map_or(0, |s| s.starttime),
             argv: std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default(),
-            exe: target.exe.as_ref().map_or(Vec::new(), |e| e.as_os_str().as_bytes().to_vec()),
+            exe: exe.as_os_str().as_bytes().to_vec(),
             build_id,
-            clock_asked: Clock::Auto,
-            clock,
-            hz,
-            stacks,
-            depth: 512,
-            limit,
+            clock_asked: manner.clock_asked,
+            clock: manner.clock,
+            hz: manner.hz,
+            stacks: manner.stacks,
+            depth: manner.depth as u64,
+            limit: manner.limit,
         }
     }
 }

@@ -20,8 +20,8 @@ fn a_blocked_program_is_loaded_turned_on_and_off_and_never_knows() {
     let memory = ProcessMemory::open(pid, true).unwrap();
     let before = ["SigBlk:", "SigIgn:", "SigCgt:", "TracerPid:"].map(|k| status_line(pid, k));
 
-    let done = by_dlopen(&target, &memory, library.to_str().unwrap(), "hz=100").unwrap();
-    assert!(done.children);
+    let done = by_dlopen(&target, &memory, library.to_str().unwrap(), "hz=100", true).unwrap();
+    assert!(!done.children, "the stand-in has nothing for forks");
     let target = facts::read(pid).unwrap();
     assert!(target.facts.library_mapped);
     assert_eq!(target.note, Some(done.note));
@@ -29,6 +29,9 @@ fn a_blocked_program_is_loaded_turned_on_and_off_and_never_knows() {
         off(&target, &memory).unwrap();
         by_note(&target, &memory, "hz=200").unwrap();
     }
+    let e = by_note(&target, &memory, "hz=200").unwrap_err();
+    assert!(matches!(e, InjectError::Already(_)), "{e}");
+    off(&target, &memory).unwrap();
     let e = by_note(&target, &memory, "refuse").unwrap_err();
     assert!(matches!(&e, InjectError::On(why) if why.raw_os_error() == Some(libc::EBUSY)), "{e}");
     assert_eq!(before, ["SigBlk:", "SigIgn:", "SigCgt:", "TracerPid:"].map(|k| status_line(pid, k)));
@@ -53,7 +56,7 @@ fn a_program_that_allocates_without_end_keeps_its_heap() {
             target = facts::read(child.pid()).unwrap();
         }
         let memory = ProcessMemory::open(child.pid(), true).unwrap();
-        let done = by_dlopen(&target, &memory, library.to_str().unwrap(), "hz=100").unwrap();
+        let done = by_dlopen(&target, &memory, library.to_str().unwrap(), "hz=100", false).unwrap();
         assert_eq!(done.note.abi, 1);
         child.ends_well();
     }
@@ -64,7 +67,7 @@ fn a_library_that_is_not_there_is_the_loaders_error_and_the_target_lives() {
     let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let target = started(&child, "cat");
     let memory = ProcessMemory::open(target.facts.pid, true).unwrap();
-    let e = by_dlopen(&target, &memory, "/nonexistent/libpct.so", "").unwrap_err();
+    let e = by_dlopen(&target, &memory, "/nonexistent/libpct.so", "", false).unwrap_err();
     assert!(
         e.to_string().contains("/nonexistent/libpct.so") && e.to_string().contains("No such file"),
         "{e}"

@@ -52,7 +52,7 @@ fn controller() {
             let _ = by_note(&target, &memory, "hz=1");
             let _ = off(&target, &memory);
         } else if target.facts.has_dlopen {
-            let _ = by_dlopen(&target, &memory, &library, "hz=1");
+            let _ = by_dlopen(&target, &memory, &library, "hz=1", false);
         } else {
             let _ = by_blob(&target, &memory, &blob, "hz=1");
         }

@@ -3,15 +3,27 @@
 #![expect(clippy::zombie_processes, reason = "the tracer reaps the child")]
 
 use pct_attach::facts;
-use pct_attach::outside::{Ended, Outside};
-use pct_attach::ptrace::sys;
-use pct_attach::recording::{Recording, Subject};
-use pct_attach::unwind::StackWalker;
+use pct_attach::outside::{Ended, Outside, Settings};
+use pct_attach::ptrace::sys::Signals;
+use pct_attach::subject::Manner;
 use pct_format::header::{Clock, StackMode};
 use pct_format::record::{Frame, Stack};
 use pct_format::{File, Index};
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+fn settings(hz: u32, clock: Clock, folder: &Path) -> Settings {
+    let stacks = StackMode::Auto;
+    let manner = Manner { clock_asked: clock, clock, hz, stacks, depth: 512, limit: 16 << 20 };
+    Settings { manner, follow: true, first_only: false, folder: folder.to_owned() }
+}
+
+fn only_file(folder: &Path) -> PathBuf {
+    let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
+    assert_eq!(files.len(), 1, "{files:?}");
+    files[0].clone()
+}
 
 #[test]
 fn python_is_sampled_with_whole_stacks_and_ends_as_it_would() {
@@ -22,24 +34,17 @@ fn python_is_sampled_with_whole_stacks_and_ends_as_it_would() {
     let code = "def f(n): return n if n < 2 else f(n-1) + f(n-2)\nprint(f(31))";
     let child = Command::new("python3").args(["-c", code]).stdout(Stdio::piped()).spawn().unwrap();
     let pid = child.id() as i32;
-    let target = loop {
-        let t = facts::read(pid).unwrap();
-        if t.facts.name == "python3" && t.facts.has_dlopen {
-            break t;
-        }
-    };
+    while !facts::read(pid).is_ok_and(|t| t.facts.name == "python3" && t.facts.has_dlopen) {}
     let dir = tempfile::tempdir().unwrap();
-    let path = dir.path().join("x.pct");
-    let subject = Subject::of(&target, 500, Clock::Remote, StackMode::Auto, 16 << 20);
-    let recording = Recording::create(&path, &subject).unwrap();
-    sys::block_control_signals();
-    let mut outside = Outside::seize(pid, 500, recording, StackWalker::new(512)).unwrap();
+    let signals = Signals::control();
+    let settings = settings(500, Clock::Remote, dir.path());
+    let mut outside = Outside::seize(pid, settings).unwrap();
     // the traced child's end is reported to us as its tracer, so the run lasts until it has ended
-    assert_eq!(outside.run(Some(Duration::from_secs(60))).unwrap(), Ended::Target);
+    assert_eq!(outside.run(Some(Duration::from_secs(60)), &signals).unwrap(), Ended::Target);
     let counts = outside.finish();
     assert!(counts.samples > 20, "{counts:?}");
 
-    let bytes = std::fs::read(&path).unwrap();
+    let bytes = std::fs::read(only_file(dir.path())).unwrap();
     let file = File::parse(&bytes).unwrap();
     let index = Index::new(&file);
     let (mut whole, mut all, mut deep) = (0, 0, 0);

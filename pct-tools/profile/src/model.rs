@@ -418,6 +418,17 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// All samples are by the wall clock: user time is then time of running, system time that of waiting.
+    #[must_use]
+    pub fn by_wall_clock(&self) -> bool {
+        let mut clocks = self.processes.iter().map(|process| process.clock == "wall");
+        clocks.next() == Some(true) && clocks.all(|wall| wall)
+    }
+    /// What weights are seconds of.
+    #[must_use]
+    pub fn unit(&self) -> &'static str {
+        if self.by_wall_clock() { "wall s" } else { "CPU s" }
+    }
     /// Sum of all cells.
     #[must_use]
     pub fn total(&self) -> Weight {

@@ -137,6 +137,8 @@ numbered! {
         Definitions = 9 "definitions without room",
         /// The program set a filter on system calls under which the sampler could not go on.
         Filtered = 10 "system calls filtered",
+        /// Sampled from outside: the thread slept or ended before it could be stopped, and did not run again.
+        Asleep = 11 "asleep or gone before it could be stopped",
     }
 }
 

@@ -45,6 +45,12 @@ pub extern "C" fn pct_stat() -> i32 {
     stat()
 }
 
+/// For a controller that loaded this library late: what a child of `fork` does, since its `fork` does not pass through us.
+#[unsafe(no_mangle)]
+pub extern "C" fn pct_after_fork() {
+    session::start_in_child();
+}
+
 /// Writes a named mark into the log at this instant. 0 = written, -1 = nobody samples or there is no room.
 ///
 /// # Safety
@@ -78,10 +84,11 @@ pub(crate) unsafe extern "C" fn on(options: *const u8) -> i32 {
             start::prepare(environ);
             0
         }
-        Boot::Refused(message) => {
+        // A controller tells its user itself: the program's stderr is not ours.
+        Boot::Refused(message) => boot::answer().unwrap_or_else(|| {
             boot::complain(&message);
             -1
-        }
+        }),
         Boot::Idle | Boot::Waiting => -1,
     }
 }

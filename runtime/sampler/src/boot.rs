@@ -3,6 +3,8 @@
 //! Constructor arguments are not to be trusted (musl passes none): everything starts at `environ`. Paths become absolute
 //! here, since the host may change its directory or root later. fd 2 is written here and nowhere else.
 
+use core::sync::atomic::{AtomicI32, Ordering};
+
 use crate::argv;
 use crate::options::{self, On, Options};
 use crate::session::{self, ARGV_BYTES, Refused, Seed};
@@ -13,6 +15,22 @@ use pct_format::Clock;
 
 /// One line for stderr, without "pct: ".
 pub type Message = Buf<1400>;
+
+/// Why the last start was refused, as an error number.
+static REFUSAL: AtomicI32 = AtomicI32::new(0);
+
+/// The answer to a controller whose start was refused: a negated error number. `None`: no controller asked, so the message
+/// belongs on stderr.
+#[must_use]
+pub fn answer() -> Option<i32> {
+    (session::seed().options.controller != 0).then(|| -REFUSAL.load(Ordering::Relaxed))
+}
+
+const EAGAIN: i32 = 11;
+const EBUSY: i32 = 16;
+const EINVAL: i32 = 22;
+/// What a controller is told when sampling is on already.
+pub const EALREADY: i32 = 114;
 
 /// What came of it.
 #[derive(Debug)]
@@ -94,6 +112,7 @@ pub unsafe fn from_environment(environ: *const *const u8, entries: [u64; 4]) -> 
 /// As for [`from_environment`].
 pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64; 4]) -> Boot {
     let mut problem = Message::new();
+    REFUSAL.store(EINVAL, Ordering::Relaxed);
     let on = session::with_seed(|seed| {
         seed.options = Options::new();
         seed.options_text.clear();
@@ -103,6 +122,7 @@ pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64
             return None;
         }
         seed.entries = entries;
+        seed.controller = seed.options.controller;
         seed.started = Instant::now();
         seed.exe.clear();
         seed.name.clear();
@@ -136,7 +156,17 @@ pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64
 #[must_use]
 pub fn begin() -> Boot {
     let mut problem = Message::new();
-    match session::start() {
+    let started = session::start();
+    let errno = match &started {
+        Ok(_) => return Boot::Sampling,
+        Err(Refused::Memory(e) | Refused::Clock(e)) => e.0,
+        Err(Refused::NoSignal) => EBUSY,
+        Err(Refused::Busy) => EAGAIN,
+        Err(Refused::AlreadyOn) => EALREADY,
+        Err(Refused::WallNeedsController) => EINVAL,
+    };
+    REFUSAL.store(errno, Ordering::Relaxed);
+    match started {
         Ok(_) => return Boot::Sampling,
         Err(Refused::Memory(e)) => problem.push(b"no memory for the sampler: ").push(e.name().as_bytes()),
         Err(Refused::Clock(e)) => {

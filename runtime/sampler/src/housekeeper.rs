@@ -171,7 +171,7 @@ pub fn names(session: &Session, house: &mut House) {
 pub fn note_times(session: &Session, house: &mut House) {
     let anchor = Instant::now().anchor();
     let cpu = sys::rusage_ns(sys::RUSAGE_SELF);
-    session.log.latest_anchor(anchor, cpu);
+    session.log.latest_anchor(anchor, session.spent.while_on(cpu));
     let tid = sys::gettid();
     let thread_cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU);
     let record = Encoder::new(&mut house.record)

@@ -35,6 +35,7 @@ pub mod lock;
 pub mod log;
 pub mod regions;
 pub mod rings;
+pub mod spent;
 pub mod stacks;
 
 pub mod boot;

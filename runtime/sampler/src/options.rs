@@ -59,6 +59,8 @@ pub struct Options {
     pub toggle: i32,
     /// log2 of the bytes of code per counter (recorder `counts`) to begin with.
     pub shift: u64,
+    /// Process id of the controller that switches sampling on, 0 = nobody: it is told of refusals instead of stderr.
+    pub controller: u32,
 }
 
 impl Options {
@@ -80,6 +82,7 @@ impl Options {
             on: On::Start,
             toggle: 12,
             shift: 2,
+            controller: 0,
         }
     }
 
@@ -258,6 +261,14 @@ const KEYS: &[Key] = &[
         expected: "a signal: 1 to 64, without 4, 7, 8, 9, 11, 19",
         set: |o, v| {
             o.toggle = signal(v)?;
+            Some(())
+        },
+    },
+    Key {
+        name: "controller",
+        expected: "a process id",
+        set: |o, v| {
+            o.controller = within(v, 1..=u64::from(u32::MAX))? as u32;
             Some(())
         },
     },

@@ -15,6 +15,7 @@ use crate::log::{Chain, Log, PATH_BYTES};
 use crate::options::Options;
 use crate::regions::{List, Regions};
 use crate::rings::Rings;
+use crate::spent::Spent;
 use crate::stacks::Stacks;
 use crate::text::Buf;
 use crate::time::Instant;
@@ -163,6 +164,8 @@ pub struct Session {
     pub settings: Settings,
     /// Regions, for the recorder `counts`.
     pub regions: Regions,
+    /// CPU time used while off.
+    pub spent: Spent,
     /// The file. Its first words are what every sample touches: together with the fields above two or three cache lines.
     pub log: Log,
     /// Raw time at which the housekeeper is due.
@@ -302,6 +305,7 @@ pub fn start() -> Result<&'static Session, Refused> {
     session.due.store(0, Ordering::Relaxed);
     session.started_cpu_ns.store(sys::clock_ns(sys::CLOCK_PROCESS_CPU), Ordering::Relaxed);
     session.stale.store(true, Ordering::Relaxed);
+    session.spent.on();
     let mut choice = clock::first_choice(options.clock, options.hz);
     loop {
         settings.clock.store(choice.clock as u32, Ordering::Relaxed);
@@ -366,6 +370,7 @@ pub fn stop(session: &Session, state: State) {
     housekeeper::stop_watching(session);
     threads::disarm_all(session);
     close(session, state);
+    session.spent.off();
 }
 
 /// Writes what is known at the end: anchors, CPU times, state. The clocks may go on.

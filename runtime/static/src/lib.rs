@@ -175,10 +175,11 @@ unsafe extern "C" fn on(options: *const u8) -> i32 {
             prepare();
             0
         }
-        Boot::Refused(message) => {
+        // A controller tells its user itself: the program's stderr is not ours.
+        Boot::Refused(message) => boot::answer().unwrap_or_else(|| {
             boot::complain(&message);
             -1
-        }
+        }),
         Boot::Idle | Boot::Waiting => -1,
     }
 }

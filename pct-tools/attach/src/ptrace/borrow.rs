@@ -13,6 +13,7 @@
 //! resume; and back: extended state, mask, SETREGSET, detach.
 
 use super::frame::{Frame, RESTARTS};
+use super::restart;
 use super::sys::{self, Errno, Regs, Stop, Tid};
 use crate::entry::Held;
 use crate::gadgets::Gadgets;
@@ -168,7 +169,11 @@ const fn bit(signal: i32) -> u64 {
 /// # Errors
 /// [`CallError::NoStop`] after `limit`; [`CallError::Gone`] when it ended.
 pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
+    /// SIGCHLD is the process's: another thread of ours may take it, so its absence is not believed for longer.
+    const LOOK: u64 = 1_000_000;
     let start = Instant::now();
+    // a thread that waits is put on a processor as soon as the stop is there; one that looks again and again is not
+    let signal = sys::ChildSignal::block();
     loop {
         match sys::wait(Some(tid)) {
             Ok(Some((_, stop))) if stop.is_end() => return Err(CallError::Gone(tid)),
@@ -178,16 +183,11 @@ pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
             Err(e) if e.0 == libc::ECHILD => return Err(CallError::Gone(tid)),
             Err(source) => return Err(CallError::Request { what: "wait", tid, source }),
         }
-        let waited = start.elapsed();
-        if waited > limit {
+        let left = limit.saturating_sub(start.elapsed());
+        if left.is_zero() {
             return Err(CallError::NoStop(tid, limit.as_millis()));
         }
-        // the stop of a running thread takes microseconds: look often at first, then leave the processor to the target
-        if waited < Duration::from_micros(300) {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(Duration::from_micros(50));
-        }
+        signal.wait(LOOK.min(left.as_nanos() as u64));
     }
 }
 
@@ -327,43 +327,7 @@ impl<'m> Borrowed<'m> {
     /// The registers that the thread is to have when it is given back: an interrupted call that the kernel does not
     /// restart by itself is made again (`epoll_wait` and its like return a bare EINTR on any stop).
     fn final_regs(&self) -> Regs {
-        const BARE_EINTR: &[i64] = &[
-            libc::SYS_epoll_wait,
-            libc::SYS_epoll_pwait,
-            libc::SYS_epoll_pwait2,
-            libc::SYS_semop,
-            libc::SYS_semtimedop,
-            libc::SYS_rt_sigtimedwait,
-            libc::SYS_io_getevents,
-            libc::SYS_recvfrom,
-            libc::SYS_recvmsg,
-            libc::SYS_recvmmsg,
-            libc::SYS_accept,
-            libc::SYS_accept4,
-            libc::SYS_connect,
-            libc::SYS_sendto,
-            libc::SYS_sendmsg,
-        ];
-        let mut regs = self.saved;
-        if regs.rax as i64 == -i64::from(libc::EINTR)
-            && BARE_EINTR.contains(&(regs.orig_rax as i64))
-            && !self.has_pending()
-        {
-            regs.rax = regs.orig_rax;
-            regs.rip = regs.rip.wrapping_sub(2);
-            regs.orig_rax = u64::MAX;
-        }
-        regs
-    }
-
-    /// A signal waits for the thread: the EINTR was then its own.
-    fn has_pending(&self) -> bool {
-        let text = std::fs::read_to_string(format!("/proc/{}/status", self.tid)).unwrap_or_default();
-        let mask = |key: &str| {
-            let line = text.lines().find_map(|l| l.strip_prefix(key)).unwrap_or("0");
-            u64::from_str_radix(line.trim(), 16).unwrap_or(0)
-        };
-        (mask("SigPnd:") | mask("ShdPnd:")) & !self.mask != 0
+        restart::again(self.tid, &self.saved, Some(self.mask)).unwrap_or(self.saved)
     }
 
     fn request<T>(&self, what: &'static str, r: Result<T, Errno>) -> Result<T, CallError> {

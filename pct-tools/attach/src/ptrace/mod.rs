@@ -2,5 +2,6 @@
 
 pub mod borrow;
 pub mod frame;
+pub mod restart;
 #[expect(unsafe_code, reason = "the fence around ptrace(2) and waitpid(2)")]
 pub mod sys;

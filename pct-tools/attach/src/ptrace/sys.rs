@@ -65,6 +65,11 @@ pub fn seize(tid: Tid, options: i32) -> Result<(), Errno> {
     request(libc::PTRACE_SEIZE, tid, 0, options as usize).map(drop)
 }
 
+/// `PTRACE_SETOPTIONS` of a stopped thread.
+pub fn set_options(tid: Tid, options: i32) -> Result<(), Errno> {
+    request(libc::PTRACE_SETOPTIONS, tid, 0, options as usize).map(drop)
+}
+
 /// `PTRACE_INTERRUPT`: asks a seized thread to stop; the stop is reported to [`wait`].
 pub fn interrupt(tid: Tid) -> Result<(), Errno> {
     request(libc::PTRACE_INTERRUPT, tid, 0, 0).map(drop)
@@ -181,30 +186,108 @@ pub fn monotonic_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// Signals that end a controller politely, and SIGCHLD, which tells of stops: blocked, so that [`wait_signal`] gets them.
-pub fn block_control_signals() {
-    let set = control_signals();
-    // SAFETY: the pointer is to a live local; no old mask is asked for.
-    unsafe { libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut()) };
+/// CPU nanoseconds of all threads of a process, up to this very instant (the files in `/proc` lag by up to a tick).
+pub fn process_cpu_ns(pid: i32) -> Option<u64> {
+    /// CPUCLOCK_SCHED of linux/posix-timers_types.h: a process's CPU clock is the complement of its id, shifted, with this.
+    const SCHED: i32 = 2;
+    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
+    // SAFETY: the pointer is to a live local.
+    let r = unsafe { libc::clock_gettime((!pid << 3) | SCHED, &raw mut t) };
+    (r == 0).then_some(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
 }
 
-/// Waits for one of the control signals at most `ns`; its number.
-pub fn wait_signal(ns: u64) -> Option<i32> {
-    let set = control_signals();
-    let t = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
-    // SAFETY: both pointers are to live locals; no siginfo is asked for.
-    let r = unsafe { libc::sigtimedwait(&raw const set, std::ptr::null_mut(), &raw const t) };
-    (r > 0).then_some(r)
+/// A set of signals that a controller waits for instead of handling them.
+#[derive(Clone, Copy)]
+pub struct Signals(libc::sigset_t);
+
+impl fmt::Debug for Signals {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Signals")
+    }
 }
 
-fn control_signals() -> libc::sigset_t {
-    // SAFETY: an all-zero sigset_t is an empty set on Linux, and sigaddset writes within it.
-    unsafe {
-        let mut set: libc::sigset_t = std::mem::zeroed();
-        for s in [libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP] {
-            libc::sigaddset(&raw mut set, s);
+impl Signals {
+    /// SIGCHLD, which tells of stops, and those that end a controller politely.
+    pub fn control() -> Signals {
+        Signals::blocked(&[libc::SIGCHLD, libc::SIGINT, libc::SIGTERM, libc::SIGHUP])
+    }
+
+    /// SIGCHLD alone: the others have handlers.
+    pub fn child() -> Signals {
+        Signals::blocked(&[libc::SIGCHLD])
+    }
+
+    /// Blocks them from now on, so that [`Signals::wait`] gets them.
+    fn blocked(numbers: &[i32]) -> Signals {
+        // SAFETY: an all-zero sigset_t is an empty set on Linux, sigaddset writes within it, and the mask is read from it.
+        unsafe {
+            let mut set: libc::sigset_t = std::mem::zeroed();
+            for s in numbers {
+                libc::sigaddset(&raw mut set, *s);
+            }
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const set, std::ptr::null_mut());
+            Signals(set)
         }
-        set
+    }
+
+    /// Lets them through again.
+    pub fn unblock(self) {
+        // SAFETY: the pointer is to a live set; no old mask is asked for.
+        unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const self.0, std::ptr::null_mut()) };
+    }
+
+    /// Waits for one of them at most `ns`; its number.
+    pub fn wait(&self, ns: u64) -> Option<i32> {
+        let t = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
+        // SAFETY: both pointers are to live objects; no siginfo is asked for.
+        let r = unsafe { libc::sigtimedwait(&raw const self.0, std::ptr::null_mut(), &raw const t) };
+        (r > 0).then_some(r)
+    }
+}
+
+/// Blocks SIGCHLD in this thread while it lives, so that a stop wakes [`ChildSignal::wait`] and is never missed.
+pub struct ChildSignal {
+    child: libc::sigset_t,
+    before: libc::sigset_t,
+}
+
+impl ChildSignal {
+    /// Blocks it.
+    pub fn block() -> ChildSignal {
+        // SAFETY: all-zero sets are empty sets on Linux; both are live locals.
+        unsafe {
+            let (mut child, mut before): (libc::sigset_t, libc::sigset_t) =
+                (std::mem::zeroed(), std::mem::zeroed());
+            libc::sigaddset(&raw mut child, libc::SIGCHLD);
+            libc::pthread_sigmask(libc::SIG_BLOCK, &raw const child, &raw mut before);
+            ChildSignal { child, before }
+        }
+    }
+
+    /// Waits for it at most `ns`.
+    pub fn wait(&self, ns: u64) {
+        let t = libc::timespec { tv_sec: (ns / 1_000_000_000) as i64, tv_nsec: (ns % 1_000_000_000) as i64 };
+        // SAFETY: both pointers are to live objects; no siginfo is asked for.
+        unsafe { libc::sigtimedwait(&raw const self.child, std::ptr::null_mut(), &raw const t) };
+    }
+}
+
+impl Drop for ChildSignal {
+    fn drop(&mut self) {
+        // SAFETY: the pointer is to a live set that the kernel filled.
+        unsafe { libc::pthread_sigmask(libc::SIG_SETMASK, &raw const self.before, std::ptr::null_mut()) };
+    }
+}
+
+/// Raises the number of files that may be open as far as it goes: each sampled thread takes two.
+pub fn many_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a live local in both calls.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &raw mut limit) == 0 {
+            limit.rlim_cur = limit.rlim_max;
+            libc::setrlimit(libc::RLIMIT_NOFILE, &raw const limit);
+        }
     }
 }
 

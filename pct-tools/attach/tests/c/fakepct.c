@@ -1,8 +1,8 @@
 /* A stand-in for the sampler with the same note: what it is told can be read from the outside.
  * cc -O2 -shared -fPIC, or -nostdlib too: it needs nothing. */
-static int same(const char *a, const char *b) {
-    while (*a && *a == *b) a++, b++;
-    return *a == *b;
+static int begins(const char *a, const char *b) {
+    while (*b && *a == *b) a++, b++;
+    return !*b;
 }
 __attribute__((visibility("hidden"))) int on_hidden(const char *options);
 __attribute__((visibility("hidden"))) int off_hidden(void);
@@ -11,7 +11,7 @@ static volatile char told[256];
 static volatile int state;
 volatile char *volatile told_at = told; /* a pointer in data: wants a relocation */
 int on_hidden(const char *options) {
-    if (same(options, "refuse")) return -16;
+    if (begins(options, "refuse")) return -16;
     for (unsigned i = 0; i < sizeof told - 1 && options[i]; i++) told[i] = options[i];
     if (told_at != told) return -14;
     state = 1;

@@ -1,20 +1,18 @@
 //! `pct attach`: profiles a process that runs already, and leaves it as it was.
 
 use crate::face::Face;
+use crate::launch::place::{Library, Place};
 use crate::runlib;
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use pct_attach::blob::{self, Blob};
 use pct_attach::choose::{Facts, Libc, Link, Method, Plan, Wish, choose};
 use pct_attach::facts::{self, Target};
-use pct_attach::inject;
+use pct_attach::inject::{self, Done, InjectError};
 use pct_attach::memory::ProcessMemory;
-use pct_attach::outside::{Ended, Outside};
-use pct_attach::ptrace::sys;
-use pct_attach::recording::{Recording, Subject};
-use pct_attach::unwind::StackWalker;
-use pct_format::header::{Clock, StackMode};
-use std::fs::DirBuilder;
-use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
+use pct_attach::outside::{Ended, Outside, Settings};
+use pct_attach::ptrace::sys::Signals;
+use pct_attach::subject::Manner;
+use pct_format::header::{self as file, StackMode};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -24,7 +22,8 @@ use std::time::{Duration, Instant};
 #[command(after_help = "Examples:
   pct attach 4711 --for 10           profile it for ten seconds
   pct attach --explain 4711          which method it would take, and why (stops nothing)
-  pct attach --method 5 4711         from outside, by ptrace; Ctrl-C ends it")]
+  pct attach --clock wall 4711 --for 5  where its threads run and wait
+  pct attach --method 6 4711         from outside, by ptrace, with all it forks; Ctrl-C ends it")]
 pub struct Args {
     /// The process.
     #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
@@ -38,12 +37,27 @@ pub struct Args {
     /// This method (1 to 6) and no other.
     #[arg(long, value_name = "N", value_parser = method)]
     pub method: Option<Method>,
+    /// CPU time, or the wall clock: where threads wait is seen too (from outside, methods 5 and 6).
+    #[arg(long, value_enum, default_value_t = Clock::Cpu)]
+    pub clock: Clock,
+    /// Processes that it forks and executes too.
+    #[arg(long)]
+    pub follow: bool,
     /// Say which method would be taken and why; stops and changes nothing.
     #[arg(long)]
     pub explain: bool,
     /// Folder for the data [default: pct-NAME-PID].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+}
+
+/// What samples are due by.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Clock {
+    /// CPU time.
+    Cpu,
+    /// Wall-clock time of each thread, running or waiting.
+    Wall,
 }
 
 fn method(text: &str) -> Result<Method, String> {
@@ -61,72 +75,43 @@ fn seconds(text: &str) -> Result<Duration, String> {
 /// When the process is gone or may not be attached to; it was not touched then.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let target = facts::read(args.pid)?;
-    let plan = choose(&target.facts, &Wish { method: args.method, follow: false })?;
+    let wish = Wish { method: args.method, follow: args.follow, wall: args.clock == Clock::Wall };
+    let plan = choose(&target.facts, &wish)?;
     if args.explain {
         face.print(&explanation(&target.facts, &plan))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let place = Place::new(args, &target)?;
     match plan.method {
-        Method::Outside => outside(args, &target, &place, face),
-        Method::OutsideFollow => {
-            bail!("{}: children are not followed from outside yet; --method 5", plan.method)
-        }
-        inside => inject(args, &target, inside, &place, face),
-    }
-}
-
-/// Where the recording goes: the folder as we see it, and as the target sees it.
-struct Place {
-    ours: PathBuf,
-    targets: PathBuf,
-}
-
-impl Place {
-    /// Makes the folder, private to the target's user.
-    fn new(args: &Args, target: &Target) -> Result<Place> {
-        let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
-        let name: String = target.facts.name.chars().map(keep).collect();
-        let folder = format!("pct-{name}-{}", args.pid);
-        let place = if target.facts.same_files {
-            let ours = std::path::absolute(args.out.clone().unwrap_or_else(|| folder.into()))?;
-            Place { targets: ours.clone(), ours }
-        } else {
-            // the target resolves paths in its own file system
-            let targets = Path::new("/tmp").join(folder);
-            let ours = PathBuf::from(format!("/proc/{}/root{}", args.pid, targets.display()));
-            Place { ours, targets }
-        };
-        let shown = place.ours.display().to_string();
-        DirBuilder::new().mode(0o700).recursive(true).create(&place.ours).context(shown.clone())?;
-        let owner = std::fs::metadata(format!("/proc/{}", args.pid)).context("the process is gone")?;
-        if owner.uid() != nix::unistd::geteuid().as_raw() {
-            std::os::unix::fs::chown(&place.ours, Some(owner.uid()), Some(owner.gid())).context(shown)?;
-        }
-        Ok(place)
+        Method::Outside => outside(args, &target, false, face),
+        Method::OutsideFollow => outside(args, &target, true, face),
+        inside => inject(args, &target, inside, face),
     }
 }
 
 /// Methods 1 to 4: the sampler runs in the target.
-fn inject(args: &Args, target: &Target, method: Method, place: &Place, face: &Face) -> Result<ExitCode> {
-    let memory = ProcessMemory::open(args.pid, true)?;
-    let options = format!("hz={},out={}", args.hz, place.targets.display());
-    let done = match method {
-        Method::Dlopen => {
-            let library = runlib::path()?;
-            inject::by_dlopen(target, &memory, &library.to_string_lossy(), &options)?
+fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<ExitCode> {
+    let place = match target.open_recording() {
+        Some(file) if target.note.is_some() => {
+            let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
+            let root = PathBuf::from(format!("/proc/{}/root", args.pid));
+            let below = folder.strip_prefix("/").unwrap_or(&folder);
+            let ours = if target.facts.same_files { folder.clone() } else { root.join(below) };
+            if args.out.as_ref().is_some_and(|out| std::path::absolute(out).is_ok_and(|out| out != ours)) {
+                face.hint(format_args!("its sampler goes on with the file that it has: {}", file.display()));
+            }
+            Place { ours, targets: folder }
         }
-        Method::Blob => {
-            let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
-            blob::by_blob(target, &memory, &blob, &options)?
-        }
-        _ => inject::by_note(target, &memory, &options)?,
+        _ => Place::folder(target, args.out.as_deref(), true)?,
     };
+    let done = injected(args, target, method, &place).inspect_err(|_| place.remove_if_empty())?;
+    let method = done.0;
+    let done = done.1;
     face.hint(format_args!(
-        "attached to {} ({}) by {method}; it was stopped for {:.1} ms",
+        "attached to {} ({}) by {method}; it was stopped for {:.1} ms{}",
         target.facts.name,
         args.pid,
-        done.stopped.as_secs_f64() * 1e3
+        done.stopped.as_secs_f64() * 1e3,
+        if done.children { "; what it forks and executes is sampled too" } else { "" }
     ));
     let ours = place.ours.display();
     let Some(time) = args.time else {
@@ -136,41 +121,122 @@ fn inject(args: &Args, target: &Target, method: Method, place: &Place, face: &Fa
         ));
         return Ok(ExitCode::SUCCESS);
     };
-    sys::block_control_signals();
+    let signals = Signals::control();
     let end = Instant::now() + time;
-    while facts::start_time(args.pid) == Some(target.start_time) {
+    let lives = || facts::start_time(args.pid) == Some(target.start_time);
+    while lives() {
         let left = end.saturating_duration_since(Instant::now()).min(Duration::from_millis(100));
-        if left.is_zero() || sys::wait_signal(left.as_nanos() as u64).is_some_and(|s| s != libc::SIGCHLD) {
+        if left.is_zero() || signals.wait(left.as_nanos() as u64).is_some_and(|s| s != libc::SIGCHLD) {
             break;
         }
     }
-    if facts::start_time(args.pid) == Some(target.start_time) {
+    if lives() {
+        let memory = ProcessMemory::open(args.pid, true)?;
         let mut again = facts::read(args.pid)?;
         again.note = Some(done.note);
-        inject::off(&again, &memory)?;
+        match inject::off(&again, &memory) {
+            Err(_) if !lives() => {} // it ended by itself just now
+            other => drop(other?),
+        }
     }
-    face.hint(format_args!("{ours}/   try: pct report {ours}"));
+    let recorded = std::fs::read_dir(&place.ours).is_ok_and(|mut files| files.next().is_some());
+    if recorded {
+        face.hint(format_args!("{ours}/   try: pct report {ours}"));
+    } else {
+        place.remove_if_empty();
+        face.hint("no samples: it used too little CPU time for one (--clock wall shows where it waits)");
+    }
     Ok(ExitCode::SUCCESS)
 }
 
-fn outside(args: &Args, target: &Target, place: &Place, face: &Face) -> Result<ExitCode> {
-    let path = place.ours.join(format!("{}-{}.pct", args.pid, target.start_time));
-    let subject = Subject::of(target, args.hz, Clock::Remote, StackMode::Auto, 64 << 20);
-    let recording = Recording::create(&path, &subject).with_context(|| path.display().to_string())?;
-    sys::block_control_signals();
-    let mut outside = Outside::seize(args.pid, args.hz, recording, StackWalker::new(512))?;
-    let ended = outside.run(args.time)?;
+/// By `method`, or by method 4 where 2 was only our choice and does not work out.
+fn injected(args: &Args, target: &Target, method: Method, place: &Place) -> Result<(Method, Done)> {
+    let memory = ProcessMemory::open(args.pid, true)?;
+    let follow = if args.follow { "" } else { ",follow=none" };
+    let options = format!("hz={},out={}{follow}", args.hz, place.targets.display());
+    let by_blob = || -> Result<(Method, Done)> {
+        let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
+        Ok((Method::Blob, blob::by_blob(target, &memory, &blob, &options)?))
+    };
+    match method {
+        Method::Dlopen => match by_dlopen(args, target, &memory, &options) {
+            Ok(done) => Ok((method, done)),
+            Err(why) if args.method.is_some() || args.follow || !harmless(&why) => Err(why),
+            Err(why) => by_blob().with_context(|| format!("method 2: {why:#}; then method 4")),
+        },
+        Method::Blob => by_blob(),
+        _ => Ok((method, inject::by_note(target, &memory, &options)?)),
+    }
+}
+
+/// Nothing was begun that could stand in another method's way.
+fn harmless(why: &anyhow::Error) -> bool {
+    match why.downcast_ref::<InjectError>() {
+        Some(why) => matches!(
+            why,
+            InjectError::NoSafePoint { .. } | InjectError::Dlopen { .. } | InjectError::Missing(_)
+        ),
+        None => true, // no place for the library
+    }
+}
+
+fn by_dlopen(args: &Args, target: &Target, memory: &ProcessMemory, options: &str) -> Result<Done> {
+    let mut last = None;
+    for library in Library::places(target)? {
+        let path = library.path.to_string_lossy().into_owned();
+        match inject::by_dlopen(target, memory, &path, options, args.follow) {
+            Ok(done) => {
+                if args.follow {
+                    library.keep();
+                }
+                return Ok(done);
+            }
+            // a mount without permission to execute, perhaps: the next folder
+            Err(why @ InjectError::Dlopen { .. }) => last = Some(why),
+            Err(why) => return Err(why.into()),
+        }
+    }
+    Err(last.map_or_else(|| anyhow::anyhow!("no place for libpct.so"), Into::into))
+}
+
+/// Methods 5 and 6: the controller stays.
+fn outside(args: &Args, target: &Target, follow: bool, face: &Face) -> Result<ExitCode> {
+    let place = Place::folder(target, args.out.as_deref(), false)?;
+    let signals = Signals::control();
+    let clock = if args.clock == Clock::Wall { file::Clock::Wall } else { file::Clock::Remote };
+    let manner = Manner {
+        clock_asked: if args.clock == Clock::Wall { file::Clock::Wall } else { file::Clock::Auto },
+        clock,
+        hz: args.hz,
+        stacks: StackMode::Auto,
+        depth: 512,
+        limit: 64 << 20,
+    };
+    let settings = Settings { manner, follow, first_only: false, folder: place.ours.clone() };
+    let mut outside = Outside::seize(args.pid, settings).inspect_err(|_| place.remove_if_empty())?;
+    let ended = outside.run(args.time, &signals);
     let counts = outside.finish();
-    let why = match ended {
+    if let Some(why) = &counts.failed {
+        face.warn(format_args!("{}: a recording could not be made: {why}", place.ours.display()));
+    }
+    let why = match ended? {
         Ended::Time => "time is over",
         Ended::Target => "the process ended",
         Ended::Signal(_) => "interrupted",
     };
+    let processes = match counts.processes {
+        0 | 1 => String::new(),
+        n => format!(" and {} it made", n - 1),
+    };
     let ours = place.ours.display();
+    let next = if counts.samples > 0 { format!("; {ours}/   try: pct report {ours}") } else { String::new() };
     face.hint(format_args!(
-        "{} samples of {} ({}), {why}; {ours}/   try: pct report {ours}",
+        "{} samples of {} ({}){processes}, {why}{next}",
         counts.samples, target.facts.name, args.pid,
     ));
+    if counts.samples == 0 {
+        place.remove_if_empty();
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,9 +11,15 @@ use crate::look;
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use nix::errno::Errno;
+use nix::sys::signal::Signal;
 use pct_attach::blob::{self, Blob};
+use pct_attach::entry::Held;
 use pct_attach::facts;
 use pct_attach::memory::ProcessMemory;
+use pct_attach::outside::{Outside, Settings};
+use pct_attach::ptrace::sys::{Signals, Stop};
+use pct_attach::subject::Manner;
+use pct_format::header::{self as file, StackMode};
 use pct_profile::flat::Order;
 use pct_profile::load;
 use pct_profile::load::run::{self, Info};
@@ -286,8 +292,11 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let started_realtime_ns = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-    let hold = static_program(found.as_ref()) && library.is_some();
-    let environment = |dir: Option<&Path>| environment(args, library.as_deref(), dir);
+    let wall = args.clock == Some(Clock::Wall);
+    let hold = wall || static_program(found.as_ref()) && library.is_some();
+    // by the wall clock nothing is preloaded: the program is looked at from outside
+    let preload = library.as_deref().filter(|_| !wall);
+    let environment = |dir: Option<&Path>| environment(args, preload, dir);
     let started = spawn::start(&args.command, &folder(args)?, environment, hold)?;
     let mut started = match started {
         Ok(started) => started,
@@ -296,16 +305,26 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if let Some(why) = &started.trouble {
         face.warn(format_args!("{why}; the program runs unprofiled"));
     }
+    let mut status = None;
     if hold && started.folder.is_some() {
-        match enter(args, &mut started) {
+        let entered =
+            if wall { watch(args, &mut started, face) } else { enter(args, &mut started).map(|()| None) };
+        match entered {
             // it is profiled all the same: nothing stands in the way any more
-            Ok(()) => found.iter_mut().for_each(|found| found.obstacle = None),
+            Ok(seen) => {
+                found.iter_mut().for_each(|found| found.obstacle = None);
+                status = seen;
+            }
             Err(why) => face.warn(format_args!("{why:#}; the program runs unprofiled")),
         }
     }
     drop(started.held.take());
     let obstacle = found.as_ref().filter(|found| found.obstacle.is_some());
-    let ended = spawn::wait(&started).context("waiting for the program")?;
+    let ended = match status {
+        Some(status) => spawn::used(&started, status),
+        None => spawn::wait(&started),
+    };
+    let ended = ended.context("waiting for the program")?;
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     if let Some(folder) = started.folder.as_deref().filter(|_| library.is_some()) {
         let info = Info {
@@ -336,11 +355,7 @@ fn static_program(found: Option<&Found>) -> bool {
 
 /// Puts the sampler into a program that stands at its first instruction, and lets it go.
 fn enter(args: &Args, started: &mut Started) -> Result<()> {
-    let held = match (started.held.take(), started.not_held.take()) {
-        (Some(held), _) => held,
-        (None, Some(why)) => return Err(why).context("it could not be stopped before its first instruction"),
-        (None, None) => return Ok(()),
-    };
+    let Some(held) = held(started)? else { return Ok(()) };
     let folder = started.folder.as_deref().context("no folder")?;
     let target = facts::read(started.pid.as_raw())?;
     let memory = ProcessMemory::open(started.pid.as_raw(), true).context("its memory cannot be written")?;
@@ -348,6 +363,51 @@ fn enter(args: &Args, started: &mut Started) -> Result<()> {
     let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
     blob::at_entry(held, &target, &memory, &blob, &options)?;
     Ok(())
+}
+
+/// `None`: it ended before it executed anything.
+fn held(started: &mut Started) -> Result<Option<Held>> {
+    match (started.held.take(), started.not_held.take()) {
+        (None, Some(why)) => Err(why).context("it could not be stopped before its first instruction"),
+        (held, _) => Ok(held),
+    }
+}
+
+/// Samples the program and what it makes by the wall clock, from outside, until it ends: its status.
+fn watch(args: &Args, started: &mut Started, face: &Face) -> Result<Option<Result<i32, Signal>>> {
+    let Some(held) = held(started)? else { return Ok(None) };
+    let manner = Manner {
+        clock_asked: file::Clock::Wall,
+        clock: file::Clock::Wall,
+        hz: args.hz.unwrap_or(100),
+        stacks: match args.stack {
+            Some(Stack::None) => StackMode::None,
+            _ => StackMode::Auto,
+        },
+        depth: args.depth.unwrap_or(512) as usize,
+        limit: args.limit.unwrap_or(64 << 20) as usize,
+    };
+    let settings = Settings {
+        manner,
+        follow: !matches!(args.follow, Some(Follow::None)),
+        first_only: true,
+        folder: started.folder.clone().context("no folder")?,
+    };
+    // what ends a controller is passed on to the program by the handlers that are there already
+    let signals = Signals::child();
+    let mut outside = Outside::adopt(held, settings)?;
+    let ran = outside.run(None, &signals);
+    let counts = outside.finish();
+    signals.unblock();
+    if let Some(why) = &counts.failed {
+        face.warn(format_args!("a recording could not be made: {why}"));
+    }
+    ran?;
+    Ok(match counts.status {
+        Some(Stop::Exited(code)) => Some(Ok(code)),
+        Some(Stop::Killed(signal)) => Signal::try_from(signal).ok().map(Err),
+        _ => None,
+    })
 }
 
 fn not_executed(args: &Args, found: Option<&Found>, errno: Errno, face: &Face) -> ExitCode {

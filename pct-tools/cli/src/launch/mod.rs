@@ -1,7 +1,8 @@
 //! Starting a program under the sampler: [`check`] says beforehand what cannot be profiled and why, [`spawn`] forks,
-//! executes, passes signals on and waits.
+//! executes, passes signals on and waits; [`place`] finds room where a running process can write.
 
 pub mod check;
+pub mod place;
 #[expect(unsafe_code, reason = "fork, exec and signal dispositions")]
 pub mod spawn;
 

@@ -340,6 +340,14 @@ pub fn wait(started: &Started) -> Result<Ended, Errno> {
             Err(errno) => return Err(errno),
         }
     };
+    used(started, status)
+}
+
+/// What the program used, once somebody has waited for it and was told its `status`.
+///
+/// # Errors
+/// When the kernel does not tell.
+pub fn used(started: &Started, status: Result<i32, Signal>) -> Result<Ended, Errno> {
     CHILD.store(0, Ordering::Relaxed);
     let (user, system) = used_by_children()?;
     Ok(Ended {

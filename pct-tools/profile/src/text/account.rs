@@ -14,10 +14,14 @@ pub fn headline(profile: &Profile) -> String {
         }
     }
     let threads = threads.into_iter().filter(|seen| *seen).count() as u64;
-    let used = profile.account.used.unwrap_or((total.user_ns, total.system_ns));
+    let sampled = (total.user_ns, total.system_ns);
+    let wall = profile.by_wall_clock();
+    let used = profile.account.used.filter(|_| !wall).unwrap_or(sampled);
+    let (first, second) = if wall { ("running", "waiting") } else { ("user", "system") };
     let mut line = format!(
-        "{} CPU s in {}, {} ({} user, {} system), {}",
+        "{} {} in {}, {} ({} {first}, {} {second}), {}",
         seconds(used.0.saturating_add(used.1)),
+        profile.unit(),
         count(profile.processes.len() as u64, "process", "processes"),
         count(threads, "thread", "threads"),
         seconds(used.0),
@@ -81,9 +85,10 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
     let shown: Weight = shown.iter().map(|cell| cell.weight).sum();
     if shown != total {
         lines.push(format!(
-            "shown: {} of {} CPU s ({}) after filtering",
+            "shown: {} of {} {} ({}) after filtering",
             seconds(shown.cpu_ns()),
             seconds(total.cpu_ns()),
+            profile.unit(),
             share(shown.cpu_ns(), total.cpu_ns())
         ));
     }
@@ -103,6 +108,8 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
 fn accounted(profile: &Profile, total: Weight) -> String {
     let account = &profile.account;
     let used = account.used.map(|(user, system)| user.saturating_add(system)).or(account.used_by_files_ns);
+    // what threads waited nobody counts but we
+    let used = used.filter(|_| !profile.by_wall_clock());
     let mut line = match used {
         Some(used) => {
             let mut line = format!("accounted {} of {} CPU s", seconds(total.cpu_ns()), seconds(used));
@@ -115,7 +122,7 @@ fn accounted(profile: &Profile, total: Weight) -> String {
             }
             line
         }
-        None => format!("accounted {} CPU s", seconds(total.cpu_ns())),
+        None => format!("accounted {} {}", seconds(total.cpu_ns()), profile.unit()),
     };
     let gap = used.unwrap_or(0).saturating_sub(total.cpu_ns());
     // A sampled total is right within its sampling error, short processes without a sample included (others stand for

@@ -64,15 +64,19 @@ const FIELDS: &[Field] = &[
         column: |_| Column::number("total"),
         cell: |c, row| c.share(row.total),
     },
-    Field { shown: |_| true, column: |_| Column::number("CPU s"), cell: |_, row| seconds(row.own.cpu_ns()) },
+    Field {
+        shown: |_| true,
+        column: |c| Column::number(c.profile.unit()),
+        cell: |_, row| seconds(row.own.cpu_ns()),
+    },
     Field {
         shown: |c| c.wanted.split_system,
-        column: |_| Column::number("user"),
+        column: |c| Column::number(if c.profile.by_wall_clock() { "running" } else { "user" }),
         cell: |_, row| seconds(row.own.user_ns),
     },
     Field {
         shown: |c| c.wanted.split_system,
-        column: |_| Column::number("system"),
+        column: |c| Column::number(if c.profile.by_wall_clock() { "waiting" } else { "system" }),
         cell: |_, row| seconds(row.own.system_ns),
     },
     Field {
@@ -139,9 +143,10 @@ pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -
     if !rest.is_empty() {
         let sum: Weight = rest.iter().map(|row| row.own).sum();
         let line = format!(
-            "  ... {}: {} CPU s",
+            "  ... {}: {} {}",
             count(rest.len() as u64, "more row", "more rows"),
-            seconds(sum.cpu_ns())
+            seconds(sum.cpu_ns()),
+            profile.unit()
         );
         text += &if layout.color { format!("\x1b[2m{line}\x1b[0m\n") } else { line + "\n" };
     }

@@ -61,6 +61,7 @@ fn it_exports_what_the_shell_lists_and_nothing_else() {
         "fexecve",
         "fork",
         "forkpty",
+        "pct_after_fork",
         "pct_mark",
         "pct_off",
         "pct_on",

@@ -1,0 +1,94 @@
+//! Programs and processes that a target makes after the sampler was loaded into it (`--follow`, method 2): `PCT` and
+//! `LD_PRELOAD` in its environment for what it executes, a handler after fork for what it forks.
+//!
+//! Both are asked of the target's own C library, at a point where its allocator may be entered.
+
+use crate::facts::Target;
+use crate::image::Image;
+use crate::inject::{InjectError, text};
+use crate::memory::{Memory, ProcessMemory};
+use crate::ptrace::borrow::Borrowed;
+use std::time::Duration;
+
+const CALL: Duration = Duration::from_secs(2);
+/// No environment has more variables, and no variable that we extend is longer.
+const MOST: u64 = 1 << 16;
+
+/// The value of a variable in the target's environment as it is now.
+pub fn variable(target: &Target, memory: &ProcessMemory, name: &str) -> Option<Vec<u8>> {
+    // a program may own `environ` itself (copy relocation): it stands first in the map
+    let at = target.program.iter().chain(target.images.iter().map(|(_, image)| image));
+    let at = at.filter_map(|image| image.symbol(memory, "environ")).next()?;
+    let vector = memory.word(at).ok()?;
+    (0..MOST).map_while(|i| memory.word(vector.checked_add(8 * i)?).ok().filter(|p| *p != 0)).find_map(|p| {
+        let string = memory.string(p, MOST as usize).ok()?;
+        Some(string.strip_prefix(name.as_bytes())?.strip_prefix(b"=")?.to_vec())
+    })
+}
+
+/// What LD_PRELOAD must be so that `library` is loaded and what was asked for before still is.
+pub fn preload(before: Option<&[u8]>, library: &str) -> String {
+    let before = before.map(String::from_utf8_lossy).unwrap_or_default();
+    if before.is_empty() || before.split([':', ' ']).any(|l| l == library) {
+        return if before.is_empty() { library.to_owned() } else { before.into_owned() };
+    }
+    format!("{library}:{before}")
+}
+
+/// The functions of the target that are needed.
+#[derive(Debug, Clone, Copy)]
+pub struct Functions {
+    setenv: Option<u64>,
+    /// `pthread_atfork`, or glibc's own function behind it, whose fourth argument (the object) may be null.
+    atfork: Option<u64>,
+}
+
+impl Functions {
+    /// Looks them up.
+    pub fn of(target: &Target, memory: &ProcessMemory) -> Functions {
+        let by_name = |name| target.images.iter().find_map(|(_, i)| i.symbol(memory, name));
+        let atfork = by_name("__register_atfork").or_else(|| by_name("pthread_atfork"));
+        Functions { setenv: by_name("setenv"), atfork }
+    }
+}
+
+/// Arms what the target will make. `image` is the loaded library's. Says whether both could be done.
+pub fn arm(
+    thread: &mut Borrowed<'_>,
+    memory: &ProcessMemory,
+    functions: &Functions,
+    image: &Image,
+    (library, options): (&str, &str),
+) -> Result<bool, InjectError> {
+    let mut whole = true;
+    match functions.setenv {
+        Some(setenv) => {
+            for (name, value) in [("PCT", options), ("LD_PRELOAD", library)] {
+                let name = thread.put(16 << 10, &text(name, "a name")?)?;
+                let value = thread.put(17 << 10, &text(value, "a value")?)?;
+                whole &= thread.call(setenv, [name, value, 1, 0, 0, 0], CALL)? as u32 == 0;
+            }
+        }
+        None => whole = false,
+    }
+    match (functions.atfork, image.symbol(memory, "pct_after_fork")) {
+        (Some(register), Some(child)) => {
+            whole &= thread.call(register, [0, 0, child, 0, 0, 0], CALL)? as u32 == 0;
+        }
+        _ => whole = false,
+    }
+    Ok(whole)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_preloaded_stays_preloaded() {
+        assert_eq!(preload(None, "/l/libpct.so"), "/l/libpct.so");
+        assert_eq!(preload(Some(b""), "/l/libpct.so"), "/l/libpct.so");
+        assert_eq!(preload(Some(b"/x.so"), "/l/libpct.so"), "/l/libpct.so:/x.so");
+        assert_eq!(preload(Some(b"/x.so:/l/libpct.so"), "/l/libpct.so"), "/x.so:/l/libpct.so");
+    }
+}

@@ -1,0 +1,176 @@
+//! One process image that is sampled from outside: its memory, regions, walker and recording.
+//!
+//! The file is made at the first sample: a process that forks and executes at once leaves none.
+
+use super::Unwind as _;
+use super::waiting;
+use crate::memory::ProcessMemory;
+use crate::ptrace::sys::{Regs, Tid};
+use crate::recording::{Recording, Subject};
+use crate::regions::Regions;
+use crate::subject::Manner;
+use crate::unwind::StackWalker;
+use pct_format::State;
+use pct_format::header::{LossCause, StackMode};
+use pct_format::record::Frame;
+use procfs::process::Process as ProcProcess;
+use std::io;
+use std::path::Path;
+
+/// One image.
+pub(super) struct Process {
+    pid: i32,
+    memory: ProcessMemory,
+    recording: Option<Recording>,
+    regions: Regions,
+    /// The executable ranges known, to notice a PC outside of them.
+    known: Vec<(u64, u64)>,
+    walker: StackWalker,
+    stacks: bool,
+    frames: Vec<Frame>,
+    /// User and system CPU nanoseconds of the process when sampling of this image began.
+    before: (u64, u64),
+    /// Why there is no file.
+    pub(super) failed: Option<io::Error>,
+}
+
+/// User and system CPU nanoseconds of a process, to the tick.
+fn cpu_ns(pid: i32) -> Option<(u64, u64)> {
+    let stat = ProcProcess::new(pid).and_then(|p| p.stat()).ok()?;
+    let tick = 1_000_000_000 / procfs::ticks_per_second().max(1);
+    Some((stat.utime * tick, stat.stime * tick))
+}
+
+impl Process {
+    /// `born`: it began under our eyes, so all its CPU time counts.
+    pub(super) fn open(pid: i32, manner: &Manner, born: bool) -> io::Result<Process> {
+        Ok(Process {
+            pid,
+            memory: ProcessMemory::open(pid, false)?,
+            recording: None,
+            regions: Regions::default(),
+            known: Vec::new(),
+            walker: StackWalker::new(manner.depth),
+            stacks: manner.stacks != StackMode::None,
+            frames: Vec::new(),
+            before: if born { (0, 0) } else { cpu_ns(pid).unwrap_or_default() },
+            failed: None,
+        })
+    }
+
+    /// The recording, made now if there is none yet.
+    fn recording(&mut self, folder: &Path, manner: &Manner) -> Option<&mut Recording> {
+        if self.recording.is_none() && self.failed.is_none() {
+            match create(folder, self.pid, manner) {
+                Ok(recording) => self.recording = Some(recording),
+                Err(e) => self.failed = Some(e),
+            }
+            self.refresh();
+        }
+        self.recording.as_mut()
+    }
+
+    fn refresh(&mut self) {
+        let Ok(maps) = ProcProcess::new(self.pid).and_then(|p| p.maps()) else { return };
+        let now = self.regions.of(&maps.0, &self.memory);
+        self.known = now.iter().map(|r| (r.start, r.end)).collect();
+        if let Some(recording) = &mut self.recording {
+            recording.regions(&now);
+        }
+        self.walker.refresh(self.pid, &self.memory);
+    }
+
+    fn knows(&self, pc: u64) -> bool {
+        self.known.iter().any(|(from, to)| (*from..*to).contains(&pc))
+    }
+
+    /// Writes the CPU time that the process used since we came.
+    pub(super) fn anchor(&mut self) {
+        if let (Some(recording), Some((user, system))) = (&mut self.recording, cpu_ns(self.pid)) {
+            recording.anchor(user.saturating_sub(self.before.0), system.saturating_sub(self.before.1));
+        }
+    }
+
+    /// The number of a thread in the recording.
+    pub(super) fn serial(&mut self, tid: Tid, folder: &Path, manner: &Manner) -> Option<u32> {
+        let name = std::fs::read(format!("/proc/{}/task/{tid}/comm", self.pid)).unwrap_or_default();
+        Some(self.recording(folder, manner)?.thread(tid.0 as u32, name.trim_ascii_end()))
+    }
+
+    /// Interns the stack of a stopped thread.
+    pub(super) fn stopped_stack(&mut self, regs: &Regs) -> u32 {
+        if !self.knows(regs.rip) {
+            self.refresh();
+        }
+        self.frames.clear();
+        if self.stacks {
+            self.walker.walk(regs, &self.memory, &mut self.frames);
+        }
+        self.recording.as_mut().map_or(0, |r| r.stack(&self.frames))
+    }
+
+    /// Interns the stack of a waiting thread.
+    pub(super) fn waiting_stack(&mut self, sp: u64, pc: u64) -> u32 {
+        if !self.knows(pc) {
+            self.refresh();
+        }
+        self.frames.clear();
+        if self.stacks {
+            let known = &self.known;
+            let code = |a: u64| known.iter().any(|(from, to)| (*from..*to).contains(&a));
+            waiting::walk(&mut self.walker, (sp, pc), code, &self.memory, &mut self.frames);
+        }
+        self.recording.as_mut().map_or(0, |r| r.stack(&self.frames))
+    }
+
+    pub(super) fn sample(&mut self, serial: u32, pc: u64, weight: u64, system: bool, stack: u32) {
+        if let Some(recording) = &mut self.recording {
+            recording.sample(serial, pc, weight, system, stack);
+        }
+    }
+
+    /// Periods that were due and have no sample.
+    pub(super) fn lose(&mut self, weight: u64) {
+        if let Some(recording) = &mut self.recording {
+            recording.lose(LossCause::Asleep, weight, weight);
+        }
+    }
+
+    pub(super) fn thread_end(&mut self, serial: u32, cpu_ns: u64) {
+        if let Some(recording) = &mut self.recording {
+            recording.thread_end(serial, cpu_ns);
+        }
+    }
+
+    /// Ends the recording; whether there was one.
+    pub(super) fn close(mut self, state: State) -> bool {
+        self.anchor();
+        if state == State::Replaced
+            && let Some(recording) = &mut self.recording
+        {
+            use std::os::unix::ffi::OsStrExt;
+            let exe = std::fs::read_link(format!("/proc/{}/exe", self.pid)).unwrap_or_default();
+            recording.exec(exe.as_os_str().as_bytes());
+        }
+        self.recording.take().map(|r| r.close(state)).is_some()
+    }
+}
+
+/// Makes `NAME-PID.pct`, or with the next free number (a process id has several images).
+fn create(folder: &Path, pid: i32, manner: &Manner) -> io::Result<Recording> {
+    let keep = |c: char| if c.is_alphanumeric() || "._+-".contains(c) { c } else { '_' };
+    let name = std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
+    let name: String = name.trim_end().chars().map(keep).collect();
+    let subject = Subject::of(pid, manner);
+    let mut number = 1;
+    loop {
+        let file = match number {
+            1 => format!("{name}-{pid}.pct"),
+            n => format!("{name}-{pid}-{n}.pct"),
+        };
+        match Recording::create(&folder.join(file), &subject) {
+            Err(e) if e.kind() == io::ErrorKind::AlreadyExists && number < 1000 => number += 1,
+            made => return made,
+        }
+    }
+}

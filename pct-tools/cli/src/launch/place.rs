@@ -1,0 +1,179 @@
+//! Where an attach puts its things: the folder of recordings and the library, each as we see it and as the target sees it.
+//!
+//! The target opens both by itself, with its own rights and in its own file system. So a folder must be reachable for its user
+//! (a server that dropped its rights cannot enter root's home), and where its file system is another one than ours the library
+//! is copied into it.
+
+use crate::runlib;
+use anyhow::{Context as _, Result, bail};
+use pct_attach::facts::Target;
+use std::fs::{self, DirBuilder, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+
+/// A path in two views.
+#[derive(Debug, Clone)]
+pub struct Place {
+    /// For us.
+    pub ours: PathBuf,
+    /// For the target.
+    pub targets: PathBuf,
+}
+
+/// The process's user and group.
+fn owner(pid: i32) -> Result<(u32, u32)> {
+    let meta = fs::metadata(format!("/proc/{pid}")).context("the process is gone")?;
+    Ok((meta.uid(), meta.gid()))
+}
+
+/// A user other than root can walk down to `path`. Groups other than the process's first, and ACLs, are not looked at: they only
+/// make it better.
+fn reachable(path: &Path, (uid, gid): (u32, u32)) -> bool {
+    uid == 0
+        || path.ancestors().skip(1).all(|part| {
+            fs::metadata(part).is_ok_and(|meta| {
+                let shift = match () {
+                    () if meta.uid() == uid => 6,
+                    () if meta.gid() == gid => 3,
+                    () => 0,
+                };
+                meta.mode() >> shift & 1 != 0
+            })
+        })
+}
+
+impl Place {
+    /// Makes the folder for recordings, private to the target's user. `out`: the one that was asked for. `inside`: the target
+    /// itself writes there.
+    ///
+    /// # Errors
+    /// When it cannot be made, or the target could not come there.
+    pub fn folder(target: &Target, out: Option<&Path>, inside: bool) -> Result<Place> {
+        let pid = target.facts.pid;
+        let keep = |c: char| if c.is_alphanumeric() || "._-".contains(c) { c } else { '_' };
+        let name: String = target.facts.name.chars().map(keep).collect();
+        let name = format!("pct-{name}-{pid}");
+        let user = owner(pid)?;
+        let here = std::path::absolute(out.unwrap_or(Path::new(&name)))?;
+        let place = match (inside, target.facts.same_files, out) {
+            (false, _, _) => Place { targets: here.clone(), ours: here },
+            (true, true, _) if reachable(&here, user) => Place { targets: here.clone(), ours: here },
+            (true, true, Some(_)) => {
+                bail!(
+                    "{}: the process (user {}) cannot come there; try --out /tmp/NAME",
+                    here.display(),
+                    user.0
+                )
+            }
+            (true, true, None) => {
+                let there = Path::new("/tmp").join(name);
+                Place { targets: there.clone(), ours: there }
+            }
+            (true, false, out) => {
+                let targets = match out {
+                    Some(out) if out.is_absolute() => out.to_owned(),
+                    _ => Path::new("/tmp").join(name),
+                };
+                let below = targets.strip_prefix("/").unwrap_or(&targets).to_owned();
+                Place { ours: PathBuf::from(format!("/proc/{pid}/root")).join(below), targets }
+            }
+        };
+        let shown = place.ours.display().to_string();
+        if place.targets.as_os_str().as_encoded_bytes().iter().any(|b| b",%".contains(b)) {
+            bail!("{shown}: a path with a comma or percent sign cannot be used (name another by --out)");
+        }
+        let existed = place.ours.is_dir();
+        DirBuilder::new().mode(0o700).recursive(true).create(&place.ours).context(shown.clone())?;
+        if inside && !existed && user.0 != nix::unistd::geteuid().as_raw() {
+            std::os::unix::fs::chown(&place.ours, Some(user.0), Some(user.1)).context(shown)?;
+        }
+        Ok(place)
+    }
+
+    /// Takes the folder away if nothing is in it.
+    pub fn remove_if_empty(&self) {
+        let _ = fs::remove_dir(&self.ours);
+    }
+}
+
+/// The library where the target can load it; removed at the end unless it is [`Library::keep`]t.
+#[derive(Debug)]
+pub struct Library {
+    /// The path for the target.
+    pub path: PathBuf,
+    copy: Option<PathBuf>,
+}
+
+impl Library {
+    /// Every place that is worth trying, the best first: ours, or copies in the target's file system.
+    ///
+    /// # Errors
+    /// When this pct carries no library, or there is no place for it at all.
+    pub fn places(target: &Target) -> Result<Vec<Library>> {
+        let pid = target.facts.pid;
+        if target.facts.same_files {
+            return Ok(vec![Library { path: runlib::path()?, copy: None }]);
+        }
+        if runlib::LIBRARY.is_empty() {
+            runlib::path()?; // says so
+        }
+        let root = PathBuf::from(format!("/proc/{pid}/root"));
+        let cwd = fs::read_link(format!("/proc/{pid}/cwd")).ok();
+        let folders = cwd.into_iter().chain(["/tmp", "/dev/shm", "/var/tmp"].map(PathBuf::from));
+        let copies: Vec<Library> = folders.filter_map(|folder| copy_to(&root, &folder).ok()).collect();
+        if copies.is_empty() {
+            bail!("no folder of the process's file system takes a copy of libpct.so; --method 4 needs none");
+        }
+        Ok(copies)
+    }
+
+    /// Leaves the copy where it is: programs that the target executes load it.
+    pub fn keep(mut self) {
+        self.copy = None;
+    }
+}
+
+impl Drop for Library {
+    fn drop(&mut self) {
+        if let Some(copy) = &self.copy {
+            let _ = fs::remove_file(copy);
+        }
+    }
+}
+
+fn copy_to(root: &Path, folder: &Path) -> Result<Library> {
+    let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH)?;
+    let name = format!(".libpct-{}-{:x}.so", std::process::id(), now.as_nanos() & 0xffff_ffff_ffff);
+    let path = folder.join(&name);
+    let ours = root.join(path.strip_prefix("/").unwrap_or(&path));
+    let mut file = OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .custom_flags(libc::O_NOFOLLOW)
+        .mode(0o700)
+        .open(&ours)?;
+    let library = Library { path, copy: Some(ours) };
+    file.write_all(runlib::LIBRARY)?;
+    file.set_permissions(fs::Permissions::from_mode(0o755))?;
+    Ok(library)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_below_a_private_one_is_not_reachable_for_others() {
+        let top = tempfile::tempdir().expect("a folder");
+        fs::set_permissions(top.path(), fs::Permissions::from_mode(0o700)).expect("set");
+        let inner = top.path().join("a/b");
+        fs::create_dir_all(&inner).expect("made");
+        let meta = fs::metadata(top.path()).expect("there");
+        assert!(reachable(&inner, (0, 0)));
+        assert!(meta.uid() == 0 || reachable(&inner, (meta.uid(), meta.gid())));
+        assert!(!reachable(&inner, (meta.uid() + 77, meta.gid() + 77)));
+        fs::set_permissions(top.path(), fs::Permissions::from_mode(0o711)).expect("set");
+        assert!(reachable(Path::new("/tmp/x"), (65534, 65534)));
+    }
+}
