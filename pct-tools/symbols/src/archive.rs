@@ -136,10 +136,10 @@ impl Archive {
         }
         let body = data.strip_suffix(b"\n").ok_or_else(|| damaged("its last line is cut off"))?;
         let last = memchr::memrchr(b'\n', body).ok_or_else(|| damaged("it has one line only"))? + 1;
-        let sum = body[last..].strip_prefix(b"E ").and_then(|t| str2num::<16>(t).ok());
-        match sum {
+        match body[last..].strip_prefix(b"E ") {
             None => return Err(damaged("its last line is not its checksum")),
-            Some(sum) if sum != u64::from(crc32(&data[..last])) => {
+            // To the letter: upper-case digits are damage too.
+            Some(sum) if sum != format!("{:08x}", crc32(&data[..last])).as_bytes() => {
                 return Err(damaged("its checksum does not agree"));
             }
             Some(_) => {}
