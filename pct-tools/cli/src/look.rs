@@ -124,7 +124,7 @@ pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile
 /// # Errors
 /// As [`load`].
 pub fn load_quietly(paths: &[PathBuf], options: &Options) -> Result<Profile> {
-    match imported(paths)? {
+    match imported(paths, options.timeline)? {
         Some(imported) => Ok(imported),
         None => Ok(load::load(paths, options)?),
     }
