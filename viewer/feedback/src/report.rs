@@ -93,6 +93,13 @@ pub(crate) fn label_name(label: &ProcLabel<String>) -> String {
     }
 }
 
+/// The part of the report on one procedure.
+pub fn of_procedure(label: &ProcLabel<String>, proc: &ProcCandidates) -> String {
+    let mut out = String::new();
+    procedure(&mut out, label, proc);
+    out
+}
+
 fn procedure(out: &mut String, label: &ProcLabel<String>, proc: &ProcCandidates) {
     let _ = writeln!(out, "    {}", label_name(label));
     for push in &proc.pushes {

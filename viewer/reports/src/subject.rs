@@ -4,6 +4,7 @@ use crate::analysis::contour::{self, ContourState};
 use crate::analysis::{Bodies, Body};
 use crate::query::{Cost, Prefs, PrefsIndication};
 use crate::report::Failure;
+use crate::report::feedback::{self, Analysis};
 use crate::report::recursion::{self, FrequencyReport};
 use crate::report::tree::Children;
 use pct_deep::native::{self, Recorded, Side};
@@ -51,6 +52,7 @@ pub struct Subject {
     bodies: Mutex<HashMap<PsId, Arc<Body>>>,
     children: Mutex<HashMap<(CliqueId, Cost), Arc<Children>>>,
     frequencies: OnceLock<Result<Arc<FrequencyReport>, Failure>>,
+    feedback: OnceLock<Result<Arc<Analysis>, Failure>>,
     source_names: OnceLock<HashSet<String>>,
     source_paths: Mutex<HashMap<String, Option<PathBuf>>>,
 }
@@ -165,6 +167,7 @@ impl Subject {
             bodies: Mutex::default(),
             children: Mutex::default(),
             frequencies: OnceLock::new(),
+            feedback: OnceLock::new(),
             source_names: OnceLock::new(),
             source_paths: Mutex::default(),
         }
@@ -332,6 +335,22 @@ impl Subject {
             known.clear();
         }
         known.insert((clique, cost), Arc::clone(found));
+    }
+
+    /// Whether the program representation has a procedure.
+    pub(crate) fn has_body(&self, ps: u32) -> bool {
+        let ps = self.profile.ps_id(i64::from(ps));
+        ps.is_some_and(
+            |ps| matches!(&self.rep, RepState::Good(rep) if rep.find(&self.profile.label(ps)).is_some()),
+        )
+    }
+
+    /// What is worth executing in parallel; worked out once.
+    ///
+    /// # Errors
+    /// There is no program representation, or it is broken.
+    pub fn feedback(&self) -> Result<Arc<Analysis>, Failure> {
+        self.feedback.get_or_init(|| feedback::analyse(self).map(Arc::new)).clone()
     }
 
     /// How often each type of recursion occurs; worked out once.

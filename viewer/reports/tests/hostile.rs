@@ -75,6 +75,8 @@ fn no_name_of_a_file_becomes_markup_on_any_page() {
         "clique_rc/1",
         "recursion_type_freq",
         "proc_static_coverage/2",
+        "feedback",
+        "feedback/2",
     ]
     .iter()
     .map(|t| t.parse().expect("a command"))

@@ -153,3 +153,28 @@ fn a_search_finds_names_modules_and_lines() {
     assert!(find("mandelbrot.m:250").procs.iter().any(|p| p.desc.name == "escape/7-0"));
     assert!(find("").procs.is_empty());
 }
+
+#[test]
+fn my_map_could_run_in_parallel_and_its_pages_lead_there() {
+    let Some(s) = subject() else { return };
+    let Report::Feedback(Ok(all)) = report(&s, Cmd::Feedback(None)) else { panic!("feedback") };
+    let [c] = all.candidates.as_slice() else { panic!("one candidate") };
+    assert_eq!((c.desc.qualified_name.as_str(), c.goal_path.as_str()), ("mandelbrot.my_map/3-0", "s2-na;"));
+    assert_eq!((c.calls, c.conjuncts, c.depends_on.len()), (200, 2, 0));
+    // A little less than twice as fast: one sparking delay and one wake-up are lost.
+    assert!((c.sequential - 2_023_529.72).abs() < 0.01 && (c.parallel - 1_013_765.36).abs() < 0.01);
+    let Report::Feedback(Ok(one)) = report(&s, Cmd::Feedback(Some(57))) else { panic!("feedback") };
+    assert!(one.text.contains("          mandelbrot.my_map(V_8, V_9, M, Xs, Ys)\n"), "{}", one.text);
+    let Report::Feedback(Ok(none)) = report(&s, Cmd::Feedback(Some(3))) else { panic!("feedback") };
+    assert!(none.candidates.is_empty() && none.text.is_empty());
+    let html = |cmd| {
+        let request = Request { cmd, page: 1, prefs: PrefsIndication::Default };
+        page::html(&s, &request, &pct_reports::render::html::Place::default()).body
+    };
+    for cmd in [Cmd::Proc(57), Cmd::StaticCoverage(57)] {
+        assert!(html(cmd.clone()).contains("href=\"?feedback/57"), "{cmd}");
+    }
+    // The root's procedure has no body.
+    assert!(!html(Cmd::Proc(1)).contains("href=\"?feedback/1&"));
+    assert!(html(Cmd::Menu).contains("href=\"?feedback"));
+}

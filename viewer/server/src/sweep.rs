@@ -69,6 +69,7 @@ pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
         Cmd::Menu,
         Cmd::Root(None),
         Cmd::RecursionTypeFreq,
+        Cmd::Feedback(None),
         Cmd::ProgramModules,
         Cmd::Timeout(30),
         Cmd::Quit,
@@ -109,6 +110,7 @@ pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
     let pss = ids(profile.ps_count());
     out.extend(pss.iter().map(|&n| Cmd::Proc(n)));
     out.extend(pss.iter().map(|&n| Cmd::StaticCoverage(n)));
+    out.extend(pss.iter().map(|&n| Cmd::Feedback(Some(n))));
     out.extend(pss.iter().map(|&n| Cmd::DumpPs(n)));
     for &ps in &pss {
         for &group in Group::ALL {
@@ -152,7 +154,7 @@ pub fn invalid_commands(subject: &Subject) -> Vec<Cmd> {
         ]);
     }
     for n in beyond(profile.ps_count()) {
-        out.extend([Cmd::Proc(n), Cmd::StaticCoverage(n), Cmd::DumpPs(n)]);
+        out.extend([Cmd::Proc(n), Cmd::StaticCoverage(n), Cmd::DumpPs(n), Cmd::Feedback(Some(n))]);
         out.push(Cmd::ProcCallers {
             ps: n,
             group: Group::Proc,

@@ -310,6 +310,9 @@ impl Ctx<'_> {
         if !self.subject.profile.is_native() {
             items.push(self.other(Cmd::StaticCoverage(n), "text with coverage"));
         }
+        if self.subject.has_body(ps) {
+            items.push(self.other(Cmd::Feedback(Some(n)), "what could run in parallel"));
+        }
         items.push(Item::Developer(Box::new(self.other(Cmd::DumpPs(n), "raw dump"))));
         block(&format!("The {}", self.words().proc.to_lowercase()), items)
     }

@@ -124,7 +124,7 @@ fn starts(ctx: &Ctx<'_>) -> Vec<Item> {
     };
     let root = i64::from(ctx.subject.profile.root_clique().number());
     let cost = if ctx.subject.times_matter() { Cost::Time } else { Cost::Callseqs };
-    vec![
+    let mut items = vec![
         Item::Link(Link::new(Cmd::Root(None), &prefs, "the root of the call graph")),
         Item::Link(Link::new(
             Cmd::Root(Some(90)),
@@ -133,7 +133,11 @@ fn starts(ctx: &Ctx<'_>) -> Vec<Item> {
         )),
         Item::Link(ctx.link(Cmd::CliqueTree(root, cost), "the whole call graph as a picture")),
         Item::Link(ctx.link(Cmd::ProgramModules, "the program's modules")),
-    ]
+    ];
+    if ctx.subject.procrep().is_ok() {
+        items.push(Item::Link(ctx.link(Cmd::Feedback(None), "what could run in parallel")));
+    }
+    items
 }
 
 /// A top list arrives in the order that it was asked for.

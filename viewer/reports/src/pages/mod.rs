@@ -9,6 +9,7 @@ mod controls;
 mod coverage;
 mod diff;
 mod dumps;
+mod feedback;
 mod flame;
 mod flat;
 mod getters_setters;
@@ -66,6 +67,7 @@ pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: 
         Report::DumpClique(r) => ctx.or_failure(r.as_ref(), dumps::clique),
         Report::Search(r) => search::display(&ctx, r),
         Report::Tree(r) => ctx.or_failure(r.as_ref(), tree::display),
+        Report::Feedback(r) => ctx.or_failure(r.as_deref(), feedback::display),
         Report::CliqueRecursion(r) => ctx.or_failure(r.as_ref(), recursion::of_clique),
         Report::Frequencies(r) => ctx.or_failure(r.as_deref(), recursion::frequencies),
         Report::Coverage(r) => ctx.or_failure(r.as_ref(), coverage::display),

@@ -2,7 +2,8 @@
 //!
 //! The 23 commands of the deep profiler keep their spelling. Ours are `search/TEXT`, `proc_named/NAME` (a link
 //! that survives a new run of the program), `clique_tree/N/COST` (the picture below a clique), `flame` (the stacks of a
-//! recording), `source/FILE/LINE`, `recordings` (the other profiles at hand) and `diff/NAME/WHAT/INCL/SCALE` (with one of them).
+//! recording), `source/FILE/LINE`, `recordings` (the other profiles at hand), `diff/NAME/WHAT/INCL/SCALE` (with one of them),
+//! `feedback` and `feedback/N` (what is worth executing in parallel, in the program and in a procedure).
 
 use super::prefs::Unrecognised;
 use super::words::{
@@ -114,6 +115,8 @@ pub enum Cmd {
         /// How the two are compared.
         scale: DiffScale,
     },
+    /// Conjunctions worth executing in parallel, of a procedure or of all (ours).
+    Feedback(Option<i64>),
 }
 
 impl Cmd {
@@ -198,6 +201,8 @@ impl fmt::Display for Cmd {
             Cmd::Diff { base, what, incl, scale } => {
                 write!(f, "diff/{}/{}/{}/{}", encode(base, ""), what.word(), incl.word(), scale.word())
             }
+            Cmd::Feedback(None) => f.write_str("feedback"),
+            Cmd::Feedback(Some(n)) => write!(f, "feedback/{n}"),
         }
     }
 }
@@ -255,6 +260,8 @@ impl FromStr for Cmd {
                 scale: DiffScale::parse(scale).ok_or(Unrecognised)?,
             },
             ["clique_tree", n, cost] => Cmd::CliqueTree(int(n)?, Cost::parse(cost).ok_or(Unrecognised)?),
+            ["feedback"] => Cmd::Feedback(None),
+            ["feedback", n] => Cmd::Feedback(Some(int(n)?)),
             _ => return Err(Unrecognised),
         })
     }

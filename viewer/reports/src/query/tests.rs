@@ -62,6 +62,7 @@ pub(crate) fn any_cmd() -> impl Strategy<Value = Cmd> {
         (name, id).prop_map(|(file, line)| Cmd::Source(file, line)),
         (name, select(DiffWhat::ALL), select(Incl::ALL), select(DiffScale::ALL))
             .prop_map(|(base, what, incl, scale)| Cmd::Diff { base, what, incl, scale }),
+        proptest::option::of(any::<i64>()).prop_map(Cmd::Feedback),
     ]
 }
 

@@ -37,7 +37,9 @@ pub fn create(subject: &Subject) -> Result<FlameReport, Failure> {
     let stacks = match &subject.recorded {
         Some(r) if !r.stacks.is_empty() => r,
         _ => {
-            return Err(Failure("The stacks are known only where the recording itself is viewed.".to_owned()));
+            return Err(Failure(
+                "The stacks are known only where the recording itself is viewed.".to_owned(),
+            ));
         }
     };
     let profile = &subject.profile;

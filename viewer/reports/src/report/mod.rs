@@ -9,6 +9,7 @@ pub mod common;
 pub mod coverage;
 pub mod diff;
 pub mod dumps;
+pub mod feedback;
 pub mod flame;
 pub mod getters_setters;
 pub mod menu;
@@ -93,6 +94,8 @@ pub enum Report {
     VarUse(Result<Box<var_use::VarUseReport>, Failure>),
     /// What a search found.
     Search(search::SearchReport),
+    /// What is worth executing in parallel.
+    Feedback(Result<Box<feedback::FeedbackReport>, Failure>),
     /// The tree below a clique.
     Tree(Result<tree::TreeReport, Failure>),
     /// The stacks of a recording.
@@ -127,6 +130,7 @@ impl Report {
             Report::DumpCsd(r) => r.as_ref().err(),
             Report::DumpClique(r) => r.as_ref().err(),
             Report::Tree(r) => r.as_ref().err(),
+            Report::Feedback(r) => r.as_ref().err(),
             Report::CliqueRecursion(r) => r.as_ref().err(),
             Report::Frequencies(r) => r.as_ref().err(),
             Report::Coverage(r) => r.as_ref().err(),
@@ -182,6 +186,7 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
         Cmd::Diff { base, what, incl, scale } => {
             Report::Diff(diff::create(subject, base, *what, *incl, *scale).map(Box::new))
         }
+        Cmd::Feedback(n) => Report::Feedback(feedback::create(subject, *n).map(Box::new)),
         Cmd::CliqueTree(n, cost) => Report::Tree(tree::create(subject, *n, *cost)),
         Cmd::CliqueRecursion(n) => Report::CliqueRecursion(recursion::of_clique(subject, *n)),
         Cmd::RecursionTypeFreq => Report::Frequencies(subject.frequencies()),
