@@ -119,6 +119,21 @@ fn plugins_that_come_and_go_keep_their_time() {
 }
 
 #[test]
+fn threads_that_live_for_a_millisecond_share_segments() {
+    // 3,000 threads, nearly each of which is sampled, in a log that has room for 1,536 segments.
+    let victim = victim("shortthreads.c");
+    let r = run(&["--hz", "1000", "--limit", "24M"], &[victim.to_str().unwrap(), "3000"]);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    let said = r.stderr();
+    assert!(!said.contains("overwritten") && !said.contains("no room"), "{said}");
+    // What so short a thread uses is for a good part the sampler's own beginning in it.
+    let spent = truth(&r.stdout())[0].1;
+    let seen: f64 = r.report(&["--by", "object"]).iter().map(|row| row.cpu_seconds).sum();
+    assert!(seen / spent > 0.7, "{seen:.3} s seen, {spent:.3} spent: {said}");
+    assert!(r.report(&["--by", "thread"]).len() > 500, "each has a row of its own");
+}
+
+#[test]
 fn small_stacks_are_enough() {
     let victim = victim("smallstacks.c");
     let r = run(&["--hz", "1000"], &[victim.to_str().unwrap()]);

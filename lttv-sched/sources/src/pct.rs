@@ -263,10 +263,13 @@ impl<'i, 'a> Reading<'i, 'a> {
             file.segments().filter(|s| s.kind() != SegmentKind::Counters && s.thread() != 0).collect();
         segments.sort_by_key(pct_format::Segment::generation);
         let header_period = file.header().period_ns();
-        for s in segments {
-            let Some(&slot) = slots.get(&s.thread()) else { continue };
+        let runs = segments.into_iter().flat_map(|s| {
             let period = if s.period_ns() == 0 { header_period } else { s.period_ns() };
-            for record in s.records() {
+            s.runs().map(move |run| (period, run))
+        });
+        for (period, run) in runs {
+            let Some(&slot) = slots.get(&run.thread) else { continue };
+            for record in run.records() {
                 let event = match record {
                     Record::Sample(sample) => {
                         let kind = if sample.system { Kind::SystemSample } else { Kind::Sample };

@@ -245,6 +245,26 @@ impl Builder {
         self
     }
 
+    /// Thread `heir` goes on in the segment where `ended` stopped.
+    ///
+    /// # Panics
+    /// When one of them was not added, or the segment is full.
+    pub fn take_over(&mut self, ended: u32, heir: u32, time: u64) -> &mut Self {
+        let cursor = self.threads[ended as usize - 1].cursor.take().expect("it has a segment");
+        let t = &self.threads[heir as usize - 1];
+        let name: Vec<u8> = t.name.iter().flat_map(|w| w.to_le_bytes()).filter(|b| *b != 0).collect();
+        let mut buffer = [0; 16];
+        let record = Encoder::new(&mut buffer)
+            .word(time)
+            .number(u64::from(t.tid))
+            .text(&name)
+            .finish(kind::TAKE_OVER, heir)
+            .expect("it fits");
+        let cursor = self.append(cursor, record).expect("room");
+        self.threads[heir as usize - 1].cursor = Some(cursor);
+        self
+    }
+
     /// Adds a counter area for a region.
     pub fn counters(&mut self, region: u32, shift: u32, counts: &[u64]) -> &mut Self {
         let blocks = (layout::SEGMENT_HEADER_BYTES + counts.len() * 8).div_ceil(layout::BLOCK_BYTES);

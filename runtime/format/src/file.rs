@@ -322,7 +322,8 @@ impl<'a> Segment<'a> {
         (name, len)
     }
 
-    /// Records, oldest first; ends at the zero word, or at the first thing that is no whole record.
+    /// Records, oldest first; ends at the zero word, or at the first thing that is no whole record. They may be of several
+    /// threads: [`Segment::runs`].
     pub fn records(&self) -> Records<'a> {
         let end = self.words.len().saturating_sub(1);
         let words = match self.kind {
@@ -330,6 +331,18 @@ impl<'a> Segment<'a> {
             _ => self.words.slice(layout::SEGMENT_HEADER_WORDS, end),
         };
         Records { words, at: 0 }
+    }
+
+    /// The records by thread, oldest first: a thread that begins may go on in the segment of one that has ended.
+    #[cfg(feature = "std")]
+    pub fn runs(&self) -> Runs<'a> {
+        let Records { words, .. } = self.records();
+        let (name, len) = self.name();
+        let name = String::from_utf8_lossy(&name[..len]).into_owned();
+        Runs {
+            words,
+            next: Some(Run { thread: self.thread(), tid: self.tid(), name, words, from: 0, to: 0 }),
+        }
     }
 
     /// The counters, if that is what it holds.
@@ -348,11 +361,77 @@ impl<'a> Segment<'a> {
     }
 }
 
+/// The part of a segment that one thread wrote.
+#[cfg(feature = "std")]
+#[derive(Clone, Debug)]
+pub struct Run<'a> {
+    /// Serial number of the thread, 0 = the process.
+    pub thread: u32,
+    /// Kernel's thread id, 0 = the process.
+    pub tid: u32,
+    /// The thread's name by then; wrong UTF-8 replaced.
+    pub name: String,
+    words: Words<'a>,
+    from: usize,
+    to: usize,
+}
+
+#[cfg(feature = "std")]
+impl<'a> Run<'a> {
+    /// Its records, oldest first.
+    pub fn records(&self) -> Records<'a> {
+        Records { words: self.words.slice(self.from, self.to), at: 0 }
+    }
+
+    /// Where its records are: words behind the segment's header, from the first to behind the last.
+    pub(crate) fn range(&self) -> (usize, usize) {
+        (self.from, self.to)
+    }
+}
+
+/// Runs of a segment.
+#[cfg(feature = "std")]
+#[derive(Clone, Debug)]
+pub struct Runs<'a> {
+    words: Words<'a>,
+    next: Option<Run<'a>>,
+}
+
+#[cfg(feature = "std")]
+impl<'a> Iterator for Runs<'a> {
+    type Item = Run<'a>;
+
+    fn next(&mut self) -> Option<Run<'a>> {
+        let mut run = self.next.take()?;
+        let mut at = run.from;
+        while let Some((record, words)) = Record::decode(self.words, at) {
+            let here = at;
+            at += words;
+            if let Record::TakeOver { thread, tid, name, .. } = record {
+                let words = self.words;
+                self.next = Some(Run { thread, tid, name: name.to_text(), words, from: at, to: at });
+                at = here;
+                break;
+            }
+        }
+        run.to = at;
+        Some(run)
+    }
+}
+
 /// Records of a segment.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Records<'a> {
     words: Words<'a>,
     at: usize,
+}
+
+impl<'a> Records<'a> {
+    /// Those of the words from here to there, as `Run::range` gives them.
+    #[cfg(feature = "std")]
+    pub(crate) fn between(self, from: usize, to: usize) -> Records<'a> {
+        Records { words: self.words.slice(from, to), at: 0 }
+    }
 }
 
 impl<'a> Iterator for Records<'a> {

@@ -78,6 +78,8 @@ pub mod kind {
     pub const FORK: u8 = 15;
     /// A thread's clock was (re)armed; argument = thread serial. Words: time, thread id, clock, period ns.
     pub const CLOCK: u8 = 16;
+    /// What follows in this segment is another thread's; argument = its serial. Words: time, thread id, text name.
+    pub const TAKE_OVER: u8 = 17;
 }
 
 #[cfg(test)]

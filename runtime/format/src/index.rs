@@ -53,8 +53,8 @@ pub struct Thread {
     pub cpu_ns: Option<u64>,
     /// Samples overwritten by wraps, and their weight.
     pub overwritten: (u64, u64),
-    /// Byte offsets of its segments, oldest first.
-    segments: Vec<usize>,
+    /// Its parts of segments, oldest first: byte offset of the segment, words of its records.
+    parts: Vec<(usize, (usize, usize))>,
 }
 
 /// Mark set by the program.
@@ -246,16 +246,18 @@ impl<'a> Index<'a> {
                 continue;
             }
             if segment.thread() != 0 {
-                let thread = threads.entry(segment.thread()).or_default();
-                thread.tid = segment.tid();
-                thread.segments.push(segment.offset());
-                thread.overwritten = thread.overwritten.max(segment.overwritten());
-                let (name, len) = segment.name();
-                if len > 0 {
-                    thread.name = String::from_utf8_lossy(&name[..len]).into_owned();
+                for run in segment.runs() {
+                    let thread = threads.entry(run.thread).or_default();
+                    thread.tid = run.tid;
+                    thread.parts.push((segment.offset(), run.range()));
+                    if !run.name.is_empty() {
+                        thread.name.clone_from(&run.name);
+                    }
+                    // Marks are the only other thing in a thread's ring; samples are walked when they are asked for.
+                    index.marks.extend(run.records().filter_map(mark));
                 }
-                // Marks are the only other thing in a thread's ring; samples are walked when they are asked for.
-                index.marks.extend(segment.records().filter_map(mark));
+                let first = threads.entry(segment.thread()).or_default();
+                first.overwritten = first.overwritten.max(segment.overwritten());
                 continue;
             }
             for record in segment.records() {
@@ -317,6 +319,10 @@ impl<'a> Index<'a> {
         anchors.extend(header.latest_anchor());
         index.timeline = Timeline::new(anchors);
         index.threads = threads.into_iter().map(|(serial, t)| Thread { serial, ..t }).collect();
+        for thread in &mut index.threads {
+            // A thread may go on in an older block than its last: its first record's time tells.
+            thread.parts.sort_by_cached_key(|part| part_of(file, *part).find_map(sample).map(|s| s.time));
+        }
         index.regions = regions.into_values().collect();
         index.regions.sort_by_key(|r| (r.start, r.from));
         index.max_end = index
@@ -370,12 +376,8 @@ impl<'a> Index<'a> {
     /// Samples of a thread, oldest first.
     pub fn samples(&self, thread: &Thread) -> impl Iterator<Item = Sample<'a>> + use<'a, '_> {
         let file = self.file;
-        let offsets = thread.segments.clone();
-        offsets
-            .into_iter()
-            .filter_map(move |at| file.segment_at(at))
-            .flat_map(|s| s.records())
-            .filter_map(sample)
+        let parts = thread.parts.clone();
+        parts.into_iter().flat_map(move |part| part_of(&file, part)).filter_map(sample)
     }
 
     /// Samples of all threads by raw time: (index into [`Index::threads`], sample).
@@ -395,6 +397,10 @@ impl<'a> Index<'a> {
             Some((i, sample))
         })
     }
+}
+
+fn part_of<'a>(file: &File<'a>, (offset, (from, to)): (usize, (usize, usize))) -> crate::file::Records<'a> {
+    file.segment_at(offset).map_or_else(Default::default, |segment| segment.records().between(from, to))
 }
 
 fn sample(record: Record<'_>) -> Option<Sample<'_>> {
@@ -482,6 +488,30 @@ mod tests {
         assert_eq!(index.region_at(0x1fff, 0).unwrap().build_id, [1, 2, 3]);
         assert!(index.region_at(0x2000, 100).is_none());
         assert_eq!(index.torn_segments, 0);
+    }
+
+    #[test]
+    fn threads_that_go_on_in_each_others_segments_are_told_apart() {
+        let mut b = Builder::new();
+        let threads = [b.thread(1, 11, b"one"), b.thread(2, 12, b"two"), b.thread(3, 13, b"three")];
+        b.sample(threads[0], 10, 0x100, 1, false, 0).sample(threads[0], 20, 0x101, 1, false, 0);
+        // The second has a later segment of its own first, and comes back into the older one.
+        b.sample(threads[1], 15, 0x200, 1, false, 0);
+        b.take_over(threads[1], threads[2], 16).sample(threads[2], 17, 0x300, 1, false, 0);
+        b.take_over(threads[0], threads[1], 25).sample(threads[1], 30, 0x201, 7, false, 0);
+        let bytes = b.finish();
+        let file = File::parse(&bytes).unwrap();
+        let index = Index::new(&file);
+        let of =
+            |i: usize| index.samples(&index.threads[i]).map(|s| (s.time, s.pc, s.weight)).collect::<Vec<_>>();
+        assert_eq!(of(0), [(10, 0x100, 1), (20, 0x101, 1)]);
+        assert_eq!(of(1), [(15, 0x200, 1), (30, 0x201, 7)]);
+        assert_eq!(of(2), [(17, 0x300, 1)]);
+        assert_eq!(
+            index.threads.iter().map(|t| t.name.as_str()).collect::<Vec<_>>(),
+            ["one", "two", "three"]
+        );
+        assert_eq!(file.segments().flat_map(|s| s.runs()).filter(|r| r.thread != 0).count(), 4);
     }
 
     #[test]

@@ -42,6 +42,8 @@ pub mod builder;
 pub mod index;
 
 pub use file::{CounterArea, Error, File, Segment, SegmentKind};
+#[cfg(feature = "std")]
+pub use file::{Run, Runs};
 pub use header::{Anchor, Clock, Header, Loss, LossCause, Recorder, StackMode, State, TimeSource};
 #[cfg(feature = "std")]
 pub use index::{Index, Region, Stacks, Thread, Timeline};

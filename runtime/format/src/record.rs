@@ -438,6 +438,17 @@ pub enum Record<'a> {
         /// Period in ns.
         period_ns: u64,
     },
+    /// What follows in the segment is another thread's ([`crate::Segment::runs`] splits there).
+    TakeOver {
+        /// Serial number of the thread.
+        thread: u32,
+        /// Raw time.
+        time: u64,
+        /// Kernel's id.
+        tid: u32,
+        /// Its name by then.
+        name: Text<'a>,
+    },
     /// A kind that this reader does not know; the words are there.
     Unknown {
         /// Its head.
@@ -546,6 +557,9 @@ impl<'a> Record<'a> {
                 tid: rest.id()?,
                 name: rest.text()?,
             },
+            kind::TAKE_OVER => {
+                Record::TakeOver { thread: head.arg, time: rest.word()?, tid: rest.id()?, name: rest.text()? }
+            }
             kind::EXEC => Record::Exec { time: rest.word()?, path: rest.text()? },
             kind::REGION_BEGIN => Record::RegionBegin(RegionRecord {
                 region: head.arg,

@@ -281,6 +281,9 @@ fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool)
         session.log.lose(LossCause::Busy, 1, weight);
         return;
     }
+    if !ring.has_segment() {
+        before_first(session);
+    }
     ring.busy.store(1, Ordering::Relaxed);
     let slot = session.rings.number(ring);
     let may_call = session.may_call();
@@ -295,6 +298,16 @@ fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool)
         with_frames(session, ring, (now, regs.pc, weight, system), frames);
     }
     ring.busy.store(0, Ordering::Release);
+}
+
+/// A thread's first sample, and one in a program of short threads, which never tick: the segments of the dead among them
+/// should be there for it.
+#[cold]
+#[inline(never)]
+fn before_first(session: &Session) {
+    if session.may_call() && session.stale.load(Ordering::Relaxed) {
+        housekeeper::maybe(session, housekeeper::clock());
+    }
 }
 
 /// A sample that carries its own stack: the table of stacks is full, or somebody else is writing it.

@@ -26,6 +26,8 @@ pub const BLOCK_WORDS: usize = BLOCK_BYTES / 8;
 pub const MAX_BLOCKS: usize = (1 << 30) / BLOCK_BYTES;
 /// Another thread is at it.
 const EAGAIN: Errno = Errno(11);
+/// Words that a block must have left for another thread to go on in it: an eighth of it.
+const LEAST_REST: usize = BLOCK_WORDS / 8;
 /// Longest path of a file.
 pub const PATH_BYTES: usize = 1536;
 
@@ -38,6 +40,8 @@ mod state {
     pub(super) const LEFT: u32 = 2;
     /// Never overwritten.
     pub(super) const KEPT: u32 = 3;
+    /// Its thread has ended before it was full: another may go on in it, or overwrite it.
+    pub(super) const RESTING: u32 = 4;
 }
 
 /// What we know of a block, in private memory.
@@ -50,6 +54,8 @@ struct Block {
     generation: AtomicU64,
     samples: AtomicU64,
     weight: AtomicU64,
+    /// While it rests: next record's word in the segment.
+    rest: AtomicU32,
 }
 
 /// What growing needs: the file by name, since no descriptor is kept.
@@ -90,6 +96,8 @@ pub struct Log {
     /// Cleared for good when growing failed.
     can_grow: AtomicBool,
     generation: AtomicU64,
+    /// Blocks that rest.
+    resting: AtomicU32,
     /// Blocks of kind keep and counters, which wraps cannot reclaim.
     kept: AtomicU32,
     /// Threads that are making the file grow.
@@ -297,6 +305,58 @@ impl Log {
         }
     }
 
+    /// A ring's thread has ended and its block has room from word `next` of the segment on: another ring may take it.
+    pub fn rest(&self, of: Place, next: usize, samples: u64, weight: u64) {
+        self.leave_ring(of, samples, weight);
+        if next + LEAST_REST > of.words {
+            return;
+        }
+        if let Some(block) = self.blocks.get(of.block as usize) {
+            block.rest.store(next as u32, Ordering::Relaxed);
+            // Release: whoever takes it sees the place. Unless somebody has begun it anew in between.
+            let resting = block.state.compare_exchange(
+                state::LEFT,
+                state::RESTING,
+                Ordering::Release,
+                Ordering::Relaxed,
+            );
+            if resting.is_ok() {
+                self.resting.fetch_add(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// A block that rests, for a ring to go on in: its segment, the next record's word, the samples in it and their weight.
+    #[cold]
+    pub fn claim_resting(&self) -> Option<(Place, usize, u64, u64)> {
+        if self.resting.load(Ordering::Relaxed) == 0 {
+            return None;
+        }
+        let used = self.next.load(Ordering::Relaxed) as usize;
+        for (number, block) in self.blocks.iter().take(used).enumerate() {
+            if block.state.load(Ordering::Relaxed) != state::RESTING {
+                continue;
+            }
+            // Acquire: with `rest`.
+            let taken = block.state.compare_exchange(
+                state::RESTING,
+                state::CURRENT,
+                Ordering::Acquire,
+                Ordering::Relaxed,
+            );
+            if taken.is_ok() {
+                self.resting.fetch_sub(1, Ordering::Relaxed);
+                // What is in it is of several threads: if it is overwritten, that is in the header's sum alone.
+                block.ring.store(u32::MAX, Ordering::Relaxed);
+                let next = block.rest.load(Ordering::Relaxed) as usize;
+                let (samples, weight) =
+                    (block.samples.load(Ordering::Relaxed), block.weight.load(Ordering::Relaxed));
+                return Some((place(number as u32, 1), next, samples, weight));
+            }
+        }
+        None
+    }
+
     /// Blocks that are kept. They take fresh blocks only, and at most half of the file.
     #[cold]
     pub fn claim_kept(&self, blocks: u32, may_call: bool) -> Option<Place> {
@@ -412,16 +472,16 @@ impl Log {
         for _ in 0..8 {
             let left = self.blocks.iter().take(used).enumerate();
             let oldest = left
-                .filter(|(_, b)| b.state.load(Ordering::Acquire) == state::LEFT)
-                .min_by_key(|(_, b)| b.generation.load(Ordering::Relaxed));
-            let (number, block) = oldest?;
-            let taken = block.state.compare_exchange(
-                state::LEFT,
-                state::CURRENT,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            );
+                .map(|(number, b)| (number, b, b.state.load(Ordering::Acquire)))
+                .filter(|(_, _, state)| matches!(*state, state::LEFT | state::RESTING))
+                .min_by_key(|(_, b, _)| b.generation.load(Ordering::Relaxed));
+            let (number, block, was) = oldest?;
+            let taken =
+                block.state.compare_exchange(was, state::CURRENT, Ordering::Acquire, Ordering::Relaxed);
             if taken.is_ok() {
+                if was == state::RESTING {
+                    self.resting.fetch_sub(1, Ordering::Relaxed);
+                }
                 let lost = [block.samples.load(Ordering::Relaxed), block.weight.load(Ordering::Relaxed)];
                 if let Some(counts) = self.overwritten.get(block.ring.load(Ordering::Relaxed) as usize) {
                     for (count, more) in counts.iter().zip(lost) {

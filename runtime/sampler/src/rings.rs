@@ -17,8 +17,10 @@ use crate::callers::OfThread;
 use crate::log::{BLOCK_WORDS, Log, Place};
 use crate::{arch, sys};
 use pct_format::LossCause;
+use pct_format::head::kind;
 use pct_format::layout::{header as at, segment_kind};
 use pct_format::push::{RECORDS_AT, SegmentHead};
+use pct_format::record::Encoder;
 
 /// Most threads that are sampled at the same time.
 pub const MAX_RINGS: usize = 4096;
@@ -52,6 +54,8 @@ pub struct Ring {
     /// 1: at its next sample the clock is set up anew with another period.
     pub(crate) rearm: AtomicU32,
     block: AtomicU32,
+    /// 1: other threads have written to the segment before.
+    shared: AtomicU32,
 
     pub(crate) tid: AtomicU32,
     pub(crate) serial: AtomicU32,
@@ -212,9 +216,16 @@ impl Ring {
         ] {
             word.store(0, Ordering::Relaxed);
         }
-        for half in
-            [&self.busy, &self.rearm, &self.ticks, &self.block, &self.clock, &self.announced, &self.seen]
-        {
+        for half in [
+            &self.busy,
+            &self.rearm,
+            &self.ticks,
+            &self.block,
+            &self.shared,
+            &self.clock,
+            &self.announced,
+            &self.seen,
+        ] {
             half.store(0, Ordering::Relaxed);
         }
         self.name.iter().for_each(|n| n.store(0, Ordering::Relaxed));
@@ -278,6 +289,22 @@ impl Ring {
         rest: &[u64],
     ) -> Option<usize> {
         self.leave(log);
+        if let Some((place, next, samples, weight)) = log.claim_resting() {
+            self.block.store(place.block, Ordering::Relaxed);
+            self.first.store(place.first as u64, Ordering::Relaxed);
+            self.shared.store(1, Ordering::Relaxed);
+            self.samples.store(samples, Ordering::Relaxed);
+            self.weight.store(weight, Ordering::Relaxed);
+            let appended = self.take_over(log, place, next).and_then(|next| {
+                self.next.store(next as u64, Ordering::Relaxed);
+                log.append(place, next, first, rest)
+            });
+            if appended.is_some() {
+                return appended;
+            }
+            // A stack too deep for what is left there.
+            self.leave_as(log, place, samples, weight);
+        }
         let place = log.claim_ring(slot, may_call)?;
         let [overwritten, overwritten_weight] = log.overwritten(slot);
         let cpu_ns = if may_call { sys::clock_ns(sys::CLOCK_THREAD_CPU) } else { 0 };
@@ -296,7 +323,48 @@ impl Ring {
         log.begin(place, head);
         self.block.store(place.block, Ordering::Relaxed);
         self.first.store(place.first as u64, Ordering::Relaxed);
+        self.shared.store(0, Ordering::Relaxed);
         log.append(place, RECORDS_AT, first, rest)
+    }
+
+    /// Writes that what follows in a segment is this thread's; gives the next record's word.
+    fn take_over(&self, log: &Log, place: Place, at: usize) -> Option<usize> {
+        let (name, len) = self.name_bytes();
+        let mut record = [0; 8];
+        let record = Encoder::new(&mut record)
+            .word(crate::time::now())
+            .number(u64::from(self.tid.load(Ordering::Relaxed)))
+            .text(name.get(..len).unwrap_or(&[]))
+            .finish(kind::TAKE_OVER, self.serial.load(Ordering::Relaxed))?;
+        log.append(place, at, record, &[])
+    }
+
+    /// The thread's name as far as it is known, and its length.
+    #[must_use]
+    pub fn name_bytes(&self) -> ([u8; 16], usize) {
+        let mut name = [0u8; 16];
+        for (half, word) in name.chunks_exact_mut(8).zip(&self.name) {
+            half.copy_from_slice(&word.load(Ordering::Relaxed).to_le_bytes());
+        }
+        let len = name.iter().position(|b| *b == 0).unwrap_or(16);
+        (name, len)
+    }
+
+    fn leave_as(&self, log: &Log, place: Place, samples: u64, weight: u64) {
+        self.next.store(0, Ordering::Relaxed);
+        self.samples.store(0, Ordering::Relaxed);
+        self.weight.store(0, Ordering::Relaxed);
+        log.leave_ring(place, samples, weight);
+    }
+
+    /// The thread has ended: another may go on in its segment.
+    pub fn retire(&self, log: &Log) {
+        let next = self.next.swap(0, Ordering::Relaxed) as usize;
+        if next != 0 {
+            let samples = self.samples.swap(0, Ordering::Relaxed);
+            let weight = self.weight.swap(0, Ordering::Relaxed);
+            log.rest(self.place(), next, samples, weight);
+        }
     }
 
     /// Gives the current segment up; the next sample begins another.
@@ -308,7 +376,7 @@ impl Ring {
         }
     }
 
-    /// Writes the thread's name into its current segment too.
+    /// Keeps the thread's name, and writes it into its current segment if that is its own.
     pub fn set_name(&self, log: &Log, name: [u64; 2]) {
         use pct_format::layout::segment;
         for (i, word) in name.into_iter().enumerate() {
@@ -316,6 +384,7 @@ impl Ring {
                 place.store(word, Ordering::Relaxed);
             }
             if self.next.load(Ordering::Relaxed) != 0
+                && self.shared.load(Ordering::Relaxed) == 0
                 && let Some([place]) = log.words(self.place().first + segment::NAME + i, 1)
             {
                 place.store(word, Ordering::Relaxed);

@@ -144,7 +144,7 @@ pub fn retire_dead(session: &Session, house: &mut House) {
                 .finish(kind::THREAD_END, ring.serial.load(Ordering::Relaxed));
             keep_record(&session.keep, &session.log, record);
         }
-        ring.leave(&session.log);
+        ring.retire(&session.log);
         ring.state.store(FREE, Ordering::Release);
     }
 }
@@ -222,12 +222,7 @@ pub fn name_of(tid: u32) -> Option<[u64; 2]> {
 
 /// Records a thread's begin, or its new name.
 pub fn announce(session: &Session, log: &Log, ring: &Ring, record: &mut [u64], kind: u8) {
-    let words = [ring.name[0].load(Ordering::Relaxed), ring.name[1].load(Ordering::Relaxed)];
-    let mut name = [0u8; 16];
-    for (i, byte) in name.iter_mut().enumerate() {
-        *byte = (words.get(i / 8).copied().unwrap_or(0) >> (8 * (i % 8))) as u8;
-    }
-    let len = name.iter().position(|b| *b == 0).unwrap_or(16);
+    let (name, len) = ring.name_bytes();
     let done = Encoder::new(record)
         .word(crate::time::now())
         .number(u64::from(ring.tid.load(Ordering::Relaxed)))

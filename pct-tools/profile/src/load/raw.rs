@@ -201,11 +201,15 @@ impl Reading<'_, '_> {
         let mut cuts: FxHashMap<CutCause, u64> = FxHashMap::default();
         let mut untaken = 0;
         let since = self.raw.since_realtime_ns;
-        for segment in file.segments().filter(|segment| segment.kind() == SegmentKind::Ring) {
-            let Some(&thread) = serials.get(&segment.thread()) else { continue };
-            let thread = u32::try_from(thread).unwrap_or(u32::MAX);
+        let rings = file.segments().filter(|segment| segment.kind() == SegmentKind::Ring);
+        let runs = rings.flat_map(|segment| {
             let period = if segment.period_ns() == 0 { header_period } else { segment.period_ns() };
-            for record in segment.records() {
+            segment.runs().map(move |run| (period, run))
+        });
+        for (period, run) in runs {
+            let Some(&thread) = serials.get(&run.thread) else { continue };
+            let thread = u32::try_from(thread).unwrap_or(u32::MAX);
+            for record in run.records() {
                 let Record::Sample(sample) = record else { continue };
                 if since > 0 && self.index.timeline.realtime_ns(sample.time) < since {
                     continue;
