@@ -4,10 +4,6 @@
 //! millisecond; without `PCT` it does no more than look for it. The destructor runs at `exit`: it writes the last anchor
 //! and the CPU times.
 
-use core::sync::atomic::Ordering;
-
-use pct_format::State;
-use pct_sampler::boot::{self, Boot};
 use pct_sampler::options::On;
 use pct_sampler::session;
 
@@ -28,14 +24,7 @@ extern "C" fn init(count: usize, arguments: u64, environment: u64) {
         host::environ()
     };
     // SAFETY: the environment vector of a process that has one thread yet, or whose loader calls us: nobody changes it.
-    let Some(options) = (unsafe { boot::variable(environ, b"PCT") }) else { return };
-    host::facts();
-    // SAFETY: as above.
-    match unsafe { boot::with_options(options, environ, api::entries()) } {
-        Boot::Idle => {}
-        Boot::Refused(message) => boot::complain(&message),
-        Boot::Waiting | Boot::Sampling => prepare(environ),
-    }
+    unsafe { pct_sampler::api::begin(&api::HOST, environ) }
 }
 
 /// What a process that is or may be sampled needs beside the sampler.
@@ -48,9 +37,5 @@ pub(crate) fn prepare(environ: *const *const u8) {
 }
 
 extern "C" fn fini() {
-    if let Some(session) = session::current()
-        && session.on.load(Ordering::Relaxed)
-    {
-        session::close(session, State::Closed);
-    }
+    pct_sampler::api::end();
 }

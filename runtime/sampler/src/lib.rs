@@ -21,6 +21,7 @@
 // Functions that take or hand out addresses say what the caller owes; the rest of the unsafe is system calls.
 #![allow(clippy::missing_panics_doc)]
 
+pub mod api;
 pub mod arch;
 pub mod sys;
 

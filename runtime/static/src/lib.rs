@@ -10,11 +10,10 @@
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 
-use pct_format::State;
-use pct_sampler::boot::{self, Boot};
+use pct_sampler::api::{self, Host};
 use pct_sampler::elf::Auxv;
 use pct_sampler::options::On;
-use pct_sampler::{arch, handler, mark, session, time};
+use pct_sampler::{arch, handler, session, time};
 
 pct_sampler::note!(on, off, stat);
 
@@ -44,25 +43,15 @@ fn environment() -> *const *const u8 {
     unsafe { environ }
 }
 
+const HOST: Host = Host { facts, environment, entries, prepare };
+
 extern "C" fn init() {
-    let vector = environment();
     // SAFETY: the program has not begun: nobody changes its environment.
-    let Some(options) = (unsafe { boot::variable(vector, b"PCT") }) else { return };
-    facts();
-    // SAFETY: as above.
-    match unsafe { boot::with_options(options, vector, entries()) } {
-        Boot::Idle => {}
-        Boot::Refused(message) => boot::complain(&message),
-        Boot::Waiting | Boot::Sampling => prepare(),
-    }
+    unsafe { api::begin(&HOST, environment()) }
 }
 
 extern "C" fn fini() {
-    if let Some(session) = session::current()
-        && session.on.load(Ordering::Relaxed)
-    {
-        session::close(session, State::Closed);
-    }
+    api::end();
 }
 
 /// The processor's and the kernel's facts, before sampling starts.
@@ -92,7 +81,7 @@ unsafe extern "C" {
     static pct_pthread_atfork: Option<unsafe extern "C" fn(usize, usize, usize) -> i32>;
 }
 
-fn prepare() {
+fn prepare(_: *const *const u8) {
     static REGISTERED: AtomicBool = AtomicBool::new(false);
     if REGISTERED.swap(true, Ordering::Relaxed) {
         return;
@@ -151,49 +140,19 @@ pub extern "C" fn pct_stat() -> i32 {
 /// `name` is null or a C string.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn pct_mark(name: *const u8) -> i32 {
-    if name.is_null() {
-        return -1;
-    }
     // SAFETY: by the caller's promise.
-    if mark::set(unsafe { boot::text(name) }) { 0 } else { -1 }
+    unsafe { api::set_mark(name) }
 }
 
 unsafe extern "C" fn on(options: *const u8) -> i32 {
-    if stat() == 1 {
-        return 0;
-    }
-    facts();
-    let vector = environment();
-    // SAFETY: the program's environment, and the caller's string.
-    let boot = unsafe {
-        let text = if options.is_null() { boot::variable(vector, b"PCT") } else { Some(boot::text(options)) };
-        boot::with_options(text.unwrap_or(&[]), vector, entries())
-    };
-    let boot = if matches!(boot, Boot::Waiting) { boot::begin() } else { boot };
-    match boot {
-        Boot::Sampling => {
-            prepare();
-            0
-        }
-        // A controller tells its user itself: the program's stderr is not ours.
-        Boot::Refused(message) => boot::answer().unwrap_or_else(|| {
-            boot::complain(&message);
-            -1
-        }),
-        Boot::Idle | Boot::Waiting => -1,
-    }
+    // SAFETY: by the caller's promise.
+    unsafe { api::on(&HOST, options) }
 }
 
 extern "C" fn off() -> i32 {
-    match session::current() {
-        Some(session) if session.on.load(Ordering::Relaxed) => {
-            session::stop(session, State::Stopped);
-            0
-        }
-        _ => 1,
-    }
+    api::off()
 }
 
 extern "C" fn stat() -> i32 {
-    i32::from(session::current().is_some_and(|s| s.on.load(Ordering::Relaxed)))
+    api::stat()
 }

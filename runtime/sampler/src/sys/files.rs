@@ -1,0 +1,242 @@
+//! Files: descriptors that do not outlive the function that opened them.
+
+use super::{CStr, Errno, Result, call, check, nr};
+
+/// An open descriptor that is closed when it goes: none of ours outlives the function that opened it.
+#[derive(Debug)]
+pub struct Fd(pub(super) i32);
+
+impl Drop for Fd {
+    fn drop(&mut self) {
+        // SAFETY: the descriptor is ours alone.
+        unsafe { call(nr::CLOSE, [self.0 as usize, 0, 0, 0, 0, 0]) };
+    }
+}
+
+/// Opens for reading.
+pub const O_RDONLY: i32 = 0;
+/// Opens for reading and writing.
+pub const O_RDWR: i32 = 2;
+/// Opens for writing.
+pub const O_WRONLY: i32 = 1;
+/// Creates.
+pub const O_CREAT: i32 = 0o100;
+/// Only if it does not exist.
+pub const O_EXCL: i32 = 0o200;
+/// Appends.
+pub const O_APPEND: i32 = 0o2000;
+/// Does not follow a symbolic link.
+#[cfg(target_arch = "x86_64")]
+pub const O_NOFOLLOW: i32 = 0o400_000;
+/// Does not follow a symbolic link.
+#[cfg(target_arch = "aarch64")]
+pub const O_NOFOLLOW: i32 = 0o100_000;
+/// Directory.
+#[cfg(target_arch = "x86_64")]
+pub const O_DIRECTORY: i32 = 0o200_000;
+/// Directory.
+#[cfg(target_arch = "aarch64")]
+pub const O_DIRECTORY: i32 = 0o40_000;
+const O_CLOEXEC: i32 = 0o2_000_000;
+pub(super) const O_NONBLOCK: i32 = 0o4000;
+const AT_FDCWD: usize = -100isize as usize;
+
+/// Opens a path, close-on-exec.
+///
+/// # Errors
+/// The kernel's.
+pub fn open(path: CStr<'_>, flags: i32, mode: u32) -> Result<Fd> {
+    // SAFETY: the path ends with NUL and lives through the call.
+    let fd = unsafe {
+        call(
+            nr::OPENAT,
+            [AT_FDCWD, path.0.as_ptr() as usize, (flags | O_CLOEXEC) as usize, mode as usize, 0, 0],
+        )
+    };
+    check(fd).map(|fd| Fd(fd as i32))
+}
+
+/// Reads once, at most `buffer`; 0 = end.
+///
+/// # Errors
+/// The kernel's; EINTR is retried.
+pub fn read(fd: &Fd, buffer: &mut [u8]) -> Result<usize> {
+    loop {
+        // SAFETY: the kernel writes at most `buffer.len()` bytes into it.
+        let n =
+            unsafe { call(nr::READ, [fd.0 as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0]) };
+        match check(n) {
+            Err(Errno::EINTR) => {}
+            Ok(n) => return Ok(n.min(buffer.len())),
+            Err(e) => return Err(e),
+        }
+    }
+}
+
+/// Reads a whole small file; gives what was read.
+///
+/// # Errors
+/// The kernel's, of opening or reading.
+pub fn read_file<'a>(path: CStr<'_>, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
+    let fd = open(path, O_RDONLY, 0)?;
+    let mut used = 0;
+    while let Some(rest) = buffer.get_mut(used..) {
+        if rest.is_empty() {
+            break;
+        }
+        match read(&fd, rest)? {
+            0 => break,
+            n => used += n,
+        }
+    }
+    Ok(buffer.get(..used).unwrap_or(&[]))
+}
+
+fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
+    while !bytes.is_empty() {
+        // SAFETY: the kernel reads at most `bytes.len()` bytes.
+        let n = unsafe { call(nr::WRITE, [fd as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };
+        match check(n) {
+            Err(Errno::EINTR) => {}
+            Ok(0) => return Err(Errno(5)),
+            Ok(n) => bytes = bytes.get(n..).unwrap_or(&[]),
+            Err(e) => return Err(e),
+        }
+    }
+    Ok(())
+}
+
+/// Writes all of `bytes`.
+///
+/// # Errors
+/// The kernel's.
+pub fn write(fd: &Fd, bytes: &[u8]) -> Result<()> {
+    write_all(fd.0, bytes)
+}
+
+/// Writes to stderr; errors are nobody's business.
+pub fn write_stderr(bytes: &[u8]) {
+    let _ = write_all(2, bytes);
+}
+
+/// Device and inode.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub struct FileId {
+    /// Device as the kernel encodes it.
+    pub device: u64,
+    /// Inode.
+    pub inode: u64,
+}
+
+/// Identity and size of an open file.
+///
+/// # Errors
+/// The kernel's.
+pub fn fstat(fd: &Fd) -> Result<(FileId, u64)> {
+    // struct stat: dev at 0, ino at 8, size at 48 on both architectures.
+    let mut stat = [0u64; 18];
+    // SAFETY: `stat` has the 144 bytes of struct stat.
+    check(unsafe { call(nr::FSTAT, [fd.0 as usize, stat.as_mut_ptr() as usize, 0, 0, 0, 0]) })?;
+    Ok((FileId { device: stat[0], inode: stat[1] }, stat[6]))
+}
+
+/// Allocates `from..from + len` and makes the file that long.
+///
+/// # Errors
+/// The kernel's.
+pub fn fallocate(fd: &Fd, from: u64, len: u64) -> Result<()> {
+    loop {
+        // SAFETY: no memory is involved.
+        let r = unsafe { call(nr::FALLOCATE, [fd.0 as usize, 0, from as usize, len as usize, 0, 0]) };
+        match check(r) {
+            Err(Errno::EINTR) => {}
+            r => return r.map(|_| ()),
+        }
+    }
+}
+
+/// Writes at an offset.
+///
+/// # Errors
+/// The kernel's.
+pub fn pwrite(fd: &Fd, bytes: &[u8], at: u64) -> Result<usize> {
+    // SAFETY: the kernel reads at most `bytes.len()` bytes.
+    check(unsafe {
+        call(nr::PWRITE64, [fd.0 as usize, bytes.as_ptr() as usize, bytes.len(), at as usize, 0, 0])
+    })
+}
+
+/// Reads at an offset; as for /proc/self/mem, where a wrong address is an error and no fault.
+///
+/// # Errors
+/// The kernel's.
+pub fn pread(fd: &Fd, buffer: &mut [u8], at: u64) -> Result<usize> {
+    // SAFETY: the kernel writes at most `buffer.len()` bytes.
+    let n = check(unsafe {
+        call(nr::PREAD64, [fd.0 as usize, buffer.as_mut_ptr() as usize, buffer.len(), at as usize, 0, 0])
+    })?;
+    Ok(n.min(buffer.len()))
+}
+
+/// Changes an open file's mode.
+///
+/// # Errors
+/// The kernel's.
+pub fn fchmod(fd: &Fd, mode: u32) -> Result<()> {
+    // SAFETY: no memory is involved.
+    check(unsafe { call(nr::FCHMOD, [fd.0 as usize, mode as usize, 0, 0, 0, 0]) }).map(|_| ())
+}
+
+/// Changes a file's mode by path.
+///
+/// # Errors
+/// The kernel's.
+pub fn chmod(path: CStr<'_>, mode: u32) -> Result<()> {
+    // SAFETY: the path ends with NUL.
+    check(unsafe { call(nr::FCHMODAT, [AT_FDCWD, path.0.as_ptr() as usize, mode as usize, 0, 0, 0]) })
+        .map(|_| ())
+}
+
+/// Makes a directory.
+///
+/// # Errors
+/// The kernel's.
+pub fn mkdir(path: CStr<'_>, mode: u32) -> Result<()> {
+    // SAFETY: the path ends with NUL.
+    check(unsafe { call(nr::MKDIRAT, [AT_FDCWD, path.0.as_ptr() as usize, mode as usize, 0, 0, 0]) })
+        .map(|_| ())
+}
+
+/// Removes a file.
+///
+/// # Errors
+/// The kernel's.
+pub fn unlink(path: CStr<'_>) -> Result<()> {
+    // SAFETY: the path ends with NUL.
+    check(unsafe { call(nr::UNLINKAT, [AT_FDCWD, path.0.as_ptr() as usize, 0, 0, 0, 0]) }).map(|_| ())
+}
+
+/// Reads a symbolic link; cut when longer than `buffer`.
+///
+/// # Errors
+/// The kernel's.
+pub fn readlink<'a>(path: CStr<'_>, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
+    // SAFETY: the path ends with NUL; at most `buffer.len()` bytes are written.
+    let n = check(unsafe {
+        let args = [AT_FDCWD, path.0.as_ptr() as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0];
+        call(nr::READLINKAT, args)
+    })?;
+    Ok(buffer.get(..n).unwrap_or(&[]))
+}
+
+/// Directory entries into `buffer`; 0 = end.
+///
+/// # Errors
+/// The kernel's.
+pub fn getdents(fd: &Fd, buffer: &mut [u8]) -> Result<usize> {
+    // SAFETY: at most `buffer.len()` bytes are written.
+    let n = check(unsafe {
+        call(nr::GETDENTS64, [fd.0 as usize, buffer.as_mut_ptr() as usize, buffer.len(), 0, 0, 0])
+    })?;
+    Ok(n.min(buffer.len()))
+}
