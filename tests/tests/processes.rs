@@ -43,6 +43,7 @@ fn short_lives_are_counted_without_bias() {
     let r = run(&["--hz", "100"], &[victim.to_str().unwrap(), "500", "4"]);
     assert!(r.output.status.success(), "{}", r.stderr());
     assert!(r.stdout().contains("bad 0"));
+    assert!(r.stderr().contains(" processes without a sample: "), "{}", r.stderr());
     // 500 processes of 4 ms each in one function, less than half of which get a sample; about 200 samples: 4 sigma are 28 %.
     // (At higher rates the making of the file, at a process's first sample, is a part of what so short a process spends.)
     let seen = seconds_in(&r.report(&["--by", "function"]), "short_lived");
