@@ -89,7 +89,7 @@ fn costs_of_each_kind_of_goal() {
             // Never.
             Code::if_then_else(Code::test(1, Outcome::No), work(0), Code::construct(4, &[1])),
             Code::if_then_else(
-                Code::neg(Code::conj(vec![work(1), Code::test(1, Outcome::Positive)])),
+                Code::negation(Code::conj(vec![work(1), Code::test(1, Outcome::Positive)])),
                 Code::construct(5, &[1]),
                 Code::scope(true, work(3)),
             ),
@@ -149,7 +149,7 @@ fn variables_of_each_kind_of_goal() {
                     Code::construct(8, &[9]),
                 ],
             ),
-            Code::neg(Code::neg(Code::construct(10, &[11]))),
+            Code::negation(Code::negation(Code::construct(10, &[11]))),
             Code::scope(false, Code::construct(12, &[13])),
             Code::disj(vec![Code::test(14, Outcome::No), Code::construct(15, &[])]),
         ])
@@ -190,14 +190,14 @@ fn binding_twice_is_seen_only_on_one_path() {
     let test = || Code::test(1, Outcome::Positive);
     assert!(!twice(Code::if_then_else(test(), two(), two())));
     assert!(twice(Code::conj(vec![Code::if_then_else(test(), two(), Code::construct(3, &[])), two()])));
-    assert!(!twice(Code::conj(vec![Code::neg(Code::neg(two())), two()])));
-    assert!(twice(Code::neg(Code::neg(Code::conj(vec![two(), two()])))));
+    assert!(!twice(Code::conj(vec![Code::negation(Code::negation(two())), two()])));
+    assert!(twice(Code::negation(Code::negation(Code::conj(vec![two(), two()])))));
     assert!(!twice(Code::switch(1, false, Pick::Modulo, vec![two(), two()])));
     // An arm that never succeeds does not count.
     let mut throws = two();
     throws.detism = Detism::Erroneous;
     assert!(!twice(Code::conj(vec![
-        Code::switch(1, false, Pick::Modulo, vec![Code::construct(4, &[]), Code::neg(throws)]),
+        Code::switch(1, false, Pick::Modulo, vec![Code::construct(4, &[]), Code::negation(throws)]),
         two()
     ])));
 }
