@@ -311,9 +311,20 @@ impl Profile {
         if callee == self.data.csd_caller(csd) {
             return None;
         }
-        let comp: Desc =
-            self.clique_members(self.cliques.of[callee]).iter().map(|&pd| self.pd_comp(pd, ps)).sum();
-        Some(Figures { own: self.data.csd_own(csd), desc: self.csd_desc(csd) - comp })
+        let clique = self.cliques.of[callee];
+        let members = self.clique_members(clique);
+        // Most contexts are a clique of their own with one caller: what they have below them is what the call inherits.
+        let mut desc =
+            if members.len() == 1 && self.pd_callers(callee).len() == 1 && self.entry[clique] == Some(csd) {
+                self.pd_desc(callee)
+            } else {
+                self.csd_desc(csd)
+            };
+        // Only procedures with closure or method calls are in any table.
+        if self.zeroed[ps] {
+            desc -= members.iter().map(|&pd| self.pd_comp(pd, ps)).sum::<Desc>();
+        }
+        Some(Figures { own: self.data.csd_own(csd), desc })
     }
     /// Figures of a procedure.
     pub fn ps_figures(&self, ps: PsId) -> Figures {
