@@ -6,7 +6,7 @@ use crate::query::{Cost, Prefs, PrefsIndication};
 use crate::report::Failure;
 use crate::report::feedback::{self, Analysis};
 use crate::report::recursion::{self, FrequencyReport};
-use crate::report::tree::Children;
+use crate::report::tree::{Children, TreeReport};
 use pct_deep::native::{self, Recorded, Side};
 use pct_deep::procrep::ProcRep;
 use pct_deep::{CliqueId, Compensation, DeepError, Profile, PsId};
@@ -51,6 +51,7 @@ pub struct Subject {
     /// Bodies laid out so far; a bounded number of them.
     bodies: Mutex<HashMap<PsId, Arc<Body>>>,
     children: Mutex<HashMap<(CliqueId, Cost), Arc<Children>>>,
+    trees: Mutex<HashMap<(CliqueId, Cost), Arc<TreeReport>>>,
     frequencies: OnceLock<Result<Arc<FrequencyReport>, Failure>>,
     feedback: OnceLock<Result<Arc<Analysis>, Failure>>,
     source_names: OnceLock<HashSet<String>>,
@@ -134,6 +135,9 @@ fn find_source(file: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     tries.into_iter().next()
 }
 
+/// Trees that are remembered.
+const TREES: usize = 32;
+
 /// Cliques whose children are remembered.
 const CHILDREN: usize = 64;
 
@@ -166,6 +170,7 @@ impl Subject {
             path: PathBuf::new(),
             bodies: Mutex::default(),
             children: Mutex::default(),
+            trees: Mutex::default(),
             frequencies: OnceLock::new(),
             feedback: OnceLock::new(),
             source_names: OnceLock::new(),
@@ -351,6 +356,26 @@ impl Subject {
     /// There is no program representation, or it is broken.
     pub fn feedback(&self) -> Result<Arc<Analysis>, Failure> {
         self.feedback.get_or_init(|| feedback::analyse(self).map(Arc::new)).clone()
+    }
+
+    /// The tree below a clique; the last ones that were made are remembered.
+    pub(crate) fn tree_of(
+        &self,
+        clique: CliqueId,
+        cost: Cost,
+        make: impl FnOnce() -> TreeReport,
+    ) -> Arc<TreeReport> {
+        let lock = || self.trees.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&(clique, cost)) {
+            return Arc::clone(known);
+        }
+        let made = Arc::new(make());
+        let mut trees = lock();
+        if trees.len() >= TREES {
+            trees.clear();
+        }
+        trees.insert((clique, cost), Arc::clone(&made));
+        made
     }
 
     /// How often each type of recursion occurs; worked out once.

@@ -13,7 +13,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &DiffReport) -> Display {
     d.items.push(Item::Text(summary(r)));
     d.items.push(choices(ctx, r));
     if r.tree.len() > 1 {
-        d.items.push(picture(r));
+        d.items.push(picture(ctx, r));
     }
     if r.rows.is_empty() {
         d.items.push(Item::Text("Nothing to compare.".to_owned()));
@@ -106,7 +106,7 @@ fn choices(ctx: &Ctx<'_>, r: &DiffReport) -> Item {
     })
 }
 
-fn picture(r: &DiffReport) -> Item {
+fn picture(ctx: &Ctx<'_>, r: &DiffReport) -> Item {
     Item::Picture(Picture {
         caption: "width: cost after, with descendants; red: more than before, blue: less; click to go there"
             .to_owned(),
@@ -120,7 +120,7 @@ fn picture(r: &DiffReport) -> Item {
             .iter()
             .map(|n| PictureNode {
                 parent: n.parent,
-                name: n.name.clone(),
+                name: super::tree::shown_name(ctx, &n.name),
                 total: n.after,
                 before: n.before,
                 link: n.clique.map(|c| Cmd::Clique(i64::from(c))),
@@ -161,7 +161,8 @@ fn table(ctx: &Ctx<'_>, r: &DiffReport) -> Table {
     for row in &r.rows {
         let mut cells = vec![Cell::One(subject_of(ctx, row)), Cell::One(Data::Text(row.module.clone()))];
         if r.what == DiffWhat::Cliques {
-            cells.push(Cell::One(Data::Text(row.way.join(" < "))));
+            let way: Vec<String> = row.way.iter().map(|n| super::tree::shown_name(ctx, n)).collect();
+            cells.push(Cell::One(Data::Text(way.join(" < "))));
         }
         for (_, incl) in &groups {
             let change = if *incl == Incl::Own { &row.own } else { &row.total };
@@ -180,12 +181,16 @@ fn table(ctx: &Ctx<'_>, r: &DiffReport) -> Table {
 }
 
 fn subject_of(ctx: &Ctx<'_>, row: &DiffRow) -> Data {
-    match (row.ps, row.clique) {
-        (Some(ps), _) => Data::Link(ctx.link(Cmd::Proc(i64::from(ps)), &*row.name)),
-        (_, Some(clique)) => Data::Link(ctx.link(Cmd::Clique(i64::from(clique)), &*row.name)),
+    let name = super::tree::shown_name(ctx, &row.name);
+    let cmd = match (row.ps, row.clique) {
+        (Some(ps), _) => Cmd::Proc(i64::from(ps)),
+        (_, Some(clique)) => Cmd::Clique(i64::from(clique)),
         // Only in the older one.
-        (None, None) => Data::Text(row.name.clone()),
-    }
+        (None, None) if name == row.name => return Data::Text(name),
+        (None, None) => return Data::Hinted(name, row.name.clone()),
+    };
+    let link = ctx.link(cmd, name);
+    Data::Link(if link.label.text == row.name { link } else { link.hint(&*row.name) })
 }
 
 fn cells_of(r: &DiffReport, c: &Change) -> [Cell; 4] {

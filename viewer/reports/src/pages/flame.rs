@@ -15,7 +15,6 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &FlameReport) -> Display {
 
 /// The picture, of so many levels.
 pub(super) fn picture(ctx: &Ctx<'_>, r: &FlameReport, levels: u32, large: bool) -> Item {
-    let _ = ctx;
     let mut caption = if large {
         "width: CPU time; a callee lies below its caller; click to zoom, with Ctrl to go to the function"
             .to_owned()
@@ -37,7 +36,7 @@ pub(super) fn picture(ctx: &Ctx<'_>, r: &FlameReport, levels: u32, large: bool) 
             .iter()
             .map(|n| PictureNode {
                 parent: n.parent,
-                name: n.name.clone(),
+                name: super::tree::shown_name(ctx, &n.name),
                 total: n.total_ns,
                 before: 0,
                 link: Some(Cmd::Proc(i64::from(n.ps))),

@@ -35,7 +35,7 @@ fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Pictu
                 name: if ctx.prefs.qualify == Qualify::Always {
                     format!("{}.{}", n.module, n.name)
                 } else {
-                    n.name.clone()
+                    shown_name(ctx, &n.name)
                 },
                 total: n.total,
                 before: 0,
@@ -67,6 +67,11 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TreeReport) -> Display {
         ctx.general_controls(),
     ];
     d
+}
+
+/// A name as pictures have it.
+pub(super) fn shown_name(ctx: &Ctx<'_>, name: &str) -> String {
+    if ctx.subject.profile.is_native() { format::short_name(name) } else { name.to_owned() }
 }
 
 /// The strip on top of a clique's page.

@@ -85,31 +85,39 @@ pub fn create(
     };
 
     let mut climb = exclusion.map(|e| Climb { profile, exclusion: e, known: HashMap::new() });
-    // Sorted by key rather than hashed: a procedure may have a million callers, each its own group.
-    let mut keyed: Vec<(u32, CsdId)> = Vec::new();
+    // Keys are numbers of a table, so a place for each is cheaper than hashing or sorting: a procedure may have a million
+    // callers, each its own group.
+    let keys = match group {
+        Group::CallSite => profile.css_count(),
+        Group::Proc => profile.ps_count(),
+        Group::Module => profile.modules().len(),
+        Group::Clique => profile.clique_count(),
+    };
+    let mut place = vec![0u32; keys + 1];
+    let mut groups: Vec<(u32, Own, Desc)> = Vec::new();
     for &pd in profile.ps_pds(ps) {
         for &csd in profile.pd_callers(pd) {
             let by = climb.as_mut().map_or(csd, |c| c.from(csd));
+            let caller = profile.csd_caller(by);
             let key = match group {
                 Group::CallSite => profile.csd_css(by).number(),
-                Group::Proc => profile.css_container(profile.csd_css(by)).number(),
-                Group::Module => profile.ps_module(profile.css_container(profile.csd_css(by))).number(),
-                Group::Clique => profile.pd_clique(profile.csd_caller(by)).number(),
+                Group::Proc => profile.pd_ps(caller).number(),
+                Group::Module => profile.ps_module(profile.pd_ps(caller)).number(),
+                Group::Clique => profile.pd_clique(caller).number(),
             };
-            keyed.push((key, csd));
+            let at = &mut place[key as usize];
+            if *at == 0 {
+                groups.push((key, Own::default(), Desc::default()));
+                *at = groups.len() as u32;
+            }
+            if let Some(cost) = profile.call_cost(csd, ps) {
+                let sum = &mut groups[*at as usize - 1];
+                sum.1 += cost.own;
+                sum.2 += cost.desc;
+            }
         }
     }
-    keyed.sort_unstable();
-    let mut groups: Vec<(u32, Own, Desc)> = Vec::new();
-    for (key, csd) in keyed {
-        if groups.last().is_none_or(|g| g.0 != key) {
-            groups.push((key, Own::default(), Desc::default()));
-        }
-        if let (Some(sum), Some(cost)) = (groups.last_mut(), profile.call_cost(csd, ps)) {
-            sum.1 += cost.own;
-            sum.2 += cost.desc;
-        }
-    }
+    drop(place);
     let rates = Rates::of(profile);
     let mut rest = None;
     if groups.len() > MAX_ROWS {

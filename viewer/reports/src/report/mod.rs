@@ -97,7 +97,7 @@ pub enum Report {
     /// What is worth executing in parallel.
     Feedback(Result<Box<feedback::FeedbackReport>, Failure>),
     /// The tree below a clique.
-    Tree(Result<tree::TreeReport, Failure>),
+    Tree(Result<Arc<tree::TreeReport>, Failure>),
     /// The stacks of a recording.
     Flame(Result<flame::FlameReport, Failure>),
     /// A source file.

@@ -57,7 +57,11 @@ fn shown_cost(profile: &Profile, cost: Cost) -> Cost {
         Cost::Calls | Cost::Redos => Cost::Callseqs,
         c => c,
     };
-    if of(&profile.root_total(), cost) == 0 { Cost::Callseqs } else { cost }
+    match of(&profile.root_total(), cost) {
+        0 if profile.is_native() => Cost::Time,
+        0 => Cost::Callseqs,
+        _ => cost,
+    }
 }
 
 /// The heaviest cliques that a clique enters.
@@ -164,17 +168,19 @@ const SIBLINGS: usize = 14;
 ///
 /// # Errors
 /// There is no such clique.
-pub fn create(subject: &Subject, number: i64, cost: Cost) -> Result<TreeReport, Failure> {
+pub fn create(subject: &Subject, number: i64, cost: Cost) -> Result<Arc<TreeReport>, Failure> {
     let profile = &subject.profile;
     let clique = profile
         .clique_id(number)
         .ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
     let cost = shown_cost(profile, cost);
-    let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
-    let total = of(&profile.clique_total(clique), cost);
-    let top = b.push(0, clique, total);
-    b.grow(top, clique, NODES, total / 3000, usize::MAX);
-    Ok(TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out })
+    Ok(subject.tree_of(clique, cost, || {
+        let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
+        let total = of(&profile.clique_total(clique), cost);
+        let top = b.push(0, clique, total);
+        b.grow(top, clique, NODES, total / 3000, usize::MAX);
+        TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out }
+    }))
 }
 
 /// The heaviest part of the tree below a clique, a dozen levels deep.
