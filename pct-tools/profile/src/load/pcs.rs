@@ -77,7 +77,7 @@ impl Pcs {
         let mut sums: FxHashMap<(Option<ObjectId>, u64), (u64, u64)> = FxHashMap::default();
         for ((_, node), sum) in &raw.sums {
             let (parent, mut place) = raw.nodes[*node as usize];
-            if place == Place::System && parent != ROOT {
+            if matches!(place, Place::System | Place::Waiting) && parent != ROOT {
                 place = raw.nodes[parent as usize].1;
             }
             let key = match place {

@@ -33,6 +33,8 @@ pub(super) enum Place {
     Unknown,
     /// In the kernel.
     System,
+    /// Waiting there (samples by the wall clock): no place of its own, only told from running.
+    Waiting,
     /// The stack goes on outwards, but was not followed.
     Cut(CutCause),
 }
@@ -160,6 +162,7 @@ impl Raw {
             account,
             index: &index,
             with_stacks: file.header().stack_mode() != StackMode::None,
+            wall: file.header().clock_got() == Some(pct_format::Clock::Wall),
         };
         match file.header().recorder() {
             Recorder::Log => reading.log(first_thread),
@@ -190,6 +193,8 @@ struct Reading<'r, 'i> {
     epochs: Vec<u64>,
     account: &'r mut Account,
     with_stacks: bool,
+    /// Samples by the wall clock: `system` says that the thread waited.
+    wall: bool,
 }
 
 impl Reading<'_, '_> {
@@ -216,7 +221,7 @@ impl Reading<'_, '_> {
                 }
                 let (node, cut) = self.place(&sample);
                 let ns = sample.weight.saturating_mul(period);
-                if self.with_stacks && !sample.system {
+                if self.with_stacks && (!sample.system || self.wall) {
                     match (sample.stack, cut) {
                         (_, Some(cause)) => *cuts.entry(cause).or_default() += 1,
                         (Stack::None, None) => untaken += 1,
@@ -268,7 +273,11 @@ impl Reading<'_, '_> {
     fn leaf(&mut self, above: NodeIndex, sample: &Sample<'_>) -> NodeIndex {
         let place = self.objects.place(sample.pc, sample.time, CodeAddr::Pc);
         let node = self.raw.node(above, place);
-        if sample.system { self.raw.node(node, Place::System) } else { node }
+        match (sample.system, self.wall) {
+            (true, true) => self.raw.node(node, Place::Waiting),
+            (true, false) => self.raw.node(node, Place::System),
+            (false, _) => node,
+        }
     }
 
     fn frame(&mut self, above: NodeIndex, frame: Frame, time: u64, cut: &mut Option<CutCause>) -> NodeIndex {

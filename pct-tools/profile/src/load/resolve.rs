@@ -28,7 +28,7 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &super::Options) 
         for &frame in places.frames(&mut b, *place) {
             at = Some(b.stack(at, frame));
         }
-        stacks.push(at.expect("every place has a frame"));
+        stacks.push(at.expect("every place has a frame but waiting, which is below another"));
     }
     let in_window = |at: u64| options.window.is_none_or(|(from, to)| (from..to).contains(&at));
     let mut sums: Vec<_> = raw.sums.into_iter().collect();
@@ -46,7 +46,7 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &super::Options) 
         let (thread, stack) = (threads[timed.thread as usize], stacks[timed.node as usize]);
         b.add_timed(TimedSample { time_ns, weight_ns: timed.ns, thread, stack });
         if options.window.is_some() {
-            let system = matches!(raw.nodes[timed.node as usize].1, Place::System);
+            let system = matches!(raw.nodes[timed.node as usize].1, Place::System | Place::Waiting);
             b.add(thread, stack, weight(1, timed.ns, system));
         }
     }
@@ -85,6 +85,7 @@ impl Places<'_> {
         let (object, address) = match place {
             Place::Code(object, address) => (object, address),
             Place::System => return vec![b.system_frame()],
+            Place::Waiting => return Vec::new(),
             Place::Unknown | Place::Cut(_) => {
                 let object = b.unknown_object();
                 let name = match place {
