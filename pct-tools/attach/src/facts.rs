@@ -63,9 +63,11 @@ pub struct Target {
     pub images: Vec<(PathBuf, Image)>,
 }
 
-/// The start time of `pid` now: another one than before means that the number was given to another process.
+/// The start time of `pid` now: another one than before means that the number was given to another process. `None`: it has
+/// ended, though its parent may not have heard of it yet.
 pub fn start_time(pid: i32) -> Option<u64> {
-    Some(Process::new(pid).ok()?.stat().ok()?.starttime)
+    let stat = Process::new(pid).ok()?.stat().ok()?;
+    (!matches!(stat.state, 'Z' | 'X')).then_some(stat.starttime)
 }
 
 fn status_word(text: &str, key: &str) -> Option<String> {

@@ -1,0 +1,424 @@
+//! `pct attach` and `pct off` on real programs under load, on and off again and again: they do their work as before, and are left
+//! as they were.
+//!
+//! `PCT_TEST_CYCLES=500 cargo test -p pct-tests --test attach -- --nocapture` is the long run; the default is a few cycles each.
+
+use pct_tests::pct::{binary, report, seconds_in};
+use pct_tests::victims::{victim, victim_with};
+use pct_tests::{skip, tool_or_skip, which};
+use std::collections::BTreeMap;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{TcpListener, TcpStream};
+use std::path::Path;
+use std::process::{Child, ChildStdout, Command, Output, Stdio};
+
+fn cycles() -> usize {
+    std::env::var("PCT_TEST_CYCLES").ok().and_then(|n| n.parse().ok()).unwrap_or(4)
+}
+
+/// A program that is attached to; killed when a test fails.
+struct Target {
+    child: Child,
+    said: Option<BufReader<ChildStdout>>,
+}
+
+impl Target {
+    /// Starts it and waits until it says a line that holds `ready` (empty: does not wait).
+    fn start(command: &mut Command, ready: &str) -> Target {
+        let mut child = command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("it starts");
+        let mut said = BufReader::new(child.stdout.take().expect("a pipe"));
+        let mut line = String::new();
+        while !ready.is_empty() && !line.contains(ready) {
+            line.clear();
+            assert!(said.read_line(&mut line).expect("readable") > 0, "it ended before it said {ready}");
+        }
+        Target { child, said: Some(said) }
+    }
+
+    fn pid(&self) -> i32 {
+        self.child.id() as i32
+    }
+
+    /// Ends it by SIGTERM: what it said since, and its status.
+    fn end(mut self) -> (String, Option<i32>) {
+        signal(self.pid(), "TERM");
+        let mut rest = String::new();
+        self.said.take().expect("once").read_to_string(&mut rest).expect("text");
+        (rest, self.child.wait().expect("waited").code())
+    }
+}
+
+impl Drop for Target {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn signal(pid: i32, name: &str) {
+    Command::new("kill").args(["-s", name, &pid.to_string()]).status().expect("kill can be run");
+}
+
+fn pct(args: &[&str]) -> Output {
+    Command::new(binary()).args(args).output().expect("pct can be run")
+}
+
+fn well(output: &Output) -> String {
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    said
+}
+
+/// What must be the same afterwards: of every thread the tracer and the signals that it blocks and ignores, descriptors, timers,
+/// and the objects in the map. `SigCgt` too, once the sampler was there: its handler stays, and does nothing.
+#[derive(Debug, PartialEq, Eq)]
+struct Look {
+    threads: BTreeMap<i32, Vec<String>>,
+    descriptors: Option<usize>,
+    timers: String,
+    objects: Vec<String>,
+    executable: usize,
+}
+
+impl Look {
+    /// `idle`: nobody opens and closes descriptors in it at the moment.
+    fn at(pid: i32, idle: bool) -> Look {
+        let mut threads = BTreeMap::new();
+        for task in std::fs::read_dir(format!("/proc/{pid}/task")).expect("it lives").flatten() {
+            let status = std::fs::read_to_string(task.path().join("status")).unwrap_or_default();
+            let kept = ["TracerPid:", "SigBlk:", "SigIgn:", "SigCgt:"];
+            let lines = status.lines().filter(|l| kept.iter().any(|k| l.starts_with(k))).map(str::to_owned);
+            let tid = task.file_name().to_string_lossy().parse().expect("a number");
+            threads.insert(tid, lines.collect());
+        }
+        let maps = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+        let mut objects: Vec<String> =
+            maps.lines().filter_map(|l| Some(l[l.find('/')?..].to_owned())).collect();
+        objects.sort();
+        objects.dedup();
+        let descriptors = std::fs::read_dir(format!("/proc/{pid}/fd")).map(Iterator::count).ok();
+        Look {
+            threads,
+            descriptors: descriptors.filter(|_| idle),
+            timers: std::fs::read_to_string(format!("/proc/{pid}/timers")).unwrap_or_default(),
+            objects,
+            executable: maps.lines().filter(|l| l.contains("r-xp") && !l.contains('/')).count(),
+        }
+    }
+
+    /// Threads that are there in both are compared; others come and go by themselves.
+    fn assert_same(mut self, mut other: Look, when: &str) {
+        let both: Vec<i32> = self.threads.keys().filter(|t| other.threads.contains_key(t)).copied().collect();
+        self.threads.retain(|t, _| both.contains(t));
+        other.threads.retain(|t, _| both.contains(t));
+        assert!(!both.is_empty());
+        assert_eq!(self, other, "{when}");
+    }
+}
+
+/// On and off for `cycles` times by `method` (empty: the one that pct chooses), the load going on. What is new after the first
+/// cycle is the sampler's; after that nothing may change.
+fn on_and_off(pid: i32, method: &str, idle: bool) {
+    let folder = tempfile::tempdir().expect("a folder");
+    let out = folder.path().join("r");
+    make_enterable(folder.path());
+    let (id, out) = (pid.to_string(), out.to_str().expect("UTF-8").to_owned());
+    let mut before = Look::at(pid, idle);
+    // a thread that is being born blocks all signals for a moment (some do so for good)
+    for _ in 0..500 {
+        if !before.threads.values().flatten().any(|l| l.starts_with("SigBlk:\tfffffff")) {
+            break;
+        }
+        before = Look::at(pid, idle);
+    }
+    let mut after_first = None;
+    for cycle in 0..cycles() {
+        let mut args = vec!["attach", "--hz", "500", "--out", &out, &id];
+        if !method.is_empty() && cycle == 0 {
+            args.extend(["--method", method]);
+        }
+        well(&pct(&args));
+        well(&pct(&["off", &id]));
+        if after_first.is_none() {
+            let now = Look::at(pid, idle);
+            for (tid, lines) in &before.threads {
+                let Some(since) = now.threads.get(tid) else { continue };
+                let masks = |lines: &[String]| -> Vec<String> {
+                    lines.iter().filter(|l| !l.starts_with("SigCgt")).cloned().collect()
+                };
+                assert_eq!(masks(lines), masks(since), "thread {tid} after the first cycle");
+            }
+            assert_eq!(before.descriptors, now.descriptors, "descriptors");
+            assert_eq!(before.timers, now.timers, "timers");
+            after_first = Some(now);
+        }
+    }
+    // the recording is made at the first sample, which may be in a later cycle
+    let (mut first, mut last) = (after_first.expect("a cycle"), Look::at(pid, idle));
+    for look in [&mut first, &mut last] {
+        look.objects.retain(|o| !o.ends_with(".pct"));
+        look.threads.values_mut().for_each(|lines| lines.retain(|l| !l.starts_with("SigCgt")));
+    }
+    first.assert_same(last, "after the last cycle");
+    let memory = std::fs::read_to_string(format!("/proc/{pid}/maps")).unwrap_or_default();
+    assert!(!memory.contains("rwx") || !method.is_empty() || before.executable > 0, "{memory}");
+}
+
+/// A server that gave up its rights must be able to come there.
+fn make_enterable(folder: &Path) {
+    use std::os::unix::fs::PermissionsExt;
+    std::fs::set_permissions(folder, std::fs::Permissions::from_mode(0o755)).expect("set");
+}
+
+fn free_port() -> u16 {
+    TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port()
+}
+
+#[test]
+fn a_program_of_64_threads() {
+    let target = Target::start(&mut Command::new(victim("crowd.c")), "started");
+    on_and_off(target.pid(), "", true);
+    let folder = tempfile::tempdir().unwrap();
+    let out = folder.path().join("outside");
+    let id = target.pid().to_string();
+    let args = ["attach", "--method", "5", "--hz", "500", "--for", "1.5", "--out", out.to_str().unwrap(), &id];
+    well(&pct(&args));
+    let rows = report(&out, &["--by", "function"]);
+    assert!(seconds_in(&rows, "crowd_works") > 0.02, "{rows:?}");
+    let (said, status) = target.end();
+    assert_eq!((said.as_str(), status), ("bad 0\n", Some(5)));
+}
+
+#[test]
+fn a_program_that_waits_in_many_ways_gets_no_eintr() {
+    for method in ["", "4"] {
+        let target = Target::start(Command::new(victim("waits.c")).arg("600"), "started");
+        on_and_off(target.pid(), method, true);
+        let (said, status) = target.end();
+        assert_eq!(status, Some(5), "{said}");
+        let eintr: u32 = said.lines().find_map(|l| l.strip_prefix("eintr ")?.parse().ok()).expect("it counts");
+        // SIGTERM may end one wait
+        assert!(eintr <= 1, "{said}");
+    }
+}
+
+#[test]
+fn static_programs_of_all_kinds() {
+    let test = "static_programs_of_all_kinds";
+    for (compiler, flags, name) in [
+        ("cc", "-static", "waits-static"),
+        ("cc", "-static-pie", "waits-static-pie"),
+        ("cc", "-static -s", "waits-stripped"),
+        ("musl-gcc", "-static", "waits-musl-static"),
+        ("musl-gcc", "", "waits-musl"),
+    ] {
+        let victim = match victim_with("waits.c", &format!("{compiler} -O2 -pthread {flags}"), name) {
+            Ok(victim) => victim,
+            Err(why) => {
+                skip(test, &why);
+                continue;
+            }
+        };
+        let target = Target::start(Command::new(&victim).arg("600"), "started");
+        on_and_off(target.pid(), "", true);
+        let (said, status) = target.end();
+        assert_eq!(status, Some(5), "{name}: {said}");
+        let eintr: u32 = said.lines().find_map(|l| l.strip_prefix("eintr ")?.parse().ok()).expect("it counts");
+        assert!(eintr <= 1, "{name}: {said}");
+    }
+}
+
+#[test]
+fn busybox_counts_on() {
+    let Some(busybox) = tool_or_skip("busybox", "busybox_counts_on") else { return };
+    let script = "echo started; trap 'echo counted; exit 4' TERM; i=0; while :; do i=$((i+1)); done";
+    let target = Target::start(Command::new(busybox).args(["sh", "-c", script]), "started");
+    on_and_off(target.pid(), "", true);
+    let (said, status) = target.end();
+    assert_eq!((said.as_str(), status), ("counted\n", Some(4)));
+}
+
+#[test]
+fn redis_under_its_benchmark() {
+    let Some(redis) = tool_or_skip("redis-server", "redis_under_its_benchmark") else { return };
+    let Some(load) = tool_or_skip("redis-benchmark", "redis_under_its_benchmark") else { return };
+    let port = free_port().to_string();
+    let mut server = Command::new(redis);
+    server.args(["--port", &port, "--bind", "127.0.0.1", "--save", "", "--appendonly", "no"]);
+    let target = Target::start(&mut server, "Ready to accept connections");
+    let mut benchmark = Command::new(load)
+        .args(["-p", &port, "-t", "set,get,lpush", "-n", "30000", "-c", "10", "-q"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    on_and_off(target.pid(), "", false);
+    let mut said = String::new();
+    benchmark.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    assert!(benchmark.wait().unwrap().success());
+    assert!(!said.to_lowercase().contains("error") && said.contains("LPUSH"), "{said}");
+    on_and_off(target.pid(), "", true);
+    let (said, status) = target.end();
+    assert_eq!(status, Some(0), "{said}");
+    assert!(said.contains("bye bye"), "{said}");
+}
+
+fn http_get(port: u16) -> std::io::Result<String> {
+    let mut stream = TcpStream::connect(("127.0.0.1", port))?;
+    stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[test]
+fn nginx_workers_without_rights_under_load() {
+    let Some(nginx) = which("nginx") else {
+        return skip("nginx_workers_without_rights_under_load", "nginx is not installed");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    make_enterable(folder.path());
+    let (dir, port) = (folder.path().display(), free_port());
+    let settings = format!(
+        "daemon off; pid {dir}/pid; error_log {dir}/error;\nworker_processes 2;\nevents {{}}\n\
+         http {{ access_log off; client_body_temp_path {dir}/b; proxy_temp_path {dir}/p; fastcgi_temp_path {dir}/f; \
+         uwsgi_temp_path {dir}/u; scgi_temp_path {dir}/s;\n\
+         server {{ listen 127.0.0.1:{port}; location / {{ return 200 \"as it should be\"; }} }} }}"
+    );
+    std::fs::write(folder.path().join("conf"), settings).unwrap();
+    let mut server = Command::new(nginx);
+    server.args(["-e", &format!("{dir}/error"), "-c", &format!("{dir}/conf")]);
+    let target = Target::start(&mut server, "");
+    while http_get(port).is_err() {}
+    let stop = std::sync::atomic::AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let load = scope.spawn(|| {
+            let mut answers = 0;
+            while !stop.load(std::sync::atomic::Ordering::Relaxed) {
+                let answer = http_get(port).expect("an answer");
+                assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("as it should be"), "{answer}");
+                answers += 1;
+            }
+            answers
+        });
+        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", target.pid())).unwrap();
+        for worker in children.split_whitespace() {
+            on_and_off(worker.parse().unwrap(), "", false);
+        }
+        on_and_off(target.pid(), "", true);
+        stop.store(true, std::sync::atomic::Ordering::Relaxed);
+        assert!(load.join().unwrap() > 0);
+    });
+    let (_, status) = target.end();
+    assert_eq!(status, Some(0));
+}
+
+#[test]
+fn python_computes_on() {
+    let Some(python) = tool_or_skip("python3", "python_computes_on") else { return };
+    let code = "import signal, sys\ndef f(n): return n if n < 2 else f(n-1) + f(n-2)\nbad = 0; stop = []\n\
+        signal.signal(signal.SIGTERM, lambda *a: stop.append(1))\nprint('started', flush=True)\n\
+        while not stop:\n  bad += f(18) != 2584\n  bad += sum(len(str(i)) for i in range(2000)) != 6890\n\
+        print('bad', bad); sys.exit(6)";
+    let target = Target::start(Command::new(python).args(["-c", code]), "started");
+    on_and_off(target.pid(), "", true);
+    let (said, status) = target.end();
+    assert_eq!((said.as_str(), status), ("bad 0\n", Some(6)));
+}
+
+#[test]
+fn node_computes_on() {
+    let Some(node) = tool_or_skip("node", "node_computes_on") else { return };
+    let code = "let bad = 0, n = 0; process.on('SIGTERM', () => { console.log('bad', bad); process.exit(6); });\n\
+        function f(n) { return n < 2 ? n : f(n-1) + f(n-2); }\n\
+        function round() { if (f(20) !== 6765) bad++; if (JSON.parse(JSON.stringify({a:[1,2,3]})).a[2] !== 3) bad++; \
+        n++; setImmediate(round); } console.log('started'); round();";
+    let target = Target::start(Command::new(node).args(["-e", code]), "started");
+    on_and_off(target.pid(), "", false);
+    let (said, status) = target.end();
+    assert_eq!((said.as_str(), status), ("bad 0\n", Some(6)));
+}
+
+#[test]
+fn a_jvm_computes_on() {
+    let (Some(java), Some(javac)) = (which("java"), which("javac")) else {
+        return skip("a_jvm_computes_on", "java or javac is not installed");
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let source = pct_tests::root().join("tests/victims/Busy.java");
+    assert!(Command::new(javac).arg("-d").arg(folder.path()).arg(source).status().unwrap().success());
+    let mut command = Command::new(java);
+    command.args(["-Xmx64m", "-cp"]).arg(folder.path()).arg("Busy");
+    let target = Target::start(&mut command, "started");
+    on_and_off(target.pid(), "", false);
+    let (said, status) = target.end();
+    assert_eq!(status, Some(143), "{said}");
+    assert!(said.ends_with("bad 0\n") && !said.contains("rounds 0"), "{said}");
+}
+
+#[test]
+fn what_a_server_forks_and_executes_is_followed() {
+    const ROUNDS: u32 = 6;
+    let dynamic = victim("prefork.c");
+    let fixed = victim_with("prefork.c", "cc -O2 -g -static", "prefork-static").ok();
+    for (victim, options) in [
+        (Some(&dynamic), &["--follow"][..]),
+        (Some(&dynamic), &["--method", "6"]),
+        (fixed.as_ref(), &["--follow"]),
+    ] {
+        let Some(victim) = victim else {
+            skip("what_a_server_forks_and_executes_is_followed", "cc cannot link statically");
+            continue;
+        };
+        // it begins its rounds when it is told to
+        let mut server = Command::new(victim)
+            .arg(ROUNDS.to_string())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut said = BufReader::new(server.stdout.take().unwrap());
+        said.read_line(&mut String::new()).unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let out = folder.path().join("r");
+        let id = server.id().to_string();
+        let mut attach = Command::new(binary())
+            .args(["attach", "--hz", "500", "--out", out.to_str().unwrap(), &id])
+            .args(options)
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        // either it leaves at once, or it is the tracer and stays
+        let traced = || {
+            let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+            status.lines().any(|l| l.strip_prefix("TracerPid:").is_some_and(|p| p.trim() != "0"))
+        };
+        let stays = loop {
+            match attach.try_wait().unwrap() {
+                Some(status) => break !status.success(),
+                None if options[0] == "--method" || !victim.ends_with("prefork") => {
+                    if traced() {
+                        break true;
+                    }
+                }
+                None => {}
+            }
+        };
+        server.stdin.take().unwrap().write_all(b"\n").unwrap();
+        let mut rest = String::new();
+        said.read_to_string(&mut rest).unwrap();
+        assert_eq!((rest, server.wait().unwrap().code()), (format!("rounds {ROUNDS} bad 0\n"), Some(5)));
+        if stays {
+            let ended = attach.wait_with_output().unwrap();
+            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+        }
+        let rows = report(&out, &["--by", "function"]);
+        for (function, each) in [("forked_burns", 0.05), ("executed_burns", 0.05), ("parent_burns", 0.03)] {
+            let spent = each * f64::from(ROUNDS);
+            let seen = seconds_in(&rows, function) + seconds_in(&rows, "[system]") / 3.0;
+            // some hundred samples, and what a child does before its first one
+            assert!(seen > 0.7 * spent && seen < 1.25 * spent, "{options:?}: {function} {seen:.3}: {rows:?}");
+        }
+        assert_eq!(report(&out, &["--by", "process"]).len(), 1 + 2 * ROUNDS as usize);
+    }
+}
