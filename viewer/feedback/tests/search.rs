@@ -1,21 +1,16 @@
 //! The analysis of made-up programs, against a second reading of the description and against trying everything.
 
-use std::collections::{BTreeMap, BTreeSet};
+mod common;
 
+use std::collections::BTreeSet;
+
+use common::{Goal, Metrics, Quiet, check_candidate, close, naive};
 use pct_deep::ProcLabel;
 use pct_feedback::model::{BestAlgorithm, DependentConjuncts};
 use pct_feedback::synthetic::{Program, Stage, chain, map_like};
-use pct_feedback::walk::{Observer, Outcome, analyse};
-use pct_feedback::{Candidate, Params, message::Message};
+use pct_feedback::walk::{Outcome, analyse};
+use pct_feedback::{Candidate, Params};
 use proptest::prelude::*;
-
-#[derive(Default)]
-struct Quiet(Vec<Message>);
-impl Observer for Quiet {
-    fn say(&mut self, message: Message) {
-        self.0.push(message);
-    }
-}
 
 /// What is found in procedures of one name: `main` and the stages of a chain may have candidates too.
 fn found_in(name: &str, program: &Program, params: &Params) -> Outcome {
@@ -27,16 +22,6 @@ fn found(program: &Program, params: &Params) -> Outcome {
     found_in("body", program, params)
 }
 
-/// A goal as the second reading knows it.
-#[derive(Clone, Debug)]
-struct Goal {
-    cost: f64,
-    /// Variables with the time at which they are first needed.
-    needs: Vec<(u32, f64)>,
-    /// The variable that it binds, at its end.
-    gives: u32,
-}
-
 fn goals(stages: &[Stage]) -> Vec<Goal> {
     stages
         .iter()
@@ -44,147 +29,9 @@ fn goals(stages: &[Stage]) -> Vec<Goal> {
         .map(|(i, s)| Goal {
             cost: (s.lead + s.work + 3) as f64,
             needs: s.needs.iter().map(|&n| (10 + n as u32, (s.lead + 2) as f64)).collect(),
-            gives: 10 + i as u32,
+            gives: vec![(10 + i as u32, (s.lead + s.work + 3) as f64)],
         })
         .collect()
-}
-
-#[derive(Clone, Debug, PartialEq)]
-struct Metrics {
-    seq: f64,
-    par: f64,
-    overheads: f64,
-    signals: f64,
-    waits: f64,
-    first_dead: f64,
-    future_dead: f64,
-    dependent: BTreeSet<u32>,
-}
-
-impl Metrics {
-    fn objective(&self) -> f64 {
-        self.par + 2.0 * self.overheads
-    }
-}
-
-/// Section 11, read again: `ends` are the goals (from `f`) behind which a conjunct ends, the last one placed included.
-fn naive(all: &[Goal], f: usize, l: usize, ends: &[usize], p: &Params) -> Metrics {
-    let overlap = p.dependent == DependentConjuncts::ByOverlap;
-    let conjuncts: Vec<&[Goal]> =
-        ends.iter().enumerate().map(|(i, &e)| &all[if i == 0 { f } else { ends[i - 1] + 1 }..=e]).collect();
-    let m = conjuncts.len();
-    let uses = |c: &[Goal]| -> BTreeSet<u32> { c.iter().flat_map(|g| g.needs.iter().map(|n| n.0)).collect() };
-    let gives = |c: &[Goal]| -> BTreeSet<u32> { c.iter().map(|g| g.gives).collect() };
-    let mut shared = BTreeSet::new();
-    for i in 0..m {
-        for j in 0..i {
-            shared.extend(gives(conjuncts[j]).intersection(&uses(conjuncts[i])).copied());
-        }
-    }
-    let mut ready: BTreeMap<u32, f64> = BTreeMap::new();
-    let mut r = Metrics {
-        seq: 0.0,
-        par: 0.0,
-        overheads: 0.0,
-        signals: 0.0,
-        waits: 0.0,
-        first_dead: 0.0,
-        future_dead: 0.0,
-        dependent: BTreeSet::new(),
-    };
-    let mut inner = Vec::new();
-    for (i, conjunct) in conjuncts.iter().enumerate() {
-        let spark = if ends[i] == l { 0.0 } else { p.sparking_cost as f64 };
-        let start = i as f64 * p.sparking_delay as f64 + spark;
-        let length: f64 = conjunct.iter().rev().map(|g| g.cost).fold(0.0, |sum, c| c + sum);
-        r.seq += length;
-        let mut waits: BTreeSet<u32> = uses(conjunct).into_iter().filter(|v| ready.contains_key(v)).collect();
-        let mut sends: BTreeSet<u32> = gives(conjunct).intersection(&shared).copied().collect();
-        r.dependent.extend(&waits);
-        let (wait_count, send_count) = (waits.len() as f64, sends.len() as f64);
-        // What happens, goal by goal.
-        let mut events: Vec<(f64, Option<u32>)> = Vec::new();
-        let mut x = 0.0;
-        for g in *conjunct {
-            let mut cs: Vec<(u32, f64)> = Vec::new();
-            for &(v, t) in &g.needs {
-                if waits.remove(&v) {
-                    cs.push((v, x + t));
-                }
-            }
-            cs.sort_by(|a, b| b.1.partial_cmp(&a.1).unwrap().then(a.0.cmp(&b.0)));
-            let mut ps: Vec<f64> = if sends.remove(&g.gives) { vec![x + g.cost] } else { Vec::new() };
-            let mut here = Vec::new();
-            while !cs.is_empty() || !ps.is_empty() {
-                if !ps.is_empty() && (cs.is_empty() || ps[0] < cs[0].1) {
-                    here.push((ps.remove(0), None));
-                } else {
-                    let (v, t) = cs.remove(0);
-                    here.push((t, Some(v)));
-                }
-            }
-            here.reverse();
-            events.extend(here);
-            x += g.cost;
-        }
-        // The parallel run.
-        let mut intervals: Vec<(f64, f64)> = Vec::new();
-        let (mut par, mut dead) = (0.0, 0.0);
-        if overlap {
-            let (mut s, mut y, mut resumed) = (0.0, start, start);
-            for (e, wait) in events {
-                let u = y + (e - s);
-                match wait {
-                    Some(v) => {
-                        let z = ready[&v];
-                        y = if z > u { z } else { u } + p.wait_cost as f64;
-                        if z > u {
-                            y += p.wakeup_delay as f64;
-                            intervals.push((resumed, u));
-                            resumed = y;
-                        }
-                    }
-                    None => y = u + p.signal_cost as f64,
-                }
-                s = e;
-            }
-            intervals.push((resumed, y + (length - s)));
-            for (i, (a, b)) in intervals.iter().enumerate() {
-                par += b - a;
-                if i > 0 {
-                    dead += a - intervals[i - 1].1;
-                }
-            }
-            r.signals += p.signal_cost as f64 * send_count;
-            r.waits += p.wait_cost as f64 * wait_count;
-        } else {
-            intervals.push((start, start + length));
-            par = length + spark;
-        }
-        r.future_dead += dead;
-        inner.push(if i == 0 { par } else { par + dead + p.sparking_delay as f64 * i as f64 });
-        // When its variables are there.
-        let (mut x, mut at) = (start, 0);
-        for g in *conjunct {
-            while x > intervals[at].1 + 0.0001 {
-                x += intervals[at + 1].0 - intervals[at].1;
-                at += 1;
-            }
-            if shared.contains(&g.gives) {
-                ready.insert(g.gives, x + g.cost);
-            }
-            x += g.cost;
-        }
-    }
-    let sum = |goals: &[Goal]| goals.iter().rev().map(|g| g.cost).fold(0.0, |sum, c| c + sum);
-    let around = sum(&all[..f]) + sum(&all[l + 1..]);
-    let most = inner.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-    r.first_dead = most - inner[0];
-    r.par = most + around + if r.first_dead > 0.0 { p.wakeup_delay as f64 } else { 0.0 };
-    r.seq += around;
-    let (spark, barrier) = ((m as f64 - 1.0) * p.sparking_cost as f64, m as f64 * p.barrier_cost as f64);
-    r.overheads = spark + barrier + r.signals + r.waits;
-    r
 }
 
 /// Section 10, read again.
@@ -257,10 +104,6 @@ fn ends(c: &Candidate) -> Vec<usize> {
         .collect()
 }
 
-fn close(a: f64, b: f64) -> bool {
-    (a - b).abs() <= 1e-6 * (1.0 + a.abs().max(b.abs()))
-}
-
 fn costly_range(goals: &[Goal], p: &Params) -> Option<(usize, usize)> {
     let costly = |g: &Goal| g.cost > p.call_site_threshold as f64;
     let (f, l) = (goals.iter().position(costly)?, goals.iter().rposition(costly)?);
@@ -304,12 +147,7 @@ fn check(stages: &[Stage], p: &Params) -> Result<(), TestCaseError> {
     }
     let vars: Option<BTreeSet<u32>> = c.dependent.as_ref().map(|d| d.iter().map(|v| v.0).collect());
     prop_assert_eq!(vars.unwrap_or_default(), metrics.dependent);
-    // What holds of every candidate.
-    prop_assert!(m.speedup() > p.speedup_threshold);
-    for conjunct in &c.conjuncts {
-        let own: f64 = conjunct.iter().map(|g| g.cost).sum();
-        prop_assert!(m.par_time >= own + c.before_cost + c.after_cost - 1e-6);
-    }
+    check_candidate(c, p, true).map_err(TestCaseError::fail)?;
     Ok(())
 }
 

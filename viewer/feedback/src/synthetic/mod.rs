@@ -235,7 +235,7 @@ impl Code {
         Self { detism, kind: CodeKind::IfThenElse(Box::new([cond, then, other])) }
     }
     /// A negation.
-    pub fn neg(inner: Code) -> Self {
+    pub fn negation(inner: Code) -> Self {
         Self { detism: Detism::Semidet, kind: CodeKind::Neg(Box::new(inner)) }
     }
     /// A scope.
