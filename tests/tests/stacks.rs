@@ -189,3 +189,12 @@ fn programs_as_distributed_have_whole_stacks() {
         None => skip(test, "the path of pct is not UTF-8"),
     }
 }
+
+#[test]
+fn no_sample_and_no_housekeeping_calls_the_programs_allocator() {
+    let program = victim("counting.c");
+    let r = run(&["--hz", "4000"], &[program.to_str().expect("UTF-8")]);
+    assert_eq!(r.stdout(), "before some allocations 0\n", "{}", r.stderr());
+    let s = shares(&r);
+    assert!(s.samples > 100 && s.whole * 10 > s.samples * 9 && s.frames > 10 * s.whole, "{s:?}");
+}

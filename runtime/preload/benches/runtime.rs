@@ -1,8 +1,10 @@
-//! What the library costs: `cargo bench -p pct-preload [-- handler|start|rate]`.
+//! What the library costs: `cargo bench -p pct-preload [-- handler|start|stacks|rate]`.
 //!
 //! - handler: self-sent signals in the very library that is shipped; ns over an empty handler in the same process, for the
 //!   recorder `log` (with and without stacks) and `counts`.
 //! - start: microseconds that the library adds to `true`, idle and active.
+//! - stacks: the same program at the bottom of 20 and 100 frames, at 1000 Hz: CPU with stacks over CPU with flat samples, and the
+//!   size of the file.
 //! - rate: CPU seconds of a spinning program over the same program bare, by rate and clock, and the samples got.
 //!
 //! Rounds are interleaved and medians printed, since the machine does other things too. PCT_BENCH_ROUNDS scales.
@@ -17,6 +19,7 @@ fn main() {
     match std::env::var("PCT_BENCH_INSIDE").as_deref() {
         Ok("handler") => return inside_handler(),
         Ok("spin") => return inside_spin(),
+        Ok("deep") => return inside_deep(),
         _ => {}
     }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
@@ -31,6 +34,9 @@ fn main() {
     }
     if wants("start") {
         start(&library);
+    }
+    if wants("stacks") {
+        stacks(&library);
     }
     if wants("rate") {
         rate(&library);
@@ -163,6 +169,54 @@ fn start(library: &Path) {
     for ((name, ..), times) in cases.iter().zip(times) {
         let median = median(times);
         println!("  {name:24} {median:7.0} us {:+6.0}", median - bare);
+    }
+}
+
+// --- stacks -----------------------------------------------------------------------------------------------------------
+
+/// Spins `PCT_BENCH_DEPTH` frames deep, coming up and going down again every 10 microseconds or so.
+fn inside_deep() {
+    #[inline(never)]
+    fn down(frames: u32, x: u64) -> u64 {
+        if frames > 0 {
+            return std::hint::black_box(down(std::hint::black_box(frames - 1), x)).wrapping_add(1);
+        }
+        (0..10_000)
+            .fold(x, |x, i| std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i)))
+    }
+    let depth = std::env::var("PCT_BENCH_DEPTH").ok().and_then(|d| d.parse().ok()).unwrap_or(20);
+    let mut x = 0;
+    for _ in 0..std::hint::black_box(50_000) {
+        x = down(depth, x);
+    }
+    std::hint::black_box(x);
+}
+
+fn stacks(library: &Path) {
+    println!("stacks: CPU of a fixed amount of work at 1000 Hz with stacks over the same with flat samples");
+    for depth in [20, 100] {
+        let (mut ratios, mut size, mut seconds) = (Vec::new(), 0, 0.0);
+        for _ in 0..rounds(15) {
+            let mut cpu = |stack: &str| {
+                let folder = tempfile::tempdir().expect("a folder");
+                let mut command = myself("deep");
+                command.env("LD_PRELOAD", library).env("PCT_BENCH_DEPTH", depth.to_string());
+                command.env("PCT", format!("out={},hz=1000,stack={stack}", folder.path().display()));
+                let cpu = cpu_of(command);
+                let files = std::fs::read_dir(folder.path()).expect("there").filter_map(Result::ok);
+                size = files.filter_map(|f| Some(f.metadata().ok()?.len())).sum();
+                cpu
+            };
+            // Flat, stacks, flat: what drifts cancels.
+            let (before, with, after) = (cpu("none"), cpu("auto"), cpu("none"));
+            cpu("auto");
+            ratios.push(2.0 * with / (before + after));
+            seconds = with;
+        }
+        let ratio = 100.0 * (median(ratios) - 1.0);
+        println!(
+            "  {depth:>4} frames {ratio:+6.2} %   file of the last run {size} bytes for {seconds:.1} CPU s"
+        );
     }
 }
 
