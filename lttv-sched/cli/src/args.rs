@@ -34,16 +34,20 @@ pub enum Command {
     States(StatesArgs),
     /// Events over time.
     Histogram(HistogramArgs),
+    /// Manual pages and completions, from the same definition as the parser (for packagers).
+    #[command(hide = true)]
+    Generate(GenerateArgs),
 }
 
 impl Command {
-    /// What all commands have.
-    pub fn common(&self) -> &Common {
+    /// What all commands on traces have.
+    pub fn common(&self) -> Option<&Common> {
         match self {
-            Command::Events(a) => &a.common,
-            Command::Stats(a) => &a.common,
-            Command::States(a) => &a.common,
-            Command::Histogram(a) => &a.common,
+            Command::Events(a) => Some(&a.common),
+            Command::Stats(a) => Some(&a.common),
+            Command::States(a) => Some(&a.common),
+            Command::Histogram(a) => Some(&a.common),
+            Command::Generate(_) => None,
         }
     }
 }
@@ -169,6 +173,29 @@ pub struct HistogramArgs {
     /// Number of buckets.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub buckets: u32,
+}
+
+/// Arguments of `generate`.
+#[derive(Debug, clap::Args)]
+pub struct GenerateArgs {
+    /// What to write.
+    #[command(subcommand)]
+    pub what: Generate,
+}
+
+/// What to generate.
+#[derive(Debug, Subcommand)]
+pub enum Generate {
+    /// A manual page for each command, into a folder.
+    Man {
+        /// The folder; made if it is not there.
+        dir: PathBuf,
+    },
+    /// Completions for a shell, to stdout.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
 }
 
 /// Something typed that has no meaning.

@@ -4,13 +4,15 @@
 //! idle, and prints. Windows are seeks, not scans; what the command prints last is what was lost and what was wrong.
 //!
 //! Reading order: [`args`] (what was typed), [`times`] and [`filter`] (its small languages), [`session`], [`fields`] (an event
-//! as text or JSON), then a module for each command: [`events`], [`stats`], [`states`], [`histogram`].
+//! as text or JSON), then a module for each command: [`events`], [`stats`], [`states`], [`histogram`],
+//! and [`generate`] for packagers.
 #![forbid(unsafe_code)]
 
 pub mod args;
 pub mod events;
 pub mod fields;
 pub mod filter;
+pub mod generate;
 pub mod histogram;
 pub mod session;
 pub mod states;
@@ -35,7 +37,10 @@ pub fn run(args: &Args) -> ExitCode {
 }
 
 fn command(args: &Args) -> anyhow::Result<bool> {
-    let common = args.command.common();
+    let Some(common) = args.command.common() else {
+        let Command::Generate(a) = &args.command else { return Ok(true) };
+        return generate::run(&a.what).map(|()| true);
+    };
     let filter = common.filter.as_deref().map(filter::Filter::parse).transpose().map_err(args::Usage)?;
     let mut session = Session::open(common)?;
     match &args.command {
@@ -43,6 +48,7 @@ fn command(args: &Args) -> anyhow::Result<bool> {
         Command::Stats(a) => stats::run(&mut session, a, filter)?,
         Command::States(a) => states::run(&mut session, a)?,
         Command::Histogram(a) => histogram::run(&mut session, a, filter)?,
+        Command::Generate(_) => {}
     }
     Ok(session.close())
 }

@@ -209,3 +209,16 @@ fn real_traces_give_their_counts_windows_and_run_times() {
     }
     assert!(last.len() == 4 && intervals.len() > 1000);
 }
+
+#[test]
+fn manual_pages_and_completions_know_every_command() {
+    let dir = tempfile::tempdir().expect("a folder");
+    let pages = dir.path().join("man");
+    out(&["generate", "man", pages.to_str().expect("UTF-8")]);
+    for page in ["lttv", "lttv-events", "lttv-stats", "lttv-states", "lttv-histogram"] {
+        let text = std::fs::read_to_string(pages.join(format!("{page}.1"))).expect(page);
+        assert!(text.contains(".TH") && (page == "lttv" || text.contains("\\-\\-filter")), "{page}: {text}");
+    }
+    let bash = out(&["generate", "completions", "bash"]);
+    assert!(bash.contains("histogram") && bash.contains("--columns"), "{bash}");
+}

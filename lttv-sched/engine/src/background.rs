@@ -17,7 +17,7 @@ use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::foreground::{Env, Turn};
 use crate::hooks::Hook;
 use crate::ids::OwnerId;
-use crate::module::{ModuleHooks, ModuleTable};
+use crate::module::{ModuleHooks, ModuleTable, guarded};
 use crate::position::Position;
 use crate::state::{SavedState, SavedStates};
 use crate::time::Time;
@@ -197,7 +197,9 @@ impl Trace {
         }
         pass.context.seek_time(Time::MIN);
         for member in &mut pass.members {
-            if let Some(owner) = member.requester {
+            if let Some(owner) = member.requester
+                && member.failed.is_none()
+            {
                 let mut borders = Borders::new(env.traces, env.commands, Some(&mut self.data));
                 borders.owner = Some(owner);
                 let (hooks, context) = (&member.hooks.before_request, Some(&pass.context));
@@ -238,16 +240,23 @@ impl Trace {
                 continue;
             }
             let needs = modules.with_prerequisites(name).unwrap_or_default();
-            if let Some(model) = module.model(&self.source) {
+            let model = guarded("its model", || module.model(&self.source));
+            let hooks = if asked {
+                Ok(request.hooks.clone())
+            } else {
+                guarded("its hooks", || module.hooks(&self.source))
+            };
+            let failed = model.as_ref().err().or(hooks.as_ref().err()).cloned();
+            if let Ok(Some(model)) = model {
                 pass.context.add_model(0, name, model);
             }
             pass.members.push(Member {
                 module: name.clone(),
                 requester: asked.then_some(request.requester),
-                hooks: if asked { request.hooks.clone() } else { module.hooks(&self.source) },
+                hooks: hooks.unwrap_or_default(),
                 needs: needs.into_iter().filter(|needed| needed != name).collect(),
                 entered: false,
-                failed: None,
+                failed,
             });
         }
     }
@@ -369,7 +378,7 @@ impl Trace {
         }
         borders.call(Moment::HookRemover, &own, Some(&pass.context), (Some(0), None));
         pass.context.models[0].models.retain(|slot| slot.module != member.module);
-        self.forget(&member.module, modules);
+        self.forget(&member.module, modules, env);
         if let Some(owner) = member.requester {
             self.tell_end(&member.hooks, owner, reason, env);
         }
@@ -377,13 +386,16 @@ impl Trace {
     }
 
     /// Drops all that a module has computed.
-    pub(crate) fn forget(&mut self, module: &Arc<str>, modules: &ModuleTable) {
+    pub(crate) fn forget(&mut self, module: &Arc<str>, modules: &ModuleTable, env: &mut Env<'_>) {
         self.data.set_status(module, ModuleStatus::Absent);
         self.data.withdraw(module);
         self.data.saved.remove(module);
         self.data.show_saved(module);
         if let Some((_, implementation)) = modules.get(module) {
-            implementation.clear(&mut self.data);
+            let cleared = guarded("its clearing", || implementation.clear(&mut self.data));
+            if let Err(why) = cleared {
+                self.module_failed(module, &why, env);
+            }
         }
     }
 
@@ -473,7 +485,7 @@ impl Trace {
             // Others go on using its hooks and model; the request itself and its data go.
             let member = &mut pass.members[at];
             let (name, hooks, owner) = (member.module.clone(), member.hooks.clone(), member.requester.take());
-            self.forget(&name, modules);
+            self.forget(&name, modules, env);
             if let Some(owner) = owner {
                 self.tell_end(&hooks, owner, reason, env);
             }

@@ -139,7 +139,7 @@ impl TracesetContext {
     fn with_next<R>(&self, look: impl FnOnce(&Event<'_>) -> R) -> Option<R> {
         let (_, slot) = self.merge.least()?;
         let slot = &self.slots[slot as usize];
-        Some(look(&slot.event_at(slot.head?)))
+        Some(look(&slot.event_at(slot.head()?)))
     }
 
     /// Advances past the next event without any hook.
@@ -150,7 +150,7 @@ impl TracesetContext {
         let result = slot.cursor.advance();
         slot.take(result, Some(time), &mut self.diagnostics);
         self.floor = Some(time);
-        match slot.head {
+        match slot.head() {
             Some(_) => self.merge.requeue_least(slot.key),
             None => self.merge.pop_least(),
         }

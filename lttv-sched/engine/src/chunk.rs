@@ -200,8 +200,8 @@ impl Run<'_, '_> {
             self.middle.count += 1;
             let slot = slot as usize;
             let calls = &self.dispatch.slots[slot];
-            let head = self.context.slots[slot].head;
-            let range = match head.and_then(|head| calls.by_id.get(head.id.0 as usize)) {
+            let id = self.context.slots[slot].head_id();
+            let range = match id.and_then(|id| calls.by_id.get(id.0 as usize)) {
                 Some(range) => *range,
                 None => calls.base,
             };
@@ -234,14 +234,14 @@ impl Run<'_, '_> {
         let result = slot.cursor.advance();
         slot.take(result, Some(time), &mut self.context.diagnostics);
         self.context.floor = Some(time);
-        match slot.head {
-            Some(_) => self.context.merge.requeue_least(slot.key),
+        match slot.time() {
+            Some(next) => self.context.merge.requeue_least(next),
             None => self.context.merge.pop_least(),
         }
     }
 
     fn calls(&mut self, index: usize, from: u32, end: u32) {
-        let Some(head) = self.context.slots[index].head else { return };
+        let Some(head) = self.context.slots[index].head() else { return };
         for at in from..end {
             match self.dispatch.calls[at as usize] {
                 Call::Hook(hook) => {
@@ -302,7 +302,7 @@ impl Run<'_, '_> {
                 // The cursor of the least tracefile panicked while it was advanced.
                 if let Some((_, slot)) = self.context.merge.least() {
                     let slot = &mut self.context.slots[slot as usize];
-                    slot.head = None;
+                    slot.end();
                     slot.fail(ReadError::new(format!("reader failed: {why}")), &mut self.context.diagnostics);
                     self.context.merge.pop_least();
                 }

@@ -36,6 +36,34 @@ pub struct Counters {
     pub chunks: u64,
 }
 
+/// The head of a cursor as its context keeps it. The parts stand apart and are copied one by one: copied as one wide piece right
+/// after a cursor wrote them in narrow ones, they would have to wait for its stores, which costs more than all of the merge.
+#[derive(Clone, Copy)]
+#[repr(C)]
+struct Held {
+    id: EventId,
+    present: bool,
+    ts: Time,
+    cpu: u32,
+}
+
+impl Held {
+    const NONE: Held = Held { id: EventId(0), present: false, ts: Time::MIN, cpu: 0 };
+
+    #[inline]
+    fn get(&self) -> Option<EventHead> {
+        self.present.then_some(EventHead { ts: self.ts, id: self.id, cpu: self.cpu })
+    }
+
+    #[inline]
+    fn set(&mut self, head: EventHead) {
+        self.id = head.id;
+        self.ts = head.ts;
+        self.cpu = head.cpu;
+        self.present = true;
+    }
+}
+
 /// Cursor of one tracefile in one context.
 pub struct TracefileContext {
     pub(crate) trace: usize,
@@ -43,7 +71,7 @@ pub struct TracefileContext {
     pub(crate) tracefile: usize,
     pub(crate) info: TracefileInfo,
     pub(crate) cursor: Box<dyn Cursor>,
-    pub(crate) head: Option<EventHead>,
+    held: Held,
     /// Order time of the head; of the last event when exhausted.
     pub(crate) key: Time,
     pub(crate) event: EventHooks,
@@ -63,13 +91,25 @@ impl TracefileContext {
     }
 
     /// The event under the cursor; absent when exhausted.
+    #[inline]
     pub fn head(&self) -> Option<EventHead> {
-        self.head
+        self.held.get()
+    }
+
+    /// Class of the event under the cursor.
+    #[inline]
+    pub(crate) fn head_id(&self) -> Option<EventId> {
+        self.held.present.then_some(self.held.id)
+    }
+
+    /// The tracefile is exhausted.
+    pub(crate) fn end(&mut self) {
+        self.held.present = false;
     }
 
     /// Order time of the next event; absent (infinite) when exhausted.
     pub fn time(&self) -> Option<Time> {
-        self.head.map(|_| self.key)
+        self.held.present.then_some(self.key)
     }
 
     /// The hooks registered for every event of this tracefile.
@@ -83,7 +123,7 @@ impl TracefileContext {
     }
 
     fn entry(&self) -> Option<Entry> {
-        self.head.map(|_| Entry { pos: self.cursor.pos(), key: self.key })
+        self.held.present.then(|| Entry { pos: self.cursor.pos(), key: self.key })
     }
 
     pub(crate) fn event_at<'a>(&'a self, head: EventHead) -> Event<'a> {
@@ -113,11 +153,11 @@ impl TracefileContext {
                 } else {
                     self.went_back(head, floor, diagnostics);
                 }
-                self.head = Some(head);
+                self.held.set(head);
             }
-            Ok(None) => self.head = None,
+            Ok(None) => self.end(),
             Err(error) => {
-                self.head = None;
+                self.end();
                 self.fail(error, diagnostics);
             }
         }
@@ -267,7 +307,7 @@ impl TracesetContext {
                     tracefile,
                     info: info.clone(),
                     cursor: opened.unwrap_or_else(|_| Box::new(Nothing)),
-                    head: None,
+                    held: Held::NONE,
                     key: Time::MIN,
                     event: EventHooks::new(),
                     event_by_id: BTreeMap::new(),
@@ -333,11 +373,20 @@ impl TracesetContext {
     /// Adds a state model for a trace. The context must be placed anew before it is right.
     pub(crate) fn add_model(&mut self, trace: usize, module: &Arc<str>, mut model: Box<dyn StateModel>) {
         let Some(context) = self.traces.get(trace) else { return };
-        let codes = self.slots[context.slots()].iter().map(|slot| {
-            let classes = slot.info.classes.iter();
-            classes.map(|class| model.classify(&slot.info, class).unwrap_or(NO_CODE)).collect()
-        });
-        let slot = ModelSlot { module: module.clone(), codes: codes.collect(), model, failed: None };
+        let slots = &self.slots[context.slots()];
+        // A model that panicked is not used again.
+        let codes = catch_unwind(AssertUnwindSafe(|| {
+            let codes = slots.iter().map(|slot| {
+                let classes = slot.info.classes.iter();
+                classes.map(|class| model.classify(&slot.info, class).unwrap_or(NO_CODE)).collect()
+            });
+            codes.collect::<Vec<_>>()
+        }));
+        let (codes, failed) = match codes {
+            Ok(codes) => (codes, None),
+            Err(panic) => (vec![Box::default(); slots.len()], Some(panic_text(panic.as_ref()))),
+        };
+        let slot = ModelSlot { module: module.clone(), codes, model, failed };
         self.models[trace].models.push(slot);
         self.placed = false;
     }
@@ -424,7 +473,7 @@ impl TracesetContext {
                     let result = slot.cursor.seek(entry.pos);
                     slot.take(result, Some(entry.key), &mut self.diagnostics);
                 }
-                None => slot.head = None,
+                None => slot.end(),
             }
         }
     }

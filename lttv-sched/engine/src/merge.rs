@@ -4,7 +4,8 @@
 //! tracefile steps to its next event, only the matches on the way from its leaf to the top are played again, one comparison a
 //! level and no branch that depends on the data; runs of events from one tracefile change nothing on the way.
 //!
-//! Keys are (order time, slot) packed into one number. Invariant: a leaf holds the key of its slot's next event, or `NONE` when
+//! Keys are (order time, slot) packed into one number, a half each: they are stored and loaded again at once, and a load that
+//! spans the halves would have to wait for both stores. Invariant: a leaf holds the key of its slot's next event, or `NONE` when
 //! the tracefile is exhausted; so each slot has at most one entry.
 
 use crate::time::Time;
@@ -12,7 +13,7 @@ use crate::time::Time;
 /// Order time and slot of a tracefile's next event.
 pub(crate) type Entry = (Time, u32);
 
-/// Greater than every key: those use 96 bits.
+/// Greater than every key: their slots are numbers of 32 bits.
 const NONE: u128 = u128::MAX;
 
 const SIGN: u64 = 1 << 63;
@@ -20,12 +21,12 @@ const SIGN: u64 = 1 << 63;
 #[inline]
 fn pack((time, slot): Entry) -> u128 {
     let time = time.0.cast_unsigned() ^ SIGN;
-    (u128::from(time) << 32) | u128::from(slot)
+    (u128::from(time) << 64) | u128::from(slot)
 }
 
 #[inline]
 fn unpack(key: u128) -> Entry {
-    let time = ((key >> 32) as u64) ^ SIGN;
+    let time = ((key >> 64) as u64) ^ SIGN;
     (Time(time.cast_signed()), key as u32)
 }
 
@@ -64,7 +65,8 @@ impl MergeQueue {
     /// The next event's entry.
     #[inline]
     pub(crate) fn least(&self) -> Option<Entry> {
-        self.tree.first().filter(|key| **key != NONE).map(|key| unpack(*key))
+        // Not by a look at the key: one wide load of what `replay` stored in halves a moment ago would wait for it.
+        if self.live == 0 { None } else { self.tree.first().map(|key| unpack(*key)) }
     }
 
     /// Changes the time of the least entry.
@@ -89,9 +91,11 @@ impl MergeQueue {
         let mut winner = key;
         let mut node = (self.tree.len() + slot as usize) / 2;
         while node > 0 {
+            // Exchanges the two where the other is less, without a branch: which one wins is as good as random.
             let other = self.tree[node];
-            self.tree[node] = other.max(winner);
-            winner = other.min(winner);
+            let exchanged = (other ^ winner) & u128::from(other < winner).wrapping_neg();
+            self.tree[node] = other ^ exchanged;
+            winner ^= exchanged;
             node /= 2;
         }
         self.tree[0] = winner;

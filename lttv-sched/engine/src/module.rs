@@ -4,6 +4,7 @@
 //! the same pass, each once. A module may own a state model: then states are saved during its pass.
 
 use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::call::{BorderHooks, EventHooks, EventHooksById};
@@ -88,6 +89,15 @@ pub enum ModuleError {
     /// It is in use.
     #[error("module {0} is not required by anybody")]
     NotRequired(String),
+    /// It panicked when it was asked for something.
+    #[error("module {0} failed: {1}")]
+    Failed(String, String),
+}
+
+/// Lets a module do something that is no hook. Its panic is its failure and nobody else's: what it left half done is its own.
+pub(crate) fn guarded<R>(what: &str, work: impl FnOnce() -> R) -> Result<R, String> {
+    catch_unwind(AssertUnwindSafe(work))
+        .map_err(|panic| format!("{what}: {}", crate::hooks::panic_text(panic.as_ref())))
 }
 
 struct Registered {

@@ -19,7 +19,7 @@ use std::sync::Arc;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::engine::{CommandError, Engine};
 use crate::ids::TraceId;
-use crate::module::ModuleError;
+use crate::module::{ModuleError, guarded};
 use crate::position::Entry;
 use crate::source::CursorPos;
 use crate::state::{SavedState, SavedStates, StateModel};
@@ -41,7 +41,8 @@ impl Engine {
     pub fn export_states(&self, trace: TraceId, module: &str, key: &[u8]) -> Option<Vec<u8>> {
         let open = self.traces.get(&trace)?;
         let saved = open.data.saved.get(module).filter(|saved| saved.is_complete())?;
-        let model = self.modules.get(module)?.1.model(&open.source)?;
+        let implementation = self.modules.get(module)?.1;
+        let model = guarded("its model", || implementation.model(&open.source)).ok()??;
         let mut out = MAGIC.to_vec();
         out.extend(VERSION.to_le_bytes());
         put_bytes(&mut out, key)?;
@@ -83,7 +84,9 @@ impl Engine {
         let open = self.traces.get_mut(&trace).ok_or(CommandError::NoTrace)?;
         let (name, implementation) =
             self.modules.get(module).ok_or_else(|| ModuleError::Unknown(module.into()))?;
-        let model = implementation.model(&open.source).ok_or_else(|| CommandError::NoModel(module.into()))?;
+        let model = guarded("its model", || implementation.model(&open.source))
+            .map_err(|why| ModuleError::Failed(module.into(), why))?
+            .ok_or_else(|| CommandError::NoModel(module.into()))?;
         let waits = open.background.queued().any(|queued| queued == name);
         if open.data.status(module) != ModuleStatus::Absent || waits {
             return Ok(false);

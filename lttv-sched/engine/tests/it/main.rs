@@ -2,8 +2,12 @@
 
 mod behind;
 mod common;
+mod noting;
+mod panics;
 mod reading;
 mod serving;
+mod sharing;
 mod sim;
 mod threads;
+mod turns;
 mod worked;
