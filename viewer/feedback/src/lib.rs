@@ -12,7 +12,9 @@
 //!
 //! [`create`] is the program that makes feedback files, [`input`] reads what it needs.
 //!
-//! Section numbers are those of the description of the original tools that this was built from.
+//! [`synthetic`] makes programs up whose best parallelisation is known.
+//!
+//! Section numbers are those of docs/feedback.md.
 #![forbid(unsafe_code)]
 
 pub mod candidates;

@@ -310,3 +310,26 @@ fn candidates_of_the_sample_hold_up() {
         }
     }
 }
+
+/// Writes the starting points of the fuzz targets, if the environment names the folder to put them in.
+#[test]
+fn starting_points_of_the_fuzz_targets_are_written_on_request() {
+    let Some(folder) = std::env::var_os("PCT_FUZZ_CORPUS").map(PathBuf::from) else { return };
+    for (name, (data, rep)) in [
+        ("mixed", files().clone()),
+        ("map", {
+            let program = map_like(4, 9000);
+            let octets = pct_deep::to_octets(&program.data().unwrap(), pct_deep::Version::V9).unwrap();
+            (octets, program.rep())
+        }),
+    ] {
+        let mut octets = (data.len() as u32).to_be_bytes().to_vec();
+        octets.extend(&data);
+        octets.extend(&rep);
+        std::fs::write(folder.join("feedback_create").join(name), octets).unwrap();
+        let profile = pct_deep::load(&data, Compensation::Exact).unwrap();
+        let params = Params { call_site_threshold: 100, clique_threshold: 100, ..Params::default() };
+        let (feedback, _) = feedback_of(&Input::new(profile, ProcRep::new(rep).unwrap()), &params);
+        std::fs::write(folder.join("feedback_file").join(name), file::to_text(&feedback)).unwrap();
+    }
+}
