@@ -333,11 +333,13 @@ fn against(method: Method, f: &Facts, wish: &Wish) -> Option<String> {
         Method::Dlopen if !dynamic => no("the program is static"),
         Method::Dlopen if f.go => no("a Go program's threads have no libc thread block"),
         Method::Dlopen if !f.has_dlopen => no("its C library has no dlopen that may be called"),
-        Method::Dlopen if f.library_mapped => no("libpct.so is mapped already"),
+        Method::Dlopen if f.library_mapped => no("libpct.so is mapped already: method 1 turns it on"),
         Method::Dlopen | Method::Blob if !f.has_gadgets => {
             no("its text has no instructions to build a self-restoring call from")
         }
-        Method::Blob if f.library_linked || f.library_mapped => no("the sampler is in it already"),
+        Method::Blob if f.library_linked || f.library_mapped => {
+            no("the sampler is in it already: method 1 turns it on")
+        }
         Method::Dlopen | Method::Blob | Method::Outside | Method::OutsideFollow => None,
     }
 }

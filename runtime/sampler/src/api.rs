@@ -57,6 +57,7 @@ pub unsafe fn on(host: &Host, options: *const u8) -> i32 {
     match boot {
         Boot::Sampling => {
             (host.prepare)(vector);
+            boot::find_threads();
             0
         }
         // A controller tells its user itself: the program's stderr is not ours.

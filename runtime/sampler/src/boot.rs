@@ -6,6 +6,7 @@
 use core::sync::atomic::{AtomicI32, Ordering};
 
 use crate::argv;
+use crate::housekeeper;
 use crate::options::{self, On, Options};
 use crate::session::{self, ARGV_BYTES, Refused, Seed};
 use crate::sys;
@@ -190,6 +191,15 @@ pub fn begin() -> Boot {
         Err(Refused::AlreadyOn) => problem.push(b"sampling is already on"),
     };
     Boot::Refused(problem)
+}
+
+/// After a start in a process that runs already: finds its other threads at once. (The housekeeper would, but only when a
+/// thread that it knows uses CPU time, and the one that called may sleep for ever.)
+pub fn find_threads() {
+    if let Some(session) = session::current() {
+        let _quiet = session::quiet();
+        housekeeper::on_watch(session);
+    }
 }
 
 /// Writes a refusal to stderr, in one line and one write.

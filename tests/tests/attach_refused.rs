@@ -1,0 +1,193 @@
+//! What `pct attach` says when it cannot, and that the process is as before: exit status 1, one line that names the cause.
+
+use pct_tests::pct::binary;
+use pct_tests::victims::{victim, victim_with};
+use pct_tests::{skip, tool_or_skip};
+use std::io::{BufRead, BufReader};
+use std::os::unix::process::CommandExt;
+use std::process::{Child, Command, Output, Stdio};
+
+/// A process that is killed at the end of its test.
+struct Guarded(Child);
+
+impl Guarded {
+    fn pid(&self) -> String {
+        self.0.id().to_string()
+    }
+}
+
+impl Drop for Guarded {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+fn start(command: &mut Command) -> Guarded {
+    Guarded(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts"))
+}
+
+/// A program of ours that has said that it is there.
+fn waiting(command: &mut Command) -> Guarded {
+    let mut child = start(command);
+    let mut said = BufReader::new(child.0.stdout.take().expect("a pipe"));
+    said.read_line(&mut String::new()).expect("a line");
+    child
+}
+
+fn pct(args: &[&str]) -> Output {
+    let here = tempfile::tempdir().expect("a folder");
+    Command::new(binary()).args(args).current_dir(here.path()).output().expect("pct can be run")
+}
+
+fn status(pid: &str, key: &str) -> String {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+    text.lines().find(|l| l.starts_with(key)).unwrap_or_default().to_owned()
+}
+
+/// Refused with status 1 and these words in one line.
+fn refused(output: &Output, words: &[&str]) {
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(output.stdout.is_empty());
+    assert_eq!(said.trim_end().lines().count(), 1, "{said}");
+    for word in words {
+        assert!(said.contains(word), "{word} is not in: {said}");
+    }
+}
+
+#[test]
+fn nobody_there() {
+    refused(&pct(&["attach", "2147483646"]), &["no process 2147483646"]);
+    refused(&pct(&["off", "2147483646"]), &["no process"]);
+    assert_eq!(pct(&["attach", "0"]).status.code(), Some(2));
+    assert_eq!(pct(&["attach", "--method", "7", "1"]).status.code(), Some(2));
+    assert_eq!(pct(&["attach", "--for", "-1", "1"]).status.code(), Some(2));
+}
+
+#[test]
+fn a_kernel_thread() {
+    // 2 is kthreadd where this is no container
+    if std::fs::read_to_string("/proc/2/comm").is_ok_and(|c| c.trim() == "kthreadd") {
+        refused(&pct(&["attach", "2"]), &["no program of its own"]);
+    } else {
+        skip("a_kernel_thread", "none is visible");
+    }
+}
+
+#[test]
+fn a_zombie() {
+    let mut child = start(&mut Command::new("true"));
+    while !status(&child.pid(), "State:").contains('Z') {}
+    refused(&pct(&["attach", &child.pid()]), &["zombie"]);
+    assert!(child.0.wait().expect("waited").success());
+}
+
+#[test]
+fn a_process_that_is_traced_already() {
+    let Some(gdb) = tool_or_skip("strace", "a_process_that_is_traced_already") else { return };
+    let target = waiting(Command::new(victim("waits.c")).arg("60"));
+    let tracer = start(Command::new(gdb).args(["-qq", "-o", "/dev/null", "-p", &target.pid()]));
+    while status(&target.pid(), "TracerPid:").ends_with("\t0") {}
+    refused(&pct(&["attach", &target.pid()]), &["traced by process", &tracer.pid()]);
+}
+
+#[test]
+fn another_users_process() {
+    if unsafe_uid() != 0 {
+        return skip("another_users_process", "not root, so no other user can be had");
+    }
+    let target = waiting(Command::new(victim("waits.c")).arg("60"));
+    let mut other = Command::new(binary());
+    other.args(["attach", &target.pid()]).uid(65534).gid(65534).current_dir("/tmp");
+    match other.output() {
+        Ok(output) => refused(&output, &["not allowed", "another user"]),
+        Err(why) => skip("another_users_process", &format!("another user cannot run pct: {why}")),
+    }
+    assert!(status(&target.pid(), "TracerPid:").ends_with("\t0"));
+}
+
+fn unsafe_uid() -> u32 {
+    use std::os::unix::fs::MetadataExt;
+    std::fs::metadata("/proc/self").map_or(1, |m| m.uid())
+}
+
+#[test]
+fn a_32_bit_program() {
+    let test = "a_32_bit_program";
+    match victim_with("tiny32.c", "cc -m32 -nostdlib -static -no-pie -fno-pie -O2", "tiny32") {
+        Ok(program) => {
+            let target = start(&mut Command::new(program));
+            while status(&target.pid(), "Name:") != "Name:\ttiny32" {}
+            refused(&pct(&["attach", &target.pid()]), &["32-bit"]);
+            refused(&pct(&["attach", "--method", "5", &target.pid()]), &["32-bit"]);
+        }
+        Err(why) => skip(test, &why),
+    }
+}
+
+#[test]
+fn nothing_is_injected_under_a_filter_on_system_calls_and_from_outside_it_is_seen() {
+    let target = waiting(&mut Command::new(victim("filtered.c")));
+    while status(&target.pid(), "Seccomp:") != "Seccomp:\t2" {}
+    for method in ["1", "2", "3", "4"] {
+        refused(&pct(&["attach", "--method", method, &target.pid()]), &["seccomp"]);
+    }
+    let explained = pct(&["attach", "--explain", &target.pid()]);
+    let said = String::from_utf8_lossy(&explained.stdout).into_owned();
+    let taken = said.lines().find(|l| l.contains("would be taken")).expect("one is");
+    assert!(taken.contains("method 5"), "{said}");
+    let output = pct(&["attach", "--for", "0.3", "--hz", "500", &target.pid()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success() && said.contains("samples of filtered"), "{said}");
+    assert!(!status(&target.pid(), "State:").contains('Z'), "it lives");
+}
+
+#[test]
+fn a_method_that_was_asked_for_is_taken_or_refused() {
+    let target = waiting(Command::new(victim("waits.c")).arg("60"));
+    refused(&pct(&["attach", "--method", "1", &target.pid()]), &["method 1", "libpct.so is not mapped"]);
+    refused(&pct(&["attach", "--method", "3", &target.pid()]), &["method 3", "not linked with libpct.a"]);
+    refused(&pct(&["attach", "--method", "2", "--clock", "wall", &target.pid()]), &["from outside"]);
+    refused(&pct(&["off", &target.pid()]), &["no sampler in it"]);
+    let explained = pct(&["attach", "--explain", "--method", "4", &target.pid()]);
+    let said = String::from_utf8_lossy(&explained.stdout).into_owned();
+    assert!(said.lines().any(|l| l.contains("method 4") && l.contains("would be taken")), "{said}");
+    for method in ["4", "2"] {
+        assert!(
+            pct(&["attach", "--method", "4", "--for", "0.01", &target.pid()]).status.success()
+                || method == "2"
+        );
+        refused(&pct(&["attach", "--method", method, &target.pid()]), &["already", "method 1 turns it on"]);
+    }
+}
+
+#[test]
+fn a_process_in_another_file_system_gets_its_library_there() {
+    let test = "a_process_in_another_file_system_gets_its_library_there";
+    let victim = victim("waits.c");
+    // what holds the library for everybody is covered, so a path of ours leads nowhere in there
+    let script =
+        format!("mount -t tmpfs none /var/tmp && mount -t tmpfs none /tmp && exec {} 60", victim.display());
+    if victim.starts_with("/tmp") || victim.starts_with("/var/tmp") {
+        return skip(test, "the victim lies below a folder that is to be covered");
+    }
+    let mut command = Command::new("unshare");
+    command.args(["-m", "sh", "-c", &script]).env("HOME", "/nonexistent").stderr(Stdio::piped());
+    let mut target = start(&mut command);
+    let mut said = String::new();
+    BufReader::new(target.0.stdout.take().expect("a pipe")).read_line(&mut said).expect("a line");
+    if !said.contains("started") {
+        return skip(test, "no mount namespace can be made here");
+    }
+    let output = pct(&["attach", "--for", "0.5", &target.pid()]);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{said}");
+    assert!(said.contains("method 2"), "{said}");
+    let recordings = std::fs::read_dir(format!("/proc/{0}/root/tmp/pct-waits-{0}", target.pid()));
+    assert!(recordings.is_ok_and(|mut r| r.next().is_some()), "{said}");
+    let left = std::fs::read_dir(format!("/proc/{}/root/tmp", target.pid())).expect("readable");
+    let left: Vec<_> =
+        left.flatten().filter(|e| e.file_name().to_string_lossy().contains("libpct")).collect();
+    assert!(left.is_empty(), "{left:?}");
+}
