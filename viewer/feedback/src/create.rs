@@ -442,3 +442,28 @@ impl Stages<'_> {
         self.done()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_walk_that_takes_long_says_how_far_it_is() {
+        let progress = Progress { cliques: 10, waiting: 3, candidates: 2 };
+        let said = |verbosity: i64, started: Duration| {
+            let mut err = Vec::new();
+            let mut console = Console::new("prog", verbosity, &mut err);
+            console.started = console.started.checked_sub(started).expect("the clock has run that long");
+            console.progress(progress);
+            console.progress(progress);
+            String::from_utf8(err).expect("text")
+        };
+        assert_eq!(said(2, Duration::ZERO), "");
+        // Once, then not again so soon.
+        assert_eq!(
+            said(2, PATIENCE + Duration::from_secs(1)),
+            "prog: 10 cliques looked at, 3 more at hand, 2 candidates\n"
+        );
+        assert_eq!(said(0, PATIENCE + Duration::from_secs(1)), "");
+    }
+}

@@ -262,7 +262,121 @@ fn wrong_files_are_refused_in_the_tools_words() {
     parse(&format!("{text} anything"), Some("p")).unwrap();
 }
 
+fn name() -> impl Strategy<Value = String> {
+    prop_oneof![Just("[|]".to_owned()), "\\PC{0,8}", "[a-z \"\\\\\n\t]{0,6}"]
+}
+fn var() -> impl Strategy<Value = Var> {
+    any::<u32>().prop_map(Var)
+}
+fn some_vars() -> impl Strategy<Value = Vec<Var>> {
+    prop::collection::vec(var(), 0..4)
+}
+fn number() -> impl Strategy<Value = f64> {
+    prop_oneof![Just(0.0), 0.0..1e9_f64, any::<f64>().prop_filter("finite", |x| x.is_finite())]
+}
+
+fn any_atom() -> impl Strategy<Value = AtomicKind> {
+    let maybe = || prop::collection::vec(prop::option::of(var()), 0..4);
+    prop_oneof![
+        (var(), name(), some_vars()).prop_map(|(var, cons, args)| AtomicKind::Construct { var, cons, args }),
+        (var(), name(), some_vars()).prop_map(|(var, cons, args)| AtomicKind::Deconstruct {
+            var,
+            cons,
+            args
+        }),
+        (var(), name(), maybe()).prop_map(|(var, cons, args)| AtomicKind::PartialConstruct {
+            var,
+            cons,
+            args
+        }),
+        (var(), name(), maybe()).prop_map(|(var, cons, args)| AtomicKind::PartialDeconstruct {
+            var,
+            cons,
+            args
+        }),
+        (var(), var()).prop_map(|(target, source)| AtomicKind::Assign { target, source }),
+        (var(), var()).prop_map(|(output, input)| AtomicKind::Cast { output, input }),
+        (var(), var()).prop_map(|(first, second)| AtomicKind::Test { first, second }),
+        some_vars().prop_map(|args| AtomicKind::Foreign { args }),
+        (var(), some_vars()).prop_map(|(closure, args)| AtomicKind::HigherOrder { closure, args }),
+        (var(), any::<u16>(), some_vars()).prop_map(|(typeclass_info, method, args)| AtomicKind::Method {
+            typeclass_info,
+            method,
+            args
+        }),
+        (name(), name(), some_vars()).prop_map(|(module, name, args)| AtomicKind::Call {
+            module,
+            name,
+            args
+        }),
+        (name(), name(), some_vars()).prop_map(|(module, name, args)| AtomicKind::Builtin {
+            module,
+            name,
+            args
+        }),
+        (name(), some_vars()).prop_map(|(name, args)| AtomicKind::Event { name, args }),
+    ]
+}
+
+/// Goals of all kinds, some levels deep.
+fn any_goal() -> impl Strategy<Value = Goal> {
+    let annotate = |kind: BoxedStrategy<GoalKind>| {
+        let times = || prop::collection::vec((var(), number()), 0..3);
+        let detism = prop::sample::select(vec![
+            Detism::Det,
+            Detism::Semidet,
+            Detism::Nondet,
+            Detism::Multi,
+            Detism::CcNondet,
+            Detism::CcMulti,
+            Detism::Erroneous,
+            Detism::Failure,
+        ]);
+        (kind, detism, number(), any::<bool>(), times(), times()).prop_map(
+            |(kind, detism, cost, above, productions, consumptions)| Goal {
+                kind,
+                detism,
+                cost,
+                above,
+                productions,
+                consumptions,
+            },
+        )
+    };
+    let atom = (any_atom(), name(), any::<i32>(), some_vars())
+        .prop_map(|(kind, file, line, bound)| GoalKind::Atomic(AtomicGoal { kind, file, line, bound }));
+    annotate(atom.boxed()).prop_recursive(3, 20, 4, move |inner| {
+        let list = || prop::collection::vec(inner.clone(), 0..4);
+        let functors = prop::collection::vec((name(), 0..9_i64), 1..3);
+        let kind = prop_oneof![
+            list().prop_map(GoalKind::Conj),
+            list().prop_map(GoalKind::Disj),
+            (inner.clone(), inner.clone(), inner.clone())
+                .prop_map(|(a, b, c)| GoalKind::IfThenElse(Box::new([a, b, c]))),
+            inner.clone().prop_map(|g| GoalKind::Neg(Box::new(g))),
+            (inner.clone(), any::<bool>()).prop_map(|(g, cut)| GoalKind::Scope(Box::new(g), cut)),
+            (var(), any::<bool>(), prop::collection::vec((functors, inner.clone()), 0..3))
+                .prop_map(|(var, can_fail, cases)| GoalKind::Switch { var, can_fail, cases }),
+        ];
+        annotate(kind.boxed())
+    })
+}
+
 proptest! {
+    #[test]
+    fn goals_of_every_kind_come_back_as_they_were_written(goals in prop::collection::vec(any_goal(), 1..4)) {
+        let mut shop = shop();
+        let (_, proc) = &mut shop.candidates.as_mut().unwrap().procs[0];
+        proc.candidates[0].before.clone_from(&goals);
+        proc.candidates[0].conjuncts.push(goals.clone());
+        proc.candidates[0].after = goals;
+        let text = to_text(&shop);
+        let read = parse(&text, None).unwrap();
+        prop_assert_eq!(&read, &shop);
+        prop_assert_eq!(to_text(&read), text);
+        prop_assert_eq!(report(&read), report(&shop));
+    }
+
     #[test]
     fn a_damaged_file_never_panics(at in any::<prop::sample::Index>(), to in any::<char>(), cut in any::<bool>()) {
         let text = to_text(&shop());
