@@ -1,6 +1,8 @@
 //! How reading grows with samples: makes logs of stack samples in memory, writes them out and times loading, flat
 //! table and tree. `cargo run --release -p pct-profile --example scale [SAMPLES...]`
 //!
+//! `PCT_SCALE_KEEP=1` leaves the files in the temporary folder.
+//!
 //! The samples lie in this very program, so symbols are real: addresses are spread over its text.
 
 use pct_format::builder::Builder;
@@ -39,7 +41,11 @@ fn main() {
             profile.stacks.len(),
             peak_mb()
         );
-        std::fs::remove_file(&path).expect("removed");
+        if std::env::var_os("PCT_SCALE_KEEP").is_some() {
+            std::fs::rename(&path, path.with_file_name(format!("pct-scale-{samples}.pct"))).expect("renamed");
+        } else {
+            std::fs::remove_file(&path).expect("removed");
+        }
     }
 }
 

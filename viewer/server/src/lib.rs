@@ -2,7 +2,7 @@
 //!
 //! In reading order: [`answer`] (request to response, the same for every way in), [`viewer`] (a loaded profile that
 //! answers), [`library`] (several of them under their names), [`http`] (the built-in web server of `pct view`), [`view`]
-//! (library and web server together), [`sweep`] (every page of a profile, every link on it: `mdprof_test`), [`dump`] and
+//! (library and web server together), [`sweep`] (every page of a profile, every link on it: `mdprof_test`), [`page_files`] (pages as files), [`dump`] and
 //! [`derived`] (`mdprof_dump`: the data as text, all figures as JSON lines), [`procrep`] (`mdprof_procrep`: procedure bodies
 //! as text), [`cgi`] (`mdprof_cgi`: a server process behind a web server).
 //!
@@ -15,6 +15,7 @@ pub mod derived;
 pub mod dump;
 pub mod http;
 pub mod library;
+pub mod page_files;
 pub mod procrep;
 pub mod sweep;
 pub mod view;

@@ -3,6 +3,7 @@
 //! A page is bad when it has no report though its id is valid, when making it panics, when a table's rows do not span its
 //! columns, when a link does not print and parse as itself, or when a link leads to a page that cannot be made.
 
+use crate::page_files::PageFiles;
 use pct_deep::Compensation;
 use pct_reports::display::{Display, Item, Link, List};
 use pct_reports::page::{self, Request};
@@ -196,6 +197,16 @@ pub fn kind(cmd: &Cmd) -> String {
 
 /// Makes every page of every kind and looks at every link; `progress` hears of each page.
 pub fn sweep(subject: &Subject, options: &SweepOptions, progress: &mut dyn FnMut(&Cmd)) -> SweepResult {
+    sweep_to(subject, options, &mut |_, _| {}, progress)
+}
+
+/// The same; each page goes to `keep` as its reader would see it who has chosen nothing.
+pub fn sweep_to(
+    subject: &Subject,
+    options: &SweepOptions,
+    keep: &mut dyn FnMut(&Cmd, &str),
+    progress: &mut dyn FnMut(&Cmd),
+) -> SweepResult {
     let mut result = SweepResult::default();
     let mut followed = Followed::new();
     let prefs = subject.prefs(PrefsIndication::Default);
@@ -214,7 +225,10 @@ pub fn sweep(subject: &Subject, options: &SweepOptions, progress: &mut dyn FnMut
         progress(&cmd);
         *result.pages.entry(kind(&cmd)).or_default() += 1;
         for p in [prefs, everything] {
-            check(subject, &cmd, p, options.follow.then_some(&mut followed), &mut result);
+            let page = check(subject, &cmd, p, options.follow.then_some(&mut followed), &mut result);
+            if p == prefs {
+                keep(&cmd, &page);
+            }
         }
     }
     if options.only.is_none() {
@@ -240,7 +254,7 @@ fn check(
     prefs: Prefs,
     mut follow: Option<&mut Followed>,
     result: &mut SweepResult,
-) {
+) -> String {
     let request = Request { cmd: cmd.clone(), page: 1, prefs: PrefsIndication::Given(prefs) };
     let place = Place { file: "x.data".to_owned(), ..Place::default() };
     let page = page::html(subject, &request, &place);
@@ -250,7 +264,7 @@ fn check(
             Some(reason) => *result.absent.entry(format!("{}: {reason}", kind(cmd))).or_default() += 1,
             None => bad(failure),
         }
-        return;
+        return page.body;
     }
     let (display, _) = page::display(subject, &request);
     for problem in table_problems(&display) {
@@ -270,6 +284,7 @@ fn check(
             result.errors.push((cmd.to_string(), problem));
         }
     }
+    page.body
 }
 
 fn table_problems(display: &Display) -> Vec<String> {
@@ -323,6 +338,11 @@ Makes every page of a deep profile and looks at every link; status 1 if one is b
   --sample N                at most N ids of each kind
   --only KIND[,KIND...]     only these kinds of pages (as in queries: proc, clique, ...)
   --no-follow               do not follow links
+  -T, --test                write the pages, too
+  --test-dir DIR            below this folder (deep_test), a thousand to a folder; implies --test
+  --no-compress             as they are, not gzipped
+  --static-procrep-coverage, --dynamic-procrep-coverage, --recursion-types-histogram
+                            only these kinds of pages
   --compat-compensation     compensate recursion as the original tool does
   -v, --verbose             say what is done
   -h, --help                this text
@@ -345,6 +365,7 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     let mut files: Vec<PathBuf> = Vec::new();
     let mut options = SweepOptions { sample: None, follow: true, only: None };
     let (mut verify, mut verbose, mut rule) = (false, false, Compensation::Exact);
+    let (mut store, mut compress, mut kinds): (Option<PathBuf>, _, Vec<String>) = (None, true, Vec::new());
     while let Some(arg) = parser.next()? {
         match arg {
             Short('h') | Long("help") => {
@@ -359,10 +380,18 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
             Long("verify-profile") => verify = true,
             Long("no-follow") => options.follow = false,
             Long("compat-compensation") => rule = Compensation::Compat,
+            Short('T') | Long("test") => {
+                store.get_or_insert_with(|| PathBuf::from("deep_test"));
+            }
+            Long("test-dir") => store = Some(parser.value()?.into()),
+            Long("no-compress") => compress = false,
+            Long("compress") => compress = true,
+            Long("static-procrep-coverage") => kinds.push("proc_static_coverage".to_owned()),
+            Long("dynamic-procrep-coverage") => kinds.push("proc_dynamic_coverage".to_owned()),
+            Long("recursion-types-histogram") => kinds.push("recursion_type_freq".to_owned()),
             Long("sample") => options.sample = Some(parser.value()?.parse()?),
             Long("only") => {
-                let kinds = parser.value()?.string()?;
-                options.only = Some(kinds.split(',').map(str::to_owned).collect());
+                kinds.extend(parser.value()?.string()?.split(',').map(str::to_owned));
             }
             Value(file) => files.push(file.into()),
             _ => return Err(arg.unexpected()),
@@ -374,6 +403,10 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
         }
         files.push("Deep.data".into());
     }
+    if !kinds.is_empty() {
+        options.only = Some(kinds);
+    }
+    let mut pages = store.map(|dir| PageFiles::below(dir, compress));
     let mut bad = false;
     for file in &files {
         let subject = match Subject::open(file, rule) {
@@ -388,12 +421,22 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
             continue;
         }
         let mut last = String::new();
-        let result = sweep(&subject, &options, &mut |cmd| {
+        let mut unwritten = None;
+        let mut keep = |cmd: &Cmd, page: &str| {
+            if let (Some(pages), None) = (&mut pages, &unwritten) {
+                unwritten = pages.store(&kind(cmd), page).err();
+            }
+        };
+        let result = sweep_to(&subject, &options, &mut keep, &mut |cmd| {
             if verbose && kind(cmd) != last {
                 last = kind(cmd);
                 eprintln!("{last}");
             }
         });
+        if let Some(e) = unwritten {
+            eprintln!("mdprof_test: pages cannot be written: {e}");
+            bad = true;
+        }
         let pages: u64 = result.pages.values().sum();
         println!("{}: {pages} pages, {} links, {} errors", file.display(), result.links, result.errors.len());
         for (kind, n) in &result.pages {

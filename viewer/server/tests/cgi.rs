@@ -348,3 +348,57 @@ fn forms_and_wrapper_and_command_line_give_the_same_pages() {
     assert!(is_page(&run(support::PROGRAM, &["-q", data], None)));
     assert!(comes(|| house.any_server().is_none()));
 }
+
+#[test]
+fn a_page_that_takes_long_keeps_nobody_waiting() {
+    // No page is made in a microsecond.
+    let house = House::with(2000).set("MDPROF_QUERY", "0.000001");
+    let answers: Vec<String> = (0..8).map(|_| house.ask("menu")).collect();
+    assert!(answers.iter().any(|a| a.contains("takes long")), "{answers:?}");
+    for answer in &answers {
+        let known = answer.contains("takes long") || answer.contains("busy") || is_page(answer);
+        assert!(known, "{answer}");
+    }
+    assert_eq!(house.loads(), 1, "{}", house.record());
+    assert!(house.server().is_some());
+}
+
+#[test]
+fn what_changes_the_server_can_be_made_to_ask_first() {
+    let mut house = House::new().set("MDPROF_POST", "1");
+    house.page("menu");
+    let pid = house.server().expect("serves");
+    let asks = house.ask("quit");
+    assert!(asks.contains("method=\"post\"") && asks.contains("?quit&amp;"), "{asks}");
+    house.page("menu");
+    assert_eq!(house.server(), Some(pid));
+    house.env.push(("REQUEST_METHOD".into(), "POST".into()));
+    house.page("quit");
+    assert!(comes(|| house.names().is_empty()), "{:?}", house.names());
+}
+
+#[test]
+fn a_server_in_the_foreground_ends_before_its_client_and_debugging_keeps_the_answer() {
+    let house = House::new();
+    let run = |args: &[&str]| {
+        let out = Command::new(support::PROGRAM)
+            .env_clear()
+            .env("XDG_RUNTIME_DIR", house.root.path().join("run"))
+            .args(args)
+            .arg(house.data())
+            .output()
+            .expect("runs");
+        assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+        support::text(out)
+    };
+    let page = run(&["--debug", "--proc", "2"]);
+    let kept = std::fs::read_to_string(house.file("mdprof_debug_answer").expect("is there")).expect("reads");
+    assert_eq!(kept, page);
+    let asked =
+        std::fs::read_to_string(house.file("mdprof_debug_request").expect("is there")).expect("reads");
+    assert!(asked.starts_with("proc/2&"), "{asked}");
+    run(&["--quit"]);
+    assert!(comes(|| house.any_server().is_none()));
+    assert!(is_page(&run(&["--no-detach-process", "-t", "0.002"])));
+    assert_eq!(house.any_server(), None);
+}

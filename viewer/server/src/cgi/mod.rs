@@ -116,7 +116,7 @@ impl Settings {
         }
         let query: Option<f64> = number("MDPROF_QUERY")
             .map_or(Some(40.0), |v| v.parse().ok())
-            .filter(|n| (0.001..=86_400.0).contains(n));
+            .filter(|n| (0.000_001..=86_400.0).contains(n));
         if query.is_none() {
             complain("MDPROF_QUERY");
         }

@@ -41,7 +41,7 @@ pub fn arguments(names: &Names, file: &Path, settings: &Settings) -> Vec<OsStrin
     let idle = settings.idle.map_or(0, |d| d.as_millis().max(1));
     let rule = if settings.rule == Compensation::Compat { "compat" } else { "exact" };
     let stay = if settings.detach { "detach" } else { "stay" };
-    let query = settings.query.as_millis().max(1);
+    let query = settings.query.as_micros().max(1);
     vec![
         FLAG.into(),
         names.dir.clone().into(),
@@ -60,7 +60,7 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let (query, stay) = (next(), next());
     let number = |s: &OsString| -> u64 { s.to_str().and_then(|s| s.parse().ok()).unwrap_or(0) };
     let idle_ms = number(&idle);
-    let limit = Duration::from_millis(number(&query).max(1));
+    let limit = Duration::from_micros(number(&query).max(1));
     let rule = if rule == "compat" { Compensation::Compat } else { Compensation::Exact };
     let names = Names::new(dir, &file);
     let idle = (idle_ms > 0).then(|| Duration::from_millis(idle_ms));
