@@ -217,6 +217,7 @@ fn visit(session: &Session, ring: &Ring) {
         session.log.lose(LossCause::Blocked, weight, weight);
         ring.accounted_ns.store(accounted + used, Ordering::Relaxed);
         ring.visited_accounted_ns.store(accounted + used, Ordering::Relaxed);
+        threads::slow_down(session, ring);
     }
 }
 

@@ -55,7 +55,7 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     }
     // Before the clock: its first signal may come at once.
     ring.state.store(LIVE, Ordering::Release);
-    let armed = arm_clock(session, ring, strict);
+    let armed = arm_clock(session, ring, own, strict);
     if armed.is_err() {
         disarm(ring);
         ring.state.store(FREE, Ordering::Release);
@@ -63,7 +63,7 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     armed
 }
 
-fn arm_clock(session: &Session, ring: &Ring, strict: bool) -> sys::Result<()> {
+fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Result<()> {
     let settings = &session.settings;
     let clock = session.clock();
     let period = settings.period_ns.load(Ordering::Relaxed);
@@ -77,7 +77,9 @@ fn arm_clock(session: &Session, ring: &Ring, strict: bool) -> sys::Result<()> {
         Clock::Perf | Clock::Sigtrap => {
             ring.clock.store(clock as u32, Ordering::Relaxed);
             let signal = settings.signal.load(Ordering::Relaxed);
-            match perf::arm(ring, clock, signal, value, clock::first_expiry(period)) {
+            let blocked = own && sys::sigmask(sys::Mask::Block, 0) & sys::signal_bit(signal) != 0;
+            let first = if blocked { clock::BLOCKED_NS.max(period) } else { clock::first_expiry(period) };
+            match perf::arm(ring, clock, signal, value, first) {
                 Ok(()) => {
                     ring.period_ns.store(period, Ordering::Relaxed);
                     // The tick beside it accounts system time and calls the housekeeper: without it we know less, but
@@ -97,6 +99,21 @@ fn arm_clock(session: &Session, ring: &Ring, strict: bool) -> sys::Result<()> {
             let _ = thread_timer::arm(ring, tick_signal, value, clock::TICK_NS, clock::TICK_NS);
             Ok(())
         }
+    }
+}
+
+/// Slows the perf clock of a thread that blocks its signal.
+pub fn slow_down(session: &Session, ring: &Ring) {
+    let clock = session.clock();
+    if ring.clock.load(Ordering::Relaxed) != clock as u32 || !matches!(clock, Clock::Perf | Clock::Sigtrap) {
+        return;
+    }
+    let settings = &session.settings;
+    let period = settings.period_ns.load(Ordering::Relaxed);
+    let signal = settings.signal.load(Ordering::Relaxed);
+    ring.rearm.store(1, Ordering::Relaxed);
+    if perf::arm(ring, clock, signal, session.rings.value(ring), clock::BLOCKED_NS.max(period)).is_ok() {
+        ring.period_ns.store(period, Ordering::Relaxed);
     }
 }
 

@@ -106,6 +106,10 @@ pub fn first_expiry(period: u64) -> u64 {
 
 const SHORTEST_FIRST_NS: u64 = 100_000;
 
+/// Period of a perf clock in a thread that blocks its signal: each expiry would cost as much as ever and be for nothing. The
+/// first sample after the thread lets signals through sets the right one.
+pub const BLOCKED_NS: u64 = 20_000_000;
+
 /// A period within 10 % of `nominal`: its inverse is evenly distributed, so that the mean rate is the nominal one.
 #[must_use]
 pub fn jittered(nominal: u64) -> u64 {
