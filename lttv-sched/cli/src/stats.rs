@@ -1,4 +1,4 @@
-//! `lttv stats`: counts by event, CPU and channel; CPU time by thread.
+//! `lttv stats`: counts by event, CPU and channel; events and CPU time by mode, CPU time by thread (of whole traces).
 //!
 //! Without a window or filter these are the results of the module `stats`, computed by one background pass. With one, events
 //! of the window are counted by a request.
@@ -11,6 +11,7 @@ use lttv_engine::call::Cause;
 use lttv_engine::hooks::{Flow, Hook};
 use lttv_engine::source::EventHead;
 use lttv_engine::time::Time;
+use lttv_modules::state::Mode;
 use lttv_modules::stats::{self, Stats};
 
 use crate::args::{Format, StatsArgs};
@@ -26,6 +27,9 @@ struct Counts {
     total: u64,
     by_name: BTreeMap<String, u64>,
     by_cpu: BTreeMap<Option<u32>, u64>,
+    by_channel: BTreeMap<String, u64>,
+    /// Mode -> events, CPU time in ns.
+    by_mode: BTreeMap<Mode, (u64, i64)>,
     span: Option<(Time, Time)>,
     /// (thread number, name) -> CPU time, ns.
     threads: BTreeMap<(i64, String), i64>,
@@ -83,6 +87,14 @@ fn whole(s: &mut Session) -> anyhow::Result<Counts> {
         c.total += r.total();
         r.by_name().into_iter().for_each(|(n, v)| *c.by_name.entry(n.to_string()).or_default() += v);
         r.by_cpu().into_iter().for_each(|(n, v)| *c.by_cpu.entry(n).or_default() += v);
+        r.channels
+            .iter()
+            .filter(|(_, n)| **n > 0)
+            .for_each(|(n, v)| *c.by_channel.entry(n.to_string()).or_default() += v);
+        for (mode, (events, ns)) in r.by_mode() {
+            let sum = c.by_mode.entry(mode).or_default();
+            *sum = (sum.0 + events, sum.1 + ns);
+        }
         c.stretch(r.span);
         for (key, ns) in r.cpu_time_by_thread() {
             let name = r.threads.get(&key).map_or(String::new(), |t| t.name.to_string());
@@ -90,6 +102,11 @@ fn whole(s: &mut Session) -> anyhow::Result<Counts> {
         }
     }
     c.threads.retain(|_, ns| *ns > 0);
+    // A trace that says nothing of modes has one only.
+    c.by_mode.retain(|_, (events, ns)| *events > 0 || *ns > 0);
+    if c.by_mode.keys().all(|mode| *mode == Mode::Unknown) {
+        c.by_mode.clear();
+    }
     Ok(c)
 }
 
@@ -108,6 +125,10 @@ fn window(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<Counts> {
             None => drop(c.by_name.insert(e.name().into(), 1)),
         }
         *c.by_cpu.entry((e.head.cpu != EventHead::NO_CPU).then_some(e.head.cpu)).or_default() += 1;
+        match c.by_channel.get_mut(&*e.info().channel) {
+            Some(n) => *n += 1,
+            None => drop(c.by_channel.insert(e.info().channel.to_string(), 1)),
+        }
         if e.head.ts != Time::UNTIMED {
             c.stretch(Some((e.head.ts, e.head.ts)));
         }
@@ -170,6 +191,18 @@ fn text(out: &mut Out, c: &Counts, rows: usize) {
             );
         }
     }
+    if c.by_channel.len() > 1 {
+        line!(out, "\n{:>15}  {:>6}  channel", "count", "share");
+        for (channel, n) in &c.by_channel {
+            line!(out, "{:>15}  {:>5.1}%  {channel}", grouped(*n), share(*n));
+        }
+    }
+    if !c.by_mode.is_empty() {
+        line!(out, "\n{:>15}  {:>15}  mode", "count", "CPU time");
+        for (mode, (n, ns)) in &c.by_mode {
+            line!(out, "{:>15}  {:>15}  {mode}", grouped(*n), times::duration(ns.unsigned_abs()));
+        }
+    }
     if !c.threads.is_empty() {
         let mut threads: Vec<_> = c.threads.iter().collect();
         threads.sort_by_key(|(k, ns)| (std::cmp::Reverse(**ns), *k));
@@ -198,6 +231,14 @@ fn json(out: &mut Out, c: &Counts) {
             "{{\"kind\":\"cpu\",\"cpu\":{},\"events\":{n}}}",
             cpu.map_or("null".into(), |c| c.to_string())
         );
+    }
+    for (channel, n) in &c.by_channel {
+        out.line.push_str("{\"kind\":\"channel\",\"name\":");
+        quoted(&mut out.line, channel);
+        line!(out, ",\"events\":{n}}}");
+    }
+    for (mode, (n, ns)) in &c.by_mode {
+        line!(out, "{{\"kind\":\"mode\",\"mode\":\"{mode}\",\"events\":{n},\"cpu_ns\":{ns}}}");
     }
     for ((tid, name), ns) in &c.threads {
         let _ = std::fmt::Write::write_fmt(

@@ -80,6 +80,14 @@ fn windows_filters_and_counts_choose_the_same_events_as_looking_at_all() {
         let stats = rows(&[&args[..], &["--format", "json"]].concat());
         assert_eq!(stats[0]["events"].as_u64(), Some(w.events.len() as u64), "{args:?}");
         assert_eq!(stats[0]["first_ns"].as_u64(), Some(w.events[0].0));
+        let of = |kind: &str| -> u64 {
+            stats.iter().filter(|r| r["kind"] == kind).map(|r| r["events"].as_u64().unwrap()).sum()
+        };
+        assert_eq!(
+            (of("event"), of("cpu"), of("channel")),
+            (of("total"), of("total"), of("total")),
+            "{args:?}"
+        );
     }
 }
 

@@ -79,6 +79,8 @@ pub struct Stats {
     pub switches: BTreeMap<u32, u64>,
     /// Time of the first and last event.
     pub span: Option<(Time, Time)>,
+    /// Events by channel, those without an event too.
+    pub channels: BTreeMap<Arc<str>, u64>,
 }
 
 impl Stats {
@@ -105,6 +107,17 @@ impl Stats {
             *counts.entry(key.cpu).or_default() += branch.events.values().sum::<u64>();
         }
         counts
+    }
+
+    /// Events and CPU time (ns) by mode.
+    pub fn by_mode(&self) -> BTreeMap<Mode, (u64, i64)> {
+        let mut sums: BTreeMap<Mode, (u64, i64)> = BTreeMap::new();
+        for (key, branch) in &self.branches {
+            let sum = sums.entry(key.mode).or_default();
+            sum.0 += branch.events.values().sum::<u64>();
+            sum.1 += branch.cpu_time;
+        }
+        sums
     }
 
     /// CPU time by thread over all modes that are known, in ns.

@@ -45,6 +45,9 @@ pub(super) struct Collector {
     run_ns: BTreeMap<(u32, i64), i64>,
     switches: BTreeMap<u32, u64>,
     span: Option<(Time, Time)>,
+    /// Names of the channels, and events of each; which channel a tracefile is of.
+    channels: Vec<(Arc<str>, u64)>,
+    channel_of: Vec<usize>,
 }
 
 fn identity(thread: &Thread) -> (ThreadKey, Time) {
@@ -76,6 +79,14 @@ impl Collector {
         };
         let classes = tracefiles.iter().map(|info| info.classes.iter().map(|c| class(&c.name)).collect());
         let classes = classes.collect();
+        let mut channels: Vec<(Arc<str>, u64)> = Vec::new();
+        let mut channel = |info: &TracefileInfo| {
+            channels.iter().position(|(name, _)| *name == info.channel).unwrap_or_else(|| {
+                channels.push((info.channel.clone(), 0));
+                channels.len() - 1
+            })
+        };
+        let channel_of = tracefiles.iter().map(&mut channel).collect();
         Collector {
             names,
             classes,
@@ -87,6 +98,8 @@ impl Collector {
             run_ns: BTreeMap::new(),
             switches: BTreeMap::new(),
             span: None,
+            channels,
+            channel_of,
         }
     }
 
@@ -155,6 +168,8 @@ impl Collector {
         let class = self.class(event);
         let cpu = (event.head.cpu != EventHead::NO_CPU).then_some(event.head.cpu);
         self.span = Some((self.span.map_or(event.time, |span| span.0), event.time));
+        let channel = self.channel_of.get(event.tracefile).and_then(|at| self.channels.get_mut(*at));
+        channel.into_iter().for_each(|(_, events)| *events += 1);
         // CPU number u32::MAX stands for "not known" here too.
         let account = self.cpus.entry(event.head.cpu).or_default();
         let branch = match account.branch {
@@ -272,6 +287,7 @@ impl Collector {
             run_ns: std::mem::take(&mut self.run_ns),
             switches: std::mem::take(&mut self.switches),
             span: self.span.take(),
+            channels: std::mem::take(&mut self.channels).into_iter().collect(),
         }
     }
 }
