@@ -1,8 +1,8 @@
 //! A controller that is killed at any moment leaves its target alive and right.
 //!
 //! The controller is this very test program, started again with the target's pid; it attaches and detaches without end and
-//! writes the step that it is at into a shared file. `PCT_TEST_KILLS=1000 cargo test --test killed -- --nocapture` prints in
-//! which step each kill fell.
+//! writes the step that it is at into a shared file. Every second kill comes at a random moment, the others are aimed at the step
+//! that has had the fewest. `PCT_TEST_KILLS=1000 cargo test --test killed -- --nocapture` prints in which step each kill fell.
 
 mod victims;
 
@@ -77,16 +77,15 @@ fn targets_outlive_controllers_killed_at_random_moments() {
         while !facts::read(victim.pid()).is_ok_and(|t| t.facts.name == "mallocs" && t.facts.threads == 5) {}
         for kill in 0..10 {
             let step = dir.path().join(format!("step-{round}-{kill}"));
+            let rarest = (1..fell.len()).min_by_key(|s| fell[*s]).expect("there are steps");
+            let aim = (kill % 2 == 1).then_some(rarest);
             let mut controller = Command::new(std::env::current_exe().unwrap())
                 .args(["--exact", "controller"])
                 .env("PCT_TEST_TARGET", victim.pid().to_string())
                 .env("PCT_TEST_LIBRARY", &library)
                 .env("PCT_TEST_STEP", &step)
-                // each second controller lingers at one of the short steps
-                .env(
-                    "PCT_TEST_LINGER",
-                    if kill % 2 == 1 { (2 + (round + kill / 2) % 6).to_string() } else { String::new() },
-                )
+                // each second controller lingers at the step that it is to be killed in
+                .env("PCT_TEST_LINGER", aim.map_or(String::new(), |step| step.to_string()))
                 .stdout(Stdio::null())
                 .spawn()
                 .unwrap();
@@ -102,7 +101,19 @@ fn targets_outlive_controllers_killed_at_random_moments() {
             random ^= random << 13;
             random ^= random >> 7;
             random ^= random << 17;
-            std::thread::sleep(Duration::from_micros(random % 3000));
+            match aim {
+                Some(aim) => {
+                    let file = std::fs::File::open(&step).unwrap();
+                    let at = |word: &mut [u8; 8]| {
+                        file.read_exact_at(word, 0).is_ok() && usize::from(word[0]) == aim
+                    };
+                    while !at(&mut word) {
+                        assert!(controller.try_wait().unwrap().is_none(), "the controller ended by itself");
+                    }
+                    std::thread::sleep(Duration::from_micros(random % 1000));
+                }
+                None => std::thread::sleep(Duration::from_micros(random % 3000)),
+            }
             controller.kill().unwrap();
             controller.wait().unwrap();
             let f = std::fs::File::open(&step).unwrap();

@@ -332,8 +332,9 @@ impl Outside {
         }
         let Some(mut t) = self.threads.remove(&tid) else { return };
         self.lose_rest(&mut t);
-        if let (Some(serial), Some(process)) = (t.serial, self.processes.get_mut(&t.pid)) {
-            process.thread_end(serial, t.seen_ns.max(t.sampled_ns));
+        if let Some(process) = self.processes.get_mut(&t.pid) {
+            let used = t.seen_ns.max(t.sampled_ns);
+            process.thread_end(t.serial, used, used.saturating_sub(t.base_ns));
         }
         if tid.0 == t.pid && !self.threads.values().any(|other| other.pid == t.pid) {
             let state = if matches!(stop, Stop::Killed(_)) { State::Crashed } else { State::Closed };

@@ -30,6 +30,10 @@ pub(super) struct Process {
     frames: Vec<Frame>,
     /// User and system CPU nanoseconds of the process when sampling of this image began.
     before: (u64, u64),
+    /// User and system CPU nanoseconds since, as the kernel told them last.
+    used: (u64, u64),
+    /// CPU nanoseconds that its ended threads used under our eyes.
+    ended_ns: u64,
     /// Why there is no file.
     pub(super) failed: Option<io::Error>,
 }
@@ -54,6 +58,8 @@ impl Process {
             stacks: manner.stacks != StackMode::None,
             frames: Vec::new(),
             before: if born { (0, 0) } else { cpu_ns(pid).unwrap_or_default() },
+            used: (0, 0),
+            ended_ns: 0,
             failed: None,
         })
     }
@@ -86,8 +92,14 @@ impl Process {
 
     /// Writes the CPU time that the process used since we came.
     pub(super) fn anchor(&mut self) {
-        if let (Some(recording), Some((user, system))) = (&mut self.recording, cpu_ns(self.pid)) {
-            recording.anchor(user.saturating_sub(self.before.0), system.saturating_sub(self.before.1));
+        if let Some((user, system)) = cpu_ns(self.pid) {
+            self.used = (user.saturating_sub(self.before.0), system.saturating_sub(self.before.1));
+        }
+        // a process that has ended tells nothing any more, but its threads were looked at until then
+        let (user, system) = self.used;
+        let more = self.ended_ns.saturating_sub(user + system);
+        if let Some(recording) = &mut self.recording {
+            recording.anchor(user + more, system);
         }
     }
 
@@ -136,7 +148,10 @@ impl Process {
         }
     }
 
-    pub(super) fn thread_end(&mut self, serial: u32, cpu_ns: u64) {
+    /// A thread has ended, with this much CPU time in all, of which `ours` under our eyes.
+    pub(super) fn thread_end(&mut self, serial: Option<u32>, cpu_ns: u64, ours: u64) {
+        self.ended_ns += ours;
+        let Some(serial) = serial else { return };
         if let Some(recording) = &mut self.recording {
             recording.thread_end(serial, cpu_ns);
         }

@@ -34,6 +34,8 @@ pub(super) struct Thread {
     syscall: File,
     /// CPU nanoseconds at the last look.
     pub(super) seen_ns: u64,
+    /// CPU nanoseconds when we came.
+    pub(super) base_ns: u64,
     /// CPU nanoseconds up to the last sample.
     pub(super) sampled_ns: u64,
     /// When it was sampled last (wall clock).
@@ -59,6 +61,7 @@ impl Thread {
             schedstat: open("schedstat")?,
             syscall: open("syscall")?,
             seen_ns: 0,
+            base_ns: 0,
             sampled_ns: 0,
             sampled_at: Instant::now(),
             carry: 0,
@@ -69,6 +72,7 @@ impl Thread {
         };
         if !born {
             thread.sampled_ns = thread.stat()?.cpu_ns;
+            (thread.base_ns, thread.seen_ns) = (thread.sampled_ns, thread.sampled_ns);
             thread.system_ns = system_ns(pid, tid).unwrap_or(0);
         }
         Some(thread)
