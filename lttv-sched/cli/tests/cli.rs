@@ -230,3 +230,40 @@ fn manual_pages_and_completions_know_every_command() {
     let bash = out(&["generate", "completions", "bash"]);
     assert!(bash.contains("histogram") && bash.contains("--columns"), "{bash}");
 }
+
+/// What runs on a CPU is whom the last switch on it went to, whatever the window was reached by.
+#[test]
+fn states_of_real_traces_are_those_of_the_switches_before() {
+    let Some(dir) = data() else { return };
+    for name in ["bt/succeed__lttng-tracefile-rotation__kernel", "tc/bug446190"] {
+        let t = dir.join(name);
+        let t = t.to_str().unwrap();
+        let options = ["--filter", "name == sched_switch", "--columns", "ns,cpu,fields", "--format", "json"];
+        let switches: Vec<(u64, u64, i64)> = rows(&[&["events", t][..], &options].concat())
+            .iter()
+            .map(|r| {
+                let next = r["fields"]["next_tid"].as_i64().expect("a thread");
+                (r["ns"].as_u64().expect("a time"), r["cpu"].as_u64().expect("a CPU"), next)
+            })
+            .collect();
+        assert!(switches.len() > 1000, "{name}: {} switches", switches.len());
+        let mut judged = 0;
+        for part in 1..8 {
+            // Right behind a switch: what ran before it does not run any more.
+            let at = switches[switches.len() * part / 8].0 + 1;
+            let mut running = std::collections::BTreeMap::new();
+            for (_, cpu, next) in switches.iter().take_while(|s| s.0 < at) {
+                running.insert(*cpu, *next);
+            }
+            let states = rows(&["states", t, "--at", &at.to_string(), "--format", "json"]);
+            for row in states.iter().filter(|r| r["kind"] == "cpu") {
+                let cpu = row["cpu"].as_u64().expect("a CPU");
+                if let Some(next) = running.get(&cpu) {
+                    assert_eq!(row["tid"].as_i64(), Some(*next), "{name} at {at}: {row}");
+                    judged += 1;
+                }
+            }
+        }
+        assert!(judged >= 14, "{name}: {judged} CPUs looked at");
+    }
+}
