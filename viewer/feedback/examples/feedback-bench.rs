@@ -2,8 +2,9 @@
 //! given.
 //!
 //! ```text
-//! cargo run --release -p pct-feedback --example feedback-bench [-- [--procs N]... [X.data]...]
+//! cargo run --release -p pct-feedback --example feedback-bench [-- [--keep FOLDER] [--procs N]... [X.data]...]
 //! ```
+//! Made-up programs are written to the folder given, and stay there.
 //! Each run is a process of its own (this program again): reading, analysis, writing. Times are medians of five.
 #![forbid(unsafe_code)]
 
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
+    let mut keep: Option<PathBuf> = None;
     let mut profiles: Vec<(String, PathBuf)> = Vec::new();
     let mut args = args.into_iter();
     let mut made = false;
@@ -40,15 +42,17 @@ fn main() -> ExitCode {
                 eprintln!("feedback-bench: --procs needs a number");
                 return ExitCode::from(2);
             };
-            profiles.push(make(folder.path(), procs));
+            profiles.push(make(keep.as_deref().unwrap_or(folder.path()), procs));
             made = true;
+        } else if arg == "--keep" {
+            keep = args.next().map(PathBuf::from);
         } else {
             profiles.push((arg.clone(), arg.into()));
         }
     }
     if !made {
         for procs in [1000, 10_000] {
-            profiles.push(make(folder.path(), procs));
+            profiles.push(make(keep.as_deref().unwrap_or(folder.path()), procs));
         }
     }
     println!(

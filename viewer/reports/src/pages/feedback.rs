@@ -41,6 +41,12 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &FeedbackReport) -> Display {
     if !r.text.is_empty() {
         d.items.push(Item::Heading("The candidates".to_owned()));
         d.items.push(Item::Verbatim(r.text.clone()));
+        if r.not_in_text > 0 {
+            d.items.push(Item::Text(format!(
+                "{} more, which save less, are not written out.",
+                format::int(r.not_in_text as i64)
+            )));
+        }
     }
     match &r.desc {
         Some(desc) => {

@@ -5,7 +5,7 @@ use super::{Failure, ps_of};
 use crate::subject::Subject;
 use pct_feedback::message::{Level, Message};
 use pct_feedback::walk::{Observer, Outcome, ProcOutcome, Stopped, analyse as walk};
-use pct_feedback::{Candidate, Params, VarNames, report};
+use pct_feedback::{Candidate, Params, ProcCandidates, VarNames, report};
 use serde::Serialize;
 
 /// Data of the page.
@@ -24,8 +24,10 @@ pub struct FeedbackReport {
     pub not_listed: usize,
     /// The whole run one after the other, in call sequence numbers.
     pub program_callseqs: i64,
-    /// The candidates of the procedure in full, as text; empty for all.
+    /// Candidates of the procedure in full, as text: those that save most; empty for all.
     pub text: String,
+    /// How many are not in the text.
+    pub not_in_text: usize,
     /// Contexts looked at.
     pub cliques: usize,
     /// What kept contexts from being looked at; at most ten.
@@ -121,9 +123,9 @@ pub fn create(subject: &Subject, number: Option<i64>) -> Result<FeedbackReport, 
     candidates.sort_by(|a, b| b.saving.total_cmp(&a.saving));
     let not_listed = candidates.len().saturating_sub(MAX_ROWS);
     candidates.truncate(MAX_ROWS);
-    let text = match ps {
-        Some(_) => procs.iter().map(|p| report::of_procedure(&p.label, &p.found)).collect(),
-        None => String::new(),
+    let (text, not_in_text) = match (ps, procs.as_slice()) {
+        (Some(_), [proc, ..]) => text(proc),
+        _ => (String::new(), 0),
     };
     Ok(FeedbackReport {
         desc: ps.map(|ps| proc_desc(profile, ps)),
@@ -133,10 +135,32 @@ pub fn create(subject: &Subject, number: Option<i64>) -> Result<FeedbackReport, 
         not_listed,
         program_callseqs: profile.root_total().callseqs,
         text,
+        not_in_text,
         cliques: analysis.outcome.progress.cliques,
         problems: analysis.problems.iter().take(10).cloned().collect(),
         more_problems: analysis.problems.len().saturating_sub(10),
     })
+}
+
+/// Candidates that are written out in full: a procedure may have one in each of thousands of contexts.
+const MAX_TEXTS: usize = 20;
+
+/// The text of the candidates that save most, and how many others there are.
+fn text(proc: &ProcOutcome) -> (String, usize) {
+    let mut best: Vec<&Candidate> = proc.found.candidates.iter().collect();
+    best.sort_by(|a, b| saving(b).total_cmp(&saving(a)));
+    let more = best.len().saturating_sub(MAX_TEXTS);
+    let shown = ProcCandidates {
+        names: proc.found.names.clone(),
+        pushes: proc.found.pushes.clone(),
+        candidates: best.into_iter().take(MAX_TEXTS).cloned().collect(),
+    };
+    (report::of_procedure(&proc.label, &shown), more)
+}
+
+/// What all executions of a candidate save.
+fn saving(c: &Candidate) -> f64 {
+    c.metrics.saving() * c.metrics.calls as f64
 }
 
 fn rows(subject: &Subject, proc: &ProcOutcome) -> Vec<CandidateRow> {
@@ -159,7 +183,7 @@ fn rows(subject: &Subject, proc: &ProcOutcome) -> Vec<CandidateRow> {
                 sequential: m.seq_time,
                 parallel: m.par_time,
                 speedup: m.speedup(),
-                saving: m.saving() * m.calls as f64,
+                saving: saving(c),
                 overheads: m.overheads(),
                 dead_time: m.dead(),
             }
