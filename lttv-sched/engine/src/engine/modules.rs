@@ -54,10 +54,10 @@ impl Engine {
     pub fn require(&mut self, name: &str) -> Result<(), ModuleError> {
         let mut failed = Vec::new();
         for name in self.modules.require(name)? {
-            if let Some((_, module)) = self.modules.get(&name) {
-                if let Err(why) = guarded("its start", || module.init()) {
-                    failed.push((name.clone(), why));
-                }
+            if let Some((_, module)) = self.modules.get(&name)
+                && let Err(why) = guarded("its start", || module.init())
+            {
+                failed.push((name.clone(), why));
             }
         }
         self.modules_failed(failed);
@@ -71,10 +71,10 @@ impl Engine {
     pub fn release(&mut self, name: &str) -> Result<(), ModuleError> {
         let mut failed = Vec::new();
         for name in self.modules.release(name)? {
-            if let Some((_, module)) = self.modules.get(&name) {
-                if let Err(why) = guarded("its end", || module.destroy()) {
-                    failed.push((name.clone(), why));
-                }
+            if let Some((_, module)) = self.modules.get(&name)
+                && let Err(why) = guarded("its end", || module.destroy())
+            {
+                failed.push((name.clone(), why));
             }
         }
         self.modules_failed(failed);

@@ -272,7 +272,7 @@ impl<'a> PerfData<'a> {
                     let follows = Octets::new(body).u64().and_then(|n| usize::try_from(n).ok());
                     at = at.saturating_add(follows.unwrap_or(0)).min(end);
                 }
-                kind::TOOL.. => {}
+                _ if kind >= kind::TOOL => {}
                 _ => {
                     let record = Record { kind, misc, time: 0, attr: 0, body };
                     match self.identified(record, &by_id) {
@@ -414,7 +414,7 @@ impl Attr {
     }
 
     fn skip_values(&self, o: &mut Octets<'_>) -> Option<()> {
-        let has = |n: u64| u64::from(self.read_format >> n & 1);
+        let has = |n: u64| self.read_format >> n & 1;
         let times = has(0) + has(1);
         let each = 1 + has(2) + has(4);
         if has(3) == 1 {
