@@ -1,4 +1,4 @@
-//! Looks for conjunctions of a body that are worth executing in parallel (format sheet, section 9).
+//! Looks for conjunctions of a body that are worth executing in parallel (docs/feedback.md, section 9).
 //!
 //! The body is walked bottom up. A conjunction with two or more costly conjuncts is tried as it is. One with a single
 //! costly conjunct may gain by *pushing*: the costly conjunct is moved to where, deep inside an earlier one, another

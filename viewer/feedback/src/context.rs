@@ -1,4 +1,4 @@
-//! What is known of one procedure in one context: its body, coverage and call sites, joined (format sheet, sections 3 and
+//! What is known of one procedure in one context: its body, coverage and call sites, joined (docs/feedback.md, sections 3 and
 //! 6).
 
 use std::cell::{Cell, RefCell};

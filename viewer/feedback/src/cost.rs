@@ -1,4 +1,4 @@
-//! Costs of goals: how often they are executed and what that takes, in call sequence counts.
+//! Costs of goals: how often they are executed and what that takes, in call sequence counts (section 8.1).
 
 /// Why the analysis of a procedure stops, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -110,7 +110,7 @@ impl Cost {
             (true, true) => Self::Total(calls, a.total() + b.total()),
         })
     }
-    /// The same goal executed another number of times, each as before.
+    /// The same goal executed another number of times, each as before (section 8.5).
     ///
     /// # Errors
     /// It is dead, or has a cost without executions.
@@ -126,7 +126,7 @@ impl Cost {
     }
 }
 
-/// The cost of goals executed one after the other: `goals` gives each one's cost and how often it is left; `calls` is how
+/// The cost of goals executed one after the other (section 8.3): `goals` gives each one's cost and how often it is left; `calls` is how
 /// often none of them is executed.
 ///
 /// # Errors

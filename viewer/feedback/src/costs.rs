@@ -1,4 +1,4 @@
-//! Costs of all goals of a body in one context, and which of them are worth a conjunct (format sheet, section 8).
+//! Costs of all goals of a body in one context, and which of them are worth a conjunct (docs/feedback.md, section 8).
 
 use pct_analysis::body::NodeKind;
 use pct_deep::procrep::Detism;
@@ -18,7 +18,7 @@ pub struct Costs {
     pub costly: Vec<bool>,
 }
 
-/// The costs of a context's goals.
+/// The costs of a context's goals (section 8.2), and which are costly (8.5).
 ///
 /// # Errors
 /// The counts contradict each other, or the costs of branches cannot be told.
@@ -41,7 +41,7 @@ pub fn of_body(context: &Context, recursive: &SiteCosts, threshold: i64) -> Resu
     Ok(costs)
 }
 
-/// Whether a goal is executed and each execution costs more than the threshold.
+/// Whether a goal is executed and each execution costs more than the threshold (section 8.5).
 pub fn is_above(cost: Cost, threshold: i64) -> bool {
     cost.calls() > 0 && cost.per_call() > threshold as f64
 }
@@ -64,7 +64,7 @@ impl Costs {
         sequence(goals.iter().map(|&g| (self.now[g], context.after(g))), calls)
     }
 
-    /// The cost of a goal of other goals (but a conjunction), from their present costs.
+    /// The cost of a goal of other goals (but a conjunction), from their present costs (sections 8.2, 8.4).
     ///
     /// # Errors
     /// The counts of its branches do not add up.

@@ -1,4 +1,4 @@
-//! `mdprof_create_feedback`: from a profile to a feedback file (format sheet, section 1).
+//! `mdprof_create_feedback`: from a profile to a feedback file (docs/feedback.md, section 1).
 //!
 //! Options as typed become a [`Request`]; [`run`] does what it asks for. All text goes through the two writers given, so
 //! that tests see what people see.

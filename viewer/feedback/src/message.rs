@@ -1,4 +1,4 @@
-//! What the analysis has to say besides its result (format sheet, section 13).
+//! What the analysis has to say besides its result (docs/feedback.md, section 13).
 
 use std::fmt;
 

@@ -167,7 +167,7 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    /// Sparks, barriers, signals and waits.
+    /// Sparks, barriers, signals and waits (section 11.6).
     pub fn overheads(&self) -> f64 {
         self.spark + self.barrier + self.signals + self.waits
     }

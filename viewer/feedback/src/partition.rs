@@ -1,4 +1,4 @@
-//! The best way to cut a conjunction into parallel conjuncts.
+//! The best way to cut a conjunction into parallel conjuncts (sections 10 and 11).
 //!
 //! Goals keep their order: a partition cuts the goals from the first to the last costly one into consecutive conjuncts.
 //! A conjunct waits (by futures) for variables that earlier ones produce. For each partition the parallel execution is
@@ -64,7 +64,7 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// What the search minimises: parallel time, and twice the overheads.
+    /// What the search minimises: parallel time, and twice the overheads (section 10).
     pub fn objective(&self) -> f64 {
         self.metrics.par_time + 2.0 * self.metrics.overheads()
     }
@@ -79,7 +79,8 @@ enum Event {
     Produce,
 }
 
-/// Evaluates a partition of the goals up to `end` (an index, included).
+/// Evaluates a partition of the goals up to `end` (an index, included): shared variables (section 11.1), starts (11.2) and
+/// metrics (11.6).
 ///
 /// # Errors
 /// The numbers contradict each other.
@@ -155,7 +156,7 @@ pub fn evaluate(
     Ok(Partition { starts: starts.to_vec(), metrics, dependent })
 }
 
-/// What happens to shared variables in a conjunct, by sequential time. Within one goal the order is that of the original
+/// What happens to shared variables in a conjunct, by sequential time (section 11.3). Within one goal the order is that of the original
 /// tools, which is not always that of time.
 fn events(
     c: &Conjunction<'_>,
@@ -208,7 +209,7 @@ fn events(
     Ok(events)
 }
 
-/// Runs a conjunct from `start`: the intervals in which it is not blocked.
+/// Runs a conjunct from `start`: the intervals in which it is not blocked (section 11.4).
 fn run(
     events: &[(f64, Event)],
     start: f64,
@@ -240,7 +241,7 @@ fn run(
     Ok(intervals)
 }
 
-/// Notes when a conjunct produces variables for later ones.
+/// Notes when a conjunct produces variables for later ones (section 11.5).
 fn produce(
     c: &Conjunction<'_>,
     range: std::ops::Range<usize>,
@@ -277,7 +278,7 @@ fn produce(
     Ok(())
 }
 
-/// The best partition into at least two conjuncts, if there is one that is allowed.
+/// The best partition into at least two conjuncts, if there is one that is allowed (section 10).
 ///
 /// # Errors
 /// As [`evaluate`].

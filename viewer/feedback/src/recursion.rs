@@ -1,4 +1,4 @@
-//! How a clique recurses, and what its recursive calls cost (format sheet, section 5).
+//! How a clique recurses, and what its recursive calls cost (docs/feedback.md, section 5).
 //!
 //! The pages of the viewer have a classification of their own (`pct_analysis::recursion`). This one gives the numbers of
 //! the original tool to the bit: where ways with the same number of recursive calls meet, their probabilities are joined
@@ -209,7 +209,7 @@ fn times(p: f64, levels: Option<Levels>) -> Result<Option<Levels>, Abort> {
     }))
 }
 
-/// Joins neighbours with the same number of recursive calls, from the left.
+/// Joins neighbours with the same number of recursive calls, from the left (section 5.2).
 fn condense(paths: Vec<Path>) -> Vec<Path> {
     let mut out: Vec<Path> = Vec::with_capacity(paths.len());
     for path in paths {
@@ -224,7 +224,7 @@ fn condense(paths: Vec<Path>) -> Vec<Path> {
     out
 }
 
-/// One after the other.
+/// One after the other (section 5.2).
 fn seq(a: Option<Levels>, b: Option<Levels>) -> Option<Levels> {
     let (a, b) = (a?, b?);
     let mut paths: Vec<Path> = Vec::with_capacity(a.paths.len() * b.paths.len());
@@ -242,7 +242,7 @@ fn seq(a: Option<Levels>, b: Option<Levels>) -> Option<Levels> {
     Some(Levels { paths: condense(paths), max: a.max.saturating_add(b.max), errors })
 }
 
-/// One or the other.
+/// One or the other (section 5.2).
 fn alt(a: Option<Levels>, b: Option<Levels>) -> Option<Levels> {
     let (mut a, b) = match (a, b) {
         (Some(a), Some(b)) => (a, b),

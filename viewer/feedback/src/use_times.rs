@@ -1,4 +1,4 @@
-//! When a goal produces or first consumes a variable, from its start, in call sequence counts (format sheet, section 12).
+//! When a goal produces or first consumes a variable, from its start, in call sequence counts (docs/feedback.md, section 12).
 //!
 //! Calls are followed into their callees, and further, as far as modules allow. What cannot be followed gets the
 //! pessimistic answer: consumed at once, produced at the very end. The viewer's page on a call's arguments asks the same
@@ -25,7 +25,7 @@ pub enum Kind {
     Consumption,
 }
 
-/// The answer for what cannot be followed and costs `cost`.
+/// The answer for what cannot be followed and costs `cost` (section 12).
 pub fn pessimistic(kind: Kind, cost: f64) -> f64 {
     match kind {
         Kind::Production => cost,
@@ -459,7 +459,7 @@ fn any_arm(results: &[(f64, Found)], default: f64) -> Option<f64> {
     })
 }
 
-/// The probability of a recursive call in each goal.
+/// The probability of a recursive call in each goal (section 12.7).
 fn recursion_probabilities(c: &Context, costs: &SiteCosts) -> Result<Vec<f64>, Abort> {
     let nodes = &c.body.nodes;
     let mut r = vec![0.0; nodes.len()];

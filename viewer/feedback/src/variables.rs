@@ -1,4 +1,4 @@
-//! Which variables goals consume and bind, and whether one is bound twice (format sheet, section 7).
+//! Which variables goals consume and bind, and whether one is bound twice (docs/feedback.md, section 7).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -15,7 +15,7 @@ pub struct GoalVars {
     pub bound: BTreeSet<Var>,
 }
 
-/// The variables of each goal, by number.
+/// The variables of each goal, by number (section 7).
 pub fn of_body(body: &Body) -> Vec<GoalVars> {
     let mut all: Vec<GoalVars> = vec![GoalVars::default(); body.nodes.len()];
     // Parts have larger numbers than the whole.
@@ -65,7 +65,7 @@ fn common(all: &[GoalVars], parts: &[usize]) -> BTreeSet<Var> {
 
 type Insts = BTreeMap<Var, Inst>;
 
-/// Whether a body binds a variable that is not free any more.
+/// Whether a body binds a variable that is not free any more (section 7).
 pub fn binds_twice(body: &Body) -> bool {
     let mut insts: Insts = Insts::new();
     for head in &body.procedure.head {

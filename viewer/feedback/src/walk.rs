@@ -1,4 +1,4 @@
-//! Walks a profile's cliques from the root down and collects the candidates of all contexts (format sheet, section 4).
+//! Walks a profile's cliques from the root down and collects the candidates of all contexts (docs/feedback.md, section 4).
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
