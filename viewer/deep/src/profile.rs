@@ -307,6 +307,15 @@ impl Profile {
     /// desc less what is compensated in the callee's clique. Direct self calls (caller and callee
     /// the same context) are left out of such sums: `None`.
     pub fn call_cost(&self, csd: CsdId, ps: PsId) -> Option<Figures> {
+        self.call_cost_with(csd, ps, &mut HashMap::new())
+    }
+    /// The same for many calls of one procedure: what is compensated in large cliques is found once for each.
+    pub fn call_cost_with(
+        &self,
+        csd: CsdId,
+        ps: PsId,
+        known: &mut HashMap<CliqueId, Desc>,
+    ) -> Option<Figures> {
         let callee = self.data.csd_callee(csd);
         if callee == self.data.csd_caller(csd) {
             return None;
@@ -322,7 +331,8 @@ impl Profile {
             };
         // Only procedures with closure or method calls are in any table.
         if self.zeroed[ps] {
-            desc -= members.iter().map(|&pd| self.pd_comp(pd, ps)).sum::<Desc>();
+            let comp = || members.iter().map(|&pd| self.pd_comp(pd, ps)).sum::<Desc>();
+            desc -= if members.len() < 4 { comp() } else { *known.entry(clique).or_insert_with(comp) };
         }
         Some(Figures { own: self.data.csd_own(csd), desc })
     }

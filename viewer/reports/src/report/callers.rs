@@ -94,6 +94,7 @@ pub fn create(
         Group::Clique => profile.clique_count(),
     };
     let mut place = vec![0u32; keys + 1];
+    let mut compensated = HashMap::new();
     let mut groups: Vec<(u32, Own, Desc)> = Vec::new();
     for &pd in profile.ps_pds(ps) {
         for &csd in profile.pd_callers(pd) {
@@ -110,7 +111,7 @@ pub fn create(
                 groups.push((key, Own::default(), Desc::default()));
                 *at = groups.len() as u32;
             }
-            if let Some(cost) = profile.call_cost(csd, ps) {
+            if let Some(cost) = profile.call_cost_with(csd, ps, &mut compensated) {
                 let sum = &mut groups[*at as usize - 1];
                 sum.1 += cost.own;
                 sum.2 += cost.desc;
