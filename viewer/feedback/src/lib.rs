@@ -8,7 +8,7 @@
 //! [`context`] is a procedure in one context with all that is known of it, [`recursion`] how its clique recurses and what
 //! recursive calls cost, [`variables`] what goals consume and bind, [`cost`] the algebra of costs and [`costs`] those of a
 //! body's goals, [`candidates`] the search in a body, [`partition`] the best way to cut a conjunction into parallel
-//! conjuncts, [`use_times`] when goals produce and consume variables.
+//! conjuncts, [`use_times`] when goals produce and consume variables, [`join`] what the walk brings together.
 //!
 //! [`create`] is the program that makes feedback files, [`input`] reads what it needs.
 //!
@@ -25,6 +25,7 @@ pub mod costs;
 pub mod create;
 pub mod file;
 pub mod input;
+pub mod join;
 pub mod message;
 pub mod model;
 pub mod options;

@@ -7,9 +7,10 @@ use std::time::{Duration, Instant};
 use pct_analysis::Bodies;
 use pct_deep::{CliqueId, CsdId, PdId, ProcLabel, Profile, PsId};
 
-use crate::candidates::{self, Brief, Found, Task, merge_pushes};
+use crate::candidates::{self, Found, Task};
 use crate::context::{Missing, World};
 use crate::cost::Abort;
+use crate::join::{Brief, merge_pushes};
 use crate::message::{Level, Message, Place};
 use crate::model::{Candidate, Candidates, Params, ProcCandidates, Push, VarNames};
 

@@ -9,10 +9,10 @@ use common::Quiet;
 use pct_analysis::Bodies;
 use pct_deep::procrep::{Detism, HeadVar, Inst, Var};
 use pct_deep::{CsdId, GoalPath, Id, PdId, ProcLabel, Profile};
-use pct_feedback::candidates::merge_pushes;
 use pct_feedback::context::{Context, World};
 use pct_feedback::cost::Cost;
 use pct_feedback::input::Input;
+use pct_feedback::join::merge_pushes;
 use pct_feedback::message::{Level, Message, Place};
 use pct_feedback::recursion::{Recursion, SiteCost};
 use pct_feedback::synthetic::{
