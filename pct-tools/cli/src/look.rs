@@ -122,7 +122,7 @@ pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile
 /// The same without a progress bar.
 ///
 /// # Errors
-/// As [`load`].
+/// As [`load()`].
 pub fn load_quietly(paths: &[PathBuf], options: &Options) -> Result<Profile> {
     match imported(paths, options.timeline)? {
         Some(imported) => Ok(imported),
