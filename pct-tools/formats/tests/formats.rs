@@ -84,6 +84,13 @@ fn a_difference_has_both_weights() {
 }
 
 #[test]
+fn samples_without_a_stack_are_no_profile() {
+    // A pprof file whose one sample has no location.
+    let e = parse(&[0x12, 2, 0x10, 1, 0x32, 0], Path::new("x.pb")).unwrap_err().to_string();
+    assert!(e.contains("x.pb") && e.contains("no sample with a stack"), "{e}");
+}
+
+#[test]
 fn what_cannot_be_read_names_the_file_and_the_place() {
     for (bytes, word) in [
         (&b"hello world\n"[..], "line 1"),

@@ -112,6 +112,11 @@ pub fn parse_with(bytes: &[u8], path: &Path, timeline: bool) -> Result<Profile, 
     let malformed =
         |p: Problem| ImportError::Malformed { path: path.to_owned(), place: p.place, problem: p.problem };
     let mut profile = result.map_err(malformed)?;
+    if profile.cells.is_empty() {
+        let why = profile.account.notes.first().map(|n| format!(" ({n})")).unwrap_or_default();
+        let problem = format!("no sample with a stack in it{why}");
+        return Err(malformed(Problem { place: "the whole file".into(), problem }));
+    }
     profile.title = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
     Ok(profile)
 }
