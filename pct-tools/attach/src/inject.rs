@@ -165,7 +165,9 @@ pub fn at_safe_point<R>(
                     return Ok((r, stopped.elapsed(), tries));
                 }
                 // blocked on a lock with nothing of ours done yet: harmless to set back, another thread may do
-                Err(InjectError::Call(CallError::Timeout { .. })) if thread.is_probing() => {
+                Err(InjectError::Call(CallError::Timeout { call: libc::SYS_futex, .. }))
+                    if thread.is_probing() =>
+                {
                     last = format!("thread {tid}: malloc waits for a lock");
                     tries += 1;
                     thread.give_back()?;

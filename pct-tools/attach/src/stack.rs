@@ -5,7 +5,7 @@
 use procfs::process::{MMapPath, MemoryMap};
 
 /// No used stack may be within this many octets above the frame.
-const CLEAR: u64 = 48 << 10;
+const CLEAR: u64 = 64 << 10;
 /// A main stack smaller than this is not trusted to have unused memory at its low end.
 const MAIN_STACK: u64 = 96 << 10;
 /// Below another thread's stack pointer so much of the same mapping must be free.
@@ -34,7 +34,8 @@ fn choose(maps: &[MemoryMap], sp: u64, main_sp: Option<u64>, room: u64) -> Optio
         }
     }
     let (low, _) = maps.iter().find(|m| (m.address.0..m.address.1).contains(&sp)).map(|m| m.address)?;
-    (sp - low >= BELOW + room).then(|| (sp - RED_ZONE - room) & !63)
+    // room for some frames, one behind the other
+    (sp - low >= BELOW + 9 * room).then(|| (sp - RED_ZONE - 9 * room) & !63)
 }
 
 /// The stack pointer of a blocked thread: the last but one word of `/proc/PID/task/TID/syscall`.
@@ -70,8 +71,8 @@ mod tests {
         // a thread with a stack of its own, main blocked high up
         assert_eq!(choose(&maps, 0x1f_0000, Some(0x72_0000), 4096), Some(0x70_0000));
         // main unknown or deep: below the thread's own stack pointer
-        assert_eq!(choose(&maps, 0x1f_0000, None, 4096), Some((0x1f_0000 - 128 - 4096) & !63));
-        assert_eq!(choose(&maps, 0x1f_0000, Some(0x70_2000), 4096), Some((0x1f_0000 - 128 - 4096) & !63));
+        assert_eq!(choose(&maps, 0x1f_0000, None, 4096), Some((0x1f_0000 - 128 - 9 * 4096) & !63));
+        assert_eq!(choose(&maps, 0x1f_0000, Some(0x70_2000), 4096), Some((0x1f_0000 - 128 - 9 * 4096) & !63));
     }
 
     #[test]

@@ -156,6 +156,12 @@ const TRAMPOLINE: &[u8] = &[
 /// Where rip is at the exit stop of the marker call, from the start of the trampoline.
 const AFTER_MARKER: u64 = 13;
 
+/// A call is never waited for for less: it must be able to get on.
+const LEAST: Duration = Duration::from_millis(50);
+
+/// Places for first frames, one behind the other: what is clear of used stack has room for them.
+const SLOTS: u64 = 8;
+
 /// Synchronous signals are never blocked: a fault of ours must be seen.
 const SYNCHRONOUS: u64 =
     bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGILL) | bit(libc::SIGFPE) | bit(libc::SIGTRAP);
@@ -300,7 +306,15 @@ impl<'m> Borrowed<'m> {
         self.mask = sys::sigmask(tid).map_err(request("signal mask"))?;
         self.xstate = sys::xstate(tid).map_err(request("extended state"))?;
         let room = Frame::room(self.xstate.len()) as u64;
-        self.first_frame = first_frame(self.saved.rsp, room).ok_or(CallError::NoRoom)?;
+        let low = first_frame(self.saved.rsp, room).ok_or(CallError::NoRoom)?;
+        // it is still in the chain of a controller that was killed, or another thread is: their frames must stay
+        let memory = self.memory;
+        let size = room.next_multiple_of(64);
+        let own = |slot: u64| (slot..slot + size + 64).contains(&self.saved.rsp);
+        let slot = (0..SLOTS)
+            .map(|k| low + k * size)
+            .find(|slot| !own(*slot) && Frame::is_free(*slot, |at| memory.word(at).ok()));
+        self.first_frame = slot.ok_or(CallError::NoRoom)?;
         Ok(())
     }
 
@@ -407,6 +421,11 @@ impl<'m> Borrowed<'m> {
                 let _ = sys::interrupt(tid);
                 let _ = wait_stop(tid, Duration::from_secs(1));
                 let regs = sys::regs(tid).unwrap_or_else(|_| sys::no_regs());
+                // Only one that waits for a lock may be cut off. On a busy machine a thread may not have been given a
+                // processor in all that time: cut off in the middle of malloc it would leave the heap torn.
+                if self.probing && regs.orig_rax as i64 != libc::SYS_futex {
+                    return Ok(Stop::Interrupted);
+                }
                 Err(CallError::Timeout { tid, ms, rip: regs.rip, call: regs.orig_rax as i64 })
             }
             other => other,
@@ -490,7 +509,7 @@ impl<'m> Borrowed<'m> {
         self.commit(&regs)?;
         let start = Instant::now();
         loop {
-            let stop = self.resume_to_syscall(limit.saturating_sub(start.elapsed()))?;
+            let stop = self.resume_to_syscall(limit.saturating_sub(start.elapsed()).max(LEAST))?;
             if stop != Stop::Syscall {
                 continue;
             }
@@ -557,6 +576,11 @@ impl<'m> Borrowed<'m> {
             );
             let r = sys::set_regs(self.tid, &last);
             self.request("set registers", r)?;
+        }
+        if self.changed && self.first_frame != 0 {
+            // the thread has its own registers: the frame's place is free again
+            let at = self.first_frame.next_multiple_of(64) + 56;
+            let _ = self.memory.write(at, &[0; 8]);
         }
         let mut signals = std::mem::take(&mut self.pending).into_iter();
         let first = signals.next().unwrap_or(0);

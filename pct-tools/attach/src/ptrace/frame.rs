@@ -40,6 +40,18 @@ pub struct Frame {
 }
 
 impl Frame {
+    /// Whether the room at `low` may be written to: no frame is there, or one so old that its thread has long used it. (After
+    /// a controller was killed, a thread that waits for a processor still needs the frame that it left.)
+    pub fn is_free(low: u64, word: impl Fn(u64) -> Option<u64>) -> bool {
+        const LONG_NS: u64 = 10_000_000_000;
+        let at = low.next_multiple_of(64) + 56;
+        match (word(at), word(at + 16)) {
+            (Some(0), _) => true,
+            (Some(_), Some(written)) => super::sys::monotonic_ns().saturating_sub(written) > LONG_NS,
+            _ => false,
+        }
+    }
+
     /// The address of the ucontext: what rsp must be when `rt_sigreturn` is made.
     pub fn ucontext(&self) -> u64 {
         self.at + 8
@@ -60,6 +72,7 @@ impl Frame {
         put(&mut bytes, 0, restorer);
         let uc = &mut bytes[8..8 + UCONTEXT];
         put(uc, 0, UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS);
+        put(uc, 8, super::sys::monotonic_ns()); // uc_link, which nobody reads: when the frame was written
         uc[24..28].copy_from_slice(&KEEP_ALTERNATE_STACK.to_ne_bytes());
         let regs = resumed(regs);
         let words = [

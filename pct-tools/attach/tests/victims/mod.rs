@@ -39,7 +39,7 @@ impl Victim {
     pub(crate) fn ends_well(mut self) {
         Command::new("kill").arg(self.pid().to_string()).status().unwrap();
         let out = self.0.take().unwrap().wait_with_output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&out.stdout), "bad 0\n");
+        assert_eq!(String::from_utf8_lossy(&out.stdout), "bad 0\n", "{}", out.status);
         assert!(out.status.success());
     }
 }
