@@ -399,15 +399,13 @@ fn what_a_server_forks_and_executes_is_followed() {
             let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
             status.lines().any(|l| l.strip_prefix("TracerPid:").is_some_and(|p| p.trim() != "0"))
         };
+        let leaves = options[0] == "--follow" && victim.ends_with("prefork");
         let stays = loop {
-            match attach.try_wait().unwrap() {
-                Some(status) => break !status.success(),
-                None if options[0] == "--method" || !victim.ends_with("prefork") => {
-                    if traced() {
-                        break true;
-                    }
-                }
-                None => {}
+            if let Some(status) = attach.try_wait().unwrap() {
+                break !status.success();
+            }
+            if !leaves && traced() {
+                break true;
             }
         };
         server.stdin.take().unwrap().write_all(b"\n").unwrap();
