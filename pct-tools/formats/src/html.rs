@@ -35,7 +35,7 @@ const ROWS: usize = 500;
 /// The page. `closing` are the lines of the account.
 pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
     let mut out = String::with_capacity(1 << 18);
-    let total: u64 = cells.iter().map(|c| c.weight.cpu_ns()).sum();
+    let total = cells.iter().fold(0u64, |sum, c| sum.saturating_add(c.weight.cpu_ns()));
     let title = text(&profile.title);
     let _ = write!(
         out,
@@ -92,7 +92,7 @@ fn functions(out: &mut String, profile: &Profile, cells: &[Cell], total: u64) {
             text(object),
         );
     }
-    let rest: u64 = rows.iter().skip(ROWS).map(|r| r.own.cpu_ns()).sum();
+    let rest = rows.iter().skip(ROWS).fold(0u64, |sum, r| sum.saturating_add(r.own.cpu_ns()));
     if rows.len() > ROWS {
         let _ = write!(
             out,

@@ -84,6 +84,15 @@ fn a_difference_has_both_weights() {
 }
 
 #[test]
+fn weights_without_measure_go_into_every_format() {
+    let huge = format!("main;a {0}\nmain;b {0}\nmain;a;c {0}\n", u64::MAX);
+    let p = parse(huge.as_bytes(), Path::new("x")).unwrap();
+    for &(_, format) in Format::ALL {
+        assert!(!export(&p, &p.cells, format).is_empty());
+    }
+}
+
+#[test]
 fn samples_without_a_stack_are_no_profile() {
     // A pprof file whose one sample has no location.
     let e = parse(&[0x12, 2, 0x10, 1, 0x32, 0], Path::new("x.pb")).unwrap_err().to_string();

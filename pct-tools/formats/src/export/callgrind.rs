@@ -24,14 +24,16 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> String {
         let frame = |i: usize| &profile.frames[frames[i]];
         if let Some(last) = frames.len().checked_sub(1) {
             let own = costs.entry(frame(last).function).or_default();
-            *own.own.entry(frame(last).line).or_default() += ns;
+            let sum = own.own.entry(frame(last).line).or_default();
+            *sum = sum.saturating_add(ns);
         }
         let mut seen = HashSet::new();
         for i in 1..frames.len() {
             let (caller, callee) = (frame(i - 1), frame(i).function);
             if seen.insert((caller.function, caller.line, callee)) {
                 let calls = &mut costs.entry(caller.function).or_default().calls;
-                *calls.entry((caller.line, callee)).or_default() += ns;
+                let sum = calls.entry((caller.line, callee)).or_default();
+                *sum = sum.saturating_add(ns);
             }
         }
     }
@@ -40,7 +42,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "# callgrind format\nversion: 1\ncreator: pct {}", env!("CARGO_PKG_VERSION"));
     let _ = writeln!(out, "cmd: {}\npositions: line\nevents: us", one_line(&profile.title));
-    let total: u64 = cells.iter().map(|c| c.weight.cpu_ns()).sum();
+    let total = cells.iter().fold(0u64, |sum, c| sum.saturating_add(c.weight.cpu_ns()));
     let _ = writeln!(out, "summary: {}", us(total));
     let mut functions: Vec<_> = costs.into_iter().collect();
     functions.sort_by_key(|(f, _)| f.index());
@@ -77,5 +79,5 @@ fn one_line(text: &str) -> String {
 }
 
 fn us(ns: u64) -> u64 {
-    (ns + 500) / 1000
+    ns.saturating_add(500) / 1000
 }

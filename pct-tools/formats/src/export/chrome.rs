@@ -22,7 +22,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
             json!({ "ph": "M", "name": "thread_name", "pid": pid, "tid": tid, "args": { "name": name } }),
         );
         let mut open: Vec<(FrameId, u64)> = Vec::new();
-        let mut end = 0;
+        let mut end = 0u64;
         let mut close = |open: &mut Vec<(FrameId, u64)>, keep: usize, at: u64| {
             while open.len() > keep {
                 let Some((frame, from)) = open.pop() else { break };
@@ -35,7 +35,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
         };
         for event in events {
             let frames = path(profile, event.stack);
-            if event.time_ns > end + GAP * event.weight_ns {
+            if event.time_ns > end.saturating_add(GAP.saturating_mul(event.weight_ns)) {
                 close(&mut open, 0, end);
             }
             let same = |(a, b): (&(FrameId, u64), &FrameId)| {
@@ -44,7 +44,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
             let common = open.iter().zip(&frames).take_while(|p| same(*p)).count();
             close(&mut open, common, event.time_ns.max(end.min(event.time_ns)));
             open.extend(frames[common..].iter().map(|f| (*f, event.time_ns)));
-            end = event.time_ns + event.weight_ns;
+            end = event.time_ns.saturating_add(event.weight_ns);
         }
         close(&mut open, 0, end);
     }

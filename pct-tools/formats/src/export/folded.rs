@@ -14,7 +14,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> String {
         names.truncate(depth);
         names.push(node.label.name(profile).replace(';', ":").replace(['\n', '\r'], " "));
         // sums are rounded once per line, so no line is lost for being short: it shows at least 1
-        let us = (node.own.cpu_ns() + 500) / 1000;
+        let us = node.own.cpu_ns().saturating_add(500) / 1000;
         if !node.own.is_zero() {
             let _ = writeln!(out, "{} {}", names.join(";"), us.max(1));
         }

@@ -102,7 +102,7 @@ pub(crate) fn events(profile: &Profile, cells: &[Cell]) -> Vec<(pct_profile::mod
     if profile.timeline.is_empty() {
         for cell in cells {
             let events = &mut threads[index(cell.thread)].1;
-            let time_ns = events.last().map_or(0, |e: &Event| e.time_ns + e.weight_ns);
+            let time_ns = events.last().map_or(0, |e: &Event| e.time_ns.saturating_add(e.weight_ns));
             events.push(Event { time_ns, weight_ns: cell.weight.cpu_ns(), stack: cell.stack });
         }
     } else {

@@ -27,7 +27,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
                 .map(|e| path(profile, e.stack).iter().map(|f| profile.frames[*f].function.index()).collect())
                 .collect();
             let weights: Vec<u64> = events.iter().map(|e| e.weight_ns).collect();
-            let total: u64 = weights.iter().sum();
+            let total = weights.iter().fold(0u64, |sum, w| sum.saturating_add(*w));
             json!({
                 "type": "sampled", "name": thread_name(profile, thread), "unit": "nanoseconds",
                 "startValue": 0, "endValue": total, "samples": samples, "weights": weights,
