@@ -198,6 +198,7 @@ pub fn begin() -> Boot {
 pub fn find_threads() {
     if let Some(session) = session::current() {
         let _quiet = session::quiet();
+        housekeeper::births_pass_by();
         housekeeper::on_watch(session);
     }
 }

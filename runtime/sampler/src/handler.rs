@@ -301,11 +301,13 @@ fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool)
 }
 
 /// A thread's first sample, and one in a program of short threads, which never tick: the segments of the dead among them
-/// should be there for it.
+/// should be there for it. (A program of few threads is looked at by its ticks: a round before it has made them would only
+/// put off the one that finds them.)
 #[cold]
 #[inline(never)]
 fn before_first(session: &Session) {
-    if session.may_call() && session.stale.load(Ordering::Relaxed) {
+    const MANY: u32 = 32;
+    if session.rings.count() > MANY && session.may_call() && session.stale.load(Ordering::Relaxed) {
         housekeeper::maybe(session, housekeeper::clock());
     }
 }

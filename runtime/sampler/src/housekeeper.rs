@@ -6,7 +6,7 @@
 //!
 //! Signal safety: system calls and the try-lock; under a filter on system calls there is no round.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::rings::Ring;
 use crate::session::{House, Session};
@@ -23,6 +23,8 @@ pub const ROUND_NS: u64 = 250_000_000;
 const SOON_NS: u64 = 10_000_000;
 /// A round may take one part in so many of the time until the next: in a process of ten thousand mappings they are rarer.
 const SHARE: u64 = 200;
+/// The same for the first rounds after a start that sees no births.
+const EARLY_SHARE: u64 = 10;
 /// Names are read anew every so many rounds.
 const NAMES_EVERY: u64 = 4;
 
@@ -49,8 +51,36 @@ fn round(session: &Session, now_ns: u64) {
     on_own_stack(session, &mut house, full);
     let done = clock();
     let took = done.wrapping_sub(now_ns);
-    session.due.store(done + ROUND_NS.max(took.saturating_mul(SHARE)), Ordering::Relaxed);
+    let wait = match until_next(done) {
+        ROUND_NS => ROUND_NS.max(took.saturating_mul(SHARE)),
+        early => early.max(took.saturating_mul(EARLY_SHARE)),
+    };
+    session.due.store(done + wait, Ordering::Relaxed);
     watch(session);
+}
+
+/// Since when sampling is on in a process whose `pthread_create` does not pass through us, monotonic ns; 0: it does.
+static BIRTHS_PASS_BY: AtomicU64 = AtomicU64::new(0);
+
+/// New threads are found by rounds alone, from now on: programs make theirs soon after the start, so the first rounds come
+/// more often.
+pub fn births_pass_by() {
+    BIRTHS_PASS_BY.store(clock().max(1), Ordering::Relaxed);
+}
+
+/// The same in the child of a fork.
+pub(crate) fn in_child() {
+    if BIRTHS_PASS_BY.load(Ordering::Relaxed) != 0 {
+        births_pass_by();
+    }
+}
+
+/// Nanoseconds from a round to the next: as long as it was since the start, up to the usual.
+fn until_next(now_ns: u64) -> u64 {
+    match BIRTHS_PASS_BY.load(Ordering::Relaxed) {
+        0 => ROUND_NS,
+        since => now_ns.wrapping_sub(since).clamp(SOON_NS, ROUND_NS),
+    }
 }
 
 /// Puts off the process's own timer: it expires only when CPU time is used and no thread that we know ticks, as when a raw

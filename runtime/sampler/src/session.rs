@@ -450,6 +450,7 @@ pub fn start_in_child() {
         seed.parent.push(unsafe { &*OWN_PATH.0.get() }.bytes());
     }
     seed.started = Instant::now();
+    housekeeper::in_child();
     if seed.options.follow.fork && WAS_ON.load(Ordering::Relaxed) {
         let _ = start();
     }

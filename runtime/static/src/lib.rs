@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use pct_sampler::api::{self, Host};
 use pct_sampler::elf::Auxv;
 use pct_sampler::options::On;
-use pct_sampler::{arch, handler, session, time};
+use pct_sampler::{arch, handler, housekeeper, session, time};
 
 pct_sampler::note!(on, off, stat);
 
@@ -86,6 +86,7 @@ fn prepare(_: *const *const u8) {
     if REGISTERED.swap(true, Ordering::Relaxed) {
         return;
     }
+    housekeeper::births_pass_by();
     let child = in_child as extern "C" fn() as usize;
     // SAFETY: the words above; the functions' own shapes, and a handler that is never unloaded.
     unsafe {

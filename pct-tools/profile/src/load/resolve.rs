@@ -89,7 +89,7 @@ impl Places<'_> {
             Place::Unknown | Place::Cut(_) => {
                 let object = b.unknown_object();
                 let name = match place {
-                    Place::Cut(cause) => format!("[stack cut: {}]", cause.name()),
+                    Place::Cut(cause) => format!("<truncated: {}>", cause.name()),
                     _ => "[unknown]".to_owned(),
                 };
                 let function = b.function(object, &name);
