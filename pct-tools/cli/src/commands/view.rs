@@ -215,13 +215,15 @@ fn utc(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{date:02} {:02}:{:02} UTC", of_day / 3600, of_day / 60 % 60)
 }
 
-/// A deep profile begins with these octets, whatever it is called.
+/// A deep profile begins with these octets, whatever it is called. `X.data` that is none is opened as one all the same, for
+/// its reader's diagnostic, unless it is perf's.
 fn is_deep(path: &Path) -> bool {
     use std::io::Read as _;
     const MAGIC: &[u8] = b"Mercury deep profiler data";
-    let mut head = [0u8; MAGIC.len()];
-    let named = path.extension().is_some_and(|e| e == "data");
-    named || std::fs::File::open(path).and_then(|mut f| f.read_exact(&mut head)).is_ok() && head == *MAGIC
+    let mut head = Vec::new();
+    let _ = std::fs::File::open(path).map(|f| f.take(MAGIC.len() as u64).read_to_end(&mut head));
+    let of_perf = head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP");
+    head == MAGIC || path.extension().is_some_and(|e| e == "data") && !of_perf
 }
 
 type Read<'a> = &'a mut dyn FnMut(&[PathBuf], &load::Options) -> Result<Profile>;
@@ -281,6 +283,21 @@ mod tests {
         assert_eq!(utc(1_795_389_119), "2026-11-22 23:11 UTC");
         assert_eq!(utc(4_107_542_399), "2100-02-28 23:59 UTC");
         assert_eq!(utc(4_107_542_400), "2100-03-01 00:00 UTC");
+    }
+
+    #[test]
+    fn perfs_files_are_no_deep_profiles_though_they_end_in_data() {
+        let dir = tempfile::tempdir().unwrap();
+        let file = |name: &str, octets: &[u8]| {
+            let path = dir.path().join(name);
+            std::fs::write(&path, octets).unwrap();
+            path
+        };
+        assert!(!is_deep(&file("perf.data", b"PERFILE2\x68\0\0\0\0\0\0\0")));
+        assert!(is_deep(&file("Deep.data", b"Mercury deep profiler data version 8")));
+        assert!(is_deep(&file("saved", b"Mercury deep profiler data version 8")));
+        assert!(is_deep(&file("damaged.data", b"Merc")));
+        assert!(!is_deep(&file("x.folded", b"a;b 1")));
     }
 
     #[test]
