@@ -1,5 +1,5 @@
 #!/bin/sh
-# Makes a big Rust debug binary (about 250 MB by default) for the symbol benches.
+# Makes a big Rust debug binary (some 270 MB by default) for the symbol benches.
 #
 #   usage: tests/benches/big-rust-binary.sh OUT-DIR [CRATES] [TYPES-PER-CRATE] [OPT-LEVEL]
 #
@@ -9,7 +9,7 @@
 # code, deep inlining at OPT-LEVEL 1, long names. Nothing is random: the same arguments give the same program.
 set -eu
 out=${1:?"usage: $0 OUT-DIR [CRATES] [TYPES-PER-CRATE] [OPT-LEVEL]"}
-crates=${2:-24}
+crates=${2:-5}
 types=${3:-40}
 opt=${4:-0}
 mkdir -p "$out/src"
