@@ -98,6 +98,8 @@ pub struct Log {
     generation: AtomicU64,
     /// Blocks that rest.
     resting: AtomicU32,
+    /// Nanoseconds of a unit of weight in segments begun from now on, 0 = the header's.
+    period_ns: AtomicU64,
     /// Blocks of kind keep and counters, which wraps cannot reclaim.
     kept: AtomicU32,
     /// Threads that are making the file grow.
@@ -324,6 +326,30 @@ impl Log {
                 self.resting.fetch_add(1, Ordering::Relaxed);
             }
         }
+    }
+
+    /// Sampling starts again in this file: samples to come stand for so much time, whatever the header says, and go into
+    /// segments of their own.
+    pub fn restart(&self, period_ns: u64) {
+        self.period_ns.store(period_ns, Ordering::Relaxed);
+        let used = self.next.load(Ordering::Relaxed) as usize;
+        for block in self.blocks.iter().take(used) {
+            let left = block.state.compare_exchange(
+                state::RESTING,
+                state::LEFT,
+                Ordering::Relaxed,
+                Ordering::Relaxed,
+            );
+            if left.is_ok() {
+                self.resting.fetch_sub(1, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// For the head of a new segment.
+    #[must_use]
+    pub fn period_ns(&self) -> u64 {
+        self.period_ns.load(Ordering::Relaxed)
     }
 
     /// A block that rests, for a ring to go on in: its segment, the next record's word, the samples in it and their weight.

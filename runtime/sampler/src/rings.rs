@@ -317,6 +317,7 @@ impl Ring {
             epoch: log.header(at::REGION_EPOCH).map_or(0, |e| e.load(Ordering::Relaxed)),
             overwritten,
             overwritten_weight,
+            period_ns: log.period_ns(),
             name: [self.name[0].load(Ordering::Relaxed), self.name[1].load(Ordering::Relaxed)],
             ..Default::default()
         };

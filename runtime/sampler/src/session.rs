@@ -319,6 +319,9 @@ pub fn start() -> Result<&'static Session, Refused> {
             choice = clock::Chosen { clock: Clock::Perf, ..choice };
             continue;
         }
+        if session.log.is_open() {
+            session.log.restart(choice.period_ns);
+        }
         handler::install(session, options.signal)?;
         session.alive.store(ALIVE, Ordering::Relaxed);
         session.on.store(true, Ordering::Relaxed);
