@@ -20,6 +20,18 @@ pub(crate) struct LocalFrame {
     pub(crate) column: u32,
     pub(crate) inlined: bool,
     pub(crate) source: Source,
+    pub(crate) declared: LocalPlace,
+}
+
+/// Where a function is declared, in numbers of its own [`Answers`].
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct LocalPlace {
+    pub(crate) file: u32,
+    pub(crate) line: u32,
+}
+
+impl LocalPlace {
+    pub(crate) const NONE: LocalPlace = LocalPlace { file: NO_TEXT, line: 0 };
 }
 
 /// The frames of one address.
@@ -68,6 +80,7 @@ impl Answers {
         self.frames.extend(other.frames.iter().map(|f| LocalFrame {
             function: number(f.function),
             file: number(f.file),
+            declared: LocalPlace { file: number(f.declared.file), line: f.declared.line },
             ..*f
         }));
         self.spans.extend(other.spans.iter().map(|s| LocalSpan { first: base + s.first, ..*s }));
@@ -87,7 +100,15 @@ impl Answers {
     pub(crate) fn name(&mut self, asked: u64, name: &str, source: Source, into: Option<u64>) {
         let first = self.frames.len();
         let function = self.text(name);
-        self.frames.push(LocalFrame { function, file: NO_TEXT, line: 0, column: 0, inlined: false, source });
+        self.frames.push(LocalFrame {
+            function,
+            file: NO_TEXT,
+            line: 0,
+            column: 0,
+            inlined: false,
+            source,
+            declared: LocalPlace::NONE,
+        });
         self.close(asked, first, into);
     }
 }

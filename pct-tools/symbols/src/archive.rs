@@ -75,6 +75,8 @@ pub(crate) struct Kept {
     pub(crate) column: u32,
     pub(crate) inlined: bool,
     pub(crate) source: Source,
+    /// File and line of the function's declaration.
+    pub(crate) declared: Option<(u32, u32)>,
 }
 
 /// The frames of an address.
@@ -144,7 +146,7 @@ impl Archive {
             }
             Some(_) => {}
         }
-        let mut reader = Reader { path, line: 1, archive: Archive::default(), open: None };
+        let mut reader = Reader { path, line: 1, archive: Archive::default(), open: None, last: None };
         for line in data[..last].split(|b| *b == b'\n').skip(1).filter(|l| !l.is_empty()) {
             reader.line += 1;
             reader.take(line)?;
@@ -184,6 +186,16 @@ impl Archive {
                         "F {} {file} {} {} {inlined} {}",
                         f.function, f.line, f.column, f.source as u8
                     );
+                }
+                if span.frames.iter().any(|f| f.declared.is_some()) {
+                    out.push('d');
+                    for f in &span.frames {
+                        let _ = match f.declared {
+                            Some((file, line)) => write!(out, " {file}:{line}"),
+                            None => write!(out, " -"),
+                        };
+                    }
+                    out.push('\n');
                 }
             }
         }
@@ -266,6 +278,8 @@ struct Reader<'a> {
     archive: Archive,
     /// The address whose frames are being read, and how many are still to come.
     open: Option<(u64, KeptSpan, usize)>,
+    /// The address whose frames were read last.
+    last: Option<u64>,
 }
 
 impl Reader<'_> {
@@ -299,6 +313,7 @@ impl Reader<'_> {
             }
             b'A' => self.address(rest)?,
             b'F' => self.frame(rest)?,
+            b'd' => self.declarations(rest)?,
             // Room for later additions that an older reader may ignore: lower-case tags.
             b'a'..=b'z' => {}
             other => return Err(self.bad(format!("unknown tag {:?}", char::from(other)))),
@@ -326,7 +341,40 @@ impl Reader<'_> {
         };
         let path = unescape(path).ok_or_else(|| self.bad("its path is not well escaped"))?;
         self.archive.push(kind, PathBuf::from(std::ffi::OsString::from_vec(path)), build_id);
+        self.last = None;
         Ok(())
+    }
+
+    /// Where the functions of the frames above are declared, a word each.
+    fn declarations(&mut self, rest: &[u8]) -> Result<(), ArchiveError> {
+        let texts = self.archive.texts.len();
+        let place = |word: &[u8]| -> Result<Option<(u32, u32)>, ArchiveError> {
+            if word == b"-" {
+                return Ok(None);
+            }
+            let colon = memchr::memchr(b':', word).ok_or_else(|| self.bad("neither FILE:LINE nor -"))?;
+            let (file, line) = (self.number(&word[..colon])?, self.number(&word[colon + 1..])?);
+            if file as usize >= texts {
+                return Err(self.bad(format!("names text {file}, there are {texts}")));
+            }
+            Ok(Some((file, line)))
+        };
+        let places = rest.split(|b| *b == b' ').map(place).collect::<Result<Vec<_>, _>>()?;
+        let open = self.last.take();
+        let last = self.archive.objects.last_mut().zip(open).and_then(|(o, a)| o.spans.get_mut(&a));
+        match last {
+            Some(span) if span.frames.len() == places.len() => {
+                for (frame, place) in span.frames.iter_mut().zip(places) {
+                    frame.declared = place;
+                }
+                Ok(())
+            }
+            Some(span) => {
+                let frames = span.frames.len();
+                Err(self.bad(format!("{} declarations of {frames} frames", places.len())))
+            }
+            None => Err(self.bad("declarations (d) without frames (F) above")),
+        }
     }
 
     fn address(&mut self, rest: &[u8]) -> Result<(), ArchiveError> {
@@ -368,6 +416,7 @@ impl Reader<'_> {
             source: *Source::ALL
                 .get(self.number(source)? as usize)
                 .ok_or_else(|| self.bad("an unknown source of names"))?,
+            declared: None,
         };
         let Some((address, mut span, count)) = self.open.take() else {
             return Err(self.bad("a frame (F) without an address (A)"));
@@ -377,6 +426,7 @@ impl Reader<'_> {
             self.open = Some((address, span, count));
         } else if let Some(object) = self.archive.objects.last_mut() {
             object.spans.insert(address, span);
+            self.last = Some(address);
         }
         Ok(())
     }
@@ -451,9 +501,17 @@ mod tests {
         archive.push(ObjectKind::File, path, BuildId::parse("00ff"));
         archive.push(ObjectKind::Jit { pid: 7 }, "//anon".into(), None);
         archive.objects[0].remarks.push("was rebuilt".into());
-        let frame =
-            Kept { function: 0, file: Some(1), line: 3, column: 0, inlined: true, source: Source::Debug };
-        let outer = Kept { function: 1, file: None, inlined: false, source: Source::Symbol, ..frame };
+        let frame = Kept {
+            function: 0,
+            file: Some(1),
+            line: 3,
+            column: 0,
+            inlined: true,
+            source: Source::Debug,
+            declared: Some((1, 2)),
+        };
+        let outer =
+            Kept { function: 1, file: None, inlined: false, source: Source::Symbol, declared: None, ..frame };
         archive.objects[0].spans.insert(0x1234, KeptSpan { into: Some(4), frames: vec![frame, outer] });
         archive.objects[1].spans.insert(u64::MAX, KeptSpan { into: None, frames: vec![outer] });
         archive
@@ -466,6 +524,18 @@ mod tests {
         assert_eq!(read, sample());
         assert_eq!(read.to_bytes(), bytes);
         assert_eq!(read.counts(), (2, 2, 2));
+    }
+
+    #[test]
+    fn archives_without_declarations_are_read_as_before() {
+        let text = String::from_utf8(sample().to_bytes()).expect("text");
+        let body: String =
+            text.lines().skip(1).filter(|l| !l.starts_with(['d', 'E'])).map(|l| format!("{l}\n")).collect();
+        let mut expected = sample();
+        for object in &mut expected.objects {
+            object.spans.values_mut().flat_map(|s| &mut s.frames).for_each(|f| f.declared = None);
+        }
+        assert_eq!(Archive::parse(Path::new("x"), &signed(&body)).expect("an older one"), expected);
     }
 
     /// The bytes with a checksum that agrees.
@@ -489,6 +559,13 @@ mod tests {
             ("S \\q\n", "escaped"),
             ("Z 1\n", "unknown tag"),
             ("S a\nO file 0 - /x\nA 1 - 1\nF 0 - 0 0 - 99\n", "unknown source"),
+            ("S a\nO file 0 - /x\nA 1 - 1\nF 0 - 0 0 - 0\nd 0:1 0:1\n", "line 6: 2 declarations of 1 frames"),
+            ("S a\nO file 0 - /x\nA 1 - 1\nF 0 - 0 0 - 0\nd 1:1\n", "line 6: names text 1, there are 1"),
+            ("S a\nO file 0 - /x\nA 1 - 1\nF 0 - 0 0 - 0\nd 0\n", "line 6: neither FILE:LINE"),
+            (
+                "S a\nO file 0 - /x\nA 1 - 1\nF 0 - 0 0 - 0\nO file 0 - /y\nd -\n",
+                "line 7: declarations (d) without",
+            ),
         ] {
             let e = Archive::parse(Path::new("x"), &signed(body)).expect_err(body).to_string();
             assert!(e.contains(wanted), "{body:?}: {e}");
@@ -512,7 +589,7 @@ mod tests {
         }
 
         #[test]
-        fn any_signed_text_is_judged_without_a_panic(body in "([SOARFE] [0-9a-fx -]{0,20}\n){0,8}") {
+        fn any_signed_text_is_judged_without_a_panic(body in "([SOARFEd] [0-9a-fx: -]{0,20}\n){0,8}") {
             let _ = Archive::parse(Path::new("x"), &signed(&body));
         }
 

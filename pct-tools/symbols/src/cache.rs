@@ -17,7 +17,7 @@ const MOST_BYTES: u64 = 256 << 20;
 /// One file.
 const MOST_OF_ONE: u64 = 64 << 20;
 /// What these files end with. The number changes whenever better answers are found than before.
-const SUFFIX: &str = concat!(".", env!("CARGO_PKG_VERSION"), "-1.pctsym");
+const SUFFIX: &str = concat!(".", env!("CARGO_PKG_VERSION"), "-2.pctsym");
 
 fn file(dir: &Path, info: &ObjectInfo) -> Option<PathBuf> {
     let id = info.build_id.as_ref().filter(|id| id.as_bytes().len() >= 8)?;

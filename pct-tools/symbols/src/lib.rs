@@ -61,5 +61,5 @@ pub use debugfile::DebugDirs;
 pub use demangle::demangle;
 pub use image::{BuildId, Image, ImageError};
 pub use objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem};
-pub use symbolizer::{Cache, Frame, Options, Symbolizer, TextId};
+pub use symbolizer::{Cache, Declaration, Frame, Options, Symbolizer, TextId};
 pub use symtab::Source;

@@ -45,6 +45,17 @@ pub struct Frame {
     pub inlined: bool,
     /// Where the name is from.
     pub source: Source,
+    /// Where the function is declared; where debug information does not say, the place of its first instruction.
+    pub declared: Option<Declaration>,
+}
+
+/// The place in the source where a function begins.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub struct Declaration {
+    /// Source file, as [`Frame::file`].
+    pub file: TextId,
+    /// Line, from 1.
+    pub line: u32,
 }
 
 /// Where answers are kept, and of which objects. See [`Options::cache`].
@@ -225,6 +236,7 @@ impl Symbolizer {
                 column: f.column,
                 inlined: f.inlined,
                 source: f.source,
+                declared: f.declared.map(|d| (text(d.file), d.line)),
             });
             let into = (span.into != u64::MAX).then_some(span.into);
             spans.push((address, KeptSpan { into, frames: frames.collect() }));
@@ -321,8 +333,10 @@ impl Symbolizer {
         for f in &span.frames {
             let function = self.intern(&texts[f.function as usize]);
             let file = f.file.map(|n| self.intern(&texts[n as usize]));
+            let declared =
+                f.declared.map(|(n, line)| Declaration { file: self.intern(&texts[n as usize]), line });
             let Kept { line, column, inlined, source, .. } = *f;
-            self.frames.push(Frame { function, file, line, column, inlined, source });
+            self.frames.push(Frame { function, file, line, column, inlined, source, declared });
         }
         let span = Span { first, count: span.frames.len() as u32, into: span.into.unwrap_or(u64::MAX) };
         self.objects[object.index()].known.insert(address, span);
@@ -362,13 +376,17 @@ impl Symbolizer {
         let Outcome { object, opened, answers, problems, .. } = outcome;
         let base = self.frames.len() as u32;
         let texts: Vec<TextId> = answers.texts.iter().map(|t| self.intern(t)).collect();
-        self.frames.extend(answers.frames.iter().map(|f| Frame {
-            function: texts[f.function as usize],
-            file: (f.file != NO_TEXT).then(|| texts[f.file as usize]),
-            line: f.line,
-            column: f.column,
-            inlined: f.inlined,
-            source: f.source,
+        self.frames.extend(answers.frames.iter().map(|f| {
+            Frame {
+                function: texts[f.function as usize],
+                file: (f.file != NO_TEXT).then(|| texts[f.file as usize]),
+                line: f.line,
+                column: f.column,
+                inlined: f.inlined,
+                source: f.source,
+                declared: (f.declared.file != NO_TEXT)
+                    .then(|| Declaration { file: texts[f.declared.file as usize], line: f.declared.line }),
+            }
         }));
         let entry = &mut self.objects[object.index()];
         for span in &answers.spans {

@@ -114,6 +114,13 @@ impl SymbolTable {
         Some(Found { name: entry.name.text(elf)?, start: entry.start, source: entry.source })
     }
 
+    /// Where the function that holds an address begins.
+    pub(crate) fn start(&self, address: u64) -> Option<u64> {
+        let next = self.entries.partition_point(|e| e.start <= address);
+        let entry = self.entries.get(next.checked_sub(1)?)?;
+        (address < entry.end).then_some(entry.start)
+    }
+
     /// How many functions the table holds.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {

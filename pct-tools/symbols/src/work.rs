@@ -3,9 +3,10 @@
 //! An object with much debug information is worked on by all threads together, unit by unit; the others share the
 //! threads, an object each. The order of the outcomes does not depend on threads.
 
+use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
 
-use crate::answers::{Answers, LocalFrame, NO_TEXT};
+use crate::answers::{Answers, LocalFrame, LocalPlace, NO_TEXT};
 use crate::demangle::demangle;
 use crate::image::Image;
 use crate::jit::JitMap;
@@ -191,6 +192,14 @@ fn elf_frames(
                 asked: &asked,
                 threads,
                 missed: AtomicBool::new(false),
+                symbol_start: &|address| {
+                    let of = |table: &OnceLock<SymbolTable>, image: &Option<Image>| {
+                        table
+                            .get_or_init(|| image.as_ref().map_or_else(Default::default, SymbolTable::read))
+                            .start(address)
+                    };
+                    of(debug_symbols, debug).or_else(|| of(symbols, image))
+                },
             };
             if let Err(reason) = dwarf::lookup(&question, answers, &mut rest) {
                 problem = Some(Problem::BadDebugInfo { reason });
@@ -225,6 +234,7 @@ fn elf_frames(
         }
         if let Some(frame) = answers.frames.last_mut() {
             (frame.file, frame.line, frame.column) = (left.file, left.line, left.column);
+            frame.declared = left.declared;
         }
     }
     problem
@@ -259,7 +269,8 @@ fn co_process_frames(
             };
             let file = file.map_or(NO_TEXT, |f| answers.text(f));
             let inlined = i + 1 < count;
-            answers.frames.push(LocalFrame { function, file, line, column: 0, inlined, source });
+            let declared = LocalPlace::NONE;
+            answers.frames.push(LocalFrame { function, file, line, column: 0, inlined, source, declared });
         }
         answers.close(*asked, first, None);
     }

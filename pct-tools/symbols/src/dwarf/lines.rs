@@ -80,21 +80,30 @@ impl<'a, 'u> Files<'a, 'u> {
         text
     }
 
-    /// The file's path: the unit's directory, the file's directory, its name; each absolute one starts anew.
     fn path(&self, file: u64) -> Option<String> {
         let header = self.unit.line_program.as_ref()?.header();
-        let entry = header.file(file)?;
-        let mut path = self.unit.comp_dir.map_or_else(String::new, |d| d.to_string_lossy().into_owned());
-        // Directory 0 is the unit's own.
-        if entry.directory_index() != 0
-            && let Some(directory) = entry.directory(header)
-            && let Ok(directory) = self.dwarf.attr_string(self.unit, directory)
-        {
-            push(&mut path, &directory.to_string_lossy());
-        }
-        push(&mut path, &self.dwarf.attr_string(self.unit, entry.path_name()).ok()?.to_string_lossy());
-        Some(path)
+        path(header, self.unit.comp_dir, |text| self.dwarf.attr_string(self.unit, text).ok(), file)
     }
+}
+
+/// A file's path: the unit's directory, the file's directory, its name; each absolute one starts anew. `text` reads strings
+/// as the unit does.
+pub(super) fn path<'a>(
+    header: &gimli::LineProgramHeader<Slice<'a>>,
+    unit_dir: Option<Slice<'a>>,
+    text: impl Fn(gimli::AttributeValue<Slice<'a>>) -> Option<Slice<'a>>,
+    file: u64,
+) -> Option<String> {
+    let entry = header.file(file)?;
+    let mut path = unit_dir.map_or_else(String::new, |d| d.to_string_lossy().into_owned());
+    // Directory 0 is the unit's own.
+    if entry.directory_index() != 0
+        && let Some(directory) = entry.directory(header).and_then(&text)
+    {
+        push(&mut path, &directory.to_string_lossy());
+    }
+    push(&mut path, &text(entry.path_name())?.to_string_lossy());
+    Some(path)
 }
 
 fn push(path: &mut String, part: &str) {

@@ -26,7 +26,7 @@ use std::sync::atomic::AtomicBool;
 use gimli::{EndianSlice, RunTimeEndian};
 use object::Object;
 
-use crate::answers::{Answers, LocalFrame, NO_TEXT};
+use crate::answers::{Answers, LocalFrame, LocalPlace, NO_TEXT};
 use crate::demangle::demangle;
 use crate::image::Image;
 use crate::symtab::Source;
@@ -43,11 +43,13 @@ pub(crate) struct Rest {
     pub(crate) file: u32,
     pub(crate) line: u32,
     pub(crate) column: u32,
+    /// Of the first instruction of the symbol that the address lies in.
+    pub(crate) declared: LocalPlace,
 }
 
 impl Rest {
     pub(crate) fn nothing(index: usize) -> Rest {
-        Rest { index, file: NO_TEXT, line: 0, column: 0 }
+        Rest { index, file: NO_TEXT, line: 0, column: 0, declared: LocalPlace::NONE }
     }
 }
 
@@ -63,6 +65,8 @@ pub(crate) struct Question<'a> {
     pub(crate) threads: usize,
     /// Set when a name is in the supplementary file and that is not there.
     pub(crate) missed: AtomicBool,
+    /// Where the symbol that holds an address begins: for functions that only line tables know.
+    pub(crate) symbol_start: &'a (dyn Fn(u64) -> Option<u64> + Sync),
 }
 
 /// Looks addresses up. What debug information does not know is left in `rest`.
@@ -107,6 +111,9 @@ pub(crate) fn lookup(q: &Question<'_>, answers: &mut Answers, rest: &mut Vec<Res
             for mut left in done.rest {
                 if left.file != NO_TEXT {
                     left.file = texts[left.file as usize];
+                    if left.declared.file != NO_TEXT {
+                        left.declared.file = texts[left.declared.file as usize];
+                    }
                     half_known.entry(left.index).or_insert(left);
                 }
                 pending.push(left.index);
@@ -207,13 +214,24 @@ fn through_loader(q: &Question<'_>, wanted: &[usize], answers: &mut Answers, res
                     column: place.and_then(|l| l.column).unwrap_or(0),
                     inlined: true,
                     source: Source::Debug,
+                    declared: LocalPlace::NONE,
                 });
             }
         }
+        // The loader tells nothing of declarations: the line of the function's first instruction.
+        let start = (q.symbol_start)(q.addresses[*i]);
+        let entry =
+            start.and_then(|s| loader.find_location(s).ok().flatten()).map_or(LocalPlace::NONE, |l| {
+                match (l.file, l.line) {
+                    (Some(file), Some(line)) => LocalPlace { file: answers.text(file), line },
+                    _ => LocalPlace::NONE,
+                }
+            });
         let frames = &mut answers.frames[first..];
         match frames.last_mut() {
             Some(last) if frames_named(last) => {
                 last.inlined = false;
+                last.declared = entry;
                 answers.drop_nameless(first);
                 answers.close(q.asked[*i], first, None);
             }
@@ -225,6 +243,7 @@ fn through_loader(q: &Question<'_>, wanted: &[usize], answers: &mut Answers, res
                     file: f.file,
                     line: f.line,
                     column: f.column,
+                    declared: entry,
                 }));
             }
         }

@@ -1,17 +1,18 @@
 //! One compilation unit: its functions that hold wanted addresses, the calls inlined into them, and all names.
 
+use std::cell::OnceCell;
 use std::sync::Arc;
 
 use gimli::constants as dw;
 use gimli::{AttributeValue, DebugInfoOffset, Section, UnitHeader, UnitOffset};
 
-use super::lines::{Files, Place, places};
+use super::lines::{Files, Place, path, places};
 use super::skim::{Kind, Skimmer};
 use super::units::Index;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::{Dwarf, Question, Rest, Slice};
-use crate::answers::{Answers, LocalFrame, NO_TEXT};
+use crate::answers::{Answers, LocalFrame, LocalPlace, NO_TEXT};
 use crate::demangle::demangle;
 use crate::quickhash::QuickMap;
 use crate::symtab::Source;
@@ -76,23 +77,35 @@ pub(super) fn walk(
         budget: RANGE_BUDGET,
         missed: &q.missed,
         others: QuickMap::default(),
-        names: QuickMap::default(),
+        known: QuickMap::default(),
+        paths: QuickMap::default(),
         texts: QuickMap::default(),
     };
     let mut probes = vec![Probe::default(); addresses.len()];
     walk.functions(&addresses, &mut probes);
-    let places = places(&unit, &addresses);
+    let entries: Vec<Option<u64>> =
+        probes.iter().zip(&addresses).map(|(p, a)| walk.undeclared(p, *a, q.symbol_start)).collect();
+    let mut sought: Vec<u64> = addresses.iter().chain(entries.iter().flatten()).copied().collect();
+    sought.sort_unstable();
+    sought.dedup();
+    let found = places(&unit, &sought);
+    let place_of = |address: u64| found[sought.binary_search(&address).ok()?];
     let mut files = Files::new(dwarf, &unit);
-    for (i, (probe, place)) in probes.iter().zip(&places).enumerate() {
-        let file_of =
-            |p: &Place, files: &mut Files<'_, '_>, answers: &mut Answers| files.text(p.file, answers);
+    let file_of = |p: &Place, files: &mut Files<'_, '_>, answers: &mut Answers| files.text(p.file, answers);
+    for (i, probe) in probes.iter().enumerate() {
+        let place = place_of(addresses[i]);
+        let entry = entries[i].and_then(place_of).filter(|p| p.line != 0);
+        let entry = entry.map_or(LocalPlace::NONE, |p| match file_of(&p, &mut files, answers) {
+            NO_TEXT => LocalPlace::NONE,
+            file => LocalPlace { file, line: p.line },
+        });
         let function = probe.function.map_or(NO_TEXT, |(offset, _)| walk.name(offset, answers));
         let (file, line, column) = match place {
-            Some(p) => (file_of(p, &mut files, answers), p.line, p.column),
+            Some(p) => (file_of(&p, &mut files, answers), p.line, p.column),
             None => (NO_TEXT, 0, 0),
         };
         if function == NO_TEXT {
-            rest.push(Rest { index: wanted[i], file, line, column });
+            rest.push(Rest { index: wanted[i], file, line, column, declared: entry });
             continue;
         }
         let first = answers.frames.len();
@@ -101,6 +114,7 @@ pub(super) fn walk(
             let name = walk.name(call.offset, answers);
             let (file, line, column) = here;
             if name != NO_TEXT {
+                let declared = walk.declaration(call.offset, &mut files, answers);
                 answers.frames.push(LocalFrame {
                     function: name,
                     file,
@@ -108,12 +122,17 @@ pub(super) fn walk(
                     column,
                     inlined: true,
                     source: Source::Debug,
+                    declared,
                 });
             }
             let file = call.file.map_or(NO_TEXT, |f| files.text(f, answers));
             here = (file, call.line, call.column);
         }
         let (file, line, column) = here;
+        let declared = match probe.function {
+            Some((offset, _)) if entries[i].is_none() => walk.declaration(offset, &mut files, answers),
+            _ => entry,
+        };
         answers.frames.push(LocalFrame {
             function,
             file,
@@ -121,6 +140,7 @@ pub(super) fn walk(
             column,
             inlined: false,
             source: Source::Debug,
+            declared,
         });
         answers.close(q.asked[wanted[i]], first, addresses[i].checked_sub(probe.start));
     }
@@ -147,6 +167,21 @@ struct Other<'a> {
     header: UnitHeader<Slice<'a>>,
     abbreviations: Arc<gimli::Abbreviations>,
     str_offsets_base: gimli::DebugStrOffsetsBase,
+    dir: Option<Slice<'a>>,
+    lines: Option<gimli::DebugLineOffset>,
+    /// Its files; read when a declaration names one.
+    files: OnceCell<Option<gimli::LineProgramHeader<Slice<'a>>>>,
+}
+
+/// What entries say of a function, themselves or through their origins.
+#[derive(Debug, Clone, Copy, Default)]
+struct Known<'a> {
+    /// The linker name, else the plain one.
+    name: Option<Slice<'a>>,
+    /// Line of the declaration; 0: not known.
+    line: u32,
+    /// Its file: a number of the unit that begins there.
+    file: Option<(File, usize, u64)>,
 }
 
 struct Walk<'a, 'u> {
@@ -157,8 +192,10 @@ struct Walk<'a, 'u> {
     budget: usize,
     /// Units that names led to, by file and offset of the unit.
     others: QuickMap<(File, usize), Option<Other<'a>>>,
-    /// Linker names by file and offset in `.debug_info`.
-    names: QuickMap<(File, usize), Option<Slice<'a>>>,
+    /// By file and offset in `.debug_info`.
+    known: QuickMap<(File, usize), Known<'a>>,
+    /// Files of other units, as numbers of the answers' texts.
+    paths: QuickMap<(File, usize, u64), u32>,
     /// Readable names by where the linker name lies in memory.
     texts: QuickMap<(usize, usize), u32>,
     /// Set when a name is in the supplementary file and that is not there.
@@ -299,18 +336,12 @@ impl<'a> Walk<'a, '_> {
             let Some(abbreviation) = entries.read_abbreviation()? else { return Ok(()) };
             for spec in abbreviation.attributes() {
                 let attribute = entries.read_attribute(*spec)?;
-                let number = || attribute.udata_value().and_then(|n| u32::try_from(n).ok()).unwrap_or(0);
                 match attribute.name() {
                     dw::DW_AT_call_file => {
-                        call.file = match attribute.value() {
-                            AttributeValue::FileIndex(n) => Some(n),
-                            _ => attribute.udata_value(),
-                        }
-                        // DWARF 4 and before: 0 is "no file".
-                        .filter(|n| *n != 0 || self.unit.header.version() >= 5);
+                        call.file = file_number(attribute.value(), self.unit.header.version());
                     }
-                    dw::DW_AT_call_line => call.line = number(),
-                    dw::DW_AT_call_column => call.column = number(),
+                    dw::DW_AT_call_line => call.line = number(attribute.value()),
+                    dw::DW_AT_call_column => call.column = number(attribute.value()),
                     _ => {}
                 }
             }
@@ -321,10 +352,7 @@ impl<'a> Walk<'a, '_> {
 
     /// The readable name of a function's or call's entry in this unit, as a number of the answers' texts.
     fn name(&mut self, offset: usize, answers: &mut Answers) -> u32 {
-        let Some(start) = self.unit.header.debug_info_offset() else { return NO_TEXT };
-        let Some(raw) = self.linker_name(File::Main, start.0.saturating_add(offset), 16) else {
-            return NO_TEXT;
-        };
+        let Some(raw) = self.known_of_own(offset).name else { return NO_TEXT };
         let place = (raw.slice().as_ptr() as usize, raw.slice().len());
         *self.texts.entry(place).or_insert_with(|| match raw.to_string_lossy() {
             name if name.is_empty() => NO_TEXT,
@@ -332,13 +360,76 @@ impl<'a> Walk<'a, '_> {
         })
     }
 
-    /// The linker name (else the plain name) of an entry, through its origins; `hops` bounds their chain.
-    fn linker_name(&mut self, file: File, offset: usize, hops: u32) -> Option<Slice<'a>> {
-        if let Some(known) = self.names.get(&(file, offset)) {
+    /// The address at which to ask line tables for the beginning of an address's function, where its entries do not tell where
+    /// it is declared.
+    fn undeclared(
+        &mut self,
+        probe: &Probe,
+        address: u64,
+        symbol_start: &dyn Fn(u64) -> Option<u64>,
+    ) -> Option<u64> {
+        match probe.function {
+            Some((offset, _)) => {
+                let known = self.known_of_own(offset);
+                (known.line == 0 || known.file.is_none()).then_some(probe.start)
+            }
+            None => symbol_start(address),
+        }
+    }
+
+    /// Where the function of an entry in this unit is declared.
+    fn declaration(&mut self, offset: usize, files: &mut Files<'_, '_>, answers: &mut Answers) -> LocalPlace {
+        let Known { line: line @ 1.., file: Some((file, unit, number)), .. } = self.known_of_own(offset)
+        else {
+            return LocalPlace::NONE;
+        };
+        let own = self.unit.header.debug_info_offset().is_some_and(|o| (File::Main, o.0) == (file, unit));
+        let file = match self.paths.get(&(file, unit, number)) {
+            _ if own => files.text(number, answers),
+            Some(text) => *text,
+            None => {
+                let path = self.path_of_other(file, unit, number);
+                let text = path.map_or(NO_TEXT, |p| answers.text(&p));
+                self.paths.insert((file, unit, number), text);
+                text
+            }
+        };
+        match file {
+            NO_TEXT => LocalPlace::NONE,
+            file => LocalPlace { file, line },
+        }
+    }
+
+    /// A file of another unit that names led to.
+    fn path_of_other(&self, file: File, unit: usize, number: u64) -> Option<String> {
+        let dwarf: &Dwarf<'a> = match file {
+            File::Main => self.dwarf,
+            File::Sup => self.dwarf.sup()?,
+        };
+        let other = self.others.get(&(file, unit))?.as_ref()?;
+        let header = other.files.get_or_init(|| {
+            let size = other.header.address_size();
+            let program = dwarf.debug_line.program(other.lines?, size, other.dir, None).ok()?;
+            Some(program.header().clone())
+        });
+        path(header.as_ref()?, other.dir, |text| other.string(dwarf, text), number)
+    }
+
+    /// What is known of an entry of this unit.
+    fn known_of_own(&mut self, offset: usize) -> Known<'a> {
+        match self.unit.header.debug_info_offset() {
+            Some(start) => self.known_of(File::Main, start.0.saturating_add(offset), 16),
+            None => Known::default(),
+        }
+    }
+
+    /// What is known of an entry, through its origins; `hops` bounds their chain.
+    fn known_of(&mut self, file: File, offset: usize, hops: u32) -> Known<'a> {
+        if let Some(known) = self.known.get(&(file, offset)) {
             return *known;
         }
-        let found = self.linker_name_new(file, offset, hops);
-        self.names.insert((file, offset), found);
+        let found = self.find_out(file, offset, hops).unwrap_or_default();
+        self.known.insert((file, offset), found);
         found
     }
 
@@ -359,14 +450,16 @@ impl<'a> Walk<'a, '_> {
         None
     }
 
-    fn linker_name_new(&mut self, file: File, offset: usize, hops: u32) -> Option<Slice<'a>> {
+    fn find_out(&mut self, file: File, offset: usize, hops: u32) -> Option<Known<'a>> {
         let hops = hops.checked_sub(1)?;
         let dwarf: &Dwarf<'a> = match file {
             File::Main => self.dwarf,
             File::Sup => self.dwarf.sup().or_else(|| self.miss())?,
         };
         let (mut linker, mut plain, mut origin) = (None, None, None);
+        let (mut line, mut declared_in) = (0, None);
         let own = self.unit.header.debug_info_offset()?.0;
+        let mut unit_start = own;
         let mine = file == File::Main && offset >= own && offset - own < self.data.len();
         if mine {
             let mut entries = self.unit.entries_raw(Some(UnitOffset(offset - own))).ok()?;
@@ -385,11 +478,16 @@ impl<'a> Walk<'a, '_> {
                         let value = entries.read_attribute(*spec).ok()?.value();
                         origin = target(value, file, own);
                     }
+                    dw::DW_AT_decl_line => line = number(entries.read_attribute(*spec).ok()?.value()),
+                    dw::DW_AT_decl_file => {
+                        let value = entries.read_attribute(*spec).ok()?.value();
+                        declared_in = file_number(value, self.unit.header.version());
+                    }
                     _ => entries.skip_attributes(std::slice::from_ref(spec)).ok()?,
                 }
             }
         } else {
-            let unit_start = match file {
+            unit_start = match file {
                 File::Main => self.index.offset(self.index.unit_holding(offset)?).0,
                 File::Sup => sup_unit(dwarf, offset)?,
             };
@@ -409,18 +507,46 @@ impl<'a> Walk<'a, '_> {
                     dw::DW_AT_abstract_origin | dw::DW_AT_specification => {
                         origin = target(attribute.value(), file, unit_start);
                     }
+                    dw::DW_AT_decl_line => line = number(attribute.value()),
+                    dw::DW_AT_decl_file => {
+                        declared_in = file_number(attribute.value(), other.header.version());
+                    }
                     _ => {}
                 }
             }
         }
-        linker
-            .or_else(|| {
-                let (file, offset) = origin?;
+        let mut known =
+            Known { name: linker.or(plain), line, file: declared_in.map(|n| (file, unit_start, n)) };
+        // What an entry does not say itself its origin says: file and line each, too.
+        if let Some((file, offset)) =
+            origin.filter(|_| linker.is_none() || line == 0 || declared_in.is_none())
+        {
+            let behind = self.known_of(file, offset, hops);
+            if linker.is_none() {
                 // A plain name may have a linker name behind it (a definition of a declared method).
-                self.linker_name(file, offset, hops).filter(|n| plain.is_none() || is_mangled(n))
-            })
-            .or(plain)
+                known.name = behind.name.filter(|n| plain.is_none() || is_mangled(n)).or(plain);
+            }
+            if line == 0 {
+                known.line = behind.line;
+            }
+            known.file = known.file.or(behind.file);
+        }
+        Some(known)
     }
+}
+
+/// A number from a file, 0 for one that is none.
+fn number(value: AttributeValue<Slice<'_>>) -> u32 {
+    value.udata_value().and_then(|n| u32::try_from(n).ok()).unwrap_or(0)
+}
+
+/// The number of a source file; before DWARF 5, 0 is "no file".
+fn file_number(value: AttributeValue<Slice<'_>>, version: u16) -> Option<u64> {
+    let number = match value {
+        AttributeValue::FileIndex(n) => Some(n),
+        other => other.udata_value(),
+    };
+    number.filter(|n| *n != 0 || version >= 5)
 }
 
 fn is_mangled(name: &Slice<'_>) -> bool {
@@ -454,21 +580,28 @@ fn open_other<'a>(dwarf: &Dwarf<'a>, start: usize) -> Option<Other<'a>> {
     let abbreviations = dwarf.abbreviations(&header).ok()?;
     let mut base =
         gimli::DebugStrOffsetsBase::default_for_encoding_and_file(header.encoding(), dwarf.file_type);
+    let (mut dir, mut lines) = (None, None);
     let mut entries = header.entries_raw(&abbreviations, None).ok()?;
     if let Some(root) = entries.read_abbreviation().ok()? {
         for spec in root.attributes() {
             let attribute = entries.read_attribute(*spec).ok()?;
-            if let AttributeValue::DebugStrOffsetsBase(at) = attribute.value() {
-                base = at;
+            match (attribute.name(), attribute.value()) {
+                (_, AttributeValue::DebugStrOffsetsBase(at)) => base = at,
+                (_, AttributeValue::DebugLineRef(at)) => lines = Some(at),
+                (dw::DW_AT_comp_dir, value) => dir = Some(value),
+                _ => {}
             }
         }
     }
-    Some(Other { header, abbreviations, str_offsets_base: base })
+    let files = OnceCell::new();
+    let mut other = Other { header, abbreviations, str_offsets_base: base, dir: None, lines, files };
+    other.dir = dir.and_then(|d| other.string(dwarf, d));
+    Some(other)
 }
 
-impl Other<'_> {
+impl<'a> Other<'a> {
     /// The text of a string attribute.
-    fn string<'a>(&self, dwarf: &Dwarf<'a>, value: AttributeValue<Slice<'a>>) -> Option<Slice<'a>> {
+    fn string(&self, dwarf: &Dwarf<'a>, value: AttributeValue<Slice<'a>>) -> Option<Slice<'a>> {
         match value {
             AttributeValue::String(text) => Some(text),
             AttributeValue::DebugStrRef(at) => dwarf.string(at).ok(),
