@@ -35,6 +35,24 @@ fn folded_and_pprof_go_round() {
 }
 
 #[test]
+fn declarations_go_through_pprof() {
+    let mut b = pct_profile::model::Builder::new(false);
+    let process = b.process(Default::default());
+    let thread = b.thread(process, 1, "t");
+    let object = b.unknown_object();
+    let function = b.function(object, "f");
+    let file = b.file("/src/f.c");
+    b.declare(function, file, 17);
+    let frame = b.plain_frame(function);
+    let stack = b.stack(None, frame);
+    b.add(thread, stack, pct_profile::model::Weight { samples: 1, user_ns: 5, system_ns: 0 });
+    let p = b.finish();
+    let again = parse(&export(&p, &p.cells, Format::Pprof), Path::new("again")).unwrap();
+    let declared = again.functions.iter().next().unwrap().declared.unwrap();
+    assert_eq!((again.files[declared.0].as_str(), declared.1), ("/src/f.c", 17));
+}
+
+#[test]
 fn perf_scripts_text_is_read() {
     let text = "# a comment\nmy prog 4711/4712  1.000001:    1000000 cpu-clock:u: \n\t    55d0 inner+0x14 (/bin/prog)\n\t    55d1 main+0x20 (/bin/prog)\n\nmy prog 4711/4712  1.000002:    2000000 cpu-clock:u: \n\tffffffff81000000 clear_page+0x1 ([kernel.kallsyms])\n\t    55d1 main+0x20 (/bin/prog)\n\n";
     let p = parse(text.as_bytes(), Path::new("perf.txt")).unwrap();

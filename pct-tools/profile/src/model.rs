@@ -177,6 +177,8 @@ pub struct Function {
     pub name: String,
     /// Where its code lies.
     pub object: ObjectId,
+    /// Where it is declared, where known: source file, and line from 1.
+    pub declared: Option<(FileId, u32)>,
 }
 
 /// A place in the program.
@@ -509,9 +511,17 @@ impl Builder {
         if let Some(&id) = names.get(name) {
             return id;
         }
-        let id = self.profile.functions.push(Function { name: name.to_owned(), object });
+        let id = self.profile.functions.push(Function { name: name.to_owned(), object, declared: None });
         names.insert(name.into(), id);
         id
+    }
+    /// Says where a function is declared (`line` from 1). Who says it first is believed: functions of one name in one object
+    /// are one.
+    pub fn declare(&mut self, function: FunctionId, file: FileId, line: u32) {
+        let known = &mut self.profile.functions[function].declared;
+        if known.is_none() && line > 0 {
+            *known = Some((file, line));
+        }
     }
     /// The source file of this path.
     pub fn file(&mut self, path: &str) -> FileId {

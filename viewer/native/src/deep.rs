@@ -14,7 +14,7 @@ use pct_deep::{
     PredOrFunc, ProcLabel, ProcStatic, PsId, SiteKind, Slot, StrId, Strings,
 };
 use pct_profile::Profile;
-use pct_profile::model::{FileId, FunctionId};
+use pct_profile::model::{FileId, Id as _};
 use rustc_hash::FxHashMap;
 
 /// Why no deep profile could be made.
@@ -124,14 +124,13 @@ pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec
     Ok((b.finish()?, procs))
 }
 
-/// Where a function begins, as far as samples tell: the file of its frames and the least line in it.
-fn declarations(profile: &Profile) -> FxHashMap<FunctionId, (FileId, u32)> {
-    let mut out: FxHashMap<FunctionId, (FileId, u32)> = FxHashMap::default();
+/// Where each function is declared; where that is not known, the file of its frames, and 0 for the line.
+fn declarations(profile: &Profile) -> Vec<Option<(FileId, u32)>> {
+    let mut out: Vec<Option<(FileId, u32)>> = profile.functions.iter().map(|f| f.declared).collect();
     for frame in profile.frames.iter() {
-        let Some(file) = frame.file else { continue };
-        let known = out.entry(frame.function).or_insert((file, frame.line));
-        if known.0 == file && frame.line != 0 && (known.1 == 0 || frame.line < known.1) {
-            known.1 = frame.line;
+        let known = &mut out[frame.function.index()];
+        if known.is_none() {
+            *known = frame.file.map(|file| (file, 0));
         }
     }
     out
@@ -141,7 +140,7 @@ struct Nodes<'a> {
     b: &'a mut Builder,
     profile: &'a Profile,
     graph: &'a Graph,
-    declared: FxHashMap<FunctionId, (FileId, u32)>,
+    declared: Vec<Option<(FileId, u32)>>,
 }
 
 impl Nodes<'_> {
@@ -197,9 +196,8 @@ impl Nodes<'_> {
 
     fn declaration(&self, proc: Proc) -> (String, u32) {
         let Proc::Function(f) = proc else { return (String::new(), 0) };
-        self.declared
-            .get(&f)
-            .map_or((String::new(), 0), |(file, line)| (self.profile.files[*file].clone(), *line))
+        self.declared[f.index()]
+            .map_or((String::new(), 0), |(file, line)| (self.profile.files[file].clone(), line))
     }
 }
 
@@ -260,6 +258,36 @@ mod tests {
         let a = read.pss().find(|ps| read.text_of_name(*ps) == "a").unwrap();
         let f = read.ps_figures(a);
         assert_eq!(f.own.total(&f.desc).quanta, 18);
+    }
+
+    #[test]
+    fn procedures_are_where_they_are_declared_not_where_samples_fell() {
+        let mut b = ProfileBuilder::new(false);
+        let process = b.process(Process::default());
+        let thread = b.thread(process, 1, "t");
+        let object = b.object(Object { path: "/bin/p".into(), build_id: None, kind: ObjectKind::File });
+        let (source, header) = (b.file("/src/a.c"), b.file("/src/a.h"));
+        let (known, unknown) = (b.function(object, "known"), b.function(object, "unknown"));
+        b.declare(known, header, 3);
+        b.declare(known, source, 9);
+        for function in [known, unknown] {
+            let address = Some(function.index() as u64);
+            let frame =
+                pct_profile::model::Frame { function, file: Some(source), line: 20, address, inlined: false };
+            let frame = b.frame(frame);
+            let stack = b.stack(None, frame);
+            b.add(thread, stack, Weight { samples: 1, user_ns: 5, system_ns: 0 });
+        }
+        let p = b.finish();
+        let mut g = Graph::new();
+        g.add(&p, &p.cells, MOST_EDGES);
+        let data = deep(&p, &g).unwrap();
+        let place = |name: &str| {
+            let ps = data.pss().find(|ps| data.text_of_name(*ps) == name).unwrap();
+            (data.text(data.ps(ps).file).into_owned(), data.ps(ps).line)
+        };
+        assert_eq!(place("known"), ("/src/a.h".to_owned(), 3));
+        assert_eq!(place("unknown"), ("/src/a.c".to_owned(), 0));
     }
 
     #[test]

@@ -142,7 +142,9 @@ impl Tables {
             "funcTable": {
                 "isJS": vec![false; functions.len()], "relevantForJS": vec![false; functions.len()], "name": names,
                 "resource": functions.iter().map(|f| self.object_ids[&profile.functions[*f].object]).collect::<Vec<_>>(),
-                "fileName": files, "lineNumber": nothing(functions.len()), "columnNumber": nothing(functions.len()),
+                "fileName": files,
+                "lineNumber": functions.iter().map(|f| profile.functions[*f].declared.map(|d| d.1)).collect::<Vec<_>>(),
+                "columnNumber": nothing(functions.len()),
                 "length": functions.len(),
             },
             "resourceTable": {

@@ -146,7 +146,9 @@ impl Tables {
             let name = self.strings.id(&function.name);
             m.number(1, name);
             m.number(2, name);
-            m.number(3, files.get(&id).map_or(0, |f| self.strings.id(&profile.files[*f])));
+            let file = function.declared.map(|d| d.0).or_else(|| files.get(&id).copied());
+            m.number(3, file.map_or(0, |f| self.strings.id(&profile.files[f])));
+            m.number(4, function.declared.map_or(0, |d| u64::from(d.1)));
             out.bytes(3, &m.0);
         }
         out.bytes(4, &[]);

@@ -56,7 +56,9 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
         m.number(1, id.index() as u64 + 1);
         m.number(2, name);
         m.number(3, name);
-        m.number(4, files.get(&id).map_or(0, |f| strings.id(&profile.files[*f])));
+        let file = function.declared.map(|d| d.0).or_else(|| files.get(&id).copied());
+        m.number(4, file.map_or(0, |f| strings.id(&profile.files[f])));
+        m.number(5, function.declared.map_or(0, |d| u64::from(d.1)));
         out.bytes(5, &m.0);
     }
     let period = value_type(&mut strings, "cpu", "nanoseconds");

@@ -27,7 +27,7 @@ struct Tables<'a> {
     samples: Vec<&'a [u8]>,
     mappings: HashMap<u64, (u64, u64)>,
     locations: HashMap<u64, Location>,
-    functions: HashMap<u64, (u64, u64)>,
+    functions: HashMap<u64, (u64, u64, u64)>,
     strings: Vec<String>,
     time_ns: u64,
     duration_ns: u64,
@@ -97,7 +97,7 @@ fn tables(bytes: &[u8]) -> Tables<'_> {
             }
             (5, Value::Bytes(m)) => {
                 let f = by_number(m);
-                t.functions.insert(f(1), (f(2), f(4)));
+                t.functions.insert(f(1), (f(2), f(4), f(5)));
             }
             (6, Value::Bytes(m)) => t.strings.push(String::from_utf8_lossy(m).into_owned()),
             (9, Value::Number(n)) => t.time_ns = n,
@@ -161,7 +161,7 @@ impl Build<'_> {
                 at = Some(self.b.stack(at, frame));
             }
             for (i, line) in location.lines.iter().enumerate().rev() {
-                let Some((name, file)) = self.t.functions.get(&line.function).copied() else {
+                let Some((name, file, start)) = self.t.functions.get(&line.function).copied() else {
                     self.dangling += 1;
                     continue;
                 };
@@ -169,6 +169,9 @@ impl Build<'_> {
                 let path = self.text(file).to_owned();
                 let function = self.b.function(object, if name.is_empty() { "[no symbol]" } else { &name });
                 let file = (!path.is_empty()).then(|| self.b.file(&path));
+                if let Some(file) = file {
+                    self.b.declare(function, file, u32::try_from(start).unwrap_or(0));
+                }
                 let frame = pct_profile::model::Frame {
                     function,
                     file,

@@ -116,6 +116,10 @@ impl Places<'_> {
         for frame in found.iter().rev() {
             let function = b.function(id, self.symbols.text(frame.function));
             let file = frame.file.map(|file| b.file(self.symbols.text(file)));
+            if let Some(declared) = frame.declared {
+                let file = b.file(self.symbols.text(declared.file));
+                b.declare(function, file, declared.line);
+            }
             frames.push(b.frame(Frame {
                 function,
                 file,
