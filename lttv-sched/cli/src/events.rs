@@ -94,7 +94,7 @@ fn as_text(out: &mut String, e: &Event<'_>, columns: &[Column]) {
             Column::Cpu => write!(out, "{}", e.head.cpu),
             Column::Channel => write!(out, "{}", e.info().channel),
             Column::Name => write!(out, "{}", e.name()),
-            Column::Trace => write!(out, "{}", e.trace),
+            Column::Trace => write!(out, "{}", e.trace()),
             Column::Tracefile => write!(out, "{}", e.info().name),
             Column::Loglevel => match e.info().classes.get(e.head.id.0 as usize).and_then(|c| c.log_level) {
                 Some(l) => write!(out, "{l}"),
@@ -127,7 +127,7 @@ fn as_json(out: &mut String, e: &Event<'_>, columns: &[Column]) {
             Column::Ns => write!(out, "\"ns\":{}", e.head.ts),
             Column::Cpu if e.head.cpu == EventHead::NO_CPU => write!(out, "\"cpu\":null"),
             Column::Cpu => write!(out, "\"cpu\":{}", e.head.cpu),
-            Column::Trace => write!(out, "\"trace\":{}", e.trace),
+            Column::Trace => write!(out, "\"trace\":{}", e.trace()),
             Column::Loglevel => match e.info().classes.get(e.head.id.0 as usize).and_then(|c| c.log_level) {
                 Some(l) => write!(out, "\"loglevel\":{l}"),
                 None => write!(out, "\"loglevel\":null"),

@@ -120,7 +120,7 @@ impl Subject {
             Subject::Cpu => (e.head.cpu != EventHead::NO_CPU).then(|| Value::Unsigned(e.head.cpu.into())),
             Subject::Channel => Some(Value::Text((&*e.info().channel).into())),
             Subject::Tracefile => Some(Value::Text((&*e.info().name).into())),
-            Subject::Trace => Some(Value::Unsigned(e.trace as u64)),
+            Subject::Trace => Some(Value::Unsigned(e.trace() as u64)),
             Subject::Ns => {
                 Some(Value::Signed(e.head.ts.ns())).filter(|_| e.head.ts != lttv_engine::time::Time::UNTIMED)
             }

@@ -213,7 +213,7 @@ fn intervals(s: &mut Session) -> anyhow::Result<()> {
             return Flow::Go;
         };
         let now = Doing::of(state, cpu);
-        let key = (call.trace, cpu);
+        let key = (call.trace(), cpu);
         match f.doing.get_mut(&key) {
             Some((_, old)) if *old == now => {}
             Some(slot) => {

@@ -5,9 +5,10 @@
 //! cargo bench -p lttv-ctf --bench decode -- /tmp/ust [--check] [--pairs N]
 //! ```
 //!
-//! Prints user times of interleaved pairs, their medians and the ratio, and the time to the first and last event of windows of
-//! 0.1 % of the trace, each from a cold open. `--check` compares number and names and times of all events with
-//! babeltrace2's text output first (slow).
+//! Prints user times of interleaved pairs, their medians and the ratio; then what the engine costs over a plain loop of the same
+//! readers and a heap (CPU time, ratios of the same round); then the time to the first and last event of windows of 0.1 % of the
+//! trace, each from a cold open. `--check` compares number and names and times of all events with babeltrace2's text output first
+//! (slow); `--only peer|engine|windows` leaves out the rest.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -17,7 +18,15 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
-use lttv_ctf::{EventTime, Options, Reader, Trace, open_all};
+use std::sync::Arc;
+
+use lttv_ctf::{CtfSource, EventTime, Options, Reader, Trace, open_all};
+use lttv_engine::engine::{Budget, Engine};
+use lttv_engine::hooks::{Flow, Hook};
+use lttv_engine::ids::OwnerId;
+use lttv_engine::request::EventsRequest;
+use lttv_engine::source::{Compound, Cursor, FieldVisitor, Scope, Value};
+use lttv_engine::time::Time;
 
 /// User time of this process and of its children that ended, seconds.
 fn user_time() -> (f64, f64) {
@@ -148,6 +157,20 @@ fn main() {
             if Some(a) == b { "equal" } else { "DIFFERENT" }
         );
     }
+    let only = args.iter().position(|a| a == "--only").and_then(|i| args.get(i + 1));
+    let wanted = |part: &str| only.is_none_or(|only| only == part);
+    if wanted("peer") {
+        beside_peer(dir, pairs);
+    }
+    if wanted("engine") {
+        engine_cost(dir, pairs);
+    }
+    if wanted("windows") {
+        windows(dir);
+    }
+}
+
+fn beside_peer(dir: &Path, pairs: usize) {
     let (mut full, mut count, mut peer, mut ratio) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut events = 0;
     for _ in 0..pairs {
@@ -178,7 +201,140 @@ fn main() {
     println!("  walk + merge          {count:7.2} s  {:6.1} M events/s", rate(count));
     println!("  babeltrace2 -o dummy  {peer:7.2} s  {:6.1} M events/s", rate(peer));
     println!("  ratio                 {:7.2} x (median of pairs)", median(ratio));
-    windows(dir);
+}
+
+/// Looks at every value.
+struct Seeing(u64);
+
+impl FieldVisitor for Seeing {
+    fn value(&mut self, name: &str, value: Value<'_>) {
+        self.0 += std::hint::black_box((name, value)).0.len() as u64;
+    }
+    fn begin(&mut self, _: &str, _: Compound) {}
+    fn end(&mut self) {}
+}
+
+const FIELDS: [Scope; 3] = [Scope::StreamContext, Scope::EventContext, Scope::Payload];
+
+fn see(cursor: &dyn Cursor, seeing: &mut Seeing) {
+    FIELDS.iter().for_each(|scope| cursor.visit(*scope, seeing));
+}
+
+fn sources(dir: &Path) -> Vec<Arc<CtfSource>> {
+    let all = CtfSource::open(dir, &Options::default()).expect("the trace opens");
+    all.into_iter().map(|s| Arc::new(s.expect("the trace opens"))).collect()
+}
+
+/// The loop that a program without the engine would have: cursors and a heap, every field of every event seen.
+fn plain_fields(dir: &Path) -> u64 {
+    use lttv_engine::source::Source;
+    let sources = sources(dir);
+    let cursors =
+        sources.iter().flat_map(|s| (0..s.tracefiles().len()).map(|i| s.cursor(i).expect("it opens")));
+    let mut cursors: Vec<_> = cursors.collect();
+    let mut queue = BinaryHeap::new();
+    for (i, c) in cursors.iter_mut().enumerate() {
+        if let Ok(Some(h)) = c.seek_time(Time::MIN) {
+            queue.push(Reverse((h.ts, i)));
+        }
+    }
+    let (mut n, mut seeing) = (0, Seeing(0));
+    while let Some(mut top) = queue.peek_mut() {
+        let i = top.0.1;
+        see(cursors[i].as_ref(), &mut seeing);
+        n += 1;
+        match cursors[i].advance() {
+            Ok(Some(h)) => *top = Reverse((h.ts, i)),
+            _ => {
+                std::collections::binary_heap::PeekMut::pop(top);
+            }
+        }
+    }
+    n
+}
+
+#[derive(Clone, Copy)]
+enum Hooked {
+    Nothing,
+    Count,
+    OneKind,
+    Fields,
+}
+
+fn by_engine(dir: &Path, hooked: Hooked) -> u64 {
+    let mut engine = Engine::default();
+    let traceset = engine.traceset_new();
+    let mut request = EventsRequest::new(OwnerId(1)).from_time(Time::MIN);
+    for source in sources(dir) {
+        use lttv_engine::source::Source;
+        let info = source.tracefiles().first().cloned();
+        let trace = engine.open_source(source);
+        engine.traceset_add(traceset, trace).expect("both are there");
+        if let (Hooked::OneKind, Some(info)) = (hooked, info) {
+            let mut count = 0u64;
+            let hook = Hook::on_event(move |_| {
+                count += 1;
+                std::hint::black_box(count);
+                Flow::Go
+            });
+            let id = lttv_engine::source::EventId(0);
+            request.event_by_id.find(&info.channel, id).add(hook).expect("its key is new");
+        }
+    }
+    let (mut count, mut seeing) = (0u64, Seeing(0));
+    let request = match hooked {
+        Hooked::Nothing | Hooked::OneKind => request,
+        Hooked::Count => request.on_event(move |call| {
+            count += 1;
+            std::hint::black_box((call.time, count));
+            Flow::Go
+        }),
+        Hooked::Fields => request.on_event(move |call| {
+            see(call.cursor(), &mut seeing);
+            Flow::Go
+        }),
+    };
+    engine.events_request(traceset, request).expect("it has a start");
+    let mut events = 0;
+    loop {
+        let progress = engine.step(Budget::chunks(1));
+        events += progress.events_read;
+        if progress.idle {
+            return events;
+        }
+    }
+}
+
+/// CPU time of this thread in ns, as the scheduler counts it.
+fn cpu_ns() -> f64 {
+    let line = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    line.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0.0)
+}
+
+fn engine_cost(dir: &Path, pairs: usize) {
+    type Row<'r> = (&'r str, usize, Box<dyn Fn() -> u64 + 'r>);
+    let rows: [Row<'_>; 6] = [
+        ("plain: readers and a heap, events walked", 0, Box::new(|| ours(dir, false))),
+        ("engine, no hook", 0, Box::new(|| by_engine(dir, Hooked::Nothing))),
+        ("engine, one hook that counts", 0, Box::new(|| by_engine(dir, Hooked::Count))),
+        ("engine, one hook for one kind of event", 0, Box::new(|| by_engine(dir, Hooked::OneKind))),
+        ("plain: cursors and a heap, every field seen", 4, Box::new(|| plain_fields(dir))),
+        ("engine, one hook that sees every field", 4, Box::new(|| by_engine(dir, Hooked::Fields))),
+    ];
+    let mut times = vec![Vec::new(); rows.len()];
+    let mut events = 0;
+    for _ in 0..pairs {
+        for (at, (_, _, run)) in rows.iter().enumerate() {
+            let start = cpu_ns();
+            events = run();
+            times[at].push((cpu_ns() - start) / events as f64);
+        }
+    }
+    println!("engine over plain decoding, {events} events, CPU time, medians of {pairs} rounds");
+    for (at, (name, base, _)) in rows.iter().enumerate() {
+        let ratios = times[at].iter().zip(&times[*base]).map(|(a, b)| a / b).collect();
+        println!("  {name:<45} {:6.1} ns/event  {:5.2} x", median(times[at].clone()), median(ratios));
+    }
 }
 
 fn windows(dir: &Path) {

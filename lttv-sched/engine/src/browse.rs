@@ -139,7 +139,8 @@ impl TracesetContext {
     fn with_next<R>(&self, look: impl FnOnce(&Event<'_>) -> R) -> Option<R> {
         let (_, slot) = self.merge.least()?;
         let slot = &self.slots[slot as usize];
-        Some(look(&slot.event_at(slot.head()?)))
+        slot.head()?;
+        Some(look(&slot.event()))
     }
 
     /// Advances past the next event without any hook.

@@ -7,11 +7,11 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use crate::attribute::Attribute;
-use crate::context::{TraceModels, TracefileContext, TracesetContext, position_of};
+use crate::context::{TracefileContext, TracesetContext};
 use crate::engine::Engine;
 use crate::hooks::{Flow, Hook, HookKey, Hooks, HooksById, PRIORITY_DEFAULT, Priority};
 use crate::ids::{OwnerId, RequestId, TraceId, TracesetId};
-use crate::position::{Fingerprint, Position};
+use crate::position::Position;
 use crate::request::EventsRequest;
 use crate::source::{Cursor, EventHead, Scope, TracefileInfo, Value};
 use crate::time::Time;
@@ -69,40 +69,54 @@ pub struct Event<'a> {
     pub head: EventHead,
     /// Order time: the recorded one, or the greatest before it where the recorded one goes back.
     pub time: Time,
-    /// Index of its trace in the traceset.
-    pub trace: usize,
-    /// That trace.
-    pub trace_id: TraceId,
-    /// Index of its tracefile in the trace.
-    pub tracefile: usize,
-    pub(crate) info: &'a TracefileInfo,
-    pub(crate) cursor: &'a dyn Cursor,
+    pub(crate) of: &'a TracefileContext,
 }
 
 impl<'a> Event<'a> {
+    /// Index of its trace in the traceset.
+    #[inline]
+    pub fn trace(&self) -> usize {
+        self.of.trace
+    }
+
+    /// That trace.
+    #[inline]
+    pub fn trace_id(&self) -> TraceId {
+        self.of.trace_id
+    }
+
+    /// Index of its tracefile in the trace.
+    #[inline]
+    pub fn tracefile(&self) -> usize {
+        self.of.tracefile
+    }
+
     /// Name of the event's class.
+    #[inline]
     pub fn name(&self) -> &'a str {
-        self.info.class_name(self.head.id)
+        self.of.info.class_name(self.head.id)
     }
 
     /// The tracefile that it belongs to.
+    #[inline]
     pub fn info(&self) -> &'a TracefileInfo {
-        self.info
+        &self.of.info
     }
 
     /// The cursor that stands on it, for all there is to read.
+    #[inline]
     pub fn cursor(&self) -> &'a dyn Cursor {
-        self.cursor
+        self.of.cursor.as_ref()
     }
 
     /// A field by name, payload first; see [`Cursor::field`].
     pub fn field(&self, name: &str) -> Option<Value<'a>> {
-        self.cursor.field(name)
+        self.of.cursor.field(name)
     }
 
     /// A field by name in one scope.
     pub fn field_in(&self, scope: Scope, name: &str) -> Option<Value<'a>> {
-        self.cursor.field_in(scope, name)
+        self.of.cursor.field_in(scope, name)
     }
 }
 
@@ -111,10 +125,7 @@ pub struct EventCall<'a> {
     /// The event.
     pub event: Event<'a>,
     pub(crate) slot: usize,
-    pub(crate) slots: &'a [TracefileContext],
-    pub(crate) fingerprint: &'a Fingerprint,
-    pub(crate) floor: Option<Time>,
-    pub(crate) states: &'a TraceModels,
+    pub(crate) context: &'a TracesetContext,
     /// Takes what the hook wants of the engine; done at the next chunk border, which comes right after this event then.
     pub commands: &'a mut Commands,
 }
@@ -122,6 +133,7 @@ pub struct EventCall<'a> {
 impl<'a> Deref for EventCall<'a> {
     type Target = Event<'a>;
 
+    #[inline]
     fn deref(&self) -> &Event<'a> {
         &self.event
     }
@@ -131,20 +143,22 @@ impl EventCall<'_> {
     /// The state model of type `S` of this event's trace, as it is at this hook's priority: before the event up to
     /// [`crate::hooks::PRIORITY_STATE`], after it from there on.
     pub fn state<S: Any>(&self) -> Option<&S> {
-        self.states.of_type()
+        self.context.models[self.event.of.trace].of_type()
     }
 
     /// Whether the state began unknown at some point after the start of the trace, so that parts of it may be missing.
+    #[inline]
     pub fn state_is_partial(&self) -> bool {
-        self.states.partial
+        self.context.models[self.event.of.trace].partial
     }
 
     /// The position that names this event as the next one.
     pub fn position(&self) -> Position {
-        position_of(self.fingerprint, self.slots, self.floor)
+        self.context.position()
     }
 
     /// Index of the event's tracefile among those of all traces of the traceset.
+    #[inline]
     pub fn slot(&self) -> usize {
         self.slot
     }
@@ -280,6 +294,7 @@ impl Commands {
         RequestId(self.next_request)
     }
 
+    #[inline]
     pub(crate) fn is_empty(&self) -> bool {
         self.queue.is_empty()
     }

@@ -1,7 +1,10 @@
 //! The middle of a chunk: delivers events in merge order to the hooks in the context, up to the first limit met.
 //!
 //! Before the first event the hook lists of all tracefiles are compiled into flat tables and every hook function is taken
-//! once for the whole chunk, so that an event costs one step of its cursor, one replay in the merge queue, and the calls themselves. A limit is looked at before an event is consumed, never after.
+//! once for the whole chunk, so that an event costs one step of its cursor, one replay in the merge queue, and the calls
+//! themselves. A tracefile that had the least event twice in a row is likely to go on: its events are delivered without a
+//! look at the queue up to the next event of another, and those of them that nobody wants are stepped over by the cursor alone.
+//! A limit is looked at before an event is consumed, never after.
 //!
 //! A hook that panics is noted and not called again; the remaining hooks of the same event are still called, each once.
 
@@ -13,7 +16,7 @@ use crate::call::{Commands, EventCall, EventFn};
 use crate::context::{NO_CODE, TracesetContext};
 use crate::hooks::{Flow, Hook, HookKey, PRIORITY_STATE, panic_text};
 use crate::position::{Key, Position};
-use crate::source::ReadError;
+use crate::source::{EventId, Passed, Quiet, ReadError};
 use crate::time::Time;
 
 /// Where a chunk ends at the latest.
@@ -57,7 +60,26 @@ struct SlotCalls {
     base: Range,
     /// By event id; empty when all events have the same calls.
     by_id: Vec<Range>,
+    /// By event id: it has calls. As long as `by_id`.
+    wanted: Vec<bool>,
 }
+
+impl SlotCalls {
+    #[inline]
+    fn of(&self, id: Option<EventId>) -> Range {
+        match id.and_then(|id| self.by_id.get(id.0 as usize)) {
+            Some(range) => *range,
+            None => self.base,
+        }
+    }
+}
+
+fn any((begin, end): Range) -> bool {
+    begin != end
+}
+
+/// Most events that a cursor steps over before somebody looks whether attention is asked for.
+const QUIET_RUN: u64 = 512;
 
 /// The calls of each tracefile, flat.
 pub(crate) struct Dispatch {
@@ -85,7 +107,7 @@ impl Dispatch {
             models
                 .iter()
                 .any(|model| model.codes[slot.tracefile].get(id).is_some_and(|&code| code != NO_CODE))
-                || (hooks && slot.event_by_id.contains_key(&crate::source::EventId(id as u32)))
+                || (hooks && slot.event_by_id.contains_key(&EventId(id as u32)))
         };
         let greatest_hooked = slot.event_by_id.keys().next_back().map_or(0, |id| id.0 as usize + 1);
         // Ids come from hooks of this process, but a table of 2^32 entries is never what was meant.
@@ -96,7 +118,8 @@ impl Dispatch {
                 by_id.push(if special(id) { self.list(context, index, Some(id), hooks) } else { base });
             }
         }
-        SlotCalls { base, by_id }
+        let wanted = by_id.iter().copied().map(any).collect();
+        SlotCalls { base, by_id, wanted }
     }
 
     /// Appends the calls for one event id (none: any other) of a slot.
@@ -112,7 +135,7 @@ impl Dispatch {
         }
         if hooks {
             let none = crate::call::EventHooks::new();
-            let chosen = id.and_then(|id| slot.event_by_id.get(&crate::source::EventId(id as u32)));
+            let chosen = id.and_then(|id| slot.event_by_id.get(&EventId(id as u32)));
             for hook in slot.event.merged(chosen.unwrap_or(&none)) {
                 if hook.priority() >= PRIORITY_STATE {
                     self.calls.append(&mut models);
@@ -137,7 +160,7 @@ pub(crate) fn middle(
     limits: &Limits<'_>,
     commands: &mut Commands,
 ) -> Middle {
-    let guards: Vec<MutexGuard<'_, EventFn>> = dispatch.hooks.iter().map(Hook::lock).collect();
+    let mut guards: Vec<MutexGuard<'_, EventFn>> = dispatch.hooks.iter().map(Hook::lock).collect();
     let last_time = match limits.end_time {
         None => Time::MAX,
         // Nothing comes before the least time.
@@ -145,16 +168,16 @@ pub(crate) fn middle(
         Some(end) => Time(end.0 - 1),
     };
     let mut run = Run {
-        disabled: vec![false; guards.len()],
+        functions: guards.iter_mut().map(|guard| Some(&mut **guard)).collect(),
         context,
         dispatch,
-        guards,
         last_time,
         most: limits.events.unwrap_or(u64::MAX),
         end: limits.end_position.and_then(Position::key),
         attention: limits.attention,
         commands,
         calling: None,
+        passing: Passed::default(),
         middle: Middle::default(),
     };
     // A panic is the failure of one hook, model or cursor. What it left half done is not looked at again: the hook is not
@@ -168,27 +191,31 @@ pub(crate) fn middle(
 /// A call in progress: slot, place in the flat list, end of the event's calls.
 type Calling = Option<(usize, u32, u32)>;
 
-struct Run<'c, 'd> {
+struct Run<'c, 'd, 'g> {
     context: &'c mut TracesetContext,
     dispatch: &'d Dispatch,
-    guards: Vec<MutexGuard<'d, EventFn>>,
-    disabled: Vec<bool>,
+    /// The hooks' functions; none for those that failed.
+    functions: Vec<Option<&'g mut EventFn>>,
     last_time: Time,
     most: u64,
     end: Option<Key>,
     attention: Option<&'c AtomicBool>,
     commands: &'c mut Commands,
     calling: Calling,
+    /// Events of the least tracefile stepped over and not accounted for yet.
+    passing: Passed,
     middle: Middle,
 }
 
-impl Run<'_, '_> {
+impl Run<'_, '_, '_> {
     fn run(&mut self) {
         if let Some((slot, at, end)) = self.calling.take() {
             // The rest of the event in which a hook panicked.
             self.calls(slot, at + 1, end);
             self.step(slot);
+            self.requeue(slot);
         }
+        let mut before = u32::MAX;
         while let Some((time, slot)) = self.context.merge.least() {
             if self.middle.cut
                 || self.middle.count >= self.most
@@ -197,21 +224,94 @@ impl Run<'_, '_> {
             {
                 return;
             }
-            self.middle.count += 1;
-            let slot = slot as usize;
-            let calls = &self.dispatch.slots[slot];
-            let id = self.context.slots[slot].head_id();
-            let range = match id.and_then(|id| calls.by_id.get(id.0 as usize)) {
-                Some(range) => *range,
-                None => calls.base,
-            };
-            if range.0 != range.1 {
-                self.calls(slot, range.0, range.1);
+            if slot == before {
+                let upto = self.run_end(slot);
+                self.deliver_run(slot as usize, upto);
+            } else {
+                before = slot;
+                self.deliver(slot as usize);
             }
-            if self.attention.is_some_and(|attention| attention.load(Ordering::Relaxed)) {
-                self.middle.cut = true;
+            self.requeue(slot as usize);
+        }
+    }
+
+    /// Delivers the event of a slot and steps past it.
+    #[inline]
+    fn deliver(&mut self, index: usize) {
+        self.middle.count += 1;
+        let (from, end) = self.dispatch.slots[index].of(self.context.slots[index].head_id());
+        if any((from, end)) {
+            self.calls(index, from, end);
+        }
+        self.look_up();
+        self.step(index);
+    }
+
+    #[inline]
+    fn look_up(&mut self) {
+        if self.attention.is_some_and(|attention| attention.load(Ordering::Relaxed)) {
+            self.middle.cut = true;
+        }
+    }
+
+    /// Time of the last events of the least slot that may follow one another without another look at the queue and the limits;
+    /// the present event itself may be later.
+    fn run_end(&self, slot: u32) -> Time {
+        // At equal times the lesser slot comes first.
+        let before = |(time, other): (Time, u32)| {
+            if slot < other { time } else { Time(time.0.saturating_sub(1)) }
+        };
+        let others = self.context.merge.second().map_or(Time::MAX, before);
+        // In the tracefile of the end position, places at its time must be compared.
+        let end = self.end.map_or(Time::MAX, |end| before((end.time, end.slot)));
+        others.min(end).min(self.last_time)
+    }
+
+    /// Delivers the event of the least slot and those that follow it up to a time.
+    fn deliver_run(&mut self, index: usize, upto: Time) {
+        let dispatch = self.dispatch;
+        let calls = &dispatch.slots[index];
+        loop {
+            if any(calls.of(self.context.slots[index].head_id())) {
+                self.deliver(index);
+            } else {
+                self.pass(index, upto);
             }
-            self.step(slot);
+            let next = self.context.slots[index].time();
+            if self.middle.cut || self.middle.count == self.most || next.is_none_or(|next| next > upto) {
+                return;
+            }
+        }
+    }
+
+    /// Steps over the event of the least slot, which nobody wants, and those like it that follow up to a time.
+    fn pass(&mut self, index: usize, upto: Time) {
+        let calls = &self.dispatch.slots[index];
+        let slot = &mut self.context.slots[index];
+        self.passing = Passed { count: 0, last: slot.key };
+        let quiet = Quiet {
+            wanted: &calls.wanted,
+            others_wanted: any(calls.base),
+            upto,
+            most: (self.most - self.middle.count).min(QUIET_RUN),
+        };
+        let result = slot.cursor.pass(&quiet, &mut self.passing);
+        let last = self.passing.last;
+        self.account(index);
+        let slot = &mut self.context.slots[index];
+        slot.take(result, Some(last), &mut self.context.diagnostics);
+        self.look_up();
+    }
+
+    /// Accounts for the events that were stepped over.
+    fn account(&mut self, index: usize) {
+        let Passed { count, last } = std::mem::take(&mut self.passing);
+        if count > 0 {
+            let slot = &mut self.context.slots[index];
+            self.middle.count += count;
+            slot.chunk_count += count;
+            slot.last_delivered = last;
+            self.context.floor = Some(last);
         }
     }
 
@@ -234,30 +334,33 @@ impl Run<'_, '_> {
         let result = slot.cursor.advance();
         slot.take(result, Some(time), &mut self.context.diagnostics);
         self.context.floor = Some(time);
-        match slot.time() {
+    }
+
+    /// Puts the least slot back into the queue by its next event.
+    #[inline]
+    fn requeue(&mut self, index: usize) {
+        match self.context.slots[index].time() {
             Some(next) => self.context.merge.requeue_least(next),
             None => self.context.merge.pop_least(),
         }
     }
 
     fn calls(&mut self, index: usize, from: u32, end: u32) {
-        let Some(head) = self.context.slots[index].head() else { return };
-        for at in from..end {
-            match self.dispatch.calls[at as usize] {
+        if self.context.slots[index].head_id().is_none() {
+            return;
+        }
+        let calls = &self.dispatch.calls[from as usize..end as usize];
+        for (at, call) in (from..).zip(calls) {
+            match *call {
                 Call::Hook(hook) => {
-                    if self.disabled[hook as usize] {
-                        continue;
-                    }
+                    let Some(function) = &mut self.functions[hook as usize] else { continue };
                     self.calling = Some((index, at, end));
                     self.middle.calls += 1;
                     let slot = &self.context.slots[index];
-                    let flow = self.guards[hook as usize](&mut EventCall {
-                        event: slot.event_at(head),
+                    let flow = function(&mut EventCall {
+                        event: slot.event(),
                         slot: index,
-                        slots: &self.context.slots,
-                        fingerprint: &self.context.fingerprint,
-                        floor: self.context.floor,
-                        states: &self.context.models[slot.trace],
+                        context: &*self.context,
                         commands: self.commands,
                     });
                     match flow {
@@ -268,7 +371,7 @@ impl Run<'_, '_> {
                 }
                 Call::Model { index: model, code } => {
                     let slot = &self.context.slots[index];
-                    let event = slot.event_at(head);
+                    let event = slot.event();
                     let model = &mut self.context.models[slot.trace].models[model as usize];
                     if model.failed.is_none() {
                         self.calling = Some((index, at, end));
@@ -284,7 +387,7 @@ impl Run<'_, '_> {
     }
 
     fn fail(&mut self, hook: usize, why: Box<str>) {
-        self.disabled[hook] = true;
+        self.functions[hook] = None;
         self.middle.failures.push((self.dispatch.hooks[hook].key(), why));
         self.middle.cut = true;
     }
@@ -301,9 +404,11 @@ impl Run<'_, '_> {
             None => {
                 // The cursor of the least tracefile panicked while it was advanced.
                 if let Some((_, slot)) = self.context.merge.least() {
+                    self.account(slot as usize);
                     let slot = &mut self.context.slots[slot as usize];
                     slot.end();
-                    slot.fail(ReadError::new(format!("reader failed: {why}")), &mut self.context.diagnostics);
+                    let error = ReadError::new(format!("reader failed: {why}"));
+                    slot.fail(&error, &mut self.context.diagnostics);
                     self.context.merge.pop_least();
                 }
             }

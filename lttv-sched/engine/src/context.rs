@@ -36,8 +36,9 @@ pub struct Counters {
     pub chunks: u64,
 }
 
-/// The head of a cursor as its context keeps it. The parts stand apart and are copied one by one: copied as one wide piece right
-/// after a cursor wrote them in narrow ones, they would have to wait for its stores, which costs more than all of the merge.
+/// The head of a cursor as its context keeps it. The parts stand apart and are copied one by one, always through references:
+/// copied as one wide piece right after a cursor wrote them in narrow ones, they would have to wait for its stores, which costs
+/// more than all of the merge.
 #[derive(Clone, Copy)]
 #[repr(C)]
 struct Held {
@@ -56,7 +57,7 @@ impl Held {
     }
 
     #[inline]
-    fn set(&mut self, head: EventHead) {
+    fn set(&mut self, head: &EventHead) {
         self.id = head.id;
         self.ts = head.ts;
         self.cpu = head.cpu;
@@ -126,32 +127,31 @@ impl TracefileContext {
         self.held.present.then(|| Entry { pos: self.cursor.pos(), key: self.key })
     }
 
-    pub(crate) fn event_at<'a>(&'a self, head: EventHead) -> Event<'a> {
+    /// The event under the cursor. Only where there is one.
+    #[inline]
+    pub(crate) fn event<'a>(&'a self) -> Event<'a> {
+        debug_assert!(self.held.present);
         Event {
-            head,
+            head: EventHead { ts: self.held.ts, id: self.held.id, cpu: self.held.cpu },
             time: self.key,
-            trace: self.trace,
-            trace_id: self.trace_id,
-            tracefile: self.tracefile,
-            info: &self.info,
-            cursor: self.cursor.as_ref(),
+            of: self,
         }
     }
 
     /// Takes the result of a step or seek: the new head, or the end with a diagnostic.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn take(
         &mut self,
         result: Result<Option<EventHead>, ReadError>,
         floor: Option<Time>,
         diagnostics: &mut Vec<Diagnostic>,
     ) {
-        match result {
+        match &result {
             Ok(Some(head)) => {
                 if floor.is_none_or(|floor| head.ts >= floor) {
                     self.key = head.ts;
                 } else {
-                    self.went_back(head, floor, diagnostics);
+                    self.went_back(head.ts, floor, diagnostics);
                 }
                 self.held.set(head);
             }
@@ -164,18 +164,18 @@ impl TracefileContext {
     }
 
     #[cold]
-    fn went_back(&mut self, head: EventHead, floor: Option<Time>, diagnostics: &mut Vec<Diagnostic>) {
-        self.key = floor.unwrap_or(head.ts);
+    fn went_back(&mut self, ts: Time, floor: Option<Time>, diagnostics: &mut Vec<Diagnostic>) {
+        self.key = floor.unwrap_or(ts);
         if !std::mem::replace(&mut self.reported_backwards, true) {
-            diagnostics.push(self.diagnostic(DiagnosticKind::TimeWentBack { from: self.key, to: head.ts }));
+            diagnostics.push(self.diagnostic(DiagnosticKind::TimeWentBack { from: self.key, to: ts }));
         }
     }
 
     #[cold]
-    pub(crate) fn fail(&mut self, error: ReadError, diagnostics: &mut Vec<Diagnostic>) {
-        if self.reported_error.as_ref() != Some(&error) {
+    pub(crate) fn fail(&mut self, error: &ReadError, diagnostics: &mut Vec<Diagnostic>) {
+        if self.reported_error.as_ref() != Some(error) {
             self.reported_error = Some(error.clone());
-            diagnostics.push(self.diagnostic(DiagnosticKind::Unreadable(error)));
+            diagnostics.push(self.diagnostic(DiagnosticKind::Unreadable(error.clone())));
         }
     }
 
@@ -317,7 +317,7 @@ impl TracesetContext {
                     reported_error: None,
                 };
                 if let Some(error) = error {
-                    slot.fail(error, &mut context.diagnostics);
+                    slot.fail(&error, &mut context.diagnostics);
                 }
                 context.slots.push(slot);
             }
@@ -352,7 +352,8 @@ impl TracesetContext {
 
     /// Where the context stands.
     pub fn position(&self) -> Position {
-        position_of(&self.fingerprint, &self.slots, self.floor)
+        let entries = self.slots.iter().map(TracefileContext::entry).collect();
+        Position::new(self.fingerprint.clone(), entries, self.floor)
     }
 
     /// The state model of type `S` of a trace.
@@ -487,15 +488,6 @@ impl TracesetContext {
     pub fn packets_decoded(&self) -> u64 {
         self.slots.iter().map(|slot| slot.cursor.packets_decoded()).sum()
     }
-}
-
-/// The position of a context's slots.
-pub(crate) fn position_of(
-    fingerprint: &Fingerprint,
-    slots: &[TracefileContext],
-    floor: Option<Time>,
-) -> Position {
-    Position::new(fingerprint.clone(), slots.iter().map(TracefileContext::entry).collect(), floor)
 }
 
 /// Stands for a tracefile that could not be opened.

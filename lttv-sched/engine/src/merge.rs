@@ -69,6 +69,18 @@ impl MergeQueue {
         if self.live == 0 { None } else { self.tree.first().map(|key| unpack(*key)) }
     }
 
+    /// The entry that would be the next one without the least: one of those that lost to it on its way up.
+    pub(crate) fn second(&self) -> Option<Entry> {
+        let (_, slot) = self.least()?;
+        let mut node = (self.tree.len() + slot as usize) / 2;
+        let mut second = NONE;
+        while node > 0 {
+            second = second.min(self.tree[node]);
+            node /= 2;
+        }
+        (second != NONE).then(|| unpack(second))
+    }
+
     /// Changes the time of the least entry.
     #[inline]
     pub(crate) fn requeue_least(&mut self, time: Time) {
@@ -123,6 +135,10 @@ mod tests {
             let mut seen = Vec::new();
             while let Some((time, slot)) = queue.least() {
                 prop_assert_eq!(queue.len(), (0..files.len()).filter(|file| next[*file] < files[*file].len()).count());
+                let left = (0u32..).zip(&files).flat_map(|(other, file)| {
+                    file.get(next[other as usize]).map(|ts| (Time(*ts), other))
+                });
+                prop_assert_eq!(queue.second(), left.filter(|(_, other)| *other != slot).min());
                 seen.push((time, slot));
                 next[slot as usize] += 1;
                 match files[slot as usize].get(next[slot as usize]) {

@@ -284,6 +284,37 @@ pub trait FieldVisitor {
     fn end(&mut self);
 }
 
+/// Which events [`Cursor::pass`] may step over.
+#[derive(Clone, Copy, Debug)]
+pub struct Quiet<'a> {
+    /// By event id: somebody wants to see these events.
+    pub wanted: &'a [bool],
+    /// Whether somebody wants events whose ids are not in `wanted`.
+    pub others_wanted: bool,
+    /// No event later than this is stepped over, but for the first.
+    pub upto: Time,
+    /// So many events at most, at least 1.
+    pub most: u64,
+}
+
+impl Quiet<'_> {
+    /// Whether an event may be stepped over when so much was already.
+    #[inline]
+    fn covers(&self, head: &EventHead, passed: &Passed) -> bool {
+        let wanted = self.wanted.get(head.id.0 as usize).copied().unwrap_or(self.others_wanted);
+        !wanted && head.ts >= passed.last && head.ts <= self.upto && passed.count < self.most
+    }
+}
+
+/// What [`Cursor::pass`] stepped over so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Passed {
+    /// Events.
+    pub count: u64,
+    /// Time of the last of them in the order; before the first, the time from which the order goes on.
+    pub last: Time,
+}
+
 /// A reading head on one tracefile. Made by [`Source::cursor`], unpositioned: the first call is a seek.
 ///
 /// Errors end the tracefile: after one, `head` is `None` until the next seek, which meets the error again at the same place.
@@ -296,6 +327,24 @@ pub trait Cursor: Send {
     /// # Errors
     /// What follows cannot be read; the cursor is past the end then.
     fn advance(&mut self) -> Result<Option<EventHead>, ReadError>;
+
+    /// Steps over the current event and over those after it that `quiet` covers, as long as times do not go back; gives the
+    /// head that it stands on then. There is no reason to write this anew for a source: the steps are those of its own
+    /// [`Cursor::advance`], without a dynamic call for each.
+    ///
+    /// # Errors
+    /// As for [`Cursor::advance`]. `passed` has what came before.
+    fn pass(&mut self, quiet: &Quiet<'_>, passed: &mut Passed) -> Result<Option<EventHead>, ReadError> {
+        let mut time = passed.last;
+        loop {
+            // Kept up to date at each step: should reading fail in the middle, what was done counts.
+            *passed = Passed { count: passed.count + 1, last: time };
+            match self.advance()? {
+                Some(head) if quiet.covers(&head, passed) => time = head.ts,
+                head => return Ok(head),
+            }
+        }
+    }
 
     /// Goes to the first event, in file order, whose recorded time is `>= t` (`Time::MIN`: the very first event). Where times
     /// go back in the file, "first" still means file order. Cost: packets before it are not decoded.

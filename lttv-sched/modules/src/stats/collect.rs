@@ -104,7 +104,7 @@ impl Collector {
     }
 
     fn class(&mut self, event: &Event<'_>) -> Class {
-        let known = self.classes.get(event.tracefile).and_then(|c| c.get(event.head.id.0 as usize)).copied();
+        let known = self.classes.get(event.tracefile()).and_then(|c| c.get(event.head.id.0 as usize)).copied();
         // An id outside its table has no name; it is counted all the same.
         known.unwrap_or_else(|| {
             let at = self.names.iter().position(|name| **name == *"?").unwrap_or_else(|| {
@@ -168,7 +168,7 @@ impl Collector {
         let class = self.class(event);
         let cpu = (event.head.cpu != EventHead::NO_CPU).then_some(event.head.cpu);
         self.span = Some((self.span.map_or(event.time, |span| span.0), event.time));
-        let channel = self.channel_of.get(event.tracefile).and_then(|at| self.channels.get_mut(*at));
+        let channel = self.channel_of.get(event.tracefile()).and_then(|at| self.channels.get_mut(*at));
         channel.into_iter().for_each(|(_, events)| *events += 1);
         // CPU number u32::MAX stands for "not known" here too.
         let account = self.cpus.entry(event.head.cpu).or_default();
