@@ -16,6 +16,8 @@ use std::time::Duration;
 
 const CALL: Duration = Duration::from_secs(2);
 const PAGE: u64 = 4096;
+/// Octets of an ELF file's magic number.
+const MAGIC: usize = 4;
 /// No sampler is larger than this.
 const MOST: u64 = 16 << 20;
 
@@ -133,7 +135,8 @@ impl Blob {
         PctNote { abi: n.abi, on: at(n.on), off: at(n.off), stat: at(n.stat) }
     }
 
-    /// Maps and fills it in the target; its base.
+    /// Maps and fills it in the target; its base. The first octets come last: should we be killed before, nobody takes what is
+    /// there for a sampler that can be called.
     fn place(&self, thread: &mut Borrowed<'_>, memory: &ProcessMemory) -> Result<u64, CallError> {
         let rw = (libc::PROT_READ | libc::PROT_WRITE) as u64;
         let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
@@ -146,7 +149,8 @@ impl Blob {
     }
 
     fn fill(&self, thread: &mut Borrowed<'_>, memory: &ProcessMemory, base: u64) -> Result<(), CallError> {
-        memory.write(base, &self.at(base))?;
+        let image = self.at(base);
+        memory.write(base + MAGIC as u64, &image[MAGIC..])?;
         for load in &self.loads {
             let from = load.vaddr & !(PAGE - 1);
             let to = (load.vaddr + load.memory).next_multiple_of(PAGE);
@@ -157,6 +161,7 @@ impl Blob {
             let args = [base + from, to - from, protection as u64, 0, 0, 0];
             thread.checked("mprotect", libc::SYS_mprotect, args, CALL)?;
         }
+        memory.write(base, &image[..MAGIC])?;
         Ok(())
     }
 }
@@ -279,11 +284,14 @@ fn load(
     thread.map_scratch(CALL)?;
     let base = blob.place(thread, memory)?;
     let note = blob.note_at(base);
-    if let Err(e) = inject::turn_on(thread, &note, options) {
-        let _ = thread.system_call(libc::SYS_munmap, [base, blob.span(), 0, 0, 0, 0], CALL);
-        return Err(e);
+    match inject::turn_on(thread, &note, options) {
+        // it said no, so nothing of the target leads to it; after anything else something may
+        Err(e @ InjectError::On(_)) => {
+            let _ = thread.system_call(libc::SYS_munmap, [base, blob.span(), 0, 0, 0, 0], CALL);
+            Err(e)
+        }
+        other => other.map(|()| note),
     }
-    Ok(note)
 }
 
 #[cfg(test)]

@@ -190,9 +190,12 @@ impl Target {
         let program_bias = self.program.as_ref().map(|p| p.bias);
         for (path, image) in &self.images {
             if let Some(note) = image.pct_note(memory) {
-                self.note = Some(note);
                 let own = Some(image.bias) == program_bias
                     && path.as_path() == self.exe.as_deref().unwrap_or(Path::new(""));
+                if !own && !image.is_relocated(memory) {
+                    continue; // it is being loaded this very moment
+                }
+                self.note = Some(note);
                 if own {
                     self.facts.library_linked = true;
                 } else {
@@ -208,7 +211,8 @@ impl Target {
         if !is_elf || self.note.is_some() {
             return;
         }
-        let note = Image::at_header(memory, start).ok().and_then(|image| image.pct_note(memory));
+        let image = Image::at_header(memory, start).ok().filter(|image| image.is_relocated(memory));
+        let note = image.and_then(|image| image.pct_note(memory));
         self.facts.library_mapped |= note.is_some();
         self.note = note;
     }

@@ -14,6 +14,8 @@ const PT_PHDR: u32 = 6;
 const PT_LOAD: u32 = 1;
 const DT_NULL: u64 = 0;
 const DT_HASH: u64 = 4;
+const DT_RELA: u64 = 7;
+const DT_RELASZ: u64 = 8;
 const DT_STRTAB: u64 = 5;
 const DT_SYMTAB: u64 = 6;
 const DT_SONAME: u64 = 14;
@@ -49,6 +51,8 @@ struct Dynamic {
     hash: u64,
     soname: Option<u64>,
     debug: Option<u64>,
+    relocations: u64,
+    relocations_size: u64,
 }
 
 /// The PCT note of libpct.so and libpct.a: the absolute addresses it leads to.
@@ -154,6 +158,8 @@ impl Image {
                 DT_STRTAB => self.dynamic.strings = self.address(value),
                 DT_GNU_HASH => self.dynamic.gnu_hash = self.address(value),
                 DT_HASH => self.dynamic.hash = self.address(value),
+                DT_RELA => self.dynamic.relocations = self.address(value),
+                DT_RELASZ => self.dynamic.relocations_size = value,
                 DT_SONAME => self.dynamic.soname = Some(value),
                 DT_DEBUG => self.dynamic.debug = (value != 0).then_some(value),
                 _ => {}
@@ -177,6 +183,37 @@ impl Image {
     /// DT_SONAME.
     pub fn soname(&self, memory: &impl Memory) -> Option<Vec<u8>> {
         memory.string(self.dynamic.strings.wrapping_add(self.dynamic.soname?), 256).ok()
+    }
+
+    /// The loader has done its work on this object: the last of its relocations is in place. (A dlopen may be under way in
+    /// another thread; the object is in the map long before its code may be called.)
+    pub fn is_relocated(&self, memory: &impl Memory) -> bool {
+        const ENTRY: u64 = 24;
+        const RELATIVE: u64 = 8;
+        let (table, count) = (self.dynamic.relocations, self.dynamic.relocations_size / ENTRY);
+        if table == 0 {
+            return true;
+        }
+        // loaders go through the table from its start
+        for index in (0..count).rev().take(BOUND as usize) {
+            let at = table.wrapping_add(index.saturating_mul(ENTRY));
+            let words = [at, at.wrapping_add(8), at.wrapping_add(16)].map(|at| memory.word(at));
+            let [Ok(place), Ok(info), Ok(addend)] = words else { return false };
+            let Ok(value) = memory.word(self.bias.wrapping_add(place)) else { return false };
+            if info & 0xffff_ffff == RELATIVE {
+                return value != 0 && value != addend;
+            }
+            if value != 0 {
+                return true;
+            }
+            // a weak symbol that nobody defines is 0 for good
+            let section = self.dynamic.symbols.wrapping_add((info >> 32).saturating_mul(24)).wrapping_add(4);
+            match memory.half(section) {
+                Ok(word) if word >> 16 == 0 => {}
+                _ => return false,
+            }
+        }
+        true
     }
 
     /// The address of the loader's `struct r_debug`, through DT_DEBUG.
@@ -400,6 +437,33 @@ mod tests {
             found,
             PctNote { abi: 1, on: word + 8 - 100, off: word + 16 + 200, stat: word + 24 + 300 }
         );
+    }
+
+    #[test]
+    fn an_object_is_whole_when_its_last_relocation_is_in_place() {
+        use crate::memory::FakeMemory;
+        let bias = 0x10_0000u64;
+        let mut image = Image { bias, ..Image::default() };
+        assert!(image.is_relocated(&FakeMemory::default()), "nothing is to be relocated");
+        (image.dynamic.relocations, image.dynamic.relocations_size) = (bias + 0x100, 48);
+        let words = |words: &[u64]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
+        for (value, whole) in [(0, false), (0x300, false), (bias + 0x300, true)] {
+            let table = words(&[0x800, 8, 0x200, 0x808, 8, 0x300]);
+            let data = words(&[bias + 0x200, value]);
+            let memory = FakeMemory { areas: vec![(bias + 0x100, table), (bias + 0x800, data)] };
+            assert_eq!(image.is_relocated(&memory), whole, "{value:#x}");
+        }
+        image.dynamic.relocations = u64::MAX - 10;
+        assert!(!image.is_relocated(&FakeMemory::default()), "it cannot be read");
+        // behind it an unresolved symbol: weak, or one that is still to be bound
+        (image.dynamic.relocations, image.dynamic.symbols) = (bias + 0x100, bias + 0x900);
+        for (section, whole) in [(0u64, true), (5 << 48, false)] {
+            let table = words(&[0x800, 8, 0x200, 0x808, 1 << 32 | 6, 0]);
+            let data = words(&[bias + 0x200, 0]);
+            let symbols = words(&[0, 0, 0, section, 0, 0]);
+            let areas = vec![(bias + 0x100, table), (bias + 0x800, data), (bias + 0x900, symbols)];
+            assert_eq!(image.is_relocated(&FakeMemory { areas }), whole);
+        }
     }
 
     proptest! {

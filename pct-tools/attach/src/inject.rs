@@ -14,6 +14,7 @@ use crate::memory::{Memory, ProcessMemory};
 use crate::ptrace::borrow::{Borrowed, CallError};
 use crate::safe::{SafePoints, any_call, candidates};
 use crate::stack::first_frame;
+use std::borrow::Cow;
 use std::ffi::CString;
 use std::time::{Duration, Instant};
 
@@ -132,10 +133,11 @@ pub fn at_safe_point<R>(
     let start = Instant::now();
     let mut tries = 0;
     let mut last = "no thread could be stopped".to_owned();
+    let mut maps = Cow::Borrowed(target.maps.as_slice());
     while start.elapsed() < SEARCH {
         for tid in candidates(pid) {
             let stopped = Instant::now();
-            let room = |sp, room| first_frame(&target.maps, pid, sp, room);
+            let room = |sp, room| first_frame(&maps, pid, sp, room);
             let mut thread = match Borrowed::stop(pid, tid, memory, &planted.gadgets, STOP, room) {
                 Ok(t) => t,
                 Err(e @ (CallError::Gone(_) | CallError::NoStop(..) | CallError::NoRoom)) => {
@@ -148,10 +150,10 @@ pub fn at_safe_point<R>(
             if facts::start_time(pid) != Some(target.start_time) {
                 return Err(InjectError::Reused(pid));
             }
-            let verdict = match &mut safe {
-                Some(s) => s.judge(tid, thread.regs(), memory, need == Need::Loader),
-                None => any_call(tid, memory),
-            };
+            let verdict = any_call(tid, thread.regs(), &maps, memory).and_then(|()| match &mut safe {
+                Some(s) => s.judge(thread.regs(), memory, need == Need::Loader),
+                None => Ok(()),
+            });
             if let Err(why) = verdict {
                 last = format!("thread {tid}: {why}");
                 tries += 1;
@@ -165,14 +167,13 @@ pub fn at_safe_point<R>(
                     return Ok((r, stopped.elapsed(), tries));
                 }
                 // blocked on a lock with nothing of ours done yet: harmless to set back, another thread may do
-                Err(InjectError::Call(CallError::Timeout { call: libc::SYS_futex, .. }))
-                    if thread.is_probing() =>
-                {
+                Err(InjectError::Call(CallError::Timeout { waits: true, .. })) if thread.is_probing() => {
                     last = format!("thread {tid}: malloc waits for a lock");
                     tries += 1;
+                    thread.unmap_scratch(CALL)?;
                     thread.give_back()?;
                 }
-                // inside the loader with its lock: it must run to its end, and does so by itself
+                // inside the loader with its lock, or in the sampler: it must run to its end, and does so by itself
                 Err(e @ InjectError::Call(CallError::Timeout { .. })) => {
                     thread.let_run();
                     planted.keep();
@@ -185,8 +186,11 @@ pub fn at_safe_point<R>(
                 }
             }
         }
-        // another moment: the threads have moved on a little
+        // another moment: the threads have moved on a little, and there may be new ones
         std::thread::sleep(Duration::from_micros(100 + u64::from(tries % 10) * 100));
+        if let Ok(now) = procfs::process::Process::new(pid).and_then(|p| p.maps()) {
+            maps = Cow::Owned(now.0);
+        }
     }
     let what = match need {
         Need::Loader => "dlopen",

@@ -9,9 +9,11 @@ use crate::facts::Target;
 use crate::image::Image;
 use crate::memory::{Memory, ProcessMemory};
 use crate::outside::Unwind;
+use crate::ptrace::call::is_in_a_call;
 use crate::ptrace::sys::{self, Regs, Tid};
 use crate::unwind::StackWalker;
 use pct_format::record::Frame;
+use procfs::process::MemoryMap;
 
 /// Why a point is not safe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -41,6 +43,9 @@ pub enum Unsafe {
     /// The loader is at work.
     #[error("the loader is at work")]
     LoaderBusy,
+    /// Another controller was killed while it made a call in the thread.
+    #[error("it is still in a call of a pct that was killed")]
+    OtherCall,
 }
 
 /// Functions that take the allocator's, the loader's or the environment's locks, or run without any.
@@ -143,18 +148,11 @@ impl SafePoints {
         SafePoints { functions, images, restorer: target.gadgets.restorer, r_debug: target.r_debug, walker }
     }
 
-    /// Judges a stopped thread.
+    /// Judges a stopped thread, of which [`any_call`] is content.
     ///
     /// # Errors
     /// Why it is not safe; another moment or another thread may be.
-    pub fn judge(
-        &mut self,
-        tid: Tid,
-        regs: &Regs,
-        memory: &ProcessMemory,
-        loader: bool,
-    ) -> Result<(), Unsafe> {
-        any_call(tid, memory)?;
+    pub fn judge(&mut self, regs: &Regs, memory: &ProcessMemory, loader: bool) -> Result<(), Unsafe> {
         if regs.fs_base == 0 {
             return Err(Unsafe::NoThreadBlock);
         }
@@ -198,12 +196,16 @@ impl SafePoints {
     }
 }
 
-/// The rule for any call, also of code that is all ours: no restartable sequence may be under way.
+/// The rules for any call, also of code that is all ours: no restartable sequence may be under way, and no call of another
+/// controller.
 ///
 /// # Errors
-/// [`Unsafe::RestartableSequence`].
-pub fn any_call(tid: Tid, memory: &ProcessMemory) -> Result<(), Unsafe> {
+/// [`Unsafe::RestartableSequence`], [`Unsafe::OtherCall`].
+pub fn any_call(tid: Tid, regs: &Regs, maps: &[MemoryMap], memory: &ProcessMemory) -> Result<(), Unsafe> {
     const RSEQ_CS: u64 = 8;
+    if is_in_a_call(regs, maps, memory) {
+        return Err(Unsafe::OtherCall);
+    }
     match sys::rseq_area(tid) {
         Ok(Some(area)) if memory.word(area + RSEQ_CS).is_ok_and(|cs| cs != 0) => {
             Err(Unsafe::RestartableSequence)

@@ -2,6 +2,7 @@
 //!
 //! Not simply below the stack pointer: a goroutine's or coroutine's stack is 2 to 8 KiB, and its neighbours are data.
 
+use crate::ptrace::frame::Owner;
 use procfs::process::{MMapPath, MemoryMap};
 
 /// No used stack may be within this many octets above the frame.
@@ -36,6 +37,28 @@ fn choose(maps: &[MemoryMap], sp: u64, main_sp: Option<u64>, room: u64) -> Optio
     let (low, _) = maps.iter().find(|m| (m.address.0..m.address.1).contains(&sp)).map(|m| m.address)?;
     // room for some frames, one behind the other
     (sp - low >= BELOW + 9 * room).then(|| (sp - RED_ZONE - 9 * room) & !63)
+}
+
+/// Nanoseconds that a thread has run: the first word of `/proc/PID/task/TID/schedstat`.
+pub fn ran(pid: i32, tid: u64) -> Option<u64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
+/// Whether a thread that was let go in the middle of a bare system call of ours, its frame in `low..high`, has got out of it: it has
+/// ended, it waits elsewhere, or it has run for longer than such a call takes.
+pub fn has_left(pid: i32, owner: Owner, low: u64, high: u64) -> bool {
+    /// A handler may be running below the frame.
+    const HANDLER: u64 = 256 << 10;
+    const ENOUGH_NS: u64 = 20_000_000;
+    let Ok(tid) = i32::try_from(owner.tid) else { return true };
+    if !std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists() {
+        return true;
+    }
+    match blocked_sp(pid, tid) {
+        Some(sp) => !(low.saturating_sub(HANDLER)..high).contains(&sp),
+        None => ran(pid, owner.tid).is_some_and(|now| now.saturating_sub(owner.ran) > ENOUGH_NS),
+    }
 }
 
 /// The stack pointer of a blocked thread: the last but one word of `/proc/PID/task/TID/syscall`.

@@ -2,9 +2,7 @@
 //!
 //! ```text
 //! seize -> interrupt -> Interrupted      registers, mask and extended state saved
-//!   system_call: one SETREGSET points rip at a `syscall; ret` of the target's text, with a signal frame as its stack
-//!   map_scratch: the first such call maps memory of ours; everything later lives there
-//!   call: the trampoline in the scratch calls a function, stores the result, makes a marker call, restores itself
+//!   (`call` says how it is made to do things)
 //! give_back: extended state, mask, registers, detach
 //! ```
 //!
@@ -12,12 +10,14 @@
 //! are its own, or a chain that ends in `rt_sigreturn` on a whole frame. So the order is: write memory, SETREGSET, mask,
 //! resume; and back: extended state, mask, SETREGSET, detach.
 
-use super::frame::{Frame, RESTARTS};
+use super::call::Scratch;
+use super::frame::{Frame, Owner, RESTARTS};
 use super::restart;
 use super::sys::{self, Errno, Regs, Stop, Tid};
 use crate::entry::Held;
 use crate::gadgets::Gadgets;
-use crate::memory::{Memory, ProcessMemory};
+use crate::memory::ProcessMemory;
+use crate::stack;
 use std::io;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -45,6 +45,8 @@ pub enum CallError {
         rip: u64,
         /// The system call it was in, -1: none.
         call: i64,
+        /// It waits for a lock and nobody has woken it: cutting it off takes nothing away from anybody.
+        waits: bool,
     },
     /// The call raised a fault of its own.
     #[error("a call in thread {tid} raised signal {signal} at {rip:#x}")]
@@ -125,50 +127,14 @@ impl Step {
 /// Told of each step, when set.
 pub static OBSERVER: OnceLock<fn(Step)> = OnceLock::new();
 
-fn step(step: Step) {
+pub(super) fn step(step: Step) {
     if let Some(observer) = OBSERVER.get() {
         observer(step);
     }
 }
 
-/// The scratch mapping in the target.
-#[derive(Debug, Clone, Copy)]
-struct Scratch {
-    /// Start: the code page.
-    start: u64,
-    /// The whole size.
-    len: u64,
-}
-
-const CODE: u64 = 4096;
-/// Room for frames behind the code page.
-const FRAMES: u64 = 64 << 10;
-/// Room for strings and results.
-const DATA: u64 = 64 << 10;
-/// The stack of called functions: dlopen wants much.
-const STACK: u64 = 512 << 10;
-
-/// `call *%rbx; mov %rax,(%r12); mov $39,%eax; syscall; mov %r13,%rsp; mov $15,%eax; syscall; ud2`
-const TRAMPOLINE: &[u8] = &[
-    0xff, 0xd3, 0x49, 0x89, 0x04, 0x24, 0xb8, 39, 0, 0, 0, 0x0f, 0x05, 0x4c, 0x89, 0xec, 0xb8, 15, 0, 0, 0,
-    0x0f, 0x05, 0x0f, 0x0b,
-];
-/// Where rip is at the exit stop of the marker call, from the start of the trampoline.
-const AFTER_MARKER: u64 = 13;
-
-/// A call is never waited for for less: it must be able to get on.
-const LEAST: Duration = Duration::from_millis(50);
-
 /// Places for first frames, one behind the other: what is clear of used stack has room for them.
 const SLOTS: u64 = 8;
-
-/// Synchronous signals are never blocked: a fault of ours must be seen.
-const SYNCHRONOUS: u64 =
-    bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGILL) | bit(libc::SIGFPE) | bit(libc::SIGTRAP);
-
-const fn bit(signal: i32) -> u64 {
-    1 << (signal - 1)
-}
 
 /// Waits for the next stop of one thread.
 ///
@@ -181,9 +147,9 @@ pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
     // a thread that waits is put on a processor as soon as the stop is there; one that looks again and again is not
     let signal = sys::ChildSignal::block();
     loop {
-        match sys::wait(Some(tid)) {
-            Ok(Some((_, stop))) if stop.is_end() => return Err(CallError::Gone(tid)),
-            Ok(Some((_, stop))) => return Ok(stop),
+        match sys::look(tid) {
+            Ok(Some(stop)) if stop.is_end() => return Err(CallError::Gone(tid)),
+            Ok(Some(stop)) => return Ok(stop),
             Ok(None) => {}
             Err(e) if e.0 == libc::EINTR => continue,
             Err(e) if e.0 == libc::ECHILD => return Err(CallError::Gone(tid)),
@@ -200,22 +166,29 @@ pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
 /// One thread of the target in our hands. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Borrowed<'m> {
-    process: i32,
-    tid: Tid,
-    memory: &'m ProcessMemory,
-    gadgets: (u64, u64),
-    saved: Regs,
-    mask: u64,
-    xstate: Vec<u8>,
+    pub(super) process: i32,
+    pub(super) tid: Tid,
+    pub(super) memory: &'m ProcessMemory,
+    /// `syscall; ret`, and the restorer.
+    pub(super) gadgets: (u64, u64),
+    pub(super) saved: Regs,
+    pub(super) mask: u64,
+    pub(super) xstate: Vec<u8>,
     /// A signal that was about to be delivered when the thread stopped: passed on at the end.
-    pending: Vec<i32>,
+    pub(super) pending: Vec<i32>,
     /// Where the first frame goes: stack memory that nobody uses.
-    first_frame: u64,
-    scratch: Option<Scratch>,
+    pub(super) first_frame: u64,
+    pub(super) scratch: Option<Scratch>,
+    /// The signal by which the thread tells that a call is done; `None`: the target has handlers for all that would do.
+    pub(super) bell: Option<i32>,
     /// Only calls without effect are being made: they may be cut off at any point.
-    probing: bool,
+    pub(super) probing: bool,
     /// The thread's registers are not its own: they must be set back.
-    changed: bool,
+    pub(super) changed: bool,
+    /// Its signals are blocked by us.
+    pub(super) masked: bool,
+    /// The call took longer than so many milliseconds, and the thread was asked to stop.
+    pub(super) overdue: Option<u128>,
     given_back: bool,
 }
 
@@ -291,8 +264,11 @@ impl<'m> Borrowed<'m> {
             pending: Vec::new(),
             first_frame: 0,
             scratch: None,
+            bell: None,
             probing: false,
             changed: false,
+            masked: false,
+            overdue: None,
             given_back: true,
         })
     }
@@ -306,14 +282,16 @@ impl<'m> Borrowed<'m> {
         self.mask = sys::sigmask(tid).map_err(request("signal mask"))?;
         self.xstate = sys::xstate(tid).map_err(request("extended state"))?;
         let room = Frame::room(self.xstate.len()) as u64;
+        self.bell = super::call::bell(self.process, self.mask);
         let low = first_frame(self.saved.rsp, room).ok_or(CallError::NoRoom)?;
         // it is still in the chain of a controller that was killed, or another thread is: their frames must stay
-        let memory = self.memory;
+        let (memory, process) = (self.memory, self.process);
         let size = room.next_multiple_of(64);
-        let own = |slot: u64| (slot..slot + size + 64).contains(&self.saved.rsp);
-        let slot = (0..SLOTS)
-            .map(|k| low + k * size)
-            .find(|slot| !own(*slot) && Frame::is_free(*slot, |at| memory.word(at).ok()));
+        let end = |slot: u64| slot + size + 64;
+        let slot = (0..SLOTS).map(|k| low + k * size).find(|slot| {
+            let has_left = |owner| stack::has_left(process, owner, *slot, end(*slot));
+            !(*slot..end(*slot)).contains(&self.saved.rsp) && Frame::is_free(*slot, memory, has_left)
+        });
         self.first_frame = slot.ok_or(CallError::NoRoom)?;
         Ok(())
     }
@@ -340,196 +318,22 @@ impl<'m> Borrowed<'m> {
 
     /// The registers that the thread is to have when it is given back: an interrupted call that the kernel does not
     /// restart by itself is made again (`epoll_wait` and its like return a bare EINTR on any stop).
-    fn final_regs(&self) -> Regs {
+    pub(super) fn final_regs(&self) -> Regs {
         restart::again(self.tid, &self.saved, Some(self.mask)).unwrap_or(self.saved)
     }
 
-    fn request<T>(&self, what: &'static str, r: Result<T, Errno>) -> Result<T, CallError> {
+    /// The frame that gives the thread back its own state, for the room at `low`.
+    pub(super) fn frame(&self, low: u64) -> Frame {
+        let tid = self.tid.0 as u64;
+        let owner = Owner { tid, ran: stack::ran(self.process, tid).unwrap_or(0) };
+        Frame::build(low, self.gadgets.1, &self.final_regs(), self.mask, &self.xstate, owner)
+    }
+
+    pub(super) fn request<T>(&self, what: &'static str, r: Result<T, Errno>) -> Result<T, CallError> {
         r.map_err(|source| match source.is_gone() {
             true => CallError::Gone(self.tid),
             false => CallError::Request { what, tid: self.tid, source },
         })
-    }
-
-    /// Makes one bare system call in the thread. Nothing but stack memory that nobody uses is written.
-    ///
-    /// # Errors
-    /// When the thread dies or the call does not return within `limit`. A negative result is the call's own answer.
-    pub fn system_call(&mut self, number: i64, args: [u64; 6], limit: Duration) -> Result<i64, CallError> {
-        let low = self.scratch.map_or(self.first_frame, |s| s.start + CODE);
-        self.system_call_at(low, number, args, limit)
-    }
-
-    fn system_call_at(
-        &mut self,
-        low: u64,
-        number: i64,
-        args: [u64; 6],
-        limit: Duration,
-    ) -> Result<i64, CallError> {
-        step(Step::Preparing);
-        let frame = Frame::build(low, self.gadgets.1, &self.final_regs(), self.mask, &self.xstate);
-        self.memory.write(frame.at, &frame.bytes)?;
-        let mut regs = self.saved;
-        regs.rip = self.gadgets.0;
-        regs.rsp = frame.at;
-        regs.rax = number as u64;
-        regs.orig_rax = u64::MAX;
-        [regs.rdi, regs.rsi, regs.rdx, regs.r10, regs.r8, regs.r9] = args;
-        regs.eflags &= !0x500; // no direction flag, no single step
-        self.commit(&regs)?;
-        // entry, then exit of our call
-        let mut exits = 0;
-        let start = Instant::now();
-        while exits < 2 {
-            match self.resume_to_syscall(limit.saturating_sub(start.elapsed()))? {
-                Stop::Syscall => exits += 1,
-                _ => continue,
-            }
-        }
-        step(Step::Between);
-        let r = sys::regs(self.tid);
-        Ok(self.request("registers", r)?.rax as i64)
-    }
-
-    /// The one step that counts: from here on the thread, left alone, makes our call and restores itself.
-    fn commit(&mut self, regs: &Regs) -> Result<(), CallError> {
-        let r = sys::set_regs(self.tid, regs);
-        self.request("set registers", r)?;
-        self.changed = true;
-        step(Step::Committed);
-        let r = sys::set_sigmask(self.tid, !SYNCHRONOUS);
-        self.request("set signal mask", r)
-    }
-
-    /// Runs to the next system call stop; signals that come nevertheless are kept for the end.
-    fn resume_to_syscall(&mut self, limit: Duration) -> Result<Stop, CallError> {
-        step(Step::Running);
-        let r = sys::syscall(self.tid, 0);
-        self.request("resume", r)?;
-        match wait_stop(self.tid, limit) {
-            Ok(Stop::Signal(s)) if SYNCHRONOUS & bit(s) != 0 => {
-                let rip = sys::regs(self.tid).map_or(0, |r| r.rip);
-                Err(CallError::Fault { tid: self.tid, signal: s, rip })
-            }
-            Ok(Stop::Signal(s)) => {
-                self.pending.push(s);
-                Ok(Stop::Signal(s))
-            }
-            Err(CallError::NoStop(tid, ms)) => {
-                // look where it hangs; the chain is still in place
-                let _ = sys::interrupt(tid);
-                let _ = wait_stop(tid, Duration::from_secs(1));
-                let regs = sys::regs(tid).unwrap_or_else(|_| sys::no_regs());
-                // Only one that waits for a lock may be cut off. On a busy machine a thread may not have been given a
-                // processor in all that time: cut off in the middle of malloc it would leave the heap torn.
-                if self.probing && regs.orig_rax as i64 != libc::SYS_futex {
-                    return Ok(Stop::Interrupted);
-                }
-                Err(CallError::Timeout { tid, ms, rip: regs.rip, call: regs.orig_rax as i64 })
-            }
-            other => other,
-        }
-    }
-
-    /// Maps the scratch: a code page with the trampoline, room for frames, data and a stack.
-    ///
-    /// # Errors
-    /// As [`Borrowed::system_call`], or the target's mmap failing.
-    pub fn map_scratch(&mut self, limit: Duration) -> Result<(), CallError> {
-        if self.scratch.is_some() {
-            return Ok(());
-        }
-        let len = CODE + FRAMES + DATA + STACK;
-        let rw = (libc::PROT_READ | libc::PROT_WRITE) as u64;
-        let flags = (libc::MAP_PRIVATE | libc::MAP_ANONYMOUS) as u64;
-        let start = self.checked("mmap", libc::SYS_mmap, [0, len, rw, flags, u64::MAX, 0], limit)?;
-        self.memory.write(start, TRAMPOLINE)?;
-        let rx = (libc::PROT_READ | libc::PROT_EXEC) as u64;
-        // still on the first frame: the scratch is used only when it is whole
-        self.checked("mprotect", libc::SYS_mprotect, [start, CODE, rx, 0, 0, 0], limit)?;
-        self.scratch = Some(Scratch { start, len });
-        Ok(())
-    }
-
-    /// A system call whose failure is an error.
-    ///
-    /// # Errors
-    /// [`CallError::SystemCall`] with the target's errno, or as [`Borrowed::system_call`].
-    pub fn checked(
-        &mut self,
-        call: &'static str,
-        number: i64,
-        args: [u64; 6],
-        limit: Duration,
-    ) -> Result<u64, CallError> {
-        match self.system_call(number, args, limit)? {
-            e @ -4095..=-1 => {
-                Err(CallError::SystemCall { call, source: Errno(i32::try_from(-e).unwrap_or(0)) })
-            }
-            r => Ok(r as u64),
-        }
-    }
-
-    /// Writes `bytes` into the scratch's data area at `offset`; their address.
-    ///
-    /// # Errors
-    /// When there is no scratch, no room, or the memory cannot be written.
-    pub fn put(&self, offset: u64, bytes: &[u8]) -> Result<u64, CallError> {
-        let scratch = self.scratch.ok_or(CallError::NoRoom)?;
-        if offset.saturating_add(bytes.len() as u64) > DATA - 64 {
-            return Err(CallError::NoRoom);
-        }
-        let at = scratch.start + CODE + FRAMES + 64 + offset;
-        self.memory.write(at, bytes)?;
-        Ok(at)
-    }
-
-    /// Calls the function at `function` with up to six arguments on a stack of ours; its result.
-    ///
-    /// # Errors
-    /// When the thread dies, the call faults or does not return within `limit`.
-    pub fn call(&mut self, function: u64, args: [u64; 6], limit: Duration) -> Result<u64, CallError> {
-        let scratch = self.scratch.ok_or(CallError::NoRoom)?;
-        let frame =
-            Frame::build(scratch.start + CODE, self.gadgets.1, &self.final_regs(), self.mask, &self.xstate);
-        self.memory.write(frame.at, &frame.bytes)?;
-        let result = scratch.start + CODE + FRAMES;
-        let mut regs = self.saved;
-        regs.rip = scratch.start;
-        regs.rsp = scratch.start + scratch.len - 64; // a multiple of 16 at the call instruction
-        regs.rbp = 0;
-        regs.rbx = function;
-        regs.r12 = result;
-        regs.r13 = frame.ucontext();
-        regs.rax = 0;
-        regs.orig_rax = u64::MAX;
-        [regs.rdi, regs.rsi, regs.rdx, regs.rcx, regs.r8, regs.r9] = args;
-        regs.eflags &= !0x500;
-        self.commit(&regs)?;
-        let start = Instant::now();
-        loop {
-            let stop = self.resume_to_syscall(limit.saturating_sub(start.elapsed()).max(LEAST))?;
-            if stop != Stop::Syscall {
-                continue;
-            }
-            let r = sys::regs(self.tid);
-            let r = self.request("registers", r)?;
-            // entry and exit stops of the marker have the same rip; the exit has the pid in rax, the entry -ENOSYS
-            if r.rip == scratch.start + AFTER_MARKER && r.rax as i64 != -i64::from(libc::ENOSYS) {
-                step(Step::Between);
-                return Ok(self.memory.word(result)?);
-            }
-        }
-    }
-
-    /// Unmaps the scratch, on the first frame's place again.
-    ///
-    /// # Errors
-    /// As [`Borrowed::system_call`].
-    pub fn unmap_scratch(&mut self, limit: Duration) -> Result<(), CallError> {
-        let Some(s) = self.scratch.take() else { return Ok(()) };
-        self.checked("munmap", libc::SYS_munmap, [s.start, s.len, 0, 0, 0, 0], limit).map(drop)
     }
 
     /// Sets the thread's own registers back and lets it go.
@@ -563,6 +367,8 @@ impl<'m> Borrowed<'m> {
         if self.changed {
             let r = sys::set_xstate(self.tid, &self.xstate);
             self.request("set extended state", r)?;
+        }
+        if self.masked {
             let r = sys::set_sigmask(self.tid, self.mask);
             self.request("set signal mask", r)?;
         }

@@ -15,10 +15,12 @@
 //! software bytes of the xsave image (struct _fpx_sw_bytes, at octet 464).
 
 use super::sys::Regs;
+use crate::memory::Memory;
 
 const UC_FP_XSTATE: u64 = 1;
 const UC_SIGCONTEXT_SS: u64 = 2;
 const UC_STRICT_RESTORE_SS: u64 = 4;
+const FLAGS: u64 = UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS;
 /// Not a valid `ss_flags`: `rt_sigreturn` then leaves the alternate stack alone, which a tracer cannot read.
 const KEEP_ALTERNATE_STACK: u32 = 0x7fff;
 const FP_XSTATE_MAGIC1: u32 = 0x4650_5853;
@@ -30,6 +32,18 @@ const UCONTEXT: usize = 304;
 /// Restart codes that a system call leaves in rax when it is interrupted (ERESTARTSYS, NOINTR, NOHAND, RESTARTBLOCK).
 pub const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
+/// Offset in struct ucontext of eight words behind the pointer to the extended state that nobody reads: whose frame it is.
+const OWNER: usize = 232;
+
+/// Whose frame it is.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Owner {
+    /// The thread.
+    pub tid: u64,
+    /// Nanoseconds that it had run when the frame was written.
+    pub ran: u64,
+}
+
 /// A frame as octets to be written at an address of the target.
 #[derive(Debug)]
 pub struct Frame {
@@ -40,16 +54,24 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Whether the room at `low` may be written to: no frame is there, or one so old that its thread has long used it. (After
-    /// a controller was killed, a thread that waits for a processor still needs the frame that it left.)
-    pub fn is_free(low: u64, word: impl Fn(u64) -> Option<u64>) -> bool {
-        const LONG_NS: u64 = 10_000_000_000;
+    /// Whether the room at `low` may be written to: no frame is there, or `has_left` says of its owner that it has restored
+    /// itself. (After a controller was killed, a thread that waits for a processor, or in a stopped process, still needs the
+    /// frame that it left.)
+    pub fn is_free(low: u64, memory: &impl Memory, has_left: impl Fn(Owner) -> bool) -> bool {
         let at = low.next_multiple_of(64) + 56;
-        match (word(at), word(at + 16)) {
-            (Some(0), _) => true,
-            (Some(_), Some(written)) => super::sys::monotonic_ns().saturating_sub(written) > LONG_NS,
+        let words = [0, 8 + OWNER as u64, 16 + OWNER as u64].map(|offset| memory.word(at + offset));
+        match words {
+            [Ok(0), ..] => true,
+            [Ok(_), Ok(tid), Ok(ran)] if Frame::is_at(at + 8, memory) => has_left(Owner { tid, ran }),
+            [Ok(_), ..] => true, // what a deeper stack left there once
             _ => false,
         }
+    }
+
+    /// Whether a ucontext that we made lies at `at`.
+    pub fn is_at(at: u64, memory: &impl Memory) -> bool {
+        memory.word(at).is_ok_and(|flags| flags == FLAGS)
+            && memory.half(at.wrapping_add(24)).is_ok_and(|flags| flags == KEEP_ALTERNATE_STACK)
     }
 
     /// The address of the ucontext: what rsp must be when `rt_sigreturn` is made.
@@ -64,15 +86,14 @@ impl Frame {
 
     /// Builds the frame in the room that starts at `low`: it restores `regs`, `mask` and `xstate`. `restorer` is the
     /// address of `mov $15,%rax; syscall` in the target.
-    pub fn build(low: u64, restorer: u64, regs: &Regs, mask: u64, xstate: &[u8]) -> Frame {
+    pub fn build(low: u64, restorer: u64, regs: &Regs, mask: u64, xstate: &[u8], owner: Owner) -> Frame {
         let at = low.next_multiple_of(64) + 56;
         let fp = (at + 8 + UCONTEXT as u64).next_multiple_of(64);
         let fp_offset = (fp - at) as usize;
         let mut bytes = vec![0u8; fp_offset];
         put(&mut bytes, 0, restorer);
         let uc = &mut bytes[8..8 + UCONTEXT];
-        put(uc, 0, UC_FP_XSTATE | UC_SIGCONTEXT_SS | UC_STRICT_RESTORE_SS);
-        put(uc, 8, super::sys::monotonic_ns()); // uc_link, which nobody reads: when the frame was written
+        put(uc, 0, FLAGS);
         uc[24..28].copy_from_slice(&KEEP_ALTERNATE_STACK.to_ne_bytes());
         let regs = resumed(regs);
         let words = [
@@ -102,6 +123,8 @@ impl Frame {
             uc[184 + 2 * i..][..2].copy_from_slice(&(segment as u16).to_ne_bytes());
         }
         put(uc, 224, fp);
+        put(uc, OWNER, owner.tid);
+        put(uc, OWNER + 8, owner.ran);
         put(uc, 296, mask);
         bytes.extend_from_slice(&with_software_bytes(xstate));
         Frame { bytes, at }
@@ -144,6 +167,7 @@ fn put(bytes: &mut [u8], at: usize, word: u64) {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::memory::FakeMemory;
 
     fn regs() -> Regs {
         let mut r = crate::ptrace::sys::no_regs();
@@ -162,7 +186,7 @@ mod tests {
 
     #[test]
     fn the_frame_holds_registers_mask_and_state_where_the_kernel_reads_them() {
-        let f = Frame::build(0x1000, 0xabcd, &regs(), 0x55, &[0u8; 832]);
+        let f = Frame::build(0x1000, 0xabcd, &regs(), 0x55, &[0u8; 832], Owner { tid: 7, ran: 9 });
         assert_eq!(f.at % 64, 56);
         assert_eq!(word(&f.bytes, 0), 0xabcd);
         assert_eq!(word(&f.bytes, 8 + 160), 0x7fff_0000);
@@ -174,6 +198,24 @@ mod tests {
         assert_eq!(&image[464..468], &FP_XSTATE_MAGIC1.to_ne_bytes());
         assert_eq!(&image[832..836], &FP_XSTATE_MAGIC2.to_ne_bytes());
         assert!(f.bytes.len() <= Frame::room(832));
+    }
+
+    #[test]
+    fn a_frames_room_is_free_when_its_owner_has_left_it() {
+        let f = Frame::build(0x1000, 0xabcd, &regs(), 0, &[0u8; 832], Owner { tid: 7, ran: 9 });
+        let memory = |bytes: &[u8]| FakeMemory { areas: vec![(f.at, bytes.to_vec())] };
+        assert!(Frame::is_at(f.ucontext(), &memory(&f.bytes)));
+        for left in [true, false] {
+            let asked = |owner| {
+                assert_eq!(owner, Owner { tid: 7, ran: 9 });
+                left
+            };
+            assert_eq!(Frame::is_free(0x1000, &memory(&f.bytes), asked), left);
+        }
+        let not_asked = |_| panic!("nobody's");
+        assert!(Frame::is_free(0x1000, &memory(&[0; 600]), not_asked), "fresh");
+        assert!(Frame::is_free(0x1000, &memory(&[0x7f; 600]), not_asked), "an old stack");
+        assert!(!Frame::is_free(0x1000, &FakeMemory::default(), not_asked), "not mapped");
     }
 
     #[test]

@@ -349,6 +349,25 @@ pub fn wait(tid: Option<Tid>) -> Result<Option<(Tid, Stop)>, Errno> {
     }
 }
 
+/// What one traced thread is stopped by, without taking the stop: a signal that it is about to be given is given to it should we
+/// die before it is resumed, which the kernel does not do once the stop was taken. The end of a thread is taken.
+pub fn look(tid: Tid) -> Result<Option<Stop>, Errno> {
+    // SAFETY: all-zero is a valid value of this plain struct.
+    let mut info: libc::siginfo_t = unsafe { std::mem::zeroed() };
+    let options = libc::WEXITED | libc::WSTOPPED | libc::WNOHANG | libc::WNOWAIT | libc::__WALL;
+    // SAFETY: `info` is a live local; the kernel writes one siginfo.
+    if unsafe { libc::waitid(libc::P_PID, tid.0 as libc::id_t, &raw mut info, options) } != 0 {
+        return Err(Errno::last());
+    }
+    // SAFETY: after waitid the siginfo has the fields of SIGCHLD, or is all zero.
+    let (pid, status) = unsafe { (info.si_pid(), info.si_status()) };
+    match info.si_code {
+        _ if pid == 0 => Ok(None),
+        libc::CLD_TRAPPED | libc::CLD_STOPPED => Ok(Some(Stop::of_status((status << 8) | 0x7f))),
+        _ => Ok(wait(Some(tid))?.map(|(_, stop)| stop)),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,7 +3,7 @@
 
 use pct_attach::facts::{self, Target};
 use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, ExitStatus, Stdio};
 
 pub(crate) const BARE: &[&str] = &[
     "-O2",
@@ -16,9 +16,14 @@ pub(crate) const BARE: &[&str] = &[
 ];
 
 pub(crate) fn built(source: &str, flags: &[&str], dir: &tempfile::TempDir) -> PathBuf {
+    built_by("cc", source, flags, dir)
+}
+
+pub(crate) fn built_by(compiler: &str, source: &str, flags: &[&str], dir: &tempfile::TempDir) -> PathBuf {
     let from = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("tests/c").join(source);
     let out = dir.path().join(source.trim_end_matches(".c"));
-    let done = Command::new("cc").args(flags).arg(&from).arg("-o").arg(&out).status().expect("a C compiler");
+    let done = Command::new(compiler).args(flags).arg(&from).arg("-o").arg(&out).status();
+    let done = done.expect("a C compiler");
     assert!(done.success());
     out
 }
@@ -36,11 +41,24 @@ impl Victim {
     }
 
     /// Ends it with SIGTERM and checks what it says.
-    pub(crate) fn ends_well(mut self) {
+    pub(crate) fn ends_well(self) {
         Command::new("kill").arg(self.pid().to_string()).status().unwrap();
+        let (said, status) = self.wait();
+        assert_eq!(said, "bad 0 signals 0\n", "{status}");
+        assert!(status.success());
+    }
+
+    /// Waits for its end: what it said, and its status.
+    pub(crate) fn wait(mut self) -> (String, ExitStatus) {
         let out = self.0.take().unwrap().wait_with_output().unwrap();
-        assert_eq!(String::from_utf8_lossy(&out.stdout), "bad 0\n", "{}", out.status);
-        assert!(out.status.success());
+        (String::from_utf8_lossy(&out.stdout).into_owned(), out.status)
+    }
+
+    /// Its status, killed if it has none yet.
+    pub(crate) fn stop(mut self) -> Option<ExitStatus> {
+        let mut child = self.0.take()?;
+        let _ = child.kill();
+        child.wait().ok()
     }
 }
 
