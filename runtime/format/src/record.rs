@@ -110,17 +110,35 @@ impl Frame {
     }
 }
 
-/// A sample of either recorder kind, ready for a ring: time, weight and PC in at most four words.
+/// A sample of a weight below 255, which its three words have room for; `None`: use [`long_sample`].
 ///
 /// `time` must not be 0. Weight 0 is recorded as 1.
 #[inline(always)]
 #[must_use]
+pub fn short_sample(time: u64, pc: u64, weight: u64, system: bool, stack: u32) -> Option<[u64; 3]> {
+    let weight = weight.max(1);
+    (weight < WEIGHT_FOLLOWS).then(|| [sample_head(system, 3, stack), time, weight << 56 | pc & ADDRESS_BITS])
+}
+
+/// A sample of any weight: four words. `time` must not be 0.
+#[inline(always)]
+#[must_use]
+pub fn long_sample(time: u64, pc: u64, weight: u64, system: bool, stack: u32) -> [u64; 4] {
+    [sample_head(system, 4, stack), time, WEIGHT_FOLLOWS << 56 | pc & ADDRESS_BITS, weight.max(1)]
+}
+
+#[inline(always)]
+fn sample_head(system: bool, words: u16, stack: u32) -> u64 {
+    Head { kind: if system { kind::SYSTEM_SAMPLE } else { kind::SAMPLE }, words, arg: stack }.encode()
+}
+
+/// Either of the two, and how many of the words count.
+#[must_use]
 pub fn sample(time: u64, pc: u64, weight: u64, system: bool, stack: u32) -> ([u64; 4], usize) {
-    let kind = if system { kind::SYSTEM_SAMPLE } else { kind::SAMPLE };
-    let weight = if weight == 0 { 1 } else { weight };
-    let (short, words) = if weight < WEIGHT_FOLLOWS { (weight, 3) } else { (WEIGHT_FOLLOWS, 4) };
-    let head = Head { kind, words, arg: stack }.encode();
-    ([head, time, short << 56 | pc & ADDRESS_BITS, weight], words as usize)
+    match short_sample(time, pc, weight, system, stack) {
+        Some([head, time, place]) => ([head, time, place, 0], 3),
+        None => (long_sample(time, pc, weight, system, stack), 4),
+    }
 }
 
 /// The first four words of a sample that carries its own `frames` words; they follow it.

@@ -8,12 +8,6 @@
 pub struct Regs {
     /// Program counter.
     pub pc: u64,
-    /// Stack pointer.
-    pub sp: u64,
-    /// Frame pointer (rbp, x29).
-    pub fp: u64,
-    /// Link register (aarch64), else 0.
-    pub lr: u64,
     /// Address of the kernel's context, which lives until the handler returns; 0 = none.
     pub context: u64,
 }
@@ -55,6 +49,7 @@ mod imp {
             unsafe { asm!("rdfsbase {}", out(reg) base, options(nomem, nostack, preserves_flags)) };
             base
         } else {
+            core::hint::cold_path();
             crate::sys::fs_base()
         }
     }
@@ -88,11 +83,9 @@ mod imp {
     /// `context` is what the kernel passed to a running handler.
     #[inline(always)]
     pub unsafe fn regs(context: *const u8) -> Regs {
-        let word = |offset: usize| {
-            // SAFETY: ucontext_t holds the general registers at 40..224: rbp 10th, rsp 15th, rip 16th.
-            unsafe { context.add(offset).cast::<u64>().read_unaligned() }
-        };
-        Regs { pc: word(168), sp: word(160), fp: word(120), lr: 0, context: context as u64 }
+        // SAFETY: ucontext_t holds the general registers at 40..224: rip is the 17th.
+        let pc = unsafe { context.add(168).cast::<u64>().read_unaligned() };
+        Regs { pc, context: context as u64 }
     }
 
     /// The signal mask of the interrupted thread, from a handler's third argument.
@@ -215,9 +208,8 @@ mod imp {
             // SAFETY: sigcontext starts at 176: fault address, 31 registers, sp, pc.
             unsafe { context.add(offset).cast::<u64>().read_unaligned() }
         };
-        let (fp, lr) = (word(184 + 8 * 29), word(184 + 8 * 30));
         // Stacks are not walked on this machine yet.
-        Regs { pc: word(440), sp: word(432), fp, lr, context: 0 }
+        Regs { pc: word(440), context: 0 }
     }
 
     /// The signal mask of the interrupted thread, from a handler's third argument.

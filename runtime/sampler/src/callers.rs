@@ -82,15 +82,18 @@ impl OfThread {
     }
 }
 
+/// Whether samples carry stacks.
+#[inline(always)]
+#[must_use]
+pub fn wanted(session: &Session, regs: Regs) -> bool {
+    session.settings.stack.load(Ordering::Relaxed) != StackMode::None as u32 && regs.context != 0
+}
+
 /// The return addresses of the interrupted thread as frame words, innermost first; a cut stack ends with its cause. The
 /// caller holds the ring's busy flag while it uses them. `spare` is used when there is no memory for a buffer.
-#[inline(never)]
+#[inline(always)]
 pub fn words<'r>(session: &Session, ring: &'r Ring, regs: Regs, spare: &'r mut [u64; 1]) -> &'r mut [u64] {
-    let settings = &session.settings;
-    if settings.stack.load(Ordering::Relaxed) == StackMode::None as u32 || regs.context == 0 {
-        return &mut [];
-    }
-    let depth = settings.depth.load(Ordering::Relaxed);
+    let depth = session.settings.depth.load(Ordering::Relaxed);
     let Some(buffer) = ring.stack.buffer(depth, session.may_call()) else {
         *spare = [Frame::Cut(CutCause::Other).encode()];
         return spare;

@@ -13,6 +13,7 @@
 //! private memory; the mapped file is only written. All signals are blocked meanwhile, so it is never interrupted by itself
 //! on one thread; the busy flag of a ring catches two threads on one.
 
+use core::hint::cold_path;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::arch::{self, Regs, SI_TIMER, SigInfo, TRAP_PERF};
@@ -113,69 +114,90 @@ fn by_default(signal: i32) {
 
 /// The handler.
 ///
+/// The sampling clock's way through it is one straight line, all else lies off it (`cold_path`): fresh out of the kernel the
+/// processor knows neither the code nor its branches, so each jump and each line of cache costs more than the work itself.
+///
 /// # Safety
 /// For the kernel to call.
 pub unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *const u8) {
     // SAFETY: the kernel's arguments, used before this returns.
     let (details, regs) = unsafe { (SigInfo::new(info), arch::regs(context)) };
-    if !dispatch(signal, details, regs) {
+    if let Some(session) = session::current()
+        && details.code() > 0
+        && signal == session.settings.signal.load(Ordering::Relaxed)
+        && on_clock(session, details, regs)
+    {
+        return;
+    }
+    cold_path();
+    if !on_tick_timer(signal, details, regs) {
         foreign(signal, info, context);
     }
 }
 
-/// False: the signal is not ours.
+/// A signal of the sampling clock: a perf event's or the process's timer's. False: it is the host's.
 #[inline(always)]
-fn dispatch(signal: i32, info: SigInfo, regs: Regs) -> bool {
-    let Some(session) = session::current() else { return info.code() == SI_TIMER };
-    let settings = &session.settings;
-    let code = info.code();
-    if code > 0 && signal == settings.signal.load(Ordering::Relaxed) {
-        let clock = session.clock();
-        let ring = match clock {
-            Clock::Sigtrap if code != TRAP_PERF => return false,
-            Clock::Sigtrap => session.rings.by_value(info.perf_data()),
-            _ => session.rings.own(session.may_call()),
-        };
-        on_clock(session, ring, regs, clock);
-        return true;
-    }
-    if code == SI_TIMER && signal == settings.tick_signal.load(Ordering::Relaxed) {
-        // A tick of a thread that was switched off meanwhile finds no ring: nothing to do.
-        if info.value() == housekeeper::WATCH {
-            housekeeper::on_watch(session);
-        } else if let Some(ring) = session.rings.by_value(info.value()) {
-            ring.seen.store(1, Ordering::Relaxed);
-            on_tick(session, ring, regs, 1 + u64::from(info.overrun()));
+fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
+    let clock = session.settings.clock.load(Ordering::Relaxed);
+    let ring = if clock == Clock::Perf as u32 {
+        session.rings.own(session.may_call())
+    } else {
+        cold_path();
+        if clock != Clock::Sigtrap as u32 {
+            on_process_timer(session, regs);
+            return true;
         }
+        if info.code() != TRAP_PERF {
+            return false;
+        }
+        session.rings.by_value(info.perf_data())
+    };
+    let Some(ring) = ring else {
+        cold_path();
+        without_ring(session);
         return true;
+    };
+    let period = ring.period_ns.load(Ordering::Relaxed);
+    ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + period, Ordering::Relaxed);
+    sample(session, ring, regs, 1, false);
+    if ring.rearm.load(Ordering::Relaxed) != 0 {
+        cold_path();
+        rearm(session, ring, session.clock());
     }
-    false
+    true
 }
 
-/// The sampling clock of a perf event or of the process's timer.
-#[inline(always)]
-fn on_clock(session: &Session, ring: Option<&Ring>, regs: Regs, clock: Clock) {
-    let Some(ring) = ring else {
-        session.log.lose(LossCause::NoRing, 1, 1);
-        session.stale.store(true, Ordering::Relaxed);
-        return;
-    };
-    if clock == Clock::Perf || clock == Clock::Sigtrap {
-        let period = ring.period_ns.load(Ordering::Relaxed);
-        ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + period, Ordering::Relaxed);
-        sample(session, ring, regs, 1, false);
-        if ring.rearm.load(Ordering::Relaxed) != 0 {
-            rearm(session, ring, clock);
-        }
-    } else {
-        on_process_timer(session, ring, regs, clock);
+#[cold]
+#[inline(never)]
+fn without_ring(session: &Session) {
+    session.log.lose(LossCause::NoRing, 1, 1);
+    session.stale.store(true, Ordering::Relaxed);
+}
+
+/// A signal that is not the sampling clock's. False: it is none of ours.
+#[inline(never)]
+fn on_tick_timer(signal: i32, info: SigInfo, regs: Regs) -> bool {
+    let ours = info.code() == SI_TIMER;
+    let Some(session) = session::current() else { return ours };
+    if !ours || signal != session.settings.tick_signal.load(Ordering::Relaxed) {
+        return false;
     }
+    // A tick of a thread that was switched off meanwhile finds no ring: nothing to do.
+    if info.value() == housekeeper::WATCH {
+        housekeeper::on_watch(session);
+    } else if let Some(ring) = session.rings.by_value(info.value()) {
+        ring.seen.store(1, Ordering::Relaxed);
+        on_tick(session, ring, regs, 1 + u64::from(info.overrun()));
+    }
+    true
 }
 
 /// The process's timer: whose time it was is not known by the signal, which comes to whoever runs. ITIMER_PROF is weighted
 /// by the time that the thread used since its last sample; the others have no such measure.
 #[inline(never)]
-fn on_process_timer(session: &Session, ring: &Ring, regs: Regs, clock: Clock) {
+fn on_process_timer(session: &Session, regs: Regs) {
+    let Some(ring) = session.rings.own(session.may_call()) else { return without_ring(session) };
+    let clock = session.clock();
     let mut weight = 1;
     if clock == Clock::Itimer && session.may_call() {
         let period = session.settings.period_ns.load(Ordering::Relaxed);
@@ -189,7 +211,7 @@ fn on_process_timer(session: &Session, ring: &Ring, regs: Regs, clock: Clock) {
         }
         ring.accounted_ns.store(accounted + weight * period, Ordering::Relaxed);
     }
-    sample(session, ring, regs, weight, clock != Clock::ItimerVirtual && arch::after_system_call(regs.pc));
+    sample_apart(session, ring, regs, weight, clock != Clock::ItimerVirtual && arch::after_system_call(regs.pc));
 }
 
 /// Replaces the perf event by one of another period: at a sample, so that no part of a period is lost.
@@ -214,7 +236,7 @@ fn on_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) {
     if !session.may_call() {
         // Under a filter on system calls the time cannot be read: a tick-bound clock still samples.
         if ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32 {
-            sample(session, ring, regs, expiries, arch::after_system_call(regs.pc));
+            sample_apart(session, ring, regs, expiries, arch::after_system_call(regs.pc));
         }
         return;
     }
@@ -229,7 +251,7 @@ fn on_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) {
             ring.system_ns.store(accounted + taken, Ordering::Relaxed);
         }
         ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + taken, Ordering::Relaxed);
-        sample(session, ring, regs, expiries, system);
+        sample_apart(session, ring, regs, expiries, system);
     } else if itimer::which(session.clock()).is_none() {
         account_system_time(session, ring, regs, period);
         let ticks = ring.ticks.load(Ordering::Relaxed) + 1;
@@ -255,29 +277,39 @@ fn account_system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) 
     }
     let periods = missing.checked_div(period).unwrap_or(0);
     ring.accounted_ns.store(accounted + periods * period, Ordering::Relaxed);
-    sample(session, ring, regs, periods, true);
+    sample_apart(session, ring, regs, periods, true);
+}
+
+/// [`sample`] for those that are not in a hurry.
+#[inline(never)]
+fn sample_apart(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool) {
+    sample(session, ring, regs, weight, system);
 }
 
 /// Writes one sample.
 #[inline(always)]
 fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool) {
     if !session.log.is_open() && !file::open_in_handler(session) {
+        cold_path();
         // Another thread is making the file: the weight goes to this one's next sample.
         ring.carry.store(ring.carry.load(Ordering::Relaxed) + weight, Ordering::Relaxed);
         return;
     }
     let carried = ring.carry.load(Ordering::Relaxed);
     if carried != 0 {
+        cold_path();
         ring.carry.store(0, Ordering::Relaxed);
     }
     let weight = weight + carried;
     if session.counts() {
+        cold_path();
         count(session, regs.pc, weight, system);
         return;
     }
     // Plain load and store: on its own thread the handler cannot meet itself, and an owner that is on two threads at once
     // is what this is to notice, not to survive at every instruction.
     if ring.busy.load(Ordering::Relaxed) != 0 {
+        cold_path();
         session.log.lose(LossCause::Busy, 1, weight);
         return;
     }
@@ -285,19 +317,44 @@ fn sample(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool)
         before_first(session);
     }
     ring.busy.store(1, Ordering::Relaxed);
-    let slot = session.rings.number(ring);
-    let may_call = session.may_call();
+    if callers::wanted(session, regs) {
+        with_stack(session, ring, regs, weight, system);
+    } else {
+        record_sample(session, ring, (time::now(), regs.pc, weight, system), 0);
+    }
+    ring.busy.store(0, Ordering::Release);
+}
+
+/// The record of a sample whose stack is known. The caller holds the busy flag.
+#[inline(always)]
+fn record_sample(
+    session: &Session,
+    ring: &Ring,
+    (now, pc, weight, system): (u64, u64, u64, bool),
+    stack: u32,
+) {
+    let log = &session.log;
+    match record::short_sample(now, pc, weight, system, stack) {
+        Some(words) => ring.push(log, &session.rings, session.may_call(), 1, weight, &words, &[]),
+        None => {
+            cold_path();
+            let words = record::long_sample(now, pc, weight, system, stack);
+            ring.push(log, &session.rings, session.may_call(), 1, weight, &words, &[])
+        }
+    };
+}
+
+/// A sample and its stack.
+#[inline(never)]
+fn with_stack(session: &Session, ring: &Ring, regs: Regs, weight: u64, system: bool) {
     let mut spare = [0; 1];
     let frames = callers::words(session, ring, regs, &mut spare);
     // After the walk, which may have found a new region: the sample belongs to it, so it is not older.
-    let now = time::now();
-    if let Some(stack) = session.stacks.id(&session.log, &session.keep, may_call, frames) {
-        let (words, len) = record::sample(now, regs.pc, weight, system, stack);
-        ring.push(&session.log, slot, may_call, 1, weight, words.get(..len).unwrap_or(&[]), &[]);
-    } else {
-        with_frames(session, ring, (now, regs.pc, weight, system), frames);
+    let sample = (time::now(), regs.pc, weight, system);
+    match session.stacks.id(&session.log, &session.keep, session.may_call(), frames) {
+        Some(stack) => record_sample(session, ring, sample, stack),
+        None => with_frames(session, ring, sample, frames),
     }
-    ring.busy.store(0, Ordering::Release);
 }
 
 /// A thread's first sample, and one in a program of short threads, which never tick: the segments of the dead among them
@@ -326,7 +383,7 @@ fn with_frames(
     }
     let frames = frames.get(..frames.len().min(MOST_OWN_FRAMES)).unwrap_or(&[]);
     let head = record::sample_with_frames(now, pc, weight, system, frames.len());
-    ring.push(&session.log, session.rings.number(ring), session.may_call(), 1, weight, &head, frames);
+    ring.push(&session.log, &session.rings, session.may_call(), 1, weight, &head, frames);
 }
 
 /// Recorder `counts`: one addition.
@@ -334,16 +391,23 @@ fn with_frames(
 fn count(session: &Session, pc: u64, weight: u64, system: bool) {
     let log = &session.log;
     if session.changing.load(Ordering::Relaxed) {
+        cold_path();
         log.header_add(at::UNCERTAIN, weight);
     }
-    let place = session.regions.find(pc).and_then(|region| log.header(region.counter(pc)?));
-    match place {
-        _ if system => log.header_add(at::COUNTED_SYSTEM, weight),
-        Some(counter) => {
-            counter.fetch_add(weight, Ordering::Relaxed);
-        }
-        None => count_in_new_place(session, pc, weight),
+    if system {
+        cold_path();
+        log.header_add(at::COUNTED_SYSTEM, weight);
+        return;
     }
+    if let Some(region) = session.regions.find(pc)
+        && let Some(place) = region.counter(pc)
+        && let Some(counter) = log.header(place)
+    {
+        counter.fetch_add(weight, Ordering::Relaxed);
+        return;
+    }
+    cold_path();
+    count_in_new_place(session, pc, weight);
 }
 
 /// The first sample in a region makes its counters; one in code that is not known yet makes us look at the regions.

@@ -199,6 +199,7 @@ impl Log {
     }
 
     /// One word of the header.
+    #[inline(always)]
     #[must_use]
     pub fn header(&self, at: usize) -> Option<&AtomicU64> {
         self.words(at, 1)?.first()
@@ -212,6 +213,7 @@ impl Log {
     }
 
     /// Adds to a word of the header.
+    #[cold]
     pub fn header_add(&self, at: usize, more: u64) {
         if let Some(place) = self.header(at) {
             place.fetch_add(more, Ordering::Relaxed);

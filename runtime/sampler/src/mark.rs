@@ -30,8 +30,7 @@ pub fn set(name: &[u8]) -> bool {
         && ring.busy.load(Ordering::Relaxed) == 0
     {
         ring.busy.store(1, Ordering::Relaxed);
-        let slot = session.rings.number(ring);
-        let written = ring.push(&session.log, slot, may_call, 0, 0, record, &[]);
+        let written = ring.push(&session.log, &session.rings, may_call, 0, 0, record, &[]);
         ring.busy.store(0, Ordering::Release);
         return written;
     }

@@ -7,6 +7,7 @@
 //!
 //! Signal safety of the reading side ([`Regions::find`]): loads. The refresh reads /proc/self/maps and /proc/self/mem.
 
+use core::hint::cold_path;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::lock::Lock;
@@ -86,10 +87,17 @@ pub struct List {
     record: [u64; 1024],
 }
 
+/// Regions that are found without a branch.
+const FEW: usize = 8;
+/// An address above all of user space.
+const NOWHERE: u64 = i64::MAX as u64;
+
 /// A published array for handlers.
 #[derive(Debug)]
 #[repr(C)]
 struct Set {
+    /// First addresses of the regions if they are so few, and [`NOWHERE`] for those that are not there: a line of cache.
+    starts: [u64; FEW],
     count: usize,
     // As many `Seen` follow.
 }
@@ -200,9 +208,13 @@ impl Regions {
         let bytes = size_of::<Set>() + entries.len() * size_of::<Seen>();
         let Ok(memory) = sys::map_memory(bytes) else { return };
         let set = memory.cast::<Set>();
+        let mut starts = [NOWHERE; FEW];
+        if entries.len() <= FEW {
+            starts.iter_mut().zip(entries).for_each(|(place, e)| *place = e.start);
+        }
         // SAFETY: fresh memory of `bytes` bytes, page-aligned; nobody else knows it yet.
         unsafe {
-            set.write(Set { count: entries.len() });
+            set.write(Set { starts, count: entries.len() });
             let first = set.add(1).cast::<Seen>();
             for (i, e) in entries.iter().enumerate() {
                 first.add(i).write(Seen {
@@ -214,15 +226,6 @@ impl Regions {
         }
         // Release: whoever sees the pointer sees the entries. The old array stays mapped for handlers that still read it.
         self.set.store(set, Ordering::Release);
-    }
-
-    fn published(&self) -> &[Seen] {
-        let set = self.set.load(Ordering::Acquire);
-        if set.is_null() {
-            return &[];
-        }
-        // SAFETY: `publish` wrote header and entries before it stored the pointer, and they are never unmapped.
-        unsafe { core::slice::from_raw_parts(set.add(1).cast::<Seen>(), (*set).count) }
     }
 
     /// Gives the region of `pc` counters, with this shift to begin with. False: it has no room, or there is no such region.
@@ -245,12 +248,22 @@ impl Regions {
     #[inline(always)]
     #[must_use]
     pub fn find(&self, pc: u64) -> Option<&Seen> {
-        let entries = self.published();
-        if entries.len() <= 8 {
-            // The usual case: a line or two of cache, no branch to mispredict but the last.
-            return entries.iter().find(|e| e.start <= pc && pc < e.end);
+        let set = self.set.load(Ordering::Acquire);
+        if set.is_null() {
+            cold_path();
+            return None;
         }
-        let after = entries.partition_point(|e| e.start <= pc);
+        // SAFETY: `publish` wrote header and entries before it stored the pointer, and they are never unmapped.
+        let (starts, entries) =
+            unsafe { (&(*set).starts, core::slice::from_raw_parts(set.add(1).cast::<Seen>(), (*set).count)) };
+        let after = if entries.len() <= FEW {
+            // Comparing with all costs less than one branch foreseen wrongly. A difference of two user addresses is negative
+            // where the upper bit is set.
+            FEW - starts.iter().map(|start| (pc.wrapping_sub(*start) >> 63) as usize).sum::<usize>()
+        } else {
+            cold_path();
+            entries.partition_point(|e| e.start <= pc)
+        };
         entries.get(after.wrapping_sub(1)).filter(|e| pc < e.end)
     }
 }

@@ -11,6 +11,7 @@
 //!
 //! Signal safety: loads and stores; on a miss one system call (gettid), none under a system call filter.
 
+use core::hint::cold_path;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
 use crate::callers::OfThread;
@@ -253,7 +254,7 @@ impl Ring {
     pub fn push(
         &self,
         log: &Log,
-        slot: u32,
+        rings: &Rings,
         may_call: bool,
         samples: u64,
         weight: u64,
@@ -261,16 +262,19 @@ impl Ring {
         rest: &[u64],
     ) -> bool {
         let next = self.next.load(Ordering::Relaxed) as usize;
-        let next = if next == 0 { None } else { log.append(self.place(), next, first, rest) };
-        let next = match next {
+        let appended = if next == 0 { None } else { log.append(self.place(), next, first, rest) };
+        let next = match appended {
             Some(next) => next,
-            None => match self.push_in_new_segment(log, slot, may_call, first, rest) {
-                Some(next) => next,
-                None => {
-                    log.lose(LossCause::NoRoom, samples, weight);
-                    return false;
+            None => {
+                cold_path();
+                match self.push_in_new_segment(log, rings, may_call, first, rest) {
+                    Some(after) => after,
+                    None => {
+                        log.lose(LossCause::NoRoom, samples, weight);
+                        return false;
+                    }
                 }
-            },
+            }
         };
         self.next.store(next as u64, Ordering::Relaxed);
         self.samples.store(self.samples.load(Ordering::Relaxed) + samples, Ordering::Relaxed);
@@ -283,11 +287,12 @@ impl Ring {
     fn push_in_new_segment(
         &self,
         log: &Log,
-        slot: u32,
+        rings: &Rings,
         may_call: bool,
         first: &[u64],
         rest: &[u64],
     ) -> Option<usize> {
+        let slot = rings.number(self);
         self.leave(log);
         if let Some((place, next, samples, weight)) = log.claim_resting() {
             self.block.store(place.block, Ordering::Relaxed);

@@ -19,7 +19,12 @@ static VDSO: AtomicUsize = AtomicUsize::new(0);
 #[inline(always)]
 #[must_use]
 pub fn now() -> u64 {
-    if SOURCE.load(Ordering::Relaxed) == 0 { arch::counter() } else { monotonic_ns() }
+    if SOURCE.load(Ordering::Relaxed) == 0 {
+        arch::counter()
+    } else {
+        core::hint::cold_path();
+        monotonic_ns()
+    }
 }
 
 /// CLOCK_MONOTONIC in ns.
