@@ -16,6 +16,8 @@
 //! Invariant: a walk ends: each frame costs at least one unit of the budget, and there is room for so many frames only.
 //! Signal safety: allocates nothing, takes no lock, calls no libc, cannot panic.
 
+use core::hint::cold_path;
+
 use super::cache::Cache;
 use super::cfi::reg;
 use super::full::{Failed, Gregs, Regs};
@@ -170,9 +172,13 @@ impl<M: Memory> Walk<'_, M> {
         loop {
             let Place { look, sp, bp } = self.at;
             let mut rule = self.cache.get(self.set.generation, look);
-            let Some(left) = self.units.checked_sub(1) else { return End::Time };
+            let Some(left) = self.units.checked_sub(1) else {
+                cold_path();
+                return End::Time;
+            };
             self.units = left;
             if rule.kind() == Kind::Empty {
+                cold_path();
                 rule = match self.find(look) {
                     Some(rule) => rule,
                     None => return End::Time,
@@ -181,6 +187,8 @@ impl<M: Memory> Walk<'_, M> {
             let cfa = match rule.kind() {
                 Kind::Sp => sp.wrapping_add(rule.offset() as u64),
                 Kind::Bp => bp.wrapping_add(rule.offset() as u64),
+                // Comes by with each stack.
+                Kind::End => return End::Whole,
                 _ => match self.seldom(rule) {
                     Ok(cfa) => cfa,
                     Err(Some(end)) => return end,
@@ -189,30 +197,45 @@ impl<M: Memory> Walk<'_, M> {
             };
             // The common step: return address below the CFA, rbp unchanged or saved.
             if cfa <= sp && !self.switch(cfa) {
+                cold_path();
                 return End::Loop;
             }
-            let mut ra = self.memory.read(cfa.wrapping_sub(8));
-            if ra.is_none() && self.switch(cfa) {
-                ra = self.memory.read(cfa.wrapping_sub(8));
-            }
-            let Some(ra) = ra else { return End::BadRead };
+            let ra = match self.memory.read(cfa.wrapping_sub(8)) {
+                Some(ra) => ra,
+                None => {
+                    cold_path();
+                    if !self.switch(cfa) {
+                        return End::BadRead;
+                    }
+                    match self.memory.read(cfa.wrapping_sub(8)) {
+                        Some(ra) => ra,
+                        None => return End::BadRead,
+                    }
+                }
+            };
             let mut caller_bp = bp;
             if rule.bp() != 0 {
                 let slot = cfa.wrapping_add(rule.bp() as u64);
                 match self.memory.read(slot) {
                     Some(v) => caller_bp = v,
                     // An epilogue popped it, and rbp is the caller's again.
-                    None if slot < sp => {}
-                    None => return End::BadRead,
+                    None if slot < sp => cold_path(),
+                    None => {
+                        cold_path();
+                        return End::BadRead;
+                    }
                 }
             }
             if ra == 0 {
+                cold_path();
                 return End::Whole;
             }
             if ra >> ADDRESS_BITS != 0 {
+                cold_path();
                 return End::BadData;
             }
             if !self.store(ra) {
+                cold_path();
                 return End::Depth;
             }
             self.by = By::Data;
@@ -283,7 +306,6 @@ impl<M: Memory> Walk<'_, M> {
                     self.memory.read(from.wrapping_add(rule.load() as u64)).ok_or(Some(End::BadRead))?;
                 return Ok(word.wrapping_add(rule.offset() as u64));
             }
-            Kind::End => Err(End::Whole),
             Kind::Signal => self.signal(sp),
             Kind::Fp => self.chain(sp, bp),
             Kind::Unknown => self.unknown(sp, bp),
