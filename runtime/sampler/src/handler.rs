@@ -211,7 +211,13 @@ fn on_process_timer(session: &Session, regs: Regs) {
         }
         ring.accounted_ns.store(accounted + weight * period, Ordering::Relaxed);
     }
-    sample_apart(session, ring, regs, weight, clock != Clock::ItimerVirtual && arch::after_system_call(regs.pc));
+    sample_apart(
+        session,
+        ring,
+        regs,
+        weight,
+        clock != Clock::ItimerVirtual && arch::after_system_call(regs.pc),
+    );
 }
 
 /// Replaces the perf event by one of another period: at a sample, so that no part of a period is lost.

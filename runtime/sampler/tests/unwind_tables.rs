@@ -28,8 +28,11 @@ impl Memory for Synthetic {
     fn enter(&mut self, _: u64) -> bool {
         true
     }
-    fn read(&mut self, addr: u64) -> Option<u64> {
+    fn peek(&self, addr: u64) -> Option<u64> {
         Some(word_at(addr))
+    }
+    fn read(&mut self, addr: u64) -> Option<u64> {
+        self.peek(addr)
     }
     fn far(&mut self, addr: u64) -> Option<u64> {
         Some(word_at(addr))

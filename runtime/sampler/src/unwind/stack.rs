@@ -18,6 +18,8 @@ const PAGE: u64 = 4096;
 pub trait Memory {
     /// Goes to the stack that holds `sp`. False when nothing can be read there.
     fn enter(&mut self, sp: u64) -> bool;
+    /// Eight bytes of the current stack as far as it is known; `None` may mean that [`Memory::read`] must look.
+    fn peek(&self, addr: u64) -> Option<u64>;
     /// Eight bytes of the current stack.
     fn read(&mut self, addr: u64) -> Option<u64>;
     /// Eight bytes anywhere, slowly.
@@ -101,7 +103,7 @@ impl Memory for Live {
     }
 
     #[inline(always)]
-    fn read(&mut self, addr: u64) -> Option<u64> {
+    fn peek(&self, addr: u64) -> Option<u64> {
         if addr.wrapping_sub(self.lo) <= self.span && self.lo != 0 {
             // SAFETY: [lo, lo + span + 8) is readable: it is part of the known extent from sp's page on, which the caller of
             // `new` vouches for, or was probed page by page on the stack that this thread uses.
@@ -109,7 +111,15 @@ impl Memory for Live {
                 core::ptr::with_exposed_provenance::<u64>(addr as usize).read_unaligned()
             });
         }
-        self.read_beyond(addr)
+        None
+    }
+
+    #[inline(always)]
+    fn read(&mut self, addr: u64) -> Option<u64> {
+        match self.peek(addr) {
+            Some(word) => Some(word),
+            None => self.read_beyond(addr),
+        }
     }
 
     fn far(&mut self, addr: u64) -> Option<u64> {

@@ -16,8 +16,6 @@
 //! Invariant: a walk ends: each frame costs at least one unit of the budget, and there is room for so many frames only.
 //! Signal safety: allocates nothing, takes no lock, calls no libc, cannot panic.
 
-use core::hint::cold_path;
-
 use super::cache::Cache;
 use super::cfi::reg;
 use super::full::{Failed, Gregs, Regs};
@@ -167,18 +165,60 @@ struct Walk<'a, M> {
 type Step = Result<Place, End>;
 
 impl<M: Memory> Walk<'_, M> {
+    /// Frames whose rules are at hand and whose stack is there: nearly all. Everything is in registers meanwhile; the first frame
+    /// that is anything else is left to [`Walk::run`].
+    /// Some: the stack ends there.
+    #[inline(always)]
+    fn easy(&mut self) -> Option<End> {
+        let Place { mut look, mut sp, mut bp } = self.at;
+        let (mut frames, mut units) = (self.frames, self.units);
+        let mut end = None;
+        while units != 0 {
+            let rule = self.cache.get(self.set.generation, look);
+            let base = match rule.kind() {
+                Kind::Sp => sp,
+                Kind::Bp => bp,
+                Kind::End => {
+                    end = Some(End::Whole);
+                    break;
+                }
+                _ => break,
+            };
+            let cfa = base.wrapping_add(rule.offset() as u64);
+            let Some(ra) = self.memory.peek(cfa.wrapping_sub(8)) else { break };
+            let mut caller_bp = bp;
+            if rule.bp() != 0 {
+                let Some(saved) = self.memory.peek(cfa.wrapping_add(rule.bp() as u64)) else { break };
+                caller_bp = saved;
+            }
+            let user = ra != 0 && ra >> ADDRESS_BITS == 0;
+            let (true, true, Some(slot)) = (user, cfa > sp, self.out.get_mut(frames)) else { break };
+            *slot = ra;
+            frames += 1;
+            units -= 1;
+            (look, sp, bp) = (ra.wrapping_sub(1), cfa, caller_bp);
+        }
+        if frames != self.frames {
+            self.by = By::Data;
+        }
+        (self.frames, self.units) = (frames, units);
+        self.at = Place { look, sp, bp };
+        end
+    }
+
     #[inline(always)]
     fn run(&mut self) -> End {
         loop {
+            if let Some(end) = self.easy() {
+                return end;
+            }
             let Place { look, sp, bp } = self.at;
             let mut rule = self.cache.get(self.set.generation, look);
             let Some(left) = self.units.checked_sub(1) else {
-                cold_path();
                 return End::Time;
             };
             self.units = left;
             if rule.kind() == Kind::Empty {
-                cold_path();
                 rule = match self.find(look) {
                     Some(rule) => rule,
                     None => return End::Time,
@@ -187,7 +227,6 @@ impl<M: Memory> Walk<'_, M> {
             let cfa = match rule.kind() {
                 Kind::Sp => sp.wrapping_add(rule.offset() as u64),
                 Kind::Bp => bp.wrapping_add(rule.offset() as u64),
-                // Comes by with each stack.
                 Kind::End => return End::Whole,
                 _ => match self.seldom(rule) {
                     Ok(cfa) => cfa,
@@ -197,13 +236,11 @@ impl<M: Memory> Walk<'_, M> {
             };
             // The common step: return address below the CFA, rbp unchanged or saved.
             if cfa <= sp && !self.switch(cfa) {
-                cold_path();
                 return End::Loop;
             }
             let ra = match self.memory.read(cfa.wrapping_sub(8)) {
                 Some(ra) => ra,
                 None => {
-                    cold_path();
                     if !self.switch(cfa) {
                         return End::BadRead;
                     }
@@ -219,23 +256,19 @@ impl<M: Memory> Walk<'_, M> {
                 match self.memory.read(slot) {
                     Some(v) => caller_bp = v,
                     // An epilogue popped it, and rbp is the caller's again.
-                    None if slot < sp => cold_path(),
+                    None if slot < sp => {}
                     None => {
-                        cold_path();
                         return End::BadRead;
                     }
                 }
             }
             if ra == 0 {
-                cold_path();
                 return End::Whole;
             }
             if ra >> ADDRESS_BITS != 0 {
-                cold_path();
                 return End::BadData;
             }
             if !self.store(ra) {
-                cold_path();
                 return End::Depth;
             }
             self.by = By::Data;
