@@ -23,6 +23,16 @@ pub fn binary() -> &'static Path {
     })
 }
 
+/// libpct.so as `pct` carries it, for programs that are started by hand.
+///
+/// # Panics
+/// When `pct lib` fails.
+pub fn library() -> PathBuf {
+    let out = Command::new(binary()).args(["lib", "--path"]).output().expect("pct can be run");
+    assert!(out.status.success(), "pct lib failed: {}", String::from_utf8_lossy(&out.stderr));
+    PathBuf::from(String::from_utf8_lossy(&out.stdout).trim_end())
+}
+
 /// What one `pct run` left behind.
 pub struct Run {
     /// The command's (and pct's) exit status and streams.

@@ -152,3 +152,43 @@ fn exceptions_fly_as_before() {
     let seen = seconds_in(&rows, "after_throwing(long, double*)");
     assert!((seen / spent - 1.0).abs() < 0.15, "{seen:.3} s seen, {spent:.3} spent");
 }
+
+/// Switched off and on again at another rate in the same file, each sample counts by the rate that it was taken at.
+fn switched(mode: &str, again: &[&str]) {
+    let victim = victim("switched.c");
+    let again: Vec<String> = again.iter().map(|hz| format!("mode={mode},hz={hz}")).collect();
+    let mut command = vec![victim.to_str().unwrap(), "api"];
+    command.extend(again.iter().map(String::as_str));
+    let r = run(&["--mode", mode, "--hz", "1000"], &command);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    let rows = r.report(&["--by", "function"]);
+    agrees(&r.stdout(), &rows);
+    let unseen = seconds_in(&rows, "unseen");
+    assert!(unseen < 0.05, "{unseen} s of what ran while sampling was off");
+}
+
+#[test]
+fn switched_on_at_another_rate_log() {
+    switched("log", &["200", "3000"]);
+}
+
+#[test]
+fn switched_on_at_another_rate_counts() {
+    switched("counts", &["200", "3000"]);
+}
+
+#[test]
+fn the_toggle_signal_switches_sampling_on_and_off() {
+    let victim = victim("switched.c");
+    let keep = tempfile::tempdir().expect("a temporary folder");
+    let out = std::process::Command::new(victim)
+        .args(["signal", "12"])
+        .env("LD_PRELOAD", pct_tests::pct::library())
+        .env("PCT", format!("out={},hz=1000,on=signal,toggle=12", keep.path().join("r").display()))
+        .output()
+        .expect("the victim runs");
+    assert!(out.status.success(), "{}", String::from_utf8_lossy(&out.stderr));
+    let rows = pct_tests::pct::report(&keep.path().join("r"), &["--by", "function"]);
+    agrees(&String::from_utf8_lossy(&out.stdout), &rows);
+    assert!(seconds_in(&rows, "unseen") < 0.05);
+}

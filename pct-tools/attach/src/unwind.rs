@@ -162,6 +162,12 @@ impl stack::Memory for Remote<'_> {
         self.more()
     }
 
+    fn peek(&self, addr: u64) -> Option<u64> {
+        let at = usize::try_from(addr.checked_sub(self.lo)?).ok()?;
+        let word = self.bytes.get(at..at.checked_add(8)?)?;
+        Some(u64::from_ne_bytes(word.try_into().ok()?))
+    }
+
     fn read(&mut self, addr: u64) -> Option<u64> {
         let at = usize::try_from(addr.checked_sub(self.lo)?).ok()?;
         let end = at.checked_add(8).filter(|e| *e <= MOST_STACK)?;
@@ -170,7 +176,7 @@ impl stack::Memory for Remote<'_> {
                 return None;
             }
         }
-        Some(u64::from_ne_bytes(self.bytes[at..end].try_into().ok()?))
+        self.peek(addr)
     }
 
     fn far(&mut self, addr: u64) -> Option<u64> {

@@ -274,6 +274,21 @@ impl Session {
         self.settings.recorder.load(Ordering::Relaxed) == Recorder::Counts as u32
     }
 
+    /// Sampling starts again in the file that is there, and a period of `asked_ns` is asked for: gives the one to take.
+    ///
+    /// Segments of samples say what theirs is; counters cannot, being sums over the life of the file: its own period stays.
+    fn go_on(&self, asked_ns: u64) -> u64 {
+        let own = self.log.header(at::PERIOD_NS).map_or(asked_ns, |period| period.load(Ordering::Relaxed));
+        if !self.counts() {
+            self.log.restart(asked_ns);
+            return asked_ns;
+        }
+        if own != asked_ns {
+            crate::file::report(b"counters cannot change their rate: they go on at the rate that their file began with");
+        }
+        own
+    }
+
     /// Whether system calls may be made in handlers.
     #[inline(always)]
     #[must_use]
@@ -320,7 +335,7 @@ pub fn start() -> Result<&'static Session, Refused> {
             continue;
         }
         if session.log.is_open() {
-            session.log.restart(choice.period_ns);
+            settings.period_ns.store(session.go_on(choice.period_ns), Ordering::Relaxed);
         }
         handler::install(session, options.signal)?;
         session.alive.store(ALIVE, Ordering::Relaxed);
