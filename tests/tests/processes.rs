@@ -11,7 +11,8 @@ fn the_whole_tree_is_followed() {
     let rows = r.report(&["--by", "function"]);
     for (name, spent) in truth(&r.stdout()) {
         let seen = seconds_in(&rows, &name);
-        assert!((seen / spent - 1.0).abs() < 0.1, "{name}: {seen:.3} s seen, {spent:.3} spent");
+        // The thread's clock, which is the truth here, runs on in interrupts and while a loaded host runs somebody else.
+        assert!((seen / spent - 1.0).abs() < 0.2, "{name}: {seen:.3} s seen, {spent:.3} spent");
     }
     let by_process = r.report(&["--by", "process"]);
     assert_eq!(by_process.len(), 5, "parent, two children, grandchild, spawned: {by_process:?}");
