@@ -2,6 +2,12 @@
 //!
 //! The reader feeds it from a file; generators and programs that make profiles feed it directly.
 //! [`Builder::finish`] then checks what only the whole can show.
+//!
+//! Contexts mostly come before their procedures. What a context says about its procedure (how many call sites of which
+//! kinds, how many coverage counts) is kept once for each procedure, as its first context has it, and again only for
+//! contexts that say otherwise, which are errors in the end.
+
+use std::collections::HashMap;
 
 use crate::cursor::put_num;
 use crate::error::{DeepError, ErrorCode, NodeRef};
@@ -10,8 +16,7 @@ use crate::goal_path::GoalPath;
 use crate::id::{CsdId, CssId, Id, IdVec, PdId, PsId};
 use crate::label::ProcLabel;
 use crate::model::{
-    Coverage, CoveragePoint, Css, DeepData, Header, PathId, PointKind, Ps, SLOT_BITS, SLOT_MAX, Slot, Span,
-    each_csd,
+    Coverage, CoveragePoint, Css, DeepData, Header, MOST_NODES, PathId, PointKind, Ps, Slot, Span,
 };
 use crate::strings::{StrId, Strings};
 
@@ -31,12 +36,20 @@ pub struct Counts {
 /// Where the arenas stood when a node began; see [`Builder::roll_back`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    slots: usize,
-    multi: usize,
+    edges: usize,
     counts: usize,
     sites: usize,
     points: usize,
     ps_counts: usize,
+}
+
+/// What a context says about its procedure.
+#[derive(Clone, Copy, Debug)]
+struct Claim {
+    /// Kinds of its slots, in [`Builder::kinds`].
+    kinds: Span,
+    /// How many coverage counts it has.
+    counts: u32,
 }
 
 /// Tables being filled.
@@ -45,13 +58,18 @@ pub struct Builder {
     header: Header,
     pub(crate) strings: Strings,
     pub(crate) csd_callee: IdVec<CsdId, Option<PdId>>,
+    csd_caller: IdVec<CsdId, Option<PdId>>,
+    /// Which of its caller's slots a CSD is in.
+    csd_slot: Vec<u32>,
     pub(crate) csd_own: PackedOwn,
     pub(crate) pd_ps: IdVec<PdId, Option<PsId>>,
-    pub(crate) pd_slots: IdVec<PdId, Span>,
-    pub(crate) slots: Vec<u32>,
-    pub(crate) multi: Vec<CsdId>,
+    /// Where a PD's CSDs begin in `edges`, which are in the order in which the PDs were defined.
+    pd_edges: Vec<u32>,
+    pub(crate) edges: Vec<CsdId>,
+    /// How many PDs were defined; `ascending`: by ascending ids.
+    pds: usize,
+    ascending: bool,
     pub(crate) pd_counts_start: Vec<u32>,
-    pub(crate) pd_counts_len: Vec<u32>,
     pub(crate) pd_counts: Vec<u8>,
     css: IdVec<CssId, Option<Css>>,
     ps: IdVec<PsId, Option<Ps>>,
@@ -60,6 +78,16 @@ pub struct Builder {
     ps_counts: Vec<u64>,
     /// Strings known to be goal paths, by string number.
     known_paths: Vec<bool>,
+    /// Of the PD that is being built: the slot of each of its edges, the kind of each of its slots.
+    pub(crate) edge_slots: Vec<u32>,
+    pub(crate) slot_kinds: Vec<u8>,
+    kinds: Vec<u8>,
+    /// What the first PD of each PS says about it.
+    claims: Vec<Option<Claim>>,
+    /// PDs that say otherwise.
+    other_claims: Vec<(PdId, Claim)>,
+    /// A CSD that is in two slots, and the PDs that these are of.
+    shared: Option<(CsdId, PdId, PdId)>,
 }
 
 fn too_large(what: &str) -> DeepError {
@@ -70,27 +98,29 @@ impl Builder {
     /// Empty tables of the given sizes. The caller answers for the sizes: memory is taken by them.
     ///
     /// # Errors
-    /// `bad_id`: the root is not among the PDs; `too_large`: more than 2^29 - 1 CSDs.
+    /// `bad_id`: the root is not among the PDs; `too_large`: more than 2^31 - 1 CSDs or PDs.
     pub fn new(header: Header, strings: Strings, counts: Counts) -> Result<Self, DeepError> {
         if header.root.number() > counts.pd {
             return Err(bad_id("root pd", header.root.number(), counts.pd));
         }
-        if counts.csd > SLOT_MAX {
-            return Err(too_large("csds"));
+        if counts.csd > MOST_NODES || counts.pd > MOST_NODES {
+            return Err(too_large("contexts and calls"));
         }
         let dynamic = header.coverage == Coverage::Dynamic;
-        let pds = counts.pd as usize;
+        let (csds, pds) = (counts.csd as usize, counts.pd as usize);
         Ok(Self {
             header,
             strings,
-            csd_callee: IdVec::from_vec(vec![None; counts.csd as usize]),
-            csd_own: PackedOwn::with_len(counts.csd as usize),
+            csd_callee: IdVec::from_vec(vec![None; csds]),
+            csd_caller: IdVec::from_vec(vec![None; csds]),
+            csd_slot: vec![0; csds],
+            csd_own: PackedOwn::with_len(csds),
             pd_ps: IdVec::from_vec(vec![None; pds]),
-            pd_slots: IdVec::from_vec(vec![Span::default(); pds]),
-            slots: Vec::new(),
-            multi: Vec::new(),
+            pd_edges: vec![0; pds + 1],
+            edges: Vec::new(),
+            pds: 0,
+            ascending: true,
             pd_counts_start: if dynamic { vec![0; pds] } else { Vec::new() },
-            pd_counts_len: if dynamic { vec![0; pds] } else { Vec::new() },
             pd_counts: Vec::new(),
             css: IdVec::from_vec(vec![None; counts.css as usize]),
             ps: IdVec::from_vec(vec![None; counts.ps as usize]),
@@ -98,6 +128,12 @@ impl Builder {
             points: Vec::new(),
             ps_counts: Vec::new(),
             known_paths: Vec::new(),
+            edge_slots: Vec::new(),
+            slot_kinds: Vec::new(),
+            kinds: Vec::new(),
+            claims: vec![None; counts.ps as usize],
+            other_claims: Vec::new(),
+            shared: None,
         })
     }
 
@@ -184,29 +220,17 @@ impl Builder {
     }
 
     /// Adds a slot to the PD that is being built; see [`Builder::pd`].
-    ///
-    /// # Errors
-    /// `too_large`
-    pub fn slot(&mut self, slot: Slot<'_>) -> Result<(), DeepError> {
-        let low = match slot {
-            Slot::Normal(csd) => CsdId::number_or_zero(csd),
-            Slot::Multi { csds: [], .. } => 0,
-            Slot::Multi { csds, .. } => {
-                let at = u32::try_from(self.multi.len() + 1)
-                    .ok()
-                    .filter(|&n| n <= SLOT_MAX)
-                    .ok_or_else(|| too_large("call edges"))?;
-                self.multi.push(CsdId::at(csds.len() - 1));
-                self.multi.extend_from_slice(csds);
-                at
-            }
-        };
-        self.slots.push(low | (u32::from(slot.kind().number()) << SLOT_BITS));
-        Ok(())
+    pub(crate) fn slot(&mut self, slot: Slot<'_>) {
+        let number = self.slot_kinds.len() as u32;
+        for csd in slot.csds() {
+            self.edges.push(csd);
+            self.edge_slots.push(number);
+        }
+        self.slot_kinds.push(slot.kind().number());
     }
 
     /// Adds a coverage count to the PD that is being built; see [`Builder::pd`].
-    pub fn count(&mut self, value: u64) {
+    pub(crate) fn count(&mut self, value: u64) {
         put_num(&mut self.pd_counts, value);
     }
 
@@ -215,6 +239,7 @@ impl Builder {
     ///
     /// # Errors
     /// `duplicate_node`, `too_large`
+    #[inline]
     pub(crate) fn pd_since(
         &mut self,
         since: &Mark,
@@ -222,16 +247,39 @@ impl Builder {
         ps: PsId,
         counts: u32,
     ) -> Result<(), DeepError> {
-        let place = &mut self.pd_ps[id];
-        if place.is_some() {
+        if self.pd_ps[id].is_some() {
             return Err(duplicate(NodeRef::Pd(id)));
         }
-        *place = Some(ps);
-        self.pd_slots[id] = span(since.slots, self.slots.len())?;
-        if let Some(start) = self.pd_counts_start.get_mut(id.index()) {
-            *start = span(since.counts, self.pd_counts.len())?.start;
-            self.pd_counts_len[id.index()] = counts;
+        let place = |n: usize| u32::try_from(n).map_err(|_| too_large("call sites or counts"));
+        let (first_edge, first_count) = (place(since.edges)?, place(since.counts)?);
+        match self.claims[ps.index()] {
+            Some(claim) if claim.counts == counts && claim.kinds.of(&self.kinds) == self.slot_kinds => {}
+            claim => {
+                let kinds = span(self.kinds.len(), self.kinds.len() + self.slot_kinds.len())?;
+                self.kinds.extend_from_slice(&self.slot_kinds);
+                let new = Claim { kinds, counts };
+                if claim.is_some() {
+                    self.other_claims.push((id, new));
+                } else {
+                    self.claims[ps.index()] = Some(new);
+                }
+            }
         }
+        self.pd_ps.as_mut_slice()[id.index()] = Some(ps);
+        self.ascending &= id.index() == self.pds;
+        self.pds += 1;
+        self.pd_edges[id.index()] = first_edge;
+        for (&csd, &slot) in self.edges[since.edges..].iter().zip(&self.edge_slots) {
+            if let Some(other) = self.csd_caller[csd].replace(id) {
+                self.shared.get_or_insert((csd, other, id));
+            }
+            self.csd_slot[csd.index()] = slot;
+        }
+        if let Some(start) = self.pd_counts_start.get_mut(id.index()) {
+            *start = first_count;
+        }
+        self.edge_slots.clear();
+        self.slot_kinds.clear();
         Ok(())
     }
 
@@ -242,7 +290,7 @@ impl Builder {
     pub fn pd(&mut self, id: PdId, ps: PsId, slots: &[Slot<'_>], counts: &[u64]) -> Result<(), DeepError> {
         let since = self.mark();
         for &slot in slots {
-            self.slot(slot)?;
+            self.slot(slot);
         }
         for &count in counts {
             self.count(count);
@@ -325,8 +373,7 @@ impl Builder {
     #[inline]
     pub(crate) fn mark(&self) -> Mark {
         Mark {
-            slots: self.slots.len(),
-            multi: self.multi.len(),
+            edges: self.edges.len(),
             counts: self.pd_counts.len(),
             sites: self.sites.len(),
             points: self.points.len(),
@@ -336,8 +383,9 @@ impl Builder {
 
     /// Forgets the parts of a node that was not completed.
     pub(crate) fn roll_back(&mut self, mark: &Mark) {
-        self.slots.truncate(mark.slots);
-        self.multi.truncate(mark.multi);
+        self.edges.truncate(mark.edges);
+        self.edge_slots.clear();
+        self.slot_kinds.clear();
         self.pd_counts.truncate(mark.counts);
         self.sites.truncate(mark.sites);
         self.points.truncate(mark.points);
@@ -349,83 +397,68 @@ impl Builder {
     /// # Errors
     /// `missing_nodes`; `site_mismatch`: a PD's slots do not agree with its procedure's call sites
     /// in number or kind; `coverage_mismatch`: nor its counts with the coverage points;
-    /// `shared_csd`, `orphan_csd`: a CSD is not in exactly one slot.
+    /// `shared_csd`, `orphan_csd`: a CSD is not in exactly one slot;
+    /// `shared_css`: a CSS is in two procedures, or twice in one.
     pub fn finish(self) -> Result<DeepData, DeepError> {
         let Self {
             header,
             strings,
             csd_callee,
+            csd_caller,
+            csd_slot,
             mut csd_own,
             pd_ps,
-            pd_slots,
-            mut slots,
-            mut multi,
+            mut pd_edges,
+            mut edges,
+            ascending,
             pd_counts_start,
-            pd_counts_len,
             mut pd_counts,
             css,
             ps,
             mut sites,
             mut points,
             mut ps_counts,
-            known_paths: _,
+            kinds,
+            claims,
+            other_claims,
+            shared,
+            ..
         } = self;
         let csd_callee = all_defined("csd", csd_callee)?;
         let pd_ps = all_defined("pd", pd_ps)?;
         let css = all_defined("css", css)?;
         let ps = all_defined("ps", ps)?;
 
-        let kinds: Vec<u8> = css.as_slice().iter().map(|c| c.kind.kind().number()).collect();
-        let mut csd_caller: IdVec<CsdId, Option<PdId>> = IdVec::from_vec(vec![None; csd_callee.len()]);
-        for (pd, &p) in pd_ps.iter() {
-            let proc: &Ps = &ps[p];
-            let of = |code, what: String| DeepError::new(code, what).node(NodeRef::Pd(pd));
-            let slots = pd_slots[pd].of(&slots);
-            if slots.len() != proc.sites.len as usize {
-                return Err(of(
-                    ErrorCode::SiteMismatch,
-                    format!("{} call site slots, but ps {p} has {} call sites", slots.len(), proc.sites.len),
-                ));
-            }
-            for (k, (&slot, &site)) in slots.iter().zip(proc.sites.of(&sites)).enumerate() {
-                let (found, wanted) = ((slot >> SLOT_BITS) as u8, kinds[site.index()]);
-                if found != wanted {
-                    return Err(of(
-                        ErrorCode::SiteMismatch,
-                        format!("slot {k} has kind {found}, but css {site} has kind {wanted}"),
-                    ));
-                }
-                let mut shared = None;
-                each_csd(slot, &multi, |csd| {
-                    if let Some(other) = csd_caller[csd].replace(pd) {
-                        shared.get_or_insert((csd, other));
-                    }
-                });
-                if let Some((csd, other)) = shared {
-                    let message = format!("in a slot of pd {other} and in one of pd {pd}");
-                    return Err(DeepError::new(ErrorCode::SharedCsd, message).node(NodeRef::Csd(csd)));
-                }
-            }
-            if let Some(&counts) = pd_counts_len.get(pd.index())
-                && counts != proc.points.len
-            {
-                return Err(of(
-                    ErrorCode::CoverageMismatch,
-                    format!("{counts} coverage counts, but ps {p} has {} coverage points", proc.points.len),
-                ));
-            }
+        let statics =
+            Statics { css: &css, ps: &ps, sites: &sites, dynamic: header.coverage == Coverage::Dynamic };
+        statics.check(&pd_ps, &claims, &other_claims, &kinds)?;
+        drop((claims, other_claims, kinds));
+        if let Some((csd, one, other)) = shared {
+            let message = format!("in a slot of pd {one} and in one of pd {other}");
+            return Err(DeepError::new(ErrorCode::SharedCsd, message).node(NodeRef::Csd(csd)));
         }
-        drop(pd_counts_len);
         if let Some(csd) = csd_caller.as_slice().iter().position(Option::is_none) {
             let error = DeepError::new(ErrorCode::OrphanCsd, "in no context's slots");
             return Err(error.node(NodeRef::Csd(CsdId::at(csd))));
         }
+        statics.check_sites()?;
         let all = "a missing one was looked for";
-        let csd_caller = IdVec::from_vec(csd_caller.into_vec().into_iter().map(|c| c.expect(all)).collect());
-        let pd_slots = IdVec::from_vec(pd_slots.as_slice().iter().map(|s| s.start).collect());
+        let csd_caller: IdVec<CsdId, PdId> =
+            IdVec::from_vec(csd_caller.into_vec().into_iter().map(|c| c.expect(all)).collect());
+        let mut callers = csd_caller.as_slice().iter();
+        let site = |slot: u32| {
+            let caller = *callers.next().expect("there are as many as slots");
+            ps[pd_ps[caller]].sites.of(&sites)[slot as usize]
+        };
+        let csd_css = IdVec::from_vec(csd_slot.into_iter().map(site).collect());
+        // Each CSD is in one slot, so there are as many edges as CSDs, fewer than 2^31.
+        if ascending {
+            pd_edges[pd_ps.len()] = edges.len() as u32;
+        } else {
+            by_caller(&mut pd_edges, &mut edges, &csd_caller);
+        }
         csd_own.shrink();
-        slots.shrink_to_fit();
-        multi.shrink_to_fit();
+        edges.shrink_to_fit();
         pd_counts.shrink_to_fit();
         sites.shrink_to_fit();
         points.shrink_to_fit();
@@ -435,11 +468,11 @@ impl Builder {
             strings,
             csd_callee,
             csd_caller,
+            csd_css,
             csd_own,
             pd_ps,
-            pd_slots,
-            slots,
-            multi,
+            pd_edges,
+            edges,
             pd_counts_start,
             pd_counts,
             css,
@@ -449,6 +482,110 @@ impl Builder {
             ps_counts,
             native: false,
         })
+    }
+}
+
+/// Brings edges into the order of their callers; those of one caller stay in their order.
+fn by_caller(starts: &mut [u32], edges: &mut Vec<CsdId>, caller: &IdVec<CsdId, PdId>) {
+    starts.fill(0);
+    for &pd in caller.as_slice() {
+        starts[pd.index() + 1] += 1;
+    }
+    let mut sum = 0;
+    for start in starts.iter_mut() {
+        sum += *start;
+        *start = sum;
+    }
+    let mut next = starts.to_vec();
+    let mut sorted = edges.clone();
+    for &csd in edges.iter() {
+        let at = &mut next[caller[csd].index()];
+        sorted[*at as usize] = csd;
+        *at += 1;
+    }
+    *edges = sorted;
+}
+
+/// Procedures and call sites, to hold contexts against.
+struct Statics<'a> {
+    css: &'a IdVec<CssId, Css>,
+    ps: &'a IdVec<PsId, Ps>,
+    sites: &'a [CssId],
+    dynamic: bool,
+}
+
+impl Statics<'_> {
+    /// What is wrong with what a context says about its procedure.
+    fn fault(&self, p: PsId, claim: &Claim, kinds: &[u8]) -> Option<DeepError> {
+        let proc = &self.ps[p];
+        let found = claim.kinds.of(kinds);
+        if found.len() != proc.sites.len as usize {
+            return Some(DeepError::new(
+                ErrorCode::SiteMismatch,
+                format!("{} call site slots, but ps {p} has {} call sites", found.len(), proc.sites.len),
+            ));
+        }
+        for (k, (&found, &site)) in found.iter().zip(proc.sites.of(self.sites)).enumerate() {
+            let wanted = self.css[site].kind.kind().number();
+            if found != wanted {
+                return Some(DeepError::new(
+                    ErrorCode::SiteMismatch,
+                    format!("slot {k} has kind {found}, but css {site} has kind {wanted}"),
+                ));
+            }
+        }
+        if self.dynamic && claim.counts != proc.points.len {
+            let message = format!(
+                "{} coverage counts, but ps {p} has {} coverage points",
+                claim.counts, proc.points.len
+            );
+            return Some(DeepError::new(ErrorCode::CoverageMismatch, message));
+        }
+        None
+    }
+
+    /// Finds the first context that does not agree with its procedure.
+    fn check(
+        &self,
+        pd_ps: &IdVec<PdId, PsId>,
+        claims: &[Option<Claim>],
+        others: &[(PdId, Claim)],
+        kinds: &[u8],
+    ) -> Result<(), DeepError> {
+        let faults: HashMap<PsId, DeepError> = claims
+            .iter()
+            .enumerate()
+            .filter_map(|(i, claim)| Some((PsId::at(i), self.fault(PsId::at(i), claim.as_ref()?, kinds)?)))
+            .collect();
+        if faults.is_empty() && others.is_empty() {
+            return Ok(());
+        }
+        let others: HashMap<PdId, &Claim> = others.iter().map(|(pd, claim)| (*pd, claim)).collect();
+        for (pd, &p) in pd_ps.iter() {
+            let fault = match others.get(&pd) {
+                Some(claim) => self.fault(p, claim, kinds),
+                None => faults.get(&p).cloned(),
+            };
+            if let Some(fault) = fault {
+                return Err(fault.node(NodeRef::Pd(pd)));
+            }
+        }
+        // Two contexts that differ cannot both agree with their procedure.
+        Ok(())
+    }
+
+    /// Each call site is in one slot at most.
+    fn check_sites(&self) -> Result<(), DeepError> {
+        let mut container: Vec<Option<PsId>> = vec![None; self.css.len()];
+        for (ps, proc) in self.ps.iter() {
+            for &css in proc.sites.of(self.sites) {
+                if let Some(other) = container[css.index()].replace(ps) {
+                    let message = format!("listed by ps {other} and by ps {ps}");
+                    return Err(DeepError::new(ErrorCode::SharedCss, message).node(NodeRef::Css(css)));
+                }
+            }
+        }
+        Ok(())
     }
 }
 

@@ -4,23 +4,111 @@
 //! ascending order, successors ascending; a clique is numbered when its first-met PD is finished.
 //! So callees' cliques have smaller numbers and the root's has the largest. (The contract states
 //! this as two searches, finishing order then reversed arcs; its components, taken backwards, come
-//! in the order in which their first-met PDs finish, which is the order that Tarjan's single
-//! search yields. The tests hold one against the other.)
+//! in the order in which their first-met PDs finish, which is the order that one search in the manner
+//! of Tarjan yields. The tests hold one against the other.)
+//!
+//! The search keeps one number for each PD (Pearce, "A space-efficient algorithm for finding strongly
+//! connected components", 2016): while a PD's clique is open, the number of the earliest met PD that
+//! it is known to reach; then, counted down from the number of PDs, its clique. The numbers of open
+//! PDs are given back with their cliques, so they stay below those of cliques.
 //!
 //! Iterative: call paths of millions of contexts occur.
 
-use crate::groups::Groups;
-use crate::id::{CliqueId, Id, IdVec, PdId};
+use crate::groups::{Few, Mostly1};
+use crate::id::{CliqueId, CsdId, Id, IdVec, PdId};
 use crate::model::DeepData;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cliques {
     pub(crate) of: IdVec<PdId, CliqueId>,
-    pub(crate) members: Groups<CliqueId, PdId>,
+    pub(crate) members: Mostly1<CliqueId, PdId>,
+}
+
+/// Which CSD enters each clique. If there are several (in files made by hand), it is the last in ascending order of
+/// callers, then in slot order. Found on the spot for a clique of one PD with one caller, which nearly all are.
+#[derive(Clone, Debug)]
+pub(crate) struct Entries {
+    /// Of cliques of one PD with several callers, by the number of the list of callers.
+    of_called: Vec<Option<CsdId>>,
+    /// Of cliques of several PDs, by the number of the list of members.
+    of_several: Vec<Option<CsdId>>,
+}
+
+impl Entries {
+    pub(crate) fn new(data: &DeepData, cliques: &Cliques, callers: &Mostly1<PdId, CsdId>) -> Self {
+        let mut of_called = vec![None; callers.lists()];
+        for (n, entry) in of_called.iter_mut().enumerate() {
+            let list = callers.list(n);
+            // All lead to the same PD.
+            let clique = cliques.of[data.csd_callee(list[0])];
+            if let Few::One(_) = cliques.members.few(clique) {
+                *entry = last_from_outside(data, cliques, clique, list.iter().copied());
+            }
+        }
+        let of_several = (0..cliques.members.lists())
+            .map(|n| {
+                let members = cliques.members.list(n);
+                let leading = members.iter().flat_map(|&pd| callers.of(pd).iter().copied());
+                last_from_outside(data, cliques, cliques.of[members[0]], leading)
+            })
+            .collect();
+        Self { of_called, of_several }
+    }
+    /// The CSD that enters a clique, if one does.
+    #[inline]
+    pub(crate) fn of(
+        &self,
+        data: &DeepData,
+        cliques: &Cliques,
+        callers: &Mostly1<PdId, CsdId>,
+        clique: CliqueId,
+    ) -> Option<CsdId> {
+        let pd = match cliques.members.few(clique) {
+            Few::One(pd) => pd,
+            Few::List(n) => return self.of_several[n],
+            Few::None => return None,
+        };
+        match callers.few(pd) {
+            Few::None => None,
+            Few::One(csd) => (data.csd_caller(csd) != pd).then_some(csd),
+            Few::List(n) => self.of_called[n],
+        }
+    }
+    pub(crate) fn heap_bytes(&self) -> usize {
+        (self.of_called.capacity() + self.of_several.capacity()) * 4
+    }
+}
+
+fn last_from_outside(
+    data: &DeepData,
+    cliques: &Cliques,
+    clique: CliqueId,
+    csds: impl Iterator<Item = CsdId>,
+) -> Option<CsdId> {
+    let mut last: Option<CsdId> = None;
+    for csd in csds {
+        let caller = data.csd_caller(csd);
+        if cliques.of[caller] == clique {
+            continue;
+        }
+        let later = match last {
+            None => true,
+            Some(other) if data.csd_caller(other) == caller => {
+                data.edges(caller).iter().rfind(|&&c| c == csd || c == other) == Some(&csd)
+            }
+            Some(other) => caller > data.csd_caller(other),
+        };
+        if later {
+            last = Some(csd);
+        }
+    }
+    last
 }
 
 struct Frame {
     pd: u32,
+    /// The number of this PD when it was met: it leads its clique if it still has that at the end.
+    met: u32,
     /// Where this PD's successors begin and which is next, in the shared list.
     start: u32,
     next: u32,
@@ -30,58 +118,66 @@ pub(crate) fn find(data: &DeepData) -> Cliques {
     let n = data.pd_count();
     let mut search = Search {
         data,
-        met: vec![0; n],
-        low: vec![0; n],
-        clique: vec![None; n],
+        number: vec![0; n],
         open: Vec::new(),
         successors: Vec::new(),
         frames: Vec::new(),
-        last_met: 0,
-        last_clique: 0,
+        next: 1,
+        next_clique: n as u32,
     };
     for pd in 0..n as u32 {
-        if search.met[pd as usize] == 0 {
+        if search.number[pd as usize] == 0 {
             search.run(pd);
         }
     }
-    let Search { clique, last_clique, met, low, .. } = search;
-    drop((met, low));
-    let of: IdVec<PdId, CliqueId> =
-        IdVec::from_vec(clique.into_iter().map(|k| k.expect("the search gave every PD a clique")).collect());
-    let members = Groups::by(last_clique, n, |pd: PdId| of[pd]);
+    let Search { number, next_clique, open, successors, frames, .. } = search;
+    drop((open, successors, frames));
+    let cliques = n - next_clique as usize;
+    let of = IdVec::from_vec(number.into_iter().map(|c| CliqueId::at(n - c as usize)).collect());
+    let members = Mostly1::by(cliques, n, |pd: PdId| of[pd]);
     Cliques { of, members }
 }
 
 struct Search<'a> {
     data: &'a DeepData,
-    /// When each PD was met, from 1; 0: not yet.
-    met: Vec<u32>,
-    /// The earliest met PD of its clique that it is known to reach.
-    low: Vec<u32>,
-    clique: Vec<Option<CliqueId>>,
-    /// PDs met whose clique is not complete.
+    number: Vec<u32>,
+    /// PDs that do not lead their cliques, whose cliques are not complete.
     open: Vec<u32>,
     successors: Vec<u32>,
     frames: Vec<Frame>,
-    last_met: u32,
-    last_clique: usize,
+    next: u32,
+    next_clique: u32,
 }
 
 impl Search<'_> {
+    #[inline]
     fn enter(&mut self, pd: u32) {
-        self.last_met += 1;
-        self.met[pd as usize] = self.last_met;
-        self.low[pd as usize] = self.last_met;
-        self.open.push(pd);
-        let start = self.successors.len();
+        let met = self.next;
+        self.number[pd as usize] = met;
+        self.next += 1;
         let data = self.data;
-        let successors = &mut self.successors;
-        data.each_csd(PdId::at(pd as usize), |_, csd| successors.push(data.csd_callee(csd).index() as u32));
-        if successors.len() > start + 1 {
-            successors[start..].sort_unstable();
+        let edges = data.edges(PdId::at(pd as usize));
+        if edges.is_empty() {
+            self.leave_lone(pd);
+            return;
+        }
+        let start = self.successors.len();
+        let callee = |&csd: &CsdId| data.csd_callee(csd).index() as u32;
+        self.successors.extend(edges.iter().map(callee));
+        let added = &mut self.successors[start..];
+        if !added.is_sorted() {
+            added.sort_unstable();
         }
         // There are fewer CSDs than 2^32.
-        self.frames.push(Frame { pd, start: start as u32, next: start as u32 });
+        self.frames.push(Frame { pd, met, start: start as u32, next: start as u32 });
+    }
+
+    /// A PD without calls is a clique of its own at once.
+    #[inline]
+    fn leave_lone(&mut self, pd: u32) {
+        self.next -= 1;
+        self.number[pd as usize] = self.next_clique;
+        self.next_clique -= 1;
     }
 
     fn run(&mut self, start: u32) {
@@ -89,31 +185,33 @@ impl Search<'_> {
         while let Some(frame) = self.frames.last_mut() {
             let pd = frame.pd as usize;
             if let Some(&callee) = self.successors.get(frame.next as usize) {
-                frame.next += 1;
-                let callee_at = callee as usize;
-                if self.met[callee_at] == 0 {
+                let reached = self.number[callee as usize];
+                if reached == 0 {
+                    // Looked at again when it is finished: then it has a number.
                     self.enter(callee);
-                } else if self.clique[callee_at].is_none() {
-                    self.low[pd] = self.low[pd].min(self.met[callee_at]);
+                } else {
+                    frame.next += 1;
+                    self.number[pd] = self.number[pd].min(reached);
                 }
                 continue;
             }
+            let met = frame.met;
             self.successors.truncate(frame.start as usize);
             self.frames.pop();
-            if let Some(below) = self.frames.last() {
-                let below = below.pd as usize;
-                self.low[below] = self.low[below].min(self.low[pd]);
+            if self.number[pd] < met {
+                self.open.push(pd as u32);
+                continue;
             }
-            if self.low[pd] == self.met[pd] {
-                let clique = CliqueId::at(self.last_clique);
-                self.last_clique += 1;
-                while let Some(member) = self.open.pop() {
-                    self.clique[member as usize] = Some(clique);
-                    if member as usize == pd {
-                        break;
-                    }
-                }
+            self.next -= 1;
+            while let Some(&member) = self.open.last()
+                && self.number[member as usize] >= met
+            {
+                self.number[member as usize] = self.next_clique;
+                self.next -= 1;
+                self.open.pop();
             }
+            self.number[pd] = self.next_clique;
+            self.next_clique -= 1;
         }
     }
 }

@@ -3,48 +3,17 @@
 //! [`mod@crate::read`], which knows what to say about it.
 
 use crate::builder::Builder;
+use crate::cursor::{fast_num, skip_nums};
 use crate::error::NodeRef;
 use crate::id::{CsdId, Id, PdId, PsId};
-use crate::model::{Coverage, SLOT_BITS, SLOT_MAX, Span};
+use crate::model::Coverage;
 
 /// A num of at most 9 octets, which is always below 2^63.
-#[inline]
+#[inline(always)]
 fn num(part: &[u8], at: &mut usize) -> Option<u64> {
-    let rest = part.get(*at..)?;
-    match *rest {
-        [a, ..] if a < 0x80 => {
-            *at += 1;
-            Some(u64::from(a))
-        }
-        [a, b, ..] if b < 0x80 => {
-            *at += 2;
-            Some(u64::from(a & 0x7f) << 7 | u64::from(b))
-        }
-        [a, b, c, ..] if c < 0x80 => {
-            *at += 3;
-            Some(u64::from(a & 0x7f) << 14 | u64::from(b & 0x7f) << 7 | u64::from(c))
-        }
-        _ => {
-            let mut value = 0;
-            for (i, &octet) in rest.iter().take(9).enumerate() {
-                value = value << 7 | u64::from(octet & 0x7f);
-                if octet & 0x80 == 0 {
-                    *at += i + 1;
-                    return Some(value);
-                }
-            }
-            None
-        }
-    }
-}
-
-/// Passes a num of at most 9 octets.
-#[inline]
-fn skip(part: &[u8], at: &mut usize) -> Option<()> {
-    let rest = part.get(*at..)?;
-    let len = rest.iter().take(9).position(|&o| o & 0x80 == 0)?;
-    *at += len + 1;
-    Some(())
+    let (value, len) = fast_num(part.get(*at..)?)?;
+    *at += len;
+    Some(value)
 }
 
 /// The position in a table of `len` that a number from the file stands for.
@@ -71,16 +40,13 @@ impl Builder {
         let csds = self.csd_callee.as_mut_slice();
         let id = index(num(part, &mut at)?, csds.len())?;
         let callee = index(num(part, &mut at)?, self.pd_ps.len())?;
-        let record = at;
         let mask = num(part, &mut at)?;
         if mask & !0x1fe != 0 || csds[id].is_some() {
             return None;
         }
-        for _ in 0..mask.count_ones() {
-            skip(part, &mut at)?;
-        }
-        // A padded mask would not be recognised as a zero record.
-        if mask == 0 && at - record != 1 || !self.csd_own.set_record(id, &part[record..at]) {
+        let values = at;
+        at += skip_nums(&part[at..], mask.count_ones())?;
+        if !self.csd_own.set_record(id, mask, &part[values..at]) {
             return None;
         }
         csds[id] = Some(PdId::at(callee));
@@ -89,14 +55,17 @@ impl Builder {
 
     fn whole_pd(&mut self, part: &[u8]) -> Option<(PdId, usize)> {
         let mark = self.mark();
-        let done = self.whole_pd_fields(part);
+        let parsed = self.whole_pd_fields(part);
+        let done = parsed.filter(|&(id, ps, counts, _)| self.pd_since(&mark, id, ps, counts).is_ok());
         if done.is_none() {
             self.roll_back(&mark);
         }
-        done
+        done.map(|(id, _, _, len)| (id, len))
     }
 
-    fn whole_pd_fields(&mut self, part: &[u8]) -> Option<(PdId, usize)> {
+    /// The context's id, procedure, number of coverage counts, and the octets that it takes.
+    #[inline]
+    fn whole_pd_fields(&mut self, part: &[u8]) -> Option<(PdId, PsId, u32, usize)> {
         let csds = self.csd_callee.len();
         let mut at = 1;
         let id = index(num(part, &mut at)?, self.pd_ps.len())?;
@@ -105,48 +74,34 @@ impl Builder {
             return None;
         }
         let sites = u32::try_from(num(part, &mut at)?).ok()?;
+        let mut counts = 0;
         if self.header().coverage == Coverage::Dynamic {
-            let counts = u32::try_from(num(part, &mut at)?).ok()?;
-            let (first, start) = (at, u32::try_from(self.pd_counts.len()).ok()?);
-            for _ in 0..counts {
-                skip(part, &mut at)?;
-            }
-            self.pd_counts.extend_from_slice(&part[first..at]);
-            self.pd_counts_start[id] = start;
-            self.pd_counts_len[id] = counts;
+            counts = u32::try_from(num(part, &mut at)?).ok()?;
+            let len = skip_nums(&part[at..], counts)?;
+            self.pd_counts.extend_from_slice(&part[at..at + len]);
+            at += len;
         }
-        let start = u32::try_from(self.slots.len()).ok()?;
-        for _ in 0..sites {
+        for slot in 0..sites {
             let kind = *part.get(at)?;
             at += 1;
             if kind == 0 {
-                let csd = num(part, &mut at)?;
-                if csd > csds as u64 {
+                let number = num(part, &mut at)?;
+                if number != 0 {
+                    self.edges.push(CsdId::at(index(number, csds)?));
+                    self.edge_slots.push(slot);
+                }
+            } else {
+                if kind > 4 {
                     return None;
                 }
-                self.slots.push(csd as u32);
-                continue;
-            }
-            if kind > 4 {
-                return None;
-            }
-            let mut low = 0;
-            if *part.get(at)? != 0 {
-                low = u32::try_from(self.multi.len() + 1).ok().filter(|&n| n <= SLOT_MAX)?;
-                let length = self.multi.len();
-                // Its length is not known yet; any id keeps the place.
-                self.multi.push(CsdId::at(0));
                 while *part.get(at)? != 0 {
-                    let csd = index(num(part, &mut at)?, csds)?;
-                    self.multi.push(CsdId::at(csd));
+                    self.edges.push(CsdId::at(index(num(part, &mut at)?, csds)?));
+                    self.edge_slots.push(slot);
                 }
-                self.multi[length] = CsdId::at(self.multi.len() - length - 2);
+                at += 1;
             }
-            at += 1;
-            self.slots.push(low | u32::from(kind) << SLOT_BITS);
+            self.slot_kinds.push(kind);
         }
-        self.pd_slots.as_mut_slice()[id] = Span { start, len: sites };
-        self.pd_ps.as_mut_slice()[id] = Some(PsId::at(ps));
-        Some((PdId::at(id), at))
+        Some((PdId::at(id), PsId::at(ps), counts, at))
     }
 }

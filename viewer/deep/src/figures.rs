@@ -5,7 +5,7 @@
 
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 
-use crate::cursor::put_num;
+use crate::cursor::{fast_num, put_num};
 
 /// Own measurements of a call, a context, a procedure, a call site or a module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -198,11 +198,28 @@ pub(crate) fn add_all<const N: usize>(sums: &mut [i64; N], more: &[i64; N]) -> b
 /// Bits of a CSD's mask, in the order of [`Own::as_array`], which is the order of the values.
 pub(crate) const MASK_BITS: [u64; 8] = [0x002, 0x004, 0x040, 0x080, 0x100, 0x008, 0x010, 0x020];
 
-/// Own figures of many calls, packed as the file has them: a mask and the nonzero figures, as
-/// nums. About a fifth of eight plain integers, and the reader only copies.
+/// Which figures a mask of the file, without its lowest bit, says there are: bit `i` for place `i` of [`Own::as_array`].
+const PLACES: [u8; 256] = {
+    let mut places = [0; 256];
+    let mut mask = 0;
+    while mask < 256 {
+        let mut i = 0;
+        while i < 8 {
+            if (mask as u64) << 1 & MASK_BITS[i] != 0 {
+                places[mask] |= 1 << i;
+            }
+            i += 1;
+        }
+        mask += 1;
+    }
+    places
+};
+
+/// Own figures of many calls: an octet that says which are not zero, and these, as nums. About a fifth of eight plain
+/// integers, and the reader only copies.
 ///
-/// Invariant: `starts[i]` is 0 (no record: all zero) or one more than where a whole record begins,
-/// whose mask has no other bits than [`MASK_BITS`] and whose nums are below 2^63.
+/// Invariant: `starts[i]` is 0 (no record: all zero) or one more than where a whole record begins, whose nums have at most
+/// 9 octets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PackedOwn {
     starts: Vec<u32>,
@@ -217,26 +234,26 @@ impl PackedOwn {
     #[must_use]
     pub(crate) fn set(&mut self, index: usize, own: &[i64; 8]) -> bool {
         let mask: u64 = own.iter().zip(MASK_BITS).map(|(&v, bit)| if v == 0 { 0 } else { bit }).sum();
-        let mut record = Vec::with_capacity(16);
-        put_num(&mut record, mask);
+        let mut values = Vec::with_capacity(16);
         for &v in own.iter().filter(|&&v| v != 0) {
             debug_assert!(v > 0, "the builder refuses negative figures");
-            put_num(&mut record, v.cast_unsigned());
+            put_num(&mut values, v.cast_unsigned());
         }
-        self.set_record(index, &record)
+        self.set_record(index, mask, &values)
     }
-    /// The same with a record as it stands in a file; the caller has checked it.
+    /// The same with a mask and values as they stand in a file; the caller has checked them.
     #[inline]
     #[must_use]
-    pub(crate) fn set_record(&mut self, index: usize, record: &[u8]) -> bool {
-        if record == [0] {
+    pub(crate) fn set_record(&mut self, index: usize, mask: u64, values: &[u8]) -> bool {
+        if values.is_empty() {
             return true;
         }
-        match u32::try_from(self.octets.len() + record.len()) {
-            Ok(end) if end < u32::MAX => self.starts[index] = end - record.len() as u32 + 1,
+        match u32::try_from(self.octets.len()) {
+            Ok(start) if start < u32::MAX => self.starts[index] = start + 1,
             _ => return false,
         }
-        self.octets.extend_from_slice(record);
+        self.octets.push(PLACES[(mask >> 1) as usize & 0xff]);
+        self.octets.extend_from_slice(values);
         true
     }
     pub(crate) fn get(&self, index: usize) -> [i64; 8] {
@@ -245,28 +262,18 @@ impl PackedOwn {
         own
     }
     /// Calls `f` with the place (in [`Own::as_array`]) and the value of each nonzero figure.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn each(&self, index: usize, mut f: impl FnMut(usize, i64)) {
-        let start = self.starts[index] as usize;
-        if start == 0 {
-            return;
-        }
-        let mut rest = self.octets[start - 1..].iter();
-        let mut num = || {
-            let mut value = 0_u64;
-            for &octet in rest.by_ref() {
-                value = value << 7 | u64::from(octet & 0x7f);
-                if octet & 0x80 == 0 {
-                    break;
-                }
-            }
-            value.cast_signed()
-        };
-        let mask = num().cast_unsigned();
-        for (i, bit) in MASK_BITS.into_iter().enumerate() {
-            if mask & bit != 0 {
-                f(i, num());
-            }
+        let Some(start) = (self.starts[index] as usize).checked_sub(1) else { return };
+        let mut places = self.octets[start];
+        let mut at = start + 1;
+        while places != 0 {
+            let place = places.trailing_zeros() as usize & 7;
+            places &= places - 1;
+            // Whole records have been taken in, so there is a number.
+            let Some((value, len)) = fast_num(&self.octets[at..]) else { break };
+            f(place, value.cast_signed());
+            at += len;
         }
     }
     pub(crate) fn shrink(&mut self) {
@@ -297,64 +304,90 @@ fn widen(row: [u32; 4], big: &[Desc]) -> Desc {
     }
 }
 
-/// A table of inherited figures. Each row may be set once.
+/// A table of inherited figures. Each row may be set once; rows of zeros take no room but their place.
 #[derive(Clone, Debug)]
 pub(crate) struct DescTable {
+    /// Which row, plus 1; 0: all zero.
+    places: Vec<u32>,
     rows: Vec<[u32; 4]>,
     big: Vec<Desc>,
 }
 
 impl DescTable {
     pub(crate) fn zeros(len: usize) -> Self {
-        Self { rows: vec![[0; 4]; len], big: Vec::new() }
+        Self { places: vec![0; len], rows: Vec::new(), big: Vec::new() }
     }
+    #[inline]
     pub(crate) fn get(&self, index: usize) -> Desc {
-        widen(self.rows[index], &self.big)
+        match self.places[index] {
+            0 => Desc::default(),
+            n => widen(self.rows[n as usize - 1], &self.big),
+        }
     }
     /// `false`: full.
     #[must_use]
     pub(crate) fn set(&mut self, index: usize, desc: &Desc) -> bool {
+        if desc.is_zero() {
+            return true;
+        }
         let Some(row) = narrow(desc, &mut self.big) else { return false };
-        self.rows[index] = row;
+        self.rows.push(row);
+        let Ok(place) = u32::try_from(self.rows.len()) else { return false };
+        self.places[index] = place;
         true
     }
+    pub(crate) fn shrink(&mut self) {
+        self.rows.shrink_to_fit();
+        self.big.shrink_to_fit();
+    }
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.rows.capacity() * 16 + self.big.capacity() * 32
+        self.places.capacity() * 4 + self.rows.capacity() * 16 + self.big.capacity() * 32
     }
 }
 
-/// Inherited figures of the few items that have any, by number.
+/// Inherited figures of the few items that have any, by key.
 ///
 /// Fill with `push`, then `sort` once.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct SparseDesc {
-    keys: Vec<u32>,
+#[derive(Clone, Debug)]
+pub(crate) struct SparseDesc<K> {
+    keys: Vec<K>,
     rows: Vec<[u32; 4]>,
     big: Vec<Desc>,
 }
 
-impl SparseDesc {
+impl<K> Default for SparseDesc<K> {
+    fn default() -> Self {
+        Self { keys: Vec::new(), rows: Vec::new(), big: Vec::new() }
+    }
+}
+
+impl<K: Copy + Ord> SparseDesc<K> {
     /// Adds an item. `false`: full.
     #[must_use]
-    pub(crate) fn push(&mut self, key: u32, desc: &Desc) -> bool {
+    pub(crate) fn push(&mut self, key: K, desc: &Desc) -> bool {
+        if self.keys.len() >= u32::MAX as usize {
+            return false;
+        }
         let Some(row) = narrow(desc, &mut self.big) else { return false };
         self.keys.push(key);
         self.rows.push(row);
         true
     }
     pub(crate) fn sort(&mut self) {
-        let mut order: Vec<u32> = (0..self.keys.len() as u32).collect();
-        order.sort_unstable_by_key(|&i| self.keys[i as usize]);
-        self.rows = order.iter().map(|&i| self.rows[i as usize]).collect();
-        self.keys.sort_unstable();
+        let mut order: Vec<(K, u32)> = self.keys.iter().copied().zip(0..).collect();
+        order.sort_unstable();
+        self.rows = order.iter().map(|&(_, i)| self.rows[i as usize]).collect();
+        for (place, (key, _)) in self.keys.iter_mut().zip(order) {
+            *place = key;
+        }
         self.keys.shrink_to_fit();
         self.big.shrink_to_fit();
     }
-    pub(crate) fn get(&self, key: u32) -> Desc {
+    pub(crate) fn get(&self, key: K) -> Desc {
         self.keys.binary_search(&key).map_or(Desc::default(), |at| widen(self.rows[at], &self.big))
     }
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.keys.capacity() * 4 + self.rows.capacity() * 16 + self.big.capacity() * 32
+        self.keys.capacity() * size_of::<K>() + self.rows.capacity() * 16 + self.big.capacity() * 32
     }
 }
 

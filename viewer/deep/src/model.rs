@@ -223,13 +223,37 @@ impl<'a> Slot<'a> {
     }
 }
 
-/// Slots, packed in 32 bits each.
-///
-/// The upper 3 bits are the site kind. Lower 29 bits of a normal slot: the CSD, or 0. Of a multi
-/// slot: 0 if it has none, else where in `multi` its CSDs begin; `multi[that - 1]` has their number.
-pub(crate) const SLOT_BITS: u32 = 29;
-/// The largest CSD id and arena position that a slot can hold.
-pub(crate) const SLOT_MAX: u32 = (1 << SLOT_BITS) - 1;
+/// The slots of a context, one for each call site of its procedure, in the same order.
+#[derive(Clone, Debug)]
+pub struct Slots<'a> {
+    data: &'a DeepData,
+    sites: std::slice::Iter<'a, CssId>,
+    /// Edges of the sites that are to come.
+    edges: &'a [CsdId],
+}
+
+impl<'a> Iterator for Slots<'a> {
+    type Item = Slot<'a>;
+    fn next(&mut self) -> Option<Slot<'a>> {
+        let &css = self.sites.next()?;
+        let of_site = |&csd: &CsdId| self.data.csd_css[csd] == css;
+        let len = self.edges.iter().take_while(|csd| of_site(csd)).count();
+        let (csds, rest) = self.edges.split_at(len);
+        self.edges = rest;
+        Some(match self.data.css[css].kind.kind() {
+            SiteKind::Normal => Slot::Normal(csds.first().copied()),
+            kind => Slot::Multi { kind, csds },
+        })
+    }
+    fn size_hint(&self) -> (usize, Option<usize>) {
+        self.sites.size_hint()
+    }
+}
+
+impl ExactSizeIterator for Slots<'_> {}
+
+/// The largest number of CSDs, and of PDs.
+pub(crate) const MOST_NODES: u32 = crate::groups::MOSTLY1_MAX;
 
 /// A deep profile's data: what the file says, complete, each node checked against the others that
 /// it names. Made by the reader or by a [`Builder`](crate::Builder).
@@ -243,14 +267,15 @@ pub struct DeepData {
 
     pub(crate) csd_callee: IdVec<CsdId, PdId>,
     pub(crate) csd_caller: IdVec<CsdId, PdId>,
+    /// The call site that makes the call: one of the caller's procedure.
+    pub(crate) csd_css: IdVec<CsdId, CssId>,
     pub(crate) csd_own: PackedOwn,
 
     pub(crate) pd_ps: IdVec<PdId, PsId>,
-    /// Where a PD's slots begin in `slots`; there are as many as its PS has sites.
-    pub(crate) pd_slots: IdVec<PdId, u32>,
-    pub(crate) slots: Vec<u32>,
-    /// CSD ids of multi slots; before each list stands its length, never 0, in the guise of an id.
-    pub(crate) multi: Vec<CsdId>,
+    /// Where a PD's CSDs begin in `edges`; one more than there are PDs, the last is where they end.
+    pub(crate) pd_edges: Vec<u32>,
+    /// Every CSD once: by ascending caller, those of one caller in slot order, those of one slot in the file's order.
+    pub(crate) edges: Vec<CsdId>,
     /// Where a PD's coverage counts begin in `pd_counts`; there are as many as its PS has points.
     /// Empty without dynamic coverage.
     pub(crate) pd_counts_start: Vec<u32>,
@@ -354,6 +379,10 @@ impl DeepData {
     pub fn csd_caller(&self, csd: CsdId) -> PdId {
         self.csd_caller[csd]
     }
+    /// The call site that makes the call.
+    pub fn csd_css(&self, csd: CsdId) -> CssId {
+        self.csd_css[csd]
+    }
     /// Own figures of a CSD.
     pub fn csd_own(&self, csd: CsdId) -> Own {
         Own::from_array(self.csd_own.get(csd.index()))
@@ -363,16 +392,22 @@ impl DeepData {
         self.pd_ps[pd]
     }
     /// The slots of a context, one for each call site of its procedure, in the same order.
-    pub fn slots(&self, pd: PdId) -> impl ExactSizeIterator<Item = Slot<'_>> + Clone {
-        self.packed_slots(pd).iter().map(|&s| self.unpack_slot(s))
+    pub fn slots(&self, pd: PdId) -> Slots<'_> {
+        Slots { data: self, sites: self.sites(self.pd_ps[pd]).iter(), edges: self.edges(pd) }
     }
     /// One slot of a context, counted from 0.
     pub fn slot(&self, pd: PdId, slot: usize) -> Option<Slot<'_>> {
-        self.packed_slots(pd).get(slot).map(|&s| self.unpack_slot(s))
+        self.slots(pd).nth(slot)
+    }
+    /// All CSDs of a context, in slot order, those of one slot in the file's order.
+    #[inline]
+    pub fn edges(&self, pd: PdId) -> &[CsdId] {
+        let at = pd.index();
+        &self.edges[self.pd_edges[at] as usize..self.pd_edges[at + 1] as usize]
     }
     /// All CSDs of a context, in slot order.
-    pub fn csds_of_pd(&self, pd: PdId) -> impl Iterator<Item = CsdId> + '_ {
-        self.slots(pd).flat_map(Slot::csds)
+    pub fn csds_of_pd(&self, pd: PdId) -> impl ExactSizeIterator<Item = CsdId> + Clone + '_ {
+        self.edges(pd).iter().copied()
     }
     /// Coverage counts of a context, one for each coverage point of its procedure; empty without
     /// dynamic coverage.
@@ -469,11 +504,10 @@ impl DeepData {
     pub fn heap_bytes(&self) -> usize {
         self.strings.heap_bytes()
             + self.csd_own.heap_bytes()
-            + 4 * (2 * self.csd_callee.len()
+            + 4 * (3 * self.csd_callee.len()
                 + self.pd_ps.len()
-                + self.pd_slots.len()
-                + self.slots.capacity()
-                + self.multi.capacity()
+                + self.pd_edges.capacity()
+                + self.edges.capacity()
                 + self.pd_counts_start.capacity()
                 + self.sites.capacity())
             + self.pd_counts.capacity()
@@ -481,55 +515,6 @@ impl DeepData {
             + self.ps.len() * size_of::<Ps>()
             + self.points.capacity() * size_of::<CoveragePoint>()
             + self.ps_counts.capacity() * 8
-    }
-
-    /// Calls `f` for each CSD of a context with its slot's number, in slot order. The fast way.
-    #[inline]
-    pub(crate) fn each_csd(&self, pd: PdId, mut f: impl FnMut(usize, CsdId)) {
-        for (k, &packed) in self.packed_slots(pd).iter().enumerate() {
-            each_csd(packed, &self.multi, |csd| f(k, csd));
-        }
-    }
-    fn packed_slots(&self, pd: PdId) -> &[u32] {
-        Span { start: self.pd_slots[pd], len: self.ps[self.pd_ps[pd]].sites.len }.of(&self.slots)
-    }
-    fn unpack_slot(&self, packed: u32) -> Slot<'_> {
-        unpack_slot(packed, &self.multi)
-    }
-}
-
-pub(crate) fn packed_kind(packed: u32) -> SiteKind {
-    SiteKind::from_number((packed >> SLOT_BITS) as u8).unwrap_or(SiteKind::Callback)
-}
-
-/// Calls `f` for each CSD of a packed slot.
-#[inline]
-pub(crate) fn each_csd(packed: u32, multi: &[CsdId], mut f: impl FnMut(CsdId)) {
-    let low = packed & SLOT_MAX;
-    if low == 0 {
-        return;
-    }
-    if packed == low {
-        if let Some(csd) = CsdId::new(low) {
-            f(csd);
-        }
-        return;
-    }
-    let start = low as usize;
-    let len = multi[start - 1].number() as usize;
-    multi[start..][..len].iter().copied().for_each(f);
-}
-
-pub(crate) fn unpack_slot(packed: u32, multi: &[CsdId]) -> Slot<'_> {
-    let low = packed & SLOT_MAX;
-    match packed_kind(packed) {
-        SiteKind::Normal => Slot::Normal(CsdId::new(low)),
-        kind if low == 0 => Slot::Multi { kind, csds: &[] },
-        kind => {
-            let start = low as usize;
-            let len = multi[start - 1].number() as usize;
-            Slot::Multi { kind, csds: &multi[start..][..len] }
-        }
     }
 }
 

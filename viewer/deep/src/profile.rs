@@ -7,10 +7,10 @@ use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Deref;
 
-use crate::cliques::{self, Cliques};
+use crate::cliques::{self, Cliques, Entries};
 use crate::error::{DeepError, ErrorCode, NodeRef, Warning};
 use crate::figures::{Desc, Own};
-use crate::groups::Groups;
+use crate::groups::{Groups, Mostly1};
 use crate::id::{CliqueId, CsdId, CssId, Id, IdVec, ModuleId, PdId, PsId, ids_to};
 use crate::label::BadName;
 use crate::model::{Coverage, DeepData};
@@ -35,10 +35,10 @@ pub struct Profile {
 
     css_place: IdVec<CssId, (PsId, u32)>,
     zeroed: IdVec<PsId, bool>,
-    pd_callers: Groups<PdId, CsdId>,
+    pd_callers: Mostly1<PdId, CsdId>,
     ps_pds: Groups<PsId, PdId>,
     cliques: Cliques,
-    entry: IdVec<CliqueId, Option<CsdId>>,
+    entries: Entries,
     costs: Costs,
 
     modules: IdVec<ModuleId, Module>,
@@ -74,15 +74,15 @@ impl Profile {
                 })
                 .collect(),
         );
-        let pd_callers = Groups::by(data.pd_count(), data.csd_count(), |c| data.csd_callee(c));
         let cliques = cliques::find(&data);
-        let entry = entries(&data, &cliques);
+        let pd_callers = Mostly1::by(data.pd_count(), data.csd_count(), |c| data.csd_callee(c));
+        let entries = Entries::new(&data, &cliques, &pd_callers);
         let costs = propagate(
             &Graph {
                 data: &data,
                 pd_callers: &pd_callers,
                 cliques: &cliques,
-                entry: &entry,
+                entries: &entries,
                 zeroed: &zeroed,
             },
             rule,
@@ -95,7 +95,7 @@ impl Profile {
             pd_callers,
             ps_pds,
             cliques,
-            entry,
+            entries,
             costs,
             modules: IdVec::new(),
             ps_module: IdVec::new(),
@@ -151,12 +151,6 @@ impl Profile {
 
     // Links.
 
-    /// The call site that makes the call.
-    pub fn csd_css(&self, csd: CsdId) -> CssId {
-        let caller = self.data.csd_caller(csd);
-        let slot = self.data.slots(caller).position(|s| s.csds().any(|c| c == csd));
-        self.data.sites(self.data.pd_ps(caller))[slot.expect("a CSD is in a slot of its caller")]
-    }
     /// The clique that a CSD enters; `None` if it stays in its caller's.
     pub fn csd_child_clique(&self, csd: CsdId) -> Option<CliqueId> {
         let callee = self.cliques.of[self.data.csd_callee(csd)];
@@ -181,12 +175,10 @@ impl Profile {
     }
     /// All CSDs of a call site, by ascending caller; those of one caller in the file's order.
     pub fn css_csds(&self, css: CssId) -> impl Iterator<Item = CsdId> + '_ {
-        let (ps, slot) = self.css_place[css];
-        self.ps_pds
-            .of(ps)
-            .iter()
-            .filter_map(move |&pd| self.data.slot(pd, slot as usize))
-            .flat_map(crate::model::Slot::csds)
+        let of_site = move |&csd: &CsdId| self.data.csd_css(csd) == css;
+        self.ps_pds.of(self.css_container(css)).iter().flat_map(move |&pd| {
+            self.data.csds_of_pd(pd).skip_while(move |c| !of_site(c)).take_while(of_site)
+        })
     }
     /// The procedures that a call site calls, ascending, each with the CSDs that lead to it.
     pub fn css_calls(&self, css: CssId) -> BTreeMap<PsId, Vec<CsdId>> {
@@ -222,7 +214,7 @@ impl Profile {
 
     /// How many cliques there are.
     pub fn clique_count(&self) -> usize {
-        self.entry.len()
+        self.cliques.members.keys()
     }
     /// All cliques, callees before callers.
     pub fn cliques(&self) -> impl DoubleEndedIterator<Item = CliqueId> + ExactSizeIterator + use<> {
@@ -247,11 +239,11 @@ impl Profile {
     }
     /// The CSD that enters a clique; `None` for the root's.
     pub fn clique_entry(&self, clique: CliqueId) -> Option<CsdId> {
-        self.entry[clique]
+        self.entries.of(&self.data, &self.cliques, &self.pd_callers, clique)
     }
     /// The context by which a clique is entered: the callee of its entry CSD, or the root.
     pub fn clique_entry_pd(&self, clique: CliqueId) -> PdId {
-        match self.entry[clique] {
+        match self.clique_entry(clique) {
             Some(csd) => self.data.csd_callee(csd),
             None if clique == self.root_clique() => self.data.root(),
             None => self.clique_members(clique)[0],
@@ -275,7 +267,7 @@ impl Profile {
     /// What a CSD inherits from the clique that it enters; zero if it stays in its caller's.
     pub fn csd_desc(&self, csd: CsdId) -> Desc {
         let clique = self.cliques.of[self.data.csd_callee(csd)];
-        if self.entry[clique] == Some(csd) {
+        if self.clique_entry(clique) == Some(csd) {
             self.clique_total(clique) - self.data.csd_own(csd).inherited()
         } else {
             Desc::default()
@@ -297,11 +289,7 @@ impl Profile {
         if self.data.pd_ps(pd) == ps {
             return self.data.csds_of_pd(pd).map(|c| self.csd_comp(c)).sum();
         }
-        let notes = &self.costs.pd_comp;
-        match notes.binary_search_by_key(&(pd, ps), |&(d, p, _)| (d, p)) {
-            Ok(i) => notes[i].2,
-            Err(_) => Desc::default(),
-        }
+        self.costs.pd_comp.get((pd, ps))
     }
     /// Cost of a CSD as a caller of procedure `ps`, to be summed over callers: own figures, and
     /// desc less what is compensated in the callee's clique. Direct self calls (caller and callee
@@ -323,12 +311,14 @@ impl Profile {
         let clique = self.cliques.of[callee];
         let members = self.clique_members(clique);
         // Most contexts are a clique of their own with one caller: what they have below them is what the call inherits.
-        let mut desc =
-            if members.len() == 1 && self.pd_callers(callee).len() == 1 && self.entry[clique] == Some(csd) {
-                self.pd_desc(callee)
-            } else {
-                self.csd_desc(csd)
-            };
+        let mut desc = if members.len() == 1
+            && self.pd_callers(callee).len() == 1
+            && self.clique_entry(clique) == Some(csd)
+        {
+            self.pd_desc(callee)
+        } else {
+            self.csd_desc(csd)
+        };
         // Only procedures with closure or method calls are in any table.
         if self.zeroed[ps] {
             let comp = || members.iter().map(|&pd| self.pd_comp(pd, ps)).sum::<Desc>();
@@ -450,11 +440,11 @@ impl Profile {
             + self.ps_pds.heap_bytes()
             + self.cliques.of.len() * 4
             + self.cliques.members.heap_bytes()
-            + self.entry.len() * 4
+            + self.entries.heap_bytes()
             + self.costs.pd_desc.heap_bytes()
             + self.costs.big_clique_total.capacity() * 48
             + self.costs.csd_comp.heap_bytes()
-            + self.costs.pd_comp.capacity() * 40
+            + self.costs.pd_comp.heap_bytes()
             + self.costs.ps.heap_bytes()
             + self.costs.css.heap_bytes()
             + self.coverage.capacity() * 8
@@ -546,31 +536,6 @@ fn places_of_sites(data: &DeepData) -> Result<IdVec<CssId, (PsId, u32)>, DeepErr
     }
     let all = "each was looked at above";
     Ok(IdVec::from_vec(places.into_vec().into_iter().map(|p| p.expect(all)).collect()))
-}
-
-/// For each clique the CSD that enters it. If there are several (in files made by hand), it is the
-/// last in ascending order of callers, then in slot order.
-fn entries(data: &DeepData, cliques: &Cliques) -> IdVec<CliqueId, Option<CsdId>> {
-    let mut entry: IdVec<CliqueId, Option<CsdId>> = IdVec::from_vec(vec![None; cliques.members.keys()]);
-    for csd in data.csds() {
-        let caller = data.csd_caller(csd);
-        let clique = cliques.of[data.csd_callee(csd)];
-        if clique == cliques.of[caller] {
-            continue;
-        }
-        let place = &mut entry[clique];
-        let wins = match *place {
-            None => true,
-            Some(other) if data.csd_caller(other) == caller => {
-                data.csds_of_pd(caller).filter(|&c| c == csd || c == other).last() == Some(csd)
-            }
-            Some(other) => caller > data.csd_caller(other),
-        };
-        if wins {
-            *place = Some(csd);
-        }
-    }
-    entry
 }
 
 fn name_warnings(data: &DeepData) -> Vec<Warning> {

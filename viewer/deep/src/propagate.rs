@@ -21,10 +21,10 @@
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-use crate::cliques::Cliques;
+use crate::cliques::{Cliques, Entries};
 use crate::error::{DeepError, ErrorCode};
 use crate::figures::{Desc, DescTable, Own, SparseDesc, add_all};
-use crate::groups::Groups;
+use crate::groups::{Few, Mostly1};
 use crate::id::{CliqueId, CsdId, CssId, Id, IdVec, PdId, PsId, ids_to};
 use crate::model::DeepData;
 
@@ -49,54 +49,76 @@ pub struct Figures {
 }
 
 /// Figures of those items that have any.
+///
+/// Millions of calls are added up here, to call sites and procedures that follow no order: the less memory these take, the more of
+/// them stays in the processor's cache. So own figures are summed in 32 bits, and what does not fit is counted elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Sparse<I: Id> {
-    /// Where in `rows`, plus 1; 0: all zero.
+    /// Which row, plus 1; 0: all zero.
     index: IdVec<I, u32>,
-    rows: Vec<Row>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Row {
-    own: [i64; 8],
-    desc: [i64; 4],
-}
-
-impl Row {
-    fn add_desc(&mut self, desc: &Desc, comp: &Desc) -> Result<(), DeepError> {
-        let fits = add_all(&mut self.desc, &desc.as_array());
-        // Compensation is never negative, so it has a negative.
-        if fits && (comp.is_zero() || add_all(&mut self.desc, &comp.as_array().map(|c| -c))) {
-            return Ok(());
-        }
-        Err(overflow("descendants"))
-    }
+    /// Lower halves of own figures, by row.
+    own: Vec<[u32; 8]>,
+    /// Upper halves that are not zero, by row and place; below 2^31.
+    upper: HashMap<(u32, u8), i64>,
+    desc: Vec<[i64; 4]>,
 }
 
 impl<I: Id> Sparse<I> {
     fn new(len: usize) -> Self {
-        Self { index: IdVec::from_vec(vec![0; len]), rows: Vec::new() }
+        Self {
+            index: IdVec::from_vec(vec![0; len]),
+            own: Vec::new(),
+            upper: HashMap::new(),
+            desc: Vec::new(),
+        }
     }
     pub(crate) fn get(&self, id: I) -> Figures {
-        match self.index[id] {
-            0 => Figures::default(),
-            n => {
-                let row = &self.rows[n as usize - 1];
-                Figures { own: Own::from_array(row.own), desc: Desc::from_array(row.desc) }
+        let Some(row) = self.index[id].checked_sub(1) else { return Figures::default() };
+        let mut own = self.own[row as usize].map(i64::from);
+        if !self.upper.is_empty() {
+            for (place, sum) in own.iter_mut().enumerate() {
+                *sum += self.upper.get(&(row, place as u8)).map_or(0, |n| n << 32);
             }
         }
+        Figures { own: Own::from_array(own), desc: Desc::from_array(self.desc[row as usize]) }
     }
     #[inline]
-    fn row(&mut self, id: I) -> &mut Row {
+    fn row(&mut self, id: I) -> usize {
         let at = &mut self.index[id];
         if *at == 0 {
-            self.rows.push(Row::default());
-            *at = self.rows.len() as u32;
+            self.own.push([0; 8]);
+            self.desc.push([0; 4]);
+            *at = self.own.len() as u32;
         }
-        &mut self.rows[*at as usize - 1]
+        *at as usize - 1
+    }
+    /// Adds to the own figure in a place of [`Own::as_array`]; `false` if the sum does not fit.
+    #[inline]
+    fn add_own(&mut self, row: usize, place: usize, value: i64) -> bool {
+        let sum = &mut self.own[row][place];
+        let (low, carry) = sum.overflowing_add(value as u32);
+        *sum = low;
+        let up = (value >> 32) + i64::from(carry);
+        up == 0 || self.add_upper(row, place, up)
+    }
+    #[cold]
+    fn add_upper(&mut self, row: usize, place: usize, up: i64) -> bool {
+        let sum = self.upper.entry((row as u32, place as u8)).or_default();
+        *sum = sum.saturating_add(up);
+        *sum < 1 << 31
+    }
+    fn add_desc(&mut self, row: usize, desc: &Desc, comp: &Desc) -> Result<(), DeepError> {
+        let sum = &mut self.desc[row];
+        let fits = add_all(sum, &desc.as_array());
+        // Compensation is never negative, so it has a negative.
+        if fits && (comp.is_zero() || add_all(sum, &comp.as_array().map(|c| -c))) {
+            return Ok(());
+        }
+        Err(overflow("descendants"))
     }
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.index.len() * 4 + self.rows.capacity() * size_of::<Row>()
+        (self.index.len() + 8 * self.own.capacity() + 8 * self.desc.capacity()) * 4
+            + self.upper.capacity() * 24
     }
 }
 
@@ -108,24 +130,34 @@ pub(crate) struct Costs {
     pub(crate) big_clique_total: HashMap<CliqueId, Desc>,
     /// Nonzero compensation of CSDs for the procedure of their caller. Summed over the CSDs of a
     /// PD it is the PD's for its own procedure.
-    pub(crate) csd_comp: SparseDesc,
-    /// Nonzero compensation of PDs for other procedures of their clique, ascending.
-    pub(crate) pd_comp: Vec<(PdId, PsId, Desc)>,
+    pub(crate) csd_comp: SparseDesc<u32>,
+    /// Nonzero compensation of PDs for other procedures of their clique.
+    pub(crate) pd_comp: SparseDesc<(PdId, PsId)>,
     pub(crate) ps: Sparse<PsId>,
     pub(crate) css: Sparse<CssId>,
 }
 
 pub(crate) struct Graph<'a> {
     pub(crate) data: &'a DeepData,
-    pub(crate) pd_callers: &'a Groups<PdId, CsdId>,
+    pub(crate) pd_callers: &'a Mostly1<PdId, CsdId>,
     pub(crate) cliques: &'a Cliques,
-    pub(crate) entry: &'a IdVec<CliqueId, Option<CsdId>>,
+    pub(crate) entries: &'a Entries,
     pub(crate) zeroed: &'a IdVec<PsId, bool>,
+}
+
+impl Graph<'_> {
+    #[inline]
+    fn entry(&self, clique: CliqueId) -> Option<CsdId> {
+        self.entries.of(self.data, self.cliques, self.pd_callers, clique)
+    }
 }
 
 pub(crate) fn overflow(what: impl std::fmt::Display) -> DeepError {
     DeepError::new(ErrorCode::Overflow, format!("a sum of measurements exceeds 63 bits ({what})"))
 }
+
+/// Where in the order of [`Own::as_array`] the figures begin that callers inherit.
+const INHERITED: usize = 4;
 
 /// Adds in place; `false` if the sum does not fit.
 #[inline]
@@ -140,8 +172,8 @@ fn add(sum: &mut Desc, more: &Desc) -> Result<(), DeepError> {
     Ok(())
 }
 
-/// What waits for the entry CSD of a clique: its place in the list of waiting things, plus 1, and whether the CSD inherits
-/// what the clique's one PD has below it, no more. Hashing cliques took a tenth of the time.
+/// What waits for the entry CSD of a clique: the place of its table in the list of waiting ones, plus 1, and whether the clique is *plain*,
+/// one PD with one caller: then that is the entry CSD, and it inherits what the PD has below it, no more.
 #[derive(Clone, Copy, Default)]
 struct Note(u32);
 
@@ -156,24 +188,19 @@ impl Note {
     }
 }
 
-/// What an entry CSD inherits beyond what the notes say.
-#[derive(Default)]
-struct Waiting {
-    /// Of cliques that are not plain.
-    inherited: Desc,
-    table: Table,
-}
-
 struct Propagation<'a> {
     graph: &'a Graph<'a>,
     rule: Compensation,
     costs: Costs,
     /// By clique.
     notes: IdVec<CliqueId, Note>,
-    /// What waits for callers that have not come yet.
-    waiting: Vec<Waiting>,
+    /// What the entry CSDs of cliques that are not plain inherit.
+    inherited: HashMap<CliqueId, Desc, BuildHasherDefault<IdHasher>>,
+    /// Tables of cliques whose callers have not come yet.
+    waiting: Vec<Table>,
     /// Places of `waiting` that are free again.
     free: Vec<u32>,
+    pool: Pool,
 }
 
 pub(crate) fn propagate(graph: &Graph<'_>, rule: Compensation) -> Result<Costs, DeepError> {
@@ -186,13 +213,15 @@ pub(crate) fn propagate(graph: &Graph<'_>, rule: Compensation) -> Result<Costs, 
             pd_desc: DescTable::zeros(data.pd_count()),
             big_clique_total: HashMap::new(),
             csd_comp: SparseDesc::default(),
-            pd_comp: Vec::new(),
+            pd_comp: SparseDesc::default(),
             ps: Sparse::new(data.ps_count()),
             css: Sparse::new(data.css_count()),
         },
         notes: IdVec::from_vec(vec![Note::default(); cliques]),
+        inherited: HashMap::default(),
         waiting: Vec::new(),
         free: Vec::new(),
+        pool: Pool::default(),
     };
     let mut scratch = Scratch::default();
     for clique in ids_to::<CliqueId>(cliques) {
@@ -200,8 +229,8 @@ pub(crate) fn propagate(graph: &Graph<'_>, rule: Compensation) -> Result<Costs, 
     }
     let mut costs = propagation.costs;
     costs.csd_comp.sort();
-    costs.pd_comp.sort_unstable_by_key(|&(pd, ps, _)| (pd, ps));
-    costs.pd_comp.shrink_to_fit();
+    costs.pd_comp.sort();
+    costs.pd_desc.shrink();
     Ok(costs)
 }
 
@@ -215,159 +244,192 @@ struct Scratch {
 
 impl Propagation<'_> {
     fn clique(&mut self, clique: CliqueId, scratch: &mut Scratch) -> Result<(), DeepError> {
+        match self.graph.cliques.members.few(clique) {
+            Few::One(pd) => self.one(clique, pd),
+            Few::List(n) => self.several(clique, self.graph.cliques.members.list(n), scratch),
+            Few::None => Ok(()),
+        }
+    }
+
+    /// A clique of one PD.
+    fn one(&mut self, clique: CliqueId, pd: PdId) -> Result<(), DeepError> {
+        let graph = self.graph;
+        let ps = graph.data.pd_ps(pd);
+        let (desc, mut table) = self.below(clique, pd)?;
+        let plain = matches!(graph.pd_callers.few(pd), Few::One(_));
+        let zeroed = graph.zeroed[ps];
+        let mut total = desc;
+        if !plain || zeroed {
+            for &csd in graph.pd_callers.of(pd) {
+                add(&mut total, &graph.data.csd_own(csd).inherited())?;
+            }
+        }
+        if zeroed {
+            // By either rule this PD's total takes the place of what is below it.
+            table.remove(ps);
+            table.add(ps, &total, &mut self.pool)?;
+        }
+        if plain {
+            self.notes[clique] = Note(Note::PLAIN | self.wait(table)?);
+            return Ok(());
+        }
+        self.hand_up(clique, &total, table)
+    }
+
+    /// A clique of several PDs.
+    fn several(
+        &mut self,
+        clique: CliqueId,
+        members: &[PdId],
+        scratch: &mut Scratch,
+    ) -> Result<(), DeepError> {
         let graph = self.graph;
         let data = graph.data;
-        let members = graph.cliques.members.of(clique);
-        let entry = graph.entry[clique];
         let Scratch { keys, over } = scratch;
         keys.clear();
         over.clear();
-        if members.len() > 1 {
-            keys.extend(members.iter().map(|&pd| data.pd_ps(pd)).filter(|&ps| graph.zeroed[ps]));
-            keys.sort_unstable();
-            keys.dedup();
-            over.extend(keys.iter().map(|&ps| (ps, Desc::default())));
-        }
+        keys.extend(members.iter().map(|&pd| data.pd_ps(pd)).filter(|&ps| graph.zeroed[ps]));
+        keys.sort_unstable();
+        keys.dedup();
+        over.extend(keys.iter().map(|&ps| (ps, Desc::default())));
         let mut sum = Table::default();
         let mut clique_total = Desc::default();
-        let mut plain = false;
         for &pd in members {
             let ps = data.pd_ps(pd);
-            let (desc, mut comp) = self.below(clique, pd)?;
-            self.costs.ps.row(ps).add_desc(&desc, &comp.get(ps))?;
-            if !self.costs.pd_desc.set(pd.index(), &desc) {
-                return Err(overflow("descendants"));
-            }
+            let (desc, mut table) = self.below(clique, pd)?;
             if !keys.is_empty() {
-                comp.note(keys, |other, d| {
+                let mut fits = true;
+                table.note(keys, |other, d| {
                     if other != ps {
-                        self.costs.pd_comp.push((pd, other, d));
+                        fits &= self.costs.pd_comp.push((pd, other), &d);
                     }
                 });
-            }
-            let zeroed = graph.zeroed[ps];
-            plain = members.len() == 1 && graph.pd_callers.of(pd).len() == 1;
-            if !plain || zeroed {
-                let mut total = desc;
-                for &csd in graph.pd_callers.of(pd) {
-                    add(&mut total, &data.csd_own(csd).inherited())?;
-                }
-                add(&mut clique_total, &total)?;
-                if zeroed {
-                    match keys.binary_search(&ps) {
-                        Ok(at) => add(&mut over[at].1, &total)?,
-                        // A clique of one PD.
-                        Err(_) => over.push((ps, total)),
-                    }
-                    if self.rule == Compensation::Exact {
-                        comp.remove(ps);
-                    }
+                if !fits {
+                    return Err(overflow("compensation tables"));
                 }
             }
-            sum.merge(comp)?;
+            let mut total = desc;
+            for &csd in graph.pd_callers.of(pd) {
+                add(&mut total, &data.csd_own(csd).inherited())?;
+            }
+            add(&mut clique_total, &total)?;
+            if let Ok(at) = keys.binary_search(&ps) {
+                add(&mut over[at].1, &total)?;
+                if self.rule == Compensation::Exact {
+                    table.remove(ps);
+                }
+            }
+            sum.merge(table, &mut self.pool)?;
         }
-        if members.len() > 1 {
-            self.costs.big_clique_total.insert(clique, clique_total);
-        }
-        let Some(entry) = entry else { return Ok(()) };
-        let mut inherited = Desc::default();
-        if !plain {
-            let own = data.csd_own(entry).inherited();
-            inherited = clique_total.checked_sub(&own).ok_or_else(|| overflow("descendants"))?;
-        }
+        self.costs.big_clique_total.insert(clique, clique_total);
         for (ps, total) in over.drain(..) {
             if self.rule == Compensation::Compat {
                 sum.remove(ps);
             }
-            sum.add(ps, &total)?;
+            sum.add(ps, &total, &mut self.pool)?;
         }
-        let mut note = if plain { Note::PLAIN } else { 0 };
-        if !plain || !sum.is_empty() {
-            note |= self.wait(Waiting { inherited, table: sum })?;
+        self.hand_up(clique, &clique_total, sum)
+    }
+
+    /// Keeps what a clique that is not plain hands up, if anybody enters it.
+    fn hand_up(&mut self, clique: CliqueId, total: &Desc, table: Table) -> Result<(), DeepError> {
+        let Some(entry) = self.graph.entry(clique) else { return Ok(()) };
+        let own = self.graph.data.csd_own(entry).inherited();
+        let inherited = total.checked_sub(&own).ok_or_else(|| overflow("descendants"))?;
+        if !inherited.is_zero() {
+            self.inherited.insert(clique, inherited);
         }
-        self.notes[clique] = Note(note);
+        self.notes[clique] = Note(self.wait(table)?);
         Ok(())
     }
 
-    /// Keeps something for a caller; its place, plus 1.
-    fn wait(&mut self, waiting: Waiting) -> Result<u32, DeepError> {
+    /// Keeps a table for a caller, if there is anything in it; its place, plus 1.
+    fn wait(&mut self, table: Table) -> Result<u32, DeepError> {
+        if table.is_empty() {
+            return Ok(0);
+        }
         if let Some(place) = self.free.pop() {
-            self.waiting[place as usize] = waiting;
+            self.waiting[place as usize] = table;
             return Ok(place + 1);
         }
-        self.waiting.push(waiting);
+        self.waiting.push(table);
         u32::try_from(self.waiting.len())
             .ok()
             .filter(|&n| n < Note::PLAIN)
             .ok_or_else(|| overflow("cliques that wait for their callers"))
     }
 
-    /// What a PD has below it, in cliques that it enters; on the way the own figures of the calls
-    /// that it makes go to call sites and callees.
+    /// What a PD has below it, in cliques that it enters, and their compensation table. On the way the own figures of the calls
+    /// that it makes go to call sites and callees, and what it has below it to its procedure.
     fn below(&mut self, clique: CliqueId, pd: PdId) -> Result<(Desc, Table), DeepError> {
         let graph = self.graph;
         let data = graph.data;
         let ps = data.pd_ps(pd);
-        let sites = data.sites(ps);
+        // No other procedure has entries in tables.
+        let zeroed = graph.zeroed[ps];
         let mut desc = [0; 4];
-        let mut comp = Table::default();
+        let mut table = Table::default();
         let mut fits = true;
-        let mut result = Ok(());
-        data.each_csd(pd, |slot, csd| {
+        for &csd in data.edges(pd) {
             let callee = data.csd_callee(csd);
-            let css_row = self.costs.css.row(sites[slot]);
-            let ps_row = self.costs.ps.row(data.pd_ps(callee));
-            let mut own = [0; 8];
-            data.csd_own.each(csd.index(), |i, value| {
-                fits &= add_one(&mut css_row.own[i], value);
-                fits &= add_one(&mut ps_row.own[i], value);
-                own[i] = value;
-            });
             let callee_clique = graph.cliques.of[callee];
-            if callee_clique == clique {
-                return;
-            }
-            let [_, _, _, _, own @ ..] = own;
-            fits &= add_all(&mut desc, &own);
-            if graph.entry[callee_clique] != Some(csd) {
-                return;
-            }
-            // A clique that was not met yet leaves nothing: a damaged file may name its entry below itself.
-            let note = std::mem::take(&mut self.notes[callee_clique]);
-            let waiting = note.place().map(|place| {
-                self.free.push(place as u32);
-                std::mem::take(&mut self.waiting[place])
+            let inside = callee_clique == clique;
+            let Costs { ps: procs, css: sites, .. } = &mut self.costs;
+            let (callee_row, site_row) = (procs.row(data.pd_ps(callee)), sites.row(data.csd_css(csd)));
+            // Most figures are zero, and of those that are not one or two are inherited: adding them one by one is cheapest.
+            data.csd_own.each(csd.index(), |i, value| {
+                fits &= procs.add_own(callee_row, i, value);
+                fits &= sites.add_own(site_row, i, value);
+                if i >= INHERITED && !inside {
+                    fits &= add_one(&mut desc[i - INHERITED], value);
+                }
             });
-            let mut inherited = waiting.as_ref().map_or(Desc::default(), |w| w.inherited);
-            if note.is_plain() {
-                inherited = self.costs.pd_desc.get(callee.index());
+            if inside {
+                continue;
+            }
+            let note = self.notes[callee_clique];
+            let inherited = if note.is_plain() {
+                self.costs.pd_desc.get(callee.index())
+            } else if graph.entry(callee_clique) == Some(csd) {
+                self.inherited.remove(&callee_clique).unwrap_or_default()
+            } else {
+                continue;
+            };
+            let mut comp = Desc::default();
+            if let Some(place) = note.place() {
+                self.notes[callee_clique] = Note(0);
+                self.free.push(place as u32);
+                let below = std::mem::take(&mut self.waiting[place]);
+                if zeroed {
+                    comp = below.get(ps);
+                }
+                if !comp.is_zero() {
+                    fits &= self.costs.csd_comp.push(csd.number(), &comp);
+                }
+                table.merge(below, &mut self.pool)?;
             }
             fits &= add_all(&mut desc, &inherited.as_array());
-            let mut csd_comp = Desc::default();
-            if let Some(Waiting { table, .. }) = waiting
-                && !table.is_empty()
-            {
-                csd_comp = table.get(ps);
-                if !csd_comp.is_zero() {
-                    fits &= self.costs.csd_comp.push(csd.number(), &csd_comp);
-                }
-                if let Err(error) = comp.merge(table) {
-                    result = Err(error);
-                }
+            if !inherited.is_zero() || !comp.is_zero() {
+                self.costs.css.add_desc(site_row, &inherited, &comp)?;
             }
-            if let Err(error) = css_row.add_desc(&inherited, &csd_comp) {
-                result = Err(error);
-            }
-        });
-        result?;
+        }
         if !fits {
             return Err(overflow("own figures or descendants"));
         }
-        Ok((Desc::from_array(desc), comp))
+        let desc = Desc::from_array(desc);
+        if !desc.is_zero() || !table.is_empty() {
+            let comp = if zeroed { table.get(ps) } else { Desc::default() };
+            let row = self.costs.ps.row(ps);
+            self.costs.ps.add_desc(row, &desc, &comp)?;
+            if !self.costs.pd_desc.set(pd.index(), &desc) {
+                return Err(overflow("descendants"));
+            }
+        }
+        Ok((desc, table))
     }
 }
 
-/// Procedure ids are small and dense: a multiplication spreads them well enough.
+/// Ids are small and dense: a multiplication spreads them well enough.
 #[derive(Default)]
 struct IdHasher(u64);
 
@@ -387,63 +449,106 @@ impl Hasher for IdHasher {
 
 type Map = HashMap<PsId, Desc, BuildHasherDefault<IdHasher>>;
 
-/// A compensation table. Many are empty, nearly all others have a few entries.
+/// Lists that are empty again, with room for a few entries.
 #[derive(Default)]
-struct Table(Option<Entries>);
+struct Pool(Vec<Vec<(PsId, Desc)>>);
 
-enum Entries {
+/// A compensation table. Many are empty, nearly all others have a few entries. No entry is zero, nor is `Few` or `Many` empty.
+#[derive(Default)]
+enum Table {
+    #[default]
+    Empty,
     Few(Vec<(PsId, Desc)>),
-    Many(Map),
+    Many(Box<Map>),
 }
 
 impl Table {
+    /// More entries than this are hashed.
+    const FEW: usize = 12;
+
     fn is_empty(&self) -> bool {
-        self.0.is_none()
+        matches!(self, Self::Empty)
     }
-    fn get(&self, ps: PsId) -> Desc {
-        self.0.as_ref().map_or(Desc::default(), |e| e.get(ps))
-    }
-    fn remove(&mut self, ps: PsId) {
-        if let Some(entries) = &mut self.0 {
-            entries.remove(ps);
-            if entries.len() == 0 {
-                self.0 = None;
-            }
+    fn len(&self) -> usize {
+        match self {
+            Self::Empty => 0,
+            Self::Few(list) => list.len(),
+            Self::Many(map) => map.len(),
         }
     }
-    fn add(&mut self, ps: PsId, desc: &Desc) -> Result<(), DeepError> {
+    #[inline]
+    fn get(&self, ps: PsId) -> Desc {
+        match self {
+            Self::Empty => None,
+            Self::Few(list) => list.iter().find(|(p, _)| *p == ps).map(|(_, d)| *d),
+            Self::Many(map) => map.get(&ps).copied(),
+        }
+        .unwrap_or_default()
+    }
+    fn remove(&mut self, ps: PsId) {
+        let now_empty = match self {
+            Self::Empty => true,
+            Self::Few(list) => {
+                list.retain(|(p, _)| *p != ps);
+                list.is_empty()
+            }
+            Self::Many(map) => {
+                map.remove(&ps);
+                map.is_empty()
+            }
+        };
+        if now_empty {
+            *self = Self::Empty;
+        }
+    }
+    fn add(&mut self, ps: PsId, desc: &Desc, pool: &mut Pool) -> Result<(), DeepError> {
         if desc.is_zero() {
             return Ok(());
         }
-        match &mut self.0 {
-            Some(entries) => entries.add(ps, desc),
-            None => {
-                self.0 = Some(Entries::Few(vec![(ps, *desc)]));
+        match self {
+            Self::Empty => {
+                let mut list = pool.0.pop().unwrap_or_default();
+                list.push((ps, *desc));
+                *self = Self::Few(list);
                 Ok(())
             }
+            Self::Few(list) => {
+                if let Some((_, sum)) = list.iter_mut().find(|(p, _)| *p == ps) {
+                    return add(sum, desc);
+                }
+                if list.len() < Self::FEW {
+                    list.push((ps, *desc));
+                    return Ok(());
+                }
+                let mut map: Box<Map> = Box::new(list.drain(..).collect());
+                map.insert(ps, *desc);
+                pool.0.push(std::mem::take(list));
+                *self = Self::Many(map);
+                Ok(())
+            }
+            Self::Many(map) => add(map.entry(ps).or_default(), desc),
         }
     }
     /// Adds another table; the smaller one is walked.
-    fn merge(&mut self, other: Self) -> Result<(), DeepError> {
-        let Some(mut other) = other.0 else { return Ok(()) };
-        let Some(this) = &mut self.0 else {
-            self.0 = Some(other);
-            return Ok(());
-        };
-        if other.len() > this.len() {
-            std::mem::swap(this, &mut other);
+    fn merge(&mut self, mut other: Self, pool: &mut Pool) -> Result<(), DeepError> {
+        if other.len() > self.len() {
+            std::mem::swap(self, &mut other);
         }
         match other {
-            Entries::Few(list) => list.into_iter().try_for_each(|(ps, d)| this.add(ps, &d)),
-            Entries::Many(map) => map.into_iter().try_for_each(|(ps, d)| this.add(ps, &d)),
+            Self::Empty => Ok(()),
+            Self::Few(mut list) => {
+                let done = list.drain(..).try_for_each(|(ps, d)| self.add(ps, &d, pool));
+                pool.0.push(list);
+                done
+            }
+            Self::Many(map) => map.into_iter().try_for_each(|(ps, d)| self.add(ps, &d, pool)),
         }
     }
     /// Calls `f` for the entries of some procedures, given in ascending order.
     fn note(&self, keys: &[PsId], mut f: impl FnMut(PsId, Desc)) {
-        let Some(entries) = &self.0 else { return };
-        if keys.len() <= entries.len() {
+        if keys.len() <= self.len() {
             for &ps in keys {
-                let desc = entries.get(ps);
+                let desc = self.get(ps);
                 if !desc.is_zero() {
                     f(ps, desc);
                 }
@@ -455,54 +560,10 @@ impl Table {
                 f(ps, d);
             }
         };
-        match entries {
-            Entries::Few(list) => list.iter().for_each(|&(ps, d)| each(ps, d)),
-            Entries::Many(map) => map.iter().for_each(|(&ps, &d)| each(ps, d)),
-        }
-    }
-}
-
-impl Entries {
-    /// More entries than this are hashed.
-    const FEW: usize = 12;
-
-    fn len(&self) -> usize {
         match self {
-            Self::Few(list) => list.len(),
-            Self::Many(map) => map.len(),
-        }
-    }
-    fn get(&self, ps: PsId) -> Desc {
-        match self {
-            Self::Few(list) => list.iter().find(|(p, _)| *p == ps).map(|(_, d)| *d),
-            Self::Many(map) => map.get(&ps).copied(),
-        }
-        .unwrap_or_default()
-    }
-    fn remove(&mut self, ps: PsId) {
-        match self {
-            Self::Few(list) => list.retain(|(p, _)| *p != ps),
-            Self::Many(map) => {
-                map.remove(&ps);
-            }
-        }
-    }
-    fn add(&mut self, ps: PsId, desc: &Desc) -> Result<(), DeepError> {
-        match self {
-            Self::Few(list) => {
-                if let Some((_, sum)) = list.iter_mut().find(|(p, _)| *p == ps) {
-                    return add(sum, desc);
-                }
-                if list.len() >= Self::FEW {
-                    let mut map: Map = list.drain(..).collect();
-                    map.insert(ps, *desc);
-                    *self = Self::Many(map);
-                } else {
-                    list.push((ps, *desc));
-                }
-                Ok(())
-            }
-            Self::Many(map) => add(map.entry(ps).or_default(), desc),
+            Self::Empty => {}
+            Self::Few(list) => list.iter().for_each(|&(ps, d)| each(ps, d)),
+            Self::Many(map) => map.iter().for_each(|(&ps, &d)| each(ps, d)),
         }
     }
 }

@@ -464,7 +464,7 @@ fn pd_fields(
                 0 => None,
                 n => Some(builder.csd_id(n).at(at)?),
             };
-            builder.slot(Slot::Normal(csd))?;
+            builder.slot(Slot::Normal(csd));
             continue;
         }
         multi.clear();
@@ -477,7 +477,7 @@ fn pd_fields(
             }
         }
         cursor.byte()?;
-        builder.slot(Slot::Multi { kind, csds: multi })?;
+        builder.slot(Slot::Multi { kind, csds: multi });
     }
     builder.pd_since(&since, id, ps, counts)?;
     Ok(())
