@@ -118,7 +118,12 @@ impl Session {
     /// None could be opened; clocks cannot be compared; a time makes no sense.
     pub fn open(c: &Common) -> anyhow::Result<Session> {
         let started = Instant::now();
-        let options = lttv_ctf::Options { strict: c.strict, no_index: c.no_index, shift_ns: c.clock_shift };
+        let options = lttv_ctf::Options {
+            strict: c.strict,
+            no_index: c.no_index,
+            shift_ns: c.clock_shift,
+            cache: lttv_ctf::default_folder(),
+        };
         let mut engine = Engine::new(Config { chunk_events: Some(c.chunk), ..Config::default() });
         let traceset = engine.traceset_new();
         let (mut traces, mut failed, mut clocks) = (Vec::new(), false, Vec::new());

@@ -5,7 +5,7 @@
 //! ```text
 //! metadata file -- container --> text -- tsdl | json --> model (TraceClass)
 //!     model -- resolve --> registers for lengths and tags -- program --> decode steps    (compiled: all of them)
-//! stream files -- packet, index, stream --> packets in order, with times and losses
+//! stream files -- packet, index, cache, stream --> packets in order, with times and losses
 //!     packets + decode steps -- exec, reader --> events -- values --> fields
 //! ```
 //!
@@ -18,6 +18,7 @@
 #![forbid(unsafe_code)]
 
 mod bits;
+mod cache;
 mod clock;
 mod compiled;
 pub mod container;
@@ -37,6 +38,7 @@ mod trace;
 pub mod tsdl;
 mod values;
 
+pub use cache::default_folder;
 pub use clock::Clock;
 pub use error::{Diagnostic, Fault, MetaError, OpenError, ReadError};
 pub use reader::{EventTime, Head, Position, Reader};

@@ -43,6 +43,11 @@ impl StreamFile {
         Ok(f)
     }
 
+    /// What the system says of it now.
+    pub(crate) fn metadata(&self) -> std::io::Result<std::fs::Metadata> {
+        self.file()?.metadata()
+    }
+
     /// Fills `buf` with `n` bytes from `at`. The range must lie in the file as it was at opening.
     pub(crate) fn read(&self, at: u64, n: u64, buf: &mut Vec<u8>) -> Result<(), Fault> {
         debug_assert!(at + n <= self.len);

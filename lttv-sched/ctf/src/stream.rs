@@ -5,6 +5,7 @@ use std::path::Path;
 
 use lttv_engine::source::LossKind;
 
+use crate::cache::Cache;
 use crate::compiled::Compiled;
 use crate::error::{Diagnostic, Fault, ReadError};
 use crate::exec::{Input, Nothing, State, Stop, run};
@@ -65,13 +66,14 @@ pub(crate) fn streams(
     c: &Compiled,
     files: &[StreamFile],
     use_index: bool,
+    cache: Option<&Cache>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> (Vec<Stream>, Vec<ReadError>) {
     let mut groups: Vec<Vec<Scanned>> = Vec::new();
     let mut known: HashMap<(usize, u64), usize> = HashMap::new();
     let mut lost_files = Vec::new();
     for i in 0..files.len() {
-        match scan(c, files, i, use_index, diagnostics) {
+        match scan(c, files, i, use_index, cache, diagnostics) {
             Ok(s) => match s.instance.map(|n| (s.class, n)) {
                 Some(key) => {
                     let g = *known.entry(key).or_insert_with(|| {
@@ -93,6 +95,7 @@ fn scan(
     files: &[StreamFile],
     i: usize,
     use_index: bool,
+    cache: Option<&Cache>,
     diagnostics: &mut Vec<Diagnostic>,
 ) -> Result<Scanned, ReadError> {
     let f = &files[i];
@@ -105,11 +108,14 @@ fn scan(
         packets: Vec::new(),
         bad: None,
     };
-    if use_index
-        && let Some(entries) =
-            entries(f, &first, size, c.streams[s.class].has_seq, &c.class.streams[s.class].id, diagnostics)
+    let id = c.class.streams[s.class].id;
+    if use_index && let Some(entries) = entries(f, &first, size, c.streams[s.class].has_seq, &id, diagnostics)
     {
         s.packets = entries.into_iter().enumerate().map(|(n, e)| from_entry(i, n, &e, &first)).collect();
+        return Ok(s);
+    }
+    if let Some(packets) = cache.and_then(|cache| cache.load(f, i as u32, id)) {
+        s.packets = packets;
         return Ok(s);
     }
     let (mut at, mut number, mut next) = (0, 0u32, Some((first, size)));
@@ -151,6 +157,9 @@ fn scan(
                 Fault::Truncated { expected: size, found: there },
             ));
         }
+    }
+    if let (Some(cache), None) = (cache, &s.bad) {
+        cache.store(f, id, &s.packets);
     }
     Ok(s)
 }
@@ -225,6 +234,13 @@ fn join(c: &Compiled, files: &[StreamFile], group: Vec<Scanned>) -> Stream {
     let instance = group[0].instance;
     let cpu = group.iter().find_map(|s| s.cpu).and_then(|v| u32::try_from(v).ok());
     let several = group.len() > 1;
+    if !several {
+        let Scanned { mut packets, bad, .. } = group.into_iter().next().expect("a group has a file");
+        if let (Some(_), Some(last)) = (&bad, packets.last()) {
+            packets.push(bad_after(last));
+        }
+        return finished(c, files, Stream { class, instance, cpu, packets, bad, losses: Vec::new() });
+    }
     let (mut all, mut bad): (Vec<(u64, Packet)>, Option<ReadError>) = (Vec::new(), None);
     for s in group {
         // Packets of one file stay in its order, whatever they (or an index) say: empty ones may begin at 0.
@@ -236,18 +252,13 @@ fn join(c: &Compiled, files: &[StreamFile], group: Vec<Scanned>) -> Stream {
         if let Some(e) = s.bad {
             // A packet that is only cut is still read; what follows it cannot be found.
             if let Some((b, last)) = all.last().cloned() {
-                all.push((
-                    b,
-                    Packet { bad: true, discarded: None, seq: None, begin: None, end: None, ..last },
-                ));
+                all.push((b, bad_after(&last)));
             }
             bad.get_or_insert(e);
         }
     }
     // Sorting is stable: packets of one file and equal times keep their order.
-    if several {
-        all.sort_by_key(|(begin, p)| (*begin, if p.bad { u64::MAX } else { p.seq.unwrap_or(0) }));
-    }
+    all.sort_by_key(|(begin, p)| (*begin, if p.bad { u64::MAX } else { p.seq.unwrap_or(0) }));
     let mut packets: Vec<Packet> = Vec::with_capacity(all.len());
     for (_, p) in all {
         // Archived chunks of one session may hold a packet twice.
@@ -266,7 +277,15 @@ fn join(c: &Compiled, files: &[StreamFile], group: Vec<Scanned>) -> Stream {
             }
         }
     }
-    let mut s = Stream { class, instance, cpu, packets, bad, losses: Vec::new() };
+    finished(c, files, Stream { class, instance, cpu, packets, bad, losses: Vec::new() })
+}
+
+/// Marks where a stream ends because what follows cannot be found.
+fn bad_after(last: &Packet) -> Packet {
+    Packet { bad: true, discarded: None, seq: None, begin: None, end: None, ..*last }
+}
+
+fn finished(c: &Compiled, files: &[StreamFile], mut s: Stream) -> Stream {
     s.losses = losses(c, &s);
     bound(c, files, &mut s);
     s

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use crate::cache::{Cache, fnv};
 use crate::compiled::Compiled;
 use crate::container::{self, MAX_METADATA};
 use crate::error::{Diagnostic, MetaError, OpenError, ReadError};
@@ -23,8 +24,11 @@ const MANY_FILES: usize = 256;
 pub struct Options {
     /// A stream file that is damaged at its first packet makes the opening fail.
     pub strict: bool,
-    /// Do not look at index files.
+    /// Do not look at index files, nor at the cache.
     pub no_index: bool,
+    /// Folder in which the places of packets are kept for files without an index; see [`crate::default_folder`]. Made when it is
+    /// needed. None: nothing is kept, nothing written anywhere.
+    pub cache: Option<PathBuf>,
     /// Added to all times, ns: corrects clocks of different hosts.
     pub shift_ns: i64,
 }
@@ -45,6 +49,8 @@ struct Part {
     dir: PathBuf,
     class: TraceClass,
     doubtful: bool,
+    /// Fingerprint of the text of the metadata.
+    print: u64,
 }
 
 /// Directories at `path` or below it that hold a trace, sorted.
@@ -143,7 +149,7 @@ fn read_metadata(dir: &Path) -> Result<Part, OpenError> {
     if class.uuid.is_none() && class.major == 1 {
         class.uuid = text.uuid;
     }
-    Ok(Part { dir: dir.to_path_buf(), class, doubtful: text.doubtful })
+    Ok(Part { dir: dir.to_path_buf(), class, doubtful: text.doubtful, print: fnv(&text.bytes) })
 }
 
 /// Splits directories with one UUID into sets that one set of classes can read; the largest metadata comes first.
@@ -153,7 +159,7 @@ fn compatible(mut parts: Vec<Part>) -> Vec<Vec<Part>> {
     while !parts.is_empty() {
         let best = (0..parts.len()).rev().max_by_key(|i| events(&parts[*i].class)).expect("not empty");
         let names = |s: &StreamClass| s.events.iter().map(|e| (e.id, e.name.clone())).collect::<HashSet<_>>();
-        let best_class = parts[best].class.clone();
+        let (best_class, print) = (parts[best].class.clone(), parts[best].print);
         let fits = |c: &TraceClass| {
             c.major == best_class.major
                 && c.streams.iter().all(|s| {
@@ -168,6 +174,7 @@ fn compatible(mut parts: Vec<Part>) -> Vec<Vec<Part>> {
         parts = rest;
         for p in &mut group {
             p.class.clone_from(&best_class);
+            p.print = print;
         }
         out.push(group);
     }
@@ -188,7 +195,9 @@ fn open_parts(parts: Vec<Part>, options: &Options) -> Result<Trace, OpenError> {
         found.append(&mut stream_files(&p.dir)?);
     }
     let dirs: Vec<PathBuf> = parts.iter().map(|p| p.dir.clone()).collect();
-    let class = parts.into_iter().next().expect("one part at least").class;
+    let first = parts.into_iter().next().expect("one part at least");
+    let cache = options.cache.as_ref().filter(|_| !options.no_index).map(|dir| Cache::new(dir, first.print));
+    let class = first.class;
     let metadata = dirs[0].join("metadata");
     diagnostics.extend(class.warnings.iter().map(|w| Diagnostic { path: metadata.clone(), what: w.clone() }));
     let compiled = Compiled::new(class, options.shift_ns).map_err(|e| OpenError::Metadata {
@@ -198,7 +207,8 @@ fn open_parts(parts: Vec<Part>, options: &Options) -> Result<Trace, OpenError> {
     })?;
     let keep = found.len() <= MANY_FILES;
     let files: Vec<StreamFile> = found.into_iter().map(|(p, len)| StreamFile::new(p, len, keep)).collect();
-    let (streams, lost_files) = streams(&compiled, &files, !options.no_index, &mut diagnostics);
+    let (streams, lost_files) =
+        streams(&compiled, &files, !options.no_index, cache.as_ref(), &mut diagnostics);
     if options.strict
         && let Some(e) = lost_files.first().or_else(|| streams.iter().find_map(|s| s.bad.as_ref()))
     {
