@@ -1,0 +1,82 @@
+//! Code that a program compiles while it runs has names, where its runtime writes them to a map file, and whole stacks.
+
+use std::path::Path;
+use std::process::Command;
+
+use pct_tests::pct::{Run, binary, run, samples, seconds_in};
+use pct_tests::tool_or_skip;
+
+/// Asserts that `hot` has most of the time, and that `least` of a hundred stacks reach the thread's start.
+fn hot_and_whole(r: &Run, hot: &str, least: f64) {
+    let rows = r.report(&["--by", "process,function"]);
+    let all: f64 = rows.iter().map(|row| row.cpu_seconds).sum();
+    assert!(seconds_in(&rows, hot) > 0.5 * all, "{hot}: {rows:?}");
+    let folded = Command::new(binary())
+        .args(["export", "--format", "folded", "-o", "-"])
+        .arg(&r.dir)
+        .output()
+        .unwrap();
+    let folded = String::from_utf8_lossy(&folded.stdout).into_owned();
+    let weight = |line: &str| line.rsplit(' ').next().and_then(|n| n.parse::<f64>().ok()).unwrap_or(0.0);
+    let through = folded.lines().filter(|l| l.contains(hot));
+    let (mut hot_weight, mut whole) = (0.0, 0.0);
+    for line in through {
+        hot_weight += weight(line);
+        if !line.contains("<truncated") {
+            whole += weight(line);
+        }
+    }
+    assert!(hot_weight > 0.4 * samples(&rows), "{folded}");
+    assert!(100.0 * whole >= least * hot_weight, "{whole} of {hot_weight} whole: {folded}");
+    for row in rows.iter().filter(|row| row.pid != 0) {
+        let _ = std::fs::remove_file(Path::new("/tmp").join(format!("perf-{}.map", row.pid)));
+    }
+}
+
+#[test]
+fn node_says_what_it_compiled() {
+    let Some(node) = tool_or_skip("node", "node_says_what_it_compiled") else { return };
+    let script = "function hotLoop(n) { let x = 1; for (let i = 0; i < n; i++) x = (x * 48271 + i) % 2147483647; return x }
+        const end = process.cpuUsage().user + 1e6; let s = 0;
+        while (process.cpuUsage().user < end) s += hotLoop(100000);
+        console.log(s > 0)";
+    let r = run(&["--hz", "997"], &[node.to_str().unwrap(), "--perf-basic-prof", "-e", script]);
+    assert_eq!(r.stdout().lines().next(), Some("true"), "{}", r.stderr());
+    // The map has "JS:*hotLoop [eval]:1:17" for the optimized code and others for what ran before it.
+    let rows = r.report(&["--by", "function"]);
+    let name = rows.iter().map(|row| row.function.clone()).find(|f| f.contains("hotLoop"));
+    hot_and_whole(&r, &name.expect("a function of that name"), 99.0);
+}
+
+#[test]
+fn java_says_what_it_compiled() {
+    let (Some(java), Some(javac)) = (
+        tool_or_skip("java", "java_says_what_it_compiled"),
+        tool_or_skip("javac", "java_says_what_it_compiled"),
+    ) else {
+        return;
+    };
+    let folder = tempfile::tempdir().unwrap();
+    let source = folder.path().join("Hot.java");
+    let text = "public class Hot {
+        static long hotLoop(long x) { for (int i = 0; i < 200_000; i++) { x ^= x << 13; x ^= x >>> 7; x ^= x << 17; } return x; }
+        public static void main(String[] a) {
+            long x = 7, end = java.lang.management.ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() + 2_000_000_000L;
+            while (java.lang.management.ManagementFactory.getThreadMXBean().getCurrentThreadCpuTime() < end) x = hotLoop(x);
+            System.out.println(x != 0);
+        }
+    }";
+    std::fs::write(&source, text).unwrap();
+    assert!(Command::new(javac).arg("-d").arg(folder.path()).arg(&source).status().unwrap().success());
+    // A Java without these options (they are there from 17 on) says so and ends.
+    let options = ["-XX:+UnlockDiagnosticVMOptions", "-XX:+DumpPerfMapAtExit", "-XX:+PreserveFramePointer"];
+    let mut command = vec![java.to_str().unwrap(), "-cp", folder.path().to_str().unwrap()];
+    command.extend(options);
+    command.push("Hot");
+    let r = run(&["--hz", "997"], &command);
+    if !r.output.status.success() && r.stderr().contains("DumpPerfMapAtExit") {
+        return pct_tests::skip("java_says_what_it_compiled", "this Java writes no map file");
+    }
+    assert_eq!(r.stdout().lines().next(), Some("true"), "{}", r.stderr());
+    hot_and_whole(&r, "long Hot.hotLoop(long)", 95.0);
+}
