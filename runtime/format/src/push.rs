@@ -319,6 +319,139 @@ mod tests {
         }
     }
 
+    /// Keeps each store beside what it stores into.
+    struct Recorded {
+        words: RefCell<Vec<u64>>,
+        stores: RefCell<Vec<(usize, u64)>>,
+        room: usize,
+    }
+
+    impl Store for Recorded {
+        fn len(&self) -> usize {
+            self.room
+        }
+        fn set(&self, at: usize, word: u64) {
+            self.words.borrow_mut()[at] = word;
+            self.stores.borrow_mut().push((at, word));
+        }
+        fn publish(&self, at: usize, word: u64) {
+            self.set(at, word);
+        }
+    }
+
+    impl Recorded {
+        /// What a ring does with a block: begins a segment and fills it with samples at times 100 * generation + 1, 2, ... Gives
+        /// the number of stores after which each sample is there.
+        fn live(&mut self, generation: u64) -> Vec<usize> {
+            let words = self.words.borrow().len();
+            self.room = words;
+            begin_segment(
+                self,
+                &SegmentHead { kind: segment_kind::RING, generation, tid: 7, ..Default::default() },
+            );
+            self.room = words - 1;
+            let (mut at, mut there) = (RECORDS_AT, Vec::new());
+            for time in 100 * generation + 1.. {
+                // Every second one needs four words, so that old heads do not lie where new ones do.
+                let next = if (time + generation).is_multiple_of(2) {
+                    append(self, at, &record::long_sample(time, 4096 + time, 1000, false, 0), &[])
+                } else {
+                    append(self, at, &record::short_sample(time, 4096 + time, 1, false, 0).unwrap(), &[])
+                };
+                let Some(next) = next else { break };
+                at = next;
+                there.push(self.stores.borrow().len());
+            }
+            there
+        }
+    }
+
+    /// A reader copies a block upwards while its owner gives it up and begins it anew. Whatever stores fall between the reads of
+    /// any two words, the copy is the old segment, or so much of the new one as was there when the copying began or has come
+    /// since, or nothing.
+    #[test]
+    fn a_reader_at_any_speed_gets_whole_records_of_one_generation() {
+        let words = RECORDS_AT + 16;
+        let mut block = Recorded { words: RefCell::new(vec![0; words]), stores: RefCell::default(), room: 0 };
+        let old = block.live(1).len();
+        let before = block.words.borrow().clone();
+        block.stores.borrow_mut().clear();
+        let there = block.live(2);
+        let stores = block.stores.borrow().clone();
+        assert!(old > 2 && there.len() > 2 && stores.len() > 25);
+        // What each word is after so many stores.
+        let mut states = vec![before];
+        for (at, word) in &stores {
+            let mut next = states.last().unwrap().clone();
+            next[*at] = *word;
+            states.push(next);
+        }
+        // `seen[i]`: the stores that were made when word i was read; never falls.
+        let mut outcomes = [0u64; 3];
+        let mut check = |seen: &dyn Fn(usize) -> usize| {
+            let bytes: Vec<u8> = (0..words).flat_map(|i| states[seen(i)][i].to_le_bytes()).collect();
+            let Some(segment) = Segment::parse(&bytes, 0) else {
+                outcomes[0] += 1;
+                assert!(
+                    seen(words - 1) > 0 && seen(0) < stores.len(),
+                    "a segment that nobody touches is lost"
+                );
+                return;
+            };
+            let generation = segment.generation();
+            outcomes[generation as usize] += 1;
+            let mut count = 0;
+            for record in segment.records() {
+                let Record::Sample(sample) = record else { panic!("{record:?}") };
+                count += 1;
+                assert_eq!((sample.time, sample.pc), (100 * generation + count, 4096 + sample.time));
+                assert_eq!(
+                    sample.weight,
+                    if (sample.time + generation).is_multiple_of(2) { 1000 } else { 1 }
+                );
+            }
+            let (least, most) = match generation {
+                1 => (old, old),
+                _ => (
+                    there.iter().filter(|n| **n <= seen(0)).count(),
+                    there.iter().filter(|n| **n <= seen(words - 1)).count(),
+                ),
+            };
+            assert!((least..=most).contains(&(count as usize)), "{count} of {least}..={most}");
+        };
+        // All ways to be interrupted up to two times.
+        let n = stores.len();
+        for (a, first) in (0..words).flat_map(|a| (0..=n).map(move |first| (a, first))) {
+            for b in a..words {
+                for (second, third) in (first..=n).flat_map(|s| [(s, s), (s, s.midpoint(n)), (s, n)]) {
+                    check(&|i| {
+                        if i < a {
+                            first
+                        } else if i < b {
+                            second
+                        } else {
+                            third
+                        }
+                    });
+                }
+            }
+        }
+        // And a reader that is as fast as the writer, more or less.
+        let mut random = 0x9e37_79b9_7f4a_7c15_u64;
+        for _ in 0..20_000 {
+            let mut now = 0;
+            let seen: Vec<usize> = (0..words)
+                .map(|_| {
+                    random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+                    now = (now + (random >> 60) as usize / 4).min(n);
+                    now
+                })
+                .collect();
+            check(&|i| seen[i]);
+        }
+        assert!(outcomes.iter().all(|n| *n > 100), "{outcomes:?}");
+    }
+
     /// A shorter view, as a ring uses it: the last word of a block is not for records.
     struct UpTo<'a>(&'a Stopped, usize);
 
