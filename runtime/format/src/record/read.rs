@@ -1,0 +1,436 @@
+//! Records from a file's words, which may be anything.
+
+use super::{ADDRESS_BITS, Frame, WEIGHT_FOLLOWS};
+use crate::head::{Head, kind};
+
+/// Words in a file's bytes. Every access is checked.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Words<'a>(&'a [u8]);
+
+impl<'a> Words<'a> {
+    /// The whole words in `bytes`; a ragged end is left out.
+    #[must_use]
+    pub fn new(bytes: &'a [u8]) -> Self {
+        Words(bytes.get(..bytes.len() & !7).unwrap_or(&[]))
+    }
+
+    /// Number of words.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len() / 8
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Word `at`, if there is one.
+    #[inline]
+    #[must_use]
+    pub fn get(&self, at: usize) -> Option<u64> {
+        let from = at.checked_mul(8)?;
+        let bytes = self.0.get(from..from.checked_add(8)?)?;
+        Some(u64::from_le_bytes(bytes.try_into().ok()?))
+    }
+
+    /// Words `from..to`, or fewer, as many as there are.
+    #[must_use]
+    pub fn slice(&self, from: usize, to: usize) -> Words<'a> {
+        let to = to.min(self.len());
+        let from = from.min(to);
+        Words(self.0.get(from * 8..to * 8).unwrap_or(&[]))
+    }
+
+    /// The words one after another.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = u64> + ExactSizeIterator + use<'a> {
+        self.0.as_chunks::<8>().0.iter().map(|bytes| u64::from_le_bytes(*bytes))
+    }
+}
+
+/// Text packed into a record.
+#[derive(Clone, Copy, Debug)]
+pub struct Text<'a>(Words<'a>);
+
+impl<'a> Text<'a> {
+    /// The bytes.
+    pub fn bytes(&self) -> impl Iterator<Item = u8> + use<'a> {
+        self.0.iter().flat_map(|word| word.to_le_bytes().into_iter().take(((word >> 56) & 7) as usize))
+    }
+
+    /// The bytes as a vector.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub fn to_vec(&self) -> Vec<u8> {
+        self.bytes().collect()
+    }
+
+    /// The text, wrong UTF-8 replaced.
+    #[cfg(feature = "std")]
+    #[must_use]
+    pub fn to_text(&self) -> String {
+        String::from_utf8_lossy(&self.to_vec()).into_owned()
+    }
+}
+
+/// The stack of a sample.
+#[derive(Clone, Copy, Debug)]
+pub enum Stack<'a> {
+    /// None was taken.
+    None,
+    /// Number of a stack in the file's table ([`crate::Stacks`] with `std`).
+    Id(u32),
+    /// In the record itself.
+    Frames(Frames<'a>),
+}
+
+/// Frames of a stack, innermost caller first. The sampled PC itself is not among them.
+#[derive(Clone, Copy, Debug)]
+pub struct Frames<'a>(Words<'a>);
+
+impl<'a> Frames<'a> {
+    /// The frames, outwards.
+    pub fn iter(&self) -> impl DoubleEndedIterator<Item = Frame> + ExactSizeIterator + use<'a> {
+        self.0.iter().map(Frame::decode)
+    }
+
+    /// Number of frames, a cut mark counted.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there are none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// One sample.
+#[derive(Clone, Copy, Debug)]
+pub struct Sample<'a> {
+    /// Raw time.
+    pub time: u64,
+    /// Program counter; for a system sample the instruction after the system call.
+    pub pc: u64,
+    /// Periods of CPU time that it stands for, at least 1.
+    pub weight: u64,
+    /// Taken for time in the kernel.
+    pub system: bool,
+    /// Callers.
+    pub stack: Stack<'a>,
+}
+
+/// A record as read. Lives are bounded by the file's bytes; nothing is copied.
+#[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
+pub enum Record<'a> {
+    /// A sample.
+    Sample(Sample<'a>),
+    /// Defines stacks `first`, `first + 1`, ...: each PC's caller is the stack before it, the first one's is `parent`.
+    Stack {
+        /// Id of the first stack defined, from 1.
+        first: u32,
+        /// Stack outside of the first, 0 = none.
+        parent: u32,
+        /// Frames from the outside inwards.
+        frames: Frames<'a>,
+    },
+    /// Mark set by the program.
+    Mark {
+        /// Raw time.
+        time: u64,
+        /// Thread that set it.
+        tid: u32,
+        /// Its name.
+        name: Text<'a>,
+    },
+    /// A thread was found or began.
+    ThreadBegin {
+        /// Serial number of the thread in this file.
+        thread: u32,
+        /// Raw time.
+        time: u64,
+        /// Kernel's id.
+        tid: u32,
+        /// Its name then.
+        name: Text<'a>,
+    },
+    /// A thread ended.
+    ThreadEnd {
+        /// Serial number.
+        thread: u32,
+        /// Raw time.
+        time: u64,
+        /// Kernel's id.
+        tid: u32,
+        /// CPU time that it used, when known (else 0).
+        cpu_ns: u64,
+    },
+    /// A thread has another name.
+    ThreadName {
+        /// Serial number.
+        thread: u32,
+        /// Raw time.
+        time: u64,
+        /// Kernel's id.
+        tid: u32,
+        /// Its name from now on.
+        name: Text<'a>,
+    },
+    /// The process is about to execute another program.
+    Exec {
+        /// Raw time.
+        time: u64,
+        /// Path given.
+        path: Text<'a>,
+    },
+    /// A region appeared.
+    RegionBegin(RegionRecord<'a>),
+    /// A region went.
+    RegionEnd {
+        /// Region id.
+        region: u32,
+        /// Raw time at which it was found gone.
+        time: u64,
+    },
+    /// Samples that were due and are not here.
+    Loss {
+        /// Cause ([`crate::LossCause`] number).
+        cause: u32,
+        /// Raw time.
+        time: u64,
+        /// Samples.
+        samples: u64,
+        /// Periods.
+        weight: u64,
+    },
+    /// Anchor of the time scale, with CPU times.
+    Anchor {
+        /// Raw time.
+        time: u64,
+        /// CLOCK_MONOTONIC in ns.
+        monotonic_ns: u64,
+        /// CLOCK_REALTIME in ns since 1970.
+        realtime_ns: u64,
+        /// Thread whose CPU time follows, 0 = none.
+        tid: u32,
+        /// Its CPU time in ns.
+        thread_cpu_ns: u64,
+        /// User CPU time of the process in ns, 0 = not known.
+        user_ns: u64,
+        /// System CPU time of the process in ns.
+        system_ns: u64,
+    },
+    /// The process made a child.
+    Fork {
+        /// Raw time.
+        time: u64,
+        /// Child's process id as the parent sees it.
+        child: u32,
+    },
+    /// A thread's clock was armed.
+    Clock {
+        /// Serial number of the thread.
+        thread: u32,
+        /// Raw time.
+        time: u64,
+        /// Kernel's id.
+        tid: u32,
+        /// [`crate::Clock`] number, 0 = none could be armed.
+        clock: u64,
+        /// Period in ns.
+        period_ns: u64,
+    },
+    /// What follows in the segment is another thread's ([`crate::Segment::runs`] splits there).
+    TakeOver {
+        /// Serial number of the thread.
+        thread: u32,
+        /// Raw time.
+        time: u64,
+        /// Kernel's id.
+        tid: u32,
+        /// Its name by then.
+        name: Text<'a>,
+    },
+    /// A kind that this reader does not know; the words are there.
+    Unknown {
+        /// Its head.
+        head: Head,
+        /// Words after the head.
+        words: Words<'a>,
+    },
+}
+
+/// A region's record. Flags are [`region_flag`].
+#[derive(Clone, Copy, Debug)]
+pub struct RegionRecord<'a> {
+    /// Id in this file, from 1.
+    pub region: u32,
+    /// Raw time at which it was found.
+    pub time: u64,
+    /// First address.
+    pub start: u64,
+    /// Address after the last.
+    pub end: u64,
+    /// Offset of `start` in the file.
+    pub offset: u64,
+    /// Device, as `major << 32 | minor`.
+    pub device: u64,
+    /// Inode, 0 = no file.
+    pub inode: u64,
+    /// [`region_flag`].
+    pub flags: u64,
+    /// Build-id, perhaps empty.
+    pub build_id: Text<'a>,
+    /// Path as the maps file has it, ` (deleted)` removed; `[vdso]`; empty = anonymous.
+    pub path: Text<'a>,
+}
+
+impl<'a> Record<'a> {
+    /// Reads the record at word `at`, and says how many words it has. `None`: no whole record there.
+    #[must_use]
+    pub fn decode(words: Words<'a>, at: usize) -> Option<(Record<'a>, usize)> {
+        let head = Head::decode(words.get(at)?)?;
+        let end = at.checked_add(usize::from(head.words))?;
+        if end > words.len() {
+            return None;
+        }
+        let body = words.slice(at + 1, end);
+        let record = Record::body(head, body).unwrap_or(Record::Unknown { head, words: body });
+        Some((record, usize::from(head.words)))
+    }
+
+    fn body(head: Head, body: Words<'a>) -> Option<Record<'a>> {
+        let mut rest = Reader { words: body, at: 0 };
+        Some(match head.kind {
+            kind::SAMPLE | kind::SYSTEM_SAMPLE | kind::SAMPLE_FRAMES | kind::SYSTEM_SAMPLE_FRAMES => {
+                let time = rest.word()?;
+                let place = rest.word()?;
+                let mut weight = place >> 56;
+                if weight == WEIGHT_FOLLOWS {
+                    weight = rest.word()?;
+                }
+                let stack = match (head.kind, head.arg) {
+                    (kind::SAMPLE | kind::SYSTEM_SAMPLE, 0) => Stack::None,
+                    (kind::SAMPLE | kind::SYSTEM_SAMPLE, id) => Stack::Id(id),
+                    _ => Stack::Frames(Frames(rest.rest())),
+                };
+                let system = matches!(head.kind, kind::SYSTEM_SAMPLE | kind::SYSTEM_SAMPLE_FRAMES);
+                Record::Sample(Sample {
+                    time,
+                    pc: place & ADDRESS_BITS,
+                    weight: weight.max(1),
+                    system,
+                    stack,
+                })
+            }
+            kind::STACK => Record::Stack {
+                first: u32::try_from(rest.word()?).ok()?,
+                parent: head.arg,
+                frames: Frames(rest.rest()),
+            },
+            kind::MARK => Record::Mark { time: rest.word()?, tid: rest.id()?, name: rest.text()? },
+            kind::THREAD_BEGIN => Record::ThreadBegin {
+                thread: head.arg,
+                time: rest.word()?,
+                tid: rest.id()?,
+                name: rest.text()?,
+            },
+            kind::THREAD_END => Record::ThreadEnd {
+                thread: head.arg,
+                time: rest.word()?,
+                tid: rest.id()?,
+                cpu_ns: rest.number()?,
+            },
+            kind::THREAD_NAME => Record::ThreadName {
+                thread: head.arg,
+                time: rest.word()?,
+                tid: rest.id()?,
+                name: rest.text()?,
+            },
+            kind::TAKE_OVER => {
+                Record::TakeOver { thread: head.arg, time: rest.word()?, tid: rest.id()?, name: rest.text()? }
+            }
+            kind::EXEC => Record::Exec { time: rest.word()?, path: rest.text()? },
+            kind::REGION_BEGIN => Record::RegionBegin(RegionRecord {
+                region: head.arg,
+                time: rest.word()?,
+                start: rest.number()?,
+                end: rest.number()?,
+                offset: rest.number()?,
+                device: rest.number()?,
+                inode: rest.number()?,
+                flags: rest.number()?,
+                build_id: rest.text()?,
+                path: rest.text()?,
+            }),
+            kind::REGION_END => Record::RegionEnd { region: head.arg, time: rest.word()? },
+            kind::LOSS => Record::Loss {
+                cause: head.arg,
+                time: rest.word()?,
+                samples: rest.number()?,
+                weight: rest.number()?,
+            },
+            kind::ANCHOR => Record::Anchor {
+                time: rest.word()?,
+                monotonic_ns: rest.number()?,
+                realtime_ns: rest.number()?,
+                tid: rest.id()?,
+                thread_cpu_ns: rest.number()?,
+                user_ns: rest.number()?,
+                system_ns: rest.number()?,
+            },
+            kind::FORK => Record::Fork { time: rest.word()?, child: rest.id()? },
+            kind::CLOCK => Record::Clock {
+                thread: head.arg,
+                time: rest.word()?,
+                tid: rest.id()?,
+                clock: rest.number()?,
+                period_ns: rest.number()?,
+            },
+            _ => return None,
+        })
+    }
+}
+
+/// Takes a record's words one after another.
+struct Reader<'a> {
+    words: Words<'a>,
+    at: usize,
+}
+
+impl<'a> Reader<'a> {
+    fn word(&mut self) -> Option<u64> {
+        let word = self.words.get(self.at)?;
+        self.at += 1;
+        Some(word)
+    }
+
+    fn number(&mut self) -> Option<u64> {
+        Some(self.word()?.saturating_sub(1))
+    }
+
+    fn id(&mut self) -> Option<u32> {
+        u32::try_from(self.number()?).ok()
+    }
+
+    fn text(&mut self) -> Option<Text<'a>> {
+        let from = self.at;
+        loop {
+            let word = self.word()?;
+            if word >> 59 != 0x80 >> 3 {
+                return None;
+            }
+            if (word >> 56) & 7 < 7 {
+                return Some(Text(self.words.slice(from, self.at)));
+            }
+        }
+    }
+
+    fn rest(&mut self) -> Words<'a> {
+        self.words.slice(self.at, self.words.len())
+    }
+}
