@@ -10,7 +10,7 @@ use std::ops::Deref;
 use crate::cliques::{self, Cliques, Entries};
 use crate::error::{DeepError, ErrorCode, NodeRef, Warning};
 use crate::figures::{Desc, Own};
-use crate::groups::{Groups, Mostly1};
+use crate::groups::{Few, Groups, Mostly1};
 use crate::id::{CliqueId, CsdId, CssId, Id, IdVec, ModuleId, PdId, PsId, ids_to};
 use crate::label::BadName;
 use crate::model::{Coverage, DeepData};
@@ -63,6 +63,21 @@ impl Profile {
     /// `shared_css`, `orphan_css`: a call site is not in exactly one procedure;
     /// `overflow`: sums do not fit in 63 bits.
     pub fn new(data: DeepData, rule: Compensation) -> Result<Self, DeepError> {
+        Self::preprocessed(data, rule, false)
+    }
+
+    /// The same for data whose contexts were folded by the creator rule: a call leads to the context of its procedure among the
+    /// caller and its creators, else to a new one. So every call leads to a context that it creates or back to one above, and the
+    /// procedure of a clique of one context is not below it again: only procedures of larger cliques need compensation. For
+    /// other data the figures would be wrong.
+    ///
+    /// # Errors
+    /// As [`Self::new`].
+    pub fn of_creator_rule(data: DeepData, rule: Compensation) -> Result<Self, DeepError> {
+        Self::preprocessed(data, rule, true)
+    }
+
+    fn preprocessed(data: DeepData, rule: Compensation, by_creators: bool) -> Result<Self, DeepError> {
         let css_place = places_of_sites(&data)?;
 
         let ps_pds = Groups::by(data.ps_count(), data.pd_count(), |pd| data.pd_ps(pd));
@@ -77,13 +92,23 @@ impl Profile {
         let cliques = cliques::find(&data);
         let pd_callers = Mostly1::by(data.pd_count(), data.csd_count(), |c| data.csd_callee(c));
         let entries = Entries::new(&data, &cliques, &pd_callers);
+        let (mut compensated, mut watched) = (zeroed.clone(), None);
+        if by_creators {
+            let larger = |pd: &PdId| matches!(cliques.members.few(cliques.of[*pd]), Few::List(_));
+            for ps in data.pss().filter(|&ps| zeroed[ps]) {
+                compensated[ps] = ps_pds.of(ps).iter().any(larger);
+            }
+            let entry = |clique| entries.of(&data, &cliques, &pd_callers, clique);
+            watched = Some(in_or_below_larger(&data, &cliques, entry));
+        }
         let costs = propagate(
             &Graph {
                 data: &data,
                 pd_callers: &pd_callers,
                 cliques: &cliques,
                 entries: &entries,
-                zeroed: &zeroed,
+                zeroed: &compensated,
+                watched: watched.as_ref(),
             },
             rule,
         )?;
@@ -536,6 +561,22 @@ fn places_of_sites(data: &DeepData) -> Result<IdVec<CssId, (PsId, u32)>, DeepErr
     }
     let all = "each was looked at above";
     Ok(IdVec::from_vec(places.into_vec().into_iter().map(|p| p.expect(all)).collect()))
+}
+
+/// The cliques of several contexts and all that are entered from them.
+fn in_or_below_larger(
+    data: &DeepData,
+    cliques: &Cliques,
+    entry: impl Fn(CliqueId) -> Option<CsdId>,
+) -> IdVec<CliqueId, bool> {
+    let count = cliques.members.keys();
+    let mut found = IdVec::from_vec(vec![false; count]);
+    // callers' cliques have larger numbers
+    for clique in ids_to::<CliqueId>(count).rev() {
+        found[clique] = matches!(cliques.members.few(clique), Few::List(_))
+            || entry(clique).is_some_and(|csd| found[cliques.of[data.csd_caller(csd)]]);
+    }
+    found
 }
 
 fn name_warnings(data: &DeepData) -> Vec<Warning> {

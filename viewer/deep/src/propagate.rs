@@ -143,9 +143,16 @@ pub(crate) struct Graph<'a> {
     pub(crate) cliques: &'a Cliques,
     pub(crate) entries: &'a Entries,
     pub(crate) zeroed: &'a IdVec<PsId, bool>,
+    /// The cliques whose occurrences of zeroed procedures anybody asks for; absent: all.
+    pub(crate) watched: Option<&'a IdVec<CliqueId, bool>>,
 }
 
 impl Graph<'_> {
+    /// Whether a procedure in this clique needs entries in tables.
+    #[inline]
+    fn counted(&self, clique: CliqueId, ps: PsId) -> bool {
+        self.zeroed[ps] && self.watched.is_none_or(|w| w[clique])
+    }
     #[inline]
     fn entry(&self, clique: CliqueId) -> Option<CsdId> {
         self.entries.of(self.data, self.cliques, self.pd_callers, clique)
@@ -257,7 +264,7 @@ impl Propagation<'_> {
         let ps = graph.data.pd_ps(pd);
         let (desc, mut table) = self.below(clique, pd)?;
         let plain = matches!(graph.pd_callers.few(pd), Few::One(_));
-        let zeroed = graph.zeroed[ps];
+        let zeroed = graph.counted(clique, ps);
         let mut total = desc;
         if !plain || zeroed {
             for &csd in graph.pd_callers.of(pd) {
@@ -366,7 +373,7 @@ impl Propagation<'_> {
         let data = graph.data;
         let ps = data.pd_ps(pd);
         // No other procedure has entries in tables.
-        let zeroed = graph.zeroed[ps];
+        let zeroed = graph.counted(clique, ps);
         let mut desc = [0; 4];
         let mut table = Table::default();
         let mut fits = true;
