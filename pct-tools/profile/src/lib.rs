@@ -17,6 +17,7 @@ pub mod diff;
 pub mod flat;
 pub mod load;
 pub mod model;
+pub mod rows;
 pub mod select;
 pub mod text;
 pub mod tree;

@@ -13,6 +13,7 @@
 //! - inlined calls are frames of their own; the frame that really has a stack frame is the outermost of its group;
 //! - time spent in the kernel is below the frame that entered it, in the frame `[system]` of the object `kernel`.
 
+use crate::rows::{Children, mix};
 use rustc_hash::FxHashMap;
 use std::fmt;
 use std::hash::Hash;
@@ -477,7 +478,7 @@ pub struct Builder {
     functions: FxHashMap<ObjectId, FxHashMap<Box<str>, FunctionId>>,
     files: FxHashMap<Box<str>, FileId>,
     frames: FxHashMap<Frame, FrameId>,
-    stacks: FxHashMap<(Option<StackId>, FrameId), StackId>,
+    stacks: Children,
     cells: FxHashMap<(ThreadId, StackId), usize>,
     keep_timeline: bool,
 }
@@ -548,10 +549,16 @@ impl Builder {
     }
     /// The stack of `frame` called from `parent`.
     pub fn stack(&mut self, parent: Option<StackId>, frame: FrameId) -> StackId {
-        *self
-            .stacks
-            .entry((parent, frame))
-            .or_insert_with(|| self.profile.stacks.push(StackNode { parent, frame }))
+        let node = StackNode { parent, frame };
+        let known = &mut self.profile.stacks;
+        let hash = |node: &StackNode| mix(node.parent.map_or(u64::MAX, |p| p.0.into()), node.frame.0.into());
+        let below = parent.map_or(0, |p| p.index() + 1);
+        if let Some(row) = self.stacks.find(below, || hash(&node), |row| known.rows[row as usize] == node) {
+            return StackId(row);
+        }
+        let id = known.push(node);
+        self.stacks.insert(below, id.0, |row| hash(&known.rows[row as usize]));
+        id
     }
     /// A new process row.
     pub fn process(&mut self, process: Process) -> ProcessId {

@@ -284,9 +284,9 @@ pub struct LineCost {
 pub struct Recorded {
     /// What a side file would say.
     pub side: Side,
-    /// The tree of stacks, callers first; small branches may be missing.
+    /// The tree of stacks, the heaviest nodes first, callers before what they call; small branches may be missing.
     pub stacks: Vec<StackNode>,
-    /// Branches that are missing.
+    /// Stacks that are in none of them.
     pub stacks_left_out: usize,
     /// Lines with time of their own, by file and line.
     pub lines: Vec<LineCost>,

@@ -8,14 +8,13 @@
 //!
 //! The root is `<program>` with one callback site, below which the ways in are: main, the threads' start functions.
 
-use crate::graph::{Graph, Proc, Site};
+use crate::graph::{Graph, Proc, ROOT_SITE, Site};
 use pct_deep::{
     Builder, Counts, Coverage, CsdId, Css, CssId, CssKind, DeepData, DeepError, Header, Id, Own, PdId,
     PredOrFunc, ProcLabel, ProcStatic, PsId, SiteKind, Slot, StrId, Strings,
 };
 use pct_profile::Profile;
-use pct_profile::model::{FileId, Id as _};
-use rustc_hash::FxHashMap;
+use pct_profile::model::{FileId, FunctionId, Id as _};
 
 /// Why no deep profile could be made.
 #[derive(Debug, thiserror::Error)]
@@ -48,24 +47,16 @@ pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec
     if graph.edges.is_empty() {
         return Err(NativeError::Empty);
     }
-    let mut procs: Vec<Proc> = graph.contexts.iter().map(|c| c.proc).collect();
-    procs.sort_unstable();
-    procs.dedup();
-    let proc_index: FxHashMap<Proc, usize> = procs.iter().enumerate().map(|(i, p)| (*p, i)).collect();
-    // sites in the order of their procedures and places, with the procedures that they lead to
-    let mut calls: Vec<(Site, Proc)> =
-        graph.edges.iter().map(|e| (e.site, graph.contexts[e.callee as usize].proc)).collect();
-    calls.push((Site { caller: Proc::Root, place: None }, Proc::Root));
-    calls.sort_unstable();
-    calls.dedup();
-    let sites: Vec<&[(Site, Proc)]> = calls.chunk_by(|a, b| a.0 == b.0).collect();
+    let (procs, proc_of) = procedures(profile, graph);
+    let (sites, site_of) = sites(graph);
+    let calls = calls(graph, &proc_of, &site_of, sites.len());
     let mut strings = Strings::default();
     let program = strings.intern(no_nul(&profile.title).as_bytes()).ok_or(NativeError::Empty)?;
     let counts = Counts {
-        csd: number(graph.edges.len()),
-        css: number(sites.len()),
-        pd: number(graph.contexts.len()),
-        ps: number(procs.len()),
+        csd: number_of(graph.edges.len()),
+        css: number_of(sites.len()),
+        pd: number_of(graph.contexts.len()),
+        ps: number_of(procs.len()),
     };
     let header = Header {
         version: 9,
@@ -83,45 +74,149 @@ pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec
     let mut out = Nodes { b: &mut b, profile, graph, declared: declarations(profile) };
     let mut sites_of: Vec<Vec<CssId>> = vec![Vec::new(); procs.len()];
     let mut kinds: Vec<SiteKind> = Vec::new();
-    let mut site_index: FxHashMap<Site, usize> = FxHashMap::default();
-    for (i, calls) in sites.iter().enumerate() {
-        let site = calls[0].0;
-        let callees: Vec<usize> = calls.iter().map(|c| proc_index[&c.1]).collect();
-        kinds.push(out.site(CssId::at(i), &site, &callees)?);
-        sites_of[proc_index[&site.caller]].push(CssId::at(i));
-        site_index.insert(site, i);
+    for (i, &site) in sites.iter().enumerate() {
+        let site = &graph.sites[site as usize];
+        kinds.push(out.site(CssId::at(i), site, &calls[i])?);
+        sites_of[proc_of.of(site.caller)].push(CssId::at(i));
     }
     for (i, proc) in procs.iter().enumerate() {
         out.procedure(PsId::at(i), *proc, &sites_of[i])?;
     }
-    // the edges of a context, by site
-    let mut edges: Vec<(u32, usize, CsdId)> = Vec::with_capacity(graph.edges.len());
     for (i, edge) in graph.edges.iter().enumerate() {
         let own = Own { quanta: i64::try_from(edge.own_ns).unwrap_or(i64::MAX), ..Own::default() };
         b.csd(CsdId::at(i), PdId::at(edge.callee as usize), &own)?;
-        edges.push((edge.caller, site_index[&edge.site], CsdId::at(i)));
     }
-    edges.sort_unstable();
-    let csds: Vec<CsdId> = edges.iter().map(|e| e.2).collect();
-    let mut at = 0;
+    let (starts, mut edges) = edges_by_caller(graph);
+    let site = |edge: &u32| site_of[graph.edges[*edge as usize].site as usize];
+    for at in starts.windows(2) {
+        let mine = &mut edges[at[0] as usize..at[1] as usize];
+        if mine.len() > 1 {
+            mine.sort_unstable_by_key(|edge| (site(edge), *edge));
+        }
+    }
+    let csds: Vec<CsdId> = edges.iter().map(|edge| CsdId::at(*edge as usize)).collect();
+    let mut slots: Vec<Slot<'_>> = Vec::new();
     for (i, context) in graph.contexts.iter().enumerate() {
-        let proc = proc_index[&context.proc];
-        let slots: Vec<Slot<'_>> = sites_of[proc]
-            .iter()
-            .map(|css| {
-                let from = at;
-                while edges.get(at).is_some_and(|e| (e.0 as usize, e.1) == (i, css.index())) {
-                    at += 1;
-                }
-                match kinds[css.index()] {
-                    SiteKind::Normal => Slot::Normal(csds[from..at].first().copied()),
-                    kind => Slot::Multi { kind, csds: &csds[from..at] },
-                }
-            })
-            .collect();
+        let proc = proc_of.of(context.proc);
+        let end = starts[i + 1] as usize;
+        let mut at = starts[i] as usize;
+        slots.clear();
+        for css in &sites_of[proc] {
+            let from = at;
+            while at < end && site(&edges[at]) as usize == css.index() {
+                at += 1;
+            }
+            slots.push(match kinds[css.index()] {
+                SiteKind::Normal => Slot::Normal(csds[from..at].first().copied()),
+                kind => Slot::Multi { kind, csds: &csds[from..at] },
+            });
+        }
         b.pd(PdId::at(i), PsId::at(proc), &slots, &[])?;
     }
     Ok((b.finish()?, procs))
+}
+
+/// Numbers of procedures in the data.
+struct ProcNumbers {
+    groups: Vec<u32>,
+    functions: Vec<u32>,
+}
+
+impl ProcNumbers {
+    /// That of a procedure of the graph.
+    fn of(&self, proc: Proc) -> usize {
+        let number = match proc {
+            Proc::Root => 0,
+            Proc::Group(group) => self.groups[group as usize],
+            Proc::Function(function) => self.functions[function.index()],
+        };
+        number as usize
+    }
+}
+
+/// The graph's procedures in their order, and their places in it.
+fn procedures(profile: &Profile, graph: &Graph) -> (Vec<Proc>, ProcNumbers) {
+    const NONE: u32 = u32::MAX;
+    let mut numbers = ProcNumbers {
+        groups: vec![NONE; graph.groups.len()],
+        functions: vec![NONE; profile.functions.len()],
+    };
+    for context in &graph.contexts {
+        match context.proc {
+            Proc::Root => {}
+            Proc::Group(group) => numbers.groups[group as usize] = 0,
+            Proc::Function(function) => numbers.functions[function.index()] = 0,
+        }
+    }
+    let mut procs = vec![Proc::Root];
+    for (i, number) in numbers.groups.iter_mut().enumerate().filter(|(_, n)| **n != NONE) {
+        *number = number_of(procs.len());
+        procs.push(Proc::Group(number_of(i)));
+    }
+    for (i, number) in numbers.functions.iter_mut().enumerate().filter(|(_, n)| **n != NONE) {
+        *number = number_of(procs.len());
+        procs.push(Proc::Function(FunctionId::from_index(i)));
+    }
+    (procs, numbers)
+}
+
+/// The sites that are used, in the order of their procedures and places, as numbers of the graph; and each one's place in this
+/// order.
+fn sites(graph: &Graph) -> (Vec<u32>, Vec<u32>) {
+    let mut used = vec![false; graph.sites.len()];
+    used[ROOT_SITE as usize] = true;
+    for edge in &graph.edges {
+        used[edge.site as usize] = true;
+    }
+    let mut sites: Vec<u32> = (0..number_of(used.len())).filter(|s| used[*s as usize]).collect();
+    sites.sort_unstable_by_key(|s| graph.sites[*s as usize]);
+    let mut place = vec![u32::MAX; used.len()];
+    for (i, site) in sites.iter().enumerate() {
+        place[*site as usize] = number_of(i);
+    }
+    (sites, place)
+}
+
+/// What each site leads to.
+fn calls(graph: &Graph, proc_of: &ProcNumbers, site_of: &[u32], sites: usize) -> Vec<Callees> {
+    let mut calls = vec![Callees::None; sites];
+    for edge in &graph.edges {
+        let callee = proc_of.of(graph.contexts[edge.callee as usize].proc);
+        let known = &mut calls[site_of[edge.site as usize] as usize];
+        *known = match *known {
+            Callees::None => Callees::One(callee),
+            Callees::One(one) if one == callee => continue,
+            _ => Callees::Several,
+        };
+    }
+    calls
+}
+
+/// What a site leads to.
+#[derive(Clone, Copy)]
+enum Callees {
+    None,
+    One(usize),
+    Several,
+}
+
+/// The edges in the order of their callers, and where those of each context begin, and of the one after the last.
+fn edges_by_caller(graph: &Graph) -> (Vec<u32>, Vec<u32>) {
+    let mut starts = vec![0u32; graph.contexts.len() + 1];
+    for edge in &graph.edges {
+        starts[edge.caller as usize + 1] += 1;
+    }
+    for i in 1..starts.len() {
+        starts[i] += starts[i - 1];
+    }
+    let mut next = starts.clone();
+    let mut edges = vec![0u32; graph.edges.len()];
+    for (i, edge) in graph.edges.iter().enumerate() {
+        let at = &mut next[edge.caller as usize];
+        edges[*at as usize] = number_of(i);
+        *at += 1;
+    }
+    (starts, edges)
 }
 
 /// Where each function is declared; where that is not known, the file of its frames, and 0 for the line.
@@ -148,11 +243,11 @@ impl Nodes<'_> {
         self.b.string(no_nul(text).as_bytes())
     }
 
-    fn site(&mut self, id: CssId, site: &Site, callees: &[usize]) -> Result<SiteKind, DeepError> {
+    fn site(&mut self, id: CssId, site: &Site, callees: &Callees) -> Result<SiteKind, DeepError> {
         let empty = self.text("")?;
         let kind = match (site.place, callees) {
             (None, _) => CssKind::Callback,
-            (Some(_), &[only]) => CssKind::Normal { callee: PsId::at(only), type_subst: empty },
+            (Some(_), Callees::One(only)) => CssKind::Normal { callee: PsId::at(*only), type_subst: empty },
             _ => CssKind::HigherOrder,
         };
         let file = match site.place.and_then(|p| p.file) {
@@ -205,7 +300,7 @@ fn no_nul(text: &str) -> String {
     text.replace('\0', "")
 }
 
-fn number(n: usize) -> u32 {
+fn number_of(n: usize) -> u32 {
     u32::try_from(n).unwrap_or(u32::MAX)
 }
 

@@ -7,14 +7,26 @@ use pct_deep::{Id as _, PsId};
 use pct_profile::Profile;
 use pct_profile::model::{Cell, Id, StackId};
 use rustc_hash::FxHashMap;
-use std::collections::BTreeMap;
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BinaryHeap};
 
 /// Nodes of the tree of stacks that are kept; small branches beyond are counted.
 const MOST_STACKS: usize = 20_000;
 
-/// The facts of these cells; `procs` are the procedures of the deep profile in the order of their ids.
+/// What the stacks say, before it is known which procedure of the deep profile each function is.
+#[derive(Debug)]
+pub struct Stacks {
+    /// By function.
+    functions: Vec<FunctionFacts>,
+    tree: Vec<Branch>,
+    left_out: usize,
+    lines: Vec<LineCost>,
+    known: bool,
+}
+
+/// The stacks of these cells.
 #[must_use]
-pub fn facts(profile: &Profile, cells: &[Cell], graph: &Graph, procs: &[Proc]) -> Recorded {
+pub fn stacks(profile: &Profile, cells: &[Cell]) -> Stacks {
     let mut weights = vec![(0u64, 0u64); profile.stacks.len()];
     for cell in cells {
         let w = &mut weights[cell.stack.index()];
@@ -22,18 +34,35 @@ pub fn facts(profile: &Profile, cells: &[Cell], graph: &Graph, procs: &[Proc]) -
         w.1 += cell.weight.cpu_ns();
     }
     let trie = Trie::new(profile, &weights);
-    let ps_of: FxHashMap<Proc, PsId> = procs.iter().enumerate().map(|(i, p)| (*p, PsId::at(i))).collect();
-    let (stacks, stacks_left_out) = trie.tree(&ps_of);
-    let mut out = Recorded {
-        side: side(profile, cells, graph),
-        stacks,
-        stacks_left_out,
+    let (tree, left_out) = trie.tree(MOST_STACKS);
+    Stacks {
+        functions: trie.functions(&weights),
+        tree,
+        left_out,
         lines: lines(profile, &weights),
-        has_lines: true,
-    };
-    out.side.stacks_known = trie.has_stacks();
-    out.side.functions = functions(profile, cells, graph, procs, &trie, &weights);
-    out
+        known: trie.has_stacks(),
+    }
+}
+
+/// The facts of these cells; `procs` are the procedures of the deep profile in the order of their ids.
+#[must_use]
+pub fn facts(profile: &Profile, cells: &[Cell], graph: &Graph, procs: &[Proc], stacks: Stacks) -> Recorded {
+    let mut ps_of: Vec<Option<PsId>> = vec![None; profile.functions.len()];
+    for (i, proc) in procs.iter().enumerate() {
+        if let Proc::Function(function) = proc {
+            ps_of[function.index()] = Some(PsId::at(i));
+        }
+    }
+    let mut tree = Vec::with_capacity(stacks.tree.len());
+    for branch in &stacks.tree {
+        // a function whose samples stand for no time at all is in no context
+        let Some(ps) = ps_of[branch.function] else { break };
+        tree.push(StackNode { parent: branch.parent, ps, total_ns: branch.total_ns });
+    }
+    let mut side = side(profile, cells, graph);
+    side.stacks_known = stacks.known;
+    side.functions = functions(profile, cells, graph, procs, &stacks.functions);
+    Recorded { side, stacks: tree, stacks_left_out: stacks.left_out, lines: stacks.lines, has_lines: true }
 }
 
 fn side(profile: &Profile, cells: &[Cell], graph: &Graph) -> Side {
@@ -117,9 +146,14 @@ impl<'a> Trie<'a> {
         Trie { profile, totals, first_child, next, roots }
     }
 
-    fn proc(&self, stack: u32) -> Proc {
+    fn function(&self, stack: u32) -> usize {
         let node = self.profile.stacks[StackId::from_index(stack as usize)];
-        Proc::Function(self.profile.frames[node.frame].function)
+        self.profile.frames[node.frame].function.index()
+    }
+
+    fn children(&self, stack: u32) -> impl Iterator<Item = u32> + '_ {
+        let some = |s: u32| (s != NONE).then_some(s);
+        std::iter::successors(some(self.first_child[stack as usize]), move |s| some(self.next[*s as usize]))
     }
 
     /// Visits stacks outermost first: `enter` when met, `leave` when all below were.
@@ -149,60 +183,72 @@ impl<'a> Trie<'a> {
             self.profile.object_of(node.frame).kind == pct_profile::model::ObjectKind::Kernel
                 || self.profile.frames[node.frame].inlined
         };
-        self.roots.iter().any(|&r| {
-            let mut child = self.first_child[r as usize];
-            while child != NONE {
-                if !kernel(child) {
-                    return true;
-                }
-                child = self.next[child as usize];
-            }
-            false
-        })
+        self.roots.iter().any(|&r| self.children(r).any(|child| !kernel(child)))
     }
 
-    /// The tree by function, without the smallest branches when there are very many.
-    fn tree(&self, ps_of: &FxHashMap<Proc, PsId>) -> (Vec<StackNode>, usize) {
-        let mut nodes: Vec<StackNode> = Vec::new();
-        let mut known: FxHashMap<(Option<u32>, PsId), u32> = FxHashMap::default();
-        let mut at: Vec<Option<u32>> = vec![None];
-        let at = std::cell::RefCell::new(&mut at);
+    /// Samples in each function, and samples and time with it on the stack, recursion counted once.
+    fn functions(&self, weights: &[(u64, u64)]) -> Vec<FunctionFacts> {
+        let mut facts = vec![FunctionFacts::default(); self.profile.functions.len()];
+        let depth = std::cell::RefCell::new(vec![0u32; facts.len()]);
         self.walk(
             |stack| {
-                let parent = at.borrow().last().copied().flatten();
-                let Some(&ps) = ps_of.get(&self.proc(stack)) else { return at.borrow_mut().push(parent) };
-                let node = *known.entry((parent, ps)).or_insert_with(|| {
-                    nodes.push(StackNode { parent, ps, total_ns: 0 });
-                    nodes.len() as u32 - 1
-                });
-                nodes[node as usize].total_ns += self.totals[stack as usize].1;
-                at.borrow_mut().push(Some(node));
+                let function = self.function(stack);
+                let facts = &mut facts[function];
+                facts.samples += weights[stack as usize].0;
+                let on_stack = &mut depth.borrow_mut()[function];
+                if *on_stack == 0 {
+                    facts.stacked += self.totals[stack as usize].0;
+                    facts.stacked_ns += self.totals[stack as usize].1;
+                }
+                *on_stack += 1;
             },
-            |_| {
-                at.borrow_mut().pop();
-            },
+            |stack| depth.borrow_mut()[self.function(stack)] -= 1,
         );
-        prune(nodes)
+        facts
+    }
+
+    /// The `most` heaviest branches of the tree by function, the heaviest first, callers before what they call; and how many
+    /// stacks are in none of them. A caller is never lighter than what it calls, so the tree is opened from its root, always at the
+    /// heaviest branch, and the rest of it is never looked at.
+    fn tree(&self, most: usize) -> (Vec<Branch>, usize) {
+        let mut branches: Vec<Branch> = Vec::new();
+        // Branches that are known and not yet taken; of equal ones the one met first.
+        let mut open: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
+        let mut waiting: Vec<Option<(Branch, Vec<u32>)>> = Vec::new();
+        let offer = |parent, stacks: &mut Vec<u32>, open: &mut BinaryHeap<_>, waiting: &mut Vec<_>| {
+            stacks.sort_by_key(|s| self.function(*s));
+            for same in stacks.chunk_by(|a, b| self.function(*a) == self.function(*b)) {
+                let total_ns = same.iter().map(|s| self.totals[*s as usize].1).sum();
+                open.push((total_ns, Reverse(waiting.len())));
+                let branch = Branch { parent, function: self.function(same[0]), total_ns };
+                waiting.push(Some((branch, same.to_vec())));
+            }
+        };
+        let mut stacks = self.roots.clone();
+        offer(None, &mut stacks, &mut open, &mut waiting);
+        let mut covered = 0;
+        while branches.len() < most {
+            let Some((_, Reverse(next))) = open.pop() else { break };
+            let Some((branch, mine)) = waiting[next].take() else { continue };
+            branches.push(branch);
+            covered += mine.len();
+            stacks.clear();
+            stacks.extend(mine.iter().flat_map(|s| self.children(*s)));
+            offer(Some(branches.len() as u32 - 1), &mut stacks, &mut open, &mut waiting);
+        }
+        let used = self.totals.iter().filter(|t| **t != (0, 0)).count();
+        (branches, used - covered)
     }
 }
 
-/// Keeps the heaviest nodes; a caller is never lighter than what it calls, so what is kept is a tree.
-fn prune(nodes: Vec<StackNode>) -> (Vec<StackNode>, usize) {
-    if nodes.len() <= MOST_STACKS {
-        return (nodes, 0);
-    }
-    let mut totals: Vec<u64> = nodes.iter().map(|n| n.total_ns).collect();
-    let (_, &mut least, _) = totals.select_nth_unstable_by(MOST_STACKS, |a, b| b.cmp(a));
-    let mut kept = Vec::new();
-    let mut moved = vec![NONE; nodes.len()];
-    for (i, node) in nodes.iter().enumerate() {
-        if node.total_ns > least {
-            moved[i] = kept.len() as u32;
-            kept.push(StackNode { parent: node.parent.map(|p| moved[p as usize]), ..*node });
-        }
-    }
-    let left_out = nodes.len() - kept.len();
-    (kept, left_out)
+/// A branch of the tree of stacks by function.
+#[derive(Clone, Copy, Debug)]
+struct Branch {
+    /// The caller's place in the list of branches.
+    parent: Option<u32>,
+    /// Index of the function.
+    function: usize,
+    total_ns: u64,
 }
 
 fn functions(
@@ -210,31 +256,9 @@ fn functions(
     cells: &[Cell],
     graph: &Graph,
     procs: &[Proc],
-    trie: &Trie<'_>,
-    weights: &[(u64, u64)],
+    by_function: &[FunctionFacts],
 ) -> Vec<FunctionFacts> {
     let mut of: FxHashMap<Proc, FunctionFacts> = FxHashMap::default();
-    let mut depth: FxHashMap<Proc, u32> = FxHashMap::default();
-    let depth = std::cell::RefCell::new(&mut depth);
-    trie.walk(
-        |stack| {
-            let proc = trie.proc(stack);
-            let facts = of.entry(proc).or_default();
-            facts.samples += weights[stack as usize].0;
-            let mut depths = depth.borrow_mut();
-            let on_stack = depths.entry(proc).or_default();
-            if *on_stack == 0 {
-                facts.stacked += trie.totals[stack as usize].0;
-                facts.stacked_ns += trie.totals[stack as usize].1;
-            }
-            *on_stack += 1;
-        },
-        |stack| {
-            if let Some(n) = depth.borrow_mut().get_mut(&trie.proc(stack)) {
-                *n -= 1;
-            }
-        },
-    );
     let add = |facts: &mut FunctionFacts, cell: &Cell| {
         facts.stacked += cell.weight.samples;
         facts.stacked_ns += cell.weight.cpu_ns();
@@ -247,7 +271,11 @@ fn functions(
             }
         }
     }
-    procs.iter().map(|p| of.get(p).copied().unwrap_or_default()).collect()
+    let facts = |proc: &Proc| match proc {
+        Proc::Function(function) => by_function[function.index()],
+        other => of.get(other).copied().unwrap_or_default(),
+    };
+    procs.iter().map(facts).collect()
 }
 
 fn lines(profile: &Profile, weights: &[(u64, u64)]) -> Vec<LineCost> {
@@ -330,6 +358,34 @@ mod tests {
         }
 
         #[test]
+        fn the_short_cut_of_the_creator_rule_gives_the_same_figures(
+            lines in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 1..16), 1u64..1000), 1..60)
+        ) {
+            let p = profile(&lines);
+            for most in [usize::MAX, 20] {
+                let data = make(&p, &p.cells, Default::default(), most).unwrap().data;
+                let long = pct_deep::Profile::new(data.clone(), Compensation::Exact).unwrap();
+                let short = pct_deep::Profile::of_creator_rule(data, Compensation::Exact).unwrap();
+                for ps in long.pss() {
+                    prop_assert_eq!(long.ps_figures(ps), short.ps_figures(ps));
+                    for &pd in long.ps_pds(ps) {
+                        for &member in long.clique_members(long.pd_clique(pd)) {
+                            let other = long.pd_ps(member);
+                            prop_assert_eq!(long.pd_comp(pd, other), short.pd_comp(pd, other));
+                        }
+                    }
+                    for &css in long.sites(ps) {
+                        prop_assert_eq!(long.css_figures(css), short.css_figures(css));
+                    }
+                }
+                for csd in long.csds() {
+                    prop_assert_eq!(long.csd_comp(csd), short.csd_comp(csd));
+                    prop_assert_eq!(long.csd_total(csd), short.csd_total(csd));
+                }
+            }
+        }
+
+        #[test]
         fn the_tree_of_stacks_has_all_time(
             lines in proptest::collection::vec((proptest::collection::vec(any::<u8>(), 1..10), 1u64..1000), 1..30)
         ) {
@@ -344,6 +400,45 @@ mod tests {
                 prop_assert!(below <= n.total_ns);
                 prop_assert!(n.parent.is_none_or(|p| (p as usize) < i));
             }
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn the_heaviest_branches_are_kept(
+            lines in proptest::collection::vec((proptest::collection::vec(0u8..20, 1..8), 1u64..50), 1..40), most in 1usize..40
+        ) {
+            let p = profile(&lines);
+            let weights: Vec<(u64, u64)> = {
+                let mut w = vec![(0, 0); p.stacks.len()];
+                for c in &p.cells {
+                    w[c.stack.index()].0 += c.weight.samples;
+                    w[c.stack.index()].1 += c.weight.cpu_ns();
+                }
+                w
+            };
+            // every way from a root by functions, and its time
+            let mut naive: BTreeMap<Vec<usize>, u64> = BTreeMap::new();
+            for c in &p.cells {
+                let mut way: Vec<usize> = p.outwards(c.stack).map(|(_, f)| f.function.index()).collect();
+                way.reverse();
+                for end in 1..=way.len() {
+                    *naive.entry(way[..end].to_vec()).or_default() += c.weight.cpu_ns();
+                }
+            }
+            let (kept, _) = Trie::new(&p, &weights).tree(most);
+            let mut ways: Vec<Vec<usize>> = Vec::new();
+            for branch in &kept {
+                let mut way = branch.parent.map_or(Vec::new(), |p| ways[p as usize].clone());
+                way.push(branch.function);
+                prop_assert_eq!(naive.get(&way), Some(&branch.total_ns));
+                prop_assert!(!ways.contains(&way));
+                ways.push(way);
+            }
+            let mut totals: Vec<u64> = naive.values().copied().collect();
+            totals.sort_by(|a, b| b.cmp(a));
+            totals.truncate(most);
+            prop_assert_eq!(kept.iter().map(|b| b.total_ns).collect::<Vec<_>>(), totals);
         }
     }
 

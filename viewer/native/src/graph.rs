@@ -5,7 +5,8 @@
 //! to it (recursion is folded); else it leads to a new context with creator d.
 
 use pct_profile::Profile;
-use pct_profile::model::{Cell, FileId, FrameId, FunctionId, Id, StackId};
+use pct_profile::model::{Cell, FileId, Frame, FunctionId, Id};
+use pct_profile::rows::{Children, mix};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -68,13 +69,16 @@ pub struct Context {
 pub struct Edge {
     /// From this context
     pub caller: u32,
-    /// through this site
-    pub site: Site,
+    /// through this site (an index of [`Graph::sites`])
+    pub site: u32,
     /// to this one.
     pub callee: u32,
     /// Nanoseconds spent in the callee itself when called this way.
     pub own_ns: u64,
 }
+
+/// The root's site among a graph's sites.
+pub const ROOT_SITE: u32 = 0;
 
 /// Contexts and edges; context 0 is the root.
 #[derive(Debug, Default)]
@@ -83,24 +87,47 @@ pub struct Graph {
     pub contexts: Vec<Context>,
     /// The edges, in the order of their first use.
     pub edges: Vec<Edge>,
+    /// Call sites, in the order of their first use. The root's is the first one.
+    pub sites: Vec<Site>,
     /// Names of the threads and processes that are kept apart.
     pub groups: Vec<String>,
     /// Nanoseconds whose contexts were folded because of the limit.
     pub folded_ns: u64,
-    index: FxHashMap<(u32, Site, Proc), u32>,
+    /// Finds an edge by its caller, site, and callee's procedure.
+    index: Children,
+    site_numbers: FxHashMap<Site, u32>,
     folded: FxHashMap<Proc, u32>,
 }
 
 impl Graph {
     /// An empty graph: the root.
     pub fn new() -> Graph {
-        Graph { contexts: vec![Context { proc: Proc::Root, creator: 0 }], ..Graph::default() }
+        let contexts = vec![Context { proc: Proc::Root, creator: 0 }];
+        let mut graph = Graph { contexts, ..Graph::default() };
+        graph.site(Site { caller: Proc::Root, place: None });
+        graph
+    }
+
+    /// The number of a site.
+    fn site(&mut self, site: Site) -> u32 {
+        *self.site_numbers.entry(site).or_insert_with(|| {
+            self.sites.push(site);
+            u32::try_from(self.sites.len() - 1).expect("sites are fewer than frames")
+        })
+    }
+
+    fn find(&self, caller: u32, site: u32, callee: Proc) -> Option<u32> {
+        let same = |row: u32| {
+            let edge = &self.edges[row as usize];
+            (edge.caller, edge.site) == (caller, site) && self.contexts[edge.callee as usize].proc == callee
+        };
+        self.index.find(caller as usize, || hash_of(caller, site, callee), same)
     }
 
     /// The edge for a call; made at its first use. True: it is beyond the limit.
-    fn edge(&mut self, caller: u32, site: Site, callee: Proc, most: usize) -> (u32, bool) {
-        if let Some(edge) = self.index.get(&(caller, site, callee)) {
-            return (*edge, false);
+    fn edge(&mut self, caller: u32, site: u32, callee: Proc, most: usize) -> (u32, bool) {
+        if let Some(edge) = self.find(caller, site, callee) {
+            return (edge, false);
         }
         let beyond = self.edges.len() >= most;
         let context = match self.ancestor(caller, callee) {
@@ -116,17 +143,17 @@ impl Graph {
             None => self.context(callee, caller),
         };
         // beyond the limit all edges into a folded context hang under the root's site: their number is that of procedures
-        let key = if beyond {
-            (0, Site { caller: Proc::Root, place: None }, callee)
-        } else {
-            (caller, site, callee)
-        };
-        if let Some(edge) = self.index.get(&key) {
-            return (*edge, beyond);
+        let (caller, site) = if beyond { (0, ROOT_SITE) } else { (caller, site) };
+        if beyond && let Some(edge) = self.find(caller, site, callee) {
+            return (edge, beyond);
         }
         let edge = u32::try_from(self.edges.len()).expect("edges are limited to millions");
-        self.edges.push(Edge { caller: key.0, site: key.1, callee: context, own_ns: 0 });
-        self.index.insert(key, edge);
+        self.edges.push(Edge { caller, site, callee: context, own_ns: 0 });
+        let (edges, contexts) = (&self.edges, &self.contexts);
+        self.index.insert(caller as usize, edge, |row| {
+            let edge = &edges[row as usize];
+            hash_of(edge.caller, edge.site, contexts[edge.callee as usize].proc)
+        });
         (edge, beyond)
     }
 
@@ -168,7 +195,7 @@ impl Graph {
         for (groups, cells) in parts {
             let mut base = 0;
             for group in groups {
-                let site = Site { caller: self.contexts[base as usize].proc, place: None };
+                let site = self.site(Site { caller: self.contexts[base as usize].proc, place: None });
                 let (edge, _) = self.edge(base, site, Proc::Group(group), usize::MAX);
                 base = self.edges[edge as usize].callee;
             }
@@ -207,9 +234,11 @@ impl Graph {
             Proc::Group(g) => Proc::Group(groups[g as usize]),
             named => named,
         };
+        let sites: Vec<u32> =
+            other.sites.iter().map(|s| self.site(Site { caller: own_name(s.caller), ..*s })).collect();
         for edge in &other.edges {
             let callee = own_name(other.contexts[edge.callee as usize].proc);
-            let site = Site { caller: own_name(edge.site.caller), ..edge.site };
+            let site = sites[edge.site as usize];
             let (at, beyond) = self.edge(mine[edge.caller as usize], site, callee, most);
             mine[edge.callee as usize] = self.edges[at as usize].callee;
             self.edges[at as usize].own_ns += edge.own_ns;
@@ -226,14 +255,23 @@ impl Graph {
             own[cell.stack.index()] += cell.weight.cpu_ns();
         }
         let used = used(profile, &own);
+        let base_site = self.site(Site { caller: self.contexts[base as usize].proc, place: None });
+        // by the caller's frame, and whether the callee is inlined into it
+        let mut site_of: Vec<[u32; 2]> = vec![[u32::MAX; 2]; profile.frames.len()];
         // callers have smaller ids: each stack's edge follows from its caller's
         let mut edge_of: Vec<u32> = vec![u32::MAX; profile.stacks.len()];
         for (id, node) in profile.stacks.enumerate().filter(|(id, _)| used[id.index()]) {
             let (caller, site) = match node.parent {
-                None => (base, Site { caller: self.contexts[base as usize].proc, place: None }),
+                None => (base, base_site),
                 Some(parent) => {
-                    let edge = self.edges[edge_of[parent.index()] as usize];
-                    (edge.callee, site_of(profile, parent, node.frame))
+                    let context = self.edges[edge_of[parent.index()] as usize].callee;
+                    let frame = profile.stacks[parent].frame;
+                    let inlined = profile.frames[node.frame].inlined;
+                    let site = &mut site_of[frame.index()][usize::from(inlined)];
+                    if *site == u32::MAX {
+                        *site = self.site(site_in(&profile.frames[frame], inlined));
+                    }
+                    (context, *site)
                 }
             };
             let callee = Proc::Function(profile.frames[node.frame].function);
@@ -279,10 +317,17 @@ fn used(profile: &Profile, own: &[u64]) -> Vec<bool> {
     used
 }
 
-/// The site in the caller's frame at which `callee` was called.
-fn site_of(profile: &Profile, caller: StackId, callee: FrameId) -> Site {
-    let frame = profile.frames[profile.stacks[caller].frame];
-    let inlined = profile.frames[callee].inlined;
+fn hash_of(caller: u32, site: u32, callee: Proc) -> u32 {
+    let callee = match callee {
+        Proc::Root => u64::MAX,
+        Proc::Group(group) => u64::MAX - 1 - u64::from(group),
+        Proc::Function(function) => function.index() as u64,
+    };
+    mix((u64::from(caller) << 32) | u64::from(site), callee)
+}
+
+/// The site in a caller's frame; `inlined`: what it calls is inlined there.
+fn site_in(frame: &Frame, inlined: bool) -> Site {
     Site {
         caller: Proc::Function(frame.function),
         place: Some(Place { address: frame.address, file: frame.file, line: frame.line, inlined }),
@@ -392,7 +437,7 @@ mod tests {
         for e in &g.edges {
             let callee = g.contexts[e.callee as usize].proc;
             let mut path = way[e.caller as usize].clone();
-            path.push(format!("{:?} -> {callee:?}", e.site));
+            path.push(format!("{:?} -> {callee:?}", g.sites[e.site as usize]));
             if !known[e.callee as usize] {
                 known[e.callee as usize] = true;
                 way[e.callee as usize] = path.clone();

@@ -38,11 +38,15 @@ pub struct Made {
 /// # Errors
 /// When there is no sample, or a table is too large for the format.
 pub fn make(profile: &Profile, cells: &[Cell], apart: Apart, most: usize) -> Result<Made, NativeError> {
-    let mut graph = Graph::new();
-    graph.add_apart(profile, cells, apart, most);
-    let (data, procs) = deep::deep_and_procs(profile, &graph)?;
-    let recorded = facts::facts(profile, cells, &graph, &procs);
-    Ok(Made { data, recorded })
+    std::thread::scope(|scope| {
+        let stacks = scope.spawn(|| facts::stacks(profile, cells));
+        let mut graph = Graph::new();
+        graph.add_apart(profile, cells, apart, most);
+        let (data, procs) = deep::deep_and_procs(profile, &graph)?;
+        let stacks = stacks.join().expect("walking stacks does not panic");
+        let recorded = facts::facts(profile, cells, &graph, &procs, stacks);
+        Ok(Made { data, recorded })
+    })
 }
 
 impl Made {
@@ -51,7 +55,7 @@ impl Made {
     /// # Errors
     /// None for data that was made here.
     pub fn profile(self, rule: Compensation) -> Result<pct_deep::Profile, DeepError> {
-        let mut profile = pct_deep::Profile::new(self.data, rule)?;
+        let mut profile = pct_deep::Profile::of_creator_rule(self.data, rule)?;
         profile.set_native_facts(&self.recorded.side);
         Ok(profile)
     }

@@ -1,7 +1,8 @@
 //! Folded stacks: `a;b;c 123` lines. A count is taken as so many samples of 1 ms.
 
 use super::Problem;
-use pct_profile::model::{Builder, Object, ObjectKind, Process, Profile, Weight};
+use pct_profile::model::{Builder, FrameId, Object, ObjectKind, Process, Profile, StackId, Weight};
+use rustc_hash::FxHashMap;
 
 /// Nanoseconds that one count stands for: the format has no unit.
 const UNIT_NS: u64 = 1_000_000;
@@ -12,6 +13,9 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
         b.process(Process { name: "folded".into(), clock: "imported".into(), ..Process::default() });
     let thread = b.thread(process, 0, "");
     let object = b.object(Object { path: "[folded]".into(), build_id: None, kind: ObjectKind::Unknown });
+    let mut frames: FxHashMap<&str, FrameId> = FxHashMap::default();
+    // The frames of the line before: where each name ends in it, and its stack. Lines are often sorted.
+    let mut before: (&str, Vec<(usize, StackId)>) = ("", Vec::new());
     let mut bad: Option<(usize, u64)> = None;
     let mut good = 0u64;
     for (i, line) in text.lines().enumerate() {
@@ -25,12 +29,26 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
             bad = Some((first, n + 1));
             continue;
         };
-        let mut at = None;
-        for name in stack.split(';').filter(|n| !n.is_empty()) {
-            let function = b.function(object, name);
-            let frame = b.plain_frame(function);
-            at = Some(b.stack(at, frame));
+        let same = stack.bytes().zip(before.0.bytes()).take_while(|(a, b)| a == b).count();
+        let ends = |end: usize| stack.as_bytes().get(end).is_none_or(|c| *c == b';');
+        let path = &mut before.1;
+        path.truncate(path.iter().take_while(|(end, _)| *end <= same && ends(*end)).count());
+        let (mut from, mut at) = path.last().map_or((0, None), |(end, at)| (*end, Some(*at)));
+        for name in stack[from..].split(';') {
+            let end = from + name.len();
+            from = end + 1;
+            if name.is_empty() {
+                continue;
+            }
+            let frame = *frames.entry(name).or_insert_with(|| {
+                let function = b.function(object, name);
+                b.plain_frame(function)
+            });
+            let id = b.stack(at, frame);
+            at = Some(id);
+            path.push((end, id));
         }
+        before.0 = stack;
         if let Some(stack) = at {
             let weight = Weight { samples: count, user_ns: count.saturating_mul(UNIT_NS), system_ns: 0 };
             b.add(thread, stack, weight);

@@ -44,10 +44,6 @@ pub fn create(subject: &Subject) -> Result<FlameReport, Failure> {
     };
     let profile = &subject.profile;
     let root = profile.pd_ps(profile.root());
-    // Callers are at least as heavy as what they call: a threshold cuts off whole branches.
-    let mut totals: Vec<u64> = stacks.stacks.iter().map(|n| n.total_ns).collect();
-    let least =
-        if totals.len() > NODES { *totals.select_nth_unstable_by(NODES, |a, b| b.cmp(a)).1 } else { 0 };
     let mut nodes = vec![FlameNode {
         parent: 0,
         ps: root.number(),
@@ -55,12 +51,9 @@ pub fn create(subject: &Subject) -> Result<FlameReport, Failure> {
         total_ns: stacks.stacks.iter().filter(|n| n.parent.is_none()).map(|n| n.total_ns).sum(),
     }];
     let mut place: Vec<usize> = vec![0; stacks.stacks.len()];
-    let mut left_out = stacks.stacks_left_out;
-    for (i, node) in stacks.stacks.iter().enumerate() {
-        if node.total_ns <= least && totals.len() > NODES {
-            left_out += 1;
-            continue;
-        }
+    // The heaviest come first, callers before what they call: what is cut off are whole branches.
+    let left_out = stacks.stacks_left_out + stacks.stacks.len().saturating_sub(NODES);
+    for (i, node) in stacks.stacks.iter().enumerate().take(NODES) {
         place[i] = nodes.len();
         nodes.push(FlameNode {
             parent: node.parent.map_or(0, |p| place[p as usize]),

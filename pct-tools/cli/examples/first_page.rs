@@ -1,0 +1,160 @@
+//! From a recording to the first page of `pct view`: `cargo run --release -p pct --example first_page [-- FILE...]`.
+//!
+//! Made-up recordings of a million samples each, as folded stacks, and the files that were named. Each is read by a process of its
+//! own, so that memory is its own too. Columns: elapsed seconds for reading, for the deep profile of it (graph, data, and what the stacks
+//! say), for its preprocessing, for the page; all of it; CPU seconds of all
+//! threads; the most memory that was in use.
+//!
+//! - `steady`: 2,000 distinct stacks, as an ordinary program has them;
+//! - `many`: some 40,000 distinct stacks that grow out of common ones, as a large program has them;
+//! - `random`: 200,000 stacks of 5 to 40 frames, each frame any of 5,000 functions: nothing is shared, no program is like that;
+//! - `family`: 200,000 stacks of a family of 40 functions that all call each other: everything folds, into very many contexts.
+
+use pct_deep::Compensation;
+use pct_native::graph::MOST_EDGES;
+use pct_native::{Apart, make};
+use pct_reports::page::{self, Request};
+use pct_reports::render::html::Place;
+use pct_reports::subject::Subject;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::Command;
+use std::time::Instant;
+
+type Outcome<T> = Result<T, Box<dyn std::error::Error>>;
+
+fn main() -> Outcome<()> {
+    let args: Vec<String> = std::env::args().skip(1).collect();
+    if let [flag, file] = &args[..]
+        && flag == "--one"
+    {
+        return one(file.as_ref());
+    }
+    let dir = tempfile::tempdir()?;
+    let mut files: Vec<String> = args;
+    if files.is_empty() {
+        for (name, make) in CASES {
+            let path = dir.path().join(name);
+            std::fs::write(&path, make(&mut Dice(7)))?;
+            files.push(path.to_string_lossy().into_owned());
+        }
+    }
+    println!(
+        "{:<20} {:>9} {:>9} {:>7} {:>7} {:>7} {:>7} {:>7} {:>7} {:>6}",
+        "recording", "stacks", "contexts", "read", "deep", "prep", "page", "all s", "cpu s", "MB"
+    );
+    for file in files {
+        let out = Command::new(std::env::current_exe()?).arg("--one").arg(&file).output()?;
+        let name = Path::new(&file).file_name().unwrap_or_default().to_string_lossy().into_owned();
+        print!("{name:<20} {}{}", String::from_utf8_lossy(&out.stdout), String::from_utf8_lossy(&out.stderr));
+    }
+    Ok(())
+}
+
+/// Reads one recording and makes its first page.
+fn one(file: &Path) -> Outcome<()> {
+    let mut marks = vec![Instant::now()];
+    let profile = pct_formats::import(file)?;
+    marks.push(Instant::now());
+    let made = make(&profile, &profile.cells, Apart::default(), MOST_EDGES)?;
+    let stacks = profile.cells.len();
+    drop(profile);
+    marks.push(Instant::now());
+    let recorded = made.recorded.clone();
+    let deep = made.profile(Compensation::Exact)?;
+    let contexts = deep.pd_count();
+    let subject = Subject::of_recording(deep, recorded, file);
+    marks.push(Instant::now());
+    let page = page::html(&subject, &Request::parse("menu")?, &Place::default());
+    marks.push(Instant::now());
+    assert!(page.body.len() > 1000 && page.failure.is_none(), "the page is whole");
+    let s = |a: usize, b: usize| (marks[b] - marks[a]).as_secs_f64();
+    println!(
+        "{stacks:>9} {contexts:>9} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>7.2} {:>6}",
+        s(0, 1),
+        s(1, 2),
+        s(2, 3),
+        s(3, 4),
+        s(0, 4),
+        cpu_s(),
+        peak_mb()
+    );
+    // As the program that is measured: it does not clean up either.
+    std::process::exit(0);
+}
+
+/// CPU seconds of this process, to a hundredth.
+fn cpu_s() -> f64 {
+    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
+    // user and system time are the 14th and 15th field, the 2nd (the name) ends with the last bracket
+    let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
+    fields.split(' ').skip(11).take(2).filter_map(|n| n.parse::<f64>().ok()).sum::<f64>() / 100.0
+}
+
+fn peak_mb() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
+    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
+}
+
+/// The same numbers in every run.
+struct Dice(u64);
+
+impl Dice {
+    fn below(&mut self, n: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        ((self.0 >> 33) as usize) % n
+    }
+}
+
+type Case = (&'static str, fn(&mut Dice) -> String);
+const CASES: &[Case] = &[("steady", steady), ("many", many), ("random", random), ("family", family)];
+
+fn name(out: &mut String, function: usize) {
+    let _ = write!(out, "module{}::function_{function}", function % 37);
+}
+
+/// Lines of stacks: `stacks` of them, each of `frames` functions that `next` draws (knowing the depth and the function before).
+fn lines(
+    dice: &mut Dice,
+    stacks: usize,
+    count: usize,
+    (least, most): (usize, usize),
+    mut next: impl FnMut(&mut Dice, usize, usize) -> usize,
+) -> String {
+    let mut out = String::new();
+    for _ in 0..stacks {
+        let (frames, mut at) = (least + dice.below(most - least + 1), 0);
+        for depth in 0..frames {
+            at = next(dice, depth, at);
+            name(&mut out, at);
+            out.push(if depth + 1 == frames { ' ' } else { ';' });
+        }
+        let _ = writeln!(out, "{count}");
+    }
+    out
+}
+
+fn steady(dice: &mut Dice) -> String {
+    lines(
+        dice,
+        2_000,
+        500,
+        (5, 40),
+        |dice, depth, at| if depth < 3 { depth } else { (at * 3 + dice.below(3) + 1) % 3_000 },
+    )
+}
+
+fn many(dice: &mut Dice) -> String {
+    lines(dice, 200_000, 5, (5, 40), |dice, depth, at| {
+        if depth < 6 { depth } else { (at * 2 + usize::from(dice.below(12) == 0) + 1) % 5_000 }
+    })
+}
+
+fn random(dice: &mut Dice) -> String {
+    lines(dice, 200_000, 5, (5, 40), |dice, _, _| dice.below(5_000))
+}
+
+fn family(dice: &mut Dice) -> String {
+    lines(dice, 200_000, 5, (5, 40), |dice, depth, _| if depth == 0 { 99 } else { dice.below(40) })
+}
