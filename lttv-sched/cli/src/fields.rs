@@ -49,9 +49,25 @@ impl FieldVisitor for Text<'_> {
     }
 }
 
-/// Appends the fields of scopes as text; nothing when there are none.
+/// Appends the fields of scopes as text, in the format's own way where it has one; nothing when there are none.
 pub fn text(out: &mut String, cursor: &dyn Cursor, scopes: &[Scope]) {
     let start = out.len();
+    let own = scopes.iter().all(|scope| {
+        let before = out.len();
+        if before > start {
+            out.push_str(", ");
+        }
+        let empty = out.len();
+        let own = cursor.text(*scope, out).is_some();
+        if out.len() == empty {
+            out.truncate(before);
+        }
+        own
+    });
+    if own {
+        return;
+    }
+    out.truncate(start);
     out.push('{');
     let mut v = Text { out, open: vec![(true, '}')] };
     scopes.iter().for_each(|s| cursor.visit(*s, &mut v));

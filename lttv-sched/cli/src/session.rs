@@ -5,14 +5,16 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lttv_engine::background::BackgroundNotify;
 use lttv_engine::call::Event;
 use lttv_engine::diagnostic::DiagnosticKind;
 use lttv_engine::engine::{Budget, Config, Engine};
-use lttv_engine::hooks::Flow;
+use lttv_engine::hooks::{Flow, Hook};
 use lttv_engine::ids::{OwnerId, TraceId, TracesetId};
 use lttv_engine::request::{EventsRequest, StopFlag};
 use lttv_engine::source::{LossKind, Source};
 use lttv_engine::time::Time;
+use lttv_modules::state;
 
 use crate::args::{Common, Format, Usage};
 use crate::filter::Filter;
@@ -220,6 +222,21 @@ impl Session {
                 first.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| started.elapsed());
             }
         }
+    }
+
+    /// Computes the states of all traces behind, and lets the traceset use them.
+    ///
+    /// # Errors
+    /// The engine refused something.
+    pub fn compute_states(&mut self) -> anyhow::Result<()> {
+        lttv_modules::register_all(&mut self.engine)?;
+        for t in self.traces.clone() {
+            let told = Hook::on_border(|_| Flow::Go);
+            self.engine.request_and_notify(t, BackgroundNotify::new(OWNER, state::NAME, told))?;
+        }
+        self.drive(|| None);
+        self.engine.traceset_use_state(self.traceset, state::NAME)?;
+        Ok(())
     }
 
     /// Submits a request.

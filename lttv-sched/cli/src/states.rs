@@ -6,12 +6,11 @@
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use lttv_engine::background::BackgroundNotify;
 use lttv_engine::hooks::{Flow, Hook};
 use lttv_engine::request::EventsRequest;
 use lttv_engine::source::EventHead;
 use lttv_engine::time::Time;
-use lttv_modules::state::{self, SystemState};
+use lttv_modules::state::{Losses, SystemState};
 
 use crate::args::{Format, StatesArgs};
 use crate::fields::quoted;
@@ -26,17 +25,25 @@ struct Doing {
     tid: Option<i64>,
     name: Arc<str>,
     thread_mode: String,
+    /// Events were lost and no switch was seen since: it may have been something else.
+    in_doubt: bool,
 }
 
 impl Doing {
-    fn of(s: &SystemState, cpu: u32) -> Doing {
+    fn of(s: &SystemState, cpu: u32, now: Time) -> Doing {
         let thread = s.running(cpu);
         Doing {
             mode: s.cpu_mode(cpu).to_string(),
             tid: thread.map(|t| t.key.tid),
             name: thread.map_or_else(|| "".into(), |t| t.name.clone()),
             thread_mode: thread.map_or(String::new(), |t| t.top().mode.to_string()),
+            in_doubt: s.in_doubt(cpu, now).is_some(),
         }
+    }
+
+    /// The mode for people: a question mark where it is in doubt.
+    fn shown_mode(&self) -> String {
+        format!("{}{}", self.mode, if self.in_doubt { "?" } else { "" })
     }
 }
 
@@ -45,13 +52,7 @@ impl Doing {
 /// # Errors
 /// The engine refused a request, or the output cannot be written.
 pub fn run(s: &mut Session, args: &StatesArgs) -> anyhow::Result<()> {
-    lttv_modules::register_all(&mut s.engine)?;
-    for t in s.traces.clone() {
-        let told = Hook::on_border(|_| Flow::Go);
-        s.engine.request_and_notify(t, BackgroundNotify::new(OWNER, state::NAME, told))?;
-    }
-    s.drive(|| None);
-    s.engine.traceset_use_state(s.traceset, state::NAME)?;
+    s.compute_states()?;
     match &args.at {
         Some(t) => at(s, s.time(t)?),
         None => intervals(s),
@@ -99,10 +100,10 @@ fn snapshot(out: &mut Out, format: Format, trace: usize, t: Time, s: &SystemStat
         line!(out, "\n{:>6}  {:<8}  {:>8}  name", "CPU", "mode", "tid");
     }
     for cpu in s.cpus.keys() {
-        let d = Doing::of(s, *cpu);
+        let d = Doing::of(s, *cpu, t);
         if format == Format::Text {
             let tid = d.tid.map_or("-".into(), |t| t.to_string());
-            line!(out, "{cpu:>6}  {:<8}  {tid:>8}  {}", d.mode, d.name);
+            line!(out, "{cpu:>6}  {:<8}  {tid:>8}  {}", d.shown_mode(), d.name);
         } else {
             let _ = std::fmt::Write::write_fmt(
                 &mut out.line,
@@ -117,13 +118,14 @@ fn snapshot(out: &mut Out, format: Format, trace: usize, t: Time, s: &SystemStat
     }
     for thread in s.threads.values() {
         let top = thread.top();
+        let in_doubt = s.thread_in_doubt(thread, t).is_some();
         if format == Format::Text {
             let since = times::shown(top.entry);
             line!(
                 out,
                 "{:>8}  {:<9}  {:<8}  {:<24}  {since}  {}",
                 thread.key.tid,
-                thread.status.to_string(),
+                format!("{}{}", thread.status, if in_doubt { "?" } else { "" }),
                 top.mode.to_string(),
                 top.submode,
                 thread.name
@@ -139,7 +141,7 @@ fn snapshot(out: &mut Out, format: Format, trace: usize, t: Time, s: &SystemStat
             quoted(&mut out.line, &top.submode);
             out.line.push_str(",\"name\":");
             quoted(&mut out.line, &thread.name);
-            line!(out, ",\"since_ns\":{}}}", top.entry);
+            line!(out, ",\"since_ns\":{},\"in_doubt\":{in_doubt}}}", top.entry);
         }
     }
 }
@@ -149,8 +151,10 @@ fn running(out: &mut Out, d: &Doing) {
     let tid = d.tid.map_or("null".into(), |t| t.to_string());
     let _ = std::fmt::Write::write_fmt(&mut out.line, format_args!("\"tid\":{tid},\"name\":"));
     quoted(&mut out.line, &d.name);
-    let _ =
-        std::fmt::Write::write_fmt(&mut out.line, format_args!(",\"thread_mode\":\"{}\"}}", d.thread_mode));
+    let _ = std::fmt::Write::write_fmt(
+        &mut out.line,
+        format_args!(",\"thread_mode\":\"{}\",\"in_doubt\":{}}}", d.thread_mode, d.in_doubt),
+    );
 }
 
 struct Following {
@@ -162,6 +166,16 @@ struct Following {
 }
 
 impl Following {
+    /// Cuts what a CPU was doing where the first loss since began: from there on it is in doubt.
+    fn doubt(&mut self, key: (usize, u32), now: Time, losses: &Losses) {
+        let Some((from, certain)) = self.doing.get(&key).filter(|(_, doing)| !doing.in_doubt) else { return };
+        if let Some(lost) = losses.between(key.1, *from, now) {
+            let (from, certain) = (*from, certain.clone());
+            self.doing.insert(key, (lost, Doing { in_doubt: true, ..certain.clone() }));
+            self.end(key, from, lost, &certain);
+        }
+    }
+
     fn end(&mut self, (trace, cpu): (usize, u32), from: Time, to: Time, d: &Doing) {
         if from == to {
             return;
@@ -184,7 +198,7 @@ impl Following {
                 "{} {} {wide:>12} {cpu:>4} {:<8} {tid:>8} {} {}",
                 times::shown(from),
                 times::shown(to),
-                d.mode,
+                d.shown_mode(),
                 d.name,
                 d.thread_mode
             );
@@ -212,8 +226,9 @@ fn intervals(s: &mut Session) -> anyhow::Result<()> {
         else {
             return Flow::Go;
         };
-        let now = Doing::of(state, cpu);
+        let now = Doing::of(state, cpu, call.time);
         let key = (call.trace(), cpu);
+        f.doubt(key, call.time, &state.losses);
         match f.doing.get_mut(&key) {
             Some((_, old)) if *old == now => {}
             Some(slot) => {
@@ -233,6 +248,10 @@ fn intervals(s: &mut Session) -> anyhow::Result<()> {
     let mut guard = shared.lock().unwrap_or_else(PoisonError::into_inner);
     let f = &mut *guard;
     let end = s.to.unwrap_or(f.at).min(f.at);
+    let losses: Vec<Losses> = s.sources().map(|source| Losses::of(source.as_ref())).collect();
+    for key in f.doing.keys().copied().collect::<Vec<_>>() {
+        losses.get(key.0).into_iter().for_each(|losses| f.doubt(key, end, losses));
+    }
     for (key, (from, d)) in std::mem::take(&mut f.doing) {
         f.end(key, from, end, &d);
     }

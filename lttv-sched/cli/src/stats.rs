@@ -1,7 +1,8 @@
 //! `lttv stats`: counts by event, CPU and channel; events and CPU time by mode, CPU time by thread (of whole traces).
 //!
 //! Without a window or filter these are the results of the module `stats`, computed by one background pass. With one, events
-//! of the window are counted by a request.
+//! of the window are counted by a request. Where a trace tells what CPUs do and nothing is filtered, states are computed behind
+//! first, so that the time of a window by mode and thread is right from its first instant on.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -9,10 +10,10 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lttv_engine::background::BackgroundNotify;
 use lttv_engine::call::Cause;
 use lttv_engine::hooks::{Flow, Hook};
-use lttv_engine::source::EventHead;
+use lttv_engine::source::{EventHead, Source};
 use lttv_engine::time::Time;
-use lttv_modules::state::Mode;
-use lttv_modules::stats::{self, Stats};
+use lttv_modules::state::{Mode, kind_of};
+use lttv_modules::stats::{self, Stats, WindowStats};
 
 use crate::args::{Format, StatsArgs};
 use crate::fields::quoted;
@@ -33,9 +34,44 @@ struct Counts {
     span: Option<(Time, Time)>,
     /// (thread number, name) -> CPU time, ns.
     threads: BTreeMap<(i64, String), i64>,
+    /// CPU -> CPU time that is in doubt because events were lost, ns.
+    in_doubt: BTreeMap<u32, i64>,
 }
 
 impl Counts {
+    /// Adds the statistics of a trace.
+    fn add(&mut self, r: &Stats) {
+        self.total += r.total();
+        r.by_name().into_iter().for_each(|(n, v)| *self.by_name.entry(n.to_string()).or_default() += v);
+        r.by_cpu().into_iter().for_each(|(n, v)| *self.by_cpu.entry(n).or_default() += v);
+        r.channels
+            .iter()
+            .filter(|(_, n)| **n > 0)
+            .for_each(|(n, v)| *self.by_channel.entry(n.to_string()).or_default() += v);
+        for (mode, (events, ns)) in r.by_mode() {
+            let sum = self.by_mode.entry(mode).or_default();
+            *sum = (sum.0 + events, sum.1 + ns);
+        }
+        self.stretch(r.span);
+        for (key, ns) in r.cpu_time_by_thread() {
+            let name = r.threads.get(&key).map_or(String::new(), |t| t.name.to_string());
+            *self.threads.entry((key.0.tid, name)).or_default() += ns;
+        }
+        r.in_doubt.iter().for_each(|(cpu, ns)| *self.in_doubt.entry(*cpu).or_default() += ns);
+    }
+
+    /// Without what says nothing.
+    fn tidied(mut self) -> Counts {
+        self.threads.retain(|_, ns| *ns > 0);
+        self.in_doubt.retain(|_, ns| *ns > 0);
+        // A trace that says nothing of modes has one only.
+        self.by_mode.retain(|_, (events, ns)| *events > 0 || *ns > 0);
+        if self.by_mode.keys().all(|mode| *mode == Mode::Unknown) {
+            self.by_mode.clear();
+        }
+        self
+    }
+
     fn stretch(&mut self, span: Option<(Time, Time)>) {
         self.span = match (self.span, span) {
             (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
@@ -49,8 +85,11 @@ impl Counts {
 /// # Errors
 /// The engine refused a request, or the output cannot be written.
 pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow::Result<()> {
-    let counts =
-        if filter.is_none() && s.from.is_none() && s.to.is_none() { whole(s)? } else { window(s, filter)? };
+    let counts = match filter {
+        None if s.from.is_none() && s.to.is_none() => whole(s)?,
+        None if s.sources().any(|source| tells_states(source.as_ref())) => window_with_states(s)?,
+        filter => window(s, filter)?,
+    };
     let mut out = Out::new();
     match s.format {
         Format::Text => text(&mut out, &counts, args.rows),
@@ -84,30 +123,34 @@ fn whole(s: &mut Session) -> anyhow::Result<Counts> {
         let Some(r) = s.engine.trace(*t).and_then(|t| t.data().result::<Stats>(stats::NAME)) else {
             continue;
         };
-        c.total += r.total();
-        r.by_name().into_iter().for_each(|(n, v)| *c.by_name.entry(n.to_string()).or_default() += v);
-        r.by_cpu().into_iter().for_each(|(n, v)| *c.by_cpu.entry(n).or_default() += v);
-        r.channels
-            .iter()
-            .filter(|(_, n)| **n > 0)
-            .for_each(|(n, v)| *c.by_channel.entry(n.to_string()).or_default() += v);
-        for (mode, (events, ns)) in r.by_mode() {
-            let sum = c.by_mode.entry(mode).or_default();
-            *sum = (sum.0 + events, sum.1 + ns);
-        }
-        c.stretch(r.span);
-        for (key, ns) in r.cpu_time_by_thread() {
-            let name = r.threads.get(&key).map_or(String::new(), |t| t.name.to_string());
-            *c.threads.entry((key.0.tid, name)).or_default() += ns;
-        }
+        c.add(&r);
     }
-    c.threads.retain(|_, ns| *ns > 0);
-    // A trace that says nothing of modes has one only.
-    c.by_mode.retain(|_, (events, ns)| *events > 0 || *ns > 0);
-    if c.by_mode.keys().all(|mode| *mode == Mode::Unknown) {
-        c.by_mode.clear();
-    }
-    Ok(c)
+    Ok(c.tidied())
+}
+
+/// Whether a trace has events that change what CPUs and threads are known to do.
+fn tells_states(source: &dyn Source) -> bool {
+    let mut classes = source.tracefiles().iter().flat_map(|info| info.classes.iter());
+    classes.any(|class| kind_of(&class.name).is_some())
+}
+
+/// By a request for a window, with the states of the traces.
+fn window_with_states(s: &mut Session) -> anyhow::Result<Counts> {
+    s.compute_states()?;
+    let (first, last) = s.span().unwrap_or((Time::MIN, Time::MIN));
+    let from = s.from.unwrap_or(first).max(first).min(last);
+    let to = s.to.unwrap_or(last).min(last).max(from);
+    let stats = WindowStats::new(s.sources());
+    let mut first_result = s.first_result();
+    let request = s.window(None, move |_| {
+        first_result();
+        Flow::Go
+    });
+    s.submit(stats.attach(request, from, to))?;
+    s.drive(|| Some(stats.at()));
+    let mut c = Counts::default();
+    stats.take().iter().for_each(|of_trace| c.add(of_trace));
+    Ok(c.tidied())
 }
 
 /// By a request for a window.
@@ -203,6 +246,16 @@ fn text(out: &mut Out, c: &Counts, rows: usize) {
             line!(out, "{:>15}  {:>15}  {mode}", grouped(*n), times::duration(ns.unsigned_abs()));
         }
     }
+    if !c.in_doubt.is_empty() {
+        line!(
+            out,
+            "\n{:>15}  CPU: events were lost, what ran in this part of its time is not sure",
+            "in doubt"
+        );
+        for (cpu, ns) in &c.in_doubt {
+            line!(out, "{:>15}  {cpu}", times::duration(ns.unsigned_abs()));
+        }
+    }
     if !c.threads.is_empty() {
         let mut threads: Vec<_> = c.threads.iter().collect();
         threads.sort_by_key(|(k, ns)| (std::cmp::Reverse(**ns), *k));
@@ -239,6 +292,9 @@ fn json(out: &mut Out, c: &Counts) {
     }
     for (mode, (n, ns)) in &c.by_mode {
         line!(out, "{{\"kind\":\"mode\",\"mode\":\"{mode}\",\"events\":{n},\"cpu_ns\":{ns}}}");
+    }
+    for (cpu, ns) in &c.in_doubt {
+        line!(out, "{{\"kind\":\"in_doubt\",\"cpu\":{cpu},\"cpu_ns\":{ns}}}");
     }
     for ((tid, name), ns) in &c.threads {
         let _ = std::fmt::Write::write_fmt(

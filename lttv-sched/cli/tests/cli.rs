@@ -12,7 +12,8 @@ use common::{Written, put, written};
 use serde_json::Value;
 
 fn lttv(args: &[&str]) -> Output {
-    Command::cargo_bin("lttv").unwrap().args(args).output().unwrap()
+    // No test reads or writes the cache of the user who runs it.
+    Command::cargo_bin("lttv").unwrap().args(args).env("XDG_CACHE_HOME", "/nonexistent").output().unwrap()
 }
 
 fn out(args: &[&str]) -> String {
@@ -266,4 +267,190 @@ fn states_of_real_traces_are_those_of_the_switches_before() {
         }
         assert!(judged >= 14, "{name}: {judged} CPUs looked at");
     }
+}
+
+/// Number bases, labels of enumerations, texts and arrays as babeltrace2 shows them.
+#[test]
+fn fields_as_text_are_those_of_babeltrace2() {
+    let Some(dir) = data() else { return };
+    let manifest: Value = serde_json::from_slice(&std::fs::read(dir.join("MANIFEST.json")).unwrap()).unwrap();
+    let mut compared = 0;
+    for entry in manifest["traces"].as_array().unwrap() {
+        let name = entry["name"].as_str().unwrap();
+        if entry["expected_text"] != "full" || entry["reader"]["exit"] != 0 {
+            continue;
+        }
+        let want =
+            std::fs::read_to_string(dir.join("expected").join(format!("{}.txt", name.replace('/', "__"))))
+                .unwrap();
+        let trace = dir.join(name);
+        let got = out(&["events", trace.to_str().unwrap(), "--columns", "name,context,fields", "-q"]);
+        // Between the two columns stands a space.
+        let mut got: Vec<String> = got.lines().map(|line| line.replacen("} {", "}, {", 1)).collect();
+        let names: std::collections::BTreeSet<&str> =
+            got.iter().map(|line| line.split_once(" {").map_or(line.as_str(), |(name, _)| name)).collect();
+        // Of the expected lines the part from the event's name on, without the packet's context; tied events in any order.
+        let shown = |line: &str| {
+            let of = |before: &str| {
+                let fits = names.iter().filter(|name| before.ends_with(**name));
+                (*fits.max_by_key(|name| name.len()).unwrap_or_else(|| panic!("{line}"))).to_string()
+            };
+            let Some((before, fields)) = line.split_once(": {") else {
+                return of(line.trim_end_matches(": "));
+            };
+            let fields = match fields.split_once(" }, {") {
+                Some((packet, rest)) if packet.starts_with(" cpu_id = ") => rest,
+                _ => fields,
+            };
+            format!("{} {{{fields}", of(before))
+        };
+        let mut want: Vec<String> = want.lines().map(shown).collect();
+        assert_eq!(got.len(), want.len(), "{name}");
+        want.sort();
+        got.sort();
+        for (got, want) in got.iter().zip(&want) {
+            assert_eq!(got, want, "{name}");
+            compared += 1;
+        }
+    }
+    assert!(compared > 100, "{compared} events compared");
+}
+
+#[test]
+fn perf_says_the_cpu_in_its_events() {
+    let Some(dir) = data() else { return };
+    let trace = dir.join("tc/perf-taskset2");
+    let trace = trace.to_str().unwrap();
+    let all = rows(&["events", trace, "--columns", "ns,cpu,fields", "--format", "json"]);
+    assert_eq!(all.len(), 1500);
+    assert!(all.iter().all(|row| row["cpu"] == row["fields"]["perf_cpu"] && row["cpu"].is_u64()));
+    let stats = rows(&["stats", trace, "--format", "json"]);
+    let cpus = stats.iter().filter(|row| row["kind"] == "cpu").count();
+    assert!(cpus > 1, "{cpus} CPUs");
+    let snapshot = rows(&["states", trace, "--at", "100%", "--format", "json"]);
+    assert_eq!(snapshot.iter().filter(|row| row["kind"] == "cpu").count(), cpus);
+}
+
+#[test]
+fn windows_of_real_traces_add_up_by_mode() {
+    let Some(dir) = data() else { return };
+    let trace = dir.join("tc/bug446190");
+    let trace = trace.to_str().unwrap();
+    let modes = |args: &[&str]| {
+        let all = rows(&[&["stats", trace, "--format", "json"][..], args].concat());
+        let modes = all.iter().filter(|row| row["kind"] == "mode");
+        let entry = |row: &Value| {
+            (
+                row["mode"].as_str().unwrap().to_string(),
+                (row["events"].as_u64().unwrap(), row["cpu_ns"].as_i64().unwrap()),
+            )
+        };
+        modes.map(entry).collect::<std::collections::BTreeMap<_, _>>()
+    };
+    let whole = modes(&[]);
+    assert!(whole.len() >= 3, "{whole:?}");
+    let mut sum = std::collections::BTreeMap::new();
+    for part in
+        [["--from", "0%", "--to", "30%"], ["--from", "30%", "--to", "31%"], ["--from", "31%", "--to", "200%"]]
+    {
+        for (mode, (events, ns)) in modes(&part) {
+            let entry: &mut (u64, i64) = sum.entry(mode).or_default();
+            *entry = (entry.0 + events, entry.1 + ns);
+        }
+    }
+    assert_eq!(sum, whole);
+}
+
+/// Two packets of CPU 0, events lost in the second: its states are in doubt until the next switch after it.
+#[test]
+fn losses_put_states_in_doubt() {
+    let tmp = tempfile::tempdir().unwrap();
+    let metadata = "/* CTF 1.8 */ typealias integer { size = 64; align = 8; signed = true; } := i64;
+        typealias integer { size = 64; align = 8; } := u64;
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = monotonic; };
+        typealias integer { size = 64; align = 8; map = clock.monotonic.value; } := time;
+        stream { packet.context := struct { u64 content_size; u64 packet_size; time timestamp_begin; time timestamp_end;
+            u64 events_discarded; u64 cpu_id; }; event.header := struct { time timestamp; }; };
+        event { name = sched_switch; fields := struct { i64 prev_tid; i64 prev_state; i64 next_tid; }; };";
+    let mut stream = Vec::new();
+    for (begin, end, lost, switches) in [
+        (10u64, 100u64, 0u64, vec![(10u64, 0u64, 1u64), (50, 1, 2)]),
+        (110, 200, 7, vec![(120, 2, 3), (180, 3, 1)]),
+        (300, 400, 7, vec![(300, 1, 0), (400, 0, 1)]),
+    ] {
+        let bits = (48 + 32 * switches.len() as u64) * 8;
+        let events = switches.iter().flat_map(|(t, prev, next)| [*t, *prev, 1, *next]);
+        let words = [bits, bits, begin, end, lost, 0].into_iter().chain(events);
+        stream.extend(words.flat_map(u64::to_le_bytes));
+    }
+    put(tmp.path(), metadata.as_bytes(), &[("kernel_0", &stream)]);
+    let t = tmp.path().to_str().unwrap();
+    let intervals: Vec<(i64, i64, i64, bool)> = rows(&["states", t, "--format", "json"])
+        .iter()
+        .map(|row| {
+            let int = |name: &str| row[name].as_i64().unwrap();
+            (int("from_ns"), int("to_ns"), int("tid"), row["in_doubt"].as_bool().unwrap())
+        })
+        .collect();
+    // Lost after 100 (the end of the first packet) and up to 200.
+    let expected = [
+        (10, 50, 1, false),
+        (50, 100, 2, false),
+        (100, 120, 2, true),
+        (120, 180, 3, true),
+        (180, 300, 1, true),
+        (300, 400, 0, false),
+    ];
+    assert_eq!(intervals, expected);
+    let doubt = |args: &[&str]| {
+        let all = rows(&[&["states", t, "--format", "json", "--at"][..], args].concat());
+        all.iter().find(|row| row["kind"] == "cpu").unwrap()["in_doubt"].as_bool().unwrap()
+    };
+    assert!(!doubt(&["60ns"]) && doubt(&["150ns"]) && doubt(&["250ns"]) && !doubt(&["350ns"]));
+    let text = out(&["states", t]);
+    assert!(text.lines().any(|line| line.contains("busy? ")), "{text}");
+}
+
+#[test]
+fn what_is_kept_of_a_trace_without_an_index_changes_no_answer() {
+    use std::os::unix::fs::MetadataExt;
+    let tmp = tempfile::tempdir().unwrap();
+    let w = written(21, 1200, 3);
+    let dir = tmp.path().join("trace");
+    put(&dir, w.tsdl.as_bytes(), &[("chan_2", &w.stream)]);
+    let old = std::time::SystemTime::now() - std::time::Duration::from_secs(100);
+    std::fs::File::options().write(true).open(dir.join("chan_2")).unwrap().set_modified(old).unwrap();
+    let before: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+    let run = |extra: &[&str]| {
+        let args = [&["events", dir.to_str().unwrap(), "--from", "40%", "--to", "60%"][..], extra].concat();
+        let o = Command::cargo_bin("lttv")
+            .unwrap()
+            .args(&args)
+            .env("XDG_CACHE_HOME", tmp.path().join("cache"))
+            .output();
+        let o = o.unwrap();
+        assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
+        o.stdout
+    };
+    let plain = run(&["--no-index"]);
+    assert!(!tmp.path().join("cache").exists(), "nothing is kept when nothing is to be used");
+    let first = run(&[]);
+    let kept = tmp.path().join("cache/pct/ctf");
+    let file = std::fs::read_dir(&kept).unwrap().next().unwrap().unwrap().path();
+    assert_eq!(
+        (kept.metadata().unwrap().mode() & 0o777, file.metadata().unwrap().mode() & 0o777),
+        (0o700, 0o600)
+    );
+    let again = run(&[]);
+    let mut bytes = std::fs::read(&file).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&file, &bytes).unwrap();
+    let damaged = run(&[]);
+    bytes[middle] ^= 1;
+    assert!(std::fs::read(&file).unwrap() == bytes, "written anew");
+    assert!(plain == first && first == again && again == damaged && !plain.is_empty());
+    let after: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
+    assert_eq!(before, after, "nothing is written beside the trace");
 }

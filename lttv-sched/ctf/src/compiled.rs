@@ -27,6 +27,8 @@ pub(crate) struct CompiledStream {
     pub(crate) clock: Option<Clock>,
     /// Some field of its packet context has this role.
     pub(crate) has_seq: bool,
+    /// Some of its events say themselves on which CPU they happened.
+    pub(crate) event_cpu: bool,
     /// Bits of its counter of discarded events, 64 if it has none.
     pub(crate) discarded_len: u32,
     /// Event id to index: small ids directly, the rest by hash.
@@ -72,6 +74,11 @@ impl Compiled {
                 common: program(i, ALL, Scope::CommonContext, &s.event_context),
                 events: events.collect(),
                 clock: s.clock.map(|k| Clock::new(&class.clocks[k], shift)),
+                event_cpu: s
+                    .event_context
+                    .iter()
+                    .chain(s.events.iter().flat_map(|e| e.context.iter().chain(&e.fields)))
+                    .any(|c| has_role(c, Role::Cpu)),
                 has_seq: s.packet_context.as_ref().is_some_and(|c| has_role(c, Role::PacketSeq)),
                 discarded_len: s
                     .packet_context

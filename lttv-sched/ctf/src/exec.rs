@@ -106,6 +106,11 @@ impl State {
         self.roles[r as usize]
     }
 
+    /// Sets what a packet field says.
+    pub(crate) fn set_role(&mut self, r: Role, v: Option<u64>) {
+        self.roles[r as usize] = v;
+    }
+
     fn mark(&mut self, m: Mark, v: u64, read: u32) {
         match m {
             Mark::Store { reg, signed } => {

@@ -12,7 +12,7 @@ use std::sync::Arc;
 use crate::compiled::Compiled;
 use crate::error::{Fault, ReadError};
 use crate::exec::{Input, Nothing, State, Stop, run};
-use crate::model::{FieldClass, Scope};
+use crate::model::{FieldClass, Role, Scope};
 use crate::packet::{StreamFile, WINDOW, error, head};
 use crate::program::Program;
 use crate::stream::Stream;
@@ -85,6 +85,8 @@ pub struct Reader {
     base: u64,
     /// Bits of the packet's content, as far as the file has them.
     content: u64,
+    /// CPU of the packet.
+    cpu: Option<u64>,
     /// Bits of packet header and context, and the header alone.
     first: u64,
     header_bits: u64,
@@ -119,6 +121,7 @@ impl Reader {
             data: Vec::new(),
             base: 0,
             content: 0,
+            cpu: None,
             first: 0,
             header_bits: 0,
             start: 0,
@@ -136,6 +139,20 @@ impl Reader {
     #[inline]
     pub fn head(&self) -> Option<Head> {
         self.head
+    }
+
+    /// CPU of the event it stands on: its own where the trace says it for each, else that of the stream.
+    pub fn event_cpu(&self) -> Option<u32> {
+        if !self.says_cpu() {
+            return self.cpu();
+        }
+        self.head?;
+        u32::try_from(self.decoded.borrow().state.role(Role::Cpu)?).ok()
+    }
+
+    /// Whether events of this stream say themselves on which CPU they happened.
+    pub(crate) fn says_cpu(&self) -> bool {
+        self.of.compiled.streams[self.of.streams[self.stream].class].event_cpu
     }
 
     /// CPU of the stream, if it has one.
@@ -308,6 +325,7 @@ impl Reader {
         }
         self.base = 0;
         self.content = content.min(bits);
+        self.cpu = h.cpu;
         self.first = h.bits;
         self.header_bits = h.header_bits;
         self.packet_head.clear();
@@ -373,6 +391,9 @@ impl Reader {
         let content = self.content - base;
         let inp = Input { data: &self.data, base, limit: (self.data.len() as u64 * 8).min(content), content };
         st.start_record();
+        if class.event_cpu {
+            st.set_role(Role::Cpu, self.cpu);
+        }
         let start = x - base;
         let common = run(&class.event_header, &inp, start, st, &mut Nothing)?;
         let id = class.event(st.id).ok_or(Fault::EventClass(st.id))?;

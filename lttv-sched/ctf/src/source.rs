@@ -137,7 +137,8 @@ impl Source for CtfSource {
         }
         let reader = self.trace.reader(tracefile);
         let cpu = reader.cpu().unwrap_or(EventHead::NO_CPU);
-        Ok(Box::new(CtfCursor { reader, cpu }))
+        let own_cpu = reader.says_cpu();
+        Ok(Box::new(CtfCursor { reader, cpu, own_cpu }))
     }
 
     fn time_span(&self) -> Option<(Time, Time)> {
@@ -189,7 +190,10 @@ fn engine_error(e: crate::error::ReadError) -> ReadError {
 /// A reader as the engine sees it.
 struct CtfCursor {
     reader: Reader,
+    /// CPU of the stream.
     cpu: u32,
+    /// Events say their CPU themselves.
+    own_cpu: bool,
 }
 
 impl CtfCursor {
@@ -201,7 +205,9 @@ impl CtfCursor {
                 EventTime::Untimed => Time::UNTIMED,
                 EventTime::Overflow => Time::MAX,
             };
-            EventHead { ts, id: EventId(h.class), cpu: self.cpu }
+            let cpu =
+                if self.own_cpu { self.reader.event_cpu().unwrap_or(EventHead::NO_CPU) } else { self.cpu };
+            EventHead { ts, id: EventId(h.class), cpu }
         })
     }
 }
@@ -254,6 +260,11 @@ impl Cursor for CtfCursor {
                 show(name, part, visitor);
             }
         });
+    }
+
+    fn text(&self, scope: Scope, out: &mut String) -> Option<()> {
+        crate::text::scope(out, &self.reader, model_scope(scope));
+        Some(())
     }
 
     fn packets_decoded(&self) -> u64 {

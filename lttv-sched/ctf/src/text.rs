@@ -23,17 +23,27 @@ pub fn line(out: &mut String, trace: &TraceClass, r: &Reader) {
     }
     origin(out, trace);
     let _ = write!(out, "{}: ", class.name);
-    let mut comma = "";
-    for scope in [Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
-        r.with(scope, |v| {
-            let mut inner = String::new();
-            structure(&mut inner, v, scope == Scope::PacketContext);
-            if scope != Scope::PacketContext || inner != "{ }" {
-                out.push_str(comma);
-                out.push_str(&inner);
-                comma = ", ";
-            }
-        });
+    let start = out.len();
+    for s in [Scope::PacketContext, Scope::CommonContext, Scope::SpecificContext, Scope::Payload] {
+        let before = out.len();
+        if before > start {
+            out.push_str(", ");
+        }
+        let empty = out.len();
+        scope(out, r, s);
+        if out.len() == empty {
+            out.truncate(before);
+        }
+    }
+}
+
+/// Appends the fields of one scope, `{ n = 3, name = "a" }`; nothing when the event has no such scope, nor for a packet context
+/// with nothing but sizes, times and counters.
+pub fn scope(out: &mut String, r: &Reader, scope: Scope) {
+    let start = out.len();
+    r.with(scope, |v| structure(out, v, scope == Scope::PacketContext));
+    if scope == Scope::PacketContext && &out[start..] == "{ }" {
+        out.truncate(start);
     }
 }
 

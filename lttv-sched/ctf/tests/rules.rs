@@ -501,3 +501,31 @@ fn selectors_whose_field_was_not_decoded_are_an_error() {
     assert_eq!(v, [json!({"has": true, "n": 2, "a": [10, 11]})]);
     assert!(e.unwrap().contains("not decoded"));
 }
+
+#[test]
+fn a_cpu_that_events_say_themselves_is_theirs_also_after_a_seek() {
+    let tmp = tempfile::tempdir().unwrap();
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = c; };
+        stream { event.header := struct { integer { size = 8; } id; integer { size = 8; map = clock.c.value; } t; }; };
+        event { name = a; id = 0; fields := struct { integer { size = 8; } perf_cpu; integer { size = 8; } cpu_id; }; };
+        event { name = b; id = 1; fields := struct { integer { size = 8; } n; }; };
+        event { name = c; id = 2; context := struct { integer { size = 8; } _cpu_id; }; };";
+    let stream = [0, 1, 3, 99, 1, 2, 7, 0, 3, 0, 99, 2, 4, 5];
+    put(tmp.path(), metadata.as_bytes(), &[("s", &stream)]);
+    let trace = open(tmp.path(), &Options::default()).unwrap();
+    let mut reader = trace.reader(0);
+    let (mut cpus, mut places) = (Vec::new(), Vec::new());
+    let mut head = reader.rewind().unwrap();
+    while head.is_some() {
+        cpus.push(reader.event_cpu());
+        places.push(reader.position());
+        head = reader.advance().unwrap();
+    }
+    assert_eq!(cpus, [Some(3), None, Some(0), Some(5)]);
+    for (place, cpu) in places.into_iter().zip(cpus).rev() {
+        reader.seek(place).unwrap();
+        assert_eq!(reader.event_cpu(), cpu);
+    }
+    assert_eq!(trace.stream(0).cpu, None);
+}

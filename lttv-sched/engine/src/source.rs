@@ -375,6 +375,13 @@ pub trait Cursor: Send {
     /// Shows all fields of one scope of the current event, in order.
     fn visit(&self, scope: Scope, visitor: &mut dyn FieldVisitor);
 
+    /// Appends one scope of the current event as text in the way that is usual for the format (number bases, labels of
+    /// enumerations); nothing when the event has no such scope. None, and nothing appended: the format has no such way, its
+    /// fields are shown by [`Cursor::visit`].
+    fn text(&self, _scope: Scope, _out: &mut String) -> Option<()> {
+        None
+    }
+
     /// How many packets this cursor has opened so far, for tests of the cost of seeks. 0 where there are no packets.
     fn packets_decoded(&self) -> u64 {
         0

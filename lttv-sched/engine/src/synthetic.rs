@@ -7,8 +7,8 @@ use std::sync::Arc;
 
 use crate::identity::TraceIdentity;
 use crate::source::{
-    Cursor, CursorPos, EventClass, EventHead, EventId, FieldVisitor, ReadError, Scope, Source, TracefileInfo,
-    Value,
+    Cursor, CursorPos, EventClass, EventHead, EventId, FieldVisitor, Loss, ReadError, Scope, Source,
+    TracefileInfo, Value,
 };
 use crate::time::Time;
 
@@ -77,13 +77,20 @@ pub struct SyntheticTrace {
     identity: TraceIdentity,
     infos: Vec<TracefileInfo>,
     files: Arc<Vec<SyntheticFile>>,
+    /// What it says was lost.
+    pub losses: Vec<Loss>,
 }
 
 impl SyntheticTrace {
     /// A trace called `name` (two of the same name are the same trace).
     pub fn new(name: &str, files: Vec<SyntheticFile>) -> SyntheticTrace {
         let infos = files.iter().map(|file| file.info.clone()).collect();
-        SyntheticTrace { identity: TraceIdentity::named(name), infos, files: Arc::new(files) }
+        SyntheticTrace {
+            identity: TraceIdentity::named(name),
+            infos,
+            files: Arc::new(files),
+            losses: Vec::new(),
+        }
     }
 
     /// Its tracefiles.
@@ -111,6 +118,10 @@ impl Source for SyntheticTrace {
             at: usize::MAX,
             packets: 0,
         }))
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        self.losses.clone()
     }
 
     fn time_span(&self) -> Option<(Time, Time)> {

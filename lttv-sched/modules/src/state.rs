@@ -5,9 +5,10 @@
 //! the state dump or the first system call resolves.
 //!
 //! Losing events makes a state doubtful, never invalid: an exit without its entry is ignored and counted, the bottom of a
-//! stack is never popped.
+//! stack is never popped, and the state says what is in doubt ([`SystemState::in_doubt`]).
 
 mod apply;
+mod doubt;
 mod kind;
 mod model;
 
@@ -21,6 +22,7 @@ use lttv_engine::state::StateModel;
 use lttv_engine::time::Time;
 use serde::{Deserialize, Serialize};
 
+pub use doubt::Losses;
 pub use kind::{Kind, kind_of};
 pub use model::SystemModel;
 
@@ -36,8 +38,8 @@ impl Module for StateModule {
         NAME
     }
 
-    fn model(&self, _source: &Arc<dyn Source>) -> Option<Box<dyn StateModel>> {
-        Some(Box::new(SystemModel::default()))
+    fn model(&self, source: &Arc<dyn Source>) -> Option<Box<dyn StateModel>> {
+        Some(Box::new(SystemModel::new(Losses::of(source.as_ref()))))
     }
 
     fn hooks(&self, _source: &Arc<dyn Source>) -> ModuleHooks {
@@ -243,6 +245,8 @@ pub struct Cpu {
     pub traps: Vec<u32>,
     /// When the first switch on it was seen.
     pub first_switch: Option<Time>,
+    /// When the last switch on it was seen.
+    pub last_switch: Option<Time>,
 }
 
 impl Cpu {
@@ -305,6 +309,9 @@ pub struct SystemState {
     pub device_names: BTreeMap<u64, Arc<str>>,
     /// Things that did not fit.
     pub oddities: Oddities,
+    /// What was lost in the whole trace. Not part of what is written to files: the model knows it from its source.
+    #[serde(skip)]
+    pub losses: Losses,
 }
 
 impl SystemState {

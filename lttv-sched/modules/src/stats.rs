@@ -6,6 +6,7 @@
 
 mod collect;
 mod tree;
+mod window;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -81,6 +82,9 @@ pub struct Stats {
     pub span: Option<(Time, Time)>,
     /// Events by channel, those without an event too.
     pub channels: BTreeMap<Arc<str>, u64>,
+    /// For each CPU, the part of the CPU time above that was accounted while events of that CPU had been lost and no switch had
+    /// been seen on it since, in ns: what ran there then is not sure.
+    pub in_doubt: BTreeMap<u32, i64>,
 }
 
 impl Stats {
@@ -197,3 +201,4 @@ impl Module for StatsModule {
 }
 
 pub use tree::of as tree_of;
+pub use window::WindowStats;

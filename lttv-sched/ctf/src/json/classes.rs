@@ -348,7 +348,13 @@ fn place_roles(c: &mut FieldClass, place: Place) {
         Kind::Struct(m) => {
             for m in m {
                 place_roles(&mut m.class, place);
-                let cpu = scope == Scope::PacketContext && m.name == "cpu_id";
+                let cpu = match scope {
+                    Scope::PacketContext | Scope::CommonContext | Scope::SpecificContext => {
+                        m.name == "cpu_id"
+                    }
+                    Scope::Payload => m.name == "perf_cpu",
+                    _ => false,
+                };
                 match &mut m.class.kind {
                     Kind::Bits(b) if cpu && !b.roles.contains(&Role::Cpu) => b.roles.push(Role::Cpu),
                     Kind::VarInt(v) if cpu && !v.roles.contains(&Role::Cpu) => v.roles.push(Role::Cpu),

@@ -390,6 +390,9 @@ fn assign_roles(c: &mut FieldClass, scope: Scope) {
         (Scope::PacketContext, "packet_seq_num") => Some(Role::PacketSeq),
         (Scope::PacketContext, "cpu_id") => Some(Role::Cpu),
         (Scope::EventHeader, "id") => Some(Role::EventId),
+        // A stream that is not of one CPU: LTTng's context (its names begin with `_`), and where perf's converter puts it.
+        (Scope::CommonContext | Scope::SpecificContext, "_cpu_id" | "cpu_id") => Some(Role::Cpu),
+        (Scope::Payload, "perf_cpu") => Some(Role::Cpu),
         _ => None,
     };
     let Kind::Struct(members) = &mut c.kind else { return };
@@ -439,8 +442,11 @@ fn finish_stream(s: &mut StreamClass, line: usize, sole_clock: Option<usize>) ->
         }
     }
     for e in &mut s.events {
-        for c in [&mut e.context, &mut e.fields].into_iter().flatten() {
-            map(c);
+        for (scope, class) in [(Scope::SpecificContext, &mut e.context), (Scope::Payload, &mut e.fields)] {
+            if let Some(c) = class {
+                assign_roles(c, scope);
+                map(c);
+            }
         }
     }
     match clocks[..] {

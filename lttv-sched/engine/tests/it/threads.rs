@@ -27,16 +27,22 @@ fn r_x2_commands_are_served_between_chunks_and_cut_the_running_one() {
         Flow::Go
     });
     let (begun, begins) = mpsc::channel();
+    let (sent, is_sent) = mpsc::channel();
     let mut first = true;
     let long = long.on_event(move |_| {
+        // In the middle of the chunk until the command is on its way, however fast the rest would be.
         if std::mem::take(&mut first) {
             begun.send(()).unwrap();
+            is_sent.recv().unwrap();
         }
         Flow::Go
     });
     handle.send(move |engine| assert!(engine.events_request(traceset, long).is_ok())).unwrap();
     begins.recv().unwrap();
-    assert_eq!(handle.call(move |engine| engine.remove_all(traceset, OwnerId(1))).unwrap(), Ok(1));
+    let (answer, answers) = mpsc::channel();
+    handle.send(move |engine| answer.send(engine.remove_all(traceset, OwnerId(1))).unwrap()).unwrap();
+    sent.send(()).unwrap();
+    assert_eq!(answers.recv().unwrap(), Ok(1));
     let (delivered, reason) = ends.recv().unwrap();
     assert_eq!(reason, EndReason::Removed);
     assert!(delivered < 200_000, "the only chunk was cut");

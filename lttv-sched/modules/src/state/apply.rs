@@ -209,6 +209,7 @@ impl SystemState {
         let state = self.cpu_mut(cpu);
         state.running = Some(next);
         state.first_switch.get_or_insert(now);
+        state.last_switch = Some(now);
         state.modes = vec![if next.tid == 0 { CpuMode::Idle } else { CpuMode::Busy }];
         if in_trap {
             state.modes.push(CpuMode::Trap);

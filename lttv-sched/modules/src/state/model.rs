@@ -7,19 +7,26 @@ use lttv_engine::call::Event;
 use lttv_engine::source::{EventClass, TracefileInfo};
 use lttv_engine::state::{Snapshot, StateModel};
 
-use super::{Kind, SystemState, kind_of};
+use super::{Kind, Losses, SystemState, kind_of};
 
 /// First byte of an encoded state: raised whenever its layout changes.
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 /// A [`SystemState`] that follows a trace.
 #[derive(Default)]
 pub struct SystemModel {
     state: SystemState,
     kinds: Vec<(Kind, Arc<str>)>,
+    losses: Losses,
 }
 
 impl SystemModel {
+    /// A model of a trace that has lost something.
+    pub fn new(losses: Losses) -> SystemModel {
+        let state = SystemState { losses: losses.clone(), ..SystemState::default() };
+        SystemModel { state, kinds: Vec::new(), losses }
+    }
+
     /// The state at this point.
     pub fn state(&self) -> &SystemState {
         &self.state
@@ -44,7 +51,7 @@ impl StateModel for SystemModel {
     }
 
     fn reset(&mut self) {
-        self.state = SystemState::default();
+        self.state = SystemState { losses: self.losses.clone(), ..SystemState::default() };
     }
 
     fn snapshot(&self) -> Snapshot {
@@ -53,7 +60,7 @@ impl StateModel for SystemModel {
 
     fn restore(&mut self, saved: &Snapshot) {
         if let Some(state) = saved.downcast_ref::<SystemState>() {
-            self.state = state.clone();
+            self.state = SystemState { losses: self.losses.clone(), ..state.clone() };
         }
     }
 

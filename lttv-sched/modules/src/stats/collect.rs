@@ -48,6 +48,7 @@ pub(super) struct Collector {
     /// Names of the channels, and events of each; which channel a tracefile is of.
     channels: Vec<(Arc<str>, u64)>,
     channel_of: Vec<usize>,
+    in_doubt: BTreeMap<u32, i64>,
 }
 
 fn identity(thread: &Thread) -> (ThreadKey, Time) {
@@ -100,11 +101,13 @@ impl Collector {
             span: None,
             channels,
             channel_of,
+            in_doubt: BTreeMap::new(),
         }
     }
 
     fn class(&mut self, event: &Event<'_>) -> Class {
-        let known = self.classes.get(event.tracefile()).and_then(|c| c.get(event.head.id.0 as usize)).copied();
+        let known =
+            self.classes.get(event.tracefile()).and_then(|c| c.get(event.head.id.0 as usize)).copied();
         // An id outside its table has no name; it is counted all the same.
         known.unwrap_or_else(|| {
             let at = self.names.iter().position(|name| **name == *"?").unwrap_or_else(|| {
@@ -160,6 +163,11 @@ impl Collector {
         let known = state.running(cpu).is_some_and(|thread| thread.top().mode != Mode::Unknown);
         if let Some(branch) = account.branch.filter(|_| known) {
             self.counted[branch].cpu_time += delta;
+            if delta > 0
+                && let Some(since) = state.in_doubt(cpu, now)
+            {
+                *self.in_doubt.entry(cpu).or_default() += delta.min(now.since(since));
+            }
         }
     }
 
@@ -217,6 +225,11 @@ impl Collector {
         self.counted[branch].cumulative += entry.cpu_time.saturating_add(since);
     }
 
+    /// Whether an event changes the state.
+    pub(super) fn changes(&mut self, event: &Event<'_>) -> bool {
+        self.class(event).kind.is_some()
+    }
+
     /// After the state model has seen an event that changes the state.
     pub(super) fn after(&mut self, event: &Event<'_>, state: &SystemState) {
         let class = self.class(event);
@@ -252,6 +265,30 @@ impl Collector {
         self.cpus.entry(cpu).or_default().branch = Some(branch);
     }
 
+    /// A window begins at `from`, in this state: what runs is accounted from there on.
+    pub(super) fn begin(&mut self, from: Time, state: &SystemState) {
+        for cpu in state.cpus.keys().copied() {
+            let branch = Some(self.branch_of(Some(cpu), state));
+            let running = state.running(cpu);
+            let switched = running.map(|thread| (from, thread.key.tid));
+            self.cpus.insert(cpu, CpuAccount { branch, since: running.map(|_| from), switched });
+        }
+    }
+
+    /// A window ends at `to`. The collector is empty after it.
+    pub(super) fn end(&mut self, to: Time, state: Option<&SystemState>) -> Stats {
+        if let Some(state) = state {
+            let cpus: Vec<u32> = self.cpus.keys().copied().collect();
+            for cpu in cpus {
+                self.settle(cpu, to, state);
+                if let Some((since, tid)) = self.cpus.get(&cpu).and_then(|account| account.switched) {
+                    *self.run_ns.entry((cpu, tid)).or_default() += to.since(since);
+                }
+            }
+        }
+        self.result()
+    }
+
     /// Closes what is open at the end of the trace and gives the result. The collector is empty after it.
     pub(super) fn finish(&mut self, state: Option<&SystemState>) -> Stats {
         if let (Some(state), Some((_, end))) = (state, self.span) {
@@ -271,6 +308,10 @@ impl Collector {
                 }
             }
         }
+        self.result()
+    }
+
+    fn result(&mut self) -> Stats {
         let branch = |counted: Counted| Branch {
             events: counted.events.into_iter().collect(),
             cpu_time: counted.cpu_time,
@@ -288,6 +329,7 @@ impl Collector {
             switches: std::mem::take(&mut self.switches),
             span: self.span.take(),
             channels: std::mem::take(&mut self.channels).into_iter().collect(),
+            in_doubt: std::mem::take(&mut self.in_doubt),
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Rules of states and statistics, over made-up kernel traces.
 
+mod doubt;
 mod kernel;
 mod states;
 mod statistics;
+mod windows;
