@@ -1,4 +1,4 @@
-//! Records and the words they are made of: [`write`] for the handler, [`read`] for everybody else.
+//! Records and the words they are made of: `write` for the handler, `read` for everybody else.
 //!
 //! No word of a record is zero. Times are raw (the header's time source) and never 0; other numbers are written plus
 //! one ([`Encoder::number`]); text is packed seven bytes a word ([`Encoder::text`]).

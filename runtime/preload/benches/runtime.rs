@@ -1,4 +1,4 @@
-//! What the library costs: `cargo bench -p pct-preload [-- handler|start|stacks|rate]`.
+//! What the library costs: `cargo bench -p pct-preload [-- handler|start|stacks|rate|empty]`.
 //!
 //! - handler: self-sent signals in the very library that is shipped; ns over an empty handler in the same process, for the
 //!   recorder `log` (with and without stacks) and `counts`.
@@ -6,6 +6,8 @@
 //! - stacks: the same program at the bottom of 20 and 100 frames, at 1000 Hz: CPU with stacks over CPU with flat samples, and the
 //!   size of the file.
 //! - rate: CPU seconds of a spinning program over the same program bare, by rate and clock, and the samples got.
+//! - empty: the same program with a perf event of the same rate and an empty handler of its own, and with the library: what of
+//!   the cost is ours, and what the kernel's.
 //!
 //! Rounds are interleaved and medians printed, since the machine does other things too. PCT_BENCH_ROUNDS scales.
 
@@ -40,6 +42,9 @@ fn main() {
     }
     if wants("rate") {
         rate(&library);
+    }
+    if wants("empty") {
+        over_empty(&library);
     }
 }
 
@@ -224,11 +229,82 @@ fn stacks(library: &Path) {
 
 /// A fixed amount of work; prints the CPU nanoseconds that it took by the thread's clock.
 fn inside_spin() {
+    if let Some(hz) = std::env::var("PCT_BENCH_EMPTY").ok().and_then(|hz| hz.parse().ok()) {
+        empty_clock(hz);
+    }
+    let steps = std::env::var("PCT_BENCH_STEPS").ok().and_then(|n| n.parse().ok());
     let mut x = 0u64;
-    for i in 0..std::hint::black_box(400_000_000u64) {
-        x = x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i);
+    for i in 0..std::hint::black_box(steps.unwrap_or(400_000_000u64)) {
+        x = std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i));
     }
     std::hint::black_box(x);
+}
+
+/// A perf event as the sampler's clock opens it, that signals to a handler that does nothing.
+fn empty_clock(hz: u64) {
+    const SIGNAL: i32 = libc::SIGSTKFLT;
+    const EXCLUDE_KERNEL_AND_HV: u64 = 3 << 5;
+    let mut attr = [0u64; 16];
+    attr[0] = 128 << 32 | 1; // size, PERF_TYPE_SOFTWARE
+    attr[1] = 1; // PERF_COUNT_SW_TASK_CLOCK
+    attr[2] = 1_000_000_000 / hz;
+    attr[5] = EXCLUDE_KERNEL_AND_HV;
+    attr[6] = 1; // wakeup_events
+    // SAFETY: plain system calls on a descriptor of our own; the handler does nothing, with the sampler's flags and mask.
+    unsafe {
+        let mut action: libc::sigaction = std::mem::zeroed();
+        action.sa_sigaction = empty as *const () as usize;
+        action.sa_flags = libc::SA_SIGINFO | libc::SA_RESTART | libc::SA_ONSTACK;
+        libc::sigfillset(&raw mut action.sa_mask);
+        libc::sigaction(SIGNAL, &raw const action, std::ptr::null_mut());
+        let fd = libc::syscall(libc::SYS_perf_event_open, attr.as_ptr(), 0, -1, -1, 0) as i32;
+        assert!(fd >= 0, "perf_event_open: {}", std::io::Error::last_os_error());
+        const F_SETOWN_EX: i32 = 15;
+        const F_SETSIG: i32 = 10;
+        let owner = [0, libc::gettid()]; // F_OWNER_TID
+        libc::fcntl(fd, F_SETOWN_EX, owner.as_ptr());
+        libc::fcntl(fd, F_SETSIG, SIGNAL);
+        libc::fcntl(fd, libc::F_SETFL, libc::O_NONBLOCK | libc::O_ASYNC);
+    }
+}
+
+fn over_empty(library: &Path) {
+    println!(
+        "empty: CPU of a fixed amount of work, with an empty handler on the same clock and with the library"
+    );
+    println!("  {:>6} {:6} {:>12} {:>12} {:>16}", "Hz", "stack", "empty/bare", "pct/bare", "pct/empty");
+    for (hz, stack) in [("1000", "none"), ("1000", "auto"), ("10000", "none"), ("10000", "auto")] {
+        let (mut empty, mut ours, mut over) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..rounds(5) {
+            // Long enough that what is done once does not count.
+            let spin = || {
+                let mut command = myself("spin");
+                command.env("PCT_BENCH_STEPS", "2000000000");
+                command
+            };
+            let with_empty = || {
+                let mut command = spin();
+                command.env("PCT_BENCH_EMPTY", hz);
+                cpu_of(command)
+            };
+            let with_library = || {
+                let folder = tempfile::tempdir().expect("a folder");
+                let mut command = spin();
+                command
+                    .env("LD_PRELOAD", library)
+                    .env("PCT", format!("out={},hz={hz},clock=perf,stack={stack}", folder.path().display()));
+                cpu_of(command)
+            };
+            let bare = cpu_of(spin());
+            // There and back: what drifts cancels.
+            let (e1, p1, p2, e2) = (with_empty(), with_library(), with_library(), with_empty());
+            empty.push((e1 + e2) / 2.0 / bare);
+            ours.push((p1 + p2) / 2.0 / bare);
+            over.push((p1 + p2) / (e1 + e2));
+        }
+        let (empty, ours, over) = (median(empty), median(ours), median(over));
+        println!("  {hz:>6} {stack:6} {empty:12.4} {ours:12.4} {over:16.4}");
+    }
 }
 
 /// CPU seconds of a child by rusage.
