@@ -31,6 +31,8 @@ struct Counts {
     by_channel: BTreeMap<String, u64>,
     /// Mode -> events, CPU time in ns.
     by_mode: BTreeMap<Mode, (u64, i64)>,
+    /// Of the mode of system calls: that of idle CPUs.
+    idle: (u64, i64),
     span: Option<(Time, Time)>,
     /// (thread number, name) -> CPU time, ns.
     threads: BTreeMap<(i64, String), i64>,
@@ -57,13 +59,30 @@ impl Counts {
             let name = r.threads.get(&key).map_or(String::new(), |t| t.name.to_string());
             *self.threads.entry((key.0.tid, name)).or_default() += ns;
         }
+        let (events, ns) = r.idle();
+        self.idle = (self.idle.0 + events, self.idle.1 + ns);
         r.in_doubt.iter().for_each(|(cpu, ns)| *self.in_doubt.entry(*cpu).or_default() += ns);
+    }
+
+    /// Modes by name, the idle CPUs as one of their own.
+    fn modes(&self) -> Vec<(String, u64, i64)> {
+        let mut modes = Vec::new();
+        for (mode, (events, ns)) in &self.by_mode {
+            let idle = if *mode == Mode::Syscall { self.idle } else { (0, 0) };
+            modes.push((mode.to_string(), events - idle.0.min(*events), ns - idle.1));
+        }
+        if !modes.is_empty() {
+            modes.push(("idle".into(), self.idle.0, self.idle.1));
+        }
+        modes.retain(|(_, events, ns)| *events > 0 || *ns > 0);
+        modes
     }
 
     /// Without what says nothing.
     fn tidied(mut self) -> Counts {
         self.threads.retain(|_, ns| *ns > 0);
         self.in_doubt.retain(|_, ns| *ns > 0);
+        self.by_cpu.retain(|_, events| *events > 0);
         // A trace that says nothing of modes has one only.
         self.by_mode.retain(|_, (events, ns)| *events > 0 || *ns > 0);
         if self.by_mode.keys().all(|mode| *mode == Mode::Unknown) {
@@ -242,8 +261,8 @@ fn text(out: &mut Out, c: &Counts, rows: usize) {
     }
     if !c.by_mode.is_empty() {
         line!(out, "\n{:>15}  {:>15}  mode", "count", "CPU time");
-        for (mode, (n, ns)) in &c.by_mode {
-            line!(out, "{:>15}  {:>15}  {mode}", grouped(*n), times::duration(ns.unsigned_abs()));
+        for (mode, n, ns) in c.modes() {
+            line!(out, "{:>15}  {:>15}  {mode}", grouped(n), times::duration(ns.unsigned_abs()));
         }
     }
     if !c.in_doubt.is_empty() {
@@ -290,7 +309,7 @@ fn json(out: &mut Out, c: &Counts) {
         quoted(&mut out.line, channel);
         line!(out, ",\"events\":{n}}}");
     }
-    for (mode, (n, ns)) in &c.by_mode {
+    for (mode, n, ns) in c.modes() {
         line!(out, "{{\"kind\":\"mode\",\"mode\":\"{mode}\",\"events\":{n},\"cpu_ns\":{ns}}}");
     }
     for (cpu, ns) in &c.in_doubt {

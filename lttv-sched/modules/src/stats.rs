@@ -47,6 +47,8 @@ pub struct Branch {
     pub events: BTreeMap<u32, u64>,
     /// CPU time spent in it itself, in ns. 0 where the mode is not known.
     pub cpu_time: i64,
+    /// Time in which its thread ran on a CPU in a mode that is not known, in ns.
+    pub unknown_time: i64,
     /// CPU time spent in it and in what interrupted it, of the stays that ended, in ns.
     pub cumulative_cpu_time: i64,
     /// Time from entry to exit of the stays that ended, in ns.
@@ -113,23 +115,33 @@ impl Stats {
         counts
     }
 
-    /// Events and CPU time (ns) by mode.
+    /// Events and CPU time (ns) by mode. The idle threads count as [`Mode::Syscall`], see [`Stats::idle`].
     pub fn by_mode(&self) -> BTreeMap<Mode, (u64, i64)> {
         let mut sums: BTreeMap<Mode, (u64, i64)> = BTreeMap::new();
         for (key, branch) in &self.branches {
             let sum = sums.entry(key.mode).or_default();
             sum.0 += branch.events.values().sum::<u64>();
-            sum.1 += branch.cpu_time;
+            sum.1 += branch.cpu_time + branch.unknown_time;
         }
         sums
     }
 
-    /// CPU time by thread over all modes that are known, in ns.
+    /// Events and time (ns) of idle CPUs, interrupts apart: the part of [`Mode::Syscall`] that is nobody's work.
+    pub fn idle(&self) -> (u64, i64) {
+        let idle = |key: &BranchKey| {
+            key.mode == Mode::Syscall && key.thread.is_some_and(|(thread, _)| thread.tid == 0)
+        };
+        self.branches.iter().filter(|(key, _)| idle(key)).fold((0, 0), |sum, (_, branch)| {
+            (sum.0 + branch.events.values().sum::<u64>(), sum.1 + branch.cpu_time)
+        })
+    }
+
+    /// Time on a CPU by thread, whether its mode was known or not, in ns.
     pub fn cpu_time_by_thread(&self) -> BTreeMap<(ThreadKey, Time), i64> {
         let mut times = BTreeMap::new();
         for (key, branch) in &self.branches {
             if let Some(thread) = key.thread {
-                *times.entry(thread).or_default() += branch.cpu_time;
+                *times.entry(thread).or_default() += branch.cpu_time + branch.unknown_time;
             }
         }
         times

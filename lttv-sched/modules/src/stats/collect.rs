@@ -30,6 +30,7 @@ struct CpuAccount {
 struct Counted {
     events: Vec<(u32, u64)>,
     cpu_time: i64,
+    unknown: i64,
     cumulative: i64,
     elapsed: i64,
 }
@@ -160,9 +161,13 @@ impl Collector {
         if account.since.is_some() {
             account.since = Some(now);
         }
-        let known = state.running(cpu).is_some_and(|thread| thread.top().mode != Mode::Unknown);
-        if let Some(branch) = account.branch.filter(|_| known) {
-            self.counted[branch].cpu_time += delta;
+        if let (Some(branch), Some(running)) = (account.branch, state.running(cpu)) {
+            let counted = &mut self.counted[branch];
+            if running.top().mode == Mode::Unknown {
+                counted.unknown += delta;
+            } else {
+                counted.cpu_time += delta;
+            }
             if delta > 0
                 && let Some(since) = state.in_doubt(cpu, now)
             {
@@ -315,6 +320,7 @@ impl Collector {
         let branch = |counted: Counted| Branch {
             events: counted.events.into_iter().collect(),
             cpu_time: counted.cpu_time,
+            unknown_time: counted.unknown,
             cumulative_cpu_time: counted.cumulative,
             elapsed_time: counted.elapsed,
         };
