@@ -46,6 +46,9 @@ fn round(session: &Session, now_ns: u64) {
         return;
     }
     let Some(mut house) = session.house.try_lock() else { return };
+    if !session.on.load(Ordering::Relaxed) {
+        return;
+    }
     session.due.store(now_ns + ROUND_NS, Ordering::Relaxed);
     session.stale.store(false, Ordering::Relaxed);
     on_own_stack(session, &mut house, full);
@@ -57,6 +60,11 @@ fn round(session: &Session, now_ns: u64) {
     };
     session.due.store(done + wait, Ordering::Relaxed);
     watch(session);
+    // Switched off meanwhile, by one who may have given up waiting for us: no clock of ours may stay.
+    if !session.on.load(Ordering::Relaxed) {
+        stop_watching(session);
+        threads::disarm_all(session);
+    }
 }
 
 /// Since when sampling is on in a process whose `pthread_create` does not pass through us, monotonic ns; 0: it does.

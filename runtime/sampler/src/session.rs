@@ -385,8 +385,12 @@ pub fn stop(session: &Session, state: State) {
     }
     WAS_ON.store(false, Ordering::Relaxed);
     let _quiet = quiet();
-    housekeeper::stop_watching(session);
-    threads::disarm_all(session);
+    {
+        // A round in another thread arms clocks; later rounds see that it is off.
+        let _house = session.house.lock_patiently();
+        housekeeper::stop_watching(session);
+        threads::disarm_all(session);
+    }
     close(session, state);
     session.spent.off();
 }
