@@ -157,6 +157,8 @@ pub struct Facts {
     pub same_files: bool,
     /// SIGPROF has a handler of the target's own.
     pub sigprof_caught: bool,
+    /// It has handlers for all the signals that the sampler could take for its clock (Go programs have).
+    pub signals_taken: bool,
 }
 
 /// What the user asked for.
@@ -337,6 +339,9 @@ fn against(method: Method, f: &Facts, wish: &Wish) -> Option<String> {
         Method::Dlopen | Method::Blob if !f.has_gadgets => {
             no("its text has no instructions to build a self-restoring call from")
         }
+        Method::Dlopen | Method::Blob if f.signals_taken => {
+            no("it handles every signal, so none is free for the sampler's clock")
+        }
         Method::Blob if f.library_linked || f.library_mapped => {
             no("the sampler is in it already: method 1 turns it on")
         }
@@ -372,6 +377,7 @@ mod tests {
             has_gadgets: true,
             same_files: true,
             sigprof_caught: false,
+            signals_taken: false,
         }
     }
 
@@ -396,6 +402,7 @@ mod tests {
         assert_eq!(chosen(|f| f.has_dlopen = false), Ok(Method::Blob));
         assert_eq!(chosen(|f| f.go = true), Ok(Method::Blob));
         assert_eq!(chosen(|f| f.has_gadgets = false), Ok(Method::Outside));
+        assert_eq!(chosen(|f| f.signals_taken = true), Ok(Method::Outside));
     }
 
     #[test]

@@ -63,6 +63,9 @@ pub struct Target {
     pub images: Vec<(PathBuf, Image)>,
 }
 
+/// The real-time signals that the sampler tries for its clock: 40 to 61.
+const CLOCK_SIGNALS: u64 = ((1 << 22) - 1) << 39;
+
 /// The start time of `pid` now: another one than before means that the number was given to another process. `None`: it has
 /// ended, though its parent may not have heard of it yet.
 pub fn start_time(pid: i32) -> Option<u64> {
@@ -90,6 +93,7 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
     let maps: Vec<MemoryMap> = process.maps().map(|m| m.0).unwrap_or_default();
     let may_trace = memory.is_some() && !maps.is_empty();
     let class = class_of(exe_file.as_ref(), pid);
+    let caught = word("SigCgt").and_then(|w| u64::from_str_radix(&w, 16).ok()).unwrap_or(0);
 
     let mut target = Target {
         facts: Facts {
@@ -116,9 +120,8 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
             has_dlopen: false,
             has_gadgets: false,
             same_files: same_files(pid),
-            sigprof_caught: word("SigCgt")
-                .and_then(|w| u64::from_str_radix(&w, 16).ok())
-                .is_some_and(|m| m & (1 << (libc::SIGPROF - 1)) != 0),
+            sigprof_caught: caught & (1 << (libc::SIGPROF - 1)) != 0,
+            signals_taken: caught & CLOCK_SIGNALS == CLOCK_SIGNALS,
         },
         start_time: stat.starttime,
         own_pid: word("NSpid").and_then(|w| w.split_whitespace().last()?.parse().ok()).unwrap_or(pid),

@@ -1,6 +1,6 @@
 /* Four threads that allocate, fill, check and free without end; SIGTERM ends it. Prints what it found, and how often it was
  * sent signal 35.
- * cc -O2 -pthread */
+ * cc -O2 -pthread; -DHANDLES: it has handlers for the signals that do nothing by default */
 #include <pthread.h>
 #include <signal.h>
 #include <stdio.h>
@@ -31,6 +31,10 @@ static void *work(void *a) {
 int main(void) {
     signal(SIGTERM, on_term);
     signal(35, on_signal);
+#ifdef HANDLES
+    signal(SIGURG, on_signal);
+    signal(SIGWINCH, on_signal);
+#endif
     pthread_t t[4];
     for (long i = 0; i < 4; i++) pthread_create(&t[i], 0, work, (void *)i);
     for (int i = 0; i < 4; i++) pthread_join(t[i], 0);
