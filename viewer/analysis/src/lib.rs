@@ -2,7 +2,7 @@
 //!
 //! [`body`] lays a procedure's body out by goal numbers and joins call sites and coverage points to it; [`coverage`]
 //! infers how often each goal was entered and left; [`recursion`] classifies how a clique recurses; [`var_use`] finds
-//! when a call first uses an argument. [`contour`] reads contour files. Pages and feedback files are made from them.
+//! when a call first uses an argument; [`cache`] keeps bodies that are laid out. [`contour`] reads contour files. Pages and feedback files are made from them.
 #![forbid(unsafe_code)]
 
 use pct_deep::{Profile, PsId};
@@ -10,12 +10,14 @@ use serde::Serialize;
 use std::sync::Arc;
 
 pub mod body;
+pub mod cache;
 pub mod contour;
 pub mod coverage;
 pub mod recursion;
 pub mod var_use;
 
 pub use body::Body;
+pub use cache::BodyCache;
 
 /// Why something cannot be told, in words for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
@@ -23,6 +25,12 @@ pub use body::Body;
 pub struct Failure(pub String);
 
 impl Failure {
+    /// The program representation has no procedure of this name.
+    #[must_use]
+    pub fn no_body(name: &str) -> Failure {
+        Failure(format!("{name} has no body in the program representation."))
+    }
+
     /// There is no node of this kind and number.
     #[must_use]
     pub fn index(kind: &str, number: i64) -> Failure {

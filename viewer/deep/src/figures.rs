@@ -6,6 +6,7 @@
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 
 use crate::cursor::{fast_num, put_num};
+use crate::id::Id;
 
 /// Own measurements of a call, a context, a procedure, a call site or a module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
@@ -261,12 +262,26 @@ impl PackedOwn {
         self.each(index, |i, value| own[i] = value);
         own
     }
+    /// Appends the figures of some items; see [`crate::calls`].
+    pub(crate) fn get_all(&self, items: impl Iterator<Item = usize>, out: &mut Vec<Own>) {
+        let starts: Vec<usize> = items.map(|i| self.starts[i] as usize).collect();
+        let places: Vec<u8> =
+            starts.iter().map(|s| s.checked_sub(1).map_or(0, |at| self.octets[at])).collect();
+        for (&start, &places) in starts.iter().zip(&places) {
+            let mut own = [0; 8];
+            self.decode(places, start, |i, value| own[i] = value);
+            out.push(Own::from_array(own));
+        }
+    }
     /// Calls `f` with the place (in [`Own::as_array`]) and the value of each nonzero figure.
     #[inline(always)]
-    pub(crate) fn each(&self, index: usize, mut f: impl FnMut(usize, i64)) {
+    pub(crate) fn each(&self, index: usize, f: impl FnMut(usize, i64)) {
         let Some(start) = (self.starts[index] as usize).checked_sub(1) else { return };
-        let mut places = self.octets[start];
-        let mut at = start + 1;
+        self.decode(self.octets[start], start + 1, f);
+    }
+    /// The figures in `places`, which begin at `at`.
+    #[inline(always)]
+    fn decode(&self, mut places: u8, mut at: usize, mut f: impl FnMut(usize, i64)) {
         while places != 0 {
             let place = places.trailing_zeros() as usize & 7;
             places &= places - 1;
@@ -353,15 +368,38 @@ pub(crate) struct SparseDesc<K> {
     keys: Vec<K>,
     rows: Vec<[u32; 4]>,
     big: Vec<Desc>,
+    /// Where in `keys` those begin whose numbers have these upper bits, so that few of them have to be looked at.
+    buckets: Vec<u32>,
 }
 
-impl<K> Default for SparseDesc<K> {
-    fn default() -> Self {
-        Self { keys: Vec::new(), rows: Vec::new(), big: Vec::new() }
+/// What a [`SparseDesc`] has figures by.
+pub(crate) trait Key: Copy + Ord {
+    /// A number that ascends with the key; few keys have the same.
+    fn number(self) -> u32;
+}
+
+impl Key for u32 {
+    fn number(self) -> u32 {
+        self
     }
 }
 
-impl<K: Copy + Ord> SparseDesc<K> {
+impl<A: Id, B: Id> Key for (A, B) {
+    fn number(self) -> u32 {
+        self.0.number()
+    }
+}
+
+/// Numbers of keys that share a bucket, as a power of two.
+const BUCKET_BITS: u32 = 5;
+
+impl<K> Default for SparseDesc<K> {
+    fn default() -> Self {
+        Self { keys: Vec::new(), rows: Vec::new(), big: Vec::new(), buckets: Vec::new() }
+    }
+}
+
+impl<K: Key> SparseDesc<K> {
     /// Adds an item. `false`: full.
     #[must_use]
     pub(crate) fn push(&mut self, key: K, desc: &Desc) -> bool {
@@ -382,18 +420,41 @@ impl<K: Copy + Ord> SparseDesc<K> {
         }
         self.keys.shrink_to_fit();
         self.big.shrink_to_fit();
+        let buckets = self.keys.last().map_or(0, |k| (k.number() >> BUCKET_BITS) as usize + 1);
+        self.buckets = vec![0; buckets + 1];
+        for key in &self.keys {
+            self.buckets[(key.number() >> BUCKET_BITS) as usize + 1] += 1;
+        }
+        let mut sum = 0;
+        for start in &mut self.buckets {
+            sum += *start;
+            *start = sum;
+        }
     }
+    #[inline]
     pub(crate) fn get(&self, key: K) -> Desc {
-        self.keys.binary_search(&key).map_or(Desc::default(), |at| widen(self.rows[at], &self.big))
+        let bucket = (key.number() >> BUCKET_BITS) as usize;
+        let Some(&[start, end]) = self.buckets.get(bucket..).and_then(<[u32]>::first_chunk) else {
+            return Desc::default();
+        };
+        let start = start as usize;
+        match self.keys[start..end as usize].binary_search(&key) {
+            Ok(at) => widen(self.rows[start + at], &self.big),
+            Err(_) => Desc::default(),
+        }
     }
     pub(crate) fn heap_bytes(&self) -> usize {
-        self.keys.capacity() * size_of::<K>() + self.rows.capacity() * 16 + self.big.capacity() * 32
+        self.buckets.capacity() * 4
+            + self.keys.capacity() * size_of::<K>()
+            + self.rows.capacity() * 16
+            + self.big.capacity() * 32
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::id::{PdId, PsId};
     use proptest::prelude::*;
 
     #[test]
@@ -420,16 +481,22 @@ mod tests {
             prop::array::uniform4(prop_oneof![0..9_i64, any::<i64>(), Just(i64::from(u32::MAX))]), 0..60)) {
             let mut table = DescTable::zeros(rows.len());
             let mut sparse = SparseDesc::default();
+            let mut by_two = SparseDesc::default();
             for (i, row) in rows.iter().enumerate().rev() {
                 prop_assert!(table.set(i, &Desc::from_array(*row)));
                 prop_assert!(sparse.push(i as u32, &Desc::from_array(*row)));
+                prop_assert!(by_two.push((PdId::at(i / 3 * 40), PsId::at(i)), &Desc::from_array(*row)));
             }
+            by_two.sort();
             sparse.sort();
             for (i, row) in rows.iter().enumerate() {
                 prop_assert_eq!(table.get(i), Desc::from_array(*row));
                 prop_assert_eq!(sparse.get(i as u32), Desc::from_array(*row));
+                prop_assert_eq!(by_two.get((PdId::at(i / 3 * 40), PsId::at(i))), Desc::from_array(*row));
+                prop_assert_eq!(by_two.get((PdId::at(i / 3 * 40 + 1), PsId::at(i))), Desc::default());
             }
             prop_assert_eq!(sparse.get(rows.len() as u32), Desc::default());
+            prop_assert_eq!(sparse.get(u32::MAX), Desc::default());
         }
 
         #[test]

@@ -19,6 +19,7 @@
 #![forbid(unsafe_code)]
 
 pub mod builder;
+mod calls;
 mod cliques;
 mod cursor;
 pub mod error;
@@ -45,7 +46,7 @@ pub use goal_path::{GoalPath, Step};
 pub use id::{CliqueId, CsdId, CssId, Id, IdVec, ModuleId, PdId, PsId, RepModuleId, RepProcId};
 pub use label::{BadName, PredOrFunc, ProcLabel};
 pub use model::{
-    Coverage, CoveragePoint, Css, CssKind, DeepData, Header, PathId, PointKind, Ps, SiteKind, Slot,
+    Coverage, CoveragePoint, Css, CssKind, DeepData, Header, PathId, PointKind, Ps, SiteKind, Slot, Slots,
 };
 pub use procrep::ProcRep;
 pub use profile::{Figures, Profile};

@@ -227,6 +227,11 @@ impl Profile {
     pub fn pd_callers(&self, pd: PdId) -> &[CsdId] {
         self.pd_callers.of(pd)
     }
+    /// What leads to a context.
+    #[inline]
+    pub(crate) fn few_callers(&self, pd: PdId) -> Few<CsdId> {
+        self.pd_callers.few(pd)
+    }
     /// The CSDs that lead to a procedure, descending (the order in which pages list them).
     pub fn ps_callers(&self, ps: PsId) -> Vec<CsdId> {
         let mut csds: Vec<CsdId> =
@@ -291,12 +296,15 @@ impl Profile {
     }
     /// What a CSD inherits from the clique that it enters; zero if it stays in its caller's.
     pub fn csd_desc(&self, csd: CsdId) -> Desc {
-        let clique = self.cliques.of[self.data.csd_callee(csd)];
-        if self.clique_entry(clique) == Some(csd) {
-            self.clique_total(clique) - self.data.csd_own(csd).inherited()
-        } else {
-            Desc::default()
+        let callee = self.data.csd_callee(csd);
+        let clique = self.cliques.of[callee];
+        if self.clique_entry(clique) != Some(csd) {
+            return Desc::default();
         }
+        if self.clique_members(clique).len() == 1 && self.pd_callers.few(callee) == Few::One(csd) {
+            return self.pd_desc(callee);
+        }
+        self.clique_total(clique) - self.data.csd_own(csd).inherited()
     }
     /// Own and desc of a CSD.
     pub fn csd_total(&self, csd: CsdId) -> Desc {
@@ -320,36 +328,18 @@ impl Profile {
     /// desc less what is compensated in the callee's clique. Direct self calls (caller and callee
     /// the same context) are left out of such sums: `None`.
     pub fn call_cost(&self, csd: CsdId, ps: PsId) -> Option<Figures> {
-        self.call_cost_with(csd, ps, &mut HashMap::new())
-    }
-    /// The same for many calls of one procedure: what is compensated in large cliques is found once for each.
-    pub fn call_cost_with(
-        &self,
-        csd: CsdId,
-        ps: PsId,
-        known: &mut HashMap<CliqueId, Desc>,
-    ) -> Option<Figures> {
         let callee = self.data.csd_callee(csd);
         if callee == self.data.csd_caller(csd) {
             return None;
         }
-        let clique = self.cliques.of[callee];
-        let members = self.clique_members(clique);
-        // Most contexts are a clique of their own with one caller: what they have below them is what the call inherits.
-        let mut desc = if members.len() == 1
-            && self.pd_callers(callee).len() == 1
-            && self.clique_entry(clique) == Some(csd)
-        {
-            self.pd_desc(callee)
-        } else {
-            self.csd_desc(csd)
-        };
+        let members = self.clique_members(self.cliques.of[callee]);
         // Only procedures with closure or method calls are in any table.
-        if self.zeroed[ps] {
-            let comp = || members.iter().map(|&pd| self.pd_comp(pd, ps)).sum::<Desc>();
-            desc -= if members.len() < 4 { comp() } else { *known.entry(clique).or_insert_with(comp) };
-        }
-        Some(Figures { own: self.data.csd_own(csd), desc })
+        let comp: Desc = if self.zeroed[ps] {
+            members.iter().map(|&pd| self.pd_comp(pd, ps)).sum()
+        } else {
+            Desc::default()
+        };
+        Some(Figures { own: self.data.csd_own(csd), desc: self.csd_desc(csd) - comp })
     }
     /// Figures of a procedure.
     pub fn ps_figures(&self, ps: PsId) -> Figures {

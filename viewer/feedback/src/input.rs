@@ -1,21 +1,17 @@
 //! A profile and the program representation beside it, as the analysis needs them.
 
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 
-use pct_analysis::{Bodies, Body, Failure};
+use pct_analysis::{Bodies, Body, BodyCache, Failure};
 use pct_deep::{Compensation, DeepError, ProcRep, Profile, PsId};
-
-/// Bodies that are kept laid out.
-const BODIES: usize = 4096;
 
 /// A profile with the bodies of its procedures.
 #[derive(Debug)]
 pub struct Input {
     profile: Profile,
     rep: ProcRep,
-    bodies: Mutex<HashMap<PsId, Arc<Body>>>,
+    bodies: BodyCache,
 }
 
 /// What is wrong with a program representation.
@@ -64,7 +60,7 @@ pub fn open_rep(path: &Path) -> Result<ProcRep, RepError> {
 impl Input {
     /// A profile with its program representation.
     pub fn new(profile: Profile, rep: ProcRep) -> Self {
-        Self { profile, rep, bodies: Mutex::default() }
+        Self { profile, rep, bodies: BodyCache::default() }
     }
 }
 
@@ -74,21 +70,6 @@ impl Bodies for Input {
     }
 
     fn body(&self, ps: PsId) -> Result<Arc<Body>, Failure> {
-        if let Some(body) = self.bodies.lock().unwrap_or_else(PoisonError::into_inner).get(&ps) {
-            return Ok(Arc::clone(body));
-        }
-        let name = || self.profile.qualified_name(ps);
-        let proc = self
-            .rep
-            .find(&self.profile.label(ps))
-            .ok_or_else(|| Failure(format!("{} has no body in the program representation.", name())))?;
-        let procedure = self.rep.procedure(proc).map_err(|e| Failure(e.to_string()))?;
-        let body = Arc::new(Body::new(&self.profile, ps, procedure));
-        let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
-        if bodies.len() >= BODIES {
-            bodies.clear();
-        }
-        bodies.insert(ps, Arc::clone(&body));
-        Ok(body)
+        self.bodies.body(&self.profile, &self.rep, ps)
     }
 }

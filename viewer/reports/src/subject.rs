@@ -1,12 +1,12 @@
 //! What pages are about: a profile and the files beside it.
 
 use crate::analysis::contour::{self, ContourState};
-use crate::analysis::{Bodies, Body};
+use crate::analysis::{Bodies, Body, BodyCache};
 use crate::query::{Cost, Prefs, PrefsIndication};
 use crate::report::Failure;
 use crate::report::feedback::{self, Analysis};
 use crate::report::recursion::{self, FrequencyReport};
-use crate::report::tree::{Children, TreeReport};
+use crate::report::tree::{self, Children, TreeReport};
 use pct_deep::native::{self, Recorded, Side};
 use pct_deep::procrep::ProcRep;
 use pct_deep::{CliqueId, Compensation, DeepError, Profile, PsId};
@@ -48,8 +48,7 @@ pub struct Subject {
     pub name: String,
     /// Where it was read from.
     pub path: PathBuf,
-    /// Bodies laid out so far; a bounded number of them.
-    bodies: Mutex<HashMap<PsId, Arc<Body>>>,
+    bodies: BodyCache,
     children: Mutex<HashMap<(CliqueId, Cost), Arc<Children>>>,
     trees: Mutex<HashMap<(CliqueId, Cost), Arc<TreeReport>>>,
     frequencies: OnceLock<Result<Arc<FrequencyReport>, Failure>>,
@@ -141,9 +140,6 @@ const TREES: usize = 32;
 /// Cliques whose children are remembered.
 const CHILDREN: usize = 64;
 
-/// Bodies that are kept laid out.
-const BODIES: usize = 4096;
-
 fn open_rep(path: &Path) -> RepState {
     if std::fs::symlink_metadata(path).is_err() {
         return RepState::None;
@@ -168,7 +164,7 @@ impl Subject {
             shelf: None,
             name: String::new(),
             path: PathBuf::new(),
-            bodies: Mutex::default(),
+            bodies: BodyCache::default(),
             children: Mutex::default(),
             trees: Mutex::default(),
             frequencies: OnceLock::new(),
@@ -321,11 +317,18 @@ impl Subject {
         comments: &mut dyn FnMut(usize) -> Vec<String>,
     ) -> Result<String, Failure> {
         let rep = self.procrep()?;
-        let proc = rep.find(&self.profile.label(ps)).ok_or_else(|| {
-            Failure(format!("{} has no body in the program representation.", self.profile.qualified_name(ps)))
-        })?;
+        let proc = rep
+            .find(&self.profile.label(ps))
+            .ok_or_else(|| Failure::no_body(&self.profile.qualified_name(ps)))?;
         // The printer counts goals from 1.
         Ok(rep.annotated_text(proc, &body.procedure, &mut |n, _, _| comments(n.saturating_sub(1))))
+    }
+
+    /// Works out what would make the first page of its kind slow, in a thread of its own: pages do not wait for it.
+    pub fn prepare(subject: &Arc<Subject>) {
+        let subject = Arc::clone(subject);
+        // Without a thread everything is worked out when it is asked for.
+        let _ = std::thread::Builder::new().name("prepare".to_owned()).spawn(move || tree::prepare(&subject));
     }
 
     /// The children of a clique, if they were worked out before.
@@ -393,22 +396,6 @@ impl Bodies for Subject {
     }
 
     fn body(&self, ps: PsId) -> Result<Arc<Body>, Failure> {
-        if let Some(body) = self.bodies.lock().unwrap_or_else(PoisonError::into_inner).get(&ps) {
-            return Ok(Arc::clone(body));
-        }
-        let rep = self.procrep()?;
-        let proc = rep.find(&self.profile.label(ps)).ok_or_else(|| {
-            Failure(format!("{} has no body in the program representation.", self.profile.qualified_name(ps)))
-        })?;
-        let procedure = rep
-            .procedure(proc)
-            .map_err(|e| Failure(format!("Error reading procedure representation information file: {e}")))?;
-        let body = Arc::new(Body::new(&self.profile, ps, procedure));
-        let mut bodies = self.bodies.lock().unwrap_or_else(PoisonError::into_inner);
-        if bodies.len() >= BODIES {
-            bodies.clear();
-        }
-        bodies.insert(ps, Arc::clone(&body));
-        Ok(body)
+        self.bodies.body(&self.profile, self.procrep()?, ps)
     }
 }

@@ -8,7 +8,7 @@ use pct_reports::render::html::{self, Notice, Place};
 use pct_reports::render::text::TextOptions;
 use pct_reports::subject::Subject;
 use std::path::{Path, PathBuf};
-use std::sync::{PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::SystemTime;
 
 /// The longest idle time that `timeout/N` sets, in minutes: a week.
@@ -26,7 +26,7 @@ pub struct Viewer {
 
 #[derive(Debug)]
 struct Loaded {
-    subject: Subject,
+    subject: Arc<Subject>,
     /// The file's identity when it was read.
     stamp: Option<Stamp>,
 }
@@ -153,7 +153,9 @@ impl Loaded {
     fn read(path: &Path, rule: Compensation) -> Result<Loaded, DeepError> {
         // The stamp is taken first: a file that changes while it is read counts as changed.
         let stamp = Stamp::of(path);
-        Ok(Loaded { subject: Subject::open(path, rule)?, stamp })
+        let subject = Arc::new(Subject::open(path, rule)?);
+        Subject::prepare(&subject);
+        Ok(Loaded { subject, stamp })
     }
 
     fn changed(&self, path: &Path) -> bool {

@@ -127,6 +127,54 @@ pub fn forest(procs: usize, seed: u64) -> Program {
     program
 }
 
+/// A program of few procedures with about so many call contexts: each calls the next from six places, and most call themselves,
+/// once, twice or through another. Nearly every context is a clique of its own, of every type of recursion.
+pub fn bushy(contexts: usize) -> Program {
+    const SITES: usize = 6;
+    let mut program = Program::new("./bushy");
+    program.add(Proc::pred("m0", "main", Vec::new(), Code::conj(Vec::new())));
+    // The contexts that a call of the last procedure makes.
+    let (mut below, mut size) = (None, 1);
+    for layer in 0.. {
+        let me = program.procs.len();
+        let again = |out: u32, to: usize| Code::call(to, &[1, out], &[out]).pass(Pass::Less);
+        let mut goals = vec![Code::deconstruct(1, &[3, 4])];
+        if let Some(callee) = below {
+            let call =
+                |i: usize| Code::call(callee, &[3, 10 + i as u32], &[10 + i as u32]).pass(Pass::Number(1));
+            goals.extend((0..SITES).map(call));
+        }
+        match layer % 4 {
+            0 => goals.push(again(6, me)),
+            1 => goals.extend([again(6, me), again(7, me)]),
+            2 => {}
+            // The other procedure calls back.
+            _ => goals.push(Code::call(me + 1, &[4, 6], &[6])),
+        }
+        goals.push(Code::construct(2, &[3]));
+        let body =
+            |step| Code::switch(1, false, Pick::AtMost, vec![Code::construct(2, &[]), Code::conj(step)]);
+        let (module, head) = (format!("m{}", layer % 3), vec![input(1), output(2)]);
+        program.add(Proc::pred(&module, &format!("layer{layer}"), head.clone(), body(goals)));
+        if layer % 4 == 3 {
+            let back = vec![again(6, me), Code::construct(2, &[6])];
+            program.add(Proc::pred(&module, &format!("back{layer}"), head, body(back)));
+        }
+        if below.is_some() {
+            size *= SITES;
+        }
+        below = Some(me);
+        if size >= contexts / SITES {
+            break;
+        }
+    }
+    let calls = (0..(contexts / size).max(1) as u32)
+        .filter_map(|i| Some(Code::call(below?, &[1, 10 + i], &[10 + i]).pass(Pass::Number(1))));
+    let goals = std::iter::once(Code::construct(1, &[])).chain(calls).collect();
+    program.procs[0] = Proc::pred("m0", "main", Vec::new(), Code::conj(goals));
+    program
+}
+
 /// A body that calls each of some procedures once on each path: input 1, output 2.
 fn node(callees: &[usize], random: &mut Random) -> Code {
     let mut goals = Vec::new();

@@ -14,7 +14,7 @@ use pct_deep::{Compensation, DeepError, PredOrFunc, ProcLabel, ProcRep, Profile}
 
 use crate::input::Input;
 
-pub use families::{Stage, chain, forest, map_like};
+pub use families::{Stage, bushy, chain, forest, map_like};
 
 /// A program. Its first procedure is called once, from outside.
 #[derive(Clone, Debug, Default)]

@@ -4,12 +4,12 @@ use super::clique::site_kind_label;
 use super::controls::Hideable;
 use super::perf::{PerfColumns, sort_by_cost};
 use super::{Ctx, hidden, place};
-use crate::display::table::Boxing;
+use crate::display::table::{Boxing, Paging};
 use crate::display::{
     Cell, Data, Display, HeadGroup, Item, Label, Link, List, ListClass, Row, Table, format,
 };
 use crate::query::{Cmd, Order, Prefs, Summarise};
-use crate::report::common::Perf;
+use crate::report::common::{Perf, Rest};
 use crate::report::proc::{ProcCallee, ProcReport, ProcSite};
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
@@ -25,7 +25,8 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
     if ctx.subject.profile.is_native() && !r.desc.module.is_empty() {
         facts.push(Item::Link(ctx.link(Cmd::Module(r.desc.module.clone()), &*r.desc.module)));
     }
-    facts.push(Item::Text(format!("{} call contexts", format::int(r.contexts as i64))));
+    let contexts = if r.contexts == 1 { "context" } else { "contexts" };
+    facts.push(Item::Text(format!("\u{b7} {} call {contexts}", format::int(r.contexts as i64))));
     d.items.push(Item::List(List { class: ListClass::Horizontal, title: None, items: facts }));
     d.items.push(ctx.caller_controls(r.desc.ps));
     d.items.push(Item::Table(table(ctx, r)));
@@ -50,6 +51,13 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
         ctx.general_controls(),
     ];
     d
+}
+
+/// A line of the table of call sites, with the site that it belongs to.
+enum Line<'a> {
+    Site(&'a ProcSite),
+    Callee(&'a ProcSite, &'a ProcCallee),
+    Rest(&'a ProcSite, &'a Rest),
 }
 
 fn table(ctx: &Ctx<'_>, r: &ProcReport) -> Table {
@@ -92,23 +100,11 @@ fn table(ctx: &Ctx<'_>, r: &ProcReport) -> Table {
         }),
         Order::Cost(order) => sort_by_cost(&mut sites, order, |s| &s.summary),
     }
+    // Lines first, so that a page can be cut out of them; only those of the page become rows.
+    let mut lines: Vec<Line<'_>> = Vec::new();
     for s in sites {
-        let source = ctx.place_cell(&s.site.file, s.site.line);
-        if let Some(callee) = &s.site.callee {
-            let mut name = ctx.name(callee, current);
-            if !s.type_subst.is_empty() {
-                name.push_str(&format!(" [{}]", s.type_subst));
-            }
-            t.rows.push(row(
-                vec![source, Cell::One(Data::Link(ctx.link(Cmd::Proc(i64::from(callee.ps)), name)))],
-                &s.summary,
-            ));
-            continue;
-        }
-        let kind = site_kind_label(ctx, s.kind);
-        let label = if s.callees.is_empty() { format!("{kind} (no calls made)") } else { kind.to_owned() };
-        t.rows.push(row(vec![source, Cell::One(Data::Text(label))], &s.summary));
-        if ctx.prefs.summarise == Summarise::Sum {
+        lines.push(Line::Site(s));
+        if s.site.callee.is_some() || ctx.prefs.summarise == Summarise::Sum {
             continue;
         }
         let mut callees: Vec<&ProcCallee> = s.callees.iter().collect();
@@ -117,15 +113,50 @@ fn table(ctx: &Ctx<'_>, r: &ProcReport) -> Table {
             Order::Name => callees.sort_by_cached_key(|c| ctx.name(&c.desc, current)),
             Order::Cost(order) => sort_by_cost(&mut callees, order, |c| &c.perf),
         }
-        for callee in callees {
-            let link = Data::Link(ctx.proc_link(&callee.desc, current));
-            t.rows.push(row(vec![Cell::Empty, Cell::One(link)], &callee.perf));
-        }
-        if let Some(rest) = &s.rest {
-            let label = format!("{} more callees", format::int(rest.count as i64));
-            t.rows.push(row(vec![Cell::Empty, Cell::One(Data::text(label))], &rest.perf));
-        }
+        lines.extend(callees.into_iter().map(|c| Line::Callee(s, c)));
+        lines.extend(s.rest.as_ref().map(|rest| Line::Rest(s, rest)));
     }
+    let paging = Paging::new(ctx.cmd, &ctx.prefs, ctx.page, lines.len());
+    let range = Paging::range(paging.as_ref(), lines.len());
+    let site_row = |s: &ProcSite| {
+        let source = ctx.place_cell(&s.site.file, s.site.line);
+        let name = match &s.site.callee {
+            Some(callee) => {
+                let mut name = ctx.name(callee, current);
+                if !s.type_subst.is_empty() {
+                    name.push_str(&format!(" [{}]", s.type_subst));
+                }
+                Data::Link(ctx.link(Cmd::Proc(i64::from(callee.ps)), name))
+            }
+            None => {
+                let kind = site_kind_label(ctx, s.kind);
+                Data::Text(if s.callees.is_empty() {
+                    format!("{kind} (no calls made)")
+                } else {
+                    kind.to_owned()
+                })
+            }
+        };
+        row(vec![source, Cell::One(name)], &s.summary)
+    };
+    // A page that begins among the callees of a call site says of which.
+    if let Some(Line::Callee(s, _) | Line::Rest(s, _)) = lines.get(range.start) {
+        t.rows.push(site_row(s));
+    }
+    for line in &lines[range] {
+        t.rows.push(match line {
+            Line::Site(s) => site_row(s),
+            Line::Callee(_, callee) => {
+                let link = Data::Link(ctx.proc_link(&callee.desc, current));
+                row(vec![Cell::Empty, Cell::One(link)], &callee.perf)
+            }
+            Line::Rest(_, rest) => {
+                let label = format!("{} more callees", format::int(rest.count as i64));
+                row(vec![Cell::Empty, Cell::One(Data::text(label))], &rest.perf)
+            }
+        });
+    }
+    t.paging = paging;
     let show = Prefs { inactive_sites: crate::query::Inactive::Show, ..ctx.prefs };
     t.rows.extend(ctx.hidden_note(silent, "call sites", show).map(Row::Note));
     t

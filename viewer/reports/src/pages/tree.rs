@@ -77,8 +77,11 @@ pub(super) fn shown_name(ctx: &Ctx<'_>, name: &str) -> String {
 /// The strip on top of a clique's page.
 pub(super) fn strip_of(ctx: &Ctx<'_>, clique: CliqueId) -> Item {
     let r = strip(ctx.subject, clique, ctx.tree_cost());
-    let caption =
-        format!("width: {} with descendants; the outlined one is this clique", unit_of(ctx, r.cost));
+    let widest = r.nodes.first().map_or(0, |n| n.total);
+    let narrow = r.nodes.get(r.here).is_some_and(|n| n.total.saturating_mul(1000) < widest);
+    let here =
+        if narrow { "this clique is too narrow to be seen" } else { "the outlined one is this clique" };
+    let caption = format!("width: {} with descendants; {here}", unit_of(ctx, r.cost));
     Item::Picture(picture(ctx, &r, caption, false))
 }
 

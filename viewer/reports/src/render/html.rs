@@ -14,6 +14,9 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
+/// The theme that the reader has chosen, before anything is drawn: a page must not flash.
+const THEME: &str =
+    r#"try{var t=localStorage.getItem("pct-theme");if(t)document.documentElement.dataset.theme=t}catch(e){}"#;
 
 /// Where the page is served.
 #[derive(Clone, Debug, Default)]
@@ -65,6 +68,7 @@ pub fn page(display: &Display, place: &Place) -> String {
                 link rel="icon" href="data:,";
                 title { (title) }
                 style nonce=[place.nonce.as_deref()] { (PreEscaped(STYLE)) }
+                script nonce=[place.nonce.as_deref()] { (PreEscaped(THEME)) }
             }
             body class=(body_class) {
                 a.skip href="#content" { "skip to the content" }

@@ -1,7 +1,7 @@
 //! Who calls a procedure, grouped by call site, procedure, module or clique.
 
 use super::common::{
-    CliqueDesc, MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, clique_desc, proc_desc, site_desc,
+    CliqueDesc, Describer, MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, proc_desc, site_desc,
 };
 use super::{Failure, ps_of};
 use crate::analysis::contour::{ContourState, Exclusion};
@@ -84,41 +84,34 @@ pub fn create(
         }
     };
 
+    // A procedure may have a million callers: each step is taken for all of them (see `Profile::calls_of`).
+    let csds = profile.calls_of(ps);
     let mut climb = exclusion.map(|e| Climb { profile, exclusion: e, known: HashMap::new() });
-    // Keys are numbers of a table, so a place for each is cheaper than hashing or sorting: a procedure may have a million
-    // callers, each its own group.
-    let keys = match group {
-        Group::CallSite => profile.css_count(),
-        Group::Proc => profile.ps_count(),
-        Group::Module => profile.modules().len(),
-        Group::Clique => profile.clique_count(),
+    let climbed: Option<Vec<CsdId>> = climb.as_mut().map(|c| csds.iter().map(|&csd| c.from(csd)).collect());
+    let by = climbed.as_deref().unwrap_or(&csds);
+    let mut keyed: Vec<(u32, u32)> = match group {
+        Group::Clique => {
+            let callers: Vec<PdId> = by.iter().map(|&csd| profile.csd_caller(csd)).collect();
+            callers.into_iter().map(|pd| profile.pd_clique(pd).number()).zip(0..).collect()
+        }
+        Group::CallSite => by.iter().map(|&csd| profile.csd_css(csd).number()).zip(0..).collect(),
+        Group::Proc => by.iter().map(|&csd| container(profile, csd).number()).zip(0..).collect(),
+        Group::Module => {
+            by.iter().map(|&csd| profile.ps_module(container(profile, csd)).number()).zip(0..).collect()
+        }
     };
-    let mut place = vec![0u32; keys + 1];
-    let mut compensated = HashMap::new();
+    keyed.sort_unstable();
+    let costs = profile.call_costs(&csds, ps);
     let mut groups: Vec<(u32, Own, Desc)> = Vec::new();
-    for &pd in profile.ps_pds(ps) {
-        for &csd in profile.pd_callers(pd) {
-            let by = climb.as_mut().map_or(csd, |c| c.from(csd));
-            let caller = profile.csd_caller(by);
-            let key = match group {
-                Group::CallSite => profile.csd_css(by).number(),
-                Group::Proc => profile.pd_ps(caller).number(),
-                Group::Module => profile.ps_module(profile.pd_ps(caller)).number(),
-                Group::Clique => profile.pd_clique(caller).number(),
-            };
-            let at = &mut place[key as usize];
-            if *at == 0 {
-                groups.push((key, Own::default(), Desc::default()));
-                *at = groups.len() as u32;
-            }
-            if let Some(cost) = profile.call_cost_with(csd, ps, &mut compensated) {
-                let sum = &mut groups[*at as usize - 1];
-                sum.1 += cost.own;
-                sum.2 += cost.desc;
-            }
+    for (key, i) in keyed {
+        if groups.last().is_none_or(|g| g.0 != key) {
+            groups.push((key, Own::default(), Desc::default()));
+        }
+        if let (Some(cost), Some(sum)) = (&costs[i as usize], groups.last_mut()) {
+            sum.1 += cost.own;
+            sum.2 += cost.desc;
         }
     }
-    drop(place);
     let rates = Rates::of(profile);
     let mut rest = None;
     if groups.len() > MAX_ROWS {
@@ -131,10 +124,11 @@ pub fn create(
         groups.truncate(MAX_ROWS);
     }
     groups.sort_unstable_by_key(|g| g.0);
+    let words = Describer::new(profile);
     let rows = groups
         .into_iter()
         .map(|(key, own, desc)| CallerRow {
-            caller: caller(profile, group, key),
+            caller: caller(profile, &words, group, key),
             perf: rates.row(&own, &desc),
         })
         .collect();
@@ -150,14 +144,19 @@ pub fn create(
     })
 }
 
-fn caller(profile: &Profile, group: Group, key: u32) -> Caller {
+/// The procedure that makes a call.
+fn container(profile: &Profile, csd: CsdId) -> PsId {
+    profile.css_container(profile.csd_css(csd))
+}
+
+fn caller(profile: &Profile, words: &Describer<'_>, group: Group, key: u32) -> Caller {
     // The keys are numbers of ids taken above.
     let index = key as usize - 1;
     match group {
         Group::CallSite => Caller::Site(site_desc(profile, CssId::at(index))),
         Group::Proc => Caller::Proc(proc_desc(profile, PsId::at(index))),
         Group::Module => Caller::Module(profile.module_name(ModuleId::at(index)).into_owned()),
-        Group::Clique => Caller::Clique(clique_desc(profile, CliqueId::at(index), None)),
+        Group::Clique => Caller::Clique(words.clique(CliqueId::at(index), None)),
     }
 }
 

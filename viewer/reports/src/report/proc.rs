@@ -4,9 +4,9 @@ use super::clique::kind_word;
 use super::common::{MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, proc_desc, site_desc};
 use super::{Failure, ps_of};
 use pct_deep::figures::{Desc, Own};
-use pct_deep::{CssId, CssKind, Profile, PsId};
+use pct_deep::{CsdId, CssId, CssKind, PdId, Profile, PsId};
 use serde::Serialize;
-use std::collections::{BTreeMap, HashSet};
+use std::collections::HashSet;
 
 /// Data of the page.
 #[derive(Clone, Debug, Serialize)]
@@ -99,25 +99,42 @@ fn of(profile: &Profile, ps: PsId) -> ProcReport {
     }
 }
 
-/// The call sites, from one pass over the contexts: a procedure may have a million of them.
+/// The call sites: a procedure may have a million contexts, so each step is taken for the calls of all of them (see
+/// `Profile::calls_of`).
 fn sites(profile: &Profile, rates: &Rates, ps: PsId) -> Vec<ProcSite> {
-    let mut sums: Vec<BTreeMap<PsId, (Own, Desc)>> = vec![BTreeMap::new(); profile.sites(ps).len()];
+    let mut csds: Vec<CsdId> = Vec::new();
     for &pd in profile.ps_pds(ps) {
-        for (slot, sum) in profile.slots(pd).zip(&mut sums) {
-            for csd in slot.csds() {
-                let callee = profile.pd_ps(profile.csd_callee(csd));
-                let row = sum.entry(callee).or_default();
-                row.0 += profile.csd_own(csd);
-                row.1 += profile.csd_desc(csd) - profile.csd_comp(csd);
-            }
+        csds.extend_from_slice(profile.edges(pd));
+    }
+    let slots: Vec<u32> = csds.iter().map(|&csd| profile.css_slot(profile.csd_css(csd)) as u32).collect();
+    let callees: Vec<PdId> = csds.iter().map(|&csd| profile.csd_callee(csd)).collect();
+    // By slot, then callee.
+    let mut keyed: Vec<(u32, PsId, u32)> = callees
+        .iter()
+        .zip(slots)
+        .zip(0..)
+        .map(|((&callee, slot), i)| (slot, profile.pd_ps(callee), i))
+        .collect();
+    keyed.sort_unstable();
+    let owns = profile.csd_owns(&csds);
+    let descs = profile.csd_descs(&csds);
+    let comps = if profile.is_zeroed(ps) { profile.csd_comps(&csds) } else { Vec::new() };
+    let mut rows: Vec<Vec<(PsId, Own, Desc)>> = vec![Vec::new(); profile.sites(ps).len()];
+    for (slot, callee, i) in keyed {
+        let (rows, i) = (&mut rows[slot as usize], i as usize);
+        if rows.last().is_none_or(|r| r.0 != callee) {
+            rows.push((callee, Own::default(), Desc::default()));
+        }
+        if let Some(row) = rows.last_mut() {
+            row.1 += owns[i];
+            row.2 += descs[i] - comps.get(i).copied().unwrap_or_default();
         }
     }
-    profile.sites(ps).iter().zip(sums).map(|(&css, sum)| site(profile, rates, css, sum)).collect()
+    profile.sites(ps).iter().zip(rows).map(|(&css, rows)| site(profile, rates, css, rows)).collect()
 }
 
-fn site(profile: &Profile, rates: &Rates, css: CssId, sum: BTreeMap<PsId, (Own, Desc)>) -> ProcSite {
+fn site(profile: &Profile, rates: &Rates, css: CssId, mut rows: Vec<(PsId, Own, Desc)>) -> ProcSite {
     let static_site = profile.css(css);
-    let mut rows: Vec<(PsId, Own, Desc)> = sum.into_iter().map(|(ps, (own, desc))| (ps, own, desc)).collect();
     let sum = |rows: &[(PsId, Own, Desc)]| {
         let own: Own = rows.iter().map(|r| r.1).sum();
         let desc: Desc = rows.iter().map(|r| r.2).sum();
@@ -151,19 +168,18 @@ fn site(profile: &Profile, rates: &Rates, css: CssId, sum: BTreeMap<PsId, (Own, 
 }
 
 fn callers(profile: &Profile, rates: &Rates, ps: PsId) -> CallersSummary {
-    let (mut own, mut desc) = (Own::default(), Desc::default());
-    let (mut csss, mut procs, mut csds) = (HashSet::new(), HashSet::new(), 0);
-    for &pd in profile.ps_pds(ps) {
-        for &csd in profile.pd_callers(pd) {
-            let caller = profile.pd_ps(profile.csd_caller(csd));
-            if caller != ps {
-                own += profile.csd_own(csd);
-                desc += profile.csd_desc(csd);
-                csds += 1;
-                csss.insert(profile.csd_css(csd));
-                procs.insert(caller);
-            }
+    let mut csds = profile.calls_of(ps);
+    let csss: Vec<CssId> = csds.iter().map(|&csd| profile.csd_css(csd)).collect();
+    let others: Vec<bool> = csss.iter().map(|&css| profile.css_container(css) != ps).collect();
+    let (mut sites, mut procs) = (HashSet::new(), HashSet::new());
+    for (&css, _) in csss.iter().zip(&others).filter(|&(_, &other)| other) {
+        if sites.insert(css) {
+            procs.insert(profile.css_container(css));
         }
     }
-    CallersSummary { csds, csss: csss.len(), procs: procs.len(), perf: rates.row(&own, &desc) }
+    let mut other = others.into_iter();
+    csds.retain(|_| other.next() == Some(true));
+    let own: Own = profile.csd_owns(&csds).into_iter().sum();
+    let desc: Desc = profile.csd_descs(&csds).into_iter().sum();
+    CallersSummary { csds: csds.len(), csss: sites.len(), procs: procs.len(), perf: rates.row(&own, &desc) }
 }

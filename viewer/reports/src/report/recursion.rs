@@ -119,9 +119,18 @@ pub fn frequencies(subject: &Subject) -> Result<FrequencyReport, Failure> {
     subject.procrep()?;
     let profile = &subject.profile;
     let mut sums: BTreeMap<TypeKey, Sum> = BTreeMap::new();
-    for clique in profile.cliques() {
+    let mut count = |clique: CliqueId| {
         for key in keys(&classify(subject, clique)) {
             add(subject, clique, sums.entry(key).or_default());
+        }
+    };
+    // By procedure, so that a body is laid out once, however many there are.
+    for ps in profile.pss() {
+        for &pd in profile.ps_pds(ps) {
+            let clique = profile.pd_clique(pd);
+            if profile.clique_entry_pd(clique) == pd {
+                count(clique);
+            }
         }
     }
     let all = profile.clique_count();

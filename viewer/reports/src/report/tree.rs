@@ -110,16 +110,24 @@ impl Builder<'_> {
         if many && let Some(known) = self.subject.children_of(clique, self.cost) {
             return known;
         }
-        let enters = |csd: CsdId| {
-            profile.csd_child_clique(csd).filter(|&c| c < clique && profile.clique_entry(c) == Some(csd))
-        };
-        let mut heaviest: Vec<(u64, CliqueId)> = profile
-            .clique_members(clique)
-            .iter()
-            .flat_map(|&pd| profile.csds_of_pd(pd))
-            .filter_map(|csd| enters(csd).map(|c| (of(&profile.clique_total(c), self.cost), c)))
-            .filter(|&(w, _)| w > 0)
-            .collect();
+        let mut heaviest: Vec<(u64, CliqueId)> = Vec::new();
+        let mut csds: Vec<CsdId> = Vec::new();
+        for &pd in profile.clique_members(clique) {
+            csds.extend_from_slice(profile.edges(pd));
+        }
+        let below = |csd: &CsdId| profile.csd_child_clique(*csd).filter(|&c| c < clique);
+        let children: Vec<Option<CliqueId>> = csds.iter().map(below).collect();
+        let entering = csds.into_iter().zip(children).filter_map(|(csd, c)| Some((csd, c?)));
+        let entering = entering.filter(|&(csd, c)| profile.clique_entry(c) == Some(csd));
+        let (csds, children): (Vec<CsdId>, Vec<CliqueId>) = entering.unzip();
+        // What an entering call costs is what its clique costs.
+        let (owns, descs) = (profile.csd_owns(&csds), profile.csd_descs(&csds));
+        for ((child, own), desc) in children.into_iter().zip(owns).zip(descs) {
+            let weight = of(&own.total(&desc), self.cost);
+            if weight > 0 {
+                heaviest.push((weight, child));
+            }
+        }
         let more = heaviest.len().saturating_sub(NODES);
         if more > 0 {
             heaviest.select_nth_unstable_by(NODES, |a, b| b.cmp(a));
@@ -153,6 +161,28 @@ impl Builder<'_> {
                 let id = self.push(node, child, total);
                 heap.push((total, std::cmp::Reverse(id), child, level + 1));
             }
+        }
+    }
+}
+
+/// Cliques whose children are worked out ahead.
+const AHEAD: usize = 12;
+
+/// Works out the children of the cliques that enter most others, which are slow to find, so that no page has to wait for them.
+pub(crate) fn prepare(subject: &Subject) {
+    let profile = &subject.profile;
+    let calls = |clique: CliqueId| -> usize {
+        profile.clique_members(clique).iter().map(|&pd| profile.edges(pd).len()).sum()
+    };
+    let mut large: Vec<(usize, CliqueId)> =
+        profile.cliques().map(|c| (calls(c), c)).filter(|&(n, _)| n > MANY).collect();
+    large.sort_unstable_by(|a, b| b.cmp(a));
+    let mut costs: Vec<Cost> =
+        [Cost::Callseqs, Cost::Time, Cost::Words, Cost::Allocs].map(|c| shown_cost(profile, c)).to_vec();
+    costs.dedup();
+    for (_, clique) in large.into_iter().take(AHEAD) {
+        for &cost in &costs {
+            let _ = Builder { subject, cost, nodes: Vec::new(), left_out: 0 }.children(clique);
         }
     }
 }
