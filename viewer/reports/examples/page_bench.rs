@@ -3,7 +3,7 @@
 //! Takes a profile (a file; or a made-up one of so many contexts, default 100,000: shape mixed, deep, wide, recursive, closures, or
 //! bushy, which has procedure bodies and recursion of every type) and makes the HTML page of every command for the ids that cost most: the
 //! largest cliques, the procedures with most contexts and callers, the largest modules. Prints for each kind the worst page when it is
-//! first asked for and when it is asked for again, in milliseconds, then the N slowest pages (default 12).
+//! first asked for and when it is asked for again, in milliseconds of processor time, then the N slowest pages (default 12).
 #![forbid(unsafe_code)]
 
 use pct_deep::synthetic::{Params, Shape, generate};
@@ -14,6 +14,7 @@ use pct_reports::render::html::Place;
 use pct_reports::subject::{RepState, Subject};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
 use std::time::Instant;
 
 struct Args {
@@ -110,6 +111,12 @@ fn commands(subject: &Subject) -> Vec<Cmd> {
     out
 }
 
+/// Processor time of this thread so far: what other programs on the machine disturb least.
+fn processor_ms() -> f64 {
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+    now.map_or(0.0, |t| t.tv_sec() as f64 * 1e3 + t.tv_nsec() as f64 / 1e6)
+}
+
 struct Row {
     first: f64,
     again: f64,
@@ -120,10 +127,10 @@ struct Row {
 fn main() {
     let args = args();
     let start = Instant::now();
-    let subject = load(&args).unwrap_or_else(|e| {
+    let subject = Arc::new(load(&args).unwrap_or_else(|e| {
         eprintln!("{e}");
         std::process::exit(1);
-    });
+    }));
     let p = &subject.profile;
     eprintln!(
         "{} contexts, {} edges, {} cliques, {} procedures; ready after {:.1} s",
@@ -133,6 +140,12 @@ fn main() {
         p.ps_count(),
         start.elapsed().as_secs_f64()
     );
+    // As servers do, which answer meanwhile.
+    let before = Instant::now();
+    if let Some(thread) = Subject::prepare(&subject) {
+        let _ = thread.join();
+    }
+    eprintln!("prepared after {:.2} s more", before.elapsed().as_secs_f64());
     let place = Place { file: "x.data".to_owned(), ..Place::default() };
     let mut seen = HashSet::new();
     let mut kinds: BTreeMap<String, Vec<Row>> = BTreeMap::new();
@@ -143,9 +156,9 @@ fn main() {
         }
         let request = Request { cmd, page: 1, prefs: PrefsIndication::Default };
         let timed = || {
-            let start = Instant::now();
+            let start = processor_ms();
             let page = html(&subject, &request, &place);
-            (start.elapsed().as_secs_f64() * 1e3, page.body.len())
+            (processor_ms() - start, page.body.len())
         };
         let (first, octets) = timed();
         let again = timed().0.min(timed().0);

@@ -14,6 +14,7 @@ use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::thread::JoinHandle;
 
 /// What is known of the program representation.
 #[derive(Debug, Default)]
@@ -324,11 +325,12 @@ impl Subject {
         Ok(rep.annotated_text(proc, &body.procedure, &mut |n, _, _| comments(n.saturating_sub(1))))
     }
 
-    /// Works out what would make the first page of its kind slow, in a thread of its own: pages do not wait for it.
-    pub fn prepare(subject: &Arc<Subject>) {
+    /// Works out what would make the first page of its kind slow, in a thread of its own: pages do not wait for it. `None`: there is
+    /// no thread to be had; then everything is worked out when it is asked for.
+    pub fn prepare(subject: &Arc<Subject>) -> Option<JoinHandle<()>> {
         let subject = Arc::clone(subject);
-        // Without a thread everything is worked out when it is asked for.
-        let _ = std::thread::Builder::new().name("prepare".to_owned()).spawn(move || tree::prepare(&subject));
+        let thread = std::thread::Builder::new().name("prepare".to_owned());
+        thread.spawn(move || tree::prepare(&subject)).ok()
     }
 
     /// The children of a clique, if they were worked out before.

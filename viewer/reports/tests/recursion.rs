@@ -27,7 +27,7 @@ fn every_clique_is_counted_once_under_its_type() {
         profile.ps_pds(ps).len()
     };
     assert_eq!(count(&TypeKey::Single), contexts("layer0") + contexts("layer4"));
-    assert_eq!(count(&TypeKey::DivideAndConquer), contexts("layer1"));
+    assert_eq!(count(&TypeKey::DivideAndConquer), contexts("layer1") + contexts("layer5"));
     assert_eq!(count(&TypeKey::NotRecursive), contexts("layer2") + 1);
     assert_eq!(count(&TypeKey::Mutual(2)), contexts("layer3"));
     // The root's clique has no entry.
