@@ -65,7 +65,8 @@ impl Shelved {
         subject.name = self.books[i].entry.name.clone();
         subject.shelf = self.own.upgrade().map(|s| s as Arc<dyn Shelf>);
         let subject = Arc::new(subject);
-        Subject::prepare(&subject);
+        // Goes on by itself.
+        let _ = Subject::prepare(&subject);
         let used = self.tick();
         *self.read[i].lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Read { subject: Arc::clone(&subject), at: Instant::now(), used });
@@ -103,7 +104,8 @@ impl Shelved {
         subject.name = self.books[i].entry.name.clone();
         subject.shelf = self.own.upgrade().map(|s| s as Arc<dyn Shelf>);
         let subject = Arc::new(subject);
-        Subject::prepare(&subject);
+        // Goes on by itself.
+        let _ = Subject::prepare(&subject);
         let at = Instant::now();
         *slot = Some(Read { subject: Arc::clone(&subject), at, used: self.tick() });
         drop(slot);

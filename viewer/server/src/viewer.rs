@@ -154,7 +154,8 @@ impl Loaded {
         // The stamp is taken first: a file that changes while it is read counts as changed.
         let stamp = Stamp::of(path);
         let subject = Arc::new(Subject::open(path, rule)?);
-        Subject::prepare(&subject);
+        // Goes on by itself.
+        let _ = Subject::prepare(&subject);
         Ok(Loaded { subject, stamp })
     }
 
