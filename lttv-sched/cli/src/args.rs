@@ -82,7 +82,7 @@ pub struct Common {
     /// Refuse traces with a stream file that is damaged at its start.
     #[arg(long)]
     pub strict: bool,
-    /// Do not use index files, nor what earlier runs kept of traces without one (in $XDG_CACHE_HOME/pct/ctf).
+    /// Do not use index files, nor what earlier runs kept (places of packets, states; in $XDG_CACHE_HOME/pct/ctf); keep nothing.
     #[arg(long)]
     pub no_index: bool,
     /// Added to all times of CTF traces, ns.

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use lttv_ctf::Folder;
 use lttv_engine::background::BackgroundNotify;
 use lttv_engine::call::Event;
 use lttv_engine::diagnostic::DiagnosticKind;
@@ -43,6 +44,8 @@ pub struct Session {
     opened: Duration,
     first: Arc<Mutex<Option<Duration>>>,
     failed: bool,
+    /// Where states are kept between runs.
+    kept: Option<Folder>,
     read: u64,
     replayed: u64,
     chunks: u64,
@@ -113,6 +116,16 @@ macro_rules! line {
     }};
 }
 
+/// With fewer events than this, states are computed as quickly as they are read.
+const EVENTS_WORTH_KEEPING: u64 = 100_000;
+
+/// Name of the file with the states of a trace.
+fn file_of(key: &[u8]) -> String {
+    let mut hash = std::hash::DefaultHasher::new();
+    std::hash::Hash::hash(key, &mut hash);
+    format!("{:016x}.states", std::hash::Hasher::finish(&hash))
+}
+
 impl Session {
     /// Opens all traces of the command line. One that cannot be opened is told, the others are used.
     ///
@@ -126,6 +139,7 @@ impl Session {
             shift_ns: c.clock_shift,
             cache: lttv_ctf::default_folder(),
         };
+        let kept = options.cache.as_deref().filter(|_| !c.no_index).map(Folder::new);
         let mut engine = Engine::new(Config { chunk_events: Some(c.chunk), ..Config::default() });
         let traceset = engine.traceset_new();
         let (mut traces, mut failed, mut clocks) = (Vec::new(), false, Vec::new());
@@ -173,6 +187,7 @@ impl Session {
             opened: started.elapsed(),
             first: Arc::default(),
             failed,
+            kept,
             read: 0,
             replayed: 0,
             chunks: 0,
@@ -224,17 +239,37 @@ impl Session {
         }
     }
 
-    /// Computes the states of all traces behind, and lets the traceset use them.
+    /// Computes the states of all traces behind, or takes those that an earlier run has kept, and lets the traceset use them.
     ///
     /// # Errors
     /// The engine refused something.
     pub fn compute_states(&mut self) -> anyhow::Result<()> {
         lttv_modules::register_all(&mut self.engine)?;
+        let mut computed = Vec::new();
         for t in self.traces.clone() {
+            let key = self.engine.trace(t).and_then(|trace| trace.source().content_key());
+            let key = key.map(|key| (file_of(&key), key)).filter(|_| self.kept.is_some());
+            if let (Some((name, key)), Some(kept)) = (&key, &self.kept)
+                && let Some(bytes) = kept.read(name)
+                && self.engine.import_states(t, state::NAME, key, &bytes)?
+            {
+                continue;
+            }
             let told = Hook::on_border(|_| Flow::Go);
             self.engine.request_and_notify(t, BackgroundNotify::new(OWNER, state::NAME, told))?;
+            computed.extend(key.map(|key| (t, key)));
         }
         self.drive(|| None);
+        for (t, (name, key)) in computed {
+            let long =
+                self.engine.trace(t).is_some_and(|t| t.background().events_read >= EVENTS_WORTH_KEEPING);
+            if let (true, Some(kept)) = (long, &self.kept)
+                && let Some(bytes) = self.engine.export_states(t, state::NAME, &key)
+            {
+                // A folder that cannot be written means that the next run computes them again.
+                let _ = kept.write(&name, &bytes);
+            }
+        }
         self.engine.traceset_use_state(self.traceset, state::NAME)?;
         Ok(())
     }

@@ -361,10 +361,11 @@ fn windows_of_real_traces_add_up_by_mode() {
     assert_eq!(sum, whole);
 }
 
-/// Two packets of CPU 0, events lost in the second: its states are in doubt until the next switch after it.
-#[test]
-fn losses_put_states_in_doubt() {
-    let tmp = tempfile::tempdir().unwrap();
+/// A packet of a kernel trace: begin, end, counter of lost events, switches (time, from, to).
+type Packet = (u64, u64, u64, Vec<(u64, u64, u64)>);
+
+/// A trace of one CPU that switches.
+fn switching(dir: &Path, packets: &[Packet]) {
     let metadata = "/* CTF 1.8 */ typealias integer { size = 64; align = 8; signed = true; } := i64;
         typealias integer { size = 64; align = 8; } := u64;
         trace { major = 1; minor = 8; byte_order = le; };
@@ -374,17 +375,27 @@ fn losses_put_states_in_doubt() {
             u64 events_discarded; u64 cpu_id; }; event.header := struct { time timestamp; }; };
         event { name = sched_switch; fields := struct { i64 prev_tid; i64 prev_state; i64 next_tid; }; };";
     let mut stream = Vec::new();
-    for (begin, end, lost, switches) in [
-        (10u64, 100u64, 0u64, vec![(10u64, 0u64, 1u64), (50, 1, 2)]),
-        (110, 200, 7, vec![(120, 2, 3), (180, 3, 1)]),
-        (300, 400, 7, vec![(300, 1, 0), (400, 0, 1)]),
-    ] {
+    for (begin, end, lost, switches) in packets {
         let bits = (48 + 32 * switches.len() as u64) * 8;
         let events = switches.iter().flat_map(|(t, prev, next)| [*t, *prev, 1, *next]);
-        let words = [bits, bits, begin, end, lost, 0].into_iter().chain(events);
+        let words = [bits, bits, *begin, *end, *lost, 0].into_iter().chain(events);
         stream.extend(words.flat_map(u64::to_le_bytes));
     }
-    put(tmp.path(), metadata.as_bytes(), &[("kernel_0", &stream)]);
+    put(dir, metadata.as_bytes(), &[("kernel_0", &stream)]);
+}
+
+/// Events lost in the second packet: states are in doubt until the next switch after it.
+#[test]
+fn losses_put_states_in_doubt() {
+    let tmp = tempfile::tempdir().unwrap();
+    switching(
+        tmp.path(),
+        &[
+            (10, 100, 0, vec![(10, 0, 1), (50, 1, 2)]),
+            (110, 200, 7, vec![(120, 2, 3), (180, 3, 1)]),
+            (300, 400, 7, vec![(300, 1, 0), (400, 0, 1)]),
+        ],
+    );
     let t = tmp.path().to_str().unwrap();
     let intervals: Vec<(i64, i64, i64, bool)> = rows(&["states", t, "--format", "json"])
         .iter()
@@ -453,4 +464,56 @@ fn what_is_kept_of_a_trace_without_an_index_changes_no_answer() {
     assert!(plain == first && first == again && again == damaged && !plain.is_empty());
     let after: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
     assert_eq!(before, after, "nothing is written beside the trace");
+}
+
+#[test]
+fn states_that_an_earlier_run_kept_give_the_same_answers_without_reading_the_trace() {
+    let tmp = tempfile::tempdir().unwrap();
+    let dir = tmp.path().join("trace");
+    let packets: Vec<Packet> = (0..110)
+        .map(|packet| {
+            let first = packet * 1000;
+            let switches = (first..first + 1000).map(|n| (n * 10, n % 90, (n + 1) % 90)).collect();
+            (first * 10, first * 10 + 9999, 0, switches)
+        })
+        .collect();
+    switching(&dir, &packets);
+    let settle = |seconds| {
+        let old = std::time::SystemTime::now() - std::time::Duration::from_secs(seconds);
+        let file = std::fs::File::options().write(true).open(dir.join("kernel_0")).unwrap();
+        file.set_modified(old).unwrap();
+    };
+    settle(100);
+    let cache = tmp.path().join("cache");
+    let run = |extra: &[&str]| {
+        let args =
+            [&["states", dir.to_str().unwrap(), "--at", "70%", "--format", "json", "-v"], extra].concat();
+        let o =
+            Command::cargo_bin("lttv").unwrap().args(args).env("XDG_CACHE_HOME", &cache).output().unwrap();
+        let told = String::from_utf8_lossy(&o.stderr).into_owned();
+        assert!(o.status.success(), "{told}");
+        let whole = told.contains("110001 events read") || told.contains("110000 events read");
+        (o.stdout, whole, told)
+    };
+    let plain = run(&["--no-index"]);
+    assert!(plain.1 && !cache.exists(), "{}", plain.2);
+    let first = run(&[]);
+    assert!(first.1, "{}", first.2);
+    let kept = || {
+        let all = std::fs::read_dir(cache.join("pct/ctf")).unwrap().map(|e| e.unwrap().path());
+        all.filter(|path| path.extension().is_some_and(|e| e == "states")).collect::<Vec<_>>()
+    };
+    assert_eq!(kept().len(), 1);
+    let again = run(&[]);
+    assert!(!again.1, "{}", again.2);
+    let mut bytes = std::fs::read(&kept()[0]).unwrap();
+    let middle = bytes.len() / 2;
+    bytes[middle] ^= 1;
+    std::fs::write(&kept()[0], &bytes).unwrap();
+    let damaged = run(&[]);
+    assert!(damaged.1 && damaged.2.contains("damaged"), "{}", damaged.2);
+    assert!(!run(&[]).1, "written anew");
+    settle(50);
+    assert!(run(&[]).1, "the stream file is another one now");
+    assert!(plain.0 == first.0 && first.0 == again.0 && again.0 == damaged.0 && !plain.0.is_empty());
 }

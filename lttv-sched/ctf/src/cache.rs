@@ -15,12 +15,11 @@
 //! All numbers are little-endian. Only files that were walked to their end without a fault, whose packets all have a begin, are
 //! kept, and only if they have many packets: a few are found as quickly.
 
-use std::fs::{DirBuilder, File, OpenOptions};
-use std::io::{Read, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt};
-use std::path::{Path, PathBuf};
+use std::os::unix::fs::MetadataExt;
+use std::path::Path;
 use std::time::{Duration, SystemTime};
 
+use crate::folder::Folder;
 use crate::packet::{Extent, StreamFile};
 use crate::stream::Packet;
 
@@ -30,11 +29,7 @@ const HEAD_WORDS: usize = 12;
 const PACKET_WORDS: usize = 6;
 /// Fewer packets than this are not worth a file.
 const LEAST_PACKETS: usize = 1000;
-/// Most bytes of a cache file that is read.
-const MOST_BYTES: u64 = 1 << 30;
-/// Most cache files; beyond it the older half goes.
-const MOST_FILES: usize = 256;
-/// A stream file changed so recently could change again within the same tick of its clock.
+/// Age at which a file counts as settled.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// FNV-1a, 64 bits, over bytes.
@@ -53,51 +48,50 @@ fn checksum(bytes: &[u8]) -> u64 {
     })
 }
 
+/// What tells a file from every other and from itself at another time. None if it was changed so recently that it could change
+/// again within the same tick of its clock.
+pub(crate) fn identity(m: &std::fs::Metadata) -> Option<[u64; 7]> {
+    let age = SystemTime::now().duration_since(m.modified().ok()?).ok()?;
+    let word = i64::cast_unsigned;
+    let words = [
+        m.dev(),
+        m.ino(),
+        m.len(),
+        word(m.mtime()),
+        word(m.mtime_nsec()),
+        word(m.ctime()),
+        word(m.ctime_nsec()),
+    ];
+    (age >= SETTLED).then_some(words)
+}
+
 /// A folder with packets of stream files.
 #[derive(Clone, Debug)]
 pub(crate) struct Cache {
-    dir: PathBuf,
+    folder: Folder,
     metadata: u64,
 }
 
 impl Cache {
     /// The cache in `dir` for files that this metadata describes.
     pub(crate) fn new(dir: &Path, metadata: u64) -> Cache {
-        Cache { dir: dir.to_path_buf(), metadata }
+        Cache { folder: Folder::new(dir), metadata }
     }
 
-    /// First words of a cache file, and its path. None if the stream file cannot be looked at or has not settled.
-    fn key(&self, f: &StreamFile, class: u64, packets: u64) -> Option<([u64; HEAD_WORDS], PathBuf)> {
+    /// First words of a cache file, and its name. None if the stream file cannot be looked at or has not settled.
+    fn key(&self, f: &StreamFile, class: u64, packets: u64) -> Option<([u64; HEAD_WORDS], String)> {
         let m = f.metadata().ok().filter(|m| m.len() == f.len)?;
-        let age = SystemTime::now().duration_since(m.modified().ok()?).ok()?;
-        if age < SETTLED {
-            return None;
-        }
-        let word = i64::cast_unsigned;
-        let head = [
-            u64::from_le_bytes(*MAGIC),
-            VERSION,
-            m.dev(),
-            m.ino(),
-            m.len(),
-            word(m.mtime()),
-            word(m.mtime_nsec()),
-            word(m.ctime()),
-            word(m.ctime_nsec()),
-            self.metadata,
-            class,
-            packets,
-        ];
-        Some((head, self.dir.join(format!("{:x}-{:x}.packets", m.dev(), m.ino()))))
+        let [dev, ino, len, mtime, mtime_ns, ctime, ctime_ns] = identity(&m)?;
+        let magic = u64::from_le_bytes(*MAGIC);
+        let head =
+            [magic, VERSION, dev, ino, len, mtime, mtime_ns, ctime, ctime_ns, self.metadata, class, packets];
+        Some((head, format!("{:x}-{:x}.packets", m.dev(), m.ino())))
     }
 
     /// The packets of a stream file (the `file`-th of its trace), if they are known and still true.
     pub(crate) fn load(&self, f: &StreamFile, file: u32, class: u64) -> Option<Vec<Packet>> {
-        let (mut head, path) = self.key(f, class, 0)?;
-        let from = File::open(path).ok()?;
-        let len = from.metadata().ok().filter(|m| m.is_file() && m.len() <= MOST_BYTES)?.len();
-        let mut bytes = Vec::with_capacity(usize::try_from(len).ok()?);
-        from.take(len).read_to_end(&mut bytes).ok()?;
+        let (mut head, name) = self.key(f, class, 0)?;
+        let bytes = self.folder.read(&name)?;
         let (body, sum) = bytes.split_last_chunk::<8>()?;
         let (words, rest) = body.as_chunks::<8>();
         let (first, packets) = words.split_at_checked(HEAD_WORDS)?;
@@ -140,7 +134,7 @@ impl Cache {
         if !worth {
             return;
         }
-        let Some((head, path)) = self.key(f, class, packets.len() as u64) else { return };
+        let Some((head, name)) = self.key(f, class, packets.len() as u64) else { return };
         let mut bytes = Vec::with_capacity((HEAD_WORDS + PACKET_WORDS * packets.len() + 1) * 8);
         let mut put = |word: u64| bytes.extend_from_slice(&word.to_le_bytes());
         head.into_iter().for_each(&mut put);
@@ -152,49 +146,17 @@ impl Cache {
         }
         let sum = checksum(&bytes);
         bytes.extend_from_slice(&sum.to_le_bytes());
-        let _ = self.write(&path, &bytes);
+        let _ = self.folder.write(&name, &bytes);
     }
-
-    /// Writes a file under another name first, so that nobody sees half of it.
-    fn write(&self, path: &Path, bytes: &[u8]) -> std::io::Result<()> {
-        DirBuilder::new().recursive(true).mode(0o700).create(&self.dir)?;
-        self.prune()?;
-        let part = path.with_extension(format!("{}.part", std::process::id()));
-        // A leftover of a run that was killed, from a process of the same number.
-        let _ = std::fs::remove_file(&part);
-        let mut to = OpenOptions::new().write(true).create_new(true).mode(0o600).open(&part)?;
-        let done = to.write_all(bytes).and_then(|()| std::fs::rename(&part, path));
-        done.inspect_err(|_| drop(std::fs::remove_file(&part)))
-    }
-
-    /// Drops the older half when there are too many files.
-    fn prune(&self) -> std::io::Result<()> {
-        let mut files = Vec::new();
-        for entry in std::fs::read_dir(&self.dir)?.flatten() {
-            let path = entry.path();
-            let own = path.extension().is_some_and(|e| e == "packets" || e == "part");
-            if let (true, Ok(m)) = (own, entry.metadata()) {
-                files.push((m.modified().unwrap_or(SystemTime::UNIX_EPOCH), path));
-            }
-        }
-        if files.len() >= MOST_FILES {
-            files.sort();
-            files[..MOST_FILES / 2].iter().for_each(|(_, path)| drop(std::fs::remove_file(path)));
-        }
-        Ok(())
-    }
-}
-
-/// The folder for caches of this user: `pct/ctf` in `XDG_CACHE_HOME`, or in `.cache` of the home directory.
-pub fn default_folder() -> Option<PathBuf> {
-    let absolute = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|p| p.is_absolute());
-    let base = absolute("XDG_CACHE_HOME").or_else(|| absolute("HOME").map(|home| home.join(".cache")))?;
-    Some(base.join("pct/ctf"))
 }
 
 #[cfg(test)]
 mod tests {
+    use std::fs::File;
+    use std::path::PathBuf;
+
     use super::*;
+    use crate::folder::MOST_FILES;
     use proptest::prelude::*;
 
     fn packets(sizes: &[u64]) -> Vec<Packet> {
@@ -223,14 +185,14 @@ mod tests {
         a.iter().map(words).eq(b.iter().map(words))
     }
 
-    struct Folder {
+    struct Place {
         tmp: tempfile::TempDir,
         file: StreamFile,
         kept: Vec<Packet>,
     }
 
-    impl Folder {
-        fn new() -> Folder {
+    impl Place {
+        fn new() -> Place {
             let tmp = tempfile::tempdir().unwrap();
             let path = tmp.path().join("stream");
             let sizes: Vec<u64> = (0..LEAST_PACKETS as u64).map(|n| 1 + n % 7).collect();
@@ -238,7 +200,7 @@ mod tests {
             std::fs::write(&path, vec![0; len as usize]).unwrap();
             let old = SystemTime::now() - Duration::from_secs(1000);
             File::options().write(true).open(&path).unwrap().set_modified(old).unwrap();
-            Folder { file: StreamFile::new(path, len, true), kept: packets(&sizes), tmp }
+            Place { file: StreamFile::new(path, len, true), kept: packets(&sizes), tmp }
         }
         fn cache(&self) -> Cache {
             Cache::new(&self.tmp.path().join("cache/deep"), 42)
@@ -253,7 +215,7 @@ mod tests {
 
     #[test]
     fn what_was_kept_comes_back_for_the_same_file_class_and_metadata_only() {
-        let f = Folder::new();
+        let f = Place::new();
         assert!(f.cache().load(&f.file, 3, 0).is_none());
         f.cache().store(&f.file, 0, &f.kept);
         assert!(same(&f.cache().load(&f.file, 3, 0).unwrap(), &f.kept));
@@ -266,7 +228,7 @@ mod tests {
 
     #[test]
     fn a_changed_stream_file_is_walked_again() {
-        let f = Folder::new();
+        let f = Place::new();
         f.cache().store(&f.file, 0, &f.kept);
         let older = SystemTime::now() - Duration::from_secs(2000);
         File::options().write(true).open(&f.file.path).unwrap().set_modified(older).unwrap();
@@ -284,7 +246,7 @@ mod tests {
 
     #[test]
     fn a_file_that_was_written_just_now_few_packets_and_bad_ones_are_not_kept() {
-        let f = Folder::new();
+        let f = Place::new();
         f.cache().store(&f.file, 0, &f.kept[1..]);
         let mut bad = f.kept.clone();
         bad[5].bad = true;
@@ -298,7 +260,7 @@ mod tests {
 
     #[test]
     fn a_folder_that_cannot_be_written_is_no_error() {
-        let f = Folder::new();
+        let f = Place::new();
         std::fs::write(f.tmp.path().join("cache"), b"a file").unwrap();
         f.cache().store(&f.file, 0, &f.kept);
         assert!(f.cache().load(&f.file, 3, 0).is_none());
@@ -306,7 +268,7 @@ mod tests {
 
     #[test]
     fn many_files_are_halved() {
-        let f = Folder::new();
+        let f = Place::new();
         let dir = f.tmp.path().join("cache/deep");
         std::fs::create_dir_all(&dir).unwrap();
         for n in 0..MOST_FILES {
@@ -321,7 +283,7 @@ mod tests {
     proptest! {
         #[test]
         fn damage_is_nothing_that_is_known(flips in proptest::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..4), cut in any::<prop::sample::Index>(), mend in any::<bool>()) {
-            let f = Folder::new();
+            let f = Place::new();
             f.cache().store(&f.file, 0, &f.kept);
             let path = f.written();
             let whole = std::fs::read(&path).unwrap();

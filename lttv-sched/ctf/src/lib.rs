@@ -24,6 +24,7 @@ mod compiled;
 pub mod container;
 mod error;
 mod exec;
+mod folder;
 pub mod index;
 pub mod json;
 pub mod model;
@@ -38,9 +39,9 @@ mod trace;
 pub mod tsdl;
 mod values;
 
-pub use cache::default_folder;
 pub use clock::Clock;
 pub use error::{Diagnostic, Fault, MetaError, OpenError, ReadError};
+pub use folder::{Folder, default_folder};
 pub use reader::{EventTime, Head, Position, Reader};
 pub use source::CtfSource;
 pub use stream::StreamLoss;

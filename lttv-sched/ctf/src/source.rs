@@ -167,6 +167,10 @@ impl Source for CtfSource {
         out
     }
 
+    fn content_key(&self) -> Option<Vec<u8>> {
+        self.trace.content_key()
+    }
+
     fn warnings(&self) -> Vec<ReadError> {
         let lost: Vec<String> = self.trace.lost_files.iter().map(ToString::to_string).collect();
         let plain = self.trace.diagnostics.iter().filter(|d| !lost.contains(&d.what));

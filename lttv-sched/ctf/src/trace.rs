@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use crate::cache::{Cache, fnv};
+use crate::cache::{Cache, fnv, identity};
 use crate::compiled::Compiled;
 use crate::container::{self, MAX_METADATA};
 use crate::error::{Diagnostic, MetaError, OpenError, ReadError};
@@ -38,6 +38,8 @@ pub struct Options {
 pub struct Trace {
     shared: Arc<Shared>,
     dirs: Vec<PathBuf>,
+    /// Fingerprint of the metadata and what options make of the times.
+    print: [u64; 2],
     /// What was found wrong without stopping the opening.
     pub diagnostics: Vec<Diagnostic>,
     /// Stream files that cannot be read at all.
@@ -197,7 +199,7 @@ fn open_parts(parts: Vec<Part>, options: &Options) -> Result<Trace, OpenError> {
     let dirs: Vec<PathBuf> = parts.iter().map(|p| p.dir.clone()).collect();
     let first = parts.into_iter().next().expect("one part at least");
     let cache = options.cache.as_ref().filter(|_| !options.no_index).map(|dir| Cache::new(dir, first.print));
-    let class = first.class;
+    let (class, first_print) = (first.class, first.print);
     let metadata = dirs[0].join("metadata");
     diagnostics.extend(class.warnings.iter().map(|w| Diagnostic { path: metadata.clone(), what: w.clone() }));
     let compiled = Compiled::new(class, options.shift_ns).map_err(|e| OpenError::Metadata {
@@ -215,7 +217,8 @@ fn open_parts(parts: Vec<Part>, options: &Options) -> Result<Trace, OpenError> {
         return Err(OpenError::Stream(e.clone()));
     }
     diagnostics.extend(lost_files.iter().map(|e| Diagnostic { path: e.path.clone(), what: e.to_string() }));
-    Ok(Trace { shared: Arc::new(Shared { compiled, files, streams }), dirs, diagnostics, lost_files })
+    let print = [first_print, options.shift_ns.cast_unsigned()];
+    Ok(Trace { shared: Arc::new(Shared { compiled, files, streams }), dirs, print, diagnostics, lost_files })
 }
 
 /// Regular, visible, non-empty files of a directory other than `metadata`, sorted by name.
@@ -277,6 +280,17 @@ impl Trace {
     /// The directories it was read from.
     pub fn dirs(&self) -> &[PathBuf] {
         &self.dirs
+    }
+
+    /// Bytes that differ whenever what this trace gives differs: they tell what was computed from it from what was computed from
+    /// anything else, or from itself at another time. None when a stream file was changed within the last seconds.
+    pub fn content_key(&self) -> Option<Vec<u8>> {
+        let mut words = self.print.to_vec();
+        for file in &self.shared.files {
+            let m = file.metadata().ok().filter(|m| m.len() == file.len)?;
+            words.extend(identity(&m)?);
+        }
+        Some(words.into_iter().flat_map(u64::to_le_bytes).collect())
     }
 
     /// Number of streams.

@@ -415,6 +415,12 @@ pub trait Source: Send + Sync {
         Vec::new()
     }
 
+    /// Bytes that differ whenever the content of the trace does, for files in which something computed from it is kept
+    /// ([`crate::engine::Engine::export_states`]). None when that cannot be told.
+    fn content_key(&self) -> Option<Vec<u8>> {
+        None
+    }
+
     /// Properties of the trace by name (environment of the tracer, host name...), for people to look at.
     fn properties(&self) -> Vec<(String, String)> {
         Vec::new()
