@@ -177,6 +177,79 @@ fn perf_data_gives_the_shares_that_perf_report_gives() {
     }
 }
 
+#[test]
+fn copies_of_the_stack_give_the_callers_that_perf_script_finds() {
+    let test = "copies_of_the_stack_give_the_callers_that_perf_script_finds";
+    let Some(perf) = tool_or_skip("perf", test) else { return };
+    let without = "cc -O2 -g -fomit-frame-pointer -fno-optimize-sibling-calls -pthread";
+    let victim = victim_with("paths.c", without, "paths-without-frame-pointers").expect("the victim builds");
+    let dir = tempfile::tempdir().expect("a temporary folder");
+    let done = Command::new(&perf)
+        .args([
+            "record",
+            "-q",
+            "-e",
+            "cpu-clock:u",
+            "-F",
+            "199",
+            "--call-graph",
+            "dwarf",
+            "-o",
+            "perf.data",
+            "--",
+        ])
+        .arg(victim)
+        .current_dir(dir.path())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .status();
+    if !done.is_ok_and(|s| s.success()) || !dir.path().join("perf.data").exists() {
+        skip(test, "perf may not record here");
+        return;
+    }
+    let script = Command::new(&perf)
+        .args(["script", "-i", "perf.data"])
+        .current_dir(dir.path())
+        .stderr(Stdio::null())
+        .output()
+        .expect("perf can be run");
+    std::fs::write(dir.path().join("script.txt"), script.stdout).expect("written");
+    let report = |file: &str| -> serde_json::Value {
+        let out =
+            pct(&["report", "--total", "-n", "10000", "--least", "0", "--format", "json", file], dir.path());
+        serde_json::from_slice(&out.stdout).expect("JSON")
+    };
+    let (ours, theirs) = (report("perf.data"), report("script.txt"));
+    let account = &ours["account"];
+    let cut: u64 =
+        account["cut_stacks"].as_array().expect("a list").iter().filter_map(|c| c["samples"].as_u64()).sum();
+    let samples = ours["total"]["samples"].as_u64().expect("a number");
+    assert_eq!(account["whole_stacks"].as_u64().expect("a number") + cut, samples);
+    // What is as deep as 200 calls need not fit into the copy.
+    assert!(cut * 2 < samples, "{cut} of {samples} cut");
+    let seconds = |of: &serde_json::Value, function: &str| -> f64 {
+        let rows = of["rows"].as_array().expect("rows");
+        rows.iter().filter(|r| r["function"] == function).filter_map(|r| r["total_seconds"].as_f64()).sum()
+    };
+    let all = ours["total"]["cpu_seconds"].as_f64().expect("a number");
+    for function in [
+        "main",
+        "plain_outer",
+        "plain_inner",
+        "leaf_plain",
+        "leaf_deep",
+        "leaf_sort",
+        "leaf_thread",
+        "leaf_signal",
+    ] {
+        let (a, b) = (seconds(&ours, function), seconds(&theirs, function));
+        assert!(
+            a > 0.0 && (a - b).abs() <= 0.02 * all,
+            "{function}: {a} by us, {b} by perf script, of {all}"
+        );
+    }
+}
+
 /// A page in headless Chromium, after its scripts ran, as text of its document.
 fn dom(chromium: &Path, url: &str, dir: &Path) -> String {
     let out = Command::new(chromium)

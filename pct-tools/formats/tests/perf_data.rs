@@ -84,7 +84,10 @@ fn data() -> Vec<u8> {
 }
 
 fn file(data: &[u8]) -> Vec<u8> {
-    let attr = attr(FORMAT);
+    file_of(&attr(FORMAT), data)
+}
+
+fn file_of(attr: &[u8], data: &[u8]) -> Vec<u8> {
     let attrs_at = 104u64;
     let entry = (attr.len() + 16) as u64;
     let data_at = attrs_at + entry;
@@ -170,6 +173,37 @@ fn compressed_records_and_stack_copies_are_said() {
     assert!(p.account.notes.iter().any(|n| n.contains("1 compressed records")), "{:?}", p.account.notes);
 }
 
+/// A file of one process that runs a small program of every machine, with a sample whose copies are these.
+fn copied(registers: &[u64], stack: &[u8], used: u64) -> Vec<u8> {
+    let mut attr = words(&[pair(1, 112), 0, 1000, FORMAT | 1 << 12 | 1 << 13, 0, 1 << 10 | 1 << 18, 0, 0, 0]);
+    // branches, registers (all but those of segments), size of the stack and clock, two more
+    attr.extend(words(&[0, 0xff_0fff, stack.len() as u64, 0, 0]));
+    let mut body = words(&[registers[8], pair(5, 5), 60, 1_000_000, 0, 2]);
+    body.extend(words(registers));
+    body.extend(words(&[stack.len() as u64]));
+    body.extend(stack);
+    body.extend(words(&[used]));
+    let data =
+        [comm(5, "worker", true, 50), mmap2(5, 0x40_0000, 0x4000_0000, "/bin/sh", 51), record(9, 2, &body)];
+    file_of(&attr, &data.concat())
+}
+
+/// ax, bx, cx, dx, si, di, bp, sp, ip, flags, two segments, r8 to r15.
+fn registers(pc: u64) -> Vec<u64> {
+    (0..20).map(|i| if i == 8 { pc } else { 0x7fff_0000 + i * 8 }).collect()
+}
+
+#[test]
+fn a_stack_that_leads_nowhere_is_cut_and_says_why() {
+    for (pc, cause) in [(0x10, "no unwind data"), (0x40_0001, "no unwind data")] {
+        let p = read(&copied(&registers(pc), &[0; 256], 256));
+        assert_eq!(p.total().samples, 1);
+        let cut: Vec<_> = p.account.cut_stacks.iter().map(|l| (l.cause.as_str(), l.samples)).collect();
+        assert_eq!((cut, p.account.whole_stacks), (vec![(cause, 1)], 0));
+        assert!(p.functions.iter().any(|f| f.name == format!("<truncated: {cause}>")));
+    }
+}
+
 proptest! {
     #[test]
     fn damaged_files_are_read_or_refused(
@@ -183,5 +217,34 @@ proptest! {
         bytes.truncate(n.saturating_sub(cut));
         bytes[..8].copy_from_slice(b"PERFILE2");
         let _ = parse_with(&bytes, Path::new("x"), true);
+    }
+}
+
+proptest! {
+    // A program is opened in each case.
+    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
+
+    /// Anywhere in this program, with any stack.
+    #[test]
+    fn any_copy_of_a_stack_is_unwound_to_an_end(
+        pc in 0u64..200_000, stack in proptest::collection::vec(any::<u8>(), 0..512),
+        near in any::<bool>(), used in 0u64..600, flips in proptest::collection::vec((0usize..2000, any::<u8>()), 0..3),
+    ) {
+        // words that look like addresses of the program lead further
+        let stack: Vec<u8> = if near {
+            stack.chunks(2).flat_map(|c| words(&[0x40_0000 + u64::from(c[0]) * 512 + u64::from(c[c.len() - 1])])).collect()
+        } else {
+            stack
+        };
+        let mut bytes = copied(&registers(0x40_0000 + pc), &stack, used);
+        let p = parse(&bytes, Path::new("x")).unwrap();
+        let cut: u64 = p.account.cut_stacks.iter().map(|l| l.samples).sum();
+        prop_assert_eq!(cut + p.account.whole_stacks, 1);
+        let n = bytes.len();
+        for (at, byte) in flips {
+            bytes[at % n] = byte;
+        }
+        bytes[..8].copy_from_slice(b"PERFILE2");
+        let _ = parse(&bytes, Path::new("x"));
     }
 }

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use crate::answers::NO_TEXT;
 use crate::archive::{Archive, ArchiveError, Kept, KeptSpan};
 use crate::cache;
+use crate::callframes::CallFrames;
 use crate::debugfile::DebugDirs;
 use crate::objects::{CodeAddr, Note, ObjectId, ObjectInfo, Problem};
-use crate::open::Opened;
+use crate::open::{Opened, open};
 use crate::quickhash::QuickMap;
 use crate::symtab::Source;
 use crate::translator::Template;
@@ -258,6 +259,12 @@ impl Symbolizer {
         let archived = self.archive.as_ref().and_then(|a| a.find(&info));
         self.objects.push(Entry { info, known: QuickMap::default(), opened: None, archived, kept: None });
         id
+    }
+
+    /// The call frame information of an object's own file, if that is the one that was sampled and has any.
+    pub fn call_frames(&self, id: ObjectId) -> Option<CallFrames> {
+        let Opened::Elf(object) = open(self.object(id), &self.options, &mut Vec::new()) else { return None };
+        CallFrames::of(object.image?)
     }
 
     /// What was registered under a number.

@@ -109,6 +109,10 @@ fn store(path: &Path, octets: &[u8]) -> Result<()> {
 /// # Errors
 /// When it has no samples.
 pub fn made(profile: &Profile, look: &Look, fold: &Fold) -> Result<Made> {
+    let cells = look.cells(profile);
+    if cells.is_empty() && !profile.cells.is_empty() {
+        bail!("none of the {} samples is in the part that was asked for", profile.total().samples);
+    }
     let apart = Apart { threads: fold.threads == Share::Split, processes: fold.processes == Share::Split };
-    Ok(make(profile, &look.cells(profile), apart, fold.nodes)?)
+    Ok(make(profile, &cells, apart, fold.nodes)?)
 }

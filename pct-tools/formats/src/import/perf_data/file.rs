@@ -68,6 +68,9 @@ pub(super) mod bit {
     pub(in super::super) const CPU: u64 = 1 << 7;
     pub(in super::super) const PERIOD: u64 = 1 << 8;
     pub(in super::super) const STREAM_ID: u64 = 1 << 9;
+    pub(in super::super) const RAW: u64 = 1 << 10;
+    pub(in super::super) const BRANCH_STACK: u64 = 1 << 11;
+    pub(in super::super) const REGS_USER: u64 = 1 << 12;
     pub(in super::super) const STACK_USER: u64 = 1 << 13;
     pub(in super::super) const IDENTIFIER: u64 = 1 << 16;
 }
@@ -103,6 +106,9 @@ pub(super) struct Attr {
     /// Which fields a sample has ([`bit`]).
     pub(super) format: u64,
     read_format: u64,
+    branch_format: u64,
+    /// Which registers a sample has: bits by the kernel's numbers.
+    pub(super) registers: u64,
     /// Records other than samples end with the fields that say whose they are.
     all_have_ids: bool,
     ids: Vec<u64>,
@@ -126,6 +132,8 @@ impl Attr {
             by_frequency: flags >> 10 & 1 == 1,
             format,
             read_format,
+            branch_format: o.skip(24).and_then(|()| o.u64()).unwrap_or(0),
+            registers: o.u64().unwrap_or(0),
             all_have_ids: flags >> 18 & 1 == 1,
             ids: Vec::new(),
         })
@@ -162,6 +170,10 @@ pub(super) struct Sample<'a> {
     pub(super) period: u64,
     /// Little-endian words; numbers close to 2^64 say what the ones behind them are.
     pub(super) chain: &'a [u8],
+    /// The program's registers, little-endian words, those of [`Attr::registers`] in ascending order.
+    pub(super) registers: &'a [u8],
+    /// The program's stack from its stack pointer on.
+    pub(super) stack: &'a [u8],
 }
 
 /// A file.
@@ -410,7 +422,36 @@ impl Attr {
             let n = usize::try_from(o.u64()?).ok()?;
             s.chain = o.take(n.checked_mul(8)?)?;
         }
+        if has(bit::REGS_USER) || has(bit::STACK_USER) {
+            // What is cut off here leaves a sample without a copy, no more.
+            let _ = self.copies(&mut o, &mut s);
+        }
         Some((s, time, id))
+    }
+
+    /// The program's registers and stack.
+    fn copies<'a>(&self, o: &mut Octets<'a>, s: &mut Sample<'a>) -> Option<()> {
+        let has = |b: u64| self.format & b != 0;
+        if has(bit::RAW) {
+            let n = o.u32()?;
+            o.skip(u64::from(n))?;
+        }
+        if has(bit::BRANCH_STACK) {
+            let n = o.u64()?;
+            let head = if self.branch_format >> 17 & 1 == 1 { 8 } else { 0 };
+            o.skip(n.checked_mul(24)?.checked_add(head)?)?;
+        }
+        // 0: a thread of the kernel; 2: 64 bits
+        if has(bit::REGS_USER) && o.u64()? != 0 {
+            s.registers = o.take(8 * self.registers.count_ones() as usize)?;
+        }
+        if has(bit::STACK_USER) {
+            let n = usize::try_from(o.u64()?).ok()?;
+            let copy = o.take(n)?;
+            let used = if n > 0 { usize::try_from(o.u64()?).ok()? } else { 0 };
+            s.stack = copy.get(..used.min(n))?;
+        }
+        Some(())
     }
 
     fn skip_values(&self, o: &mut Octets<'_>) -> Option<()> {

@@ -2,14 +2,15 @@
 //!
 //! One event is taken: the first one that counts CPU time, else the first. Of other events than clocks a sample stands for the
 //! time between samples if a frequency was asked for, else for 1 ms. Kernel frames become the one frame `[system]`, as
-//! everywhere in pct (`perf script`'s text has their names). Copies of the stack (`--call-graph dwarf`) are not unwound, and
-//! that is said.
+//! everywhere in pct (`perf script`'s text has their names). Copies of the stack (`--call-graph dwarf`) are unwound with the
+//! objects' own tables (x86-64): see `unwind`.
 
 mod file;
 mod space;
+mod unwind;
 
 use super::Problem;
-use file::{Octets, PerfData, Record, bit, kind, words};
+use file::{Octets, PerfData, Record, kind, words};
 use pct_profile::model::{
     Builder, Frame, FrameId, Object, ObjectId, ObjectKind, Process, ProcessId, Profile, StackId, ThreadId,
     TimedSample, Weight,
@@ -17,6 +18,8 @@ use pct_profile::model::{
 use pct_symbols::{CodeAddr, Symbolizer};
 use rustc_hash::FxHashMap;
 use space::{Place, Spaces};
+use std::collections::BTreeMap;
+use unwind::Unwinder;
 
 /// A sample of an event that says nothing of time.
 const MS: u64 = 1_000_000;
@@ -43,6 +46,10 @@ struct Reading<'a> {
     bad: u64,
     other: u64,
     chainless: u64,
+    unwinder: Unwinder,
+    /// Samples whose stack was cut, by cause; those that are whole.
+    cut: BTreeMap<&'static str, u64>,
+    whole: u64,
 }
 
 pub(super) fn read(bytes: &[u8], timeline: bool) -> Result<Profile, Problem> {
@@ -62,6 +69,9 @@ pub(super) fn read(bytes: &[u8], timeline: bool) -> Result<Profile, Problem> {
         bad: 0,
         other: 0,
         chainless: 0,
+        unwinder: Unwinder::default(),
+        cut: BTreeMap::new(),
+        whole: 0,
     };
     for record in &data.records {
         if r.record(record, event, timeline).is_none() {
@@ -170,10 +180,19 @@ impl Reading<'_> {
                 }
             }
         }
+        if places.is_empty() && !sample.registers.is_empty() {
+            match self.unwinder.stack(&sample, attr.registers, &self.spaces, &self.symbols, &mut places) {
+                None => self.whole += 1,
+                Some(cause) => {
+                    *self.cut.entry(cause).or_default() += 1;
+                    places.push(Place::Cut(cause));
+                }
+            }
+        }
         if places.is_empty() && !system && sample.ip != 0 {
             places.push(self.spaces.find(sample.pid, CodeAddr::Pc(sample.ip)));
         }
-        self.chainless += u64::from(sample.chain.is_empty());
+        self.chainless += u64::from(sample.chain.is_empty() && places.is_empty());
         if system {
             places.insert(0, Place::System);
         } else if places.is_empty() {
@@ -234,9 +253,11 @@ impl Reading<'_> {
             let why = if attr.by_frequency { "asked frequency" } else { "count of 1 ms" };
             account.note(format!("the event does not measure time: a sample is weighed by the {why}"));
         }
-        if attr.format & bit::STACK_USER != 0 {
-            account.note("copies of the stack (--call-graph dwarf) are not unwound: stacks have their innermost frame only; the text of perf script has them whole");
-        } else if self.chainless > 0 {
+        account.whole_stacks = self.whole;
+        for (cause, samples) in &self.cut {
+            account.cut(cause, *samples);
+        }
+        if self.chainless > 0 {
             account.note(format!(
                 "{} samples without a call chain (perf record -g records them)",
                 self.chainless
@@ -301,6 +322,11 @@ impl Frames<'_> {
                 let address = (address != 0).then_some(address);
                 return vec![b.frame(Frame { function, file: None, line: 0, address, inlined: false })];
             }
+            Place::Cut(cause) => {
+                let object = b.unknown_object();
+                let function = b.function(object, &format!("<truncated: {cause}>"));
+                return vec![b.plain_frame(function)];
+            }
             Place::Code(object, address) => (object, address),
         };
         let id = *self.objects.entry(object).or_insert_with(|| {
@@ -321,14 +347,17 @@ impl Frames<'_> {
             inlined: false,
         };
         let found = self.symbols.frames(object, address);
-        let frames = found.iter().rev().map(|f| Frame {
-            function: b.function(id, self.symbols.text(f.function)),
-            file: f.file.map(|file| b.file(self.symbols.text(file))),
-            line: f.line,
-            address: Some(address.lookup()),
-            inlined: f.inlined,
-        });
-        let mut frames: Vec<Frame> = frames.collect();
+        let mut frames: Vec<Frame> = Vec::with_capacity(found.len());
+        for f in found.iter().rev() {
+            let function = b.function(id, self.symbols.text(f.function));
+            if let Some(declared) = f.declared {
+                let file = b.file(self.symbols.text(declared.file));
+                b.declare(function, file, declared.line);
+            }
+            let file = f.file.map(|file| b.file(self.symbols.text(file)));
+            let address = Some(address.lookup());
+            frames.push(Frame { function, file, line: f.line, address, inlined: f.inlined });
+        }
         if frames.is_empty() {
             frames.push(Frame { address: Some(address.lookup()), ..plain });
         }

@@ -16,6 +16,8 @@ pub(super) enum Place {
     Unknown(u64),
     /// In an object.
     Code(ObjectId, CodeAddr),
+    /// Not a place: here the stack was cut, because of this.
+    Cut(&'static str),
 }
 
 impl Place {
