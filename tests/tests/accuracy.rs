@@ -15,8 +15,10 @@ fn agrees(stdout: &str, rows: &[Row]) {
     let allowed = 4.0 * expected_l1(&shares, samples(rows)) + 0.01;
     let distance = l1(&want, &seen);
     assert!(distance <= allowed, "L1 {distance:.4} > {allowed:.4}: truth {truth:?}, seen {seen:?}");
-    let sum: f64 = seen.iter().sum();
-    assert!((sum / total - 1.0).abs() < 0.05, "{sum:.3} CPU s seen in the functions, {total:.3} spent");
+    // The thread's clock, which is the truth here, runs on in interrupts and switches: that part is the kernel's.
+    let (sum, kernel) = (seen.iter().sum::<f64>(), seconds_in(rows, "[system]"));
+    let fits = sum < 1.05 * total && sum + kernel > 0.95 * total;
+    assert!(fits, "{sum:.3} CPU s seen in the functions, {kernel:.3} in the kernel, {total:.3} spent");
 }
 
 fn shares(threads: &str, seconds: &str, options: &[&str]) {
