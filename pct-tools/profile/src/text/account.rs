@@ -16,7 +16,7 @@ pub fn headline(profile: &Profile) -> String {
     let threads = threads.into_iter().filter(|seen| *seen).count() as u64;
     let sampled = (total.user_ns, total.system_ns);
     let wall = profile.by_wall_clock();
-    let used = profile.account.used.filter(|_| !wall).unwrap_or(sampled);
+    let used = profile.account.used.filter(|_| !wall && !left_alone(profile, total)).unwrap_or(sampled);
     let (first, second) = if wall { ("running", "waiting") } else { ("user", "system") };
     let mut line = format!(
         "{} {} in {}, {} ({} {first}, {} {second}), {}",
@@ -105,14 +105,33 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
     lines
 }
 
+/// Whether far more was sampled than the kernel counted: it counts a process when somebody waits for its end, and what is left
+/// alone (daemons, children of those that were killed) never.
+fn left_alone(profile: &Profile, total: Weight) -> bool {
+    let Some((user, system)) = profile.account.used else { return false };
+    let sampled = total.cpu_ns() as f64;
+    // Four times the error of counting so many samples, and 5 %.
+    let chance = 4.0 * sampled / (total.samples.max(1) as f64).sqrt();
+    sampled > 1.05 * (user.saturating_add(system) as f64) + chance
+}
+
 fn accounted(profile: &Profile, total: Weight) -> String {
     let account = &profile.account;
+    let alone = left_alone(profile, total);
     let used = account.used.map(|(user, system)| user.saturating_add(system)).or(account.used_by_files_ns);
     // what threads waited nobody counts but we
     let used = used.filter(|_| !profile.by_wall_clock());
     let mut line = match used {
         Some(used) => {
-            let mut line = format!("accounted {} of {} CPU s", seconds(total.cpu_ns()), seconds(used));
+            let mut line = if alone {
+                format!(
+                    "accounted {} CPU s ({} in processes that were waited for)",
+                    seconds(total.cpu_ns()),
+                    seconds(used)
+                )
+            } else {
+                format!("accounted {} of {} CPU s", seconds(total.cpu_ns()), seconds(used))
+            };
             if account.without_sample > 0 {
                 line += &format!(
                     "; {} without a sample: {} s",
@@ -169,4 +188,33 @@ pub fn why_nothing(profile: &Profile, shown: &[Cell]) -> Option<String> {
         Some(used) => format!("nothing to show: no sample in {} CPU s (try a higher --hz)", seconds(used)),
         None => "nothing to show: no sample was recorded".into(),
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::{Account, Id, StackId, ThreadId};
+
+    fn profile(samples: u64, used_ns: u64) -> Profile {
+        let weight = Weight { samples, user_ns: samples * 1_000_000, ..Weight::default() };
+        Profile {
+            cells: vec![Cell { thread: ThreadId::from_index(0), stack: StackId::from_index(0), weight }],
+            account: Account { used: Some((used_ns, 0)), ..Account::default() },
+            ..Profile::default()
+        }
+    }
+
+    #[test]
+    fn more_samples_than_the_kernel_counted_are_of_processes_that_nobody_waited_for() {
+        let first = |p: &Profile| closing(p, &p.cells).remove(0);
+        assert_eq!(first(&profile(1000, 1_010_000_000)), "accounted 1.00 of 1.01 CPU s; nothing lost");
+        // Within what chance does.
+        assert_eq!(first(&profile(100, 80_000_000)), "accounted 0.10 of 0.080 CPU s; nothing lost");
+        let daemon = profile(5000, 1_630_000_000);
+        assert_eq!(
+            first(&daemon),
+            "accounted 5.00 CPU s (1.63 in processes that were waited for); nothing lost"
+        );
+        assert!(headline(&daemon).starts_with("5.00 CPU s"), "{}", headline(&daemon));
+    }
 }
