@@ -2,11 +2,13 @@
 
 use crate::analysis::contour::{self, ContourState};
 use crate::analysis::{Bodies, Body, BodyCache};
-use crate::query::{Cost, Prefs, PrefsIndication};
-use crate::report::Failure;
+use crate::query::{Contour, Cost, Group, Prefs, PrefsIndication};
+use crate::report::callers::CallersReport;
 use crate::report::feedback::{self, Analysis};
+use crate::report::proc::ProcReport;
 use crate::report::recursion::{self, FrequencyReport};
 use crate::report::tree::{self, Children, TreeReport};
+use crate::report::{self, Failure};
 use pct_deep::native::{self, Recorded, Side};
 use pct_deep::procrep::ProcRep;
 use pct_deep::{CliqueId, Compensation, DeepError, Profile, PsId};
@@ -50,6 +52,8 @@ pub struct Subject {
     /// Where it was read from.
     pub path: PathBuf,
     bodies: BodyCache,
+    pub(crate) callers: Memo<(PsId, Group, Contour), CallersReport>,
+    pub(crate) procs: Memo<PsId, ProcReport>,
     children: Mutex<HashMap<(CliqueId, Cost), Arc<Children>>>,
     trees: Mutex<HashMap<(CliqueId, Cost), Arc<TreeReport>>>,
     frequencies: OnceLock<Result<Arc<FrequencyReport>, Failure>>,
@@ -135,6 +139,45 @@ fn find_source(file: &str, folders: &[PathBuf]) -> Option<PathBuf> {
     tries.into_iter().next()
 }
 
+/// A procedure with more contexts has its reports kept.
+const LARGE: usize = 20_000;
+
+/// A procedure with more contexts has its reports made ahead.
+const VERY_LARGE: usize = 100_000;
+
+/// So many at most.
+const AHEAD: usize = 8;
+
+/// Reports of one kind that are kept.
+const REPORTS: usize = 64;
+
+/// Things that take long to find and are asked for again; the last ones are kept.
+#[derive(Debug)]
+pub(crate) struct Memo<K, V>(Mutex<HashMap<K, Arc<V>>>);
+
+impl<K, V> Default for Memo<K, V> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: std::hash::Hash + Eq, V> Memo<K, V> {
+    /// What is kept, or what `make` makes; failures are not kept. Two who ask at once may both make it.
+    pub(crate) fn get_or<E>(&self, key: K, make: impl FnOnce() -> Result<V, E>) -> Result<Arc<V>, E> {
+        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(known) = lock().get(&key) {
+            return Ok(Arc::clone(known));
+        }
+        let made = Arc::new(make()?);
+        let mut known = lock();
+        if known.len() >= REPORTS {
+            known.clear();
+        }
+        known.insert(key, Arc::clone(&made));
+        Ok(made)
+    }
+}
+
 /// Trees that are remembered.
 const TREES: usize = 32;
 
@@ -166,6 +209,8 @@ impl Subject {
             name: String::new(),
             path: PathBuf::new(),
             bodies: BodyCache::default(),
+            callers: Memo::default(),
+            procs: Memo::default(),
             children: Mutex::default(),
             trees: Mutex::default(),
             frequencies: OnceLock::new(),
@@ -330,7 +375,30 @@ impl Subject {
     pub fn prepare(subject: &Arc<Subject>) -> Option<JoinHandle<()>> {
         let subject = Arc::clone(subject);
         let thread = std::thread::Builder::new().name("prepare".to_owned());
-        thread.spawn(move || tree::prepare(&subject)).ok()
+        let work = move || {
+            tree::prepare(&subject);
+            subject.prepare_procs();
+        };
+        thread.spawn(work).ok()
+    }
+
+    /// Makes the reports on the procedures with most contexts, if they are very many.
+    fn prepare_procs(&self) {
+        let contexts = |ps: PsId| self.profile.ps_pds(ps).len();
+        let mut large: Vec<PsId> = self.profile.pss().filter(|&ps| contexts(ps) > VERY_LARGE).collect();
+        large.sort_by_key(|&ps| std::cmp::Reverse(contexts(ps)));
+        for ps in large.into_iter().take(AHEAD) {
+            let _ = report::proc::kept(self, ps);
+            for &group in Group::ALL {
+                let n = i64::from(ps.number());
+                let _ = report::callers::create_kept(self, n, group, 1, 20, Contour::Ignore);
+            }
+        }
+    }
+
+    /// Whether a procedure has so many contexts that reports on it are kept.
+    pub(crate) fn is_large(&self, ps: PsId) -> bool {
+        self.profile.ps_pds(ps).len() > LARGE
     }
 
     /// The children of a clique, if they were worked out before.

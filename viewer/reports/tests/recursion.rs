@@ -1,18 +1,44 @@
-//! Recursion pages of a made-up program whose recursion is known.
+//! Pages of a made-up program of many contexts, whose recursion is known.
 
 use pct_deep::{Compensation, ProcRep, Profile};
 use pct_feedback::synthetic::bushy;
 use pct_reports::page::{Request, report};
-use pct_reports::report::Report;
+use pct_reports::query::{Cmd, Contour, Group, PrefsIndication};
 use pct_reports::report::recursion::TypeKey;
+use pct_reports::report::{Report, callers};
 use pct_reports::subject::{RepState, Subject};
+
+fn subject(contexts: usize) -> Subject {
+    let program = bushy(contexts);
+    let mut subject = Subject::new(Profile::new(program.data().unwrap(), Compensation::Exact).unwrap());
+    subject.rep = RepState::Good(Box::new(ProcRep::new(program.rep()).unwrap()));
+    subject
+}
+
+#[test]
+fn reports_that_are_kept_say_what_they_would_say_anew() {
+    let subject = subject(60_000);
+    let profile = &subject.profile;
+    let ps = profile.pss().max_by_key(|&ps| profile.ps_pds(ps).len()).unwrap();
+    assert!(profile.ps_pds(ps).len() > 40_000);
+    let n = i64::from(ps.number());
+    for &group in Group::ALL {
+        for (bunch, size) in [(1, 20), (2, 10), (1, 20), (7, 100)] {
+            let cmd = Cmd::ProcCallers { ps: n, group, bunch, size, contour: Contour::Ignore };
+            let request = Request { cmd, page: 1, prefs: PrefsIndication::Default };
+            let anew = callers::create(profile, &subject.contour, n, group, bunch, size, Contour::Ignore);
+            let anew = serde_json::to_value(Report::Callers(anew)).unwrap();
+            assert_eq!(serde_json::to_value(report(&subject, &request)).unwrap(), anew);
+        }
+    }
+    let request = Request::parse(&format!("proc/{n}")).unwrap();
+    let first = serde_json::to_value(report(&subject, &request)).unwrap();
+    assert_eq!(serde_json::to_value(report(&subject, &request)).unwrap(), first);
+}
 
 #[test]
 fn every_clique_is_counted_once_under_its_type() {
-    let program = bushy(20_000);
-    let profile = Profile::new(program.data().unwrap(), Compensation::Exact).unwrap();
-    let mut subject = Subject::new(profile);
-    subject.rep = RepState::Good(Box::new(ProcRep::new(program.rep()).unwrap()));
+    let subject = subject(20_000);
     let Report::Frequencies(Ok(found)) = report(&subject, &Request::parse("recursion_type_freq").unwrap())
     else {
         panic!("there are bodies");

@@ -6,6 +6,7 @@ use super::common::{
 use super::{Failure, ps_of};
 use crate::analysis::contour::{ContourState, Exclusion};
 use crate::query::{Contour, Group};
+use crate::subject::Subject;
 use pct_deep::figures::{Desc, Own};
 use pct_deep::{CliqueId, CsdId, CssId, Id, ModuleId, PdId, Profile, PsId};
 use serde::Serialize;
@@ -147,6 +148,29 @@ pub fn create(
 /// The procedure that makes a call.
 fn container(profile: &Profile, csd: CsdId) -> PsId {
     profile.css_container(profile.csd_css(csd))
+}
+
+/// The same, kept for procedures that have very many callers: their pages are many, too.
+///
+/// # Errors
+/// As [`create`].
+pub fn create_kept(
+    subject: &Subject,
+    number: i64,
+    group: Group,
+    bunch: i64,
+    size: i64,
+    contour: Contour,
+) -> Result<CallersReport, Failure> {
+    let make = |bunch, size| create(&subject.profile, &subject.contour, number, group, bunch, size, contour);
+    let large = subject.profile.ps_id(number).filter(|&ps| subject.is_large(ps));
+    match large {
+        Some(ps) if bunch >= 1 && size >= 1 => {
+            let whole = subject.callers.get_or((ps, group, contour), || make(1, 20))?;
+            Ok(CallersReport { bunch, bunch_size: size, ..CallersReport::clone(&whole) })
+        }
+        _ => make(bunch, size),
+    }
 }
 
 fn caller(profile: &Profile, words: &Describer<'_>, group: Group, key: u32) -> Caller {

@@ -161,10 +161,10 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
         Cmd::Restart | Cmd::Menu => Report::Menu(menu::create(subject)),
         Cmd::Root(percent) => Report::Clique(Ok(clique::create_root(profile, *percent, window))),
         Cmd::Clique(n) => Report::Clique(clique::create(profile, *n, window)),
-        Cmd::Proc(n) => Report::Proc(proc::create(profile, *n).map(Box::new)),
-        Cmd::ProcNamed(name) => Report::Proc(proc::create_named(profile, name).map(Box::new)),
+        Cmd::Proc(n) => Report::Proc(proc::create(subject, *n).map(Box::new)),
+        Cmd::ProcNamed(name) => Report::Proc(proc::create_named(subject, name).map(Box::new)),
         Cmd::ProcCallers { ps, group, bunch, size, contour } => {
-            Report::Callers(callers::create(profile, &subject.contour, *ps, *group, *bunch, *size, *contour))
+            Report::Callers(callers::create_kept(subject, *ps, *group, *bunch, *size, *contour))
         }
         Cmd::ProgramModules => Report::ProgramModules(modules::create_all(profile)),
         Cmd::Module(name) => {

@@ -3,6 +3,7 @@
 use super::clique::kind_word;
 use super::common::{MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, proc_desc, site_desc};
 use super::{Failure, ps_of};
+use crate::subject::Subject;
 use pct_deep::figures::{Desc, Own};
 use pct_deep::{CsdId, CssId, CssKind, PdId, Profile, PsId};
 use serde::Serialize;
@@ -70,20 +71,30 @@ pub struct CallersSummary {
 ///
 /// # Errors
 /// There is no such procedure.
-pub fn create(profile: &Profile, number: i64) -> Result<ProcReport, Failure> {
-    Ok(of(profile, ps_of(profile, number)?))
+pub fn create(subject: &Subject, number: i64) -> Result<ProcReport, Failure> {
+    Ok(kept(subject, ps_of(&subject.profile, number)?))
+}
+
+/// The report on a procedure, kept if it has very many contexts.
+pub(crate) fn kept(subject: &Subject, ps: PsId) -> ProcReport {
+    if !subject.is_large(ps) {
+        return of(&subject.profile, ps);
+    }
+    let made = subject.procs.get_or(ps, || Ok::<_, Failure>(of(&subject.profile, ps)));
+    made.map_or_else(|_| of(&subject.profile, ps), |r| ProcReport::clone(&r))
 }
 
 /// The report on the procedure of a raw or qualified name.
 ///
 /// # Errors
 /// There is no such procedure.
-pub fn create_named(profile: &Profile, name: &str) -> Result<ProcReport, Failure> {
+pub fn create_named(subject: &Subject, name: &str) -> Result<ProcReport, Failure> {
+    let profile = &subject.profile;
     let found = profile
         .pss()
         .find(|&ps| profile.raw_name(ps) == name)
         .or_else(|| profile.pss().find(|&ps| profile.qualified_name(ps) == name));
-    found.map(|ps| of(profile, ps)).ok_or_else(|| Failure(format!("There is no procedure named {name}.")))
+    found.map(|ps| kept(subject, ps)).ok_or_else(|| Failure(format!("There is no procedure named {name}.")))
 }
 
 fn of(profile: &Profile, ps: PsId) -> ProcReport {
