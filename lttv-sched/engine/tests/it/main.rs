@@ -4,6 +4,7 @@ mod behind;
 mod common;
 mod noting;
 mod panics;
+mod quiet;
 mod reading;
 mod serving;
 mod sharing;
