@@ -127,20 +127,24 @@ fn a_32_bit_program() {
 }
 
 #[test]
-fn nothing_is_injected_under_a_filter_on_system_calls_and_from_outside_it_is_seen() {
-    let target = waiting(&mut Command::new(victim("filtered.c")));
-    while status(&target.pid(), "Seccomp:") != "Seccomp:\t2" {}
-    for method in ["1", "2", "3", "4"] {
-        refused(&pct(&["attach", "--method", method, &target.pid()]), &["seccomp"]);
+fn nothing_is_injected_under_seccomp_and_from_outside_it_is_seen() {
+    for (args, mode, word) in
+        [(&[][..], "Seccomp:\t2", "a filter"), (&["strict"], "Seccomp:\t1", "strict mode")]
+    {
+        let target = waiting(Command::new(victim("filtered.c")).args(args));
+        while status(&target.pid(), "Seccomp:") != mode {}
+        for method in ["1", "2", "3", "4"] {
+            refused(&pct(&["attach", "--method", method, &target.pid()]), &["seccomp", word]);
+        }
+        let explained = pct(&["attach", "--explain", &target.pid()]);
+        let said = String::from_utf8_lossy(&explained.stdout).into_owned();
+        let taken = said.lines().find(|l| l.contains("would be taken")).expect("one is");
+        assert!(taken.contains("method 5"), "{said}");
+        let output = pct(&["attach", "--for", "0.3", "--hz", "500", &target.pid()]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && said.contains("samples of filtered"), "{said}");
+        assert!(!status(&target.pid(), "State:").contains('Z'), "it lives");
     }
-    let explained = pct(&["attach", "--explain", &target.pid()]);
-    let said = String::from_utf8_lossy(&explained.stdout).into_owned();
-    let taken = said.lines().find(|l| l.contains("would be taken")).expect("one is");
-    assert!(taken.contains("method 5"), "{said}");
-    let output = pct(&["attach", "--for", "0.3", "--hz", "500", &target.pid()]);
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert!(output.status.success() && said.contains("samples of filtered"), "{said}");
-    assert!(!status(&target.pid(), "State:").contains('Z'), "it lives");
 }
 
 #[test]

@@ -143,6 +143,11 @@ static void prefork(void) {
         }
     }
     signal(SIGTERM, on_term);
+    /* each has closed what is not its own when it answers */
+    for (int w = 0; w < 3; w++) {
+        long n = 1;
+        if (write(to[w][1], &n, sizeof n) != sizeof n || read(from[w][0], &n, sizeof n) != sizeof n) bad++;
+    }
     printf("workers %d %d %d\n", workers[0], workers[1], workers[2]);
     fflush(stdout);
     for (long k = 0; !stop; k++) {

@@ -80,9 +80,55 @@ pub fn arm(
     Ok(whole)
 }
 
+/// The processes that a target has made, as far as `/proc` tells.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Made {
+    /// Those that live.
+    living: Vec<i32>,
+    /// CPU time of those that have ended and were waited for, in clock ticks.
+    ended_ticks: i64,
+}
+
+impl Made {
+    /// What `pid` has made so far.
+    pub fn by(pid: i32) -> Made {
+        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+        let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+        let mut living = Vec::new();
+        for line in children {
+            living.extend(line.split_whitespace().filter_map(|word| word.parse::<i32>().ok()));
+        }
+        let stat = procfs::process::Process::new(pid).and_then(|p| p.stat());
+        Made { living, ended_ticks: stat.map_or(0, |s| s.cutime + s.cstime) }
+    }
+
+    /// What came since `before`: how many of those that live, and CPU seconds of those that have ended; `None` when nothing did.
+    pub fn since(&self, before: &Made) -> Option<(usize, f64)> {
+        let new = self.living.iter().filter(|pid| !before.living.contains(pid)).count();
+        let ticks = (self.ended_ticks - before.ended_ticks).max(0);
+        let seconds = ticks as f64 / procfs::ticks_per_second() as f64;
+        (new > 0 || ticks > 0).then_some((new, seconds))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_a_process_makes_is_seen_while_it_lives_and_by_its_time_afterwards() {
+        let me = std::process::id() as i32;
+        let before = Made::by(me);
+        let mut child = std::process::Command::new("sleep").arg("1000").spawn().unwrap();
+        let (living, _) = Made::by(me).since(&before).expect("it lives");
+        assert!(living >= 1);
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let made = |living: &[i32], ended_ticks| Made { living: living.to_vec(), ended_ticks };
+        assert_eq!(made(&[1, 2], 5).since(&made(&[1, 2, 3], 5)), None);
+        let (living, seconds) = made(&[4], 205).since(&made(&[1], 5)).expect("something");
+        assert_eq!((living, seconds * procfs::ticks_per_second() as f64), (1, 200.0));
+    }
 
     #[test]
     fn what_was_preloaded_stays_preloaded() {

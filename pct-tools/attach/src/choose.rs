@@ -273,19 +273,6 @@ fn refuse(f: &Facts) -> Result<(), Refusal> {
     if !f.may_trace {
         return Err(not_allowed(f));
     }
-    match (f.yama, f.capable) {
-        (Some(3), _) => {
-            return Err(Refusal::Yama { pid, scope: 3, help: "nobody may trace until the next boot" });
-        }
-        (Some(2), false) => {
-            return Err(Refusal::Yama { pid, scope: 2, help: "only with CAP_SYS_PTRACE; run pct as root" });
-        }
-        (Some(1), false) if !f.descendant => {
-            let help = "only a parent may; start the program with pct run, or run pct as root";
-            return Err(Refusal::Yama { pid, scope: 1, help });
-        }
-        _ => {}
-    }
     match f.class {
         Class::X86_64 => Ok(()),
         Class::Bits32 | Class::Foreign => Err(Refusal::Foreign(pid)),
@@ -293,10 +280,22 @@ fn refuse(f: &Facts) -> Result<(), Refusal> {
     }
 }
 
+/// Why the kernel does not let us. Yama has its say when the files are opened: where they can be, it has allowed it (to a
+/// parent, or because the target named us by PR_SET_PTRACER).
 fn not_allowed(f: &Facts) -> Refusal {
-    let why = if f.class == Class::None && f.same_user {
+    let yama = |scope, help| Refusal::Yama { pid: f.pid, scope, help };
+    if f.class == Class::None && f.same_user {
         return Refusal::NoProgram(f.pid);
-    } else if !f.same_user {
+    }
+    match (f.yama, f.capable) {
+        (Some(3), _) => return yama(3, "nobody may trace until the next boot"),
+        (Some(2), false) => return yama(2, "only with CAP_SYS_PTRACE; run pct as root"),
+        (Some(1), false) if f.same_user && !f.descendant => {
+            return yama(1, "only a parent may; start the program with pct run, or run pct as root");
+        }
+        _ => {}
+    }
+    let why = if !f.same_user {
         "it belongs to another user; run pct as that user or as root"
     } else if !f.capable {
         "it is not dumpable (it changed its user, holds capabilities, or asked for it); run pct as root"
@@ -458,16 +457,29 @@ mod tests {
         assert_eq!(chosen(|f| f.is_self = true), Err(Refusal::Oneself(4711)));
         assert_eq!(chosen(|f| f.class = Class::Bits32), Err(Refusal::Foreign(4711)));
         assert_eq!(chosen(|f| f.class = Class::None), Err(Refusal::NoProgram(4711)));
-        assert!(matches!(chosen(|f| f.yama = Some(3)), Err(Refusal::Yama { scope: 3, .. })));
-        assert!(matches!(chosen(|f| f.yama = Some(2)), Err(Refusal::Yama { scope: 2, .. })));
-        assert!(matches!(chosen(|f| f.yama = Some(1)), Err(Refusal::Yama { scope: 1, .. })));
-        assert_eq!(
+        let yama = |scope, change: fn(&mut Facts)| {
             chosen(|f| {
-                f.yama = Some(1);
-                f.descendant = true;
-            }),
-            Ok(Method::Dlopen)
-        );
+                (f.may_trace, f.yama) = (false, Some(scope));
+                change(f);
+            })
+        };
+        for scope in [1, 2, 3] {
+            let refusal = yama(scope, |_| {}).unwrap_err();
+            assert!(matches!(refusal, Refusal::Yama { scope: s, .. } if s == scope), "{refusal}");
+            assert!(refusal.to_string().contains(&format!("ptrace_scope = {scope}")), "{refusal}");
+        }
+        assert!(matches!(yama(3, |f| f.capable = true), Err(Refusal::Yama { scope: 3, .. })));
+        // it is not yama that forbids these
+        for change in [
+            |f: &mut Facts| f.descendant = true,
+            |f: &mut Facts| f.capable = true,
+            |f: &mut Facts| f.same_user = false,
+        ] {
+            assert!(matches!(yama(1, change), Err(Refusal::NotAllowed { .. })));
+        }
+        assert!(matches!(yama(0, |_| {}), Err(Refusal::NotAllowed { .. })));
+        // the kernel allows it: a descendant, or the target named us
+        assert_eq!(chosen(|f| f.yama = Some(1)), Ok(Method::Dlopen));
         assert!(matches!(
             chosen(|f| {
                 f.may_trace = false;

@@ -5,6 +5,7 @@ use crate::launch::place::{Library, Place};
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use pct_attach::blob::{self, Blob};
+use pct_attach::children::Made;
 use pct_attach::choose::{Facts, Libc, Link, Method, Plan, Wish, choose};
 use pct_attach::facts::{self, Target};
 use pct_attach::inject::{self, Done, InjectError};
@@ -103,6 +104,7 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
         }
         _ => Place::folder(target, args.out.as_deref(), true)?,
     };
+    let before = Made::by(args.pid);
     let done = injected(args, target, method, &place).inspect_err(|_| place.remove_if_empty())?;
     let method = done.0;
     let done = done.1;
@@ -129,6 +131,12 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
         if left.is_zero() || signals.wait(left.as_nanos() as u64).is_some_and(|s| s != libc::SIGCHLD) {
             break;
         }
+    }
+    let made = Made::by(args.pid).since(&before).filter(|_| lives() && !done.children);
+    if let Some((living, seconds)) = made {
+        face.hint(format_args!(
+            "not sampled: what it forked meanwhile (of which {living} live; the others used {seconds:.2} CPU s): --follow does"
+        ));
     }
     if lives() {
         let memory = ProcessMemory::open(args.pid, true)?;

@@ -293,7 +293,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
     let wall = args.clock == Some(Clock::Wall);
-    let hold = wall || static_program(found.as_ref()) && library.is_some();
+    let fixed = static_program(found.as_ref());
+    let hold = wall || fixed && library.is_some();
     // by the wall clock nothing is preloaded: the program is looked at from outside
     let preload = library.as_deref().filter(|_| !wall);
     let environment = |dir: Option<&Path>| environment(args, preload, dir);
@@ -338,7 +339,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             signal: ended.status.err().map(|signal| signal as i64),
             obstacle: obstacle.map(ToString::to_string),
         };
-        if let Err(why) = close(args, folder, found.as_ref(), &ended, info, face) {
+        if let Err(why) = close(args, folder, found.as_ref(), &ended, info, (fixed && !wall, face)) {
             face.warn(format_args!("{why:#}"));
         }
     }
@@ -427,7 +428,7 @@ fn close(
     found: Option<&Found>,
     ended: &Ended,
     info: Info,
-    face: &Face,
+    (fixed, face): (bool, &Face),
 ) -> Result<()> {
     let obstacle = found.filter(|found| found.obstacle.is_some());
     let status = run::status_lines(folder);
@@ -451,7 +452,7 @@ fn close(
     if args.no_report {
         return Ok(());
     }
-    summary(args, folder, face)
+    summary(args, folder, fixed, face)
 }
 
 fn why_none(obstacle: Option<&Found>, ended: &Ended) -> String {
@@ -465,7 +466,7 @@ fn why_none(obstacle: Option<&Found>, ended: &Ended) -> String {
 }
 
 /// The closing table, to stderr or where --report says.
-fn summary(args: &Args, folder: &Path, face: &Face) -> Result<()> {
+fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
     let shown = std::env::current_dir()
         .ok()
         .and_then(|here| folder.strip_prefix(here).ok().map(Path::to_owned))
@@ -488,6 +489,13 @@ fn summary(args: &Args, folder: &Path, face: &Face) -> Result<()> {
         text.push('\n');
         for line in account::closing(&profile, &profile.cells) {
             text += &show(&line);
+        }
+        let used = profile.account.used.map_or(0, |(user, system)| user.saturating_add(system));
+        // what a sampled total may be off by is less
+        if fixed && used.saturating_sub(profile.total().cpu_ns()) > (used / 20).max(20_000_000) {
+            text += &show(
+                "note: what a static program forks and does not execute is not sampled; --clock wall sees it",
+            );
         }
         let name = shown.display();
         text += &show(&format!("{name}/   {}", crate::cli::next_step(&name.to_string(), &["flame", "view"])));
