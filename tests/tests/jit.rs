@@ -34,6 +34,21 @@ fn hot_and_whole(r: &Run, hot: &str, least: f64) {
 }
 
 #[test]
+fn compiled_code_without_names_is_one_row_and_the_report_says_what_would_help() {
+    let test = "compiled_code_without_names_is_one_row_and_the_report_says_what_would_help";
+    let Some(node) = tool_or_skip("node", test) else { return };
+    let script = "let s = 0; for (let i = 0; i < 3e8; i++) s += i % 7; console.log(s)";
+    let r = run(&["--hz", "997", "--no-report"], &[node.to_str().unwrap(), "-e", script]);
+    let rows = r.report(&["--by", "function"]);
+    let of_code = rows.iter().filter(|row| row.object == "[jit]").collect::<Vec<_>>();
+    assert!(matches!(of_code[..], [row] if row.function == "[no name]"), "{of_code:?}");
+    let text = Command::new(binary()).arg("report").arg(&r.dir).output().unwrap();
+    let text = String::from_utf8_lossy(&text.stdout).into_owned();
+    assert!(text.contains("note: no names for code compiled at run time: "), "{text}");
+    assert!(text.contains("--perf-basic-prof"), "{text}");
+}
+
+#[test]
 fn node_says_what_it_compiled() {
     let Some(node) = tool_or_skip("node", "node_says_what_it_compiled") else { return };
     let script = "function hotLoop(n) { let x = 1; for (let i = 0; i < n; i++) x = (x * 48271 + i) % 2147483647; return x }

@@ -178,7 +178,15 @@ impl fmt::Display for Note {
             }
             Problem::BadDebugInfo { reason } => write!(f, "{path}: debug information not used: {reason}"),
             Problem::NoJitMap { file, reason } => {
-                write!(f, "{path}: no names for generated code: {}: {reason}", file.display())
+                if !self.path.as_os_str().is_empty() {
+                    write!(f, "{path}: ")?;
+                }
+                write!(
+                    f,
+                    "no names for code compiled at run time: {}: {reason} (node writes it with --perf-basic-prof, \
+                     Java 17 with -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, Python 3.12 with -X perf)",
+                    file.display()
+                )
             }
             Problem::Archived { text } => f.write_str(text),
             Problem::Translator { reason } => write!(f, "{path}: translator: {reason}"),

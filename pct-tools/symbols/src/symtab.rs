@@ -410,6 +410,10 @@ pub(crate) fn function_by_unwind(image: &Image, address: u64) -> Option<(u64, u6
     fde.contains(address).then(|| (fde.initial_address(), fde.end_address()))
 }
 
+/// The name of all code compiled at run time that has none: its functions' borders are not known, and a row for each address
+/// says nothing.
+pub(crate) const NAMELESS_CODE: &str = "[no name]";
+
 /// How an address without a name is written: `[libfoo.so+0x1a40]`.
 pub(crate) fn nameless(object: &Path, address: u64) -> String {
     let name = object.file_name().map_or_else(|| object.to_string_lossy(), |n| n.to_string_lossy());

@@ -10,7 +10,7 @@ use crate::answers::{Answers, LocalFrame, LocalPlace, NO_TEXT};
 use crate::demangle::demangle;
 use crate::image::Image;
 use crate::jit::JitMap;
-use crate::objects::{ObjectId, ObjectInfo, Problem, shown_path};
+use crate::objects::{ObjectId, ObjectInfo, ObjectKind, Problem, shown_path};
 use crate::open::{ElfObject, Opened, open};
 use crate::symbolizer::Options;
 use crate::symtab::{self, Source, SymbolTable};
@@ -107,10 +107,13 @@ fn translate(ready: Ready, options: &Options, threads: usize) -> Outcome {
             let problem = elf_frames(&info, elf, &addresses, options, threads, &mut answers);
             problems.extend(problem);
         }
-        Opened::Jit(map) => jit_frames(&info, map, &addresses, &mut answers),
+        Opened::Jit(map) => jit_frames(map, &addresses, &mut answers),
         Opened::Nothing => {
             for address in &addresses {
-                let name = symtab::nameless(&shown_path(&info.path), *address);
+                let name = match info.kind {
+                    ObjectKind::Jit { .. } => symtab::NAMELESS_CODE.to_owned(),
+                    _ => symtab::nameless(&shown_path(&info.path), *address),
+                };
                 answers.name(*address, &name, Source::Unknown, None);
             }
         }
@@ -124,7 +127,7 @@ fn translate(ready: Ready, options: &Options, threads: usize) -> Outcome {
     Outcome { object, opened, answers, problems, lasting }
 }
 
-fn jit_frames(info: &ObjectInfo, map: &JitMap, addresses: &[u64], answers: &mut Answers) {
+fn jit_frames(map: &JitMap, addresses: &[u64], answers: &mut Answers) {
     for address in addresses {
         match map.find(*address) {
             Some(function) => {
@@ -137,12 +140,7 @@ fn jit_frames(info: &ObjectInfo, map: &JitMap, addresses: &[u64], answers: &mut 
                     }
                 }
             }
-            None => answers.name(
-                *address,
-                &symtab::nameless(&shown_path(&info.path), *address),
-                Source::Unknown,
-                None,
-            ),
+            None => answers.name(*address, symtab::NAMELESS_CODE, Source::Unknown, None),
         }
     }
 }
