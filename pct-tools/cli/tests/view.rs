@@ -138,6 +138,64 @@ fn threads_can_be_kept_apart() {
     assert!(root.contains("<thread"), "{root}");
 }
 
+/// Two processes, as pprof has them.
+fn two_processes() -> Vec<u8> {
+    let mut b = pct_profile::model::Builder::new(false);
+    let object = b.unknown_object();
+    for (pid, names) in [(7, ["main", "left"]), (8, ["main", "right"])] {
+        let process = b.process(pct_profile::model::Process { pid, ..Default::default() });
+        let thread = b.thread(process, pid, "worker");
+        let mut at = None;
+        for name in names {
+            let function = b.function(object, name);
+            let frame = b.plain_frame(function);
+            at = Some(b.stack(at, frame));
+        }
+        let weight =
+            pct_profile::model::Weight { samples: 1, user_ns: u64::from(pid) * 1_000_000, system_ns: 0 };
+        b.add(thread, at.expect("a stack"), weight);
+    }
+    let profile = b.finish();
+    pct_formats::export(&profile, &profile.cells, pct_formats::Format::Pprof)
+}
+
+#[test]
+fn processes_are_merged_kept_apart_or_chosen() {
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("two.pb.gz"), two_processes()).expect("written");
+    let top = |args: &[&str]| {
+        pct(dir.path(), &[&["view", "--text", "top_procs/1-9/time/both/oa", "two.pb.gz"], args].concat())
+    };
+    let (merged, said, status) = top(&[]);
+    assert_eq!(status, 0, "{said}");
+    assert!(merged.contains("left") && merged.contains("right") && merged.contains("0.015"), "{merged}");
+    let (chosen, ..) = top(&["--process", "8"]);
+    assert!(!chosen.contains("left") && chosen.contains("right"), "{chosen}");
+    let (apart, ..) = pct(dir.path(), &["view", "--processes", "split", "--text", "root/no", "two.pb.gz"]);
+    assert!(apart.contains("<process 7") && apart.contains("<process 8"), "{apart}");
+    let (_, said, status) = top(&["--process", "9"]);
+    assert_eq!(status, 1);
+    assert!(said.contains("none of the 2 samples is in the part that was asked for"), "{said}");
+}
+
+#[test]
+fn the_file_is_read_by_mdprof_dump_as_any_other() {
+    let dir = folder(&[("a.folded", BEFORE)]);
+    let (_, said, status) = pct(dir.path(), &["deep", "-o", "x.data", "a.folded"]);
+    assert_eq!(status, 0, "{said}");
+    let octets = std::fs::read(dir.path().join("x.data")).expect("is there");
+    let data = pct_deep::read(&octets).expect("well formed");
+    let mut dump = Vec::new();
+    pct_server::dump::print(&data, pct_server::dump::DumpOptions::ALL, &mut dump).expect("into memory");
+    let dump = String::from_utf8(dump).expect("UTF-8");
+    for word in ["shade", "program_name", "ticks_per_sec"] {
+        assert!(dump.contains(word), "{word}: {dump:.400}");
+    }
+    // All of a recording's time, in nanoseconds; a count of folded stacks is a millisecond.
+    let profile = pct_deep::Profile::new(data, Compensation::Exact).expect("well formed");
+    assert_eq!(profile.root_total().quanta, (300 + 4000 + 1000 + 20 + 50) * 1_000_000);
+}
+
 #[test]
 fn without_stacks_the_page_says_how_to_record_them() {
     let dir = folder(&[("a.folded", "main 5\nother 9\n")]);

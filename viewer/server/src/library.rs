@@ -116,7 +116,20 @@ impl Shelved {
 
 impl Shelf for Shelved {
     fn entries(&self) -> Vec<ShelfEntry> {
-        self.books.iter().map(|b| b.entry.clone()).collect()
+        let mut entries: Vec<ShelfEntry> = self.books.iter().map(|b| b.entry.clone()).collect();
+        // What was read says more. One that is being read is not waited for.
+        for (entry, slot) in entries.iter_mut().zip(&self.read) {
+            if let Ok(slot) = slot.try_lock()
+                && let Some(Read { subject, .. }) = &*slot
+                && let Some(recorded) = &subject.recorded
+            {
+                if entry.cpu_seconds.is_none() {
+                    entry.cpu_seconds = Some(subject.profile.root_total().quanta as f64 / 1e9);
+                }
+                entry.running = recorded.side.running > 0;
+            }
+        }
+        entries
     }
 
     fn subject(&self, name: &str) -> Result<Arc<Subject>, Failure> {

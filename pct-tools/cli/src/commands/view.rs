@@ -187,7 +187,9 @@ fn entry(path: &Path) -> ShelfEntry {
     if is_deep(path) {
         "deep profile".clone_into(&mut out.kind);
     } else {
-        "recording".clone_into(&mut out.kind);
+        let own = path.is_dir() || path.extension().is_some_and(|e| e == "pct");
+        if own { "recording" } else { "imported" }.clone_into(&mut out.kind);
+        out.running = own && load::is_running(path);
         if let Some(info) = path.is_dir().then(|| Info::read(path)).flatten() {
             out.title = info.command.join(" ");
             out.cpu_seconds = Some(info.user_ns.saturating_add(info.system_ns) as f64 / 1e9);

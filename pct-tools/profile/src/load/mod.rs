@@ -254,6 +254,13 @@ pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
     Ok(files)
 }
 
+/// Whether a recording (a run's folder or a .pct file) is still being written, told without reading it. Of a run of very many
+/// processes the first thousand are asked.
+#[must_use]
+pub fn is_running(path: &Path) -> bool {
+    files_of(path).unwrap_or_default().iter().take(1000).any(|file| raw::is_running(file))
+}
+
 /// The newest `pct-NAME-PID` folder in `dir`.
 ///
 /// # Errors

@@ -494,6 +494,17 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
     }
 }
 
+/// Whether a file's process is still running and sampled, told from the file's beginning.
+pub(super) fn is_running(path: &Path) -> bool {
+    use std::io::Read as _;
+    let mut head = Vec::new();
+    // The header is in the first block; what a file lacks of its end is no error.
+    let read = std::fs::File::open(path).and_then(|f| f.take(1 << 20).read_to_end(&mut head));
+    let Ok(file) = pct_format::File::parse(&head) else { return false };
+    let header = file.header();
+    read.is_ok() && matches!(header.state(), State::Armed | State::Making) && is_alive(&header)
+}
+
 /// Is the process of this file still running? By pid and start time, on this boot.
 fn is_alive(header: &Header<'_>) -> bool {
     let Ok(boot) = std::fs::read_to_string("/proc/sys/kernel/random/boot_id") else { return false };
