@@ -13,7 +13,7 @@ use serde_json::Value;
 
 fn lttv(args: &[&str]) -> Output {
     // No test reads or writes the cache of the user who runs it.
-    Command::cargo_bin("lttv").unwrap().args(args).env("XDG_CACHE_HOME", "/nonexistent").output().unwrap()
+    Command::cargo_bin("lttv").unwrap().args(args).env("XDG_CACHE_HOME", "").env("HOME", "").output().unwrap()
 }
 
 fn out(args: &[&str]) -> String {

@@ -281,6 +281,7 @@ mod tests {
     }
 
     proptest! {
+        #![proptest_config(ProptestConfig::with_cases(64))]
         #[test]
         fn damage_is_nothing_that_is_known(flips in proptest::collection::vec((any::<prop::sample::Index>(), 1u8..), 1..4), cut in any::<prop::sample::Index>(), mend in any::<bool>()) {
             let f = Place::new();
