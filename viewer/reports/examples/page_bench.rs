@@ -111,9 +111,9 @@ fn commands(subject: &Subject) -> Vec<Cmd> {
     out
 }
 
-/// Processor time of this thread so far: what other programs on the machine disturb least.
+/// Processor time of all threads so far: what other programs on the machine disturb least.
 fn processor_ms() -> f64 {
-    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_THREAD_CPUTIME_ID);
+    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID);
     now.map_or(0.0, |t| t.tv_sec() as f64 * 1e3 + t.tv_nsec() as f64 / 1e6)
 }
 
@@ -121,6 +121,8 @@ struct Row {
     first: f64,
     again: f64,
     octets: usize,
+    /// Of the first time.
+    wall: f64,
     text: String,
 }
 
@@ -156,14 +158,14 @@ fn main() {
         }
         let request = Request { cmd, page: 1, prefs: PrefsIndication::Default };
         let timed = || {
-            let start = processor_ms();
+            let (start, wall) = (processor_ms(), Instant::now());
             let page = html(&subject, &request, &place);
-            (processor_ms() - start, page.body.len())
+            (processor_ms() - start, page.body.len(), wall.elapsed().as_secs_f64() * 1e3)
         };
-        let (first, octets) = timed();
+        let (first, octets, wall) = timed();
         let again = timed().0.min(timed().0);
         let kind = text.split('/').next().unwrap_or_default().to_owned();
-        kinds.entry(kind).or_default().push(Row { first, again, octets, text });
+        kinds.entry(kind).or_default().push(Row { first, again, octets, wall, text });
     }
     println!(
         "{:<26} {:>5} {:>10} {:>10} {:>10}  slowest",
@@ -182,8 +184,8 @@ fn main() {
     }
     let mut all: Vec<&Row> = kinds.values().flatten().collect();
     all.sort_by(|a, b| b.first.total_cmp(&a.first));
-    println!();
+    println!("\n{:>10} {:>10} {:>10} {:>10}  slowest", "first ms", "again ms", "bytes", "first wall");
     for r in all.iter().take(args.lines) {
-        println!("{:>10.2} {:>10.2} {:>10}  {}", r.first, r.again, r.octets, r.text);
+        println!("{:>10.2} {:>10.2} {:>10} {:>10.2}  {}", r.first, r.again, r.octets, r.wall, r.text);
     }
 }

@@ -3,11 +3,15 @@
 use super::Failure;
 use super::common::{CliqueDesc, MAX_ROWS, Perf, ProcDesc, Rates, clique_desc, proc_desc};
 use crate::analysis::recursion::{RecursionType, classify};
+use crate::analysis::{Bodies, Body};
 use crate::subject::Subject;
 use pct_deep::figures::{Desc, Own};
-use pct_deep::{CliqueId, PsId};
+use pct_deep::{CliqueId, PdId, Profile, PsId};
 use serde::Serialize;
+use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 /// Data of a clique's recursion page.
 #[derive(Clone, Debug, Serialize)]
@@ -111,6 +115,85 @@ struct Sum {
     procs: HashMap<PsId, (usize, Own, Desc)>,
 }
 
+/// Bodies as one thread asks for them: mostly the same again.
+struct LastBody<'a> {
+    subject: &'a Subject,
+    last: RefCell<Option<(PsId, Result<Arc<Body>, Failure>)>>,
+}
+
+impl Bodies for LastBody<'_> {
+    fn profile(&self) -> &Profile {
+        &self.subject.profile
+    }
+
+    fn body(&self, ps: PsId) -> Result<Arc<Body>, Failure> {
+        let mut last = self.last.borrow_mut();
+        match &*last {
+            Some((of, body)) if *of == ps => body.clone(),
+            _ => last.insert((ps, self.subject.body(ps))).1.clone(),
+        }
+    }
+}
+
+type Sums = BTreeMap<TypeKey, Sum>;
+
+impl Sum {
+    fn add(&mut self, more: Sum) {
+        self.count += more.count;
+        self.any |= more.any;
+        self.own += more.own;
+        self.desc += more.desc;
+        for (ps, (count, own, desc)) in more.procs {
+            let proc = self.procs.entry(ps).or_default();
+            proc.0 += count;
+            proc.1 += own;
+            proc.2 += desc;
+        }
+    }
+}
+
+/// Contexts that a thread takes at once.
+const TOGETHER: usize = 4096;
+
+/// Classifies every clique. They have nothing to do with each other, so threads share the work; by procedure, so that a
+/// body is laid out once, however many contexts there are.
+fn classify_all(subject: &Subject) -> Sums {
+    let profile = &subject.profile;
+    let parts: Vec<&[PdId]> = profile.pss().flat_map(|ps| profile.ps_pds(ps).chunks(TOGETHER)).collect();
+    let next = AtomicUsize::new(0);
+    let work = || {
+        let bodies = LastBody { subject, last: RefCell::new(None) };
+        let mut sums = Sums::new();
+        while let Some(pds) = parts.get(next.fetch_add(1, Ordering::Relaxed)) {
+            for &pd in *pds {
+                let clique = profile.pd_clique(pd);
+                // Each clique is counted with the context that enters it.
+                if profile.clique_entry_pd(clique) != pd {
+                    continue;
+                }
+                for key in keys(&classify(&bodies, clique)) {
+                    add(subject, clique, sums.entry(key).or_default());
+                }
+            }
+        }
+        sums
+    };
+    let threads = std::thread::available_parallelism().map_or(1, usize::from).min(parts.len()).clamp(1, 8);
+    let mut sums = Sums::new();
+    std::thread::scope(|scope| {
+        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+        sums = work();
+        for other in others {
+            // A thread that panics takes the page with it, as if it had been this one.
+            let found = other.join().unwrap_or_else(|what| std::panic::resume_unwind(what));
+            for (key, sum) in found {
+                sums.entry(key).or_default().add(sum);
+            }
+        }
+    });
+    sums
+}
+
 /// The report on all cliques. Slow on large profiles: see [`Subject::frequencies`].
 ///
 /// # Errors
@@ -118,21 +201,7 @@ struct Sum {
 pub fn frequencies(subject: &Subject) -> Result<FrequencyReport, Failure> {
     subject.procrep()?;
     let profile = &subject.profile;
-    let mut sums: BTreeMap<TypeKey, Sum> = BTreeMap::new();
-    let mut count = |clique: CliqueId| {
-        for key in keys(&classify(subject, clique)) {
-            add(subject, clique, sums.entry(key).or_default());
-        }
-    };
-    // By procedure, so that a body is laid out once, however many there are.
-    for ps in profile.pss() {
-        for &pd in profile.ps_pds(ps) {
-            let clique = profile.pd_clique(pd);
-            if profile.clique_entry_pd(clique) == pd {
-                count(clique);
-            }
-        }
-    }
+    let sums = classify_all(subject);
     let all = profile.clique_count();
     let share = |n: usize| if all == 0 { 0.0 } else { n as f64 / all as f64 };
     let rates = Rates::of(profile);
