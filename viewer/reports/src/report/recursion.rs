@@ -115,10 +115,13 @@ struct Sum {
     procs: HashMap<PsId, (usize, Own, Desc)>,
 }
 
+/// A procedure and its body, if it has one.
+type Known = (PsId, Result<Arc<Body>, Failure>);
+
 /// Bodies as one thread asks for them: mostly the same again.
 struct LastBody<'a> {
     subject: &'a Subject,
-    last: RefCell<Option<(PsId, Result<Arc<Body>, Failure>)>>,
+    last: RefCell<Option<Known>>,
 }
 
 impl Bodies for LastBody<'_> {
