@@ -180,22 +180,7 @@ pub struct HistogramArgs {
 pub struct GenerateArgs {
     /// What to write.
     #[command(subcommand)]
-    pub what: Generate,
-}
-
-/// What to generate.
-#[derive(Debug, Subcommand)]
-pub enum Generate {
-    /// A manual page for each command, into a folder.
-    Man {
-        /// The folder; made if it is not there.
-        dir: PathBuf,
-    },
-    /// Completions for a shell, to stdout.
-    Completions {
-        /// Which shell.
-        shell: clap_complete::Shell,
-    },
+    pub what: pct_manual::What,
 }
 
 /// Something typed that has no meaning.
