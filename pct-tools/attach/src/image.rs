@@ -5,6 +5,7 @@
 //! Symbols are looked up by DT_GNU_HASH, or DT_HASH; nothing is scanned but one bucket's chain.
 
 use crate::memory::Memory;
+use procfs::process::{MMPermissions, MemoryMap};
 use std::io;
 
 const PT_DYNAMIC: u32 = 2;
@@ -185,8 +186,25 @@ impl Image {
         memory.string(self.dynamic.strings.wrapping_add(self.dynamic.soname?), 256).ok()
     }
 
+    /// Its segments are mapped as they must be: code is executable, data can be written. A loader maps the whole file first, as
+    /// it maps the first segment; what lies where the data will be is then something else.
+    pub fn is_mapped(&self, maps: &[MemoryMap]) -> bool {
+        const PF_X: u32 = 1;
+        const PF_W: u32 = 2;
+        let allows = |at: u64, what: MMPermissions| {
+            maps.iter().any(|m| (m.address.0..m.address.1).contains(&at) && m.perms.contains(what))
+        };
+        self.segments.iter().filter(|s| s.kind == PT_LOAD && s.size > 0).all(|s| {
+            let start = self.bias.wrapping_add(s.vaddr);
+            // the start of the data may have been protected again
+            let end = start.wrapping_add(s.size - 1);
+            (s.flags & PF_X == 0 || allows(start, MMPermissions::EXECUTE))
+                && (s.flags & PF_W == 0 || allows(end, MMPermissions::WRITE))
+        })
+    }
+
     /// The loader has done its work on this object: the last of its relocations is in place. (A dlopen may be under way in
-    /// another thread; the object is in the map long before its code may be called.)
+    /// another thread; the object is in the map long before its code may be called.) Of an object that [`Image::is_mapped`].
     pub fn is_relocated(&self, memory: &impl Memory) -> bool {
         const ENTRY: u64 = 24;
         const RELATIVE: u64 = 8;
@@ -437,6 +455,35 @@ mod tests {
             found,
             PctNote { abi: 1, on: word + 8 - 100, off: word + 16 + 200, stat: word + 24 + 300 }
         );
+    }
+
+    #[test]
+    fn an_object_whose_segments_are_still_to_be_mapped_is_not_whole() {
+        use procfs::process::MMapPath;
+        let load = |flags, vaddr, size| Segment { kind: PT_LOAD, flags, vaddr, size };
+        let segments = vec![load(4, 0, 0x800), load(5, 0x1000, 0x800), load(6, 0x3f00, 0x200)];
+        let image = Image { bias: 0x10_0000, segments, ..Image::default() };
+        let map = |from: u64, to: u64, perms| MemoryMap {
+            address: (0x10_0000 + from, 0x10_0000 + to),
+            perms,
+            offset: 0,
+            dev: (0, 0),
+            inode: 0,
+            pathname: MMapPath::Anonymous,
+            extension: Default::default(),
+        };
+        let (r, w, x) = (MMPermissions::READ, MMPermissions::WRITE, MMPermissions::EXECUTE);
+        let mut maps = vec![map(0, 0x5000, r)];
+        assert!(!image.is_mapped(&maps), "the file as a whole");
+        maps = vec![map(0, 0x1000, r), map(0x1000, 0x2000, r | x), map(0x2000, 0x5000, r)];
+        assert!(!image.is_mapped(&maps), "no data yet");
+        maps = vec![
+            map(0, 0x1000, r),
+            map(0x1000, 0x2000, r | x),
+            map(0x3000, 0x4000, r),
+            map(0x4000, 0x5000, r | w),
+        ];
+        assert!(image.is_mapped(&maps));
     }
 
     #[test]

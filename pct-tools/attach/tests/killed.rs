@@ -332,7 +332,7 @@ fn at_each_step(program: &Path, what: &str, library: &Path, blob: &Blob) -> u32 
     let ready = until(&victim, "its threads", || is_ready(&victim));
     let mut run = |last: u32| -> Result<bool, String> {
         let step = dir.path().join(format!("step-{last}"));
-        let done = Command::new(std::env::current_exe().unwrap())
+        let mut controller = Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "controller"])
             .env("PCT_TEST_TARGET", victim.pid().to_string())
             .env("PCT_TEST_LIBRARY", library)
@@ -342,15 +342,20 @@ fn at_each_step(program: &Path, what: &str, library: &Path, blob: &Blob) -> u32 
             .env("PCT_TEST_LAST", last.to_string())
             .stdout(Stdio::null())
             .stderr(Stdio::null())
-            .status()
+            .spawn()
             .unwrap();
+        let ended = until(&victim, "the controller", || controller.try_wait().unwrap().is_some());
+        if ended.is_err() {
+            let _ = controller.kill();
+        }
+        let done = controller.wait().unwrap();
         kills.push(format!("step {last} of {what}: {}", met(&step).1));
         let _ = std::fs::remove_file(&step);
         let lives = || match status_line(victim.pid(), "State:").contains('Z') {
             true => Err("it died".to_owned()),
             false => Ok(()),
         };
-        lives()?;
+        ended.and_then(|()| lives())?;
         if done.success() {
             return Ok(true);
         }
