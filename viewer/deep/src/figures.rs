@@ -412,11 +412,25 @@ impl<K: Key> SparseDesc<K> {
         true
     }
     pub(crate) fn sort(&mut self) {
+        // Rows are moved within their list, for a second one would be the most memory that is ever taken.
         let mut order: Vec<(K, u32)> = self.keys.iter().copied().zip(0..).collect();
         order.sort_unstable();
-        self.rows = order.iter().map(|&(_, i)| self.rows[i as usize]).collect();
-        for (place, (key, _)) in self.keys.iter_mut().zip(order) {
+        for (place, &(key, _)) in self.keys.iter_mut().zip(&order) {
             *place = key;
+        }
+        for start in 0..order.len() {
+            // Each row moves to the place before it in its cycle; a place that is done refers to itself.
+            let first = self.rows[start];
+            let mut at = start;
+            loop {
+                let from = std::mem::replace(&mut order[at].1, at as u32) as usize;
+                if from == start || from == at {
+                    break;
+                }
+                self.rows[at] = self.rows[from];
+                at = from;
+            }
+            self.rows[at] = first;
         }
         self.keys.shrink_to_fit();
         self.big.shrink_to_fit();

@@ -234,7 +234,8 @@ pub(crate) fn propagate(graph: &Graph<'_>, rule: Compensation) -> Result<Costs, 
     for clique in ids_to::<CliqueId>(cliques) {
         propagation.clique(clique, &mut scratch)?;
     }
-    let mut costs = propagation.costs;
+    let Propagation { mut costs, inherited, notes, waiting, free, pool, .. } = propagation;
+    drop((inherited, notes, waiting, free, pool));
     costs.csd_comp.sort();
     costs.pd_comp.sort();
     costs.pd_desc.shrink();
