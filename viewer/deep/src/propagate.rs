@@ -461,6 +461,17 @@ type Map = HashMap<PsId, Desc, BuildHasherDefault<IdHasher>>;
 #[derive(Default)]
 struct Pool(Vec<Vec<(PsId, Desc)>>);
 
+impl Pool {
+    /// More are given back: where very many tables wait at once, as many lists are empty in the end.
+    const MOST: usize = 1000;
+
+    fn put(&mut self, list: Vec<(PsId, Desc)>) {
+        if self.0.len() < Self::MOST {
+            self.0.push(list);
+        }
+    }
+}
+
 /// A compensation table. Many are empty, nearly all others have a few entries. No entry is zero, nor is `Few` or `Many` empty.
 #[derive(Default)]
 enum Table {
@@ -530,7 +541,7 @@ impl Table {
                 }
                 let mut map: Box<Map> = Box::new(list.drain(..).collect());
                 map.insert(ps, *desc);
-                pool.0.push(std::mem::take(list));
+                pool.put(std::mem::take(list));
                 *self = Self::Many(map);
                 Ok(())
             }
@@ -546,7 +557,7 @@ impl Table {
             Self::Empty => Ok(()),
             Self::Few(mut list) => {
                 let done = list.drain(..).try_for_each(|(ps, d)| self.add(ps, &d, pool));
-                pool.0.push(list);
+                pool.put(list);
                 done
             }
             Self::Many(map) => map.into_iter().try_for_each(|(ps, d)| self.add(ps, &d, pool)),
