@@ -195,7 +195,8 @@ impl Target {
             if let Some(note) = image.pct_note(memory) {
                 let own = Some(image.bias) == program_bias
                     && path.as_path() == self.exe.as_deref().unwrap_or(Path::new(""));
-                if !own && !(image.is_mapped(&self.maps) && image.is_relocated(memory)) {
+                let whole = own || image.is_mapped(&self.maps) && image.is_relocated(memory);
+                if !whole {
                     continue; // it is being loaded this very moment
                 }
                 self.note = Some(note);
