@@ -23,12 +23,12 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use victims::{BARE, Victim, built, status_line};
 
-static CELL: OnceLock<std::sync::Mutex<MappedFile>> = OnceLock::new();
+static CELL: OnceLock<Mutex<MappedFile>> = OnceLock::new();
 
 /// The step at which this controller takes its time, so that kills meet it there.
 static LINGER: OnceLock<Option<u8>> = OnceLock::new();
@@ -63,7 +63,7 @@ fn controller() {
     let mut round: u32 = std::env::var("PCT_TEST_ROUND").unwrap().parse().unwrap();
     let mut cell = MappedFile::create(Path::new(&std::env::var("PCT_TEST_STEP").unwrap()), 4096).unwrap();
     cell.grow(4096).unwrap();
-    CELL.set(std::sync::Mutex::new(cell)).unwrap();
+    CELL.set(Mutex::new(cell)).unwrap();
     OBSERVER
         .set(|step| {
             let count = {
@@ -387,8 +387,12 @@ fn at_each_step(program: &Path, what: &str, library: &Path, blob: &Blob) -> u32 
     last - 1
 }
 
+/// One test forks while the other copies a program: a copy that is still open for writing cannot be executed.
+static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
+
 #[test]
 fn targets_outlive_a_controller_killed_at_each_of_its_steps() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let library = built("fakepct.c", BARE, &dir);
     let blob = Blob::parse(&std::fs::read(&library).unwrap()).unwrap();
@@ -404,6 +408,7 @@ fn targets_outlive_a_controller_killed_at_each_of_its_steps() {
 
 #[test]
 fn targets_outlive_controllers_killed_at_random_moments() {
+    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let number =
         |name: &str, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
     let (kills, load): (u32, u32) = (number("PCT_TEST_KILLS", 100), number("PCT_TEST_KILL_LOAD", 1));
