@@ -284,7 +284,9 @@ impl Session {
             return asked_ns;
         }
         if own != asked_ns {
-            crate::file::report(b"counters cannot change their rate: they go on at the rate that their file began with");
+            crate::file::report(
+                b"counters cannot change their rate: they go on at the rate that their file began with",
+            );
         }
         own
     }

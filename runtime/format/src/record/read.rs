@@ -264,7 +264,7 @@ pub enum Record<'a> {
     },
 }
 
-/// A region's record. Flags are [`region_flag`].
+/// A region's record. Flags are [`super::region_flag`].
 #[derive(Clone, Copy, Debug)]
 pub struct RegionRecord<'a> {
     /// Id in this file, from 1.
@@ -281,7 +281,7 @@ pub struct RegionRecord<'a> {
     pub device: u64,
     /// Inode, 0 = no file.
     pub inode: u64,
-    /// [`region_flag`].
+    /// [`super::region_flag`].
     pub flags: u64,
     /// Build-id, perhaps empty.
     pub build_id: Text<'a>,
