@@ -54,6 +54,64 @@ pub(super) struct Sum {
     pub(super) system: bool,
 }
 
+impl Sum {
+    fn add(&mut self, more: Sum) {
+        self.samples = self.samples.saturating_add(more.samples);
+        self.ns = self.ns.saturating_add(more.ns);
+        self.system = more.system;
+    }
+}
+
+/// All that makes two samples of a file the same, in sixteen bytes: the table of them is read once a sample, and is what
+/// reading takes its time for.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct Key {
+    /// Address; the uppermost bit says that it is a system sample.
+    pc: u64,
+    stack: u32,
+    /// Place of (thread, epoch) in a list.
+    when: u32,
+}
+
+impl Key {
+    const SYSTEM: u64 = 1 << 63;
+}
+
+/// The samples of one [`Key`].
+struct Met {
+    node: NodeIndex,
+    cut: Option<CutCause>,
+    samples: u64,
+    ns: u64,
+}
+
+/// The pairs of thread and epoch that occur. Samples come by thread and time, so the last one is nearly always meant again.
+#[derive(Default)]
+struct Whens {
+    list: Vec<(u32, u32)>,
+    places: FxHashMap<(u32, u32), u32>,
+    last: u32,
+}
+
+impl Whens {
+    fn place(&mut self, pair: (u32, u32)) -> u32 {
+        if self.list.get(self.last as usize) != Some(&pair) {
+            self.last = *self.places.entry(pair).or_insert_with(|| {
+                self.list.push(pair);
+                (self.list.len() - 1) as u32
+            });
+        }
+        self.last
+    }
+}
+
+/// Samples without a whole stack.
+#[derive(Default)]
+struct Wholeness {
+    cuts: FxHashMap<CutCause, u64>,
+    untaken: u64,
+}
+
 /// A mark of a file.
 pub(super) struct RawMark {
     pub(super) realtime_ns: u64,
@@ -157,7 +215,6 @@ impl Raw {
             raw: self,
             objects: Objects { index: &index, symbols, of_region: FxHashMap::default() },
             nodes: FxHashMap::default(),
-            keys: FxHashMap::default(),
             epochs: epochs(&index.regions),
             account,
             index: &index,
@@ -188,8 +245,6 @@ struct Reading<'r, 'i> {
     index: &'r Index<'i>,
     /// (stack id, epoch) to node, and whether it is cut.
     nodes: FxHashMap<(u32, u32), Found>,
-    /// (pc, stack, epoch, system) to node: the table in front of everything else.
-    keys: FxHashMap<(u64, u32, u32, bool), Found>,
     epochs: Vec<u64>,
     account: &'r mut Account,
     with_stacks: bool,
@@ -203,14 +258,16 @@ impl Reading<'_, '_> {
         let header_period = file.header().period_ns();
         let serials: FxHashMap<u32, usize> =
             self.index.threads.iter().enumerate().map(|(at, t)| (t.serial, first_thread + at)).collect();
-        let mut cuts: FxHashMap<CutCause, u64> = FxHashMap::default();
-        let mut untaken = 0;
         let since = self.raw.since_realtime_ns;
         let rings = file.segments().filter(|segment| segment.kind() == SegmentKind::Ring);
         let runs = rings.flat_map(|segment| {
             let period = if segment.period_ns() == 0 { header_period } else { segment.period_ns() };
             segment.runs().map(move |run| (period, run))
         });
+        // A sample's one look into a table, which is too large for the processor's caches when stacks are many.
+        let mut met: FxHashMap<Key, Met> = FxHashMap::default();
+        let mut whens = Whens::default();
+        let mut wholeness = Wholeness::default();
         for (period, run) in runs {
             let Some(&thread) = serials.get(&run.thread) else { continue };
             let thread = u32::try_from(thread).unwrap_or(u32::MAX);
@@ -219,55 +276,68 @@ impl Reading<'_, '_> {
                 if since > 0 && self.index.timeline.realtime_ns(sample.time) < since {
                     continue;
                 }
-                let (node, cut) = self.place(&sample);
                 let ns = sample.weight.saturating_mul(period);
-                if self.with_stacks && (!sample.system || self.wall) {
-                    match (sample.stack, cut) {
-                        (_, Some(cause)) => *cuts.entry(cause).or_default() += 1,
-                        (Stack::None, None) => untaken += 1,
-                        _ => self.raw.whole += 1,
+                let one = Sum { samples: 1, ns, system: sample.system };
+                let node = match sample.stack {
+                    Stack::Frames(frames) => {
+                        let (mut at, mut cut) = (ROOT, None);
+                        for frame in frames.iter().rev() {
+                            at = self.frame(at, frame, sample.time, &mut cut);
+                        }
+                        let node = self.leaf(at, &sample);
+                        self.count((thread, node), one, cut, true, &mut wholeness);
+                        node
                     }
-                }
-                let sum = self.raw.sums.entry((thread, node)).or_default();
-                sum.samples = sum.samples.saturating_add(1);
-                sum.ns = sum.ns.saturating_add(ns);
-                sum.system = sample.system;
+                    Stack::None | Stack::Id(_) => {
+                        let stack = if let Stack::Id(id) = sample.stack { id } else { 0 };
+                        let epoch = self.epoch(sample.time);
+                        let pc = sample.pc | if sample.system { Key::SYSTEM } else { 0 };
+                        let key = Key { pc, stack, when: whens.place((thread, epoch)) };
+                        let met = met.entry(key).or_insert_with(|| {
+                            let (above, cut) = self.stack(stack, epoch, sample.time);
+                            Met { node: self.leaf(above, &sample), cut, samples: 0, ns: 0 }
+                        });
+                        met.samples += 1;
+                        met.ns = met.ns.saturating_add(ns);
+                        met.node
+                    }
+                };
                 if self.raw.timeline {
                     let realtime_ns = self.index.timeline.realtime_ns(sample.time);
                     self.raw.timed.push(RawTimed { realtime_ns, ns, thread, node });
                 }
             }
         }
-        let mut cuts: Vec<_> = cuts.into_iter().collect();
+        for (key, Met { node, cut, samples, ns }) in met {
+            let (thread, _) = whens.list[key.when as usize];
+            let sum = Sum { samples, ns, system: key.pc & Key::SYSTEM != 0 };
+            self.count((thread, node), sum, cut, key.stack != 0, &mut wholeness);
+        }
+        let mut cuts: Vec<_> = wholeness.cuts.into_iter().collect();
         cuts.sort_unstable();
         for (cause, samples) in cuts {
             self.account.cut(cause.name(), samples);
         }
-        self.account.cut("none taken", untaken);
+        self.account.cut("none taken", wholeness.untaken);
     }
 
-    fn place(&mut self, sample: &Sample<'_>) -> Found {
-        let epoch = self.epoch(sample.time);
-        match sample.stack {
-            Stack::Frames(frames) => {
-                let (mut at, mut cut) = (ROOT, None);
-                for frame in frames.iter().rev() {
-                    at = self.frame(at, frame, sample.time, &mut cut);
-                }
-                (self.leaf(at, sample), cut)
-            }
-            Stack::None | Stack::Id(_) => {
-                let id = if let Stack::Id(id) = sample.stack { id } else { 0 };
-                let key = (sample.pc, id, epoch, sample.system);
-                if let Some(&known) = self.keys.get(&key) {
-                    return known;
-                }
-                let (above, cut) = self.stack(id, epoch, sample.time);
-                let found = (self.leaf(above, sample), cut);
-                self.keys.insert(key, found);
-                found
+    /// Adds to the sum of a thread's node. `taken`: the samples have stacks.
+    fn count(
+        &mut self,
+        of: (u32, NodeIndex),
+        sum: Sum,
+        cut: Option<CutCause>,
+        taken: bool,
+        wholeness: &mut Wholeness,
+    ) {
+        if self.with_stacks && (!sum.system || self.wall) {
+            match cut {
+                Some(cause) => *wholeness.cuts.entry(cause).or_default() += sum.samples,
+                None if taken => self.raw.whole += sum.samples,
+                None => wholeness.untaken += sum.samples,
             }
         }
+        self.raw.sums.entry(of).or_default().add(sum);
     }
 
     fn leaf(&mut self, above: NodeIndex, sample: &Sample<'_>) -> NodeIndex {
