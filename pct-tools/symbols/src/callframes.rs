@@ -10,7 +10,7 @@ use std::fmt;
 
 use gimli::{
     CfaRule, EhFrame, EhFrameHdr, EndianSlice, Evaluation, EvaluationResult, Expression, LittleEndian,
-    RegisterRule, UnwindContext, UnwindExpression, UnwindSection, Value,
+    RegisterRule, UnwindContext, UnwindExpression, Value,
 };
 use object::Object;
 
@@ -149,11 +149,7 @@ impl CallFrames {
             .set_text(self.text_at);
         let header =
             EhFrameHdr::new(self.image.section(".eh_frame_hdr"), LittleEndian).parse(&bases, 8).ok()?;
-        let table = header.table()?;
-        let fde = table.fde_for_address(&eh_frame, &bases, address, EhFrame::cie_from_offset).ok()?;
-        if !fde.contains(address) {
-            return None;
-        }
+        let fde = crate::symtab::fde_at(&header, &eh_frame, &bases, address)?;
         let mut context = UnwindContext::new();
         let row = fde.unwind_info_for_address(&eh_frame, &bases, &mut context, address).ok()?;
         let bytes = |e: &UnwindExpression<usize>| Some(e.get(&eh_frame).ok()?.0.slice().to_vec());

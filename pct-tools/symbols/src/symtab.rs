@@ -405,9 +405,32 @@ pub(crate) fn function_by_unwind(image: &Image, address: u64) -> Option<(u64, u6
     let parsed = gimli::EhFrameHdr::new(header, endian).parse(&bases, width).ok()?;
     let mut eh_frame = gimli::EhFrame::new(frame, endian);
     eh_frame.set_address_size(width);
-    let fde =
-        parsed.table()?.fde_for_address(&eh_frame, &bases, address, gimli::EhFrame::cie_from_offset).ok()?;
-    fde.contains(address).then(|| (fde.initial_address(), fde.end_address()))
+    let fde = fde_at(&parsed, &eh_frame, &bases, address)?;
+    Some((fde.initial_address(), fde.end_address()))
+}
+
+/// The unwind entry of an address by the search table. gimli's own search trusts the table's length and that its pointers lie
+/// behind the section's start.
+pub(crate) fn fde_at<R: gimli::Reader<Offset = usize>>(
+    header: &gimli::ParsedEhFrameHdr<R>,
+    eh_frame: &gimli::EhFrame<R>,
+    bases: &gimli::BaseAddresses,
+    address: u64,
+) -> Option<gimli::FrameDescriptionEntry<R>> {
+    use gimli::Section as _;
+    const MOST_ROWS: usize = u32::MAX as usize;
+    let table = header.table()?;
+    if table.iter(bases).size_hint().1.is_none_or(|rows| rows > MOST_ROWS) {
+        return None;
+    }
+    let start = header.eh_frame_ptr().direct().ok()?;
+    let pointer = table.lookup(address, bases).ok()?.direct().ok()?;
+    let offset = usize::try_from(pointer.checked_sub(start)?).ok()?;
+    if offset >= eh_frame.reader().len() {
+        return None;
+    }
+    let fde = eh_frame.fde_from_offset(bases, offset.into(), gimli::EhFrame::cie_from_offset).ok()?;
+    fde.contains(address).then_some(fde)
 }
 
 /// The name of all code compiled at run time that has none: its functions' borders are not known, and a row for each address
