@@ -219,8 +219,10 @@ fn on_and_off(pid: i32, method: &str, habit: Habit) {
         (first.anonymous.take(), last.anonymous.take())
     {
         let more = octets_then.saturating_sub(octets);
+        // Each thread gets a buffer at its first sample.
+        let threads = std::fs::read_dir(format!("/proc/{pid}/task")).map_or(0, Iterator::count);
         assert!(
-            count_then <= count + 16 && more <= 1 << 20,
+            count_then <= count + 16 + threads && more <= 1 << 20,
             "{count} mappings, {count_then} then; {more} octets more"
         );
     }
@@ -583,8 +585,12 @@ fn what_a_server_forks_and_executes_is_followed() {
         for (function, each) in [("forked_burns", 0.05), ("executed_burns", 0.05), ("parent_burns", 0.03)] {
             let spent = each * f64::from(ROUNDS);
             let seen = seconds_in(&rows, function) + seconds_in(&rows, "[system]") / 3.0;
-            // some hundred samples, and what a child does before its first one
-            assert!(seen > 0.5 * spent && seen < 1.25 * spent, "{options:?}: {function} {seen:.3}: {rows:?}");
+            // some hundred samples, and what a child does before its first one; the tracer is there before the parent is sampled
+            let least = if function == "parent_burns" { 0.2 } else { 0.5 };
+            assert!(
+                seen > least * spent && seen < 1.25 * spent,
+                "{options:?}: {function} {seen:.3}: {rows:?}"
+            );
         }
         assert_eq!(report(&out, &["--by", "process"]).len(), 1 + 2 * ROUNDS as usize);
     }
