@@ -204,11 +204,6 @@ impl Attribute {
         self.slots.get(index)?.as_ref().map(|(name, value)| (name, value))
     }
 
-    /// Index of a name.
-    pub fn index_of(&self, name: &AttributeName) -> Option<usize> {
-        self.places.get(name).copied()
-    }
-
     /// Value of a name.
     pub fn get_by_name(&self, name: impl Into<AttributeName>) -> Option<&AttributeValue> {
         let place = *self.places.get(&name.into())?;

@@ -261,11 +261,6 @@ impl Engine {
         self.config
     }
 
-    /// Changes the greatest number of events in a chunk.
-    pub fn set_chunk_events(&mut self, chunk_events: Option<u64>) {
-        self.config.chunk_events = chunk_events;
-    }
-
     /// Set by others to cut the running chunk after the event under way; the engine clears it.
     pub fn attention(&self) -> Arc<AtomicBool> {
         self.attention.clone()

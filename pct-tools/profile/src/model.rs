@@ -564,10 +564,6 @@ impl Builder {
     pub fn process(&mut self, process: Process) -> ProcessId {
         self.profile.processes.push(process)
     }
-    /// A process row made before.
-    pub fn process_mut(&mut self, id: ProcessId) -> &mut Process {
-        &mut self.profile.processes[id]
-    }
     /// A new thread row.
     pub fn thread(&mut self, process: ProcessId, tid: u32, name: &str) -> ThreadId {
         self.profile.threads.push(Thread { process, tid, name: name.to_owned() })

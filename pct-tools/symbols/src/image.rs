@@ -263,13 +263,6 @@ impl Image {
             || self.elf().is_some_and(|e| e.section_by_name(".zdebug_info").is_some())
     }
 
-    /// Whether it has a full symbol table (not only the dynamic one).
-    pub fn has_symbols(&self) -> bool {
-        self.elf().is_some_and(|e| {
-            e.symbol_table().is_some_and(|t| object::ObjectSymbolTable::symbols(&t).next().is_some())
-        })
-    }
-
     /// Address and file size of a section that has bytes in the file.
     pub(crate) fn section_range(&self, name: &str) -> Option<(u64, u64)> {
         let elf = self.elf()?;

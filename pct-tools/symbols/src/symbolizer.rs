@@ -272,11 +272,6 @@ impl Symbolizer {
         &self.objects[id.index()].info
     }
 
-    /// How many objects there are.
-    pub fn object_count(&self) -> usize {
-        self.objects.len()
-    }
-
     /// Translates addresses; those already known cost nothing. Order and repetition do not matter.
     pub fn resolve(&mut self, queries: impl IntoIterator<Item = (ObjectId, CodeAddr)>) {
         let mut wanted: HashMap<ObjectId, Vec<u64>> = HashMap::new();

@@ -45,11 +45,6 @@ impl Source {
         Source::Unknown,
         Source::Translator,
     ];
-
-    /// Whether the name is the function's own, not one made of its address.
-    pub fn is_named(self) -> bool {
-        !matches!(self, Source::Unwind | Source::Unknown)
-    }
 }
 
 /// One function: its extent and name.

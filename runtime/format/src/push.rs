@@ -156,12 +156,6 @@ pub fn begin_segment<S: Store + ?Sized>(block: &S, head: &SegmentHead) {
 /// First word of a segment's records.
 pub const RECORDS_AT: usize = crate::layout::SEGMENT_HEADER_WORDS;
 
-/// Words of a segment of `words` words that records may use: all but the header and the last word.
-#[must_use]
-pub const fn record_words(words: usize) -> usize {
-    words.saturating_sub(RECORDS_AT + 1)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

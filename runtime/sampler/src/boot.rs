@@ -96,21 +96,10 @@ pub unsafe fn text<'a>(string: *const u8) -> &'a [u8] {
     unsafe { core::slice::from_raw_parts(string, len) }
 }
 
-/// Sets up from `PCT` in the environment, and starts if it says so.
-///
-/// # Safety
-/// `environ` is the process's environment vector, as for [`variable`]; nobody changes it meanwhile.
-pub unsafe fn from_environment(environ: *const *const u8, entries: [u64; 4]) -> Boot {
-    // SAFETY: by the caller's promise.
-    let Some(text) = (unsafe { variable(environ, b"PCT") }) else { return Boot::Idle };
-    // SAFETY: as above.
-    unsafe { with_options(text, environ, entries) }
-}
-
 /// Sets up from the text of options, and starts if it says so.
 ///
 /// # Safety
-/// As for [`from_environment`].
+/// `environ` is the process's environment vector, as for [`variable`]; nobody changes it meanwhile.
 pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64; 4]) -> Boot {
     let mut problem = Message::new();
     REFUSAL.store(EINVAL, Ordering::Relaxed);
@@ -258,7 +247,7 @@ fn scripts_name(seed: &mut Seed) {
 }
 
 /// # Safety
-/// As for [`from_environment`].
+/// As for [`with_options`].
 unsafe fn arguments(seed: &mut Seed, environ: *const *const u8) {
     seed.argv.clear();
     seed.argc = 0;

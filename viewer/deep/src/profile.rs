@@ -4,7 +4,7 @@
 //! enter it, a CSD's desc from the clique that it enters.
 
 use std::borrow::Cow;
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::ops::Deref;
 
 use crate::cliques::{self, Cliques, Entries};
@@ -205,15 +205,6 @@ impl Profile {
             self.data.csds_of_pd(pd).skip_while(move |c| !of_site(c)).take_while(of_site)
         })
     }
-    /// The procedures that a call site calls, ascending, each with the CSDs that lead to it.
-    pub fn css_calls(&self, css: CssId) -> BTreeMap<PsId, Vec<CsdId>> {
-        let mut calls: BTreeMap<PsId, Vec<CsdId>> = BTreeMap::new();
-        for csd in self.css_csds(css) {
-            let callee = self.data.pd_ps(self.data.csd_callee(csd));
-            calls.entry(callee).or_default().push(csd);
-        }
-        calls
-    }
     /// Whether a procedure hides itself from recursion checks: it was called and has higher order
     /// or method call sites.
     pub fn is_zeroed(&self, ps: PsId) -> bool {
@@ -231,13 +222,6 @@ impl Profile {
     #[inline]
     pub(crate) fn few_callers(&self, pd: PdId) -> Few<CsdId> {
         self.pd_callers.few(pd)
-    }
-    /// The CSDs that lead to a procedure, descending (the order in which pages list them).
-    pub fn ps_callers(&self, ps: PsId) -> Vec<CsdId> {
-        let mut csds: Vec<CsdId> =
-            self.ps_pds(ps).iter().flat_map(|&pd| self.pd_callers(pd).iter().copied()).collect();
-        csds.sort_unstable_by(|a, b| b.cmp(a));
-        csds
     }
 
     // Cliques.
@@ -388,10 +372,6 @@ impl Profile {
     /// The program's cost: own and desc of the root context. The denominator of percentages.
     pub fn root_total(&self) -> Desc {
         self.pd_total(self.data.root())
-    }
-    /// Whether ticks are worth showing: the rate is known and some fell into the program.
-    pub fn has_ticks(&self) -> bool {
-        self.data.header().ticks_per_second > 0 && self.root_total().quanta > 0
     }
 
     // Coverage.

@@ -426,7 +426,7 @@ proptest! {
             octets.truncate(cut.index(octets.len()));
         }
         if let Ok(p) = load(&octets, Compensation::Compat) {
-            let _ = (p.root_total(), p.modules().len(), p.csss().map(|s| p.css_calls(s).len()).sum::<usize>());
+            let _ = (p.root_total(), p.modules().len(), p.csss().map(|s| p.css_csds(s).count()).sum::<usize>());
         }
     }
 

@@ -113,9 +113,9 @@ fn check_against_naive(data: &DeepData, rule: Compensation, real: bool) {
         assert_eq!(p.is_zeroed(s), n.zeroed.contains(&s));
         assert_eq!(p.ps_own(s), n.ps_own.get(&s).copied().unwrap_or_default());
         assert_eq!(p.ps_desc(s), n.ps_desc.get(&s).copied().unwrap_or_default());
-        let mut callers: Vec<CsdId> = p.csds().filter(|&c| p.pd_ps(p.csd_callee(c)) == s).collect();
-        callers.reverse();
-        assert_eq!(p.ps_callers(s), callers);
+        let mut callers = p.calls_of(s);
+        callers.sort_unstable();
+        assert_eq!(callers, p.csds().filter(|&c| p.pd_ps(p.csd_callee(c)) == s).collect::<Vec<_>>());
         if rule == Compensation::Exact && real {
             assert_eq!(p.ps_own(s).total(&p.ps_desc(s)), naive::inclusive(data, &n, s), "{s:?}");
         }

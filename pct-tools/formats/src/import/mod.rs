@@ -45,14 +45,6 @@ pub(crate) struct Problem {
 /// More than this is not unpacked: a gzip of a few octets may promise any size.
 const MOST: u64 = 1 << 30;
 
-/// Whether the file looks like something that [`import`] reads, told from its first octets; a .pct file does not.
-pub fn recognises(head: &[u8]) -> bool {
-    head.starts_with(&[0x1f, 0x8b])
-        || head.starts_with(b"PERFILE2")
-        || head.starts_with(b"2ELIFREP")
-        || looks_like_text(head)
-}
-
 fn looks_like_text(head: &[u8]) -> bool {
     !head.is_empty()
         && !head.contains(&0)

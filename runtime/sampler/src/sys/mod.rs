@@ -144,16 +144,6 @@ pub fn map_shared(fd: &Fd, bytes: usize, protection: usize) -> Result<*mut u8> {
     check(at).map(|at| at as *mut u8)
 }
 
-/// Maps a file privately, for reading.
-///
-/// # Errors
-/// The kernel's.
-pub fn map_private(fd: &Fd, bytes: usize) -> Result<*const u8> {
-    // SAFETY: a new mapping where the kernel likes it disturbs nobody.
-    let at = unsafe { call(nr::MMAP, [0, bytes, PROT_READ, MAP_PRIVATE, fd.0 as usize, 0]) };
-    check(at).map(|at| at as *const u8)
-}
-
 /// Unmaps.
 ///
 /// # Safety

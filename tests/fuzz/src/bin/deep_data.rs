@@ -13,10 +13,10 @@ fuzz_target!(|octets: &[u8]| {
         }
     };
     for ps in profile.pss() {
-        let _ = (profile.qualified_name(ps), profile.ps_figures(ps), profile.ps_callers(ps), profile.ps_coverage(ps));
+        let _ = (profile.qualified_name(ps), profile.ps_figures(ps), profile.calls_of(ps), profile.ps_coverage(ps));
     }
     for css in profile.csss() {
-        let _ = (profile.css_calls(css), profile.css_figures(css), profile.path(profile.css(css).path));
+        let _ = (profile.css_csds(css).count(), profile.css_figures(css), profile.path(profile.css(css).path));
     }
     for csd in profile.csds() {
         let _ = (profile.csd_css(csd), profile.csd_total(csd), profile.csd_comp(csd));
