@@ -283,6 +283,11 @@ impl Outside {
     }
 
     fn stopped(&mut self, tid: Tid, stop: Stop) -> Result<(), CallError> {
+        if let Some(t) = self.threads.get_mut(&tid) {
+            // a stop of any kind takes an interrupt that is under way with it (the kernel's ptrace_stop: "any trap clears
+            // pending STOP trap"); should one come all the same, it is a sample too
+            t.interrupting = false;
+        }
         let resumed = match stop {
             Stop::Exited(_) | Stop::Killed(_) => {
                 self.ended(tid, stop);
@@ -296,12 +301,7 @@ impl Outside {
             _ if !self.threads.contains_key(&tid) && !self.meet(tid) => sys::detach(tid, signal_of(stop)),
             Stop::Interrupted => sys::cont(tid, 0),
             Stop::Signal(s) => sys::cont(tid, s),
-            Stop::Group(_) => {
-                if let Some(t) = self.threads.get_mut(&tid) {
-                    t.interrupting = false;
-                }
-                sys::listen(tid)
-            }
+            Stop::Group(_) => sys::listen(tid),
             Stop::Event(libc::PTRACE_EVENT_EXEC) => {
                 self.after_exec(tid);
                 sys::cont(tid, 0)
@@ -375,7 +375,6 @@ impl Outside {
         let wall = self.wall();
         let period = self.period.as_nanos() as i64;
         let Some(t) = self.threads.get_mut(&tid) else { return };
-        t.interrupting = false;
         t.wait = None;
         let Ok(regs) = sys::regs(tid) else { return };
         if let Some(fixed) = restart::again(tid, &regs, None) {
