@@ -585,7 +585,7 @@ fn what_a_server_forks_and_executes_is_followed() {
         for (function, each) in [("forked_burns", 0.05), ("executed_burns", 0.05), ("parent_burns", 0.03)] {
             let spent = each * f64::from(ROUNDS);
             let seen = seconds_in(&rows, function) + seconds_in(&rows, "[system]") / 3.0;
-            // some hundred samples, and what a child does before its first one; the tracer is there before the parent is sampled
+            // some hundred samples, and what a child does before its first one
             assert!(seen > 0.5 * spent && seen < 1.25 * spent, "{options:?}: {function} {seen:.3}: {rows:?}");
         }
         assert_eq!(report(&out, &["--by", "process"]).len(), 1 + 2 * ROUNDS as usize);

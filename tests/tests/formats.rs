@@ -153,8 +153,12 @@ fn perf_data_gives_the_shares_that_perf_report_gives() {
         let line = shown.lines().find(|l| l.ends_with(leaf)).unwrap_or_else(|| panic!("{leaf}:\n{shown}"));
         let percent: f64 = line.trim().split('%').next().expect("a share").trim().parse().expect("a share");
         let ours = 100.0 * own(&rows, leaf) / total;
-        // perf rounds to hundredths of a percent.
-        assert!((percent - ours).abs() < 0.02, "{leaf}: {percent} {ours}");
+        // perf rounds to hundredths of a percent, and counts what is inlined as the function around it
+        let inlined = 100.0 * own(&rows, "thread_cpu") / total;
+        assert!(
+            percent > ours - 0.02 && percent < ours + inlined + 0.02,
+            "{leaf}: {percent} {ours} {inlined}"
+        );
     }
     // By the chains: all of the leaf is below its callers.
     let tree =
