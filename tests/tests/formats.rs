@@ -220,7 +220,7 @@ fn copies_of_the_stack_give_the_callers_that_perf_script_finds() {
     std::fs::write(dir.path().join("script.txt"), script.stdout).expect("written");
     let report = |file: &str| -> serde_json::Value {
         let out =
-            pct(&["report", "--total", "-n", "10000", "--least", "0", "--format", "json", file], dir.path());
+            pct(&["report", "--total", "-n", "10000", "--format", "json", file], dir.path());
         serde_json::from_slice(&out.stdout).expect("JSON")
     };
     let (ours, theirs) = (report("perf.data"), report("script.txt"));

@@ -9,10 +9,13 @@ fn the_whole_tree_is_followed() {
     let r = run(&["--hz", "1000"], &[victim.to_str().unwrap()]);
     assert_eq!(r.output.status.code(), Some(7), "{}", r.stderr());
     let rows = r.report(&["--by", "function"]);
+    let kernel = seconds_in(&rows, "[system]");
     for (name, spent) in truth(&r.stdout()) {
         let seen = seconds_in(&rows, &name);
-        // The thread's clock, which is the truth here, runs on in interrupts and while a loaded host runs somebody else.
-        assert!((seen / spent - 1.0).abs() < 0.2, "{name}: {seen:.3} s seen, {spent:.3} spent");
+        // The thread's clock, which is the truth here, runs on in interrupts and while a loaded host runs somebody else: that part
+        // is the kernel's.
+        let fits = seen < 1.1 * spent && seen + kernel > 0.9 * spent;
+        assert!(fits, "{name}: {seen:.3} s seen, {kernel:.3} in the kernel, {spent:.3} spent");
     }
     let by_process = r.report(&["--by", "process"]);
     assert_eq!(by_process.len(), 5, "parent, two children, grandchild, spawned: {by_process:?}");

@@ -3,6 +3,7 @@
 //! Stdout is the answer, stderr the rest. What is written to a pipe has no colour and is not cut to a width.
 
 use anyhow::Result;
+pub use pct_profile::text::numbers::in_words;
 use std::io::{self, IsTerminal as _, Write as _};
 
 /// When to colour.
@@ -148,7 +149,7 @@ impl Face {
 
     /// One line about a problem that does not stop the command.
     pub fn warn(&self, line: impl std::fmt::Display) {
-        say(&format!("pct: {line}\n"));
+        say(&format!("pct: {}\n", in_words(&line.to_string())));
     }
 
     /// A hint or closing line on stderr; not when quiet.

@@ -47,7 +47,11 @@ pub fn main() -> ExitCode {
         Err(error) if face::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
             face.warn(format_args!("{error:#}"));
-            ExitCode::from(if runs { launch::FAILED } else { 1 })
+            ExitCode::from(match error.is::<look::Usage>() {
+                _ if runs => launch::FAILED,
+                true => 2,
+                false => 1,
+            })
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use crate::face::Face;
 use anyhow::{Context as _, Result};
-use pct_profile::load::{self, Options};
+use pct_profile::load::{self, Options, whole};
 use pct_profile::model::{Account, Cell};
 use pct_profile::{Filter, Pattern, Profile};
 use std::path::PathBuf;
@@ -33,6 +33,25 @@ pub struct Look {
     /// Only up to this time after the start.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub to: Option<u64>,
+}
+
+/// A number of rows, levels, lines.
+///
+/// # Errors
+/// Says what was expected.
+pub fn number(text: &str) -> Result<usize, String> {
+    text.parse().map_err(|_| "expected a whole number".to_owned())
+}
+
+/// A parser of whole numbers in a range, which says what would be one.
+pub fn within(range: std::ops::RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, String> + Clone {
+    move |text| {
+        let (least, most) = (range.start(), range.end());
+        text.parse()
+            .ok()
+            .filter(|number| range.contains(number))
+            .ok_or_else(|| format!("expected a whole number from {least} to {most}"))
+    }
 }
 
 fn time(text: &str) -> Result<u64, String> {
@@ -110,24 +129,47 @@ pub fn paths(typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
 /// Loads profiles, with a progress bar if it takes long.
 ///
 /// # Errors
-/// When none of the paths could be read.
+/// When none of the paths could be read; [`Usage`] when the window of time is none.
 pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile> {
+    let mut progress = face.progress();
+    load_telling(paths, options, &mut |what, done, all| progress.step(what, done, all))
+}
+
+fn load_telling(paths: &[PathBuf], options: &Options, progress: load::Progress<'_>) -> Result<Profile> {
+    if let Some((from, to)) = options.window
+        && from >= to
+    {
+        return Err(Usage("--from must be before --to".into()).into());
+    }
+    // A stream can be read but once, so its bytes are looked at before it is known what they are.
+    if let [path] = paths
+        && whole::is_stream(path)
+    {
+        let bytes = whole::read(path).with_context(|| path.display().to_string())?;
+        if !bytes.is_empty() && !is_pct(&bytes) {
+            return Ok(pct_formats::import::parse_with(&bytes, path, options.timeline)?);
+        }
+        let mut bytes = Some(bytes);
+        let mut read = |_: &std::path::Path| Ok(bytes.take().unwrap_or_default());
+        return Ok(load::load_from(paths, options, progress, &mut read)?);
+    }
     if let Some(imported) = imported(paths, options.timeline)? {
         return Ok(imported);
     }
-    let mut progress = face.progress();
-    Ok(load::load_with(paths, options, &mut |what, done, all| progress.step(what, done, all))?)
+    Ok(load::load_with(paths, options, progress)?)
 }
+
+/// What was typed makes no sense together: exit status 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct Usage(pub String);
 
 /// The same without a progress bar.
 ///
 /// # Errors
 /// As [`load()`].
 pub fn load_quietly(paths: &[PathBuf], options: &Options) -> Result<Profile> {
-    match imported(paths, options.timeline)? {
-        Some(imported) => Ok(imported),
-        None => Ok(load::load(paths, options)?),
-    }
+    load_telling(paths, options, &mut |_, _, _| {})
 }
 
 /// Another recorder's file, when one is named alone: told from its first octets.
@@ -139,11 +181,15 @@ fn imported(paths: &[PathBuf], timeline: bool) -> Result<Option<Profile>> {
     }
     let mut head = [0u8; 64];
     let n = std::fs::File::open(path).and_then(|mut f| f.read(&mut head)).unwrap_or(0);
-    // a .pct file begins with 0x89
-    if head[..n].first() == Some(&0x89) {
+    if is_pct(&head[..n]) {
         return Ok(None);
     }
     Ok(Some(pct_formats::import_with(path, timeline)?))
+}
+
+/// A .pct file begins with 0x89, and nothing else that is read here does.
+fn is_pct(head: &[u8]) -> bool {
+    head.first() == Some(&0x89)
 }
 
 /// 1 when a file could not be read (the others were).
@@ -154,7 +200,25 @@ pub fn status(account: &Account) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::time;
+    use super::{Options, Usage, load_quietly, number, time, within};
+
+    #[test]
+    fn numbers_that_are_none_say_what_would_be_one() {
+        assert_eq!(number("12"), Ok(12));
+        assert_eq!(within(1..=20_000)("20000"), Ok(20_000));
+        for bad in ["0", "20001", "-5", "0.5", "1e3", "", "x"] {
+            let why = within(1..=20_000)(bad).expect_err("refused");
+            assert_eq!(why, "expected a whole number from 1 to 20000", "{bad}");
+        }
+        assert!(number("-1").is_err());
+    }
+
+    #[test]
+    fn a_window_that_ends_before_it_begins_is_wrong_usage() {
+        let options = Options { window: Some((2, 1)), ..Options::default() };
+        let why = load_quietly(&["/nonexistent".into()], &options).expect_err("refused");
+        assert!(why.is::<Usage>(), "{why:#}");
+    }
 
     #[test]
     fn times_have_units() {

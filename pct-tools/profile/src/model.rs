@@ -359,6 +359,9 @@ pub struct Account {
     pub running: u64,
     /// Files that could not be read at all; each has a note.
     pub unreadable: u64,
+    /// Samples outside of the window of time that was asked for, and when the last of them was, nanoseconds after the
+    /// start; `None` if there are none.
+    pub outside_window: Option<(u64, u64)>,
 }
 
 impl Account {

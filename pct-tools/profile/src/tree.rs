@@ -44,8 +44,10 @@ pub enum Label {
     Thread(ThreadId),
     /// A function.
     Function(FunctionId),
-    /// A line or an address: the first of the frames that were merged.
+    /// A line: the first of the frames that were merged.
     Place(FrameId),
+    /// An address: the same.
+    Address(FrameId),
     /// An object.
     Object(ObjectId),
 }
@@ -226,7 +228,8 @@ impl Label {
                 format!("{name} ({})", thread.tid)
             }
             Self::Function(id) => profile.functions[id].name.clone(),
-            Self::Place(id) => place_name(profile, &profile.frames[id]),
+            Self::Place(id) => place_name(profile, &profile.frames[id], false),
+            Self::Address(id) => place_name(profile, &profile.frames[id], true),
             Self::Object(id) => profile.objects[id].name().to_owned(),
         }
     }
@@ -236,7 +239,9 @@ impl Label {
         match self {
             Self::Process(_) | Self::Thread(_) => None,
             Self::Function(id) => Some(profile.functions[id].object),
-            Self::Place(id) => Some(profile.functions[profile.frames[id].function].object),
+            Self::Place(id) | Self::Address(id) => {
+                Some(profile.functions[profile.frames[id].function].object)
+            }
             Self::Object(id) => Some(id),
         }
     }
@@ -245,19 +250,22 @@ impl Label {
     pub fn function(self, profile: &Profile) -> Option<FunctionId> {
         match self {
             Self::Function(id) => Some(id),
-            Self::Place(id) => Some(profile.frames[id].function),
+            Self::Place(id) | Self::Address(id) => Some(profile.frames[id].function),
             _ => None,
         }
     }
 }
 
-fn place_name(profile: &Profile, frame: &Frame) -> String {
-    let name = &profile.functions[frame.function].name;
-    match (profile.place_of(frame), frame.address) {
-        (Some(place), _) => format!("{name} {place}"),
-        (None, Some(address)) => format!("{name} 0x{address:x}"),
-        (None, None) => name.clone(),
+fn place_name(profile: &Profile, frame: &Frame, with_address: bool) -> String {
+    let mut name = profile.functions[frame.function].name.clone();
+    let place = profile.place_of(frame);
+    if let Some(address) = frame.address.filter(|_| with_address || place.is_none()) {
+        name += &format!(" 0x{address:x}");
     }
+    if let Some(place) = place {
+        name += &format!(" {place}");
+    }
+    name
 }
 
 /// Frame to label, decided once for all frames.
@@ -280,7 +288,7 @@ impl Labels {
                 }
                 By::Pc => {
                     let key = Frame { inlined: false, ..*frame };
-                    Label::Place(*first.entry(key).or_insert(id))
+                    Label::Address(*first.entry(key).or_insert(id))
                 }
             });
         }

@@ -118,6 +118,12 @@ impl Archive {
 
     /// Reads an archive; None if there is no such file.
     pub(crate) fn read_file(path: &Path) -> Result<Option<Archive>, ArchiveError> {
+        if path.exists() && !path.is_file() {
+            return Err(ArchiveError::Io {
+                path: path.into(),
+                source: io::Error::other("not a regular file"),
+            });
+        }
         match std::fs::read(path) {
             Ok(data) => Archive::parse(path, &data).map(Some),
             Err(e) if e.kind() == io::ErrorKind::NotFound => Ok(None),

@@ -1,7 +1,7 @@
 //! The classic `pct-print`: `pct print` under its old name, with a small parser for a quick start.
 
 use pct_cli::commands::print::{Args, Key, What, run};
-use pct_cli::face::{ColorChoice, Face, is_closed_pipe};
+use pct_cli::face::{ColorChoice, Face, in_words, is_closed_pipe};
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -18,6 +18,7 @@ Prints COUNT PC TRANSLATION, most frequent first.
   --by WHAT       pc, function, line, object, thread
   -q              no remarks on stderr
   -h, --help      this text
+  -V, --version   the version
 
 Examples:
   pct-print prog.pct | head
@@ -26,17 +27,20 @@ Examples:
 
 fn main() -> ExitCode {
     match parse() {
-        Ok(None) => {
+        Ok(Asked::Text(text)) => {
             let face = Face::new(ColorChoice::Never, false);
-            if face.print(HELP).is_ok() { ExitCode::SUCCESS } else { ExitCode::from(1) }
+            match face.print(text) {
+                Err(error) if !is_closed_pipe(&error) => ExitCode::from(1),
+                _ => ExitCode::SUCCESS,
+            }
         }
-        Ok(Some((args, quiet))) => {
+        Ok(Asked::Print(args, quiet)) => {
             let face = Face::new(ColorChoice::Never, quiet);
             match run(&args, &face) {
                 Ok(code) => code,
                 Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
                 Err(error) => {
-                    eprintln!("pct-print: {error:#}");
+                    eprintln!("pct-print: {}", in_words(&format!("{error:#}")));
                     ExitCode::from(1)
                 }
             }
@@ -48,7 +52,13 @@ fn main() -> ExitCode {
     }
 }
 
-fn parse() -> Result<Option<(Args, bool)>, lexopt::Error> {
+/// What the command line asks for.
+enum Asked {
+    Text(&'static str),
+    Print(Box<Args>, bool),
+}
+
+fn parse() -> Result<Asked, lexopt::Error> {
     use lexopt::prelude::*;
     let mut args = Args::default();
     let mut quiet = false;
@@ -58,7 +68,10 @@ fn parse() -> Result<Option<(Args, bool)>, lexopt::Error> {
     }
     while let Some(arg) = parser.next()? {
         match arg {
-            Short('h') | Long("help") => return Ok(None),
+            Short('h') | Long("help") => return Ok(Asked::Text(HELP)),
+            Short('V') | Long("version") => {
+                return Ok(Asked::Text(concat!("pct-print ", env!("CARGO_PKG_VERSION"), "\n")));
+            }
             Short('q') | Long("quiet") => quiet = true,
             Long("just_pcs" | "just-pcs") => args.just_pcs = true,
             Long("just_cts" | "just-cts") => args.just_cts = true,
@@ -80,5 +93,5 @@ fn parse() -> Result<Option<(Args, bool)>, lexopt::Error> {
     if args.paths.is_empty() {
         return Err("expected at least one FILE.pct".into());
     }
-    Ok(Some((args, quiet)))
+    Ok(Asked::Print(Box::new(args), quiet))
 }

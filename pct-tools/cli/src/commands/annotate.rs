@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long)]
     pub asm: bool,
     /// Lines shown around those that cost something.
-    #[arg(short = 'C', long, value_name = "N", default_value_t = 3)]
+    #[arg(short = 'C', long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = crate::look::number)]
     pub context: usize,
     /// Write a page instead of text.
     #[arg(long, value_name = "FILE")]

@@ -33,7 +33,7 @@ pub struct Args {
     #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
     pub time: Option<Duration>,
     /// Samples per CPU second of each thread.
-    #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=10_000))]
+    #[arg(long, value_name = "N", default_value_t = 100, allow_negative_numbers = true, value_parser = crate::look::within(1..=10_000))]
     pub hz: u32,
     /// This method (1 to 6) and no other.
     #[arg(long, value_name = "N", value_parser = method)]

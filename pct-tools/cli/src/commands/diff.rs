@@ -30,7 +30,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "function")]
     pub by: What,
     /// Rows of the table.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 30)]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 30, allow_negative_numbers = true, value_parser = crate::look::number)]
     pub rows: usize,
     /// In which form.
     #[arg(long, value_enum, default_value = "text")]

@@ -20,7 +20,7 @@ use std::process::{Command, ExitCode, Stdio};
   pct doctor --hz 10000 ./render        also: can this program be profiled?")]
 pub struct Args {
     /// Rate that is asked of each clock.
-    #[arg(long, value_name = "N", default_value_t = 4000, value_parser = clap::value_parser!(u32).range(1..=20_000))]
+    #[arg(long, value_name = "N", default_value_t = 4000, allow_negative_numbers = true, value_parser = crate::look::within(1..=20_000))]
     pub hz: u32,
     /// A program to look at.
     pub program: Option<PathBuf>,

@@ -5,6 +5,7 @@ use anyhow::{Context as _, Result, bail};
 use pct_format::circular::{self, CircularLog};
 use pct_format::record::{Frame, Stack};
 use pct_format::{File, Index};
+use pct_profile::load::whole;
 use std::io::{BufRead as _, BufWriter, Write as _};
 use std::os::unix::fs::FileExt as _;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,8 @@ use std::process::ExitCode;
   pct log pcs.log                       a plain circular log: one word per line, oldest first
   seq 1 100 | pct log --append pcs.log --words 64
 
-A file that is no .pct file is read as a plain circular log: 64-bit words with a zero behind the newest.")]
+A file that is no .pct file is read as a plain circular log: 64-bit words with a zero behind the
+newest.")]
 pub struct Args {
     /// The log.
     pub file: PathBuf,
@@ -39,7 +41,10 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     let name = args.file.display();
-    let bytes = std::fs::read(&args.file).with_context(|| format!("{name}: cannot read it"))?;
+    if args.file.is_dir() {
+        bail!("{name}: a folder; name one of the .pct files in it");
+    }
+    let bytes = whole::read(&args.file).with_context(|| format!("{name}: cannot read it"))?;
     match File::parse(&bytes) {
         Ok(file) => samples(&Index::new(&file), face)?,
         Err(
@@ -48,6 +53,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             | pct_format::Error::Unfinished,
         ) if !bytes.is_empty() && bytes.len().is_multiple_of(8) && !bytes.starts_with(b"\x89") => {
             plain(&bytes)?;
+        }
+        Err(pct_format::Error::NotPct { .. }) if !bytes.len().is_multiple_of(8) => {
+            bail!(
+                "{name}: neither a .pct file nor a plain log, which has a whole number of 8-byte words ({} bytes)",
+                bytes.len()
+            )
         }
         Err(why) => bail!("{name}: {why}"),
     }

@@ -2,7 +2,7 @@
 
 use crate::face::Face;
 use crate::look;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use pct_num::{Layout, num2str_into};
 use pct_profile::flat::Order;
 use pct_profile::load::Options;
@@ -26,9 +26,11 @@ use std::process::ExitCode;
   pct print -F 3 prog-4711.pct 3>counts
   pct print --by line -n 20 pct-prog-4711/
 
-A line is COUNT PC TRANSLATION; PC is the address in the object's own terms, as objdump and addr2line have it.
-A file may name its preferred translator. A data file should not start programs by itself, so that is followed
-unasked only for addr2line, llvm-addr2line, eu-addr2line and addr2func; others need -t header.")]
+A line is COUNT PC TRANSLATION; PC is the address in the object's own terms, as objdump and
+addr2line have it.
+A file may name its preferred translator. A data file should not start programs by itself, so that
+is followed unasked only for addr2line, llvm-addr2line, eu-addr2line and addr2func; others need
+-t header.")]
 pub struct Args {
     /// .pct files and run folders; the newest run here if none.
     #[arg(value_name = "FILE|DIR")]
@@ -37,7 +39,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "pc")]
     pub by: What,
     /// Lines at most.
-    #[arg(short = 'n', value_name = "N")]
+    #[arg(short = 'n', value_name = "N", allow_negative_numbers = true, value_parser = look::number)]
     pub lines: Option<usize>,
     /// Sort keys, first one first: count, pc, name, object.
     #[arg(short = 's', long = "sort", value_name = "KEYS", value_delimiter = ',', value_enum)]
@@ -307,7 +309,15 @@ fn pc(address: Option<u64>, out: &mut Vec<u8>) {
 
 fn open(target: &str) -> Result<File> {
     let path = match target.parse::<u32>() {
-        Ok(number) => PathBuf::from(format!("/proc/self/fd/{number}")),
+        Ok(number) => {
+            let path = PathBuf::from(format!("/proc/self/fd/{number}"));
+            if path.symlink_metadata().is_err() {
+                bail!(
+                    "-F {number}: no such descriptor is open (in a shell: {number}>FILE behind the command)"
+                );
+            }
+            path
+        }
         Err(_) => PathBuf::from(target),
     };
     std::fs::OpenOptions::new()

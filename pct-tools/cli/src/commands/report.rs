@@ -42,22 +42,22 @@ pub struct Args {
     #[arg(long, group = "view", value_name = "FUNCTION", help_heading = "Which table")]
     pub callees: Option<Pattern>,
     /// Rank by the time in a function and all it calls.
-    #[arg(long, help_heading = "Which table")]
+    #[arg(long, conflicts_with = "view", help_heading = "Which table")]
     pub total: bool,
     /// Rows of a table, lines of a tree [default: 40, or 200 for trees; csv and json: all].
-    #[arg(short = 'n', long, value_name = "N", help_heading = "Which table")]
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = look::number, help_heading = "Which table")]
     pub rows: Option<usize>,
     /// Leave branches below this share of the total out of a tree, in percent.
-    #[arg(long, value_name = "PERCENT", default_value = "0.5", value_parser = percent, help_heading = "Which table")]
+    #[arg(long, value_name = "PERCENT", default_value = "0.5", allow_negative_numbers = true, requires = "view", value_parser = percent, help_heading = "Which table")]
     pub least: f64,
     /// Levels of a tree.
-    #[arg(long, value_name = "LEVELS", help_heading = "Which table")]
+    #[arg(long, value_name = "LEVELS", requires = "view", allow_negative_numbers = true, value_parser = look::number, help_heading = "Which table")]
     pub depth: Option<usize>,
     /// In which form.
     #[arg(long, value_enum, default_value = "text", help_heading = "Which table")]
     pub format: Format,
     /// Write one self-contained page (flame graph, tables with a filter) to this file instead.
-    #[arg(long, value_name = "FILE", help_heading = "Which table")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["view", "format", "total"], help_heading = "Which table")]
     pub html: Option<PathBuf>,
     /// Which samples.
     #[command(flatten)]

@@ -39,11 +39,11 @@ use std::time::{Instant, SystemTime};
   pct run --hz 4000 --no-report -o /tmp/prof -- make -j2
   pct run --stack none --clock thread -- python3 job.py
 
-The status is the program's own: killed by a signal, pct ends by the same one; 127 not found, 126 not executable,
-125 pct itself failed. Nothing is written to the program's stdout.")]
+The status is the program's own: killed by a signal, pct ends by the same one; 127 not found,
+126 not executable, 125 pct itself failed. Nothing is written to the program's stdout.")]
 pub struct Args {
     /// Samples per CPU second of each thread [default: 997, or the tick's rate where only that is to be had].
-    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=20_000), help_heading = "Sampling")]
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = look::within(1..=20_000), help_heading = "Sampling")]
     pub hz: Option<u32>,
     /// What is recorded: every sample (log), or one counter per few bytes of code (counts).
     #[arg(long, value_enum, help_heading = "Sampling")]
@@ -55,7 +55,7 @@ pub struct Args {
     #[arg(long, value_enum, help_heading = "Sampling")]
     pub stack: Option<Stack>,
     /// Frames kept of a stack, from the innermost; deeper ones are marked as cut [default: 512].
-    #[arg(long, value_name = "FRAMES", value_parser = clap::value_parser!(u32).range(1..=60_000), help_heading = "Sampling")]
+    #[arg(long, value_name = "FRAMES", allow_negative_numbers = true, value_parser = look::within(1..=60_000), help_heading = "Sampling")]
     pub depth: Option<u32>,
     /// Bytes of log per process, with K, M or G; then it wraps [default: 64M].
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Sampling")]
@@ -64,7 +64,7 @@ pub struct Args {
     #[arg(long, value_name = "SIG", value_parser = signal, help_heading = "Sampling")]
     pub signal: Option<i32>,
     /// Counters per region are one per 2^SHIFT bytes (mode counts).
-    #[arg(long, value_name = "SHIFT", value_parser = clap::value_parser!(u32).range(0..=20), help_heading = "Sampling")]
+    #[arg(long, value_name = "SHIFT", allow_negative_numbers = true, value_parser = look::within(0..=20), help_heading = "Sampling")]
     pub shift: Option<u32>,
     /// Which children are profiled too.
     #[arg(long, value_enum, help_heading = "Which processes")]
@@ -94,7 +94,7 @@ pub struct Args {
     #[arg(long, help_heading = "Results")]
     pub keep_symbols: bool,
     /// Rows of the closing table.
-    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, help_heading = "Results")]
+    #[arg(short = 'n', long, value_name = "N", default_value_t = 20, allow_negative_numbers = true, value_parser = look::number, help_heading = "Results")]
     pub rows: usize,
     /// The program and its arguments.
     #[arg(trailing_var_arg = true, required = true, value_name = "COMMAND")]
@@ -193,6 +193,7 @@ fn word(text: &str) -> Result<String, String> {
 
 /// A signal by number or name: 27, PROF, SIGPROF, RTMIN+3.
 fn signal(text: &str) -> Result<i32, String> {
+    let text = &text.to_ascii_uppercase();
     let bare = text.strip_prefix("SIG").unwrap_or(text);
     let number = match (text.parse::<i32>(), bare.strip_prefix("RTMIN")) {
         (Ok(number), _) => Some(number),
@@ -280,6 +281,7 @@ fn folder(args: &Args) -> Result<Folder> {
 /// # Errors
 /// Only when no program could be started at all.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
+    sensible(args)?;
     let mut found = check::find(&args.command[0]).and_then(|file| check::inspect(&file));
     let library = match runlib::path() {
         Ok(path) => Some(path),
@@ -338,6 +340,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             status: ended.status.ok().map(i64::from),
             signal: ended.status.err().map(|signal| signal as i64),
             obstacle: obstacle.map(ToString::to_string),
+            runs: 1,
         };
         if let Err(why) = close(args, folder, found.as_ref(), &ended, info, (fixed && !wall, face)) {
             face.warn(format_args!("{why:#}"));
@@ -347,6 +350,23 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         Ok(code) => ExitCode::from(u8::try_from(code & 0xff).unwrap_or(FAILED)),
         Err(signal) => ExitCode::from(spawn::die_by(signal)),
     })
+}
+
+/// Options that would do nothing without another one, and so say that something else was meant.
+fn sensible(args: &Args) -> Result<(), look::Usage> {
+    let wrong = |why: &str| Err(look::Usage(why.to_owned()));
+    match () {
+        () if args.toggle.is_some() && args.on != Some(On::Signal) => {
+            wrong("--toggle names the signal of --on signal, which was not asked for")
+        }
+        () if args.shift.is_some() && args.mode != Some(Mode::Counts) => {
+            wrong("--shift is about the counters of --mode counts, which was not asked for")
+        }
+        () if args.report.as_deref() == Some(Path::new("-")) => {
+            wrong("--report -: stdout is the program's own; name a file, or leave it out for stderr")
+        }
+        () => Ok(()),
+    }
 }
 
 /// It has no loader that would load a library: the sampler is put into it before its first instruction.
@@ -414,7 +434,12 @@ fn watch(args: &Args, started: &mut Started, face: &Face) -> Result<Option<Resul
 fn not_executed(args: &Args, found: Option<&Found>, errno: Errno, face: &Face) -> ExitCode {
     let obstacle = found.filter(|found| found.obstacle.is_some());
     let command = args.command[0].to_string_lossy();
+    let interpreter = check::find(&args.command[0]).and_then(|file| check::missing_interpreter(&file));
     match obstacle {
+        _ if errno == Errno::ENOENT && interpreter.is_some() => face.warn(format_args!(
+            "{command}: its interpreter {} is not there",
+            interpreter.unwrap_or_default().display()
+        )),
         Some(found) => face.warn(format_args!("{command}: {}: {found}", errno.desc())),
         None => face.warn(format_args!("{command}: {}", errno.desc())),
     }
@@ -437,13 +462,20 @@ fn close(
     }
     let recorded = load::files_of(folder).is_ok();
     if !recorded && args.out.is_none() && std::fs::remove_dir_all(folder).is_ok() {
-        say(&format!("pct: no samples: {}\n", why_none(obstacle, ended)));
+        say(&format!("pct: no samples: {}\n", why_none(args, obstacle, ended)));
         return Ok(());
     }
+    let (info, runs) = after_earlier(info, folder);
     info.write(folder).with_context(|| format!("{}: cannot write run.json", folder.display()))?;
     if !recorded {
-        say(&format!("pct: no samples: {}\n", why_none(obstacle, ended)));
+        say(&format!("pct: no samples: {}\n", why_none(args, obstacle, ended)));
         return Ok(());
+    }
+    if runs > 1 {
+        face.hint(format_args!(
+            "pct: {}: holds {runs} runs now; its tables are of all of them",
+            folder.display()
+        ));
     }
     if args.keep_symbols {
         let mut progress = face.progress();
@@ -455,13 +487,45 @@ fn close(
     summary(args, folder, fixed, face)
 }
 
-fn why_none(obstacle: Option<&Found>, ended: &Ended) -> String {
-    match obstacle {
-        Some(found) => found.to_string(),
-        None => format!(
-            "the program used {} CPU s, too little for one (or it started with another environment)",
-            numbers::seconds(ended.user_ns.saturating_add(ended.system_ns))
-        ),
+/// A folder that was named again holds the samples of several runs: then what they used is a sum too. Gives the number of runs.
+fn after_earlier(info: Info, folder: &Path) -> (Info, u64) {
+    let Some(before) = Info::read(folder) else { return (info, 1) };
+    let runs = before.runs.saturating_add(1);
+    let sum = Info {
+        started_realtime_ns: before.started_realtime_ns.min(info.started_realtime_ns),
+        elapsed_ns: before.elapsed_ns.saturating_add(info.elapsed_ns),
+        user_ns: before.user_ns.saturating_add(info.user_ns),
+        system_ns: before.system_ns.saturating_add(info.system_ns),
+        runs,
+        ..info
+    };
+    (sum, runs)
+}
+
+fn why_none(args: &Args, obstacle: Option<&Found>, ended: &Ended) -> String {
+    let used = numbers::seconds(ended.user_ns.saturating_add(ended.system_ns));
+    match (obstacle, args.on) {
+        (Some(found), _) => found.to_string(),
+        (None, Some(On::Manual)) => {
+            "sampling was never turned on: the program called no pct_on() (--on manual)".to_owned()
+        }
+        (None, Some(On::Signal)) => {
+            let signal = args.toggle.unwrap_or(Signal::SIGUSR2 as i32);
+            format!(
+                "sampling was never turned on: no signal {signal} came (--on signal; --toggle names another)"
+            )
+        }
+        (None, _) if args.include.is_some() || args.exclude.is_some() => {
+            format!(
+                "the programs that --include and --exclude leave took none of {used} CPU s, or too little for one"
+            )
+        }
+        (None, _) => {
+            format!(
+                "the program used {used} CPU s, too little for one (or pct's library said above why it did not start, \
+                 or it started with another environment)"
+            )
+        }
     }
 }
 
@@ -502,8 +566,9 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
     }
     match &args.report {
         None => say(&text),
-        Some(file) => std::fs::write(file, text.trim_start_matches('\n'))
-            .with_context(|| format!("{}: cannot write the report", file.display()))?,
+        Some(file) => std::fs::write(file, text.trim_start_matches('\n')).with_context(|| {
+            format!("{}: cannot write the report (pct report {} prints it)", file.display(), shown.display())
+        })?,
     }
     Ok(())
 }
@@ -540,12 +605,41 @@ mod tests {
         assert_eq!(signal("PROF"), Ok(27));
         assert_eq!(signal("SIGPROF"), Ok(27));
         assert_eq!(signal("RTMIN+3"), Ok(37));
+        assert_eq!(signal("usr1"), Ok(10));
     }
 
     #[test]
     fn names_of_folders_are_tame() {
         assert_eq!(short_name(OsStr::new("./a b;c")), "a_b_c");
         assert_eq!(short_name(OsStr::new("/usr/bin/python3.11")), "python3.11");
+    }
+
+    #[test]
+    fn options_that_would_do_nothing_are_refused() {
+        for (words, named) in [
+            (vec!["--toggle", "USR1"], "--on signal"),
+            (vec!["--shift", "3"], "--mode counts"),
+            (vec!["--mode", "log", "--shift", "3"], "--mode counts"),
+            (vec!["--report", "-"], "stdout"),
+        ] {
+            let args = args(&[&words[..], &["--", "true"]].concat());
+            let why = sensible(&args).expect_err("refused").to_string();
+            assert!(why.contains(named), "{words:?}: {why}");
+        }
+        for words in [vec!["--on", "signal", "--toggle", "USR1"], vec!["--mode", "counts", "--shift", "3"]] {
+            assert!(sensible(&args(&[&words[..], &["--", "true"]].concat())).is_ok(), "{words:?}");
+        }
+    }
+
+    #[test]
+    fn a_folder_of_several_runs_has_their_sum() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let once = || Info { user_ns: 3, system_ns: 2, elapsed_ns: 7, runs: 1, ..Info::default() };
+        for n in 1..4 {
+            let (info, runs) = after_earlier(once(), dir.path());
+            assert_eq!((info.user_ns, info.system_ns, info.elapsed_ns, runs), (3 * n, 2 * n, 7 * n, n));
+            info.write(dir.path()).expect("written");
+        }
     }
 
     #[test]
@@ -564,6 +658,7 @@ mod tests {
             (["--shift", "99"], "--shift"),
             (["--on", "never"], "--on"),
             (["--follow", "me"], "--follow"),
+            (["--hz", "-5"], "1 to 20000"),
             (["--nonsense", "1"], "--nonsense"),
         ] {
             let typed = ["pct", "run"].iter().chain(&words).chain(&["--", "true"]);

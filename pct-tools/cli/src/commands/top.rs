@@ -32,10 +32,10 @@ pub struct Args {
     #[arg(value_name = "PID|FILE|DIR")]
     pub target: Option<String>,
     /// Seconds that are shown.
-    #[arg(long, value_name = "SECONDS", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=3600))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 5, allow_negative_numbers = true, value_parser = crate::look::within(1..=3600))]
     pub last: u32,
     /// Seconds between two pictures.
-    #[arg(long, value_name = "SECONDS", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=60))]
+    #[arg(long, value_name = "SECONDS", default_value_t = 1, allow_negative_numbers = true, value_parser = crate::look::within(1..=60))]
     pub every: u32,
     /// Print one picture and end.
     #[arg(long)]

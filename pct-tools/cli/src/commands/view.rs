@@ -24,12 +24,13 @@ use std::time::{SystemTime, UNIX_EPOCH};
   pct view pct-render-4711                               that recording
   pct view pct-render-4711 pct-render-4802               a list of the two, and what changed
   pct view --base pct-render-4711 pct-render-4802        what changed from the first to the second
-  pct view Deep.data                                     a deep profile (of a Mercury program, or by pct deep)
+  pct view Deep.data                                     a deep profile (pct deep, Mercury programs)
   pct view --text root/90 Deep.data                      where the action starts, here
-  pct view --text top_procs/1-20/time/self/oa            the 20 procedures with most time of their own
+  pct view --text top_procs/1-20/time/self/oa            the 20 procedures with most own time
   pct view --json proc/42 Deep.data                      the data of a page
 
-Queries are those of the pages' addresses; each row of a text page ends with the query of the page it leads to.")]
+Queries are those of the pages' addresses; each row of a text page ends with the query of the page
+it leads to.")]
 pub struct Args {
     /// Recordings (a run's folder, a .pct file, folded stacks, pprof, perf script text), deep profiles (X.procrep,
     /// X.contour and X.native beside X.data are read too), or a folder of runs. The newest run here if none.

@@ -147,6 +147,22 @@ fn interpreter(head: &[u8]) -> Option<PathBuf> {
     Some(first)
 }
 
+/// The first interpreter of a script that does not exist: then the kernel says that the *script* does not.
+#[must_use]
+pub fn missing_interpreter(file: &Path) -> Option<PathBuf> {
+    let mut program = file.to_owned();
+    for _ in 0..5 {
+        let line = head_of(&program)?;
+        let line = line.strip_prefix(b"#!")?.split(|&byte| byte == b'\n').next()?;
+        let word = line.split(|&b| b == b' ' || b == b'\t').find(|word| !word.is_empty())?;
+        program = PathBuf::from(OsString::from_vec(word.to_vec()));
+        if !program.exists() {
+            return Some(program);
+        }
+    }
+    None
+}
+
 fn obstacle(file: &Path, head: &[u8]) -> Option<Obstacle> {
     if head.is_empty() {
         return Some(Obstacle::Empty);
@@ -255,6 +271,10 @@ mod tests {
         assert_eq!(found.script.as_deref(), Some(script.as_path()));
         fs::write(&script, "#!/usr/bin/env -S A=1 sh -e\n").expect("written");
         assert!(inspect(&script).expect("readable").program.ends_with("sh"));
+        assert_eq!(missing_interpreter(&script), None);
+        fs::write(&script, "#!/nonexistent/perl -w\n").expect("written");
+        assert_eq!(missing_interpreter(&script).as_deref(), Some(Path::new("/nonexistent/perl")));
+        assert_eq!(missing_interpreter(Path::new("/nonexistent/perl")), None);
         // A script that names itself.
         fs::write(&script, format!("#!{}\n", script.display())).expect("written");
         assert_eq!(inspect(&script), None);

@@ -290,7 +290,7 @@ fn make(folder: &Folder) -> Result<PathBuf, String> {
         Folder::Given(path) => match with_mode(path) {
             Ok(()) => Ok(path.clone()),
             Err(Errno::EEXIST) if path.is_dir() => Ok(path.clone()),
-            Err(errno) => Err(format!("{}: cannot make it: {}", path.display(), errno.desc())),
+            Err(errno) => Err(cannot_make(path, errno)),
         },
         Folder::Named { within, name } => {
             let pid = std::process::id();
@@ -305,14 +305,21 @@ fn make(folder: &Folder) -> Result<PathBuf, String> {
                 match with_mode(&path) {
                     Ok(()) => return Ok(path),
                     Err(Errno::EEXIST) => {}
-                    Err(errno) => {
-                        return Err(format!("{}: cannot make it: {}", path.display(), errno.desc()));
-                    }
+                    Err(errno) => return Err(cannot_make(&path, errno)),
                 }
             }
             Err(format!("{}: a thousand runs of this name and pid", within.display()))
         }
     }
+}
+
+fn cannot_make(path: &Path, errno: Errno) -> String {
+    let why = match errno {
+        Errno::EEXIST => "there is a file of that name",
+        Errno::ENOENT => "the folder around it is not there",
+        errno => errno.desc(),
+    };
+    format!("{}: cannot make this folder for the data: {why} (--out names another)", path.display())
 }
 
 /// CPU time of all children that were waited for, and of theirs: user and system, nanoseconds.

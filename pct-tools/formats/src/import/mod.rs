@@ -17,12 +17,12 @@ use std::path::{Path, PathBuf};
 #[non_exhaustive]
 pub enum ImportError {
     /// It could not be read.
-    #[error("{path}: {source}", path = path.display())]
+    #[error("{path}: {why}", path = path.display())]
     Unreadable {
         /// The file.
         path: PathBuf,
         /// The system's words.
-        source: std::io::Error,
+        why: std::io::Error,
     },
     /// No sample was found in it.
     #[error("{path}: {place}: {problem}", path = path.display())]
@@ -64,8 +64,8 @@ pub fn import(path: &Path) -> Result<Profile, ImportError> {
 /// # Errors
 /// As [`import`].
 pub fn import_with(path: &Path, timeline: bool) -> Result<Profile, ImportError> {
-    let unreadable = |source| ImportError::Unreadable { path: path.to_owned(), source };
-    let bytes = std::fs::read(path).map_err(unreadable)?;
+    let unreadable = |why| ImportError::Unreadable { path: path.to_owned(), why };
+    let bytes = pct_profile::load::whole::read(path).map_err(unreadable)?;
     parse_with(&bytes, path, timeline)
 }
 
@@ -83,11 +83,15 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Profile, ImportError> {
 /// As [`import`].
 pub fn parse_with(bytes: &[u8], path: &Path, timeline: bool) -> Result<Profile, ImportError> {
     use std::io::Read as _;
-    let unreadable = |source| ImportError::Unreadable { path: path.to_owned(), source };
+    let unreadable = |why| ImportError::Unreadable { path: path.to_owned(), why };
     let unpacked;
     let bytes = if bytes.starts_with(&[0x1f, 0x8b]) {
         let mut out = Vec::new();
         flate2::read::MultiGzDecoder::new(bytes).take(MOST).read_to_end(&mut out).map_err(unreadable)?;
+        if out.starts_with(b"\x89PCT") {
+            let problem = "a .pct file inside; unpack it first (gunzip)".into();
+            return Err(ImportError::Malformed { path: path.to_owned(), place: "gzip".into(), problem });
+        }
         unpacked = out;
         &unpacked[..]
     } else {
@@ -104,7 +108,7 @@ pub fn parse_with(bytes: &[u8], path: &Path, timeline: bool) -> Result<Profile, 
     let malformed =
         |p: Problem| ImportError::Malformed { path: path.to_owned(), place: p.place, problem: p.problem };
     let mut profile = result.map_err(malformed)?;
-    if profile.cells.is_empty() {
+    if profile.cells.iter().all(|cell| cell.weight.is_zero()) {
         let why = profile.account.notes.first().map(|n| format!(" ({n})")).unwrap_or_default();
         let problem = format!("no sample with a stack in it{why}");
         return Err(malformed(Problem { place: "the whole file".into(), problem }));

@@ -92,6 +92,9 @@ impl Live {
 
 /// Header, keep segments and late ring segments of a file.
 fn short_copy(path: &Path, tail: &mut Tail, since_ns: u64) -> io::Result<Vec<u8>> {
+    if super::whole::is_stream(path) {
+        return super::whole::read(path);
+    }
     let file = File::open(path)?;
     let length = file.metadata()?.len();
     let mut copy = read_at(&file, 0, layout::BLOCK_BYTES as u64, length)?;
@@ -100,7 +103,7 @@ fn short_copy(path: &Path, tail: &mut Tail, since_ns: u64) -> io::Result<Vec<u8>
     let header = head.header();
     let block = header.word(layout::header::BLOCK_BYTES);
     if block != layout::BLOCK_BYTES as u64 {
-        return std::fs::read(path);
+        return super::whole::read(path);
     }
     let since = since_raw(&header, since_ns);
     let mut rings: FxHashMap<u32, Vec<(u64, u64, u64)>> = FxHashMap::default();

@@ -12,6 +12,7 @@ pub mod pcs;
 mod raw;
 mod resolve;
 pub mod run;
+pub mod whole;
 
 use crate::model::{Account, Profile};
 use pct_symbols::Symbolizer;
@@ -94,6 +95,19 @@ pub fn load(paths: &[PathBuf], options: &Options) -> Result<Profile, Error> {
 /// # Errors
 /// As [`load`].
 pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -> Result<Profile, Error> {
+    load_from(paths, options, progress, &mut |path| whole::read(path))
+}
+
+/// [`load_with`] where `read` has the bytes of each file: of a stream, which can be read but once.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_from(
+    paths: &[PathBuf],
+    options: &Options,
+    progress: Progress<'_>,
+    read: &mut dyn FnMut(&Path) -> io::Result<Vec<u8>>,
+) -> Result<Profile, Error> {
     let cache = options.cache.as_ref().map(pct_symbols::Cache::new);
     let symbols = pct_symbols::Options { lines: options.lines, cache, ..pct_symbols::Options::default() };
     let mut account = Account::default();
@@ -113,11 +127,13 @@ pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -
             Err(error) => note_or_first(&mut first_error, &mut account, error),
         }
     }
+    each_once(&mut files);
+    each_once(&mut runs);
     let mut raw = raw::Raw::new(options);
     let count = files.len() as u64;
     for (done, file) in files.iter().enumerate() {
         progress("reading", done as u64, count);
-        match raw.read(file, &mut symbols, &mut account) {
+        match raw.read(file, read(file), &mut symbols, &mut account) {
             Ok(_) => {}
             Err(error) => note_or_first(&mut first_error, &mut account, error),
         }
@@ -159,6 +175,7 @@ pub fn load_with(paths: &[PathBuf], options: &Options, progress: Progress<'_>) -
     progress("tree", 0, 1);
     let mut profile = resolve::profile(raw, &symbols, options);
     account.whole_stacks += profile.account.whole_stacks;
+    account.outside_window = profile.account.outside_window;
     profile.account = account;
     profile.title = if title.is_empty() { default_title(&profile, paths) } else { title };
     Ok(profile)
@@ -200,7 +217,7 @@ pub fn archive(dir: &Path, progress: Progress<'_>) -> Result<PathBuf, Error> {
     let files = files_of(dir)?;
     for (done, file) in files.iter().enumerate() {
         progress("reading", done as u64, files.len() as u64);
-        if let Err(error) = raw.read(file, &mut symbols, &mut account) {
+        if let Err(error) = raw.read(file, whole::read(file), &mut symbols, &mut account) {
             note_or_first(&mut first_error, &mut account, error);
         }
     }
@@ -236,13 +253,18 @@ fn default_title(profile: &Profile, paths: &[PathBuf]) -> String {
 /// [`Error::Unreadable`], or [`Error::Empty`] for a folder without any.
 pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
     let unreadable = |why| Error::Unreadable { path: path.to_owned(), why };
+    if path == Path::new(whole::STDIN) {
+        return Ok(vec![path.to_owned()]);
+    }
     if !std::fs::metadata(path).map_err(unreadable)?.is_dir() {
         return Ok(vec![path.to_owned()]);
     }
     let mut files = Vec::new();
     for entry in std::fs::read_dir(path).map_err(unreadable)? {
         let file = entry.map_err(unreadable)?.path();
-        if file.extension().is_some_and(|extension| extension == "pct") {
+        // A pipe, a device or a folder of that name is no recording; a link to nowhere is one that is missing.
+        let other = std::fs::metadata(&file).is_ok_and(|meta| !meta.is_file());
+        if file.extension().is_some_and(|extension| extension == "pct") && !other {
             files.push(file);
         }
     }
@@ -252,6 +274,13 @@ pub fn files_of(path: &Path) -> Result<Vec<PathBuf>, Error> {
         return Err(Error::Empty { path: path.to_owned(), hint });
     }
     Ok(files)
+}
+
+/// Leaves the first of those that are the same file: named twice, it was still recorded once.
+fn each_once(files: &mut Vec<PathBuf>) {
+    use std::os::unix::fs::MetadataExt as _;
+    let mut seen = std::collections::HashSet::new();
+    files.retain(|file| std::fs::metadata(file).map_or(true, |meta| seen.insert((meta.dev(), meta.ino()))));
 }
 
 /// Whether a recording (a run's folder or a .pct file) is still being written, told without reading it. Of a run of very many

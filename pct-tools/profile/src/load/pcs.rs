@@ -4,7 +4,7 @@
 //! objects registered comes along, for the built-in translation; other translators need only object and address.
 
 use super::raw::{Place, ROOT, Raw};
-use super::{Error, Options, Progress, files_of, note_or_first};
+use super::{Error, Options, Progress, each_once, files_of, note_or_first, whole};
 use crate::model::Account;
 use pct_symbols::{CodeAddr, Image, ObjectId, ObjectKind, Symbolizer};
 use rustc_hash::FxHashMap;
@@ -48,22 +48,26 @@ impl Pcs {
         let mut raw = Raw::new(&Options::default());
         let mut first_error = None;
         let mut translators = FxHashMap::default();
-        for (done, path) in paths.iter().enumerate() {
-            progress("reading", done as u64, paths.len() as u64);
+        let mut all = Vec::new();
+        for path in paths {
             let files = files_of(path).map_err(|error| note_or_first(&mut first_error, &mut account, error));
-            for file in files.unwrap_or_default() {
-                let before = raw.nodes.len();
-                match raw.read(&file, &mut symbols, &mut account) {
-                    Ok(None) => {}
-                    Ok(Some(translator)) => {
-                        for (_, place) in &raw.nodes[before..] {
-                            if let Place::Code(object, _) = place {
-                                translators.entry(*object).or_insert_with(|| translator.clone());
-                            }
+            let mut files = files.unwrap_or_default();
+            all.append(&mut files);
+        }
+        each_once(&mut all);
+        for (done, file) in all.iter().enumerate() {
+            progress("reading", done as u64, all.len() as u64);
+            let before = raw.nodes.len();
+            match raw.read(file, whole::read(file), &mut symbols, &mut account) {
+                Ok(None) => {}
+                Ok(Some(translator)) => {
+                    for (_, place) in &raw.nodes[before..] {
+                        if let Place::Code(object, _) = place {
+                            translators.entry(*object).or_insert_with(|| translator.clone());
                         }
                     }
-                    Err(error) => note_or_first(&mut first_error, &mut account, error),
                 }
+                Err(error) => note_or_first(&mut first_error, &mut account, error),
             }
         }
         match first_error {

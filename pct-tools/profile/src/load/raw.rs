@@ -183,15 +183,27 @@ impl Raw {
         })
     }
 
-    /// Reads one file; gives the translator that its header names, if any.
+    /// Takes one file's bytes; gives the translator that its header names, if any.
     pub(super) fn read(
         &mut self,
         path: &Path,
+        bytes: std::io::Result<Vec<u8>>,
         symbols: &mut Symbolizer,
         account: &mut Account,
     ) -> Result<Option<String>, Error> {
-        let bytes = std::fs::read(path).map_err(|why| Error::Unreadable { path: path.to_owned(), why })?;
-        self.read_bytes(&bytes, path, symbols, account)
+        let bytes = bytes.map_err(|why| Error::Unreadable { path: path.to_owned(), why })?;
+        let translator = self.read_bytes(&bytes, path, symbols, account)?;
+        // A file that still grows was longer when its header said so.
+        let said = pct_format::File::parse(&bytes)
+            .map_or(0, |file| file.header().word(pct_format::layout::header::ALLOCATED));
+        if said > bytes.len() as u64 {
+            account.note(format!(
+                "{}: cut short: {} of {said} bytes are there, samples are missing",
+                path.display(),
+                bytes.len()
+            ));
+        }
+        Ok(translator)
     }
 
     /// The same for bytes that are in memory; `path` is used in messages.
@@ -556,8 +568,9 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
     }
     if index.torn_segments > 0 {
         let n = index.torn_segments;
-        account
-            .note(format!("{}: {n} segments were being rewritten or are damaged; skipped", path.display()));
+        let were =
+            if n == 1 { "segment was being rewritten or is" } else { "segments were being rewritten or are" };
+        account.note(format!("{}: {n} {were} damaged; skipped", path.display()));
     }
     if matches!(header.state(), State::Armed | State::Making) && is_alive(&header) {
         account.running += 1;

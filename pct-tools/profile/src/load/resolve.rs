@@ -38,9 +38,12 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &super::Options) 
             b.add(threads[thread as usize], stacks[node as usize], weight(sum.samples, sum.ns, sum.system));
         }
     }
+    let mut outside = None;
     for timed in raw.timed {
         let time_ns = timed.realtime_ns.saturating_sub(start);
         if !in_window(time_ns) {
+            let (samples, last) = outside.unwrap_or((0, 0));
+            outside = Some((samples + 1, time_ns.max(last)));
             continue;
         }
         let (thread, stack) = (threads[timed.thread as usize], stacks[timed.node as usize]);
@@ -56,6 +59,7 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &super::Options) 
         b.profile_mut().marks.push(Mark { time_ns, thread, name: mark.name });
     }
     b.profile_mut().account.whole_stacks = raw.whole;
+    b.profile_mut().account.outside_window = outside;
     b.finish()
 }
 

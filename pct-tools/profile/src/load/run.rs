@@ -2,7 +2,7 @@
 //!
 //! ```json
 //! {"version": 1, "command": ["./render", "scene.json"], "pid": 4711, "started_realtime_ns": 1, "elapsed_ns": 2,
-//!  "user_ns": 3, "system_ns": 4, "status": 0, "signal": null, "obstacle": null}
+//!  "user_ns": 3, "system_ns": 4, "status": 0, "signal": null, "obstacle": null, "runs": 1}
 //! ```
 //!
 //! CPU times are the kernel's, of the program and all children that were waited for. `obstacle` is the line that
@@ -39,6 +39,8 @@ pub struct Info {
     pub signal: Option<i64>,
     /// Why it could not be sampled.
     pub obstacle: Option<String>,
+    /// How many runs the folder holds: times are their sums, the rest is of the last one.
+    pub runs: u64,
 }
 
 impl Info {
@@ -51,7 +53,7 @@ impl Info {
             "version": 1, "command": self.command, "pid": self.pid,
             "started_realtime_ns": self.started_realtime_ns, "elapsed_ns": self.elapsed_ns,
             "user_ns": self.user_ns, "system_ns": self.system_ns,
-            "status": self.status, "signal": self.signal, "obstacle": self.obstacle,
+            "status": self.status, "signal": self.signal, "obstacle": self.obstacle, "runs": self.runs,
         });
         let path = folder.join(FILE);
         let temporary = folder.join(format!(".{FILE}.{}", std::process::id()));
@@ -65,8 +67,9 @@ impl Info {
     #[must_use]
     pub fn read(folder: &Path) -> Option<Self> {
         let path = folder.join(FILE);
-        // Larger than any command line the kernel takes.
-        if std::fs::metadata(&path).ok()?.len() > 16 << 20 {
+        let meta = std::fs::metadata(&path).ok()?;
+        // Larger than any command line the kernel takes; a pipe would keep us waiting.
+        if !meta.is_file() || meta.len() > 16 << 20 {
             return None;
         }
         let value: Value = serde_json::from_slice(&std::fs::read(path).ok()?).ok()?;
@@ -86,6 +89,7 @@ impl Info {
             status: value.get("status").and_then(Value::as_i64),
             signal: value.get("signal").and_then(Value::as_i64),
             obstacle: value.get("obstacle").and_then(Value::as_str).map(str::to_owned),
+            runs: number("runs").unwrap_or(1),
         })
     }
 
@@ -158,7 +162,11 @@ pub fn without_sample(folder: &Path, sampled: &HashSet<u32>) -> (u64, u64) {
 
 fn status_text(folder: &Path) -> String {
     let mut text = Vec::new();
-    let Ok(file) = std::fs::File::open(folder.join(STATUS)) else { return String::new() };
+    let path = folder.join(STATUS);
+    if !path.is_file() {
+        return String::new();
+    }
+    let Ok(file) = std::fs::File::open(path) else { return String::new() };
     match file.take(MOST_STATUS).read_to_end(&mut text) {
         Ok(_) => String::from_utf8_lossy(&text).into_owned(),
         Err(_) => String::new(),

@@ -1,6 +1,6 @@
 //! The lines around every table: what was measured, and what was accounted for and lost.
 
-use super::numbers::{count, seconds, share, thousands};
+use super::numbers::{count, in_words, seconds, share, thousands};
 use crate::model::{Cell, Loss, Profile, Weight};
 
 /// One line: total, processes, threads, samples, rate, clock.
@@ -101,7 +101,7 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
     if account.running > 0 {
         lines.push(format!("{} still running", count(account.running, "process is", "processes are")));
     }
-    lines.extend(account.notes.iter().map(|note| format!("note: {note}")));
+    lines.extend(account.notes.iter().map(|note| format!("note: {}", in_words(note))));
     lines
 }
 
@@ -183,8 +183,18 @@ pub fn why_nothing(profile: &Profile, shown: &[Cell]) -> Option<String> {
         return Some("nothing to show: the filters leave no sample".into());
     }
     let lost: u64 = account.losses.iter().map(|loss| loss.samples).sum();
+    if let Some((samples, last_ns)) = account.outside_window {
+        return Some(format!(
+            "nothing to show: the chosen time holds none of {}, the last of which is at {} s",
+            count(samples, "sample", "samples"),
+            seconds(last_ns)
+        ));
+    }
     Some(match account.used.map(|(user, system)| user + system).or(account.used_by_files_ns) {
         _ if lost > 0 => format!("nothing to show: all samples were lost: {}", causes(&account.losses)),
+        Some(used) if !account.notes.is_empty() => {
+            format!("nothing to show: no sample in {} CPU s; the notes say more", seconds(used))
+        }
         Some(used) => format!("nothing to show: no sample in {} CPU s (try a higher --hz)", seconds(used)),
         None => "nothing to show: no sample was recorded".into(),
     })

@@ -104,7 +104,7 @@ const FIELDS: &[Field] = &[
         column: |c| {
             let head = match c.labels {
                 Some(Label::Object(_)) => "object",
-                Some(Label::Place(_)) => "place",
+                Some(Label::Place(_) | Label::Address(_)) => "place",
                 _ => "function",
             };
             Column::name(head, 16)
@@ -298,11 +298,13 @@ impl<'a> Fields<'a> {
                 fields.function.clone_from(&profile.functions[function].name);
                 fields.name = label.name(profile);
             }
-            if let Label::Place(frame) = label {
+            if let Label::Place(frame) | Label::Address(frame) = label {
+                let by_address = matches!(label, Label::Address(_));
                 let frame = &profile.frames[frame];
                 fields.file = frame.file.map(|file| profile.files[file].as_str());
                 fields.line = Some(frame.line).filter(|&line| line != 0);
-                fields.address = frame.address;
+                // Of a line there are many.
+                fields.address = frame.address.filter(|_| by_address || frame.file.is_none());
             }
         }
         fields

@@ -58,9 +58,37 @@ pub fn count(n: u64, one: &str, many: &str) -> String {
     format!("{} {}", thousands(n), if n == 1 { one } else { many })
 }
 
+/// A message without the numbers that Rust puts behind the system's words: ` (os error 2)`.
+#[must_use]
+pub fn in_words(message: &str) -> String {
+    let mut words = String::with_capacity(message.len());
+    let mut rest = message;
+    while let Some(at) = rest.find(" (os error ") {
+        let (before, behind) = rest.split_at(at);
+        words.push_str(before);
+        let number = &behind[" (os error ".len()..];
+        let digits = number.bytes().take_while(u8::is_ascii_digit).count();
+        match number[digits..].strip_prefix(')') {
+            Some(after) if digits > 0 => rest = after,
+            _ => {
+                words.push_str(" (os error ");
+                rest = number;
+            }
+        }
+    }
+    words + rest
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn messages_are_for_people() {
+        assert_eq!(in_words("a: No such file or directory (os error 2)"), "a: No such file or directory");
+        assert_eq!(in_words("a (os error 2): b (os error 13)!"), "a: b!");
+        assert_eq!(in_words("(os error x) (os error ) (os error 5"), "(os error x) (os error ) (os error 5");
+    }
 
     #[test]
     fn numbers_read_well() {
