@@ -113,7 +113,8 @@ numbered! {
 }
 
 numbered! {
-    /// Why samples that were due are not in the file.
+    /// Why samples that were due are not in the file. (Number 3 is not used: a handler that reaches its share of the period
+    /// cuts the stack, and says so there; the sample is kept.)
     LossCause {
         /// Overwritten when the log wrapped.
         Overwritten = 0 "overwritten by wrap",
@@ -121,8 +122,6 @@ numbered! {
         NoRoom = 1 "no room in the log",
         /// The handler was interrupted by itself, or two threads met on one ring.
         Busy = 2 "handler busy",
-        /// Dropped to keep the handler within its share of the period.
-        Rate = 3 "dropped by rate",
         /// The thread had no ring: more threads than the table holds, or it was not found in time.
         NoRing = 4 "thread without ring",
         /// The thread kept the signal blocked.

@@ -8,8 +8,13 @@ use crate::{host, start};
 
 pct_sampler::note!(on, off, stat);
 
-pub(crate) const HOST: Host =
-    Host { facts: host::facts, environment: host::environ, entries, prepare: start::prepare };
+pub(crate) const HOST: Host = Host {
+    facts: host::facts,
+    guards_signals: host::has_libc,
+    environment: host::environ,
+    entries,
+    prepare: start::prepare,
+};
 
 /// Addresses of pct_on, pct_off, pct_stat, and of the image, for the header.
 fn entries() -> [u64; 4] {

@@ -1,9 +1,9 @@
 //! exec and spawn: the next program is followed, and the file says that this one was replaced.
 //!
 //! An environment without us gets `LD_PRELOAD` and `PCT` added, in a vector on the stack: these functions are called in
-//! vfork's children and must be async-signal-safe. Clocks need no care: timers are deleted by exec, perf events go with the
-//! memory that keeps them; only a perf signal that the thread blocks could stay pending and kill a program without us, so
-//! it is taken away, and a process timer (`clock=itimer*`) is stopped.
+//! vfork's children and must be async-signal-safe. Timers are deleted by
+//! exec with their signals, but a signal of a perf event that is pending stays so, and a process timer (`clock=itimer*`) runs on:
+//! both are stopped before ([`leaving`]).
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
@@ -60,70 +60,114 @@ type Vector = *const *const u8;
 
 /// Most variables for which the vector is made on the stack.
 const MOST: usize = 1000;
+/// The usual number and a small one: threads that execute others may have a stack of 16 KiB.
+const USUAL: usize = 200;
+const FEW: usize = 40;
+
+/// Whether the value of `LD_PRELOAD` names us.
+fn names_us(value: &[u8], path: &[u8]) -> bool {
+    value.split(|b| *b == b':' || *b == b' ').any(|p| p == path)
+}
 
 /// Calls `then` with an environment that has us in it.
 fn with_us<R>(environment: Vector, then: impl FnOnce(Vector) -> R) -> R {
     if !READY.load(Ordering::Acquire) || !session::seed().options.follow.exec {
         return then(environment);
     }
-    // SAFETY: written before READY.
-    let (preload, options) = unsafe { (&*STRINGS.preload.get(), &*STRINGS.options.get()) };
-    let len = PATH_LEN.load(Ordering::Relaxed) as usize;
-    let path = preload.bytes().get(11..11 + len).unwrap_or(&[]);
     // SAFETY: the host's vector.
     let (had, has_options) = unsafe {
         (boot::variable(environment, b"LD_PRELOAD"), boot::variable(environment, b"PCT").is_some())
     };
-    let has_us = had.is_some_and(|v| v.split(|b| *b == b':' || *b == b' ').any(|p| p == path));
-    if has_us && has_options {
-        return then(environment);
-    }
-    let mut vector: [*const u8; MOST + 3] = [core::ptr::null(); MOST + 3];
-    let mut count = 0;
-    let mut merged = Buf::<4096>::new();
-    loop {
-        let string = if environment.is_null() {
-            core::ptr::null()
-        } else {
-            // SAFETY: a vector that ends with null.
-            unsafe { *environment.add(count) }
-        };
-        if string.is_null() {
-            break;
-        }
-        let Some(place) = vector.get_mut(count) else { return then(environment) };
-        *place = string;
-        if count >= MOST {
-            return then(environment);
-        }
-        // SAFETY: a C string of the vector.
-        if !has_us && unsafe { boot::text(string) }.starts_with(b"LD_PRELOAD=") {
-            merged.clear();
-            merged.push(b"LD_PRELOAD=").push(path).push(b":").push(had.unwrap_or(&[])).push(b"\0");
-            if !merged.is_cut() {
-                *place = merged.bytes().as_ptr();
+    match had {
+        Some(had) if names_us(had, own_path()) => {
+            if has_options {
+                then(environment)
+            } else {
+                with_more(environment, &Change { has_options, preload: None, had: true }, then)
             }
         }
+        Some(had) => with_merged(environment, had, has_options, then),
+        None => with_more(environment, &Change { has_options, preload: None, had: false }, then),
+    }
+}
+
+/// Our own path, as `remember` found it.
+fn own_path() -> &'static [u8] {
+    // SAFETY: written before READY, which the caller has seen.
+    let preload = unsafe { &*STRINGS.preload.get() };
+    let len = PATH_LEN.load(Ordering::Relaxed) as usize;
+    preload.bytes().get(11..11 + len).unwrap_or(&[])
+}
+
+/// An environment that preloads others: with us in front of them.
+#[inline(never)]
+fn with_merged<R>(environment: Vector, had: &[u8], has_options: bool, then: impl FnOnce(Vector) -> R) -> R {
+    let mut merged = Buf::<4096>::new();
+    merged.push(b"LD_PRELOAD=").push(own_path()).push(b":").push(had).push(b"\0");
+    if merged.is_cut() {
+        return then(environment);
+    }
+    with_more(environment, &Change { has_options, preload: Some(merged.bytes()), had: true }, then)
+}
+
+/// What an environment lacks.
+struct Change<'a> {
+    has_options: bool,
+    /// In place of its own `LD_PRELOAD`.
+    preload: Option<&'a [u8]>,
+    /// It has an `LD_PRELOAD`.
+    had: bool,
+}
+
+fn with_more<R>(environment: Vector, change: &Change<'_>, then: impl FnOnce(Vector) -> R) -> R {
+    let mut count = 0;
+    // SAFETY: a vector that ends with null, if there is one.
+    while !environment.is_null() && unsafe { !(*environment.add(count)).is_null() } {
         count += 1;
     }
-    let mut add = |string: &[u8]| {
-        if let Some(place) = vector.get_mut(count) {
-            *place = string.as_ptr();
-            count += 1;
-        }
-    };
-    if !has_us && had.is_none() {
-        add(preload.bytes());
+    if count <= FEW {
+        changed::<{ FEW + 3 }, R>(environment, count, change, then)
+    } else if count <= USUAL {
+        changed::<{ USUAL + 3 }, R>(environment, count, change, then)
+    } else if count <= MOST {
+        changed::<{ MOST + 3 }, R>(environment, count, change, then)
+    } else {
+        then(environment)
     }
-    if !has_options {
-        add(options.bytes());
+}
+
+/// Calls `then` with a changed copy of the vector, whose `count` strings and two more and the null fit into `N` places.
+#[inline(never)]
+fn changed<const N: usize, R>(
+    environment: Vector,
+    count: usize,
+    change: &Change<'_>,
+    then: impl FnOnce(Vector) -> R,
+) -> R {
+    let mut vector: [*const u8; N] = [core::ptr::null(); N];
+    for (i, place) in vector.iter_mut().enumerate().take(count) {
+        // SAFETY: below the vector's null, as counted.
+        *place = unsafe { *environment.add(i) };
+        if let Some(preload) = change.preload
+            // SAFETY: a C string of the vector.
+            && unsafe { boot::text(*place) }.starts_with(b"LD_PRELOAD=")
+        {
+            *place = preload.as_ptr();
+        }
+    }
+    // SAFETY: written before READY, which `with_us` has seen.
+    let (preload, options) = unsafe { (&*STRINGS.preload.get(), &*STRINGS.options.get()) };
+    let wanted = [(!change.had).then_some(preload), (!change.has_options).then_some(options)];
+    for (string, place) in wanted.into_iter().flatten().zip(vector.iter_mut().skip(count)) {
+        *place = string.bytes().as_ptr();
     }
     then(vector.as_ptr())
 }
 
 /// This process is about to become another program: what must be done before, and undone if it fails.
 fn around<R>(path: *const u8, exec: impl FnOnce() -> R) -> R {
-    let session = session::current().filter(|s| s.pid.load(Ordering::Relaxed) == sys::getpid());
+    let session =
+        session::current().filter(|s| s.may_call() && s.pid.load(Ordering::Relaxed) == sys::getpid());
     let Some(session) = session else { return exec() };
     // SAFETY: the host's path.
     let path = if path.is_null() { &[] } else { unsafe { boot::text(path) } };
@@ -258,36 +302,67 @@ pub unsafe extern "C" fn posix_spawnp(
     })
 }
 
-/// Most arguments of `execl` and kin for which the vector is made on the stack.
+/// Arguments of `execl` and kin for which the vector is made on the stack: the usual, and the most.
+const FEW_ARGUMENTS: usize = 30;
 const MOST_ARGUMENTS: usize = 500;
 
-/// What the variadic wrappers lead to: `path`, the arguments that came in registers, then those on the stack. libc's own
-/// would call its exec without passing by us.
-extern "C" fn exec_list(
-    path: *const u8,
-    registers: *const *const u8,
-    stack: *const *const u8,
-    which: u32,
-) -> i32 {
-    let mut arguments: [*const u8; MOST_ARGUMENTS + 1] = [core::ptr::null(); MOST_ARGUMENTS + 1];
-    let next = |i: usize| {
-        // SAFETY: the host passed a list that ends with null, and `execle` an environment behind it.
-        unsafe { if i < IN_REGISTERS { *registers.add(i) } else { *stack.add(i - IN_REGISTERS) } }
-    };
-    let mut count = 0;
-    loop {
-        let argument = next(count);
-        let Some(place) = arguments.get_mut(count) else { return -1 };
-        *place = argument;
-        if argument.is_null() {
-            break;
+/// The arguments of a variadic call: those that came in registers, then those on the stack.
+struct List {
+    registers: Vector,
+    stack: Vector,
+}
+
+impl List {
+    fn get(&self, i: usize) -> *const u8 {
+        // SAFETY: the host passed a list that ends with null, and `execle` an environment behind it; `i` is not beyond.
+        unsafe { if i < IN_REGISTERS { *self.registers.add(i) } else { *self.stack.add(i - IN_REGISTERS) } }
+    }
+
+    /// Executes with the `places.len() - 1` arguments, put in a row.
+    fn exec(&self, path: *const u8, which: u32, places: &mut [*const u8]) -> i32 {
+        for (i, place) in places.iter_mut().enumerate() {
+            *place = self.get(i);
         }
+        let arguments = places.as_ptr();
+        match which {
+            0 => exec3(Real::Execve, path, arguments, host::environ()),
+            1 => exec3(Real::Execvpe, path, arguments, host::environ()),
+            _ => exec3(Real::Execve, path, arguments, self.get(places.len()).cast()),
+        }
+    }
+
+    #[inline(never)]
+    fn exec_on_stack<const N: usize>(&self, path: *const u8, which: u32, count: usize) -> i32 {
+        let mut places: [*const u8; N] = [core::ptr::null(); N];
+        places.get_mut(..=count).map_or(-1, |places| self.exec(path, which, places))
+    }
+
+    /// For more arguments than a stack should be asked for.
+    fn exec_in_memory(&self, path: *const u8, which: u32, count: usize) -> i32 {
+        let bytes = (count + 1) * size_of::<*const u8>();
+        let Ok(memory) = sys::map_memory(bytes) else { return -1 };
+        // SAFETY: fresh memory of so many words, which nobody else knows.
+        let places = unsafe { core::slice::from_raw_parts_mut(memory.cast(), count + 1) };
+        let result = self.exec(path, which, places);
+        // SAFETY: the exec failed, and `places` is not used any more.
+        unsafe { sys::unmap(memory, bytes) };
+        result
+    }
+}
+
+/// What the variadic wrappers lead to. libc's own would call its exec without passing by us.
+extern "C" fn exec_list(path: *const u8, registers: Vector, stack: Vector, which: u32) -> i32 {
+    let list = List { registers, stack };
+    let mut count = 0;
+    while !list.get(count).is_null() {
         count += 1;
     }
-    match which {
-        0 => exec3(Real::Execve, path, arguments.as_ptr(), host::environ()),
-        1 => exec3(Real::Execvpe, path, arguments.as_ptr(), host::environ()),
-        _ => exec3(Real::Execve, path, arguments.as_ptr(), next(count + 1).cast()),
+    if count <= FEW_ARGUMENTS {
+        list.exec_on_stack::<{ FEW_ARGUMENTS + 1 }>(path, which, count)
+    } else if count <= MOST_ARGUMENTS {
+        list.exec_on_stack::<{ MOST_ARGUMENTS + 1 }>(path, which, count)
+    } else {
+        list.exec_in_memory(path, which, count)
     }
 }
 

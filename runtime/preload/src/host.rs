@@ -39,6 +39,18 @@ functions! {
     BsdSignal "bsd_signal",
     SysvSignal "__sysv_signal",
     Sigset "sigset",
+    Sigaltstack "sigaltstack",
+    Errno "__errno_location",
+    Sigwait "sigwait",
+    Sigwaitinfo "sigwaitinfo",
+    Sigtimedwait "sigtimedwait",
+    Signalfd "signalfd",
+    Sigsuspend "sigsuspend",
+    Ppoll "ppoll",
+    PpollChecked "__ppoll_chk",
+    Pselect "pselect",
+    EpollPwait "epoll_pwait",
+    EpollPwait2 "epoll_pwait2",
     Dlopen "dlopen",
     Dlmopen "dlmopen",
     Dlclose "dlclose",
@@ -112,6 +124,7 @@ fn debug() -> u64 {
         };
         arch::set_hwcap2(auxv.hwcap2);
         time::set_vdso(auxv.vdso);
+        crate::altstack::set_frame_bytes(auxv.signal_frame);
         DEBUG.store(debug_of(&auxv).unwrap_or(0), Ordering::Relaxed);
         KNOWN.store(true, Ordering::Release);
     }
@@ -126,6 +139,11 @@ fn debug_of(auxv: &Auxv) -> Option<u64> {
     let program = unsafe { Image::from_headers(auxv.headers, auxv.header_count) };
     // SAFETY: the program's dynamic section.
     Some(unsafe { Symbols::new(program.dynamic()?, program.bias) }.debug)
+}
+
+/// Whether there is a C library to stand in front of.
+pub(crate) fn has_libc() -> bool {
+    real(Real::Sigaction) != 0
 }
 
 /// Reads the processor's and the kernel's facts, before sampling starts.

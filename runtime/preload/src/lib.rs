@@ -10,6 +10,8 @@
 //! | `fork`, `_Fork`, `daemon`, `forkpty` | our signals are held back meanwhile; the child begins anew ([`process`]) |
 //! | `execve` and kin, `posix_spawn` | the next program is followed although its environment lacks us ([`exec`]) |
 //! | `sigaction`, `signal` and kin | our signals stay ours, the host believes it has them ([`signals`]) |
+//! | `sigaltstack` | a stack that is too small for our handler is stood in for ([`altstack`]) |
+//! | `sigwait` and kin, `signalfd`, `sigsuspend`, `ppoll` and kin | a thread that blocks our signals never meets them ([`waiting`]) |
 //! | `dlopen`, `dlmopen`, `dlclose` | regions are looked at before they change ([`loader`]) |
 //! | `prctl`, `seccomp`, `syscall`, `setuid` and kin, `chroot` | what needs system calls and rights is done before ([`process`]) |
 //! | `_exit`, `_Exit` | the file is closed ([`process`]) |
@@ -22,6 +24,7 @@
 #![cfg_attr(panic = "abort", no_std)]
 #![allow(unreachable_pub, reason = "exported C functions are public to the host, not to Rust")]
 
+mod altstack;
 mod api;
 mod exec;
 mod host;
@@ -31,6 +34,7 @@ mod process;
 mod signals;
 mod start;
 mod threads;
+mod waiting;
 
 #[cfg(panic = "abort")]
 mod alone;

@@ -41,7 +41,7 @@ fn look() {
         return;
     }
     callers::expect_change();
-    let _quiet = session::quiet();
+    let _alone = session::alone();
     if let Some(mut house) = session.house.try_lock() {
         session.looked.store(now, Ordering::Relaxed);
         housekeeper::refresh_regions(session, &mut house);

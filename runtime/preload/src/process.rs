@@ -8,7 +8,8 @@
 use core::sync::atomic::Ordering;
 
 use pct_format::State;
-use pct_sampler::{file, leaving, session};
+use pct_sampler::session::{self, Session};
+use pct_sampler::{file, leaving};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
@@ -96,9 +97,7 @@ pub unsafe extern "C" fn forkpty(
 }
 
 fn close(state: State) {
-    if let Some(session) = session::current()
-        && session.pid.load(Ordering::Relaxed) == pct_sampler::sys::getpid()
-    {
+    if let Some(session) = own() {
         session::close(session, state);
     }
 }
@@ -111,12 +110,18 @@ extern "C" fn before_exit(which: usize) -> usize {
 jump_after!(_exit, before_exit, 0);
 jump_after!(_Exit, before_exit, 1);
 
+/// The session, if this process has it for itself: a child of vfork that gives up its rights before it executes another
+/// program has its parent's memory, but the parent keeps its rights.
+fn own() -> Option<&'static Session> {
+    // (Under a filter on system calls nobody may be asked; nothing but a word of the file is written then.)
+    session::current()
+        .filter(|s| !s.may_call() || s.pid.load(Ordering::Relaxed) == pct_sampler::sys::getpid())
+}
+
 /// Before the process loses rights.
 fn before_less_rights() {
-    if let Some(session) = session::current()
-        && session.on.load(Ordering::Relaxed)
-    {
-        let _quiet = session::quiet();
+    if let Some(session) = own().filter(|s| s.on.load(Ordering::Relaxed)) {
+        let _alone = session::alone();
         file::secure(session);
     }
 }
@@ -124,8 +129,18 @@ fn before_less_rights() {
 /// Before a filter on system calls.
 fn before_filter() {
     before_less_rights();
-    if let Some(session) = session::current() {
-        session.filtered.store(true, Ordering::SeqCst);
+    if let Some(session) = own() {
+        session.forbid_calls();
+    }
+}
+
+/// Before reading the processor's counter becomes a fault: no handler of ours may do it any more, nor anything that ends the
+/// recording.
+fn before_counter_faults() {
+    if let Some(session) = own() {
+        session::stop(session, State::Stopped);
+        session.forbid_calls();
+        file::report(b"the program forbids itself to read the time stamp counter: sampling ends there");
     }
 }
 
@@ -157,16 +172,28 @@ const SYS_SECCOMP: usize = 277;
 const SYS_PRCTL: usize = 157;
 #[cfg(target_arch = "aarch64")]
 const SYS_PRCTL: usize = 167;
+#[cfg(target_arch = "x86_64")]
+const SYS_RT_SIGACTION: usize = 13;
+#[cfg(target_arch = "aarch64")]
+const SYS_RT_SIGACTION: usize = 134;
 const SECCOMP_SET_MODE_FILTER: usize = 1;
 
-extern "C" fn before_prctl(_: usize, option: usize, _: usize, _: usize) -> usize {
-    if option as u32 as usize == PR_SET_SECCOMP {
-        before_filter();
+const PR_SET_TSC: usize = 26;
+const PR_TSC_SIGSEGV: usize = 2;
+
+extern "C" fn before_prctl(_: usize, option: usize, value: usize, _: usize) -> usize {
+    match option as u32 as usize {
+        PR_SET_SECCOMP => before_filter(),
+        PR_SET_TSC if value == PR_TSC_SIGSEGV => before_counter_faults(),
+        _ => {}
     }
     real(Real::Prctl)
 }
 
-extern "C" fn before_syscall(_: usize, number: usize, first: usize, _: usize) -> usize {
+extern "C" fn before_syscall(_: usize, number: usize, first: usize, second: usize) -> usize {
+    if number == SYS_RT_SIGACTION && second != 0 {
+        crate::signals::taken_by_system_call(first as i32);
+    }
     let filter = match number {
         SYS_SECCOMP => first as u32 as usize <= SECCOMP_SET_MODE_FILTER,
         SYS_PRCTL => first as u32 as usize == PR_SET_SECCOMP,

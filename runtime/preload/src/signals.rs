@@ -3,6 +3,7 @@
 //! What the host sets for one of our signals is kept ([`pct_sampler::handler::HOST`]) and honoured for signals that are not
 //! from our clocks; what it reads back is what it set. All other signals pass straight through.
 
+use pct_format::State;
 use pct_sampler::handler::{self, HOST};
 use pct_sampler::session;
 use pct_sampler::sys;
@@ -34,6 +35,16 @@ fn yields(signal: i32) -> bool {
 fn is_ours(signal: i32) -> bool {
     session::revive();
     session::current().is_some_and(|s| s.signals() & sys::signal_bit(signal) != 0)
+}
+
+/// The host sets a signal's action by system call: what it sets will be there. Our clocks end before, if it is ours.
+pub(crate) fn taken_by_system_call(signal: i32) {
+    if is_ours(signal)
+        && let Some(session) = session::current()
+    {
+        session::stop(session, State::Stopped);
+        handler::say_taken(session);
+    }
 }
 
 /// Stands in front of libc's.

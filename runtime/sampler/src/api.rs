@@ -14,6 +14,8 @@ use crate::{mark, session};
 pub struct Host {
     /// Reads the processor's and the kernel's facts; before sampling starts.
     pub facts: fn(),
+    /// Whether the program sets its signals' actions by a C library, in front of which this one stands.
+    pub guards_signals: fn() -> bool,
     /// The environment vector.
     pub environment: fn() -> *const *const u8,
     /// Addresses of pct_on, pct_off, pct_stat, and of the image (0 = not known), for the header.
@@ -30,6 +32,12 @@ pub unsafe fn begin(host: &Host, vector: *const *const u8) {
     // SAFETY: by the caller's promise.
     let Some(options) = (unsafe { boot::variable(vector, b"PCT") }) else { return };
     (host.facts)();
+    if !(host.guards_signals)() {
+        return boot::decline(
+            options,
+            b"no C library in it (a Go program?): it sets signals by itself, ours too; pct attach samples it from outside",
+        );
+    }
     // SAFETY: as above.
     match unsafe { boot::with_options(options, vector, (host.entries)()) } {
         Boot::Idle => {}

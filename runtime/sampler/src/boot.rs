@@ -9,6 +9,7 @@ use crate::argv;
 use crate::housekeeper;
 use crate::options::{self, On, Options};
 use crate::session::{self, ARGV_BYTES, Refused, Seed};
+use crate::status;
 use crate::sys;
 use crate::text::Buf;
 use crate::time::Instant;
@@ -186,9 +187,27 @@ pub fn begin() -> Boot {
 /// thread that it knows uses CPU time, and the one that called may sleep for ever.)
 pub fn find_threads() {
     if let Some(session) = session::current() {
-        let _quiet = session::quiet();
+        let _alone = session::alone();
         housekeeper::births_pass_by();
         housekeeper::on_watch(session);
+    }
+}
+
+/// This program cannot be sampled, whatever the options: says so where `pct run` looks, else on stderr.
+pub fn decline(text: &[u8], cause: &[u8]) {
+    let said = session::with_seed(|seed| {
+        seed.options = Options::new();
+        let meant = options::parse(text, &mut seed.options).is_ok() && absolute_out(seed);
+        programs_name(seed);
+        !meant
+            || !seed.options.wants(seed.name.bytes())
+            || seed.out_is_template && seed.options.controller != 0
+            || !seed.out_is_template && status::report(seed.out.bytes(), cause)
+    });
+    if said != Some(true) {
+        let mut message = Message::new();
+        message.push(cause);
+        complain(&message);
     }
 }
 
@@ -274,6 +293,10 @@ unsafe fn arguments(seed: &mut Seed, environ: *const *const u8) {
 
 fn absolute_out(seed: &mut Seed) -> bool {
     let given = seed.options.out.bytes();
+    if given.is_empty() && !seed.out.bytes().is_empty() {
+        // A start by call, of a program that has said (or whose environment has said) where before.
+        return true;
+    }
     seed.out.clear();
     if !given.starts_with(b"/") {
         let mut buffer = [0u8; 1024];

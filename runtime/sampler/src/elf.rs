@@ -306,6 +306,8 @@ pub struct Auxv {
     pub hwcap2: u64,
     /// AT_SECURE: set-uid and the like.
     pub secure: bool,
+    /// AT_MINSIGSTKSZ: bytes of the kernel's signal frame at most, 0 = not known.
+    pub signal_frame: u64,
 }
 
 impl Auxv {
@@ -354,6 +356,7 @@ impl Auxv {
             23 => self.secure = value != 0,
             26 => self.hwcap2 = value,
             33 => self.vdso = value,
+            51 => self.signal_frame = value,
             _ => {}
         }
     }

@@ -40,7 +40,9 @@ pub fn open(session: &Session, house: &mut House) -> bool {
     let mut path = Buf::<PATH_BYTES>::new();
     let mut made = Err(sys::Errno::EEXIST);
     // Several images of one process id (exec) and ids that come again: the next free number.
-    for number in 0..1000 {
+    for number in 0..MOST_NAMES {
+        // In a long chain of images the small numbers are all taken: a number that nobody had yet, in place of a search.
+        let number = if number < COUNTED_NAMES { number } else { time::monotonic_ns() };
         name(seed, session, number, &mut path);
         made = session.log.create(&mut path, seed.options.limit, 2);
         if made == Err(sys::Errno::ENOENT) && number == 0 && make_directory(path.bytes()) {
@@ -57,6 +59,7 @@ pub fn open(session: &Session, house: &mut House) -> bool {
         report(cause.bytes());
         return false;
     }
+    session.opened_for.store(session::place_of(seed), Ordering::Relaxed);
     session::set_own_path(path.bytes());
     write_header(session, seed, house);
     if let Some(mut keep) = session.keep.lock_patiently() {
@@ -149,6 +152,10 @@ fn make_directory(path: &[u8]) -> bool {
     directory.with_nul().is_some_and(|d| sys::mkdir(d, 0o700).is_ok())
 }
 
+/// Names that are tried: first with small numbers, then with the time as a number.
+const MOST_NAMES: u64 = 40;
+const COUNTED_NAMES: u64 = 32;
+
 fn write_header(session: &Session, seed: &Seed, house: &mut House) {
     let log = &session.log;
     let settings = &session.settings;
@@ -167,7 +174,9 @@ fn write_header(session: &Session, seed: &Seed, house: &mut House) {
     let (uid, euid) = sys::user_ids();
     set(at::UID, u64::from(uid));
     set(at::EUID, u64::from(euid));
-    set(at::START_TICKS, start_ticks(&mut house.buffer));
+    let (visible_pid, start_ticks) = of_stat(&mut house.buffer);
+    set(at::PID, visible_pid);
+    set(at::START_TICKS, start_ticks);
     for (i, word) in boot_id().into_iter().enumerate() {
         set(at::BOOT_ID + i, word);
     }
@@ -243,13 +252,14 @@ impl Strings<'_> {
     }
 }
 
-/// Field 22 of /proc/self/stat.
-fn start_ticks(buffer: &mut [u8]) -> u64 {
-    let Ok(stat) = sys::read_file(sys::c(c"/proc/self/stat"), buffer) else { return 0 };
+/// Fields 1 and 22 of /proc/self/stat: the process id in the namespace of this /proc, and the start in ticks; 0 = not known.
+fn of_stat(buffer: &mut [u8]) -> (u64, u64) {
+    let Ok(stat) = sys::read_file(sys::c(c"/proc/self/stat"), buffer) else { return (0, 0) };
+    let pid = stat.split(|b| *b == b' ').next().and_then(crate::text::parse_number).unwrap_or(0);
     // The name, in brackets, may hold anything: fields are counted behind the last bracket.
-    let Some(bracket) = stat.iter().rposition(|b| *b == b')') else { return 0 };
+    let Some(bracket) = stat.iter().rposition(|b| *b == b')') else { return (pid, 0) };
     let mut fields = stat.get(bracket + 2..).unwrap_or(&[]).split(|b| *b == b' ');
-    fields.nth(19).and_then(crate::text::parse_number).unwrap_or(0)
+    (pid, fields.nth(19).and_then(crate::text::parse_number).unwrap_or(0))
 }
 
 /// The boot id's 16 bytes.

@@ -17,7 +17,7 @@ use core::hint::cold_path;
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
 use crate::arch::{self, Regs, SI_TIMER, SigInfo, TRAP_PERF};
-use crate::clock::{self, itimer, perf};
+use crate::clock::{self, itimer, perf, thread_timer};
 use crate::rings::Ring;
 use crate::session::{self, Refused, Session};
 use crate::sys::{self, SigAction};
@@ -258,6 +258,8 @@ fn on_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) {
         }
         ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + taken, Ordering::Relaxed);
         sample_apart(session, ring, regs, expiries, system);
+    } else if ring.clock.load(Ordering::Relaxed) == Clock::Perf as u32 && !samples_itself(session, ring) {
+        go_by_timer(session, ring, period);
     } else if itimer::which(session.clock()).is_none() {
         account_system_time(session, ring, regs, period);
         let ticks = ring.ticks.load(Ordering::Relaxed) + 1;
@@ -267,6 +269,28 @@ fn on_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) {
         }
     }
     housekeeper::maybe(session, housekeeper::clock());
+}
+
+/// Whether the perf signals of this thread find its ring. Not those of a raw clone that shares its maker's control block: they
+/// go to the maker's ring.
+fn samples_itself(session: &Session, ring: &Ring) -> bool {
+    session.rings.own(true).is_none_or(|own| core::ptr::eq(own, ring))
+}
+
+/// The thread is sampled by its CPU timer from now on, whose signal names the ring.
+#[cold]
+#[inline(never)]
+fn go_by_timer(session: &Session, ring: &Ring, period: u64) {
+    perf::disarm(ring);
+    let tick_signal = session.settings.tick_signal.load(Ordering::Relaxed);
+    let value = session.rings.value(ring);
+    let (_, system_ns) = sys::rusage_ns(sys::RUSAGE_THREAD);
+    let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
+    // What it used so far is in its maker's samples.
+    ring.system_ns.store(system_ns, Ordering::Relaxed);
+    ring.accounted_ns.store(cpu, Ordering::Relaxed);
+    ring.clock.store(Clock::Thread as u32, Ordering::Relaxed);
+    let _ = thread_timer::arm(ring, tick_signal, value, clock::first_expiry(period), period);
 }
 
 /// What the thread's clock shows beyond the samples of user mode was time in the kernel.
@@ -522,11 +546,16 @@ pub fn still_ours(session: &Session) -> bool {
     }
     session.on.store(false, Ordering::Relaxed);
     crate::threads::disarm_all(session);
+    say_taken(session);
+    false
+}
+
+/// Counts and reports that the host has our signal now.
+pub fn say_taken(session: &Session) {
     session.log.lose(LossCause::Taken, 1, 0);
     file::report(
         b"the program took the sampling signal for itself: sampling ends there (try another: signal=N)",
     );
-    false
 }
 
 /// Gives a signal up whose number the kernel fixes (that of a plain itimer), since the host installs a handler for it: the

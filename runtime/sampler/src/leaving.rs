@@ -34,19 +34,12 @@ pub fn before_exec(session: &Session, path: &[u8]) {
         return;
     }
     itimer::disarm(session.clock());
-    // A perf signal that the thread blocks would stay pending over the exec.
-    let signal = sys::signal_bit(session.settings.signal.load(Ordering::Relaxed));
-    if matches!(session.clock(), Clock::Perf | Clock::Sigtrap) && sys::sigmask(Mask::Block, 0) & signal != 0 {
-        if let Some(ring) = session.rings.own(true) {
-            perf::disarm(ring);
-        }
-        while sys::take_pending(signal) {}
-    }
+    stop_perf(session);
     if !session.log.is_open() {
         session::say_without_sample(session);
         return;
     }
-    let _quiet = session::quiet();
+    let _alone = session::alone();
     if let Some(mut house) = session.house.try_lock() {
         housekeeper::note_times(session, &mut house);
         let house = &mut *house;
@@ -57,6 +50,26 @@ pub fn before_exec(session: &Session, path: &[u8]) {
         }
     }
     session.log.header_set(at::STATE, State::Replaced as u64);
+}
+
+/// Ends the calling thread's perf event and takes away a signal of it that is pending. Signals that are pending stay so over
+/// the exec while handlers do not: one that was sent between the last instruction of ours and the kernel's entry, or that the
+/// thread blocks, would kill the next program before its constructors. (POSIX timers take theirs with them; other threads'
+/// signals go with their threads.)
+fn stop_perf(session: &Session) {
+    if !matches!(session.clock(), Clock::Perf | Clock::Sigtrap) {
+        return;
+    }
+    let signal = sys::signal_bit(session.settings.signal.load(Ordering::Relaxed));
+    let before = sys::sigmask(Mask::Block, signal);
+    if let Some(ring) = session.rings.own(true) {
+        // Unmapping waits for what the event still has to send.
+        perf::disarm(ring);
+    }
+    while sys::take_pending(signal) {}
+    if before & signal == 0 {
+        sys::sigmask(Mask::Unblock, signal);
+    }
 }
 
 /// The exec failed: the program goes on, and so do we.

@@ -16,6 +16,7 @@ use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 use crate::lock::Lock;
 use crate::sys::{self, Errno, Fd, FileId};
 use crate::text::Buf;
+use pct_format::layout::header::LOSS_PAIRS;
 use pct_format::layout::{BLOCK_BYTES, FIRST_SEGMENT_AT, header as at, segment, segment_kind};
 use pct_format::push::{self, SegmentHead};
 use pct_format::{Anchor, LossCause};
@@ -110,7 +111,7 @@ pub struct Log {
     /// Samples overwritten and their weight, by slot of the ring that had written them.
     overwritten: [[AtomicU64; 2]; crate::rings::MAX_RINGS],
     /// Losses before there is a header to count them in.
-    early: [AtomicU64; 2 * LossCause::ALL.len()],
+    early: [AtomicU64; 2 * LOSS_PAIRS],
     blocks: [Block; MAX_BLOCKS],
 }
 
@@ -147,7 +148,7 @@ impl Log {
     }
 
     fn set_up(&self, fd: &Fd, limit: u64, first_blocks: u32) -> sys::Result<()> {
-        let limit_blocks = (limit / BLOCK_BYTES as u64).clamp(4, MAX_BLOCKS as u64) as u32;
+        let limit_blocks = (limit.min(fair_share()) / BLOCK_BYTES as u64).clamp(4, MAX_BLOCKS as u64) as u32;
         let first = first_blocks.clamp(2, limit_blocks);
         let bytes = u64::from(first) * BLOCK_BYTES as u64;
         match allocate(fd, 0, bytes) {
@@ -550,6 +551,11 @@ impl Log {
         let bytes = |blocks: &AtomicU32| u64::from(blocks.load(Ordering::Relaxed)) * BLOCK_BYTES as u64;
         (bytes(&self.allocated), bytes(&self.mapped_blocks))
     }
+}
+
+/// Of an address space that is limited the log takes at most a sixteenth: the rest is the host's.
+fn fair_share() -> u64 {
+    sys::soft_limit(sys::RLIMIT_AS) / 16
 }
 
 fn place(block: u32, blocks: u32) -> Place {

@@ -16,7 +16,7 @@ pub const NAME_BYTES: usize = 200;
 pub fn set(name: &[u8]) -> bool {
     let Some(session) = session::current().filter(|s| s.on.load(Ordering::Relaxed)) else { return false };
     let now = time::now();
-    let _quiet = session::quiet();
+    let _alone = session::alone();
     let may_call = session.may_call();
     if !session.log.is_open() && !file::open_in_handler(session) {
         return false;

@@ -306,6 +306,9 @@ impl Scan<'_> {
             let read = |at: u64, to: &mut [u8]| sys::pread(memory, to, at) == Ok(to.len());
             len = elf::build_id(base, read, &mut build_id);
         }
+        if len > 0 && path == crate::session::seed().exe.bytes() {
+            self.note_program(&build_id, len);
+        }
         // A path of the kernel has at most 4095 bytes, 4 in place of each newline; what is beyond our buffer is cut.
         let path = path.get(..path.len().min(6000)).unwrap_or(&[]);
         let record = Encoder::new(self.record)
@@ -330,6 +333,16 @@ impl Scan<'_> {
             id,
             counters: Counters::default(),
         }
+    }
+
+    /// The header names the program by its build-id too.
+    fn note_program(&self, build_id: &[u8; 32], len: usize) {
+        for (i, bytes) in build_id.chunks_exact(8).enumerate() {
+            let mut word = [0; 8];
+            word.copy_from_slice(bytes);
+            self.log.header_set(at::BUILD_ID + i, u64::from_ne_bytes(word));
+        }
+        self.log.header_set(at::BUILD_ID_BYTES, len as u64);
     }
 
     fn end(&mut self, entry: &Entry) {

@@ -90,6 +90,8 @@ static SEED: SeedCell = SeedCell(UnsafeCell::new(Seed::new()));
 static START: Lock<()> = Lock::new(());
 /// Whether sampling was on when the process forked: said by the parent, read by the child.
 static WAS_ON: AtomicBool = AtomicBool::new(false);
+/// A filter on system calls is in force. Forked children inherit it, and have this with it: nothing is begun in them.
+static FILTERED: AtomicBool = AtomicBool::new(false);
 static SESSION: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
 
 /// The seed.
@@ -101,6 +103,7 @@ pub fn seed() -> &'static Seed {
 
 /// Changes the seed. Only the constructor and `pct_on` do, while nothing is sampled.
 pub fn with_seed<R>(f: impl FnOnce(&mut Seed) -> R) -> Option<R> {
+    let _alone = alone();
     let _guard = START.lock_patiently()?;
     if current().is_some_and(|s| s.on.load(Ordering::Relaxed)) {
         return None;
@@ -151,7 +154,9 @@ pub struct Session {
     /// Samples are taken.
     pub on: AtomicBool,
     /// A filter on system calls is in force: none may be made in handlers.
-    pub filtered: AtomicBool,
+    filtered: AtomicBool,
+    /// Where the file was asked to be: [`place_of`] of the seed; 0 = there is none yet.
+    pub opened_for: AtomicU64,
     /// The file could not be made.
     pub failed: AtomicBool,
     /// It was said that the process ends without a sample.
@@ -234,15 +239,26 @@ pub enum Refused {
     AlreadyOn,
 }
 
-/// Blocks the sampling signals while it lives: for code outside of handlers that takes locks, and around fork.
+/// Signals that are blocked while it lives.
 #[derive(Debug)]
 pub struct Quiet(sys::SignalSet);
 
-/// Blocks our signals in the calling thread.
+/// Blocks our signals in the calling thread: around what the host wants done and we do not want to interrupt.
 #[must_use]
 pub fn quiet() -> Quiet {
-    let ours = current().map_or(0, Session::signals);
+    let ours = current().filter(|s| s.may_call()).map_or(0, Session::signals);
     Quiet(if ours == 0 { 0 } else { ours & !sys::sigmask(sys::Mask::Block, ours) })
+}
+
+/// Blocks every signal but those of faults in the calling thread: around our own work under a lock. A handler of the host's
+/// that jumped out of it (longjmp, cancellation) would leave the lock taken for good.
+#[must_use]
+pub fn alone() -> Quiet {
+    if FILTERED.load(Ordering::Relaxed) {
+        return Quiet(0);
+    }
+    let all = !(sys::signal_bit(4) | sys::signal_bit(7) | sys::signal_bit(8) | sys::signal_bit(11));
+    Quiet(all & !sys::sigmask(sys::Mask::Block, all))
 }
 
 impl Drop for Quiet {
@@ -291,6 +307,12 @@ impl Session {
         own
     }
 
+    /// From now on no system call may be made, neither here nor in the children.
+    pub fn forbid_calls(&self) {
+        FILTERED.store(true, Ordering::SeqCst);
+        self.filtered.store(true, Ordering::SeqCst);
+    }
+
     /// Whether system calls may be made in handlers.
     #[inline(always)]
     #[must_use]
@@ -307,6 +329,11 @@ pub fn start() -> Result<&'static Session, Refused> {
     let Some(_guard) = START.lock_patiently() else { return Err(Refused::Busy) };
     let session = match current() {
         Some(session) if session.on.load(Ordering::Relaxed) => return Err(Refused::AlreadyOn),
+        Some(session)
+            if session.log.is_open() && session.opened_for.load(Ordering::Relaxed) != place_of(seed()) =>
+        {
+            another_session()?
+        }
         Some(session) => session,
         None => map_session()?,
     };
@@ -371,6 +398,10 @@ fn map_session() -> Result<&'static Session, Refused> {
         // SAFETY: mapped for good, all zeros is a valid session, and nobody else lives in this process yet.
         return Ok(unsafe { &*old });
     }
+    fresh_session()
+}
+
+fn fresh_session() -> Result<&'static Session, Refused> {
     let bytes = size_of::<Session>();
     let memory = sys::map_memory(bytes).map_err(Refused::Memory)?;
     // SAFETY: fresh memory of our own. Kernels before 4.14 do not wipe; then `start_in_child` is told by its pid.
@@ -379,14 +410,28 @@ fn map_session() -> Result<&'static Session, Refused> {
     Ok(unsafe { &*memory.cast::<Session>() })
 }
 
+/// A number that tells places of files apart (FNV-1a).
+pub(crate) fn place_of(seed: &Seed) -> u64 {
+    let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
+    seed.out.bytes().iter().fold(0xcbf2_9ce4_8422_2325, hash) | 1
+}
+
+/// For a start that asks for its file in another place than the last one's. The old session stays as it is: a handler that was
+/// about to end may still be in it.
+fn another_session() -> Result<&'static Session, Refused> {
+    let session = fresh_session()?;
+    OWN_PATH_SET.store(false, Ordering::Relaxed);
+    Ok(session)
+}
+
 /// Stops sampling: clocks are disarmed, the handlers stay and do nothing. The file stays open for another start.
 pub fn stop(session: &Session, state: State) {
+    let _alone = alone();
     let Some(_guard) = START.lock_patiently() else { return };
     if !session.on.swap(false, Ordering::Relaxed) {
         return;
     }
     WAS_ON.store(false, Ordering::Relaxed);
-    let _quiet = quiet();
     {
         // A round in another thread arms clocks; later rounds see that it is off.
         let _house = session.house.lock_patiently();
@@ -408,7 +453,7 @@ pub fn close(session: &Session, state: State) {
         session.log.header_set(at::STATE, state as u64);
         return;
     }
-    let _quiet = quiet();
+    let _alone = alone();
     if let Some(mut house) = session.house.lock_patiently() {
         housekeeper::note_times(session, &mut house);
         session.log.header_set(at::STATE, state as u64);
@@ -424,10 +469,25 @@ pub(crate) fn say_without_sample(session: &Session) {
         return;
     }
     let seed = seed();
+    let cpu = sys::clock_ns(sys::CLOCK_PROCESS_CPU);
+    let used = cpu.saturating_sub(session.started_cpu_ns.load(Ordering::Relaxed));
     if !seed.out_is_template {
-        let cpu = sys::clock_ns(sys::CLOCK_PROCESS_CPU);
-        let used = cpu.saturating_sub(session.started_cpu_ns.load(Ordering::Relaxed));
         crate::status::without_sample(seed.out.bytes(), used);
+    }
+    if session.on.load(Ordering::Relaxed)
+        && used > ENOUGH_PERIODS * session.settings.period_ns.load(Ordering::Relaxed)
+    {
+        explain(session);
+    }
+}
+
+/// So many periods without one sample are no chance (e^-20 for the ideal sampler).
+const ENOUGH_PERIODS: u64 = 20;
+
+/// Says why a process that used enough time ends without a sample.
+fn explain(session: &Session) {
+    if handler::still_ours(session) && sys::sigmask(sys::Mask::Block, 0) & session.signals() != 0 {
+        crate::file::report(b"the program blocks the sampling signal all the time: it cannot be sampled");
     }
 }
 
@@ -463,7 +523,7 @@ pub fn revive() {
 /// In the child of a fork: begins anew, with own file, rings and clocks, if forks are followed and the parent was sampled.
 pub fn start_in_child() {
     let session = SESSION.load(Ordering::Relaxed);
-    if session.is_null() || current().is_some() {
+    if session.is_null() || current().is_some() || FILTERED.load(Ordering::Relaxed) {
         return;
     }
     // SAFETY: the only thread of a fresh process; no session is alive, so no handler reads the seed.
@@ -473,9 +533,10 @@ pub fn start_in_child() {
         // SAFETY: it was set, and nobody else lives in this process.
         seed.parent.push(unsafe { &*OWN_PATH.0.get() }.bytes());
     }
-    seed.started = Instant::now();
-    housekeeper::in_child();
+    // (Not the time before that: a process that forbids itself to read the counter has switched sampling off.)
     if seed.options.follow.fork && WAS_ON.load(Ordering::Relaxed) {
+        seed.started = Instant::now();
+        housekeeper::in_child();
         let _ = start();
     }
 }

@@ -11,11 +11,11 @@ use crate::text::Buf;
 /// Name of the file in the run directory.
 pub const NAME: &[u8] = b"pct.status";
 
-/// Appends `PID cause` to the status file of `directory`, if there is one: `pct run` makes it.
-pub fn report(directory: &[u8], cause: &[u8]) {
+/// Appends `PID cause` to the status file of `directory`, if there is one: `pct run` makes it. False: there is none.
+pub fn report(directory: &[u8], cause: &[u8]) -> bool {
     let mut line = Buf::<400>::new();
     line.push_number(u64::from(sys::getpid())).push(b" ").push(cause).push(b"\n");
-    append(directory, line.bytes());
+    append(directory, line.bytes())
 }
 
 /// Appends that this process ends without a sample.
@@ -25,10 +25,10 @@ pub fn without_sample(directory: &[u8], cpu_ns: u64) {
     append(directory, line.bytes());
 }
 
-fn append(directory: &[u8], line: &[u8]) {
+fn append(directory: &[u8], line: &[u8]) -> bool {
     let mut path = Buf::<1200>::new();
     path.push(directory).push(b"/").push(NAME);
-    let Some(name) = path.with_nul() else { return };
-    let Ok(fd) = sys::open(name, sys::O_WRONLY | sys::O_APPEND | sys::O_NOFOLLOW, 0) else { return };
-    let _ = sys::write(&fd, line);
+    let Some(name) = path.with_nul() else { return false };
+    let Ok(fd) = sys::open(name, sys::O_WRONLY | sys::O_APPEND | sys::O_NOFOLLOW, 0) else { return false };
+    sys::write(&fd, line).is_ok()
 }

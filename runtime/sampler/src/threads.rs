@@ -166,8 +166,29 @@ pub fn retire_dead(session: &Session, house: &mut House) {
     }
 }
 
+/// Whether /proc numbers processes as this one sees itself. It does not in a process namespace of its own under the /proc of
+/// another one (unshare without a mount): there the names of our tasks are the numbers of strangers, or of nobody.
+fn proc_is_ours(session: &Session) -> bool {
+    let mut buffer = [0u8; 16];
+    let own = sys::readlink(sys::c(c"/proc/self"), &mut buffer).ok().and_then(parse_number);
+    own == Some(u64::from(session.pid.load(Ordering::Relaxed)))
+}
+
+/// The number that a task of ours has in its own namespace, by the name that it has in /proc.
+fn own_number(name: &[u8]) -> Option<u64> {
+    let mut path = Buf::<64>::new();
+    path.push(b"/proc/self/task/").push(name).push(b"/status");
+    let mut buffer = [0u8; 2048];
+    let status = sys::read_file(path.with_nul()?, &mut buffer).ok()?;
+    // From the outermost namespace that this /proc knows to the task's own.
+    let numbers = status.split(|b| *b == b'\n').find_map(|line| line.strip_prefix(b"NSpid:"))?;
+    parse_number(numbers.rsplit(|b| *b == b'\t').next()?)
+}
+
 /// Arms threads that are not armed yet.
 pub fn discover(session: &Session, house: &mut House) {
+    let pid = session.pid.load(Ordering::Relaxed);
+    let same_numbers = proc_is_ours(session);
     let Ok(directory) = sys::open(sys::c(c"/proc/self/task"), sys::O_RDONLY | sys::O_DIRECTORY, 0) else {
         return;
     };
@@ -184,9 +205,13 @@ pub fn discover(session: &Session, house: &mut House) {
         }) {
             let name = entry.get(19..).unwrap_or(&[]);
             let name = name.split(|b| *b == 0).next().unwrap_or(&[]);
-            if let Some(tid) = parse_number(name)
+            let number = parse_number(name);
+            let number = if same_numbers { number } else { number.and_then(|_| own_number(name)) };
+            // Only tasks of this process: a clock on anybody else's would send them signals.
+            if let Some(tid) = number
                 && let Ok(tid) = u32::try_from(tid)
                 && session.rings.by_tid(tid).is_none()
+                && sys::thread_lives(pid, tid)
             {
                 let _ = arm(session, tid, false, false);
             }

@@ -43,7 +43,12 @@ fn environment() -> *const *const u8 {
     unsafe { environ }
 }
 
-const HOST: Host = Host { facts, environment, entries, prepare };
+/// Nothing is wrapped here: who links the library knows what the program does with signals.
+fn guards_signals() -> bool {
+    true
+}
+
+const HOST: Host = Host { facts, guards_signals, environment, entries, prepare };
 
 extern "C" fn init() {
     // SAFETY: the program has not begun: nobody changes its environment.

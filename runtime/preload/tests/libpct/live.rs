@@ -15,56 +15,62 @@ use crate::library;
 /// The compiled victim; `None` without a C compiler.
 fn victim() -> Option<&'static Path> {
     static VICTIM: OnceLock<Option<PathBuf>> = OnceLock::new();
-    VICTIM
-        .get_or_init(|| {
-            let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/libpct/victim.c");
-            let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join("libpct-victim");
-            // Each test may be a process of its own: it builds aside and renames, so that nobody runs half a program.
-            let aside = program.with_extension(std::process::id().to_string());
-            let mut cc = Command::new("cc");
-            cc.args(["-O2", "-pthread", "-o"]).arg(&aside).arg(source).arg("-ldl");
-            match cc.status() {
-                Ok(status) if status.success() => {
-                    std::fs::rename(&aside, &program).expect("renamed");
-                    Some(program)
-                }
-                Ok(_) => panic!("victim.c does not compile"),
-                Err(e) => {
-                    eprintln!("no C compiler ({e}): skipped");
-                    None
-                }
-            }
-        })
-        .as_deref()
+    VICTIM.get_or_init(|| compiled("victim")).as_deref()
+}
+
+/// `NAME.c`, compiled; `None` without a C compiler.
+pub(crate) fn compiled(name: &str) -> Option<PathBuf> {
+    let source = Path::new(env!("CARGO_MANIFEST_DIR")).join(format!("tests/libpct/{name}.c"));
+    let program = Path::new(env!("CARGO_TARGET_TMPDIR")).join(format!("libpct-{name}"));
+    // Each test may be a process of its own: it builds aside and renames, so that nobody runs half a program.
+    let aside = program.with_extension(std::process::id().to_string());
+    let mut cc = Command::new("cc");
+    cc.args(["-O2", "-pthread", "-o"]).arg(&aside).arg(source).arg("-ldl");
+    match cc.status() {
+        Ok(status) if status.success() => {
+            std::fs::rename(&aside, &program).expect("renamed");
+            Some(program)
+        }
+        Ok(_) => panic!("{name}.c does not compile"),
+        Err(e) => {
+            eprintln!("no C compiler ({e}): skipped");
+            None
+        }
+    }
 }
 
 /// A run under the library: what came out, and the files.
-struct Run {
-    output: Output,
+pub(crate) struct Run {
+    pub(crate) output: Output,
     folder: tempfile::TempDir,
 }
 
 /// What a file says in sum.
 #[derive(Debug, Default)]
-struct Account {
-    path: PathBuf,
-    argv: Vec<String>,
-    state: Option<State>,
-    user: f64,
-    system: f64,
-    threads: Vec<(String, f64)>,
+pub(crate) struct Account {
+    pub(crate) path: PathBuf,
+    pub(crate) argv: Vec<String>,
+    pub(crate) state: Option<State>,
+    pub(crate) user: f64,
+    pub(crate) system: f64,
+    pub(crate) threads: Vec<(String, f64)>,
     marks: Vec<String>,
     /// Paths of the regions that samples fell into, and how many.
     regions: std::collections::BTreeMap<String, u64>,
     unresolved: u64,
-    lost: Vec<(&'static str, u64)>,
+    pub(crate) lost: Vec<(&'static str, u64)>,
     samples: u64,
     overwritten: u64,
     bytes: usize,
 }
 
 impl Run {
-    fn new(program: &Path, arguments: &[&str], options: &str, set: impl FnOnce(&mut Command)) -> Run {
+    pub(crate) fn new(
+        program: &Path,
+        arguments: &[&str],
+        options: &str,
+        set: impl FnOnce(&mut Command),
+    ) -> Run {
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(program);
         command.args(arguments).env("LD_PRELOAD", library(true));
@@ -75,31 +81,36 @@ impl Run {
         Run { output, folder }
     }
 
-    fn ok(self) -> Run {
+    pub(crate) fn ok(self) -> Run {
         assert!(self.output.status.success(), "{:?}", self.output);
         assert!(self.output.stderr.is_empty(), "{:?}", self.output);
         self
     }
 
-    fn status_lines(&self) -> String {
+    pub(crate) fn status_lines(&self) -> String {
         std::fs::read_to_string(self.folder.path().join("pct.status")).expect("there")
     }
 
-    fn files(&self) -> Vec<Account> {
-        let mut paths: Vec<_> = std::fs::read_dir(self.folder.path())
-            .expect("there")
-            .map(|e| e.expect("readable").path())
-            .filter(|p| p.extension().is_some_and(|e| e == "pct"))
-            .collect();
-        paths.sort();
-        paths.iter().map(|p| account(p)).collect()
+    pub(crate) fn files(&self) -> Vec<Account> {
+        files_in(self.folder.path())
     }
 
-    fn only_file(&self) -> Account {
+    pub(crate) fn only_file(&self) -> Account {
         let mut files = self.files();
         assert_eq!(files.len(), 1, "{files:#?}");
         files.remove(0)
     }
+}
+
+/// What the recordings in a folder say.
+pub(crate) fn files_in(folder: &Path) -> Vec<Account> {
+    let mut paths: Vec<_> = std::fs::read_dir(folder)
+        .expect("there")
+        .map(|e| e.expect("readable").path())
+        .filter(|p| p.extension().is_some_and(|e| e == "pct"))
+        .collect();
+    paths.sort();
+    paths.iter().map(|p| account(p)).collect()
 }
 
 fn account(path: &Path) -> Account {
@@ -140,7 +151,7 @@ fn account(path: &Path) -> Account {
 
 /// Within 15 % and 20 ms: a loaded machine's clocks are a little off, a wrong account is off by far more.
 #[track_caller]
-fn about(got: f64, expected: f64) {
+pub(crate) fn about(got: f64, expected: f64) {
     assert!(
         (got - expected).abs() <= 0.15 * expected + 0.02,
         "got {got:.3} s, expected about {expected:.3} s"

@@ -287,6 +287,8 @@ pub fn soft_limit(resource: i32) -> u64 {
 
 /// Size of files.
 pub const RLIMIT_FSIZE: i32 = 1;
+/// Size of the address space.
+pub const RLIMIT_AS: i32 = 9;
 
 /// The host's name in `buffer`.
 pub fn host_name(buffer: &mut [u8; 65]) -> &[u8] {

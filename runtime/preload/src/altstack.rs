@@ -1,0 +1,179 @@
+//! `sigaltstack`: a stack that is too small for our handler is stood in for by a larger one of ours.
+//!
+//! Our handler runs on a thread's alternate stack, as it must where the ordinary one is a coroutine's of a few kilobytes. On a
+//! machine with large registers the kernel's frame alone is more than the 2048 bytes that older programs set aside: the
+//! kernel kills a process whose frame does not fit, and a frame that just fits leaves nothing for the handler. The host
+//! reads back what it set.
+//!
+//! A stack of ours belongs to the thread that asked until it sets another or none; one whose thread has ended is used again.
+//! No free place: the host's own stack is taken, as without us.
+//!
+//! Signal safety: as libc's `sigaltstack`; a few system calls and no lock.
+
+use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+
+use pct_sampler::{session, sys};
+
+use crate::host::{Real, real};
+
+/// stack_t as glibc and musl have it.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub struct Stack {
+    at: usize,
+    flags: i32,
+    bytes: usize,
+}
+
+const SS_DISABLE: i32 = 2;
+/// The kernel takes no smaller one.
+const SMALLEST: usize = 2048;
+/// What our handler uses at most beside the kernel's frame: half of it was seen.
+const HANDLER_BYTES: usize = 4096;
+const PAGE: usize = 4096;
+const PLACES: usize = 128;
+
+/// A stack of ours.
+struct Place {
+    /// Thread it is for, 0 = nobody; `TAKING` while it is set up.
+    owner: AtomicU32,
+    /// Process that the owner is a thread of: a fork's child has its parent's numbers here.
+    process: AtomicU32,
+    /// Lowest address, 0 = not mapped yet.
+    at: AtomicUsize,
+    bytes: AtomicUsize,
+    /// The host's own: address, and size.
+    theirs: AtomicUsize,
+    their_bytes: AtomicUsize,
+}
+
+const TAKING: u32 = u32::MAX;
+
+static PLACES_ALL: [Place; PLACES] = [const {
+    Place {
+        owner: AtomicU32::new(0),
+        process: AtomicU32::new(0),
+        at: AtomicUsize::new(0),
+        bytes: AtomicUsize::new(0),
+        theirs: AtomicUsize::new(0),
+        their_bytes: AtomicUsize::new(0),
+    }
+}; PLACES];
+
+/// Bytes of the kernel's frame by its own account; 0 = it gives none.
+static FRAME_BYTES: AtomicU64 = AtomicU64::new(0);
+
+/// Remembers the kernel's account of its frame (AT_MINSIGSTKSZ).
+pub(crate) fn set_frame_bytes(bytes: u64) {
+    FRAME_BYTES.store(bytes, Ordering::Relaxed);
+}
+
+/// The smallest stack that a handler of ours can run on.
+fn enough() -> usize {
+    (FRAME_BYTES.load(Ordering::Relaxed) as usize).clamp(SMALLEST, 1 << 20) + HANDLER_BYTES
+}
+
+/// The stack of ours that begins at `at`.
+fn ours(at: usize) -> Option<&'static Place> {
+    PLACES_ALL.iter().find(|p| at != 0 && p.at.load(Ordering::Relaxed) == at)
+}
+
+fn free(place: &Place) {
+    place.owner.store(0, Ordering::Release);
+}
+
+/// A stack of ours in place of `theirs`.
+fn take(theirs: Stack) -> Option<&'static Place> {
+    let (pid, tid) = (sys::getpid(), sys::gettid());
+    let bytes = (enough() + theirs.bytes).next_multiple_of(PAGE);
+    for place in &PLACES_ALL {
+        let owner = place.owner.load(Ordering::Relaxed);
+        let dead = || place.process.load(Ordering::Relaxed) == pid && !sys::thread_lives(pid, owner);
+        if owner == TAKING || owner != 0 && !dead() {
+            continue;
+        }
+        // Acquire: with `free`.
+        if place.owner.compare_exchange(owner, TAKING, Ordering::Acquire, Ordering::Relaxed).is_err() {
+            continue;
+        }
+        if place.bytes.load(Ordering::Relaxed) < bytes {
+            let Ok(memory) = sys::map_memory(bytes) else {
+                free(place);
+                return None;
+            };
+            let old = place.at.swap(memory as usize, Ordering::Relaxed);
+            let old_bytes = place.bytes.swap(bytes, Ordering::Relaxed);
+            if old != 0 {
+                // SAFETY: a mapping of ours whose thread has ended or has another stack now.
+                unsafe { sys::unmap(old as *mut u8, old_bytes) };
+            }
+        }
+        place.theirs.store(theirs.at, Ordering::Relaxed);
+        place.their_bytes.store(theirs.bytes, Ordering::Relaxed);
+        place.process.store(pid, Ordering::Relaxed);
+        place.owner.store(tid, Ordering::Release);
+        return Some(place);
+    }
+    None
+}
+
+/// Stands in front of libc's.
+///
+/// # Safety
+/// As libc's.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn sigaltstack(new: *const Stack, old: *mut Stack) -> i32 {
+    let at = real(Real::Sigaltstack);
+    if at == 0 {
+        return -1;
+    }
+    // SAFETY: libc's sigaltstack.
+    let set: unsafe extern "C" fn(*const Stack, *mut Stack) -> i32 = unsafe { core::mem::transmute(at) };
+    // SAFETY: null or the host's structure.
+    let wanted = unsafe { new.as_ref() };
+    let mut before = Stack { at: 0, flags: SS_DISABLE, bytes: 0 };
+    let mut ask = || {
+        // SAFETY: only asks.
+        unsafe { set(core::ptr::null(), &raw mut before) == 0 }
+    };
+    if session::current().is_none_or(|s| !s.may_call()) || !ask() {
+        // SAFETY: the host's own arguments.
+        return unsafe { set(new, old) };
+    }
+    let small = wanted.filter(|w| w.flags & SS_DISABLE == 0 && (SMALLEST..enough()).contains(&w.bytes));
+    let place = small.and_then(|w| take(*w));
+    let result = match (small, place) {
+        (Some(theirs), Some(place)) => {
+            let (at, bytes) = (place.at.load(Ordering::Relaxed), place.bytes.load(Ordering::Relaxed));
+            let larger = Stack { at, flags: theirs.flags, bytes };
+            // SAFETY: memory of ours that stays until this thread sets another.
+            unsafe { set(&raw const larger, core::ptr::null_mut()) }
+        }
+        // SAFETY: the host's own stack.
+        _ => unsafe { set(new, core::ptr::null_mut()) },
+    };
+    if result != 0 {
+        if let Some(place) = place {
+            free(place);
+        }
+        return result;
+    }
+    let stood_in = ours(before.at).filter(|_| before.flags & SS_DISABLE == 0);
+    // SAFETY: null or the host's structure.
+    if let Some(old) = unsafe { old.as_mut() } {
+        *old = match stood_in {
+            Some(place) => Stack {
+                at: place.theirs.load(Ordering::Relaxed),
+                flags: before.flags,
+                bytes: place.their_bytes.load(Ordering::Relaxed),
+            },
+            None => before,
+        };
+    }
+    if wanted.is_some()
+        && let Some(place) = stood_in
+    {
+        free(place);
+    }
+    0
+}

@@ -1,0 +1,152 @@
+//! The library in programs that are hard to be a guest in: each says itself, by its status, whether all went as without us.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use pct_format::{File, State};
+
+use crate::live::{Account, Run, about, compiled};
+
+/// The compiled programs; `None` without a C compiler.
+fn hostile() -> Option<&'static Path> {
+    static PROGRAM: OnceLock<Option<PathBuf>> = OnceLock::new();
+    PROGRAM.get_or_init(|| compiled("hostile")).as_deref()
+}
+
+/// Status of a mode that this machine or user cannot have.
+const NOT_HERE: i32 = 77;
+
+fn run(mode: &str, options: &str) -> Option<Run> {
+    let run = Run::new(hostile()?, &[mode], options, |_| ());
+    match run.output.status.code() {
+        Some(NOT_HERE) => {
+            eprintln!("skipped: {mode}: not possible here");
+            None
+        }
+        _ => Some(run.ok()),
+    }
+}
+
+/// Sum of the samples' seconds over all files.
+fn seen(files: &[Account]) -> f64 {
+    files.iter().map(|a| a.user + a.system).sum()
+}
+
+#[test]
+fn an_alternate_stack_that_is_too_small_for_us_is_no_harm() {
+    for options in ["hz=2000,stack=auto", "clock=thread"] {
+        if let Some(run) = run("altstack", options) {
+            assert!(seen(&run.files()) > 0.1);
+        }
+    }
+}
+
+#[test]
+fn threads_with_the_smallest_stack_execute_others() {
+    run("small-stack", "");
+}
+
+#[test]
+fn any_number_of_arguments_is_passed_on() {
+    run("arguments", "");
+}
+
+#[test]
+fn the_filter_of_a_vfork_child_is_not_its_parents() {
+    let Some(run) = run("child-filter", "") else { return };
+    let files = run.files();
+    let parent = files.iter().find(|a| a.argv[1..] == ["child-filter"]).expect("the parent's file");
+    // Under a filter neither the CPU times nor the last anchor could be written.
+    let bytes = std::fs::read(&parent.path).expect("readable");
+    let (user, system) = File::parse(&bytes).expect("whole").header().cpu_ns().expect("CPU times");
+    assert!((user + system) as f64 / 1e9 > 0.55, "{user} + {system}");
+    about(parent.user + parent.system, 0.6);
+}
+
+#[test]
+fn a_filtered_program_forks_and_exits() {
+    let Some(run) = run("filter-fork", "hz=1000") else { return };
+    let a = run.only_file();
+    about(a.user + a.system, 0.15);
+    assert_eq!(a.state, Some(State::Closed));
+}
+
+#[test]
+fn who_takes_all_signals_never_meets_ours() {
+    for clock in ["perf", "thread"] {
+        run("all-signals", &format!("clock={clock}"));
+    }
+}
+
+#[test]
+fn a_process_namespace_under_another_proc_is_seen_and_nobody_else_is_touched() {
+    let Some(run) = run("namespace", "hz=1000") else { return };
+    let files = run.files();
+    let child = files.iter().find(|a| a.threads.len() == 2).expect("the child with two threads");
+    let bytes = std::fs::read(&child.path).expect("readable");
+    let file = File::parse(&bytes).expect("whole");
+    assert_eq!(file.header().ns_pid(), 1);
+    assert_ne!(file.header().pid(), 1, "the number outside is in the header too");
+    // The raw thread is found by a round of the housekeeper; each second is there once.
+    let all = child.user + child.system;
+    assert!(all > 0.6 && all < 1.2, "{all} of 1.02 s");
+}
+
+#[test]
+fn a_program_that_forbids_time_stamps_lives() {
+    let Some(run) = run("no-time", "") else { return };
+    assert!(run.status_lines().contains("time stamp counter"), "{}", run.status_lines());
+}
+
+#[test]
+fn signals_taken_by_system_call_end_the_sampling_and_not_the_program() {
+    let Some(run) = run("resets", "hz=1000") else { return };
+    assert!(run.status_lines().contains("took the sampling signal"), "{}", run.status_lines());
+    assert!(run.only_file().lost.iter().any(|l| l.0 == "signal taken by the program"));
+}
+
+#[test]
+fn jumps_out_of_handlers_leave_nothing_locked() {
+    let Some(run) = run("jumps", "hz=1000,limit=4M") else { return };
+    let a = run.only_file();
+    assert_eq!(a.state, Some(State::Closed));
+    assert!(a.lost.iter().all(|l| l.0 != "handler busy"), "{a:#?}");
+    assert!(a.user > 0.35, "{a:#?}");
+}
+
+#[test]
+fn a_start_with_another_place_makes_a_file_there() {
+    let Some(program) = hostile() else { return };
+    let (a, b) = (tempfile::tempdir().expect("a folder"), tempfile::tempdir().expect("a folder"));
+    let places = [a.path(), b.path()].map(|p| p.to_str().expect("text").to_owned());
+    Run::new(program, &["places", &places[0], &places[1]], "on=manual", |_| ()).ok();
+    let seconds = |place: &Path| seen(&crate::live::files_in(place));
+    about(seconds(a.path()), 0.4);
+    about(seconds(b.path()), 0.2);
+}
+
+#[test]
+fn little_of_a_limited_address_space_is_ours() {
+    run("space", "limit=256M");
+}
+
+const GO: &str = "package main\nfunc main() { x := 0.0; for i := 0; i < 300000000; i++ { x += 1 }; if x != 3e8 { panic(x) } }\n";
+
+#[test]
+fn a_program_without_a_c_library_is_left_alone() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let (source, program) = (folder.path().join("main.go"), folder.path().join("busy"));
+    std::fs::write(&source, GO).expect("written");
+    let mut go = Command::new("go");
+    go.args(["build", "-buildmode=pie", "-o"]).arg(&program).arg(&source).env("CGO_ENABLED", "0");
+    go.env("GOCACHE", folder.path().join("cache")).env("HOME", folder.path());
+    match go.output() {
+        Ok(built) if built.status.success() => {}
+        Ok(built) => return eprintln!("skipped: {}", String::from_utf8_lossy(&built.stderr)),
+        Err(e) => return eprintln!("skipped: no go ({e})"),
+    }
+    let run = Run::new(&program, &[], "", |_| ()).ok();
+    assert!(run.files().is_empty());
+    assert!(run.status_lines().contains("no C library"), "{}", run.status_lines());
+}
