@@ -6,6 +6,7 @@
 //! `PCT_BIN=.../pct chrt -f 1 .../deps/attach-... ROUNDS`. Median of 24 rounds by that on 2 cores (AMD EPYC, Linux 6.18, 2026-11-22):
 //! method 2 0.9 ms, method 4 1.0 ms, off 0.6 ms. Where the time goes: the example `steps` of pct-attach.
 
+use pct_kit::Cpu;
 use pct_tests::pct::binary;
 use pct_tests::victims::victim;
 use std::io::{BufRead, BufReader, Read};
@@ -80,18 +81,9 @@ fn stops(rounds: usize) {
     }
 }
 
-/// CPU seconds of an ended child, by the kernel's account of all children before and after.
-fn children_cpu() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/stat").expect("readable");
-    let fields: Vec<&str> = text.rsplit_once(") ").expect("a name").1.split(' ').collect();
-    // cutime and cstime are fields 16 and 17
-    let ticks: f64 = [13, 14].iter().map(|i| fields[*i].parse::<f64>().expect("a number")).sum();
-    ticks / 100.0
-}
-
 /// 16 threads that do a fixed amount of work each.
 fn work(hz: Option<&str>) -> (f64, f64, f64, String) {
-    let before = children_cpu();
+    let before = Cpu::children().total();
     let mut target = started("shares.c", &["16", "0", "60"]);
     let began = std::time::Instant::now();
     let folder = tempfile::tempdir().expect("a folder");
@@ -107,13 +99,13 @@ fn work(hz: Option<&str>) -> (f64, f64, f64, String) {
         let err = attach.stderr.take().expect("a pipe");
         BufReader::new(err).read_to_string(&mut said).expect("text");
         attach.wait().expect("waited");
-        controller = children_cpu() - before;
+        controller = Cpu::children().total() - before;
     }
     let mut words = String::new();
     target.stdout.take().expect("a pipe").read_to_string(&mut words).expect("text");
     let elapsed = began.elapsed().as_secs_f64();
     target.wait().expect("waited");
-    let all = children_cpu() - before;
+    let all = Cpu::children().total() - before;
     (all - controller, controller, elapsed, said)
 }
 

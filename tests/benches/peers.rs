@@ -8,6 +8,7 @@
 //! shares from the program's own truth, `ideal` = what a perfect sampler of as many samples would show on average, `bytes` =
 //! size of what was written. A peer that is not installed is named.
 
+use pct_kit::{Cpu, median};
 use pct_tests::noise::{expected_l1, l1};
 use pct_tests::victims::{truth, values, victim};
 use pct_tests::{pct, which};
@@ -142,11 +143,11 @@ fn take(tool: &Tool, work: &Workload, hz: u32) -> Taken {
     let program = victim(work.victim);
     let mut c = (tool.command)(hz, dir.path());
     c.arg(&program).args(work.args);
-    let before = children_cpu();
+    let before = Cpu::children().total();
     let start = Instant::now();
     let done = c.output().expect("it runs");
     let wall = start.elapsed().as_secs_f64();
-    let tree = children_cpu() - before;
+    let tree = Cpu::children().total() - before;
     assert!(done.status.success(), "{} on {}: {:?}", tool.name, work.name, done.status);
     let text = String::from_utf8_lossy(&done.stdout).into_owned();
     let cpu = values(&text, "cpu").first().map_or(tree, |c| c.1);
@@ -177,22 +178,6 @@ fn size(dir: &Path) -> u64 {
             Err(_) => 0,
         })
         .sum()
-}
-
-/// User and system seconds of all children waited for so far.
-#[expect(unsafe_code, reason = "getrusage has no safe face in std")]
-fn children_cpu() -> f64 {
-    // SAFETY: an all-zero rusage is a valid value of a plain C struct.
-    let mut u: libc::rusage = unsafe { std::mem::zeroed() };
-    // SAFETY: the pointer is to our own live struct.
-    unsafe { libc::getrusage(libc::RUSAGE_CHILDREN, &raw mut u) };
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 * 1e-6;
-    seconds(u.ru_utime) + seconds(u.ru_stime)
-}
-
-fn median(mut v: Vec<f64>) -> f64 {
-    v.sort_by(f64::total_cmp);
-    v.get(v.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn main() {

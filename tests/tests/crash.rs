@@ -1,5 +1,6 @@
 //! Nothing recorded is lost by a crash of anything; damaged files are read as far as they go.
 
+use pct_kit::Dice;
 use pct_tests::pct::{binary, report, run, samples};
 use pct_tests::skip;
 use pct_tests::victims::victim;
@@ -138,19 +139,16 @@ fn truncated_and_scribbled_files_are_an_error_or_a_report_but_never_a_crash() {
     let file = recordings(&r.dir).pop().expect("a recording");
     let bytes = fs::read(&file).unwrap();
     let damaged = r.scratch().join("damaged.pct");
-    let mut state = 99u64;
-    let mut next = |below: usize| {
-        state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-        usize::try_from(state >> 33).unwrap() % below.max(1)
-    };
+    let mut dice = Dice::new(99);
     for round in 0..60 {
         let mut copy = bytes.clone();
         if round % 2 == 0 {
-            copy.truncate(next(bytes.len()));
+            copy.truncate(dice.index(bytes.len()));
         } else {
-            for _ in 0..1 + next(400) {
-                let at = if round % 4 == 1 { next(8192.min(copy.len())) } else { next(copy.len()) };
-                copy[at] = u8::try_from(next(256)).unwrap();
+            for _ in 0..1 + dice.index(400) {
+                let at =
+                    if round % 4 == 1 { dice.index(8192.min(copy.len())) } else { dice.index(copy.len()) };
+                copy[at] = dice.roll() as u8;
             }
         }
         fs::write(&damaged, &copy).unwrap();

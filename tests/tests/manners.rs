@@ -1,5 +1,6 @@
 //! A profiled program prints, exits, waits and handles signals as it would have without us.
 
+use pct_kit::Dice;
 use pct_tests::pct::{Run, binary, run, samples, seconds_in};
 use pct_tests::victims::{truth, victim, victim_with};
 use pct_tests::{skip, tool_or_skip};
@@ -118,13 +119,8 @@ fn as_bare(command: &[&str]) -> Option<Run> {
 fn real_programs_print_what_they_print_bare() {
     let dir = tempfile::tempdir().unwrap();
     let file = dir.path().join("numbers");
-    let mut state = 12345u64;
-    let text: String = (0..400_000)
-        .map(|_| {
-            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            format!("{}\n", state >> 40)
-        })
-        .collect();
+    let mut dice = Dice::new(12345);
+    let text: String = (0..400_000).map(|_| format!("{}\n", dice.below(1 << 24))).collect();
     std::fs::write(&file, text).unwrap();
     let file = file.to_str().unwrap();
     as_bare(&["gzip", "-9c", file]);

@@ -116,13 +116,6 @@ fn read(dir: &Path, what: What) -> (u64, usize) {
     (events, saved.map(|saved| saved.states().len()).sum())
 }
 
-/// Greatest resident size of this process, KiB.
-fn greatest() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
-}
-
 const WAYS: [(&str, What); 4] = [
     ("opened", What { foreground: false, background: false }),
     ("foreground", What { foreground: true, background: false }),
@@ -137,7 +130,10 @@ fn main() {
     {
         let way = WAYS.iter().find(|(name, _)| name == way).expect("one of the ways");
         let (events, saved) = read(Path::new(dir), way.1);
-        println!("{:>8.1} MB {events:>10} events read {saved:>5} states", greatest() as f64 / 1024.0);
+        println!(
+            "{:>8.1} MB {events:>10} events read {saved:>5} states",
+            pct_kit::peak_kib("self") as f64 / 1024.0
+        );
         return;
     }
     let folder = std::env::temp_dir().join(format!("lttv-memory-{}", std::process::id()));

@@ -1,10 +1,9 @@
 //! The command on traces that the naive writer of the CTF tests makes, and on the shared data where it is there.
-#![allow(missing_docs)]
 
 #[path = "../../ctf/tests/common/mod.rs"]
 mod common;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Output;
 
 use assert_cmd::Command;
@@ -171,20 +170,9 @@ fn samples_and_events_are_looked_at_together() {
     assert!(o.status.success() && String::from_utf8_lossy(&o.stderr).contains("different instants"));
 }
 
-fn data() -> Option<PathBuf> {
-    let dir = std::env::var_os("PCT_TEST_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from)
-        .join("ctf");
-    if dir.is_dir() {
-        return Some(dir);
-    }
-    eprintln!("skipped: no CTF test data at {}", dir.display());
-    None
-}
-
 #[test]
 fn real_traces_give_their_counts_windows_and_run_times() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     for name in ["tc/bug446190", "bt/succeed__multi-domains", "ust/ust-rot"] {
         let t = dir.join(name);
         let t = t.to_str().unwrap();
@@ -235,7 +223,7 @@ fn manual_pages_and_completions_know_every_command() {
 /// What runs on a CPU is whom the last switch on it went to, whatever the window was reached by.
 #[test]
 fn states_of_real_traces_are_those_of_the_switches_before() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     for name in ["bt/succeed__lttng-tracefile-rotation__kernel", "tc/bug446190"] {
         let t = dir.join(name);
         let t = t.to_str().unwrap();
@@ -272,7 +260,7 @@ fn states_of_real_traces_are_those_of_the_switches_before() {
 /// Number bases, labels of enumerations, texts and arrays as babeltrace2 shows them.
 #[test]
 fn fields_as_text_are_those_of_babeltrace2() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     let manifest: Value = serde_json::from_slice(&std::fs::read(dir.join("MANIFEST.json")).unwrap()).unwrap();
     let mut compared = 0;
     for entry in manifest["traces"].as_array().unwrap() {
@@ -318,7 +306,7 @@ fn fields_as_text_are_those_of_babeltrace2() {
 
 #[test]
 fn perf_says_the_cpu_in_its_events() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     let trace = dir.join("tc/perf-taskset2");
     let trace = trace.to_str().unwrap();
     let all = rows(&["events", trace, "--columns", "ns,cpu,fields", "--format", "json"]);
@@ -333,7 +321,7 @@ fn perf_says_the_cpu_in_its_events() {
 
 #[test]
 fn windows_of_real_traces_add_up_by_mode() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     let trace = dir.join("tc/bug446190");
     let trace = trace.to_str().unwrap();
     let modes = |args: &[&str]| {

@@ -10,6 +10,7 @@
 //! trace, each from an engine made for it (`--cache FOLDER`: with the places of packets kept there). `--check` compares number and names and times of all events with babeltrace2's text output first
 //! (slow); `--only peer|engine|windows` leaves out the rest.
 
+use pct_kit::{Cpu, median, thread_ns};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::{Hash, Hasher};
@@ -27,15 +28,6 @@ use lttv_engine::ids::OwnerId;
 use lttv_engine::request::EventsRequest;
 use lttv_engine::source::{Compound, Cursor, FieldVisitor, Scope, Value};
 use lttv_engine::time::Time;
-
-/// User time of this process and of its children that ended, seconds.
-fn user_time() -> (f64, f64) {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    let fields: Vec<f64> =
-        stat.rsplit(')').next().unwrap_or("").split_whitespace().filter_map(|f| f.parse().ok()).collect();
-    // After the name and the state letter: utime is field 14 of the line, cutime 16, in ticks of 10 ms.
-    (fields.get(10).copied().unwrap_or(0.0) / 100.0, fields.get(12).copied().unwrap_or(0.0) / 100.0)
-}
 
 struct Merge {
     readers: Vec<Reader>,
@@ -132,11 +124,6 @@ fn theirs_hashed(dir: &Path) -> Option<(u64, u64)> {
     Some((n, sum))
 }
 
-fn median(mut v: Vec<f64>) -> f64 {
-    v.sort_by(f64::total_cmp);
-    v.get(v.len() / 2).copied().unwrap_or(f64::NAN)
-}
-
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).filter(|a| a != "--bench").collect();
     let Some(dir) = args.iter().find(|a| !a.starts_with('-') && Path::new(a).is_dir()) else {
@@ -175,20 +162,20 @@ fn beside_peer(dir: &Path, pairs: usize) {
     let (mut full, mut count, mut peer, mut ratio) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut events = 0;
     for _ in 0..pairs {
-        let t = user_time().0;
+        let t = Cpu::own().user;
         events = ours(dir, true);
-        let f = user_time().0 - t;
-        let t = user_time().1;
+        let f = Cpu::own().user - t;
+        let t = Cpu::children().user;
         let ran = Command::new("babeltrace2")
             .args(["-o", "dummy"])
             .arg(dir)
             .stdout(Stdio::null())
             .stderr(Stdio::null())
             .status();
-        let p = user_time().1 - t;
-        let t = user_time().0;
+        let p = Cpu::children().user - t;
+        let t = Cpu::own().user;
         ours(dir, false);
-        count.push(user_time().0 - t);
+        count.push(Cpu::own().user - t);
         full.push(f);
         if ran.is_ok_and(|s| s.success()) {
             peer.push(p);
@@ -306,12 +293,6 @@ fn by_engine(dir: &Path, hooked: Hooked) -> u64 {
     }
 }
 
-/// CPU time of this thread in ns, as the scheduler counts it.
-fn cpu_ns() -> f64 {
-    let line = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    line.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0.0)
-}
-
 fn engine_cost(dir: &Path, pairs: usize) {
     type Row<'r> = (&'r str, usize, Box<dyn Fn() -> u64 + 'r>);
     let rows: [Row<'_>; 6] = [
@@ -326,9 +307,9 @@ fn engine_cost(dir: &Path, pairs: usize) {
     let mut events = 0;
     for _ in 0..pairs {
         for (at, (_, _, run)) in rows.iter().enumerate() {
-            let start = cpu_ns();
+            let start = thread_ns();
             events = run();
-            times[at].push((cpu_ns() - start) / events as f64);
+            times[at].push((thread_ns() - start) / events as f64);
         }
     }
     println!("engine over plain decoding, {events} events, CPU time, medians of {pairs} rounds");
@@ -352,12 +333,12 @@ fn windows(dir: &Path, cache: Option<&Path>) {
     let mut greatest = [0f64; 3];
     for place in (0..20).map(|n| n * 5).chain([99]) {
         let from = first + (last - first) / 100 * place;
-        let (start, cpu) = (Instant::now(), cpu_ns());
+        let (start, cpu) = (Instant::now(), thread_ns());
         let (events, to_first) = window(dir, &options, from, from + width);
         let all = [
             to_first.unwrap_or(start).duration_since(start).as_secs_f64() * 1e3,
             start.elapsed().as_secs_f64() * 1e3,
-            (cpu_ns() - cpu) / 1e6,
+            (thread_ns() - cpu) / 1e6,
         ];
         (0..3).for_each(|i| greatest[i] = greatest[i].max(all[i]));
         println!("  {place:3} %  {events:8}  {:8.2}  {:8.2}  {:8.2}", all[0], all[1], all[2]);

@@ -1,25 +1,12 @@
 //! The traces of the shared test data give the results of its manifest: with and without index files.
-#![allow(missing_docs)]
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use lttv_ctf::model::Scope;
 use lttv_ctf::{EventTime, Options, Reader, Seen, Trace, View, float, integer, open_all, open_each, text};
 use lttv_engine::source::LossKind;
 use serde_json::Value;
-
-/// The folder of the data, or none with one line on stderr.
-fn data() -> Option<PathBuf> {
-    let dir = std::env::var_os("PCT_TEST_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from)
-        .join("ctf");
-    if dir.join("MANIFEST.json").is_file() {
-        return Some(dir);
-    }
-    eprintln!("skipped: no CTF test data at {}", dir.display());
-    None
-}
 
 fn json(path: &Path) -> Value {
     serde_json::from_slice(&std::fs::read(path).unwrap_or_else(|e| panic!("{}: {e}", path.display())))
@@ -238,7 +225,7 @@ fn check_entry(dir: &Path, e: &Value, no_index: bool) -> Result<(), String> {
 
 #[test]
 fn every_trace_of_the_manifest_gives_its_result_with_and_without_index() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     let manifest = json(&dir.join("MANIFEST.json"));
     let mut bad = Vec::new();
     for e in manifest["traces"].as_array().unwrap() {
@@ -256,7 +243,7 @@ fn every_trace_of_the_manifest_gives_its_result_with_and_without_index() {
 
 #[test]
 fn tracesets_have_their_count_and_span() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     for s in json(&dir.join("MANIFEST.json"))["tracesets"].as_array().unwrap() {
         let traces: Vec<Trace> = s["traces"]
             .as_array()
@@ -281,7 +268,7 @@ fn tracesets_have_their_count_and_span() {
 
 #[test]
 fn archived_chunks_of_a_session_are_one_trace_for_each_process() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     let traces = opened(&dir.join("bt/succeed__session-rotation"), false).unwrap();
     assert_eq!(traces.len(), 2);
     assert!(
@@ -293,7 +280,7 @@ fn archived_chunks_of_a_session_are_one_trace_for_each_process() {
 
 #[test]
 fn a_counter_that_was_reset_is_reported_as_unknown() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     let got = read(&opened(&dir.join("ust/ust-lossy"), false).unwrap());
     assert_eq!(got.unknown, 2);
     // By the largest counter of each stream.
@@ -334,7 +321,7 @@ fn scope(r: &Reader, s: Scope) -> Value {
 
 #[test]
 fn ctf2_events_have_the_values_of_the_generator() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     for name in ["features", "vl-ints"] {
         let traces = opened(&dir.join("ctf2").join(name), false).unwrap();
         let want = json(&dir.join(format!("expected/ctf2__{name}.json")));
@@ -361,7 +348,7 @@ fn ctf2_events_have_the_values_of_the_generator() {
 
 #[test]
 fn positions_lead_back_to_the_same_event_on_any_reader() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     for name in ["ust/ust-small", "ctf2/features", "bt/succeed__lttng-tracefile-rotation__kernel"] {
         for t in opened(&dir.join(name), false).unwrap() {
             for s in 0..t.stream_count() {
@@ -390,7 +377,7 @@ fn positions_lead_back_to_the_same_event_on_any_reader() {
 
 #[test]
 fn one_bad_trace_of_several_does_not_hide_the_others() {
-    let Some(dir) = data() else { return };
+    let Some(dir) = pct_kit::real("ctf") else { return };
     let all = open_each(&dir.join("bt"), &Options::default()).unwrap();
     assert!(all.iter().any(Result::is_err) && all.iter().filter(|t| t.is_ok()).count() > 20);
 }

@@ -1,11 +1,11 @@
 //! Traces written by the naive writer are read back, from both metadata languages; damaged ones end in a diagnostic.
-#![allow(missing_docs)]
 
 mod common;
 
-use common::{Rng, drain, put, scope, written};
+use common::{drain, put, scope, written};
 use lttv_ctf::model::Scope;
 use lttv_ctf::{EventTime, Options, open};
+use pct_kit::Dice;
 
 fn cases(default: u64) -> u64 {
     std::env::var("PCT_FUZZ_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
@@ -55,7 +55,7 @@ fn written_events_are_read_back_from_both_languages() {
 }
 
 /// Changes a few bytes: flips bits, cuts the end, copies or removes a piece, or puts in a large number.
-fn damage(r: &mut Rng, b: &mut Vec<u8>) {
+fn damage(r: &mut Dice, b: &mut Vec<u8>) {
     for _ in 0..1 + r.below(3) {
         if b.is_empty() {
             return;
@@ -90,7 +90,7 @@ fn damaged_streams_and_metadata_end_in_a_diagnostic_or_in_events() {
     let n = cases(1500);
     for seed in 1..n {
         let w = written(seed % 97 + 1, 2, 4);
-        let mut r = Rng(seed.wrapping_mul(0xD134_2543_DE82_EF95) | 1);
+        let mut r = Dice::new(seed);
         let mut metadata = if seed % 2 == 0 { w.tsdl } else { w.json }.into_bytes();
         let mut stream = w.stream;
         if r.below(2) == 0 {
@@ -112,16 +112,7 @@ fn damaged_streams_and_metadata_end_in_a_diagnostic_or_in_events() {
 
 #[test]
 fn damaged_real_traces_end_in_a_diagnostic_or_in_events() {
-    let data = std::env::var_os("PCT_TEST_DATA")
-        .map_or_else(
-            || std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-            Into::into,
-        )
-        .join("ctf");
-    if !data.is_dir() {
-        eprintln!("skipped: no CTF test data at {}", data.display());
-        return;
-    }
+    let Some(data) = pct_kit::real("ctf") else { return };
     let tmp = tempfile::tempdir().unwrap();
     for name in [
         "bt/succeed__2packets",
@@ -147,7 +138,7 @@ fn damaged_real_traces_end_in_a_diagnostic_or_in_events() {
         let dir = tmp.path().join(name.replace('/', "_"));
         std::fs::create_dir_all(dir.join("index")).unwrap();
         for seed in 1..cases(60) {
-            let mut r = Rng(seed.wrapping_mul(0xD134_2543_DE82_EF95) | 1);
+            let mut r = Dice::new(seed);
             let (mut m, mut s) = (metadata.clone(), streams.clone());
             match r.below(3) {
                 0 => damage(&mut r, &mut m),

@@ -9,6 +9,7 @@
 //! decoding and to the plain merge of the same round. Decoding an event costs some 12 ns here, a fourth of what one of a CTF trace
 //! does: what the engine costs over a real reader is shown by `cargo bench -p lttv-ctf --bench decode`.
 
+use pct_kit::{median, thread_ns};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -248,12 +249,6 @@ fn serve(source: &Arc<Packed>, way: Way) -> u64 {
     }
 }
 
-/// CPU time of this thread in ns, as the scheduler counts it.
-fn cpu_ns() -> f64 {
-    let line = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
-    line.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0.0)
-}
-
 fn main() {
     let per_file = std::env::args().skip(1).find_map(|word| word.parse().ok()).unwrap_or(250_000);
     let source = Arc::new(packed(per_file));
@@ -269,20 +264,16 @@ fn main() {
     let mut times = vec![Vec::new(); ways.len()];
     for _ in 0..ROUNDS {
         for (at, (_, way)) in ways.iter().enumerate() {
-            let start = cpu_ns();
+            let start = thread_ns();
             let count = match way {
                 Way::Plain => plain(&source),
                 Way::Merged => merged(&source),
                 way => serve(&source, *way),
             };
             assert_eq!(count, (per_file * FILES) as u64);
-            times[at].push((cpu_ns() - start) / count as f64);
+            times[at].push((thread_ns() - start) / count as f64);
         }
     }
-    let median = |mut list: Vec<f64>| {
-        list.sort_by(f64::total_cmp);
-        list[list.len() / 2]
-    };
     println!("{:<40} {:>9} {:>9} {:>9}", "", "ns/event", "to plain", "to merge");
     for (at, (name, _)) in ways.iter().enumerate() {
         let ratio =

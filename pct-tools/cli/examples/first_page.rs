@@ -11,6 +11,7 @@
 //! - `family`: 200,000 stacks of a family of 40 functions that all call each other: everything folds, into very many contexts.
 
 use pct_deep::Compensation;
+use pct_kit::{Cpu, Dice};
 use pct_native::graph::MOST_EDGES;
 use pct_native::{Apart, make};
 use pct_reports::page::{self, Request};
@@ -35,7 +36,7 @@ fn main() -> Outcome<()> {
     if files.is_empty() {
         for (name, make) in CASES {
             let path = dir.path().join(name);
-            std::fs::write(&path, make(&mut Dice(7)))?;
+            std::fs::write(&path, make(&mut Dice::new(7)))?;
             files.push(path.to_string_lossy().into_owned());
         }
     }
@@ -76,35 +77,11 @@ fn one(file: &Path) -> Outcome<()> {
         s(2, 3),
         s(3, 4),
         s(0, 4),
-        cpu_s(),
-        peak_mb()
+        Cpu::own().total(),
+        pct_kit::peak_kib("self") / 1024
     );
     // As the program that is measured: it does not clean up either.
     std::process::exit(0);
-}
-
-/// CPU seconds of this process, to a hundredth.
-fn cpu_s() -> f64 {
-    let stat = std::fs::read_to_string("/proc/self/stat").unwrap_or_default();
-    // user and system time are the 14th and 15th field, the 2nd (the name) ends with the last bracket
-    let fields = stat.rsplit_once(") ").map_or("", |(_, rest)| rest);
-    fields.split(' ').skip(11).take(2).filter_map(|n| n.parse::<f64>().ok()).sum::<f64>() / 100.0
-}
-
-fn peak_mb() -> u64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|l| l.strip_prefix("VmHWM:"));
-    line.and_then(|l| l.split_whitespace().next()?.parse::<u64>().ok()).unwrap_or(0) / 1024
-}
-
-/// The same numbers in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % n
-    }
 }
 
 type Case = (&'static str, fn(&mut Dice) -> String);
@@ -124,7 +101,7 @@ fn lines(
 ) -> String {
     let mut out = String::new();
     for _ in 0..stacks {
-        let (frames, mut at) = (least + dice.below(most - least + 1), 0);
+        let (frames, mut at) = (least + dice.index(most - least + 1), 0);
         for depth in 0..frames {
             at = next(dice, depth, at);
             name(&mut out, at);
@@ -141,20 +118,20 @@ fn steady(dice: &mut Dice) -> String {
         2_000,
         500,
         (5, 40),
-        |dice, depth, at| if depth < 3 { depth } else { (at * 3 + dice.below(3) + 1) % 3_000 },
+        |dice, depth, at| if depth < 3 { depth } else { (at * 3 + dice.index(3) + 1) % 3_000 },
     )
 }
 
 fn many(dice: &mut Dice) -> String {
     lines(dice, 200_000, 5, (5, 40), |dice, depth, at| {
-        if depth < 6 { depth } else { (at * 2 + usize::from(dice.below(12) == 0) + 1) % 5_000 }
+        if depth < 6 { depth } else { (at * 2 + usize::from(dice.one_in(12)) + 1) % 5_000 }
     })
 }
 
 fn random(dice: &mut Dice) -> String {
-    lines(dice, 200_000, 5, (5, 40), |dice, _, _| dice.below(5_000))
+    lines(dice, 200_000, 5, (5, 40), |dice, _, _| dice.index(5_000))
 }
 
 fn family(dice: &mut Dice) -> String {
-    lines(dice, 200_000, 5, (5, 40), |dice, depth, _| if depth == 0 { 99 } else { dice.below(40) })
+    lines(dice, 200_000, 5, (5, 40), |dice, depth, _| if depth == 0 { 99 } else { dice.index(40) })
 }

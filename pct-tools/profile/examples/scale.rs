@@ -39,7 +39,7 @@ fn main() {
         println!(
             "{samples:>10} {megabytes:>8.1} {:>8} {loaded:>8.3} {flat_s:>8.3} {tree_s:>8.3} {:>8.0}",
             profile.stacks.len(),
-            peak_mb()
+            pct_kit::peak_kib("self") as f64 / 1000.0
         );
         if std::env::var_os("PCT_SCALE_KEEP").is_some() {
             std::fs::rename(&path, path.with_file_name(format!("pct-scale-{samples}.pct"))).expect("renamed");
@@ -57,32 +57,22 @@ fn log(samples: u64) -> Vec<u8> {
     b.word(pct_format::layout::header::STACK_MODE, 4);
     b.region(1, 1, 0x10_0000..0x10_0000 + 4 * text, 0, 1, b"", exe.as_os_str().as_encoded_bytes());
     let threads: Vec<u32> = (0..4).map(|n| b.thread(1, 1000 + n, b"worker")).collect();
-    let mut state = 1_u64;
-    let mut random = |below: u64| {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (state >> 33) % below
-    };
+    let mut dice = pct_kit::Dice::new(1);
     let address = |n: u64| 0x10_0000 + text + (n * 997) % text;
     let stacks: Vec<u32> = (0..4000)
         .map(|n| {
-            let depth = 10 + random(50);
+            let depth = 10 + dice.below(50);
             let frames: Vec<Frame> =
-                (0..depth).map(|level| Frame::Return(address(level * 40 + random(3) + n % 7))).collect();
+                (0..depth).map(|level| Frame::Return(address(level * 40 + dice.below(3) + n % 7))).collect();
             b.stack(&frames)
         })
         .collect();
     for n in 0..samples {
         // Each stack is interrupted at some of the instructions of its innermost function.
-        let at = random(stacks.len() as u64);
+        let at = dice.below(stacks.len() as u64);
         let stack = stacks[at as usize];
         let thread = threads[(n % 4) as usize];
-        b.sample(thread, (n + 1) * 250_000, address(at * 5 + random(16)), 1, false, stack);
+        b.sample(thread, (n + 1) * 250_000, address(at * 5 + dice.below(16)), 1, false, stack);
     }
     b.finish()
-}
-
-fn peak_mb() -> f64 {
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find(|line| line.starts_with("VmHWM")).unwrap_or_default();
-    line.split_whitespace().nth(1).and_then(|kb| kb.parse::<f64>().ok()).unwrap_or(0.0) / 1000.0
 }

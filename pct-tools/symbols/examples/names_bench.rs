@@ -21,13 +21,8 @@ fn main() -> Result<(), Box<dyn std::error::Error>> {
             writeln!(b, "{:016x} T {name:<80}", 0x40_0000 + i * 48)?;
         }
     }
-    let mut seed = 1u64;
-    let probes: Vec<u64> = (0..1_000_000)
-        .map(|_| {
-            seed = seed.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
-            0x40_0000 + (seed >> 20) % (lines * 48)
-        })
-        .collect();
+    let mut dice = pct_kit::Dice::new(1);
+    let probes: Vec<u64> = (0..1_000_000).map(|_| 0x40_0000 + dice.below(lines * 48)).collect();
     println!(
         "{:<24} {:>10} {:>14} {:>16} {:>14} {:>14}",
         "list", "MB", "first, us", "random, cold/s", "random/s", "sorted/s"

@@ -65,11 +65,7 @@ fn main() -> Outcome<()> {
             }
         }
     }
-    let median = |name: &str| {
-        let mut t = times.get(name)?.clone();
-        t.sort_by(f64::total_cmp);
-        Some(t[t.len() / 2])
-    };
+    let median = |name: &str| Some(pct_kit::median(times.get(name)?.clone()));
     let base = median("addr2line -a -f -C -i");
     println!("{:<30} {:>9} {:>9} {:>14}", "", "s", "peak MB", "x addr2line -i");
     for (name, _) in &contenders {
@@ -118,7 +114,7 @@ fn run(command: &[&str], input: &str) -> Outcome<(String, u64)> {
         Command::new(command[0]).args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut stdin = child.stdin.take().ok_or("stdin")?;
     let mut stdout = child.stdout.take().ok_or("stdout")?;
-    let status = format!("/proc/{}/status", child.id());
+    let id = child.id().to_string();
     let text = std::thread::scope(|scope| -> Outcome<(String, u64)> {
         scope.spawn(move || {
             let _ = stdin.write_all(input.as_bytes());
@@ -128,10 +124,7 @@ fn run(command: &[&str], input: &str) -> Outcome<(String, u64)> {
         let mut memory = 0;
         loop {
             let n = stdout.read(&mut buffer)?;
-            let peak = std::fs::read_to_string(&status).unwrap_or_default();
-            let peak =
-                peak.lines().find_map(|l| l.strip_prefix("VmHWM:")?.split_whitespace().next()?.parse().ok());
-            memory = memory.max(peak.unwrap_or(0));
+            memory = memory.max(pct_kit::peak_kib(&id));
             if n == 0 {
                 break;
             }

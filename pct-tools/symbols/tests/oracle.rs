@@ -1,5 +1,6 @@
 //! The built-in translator against the `addr2line` crate's own lookup, and both kinds of damage to what they read.
 
+use pct_kit::Dice;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -149,21 +150,11 @@ fn lookups_of_rust_agree_with_the_oracle() {
     compare(Path::new("/proc/self/exe"), 97);
 }
 
-/// A stream of numbers that is the same in every run.
-struct Dice(u64);
-
-impl Dice {
-    fn below(&mut self, n: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 33) as usize) % n.max(1)
-    }
-}
-
 #[test]
 fn damaged_files_never_panic() {
     let rounds: usize = std::env::var("PCT_MUTATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
     let dir = tempfile::tempdir().expect("temp");
-    let mut dice = Dice(11);
+    let mut dice = Dice::new(11);
     for flags in [&["-gdwarf-5", "-O2"][..], &["-gdwarf-4", "-O2"], &["-gdwarf-5", "-gz", "-O1"]] {
         let Some(program) = compile(dir.path(), flags) else { return };
         let good = std::fs::read(&program).expect("just built");
@@ -194,8 +185,8 @@ fn damaged_files_never_panic() {
         for round in 0..rounds {
             let mut data = good.clone();
             for _ in 0..1 + dice.below(8) {
-                let (start, size) = places[dice.below(places.len())];
-                let at = (start + dice.below(size)).min(data.len() - 1);
+                let (start, size) = places[dice.index(places.len())];
+                let at = (start + dice.index(size)).min(data.len() - 1);
                 data[at] = match dice.below(5) {
                     0 => 0xff,
                     1 => 0,
@@ -205,7 +196,7 @@ fn damaged_files_never_panic() {
                 };
             }
             if round % 17 == 0 {
-                data.truncate(dice.below(data.len()));
+                data.truncate(dice.index(data.len()));
             }
             // A new file each time: the one before may still be mapped.
             let _ = std::fs::remove_file(&broken);

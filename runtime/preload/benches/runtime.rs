@@ -11,6 +11,7 @@
 //!
 //! Rounds are interleaved and medians printed, since the machine does other things too. PCT_BENCH_ROUNDS scales.
 
+use pct_kit::{Cpu, median};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
@@ -51,11 +52,6 @@ fn main() {
 fn rounds(default: usize) -> usize {
     let scale = std::env::var("PCT_BENCH_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1.0);
     (default as f64 * scale) as usize + 1
-}
-
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
 }
 
 fn build() -> PathBuf {
@@ -319,19 +315,11 @@ fn over_empty(library: &Path) {
     }
 }
 
-/// CPU seconds of a child by rusage.
-#[expect(clippy::zombie_processes, reason = "wait4 below, for its rusage")]
+/// CPU seconds of a child.
 fn cpu_of(mut command: Command) -> f64 {
-    let child = command.spawn().expect("runs");
-    let mut status = 0;
-    // SAFETY: an all-zero rusage is valid, the kernel fills it.
-    let usage = unsafe {
-        let mut usage: libc::rusage = std::mem::zeroed();
-        libc::wait4(child.id() as i32, &raw mut status, 0, &raw mut usage);
-        usage
-    };
-    let seconds = |t: libc::timeval| t.tv_sec as f64 + t.tv_usec as f64 / 1e6;
-    seconds(usage.ru_utime) + seconds(usage.ru_stime)
+    let before = Cpu::children().total();
+    command.status().expect("runs");
+    Cpu::children().total() - before
 }
 
 fn rate(library: &Path) {

@@ -265,8 +265,7 @@ fn main() {
         // SAFETY: between signals.
         let state = unsafe { (*SHARED.0.get()).as_mut().expect("set") };
         for (name, times) in &mut state.rows {
-            times.sort_by(f64::total_cmp);
-            let median = times[times.len() / 2];
+            let median = pct_kit::median(std::mem::take(times));
             println!("{name:<28}{:>10}{median:>12.1}{:>12.0}", state.frames, median * state.frames as f64);
         }
     }

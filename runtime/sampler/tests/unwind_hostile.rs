@@ -5,26 +5,13 @@
 //! `PCT_HOSTILE_ROUNDS` makes it longer.
 
 use object::{Object, ObjectSection, ObjectSegment};
+use pct_kit::Dice;
 use pct_sampler::unwind::object::locate;
 use pct_sampler::unwind::reader::Section;
 use pct_sampler::unwind::set::{Entry, Set};
 use pct_sampler::unwind::stack::Memory;
 use pct_sampler::unwind::table::{FdeRef, Header, Table, adopt_list, buckets_for, index_by_scan};
 use pct_sampler::unwind::{Budget, Cache, End, Gregs, walk};
-
-struct Random(u64);
-
-impl Random {
-    fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0.wrapping_mul(0x2545_f491_4f6c_dd1d)
-    }
-    fn below(&mut self, n: usize) -> usize {
-        (self.next() >> 11) as usize % n.max(1)
-    }
-}
 
 /// A stack of random words: code addresses, stack addresses, anything. Counts what is asked of it.
 struct RandomStack {
@@ -57,23 +44,23 @@ impl Memory for RandomStack {
     }
 }
 
-fn damage(bytes: &mut Vec<u8>, random: &mut Random) {
+fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
     if bytes.is_empty() {
         return;
     }
-    for _ in 0..1 + random.below(24) {
-        let at = random.below(bytes.len());
-        match random.below(6) {
-            0 => bytes[at] = random.next() as u8,
-            1 => bytes[at] ^= 1 << random.below(8),
+    for _ in 0..1 + dice.index(24) {
+        let at = dice.index(bytes.len());
+        match dice.index(6) {
+            0 => bytes[at] = dice.roll() as u8,
+            1 => bytes[at] ^= 1 << dice.index(8),
             2 => bytes[at] = 0xff,
             3 => bytes.iter_mut().skip(at).take(4).for_each(|b| *b = 0xff),
-            4 => bytes.iter_mut().skip(at).take(8).for_each(|b| *b = random.next() as u8),
-            _ => bytes[at] = [0x0f, 0x16, 0x10, 0x0a, 0x0b, 0x2f, 0x01, 0x80][random.below(8)],
+            4 => bytes.iter_mut().skip(at).take(8).for_each(|b| *b = dice.roll() as u8),
+            _ => bytes[at] = [0x0f, 0x16, 0x10, 0x0a, 0x0b, 0x2f, 0x01, 0x80][dice.index(8)],
         }
     }
-    if random.below(4) == 0 {
-        let len = random.below(bytes.len());
+    if dice.index(4) == 0 {
+        let len = dice.index(bytes.len());
         bytes.truncate(len);
     }
 }
@@ -94,14 +81,14 @@ fn attack(path: &str, rounds: usize) {
     let lo = file.segments().map(|s| s.address()).min().expect("segments");
     let text = file.section_by_name(".text").expect("text");
     let (text, text_len) = (text.address(), text.size());
-    let mut random = Random(0x9e37_79b9_7f4a_7c15);
+    let mut dice = Dice::new(1);
     let cache = Box::new(Cache::new());
     let mut out = vec![0; 256];
     let mut ends = std::collections::BTreeMap::<String, usize>::new();
     for round in 0..rounds {
         let (mut eh, mut hdr) = (eh.clone(), hdr.clone());
-        damage(&mut eh, &mut random);
-        damage(&mut hdr, &mut random);
+        damage(&mut eh, &mut dice);
+        damage(&mut hdr, &mut dice);
         let eh_section = Section { bytes: &eh, addr: eh_addr };
         let mut index = Vec::new();
         if round % 2 == 0
@@ -122,30 +109,30 @@ fn attack(path: &str, rounds: usize) {
         let mut buckets = vec![0; buckets_for(index.len())];
         let table = Table::new(lo, eh_section, &index, &mut buckets);
         // Mostly addresses that some FDE may cover.
-        let code = |random: &mut Random| match index.get(random.below(index.len() + 1)) {
-            Some(e) => lo.wrapping_add(u64::from(e.pc)).wrapping_add(random.next() % 80),
-            None => text.wrapping_add(random.next() % (text_len + 64)),
+        let code = |dice: &mut Dice| match index.get(dice.index(index.len() + 1)) {
+            Some(e) => lo.wrapping_add(u64::from(e.pc)).wrapping_add(dice.roll() % 80),
+            None => text.wrapping_add(dice.roll() % (text_len + 64)),
         };
         for _ in 0..40 {
-            let _ = table.rule(code(&mut random));
+            let _ = table.rule(code(&mut dice));
         }
-        let _ = table.rule(random.next());
+        let _ = table.rule(dice.roll());
         let entries = [Entry { start: text, end: text + text_len, table: Some(&table) }];
         let set = Set { entries: &entries, generation: round as u64 };
         for _ in 0..4 {
             let base = 0x7000_0000_0000;
             let words = (0..512)
-                .map(|i| match random.below(4) {
-                    0 => random.next(),
-                    1 => base + random.next() % 8192,
+                .map(|i| match dice.index(4) {
+                    0 => dice.roll(),
+                    1 => base + dice.roll() % 8192,
                     2 => base + 8 * i + 64,
-                    _ => code(&mut random),
+                    _ => code(&mut dice),
                 })
                 .collect();
-            let mut gregs = Gregs(std::array::from_fn(|_| random.next() >> random.below(40)));
-            gregs.0[15] = base + random.next() % 2048;
-            gregs.0[10] = base + random.next() % 4096;
-            gregs.0[16] = code(&mut random);
+            let mut gregs = Gregs(std::array::from_fn(|_| dice.roll() >> dice.index(40)));
+            gregs.0[15] = base + dice.roll() % 2048;
+            gregs.0[10] = base + dice.roll() % 4096;
+            gregs.0[16] = code(&mut dice);
             let mut memory = RandomStack { words, base, asked: 0 };
             let budget = Budget { units: 2000 };
             let walked = walk(&set, &cache, &gregs, &mut memory, &mut out, budget);
@@ -171,11 +158,11 @@ fn damaged_unwind_data_never_panics_nor_works_without_end() {
 fn damaged_elf_headers_are_refused_or_located_within_bounds() {
     let bytes = std::fs::read(std::env::current_exe().expect("path")).expect("own file");
     let head: Vec<u8> = bytes.iter().copied().take(4096).collect();
-    let mut random = Random(7);
+    let mut dice = Dice::new(7);
     let mut located = 0;
     for _ in 0..20_000 {
         let mut page = head.clone();
-        damage(&mut page, &mut random);
+        damage(&mut page, &mut dice);
         let base = 0x5555_0000_0000u64;
         let copy = |addr: u64, into: &mut [u8]| {
             let Some(at) = addr.checked_sub(base) else { return false };

@@ -6,6 +6,7 @@
 //! its own; medians of 3. `deep-bench --make SHAPE MB FILE` only makes a file,
 //! `deep-bench --measure FILE` is one run.
 
+use pct_kit::{Cpu, peak_kib};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -93,25 +94,18 @@ fn make(file: &Path, shape: Shape, mb: u32) {
 
 /// One run in this process: prints figures for [`row`].
 fn measure(file: &Path) {
-    let start = cpu_seconds();
+    let start = Cpu::own().total();
     let data = read_file(file).unwrap_or_else(|e| fail(&e));
-    let read = cpu_seconds() - start;
+    let read = Cpu::own().total() - start;
     let profile = Profile::new(data, Compensation::Exact).unwrap_or_else(|e| fail(&e));
-    let whole = cpu_seconds() - start;
+    let whole = Cpu::own().total() - start;
     let tables = profile.heap_bytes();
-    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak: u64 = status
-        .lines()
-        .find_map(|l| l.strip_prefix("VmHWM:"))
-        .and_then(|l| l.trim().trim_end_matches(" kB").parse().ok())
-        .unwrap_or(0);
-    println!("{read} {whole} {} {tables} {} {}", peak * 1024, profile.pd_count(), profile.csd_count());
-}
-
-/// Processor time of this process so far: what other programs on the machine disturb least.
-fn cpu_seconds() -> f64 {
-    let text = std::fs::read_to_string("/proc/self/schedstat").unwrap_or_default();
-    text.split_whitespace().next().and_then(|ns| ns.parse::<f64>().ok()).map_or(0.0, |ns| ns / 1e9)
+    println!(
+        "{read} {whole} {} {tables} {} {}",
+        peak_kib("self") * 1024,
+        profile.pd_count(),
+        profile.csd_count()
+    );
 }
 
 fn fail(error: &dyn std::fmt::Display) -> ! {

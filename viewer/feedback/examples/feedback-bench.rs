@@ -124,9 +124,6 @@ fn one_run(data: &str, out: &str) -> ExitCode {
         report: false,
     };
     let status = create::create("feedback-bench", &request, &mut std::io::sink(), &mut std::io::stderr());
-    let text = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let peak = text.lines().find_map(|l| l.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
-    let peak: f64 = peak.and_then(|n| n.trim().parse().ok()).unwrap_or(0.0);
-    let _ = writeln!(std::io::stdout(), "{:.1}", peak / 1024.0);
+    let _ = writeln!(std::io::stdout(), "{:.1}", pct_kit::peak_kib("self") as f64 / 1024.0);
     ExitCode::from(status.unwrap_or(1))
 }

@@ -1,7 +1,7 @@
 //! The two programs as people run them: options, statuses, what is written where.
 
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use pct_feedback::synthetic::{Program, Stage, chain};
@@ -488,13 +488,7 @@ fn reading_tells_its_stages() {
 /// The real sample, as far as it is known: the candidate and its figures.
 #[test]
 fn the_sample_has_one_candidate() {
-    let root = std::env::var_os("PCT_TEST_DATA")
-        .map_or_else(|| Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"), PathBuf::from);
-    let data = root.join("deep/mandelbrot/Deep.data");
-    if !data.exists() {
-        eprintln!("skipped: {} is absent (set PCT_TEST_DATA)", data.display());
-        return;
-    }
+    let Some(data) = pct_kit::real("deep/mandelbrot/Deep.data") else { return };
     let folder = tempfile::tempdir().unwrap();
     let file = folder.path().join("m.feedback");
     let o = run(CREATE, &["-v", "0", ASK, &data.display().to_string(), &file.display().to_string()]);

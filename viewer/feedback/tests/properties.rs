@@ -270,15 +270,7 @@ fn long_conjunctions_and_deep_nests_are_analysed() {
 /// With all overheads and thresholds at nothing much more of the sample is looked at.
 #[test]
 fn candidates_of_the_sample_hold_up() {
-    let root = std::env::var_os("PCT_TEST_DATA").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let data = root.join("deep/mandelbrot/Deep.data");
-    if !data.exists() {
-        eprintln!("skipped: {} is absent (set PCT_TEST_DATA)", data.display());
-        return;
-    }
+    let Some(data) = pct_kit::real("deep/mandelbrot/Deep.data") else { return };
     let profile: Profile = input::open_profile(&data).unwrap();
     let rep = input::open_rep(&input::rep_path(&data).unwrap()).unwrap();
     let input = Input::new(profile, rep);

@@ -8,6 +8,7 @@
 
 use pct_deep::synthetic::{Params, Shape, generate};
 use pct_deep::{Compensation, ProcRep, Profile};
+use pct_kit::Cpu;
 use pct_reports::page::{Request, html};
 use pct_reports::query::{Cmd, Contour, Cost, Group, Incl, Limit, PrefsIndication, Scope};
 use pct_reports::render::html::Place;
@@ -111,12 +112,6 @@ fn commands(subject: &Subject) -> Vec<Cmd> {
     out
 }
 
-/// Processor time of all threads so far: what other programs on the machine disturb least.
-fn processor_ms() -> f64 {
-    let now = nix::time::clock_gettime(nix::time::ClockId::CLOCK_PROCESS_CPUTIME_ID);
-    now.map_or(0.0, |t| t.tv_sec() as f64 * 1e3 + t.tv_nsec() as f64 / 1e6)
-}
-
 struct Row {
     first: f64,
     again: f64,
@@ -158,9 +153,9 @@ fn main() {
         }
         let request = Request { cmd, page: 1, prefs: PrefsIndication::Default };
         let timed = || {
-            let (start, wall) = (processor_ms(), Instant::now());
+            let (start, wall) = (Cpu::own().total(), Instant::now());
             let page = html(&subject, &request, &place);
-            (processor_ms() - start, page.body.len(), wall.elapsed().as_secs_f64() * 1e3)
+            ((Cpu::own().total() - start) * 1e3, page.body.len(), wall.elapsed().as_secs_f64() * 1e3)
         };
         let (first, octets, wall) = timed();
         let again = timed().0.min(timed().0);

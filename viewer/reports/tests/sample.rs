@@ -6,18 +6,9 @@ use pct_reports::query::{Cmd, Contour, Cost, Group, Incl, Limit, PrefsIndication
 use pct_reports::report::recursion::TypeKey;
 use pct_reports::report::{Report, coverage};
 use pct_reports::subject::Subject;
-use std::path::PathBuf;
 
 fn subject() -> Option<Subject> {
-    let root = std::env::var_os("PCT_TEST_DATA").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let file = root.join("deep/mandelbrot/Deep.data");
-    if !file.exists() {
-        eprintln!("skipped: {} is absent (set PCT_TEST_DATA)", file.display());
-        return None;
-    }
+    let file = pct_kit::real("deep/mandelbrot/Deep.data")?;
     Some(Subject::open(&file, Compensation::Exact).expect("the sample is readable"))
 }
 

@@ -4,6 +4,7 @@
 //! Pairs of runs, one of each program in turn; the table has medians and the median of the differences, in milliseconds.
 //! The empty program is this one, told to print a header and end.
 
+use pct_kit::median;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Instant;
 
@@ -15,11 +16,6 @@ fn timed(command: &mut Command) -> f64 {
     let ms = began.elapsed().as_secs_f64() * 1e3;
     assert!(out.is_ok_and(|o| o.status.success()), "a run failed");
     ms
-}
-
-fn median(mut all: Vec<f64>) -> f64 {
-    all.sort_by(f64::total_cmp);
-    all[all.len() / 2]
 }
 
 fn main() -> ExitCode {

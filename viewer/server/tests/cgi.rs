@@ -3,11 +3,12 @@
 
 mod support;
 
+use pct_kit::Dice;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use support::{Dice, House, is_page, signal, write_profile};
+use support::{House, is_page, signal, write_profile};
 
 fn is_fifo(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_fifo())
@@ -38,7 +39,7 @@ fn fifty_first_requests_load_the_profile_once() {
 fn whoever_is_killed_the_next_request_is_answered() {
     let kills: u64 = std::env::var("MDPROF_KILLS").ok().and_then(|v| v.parse().ok()).unwrap_or(40);
     let house = House::new();
-    let mut dice = Dice(42);
+    let mut dice = Dice::new(42);
     let (mut clients_killed, mut servers_killed) = (0, 0);
     for i in 0..kills {
         let mut some: Vec<_> = (0..=dice.below(3)).map(|_| house.start("proc/3")).collect();
@@ -49,7 +50,7 @@ fn whoever_is_killed_the_next_request_is_answered() {
             some[0].kill().expect("killed");
         } else if let Some(pid) = house.any_server() {
             servers_killed += 1;
-            signal(pid, ["KILL", "TERM", "SEGV"][dice.below(3) as usize]);
+            signal(pid, ["KILL", "TERM", "SEGV"][dice.index(3)]);
         }
         let page = house.ask("proc/4");
         assert!(is_page(&page), "round {i}: {page}\n{}", house.record());

@@ -5,7 +5,6 @@ use pct_deep::synthetic::{Params, Shape, generate};
 use pct_deep::{Compensation, Coverage, Profile};
 use pct_reports::subject::Subject;
 use pct_server::sweep::{SweepOptions, SweepResult, sweep};
-use std::path::PathBuf;
 
 fn errors(result: &SweepResult) -> Vec<String> {
     result.errors.iter().take(10).map(|(q, e)| format!("{q}: {e}")).collect()
@@ -32,15 +31,7 @@ fn every_page_of_generated_profiles_of_every_shape_is_good() {
 
 #[test]
 fn every_page_of_the_real_profile_is_good() {
-    let root = std::env::var_os("PCT_TEST_DATA").map_or_else(
-        || PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data"),
-        PathBuf::from,
-    );
-    let file = root.join("deep/mandelbrot/Deep.data");
-    if !file.exists() {
-        eprintln!("skipped: {} is absent (set PCT_TEST_DATA)", file.display());
-        return;
-    }
+    let Some(file) = pct_kit::real("deep/mandelbrot/Deep.data") else { return };
     let subject = Subject::open(&file, Compensation::Exact).expect("opens");
     let all = std::env::var("PCT_SWEEP").is_ok_and(|v| v == "all");
     let options = SweepOptions { sample: if all { None } else { Some(25) }, follow: true, only: None };

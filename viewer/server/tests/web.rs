@@ -3,13 +3,14 @@
 
 mod support;
 
+use pct_kit::Dice;
 use std::io::{Read as _, Write as _};
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, chown};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use support::{Dice, living_server, loads, names_in, signal, write_profile};
+use support::{living_server, loads, names_in, signal, write_profile};
 
 const SCRIPT: &str = "/cgi-bin/mdprof_cgi";
 
@@ -122,7 +123,7 @@ impl Web {
         let (head, body) = self.get("HEAD", "", "menu");
         assert!(head.contains(" 200 ") && body.is_empty(), "{head}\n{body}");
         assert!(self.get("GET", "/nothing", "menu").0.contains(" 404"));
-        let mut dice = Dice(7);
+        let mut dice = Dice::new(7);
         for round in 0..10 {
             std::thread::scope(|scope| {
                 let asked = scope.spawn(|| self.page("proc/5"));

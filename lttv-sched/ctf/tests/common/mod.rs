@@ -1,27 +1,12 @@
 //! A naive writer of CTF traces, bit by bit, and the same values as JSON to compare with.
-#![allow(dead_code, unreachable_pub, missing_docs)]
+#![allow(dead_code, unreachable_pub, reason = "each test program uses some of it")]
 
+use pct_kit::Dice;
 use std::path::Path;
 
 use lttv_ctf::model::{BitsKind, Scope};
 use lttv_ctf::{Reader, Seen, View, float, integer};
 use serde_json::{Map, Value, json};
-
-/// Small deterministic generator (xorshift).
-pub struct Rng(pub u64);
-
-impl Rng {
-    pub fn next(&mut self) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        self.0
-    }
-
-    pub fn below(&mut self, n: u64) -> u64 {
-        (self.next() >> 11) % n.max(1)
-    }
-}
 
 /// Bits in the order in which they are read.
 #[derive(Default, Clone)]
@@ -85,7 +70,7 @@ pub enum Class {
 }
 
 /// A random class. All bit-packed numbers are `big` or not together: two byte orders may not share a byte.
-pub fn class(r: &mut Rng, depth: u32, big: bool) -> Class {
+pub fn class(r: &mut Dice, depth: u32, big: bool) -> Class {
     match r.below(if depth == 0 { 5 } else { 10 }) {
         0 | 1 => {
             let len = 1 + r.below(64) as u32;
@@ -237,11 +222,11 @@ impl Class {
     }
 
     /// Writes a random value and gives it as JSON; lengths and tags are not part of it.
-    pub fn write(&self, r: &mut Rng, w: &mut Bits) -> Value {
+    pub fn write(&self, r: &mut Dice, w: &mut Bits) -> Value {
         match self {
             Class::Int { len, signed, big, align } => {
                 w.align(*align);
-                let v = if r.below(4) == 0 { u64::MAX } else { r.next() };
+                let v = if r.below(4) == 0 { u64::MAX } else { r.roll() };
                 let v = if *len == 64 { v } else { v & ((1 << len) - 1) };
                 w.int(v, *len, *big);
                 if *signed {
@@ -347,7 +332,7 @@ pub struct Written {
 
 /// Writes a trace with one event class of random fields, in packets, with a 27-bit timestamp.
 pub fn written(seed: u64, packets: u64, events: u64) -> Written {
-    let mut r = Rng(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1);
+    let mut r = Dice::new(seed);
     let big = r.below(2) == 1;
     let mut members: Vec<Class> = (0..1 + r.below(5)).map(|_| class(&mut r, 3, big)).collect();
     members.push(Class::Str);

@@ -2,6 +2,7 @@
 //!
 //! `LTTV_SIM_CASES` sets how many cases each test runs.
 
+use pct_kit::Dice;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -18,27 +19,6 @@ use lttv_engine::synthetic::{SyntheticEvent, SyntheticFile};
 use lttv_engine::trace::ModuleStatus;
 
 use crate::common::*;
-
-/// A small generator of numbers: the same seed gives the same case.
-pub(crate) struct Dice(u64);
-
-impl Dice {
-    pub(crate) fn new(seed: u64) -> Dice {
-        Dice(seed.wrapping_mul(0x9E37_79B9_7F4A_7C15) | 1)
-    }
-
-    /// Less than `n`.
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 ^= self.0 << 13;
-        self.0 ^= self.0 >> 7;
-        self.0 ^= self.0 << 17;
-        (self.0 >> 11) % n.max(1)
-    }
-
-    fn one_in(&mut self, n: u64) -> bool {
-        self.below(n) == 0
-    }
-}
 
 pub(crate) fn cases(default: u64) -> u64 {
     std::env::var("LTTV_SIM_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)

@@ -45,16 +45,7 @@ pub(crate) fn octets(hex: &str) -> Vec<u8> {
     hex.split_whitespace().map(|h| u8::from_str_radix(h, 16).expect("two hex digits")).collect()
 }
 
-/// A file of the real sample; `None`, with a line on stderr, where the data is not at hand.
+/// A file of the real sample, where the data is at hand.
 pub(crate) fn sample(name: &str) -> Option<PathBuf> {
-    let data = std::env::var_os("PCT_TEST_DATA").map_or_else(
-        || PathBuf::from(concat!(env!("CARGO_MANIFEST_DIR"), "/../../../shared/data")),
-        PathBuf::from,
-    );
-    let file = data.join("deep/mandelbrot").join(name);
-    if file.is_file() {
-        return Some(file);
-    }
-    eprintln!("skipped: no {}", file.display());
-    None
+    pct_kit::real(&format!("deep/mandelbrot/{name}"))
 }

@@ -155,14 +155,3 @@ pub(crate) fn is_page(answer: &str) -> bool {
     let Some((head, body)) = answer.split_once("\r\n\r\n") else { return false };
     head.starts_with("Status: 200") && head.contains(&format!("Content-Length: {}", body.len()))
 }
-
-/// Numbers that look random, the same in each run.
-pub(crate) struct Dice(pub(crate) u64);
-
-#[allow(dead_code, reason = "each test program uses some of it")]
-impl Dice {
-    pub(crate) fn below(&mut self, n: u64) -> u64 {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        (self.0 >> 33) % n
-    }
-}

@@ -1,0 +1,146 @@
+//! What tests and benches of all rooms share. A dev-dependency only: no program and no library of ours is built on it.
+//!
+//! - [`real`]: files of the real data, where they are at hand.
+//! - [`Dice`]: numbers that look random and are the same in every run.
+//! - [`Cpu`], [`thread_ns`], [`peak_kib`]: what a run cost.
+//! - [`median`]: of several runs.
+#![forbid(unsafe_code)]
+
+use std::path::{Path, PathBuf};
+
+use nix::sys::resource::{UsageWho, getrusage};
+use nix::sys::time::TimeVal;
+
+/// A file or folder of the real data, which lies in `PCT_TEST_DATA` or else in `../shared/data` beside the repository. `None`,
+/// with a line on stderr, where it is not at hand: the test is skipped.
+#[must_use]
+pub fn real(path: &str) -> Option<PathBuf> {
+    let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
+    let found = std::env::var_os("PCT_TEST_DATA").map_or_else(beside, PathBuf::from).join(path);
+    if found.exists() {
+        return Some(found);
+    }
+    eprintln!("skipped: {} is absent (set PCT_TEST_DATA)", found.display());
+    None
+}
+
+/// A small generator of numbers (xorshift): the same seed gives the same case.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// Dice of a seed; any number will do.
+    #[must_use]
+    pub fn new(seed: u64) -> Dice {
+        Dice(seed.wrapping_mul(0x9e37_79b9_7f4a_7c15) | 1)
+    }
+
+    /// Any number but 0.
+    pub fn roll(&mut self) -> u64 {
+        self.0 ^= self.0 << 13;
+        self.0 ^= self.0 >> 7;
+        self.0 ^= self.0 << 17;
+        self.0
+    }
+
+    /// A number less than `n`; 0 where there is none.
+    pub fn below(&mut self, n: u64) -> u64 {
+        (self.roll() >> 11) % n.max(1)
+    }
+
+    /// An index into `n` things.
+    pub fn index(&mut self, n: usize) -> usize {
+        self.below(n as u64) as usize
+    }
+
+    /// True once in `n` times.
+    pub fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+}
+
+/// CPU nanoseconds of the calling thread, as the scheduler counts them.
+#[must_use]
+pub fn thread_ns() -> f64 {
+    let line = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    line.split(' ').next().and_then(|ns| ns.parse().ok()).unwrap_or(0.0)
+}
+
+/// CPU seconds.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Cpu {
+    /// In the programs.
+    pub user: f64,
+    /// In the kernel for them.
+    pub system: f64,
+}
+
+impl Cpu {
+    /// Of all threads of this process so far.
+    #[must_use]
+    pub fn own() -> Cpu {
+        Cpu::of(UsageWho::RUSAGE_SELF)
+    }
+
+    /// Of all children waited for so far.
+    #[must_use]
+    pub fn children() -> Cpu {
+        Cpu::of(UsageWho::RUSAGE_CHILDREN)
+    }
+
+    fn of(who: UsageWho) -> Cpu {
+        let seconds = |t: TimeVal| t.tv_sec() as f64 + t.tv_usec() as f64 * 1e-6;
+        getrusage(who).map_or(Cpu::default(), |u| Cpu {
+            user: seconds(u.user_time()),
+            system: seconds(u.system_time()),
+        })
+    }
+
+    /// User and system time.
+    #[must_use]
+    pub fn total(self) -> f64 {
+        self.user + self.system
+    }
+}
+
+/// Greatest resident size so far in KiB; `process` is a process id or `self`. 0 when it has ended.
+#[must_use]
+pub fn peak_kib(process: &str) -> u64 {
+    let status = std::fs::read_to_string(format!("/proc/{process}/status")).unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    peak.and_then(|kib| kib.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
+/// The value in the middle (of an even number the upper one); not a number where there is none.
+#[must_use]
+pub fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(f64::NAN)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn dice_repeat_themselves_and_stay_below() {
+        let throws = |seed| {
+            let mut dice = Dice::new(seed);
+            (0..1000).map(|n| dice.below(n)).collect::<Vec<u64>>()
+        };
+        assert_eq!(throws(0), throws(0));
+        assert_ne!(throws(1), throws(2));
+        assert!(throws(3).iter().enumerate().skip(1).all(|(n, got)| *got < n as u64));
+    }
+
+    #[test]
+    fn the_median_lies_in_the_middle() {
+        assert_eq!(median(vec![3.0, 1.0, 2.0]), 2.0);
+        assert!(median(vec![]).is_nan());
+    }
+
+    #[test]
+    fn a_process_has_used_time_and_memory() {
+        assert!(Cpu::own().total() > 0.0 && peak_kib("self") > 100 && peak_kib("0") == 0);
+    }
+}
