@@ -187,7 +187,7 @@ impl Draft {
 
     fn flush(&mut self) {
         if let Some(r) = self.run.take()
-            && (r.align > 1 || r.bits > 0)
+            && (r.align > 1 || r.bits > 0 || !r.fields.is_empty())
         {
             self.ops.push(Op::Run(Run {
                 align: r.align,

@@ -1,5 +1,4 @@
 //! The rules of the CTF specification sheet, each with a trace made for it. A test's name starts with its rule.
-#![allow(missing_docs)]
 
 mod common;
 
@@ -115,6 +114,12 @@ fn ns(t: &Trace) -> Vec<i64> {
         .into_iter()
         .map(|t| if let EventTime::Ns(t) = t { t } else { panic!("{t:?}") })
         .collect()
+}
+
+#[test]
+fn a_text_of_no_bytes_is_empty_and_takes_nothing_from_the_next() {
+    let fields = "string a; integer { size = 8; encoding = UTF8; } b[0]; string c;";
+    assert_eq!(one(fields, b"x\0y\0"), (vec![json!({ "a": "x", "b": "", "c": "y" })], None));
 }
 
 #[test]
