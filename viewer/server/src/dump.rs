@@ -21,8 +21,11 @@ use pct_deep::{
 };
 
 use crate::derived;
+use crate::program::Program;
 
-const USAGE: &str = "\
+const PROGRAM: Program = Program {
+    name: "mdprof_dump",
+    usage: "\
 usage: mdprof_dump [options] [file]
 
 Prints the contents of a deep profiling data file (default: Deep.data).
@@ -36,7 +39,8 @@ options:
   -h, --help                print this
   -V, --version             print the version
 
-example: mdprof_dump --derived Deep.data | jq 'select(.ps) | [.label, .own.callseqs]'";
+example: mdprof_dump --derived Deep.data | jq 'select(.ps) | [.label, .own.callseqs]'",
+};
 
 /// Which tables to print, and of which nodes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,13 +65,7 @@ impl DumpOptions {
 
 /// The whole program: reads its arguments, prints, says how it went.
 pub fn main() -> ExitCode {
-    match run(lexopt::Parser::from_env()) {
-        Ok(code) => code,
-        Err(e) => {
-            eprintln!("mdprof_dump: {e}\n{USAGE}");
-            ExitCode::from(2)
-        }
-    }
+    PROGRAM.run(run)
 }
 
 fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
@@ -77,14 +75,8 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     let mut file = None;
     while let Some(arg) = parser.next()? {
         match arg {
-            Short('h') | Long("help") => {
-                println!("{USAGE}");
-                return Ok(ExitCode::SUCCESS);
-            }
-            Short('V') | Long("version") => {
-                println!("mdprof_dump {}", env!("CARGO_PKG_VERSION"));
-                return Ok(ExitCode::SUCCESS);
-            }
+            Short('h') | Long("help") => return Ok(PROGRAM.help()),
+            Short('V') | Long("version") => return Ok(PROGRAM.version()),
             Short('D') | Long("dump-options") => match parser.value()?.string()?.as_str() {
                 "csd" => tables.csd = true,
                 "pd" => tables.pd = true,
@@ -112,7 +104,7 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
         read_file(&file).map(|data| print(&data, tables, out))
     };
     Ok(match written {
-        Ok(written) => finish("mdprof_dump", written.and_then(|()| out.flush())),
+        Ok(written) => PROGRAM.finish(written.and_then(|()| out.flush())),
         Err(mut error) => {
             // The name is said once.
             error.file = None;
@@ -120,17 +112,6 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
             ExitCode::FAILURE
         }
     })
-}
-
-/// How writing to stdout went; a reader that has seen enough is no failure.
-pub(crate) fn finish(program: &str, written: io::Result<()>) -> ExitCode {
-    match written {
-        Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-            eprintln!("{program}: stdout: {e}");
-            ExitCode::FAILURE
-        }
-        _ => ExitCode::SUCCESS,
-    }
 }
 
 /// Prints a profile's data.

@@ -17,6 +17,7 @@ pub mod http;
 pub mod library;
 pub mod page_files;
 pub mod procrep;
+mod program;
 pub mod sweep;
 pub mod view;
 pub mod viewer;

@@ -6,9 +6,11 @@ use std::process::ExitCode;
 
 use pct_deep::{ProcRep, RepModuleId};
 
-use crate::dump::finish;
+use crate::program::Program;
 
-const USAGE: &str = "\
+const PROGRAM: Program = Program {
+    name: "mdprof_procrep",
+    usage: "\
 usage: mdprof_procrep [options] [module...]
 
 Prints the procedures of a program representation file, of the named modules in the order given, or of
@@ -19,17 +21,12 @@ options:
   -h, --help        print this
   -V, --version     print the version
 
-example: mdprof_procrep -f Deep.procrep mandelbrot";
+example: mdprof_procrep -f Deep.procrep mandelbrot",
+};
 
 /// The whole program: reads its arguments, prints, says how it went.
 pub fn main() -> ExitCode {
-    match run(lexopt::Parser::from_env()) {
-        Ok(code) => code,
-        Err(e) => {
-            eprintln!("mdprof_procrep: {e}\n{USAGE}");
-            ExitCode::from(2)
-        }
-    }
+    PROGRAM.run(run)
 }
 
 fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
@@ -38,14 +35,8 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     let mut names = Vec::new();
     while let Some(arg) = parser.next()? {
         match arg {
-            Short('h') | Long("help") => {
-                println!("{USAGE}");
-                return Ok(ExitCode::SUCCESS);
-            }
-            Short('V') | Long("version") => {
-                println!("mdprof_procrep {}", env!("CARGO_PKG_VERSION"));
-                return Ok(ExitCode::SUCCESS);
-            }
+            Short('h') | Long("help") => return Ok(PROGRAM.help()),
+            Short('V') | Long("version") => return Ok(PROGRAM.version()),
             Short('f') | Long("file") => file = parser.value()?.into(),
             Value(name) => names.push(name.to_string_lossy().into_owned()),
             _ => return Err(arg.unexpected()),
@@ -76,7 +67,7 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     for problem in &problems {
         eprintln!("mdprof_procrep: {problem}");
     }
-    let code = finish("mdprof_procrep", written);
+    let code = PROGRAM.finish(written);
     Ok(if problems.is_empty() { code } else { ExitCode::FAILURE })
 }
 

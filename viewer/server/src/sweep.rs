@@ -4,6 +4,7 @@
 //! columns, when a link does not print and parse as itself, or when a link leads to a page that cannot be made.
 
 use crate::page_files::PageFiles;
+use crate::program::Program;
 use pct_deep::Compensation;
 use pct_reports::display::{Display, Item, Link, List};
 use pct_reports::page::{self, Request};
@@ -15,7 +16,8 @@ use pct_reports::render::html::Place;
 use pct_reports::render::text::TextOptions;
 use pct_reports::subject::Subject;
 use std::collections::{BTreeMap, HashSet};
-use std::path::PathBuf;
+use std::io::{self, BufWriter, Write as _};
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What a sweep looks at.
@@ -329,7 +331,9 @@ fn link_problem(subject: &Subject, link: &Link, follow: Option<&mut Followed>) -
     None
 }
 
-const USAGE: &str = "\
+const PROGRAM: Program = Program {
+    name: "mdprof_test",
+    usage: "\
 Usage: mdprof_test [options] FILE.data
 
 Makes every page of a deep profile and looks at every link; status 1 if one is bad.
@@ -346,18 +350,30 @@ Makes every page of a deep profile and looks at every link; status 1 if one is b
   --compat-compensation     compensate recursion as the original tool does
   -v, --verbose             say what is done
   -h, --help                this text
-  -V, --version             the version";
+  -V, --version             the version",
+};
+
+/// Prints what a sweep found.
+fn print(found: &SweepResult, file: &Path) -> io::Result<()> {
+    let out = &mut BufWriter::new(io::stdout().lock());
+    let pages: u64 = found.pages.values().sum();
+    writeln!(out, "{}: {pages} pages, {} links, {} errors", file.display(), found.links, found.errors.len())?;
+    for (kind, n) in &found.pages {
+        writeln!(out, "  {n:>8} {kind}")?;
+    }
+    for (reason, n) in &found.absent {
+        writeln!(out, "  {n:>8} {reason} (nothing to show)")?;
+    }
+    for (query, what) in found.errors.iter().take(100) {
+        writeln!(out, "  error: {query}: {what}")?;
+    }
+    out.flush()
+}
 
 /// The program `mdprof_test`.
 #[must_use]
 pub fn main() -> ExitCode {
-    match run(lexopt::Parser::from_env()) {
-        Ok(code) => code,
-        Err(e) => {
-            eprintln!("mdprof_test: {e}\n{USAGE}");
-            ExitCode::from(2)
-        }
-    }
+    PROGRAM.run(run)
 }
 
 fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
@@ -368,14 +384,8 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     let (mut store, mut compress, mut kinds): (Option<PathBuf>, _, Vec<String>) = (None, true, Vec::new());
     while let Some(arg) = parser.next()? {
         match arg {
-            Short('h') | Long("help") => {
-                println!("{USAGE}");
-                return Ok(ExitCode::SUCCESS);
-            }
-            Short('V') | Long("version") => {
-                println!("mdprof_test {}", env!("CARGO_PKG_VERSION"));
-                return Ok(ExitCode::SUCCESS);
-            }
+            Short('h') | Long("help") => return Ok(PROGRAM.help()),
+            Short('V') | Long("version") => return Ok(PROGRAM.version()),
             Short('v') | Long("verbose") => verbose = true,
             Long("verify-profile") => verify = true,
             Long("no-follow") => options.follow = false,
@@ -437,18 +447,7 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
             eprintln!("mdprof_test: pages cannot be written: {e}");
             bad = true;
         }
-        let pages: u64 = result.pages.values().sum();
-        println!("{}: {pages} pages, {} links, {} errors", file.display(), result.links, result.errors.len());
-        for (kind, n) in &result.pages {
-            println!("  {n:>8} {kind}");
-        }
-        for (reason, n) in &result.absent {
-            println!("  {n:>8} {reason} (nothing to show)");
-        }
-        for (query, what) in result.errors.iter().take(100) {
-            println!("  error: {query}: {what}");
-        }
-        bad |= !result.errors.is_empty();
+        bad |= !result.errors.is_empty() || PROGRAM.finish(print(&result, file)) != ExitCode::SUCCESS;
     }
     Ok(if bad { ExitCode::FAILURE } else { ExitCode::SUCCESS })
 }

@@ -26,6 +26,7 @@ pub mod names;
 pub mod serve;
 
 use crate::answer::{Form, Response};
+use crate::program::Program;
 use client::Asked;
 use pct_deep::Compensation;
 use pct_reports::query::{Cmd, Prefs, Query, parse_cmd, print};
@@ -35,7 +36,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-const USAGE: &str = "usage: mdprof_cgi [options] FILE.data   (prints one page and starts a server for the file)
+const PROGRAM: Program = Program {
+    name: "mdprof_cgi",
+    usage: "usage: mdprof_cgi [options] FILE.data   (prints one page and starts a server for the file)
 
 As a CGI program it takes everything from the environment: QUERY_STRING is COMMAND&PREFERENCES&FILE or only FILE.
 
@@ -59,7 +62,8 @@ environment: MDPROF_ROOTS    colon list of directories; files elsewhere are refu
              MDPROF_POST     1: quit, restart and timeout by GET ask first (crawlers follow links)
              XDG_RUNTIME_DIR where the pipes are; without it /var/tmp/mdprof-UID
 
-example: http://localhost/cgi-bin/mdprof_cgi?/home/me/run/Deep.data";
+example: http://localhost/cgi-bin/mdprof_cgi?/home/me/run/Deep.data",
+};
 
 /// What the environment and the command line set.
 #[derive(Clone, Debug)]
@@ -185,13 +189,7 @@ pub fn main() -> ExitCode {
     if args.next().is_some_and(|a| a == serve::FLAG) {
         return serve::main(args);
     }
-    match command_line(lexopt::Parser::from_env()) {
-        Ok(code) => code,
-        Err(e) => {
-            eprintln!("mdprof_cgi: {e}\n{USAGE}");
-            ExitCode::from(2)
-        }
-    }
+    PROGRAM.run(command_line)
 }
 
 fn as_cgi(query: &str) -> ExitCode {
@@ -248,14 +246,8 @@ fn command_line(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     let mut files = Vec::new();
     while let Some(arg) = parser.next()? {
         match arg {
-            Short('h') | Long("help") => {
-                println!("{USAGE}");
-                return Ok(ExitCode::SUCCESS);
-            }
-            Short('V') | Long("version") => {
-                println!("mdprof_cgi {}", env!("CARGO_PKG_VERSION"));
-                return Ok(ExitCode::SUCCESS);
-            }
+            Short('h') | Long("help") => return Ok(PROGRAM.help()),
+            Short('V') | Long("version") => return Ok(PROGRAM.version()),
             Long("decode") => {
                 return Ok(decode(|l| Query::parse(l).map_or_else(|e| e.to_string(), |q| format!("{q:?}"))));
             }
@@ -317,7 +309,9 @@ fn command_line(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
 fn decode(explain: impl Fn(&str) -> String) -> ExitCode {
     for line in io::stdin().lock().lines() {
         let Ok(line) = line else { return ExitCode::FAILURE };
-        println!("{}", explain(&line));
+        if let Err(e) = writeln!(io::stdout(), "{}", explain(&line)) {
+            return PROGRAM.finish(Err(e));
+        }
     }
     ExitCode::SUCCESS
 }
