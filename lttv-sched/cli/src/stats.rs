@@ -14,6 +14,7 @@ use lttv_engine::source::{EventHead, Source};
 use lttv_engine::time::Time;
 use lttv_modules::state::{Mode, kind_of};
 use lttv_modules::stats::{self, Stats, WindowStats};
+use pct_num::thousands;
 
 use crate::args::{Format, StatsArgs};
 use crate::fields::quoted;
@@ -202,19 +203,6 @@ fn window(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<Counts> {
     Ok(std::mem::take(&mut guard.0))
 }
 
-/// `12345` as `12,345`.
-fn grouped(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::new();
-    for (i, c) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out
-}
-
 fn text(out: &mut Out, c: &Counts, rows: usize) {
     match c.span {
         Some((a, b)) => {
@@ -222,12 +210,12 @@ fn text(out: &mut Out, c: &Counts, rows: usize) {
             line!(
                 out,
                 "{} events in {wide}, from {} to {}",
-                grouped(c.total),
+                thousands(c.total),
                 times::shown(a),
                 times::shown(b)
             );
         }
-        None => line!(out, "{} events", grouped(c.total)),
+        None => line!(out, "{} events", thousands(c.total)),
     }
     #[expect(clippy::cast_precision_loss, reason = "shown with one digit after the point")]
     let share = |n: u64| n as f64 * 100.0 / c.total.max(1) as f64;
@@ -235,11 +223,11 @@ fn text(out: &mut Out, c: &Counts, rows: usize) {
     names.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), *name));
     line!(out, "\n{:>15}  {:>6}  event", "count", "share");
     for (name, n) in names.iter().take(rows) {
-        line!(out, "{:>15}  {:>5.1}%  {name}", grouped(**n), share(**n));
+        line!(out, "{:>15}  {:>5.1}%  {name}", thousands(**n), share(**n));
     }
     if names.len() > rows {
         let rest: u64 = names[rows..].iter().map(|n| n.1).sum();
-        line!(out, "{:>15}  {:>5.1}%  {} more", grouped(rest), share(rest), names.len() - rows);
+        line!(out, "{:>15}  {:>5.1}%  {} more", thousands(rest), share(rest), names.len() - rows);
     }
     if c.by_cpu.keys().any(Option::is_some) {
         line!(out, "\n{:>15}  {:>6}  CPU", "count", "share");
@@ -247,7 +235,7 @@ fn text(out: &mut Out, c: &Counts, rows: usize) {
             line!(
                 out,
                 "{:>15}  {:>5.1}%  {}",
-                grouped(*n),
+                thousands(*n),
                 share(*n),
                 cpu.map_or("-".into(), |c| c.to_string())
             );
@@ -256,13 +244,13 @@ fn text(out: &mut Out, c: &Counts, rows: usize) {
     if c.by_channel.len() > 1 {
         line!(out, "\n{:>15}  {:>6}  channel", "count", "share");
         for (channel, n) in &c.by_channel {
-            line!(out, "{:>15}  {:>5.1}%  {channel}", grouped(*n), share(*n));
+            line!(out, "{:>15}  {:>5.1}%  {channel}", thousands(*n), share(*n));
         }
     }
     if !c.by_mode.is_empty() {
         line!(out, "\n{:>15}  {:>15}  mode", "count", "CPU time");
         for (mode, n, ns) in c.modes() {
-            line!(out, "{:>15}  {:>15}  {mode}", grouped(n), times::duration(ns.unsigned_abs()));
+            line!(out, "{:>15}  {:>15}  {mode}", thousands(n), times::duration(ns.unsigned_abs()));
         }
     }
     if !c.in_doubt.is_empty() {
@@ -322,15 +310,5 @@ fn json(out: &mut Out, c: &Counts) {
         );
         quoted(&mut out.line, name);
         line!(out, ",\"cpu_ns\":{ns}}}");
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn long_numbers_have_groups_of_three() {
-        for (n, want) in [(0, "0"), (999, "999"), (1000, "1,000"), (1_234_567, "1,234,567")] {
-            assert_eq!(super::grouped(n), want);
-        }
     }
 }

@@ -3,6 +3,7 @@
 //! - [`num2str()`]: a number into a small buffer; [`Layout`] pads and aligns; [`num2str_batch`] writes many.
 //! - [`str2num()`]: text to number, by a table of byte values; overflow and foreign bytes are errors that say where.
 //! - [`ndigits()`]: how many digits a number has, without writing it.
+//! - [`thousands()`]: a number for people.
 //!
 //! The base is a const parameter, so that every divisor is a constant and a division becomes a multiplication.
 //! Each routine exists in several bodies; the module [`bodies`] keeps them all, tested against one another, and
@@ -19,10 +20,12 @@ pub mod bodies;
 mod ndigits;
 mod num2str;
 mod str2num;
+mod thousands;
 
 pub use ndigits::ndigits;
 pub use num2str::{Align, Digits, Layout, num2str, num2str_batch, num2str_into};
 pub use str2num::{NumError, str2num, str2num_any, str2num_prefix};
+pub use thousands::{grouped, thousands};
 
 /// The most digits a `u64` can have: in base 2.
 pub const MAX_DIGITS: usize = 64;

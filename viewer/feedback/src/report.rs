@@ -2,7 +2,6 @@
 
 use std::fmt::Write;
 
-use pct_deep::procrep::{AtomicKind, Var};
 use pct_deep::{GoalPath, PredOrFunc, ProcLabel, Step};
 
 use crate::model::{
@@ -23,14 +22,7 @@ pub fn report(feedback: &Feedback) -> String {
 /// Groups of three digits before the point, counted from its end; a minus sign counts as a digit.
 fn commas(text: &str) -> String {
     let (whole, rest) = text.split_at(text.find('.').unwrap_or(text.len()));
-    let mut out = String::new();
-    for (i, c) in whole.chars().enumerate() {
-        if i > 0 && (whole.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(c);
-    }
-    out + rest
+    pct_num::grouped(whole) + rest
 }
 fn f2(x: f64) -> String {
     commas(&format!("{x:.2}"))
@@ -277,53 +269,10 @@ impl Writer<'_> {
                 self.line(level, ")");
             }
             GoalKind::Atomic(goal) => {
-                let text = self.atomic(&goal.kind);
+                let text = goal.kind.text(|v| self.names.show(v));
                 self.line(level, &text);
             }
         }
-    }
-
-    fn atomic(&self, kind: &AtomicKind) -> String {
-        let show = |v: &Var| self.names.show(*v);
-        match kind {
-            AtomicKind::Construct { var, cons, args } => {
-                format!("{} <= {cons}{}", show(var), self.args(args))
-            }
-            AtomicKind::Deconstruct { var, cons, args } => {
-                format!("{} => {cons}{}", show(var), self.args(args))
-            }
-            AtomicKind::PartialConstruct { var, cons, args } => {
-                format!("{} <= {cons}{}", show(var), self.maybe_args(args))
-            }
-            AtomicKind::PartialDeconstruct { var, cons, args } => {
-                format!("{} => {cons}{}", show(var), self.maybe_args(args))
-            }
-            AtomicKind::Assign { target, source } => format!("{} := {}", show(target), show(source)),
-            AtomicKind::Cast { output, input } => format!("cast {} to {}", show(input), show(output)),
-            AtomicKind::Test { first, second } => format!("{} == {}", show(second), show(first)),
-            AtomicKind::Foreign { args } => format!("foreign_proc({})", self.args(args)),
-            AtomicKind::HigherOrder { closure, args } => format!("{}({})", show(closure), self.args(args)),
-            AtomicKind::Method { typeclass_info, method, args } => {
-                format!("method {method} of {}({})", show(typeclass_info), self.args(args))
-            }
-            AtomicKind::Call { module, name, args } => format!("{module}.{name}{}", self.args(args)),
-            AtomicKind::Builtin { module, name, args } => {
-                format!("builtin {module}.{name}{}", self.args(args))
-            }
-            AtomicKind::Event { name, args } => format!("event {name}{}", self.args(args)),
-        }
-    }
-    fn args(&self, args: &[Var]) -> String {
-        let args: Vec<Option<Var>> = args.iter().copied().map(Some).collect();
-        self.maybe_args(&args)
-    }
-    fn maybe_args(&self, args: &[Option<Var>]) -> String {
-        if args.is_empty() {
-            return String::new();
-        }
-        let names: Vec<String> =
-            args.iter().map(|v| v.map_or_else(|| "_".to_owned(), |v| self.names.show(v))).collect();
-        format!("({})", names.join(", "))
     }
 }
 

@@ -4,9 +4,10 @@
 //! script the `viewBox` scales it. The script finds a frame's name in its tooltip, up to the last ` (`.
 
 use crate::colour::{self, Hint};
-use crate::layout::{DiffBy, Direction, Order, layout};
-use crate::text::{cut, escape_into, thousands};
+use crate::layout::{DiffBy, Direction, Frame, Order, layout};
+use crate::text::{cut, escape_into};
 use crate::tree::Tree;
+use pct_num::thousands;
 use std::fmt::Write as _;
 
 const SCRIPT: &str = include_str!("icicle.js");
@@ -122,62 +123,15 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
         out.push_str("</text>");
     }
 
-    let diff_scale = options.diff.map(|by| Differences::new(tree, &totals, &bases, by, options.normalize));
+    let differences = options.diff.map(|by| Differences::new(tree, &totals, &bases, by, options.normalize));
     out.push_str("<g class=\"frames\">");
+    let picture = Picture { tree, options, total: plan.total, width, row, differences };
     for frame in &plan.frames {
-        let node = &tree.nodes[frame.node as usize];
-        let name = &*tree.names[node.name as usize];
         let y = match options.direction {
             Direction::Icicle => u64::from(frame.depth) * u64::from(row) + top,
             Direction::Flame => (u64::from(plan.depth - 1 - frame.depth)) * u64::from(row) + top,
         };
-        let link = match node.link {
-            0 => None,
-            i => Some(&*tree.links[i as usize - 1]).filter(|l| is_safe_link(l)),
-        };
-        match link {
-            Some(link) => {
-                out.push_str("<a class=\"f\" href=\"");
-                escape_into(out, link);
-                out.push_str("\">");
-            }
-            None => out.push_str("<g class=\"f\">"),
-        }
-        out.push_str("<title>");
-        escape_into(out, name);
-        let share = if plan.total == 0 { 0.0 } else { frame.total as f64 * 100.0 / plan.total as f64 };
-        let _ = write!(out, " ({}", (options.weight)(frame.total));
-        if !options.unit.is_empty() {
-            out.push(' ');
-            escape_into(out, &options.unit);
-        }
-        let _ = write!(out, ", {share:.2}%");
-        let fill = match &diff_scale {
-            Some(d) => {
-                let x = d.of(frame.node as usize);
-                let _ = write!(out, "; {:+.2}% of all", x * 100.0);
-                colour::difference(d.scaled(x))
-            }
-            None if frame.node == 0 && node.hint == Hint::Auto => colour::of(Hint::Other, name),
-            None => colour::of(node.hint, name),
-        };
-        let mark = if tree.marked == Some(frame.node) { " class=\"here\"" } else { "" };
-        let _ = write!(
-            out,
-            r#")</title><rect{mark} x="{}%" y="{y}" width="{}%" height="{}" fill="{fill}"/>"#,
-            Short(frame.x * 100.0),
-            Short(frame.width * 100.0),
-            row - 1,
-        );
-        let room = ((frame.width * f64::from(width) - 6.0) / CHAR_PX).max(0.0) as usize;
-        let label = cut(name, room);
-        if !label.is_empty() {
-            let baseline = y + u64::from(row) - 5;
-            let _ = write!(out, r#"<text x="{}%" dx="3" y="{baseline}">"#, Short(frame.x * 100.0));
-            escape_into(out, &label);
-            out.push_str("</text>");
-        }
-        out.push_str(if link.is_some() { "</a>" } else { "</g>" });
+        picture.frame(out, frame, y);
     }
     out.push_str("</g>");
     if options.frame {
@@ -205,6 +159,72 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
         out.push_str("</script>");
     }
     out.push_str("</svg>");
+}
+
+/// What all frames have in common.
+struct Picture<'a> {
+    tree: &'a Tree,
+    options: &'a Options,
+    total: u64,
+    width: u32,
+    row: u32,
+    differences: Option<Differences>,
+}
+
+impl Picture<'_> {
+    /// Appends a frame whose upper edge is at `y`.
+    fn frame(&self, out: &mut String, frame: &Frame, y: u64) {
+        let (tree, options) = (self.tree, self.options);
+        let node = &tree.nodes[frame.node as usize];
+        let name = &*tree.names[node.name as usize];
+        let link = match node.link {
+            0 => None,
+            i => Some(&*tree.links[i as usize - 1]).filter(|l| is_safe_link(l)),
+        };
+        match link {
+            Some(link) => {
+                out.push_str("<a class=\"f\" href=\"");
+                escape_into(out, link);
+                out.push_str("\">");
+            }
+            None => out.push_str("<g class=\"f\">"),
+        }
+        out.push_str("<title>");
+        escape_into(out, name);
+        let share = if self.total == 0 { 0.0 } else { frame.total as f64 * 100.0 / self.total as f64 };
+        let _ = write!(out, " ({}", (options.weight)(frame.total));
+        if !options.unit.is_empty() {
+            out.push(' ');
+            escape_into(out, &options.unit);
+        }
+        let _ = write!(out, ", {share:.2}%");
+        let fill = match &self.differences {
+            Some(d) => {
+                let x = d.of(frame.node as usize);
+                let _ = write!(out, "; {:+.2}% of all", x * 100.0);
+                colour::difference(d.scaled(x))
+            }
+            None if frame.node == 0 && node.hint == Hint::Auto => colour::of(Hint::Other, name),
+            None => colour::of(node.hint, name),
+        };
+        let mark = if tree.marked == Some(frame.node) { " class=\"here\"" } else { "" };
+        let _ = write!(
+            out,
+            r#")</title><rect{mark} x="{}%" y="{y}" width="{}%" height="{}" fill="{fill}"/>"#,
+            Short(frame.x * 100.0),
+            Short(frame.width * 100.0),
+            self.row - 1,
+        );
+        let room = ((frame.width * f64::from(self.width) - 6.0) / CHAR_PX).max(0.0) as usize;
+        let label = cut(name, room);
+        if !label.is_empty() {
+            let baseline = y + u64::from(self.row) - 5;
+            let _ = write!(out, r#"<text x="{}%" dx="3" y="{baseline}">"#, Short(frame.x * 100.0));
+            escape_into(out, &label);
+            out.push_str("</text>");
+        }
+        out.push_str(if link.is_some() { "</a>" } else { "</g>" });
+    }
 }
 
 /// One sentence on what is not in the picture.

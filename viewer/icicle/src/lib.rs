@@ -15,7 +15,7 @@
 //! ```
 //!
 //! In reading order: [`tree`] (the data), [`layout`] (tree to frames: numbers only), [`colour`], [`text`] (escaping,
-//! cutting, thousands), [`svg`](mod@draw) (frames to text).
+//! cutting), [`svg`](mod@draw) (frames to text).
 //!
 //! Invariants: what is not drawn (too narrow, too deep) is counted and said in the picture; no name, link or title
 //! becomes markup; the cost is one pass over the nodes that are wide enough to be seen, after one pass over all.

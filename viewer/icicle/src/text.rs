@@ -1,4 +1,4 @@
-//! Text that goes into the picture: escaping, cutting names, numbers for people.
+//! Text that goes into the picture: escaping, cutting names.
 
 /// Appends `s` so that it is plain text in XML content and in double-quoted attributes. Characters that XML 1.0
 /// does not allow at all become U+FFFD.
@@ -38,20 +38,6 @@ pub fn cut(s: &str, max: usize) -> String {
     out
 }
 
-/// 1234567 as `1,234,567`.
-#[must_use]
-pub fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (i, d) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(d);
-    }
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -62,14 +48,6 @@ mod tests {
         assert_eq!(cut("abcdefghij", 5), "ab\u{2026}ij");
         assert_eq!(cut("abcde", 5), "abcde");
         assert_eq!(cut("abcdef", 2), "");
-    }
-
-    #[test]
-    fn thousands_are_separated() {
-        assert_eq!(thousands(0), "0");
-        assert_eq!(thousands(999), "999");
-        assert_eq!(thousands(1000), "1,000");
-        assert_eq!(thousands(u64::MAX), "18,446,744,073,709,551,615");
     }
 
     proptest! {

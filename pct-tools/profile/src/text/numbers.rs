@@ -1,18 +1,6 @@
 //! How numbers are written: thousands separated by commas, seconds with two decimals, shares with one.
 
-/// `12,374`.
-#[must_use]
-pub fn thousands(n: u64) -> String {
-    let digits = n.to_string();
-    let mut out = String::with_capacity(digits.len() + digits.len() / 3);
-    for (at, digit) in digits.chars().enumerate() {
-        if at > 0 && (digits.len() - at).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
+pub use pct_num::thousands;
 
 /// Nanoseconds as seconds with two decimals, or three below a tenth: `12.41`, `0.012`.
 #[must_use]
@@ -92,9 +80,6 @@ mod tests {
 
     #[test]
     fn numbers_read_well() {
-        assert_eq!(thousands(0), "0");
-        assert_eq!(thousands(999), "999");
-        assert_eq!(thousands(1_234_567), "1,234,567");
         assert_eq!(seconds(12_411_000_000), "12.41");
         assert_eq!(seconds(12_000_000), "0.012");
         assert_eq!(seconds(23_456_000_000_000), "23,456");

@@ -274,54 +274,42 @@ impl Printer<'_> {
                 self.line(indent, ")");
             }
             GoalKind::Atomic(atomic) => {
-                let text = self.atomic(&atomic.kind);
+                let text = atomic.kind.text(|v| self.body.var_name(v).into_owned());
                 self.line(indent, &text);
             }
         }
     }
+}
 
-    fn atomic(&self, kind: &AtomicKind) -> String {
-        let var = |v: Var| self.body.var_name(v);
-        match kind {
-            AtomicKind::Construct { var: v, cons, args } => {
-                format!("{} <= {cons}{}", var(*v), self.args(args))
+impl AtomicKind {
+    /// The goal in a line, as procedure bodies and feedback reports show it; `name` gives variables their names.
+    pub fn text(&self, name: impl Fn(Var) -> String) -> String {
+        // `(A, B)`, or nothing for none.
+        let maybe_args = |args: &mut dyn Iterator<Item = Option<Var>>| {
+            let names: Vec<String> = args.map(|v| v.map_or_else(|| "_".to_owned(), &name)).collect();
+            if names.is_empty() { String::new() } else { format!("({})", names.join(", ")) }
+        };
+        let args = |args: &[Var]| maybe_args(&mut args.iter().copied().map(Some));
+        match self {
+            Self::Construct { var, cons, args: a } => format!("{} <= {cons}{}", name(*var), args(a)),
+            Self::Deconstruct { var, cons, args: a } => format!("{} => {cons}{}", name(*var), args(a)),
+            Self::PartialConstruct { var, cons, args } => {
+                format!("{} <= {cons}{}", name(*var), maybe_args(&mut args.iter().copied()))
             }
-            AtomicKind::Deconstruct { var: v, cons, args } => {
-                format!("{} => {cons}{}", var(*v), self.args(args))
+            Self::PartialDeconstruct { var, cons, args } => {
+                format!("{} => {cons}{}", name(*var), maybe_args(&mut args.iter().copied()))
             }
-            AtomicKind::PartialConstruct { var: v, cons, args } => {
-                format!("{} <= {cons}{}", var(*v), self.maybe_args(args))
+            Self::Assign { target, source } => format!("{} := {}", name(*target), name(*source)),
+            Self::Cast { output, input } => format!("cast {} to {}", name(*input), name(*output)),
+            Self::Test { first, second } => format!("{} == {}", name(*second), name(*first)),
+            Self::Foreign { args: a } => format!("foreign_proc({})", args(a)),
+            Self::HigherOrder { closure, args: a } => format!("{}({})", name(*closure), args(a)),
+            Self::Method { typeclass_info, method, args: a } => {
+                format!("method {method} of {}({})", name(*typeclass_info), args(a))
             }
-            AtomicKind::PartialDeconstruct { var: v, cons, args } => {
-                format!("{} => {cons}{}", var(*v), self.maybe_args(args))
-            }
-            AtomicKind::Assign { target, source } => format!("{} := {}", var(*target), var(*source)),
-            AtomicKind::Cast { output, input } => format!("cast {} to {}", var(*input), var(*output)),
-            AtomicKind::Test { first, second } => format!("{} == {}", var(*second), var(*first)),
-            AtomicKind::Foreign { args } => format!("foreign_proc({})", self.args(args)),
-            AtomicKind::HigherOrder { closure, args } => format!("{}({})", var(*closure), self.args(args)),
-            AtomicKind::Method { typeclass_info, method, args } => {
-                format!("method {method} of {}({})", var(*typeclass_info), self.args(args))
-            }
-            AtomicKind::Call { module, name, args } => format!("{module}.{name}{}", self.args(args)),
-            AtomicKind::Builtin { module, name, args } => {
-                format!("builtin {module}.{name}{}", self.args(args))
-            }
-            AtomicKind::Event { name, args } => format!("event {name}{}", self.args(args)),
+            Self::Call { module, name: n, args: a } => format!("{module}.{n}{}", args(a)),
+            Self::Builtin { module, name: n, args: a } => format!("builtin {module}.{n}{}", args(a)),
+            Self::Event { name: n, args: a } => format!("event {n}{}", args(a)),
         }
-    }
-
-    /// `(A, B)`, or nothing for none.
-    fn args(&self, args: &[Var]) -> String {
-        let args: Vec<Option<Var>> = args.iter().copied().map(Some).collect();
-        self.maybe_args(&args)
-    }
-    fn maybe_args(&self, args: &[Option<Var>]) -> String {
-        if args.is_empty() {
-            return String::new();
-        }
-        let names: Vec<Cow<'_, str>> =
-            args.iter().map(|v| v.map_or(Cow::Borrowed("_"), |v| self.body.var_name(v))).collect();
-        format!("({})", names.join(", "))
     }
 }

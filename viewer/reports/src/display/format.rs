@@ -1,11 +1,12 @@
 //! Numbers as people read them: thousands separated, a fixed number of decimals, times with their unit.
 
 use super::{Data, MemUnit};
+use pct_num::grouped;
 
 /// 1234567 as `1,234,567`.
 #[must_use]
 pub fn int(n: i64) -> String {
-    let digits = group(&n.unsigned_abs().to_string());
+    let digits = grouped(&n.unsigned_abs().to_string());
     if n < 0 { format!("-{digits}") } else { digits }
 }
 
@@ -19,7 +20,7 @@ pub fn float(x: f64, decimals: usize) -> String {
     let (whole, part) = text.split_at(text.find('.').unwrap_or(text.len()));
     let zero = text.bytes().all(|b| b == b'0' || b == b'.');
     let sign = if x < 0.0 && !zero { "-" } else { "" };
-    format!("{sign}{}{part}", group(whole))
+    format!("{sign}{}{part}", grouped(whole))
 }
 
 /// A share as a percentage without its sign.
@@ -92,17 +93,6 @@ pub fn time(seconds: f64) -> String {
         }
     }
     format!("{}s", float(seconds, 1))
-}
-
-fn group(digits: &str) -> String {
-    let mut out = String::with_capacity(digits.len() * 4 / 3 + 1);
-    for (i, d) in digits.chars().enumerate() {
-        if i > 0 && (digits.len() - i).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(d);
-    }
-    out
 }
 
 fn signed(text: String, positive: bool) -> String {
