@@ -236,9 +236,7 @@ impl<'a> Index<'a> {
         };
         let mut segments: Vec<Segment<'a>> = file.segments().collect();
         segments.sort_by_key(Segment::generation);
-        let mut threads = BTreeMap::<u32, Thread>::new();
-        let mut regions = BTreeMap::<u32, Region>::new();
-        let mut anchors = vec![header.first_anchor()];
+        let mut seen = Seen { anchors: vec![header.first_anchor()], ..Seen::default() };
         // A stack id costs its definition at least a word of the file.
         let most_stacks = file.bytes().len() / 8;
         for segment in &segments {
@@ -247,7 +245,7 @@ impl<'a> Index<'a> {
             }
             if segment.thread() != 0 {
                 for run in segment.runs() {
-                    let thread = threads.entry(run.thread).or_default();
+                    let thread = seen.threads.entry(run.thread).or_default();
                     thread.tid = run.tid;
                     thread.parts.push((segment.offset(), run.range()));
                     if !run.name.is_empty() {
@@ -256,74 +254,22 @@ impl<'a> Index<'a> {
                     // Marks are the only other thing in a thread's ring; samples are walked when they are asked for.
                     index.marks.extend(run.records().filter_map(mark));
                 }
-                let first = threads.entry(segment.thread()).or_default();
+                let first = seen.threads.entry(segment.thread()).or_default();
                 first.overwritten = first.overwritten.max(segment.overwritten());
                 continue;
             }
             for record in segment.records() {
-                match record {
-                    Record::RegionBegin(r) => {
-                        let region = Region {
-                            id: r.region,
-                            start: r.start,
-                            end: r.end,
-                            offset: r.offset,
-                            device: r.device,
-                            inode: r.inode,
-                            flags: r.flags,
-                            from: r.time,
-                            to: u64::MAX,
-                            build_id: r.build_id.to_vec(),
-                            path: r.path.to_vec(),
-                        };
-                        if region.start < region.end {
-                            regions.insert(r.region, region);
-                        }
-                    }
-                    Record::RegionEnd { region, time } => {
-                        if let Some(r) = regions.get_mut(&region) {
-                            r.to = time;
-                        }
-                    }
-                    Record::Stack { first, parent, frames } => {
-                        index.stacks.define(first, parent, frames.iter(), most_stacks);
-                    }
-                    Record::ThreadBegin { thread, time, tid, name } => {
-                        let t = threads.entry(thread).or_default();
-                        t.tid = tid;
-                        t.begin = Some(time);
-                        if t.name.is_empty() {
-                            t.name = name.to_text();
-                        }
-                    }
-                    Record::ThreadName { thread, tid, name, .. } => {
-                        let t = threads.entry(thread).or_default();
-                        t.tid = tid;
-                        t.name = name.to_text();
-                    }
-                    Record::ThreadEnd { thread, time, tid, cpu_ns } => {
-                        let t = threads.entry(thread).or_default();
-                        t.tid = tid;
-                        t.end = Some(time);
-                        t.cpu_ns = (cpu_ns != 0).then_some(cpu_ns);
-                    }
-                    Record::Anchor { time, monotonic_ns, realtime_ns, .. } => {
-                        anchors.push(Anchor { raw: time, monotonic_ns, realtime_ns });
-                    }
-                    Record::Exec { time, path } => index.execs.push((time, path.to_vec())),
-                    Record::Fork { time, child } => index.forks.push((time, child)),
-                    other => index.marks.extend(mark(other)),
-                }
+                seen.record(record, &mut index, most_stacks);
             }
         }
-        anchors.extend(header.latest_anchor());
-        index.timeline = Timeline::new(anchors);
-        index.threads = threads.into_iter().map(|(serial, t)| Thread { serial, ..t }).collect();
+        seen.anchors.extend(header.latest_anchor());
+        index.timeline = Timeline::new(seen.anchors);
+        index.threads = seen.threads.into_iter().map(|(serial, t)| Thread { serial, ..t }).collect();
         for thread in &mut index.threads {
             // A thread may go on in an older block than its last: its first record's time tells.
             thread.parts.sort_by_cached_key(|part| part_of(file, *part).find_map(sample).map(|s| s.time));
         }
-        index.regions = regions.into_values().collect();
+        index.regions = seen.regions.into_values().collect();
         index.regions.sort_by_key(|r| (r.start, r.from));
         index.max_end = index
             .regions
@@ -396,6 +342,72 @@ impl<'a> Index<'a> {
             }
             Some((i, sample))
         })
+    }
+}
+
+/// What the records of the process have said so far, by number.
+#[derive(Default)]
+struct Seen {
+    threads: BTreeMap<u32, Thread>,
+    regions: BTreeMap<u32, Region>,
+    anchors: Vec<Anchor>,
+}
+
+impl Seen {
+    fn record(&mut self, record: Record<'_>, index: &mut Index<'_>, most_stacks: usize) {
+        match record {
+            Record::RegionBegin(r) => {
+                let region = Region {
+                    id: r.region,
+                    start: r.start,
+                    end: r.end,
+                    offset: r.offset,
+                    device: r.device,
+                    inode: r.inode,
+                    flags: r.flags,
+                    from: r.time,
+                    to: u64::MAX,
+                    build_id: r.build_id.to_vec(),
+                    path: r.path.to_vec(),
+                };
+                if region.start < region.end {
+                    self.regions.insert(r.region, region);
+                }
+            }
+            Record::RegionEnd { region, time } => {
+                if let Some(r) = self.regions.get_mut(&region) {
+                    r.to = time;
+                }
+            }
+            Record::Stack { first, parent, frames } => {
+                index.stacks.define(first, parent, frames.iter(), most_stacks);
+            }
+            Record::ThreadBegin { thread, time, tid, name } => {
+                let t = self.threads.entry(thread).or_default();
+                t.tid = tid;
+                t.begin = Some(time);
+                if t.name.is_empty() {
+                    t.name = name.to_text();
+                }
+            }
+            Record::ThreadName { thread, tid, name, .. } => {
+                let t = self.threads.entry(thread).or_default();
+                t.tid = tid;
+                t.name = name.to_text();
+            }
+            Record::ThreadEnd { thread, time, tid, cpu_ns } => {
+                let t = self.threads.entry(thread).or_default();
+                t.tid = tid;
+                t.end = Some(time);
+                t.cpu_ns = (cpu_ns != 0).then_some(cpu_ns);
+            }
+            Record::Anchor { time, monotonic_ns, realtime_ns, .. } => {
+                self.anchors.push(Anchor { raw: time, monotonic_ns, realtime_ns });
+            }
+            Record::Exec { time, path } => index.execs.push((time, path.to_vec())),
+            Record::Fork { time, child } => index.forks.push((time, child)),
+            other => index.marks.extend(mark(other)),
+        }
     }
 }
 

@@ -390,8 +390,9 @@ impl Subject {
         for ps in large.into_iter().take(AHEAD) {
             let _ = report::proc::kept(self, ps);
             for &group in Group::ALL {
-                let n = i64::from(ps.number());
-                let _ = report::callers::create_kept(self, n, group, 1, 20, Contour::Ignore);
+                let (number, contour) = (i64::from(ps.number()), Contour::Ignore);
+                let asked = report::callers::Asked { number, group, bunch: 1, size: 20, contour };
+                let _ = report::callers::create_kept(self, asked);
             }
         }
     }

@@ -24,9 +24,11 @@ fn reports_that_are_kept_say_what_they_would_say_anew() {
     let n = i64::from(ps.number());
     for &group in Group::ALL {
         for (bunch, size) in [(1, 20), (2, 10), (1, 20), (7, 100)] {
-            let cmd = Cmd::ProcCallers { ps: n, group, bunch, size, contour: Contour::Ignore };
+            let contour = Contour::Ignore;
+            let cmd = Cmd::ProcCallers { ps: n, group, bunch, size, contour };
             let request = Request { cmd, page: 1, prefs: PrefsIndication::Default };
-            let anew = callers::create(profile, &subject.contour, n, group, bunch, size, Contour::Ignore);
+            let asked = callers::Asked { number: n, group, bunch, size, contour };
+            let anew = callers::create(profile, &subject.contour, asked);
             let anew = serde_json::to_value(Report::Callers(anew)).unwrap();
             assert_eq!(serde_json::to_value(report(&subject, &request)).unwrap(), anew);
         }

@@ -82,13 +82,7 @@ pub(crate) fn lookup(q: &Question<'_>, answers: &mut Answers, rest: &mut Vec<Res
             return Err(e);
         }
     };
-    let index = match units::Index::read(&dwarf) {
-        Ok(index) => index,
-        Err(e) => {
-            all_unknown(rest);
-            return Err(format!(".debug_info: {e}"));
-        }
-    };
+    let index = units::Index::read(&dwarf);
     // Addresses that lie in several units' ranges ask the next one when the one before knows nothing.
     let mut pending: Vec<usize> = (0..q.addresses.len()).collect();
     let mut half_known: HashMap<usize, Rest> = HashMap::new();

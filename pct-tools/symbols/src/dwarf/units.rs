@@ -34,7 +34,7 @@ pub(super) struct Index {
 
 impl Index {
     /// Reads the headers of all units, `.debug_aranges`, and the root entries of units that are not in it.
-    pub(super) fn read(dwarf: &Dwarf<'_>) -> gimli::Result<Index> {
+    pub(super) fn read(dwarf: &Dwarf<'_>) -> Index {
         let mut index = Index::default();
         let mut headers = Vec::new();
         let mut all = dwarf.units();
@@ -77,7 +77,7 @@ impl Index {
             min = min.min(range.begin);
             range.min_begin = min;
         }
-        Ok(index)
+        index
     }
 
     fn claim(&mut self, begin: u64, end: u64, unit: usize) {

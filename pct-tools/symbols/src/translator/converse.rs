@@ -2,10 +2,11 @@
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
-use std::os::fd::AsFd;
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
@@ -47,34 +48,13 @@ impl Template {
         let mut deadline = Instant::now() + self.patience;
         let mut enough = false;
         while stdout.is_some() && !enough {
-            let ready = {
-                let open = [
-                    (stdin.as_ref().map(AsFd::as_fd), PollFlags::POLLOUT),
-                    (stdout.as_ref().map(AsFd::as_fd), PollFlags::POLLIN),
-                    (stderr.as_ref().map(AsFd::as_fd), PollFlags::POLLIN),
-                ];
-                let (mut polled, mut which) = (Vec::with_capacity(3), Vec::with_capacity(3));
-                for (i, (fd, what)) in open.into_iter().enumerate() {
-                    if let Some(fd) = fd {
-                        polled.push(PollFd::new(fd, what));
-                        which.push(i);
-                    }
-                }
-                let left = deadline.saturating_duration_since(Instant::now());
-                let timeout =
-                    PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
-                match poll(&mut polled, timeout) {
-                    Ok(0) if Instant::now() >= deadline => {
-                        return Ok(Outcome { ended: None, stderr: text_of(&tail) });
-                    }
-                    Ok(_) | Err(nix::errno::Errno::EINTR) => {}
-                    Err(e) => return Err(pipe(e.into())),
-                }
-                let mut ready = [false; 3];
-                for (i, polled) in which.into_iter().zip(&polled) {
-                    ready[i] = polled.revents().is_some_and(|r| !r.is_empty());
-                }
-                ready
+            let open = [
+                (stdin.as_ref().map(AsFd::as_fd), PollFlags::POLLOUT),
+                (stdout.as_ref().map(AsFd::as_fd), PollFlags::POLLIN),
+                (stderr.as_ref().map(AsFd::as_fd), PollFlags::POLLIN),
+            ];
+            let Some(ready) = ready(open, deadline).map_err(|e| pipe(e.into()))? else {
+                return Ok(Outcome { ended: None, stderr: text_of(&tail) });
             };
             let mut progress = false;
             if ready[0]
@@ -148,6 +128,32 @@ impl Template {
         }
         Ok(Outcome { ended: status, stderr: text_of(&tail) })
     }
+}
+
+/// Which of the pipes that are open have something to do, none after a signal; `None` when the deadline has passed.
+fn ready(
+    pipes: [(Option<BorrowedFd<'_>>, PollFlags); 3],
+    deadline: Instant,
+) -> Result<Option<[bool; 3]>, Errno> {
+    let (mut polled, mut which) = (Vec::with_capacity(3), Vec::with_capacity(3));
+    for (i, (fd, what)) in pipes.into_iter().enumerate() {
+        if let Some(fd) = fd {
+            polled.push(PollFd::new(fd, what));
+            which.push(i);
+        }
+    }
+    let left = deadline.saturating_duration_since(Instant::now());
+    let timeout = PollTimeout::try_from(left + Duration::from_millis(1)).unwrap_or(PollTimeout::MAX);
+    match poll(&mut polled, timeout) {
+        Ok(0) if Instant::now() >= deadline => return Ok(None),
+        Ok(_) | Err(Errno::EINTR) => {}
+        Err(e) => return Err(e),
+    }
+    let mut ready = [false; 3];
+    for (i, polled) in which.into_iter().zip(&polled) {
+        ready[i] = polled.revents().is_some_and(|r| !r.is_empty());
+    }
+    Ok(Some(ready))
 }
 
 fn would_block(e: &io::Error) -> bool {

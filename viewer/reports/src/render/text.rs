@@ -164,36 +164,7 @@ fn write_table(out: &mut String, table: &Table, developer: bool, options: &TextO
         push_row(&mut lines, row, developer, &classes, options);
     }
 
-    let mut widths = vec![0usize; table.columns];
-    for l in &lines {
-        if let Line::Pieces(pieces, _) = l {
-            let mut column = 0;
-            for p in pieces {
-                if p.span == 1 && column < widths.len() {
-                    widths[column] = widths[column].max(p.text.chars().count());
-                }
-                column += p.span;
-            }
-        }
-    }
-    // What spans several columns and does not fit widens the last of them.
-    for l in &lines {
-        if let Line::Pieces(pieces, _) = l {
-            let mut column = 0;
-            for p in pieces.iter() {
-                if p.span > 1 && column + p.span <= widths.len() {
-                    let have: usize =
-                        widths[column..column + p.span].iter().sum::<usize>() + 2 * (p.span - 1);
-                    let want = p.text.chars().count();
-                    if want > have {
-                        let widen = if p.left { column + p.span - 1 } else { column };
-                        widths[widen] += want - have;
-                    }
-                }
-                column += p.span;
-            }
-        }
-    }
+    let mut widths = widths(&lines, table.columns);
     fit(&mut widths, &classes, &lines, options);
 
     let total = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1);
@@ -203,26 +174,7 @@ fn write_table(out: &mut String, table: &Table, developer: bool, options: &TextO
             Line::Rule => line(out, &"-".repeat(total)),
             Line::Full(text) => line(out, text),
             Line::Pieces(pieces, command) => {
-                let mut text = String::new();
-                let mut column = 0;
-                for p in pieces {
-                    if column > 0 {
-                        text.push_str("  ");
-                    }
-                    let end = (column + p.span).min(widths.len());
-                    let room = widths[column.min(end)..end].iter().sum::<usize>() + 2 * (p.span - 1);
-                    let shown =
-                        if p.left { pct_icicle::text::cut(&p.text, room.max(3)) } else { p.text.clone() };
-                    let pad = " ".repeat(room.saturating_sub(shown.chars().count()));
-                    if p.left {
-                        text.push_str(&shown);
-                        text.push_str(&pad);
-                    } else {
-                        text.push_str(&pad);
-                        text.push_str(&shown);
-                    }
-                    column += p.span;
-                }
+                let mut text = laid_out(pieces, &widths);
                 if let Some(command) = command {
                     text.push_str("  ");
                     text.push_str(command);
@@ -247,6 +199,65 @@ fn write_table(out: &mut String, table: &Table, developer: bool, options: &TextO
             ),
         );
     }
+}
+
+/// How wide columns have to be.
+fn widths(lines: &[Line], columns: usize) -> Vec<usize> {
+    let mut widths = vec![0usize; columns];
+    for l in lines {
+        if let Line::Pieces(pieces, _) = l {
+            let mut column = 0;
+            for p in pieces {
+                if p.span == 1 && column < widths.len() {
+                    widths[column] = widths[column].max(p.text.chars().count());
+                }
+                column += p.span;
+            }
+        }
+    }
+    // What spans several columns and does not fit widens one of them.
+    for l in lines {
+        if let Line::Pieces(pieces, _) = l {
+            let mut column = 0;
+            for p in pieces.iter() {
+                if p.span > 1 && column + p.span <= widths.len() {
+                    let have: usize =
+                        widths[column..column + p.span].iter().sum::<usize>() + 2 * (p.span - 1);
+                    let want = p.text.chars().count();
+                    if want > have {
+                        let widen = if p.left { column + p.span - 1 } else { column };
+                        widths[widen] += want - have;
+                    }
+                }
+                column += p.span;
+            }
+        }
+    }
+    widths
+}
+
+/// Pieces side by side; words that are too long for their columns are cut.
+fn laid_out(pieces: &[Piece], widths: &[usize]) -> String {
+    let mut text = String::new();
+    let mut column = 0;
+    for p in pieces {
+        if column > 0 {
+            text.push_str("  ");
+        }
+        let end = (column + p.span).min(widths.len());
+        let room = widths[column.min(end)..end].iter().sum::<usize>() + 2 * (p.span - 1);
+        let shown = if p.left { pct_icicle::text::cut(&p.text, room.max(3)) } else { p.text.clone() };
+        let pad = " ".repeat(room.saturating_sub(shown.chars().count()));
+        if p.left {
+            text.push_str(&shown);
+            text.push_str(&pad);
+        } else {
+            text.push_str(&pad);
+            text.push_str(&shown);
+        }
+        column += p.span;
+    }
+    text
 }
 
 /// Narrows the columns of words, widest first, until the table fits the terminal.

@@ -57,6 +57,21 @@ pub enum Caller {
     Clique(CliqueDesc),
 }
 
+/// Whose callers are asked for, and which of them.
+#[derive(Clone, Copy, Debug)]
+pub struct Asked {
+    /// The procedure's number.
+    pub number: i64,
+    /// What rows are grouped by.
+    pub group: Group,
+    /// Which rows, from 1.
+    pub bunch: i64,
+    /// How many in a bunch.
+    pub size: i64,
+    /// Whether calls move up to the first caller that is not excluded.
+    pub contour: Contour,
+}
+
 /// The report.
 ///
 /// # Errors
@@ -64,12 +79,9 @@ pub enum Caller {
 pub fn create(
     profile: &Profile,
     contour_file: &ContourState,
-    number: i64,
-    group: Group,
-    bunch: i64,
-    size: i64,
-    contour: Contour,
+    asked: Asked,
 ) -> Result<CallersReport, Failure> {
+    let Asked { number, group, bunch, size, contour } = asked;
     let ps = ps_of(profile, number)?;
     if bunch < 1 || size < 1 {
         return Err(Failure(format!("Bunch {bunch} of {size} rows: both must be at least 1.")));
@@ -154,22 +166,18 @@ fn container(profile: &Profile, csd: CsdId) -> PsId {
 ///
 /// # Errors
 /// As [`create`].
-pub fn create_kept(
-    subject: &Subject,
-    number: i64,
-    group: Group,
-    bunch: i64,
-    size: i64,
-    contour: Contour,
-) -> Result<CallersReport, Failure> {
-    let make = |bunch, size| create(&subject.profile, &subject.contour, number, group, bunch, size, contour);
+pub fn create_kept(subject: &Subject, asked: Asked) -> Result<CallersReport, Failure> {
+    let Asked { number, group, bunch, size, contour } = asked;
+    let make = |asked| create(&subject.profile, &subject.contour, asked);
     let large = subject.profile.ps_id(number).filter(|&ps| subject.is_large(ps));
     match large {
         Some(ps) if bunch >= 1 && size >= 1 => {
-            let whole = subject.callers.get_or((ps, group, contour), || make(1, 20))?;
+            let whole = subject
+                .callers
+                .get_or((ps, group, contour), || make(Asked { bunch: 1, size: 20, ..asked }))?;
             Ok(CallersReport { bunch, bunch_size: size, ..CallersReport::clone(&whole) })
         }
-        _ => make(bunch, size),
+        _ => make(asked),
     }
 }
 

@@ -113,8 +113,11 @@ impl Report {
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         match self {
-            Report::Message(_) | Report::Menu(_) | Report::ProgramModules(_) | Report::Search(_) => None,
-            Report::Recordings(_) => None,
+            Report::Message(_)
+            | Report::Menu(_)
+            | Report::ProgramModules(_)
+            | Report::Search(_)
+            | Report::Recordings(_) => None,
             Report::Flame(r) => r.as_ref().err(),
             Report::Source(r) => r.as_ref().err(),
             Report::Diff(r) => r.as_ref().err(),
@@ -163,9 +166,9 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
         Cmd::Clique(n) => Report::Clique(clique::create(profile, *n, window)),
         Cmd::Proc(n) => Report::Proc(proc::create(subject, *n).map(Box::new)),
         Cmd::ProcNamed(name) => Report::Proc(proc::create_named(subject, name).map(Box::new)),
-        Cmd::ProcCallers { ps, group, bunch, size, contour } => {
-            Report::Callers(callers::create_kept(subject, *ps, *group, *bunch, *size, *contour))
-        }
+        &Cmd::ProcCallers { ps: number, group, bunch, size, contour } => Report::Callers(
+            callers::create_kept(subject, callers::Asked { number, group, bunch, size, contour }),
+        ),
         Cmd::ProgramModules => Report::ProgramModules(modules::create_all(profile)),
         Cmd::Module(name) => {
             Report::Module(modules::create(profile, name, subject.has_module_representation(name)))
