@@ -82,7 +82,7 @@ pub struct ReadError {
 /// What was wrong with the bytes of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "each says itself what it is")]
 pub enum Fault {
     #[error("packet magic is {0:#x}, expected 0xc1fc1fc1")]
     Magic(u64),

@@ -125,7 +125,7 @@ pub enum BitsKind {
 
 /// How a number is preferably shown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "named as in the metadata")]
 pub enum Base {
     Binary,
     Octal,
@@ -299,7 +299,7 @@ impl FieldClass {
 
 /// The six places where fields stand, in decoding order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "named as in the metadata")]
 pub enum Scope {
     PacketHeader,
     PacketContext,
@@ -325,10 +325,20 @@ impl Scope {
 
 /// A value of the environment.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[allow(missing_docs)]
+#[expect(missing_docs, reason = "named as in the metadata")]
 pub enum EnvValue {
     Int(i128),
     Text(String),
+}
+
+impl EnvValue {
+    /// The number, if it is one of 64 bits without a sign.
+    pub(crate) fn unsigned(&self) -> Option<u64> {
+        match self {
+            EnvValue::Int(v) => u64::try_from(*v).ok(),
+            EnvValue::Text(_) => None,
+        }
+    }
 }
 
 /// Where a clock counts from.

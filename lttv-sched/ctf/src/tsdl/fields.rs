@@ -224,15 +224,14 @@ impl<'a> Types<'a> {
             let len = match d {
                 Dim::Fixed(n) => Length::Fixed(*n),
                 Dim::Field(path) => match path.strip_prefix("env.") {
-                    Some(key) => match self.env.iter().find(|(k, _)| k == key) {
-                        Some((_, EnvValue::Int(v))) if *v >= 0 => Length::Fixed(*v as u64),
-                        _ => {
-                            return err(
-                                line,
-                                format!("`{path}` is not an unsigned integer of the environment"),
-                            );
-                        }
-                    },
+                    Some(key) => {
+                        let value = self.env.iter().find(|(k, _)| k == key).map(|(_, v)| v);
+                        let Some(n) = value.and_then(EnvValue::unsigned) else {
+                            let what = format!("`{path}` is not an unsigned integer of the environment");
+                            return err(line, what);
+                        };
+                        Length::Fixed(n)
+                    }
                     None => Length::Field(location(path, line)),
                 },
             };
