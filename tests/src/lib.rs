@@ -6,6 +6,7 @@
 //! - [`noise`]: how far an ideal sampler may be from the truth.
 //!
 //! A test whose tool is missing says so in one line on stderr and passes: [`skip`]. Nothing here asserts a time.
+#![forbid(unsafe_code)]
 
 pub mod noise;
 pub mod pct;

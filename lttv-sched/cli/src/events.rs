@@ -30,8 +30,7 @@ pub fn run(s: &mut Session, args: &EventsArgs, filter: Option<Filter>) -> anyhow
     if filter.is_none() {
         request.num_events = args.count;
     }
-    let stop = request.stop_flag.clone();
-    let ends = stop.clone();
+    let ends = request.stop_flag.clone();
     let request = request.on_event(move |call| {
         let e = &call.event;
         if filter.as_ref().is_some_and(|f| !f.matches(e)) {

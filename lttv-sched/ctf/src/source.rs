@@ -106,7 +106,7 @@ impl CtfSource {
 /// The channel of a stream file: LTTng names it `<channel>_<cpu>` or, rotated, `<channel>_<cpu>_<count>`.
 fn channel(name: &str, cpu: Option<u32>) -> &str {
     let number = |s: &str| !s.is_empty() && s.bytes().all(|b| b.is_ascii_digit());
-    let Some((head, last)) = name.rsplit_once('_').filter(|(h, l)| !h.is_empty() && number(l)) else {
+    let Some((head, _)) = name.rsplit_once('_').filter(|(h, l)| !h.is_empty() && number(l)) else {
         return name;
     };
     match head.rsplit_once('_') {
@@ -115,10 +115,7 @@ fn channel(name: &str, cpu: Option<u32>) -> &str {
         {
             channel
         }
-        _ => {
-            let _ = last;
-            head
-        }
+        _ => head,
     }
 }
 

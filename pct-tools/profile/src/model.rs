@@ -73,14 +73,6 @@ impl<I: Id, T> IdVec<I, T> {
     pub const fn new() -> Self {
         Self { rows: Vec::new(), id: PhantomData }
     }
-    /// `n` equal rows, e.g. one counter per row of another table.
-    #[must_use]
-    pub fn filled(value: T, n: usize) -> Self
-    where
-        T: Clone,
-    {
-        Self { rows: vec![value; n], id: PhantomData }
-    }
     /// Appends a row and names it.
     pub fn push(&mut self, row: T) -> I {
         let id = I::from_index(self.rows.len());
@@ -570,10 +562,6 @@ impl Builder {
     /// A new thread row.
     pub fn thread(&mut self, process: ProcessId, tid: u32, name: &str) -> ThreadId {
         self.profile.threads.push(Thread { process, tid, name: name.to_owned() })
-    }
-    /// A thread row made before.
-    pub fn thread_mut(&mut self, id: ThreadId) -> &mut Thread {
-        &mut self.profile.threads[id]
     }
     /// Adds to a cell.
     pub fn add(&mut self, thread: ThreadId, stack: StackId, weight: Weight) {

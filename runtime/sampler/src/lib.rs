@@ -18,8 +18,6 @@
 //! Invariants: what a handler decides by is private memory, never the mapped file; a handler waits for nothing; every sample
 //! that was due is written or counted under a cause.
 #![cfg_attr(not(test), no_std)]
-// Functions that take or hand out addresses say what the caller owes; the rest of the unsafe is system calls.
-#![allow(clippy::missing_panics_doc)]
 
 pub mod api;
 pub mod arch;

@@ -235,13 +235,13 @@ struct Walk<'a> {
     calls: Vec<SiteCalls>,
 }
 
-impl Walk<'_> {
-    fn share(&self, part: i64, whole: i64) -> f64 {
-        if whole == 0 { 0.0 } else { (part as f64 / whole as f64).clamp(0.0, 1.0) }
-    }
+fn share(part: i64, whole: i64) -> f64 {
+    if whole == 0 { 0.0 } else { (part as f64 / whole as f64).clamp(0.0, 1.0) }
+}
 
+impl Walk<'_> {
     fn success(&self, goal: usize) -> f64 {
-        self.share(self.coverage.after(goal), self.coverage.before(goal))
+        share(self.coverage.after(goal), self.coverage.before(goal))
     }
 
     fn value(&self, goal: usize) -> Option<Value> {
@@ -281,14 +281,14 @@ impl Walk<'_> {
             }
             NodeKind::Switch { arms, .. } => {
                 let taken: i64 = arms.iter().map(|&a| self.coverage.before(a)).sum();
-                let mut all = scaled(unit(0, 0.0), self.share(before.saturating_sub(taken), before));
+                let mut all = scaled(unit(0, 0.0), share(before.saturating_sub(taken), before));
                 for &arm in arms.iter().rev() {
-                    all = branch(scaled(self.value(arm), self.share(self.coverage.before(arm), before)), all);
+                    all = branch(scaled(self.value(arm), share(self.coverage.before(arm), before)), all);
                 }
                 all
             }
             NodeKind::IfThenElse { cond, then, other } => {
-                let part = |g: usize| scaled(self.value(g), self.share(self.coverage.before(g), before));
+                let part = |g: usize| scaled(self.value(g), share(self.coverage.before(g), before));
                 seq(self.value(*cond), branch(part(*then), part(*other)))
             }
             NodeKind::Neg(inner) | NodeKind::Scope { inner, .. } => self.value(*inner),

@@ -296,13 +296,13 @@ impl<'a> Scan<'a> {
             || (produces && (self.body.nodes[goal].detism.never_succeeds() || self.coverage.after(goal) == 0))
     }
 
-    fn atom(&self, goal: usize, at: f64, var: Var, stack: &mut Vec<PdId>) -> Result<Found, Failure> {
+    fn atom(&self, goal: usize, at: f64, var: Var, stack: &mut Vec<PdId>) -> Found {
         let node = &self.body.nodes[goal];
-        let NodeKind::Atomic(atom) = &node.kind else { return Ok((at, None)) };
+        let NodeKind::Atomic(atom) = &node.kind else { return (at, None) };
         let mentions = atom.kind.vars().contains(&var);
         if !atom.kind.is_call() {
             let found = mentions && (self.consumes() || atom.bound.contains(&var));
-            return Ok((at, found.then_some(at)));
+            return (at, found.then_some(at));
         }
         let slot = node.slot;
         let site = slot.and_then(|s| self.calls.get(s)).copied().unwrap_or_default();
@@ -313,9 +313,9 @@ impl<'a> Scan<'a> {
         };
         let after = at + cost;
         if !mentions {
-            return Ok((after, None));
+            return (after, None);
         }
-        let AtomicKind::Call { args, .. } = &atom.kind else { return Ok((after, Some(at))) };
+        let AtomicKind::Call { args, .. } = &atom.kind else { return (after, Some(at)) };
         let csds: Vec<CsdId> = match slot.and_then(|s| self.finder.profile.slot(self.pd, s)) {
             Some(slot) => slot.csds().collect(),
             None => Vec::new(),
@@ -332,7 +332,7 @@ impl<'a> Scan<'a> {
             };
             first = Some(first.map_or(until, |f| f.min(until)));
         }
-        Ok((after, Some(at + first.unwrap_or(pessimistic))))
+        (after, Some(at + first.unwrap_or(pessimistic)))
     }
 
     /// The plain scan: the whole body, from a running cost.
@@ -341,7 +341,7 @@ impl<'a> Scan<'a> {
             return Ok((at, None));
         }
         match &self.body.nodes[goal].kind {
-            NodeKind::Atomic(_) => self.atom(goal, at, var, stack),
+            NodeKind::Atomic(_) => Ok(self.atom(goal, at, var, stack)),
             NodeKind::Conj(parts) => {
                 let mut now = at;
                 for &part in parts {
@@ -387,7 +387,7 @@ impl<'a> Scan<'a> {
                 if *on == var {
                     return Ok((now, Some(at)));
                 }
-                Ok((now, self.any_arm(&results, if self.consumes() { now } else { at })))
+                Ok((now, any_arm(&results, if self.consumes() { now } else { at })))
             }
             NodeKind::IfThenElse { cond, then, other } => {
                 let (after_cond, found) = self.plain(*cond, at, var, stack)?;
@@ -400,17 +400,10 @@ impl<'a> Scan<'a> {
                     return Ok((now, found));
                 }
                 // A branch that does not use it: used at the end of the whole, in both kinds of scan.
-                Ok((now, self.any_arm(&results, now)))
+                Ok((now, any_arm(&results, now)))
             }
             NodeKind::Neg(inner) | NodeKind::Scope { inner, .. } => self.plain(*inner, at, var, stack),
         }
-    }
-
-    /// The average over arms of which at least one finds it; `default` for those that do not.
-    fn any_arm(&self, results: &[(f64, Found)], default: f64) -> Option<f64> {
-        results.iter().any(|(_, (_, f))| f.is_some()).then(|| {
-            average(&results.iter().map(|(w, (_, f))| (*w, f.unwrap_or(default))).collect::<Vec<_>>())
-        })
     }
 
     /// Fills the probability of recursion of every goal.
@@ -465,7 +458,7 @@ impl<'a> Scan<'a> {
             return Ok((at, None));
         }
         match &self.body.nodes[goal].kind {
-            NodeKind::Atomic(_) => self.atom(goal, at, var, stack),
+            NodeKind::Atomic(_) => Ok(self.atom(goal, at, var, stack)),
             NodeKind::Conj(parts) => {
                 let (mut now, mut first) = (at, None);
                 for &part in parts {
@@ -493,11 +486,11 @@ impl<'a> Scan<'a> {
                     .iter()
                     .map(|&a| Ok((self.weight(a, recursive), self.weighted(a, at, var, recursive, stack)?)))
                     .collect::<Result<_, Failure>>()?;
-                let now = self.average_or(at, &results);
+                let now = average_or(at, &results);
                 if *on == var {
                     return Ok((now, Some(at)));
                 }
-                Ok((now, self.any_arm(&results, if self.consumes() { now } else { at })))
+                Ok((now, any_arm(&results, if self.consumes() { now } else { at })))
             }
             NodeKind::IfThenElse { cond, then, other } => {
                 let (after_cond, found) = self.weighted(*cond, at, var, recursive, stack)?;
@@ -507,25 +500,33 @@ impl<'a> Scan<'a> {
                         Ok((self.weight(g, recursive), self.weighted(g, after_cond, var, recursive, stack)?))
                     })
                     .collect::<Result<_, Failure>>()?;
-                let now = self.average_or(after_cond, &results);
+                let now = average_or(after_cond, &results);
                 if found.is_some() {
                     return Ok((now, found));
                 }
-                Ok((now, self.any_arm(&results, now)))
+                Ok((now, any_arm(&results, now)))
             }
             NodeKind::Neg(inner) | NodeKind::Scope { inner, .. } => {
                 self.weighted(*inner, at, var, recursive, stack)
             }
         }
     }
+}
 
-    /// The average cost after the arms; nothing is added by arms that this case never takes.
-    fn average_or(&self, at: f64, results: &[(f64, Found)]) -> f64 {
-        let weight: f64 = results.iter().map(|r| r.0).sum();
-        if weight.abs() < f64::EPSILON {
-            at
-        } else {
-            average(&results.iter().map(|(w, (after, _))| (*w, *after)).collect::<Vec<_>>())
-        }
+/// The average over arms of which at least one finds it; `default` for those that do not.
+fn any_arm(results: &[(f64, Found)], default: f64) -> Option<f64> {
+    results
+        .iter()
+        .any(|(_, (_, f))| f.is_some())
+        .then(|| average(&results.iter().map(|(w, (_, f))| (*w, f.unwrap_or(default))).collect::<Vec<_>>()))
+}
+
+/// The average cost after the arms; nothing is added by arms that this case never takes.
+fn average_or(at: f64, results: &[(f64, Found)]) -> f64 {
+    let weight: f64 = results.iter().map(|r| r.0).sum();
+    if weight.abs() < f64::EPSILON {
+        at
+    } else {
+        average(&results.iter().map(|(w, (after, _))| (*w, *after)).collect::<Vec<_>>())
     }
 }

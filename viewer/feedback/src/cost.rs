@@ -57,8 +57,7 @@ impl Cost {
     /// What one execution takes on average.
     pub fn per_call(self) -> f64 {
         match self {
-            Self::Dead | Self::Trivial(_) => 0.0,
-            Self::Total(0, _) | Self::PerCall(0, _) => 0.0,
+            Self::Dead | Self::Trivial(_) | Self::Total(0, _) | Self::PerCall(0, _) => 0.0,
             Self::Total(n, total) => total / n as f64,
             Self::PerCall(_, each) => each,
         }

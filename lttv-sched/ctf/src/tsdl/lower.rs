@@ -31,7 +31,7 @@ pub(super) fn lower(entries: &[Entry]) -> Result<TraceClass> {
     let head = trace_head(trace, &mut warnings)?;
     let mut env = Vec::new();
     for b in blocks("env") {
-        env_block(b, &mut env)?;
+        env_block(b, &mut env);
     }
     let mut clocks: Vec<ClockClass> = Vec::new();
     for b in blocks("clock") {
@@ -140,7 +140,7 @@ pub(crate) fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     Some(out)
 }
 
-fn env_block(b: &Block, env: &mut Vec<(String, EnvValue)>) -> Result<()> {
+fn env_block(b: &Block, env: &mut Vec<(String, EnvValue)>) {
     for a in attrs(b) {
         let v = match &a.value {
             AttrValue::Int(v) => EnvValue::Int(*v),
@@ -151,7 +151,6 @@ fn env_block(b: &Block, env: &mut Vec<(String, EnvValue)>) -> Result<()> {
             None => env.push((a.path.clone(), v)),
         }
     }
-    Ok(())
 }
 
 fn clock_block(b: &Block, warnings: &mut Vec<String>) -> Result<ClockClass> {

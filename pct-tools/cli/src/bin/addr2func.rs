@@ -1,4 +1,5 @@
 //! `addr2func NAMES [ADDR...]`: addresses to `function+offset` by a name list; see `pct_symbols::addr2func`.
+#![forbid(unsafe_code)]
 
 use std::io;
 use std::process::ExitCode;

@@ -1,4 +1,5 @@
 //! The classic `pct-print`: `pct print` under its old name, with a small parser for a quick start.
+#![forbid(unsafe_code)]
 
 use pct_cli::commands::print::{Args, Key, What, run};
 use pct_cli::face::{ColorChoice, Face, in_words, is_closed_pipe};

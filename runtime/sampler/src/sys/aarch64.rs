@@ -49,7 +49,6 @@ pub(crate) mod nr {
     pub(crate) const GETEUID: usize = 175;
     pub(crate) const GETPPID: usize = 173;
     pub(crate) const RT_SIGTIMEDWAIT: usize = 137;
-    pub(crate) const PRCTL: usize = 167;
     pub(crate) const GETTID: usize = 178;
     pub(crate) const GETDENTS64: usize = 61;
     pub(crate) const TIMER_CREATE: usize = 107;

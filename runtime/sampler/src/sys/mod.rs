@@ -302,15 +302,6 @@ pub fn host_name(buffer: &mut [u8; 65]) -> &[u8] {
     buffer.get(..len).unwrap_or(&[])
 }
 
-/// Name of the calling thread, NUL-padded, as two words.
-#[must_use]
-pub fn thread_name() -> [u64; 2] {
-    let mut name = [0u64; 2];
-    // SAFETY: PR_GET_NAME writes at most 16 bytes.
-    unsafe { call(nr::PRCTL, [16, name.as_mut_ptr() as usize, 0, 0, 0, 0]) };
-    name
-}
-
 /// Base address of the thread's control block by system call, where there is no instruction for it.
 #[cfg(target_arch = "x86_64")]
 #[must_use]

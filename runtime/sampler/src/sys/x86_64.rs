@@ -52,7 +52,6 @@ pub(crate) mod nr {
     pub(crate) const GETEUID: usize = 107;
     pub(crate) const GETPPID: usize = 110;
     pub(crate) const RT_SIGTIMEDWAIT: usize = 128;
-    pub(crate) const PRCTL: usize = 157;
     pub(crate) const ARCH_PRCTL: usize = 158;
     pub(crate) const GETTID: usize = 186;
     pub(crate) const GETDENTS64: usize = 217;

@@ -258,7 +258,7 @@ impl ProcRep {
             let size = cursor.count()?;
             let strings = place(cursor, size as usize)?;
             let (oisu, types) =
-                if self.version >= 6 { self.tables(cursor, strings.1)? } else { (Vec::new(), Vec::new()) };
+                if self.version >= 6 { tables(cursor, strings.1)? } else { (Vec::new(), Vec::new()) };
             let module =
                 self.modules.push(Module { name, strings: strings.0, oisu, types, procs: Vec::new() });
             while more(cursor)? {
@@ -283,33 +283,6 @@ impl ProcRep {
             return Err(DeepError::new(ErrorCode::TrailingData, NOT_VALID).at(cursor.offset()).into());
         }
         Ok(())
-    }
-
-    fn tables(&self, cursor: &mut Cursor<'_>, strings: &[u8]) -> Decoded<(Vec<OisuType>, Vec<Type>)> {
-        let mut oisu = Vec::new();
-        let count = cursor.count()?;
-        if count > 0 {
-            let end = block_end(cursor)?;
-            for _ in 0..count {
-                oisu.push(OisuType {
-                    name: String::from_utf8_lossy(cursor.string()?).into_owned(),
-                    creators: labels(cursor)?,
-                    mutators: labels(cursor)?,
-                    destructors: labels(cursor)?,
-                });
-            }
-            check_end(cursor, end)?;
-        }
-        let mut types = Vec::new();
-        let count = cursor.count()?;
-        if count > 0 {
-            let end = block_end(cursor)?;
-            for n in 0..count {
-                types.push(body::type_entry(cursor, &StringTable(strings), n)?);
-            }
-            check_end(cursor, end)?;
-        }
-        Ok((oisu, types))
     }
 
     fn sort(&mut self) -> Result<(), DeepError> {
@@ -341,6 +314,34 @@ impl ProcRep {
         self.procs_by_label = by_label;
         Ok(())
     }
+}
+
+/// A module's tables of types (version 6).
+fn tables(cursor: &mut Cursor<'_>, strings: &[u8]) -> Decoded<(Vec<OisuType>, Vec<Type>)> {
+    let mut oisu = Vec::new();
+    let count = cursor.count()?;
+    if count > 0 {
+        let end = block_end(cursor)?;
+        for _ in 0..count {
+            oisu.push(OisuType {
+                name: String::from_utf8_lossy(cursor.string()?).into_owned(),
+                creators: labels(cursor)?,
+                mutators: labels(cursor)?,
+                destructors: labels(cursor)?,
+            });
+        }
+        check_end(cursor, end)?;
+    }
+    let mut types = Vec::new();
+    let count = cursor.count()?;
+    if count > 0 {
+        let end = block_end(cursor)?;
+        for n in 0..count {
+            types.push(body::type_entry(cursor, &StringTable(strings), n)?);
+        }
+        check_end(cursor, end)?;
+    }
+    Ok((oisu, types))
 }
 
 /// A module's string table.
