@@ -9,7 +9,7 @@ use pct_format::head::kind;
 use pct_format::header::{Clock, LossCause, Recorder, StackMode, State, TimeSource};
 use pct_format::layout::{self, Text, header as at, segment_kind};
 use pct_format::push::{self, SegmentHead};
-use pct_format::record::{self, Encoder, Frame};
+use pct_format::record::{self, Encoder, Frame, RegionFacts};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::Path;
@@ -53,27 +53,6 @@ pub struct Subject {
     pub limit: usize,
 }
 
-/// A region of code as the map shows it.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct RegionFacts {
-    /// First address.
-    pub start: u64,
-    /// Behind the last.
-    pub end: u64,
-    /// Offset in the file.
-    pub offset: u64,
-    /// `major << 32 | minor`.
-    pub device: u64,
-    /// 0: no file.
-    pub inode: u64,
-    /// As the format documents: 1 deleted, 4 anonymous.
-    pub flags: u64,
-    /// From the object's note, empty when there is none.
-    pub build_id: Vec<u8>,
-    /// As the map names it.
-    pub path: Vec<u8>,
-}
-
 #[derive(Debug, Clone, Copy)]
 struct Cursor {
     /// First word of the segment and the one behind its last.
@@ -111,7 +90,7 @@ pub struct Recording {
     threads: Vec<ThreadLog>,
     old: VecDeque<Old>,
     stacks: HashMap<(u32, u64), u32>,
-    regions: Vec<(RegionFacts, bool)>,
+    regions: Vec<(RegionFacts<Vec<u8>>, bool)>,
     period_ns: u64,
     losses: [(u64, u64); at::LOSS_PAIRS],
 }
@@ -285,7 +264,7 @@ impl Recording {
     }
 
     /// Compares the regions of now with those known: new ones begin, missing ones end.
-    pub fn regions(&mut self, now: &[RegionFacts]) {
+    pub fn regions(&mut self, now: &[RegionFacts<Vec<u8>>]) {
         let mut changed = false;
         for id in 0..self.regions.len() {
             if self.regions[id].1 && !now.contains(&self.regions[id].0) {
@@ -304,18 +283,8 @@ impl Recording {
             changed = true;
             self.regions.push((region.clone(), true));
             let mut buffer = vec![0; 64 + (region.path.len() + region.build_id.len()) / 7];
-            let e = Encoder::new(&mut buffer)
-                .word(now_ns())
-                .number(region.start)
-                .number(region.end)
-                .number(region.offset)
-                .number(region.device)
-                .number(region.inode)
-                .number(region.flags)
-                .text(&region.build_id)
-                .text(&region.path);
-            let record = e.finish(kind::REGION_BEGIN, self.regions.len() as u32).map(<[u64]>::to_vec);
-            self.keep_record(record);
+            let record = region.begin(&mut buffer, self.regions.len() as u32, now_ns());
+            self.keep_record(record.map(<[u64]>::to_vec));
         }
         if changed {
             let epoch = self.map.words()[at::REGION_EPOCH].load(Ordering::Relaxed);

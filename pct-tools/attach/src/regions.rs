@@ -2,7 +2,7 @@
 
 use crate::image::Image;
 use crate::memory::Memory;
-use crate::recording::RegionFacts;
+use pct_format::record::{RegionFacts, region_flag};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 use std::collections::HashMap;
 use std::os::unix::ffi::OsStrExt;
@@ -14,25 +14,22 @@ pub struct Regions {
 }
 
 const DELETED: &[u8] = b" (deleted)";
-const FLAG_DELETED: u64 = 1;
-const FLAG_WRITABLE: u64 = 2;
-const FLAG_ANONYMOUS: u64 = 4;
 
 impl Regions {
     /// The regions of `maps`.
-    pub fn of(&mut self, maps: &[MemoryMap], memory: &impl Memory) -> Vec<RegionFacts> {
+    pub fn of(&mut self, maps: &[MemoryMap], memory: &impl Memory) -> Vec<RegionFacts<Vec<u8>>> {
         let mut found = Vec::new();
         for map in maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
             let (mut path, mut flags) = (path_of(map), 0);
             if path.is_empty() {
-                flags |= FLAG_ANONYMOUS;
+                flags |= region_flag::ANONYMOUS;
             }
             if let Some(name) = path.strip_suffix(DELETED) {
                 path.truncate(name.len());
-                flags |= FLAG_DELETED;
+                flags |= region_flag::DELETED;
             }
             if map.perms.contains(MMPermissions::WRITE) {
-                flags |= FLAG_WRITABLE;
+                flags |= region_flag::WRITABLE;
             }
             found.push(RegionFacts {
                 start: map.address.0,

@@ -8,7 +8,7 @@ use crate::head::kind;
 use crate::header::{Anchor, Clock, LossCause, Recorder, State, TimeSource};
 use crate::layout::{self, Text, header as at, segment_kind};
 use crate::push::{self, SegmentHead};
-use crate::record::{self, Encoder, Frame};
+use crate::record::{self, Encoder, Frame, RegionFacts};
 
 /// Writes a .pct file into memory. Blocks are added as they are needed; nothing wraps.
 #[derive(Debug)]
@@ -143,18 +143,9 @@ impl Builder {
         path: &[u8],
     ) -> &mut Self {
         let mut buffer = vec![0; 4096];
-        let record = Encoder::new(&mut buffer)
-            .word(time)
-            .number(range.start)
-            .number(range.end)
-            .number(offset)
-            .number(8 << 32 | 1)
-            .number(inode)
-            .number(0)
-            .text(build_id)
-            .text(path)
-            .finish(kind::REGION_BEGIN, region);
-        self.keep_record(record);
+        let (start, end, device) = (range.start, range.end, 8 << 32 | 1);
+        let facts = RegionFacts { start, end, offset, device, inode, flags: 0, build_id, path };
+        self.keep_record(facts.begin(&mut buffer, region, time));
         self
     }
 

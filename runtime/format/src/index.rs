@@ -356,22 +356,22 @@ struct Seen {
 impl Seen {
     fn record(&mut self, record: Record<'_>, index: &mut Index<'_>, most_stacks: usize) {
         match record {
-            Record::RegionBegin(r) => {
+            Record::RegionBegin { region: id, time, facts: r } => {
                 let region = Region {
-                    id: r.region,
+                    id,
                     start: r.start,
                     end: r.end,
                     offset: r.offset,
                     device: r.device,
                     inode: r.inode,
                     flags: r.flags,
-                    from: r.time,
+                    from: time,
                     to: u64::MAX,
                     build_id: r.build_id.to_vec(),
                     path: r.path.to_vec(),
                 };
                 if region.start < region.end {
-                    self.regions.insert(r.region, region);
+                    self.regions.insert(id, region);
                 }
             }
             Record::RegionEnd { region, time } => {

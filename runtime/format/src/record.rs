@@ -8,7 +8,7 @@
 mod read;
 mod write;
 
-pub use read::{Frames, Record, RegionRecord, Sample, Stack, Text, Words};
+pub use read::{Frames, Record, Sample, Stack, Text, Words};
 pub use write::{Encoder, MAX_FRAMES, long_sample, sample, sample_with_frames, short_sample};
 
 /// Bits of a word that hold an address; the byte above holds a sample's weight or a frame's kind.
@@ -19,6 +19,27 @@ const WEIGHT_FOLLOWS: u64 = 255;
 const EXACT: u64 = 1 << 56;
 /// Upper byte of the word that ends a cut stack; the cause is in the lowest byte.
 const CUT: u64 = 0xcc << 56;
+
+/// A region of code: where it is, and what is there. `T` holds octets.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RegionFacts<T> {
+    /// First address.
+    pub start: u64,
+    /// Address after the last.
+    pub end: u64,
+    /// Offset of `start` in the file.
+    pub offset: u64,
+    /// Device, as `major << 32 | minor`.
+    pub device: u64,
+    /// Inode, 0 = no file.
+    pub inode: u64,
+    /// [`region_flag`].
+    pub flags: u64,
+    /// Build-id, perhaps empty.
+    pub build_id: T,
+    /// Path as the maps file has it, ` (deleted)` removed; `[vdso]`; empty = anonymous.
+    pub path: T,
+}
 
 /// Why a stack is not whole. It stands where the outermost frame would.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]

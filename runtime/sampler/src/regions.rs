@@ -18,7 +18,7 @@ use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::{SEGMENT_HEADER_BYTES, SEGMENT_HEADER_WORDS, header as at, segment_kind};
 use pct_format::push::SegmentHead;
-use pct_format::record::{Encoder, region_flag};
+use pct_format::record::{Encoder, RegionFacts, region_flag};
 
 /// Most regions known at a time.
 pub const MAX_REGIONS: usize = 8192;
@@ -311,24 +311,17 @@ impl Scan<'_> {
         }
         // A path of the kernel has at most 4095 bytes, 4 in place of each newline; what is beyond our buffer is cut.
         let path = path.get(..path.len().min(6000)).unwrap_or(&[]);
-        let record = Encoder::new(self.record)
-            .word(self.now)
-            .number(m.start)
-            .number(m.end)
-            .number(m.offset)
-            .number(m.device)
-            .number(m.inode)
-            .number(flags)
-            .text(build_id.get(..len).unwrap_or(&[]))
-            .text(path)
-            .finish(kind::REGION_BEGIN, id);
+        let build_id = build_id.get(..len).unwrap_or(&[]);
+        let (start, end, offset, device, inode) = (m.start, m.end, m.offset, m.device, m.inode);
+        let facts = RegionFacts { start, end, offset, device, inode, flags, build_id, path };
+        let record = facts.begin(self.record, id, self.now);
         keep_record(self.keep, self.log, record);
         Entry {
-            start: m.start,
-            end: m.end,
-            offset: m.offset,
-            device: m.device,
-            inode: m.inode,
+            start,
+            end,
+            offset,
+            device,
+            inode,
             base: if m.inode != 0 || path == b"[vdso]" { base } else { 0 },
             id,
             counters: Counters::default(),

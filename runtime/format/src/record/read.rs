@@ -1,6 +1,6 @@
 //! Records from a file's words, which may be anything.
 
-use super::{ADDRESS_BITS, Frame, WEIGHT_FOLLOWS};
+use super::{ADDRESS_BITS, Frame, RegionFacts, WEIGHT_FOLLOWS};
 use crate::head::{Head, kind};
 
 /// Words in a file's bytes. Every access is checked.
@@ -188,7 +188,14 @@ pub enum Record<'a> {
         path: Text<'a>,
     },
     /// A region appeared.
-    RegionBegin(RegionRecord<'a>),
+    RegionBegin {
+        /// Id in this file, from 1.
+        region: u32,
+        /// Raw time at which it was found.
+        time: u64,
+        /// Where it is, and what is there.
+        facts: RegionFacts<Text<'a>>,
+    },
     /// A region went.
     RegionEnd {
         /// Region id.
@@ -264,31 +271,6 @@ pub enum Record<'a> {
     },
 }
 
-/// A region's record. Flags are [`super::region_flag`].
-#[derive(Clone, Copy, Debug)]
-pub struct RegionRecord<'a> {
-    /// Id in this file, from 1.
-    pub region: u32,
-    /// Raw time at which it was found.
-    pub time: u64,
-    /// First address.
-    pub start: u64,
-    /// Address after the last.
-    pub end: u64,
-    /// Offset of `start` in the file.
-    pub offset: u64,
-    /// Device, as `major << 32 | minor`.
-    pub device: u64,
-    /// Inode, 0 = no file.
-    pub inode: u64,
-    /// [`super::region_flag`].
-    pub flags: u64,
-    /// Build-id, perhaps empty.
-    pub build_id: Text<'a>,
-    /// Path as the maps file has it, ` (deleted)` removed; `[vdso]`; empty = anonymous.
-    pub path: Text<'a>,
-}
-
 impl<'a> Record<'a> {
     /// Reads the record at word `at`, and says how many words it has. `None`: no whole record there.
     #[must_use]
@@ -355,18 +337,20 @@ impl<'a> Record<'a> {
                 Record::TakeOver { thread: head.arg, time: rest.word()?, tid: rest.id()?, name: rest.text()? }
             }
             kind::EXEC => Record::Exec { time: rest.word()?, path: rest.text()? },
-            kind::REGION_BEGIN => Record::RegionBegin(RegionRecord {
+            kind::REGION_BEGIN => Record::RegionBegin {
                 region: head.arg,
                 time: rest.word()?,
-                start: rest.number()?,
-                end: rest.number()?,
-                offset: rest.number()?,
-                device: rest.number()?,
-                inode: rest.number()?,
-                flags: rest.number()?,
-                build_id: rest.text()?,
-                path: rest.text()?,
-            }),
+                facts: RegionFacts {
+                    start: rest.number()?,
+                    end: rest.number()?,
+                    offset: rest.number()?,
+                    device: rest.number()?,
+                    inode: rest.number()?,
+                    flags: rest.number()?,
+                    build_id: rest.text()?,
+                    path: rest.text()?,
+                },
+            },
             kind::REGION_END => Record::RegionEnd { region: head.arg, time: rest.word()? },
             kind::LOSS => Record::Loss {
                 cause: head.arg,
