@@ -579,7 +579,11 @@ fn what_a_server_forks_and_executes_is_followed() {
         assert_eq!((rest, server.wait().unwrap().code()), (format!("rounds {ROUNDS} bad 0\n"), Some(5)));
         if stays {
             let ended = attach.wait_with_output().unwrap();
-            assert!(ended.status.success(), "{}", String::from_utf8_lossy(&ended.stderr));
+            let told = String::from_utf8_lossy(&ended.stderr);
+            assert!(
+                ended.status.success() && told.contains(&format!(" and {} it made", 2 * ROUNDS)),
+                "{told}"
+            );
         }
         let rows = report(&out, &["--by", "function"]);
         for (function, each) in [("forked_burns", 0.05), ("executed_burns", 0.05), ("parent_burns", 0.03)] {
@@ -588,6 +592,11 @@ fn what_a_server_forks_and_executes_is_followed() {
             // some hundred samples, and what a child does before its first one
             assert!(seen > 0.5 * spent && seen < 1.25 * spent, "{options:?}: {function} {seen:.3}: {rows:?}");
         }
-        assert_eq!(report(&out, &["--by", "process"]).len(), 1 + 2 * ROUNDS as usize);
+        // on a busy machine a child may be gone before it could be stopped from outside
+        let (processes, all) = (report(&out, &["--by", "process"]).len(), 1 + 2 * ROUNDS as usize);
+        assert!(
+            processes == all || (stays && (all / 2..all).contains(&processes)),
+            "{options:?}: {processes}"
+        );
     }
 }

@@ -219,8 +219,7 @@ fn copies_of_the_stack_give_the_callers_that_perf_script_finds() {
         .expect("perf can be run");
     std::fs::write(dir.path().join("script.txt"), script.stdout).expect("written");
     let report = |file: &str| -> serde_json::Value {
-        let out =
-            pct(&["report", "--total", "-n", "10000", "--format", "json", file], dir.path());
+        let out = pct(&["report", "--total", "-n", "10000", "--format", "json", file], dir.path());
         serde_json::from_slice(&out.stdout).expect("JSON")
     };
     let (ours, theirs) = (report("perf.data"), report("script.txt"));
