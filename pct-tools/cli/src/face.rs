@@ -2,7 +2,7 @@
 //!
 //! Stdout is the answer, stderr the rest. What is written to a pipe has no colour and is not cut to a width.
 
-use anyhow::Result;
+use anyhow::{Context as _, Result};
 pub use pct_profile::text::numbers::in_words;
 use std::io::{self, IsTerminal as _, Write as _};
 
@@ -142,9 +142,7 @@ impl Face {
     /// As [`Self::print`].
     pub fn print_bytes(&self, bytes: &[u8]) -> Result<()> {
         let mut out = io::stdout().lock();
-        out.write_all(bytes)?;
-        out.flush()?;
-        Ok(())
+        out.write_all(bytes).and_then(|()| out.flush()).context("stdout")
     }
 
     /// One line about a problem that does not stop the command.

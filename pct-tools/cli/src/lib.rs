@@ -33,9 +33,16 @@ pub fn main() -> ExitCode {
     let parsed = match cli::Cli::try_parse_from(typed) {
         Ok(parsed) => parsed,
         Err(error) => {
-            let _ = error.print();
+            let printed = error.print().and_then(|()| std::io::Write::flush(&mut std::io::stdout()));
             return ExitCode::from(match error.exit_code() {
-                0 => 0,
+                0 => match printed {
+                    // Help and version are the answer: that it did not arrive is not success.
+                    Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
+                        face::say(&format!("pct: stdout: {}\n", face::in_words(&why.to_string())));
+                        1
+                    }
+                    _ => 0,
+                },
                 _ if runs => launch::FAILED,
                 _ => 2,
             });

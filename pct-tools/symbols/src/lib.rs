@@ -48,6 +48,7 @@ mod dwarf;
 mod image;
 pub mod jit;
 mod map;
+mod minidebug;
 pub mod names;
 mod objects;
 mod open;

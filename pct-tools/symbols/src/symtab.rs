@@ -10,6 +10,7 @@ use gimli::UnwindSection;
 use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationFlags, RelocationTarget};
 
 use crate::image::Image;
+use crate::minidebug;
 
 /// Where a function name came from, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -89,6 +90,11 @@ impl SymbolTable {
         }
         if let Some(table) = elf.dynamic_symbol_table() {
             collect(table.symbols(), Source::Dynamic, &sections, &mut raw);
+        }
+        if elf.symbol_table().is_none_or(|table| table.symbols().next().is_none())
+            && let Some(mini) = minidebug::unpack(&elf)
+        {
+            collect_mini(&mini, &sections, &mut raw);
         }
         let mut entries = settle(raw, &sections);
         let stubs = stubs(&elf, &entries);
@@ -236,6 +242,17 @@ fn collect<'a, S>(
             name: Name::Symbol(source == Source::Dynamic, symbol.index()),
             source,
         });
+    }
+}
+
+/// The symbols of an unpacked MiniDebugInfo file. It is let go afterwards, so names are taken along.
+fn collect_mini(file: &[u8], sections: &[(u64, u64)], out: &mut Vec<Raw>) {
+    let Ok(mini) = object::File::parse(file) else { return };
+    let Some(table) = mini.symbol_table() else { return };
+    let first = out.len();
+    collect(table.symbols(), Source::Symbol, sections, out);
+    for raw in &mut out[first..] {
+        raw.name = Name::Made(raw.name.text(&mini).unwrap_or_default());
     }
 }
 

@@ -12,11 +12,13 @@ use pct_symbols::{DebugDirs, ObjectId, ObjectInfo, Options, Symbolizer};
 const PROGRAM: &str = r#"
 #define _GNU_SOURCE
 #include <execinfo.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <ucontext.h>
+#include <unistd.h>
 #include <alloca.h>
 
 static char copy[65536];
@@ -26,14 +28,16 @@ __attribute__((noinline)) static void dump(void) {
     ucontext_t uc;
     void *trace[200];
     getcontext(&uc);
-    memcpy(copy, (void *)uc.uc_mcontext.gregs[REG_RSP], 16384);
+    // as much of it as there is: with a small environment the stack ends before
+    int memory = open("/proc/self/mem", O_RDONLY);
+    int length = pread(memory, copy, 16384, uc.uc_mcontext.gregs[REG_RSP]);
     int n = backtrace(trace, 200);
     static const int order[17] = { REG_RAX, REG_RDX, REG_RCX, REG_RBX, REG_RSI, REG_RDI, REG_RBP, REG_RSP,
         REG_R8, REG_R9, REG_R10, REG_R11, REG_R12, REG_R13, REG_R14, REG_R15, REG_RIP };
     for (int i = 0; i < 17; i++)
         printf("register %d %llx\n", i, (unsigned long long)uc.uc_mcontext.gregs[order[i]]);
     printf("stack ");
-    for (int i = 0; i < 16384; i++)
+    for (int i = 0; i < length; i++)
         printf("%02x", (unsigned char)copy[i]);
     printf("\n");
     for (int i = 1; i < n; i++)

@@ -235,6 +235,34 @@ fn a_stripped_program_still_tells_functions_apart() {
 }
 
 #[test]
+fn a_stripped_program_has_the_names_of_its_mini_debug_info() {
+    let dir = tempfile::tempdir().expect("temp");
+    let Some(program) = build(dir.path(), &["-rdynamic"]) else { return };
+    let (add, hidden) = (offsets(&program, "Till3add"), offsets(&program, "hidden"));
+    let mini = dir.path().join("mini");
+    let symbols_only = ["-S", "--only-keep-debug"];
+    let packed = dir.path().join("mini.xz");
+    let made = run(Command::new("objcopy").args(symbols_only).arg(&program).arg(&mini))
+        && run(Command::new("strip").arg("--strip-debug").arg(&mini))
+        && run(Command::new("xz").arg("-k").arg(&mini))
+        && run(Command::new("strip").arg(&program))
+        && run(Command::new("objcopy")
+            .arg(format!("--add-section=.gnu_debugdata={}", packed.display()))
+            .arg(&program));
+    if !made {
+        return;
+    }
+    let mut symbols = Symbolizer::new(quiet());
+    let object = symbols.add(ObjectInfo::file(&program));
+    resolve_all(&mut symbols, object, &add);
+    resolve_all(&mut symbols, object, &hidden);
+    assert_eq!(names(&symbols, object, add[1]), ["shop::Till::add(int)"]);
+    assert_eq!(names(&symbols, object, hidden[1]), ["hidden(int)"]);
+    assert_eq!(symbols.frames(object, CodeAddr::Pc(hidden[1]))[0].source, Source::Symbol);
+    assert_eq!(symbols.offset_in_function(object, CodeAddr::Pc(hidden[3])), Some(3));
+}
+
+#[test]
 fn calls_through_the_plt_are_named_after_their_target() {
     let dir = tempfile::tempdir().expect("temp");
     for flags in [&[][..], &["-fcf-protection=full", "-Wl,-z,ibtplt"], &["-no-pie"], &["-Wl,-z,now"]] {

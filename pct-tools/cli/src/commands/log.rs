@@ -71,8 +71,7 @@ fn plain(bytes: &[u8]) -> Result<()> {
     for word in CircularLog::new(&words).iter() {
         writeln!(out, "0x{word:x}")?;
     }
-    out.flush()?;
-    Ok(())
+    out.flush().context("stdout")
 }
 
 fn samples(index: &Index<'_>, face: &Face) -> Result<()> {

@@ -468,7 +468,7 @@ impl Objects<'_, '_> {
 }
 
 fn object_info(region: &Region, header: &Header<'_>) -> ObjectInfo {
-    let path = PathBuf::from(OsString::from_vec(region.path.clone()));
+    let path = real_path(&region.path);
     let text = String::from_utf8_lossy(&region.path);
     let jitdump = text.contains("/jit-") && text.ends_with(".dump");
     let kind = match &*text {
@@ -496,6 +496,24 @@ fn object_info(region: &Region, header: &Header<'_>) -> ObjectInfo {
         also_try: Vec::new(),
         path,
     }
+}
+
+/// The kernel writes a newline in a path as `\012`, and a backslash as itself: so that may also be what the file is called.
+fn real_path(path: &[u8]) -> PathBuf {
+    let written = PathBuf::from(OsString::from_vec(path.to_owned()));
+    let newline = b"\\012";
+    if memchr::memmem::find(path, newline).is_none() || written.exists() {
+        return written;
+    }
+    let mut real = Vec::with_capacity(path.len());
+    let mut rest = path;
+    while let Some(at) = memchr::memmem::find(rest, newline) {
+        real.extend_from_slice(&rest[..at]);
+        real.push(b'\n');
+        rest = &rest[at + newline.len()..];
+    }
+    real.extend_from_slice(rest);
+    PathBuf::from(OsString::from_vec(real))
 }
 
 /// Times at which the same addresses changed their meaning; empty when they never did.
@@ -603,7 +621,18 @@ fn is_alive(header: &Header<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::process_name;
+    use super::{process_name, real_path};
+    use std::path::Path;
+
+    #[test]
+    fn a_newline_in_a_path_is_read_back() {
+        assert_eq!(real_path(b"/nonexistent/a b"), Path::new("/nonexistent/a b"));
+        assert_eq!(real_path(b"/nonexistent/a\\012b\\012"), Path::new("/nonexistent/a\nb\n"));
+        let dir = tempfile::tempdir().expect("a folder");
+        let odd = dir.path().join("a\\012b");
+        std::fs::write(&odd, b"").expect("written");
+        assert_eq!(real_path(odd.as_os_str().as_encoded_bytes()), odd);
+    }
 
     #[test]
     fn scripts_are_named_by_interpreter_and_script() {
