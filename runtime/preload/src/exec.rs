@@ -12,24 +12,29 @@ use pct_sampler::{boot, leaving, session, sys};
 
 use crate::host::{self, Real, real};
 
-const TEXT: usize = 2048;
+const TEXT: usize = 4096;
+const PRELOAD: &[u8] = b"LD_PRELOAD=";
 
-/// The two strings that a followed program needs, with their NUL. Written before there are other threads.
-struct Strings {
-    preload: core::cell::UnsafeCell<Buf<TEXT>>,
-    options: core::cell::UnsafeCell<Buf<TEXT>>,
-}
+/// The two strings that a followed program needs, `LD_PRELOAD=` and `PCT=`, one behind the other and each with its NUL: on one
+/// page if they are short. Written before there are other threads.
+struct Strings(core::cell::UnsafeCell<Buf<TEXT>>);
 
 // SAFETY: written once by `remember` before READY, read after it.
 unsafe impl Sync for Strings {}
 
-static STRINGS: Strings = Strings {
-    preload: core::cell::UnsafeCell::new(Buf::new()),
-    options: core::cell::UnsafeCell::new(Buf::new()),
-};
+static STRINGS: Strings = Strings(core::cell::UnsafeCell::new(Buf::new()));
+/// Where the second string begins.
+static OPTIONS_AT: AtomicU64 = AtomicU64::new(0);
 static READY: AtomicBool = AtomicBool::new(false);
-/// Address of our path's text, for comparing: 0 = not known.
+/// Bytes of our path, which comes first.
 static PATH_LEN: AtomicU64 = AtomicU64::new(0);
+
+/// Both strings, once READY was seen.
+fn strings() -> (&'static [u8], &'static [u8]) {
+    // SAFETY: written before READY, which the caller has seen.
+    let text = unsafe { &*STRINGS.0.get() }.bytes();
+    text.split_at_checked(OPTIONS_AT.load(Ordering::Relaxed) as usize).unwrap_or((text, &[]))
+}
 
 /// Keeps what the environment says now: the host may clean it before it executes others.
 pub(crate) fn remember(environ: *const *const u8) {
@@ -41,17 +46,18 @@ pub(crate) fn remember(environ: *const *const u8) {
         return;
     }
     // SAFETY: READY is not set, so nobody reads; the constructor or pct_on calls this once.
-    let (preload, options) = unsafe { (&mut *STRINGS.preload.get(), &mut *STRINGS.options.get()) };
-    preload.push(b"LD_PRELOAD=").push(path);
+    let text = unsafe { &mut *STRINGS.0.get() };
+    text.push(PRELOAD).push(path);
     PATH_LEN.store(path.len() as u64, Ordering::Relaxed);
     // SAFETY: the host's environment.
     let old = unsafe { boot::variable(environ, b"LD_PRELOAD") }.unwrap_or(&[]);
     for other in old.split(|b| *b == b':' || *b == b' ').filter(|o| !o.is_empty() && *o != path) {
-        preload.push(b":").push(other);
+        text.push(b":").push(other);
     }
-    preload.push(b"\0");
-    options.push(b"PCT=").push(session::seed().options_text.bytes()).push(b"\0");
-    if !preload.is_cut() && !options.is_cut() {
+    text.push(b"\0");
+    OPTIONS_AT.store(text.bytes().len() as u64, Ordering::Relaxed);
+    text.push(b"PCT=").push(session::seed().options_text.bytes()).push(b"\0");
+    if !text.is_cut() {
         READY.store(true, Ordering::Release);
     }
 }
@@ -93,17 +99,15 @@ fn with_us<R>(environment: Vector, then: impl FnOnce(Vector) -> R) -> R {
 
 /// Our own path, as `remember` found it.
 fn own_path() -> &'static [u8] {
-    // SAFETY: written before READY, which the caller has seen.
-    let preload = unsafe { &*STRINGS.preload.get() };
     let len = PATH_LEN.load(Ordering::Relaxed) as usize;
-    preload.bytes().get(11..11 + len).unwrap_or(&[])
+    strings().0.get(PRELOAD.len()..PRELOAD.len() + len).unwrap_or(&[])
 }
 
 /// An environment that preloads others: with us in front of them.
 #[inline(never)]
 fn with_merged<R>(environment: Vector, had: &[u8], has_options: bool, then: impl FnOnce(Vector) -> R) -> R {
     let mut merged = Buf::<4096>::new();
-    merged.push(b"LD_PRELOAD=").push(own_path()).push(b":").push(had).push(b"\0");
+    merged.push(PRELOAD).push(own_path()).push(b":").push(had).push(b"\0");
     if merged.is_cut() {
         return then(environment);
     }
@@ -155,11 +159,10 @@ fn changed<const N: usize, R>(
             *place = preload.as_ptr();
         }
     }
-    // SAFETY: written before READY, which `with_us` has seen.
-    let (preload, options) = unsafe { (&*STRINGS.preload.get(), &*STRINGS.options.get()) };
+    let (preload, options) = strings();
     let wanted = [(!change.had).then_some(preload), (!change.has_options).then_some(options)];
     for (string, place) in wanted.into_iter().flatten().zip(vector.iter_mut().skip(count)) {
-        *place = string.bytes().as_ptr();
+        *place = string.as_ptr();
     }
     then(vector.as_ptr())
 }

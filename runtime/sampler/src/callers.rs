@@ -3,7 +3,8 @@
 //! [`crate::unwind`] walks; this module gives it what belongs to the process: the modules as the housekeeper saw them last,
 //! the shared cache of rules, the extent of the thread's stack, a buffer, and a budget of a twentieth of the period.
 //!
-//! The modules are in static memory, not in the session's: a forked child goes on with its parent's copies.
+//! The modules are in static memory, not in the session's: a forked child goes on with its parent's copies. (Rules found it
+//! finds again.)
 //!
 //! Signal safety: [`words`] makes system calls only for stacks that are not the thread's own (is the next page there?), for the
 //! buffer once per thread, and none under a filter on system calls.
@@ -14,13 +15,12 @@ use crate::arch::Regs;
 use crate::regions::Entry;
 use crate::rings::Ring;
 use crate::session::{House, Session};
-use crate::unwind::{Budget, Cache, End, Extent, Gregs, Live, Region, Registry, Walked, walk};
+use crate::unwind::{Budget, End, Extent, Gregs, Live, Region, Registry, Walked, walk};
 use crate::{housekeeper, maps, sys, time};
 use pct_format::record::Frame;
 use pct_format::{CutCause, StackMode};
 
 static REGISTRY: Registry = Registry::new();
-static CACHE: Cache = Cache::new();
 /// When a sample last made us look at the regions, and whether that found nothing.
 static LOOKED: AtomicU64 = AtomicU64::new(0);
 static IN_VAIN: AtomicBool = AtomicBool::new(false);
@@ -124,7 +124,7 @@ fn once(session: &Session, ring: &Ring, regs: Regs, out: &mut [u64]) -> Walked {
     // SAFETY: the extent is the interrupted thread's own stack (see `find_stacks`), and this handler runs on that thread.
     let mut memory = unsafe { Live::new(ring.stack.extent(), probes) };
     match REGISTRY.hold(session.rings.number(ring) as usize) {
-        Some(held) => walk(held.set(), &CACHE, gregs, &mut memory, out, budget),
+        Some(held) => walk(held.set(), &session.rules, gregs, &mut memory, out, budget),
         None => Walked { frames: 0, end: End::NotReady, unknown: false },
     }
 }

@@ -87,40 +87,52 @@ pub struct Place {
 }
 
 /// The file of one process image. All zeros is a log that is not open.
+///
+/// The tables come first, so that what every sample touches lies with what follows the log in the session: see there.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Log {
+    /// Samples overwritten and their weight, by slot of the ring that had written them.
+    overwritten: [[AtomicU64; 2]; crate::rings::MAX_RINGS],
+    blocks: [Block; MAX_BLOCKS],
+    /// Losses before there is a header to count them in.
+    early: [AtomicU64; 2 * LOSS_PAIRS],
+    named: NamedCell,
+    /// Held while the file is made, and while zeros are written to it.
+    growth: Lock<()>,
+    /// Blocks of kind keep and counters, which wraps cannot reclaim.
+    kept: AtomicU32,
+    /// Threads that are making the file grow.
+    growing: AtomicU32,
+    /// Blocks that rest.
+    resting: AtomicU32,
+    generation: AtomicU64,
+    /// Nanoseconds of a unit of weight in segments begun from now on, 0 = the header's.
+    period_ns: AtomicU64,
+    hot: Hot,
+}
+
+/// What every sample touches.
+#[derive(Debug)]
+#[repr(C, align(64))]
+struct Hot {
     base: AtomicPtr<AtomicU64>,
     mapped_blocks: AtomicU32,
     allocated: AtomicU32,
     next: AtomicU32,
     /// Cleared for good when growing failed.
     can_grow: AtomicBool,
-    generation: AtomicU64,
-    /// Blocks that rest.
-    resting: AtomicU32,
-    /// Nanoseconds of a unit of weight in segments begun from now on, 0 = the header's.
-    period_ns: AtomicU64,
-    /// Blocks of kind keep and counters, which wraps cannot reclaim.
-    kept: AtomicU32,
-    /// Threads that are making the file grow.
-    growing: AtomicU32,
-    /// Held while the file is made, and while zeros are written to it.
-    growth: Lock<()>,
-    named: NamedCell,
-    /// Samples overwritten and their weight, by slot of the ring that had written them.
-    overwritten: [[AtomicU64; 2]; crate::rings::MAX_RINGS],
-    /// Losses before there is a header to count them in.
-    early: [AtomicU64; 2 * LOSS_PAIRS],
-    blocks: [Block; MAX_BLOCKS],
 }
 
 impl Log {
+    /// Where in it lies what is touched at the start and by every sample.
+    pub(crate) const HOT_AT: usize = core::mem::offset_of!(Log, growth);
+
     /// Whether there is a file.
     #[inline(always)]
     #[must_use]
     pub fn is_open(&self) -> bool {
-        !self.base.load(Ordering::Acquire).is_null()
+        !self.hot.base.load(Ordering::Acquire).is_null()
     }
 
     /// Creates `path` (which must not exist) and maps it. `limit` is rounded down to blocks, at least four.
@@ -166,16 +178,16 @@ impl Log {
         };
         // SAFETY: our own fresh mapping. A fork's child must not write to its parent's file.
         let _ = unsafe { sys::madvise(base, blocks as usize * BLOCK_BYTES, sys::MADV_DONTFORK) };
-        self.mapped_blocks.store(blocks, Ordering::Relaxed);
-        self.allocated.store(first, Ordering::Relaxed);
-        self.next.store(1, Ordering::Relaxed);
-        self.can_grow.store(true, Ordering::Relaxed);
+        self.hot.mapped_blocks.store(blocks, Ordering::Relaxed);
+        self.hot.allocated.store(first, Ordering::Relaxed);
+        self.hot.next.store(1, Ordering::Relaxed);
+        self.hot.can_grow.store(true, Ordering::Relaxed);
         if let Some(block) = self.blocks.first() {
             block.state.store(state::KEPT, Ordering::Relaxed);
         }
         self.kept.store(1, Ordering::Relaxed);
         // Release: whoever sees the base sees the counts above.
-        self.base.store(base.cast(), Ordering::Release);
+        self.hot.base.store(base.cast(), Ordering::Release);
         for (i, early) in self.early.iter().enumerate() {
             let count = early.swap(0, Ordering::Relaxed);
             if count != 0 {
@@ -189,9 +201,9 @@ impl Log {
     #[inline(always)]
     #[must_use]
     pub fn words(&self, first: usize, words: usize) -> Option<&[AtomicU64]> {
-        let base = self.base.load(Ordering::Acquire);
+        let base = self.hot.base.load(Ordering::Acquire);
         let end = first.checked_add(words)?;
-        if base.is_null() || end > self.allocated.load(Ordering::Relaxed) as usize * BLOCK_WORDS {
+        if base.is_null() || end > self.hot.allocated.load(Ordering::Relaxed) as usize * BLOCK_WORDS {
             return None;
         }
         // SAFETY: `base` maps at least the allocated blocks, page-aligned, for as long as the process lives; atomics
@@ -290,7 +302,7 @@ impl Log {
         block.state.store(state::CURRENT, Ordering::Release);
         // The next ones in good time, so that threads seldom meet at the end of the file.
         if may_call {
-            let allocated = self.allocated.load(Ordering::Relaxed);
+            let allocated = self.hot.allocated.load(Ordering::Relaxed);
             self.grow_ahead((allocated / 8).clamp(1, 16));
         }
         Some(place(number, 1))
@@ -335,7 +347,7 @@ impl Log {
     /// segments of their own.
     pub fn restart(&self, period_ns: u64) {
         self.period_ns.store(period_ns, Ordering::Relaxed);
-        let used = self.next.load(Ordering::Relaxed) as usize;
+        let used = self.hot.next.load(Ordering::Relaxed) as usize;
         for block in self.blocks.iter().take(used) {
             let left = block.state.compare_exchange(
                 state::RESTING,
@@ -361,7 +373,7 @@ impl Log {
         if self.resting.load(Ordering::Relaxed) == 0 {
             return None;
         }
-        let used = self.next.load(Ordering::Relaxed) as usize;
+        let used = self.hot.next.load(Ordering::Relaxed) as usize;
         for (number, block) in self.blocks.iter().take(used).enumerate() {
             if block.state.load(Ordering::Relaxed) != state::RESTING {
                 continue;
@@ -390,7 +402,7 @@ impl Log {
     #[cold]
     pub fn claim_kept(&self, blocks: u32, may_call: bool) -> Option<Place> {
         let kept = self.kept.load(Ordering::Relaxed);
-        if kept.checked_add(blocks)? > self.mapped_blocks.load(Ordering::Relaxed) / 2 {
+        if kept.checked_add(blocks)? > self.hot.mapped_blocks.load(Ordering::Relaxed) / 2 {
             return None;
         }
         let number = self.fresh(blocks, may_call)?;
@@ -404,15 +416,15 @@ impl Log {
     /// Blocks that were never used, contiguous.
     fn fresh(&self, blocks: u32, may_call: bool) -> Option<u32> {
         loop {
-            let next = self.next.load(Ordering::Relaxed);
+            let next = self.hot.next.load(Ordering::Relaxed);
             let end = next.checked_add(blocks)?;
-            if end > self.allocated.load(Ordering::Acquire) {
+            if end > self.hot.allocated.load(Ordering::Acquire) {
                 if !may_call || !self.grow(blocks) {
                     return None;
                 }
                 continue;
             }
-            if self.next.compare_exchange_weak(next, end, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
+            if self.hot.next.compare_exchange_weak(next, end, Ordering::Relaxed, Ordering::Relaxed).is_ok() {
                 return Some(next);
             }
         }
@@ -421,8 +433,9 @@ impl Log {
     /// Makes sure of `ahead` unused blocks, unless the file cannot grow or another thread is at it. A few system calls when
     /// it must.
     pub fn grow_ahead(&self, ahead: u32) {
-        let free =
-            || self.allocated.load(Ordering::Relaxed).saturating_sub(self.next.load(Ordering::Relaxed));
+        let free = || {
+            self.hot.allocated.load(Ordering::Relaxed).saturating_sub(self.hot.next.load(Ordering::Relaxed))
+        };
         while self.is_open() && free() < ahead {
             if self.growing.load(Ordering::Relaxed) != 0 || !self.grow(ahead) {
                 return;
@@ -433,15 +446,15 @@ impl Log {
     /// Grows by at least `blocks` if the limit allows. Threads may do this at the same time: allocating what another has
     /// allocated already changes nothing.
     fn grow(&self, blocks: u32) -> bool {
-        if !self.can_grow.load(Ordering::Relaxed) {
+        if !self.hot.can_grow.load(Ordering::Relaxed) {
             return false;
         }
-        let allocated = self.allocated.load(Ordering::Acquire);
-        let mapped = self.mapped_blocks.load(Ordering::Relaxed);
+        let allocated = self.hot.allocated.load(Ordering::Acquire);
+        let mapped = self.hot.mapped_blocks.load(Ordering::Relaxed);
         let room = mapped.saturating_sub(allocated);
         if room < blocks {
             if room == 0 {
-                self.can_grow.store(false, Ordering::Relaxed);
+                self.hot.can_grow.store(false, Ordering::Relaxed);
             }
             return false;
         }
@@ -456,14 +469,14 @@ impl Log {
                 if let Some(word) = self.header(at::ALLOCATED) {
                     word.fetch_max(u64::from(allocated + step) * BLOCK_BYTES as u64, Ordering::Relaxed);
                 }
-                self.allocated.fetch_max(allocated + step, Ordering::Release);
+                self.hot.allocated.fetch_max(allocated + step, Ordering::Release);
                 true
             }
             // Another thread was faster: there may be room now.
-            Err(_) if self.allocated.load(Ordering::Relaxed) > allocated => true,
+            Err(_) if self.hot.allocated.load(Ordering::Relaxed) > allocated => true,
             Err(EAGAIN) => false,
             Err(Errno(errno)) => {
-                self.can_grow.store(false, Ordering::Relaxed);
+                self.hot.can_grow.store(false, Ordering::Relaxed);
                 self.header_set(at::GROW_ERRNO, errno as u64);
                 false
             }
@@ -482,12 +495,12 @@ impl Log {
                 // Zeros must not be written over what another thread has begun meanwhile: one at a time, and only what is
                 // not allocated yet.
                 let _one = self.growth.try_lock().ok_or(EAGAIN)?;
-                if self.allocated.load(Ordering::Acquire) != allocated {
+                if self.hot.allocated.load(Ordering::Acquire) != allocated {
                     return Err(EAGAIN);
                 }
                 let done = write_zeros(&fd, from, bytes);
                 if done.is_ok() {
-                    self.allocated.fetch_max(allocated + blocks, Ordering::Release);
+                    self.hot.allocated.fetch_max(allocated + blocks, Ordering::Release);
                 }
                 done
             }
@@ -497,7 +510,7 @@ impl Log {
 
     /// The oldest block that was left, whatever thread's it was.
     fn steal(&self) -> Option<u32> {
-        let used = self.next.load(Ordering::Relaxed) as usize;
+        let used = self.hot.next.load(Ordering::Relaxed) as usize;
         for _ in 0..8 {
             let left = self.blocks.iter().take(used).enumerate();
             let oldest = left
@@ -536,10 +549,14 @@ impl Log {
     /// A slot is given to another thread: what its last one lost is in the header's sum. Blocks that the last one left
     /// are nobody's from now on.
     pub fn forget_ring(&self, ring: u32) {
+        // nothing was lost and no block left yet, and the page of the count is not touched for nothing
+        if !self.is_open() {
+            return;
+        }
         for count in self.overwritten.get(ring as usize).into_iter().flatten() {
             count.store(0, Ordering::Relaxed);
         }
-        let used = self.next.load(Ordering::Relaxed) as usize;
+        let used = self.hot.next.load(Ordering::Relaxed) as usize;
         for block in self.blocks.iter().take(used).filter(|b| b.ring.load(Ordering::Relaxed) == ring) {
             block.ring.store(u32::MAX, Ordering::Relaxed);
         }
@@ -549,7 +566,7 @@ impl Log {
     #[must_use]
     pub fn sizes(&self) -> (u64, u64) {
         let bytes = |blocks: &AtomicU32| u64::from(blocks.load(Ordering::Relaxed)) * BLOCK_BYTES as u64;
-        (bytes(&self.allocated), bytes(&self.mapped_blocks))
+        (bytes(&self.hot.allocated), bytes(&self.hot.mapped_blocks))
     }
 }
 

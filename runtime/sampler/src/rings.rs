@@ -91,8 +91,8 @@ pub struct Rings {
     /// Slots below this number have been used.
     used: AtomicU32,
     serial: AtomicU32,
-    by_base: [AtomicU32; BASES],
     slots: [Ring; MAX_RINGS],
+    by_base: [AtomicU32; BASES],
 }
 
 fn base_slot(base: u64) -> usize {
@@ -101,6 +101,9 @@ fn base_slot(base: u64) -> usize {
 }
 
 impl Rings {
+    /// Where the first thread's slot ends.
+    pub(crate) const SECOND_SLOT_AT: usize = core::mem::offset_of!(Rings, slots) + size_of::<Ring>();
+
     /// Slot by number.
     #[inline(always)]
     #[must_use]
@@ -170,7 +173,10 @@ impl Rings {
     pub fn set_own(&self, ring: &Ring) {
         let base = arch::thread_base();
         ring.base.store(base, Ordering::Relaxed);
-        if let Some(entry) = self.by_base.get(base_slot(base)) {
+        // The first thread of all has slot 0, and that is what an untouched table says.
+        if self.count() > 1
+            && let Some(entry) = self.by_base.get(base_slot(base))
+        {
             entry.store(self.number(ring), Ordering::Relaxed);
         }
     }

@@ -155,6 +155,8 @@ pub unsafe fn unmap(at: *mut u8, bytes: usize) {
 
 /// The child of a fork finds zeros here.
 pub const MADV_WIPEONFORK: usize = 18;
+/// No pages of two megabytes.
+pub const MADV_NOHUGEPAGE: usize = 15;
 /// The child of a fork finds nothing here.
 pub const MADV_DONTFORK: usize = 10;
 

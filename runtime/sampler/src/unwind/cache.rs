@@ -15,6 +15,7 @@ const BITS: u32 = 12;
 const SLOTS: usize = 1 << BITS;
 const _: () = assert!(size_of::<Cache>() == 64 << 10, "the cache must stay within a second-level cache");
 
+#[derive(Debug)]
 #[repr(C, align(16))]
 struct Slot {
     rule: AtomicU64,
@@ -22,6 +23,7 @@ struct Slot {
 }
 
 /// The table of rules.
+#[derive(Debug)]
 pub struct Cache {
     slots: [Slot; SLOTS],
 }
