@@ -74,3 +74,30 @@ fn a_static_program_that_dies_by_a_signal_dies_by_it() {
     let Some(r) = sh("kill -TERM $$") else { return };
     assert_eq!(r.output.status.signal(), Some(15), "{}", r.stderr());
 }
+
+/// Go's runtime installs handlers for every signal after we are in, and dies of one that it does not expect.
+#[test]
+fn go_programs_run_on_and_the_cause_is_said() {
+    let test = "go_programs_run_on_and_the_cause_is_said";
+    let Some(go) = tool_or_skip("go", test) else { return };
+    let kept = pct_tests::root().join("target/victims");
+    for mode in ["exe", "pie"] {
+        let program = kept.join(format!("gospin-{mode}"));
+        let mut build = std::process::Command::new(&go);
+        build.env("CGO_ENABLED", "0").env("GOCACHE", kept.join("go-cache")).env("GO111MODULE", "off");
+        build.args(["build", &format!("-buildmode={mode}"), "-o"]).arg(&program);
+        let built =
+            build.arg(pct_tests::root().join("tests/victims/gospin.go")).output().expect("go can be run");
+        if !built.status.success() {
+            return skip(test, &String::from_utf8_lossy(&built.stderr));
+        }
+        let program = program.to_str().expect("UTF-8");
+        let direct = run(&["--hz", "997"], &[program]);
+        assert!(direct.output.status.success(), "{mode}: {}", direct.stderr());
+        assert_eq!(direct.stdout(), "9e+08\n");
+        assert!(direct.stderr().contains("Go program"), "{mode}: {}", direct.stderr());
+        let shell = run(&["--hz", "997"], &["sh", "-c", &format!("{program}; exit $?")]);
+        assert!(shell.output.status.success(), "{mode} in a shell: {}", shell.stderr());
+        assert_eq!(shell.stdout(), "9e+08\n");
+    }
+}

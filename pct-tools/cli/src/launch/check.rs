@@ -6,7 +6,7 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::Read as _;
+use std::io::{Read as _, Seek as _, SeekFrom};
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
@@ -16,6 +16,9 @@ use std::path::{Path, PathBuf};
 pub enum Obstacle {
     /// No dynamic linker that would load a library.
     Static,
+    /// A Go program without a C library: its runtime handles every signal, ours too, in a way that nobody can stand in front
+    /// of, and dies of one that it does not know.
+    Go,
     /// A 32-bit program; the library is 64-bit.
     Bits32,
     /// For another machine.
@@ -56,6 +59,11 @@ impl fmt::Display for Found {
             Obstacle::Static => write!(
                 f,
                 "is statically linked, so no library can be preloaded; pct attach works on it, or link it with libpct.a"
+            ),
+            Obstacle::Go => write!(
+                f,
+                "is a Go program without a C library, whose runtime takes every signal; pct attach and pct run --clock wall \
+                 sample it from outside"
             ),
             Obstacle::Bits32 => {
                 write!(f, "is a 32-bit program; pct profiles 64-bit ones: use a 64-bit build")
@@ -173,7 +181,61 @@ fn obstacle(file: &Path, head: &[u8]) -> Option<Obstacle> {
     if let Some(found) = rights_gained(file) {
         return Some(found);
     }
-    elf_obstacle(head)
+    match elf_obstacle(head) {
+        None | Some(Obstacle::Static) if is_go(head) && !needs_libraries(file, head) => Some(Obstacle::Go),
+        found => found,
+    }
+}
+
+/// A program header: offset and size in the file.
+struct Segment {
+    kind: u32,
+    offset: u64,
+    size: u64,
+}
+
+/// The program headers, as far as the head of the file has them.
+fn segments(head: &[u8]) -> impl Iterator<Item = Segment> {
+    let bytes = |at: usize, len: usize| head.get(at..at.checked_add(len)?);
+    let half = move |at: usize| Some(u16::from_le_bytes(bytes(at, 2)?.try_into().ok()?));
+    let word = move |at: usize| Some(u32::from_le_bytes(bytes(at, 4)?.try_into().ok()?));
+    let long = move |at: usize| Some(u64::from_le_bytes(bytes(at, 8)?.try_into().ok()?));
+    let table = long(32).and_then(|at| usize::try_from(at).ok()).unwrap_or(usize::MAX);
+    let (size, count) = (half(54).unwrap_or(0), half(56).unwrap_or(0));
+    (0..usize::from(count)).map_while(move |index| {
+        let at = usize::from(size).checked_mul(index)?.checked_add(table)?;
+        let field = |offset: usize| long(at.checked_add(offset)?);
+        Some(Segment { kind: word(at)?, offset: field(8)?, size: field(32)? })
+    })
+}
+
+/// Whether it has the note that Go's linker writes (name `Go`, type 4: the build id).
+fn is_go(head: &[u8]) -> bool {
+    const PT_NOTE: u32 = 4;
+    const NOTE: [u8; 8] = [4, 0, 0, 0, b'G', b'o', 0, 0];
+    segments(head).filter(|s| s.kind == PT_NOTE).any(|s| {
+        let notes = usize::try_from(s.offset)
+            .ok()
+            .and_then(|from| head.get(from..)?.get(..usize::try_from(s.size).ok()?.min(head.len() - from)));
+        // Each note is name size, description size, type, name.
+        notes.is_some_and(|notes| notes.windows(8).any(|w| w == NOTE))
+    })
+}
+
+/// Whether its dynamic section names libraries. A C library that a static program has inside does not help: nothing can be put
+/// in front of it.
+fn needs_libraries(file: &Path, head: &[u8]) -> bool {
+    const PT_DYNAMIC: u32 = 2;
+    const DT_NEEDED: u64 = 1;
+    segments(head).filter(|s| s.kind == PT_DYNAMIC).any(|s| {
+        let mut table = Vec::new();
+        let read = File::open(file).and_then(|mut opened| {
+            opened.seek(SeekFrom::Start(s.offset))?;
+            opened.take(s.size.min(HEAD)).read_to_end(&mut table)
+        });
+        let tag = |entry: &[u8; 16]| entry.first_chunk::<8>().map(|tag| u64::from_le_bytes(*tag));
+        read.is_ok() && table.as_chunks::<16>().0.iter().any(|entry| tag(entry) == Some(DT_NEEDED))
+    })
 }
 
 fn rights_gained(file: &Path) -> Option<Obstacle> {
@@ -259,6 +321,23 @@ mod tests {
         let mut far = whole.clone();
         far[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
         assert_eq!(elf_obstacle(&far), None);
+    }
+
+    #[test]
+    fn a_go_program_is_told_by_its_note() {
+        let mut bytes = elf(62, 2, &[4, 1]);
+        let note = [4, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, b'G', b'o', 0, 0, b'i', b'd', b'0', b'1'];
+        let at = bytes.len() as u64;
+        bytes[64 + 8..64 + 16].copy_from_slice(&at.to_le_bytes());
+        bytes[64 + 32..64 + 40].copy_from_slice(&(note.len() as u64).to_le_bytes());
+        assert!(!is_go(&bytes));
+        bytes.extend_from_slice(&note);
+        assert!(is_go(&bytes));
+        for n in 0..bytes.len() {
+            let _ = is_go(&bytes[..n]);
+        }
+        bytes[64 + 8..64 + 16].copy_from_slice(&u64::MAX.to_le_bytes());
+        assert!(!is_go(&bytes));
     }
 
     #[test]
