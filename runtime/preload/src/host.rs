@@ -64,6 +64,8 @@ functions! {
     Setreuid "setreuid",
     Setresuid "setresuid",
     Chroot "chroot",
+    Unshare "unshare",
+    Setns "setns",
     Exit "_exit",
     ExitC99 "_Exit",
 }

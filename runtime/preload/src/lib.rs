@@ -13,7 +13,7 @@
 //! | `sigaltstack` | a stack that is too small for our handler is stood in for ([`altstack`]) |
 //! | `sigwait` and kin, `signalfd`, `sigsuspend`, `ppoll` and kin | a thread that blocks our signals never meets them ([`waiting`]) |
 //! | `dlopen`, `dlmopen`, `dlclose` | regions are looked at before they change ([`loader`]) |
-//! | `prctl`, `seccomp`, `syscall`, `setuid` and kin, `chroot` | what needs system calls and rights is done before ([`process`]) |
+//! | `prctl`, `seccomp`, `syscall`, `setuid` and kin, `chroot`, `unshare`, `setns` | what needs system calls and rights is done before ([`process`]) |
 //! | `_exit`, `_Exit` | the file is closed ([`process`]) |
 //!
 //! Wrapping sees only calls from one object to another: libc calls itself directly. So nothing depends on it: a child of

@@ -24,14 +24,16 @@ fn forked(which: Real) -> i32 {
     let quiet = session::quiet();
     // SAFETY: the host's own wish.
     let pid = unsafe { fork() };
+    // The child has no clock yet, and one that finds its signal blocked would begin slowly.
+    drop(quiet);
     if pid == 0 {
         session::start_in_child();
     } else if pid > 0
         && let Some(session) = session::current()
     {
+        let _alone = session::alone();
         leaving::forked(session, pid as u32);
     }
-    drop(quiet);
     pid
 }
 
@@ -152,7 +154,9 @@ extern "C" fn before_rights(which: usize) -> usize {
         2 => Real::Seteuid,
         3 => Real::Setreuid,
         4 => Real::Setresuid,
-        _ => Real::Chroot,
+        5 => Real::Chroot,
+        6 => Real::Unshare,
+        _ => Real::Setns,
     })
 }
 
@@ -162,6 +166,9 @@ jump_after!(seteuid, before_rights, 2);
 jump_after!(setreuid, before_rights, 3);
 jump_after!(setresuid, before_rights, 4);
 jump_after!(chroot, before_rights, 5);
+// Another user's or another file system's namespace.
+jump_after!(unshare, before_rights, 6);
+jump_after!(setns, before_rights, 7);
 
 const PR_SET_SECCOMP: usize = 22;
 #[cfg(target_arch = "x86_64")]

@@ -53,6 +53,10 @@ pub fn open(session: &Session, house: &mut House) -> bool {
         }
     }
     if let Err(errno) = made {
+        // Samples that are due wait with their threads: nothing is lost if it works a little later.
+        if errno.passes() && session.tries.fetch_add(1, Ordering::Relaxed) < MOST_TRIES {
+            return false;
+        }
         session.failed.store(true, Ordering::Relaxed);
         let mut cause = Buf::<1800>::new();
         cause.push(b"cannot create ").push(path.bytes()).push(b": ").push(errno.name().as_bytes());
@@ -152,6 +156,8 @@ fn make_directory(path: &[u8]) -> bool {
     directory.with_nul().is_some_and(|d| sys::mkdir(d, 0o700).is_ok())
 }
 
+/// How often a file is tried that cannot be made at the moment: seconds of samples.
+const MOST_TRIES: u32 = 10_000;
 /// Names that are tried: first with small numbers, then with the time as a number.
 const MOST_NAMES: u64 = 40;
 const COUNTED_NAMES: u64 = 32;

@@ -474,7 +474,7 @@ impl Log {
             }
             // Another thread was faster: there may be room now.
             Err(_) if self.hot.allocated.load(Ordering::Relaxed) > allocated => true,
-            Err(EAGAIN) => false,
+            Err(errno) if errno.passes() => false,
             Err(Errno(errno)) => {
                 self.hot.can_grow.store(false, Ordering::Relaxed);
                 self.header_set(at::GROW_ERRNO, errno as u64);

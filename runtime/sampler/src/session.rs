@@ -162,8 +162,6 @@ pub struct Session {
     pub on: AtomicBool,
     /// A filter on system calls is in force: none may be made in handlers.
     filtered: AtomicBool,
-    /// Where the file was asked to be: [`place_of`] of the seed; 0 = there is none yet.
-    pub opened_for: AtomicU64,
     /// The file could not be made.
     pub failed: AtomicBool,
     /// It was said that the process ends without a sample.
@@ -192,6 +190,10 @@ pub struct Session {
     pub keep: Lock<Chain>,
     /// What the housekeeper works with.
     pub house: Lock<House>,
+    /// Where the file was asked to be: [`place_of`] of the seed; 0 = there is none yet.
+    pub opened_for: AtomicU64,
+    /// How often the file could not be made for a reason that may pass.
+    pub tries: AtomicU32,
     /// Rules of unwinding found before.
     pub rules: Cache,
     /// Table of stacks.
@@ -501,6 +503,12 @@ const ENOUGH_PERIODS: u64 = 20;
 
 /// Says why a process that used enough time ends without a sample.
 fn explain(session: &Session) {
+    if session.tries.load(Ordering::Relaxed) > 0 {
+        crate::file::report(
+            b"its file could not be made: no descriptor was free, or no memory, whenever it was tried",
+        );
+        return;
+    }
     if handler::still_ours(session) && sys::sigmask(sys::Mask::Block, 0) & session.signals() != 0 {
         crate::file::report(b"the program blocks the sampling signal all the time: it cannot be sampled");
     }

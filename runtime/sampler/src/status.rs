@@ -14,7 +14,10 @@ pub const NAME: &[u8] = b"pct.status";
 /// Appends `PID cause` to the status file of `directory`, if there is one: `pct run` makes it. False: there is none.
 pub fn report(directory: &[u8], cause: &[u8]) -> bool {
     let mut line = Buf::<400>::new();
-    line.push_number(u64::from(sys::getpid())).push(b" ").push(cause).push(b"\n");
+    line.push_number(u64::from(sys::getpid()))
+        .push(b" ")
+        .push(cause.get(..cause.len().min(350)).unwrap_or(cause))
+        .push(b"\n");
     append(directory, line.bytes())
 }
 

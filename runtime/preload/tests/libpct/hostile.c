@@ -275,6 +275,33 @@ static int two_places(char **folders) {
     return 0;
 }
 
+// Has no descriptor free at first; later it has.
+static int runs_out_of_descriptors(void) {
+    struct rlimit limit, none;
+    if (getrlimit(RLIMIT_NOFILE, &limit)) return 1;
+    none = limit;
+    none.rlim_cur = 0;
+    if (setrlimit(RLIMIT_NOFILE, &none)) return 2;
+    spin(0.3);
+    if (setrlimit(RLIMIT_NOFILE, &limit)) return 3;
+    spin(0.3);
+    return 0;
+}
+
+// Many children that do not live for long, by fork alone.
+static int short_children(void) {
+    for (int i = 0; i < 100; i++) {
+        pid_t pid = fork();
+        if (!pid) {
+            spin(0.01);
+            _exit(3);
+        }
+        int status;
+        if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 3) return 1;
+    }
+    return 0;
+}
+
 // Takes nearly all that its address space limit leaves.
 static int fills_its_address_space(void) {
     struct rlimit limit = {512 << 20, 512 << 20};
@@ -299,6 +326,8 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "resets")) return resets_all_signals();
     if (!strcmp(mode, "jumps")) return jumps_out_of_handlers();
     if (!strcmp(mode, "places")) return two_places(argv + 2);
+    if (!strcmp(mode, "descriptors")) return runs_out_of_descriptors();
+    if (!strcmp(mode, "children")) return short_children();
     if (!strcmp(mode, "space")) return fills_its_address_space();
     return 2;
 }

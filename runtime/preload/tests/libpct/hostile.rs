@@ -127,6 +127,23 @@ fn a_start_with_another_place_makes_a_file_there() {
 }
 
 #[test]
+fn a_program_without_a_free_descriptor_is_sampled_when_it_has_one() {
+    let Some(run) = run("descriptors", "hz=1000") else { return };
+    let a = run.only_file();
+    // Without a descriptor the thread's own clock is the timer; its samples wait for the file.
+    about(a.user + a.system, 0.6);
+}
+
+#[test]
+fn children_by_fork_are_sampled_from_their_first_millisecond() {
+    let Some(run) = run("children", "hz=1000") else { return };
+    let files = run.files();
+    let (user, system) = files.iter().fold((0.0, 0.0), |(u, s), a| (u + a.user, s + a.system));
+    // 100 children of 10 ms, nearly all in user mode: about 1,000 samples.
+    assert!(user > 0.8 && system < 0.4, "{user} s user, {system} s system in {} files", files.len());
+}
+
+#[test]
 fn little_of_a_limited_address_space_is_ours() {
     run("space", "limit=256M");
 }

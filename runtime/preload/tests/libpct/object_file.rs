@@ -82,6 +82,7 @@ fn it_exports_what_the_shell_lists_and_nothing_else() {
         "seccomp_load",
         "seteuid",
         "setgid",
+        "setns",
         "setresuid",
         "setreuid",
         "setuid",
@@ -95,6 +96,7 @@ fn it_exports_what_the_shell_lists_and_nothing_else() {
         "sigwait",
         "sigwaitinfo",
         "syscall",
+        "unshare",
     ];
     with_object(true, |file, _| {
         let mut names: Vec<_> = file.dynamic_symbols().map(|s| s.name().unwrap_or("?").to_owned()).collect();

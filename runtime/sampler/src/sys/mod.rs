@@ -30,6 +30,12 @@ impl Errno {
     pub const EPERM: Errno = Errno(1);
     /// No such file or directory.
     pub const ENOENT: Errno = Errno(2);
+    /// Whether it may be gone in a moment: descriptors that are all in use, memory that is short.
+    #[must_use]
+    pub const fn passes(self) -> bool {
+        matches!(self.0, 11 | 12 | 23 | 24)
+    }
+
     /// No such process.
     pub const ESRCH: Errno = Errno(3);
     /// Interrupted.
@@ -54,6 +60,7 @@ impl Errno {
             1 => "EPERM (not permitted)",
             2 => "ENOENT (no such file or directory)",
             3 => "ESRCH",
+            11 => "EAGAIN (no more timers or signals may be queued, or locked memory)",
             12 => "ENOMEM (out of memory)",
             13 => "EACCES (permission denied)",
             17 => "EEXIST (exists)",
