@@ -2,6 +2,7 @@
 #define _GNU_SOURCE
 #include <dlfcn.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <poll.h>
@@ -302,6 +303,45 @@ static int short_children(void) {
     return 0;
 }
 
+// Counts its descriptors while it is sampled.
+static int counts_descriptors(void) {
+    for (int fd = 3; fd < 256; fd++) close(fd);
+    for (int i = 0; i < 20; i++) {
+        spin(0.02);
+        for (int fd = 3; fd < 256; fd++)
+            if (fcntl(fd, F_GETFD) != -1) return 1;
+    }
+    return 0;
+}
+
+// Breakpoints of its own, handled and not.
+static int traps(void) {
+#ifdef __x86_64__
+    spin(0.05);
+    signal(SIGTRAP, hit);
+    for (int i = 0; i < 1000; i++) {
+        __asm__ volatile("int3");
+        spin(0.0001);
+    }
+    if (hits != 1000) return 1;
+    if (signal(SIGTRAP, SIG_DFL) != hit) return 2;
+    spin(0.1);
+    pid_t pid = fork();
+    if (!pid) {
+        spin(0.02);
+        __asm__ volatile("int3");
+        _exit(0);
+    }
+    int status;
+    if (waitpid(pid, &status, 0) != pid || !WIFSIGNALED(status) || WTERMSIG(status) != SIGTRAP) return 3;
+    signal(SIGTRAP, SIG_IGN);
+    spin(0.05);
+    return 0;
+#else
+    return NOT_HERE;
+#endif
+}
+
 // Takes nearly all that its address space limit leaves.
 static int fills_its_address_space(void) {
     struct rlimit limit = {512 << 20, 512 << 20};
@@ -328,6 +368,10 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "places")) return two_places(argv + 2);
     if (!strcmp(mode, "descriptors")) return runs_out_of_descriptors();
     if (!strcmp(mode, "children")) return short_children();
+    if (!strcmp(mode, "counts-descriptors")) return counts_descriptors();
+    if (!strcmp(mode, "traps")) return traps();
+    if (!strcmp(mode, "spin")) return spin(0.4), 0;
+    if (!strcmp(mode, "nothing")) return 0;
     if (!strcmp(mode, "space")) return fills_its_address_space();
     return 2;
 }

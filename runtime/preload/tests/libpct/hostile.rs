@@ -148,6 +148,131 @@ fn little_of_a_limited_address_space_is_ours() {
     run("space", "limit=256M");
 }
 
+#[test]
+fn no_descriptor_of_ours_is_ever_seen() {
+    for options in ["hz=2000", "clock=thread", "mode=counts"] {
+        run("counts-descriptors", options);
+    }
+}
+
+#[test]
+fn breakpoints_of_the_programs_own_do_what_they_did() {
+    for clock in ["sigtrap", "perf"] {
+        run("traps", &format!("clock={clock},hz=5000"));
+    }
+}
+
+#[test]
+fn who_gets_no_sample_leaves_no_file() {
+    let Some(run) = run("nothing", "hz=1") else { return };
+    assert!(run.files().is_empty());
+    // It says in the run's folder that it was there: process, tab, nanoseconds.
+    let said = run.status_lines();
+    assert!(said.lines().count() == 1 && said.contains('\t'), "{said}");
+}
+
+#[test]
+fn the_header_says_who_and_how() {
+    let Some(run) = run("spin", "hz=500") else { return };
+    let path = run.only_file().path;
+    use std::os::unix::fs::MetadataExt;
+    // Nobody truncates it by mistake while it is mapped.
+    assert_eq!(std::fs::metadata(&path).expect("there").mode() & 0o777, 0o400);
+    let bytes = std::fs::read(&path).expect("readable");
+    let file = File::parse(&bytes).expect("whole");
+    let header = file.header();
+    use pct_format::layout::{Text, header as at};
+    let text = |which| String::from_utf8_lossy(header.text(which)).into_owned();
+    assert!(text(Text::Exe).ends_with("libpct-hostile"), "{}", text(Text::Exe));
+    assert!(!text(Text::Host).is_empty() && !text(Text::Writer).is_empty() && !text(Text::Cwd).is_empty());
+    assert!(text(Text::Options).ends_with("hz=500"));
+    assert!(!header.build_id().is_empty(), "the program's build-id");
+    assert!(header.ns_pid() > 1 && header.ppid() == std::process::id());
+    for word in [at::START_TICKS, at::BOOT_ID, at::HZ, at::FIRST_ANCHOR, at::FIRST_ANCHOR + 2, at::SIGNAL] {
+        assert_ne!(header.word(word), 0, "word {word}");
+    }
+    assert_eq!((header.word(at::RATE_ASKED), header.word(at::PERIOD_NS)), (500_000, 2_000_000));
+    assert!(header.word(at::CLOCK_ASKED) != 0 && header.word(at::CLOCK_GOT) != 0);
+    // SAFETY: no arguments.
+    assert_eq!(header.word(at::UID), u64::from(unsafe { libc::getuid() }));
+}
+
+/// Refuses `perf_event_open` to this process and what it executes, as containers do.
+fn without_perf(command: &mut Command) {
+    let number = libc::SYS_perf_event_open as u32;
+    let step = |code: u32, jt: u8, jf: u8, k: u32| libc::sock_filter { code: code as u16, jt, jf, k };
+    let load = libc::BPF_LD | libc::BPF_W | libc::BPF_ABS;
+    let mut filter = [
+        step(load, 0, 0, 0),
+        step(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, 0, 1, number),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ERRNO | libc::EPERM as u32),
+        step(libc::BPF_RET | libc::BPF_K, 0, 0, libc::SECCOMP_RET_ALLOW),
+    ];
+    // SAFETY: prctl with a filter that lives through the call; async-signal-safe.
+    unsafe {
+        std::os::unix::process::CommandExt::pre_exec(command, move || {
+            let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+            let done = libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0
+                && libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program) == 0;
+            if done { Ok(()) } else { Err(std::io::Error::last_os_error()) }
+        });
+    }
+}
+
+#[test]
+fn without_perf_events_the_threads_timer_is_taken() {
+    let Some(program) = hostile() else { return };
+    let run = Run::new(program, &["spin"], "", without_perf).ok();
+    let a = run.only_file();
+    let bytes = std::fs::read(&a.path).expect("readable");
+    let file = File::parse(&bytes).expect("whole");
+    use pct_format::layout::header as at;
+    assert_eq!(file.header().word(at::CLOCK_GOT), pct_format::Clock::Thread as u64);
+    assert_eq!(file.header().word(at::CLOCK_ERRNO), libc::EPERM as u64);
+    about(a.user + a.system, 0.4);
+    // Asked for by name it is refused with the cause.
+    let refused = Run::new(program, &["spin"], "clock=perf", without_perf);
+    assert!(refused.output.status.success() && refused.files().is_empty());
+    let said = String::from_utf8_lossy(&refused.output.stderr).into_owned();
+    assert!(said.lines().count() == 1 && said.contains("perf_event_paranoid"), "{said}");
+}
+
+/// The live file is anybody's to write who has the rights: the program must survive it.
+#[test]
+fn scribbling_on_the_live_file_harms_the_recording_alone() {
+    use std::os::unix::fs::{FileExt, PermissionsExt};
+    let Some(program) = hostile() else { return };
+    for mode in ["log", "counts"] {
+        let folder = tempfile::tempdir().expect("a folder");
+        let mut child = Command::new(program)
+            .arg("spin")
+            .env("LD_PRELOAD", crate::library(true))
+            .env("PCT", format!("out={},hz=5000,limit=256K,mode={mode}", folder.path().display()))
+            .spawn()
+            .expect("starts");
+        let mut state = 7u64;
+        let status = loop {
+            if let Some(status) = child.try_wait().expect("waits") {
+                break status;
+            }
+            for entry in std::fs::read_dir(folder.path()).expect("there").flatten() {
+                let opened = std::fs::set_permissions(entry.path(), PermissionsExt::from_mode(0o600))
+                    .and_then(|()| std::fs::OpenOptions::new().write(true).open(entry.path()));
+                let Ok(file) = opened else { continue };
+                let len = file.metadata().map_or(0, |m| m.len()).max(16);
+                for _ in 0..200 {
+                    state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+                    let at = if state & 1 == 0 { state >> 20 & 0x3fff } else { (state >> 20) % (len - 8) };
+                    // Inside what is there: the file is never made longer or shorter.
+                    let _ = file.write_at(&state.to_le_bytes(), at.min(len - 8));
+                }
+            }
+            std::thread::yield_now();
+        };
+        assert!(status.success(), "{mode}: {status:?}");
+    }
+}
+
 const GO: &str = "package main\nfunc main() { x := 0.0; for i := 0; i < 300000000; i++ { x += 1 }; if x != 3e8 { panic(x) } }\n";
 
 #[test]
