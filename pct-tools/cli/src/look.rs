@@ -43,6 +43,17 @@ pub fn number(text: &str) -> Result<usize, String> {
     text.parse().map_err(|_| "expected a whole number".to_owned())
 }
 
+/// A process id.
+///
+/// # Errors
+/// Says what was expected.
+pub fn pid(text: &str) -> Result<i32, String> {
+    text.parse()
+        .ok()
+        .filter(|pid| *pid > 0)
+        .ok_or_else(|| "expected a process id, a number above 0".to_owned())
+}
+
 /// A parser of whole numbers in a range, which says what would be one.
 pub fn within(range: std::ops::RangeInclusive<u32>) -> impl Fn(&str) -> Result<u32, String> + Clone {
     move |text| {

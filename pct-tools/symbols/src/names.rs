@@ -117,6 +117,11 @@ struct Search<'a> {
     best: Option<(usize, Line<'a>)>,
 }
 
+/// A list of up to so many bytes is looked at line by line when it is opened.
+const SMALL: usize = 32 * 1024;
+/// Of a larger one so many lines.
+const SPREAD: usize = 64;
+
 /// Bytes within which guessing is not worth more: a few lines.
 const NEAR: usize = 512;
 
@@ -129,7 +134,7 @@ struct Line<'a> {
 }
 
 impl Names {
-    /// Maps a list. Nothing but its first and last line is looked at.
+    /// Maps a list. No more than its ends and a few dozen lines between are looked at.
     ///
     /// # Errors
     /// [`NamesError::Io`]; [`NamesError::Unsorted`] if the first line is above the last; for a padded list also [`NamesError::NotPadded`] if the file is no multiple of its first
@@ -149,7 +154,30 @@ impl Names {
             names.width = Some(width);
         }
         names.ends = names.look_at_ends()?;
+        names.look_at_some()?;
         Ok(names)
+    }
+
+    /// The next cheapest: a few dozen lines, evenly spread, rise by address (of a small list all of them). A search alone looks at
+    /// few lines, and in a list that is shuffled those may contradict nobody.
+    fn look_at_some(&self) -> Result<(), NamesError> {
+        let step = (self.map.len() / SPREAD).max(1);
+        let mut at = 0;
+        let mut low = None;
+        while at < self.map.len() {
+            let (start, end) = self.line_around(at)?;
+            // Lines of another shape are found when they matter.
+            if let Ok(Some(line)) = self.parse(start, end) {
+                match low {
+                    Some(low) if line.address < low => {
+                        return Err(self.unsorted(start, line.address, low, u64::MAX));
+                    }
+                    _ => low = Some(line.address),
+                }
+            }
+            at = if self.map.len() <= SMALL { end } else { end.max(at + step) };
+        }
+        Ok(())
     }
 
     /// The cheapest look at whether a list is sorted: its two ends.
@@ -381,6 +409,17 @@ mod tests {
         assert!(find("\n\n", 1).is_err_and(|e| e.contains("no line")));
         assert!(find("hello world\n", 1).is_err_and(|e| e.contains("byte 0")));
         assert!(find("3000 T c\n1000 T a\n2000 T b\n", 0x2500).is_err_and(|e| e.contains("not sorted")));
+    }
+
+    #[test]
+    fn a_shuffled_list_gives_no_wrong_name() {
+        for lines in [40_u64, 100_000] {
+            // Every address once, in an order that only a look at many lines tells from sorted: the ends fit.
+            let mut order: Vec<u64> = (0..lines).map(|n| n * 7919 % lines).collect();
+            order.sort_by_key(|n| (*n == lines - 1, *n != 0));
+            let text: String = order.iter().map(|n| format!("{:016x} T f{n}\n", 0x1000 + n * 16)).collect();
+            assert!(find(&text, 0x1008).is_err_and(|e| e.contains("not sorted")), "{lines}");
+        }
     }
 
     #[test]

@@ -28,6 +28,14 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let mut failed = false;
     for dir in look::paths(&args.dirs)? {
         let mut progress = face.progress();
+        if dir.is_file() {
+            failed = true;
+            face.warn(format_args!(
+                "{}: a file; name the run's folder, in which the archive belongs",
+                dir.display()
+            ));
+            continue;
+        }
         match load::archive(&dir, &mut |what, done, all| progress.step(what, done, all)) {
             Ok(path) => face.hint(format_args!("{}", path.display())),
             Err(why) => {

@@ -27,10 +27,10 @@ use std::time::{Duration, Instant};
   pct attach --method 6 4711         from outside, by ptrace, with all it forks; Ctrl-C ends it")]
 pub struct Args {
     /// The process.
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", allow_negative_numbers = true, value_parser = crate::look::pid)]
     pub pid: i32,
     /// Seconds to profile; without it until pct off (method 5: until Ctrl-C) or the end of the process.
-    #[arg(long = "for", value_name = "SECONDS", value_parser = seconds)]
+    #[arg(long = "for", value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     pub time: Option<Duration>,
     /// Samples per CPU second of each thread.
     #[arg(long, value_name = "N", default_value_t = 100, allow_negative_numbers = true, value_parser = crate::look::within(1..=10_000))]

@@ -5,11 +5,13 @@
 //! beyond the bare work's, by the number of samples.
 
 use crate::face::Face;
+use crate::launch::check::{self, Obstacle};
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use pct_format::{Clock, File, Index};
 use pct_profile::text::numbers::thousands;
 use pct_profile::text::table::{Column, Rank, Table};
+use pct_symbols::{ObjectInfo, Symbolizer};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -72,11 +74,15 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let mut text = format!("asked of each clock: {} Hz of CPU time\n\n", thousands(u64::from(args.hz)));
     text += &table.render(&face.layout());
     text += &surroundings(&library);
+    let mut known = true;
     if let Some(program) = &args.program {
-        text += &program_line(program);
+        let lines = program_lines(program);
+        known = lines.is_some();
+        text += &lines
+            .unwrap_or_else(|| format!("  program  {}: not found, or not readable\n", program.display()));
     }
     face.print(&text)?;
-    Ok(ExitCode::SUCCESS)
+    Ok(ExitCode::from(u8::from(!known)))
 }
 
 /// About a quarter of a second of arithmetic that no compiler can skip.
@@ -173,11 +179,39 @@ fn surroundings(library: &Path) -> String {
     format!("\n  ptrace   {yama}\n  library  {}\n", library.display())
 }
 
-fn program_line(program: &Path) -> String {
-    let found =
-        crate::launch::check::find(program.as_os_str()).and_then(|file| crate::launch::check::inspect(&file));
-    match found {
-        Some(found) => format!("  program  {found}\n"),
-        None => format!("  program  {}: not found, or not readable\n", program.display()),
+/// Whether the program can be profiled, and how its stacks are found.
+fn program_lines(program: &Path) -> Option<String> {
+    let found = check::find(program.as_os_str()).and_then(|file| check::inspect(&file))?;
+    let name = found.program.display();
+    let mut lines = match found.obstacle {
+        // No obstacle for pct run, which has another way in.
+        Some(Obstacle::Static) => {
+            format!("  program  {name} is statically linked: pct run puts the sampler into it at its start\n")
+        }
+        _ => format!("  program  {found}\n"),
+    };
+    let mut symbols = Symbolizer::default();
+    let object = symbols.add(ObjectInfo::file(&found.program));
+    if matches!(found.obstacle, None | Some(Obstacle::Static)) {
+        let how = match symbols.call_frames(object) {
+            Some(_) => "unwind data ok",
+            None => "no unwind data, frame pointers are used",
+        };
+        lines += &format!("  stacks   {name}: {how}\n");
+    }
+    Some(lines)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::program_lines;
+    use std::path::Path;
+
+    #[test]
+    fn a_program_is_looked_at_and_one_that_is_not_there_is_none() {
+        let own = std::env::current_exe().expect("known");
+        let lines = program_lines(&own).expect("readable");
+        assert!(lines.contains("can be profiled") && lines.contains("unwind data ok"), "{lines}");
+        assert_eq!(program_lines(Path::new("/nonexistent/program")), None);
     }
 }

@@ -36,11 +36,16 @@ pub struct Args {
     #[arg(long, value_enum, conflicts_with = "base")]
     pub split: Option<Parts>,
     /// Leave out what is narrower than this many pixels of 1200.
-    #[arg(long, value_name = "PIXELS", default_value_t = 0.3)]
+    #[arg(long, value_name = "PIXELS", default_value_t = 0.3, allow_negative_numbers = true, value_parser = pixels)]
     pub min_width: f64,
     /// Which samples.
     #[command(flatten)]
     pub look: Look,
+}
+
+fn pixels(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| (0.0..=1200.0).contains(number));
+    number.ok_or_else(|| "expected a number from 0 to 1200".to_owned())
 }
 
 /// How a picture is split.

@@ -13,7 +13,7 @@ use std::process::ExitCode;
   pct off 4711")]
 pub struct Args {
     /// The process.
-    #[arg(value_name = "PID", value_parser = clap::value_parser!(i32).range(1..))]
+    #[arg(value_name = "PID", allow_negative_numbers = true, value_parser = crate::look::pid)]
     pub pid: i32,
 }
 
