@@ -182,7 +182,7 @@ fn size(dir: &Path) -> u64 {
 
 fn main() {
     // cargo passes --bench; nothing else is understood
-    let rounds: usize = std::env::var("PEERS_ROUNDS").ok().and_then(|n| n.parse().ok()).unwrap_or(3);
+    let rounds: usize = pct_kit::asked("PEERS_ROUNDS", 3);
     let rates: Vec<u32> = std::env::var("PEERS_HZ").map_or(vec![100, 250, 1000, 4000], |s| {
         s.split(',').map(|w| w.parse().expect("PEERS_HZ is a list of rates")).collect()
     });

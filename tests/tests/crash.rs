@@ -25,7 +25,7 @@ fn recordings(dir: &Path) -> Vec<PathBuf> {
 #[test]
 fn a_killed_program_keeps_its_samples() {
     let victim = victim("shares.c");
-    let rounds: u32 = std::env::var("PCT_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(12);
+    let rounds: u32 = pct_kit::asked("PCT_TEST_KILLS", 12);
     for round in 0..rounds {
         // the program is killed by its own watchdog after a time that differs in each round
         let shell = format!(
@@ -57,7 +57,7 @@ fn children_seconds(times: &str) -> f64 {
 fn of_every_thread_at_most_the_sample_in_hand_is_lost_by_a_kill() {
     const THREADS: usize = 3;
     let victim = victim("selfsignal.c");
-    let rounds: u64 = std::env::var("PCT_TEST_KILLS").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
+    let rounds: u64 = pct_kit::asked("PCT_TEST_KILLS", 40);
     let dir = tempfile::tempdir().unwrap();
     for round in 0..rounds {
         let counts = if round % 4 == 3 { "counts" } else { "log" };

@@ -10,7 +10,6 @@
 //! trace, each from an engine made for it (`--cache FOLDER`: with the places of packets kept there). `--check` compares number and names and times of all events with babeltrace2's text output first
 //! (slow); `--only peer|engine|windows` leaves out the rest.
 
-use pct_kit::{Cpu, median, thread_ns};
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use std::hash::{Hash, Hasher};
@@ -19,6 +18,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Instant;
 
+use pct_kit::{Cpu, median, thread_ns};
 use std::sync::Arc;
 
 use lttv_ctf::{CtfSource, EventTime, Options, Reader, Trace, open_all};

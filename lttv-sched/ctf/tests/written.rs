@@ -8,7 +8,7 @@ use lttv_ctf::{EventTime, Options, open};
 use pct_kit::Dice;
 
 fn cases(default: u64) -> u64 {
-    std::env::var("PCT_FUZZ_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+    pct_kit::asked("PCT_FUZZ_CASES", default)
 }
 
 #[test]

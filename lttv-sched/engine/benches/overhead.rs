@@ -9,7 +9,6 @@
 //! decoding and to the plain merge of the same round. Decoding an event costs some 12 ns here, a fourth of what one of a CTF trace
 //! does: what the engine costs over a real reader is shown by `cargo bench -p lttv-ctf --bench decode`.
 
-use pct_kit::{median, thread_ns};
 use std::borrow::Cow;
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -28,6 +27,7 @@ use lttv_engine::source::{
     Value,
 };
 use lttv_engine::time::Time;
+use pct_kit::{Dice, median, thread_ns};
 
 const FILES: usize = 8;
 
@@ -39,24 +39,18 @@ struct Packed {
 
 /// Writes files whose times interleave in bursts, as those of busy CPUs do.
 fn packed(per_file: usize) -> Packed {
-    let mut seed = 88_172_645_463_325_252u64;
-    let mut next = || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed
-    };
+    let mut dice = Dice::new(1);
     let mut files = Vec::new();
     for _ in 0..FILES {
         let mut bytes = Vec::with_capacity(per_file * 32);
         for n in 0..per_file {
-            let dice = next();
-            let delta: u32 = if dice % 16 == 0 { 20_000 } else { 100 + (dice >> 8) as u32 % 300 };
+            let roll = dice.roll();
+            let delta: u32 = if roll % 16 == 0 { 20_000 } else { 100 + (roll >> 8) as u32 % 300 };
             bytes.push((n % 5) as u8);
             bytes.extend(delta.to_le_bytes());
-            bytes.extend((dice as u32).to_le_bytes());
-            bytes.extend(dice.to_le_bytes());
-            let text = &b"swapper/0 kworker/3:1"[..4 + (dice >> 40) as usize % 16];
+            bytes.extend((roll as u32).to_le_bytes());
+            bytes.extend(roll.to_le_bytes());
+            let text = &b"swapper/0 kworker/3:1"[..4 + (roll >> 40) as usize % 16];
             bytes.extend(text);
             bytes.push(0);
         }

@@ -18,6 +18,7 @@ use pct_attach::mapped::MappedFile;
 use pct_attach::memory::ProcessMemory;
 use pct_attach::ptrace::borrow::{OBSERVER, Step};
 use pct_attach::ptrace::sys::{self, Tid};
+use pct_kit::Dice;
 use std::fmt::Write as _;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
@@ -195,17 +196,10 @@ struct Harness {
     library: PathBuf,
     dir: tempfile::TempDir,
     fell: [u32; Step::ALL.len()],
-    random: u64,
+    dice: Dice,
 }
 
 impl Harness {
-    fn next(&mut self) -> u64 {
-        self.random ^= self.random << 13;
-        self.random ^= self.random >> 7;
-        self.random ^= self.random << 17;
-        self.random
-    }
-
     fn start(&self, victim: &Victim, step: &Path, round: u64, aim: Option<usize>) -> Child {
         Command::new(std::env::current_exe().unwrap())
             .args(["--exact", "controller"])
@@ -225,7 +219,7 @@ impl Harness {
         let step = self.dir.path().join(format!("step-{number}"));
         let rarest = (1..self.fell.len()).min_by_key(|s| self.fell[*s]).expect("there are steps");
         let aim = (number % 2 == 1).then_some(rarest);
-        let random = self.next();
+        let random = self.dice.roll();
         let mut controller = self.start(victim, &step, random, aim);
         // wait until it is at work, or at the step; then for a random part of a few cycles
         let mut word = [0u8; 8];
@@ -415,12 +409,7 @@ fn targets_outlive_controllers_killed_at_random_moments() {
     let dir = tempfile::tempdir().unwrap();
     let programs = programs();
     let library = built("fakepct.c", BARE, &dir);
-    let mut harness = Harness {
-        library,
-        dir,
-        fell: [0; Step::ALL.len()],
-        random: 0x9e37_79b9_7f4a_7c15 ^ u64::from(kills),
-    };
+    let mut harness = Harness { library, dir, fell: [0; Step::ALL.len()], dice: Dice::new(u64::from(kills)) };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..load {

@@ -9,6 +9,7 @@ use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
 
+use pct_kit::Dice;
 use pct_num::{Layout, MAX_DIGITS, bodies, ndigits, num2str_batch, num2str_into, str2num};
 
 type Run<'a> = Box<dyn FnMut(&[u64]) -> u64 + 'a>;
@@ -16,15 +17,9 @@ type Body<'a> = (&'static str, Run<'a>);
 
 fn main() {
     let count: usize = std::env::args().nth(1).and_then(|a| a.parse().ok()).unwrap_or(100_000);
-    let mut seed = 0x9e37_79b9_7f4a_7c15u64;
-    let mut random = move || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed
-    };
-    let short: Vec<u64> = (0..count).map(|_| random() % 10u64.pow((random() % 6) as u32 + 1)).collect();
-    let long: Vec<u64> = (0..count).map(|_| random() >> (random() % 64)).collect();
+    let mut dice = Dice::new(1);
+    let short: Vec<u64> = (0..count).map(|_| dice.roll() % 10u64.pow(dice.below(6) as u32 + 1)).collect();
+    let long: Vec<u64> = (0..count).map(|_| dice.roll() >> dice.below(64)).collect();
 
     println!("{:<34} {:>10} {:>10}", "ns a number", "short", "long");
     table("decimal", &short, &long, || {

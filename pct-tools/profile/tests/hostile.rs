@@ -26,32 +26,26 @@ fn example() -> Vec<u8> {
 
 #[test]
 fn damaged_files_are_read_as_far_as_they_go() {
-    let cases: u64 = std::env::var("PCT_FUZZ_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(400);
+    let cases: u64 = pct_kit::asked("PCT_FUZZ_CASES", 400);
     let whole = example();
     let path = std::env::temp_dir().join(format!("pct-hostile-{}.pct", std::process::id()));
-    let mut state = 0x9e37_79b9_7f4a_7c15_u64;
-    let mut random = |below: usize| {
-        state ^= state << 13;
-        state ^= state >> 7;
-        state ^= state << 17;
-        (state % below.max(1) as u64) as usize
-    };
+    let mut dice = pct_kit::Dice::new(1);
     // Places where something stands: random ones would mostly hit empty blocks.
     let used: Vec<usize> = (0..whole.len()).filter(|&at| whole[at] != 0).collect();
     let (mut read, mut refused) = (0, 0);
     for case in 0..cases {
         let mut bytes = whole.clone();
-        for _ in 0..1 + random(8) {
-            let at = used[random(used.len())];
-            bytes[at] = match random(4) {
+        for _ in 0..1 + dice.index(8) {
+            let at = used[dice.index(used.len())];
+            bytes[at] = match dice.index(4) {
                 0 => 0,
                 1 => 0xff,
-                2 => bytes[at] ^ (1 << random(8)),
-                _ => random(256) as u8,
+                2 => bytes[at] ^ (1 << dice.index(8)),
+                _ => dice.index(256) as u8,
             };
         }
         if case % 7 == 0 {
-            bytes.truncate(random(bytes.len()));
+            bytes.truncate(dice.index(bytes.len()));
         }
         std::fs::write(&path, &bytes).expect("written");
         let timeline = case % 2 == 0;

@@ -93,14 +93,11 @@ fn pick(program: &Path, count: usize) -> Outcome<Vec<u64>> {
     let data = std::fs::read(program)?;
     let elf = object::File::parse(&*data)?;
     let text = elf.section_by_name(".text").ok_or("no .text")?;
-    let mut seed = 0x2545_f491_4f6c_dd1du64;
+    let mut dice = pct_kit::Dice::new(1);
     let mut seen = std::collections::HashSet::new();
     let mut out = Vec::new();
     while out.len() < count.min(text.size() as usize / 2) {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        let address = text.address() + seed % text.size();
+        let address = text.address() + dice.below(text.size());
         if seen.insert(address) {
             out.push(address);
         }

@@ -1,10 +1,10 @@
 //! Unwinding a copy of registers and stack against glibc's own backtrace, in a program that makes both.
 
-use pct_kit::Dice;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
+use pct_kit::Dice;
 use pct_symbols::callframes::{CallFrames, RETURN_ADDRESS, Registers, Step};
 use pct_symbols::{DebugDirs, ObjectId, ObjectInfo, Options, Symbolizer};
 

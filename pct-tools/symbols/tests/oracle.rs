@@ -1,10 +1,10 @@
 //! The built-in translator against the `addr2line` crate's own lookup, and both kinds of damage to what they read.
 
-use pct_kit::Dice;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use object::{Object, ObjectSection};
+use pct_kit::Dice;
 use pct_symbols::{CodeAddr, DebugDirs, Image, ObjectInfo, Options, Source, Symbolizer, demangle};
 
 const C_PLUS_PLUS: &str = r#"
@@ -152,7 +152,7 @@ fn lookups_of_rust_agree_with_the_oracle() {
 
 #[test]
 fn damaged_files_never_panic() {
-    let rounds: usize = std::env::var("PCT_MUTATIONS").ok().and_then(|n| n.parse().ok()).unwrap_or(60);
+    let rounds: usize = pct_kit::asked("PCT_MUTATIONS", 60);
     let dir = tempfile::tempdir().expect("temp");
     let mut dice = Dice::new(11);
     for flags in [&["-gdwarf-5", "-O2"][..], &["-gdwarf-4", "-O2"], &["-gdwarf-5", "-gz", "-O1"]] {

@@ -11,12 +11,12 @@
 //!
 //! Rounds are interleaved and medians printed, since the machine does other things too. PCT_BENCH_ROUNDS scales.
 
-use pct_kit::{Cpu, median};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::Instant;
 
 use pct_format::{File, Index};
+use pct_kit::{Cpu, median};
 
 fn main() {
     match std::env::var("PCT_BENCH_INSIDE").as_deref() {
@@ -50,7 +50,7 @@ fn main() {
 }
 
 fn rounds(default: usize) -> usize {
-    let scale = std::env::var("PCT_BENCH_ROUNDS").ok().and_then(|s| s.parse().ok()).unwrap_or(1.0);
+    let scale = pct_kit::asked("PCT_BENCH_ROUNDS", 1.0);
     (default as f64 * scale) as usize + 1
 }
 
@@ -197,7 +197,7 @@ fn inside_deep() {
         (0..10_000)
             .fold(x, |x, i| std::hint::black_box(x.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(i)))
     }
-    let depth = std::env::var("PCT_BENCH_DEPTH").ok().and_then(|d| d.parse().ok()).unwrap_or(20);
+    let depth = pct_kit::asked("PCT_BENCH_DEPTH", 20);
     let mut x = 0;
     for _ in 0..std::hint::black_box(50_000) {
         x = down(depth, x);

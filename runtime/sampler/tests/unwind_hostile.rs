@@ -149,7 +149,7 @@ fn attack(path: &str, rounds: usize) {
 
 #[test]
 fn damaged_unwind_data_never_panics_nor_works_without_end() {
-    let rounds = std::env::var("PCT_HOSTILE_ROUNDS").ok().and_then(|v| v.parse().ok()).unwrap_or(1500);
+    let rounds = pct_kit::asked("PCT_HOSTILE_ROUNDS", 1500);
     attack(std::env::current_exe().expect("path").to_str().expect("utf-8"), rounds);
     attack("/lib/x86_64-linux-gnu/libgcc_s.so.1", rounds);
 }

@@ -333,7 +333,7 @@ fn run(functions: &[extern "C" fn()], signals_wanted: usize) -> Tally {
 
 #[test]
 fn stacks_of_interrupted_code_are_those_of_framehop_and_backtrace() {
-    let rounds = std::env::var("PCT_UNWIND_ROUNDS").ok().and_then(|v| v.parse().ok()).unwrap_or(120);
+    let rounds = pct_kit::asked("PCT_UNWIND_ROUNDS", 120);
     for (name, flags) in [
         ("omit", &["-O2", "-fomit-frame-pointer"][..]),
         ("avx", &["-O3", "-fomit-frame-pointer", "-mavx2"][..]),

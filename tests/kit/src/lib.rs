@@ -1,12 +1,14 @@
 //! What tests and benches of all rooms share. A dev-dependency only: no program and no library of ours is built on it.
 //!
 //! - [`real`]: files of the real data, where they are at hand.
+//! - [`asked`]: sizes by environment variables.
 //! - [`Dice`]: numbers that look random and are the same in every run.
 //! - [`Cpu`], [`thread_ns`], [`peak_kib`]: what a run cost.
 //! - [`median`]: of several runs.
 #![forbid(unsafe_code)]
 
 use std::path::{Path, PathBuf};
+use std::str::FromStr;
 
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
@@ -22,6 +24,12 @@ pub fn real(path: &str) -> Option<PathBuf> {
     }
     eprintln!("skipped: {} is absent (set PCT_TEST_DATA)", found.display());
     None
+}
+
+/// The number that an environment variable asks for: how long a test runs, how large a bench is.
+#[must_use]
+pub fn asked<T: FromStr>(variable: &str, default: T) -> T {
+    std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
 /// A small generator of numbers (xorshift): the same seed gives the same case.

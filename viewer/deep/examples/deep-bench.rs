@@ -6,13 +6,13 @@
 //! its own; medians of 3. `deep-bench --make SHAPE MB FILE` only makes a file,
 //! `deep-bench --measure FILE` is one run.
 
-use pct_kit::{Cpu, peak_kib};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use pct_deep::synthetic::{Params, Shape, generate};
 use pct_deep::{Compensation, Profile, Version, read_file};
+use pct_kit::{Cpu, peak_kib};
 
 fn main() {
     let args: Vec<String> = std::env::args().skip(1).collect();

@@ -393,7 +393,7 @@ fn a_file_that_grows_or_shrinks_while_read_is_an_error_at_worst() {
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(
-        std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(150)))]
+        pct_kit::asked("PROPTEST_CASES", 150)))]
 
     #[test]
     fn what_is_written_reads_the_same(

@@ -141,7 +141,7 @@ fn the_sample_keeps_the_invariants() {
 
 #[test]
 fn generated_profiles_of_every_shape_keep_the_invariants() {
-    let contexts = std::env::var("PCT_TEST_CONTEXTS").ok().and_then(|n| n.parse().ok()).unwrap_or(4000);
+    let contexts = pct_kit::asked("PCT_TEST_CONTEXTS", 4000);
     for shape in Shape::ALL {
         for coverage in [Coverage::None, Coverage::Static, Coverage::Dynamic] {
             let params = Params { shape, coverage, contexts, procs: 60, ..Params::default() };
@@ -283,7 +283,7 @@ fn build_graph(procs: &[Vec<SiteKind>], pds: &[u32], edges: &[(u32, u32, u32, i6
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(
-        std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(400)))]
+        pct_kit::asked("PROPTEST_CASES", 400)))]
 
     #[test]
     fn generated_profiles_are_preprocessed_by_the_definitions(

@@ -8,23 +8,17 @@ fn main() {
     let mut args = std::env::args().skip(1);
     let samples: u64 = args.next().and_then(|a| a.parse().ok()).unwrap_or(1_000_000);
     let names: Vec<String> = (0..5000).map(|i| format!("module_{}::function_{i}", i % 40)).collect();
-    let mut seed = 88_172_645_463_325_252u64;
-    let mut random = move || {
-        seed ^= seed << 13;
-        seed ^= seed >> 7;
-        seed ^= seed << 17;
-        seed
-    };
+    let mut dice = pct_kit::Dice::new(1);
     let start = Instant::now();
     let mut tree = Tree::new("all");
     let mut stack: Vec<&str> = Vec::new();
     for _ in 0..samples {
         stack.clear();
-        let depth = 10 + random() % 31;
+        let depth = 10 + dice.below(31);
         let mut at = 0u64;
         for level in 0..depth {
             // Calls go to one of a few callees, mostly the first: trees as programs have them.
-            let pick = (random() % 1000).saturating_sub(970) / 8;
+            let pick = dice.below(1000).saturating_sub(970) / 8;
             at = (at * 31 + pick + level) % 5000;
             stack.push(&names[at as usize]);
         }

@@ -37,7 +37,7 @@ fn fifty_first_requests_load_the_profile_once() {
 
 #[test]
 fn whoever_is_killed_the_next_request_is_answered() {
-    let kills: u64 = std::env::var("MDPROF_KILLS").ok().and_then(|v| v.parse().ok()).unwrap_or(40);
+    let kills: u64 = pct_kit::asked("MDPROF_KILLS", 40);
     let house = House::new();
     let mut dice = Dice::new(42);
     let (mut clients_killed, mut servers_killed) = (0, 0);

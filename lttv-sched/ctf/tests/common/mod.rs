@@ -1,11 +1,11 @@
 //! A naive writer of CTF traces, bit by bit, and the same values as JSON to compare with.
 #![allow(dead_code, unreachable_pub, reason = "each test program uses some of it")]
 
-use pct_kit::Dice;
 use std::path::Path;
 
 use lttv_ctf::model::{BitsKind, Scope};
 use lttv_ctf::{Reader, Seen, View, float, integer};
+use pct_kit::Dice;
 use serde_json::{Map, Value, json};
 
 /// Bits in the order in which they are read.

@@ -2,7 +2,6 @@
 //!
 //! `LTTV_SIM_CASES` sets how many cases each test runs.
 
-use pct_kit::Dice;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
@@ -17,11 +16,12 @@ use lttv_engine::request::StopFlag;
 use lttv_engine::source::{EventHead, Source, Value};
 use lttv_engine::synthetic::{SyntheticEvent, SyntheticFile};
 use lttv_engine::trace::ModuleStatus;
+use pct_kit::Dice;
 
 use crate::common::*;
 
 pub(crate) fn cases(default: u64) -> u64 {
-    std::env::var("LTTV_SIM_CASES").ok().and_then(|n| n.parse().ok()).unwrap_or(default)
+    pct_kit::asked("LTTV_SIM_CASES", default)
 }
 
 /// One event of the merged sequence, as the model sees it.

@@ -92,5 +92,5 @@ pub(crate) fn status_line(pid: i32, key: &str) -> String {
 }
 
 pub(crate) fn cycles() -> u32 {
-    std::env::var("PCT_TEST_CYCLES").ok().and_then(|n| n.parse().ok()).unwrap_or(25)
+    pct_kit::asked("PCT_TEST_CYCLES", 25)
 }

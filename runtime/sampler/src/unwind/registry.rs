@@ -396,7 +396,7 @@ mod tests {
 
     #[test]
     fn handlers_never_see_a_set_go_away() {
-        let rounds = std::env::var("PCT_UNWIND_ROUNDS").ok().and_then(|v| v.parse().ok()).unwrap_or(300);
+        let rounds = pct_kit::asked("PCT_UNWIND_ROUNDS", 300);
         let regions = testing::regions();
         // An address in each region that has unwind data, to look up again and again.
         let before = lines_of_maps();
