@@ -45,7 +45,7 @@ fn packed(per_file: usize) -> Packed {
         let mut bytes = Vec::with_capacity(per_file * 32);
         for n in 0..per_file {
             let roll = dice.roll();
-            let delta: u32 = if roll % 16 == 0 { 20_000 } else { 100 + (roll >> 8) as u32 % 300 };
+            let delta: u32 = if roll.is_multiple_of(16) { 20_000 } else { 100 + (roll >> 8) as u32 % 300 };
             bytes.push((n % 5) as u8);
             bytes.extend(delta.to_le_bytes());
             bytes.extend((roll as u32).to_le_bytes());

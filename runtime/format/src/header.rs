@@ -6,6 +6,7 @@
 use crate::layout::{self, Text, header as at};
 use crate::record::Words;
 
+/// An enum whose values have a number in the file and a name.
 macro_rules! numbered {
     ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $number:literal $text:literal),* $(,)? }) => {
         $(#[$doc])*
@@ -31,6 +32,7 @@ macro_rules! numbered {
         }
     };
 }
+pub(crate) use numbered;
 
 numbered! {
     /// Where the sampling of the process stands.

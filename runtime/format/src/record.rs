@@ -8,6 +8,7 @@
 mod read;
 mod write;
 
+use crate::header::numbered;
 pub use read::{Frames, Record, Sample, Stack, Text, Words};
 pub use write::{Encoder, MAX_FRAMES, long_sample, sample, sample_with_frames, short_sample};
 
@@ -41,62 +42,23 @@ pub struct RegionFacts<T> {
     pub path: T,
 }
 
-/// Why a stack is not whole. It stands where the outermost frame would.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-#[repr(u8)]
-pub enum CutCause {
-    /// The depth limit was reached.
-    Depth = 1,
-    /// The handler's share of the period was used up.
-    Time = 2,
-    /// No unwind data for a frame and no usable frame pointer.
-    NoUnwindData = 3,
-    /// A stack word outside of the thread's stack, or unreadable.
-    BadRead = 4,
-    /// The stack pointer did not move on.
-    Loop = 5,
-    /// The rule for the frame is one that the walker does not know.
-    Unsupported = 6,
-    /// Any other cause, also those of newer writers.
-    Other = 7,
-}
-
-impl CutCause {
-    /// All causes, in order of their numbers.
-    pub const ALL: [CutCause; 7] = [
-        CutCause::Depth,
-        CutCause::Time,
-        CutCause::NoUnwindData,
-        CutCause::BadRead,
-        CutCause::Loop,
-        CutCause::Unsupported,
-        CutCause::Other,
-    ];
-
-    /// The cause in words, for reports.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            CutCause::Depth => "depth limit",
-            CutCause::Time => "time limit",
-            CutCause::NoUnwindData => "no unwind data",
-            CutCause::BadRead => "stack not readable",
-            CutCause::Loop => "stack does not advance",
-            CutCause::Unsupported => "unwind rule not known",
-            CutCause::Other => "other",
-        }
-    }
-
-    const fn from_number(number: u8) -> CutCause {
-        match number {
-            1 => CutCause::Depth,
-            2 => CutCause::Time,
-            3 => CutCause::NoUnwindData,
-            4 => CutCause::BadRead,
-            5 => CutCause::Loop,
-            6 => CutCause::Unsupported,
-            _ => CutCause::Other,
-        }
+numbered! {
+    /// Why a stack is not whole. It stands where the outermost frame would.
+    CutCause {
+        /// The depth limit was reached.
+        Depth = 1 "depth limit",
+        /// The handler's share of the period was used up.
+        Time = 2 "time limit",
+        /// No unwind data for a frame and no usable frame pointer.
+        NoUnwindData = 3 "no unwind data",
+        /// A stack word outside of the thread's stack, or unreadable.
+        BadRead = 4 "stack not readable",
+        /// The stack pointer did not move on.
+        Loop = 5 "stack does not advance",
+        /// The rule for the frame is one that the walker does not know.
+        Unsupported = 6 "unwind rule not known",
+        /// Any other cause, also those of newer writers.
+        Other = 7 "other",
     }
 }
 
@@ -128,7 +90,10 @@ impl Frame {
     #[must_use]
     pub const fn decode(word: u64) -> Frame {
         match word & !ADDRESS_BITS {
-            CUT => Frame::Cut(CutCause::from_number(word as u8)),
+            CUT => match CutCause::from_number(word & 0xff) {
+                Some(cause) => Frame::Cut(cause),
+                None => Frame::Cut(CutCause::Other),
+            },
             EXACT => Frame::Exact(word & ADDRESS_BITS),
             _ => Frame::Return(word & ADDRESS_BITS),
         }

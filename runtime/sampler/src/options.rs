@@ -134,6 +134,15 @@ struct Key {
     set: fn(&mut Options, &[u8]) -> Option<()>,
 }
 
+const fn key(name: &'static str, expected: &'static str, set: fn(&mut Options, &[u8]) -> Option<()>) -> Key {
+    Key { name, expected, set }
+}
+
+fn put<T>(place: &mut T, value: Option<T>) -> Option<()> {
+    *place = value?;
+    Some(())
+}
+
 fn within(value: &[u8], range: core::ops::RangeInclusive<u64>) -> Option<u64> {
     parse_number(value).filter(|n| range.contains(n))
 }
@@ -157,129 +166,58 @@ fn copy<const N: usize>(to: &mut Buf<N>, value: &[u8]) -> Option<()> {
 
 /// All keys. `pct run` has a flag of the same name for each.
 const KEYS: &[Key] = &[
-    Key {
-        name: "mode",
-        expected: "log, counts (or their old names itimer, profil)",
-        set: |o, v| {
-            o.mode = match v {
-                b"log" | b"itimer" => Recorder::Log,
-                b"counts" | b"profil" => Recorder::Counts,
-                _ => return None,
-            };
-            Some(())
-        },
-    },
-    Key {
-        name: "hz",
-        expected: "1 to 20000",
-        set: |o, v| {
-            o.hz = within(v, 1..=20_000)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "clock",
-        expected: "auto, perf, sigtrap, thread, itimer, itimer-virtual, itimer-real",
-        set: |o, v| {
-            let offered = |c: &&Clock| !matches!(c, Clock::Remote | Clock::Ring);
-            o.clock = *Clock::ALL.iter().filter(offered).find(|c| c.name().as_bytes() == v)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "stack",
-        expected: "none, fp, cfi, auto",
-        set: |o, v| {
-            o.stack = *StackMode::ALL.iter().find(|m| m.name().as_bytes() == v)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "depth",
-        expected: "1 to 60000",
-        set: |o, v| {
-            o.depth = within(v, 1..=60_000)?;
-            Some(())
-        },
-    },
-    Key { name: "out", expected: "a path of at most 1023 bytes", set: |o, v| copy(&mut o.out, v) },
-    Key {
-        name: "limit",
-        expected: "64K to 1G",
-        set: |o, v| {
-            o.limit = size(v).filter(|n| (64 << 10..=1 << 30).contains(n))?;
-            Some(())
-        },
-    },
-    Key {
-        name: "follow",
-        expected: "fork, exec, all, none",
-        set: |o, v| {
-            o.follow = match v {
-                b"all" | b"fork+exec" | b"fork:exec" => Follow { fork: true, exec: true },
-                b"fork" => Follow { fork: true, exec: false },
-                b"exec" => Follow { fork: false, exec: true },
-                b"none" => Follow { fork: false, exec: false },
-                _ => return None,
-            };
-            Some(())
-        },
-    },
-    Key {
-        name: "include",
-        expected: "names separated by colons, at most 255 bytes",
-        set: |o, v| copy(&mut o.include, v),
-    },
-    Key {
-        name: "exclude",
-        expected: "names separated by colons, at most 255 bytes",
-        set: |o, v| copy(&mut o.exclude, v),
-    },
-    Key {
-        name: "signal",
-        expected: "1 to 64, without 4, 7, 8, 9, 11, 19",
-        set: |o, v| {
-            o.signal = signal(v)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "on",
-        expected: "start, manual, signal",
-        set: |o, v| {
-            o.on = match v {
-                b"start" => On::Start,
-                b"manual" => On::Manual,
-                b"signal" => On::Signal,
-                _ => return None,
-            };
-            Some(())
-        },
-    },
-    Key {
-        name: "toggle",
-        expected: "a signal: 1 to 64, without 4, 7, 8, 9, 11, 19",
-        set: |o, v| {
-            o.toggle = signal(v)?;
-            Some(())
-        },
-    },
-    Key {
-        name: "controller",
-        expected: "a process id",
-        set: |o, v| {
-            o.controller = within(v, 1..=u64::from(u32::MAX))? as u32;
-            Some(())
-        },
-    },
-    Key {
-        name: "shift",
-        expected: "0 to 20",
-        set: |o, v| {
-            o.shift = within(v, 0..=20)?;
-            Some(())
-        },
-    },
+    key("mode", "log, counts (or their old names itimer, profil)", |o, v| {
+        put(
+            &mut o.mode,
+            match v {
+                b"log" | b"itimer" => Some(Recorder::Log),
+                b"counts" | b"profil" => Some(Recorder::Counts),
+                _ => None,
+            },
+        )
+    }),
+    key("hz", "1 to 20000", |o, v| put(&mut o.hz, within(v, 1..=20_000))),
+    key("clock", "auto, perf, sigtrap, thread, itimer, itimer-virtual, itimer-real", |o, v| {
+        let offered = |c: &Clock| !matches!(c, Clock::Remote | Clock::Ring);
+        put(&mut o.clock, Clock::ALL.iter().copied().filter(offered).find(|c| c.name().as_bytes() == v))
+    }),
+    key("stack", "none, fp, cfi, auto", |o, v| {
+        put(&mut o.stack, StackMode::ALL.iter().copied().find(|m| m.name().as_bytes() == v))
+    }),
+    key("depth", "1 to 60000", |o, v| put(&mut o.depth, within(v, 1..=60_000))),
+    key("out", "a path of at most 1023 bytes", |o, v| copy(&mut o.out, v)),
+    key("limit", "64K to 1G", |o, v| put(&mut o.limit, size(v).filter(|n| (64 << 10..=1 << 30).contains(n)))),
+    key("follow", "fork, exec, all, none", |o, v| {
+        put(
+            &mut o.follow,
+            match v {
+                b"all" | b"fork+exec" | b"fork:exec" => Some(Follow { fork: true, exec: true }),
+                b"fork" => Some(Follow { fork: true, exec: false }),
+                b"exec" => Some(Follow { fork: false, exec: true }),
+                b"none" => Some(Follow { fork: false, exec: false }),
+                _ => None,
+            },
+        )
+    }),
+    key("include", "names separated by colons, at most 255 bytes", |o, v| copy(&mut o.include, v)),
+    key("exclude", "names separated by colons, at most 255 bytes", |o, v| copy(&mut o.exclude, v)),
+    key("signal", "1 to 64, without 4, 7, 8, 9, 11, 19", |o, v| put(&mut o.signal, signal(v))),
+    key("on", "start, manual, signal", |o, v| {
+        put(
+            &mut o.on,
+            match v {
+                b"start" => Some(On::Start),
+                b"manual" => Some(On::Manual),
+                b"signal" => Some(On::Signal),
+                _ => None,
+            },
+        )
+    }),
+    key("toggle", "a signal: 1 to 64, without 4, 7, 8, 9, 11, 19", |o, v| put(&mut o.toggle, signal(v))),
+    key("controller", "a process id", |o, v| {
+        put(&mut o.controller, within(v, 1..=u64::from(u32::MAX)).map(|n| n as u32))
+    }),
+    key("shift", "0 to 20", |o, v| put(&mut o.shift, within(v, 0..=20))),
 ];
 
 fn signal(value: &[u8]) -> Option<i32> {
