@@ -10,6 +10,7 @@
 
 use crate::model::Account;
 use serde_json::{Value, json};
+use std::borrow::Cow;
 use std::collections::HashSet;
 use std::io::{self, Read as _, Write as _};
 use std::os::unix::fs::OpenOptionsExt as _;
@@ -129,9 +130,10 @@ pub fn status_lines(folder: &Path) -> Vec<String> {
     let mut causes: Vec<(String, Vec<String>)> = Vec::new();
     for line in status_text(folder).lines() {
         let Some((pid, cause)) = line.split_once(' ') else { continue };
-        match causes.iter_mut().find(|(known, _)| known == cause) {
+        let cause = without_file(cause);
+        match causes.iter_mut().find(|(known, _)| *known == cause) {
             Some((_, pids)) => pids.push(pid.to_owned()),
-            None => causes.push((cause.to_owned(), vec![pid.to_owned()])),
+            None => causes.push((cause.into_owned(), vec![pid.to_owned()])),
         }
     }
     causes
@@ -141,6 +143,17 @@ pub fn status_lines(folder: &Path) -> Vec<String> {
             n => format!("{cause} (process {} and {} more)", pids[0], n - 1),
         })
         .collect()
+}
+
+/// A full disk has one cause, however many processes could not make their file there.
+fn without_file(cause: &str) -> Cow<'_, str> {
+    let parts = cause.strip_prefix("cannot create ").and_then(|rest| rest.split_once(": "));
+    match parts.and_then(|(path, why)| Some((path.rsplit_once('/')?.0, why))) {
+        Some((folder, why)) if !folder.is_empty() => {
+            Cow::Owned(format!("cannot create files in {folder}: {why}"))
+        }
+        _ => Cow::Borrowed(cause),
+    }
 }
 
 /// Processes that said they ended without a sample, and the CPU time that they used, nanoseconds. Those in `sampled` left
@@ -187,6 +200,23 @@ mod tests {
         assert_eq!(without_sample(&dir, &HashSet::from([6])), (2, 721));
         std::fs::remove_dir_all(&dir).expect("removed");
         assert!(status_lines(&dir).is_empty());
+    }
+
+    #[test]
+    fn files_that_could_not_be_made_in_one_folder_are_one_cause() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let text = "1 cannot create /x/a-1.pct: ENOSPC\n2 cannot create /x/b-2.pct: ENOSPC\n3 cannot create /y/b-2.pct: ENOSPC\n\
+                    4 cannot create\n5 cannot create a: b\n";
+        std::fs::write(dir.path().join(STATUS), text).expect("written");
+        assert_eq!(
+            status_lines(dir.path()),
+            [
+                "cannot create files in /x: ENOSPC (process 1 and 1 more)",
+                "cannot create files in /y: ENOSPC (process 3)",
+                "cannot create (process 4)",
+                "cannot create a: b (process 5)",
+            ]
+        );
     }
 
     #[test]
