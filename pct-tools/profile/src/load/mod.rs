@@ -12,6 +12,7 @@ pub mod pcs;
 mod raw;
 mod resolve;
 pub mod run;
+mod tally;
 pub mod whole;
 
 use crate::model::{Account, Profile};

@@ -6,8 +6,9 @@
 //! between two changes of the regions. Files without such overlaps have one epoch.
 
 use super::Error;
+use super::tally::{BATCH, Counted, Key, Meaning, One, Tally};
 use crate::model::{Account, Process};
-use pct_format::record::{Frame, Record, Sample, Stack, region_flag};
+use pct_format::record::{Frame, Record, Stack, region_flag};
 use pct_format::{CutCause, File, Header, Index, Recorder, Region, SegmentKind, StackMode, State};
 use pct_symbols::{BuildId, CodeAddr, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
 use rustc_hash::FxHashMap;
@@ -60,29 +61,6 @@ impl Sum {
         self.ns = self.ns.saturating_add(more.ns);
         self.system = more.system;
     }
-}
-
-/// All that makes two samples of a file the same, in sixteen bytes: the table of them is read once a sample, and is what
-/// reading takes its time for.
-#[derive(Clone, Copy, PartialEq, Eq, Hash)]
-struct Key {
-    /// Address; the uppermost bit says that it is a system sample.
-    pc: u64,
-    stack: u32,
-    /// Place of (thread, epoch) in a list.
-    when: u32,
-}
-
-impl Key {
-    const SYSTEM: u64 = 1 << 63;
-}
-
-/// The samples of one [`Key`].
-struct Met {
-    node: NodeIndex,
-    cut: Option<CutCause>,
-    samples: u64,
-    ns: u64,
 }
 
 /// The pairs of thread and epoch that occur. Samples come by thread and time, so the last one is nearly always meant again.
@@ -276,8 +254,8 @@ impl Reading<'_, '_> {
             let period = if segment.period_ns() == 0 { header_period } else { segment.period_ns() };
             segment.runs().map(move |run| (period, run))
         });
-        // A sample's one look into a table, which is too large for the processor's caches when stacks are many.
-        let mut met: FxHashMap<Key, Met> = FxHashMap::default();
+        let mut tally = Tally::new();
+        let mut batch = Vec::with_capacity(BATCH);
         let mut whens = Whens::default();
         let mut wholeness = Wholeness::default();
         for (period, run) in runs {
@@ -289,41 +267,32 @@ impl Reading<'_, '_> {
                     continue;
                 }
                 let ns = sample.weight.saturating_mul(period);
-                let one = Sum { samples: 1, ns, system: sample.system };
-                let node = match sample.stack {
-                    Stack::Frames(frames) => {
-                        let (mut at, mut cut) = (ROOT, None);
-                        for frame in frames.iter().rev() {
-                            at = self.frame(at, frame, sample.time, &mut cut);
-                        }
-                        let node = self.leaf(at, &sample);
-                        self.count((thread, node), one, cut, true, &mut wholeness);
-                        node
+                if let Stack::Frames(frames) = sample.stack {
+                    self.count_batch(&mut tally, &mut batch, &whens);
+                    let (mut at, mut cut) = (ROOT, None);
+                    for frame in frames.iter().rev() {
+                        at = self.frame(at, frame, sample.time, &mut cut);
                     }
-                    Stack::None | Stack::Id(_) => {
-                        let stack = if let Stack::Id(id) = sample.stack { id } else { 0 };
-                        let epoch = self.epoch(sample.time);
-                        let pc = sample.pc | if sample.system { Key::SYSTEM } else { 0 };
-                        let key = Key { pc, stack, when: whens.place((thread, epoch)) };
-                        let met = met.entry(key).or_insert_with(|| {
-                            let (above, cut) = self.stack(stack, epoch, sample.time);
-                            Met { node: self.leaf(above, &sample), cut, samples: 0, ns: 0 }
-                        });
-                        met.samples += 1;
-                        met.ns = met.ns.saturating_add(ns);
-                        met.node
-                    }
-                };
-                if self.raw.timeline {
-                    let realtime_ns = self.index.timeline.realtime_ns(sample.time);
-                    self.raw.timed.push(RawTimed { realtime_ns, ns, thread, node });
+                    let node = self.leaf(at, sample.pc, sample.time, sample.system);
+                    let one = Sum { samples: 1, ns, system: sample.system };
+                    self.count((thread, node), one, cut, true, &mut wholeness);
+                    self.note_time(sample.time, ns, thread, node);
+                    continue;
+                }
+                let stack = if let Stack::Id(id) = sample.stack { id } else { 0 };
+                let when = whens.place((thread, self.epoch(sample.time)));
+                let key = Key::new(sample.pc, stack, when, sample.system);
+                batch.push(One { key, time: sample.time, ns });
+                if batch.len() == BATCH {
+                    self.count_batch(&mut tally, &mut batch, &whens);
                 }
             }
         }
-        for (key, Met { node, cut, samples, ns }) in met {
-            let (thread, _) = whens.list[key.when as usize];
-            let sum = Sum { samples, ns, system: key.pc & Key::SYSTEM != 0 };
-            self.count((thread, node), sum, cut, key.stack != 0, &mut wholeness);
+        self.count_batch(&mut tally, &mut batch, &whens);
+        for Counted { key, meaning, samples, ns } in tally.counted() {
+            let (thread, _) = whens.list[key.when()];
+            let sum = Sum { samples, ns, system: key.system() };
+            self.count((thread, meaning.node), sum, meaning.cut, key.stack != 0, &mut wholeness);
         }
         let mut cuts: Vec<_> = wholeness.cuts.into_iter().collect();
         cuts.sort_unstable();
@@ -331,6 +300,37 @@ impl Reading<'_, '_> {
             self.account.cut(cause.name(), samples);
         }
         self.account.cut("none taken", wholeness.untaken);
+    }
+
+    /// Counts what has gathered.
+    fn count_batch(&mut self, tally: &mut Tally, batch: &mut Vec<One>, whens: &Whens) {
+        let mut times = Vec::new();
+        let timeline = self.raw.timeline;
+        tally.count(
+            batch,
+            |one| {
+                let Key { pc, stack, .. } = one.key;
+                let (above, cut) = self.stack(stack, whens.list[one.key.when()].1, one.time);
+                Meaning { node: self.leaf(above, pc, one.time, one.key.system()), cut }
+            },
+            |one, meaning| {
+                if timeline {
+                    times.push((one.time, one.ns, whens.list[one.key.when()].0, meaning.node));
+                }
+            },
+        );
+        for (time, ns, thread, node) in times {
+            self.note_time(time, ns, thread, node);
+        }
+        batch.clear();
+    }
+
+    /// Keeps a sample for the order of time, if that is wanted.
+    fn note_time(&mut self, time: u64, ns: u64, thread: u32, node: NodeIndex) {
+        if self.raw.timeline {
+            let realtime_ns = self.index.timeline.realtime_ns(time);
+            self.raw.timed.push(RawTimed { realtime_ns, ns, thread, node });
+        }
     }
 
     /// Adds to the sum of a thread's node. `taken`: the samples have stacks.
@@ -352,10 +352,10 @@ impl Reading<'_, '_> {
         self.raw.sums.entry(of).or_default().add(sum);
     }
 
-    fn leaf(&mut self, above: NodeIndex, sample: &Sample<'_>) -> NodeIndex {
-        let place = self.objects.place(sample.pc, sample.time, CodeAddr::Pc);
+    fn leaf(&mut self, above: NodeIndex, pc: u64, time: u64, system: bool) -> NodeIndex {
+        let place = self.objects.place(pc, time, CodeAddr::Pc);
         let node = self.raw.node(above, place);
-        match (sample.system, self.wall) {
+        match (system, self.wall) {
             (true, true) => self.raw.node(node, Place::Waiting),
             (true, false) => self.raw.node(node, Place::System),
             (false, _) => node,
