@@ -38,6 +38,11 @@ impl<T> Lock<T> {
         Some(Guard { lock: self })
     }
 
+    /// For the child of a fork: a thread that held it does not exist there.
+    pub fn free_in_child(&self) {
+        self.taken.store(0, Ordering::Release);
+    }
+
     /// Takes the lock, giving way to other threads a bounded number of times. Not for handlers.
     pub fn lock_patiently(&self) -> Option<Guard<'_, T>> {
         for _ in 0..1000 {

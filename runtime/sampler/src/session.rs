@@ -549,6 +549,7 @@ pub fn start_in_child() {
     if session.is_null() || current().is_some() || FILTERED.load(Ordering::Relaxed) {
         return;
     }
+    START.free_in_child();
     // SAFETY: the only thread of a fresh process; no session is alive, so no handler reads the seed.
     let seed = unsafe { &mut *SEED.0.get() };
     seed.parent.clear();

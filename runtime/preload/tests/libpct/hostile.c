@@ -342,6 +342,36 @@ static int traps(void) {
 #endif
 }
 
+static void *switches(void *functions) {
+    int (**f)(const char *) = functions;
+    for (int i = 0; i < 1500; i++) {
+        f[1](NULL); // pct_off takes no argument: none is harmed by one
+        f[0]("hz=1000");
+    }
+    return NULL;
+}
+
+// Forks while other threads switch sampling off and on, and exit.
+static int forks_among_switches(void) {
+    int (*functions[2])(const char *) = {(int (*)(const char *))dlsym(RTLD_DEFAULT, "pct_on"),
+                                         (int (*)(const char *))dlsym(RTLD_DEFAULT, "pct_off")};
+    pthread_t t;
+    if (!functions[0] || !functions[1]) return 1;
+    if (pthread_create(&t, NULL, switches, functions)) return 2;
+    for (int i = 0; i < 150; i++) {
+        pid_t pid = fork();
+        if (!pid) {
+            spin(0.001);
+            // what the child does by itself works whatever its parent was at
+            _exit(functions[0]("hz=1000") == 0 ? 3 : 4);
+        }
+        int status;
+        if (waitpid(pid, &status, 0) != pid || !WIFEXITED(status) || WEXITSTATUS(status) != 3) return 3;
+    }
+    pthread_join(t, NULL);
+    return 0;
+}
+
 // Takes nearly all that its address space limit leaves.
 static int fills_its_address_space(void) {
     struct rlimit limit = {512 << 20, 512 << 20};
@@ -372,6 +402,7 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "traps")) return traps();
     if (!strcmp(mode, "spin")) return spin(0.4), 0;
     if (!strcmp(mode, "nothing")) return 0;
+    if (!strcmp(mode, "switches")) return forks_among_switches();
     if (!strcmp(mode, "space")) return fills_its_address_space();
     return 2;
 }

@@ -149,6 +149,11 @@ fn little_of_a_limited_address_space_is_ours() {
 }
 
 #[test]
+fn a_child_made_while_sampling_is_switched_can_switch_too() {
+    run("switches", "hz=1000,stack=none");
+}
+
+#[test]
 fn no_descriptor_of_ours_is_ever_seen() {
     for options in ["hz=2000", "clock=thread", "mode=counts"] {
         run("counts-descriptors", options);
