@@ -112,12 +112,22 @@ fn system_time_is_accounted_on_every_clock() {
     }
 }
 
-#[test]
-fn plugins_that_come_and_go_keep_their_time() {
+fn plugins_come_and_go(mode: &str) {
     let (victim, plugin) = (victim("dlloop.c"), victim("plugin.c"));
-    let r = run(&["--hz", "1000"], &[victim.to_str().unwrap(), plugin.to_str().unwrap(), "200"]);
+    let command = [victim.to_str().unwrap(), plugin.to_str().unwrap(), "200"];
+    let r = run(&["--hz", "1000", "--mode", mode], &command);
     assert!(r.output.status.success(), "{}", r.stderr());
     agrees(&r.stdout(), &r.report(&["--by", "function"]));
+}
+
+#[test]
+fn plugins_that_come_and_go_keep_their_time() {
+    plugins_come_and_go("log");
+}
+
+#[test]
+fn plugins_that_come_and_go_keep_their_counters() {
+    plugins_come_and_go("counts");
 }
 
 #[test]
