@@ -179,3 +179,23 @@ fn a_bad_option_is_named_and_the_program_runs_on() {
         assert!(err.contains(bad.split('=').next().unwrap()), "{bad}: {err:?}");
     }
 }
+
+#[test]
+fn a_program_with_a_shared_address_sanitizer_runs_and_is_seen() {
+    let test = "a_program_with_a_shared_address_sanitizer_runs_and_is_seen";
+    let built = victim_with("shares.c", "cc -O1 -pthread -fsanitize=address", "shares-asan");
+    let Ok(victim) = built else { return skip(test, "no AddressSanitizer here") };
+    // (Leaks are looked for by a tracing thread, which not every sandbox allows; they are not what this is about.)
+    let command = ["env", "ASAN_OPTIONS=detect_leaks=0", victim.to_str().unwrap(), "2", "0.3"];
+    let bare = Command::new(command[0]).args(&command[1..]).output().expect("it runs");
+    if !bare.status.success() {
+        return skip(test, "it does not run here by itself");
+    }
+    let lacks = run(&["--hz", "1000"], &command[2..]);
+    if lacks.stderr().contains("LeakSanitizer has encountered a fatal error") {
+        return skip(test, "leaks cannot be looked for here");
+    }
+    assert!(lacks.output.status.success(), "{}", lacks.stderr());
+    assert_eq!(truth(&lacks.stdout()).len(), 4);
+    assert!(samples(&lacks.report(&[])) > 100.0, "{}", lacks.stderr());
+}
