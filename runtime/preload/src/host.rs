@@ -143,9 +143,28 @@ fn debug_of(auxv: &Auxv) -> Option<u64> {
     Some(unsafe { Symbols::new(program.dynamic()?, program.bias) }.debug)
 }
 
-/// Whether there is a C library to stand in front of.
+/// Whether the program uses a C library that we stand in front of: one that names no library at all (Go's) does by itself what
+/// others leave to libc.
 pub(crate) fn has_libc() -> bool {
-    real(Real::Sigaction) != 0
+    const DT_NEEDED: u64 = 1;
+    let mut needs = true;
+    // SAFETY: see the module's head about the list, whose first entry is the program.
+    unsafe {
+        elf::each_object(debug(), |_, _, dynamic| {
+            if dynamic == 0 {
+                return false;
+            }
+            let mut at = dynamic as *const u64;
+            // SAFETY: a dynamic section is pairs of words, the last of which begins with 0.
+            while at.read() != DT_NEEDED && at.read() != 0 {
+                at = at.add(2);
+            }
+            // SAFETY: as above.
+            needs = at.read() == DT_NEEDED;
+            false
+        });
+    }
+    needs
 }
 
 /// Reads the processor's and the kernel's facts, before sampling starts.
