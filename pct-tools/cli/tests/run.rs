@@ -142,6 +142,26 @@ fn a_static_program_that_ends_at_once_is_as_without_us() {
 }
 
 #[test]
+fn a_static_program_is_sampled_from_its_start() {
+    let d = dir();
+    let source = "#include <time.h>\nint main(void) { while (clock() < CLOCKS_PER_SEC / 5) for (volatile int i = 0; i < 3000000; i++); }\n";
+    std::fs::write(d.path().join("s.c"), source).expect("written");
+    let built = Command::new("cc").args(["-static", "-o", "s", "s.c"]).current_dir(d.path()).output();
+    if !built.is_ok_and(|built| built.status.success()) {
+        eprintln!("skipped: cc cannot link statically here");
+        return;
+    }
+    let output = pct(d.path(), &["run", "--hz", "1000", "--no-report", "-o", "r", "--", "./s"]);
+    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    let file = std::fs::read_dir(d.path().join("r")).expect("made").map(|e| e.expect("an entry").path());
+    let file = file.into_iter().find(|path| path.extension().is_some_and(|e| e == "pct")).expect("sampled");
+    let log = out(&pct(d.path(), &["log", file.to_str().expect("UTF-8")]));
+    // It only counts, so that its first 20 ms were booked as the kernel's (as two samples) before the first one of its own.
+    let first: Vec<&str> = log.lines().take(2).map(|l| l.split(' ').nth(2).unwrap_or_default()).collect();
+    assert!(first.contains(&"u"), "{log:.300}");
+}
+
+#[test]
 fn an_archive_keeps_the_report_the_same() {
     let d = dir();
     let output = pct(d.path(), &["run", "-o", "r", "--keep-symbols", "--no-report", "--", "sh", "-c", BUSY]);

@@ -12,7 +12,7 @@ use crate::clock::{self, itimer, perf, thread_timer};
 use crate::log::Log;
 use crate::regions::keep_record;
 use crate::rings::{FREE, LIVE, Ring};
-use crate::session::{House, Session};
+use crate::session::{self, House, Session};
 use crate::sys::{self, Errno};
 use crate::text::{Buf, parse_number};
 use pct_format::Clock;
@@ -77,7 +77,10 @@ fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Re
         Clock::Perf | Clock::Sigtrap => {
             ring.clock.store(clock as u32, Ordering::Relaxed);
             let signal = settings.signal.load(Ordering::Relaxed);
-            let blocked = own && sys::sigmask(sys::Mask::Block, 0) & sys::signal_bit(signal) != 0;
+            // A controller that borrows this thread blocks all signals for that moment: it says nothing about the host.
+            let borrowed = session::seed().options.controller != 0;
+            let blocked =
+                own && !borrowed && sys::sigmask(sys::Mask::Block, 0) & sys::signal_bit(signal) != 0;
             let first = if blocked { clock::BLOCKED_NS.max(period) } else { clock::first_expiry(period) };
             match perf::arm(ring, clock, signal, value, first) {
                 Ok(()) => {
