@@ -8,6 +8,14 @@
 //! and [`generate`] for packagers.
 #![forbid(unsafe_code)]
 
+/// `eprintln!` that does not mind when nobody reads: a closed stderr is no reason to end.
+macro_rules! complain {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
 pub mod args;
 pub mod events;
 pub mod fields;
@@ -30,7 +38,7 @@ pub fn run(args: &Args) -> ExitCode {
         Ok(true) => ExitCode::SUCCESS,
         Ok(false) => ExitCode::FAILURE,
         Err(e) => {
-            eprintln!("lttv: {e:#}");
+            complain!("lttv: {e:#}");
             ExitCode::from(if e.is::<args::Usage>() { 2 } else { 1 })
         }
     }

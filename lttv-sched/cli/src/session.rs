@@ -158,7 +158,7 @@ impl Session {
                     }
                     Err(e) => {
                         failed = true;
-                        eprintln!("lttv: {e}");
+                        complain!("lttv: {e}");
                     }
                 }
             }
@@ -172,7 +172,7 @@ impl Session {
                 c.any_clock,
                 "{what}: their times cannot be compared; --any-clock merges them all the same"
             );
-            eprintln!("lttv: {what}; merged all the same");
+            complain!("lttv: {what}; merged all the same");
         }
         let mut s = Session {
             engine,
@@ -304,15 +304,15 @@ impl Session {
                         | DiagnosticKind::Refused(_)
                 );
                 if let Some(b) = &bar {
-                    b.suspend(|| eprintln!("lttv: {d}"));
+                    b.suspend(|| complain!("lttv: {d}"));
                 } else {
-                    eprintln!("lttv: {d}");
+                    complain!("lttv: {d}");
                 }
             }
             for e in p.ended {
                 if let lttv_engine::call::EndReason::Failed(why) = e.reason {
                     self.failed = true;
-                    eprintln!("lttv: request failed: {why}");
+                    complain!("lttv: request failed: {why}");
                 }
             }
             if let (Some(b), Some((from, to))) = (&bar, span) {
@@ -354,7 +354,7 @@ impl Session {
             let first = *self.first.lock().unwrap_or_else(PoisonError::into_inner);
             let ms = |d: Duration| d.as_secs_f64() * 1e3;
             let first = first.map_or("no result".into(), |d| format!("first result after {:.2} ms", ms(d)));
-            eprintln!(
+            complain!(
                 "lttv: {first}; opened in {:.2} ms, all in {:.2} ms; {} events read, {} replayed, {} chunks",
                 ms(self.opened),
                 ms(self.started.elapsed()),
@@ -390,7 +390,7 @@ impl Session {
             parts.push(format!("{unknown} times an unknown number of events"));
         }
         if !parts.is_empty() {
-            eprintln!("lttv: lost by the tracer: {}", parts.join(", "));
+            complain!("lttv: lost by the tracer: {}", parts.join(", "));
         }
     }
 }

@@ -108,7 +108,7 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
         Err(mut error) => {
             // The name is said once.
             error.file = None;
-            eprintln!("mdprof_dump: Cannot read {}: {error}", file.display());
+            complain!("mdprof_dump: Cannot read {}: {error}", file.display());
             ExitCode::FAILURE
         }
     })

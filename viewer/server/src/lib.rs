@@ -9,6 +9,14 @@
 //! Invariant: nothing but [`http`] knows of sockets, nothing but [`viewer`] of profiles' files, nothing but [`cgi`] of pipes.
 #![forbid(unsafe_code)]
 
+/// `eprintln!` that does not mind when nobody reads: a closed stderr is no reason to end.
+macro_rules! complain {
+    ($($words:tt)*) => {{
+        use std::io::Write as _;
+        let _ = writeln!(std::io::stderr(), $($words)*);
+    }};
+}
+
 pub mod answer;
 pub mod cgi;
 pub mod derived;

@@ -45,7 +45,7 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     let rep = match ProcRep::open(&file) {
         Ok(rep) => rep,
         Err(e) => {
-            eprintln!("mdprof_procrep: {e}");
+            complain!("mdprof_procrep: {e}");
             return Ok(ExitCode::FAILURE);
         }
     };
@@ -65,7 +65,7 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     let out = &mut BufWriter::new(io::stdout().lock());
     let written = print(&rep, &modules, out, &mut problems).and_then(|()| out.flush());
     for problem in &problems {
-        eprintln!("mdprof_procrep: {problem}");
+        complain!("mdprof_procrep: {problem}");
     }
     let code = PROGRAM.finish(written);
     Ok(if problems.is_empty() { code } else { ExitCode::FAILURE })

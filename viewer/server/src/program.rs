@@ -13,7 +13,7 @@ impl Program {
     /// Runs it with the command line; wrong usage is said, with the right one.
     pub(crate) fn run(&self, body: fn(lexopt::Parser) -> Result<ExitCode, lexopt::Error>) -> ExitCode {
         body(lexopt::Parser::from_env()).unwrap_or_else(|e| {
-            eprintln!("{}: {e}\n{}", self.name, self.usage);
+            complain!("{}: {e}\n{}", self.name, self.usage);
             ExitCode::from(2)
         })
     }
@@ -32,7 +32,7 @@ impl Program {
     pub(crate) fn finish(&self, written: io::Result<()>) -> ExitCode {
         match written {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {
-                eprintln!("{}: stdout: {e}", self.name);
+                complain!("{}: stdout: {e}", self.name);
                 ExitCode::FAILURE
             }
             _ => ExitCode::SUCCESS,

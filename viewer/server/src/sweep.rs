@@ -422,7 +422,7 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
         let subject = match Subject::open(file, rule) {
             Ok(s) => s,
             Err(e) => {
-                eprintln!("mdprof_test: {e}");
+                complain!("mdprof_test: {e}");
                 bad = true;
                 continue;
             }
@@ -440,11 +440,11 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
         let result = sweep_to(&subject, &options, &mut keep, &mut |cmd| {
             if verbose && kind(cmd) != last {
                 last = kind(cmd);
-                eprintln!("{last}");
+                complain!("{last}");
             }
         });
         if let Some(e) = unwritten {
-            eprintln!("mdprof_test: pages cannot be written: {e}");
+            complain!("mdprof_test: pages cannot be written: {e}");
             bad = true;
         }
         bad |= !result.errors.is_empty() || PROGRAM.finish(print(&result, file)) != ExitCode::SUCCESS;

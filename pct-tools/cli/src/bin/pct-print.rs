@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use pct_cli::commands::print::{Args, Key, What, run};
-use pct_cli::face::{ColorChoice, Face, in_words, is_closed_pipe};
+use pct_cli::face::{ColorChoice, Face, in_words, is_closed_pipe, say};
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -41,13 +41,13 @@ fn main() -> ExitCode {
                 Ok(code) => code,
                 Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
                 Err(error) => {
-                    eprintln!("pct-print: {}", in_words(&format!("{error:#}")));
+                    say(&format!("pct-print: {}\n", in_words(&format!("{error:#}"))));
                     ExitCode::from(1)
                 }
             }
         }
         Err(error) => {
-            eprintln!("pct-print: {error}\nTry 'pct-print --help'.");
+            say(&format!("pct-print: {error}\nTry 'pct-print --help'.\n"));
             ExitCode::from(2)
         }
     }

@@ -419,7 +419,7 @@ fn keep_for_debugging(names: &Names, query: &str, answer: &mut File) -> io::Resu
             Some(text) => writeln!(file, "{text}")?,
             None => drop(io::copy(answer, &mut file)?),
         }
-        eprintln!("mdprof_cgi: the last {name} is in {}", path.display());
+        complain!("mdprof_cgi: the last {name} is in {}", path.display());
     }
     answer.seek(io::SeekFrom::Start(0)).map(drop)
 }

@@ -104,7 +104,7 @@ impl Settings {
     /// From the environment. What makes no sense there is named on stderr (the web server's log) and has its default.
     #[must_use]
     pub fn from_env() -> Settings {
-        let complain = |name: &str| eprintln!("mdprof_cgi: {name} is not understood; the default holds");
+        let complain = |name: &str| complain!("mdprof_cgi: {name} is not understood; the default holds");
         let number = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
         let default_idle = Some(Duration::from_secs(30 * 60));
         let idle = number("MDPROF_TIMEOUT").map_or(default_idle, |v| {
@@ -271,7 +271,7 @@ fn command_line(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
             Long("no-detach-process") => settings.detach = false,
             Short('d') | Long("debug") => settings.debug = true,
             Short('c') | Long("canonical-clique") => {
-                eprintln!("mdprof_cgi: merging duplicate procedures in cliques is not supported");
+                complain!("mdprof_cgi: merging duplicate procedures in cliques is not supported");
                 return Ok(ExitCode::FAILURE);
             }
             // Links are relative and records bounded: nothing is left for these to change.

@@ -67,7 +67,7 @@ pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     match run(&names, &file, idle, rule, limit, stay == "stay") {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("mdprof_cgi: {e}");
+            complain!("mdprof_cgi: {e}");
             ExitCode::FAILURE
         }
     }
