@@ -224,7 +224,7 @@ fn on_process_timer(session: &Session, regs: Regs) {
 #[cold]
 #[inline(never)]
 fn rearm(session: &Session, ring: &Ring, clock: Clock) {
-    ring.rearm.store(0, Ordering::Relaxed);
+    let wrong_period = ring.rearm.swap(0, Ordering::Relaxed) == clock::PERIOD_WRONG;
     ring.ticks.store(0, Ordering::Relaxed);
     if !session.may_call() || !session.on.load(Ordering::Relaxed) {
         return;
@@ -232,8 +232,12 @@ fn rearm(session: &Session, ring: &Ring, clock: Clock) {
     let settings = &session.settings;
     let period = clock::jittered(settings.period_ns.load(Ordering::Relaxed));
     let signal = settings.signal.load(Ordering::Relaxed);
-    // Refused (no descriptor free, say): the old event goes on, with its old period.
-    let _ = perf::arm(ring, clock, signal, session.rings.value(ring), period);
+    let armed = perf::arm(ring, clock, signal, session.rings.value(ring), period);
+    // Refused (no descriptor free, say): the old event goes on. But one that was only to expire once, at a random point of the
+    // period, must not go on so: each expiry would count as an entire period.
+    if armed.is_err() && wrong_period {
+        go_by_timer(session, ring, settings.period_ns.load(Ordering::Relaxed));
+    }
 }
 
 /// A tick of the thread's CPU timer.
@@ -265,7 +269,7 @@ fn on_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) {
         let ticks = ring.ticks.load(Ordering::Relaxed) + 1;
         ring.ticks.store(ticks, Ordering::Relaxed);
         if ticks >= clock::REARM_TICKS {
-            ring.rearm.store(1, Ordering::Relaxed);
+            ring.rearm.fetch_max(1, Ordering::Relaxed);
         }
     }
     housekeeper::maybe(session, housekeeper::clock());
@@ -277,7 +281,7 @@ fn samples_itself(session: &Session, ring: &Ring) -> bool {
     session.rings.own(true).is_none_or(|own| core::ptr::eq(own, ring))
 }
 
-/// The thread is sampled by its CPU timer from now on, whose signal names the ring.
+/// The thread is sampled by its CPU timer from now on, whose signal names the ring. What it used so far is accounted for.
 #[cold]
 #[inline(never)]
 fn go_by_timer(session: &Session, ring: &Ring, period: u64) {
@@ -286,7 +290,6 @@ fn go_by_timer(session: &Session, ring: &Ring, period: u64) {
     let value = session.rings.value(ring);
     let (_, system_ns) = sys::rusage_ns(sys::RUSAGE_THREAD);
     let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
-    // What it used so far is in its maker's samples.
     ring.system_ns.store(system_ns, Ordering::Relaxed);
     ring.accounted_ns.store(cpu, Ordering::Relaxed);
     ring.clock.store(Clock::Thread as u32, Ordering::Relaxed);

@@ -52,7 +52,7 @@ pub struct Ring {
     pub(crate) accounted_ns: AtomicU64,
     /// Weight of samples that were due before there was a file.
     pub(crate) carry: AtomicU64,
-    /// 1: at its next sample the clock is set up anew with another period.
+    /// 1: at its next sample the clock is set up anew with another period; [`crate::clock::PERIOD_WRONG`]: it must be.
     pub(crate) rearm: AtomicU32,
     block: AtomicU32,
     /// 1: other threads have written to the segment before.

@@ -49,7 +49,7 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     let cpu = sys::clock_ns(if own { sys::CLOCK_THREAD_CPU } else { sys::thread_cpu_clock(tid) });
     ring.armed_cpu_ns.store(cpu, Ordering::Relaxed);
     ring.visited_cpu_ns.store(cpu, Ordering::Relaxed);
-    ring.rearm.store(1, Ordering::Relaxed);
+    ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
     if own {
         session.rings.set_own(ring);
     }
@@ -114,7 +114,7 @@ pub fn slow_down(session: &Session, ring: &Ring) {
     let settings = &session.settings;
     let period = settings.period_ns.load(Ordering::Relaxed);
     let signal = settings.signal.load(Ordering::Relaxed);
-    ring.rearm.store(1, Ordering::Relaxed);
+    ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
     if perf::arm(ring, clock, signal, session.rings.value(ring), clock::BLOCKED_NS.max(period)).is_ok() {
         ring.period_ns.store(period, Ordering::Relaxed);
     }

@@ -130,7 +130,8 @@ fn a_start_with_another_place_makes_a_file_there() {
 fn a_program_without_a_free_descriptor_is_sampled_when_it_has_one() {
     let Some(run) = run("descriptors", "hz=1000") else { return };
     let a = run.only_file();
-    // Without a descriptor the thread's own clock is the timer; its samples wait for the file.
+    // Without a descriptor the perf event cannot be replaced by one of the right period, so the thread goes by its timer; its
+    // samples wait for the file.
     about(a.user + a.system, 0.6);
 }
 

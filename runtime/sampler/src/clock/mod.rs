@@ -94,6 +94,10 @@ fn chosen(clock: Clock, hz: u64, bound: u64, errno: i32) -> Chosen {
 /// four times the noise of random samples; thirty times cost 0.6 to 1 % of the CPU time (measured in pairs at 1000 Hz).
 pub const REARM_TICKS: u32 = 32;
 
+/// [`crate::rings::Ring`]'s word for a clock that is to be set up anew at its next sample: it runs with another period than a
+/// sample stands for. (1: only for a new phase.)
+pub const PERIOD_WRONG: u32 = 2;
+
 /// Time to the first expiry: anywhere in the period, so that short programs are sampled as often as they should.
 ///
 /// Not shorter than a timer interrupt and a signal take, though: until the handler sets the right period the clock
