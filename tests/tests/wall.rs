@@ -1,6 +1,6 @@
 //! The wall clock from outside: where threads wait is seen, and no call of theirs is cut short.
 
-use pct_tests::pct::{Row, binary, report, run, samples};
+use pct_tests::pct::{Row, binary, report, run, samples, seconds_in};
 use pct_tests::victims::{victim, victim_with};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -74,4 +74,15 @@ fn attached_by_the_wall_clock_it_goes_on_as_before() {
     // SIGTERM may end a wait of the thread that it is delivered to
     assert!(eintr(&rest).parse::<u32>().unwrap() <= 1, "{rest}");
     six_even_threads(&report(&dir, &["--by", "function"]), &report(&dir, &["--by", "thread"]));
+}
+
+/// Seen from outside a thread stops on its way out of the kernel, but it is not there all the time.
+#[test]
+fn a_thread_that_makes_calls_often_is_seen_where_it_computes() {
+    let r = run(&["--clock", "wall", "--hz", "500"], &[victim("calls.c").to_str().unwrap(), "1"]);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    let rows = r.report(&["--by", "function"]);
+    let all: f64 = rows.iter().map(|r| r.cpu_seconds).sum();
+    let computes = seconds_in(&rows, "computes");
+    assert!(computes > 0.8 * all, "{computes} of {all}: {rows:?}");
 }

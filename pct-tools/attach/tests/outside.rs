@@ -9,7 +9,7 @@ use pct_attach::subject::Manner;
 use pct_format::header::{Clock, StackMode};
 use pct_format::record::{Frame, Stack};
 use pct_format::{File, Index};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
@@ -19,10 +19,11 @@ fn settings(hz: u32, clock: Clock, folder: &Path) -> Settings {
     Settings { manner, follow: true, first_only: false, folder: folder.to_owned() }
 }
 
-fn only_file(folder: &Path) -> PathBuf {
-    let files: Vec<PathBuf> = std::fs::read_dir(folder).unwrap().map(|e| e.unwrap().path()).collect();
-    // a starter that executes the interpreter may have one of its own
-    files.into_iter().max_by_key(|f| std::fs::metadata(f).unwrap().len()).expect("a recording")
+/// The recording with the most samples: a starter that executes the interpreter may have one of its own.
+fn largest(folder: &Path) -> Vec<u8> {
+    let files = std::fs::read_dir(folder).unwrap().map(|e| std::fs::read(e.unwrap().path()).unwrap());
+    let samples = |bytes: &Vec<u8>| Index::new(&File::parse(bytes).unwrap()).samples_by_time().count();
+    files.max_by_key(samples).expect("a recording")
 }
 
 #[test]
@@ -44,7 +45,7 @@ fn python_is_sampled_with_whole_stacks_and_ends_as_it_would() {
     let counts = outside.finish();
     assert!(counts.samples > 20, "{counts:?}");
 
-    let bytes = std::fs::read(only_file(dir.path())).unwrap();
+    let bytes = largest(dir.path());
     let file = File::parse(&bytes).unwrap();
     let index = Index::new(&file);
     let (mut whole, mut all, mut deep) = (0, 0, 0);

@@ -105,6 +105,8 @@ pub struct Outside {
 
 const OPTIONS: i32 = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
 const FOLLOW: i32 = libc::PTRACE_O_TRACEFORK | libc::PTRACE_O_TRACEVFORK;
+/// For so long a thread that is only ever met in calls is hoped to be met elsewhere.
+const PATIENCE: Duration = Duration::from_millis(250);
 /// A thread that does not stop in this time is detached by our end.
 const RELEASE: Duration = Duration::from_secs(1);
 
@@ -242,7 +244,7 @@ impl Outside {
                 continue;
             }
             match t.place() {
-                Some(Place::Running) => running.push((*tid, t.pid)),
+                Some(Place::Running) => running.push(*tid),
                 Some(Place::Waiting { sp, pc, .. }) if wall => {
                     waiting.push((*tid, Some((sp, pc, stat.slices))));
                 }
@@ -250,15 +252,11 @@ impl Outside {
                 _ => {}
             }
         }
-        running.sort_unstable_by_key(|(_, pid)| *pid);
-        for threads in running.chunk_by(|a, b| a.1 == b.1) {
-            let all_at_work = !wall && at_work(threads[0].1) >= threads.len() as u64;
-            for (tid, _) in threads {
-                if let Some(t) = self.threads.get_mut(tid)
-                    && sys::interrupt(*tid).is_ok()
-                {
-                    (t.interrupting, t.at_work) = (true, all_at_work);
-                }
+        for tid in running {
+            if let Some(t) = self.threads.get_mut(&tid)
+                && sys::interrupt(tid).is_ok()
+            {
+                t.interrupting = true;
             }
         }
         for (tid, place) in waiting {
@@ -386,25 +384,29 @@ impl Outside {
             true => now.saturating_duration_since(t.sampled_at).as_nanos() as u64,
             false => stat.cpu_ns.saturating_sub(t.sampled_ns),
         };
-        // A thread that waits for a processor stands where it was put off, and that is mostly at the end of a system call: it
-        // is seen there far more often than it is there. So it counts as being in the call only as far as its accounts say that
-        // it used system time; else it is due until it is met elsewhere.
-        let in_call = (regs.orig_rax as i64) >= 0 && !wall;
-        if in_call && !t.at_work && !t.spent_in_system(tid, used) {
+        // A thread stops on its way out of the kernel: one that waits for a processor, or makes a call before our stop has
+        // reached it, is seen at the end of a call far more often than it is there. So a stop in a call stands for the system
+        // time that the kernel's accounts say and no sample does; the rest is due until the thread is met elsewhere, or
+        // waiting. One that is never met elsewhere is taken as it is after a while, as a place in user mode.
+        let in_call = (regs.orig_rax as i64) >= 0;
+        let patient = in_call && used < PATIENCE.as_nanos() as u64;
+        let stands_for = if patient { used.min(t.system_due(tid)) } else { used };
+        if patient && stands_for < period as u64 / 2 {
             self.counts.empty += 1;
             return;
         }
-        (t.sampled_ns, t.sampled_at) = (stat.cpu_ns, now);
-        let weight = t.periods(used, period);
+        let rest = used - stands_for;
+        (t.sampled_ns, t.sampled_at) =
+            (stat.cpu_ns - rest.min(stat.cpu_ns), now - Duration::from_nanos(rest));
+        let weight = t.periods(stands_for, period);
         if weight == 0 {
             self.counts.empty += 1;
             return;
         }
-        if in_call {
+        if patient {
             t.system_ns += weight * period as u64;
         }
-        // in a system call: the pc is the instruction after it
-        let system = (regs.orig_rax as i64) >= 0 && !wall;
+        let system = patient && !wall;
         let Some((serial, process)) = self.recorded(tid) else { return };
         let stack = process.stopped_stack(&regs);
         process.sample(serial, regs.rip, weight, system, stack);
@@ -528,15 +530,6 @@ impl Outside {
             self.add_thread(pid, new, true);
         }
     }
-}
-
-/// How many threads of the process are on a processor at this instant: as many times as fast as the wall clock its CPU clock
-/// advances.
-fn at_work(pid: i32) -> u64 {
-    let (Some(before), from) = (sys::process_cpu_ns(pid), sys::monotonic_ns()) else { return u64::MAX };
-    let (Some(now), to) = (sys::process_cpu_ns(pid), sys::monotonic_ns()) else { return u64::MAX };
-    let passed = to.saturating_sub(from).max(1);
-    (now.saturating_sub(before) + passed / 2) / passed
 }
 
 /// The signal that a stopped thread is to get when it goes on.

@@ -44,8 +44,6 @@ pub(super) struct Thread {
     pub(super) carry: i64,
     /// System CPU nanoseconds recorded, beginning with those before we came.
     pub(super) system_ns: u64,
-    /// It was on a processor when a stop was asked for.
-    pub(super) at_work: bool,
     /// A stop was asked for and has not come yet.
     pub(super) interrupting: bool,
     pub(super) wait: Option<Wait>,
@@ -66,7 +64,6 @@ impl Thread {
             sampled_at: Instant::now(),
             carry: 0,
             system_ns: 0,
-            at_work: false,
             interrupting: false,
             wait: None,
         };
@@ -93,9 +90,9 @@ impl Thread {
         waiting::parse(&text[..n])
     }
 
-    /// By the kernel's accounts it used system time that no sample says, and at least half of what a sample now would say.
-    pub(super) fn spent_in_system(&self, tid: Tid, used: u64) -> bool {
-        system_ns(self.pid, tid).is_some_and(|ns| ns.saturating_sub(self.system_ns) >= used / 2)
+    /// CPU nanoseconds in the kernel, by its accounts, that no sample says.
+    pub(super) fn system_due(&self, tid: Tid) -> u64 {
+        system_ns(self.pid, tid).map_or(0, |ns| ns.saturating_sub(self.system_ns))
     }
 
     /// Turns time into whole periods, the nearest number; the rest is carried over. 0: not due yet.

@@ -186,16 +186,6 @@ pub fn monotonic_ns() -> u64 {
     t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64
 }
 
-/// CPU nanoseconds of all threads of a process, up to this very instant (the files in `/proc` lag by up to a tick).
-pub fn process_cpu_ns(pid: i32) -> Option<u64> {
-    /// CPUCLOCK_SCHED of linux/posix-timers_types.h: a process's CPU clock is the complement of its id, shifted, with this.
-    const SCHED: i32 = 2;
-    let mut t = libc::timespec { tv_sec: 0, tv_nsec: 0 };
-    // SAFETY: the pointer is to a live local.
-    let r = unsafe { libc::clock_gettime((!pid << 3) | SCHED, &raw mut t) };
-    (r == 0).then_some(t.tv_sec as u64 * 1_000_000_000 + t.tv_nsec as u64)
-}
-
 /// A set of signals that a controller waits for instead of handling them.
 #[derive(Clone, Copy)]
 pub struct Signals(libc::sigset_t);
