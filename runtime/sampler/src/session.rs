@@ -178,8 +178,6 @@ pub struct Session {
     pub spent: Spent,
     /// Raw time at which the housekeeper is due.
     pub due: AtomicU64,
-    /// CPU time of the process when sampling began, ns.
-    started_cpu_ns: AtomicU64,
     /// CLOCK_MONOTONIC ns of the last look at the regions for a change of the loader's.
     pub looked: AtomicU64,
     /// The process's timer: id + 1, 0 = none.
@@ -362,7 +360,6 @@ pub fn start() -> Result<&'static Session, Refused> {
     settings.depth.store(options.depth.clamp(1, 60_000) as u32, Ordering::Relaxed);
     session.pid.store(sys::getpid(), Ordering::Relaxed);
     session.due.store(0, Ordering::Relaxed);
-    session.started_cpu_ns.store(sys::clock_ns(sys::CLOCK_PROCESS_CPU), Ordering::Relaxed);
     session.stale.store(true, Ordering::Relaxed);
     session.spent.on();
     let mut choice = clock::first_choice(options.clock, options.hz);
@@ -486,8 +483,8 @@ pub(crate) fn say_without_sample(session: &Session) {
         return;
     }
     let seed = seed();
-    let cpu = sys::clock_ns(sys::CLOCK_PROCESS_CPU);
-    let used = cpu.saturating_sub(session.started_cpu_ns.load(Ordering::Relaxed));
+    let (user, system) = session.spent.while_on(sys::rusage_ns(sys::RUSAGE_SELF));
+    let used = user.saturating_add(system);
     if !seed.out_is_template {
         crate::status::without_sample(seed.out.bytes(), used);
     }
