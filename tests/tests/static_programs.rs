@@ -77,8 +77,8 @@ fn a_static_program_that_dies_by_a_signal_dies_by_it() {
 
 /// Go's runtime installs handlers for every signal after we are in, and dies of one that it does not expect.
 #[test]
-fn go_programs_run_on_and_the_cause_is_said() {
-    let test = "go_programs_run_on_and_the_cause_is_said";
+fn go_programs_are_sampled_from_outside_and_run_on() {
+    let test = "go_programs_are_sampled_from_outside_and_run_on";
     let Some(go) = tool_or_skip("go", test) else { return };
     let kept = pct_tests::root().join("target/victims");
     for mode in ["exe", "pie"] {
@@ -95,7 +95,13 @@ fn go_programs_run_on_and_the_cause_is_said() {
         let direct = run(&["--hz", "997"], &[program]);
         assert!(direct.output.status.success(), "{mode}: {}", direct.stderr());
         assert_eq!(direct.stdout(), "9e+08\n");
-        assert!(direct.stderr().contains("Go program"), "{mode}: {}", direct.stderr());
+        assert!(direct.stderr().contains("from outside"), "{mode}: {}", direct.stderr());
+        let rows = direct.report(&["--by", "function"]);
+        let all: f64 = rows.iter().map(|r| r.cpu_seconds).sum();
+        assert!(seconds_in(&rows, "main.sum") > 0.8 * all, "{mode}: {rows:?}");
+        let left = run(&["--clock", "perf"], &[program]);
+        assert!(left.output.status.success(), "{mode}: {}", left.stderr());
+        assert!(left.stderr().contains("Go program"), "{mode}: {}", left.stderr());
         let shell = run(&["--hz", "997"], &["sh", "-c", &format!("{program}; exit $?")]);
         assert!(shell.output.status.success(), "{mode} in a shell: {}", shell.stderr());
         assert_eq!(shell.stdout(), "9e+08\n");

@@ -308,11 +308,11 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let started_realtime_ns = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-    let wall = args.clock == Some(Clock::Wall);
+    let outside = from_outside(args, found.as_ref());
     let fixed = static_program(found.as_ref());
-    let hold = wall || fixed && library.is_some();
-    // by the wall clock nothing is preloaded: the program is looked at from outside
-    let preload = library.as_deref().filter(|_| !wall);
+    let hold = outside.is_some() || fixed && library.is_some();
+    // from outside what the program starts is looked at too, so nothing is preloaded
+    let preload = library.as_deref().filter(|_| outside.is_none());
     let environment = |dir: Option<&Path>| environment(args, preload, dir);
     let started = spawn::start(&args.command, &folder(args)?, environment, hold)?;
     let mut started = match started {
@@ -324,8 +324,10 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     }
     let mut status = None;
     if hold && started.folder.is_some() {
-        let entered =
-            if wall { watch(args, &mut started, face) } else { enter(args, &mut started).map(|()| None) };
+        let entered = match outside {
+            Some(clock) => watch(args, &mut started, clock, face),
+            None => enter(args, &mut started).map(|()| None),
+        };
         match entered {
             // it is profiled all the same: nothing stands in the way any more
             Ok(seen) => {
@@ -356,7 +358,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             obstacle: obstacle.map(ToString::to_string),
             runs: 1,
         };
-        if let Err(why) = close(args, folder, found.as_ref(), &ended, info, (fixed && !wall, face)) {
+        if let Err(why) =
+            close(args, folder, found.as_ref(), &ended, info, (fixed && outside.is_none(), face))
+        {
             face.warn(format_args!("{why:#}"));
         }
     }
@@ -388,6 +392,19 @@ fn static_program(found: Option<&Found>) -> bool {
     found.is_some_and(|found| found.obstacle == Some(Obstacle::Static))
 }
 
+/// By which clock it is sampled from outside, if it is: by the wall clock always; by CPU time where nothing of ours could live
+/// inside, unless something is asked for that only the inside has.
+fn from_outside(args: &Args, found: Option<&Found>) -> Option<file::Clock> {
+    if args.clock == Some(Clock::Wall) {
+        return Some(file::Clock::Wall);
+    }
+    let go = found.is_some_and(|found| found.obstacle == Some(Obstacle::Go));
+    let any = matches!(args.clock, None | Some(Clock::Auto))
+        && args.mode != Some(Mode::Counts)
+        && !matches!(args.on, Some(On::Manual | On::Signal));
+    (go && any).then_some(file::Clock::Remote)
+}
+
 /// Puts the sampler into a program that stands at its first instruction, and lets it go.
 fn enter(args: &Args, started: &mut Started) -> Result<()> {
     let Some(held) = held(started)? else { return Ok(()) };
@@ -408,13 +425,19 @@ fn held(started: &mut Started) -> Result<Option<Held>> {
     }
 }
 
-/// Samples the program and what it makes by the wall clock, from outside, until it ends: its status.
-fn watch(args: &Args, started: &mut Started, face: &Face) -> Result<Option<Result<i32, Signal>>> {
+/// Samples the program and what it makes from outside until it ends: its status.
+fn watch(
+    args: &Args,
+    started: &mut Started,
+    clock: file::Clock,
+    face: &Face,
+) -> Result<Option<Result<i32, Signal>>> {
     let Some(held) = held(started)? else { return Ok(None) };
     let manner = Manner {
-        clock_asked: file::Clock::Wall,
-        clock: file::Clock::Wall,
-        hz: args.hz.unwrap_or(100),
+        clock_asked: if clock == file::Clock::Wall { clock } else { file::Clock::Auto },
+        clock,
+        // a sample stops the thread for some tens of microseconds
+        hz: args.hz.unwrap_or(if clock == file::Clock::Wall { 100 } else { 250 }),
         stacks: match args.stack {
             Some(Stack::None) => StackMode::None,
             _ => StackMode::Auto,

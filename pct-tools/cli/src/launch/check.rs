@@ -62,8 +62,8 @@ impl fmt::Display for Found {
             ),
             Obstacle::Go => write!(
                 f,
-                "is a Go program without a C library, whose runtime takes every signal; pct attach and pct run --clock wall \
-                 sample it from outside"
+                "is a Go program without a C library, whose runtime takes every signal: it is sampled from outside, which \
+                 takes --clock auto or wall, --mode log, and begins at the start"
             ),
             Obstacle::Bits32 => {
                 write!(f, "is a 32-bit program; pct profiles 64-bit ones: use a 64-bit build")
