@@ -57,7 +57,7 @@ const FIELDS: &[Field] = &[
     Field {
         shown: |c| (1..MANY_SAMPLES).contains(&c.whole.samples),
         column: |_| Column::number("+-"),
-        cell: |c, row| format!("{:.1}", share_error(row.own.cpu_ns(), c.whole.cpu_ns(), c.whole.samples)),
+        cell: |c, row| format!("{:.1}", share_error(row.own, c.whole)),
     },
     Field {
         shown: |c| c.wanted.total,

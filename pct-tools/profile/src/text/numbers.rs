@@ -1,5 +1,6 @@
 //! How numbers are written: thousands separated by commas, seconds with two decimals, shares with one.
 
+use crate::model::Weight;
 pub use pct_num::thousands;
 
 /// Nanoseconds as seconds with two decimals, or three below a tenth: `12.41`, `0.012`.
@@ -30,14 +31,21 @@ pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 { String::new() } else { format!("{:.1}%", part as f64 / whole as f64 * 100.0) }
 }
 
-/// The sampling error of a share in percentage points (one standard deviation): `±1.5`.
+/// The sampling error of a share in percentage points (one standard deviation): `1.5`.
+///
+/// Samples do not all stand for the same time (those of system time for a tick's, those from outside for what has gathered), so a
+/// row's sum of squares is taken from its own mean weight. With equal weights it is the binomial sqrt(p (1 - p) / n).
 #[must_use]
-pub fn share_error(part: u64, whole: u64, samples: u64) -> f64 {
-    if whole == 0 || samples == 0 {
+pub fn share_error(part: Weight, whole: Weight) -> f64 {
+    let all = whole.cpu_ns() as f64;
+    if all == 0.0 || whole.samples == 0 {
         return 0.0;
     }
-    let p = (part as f64 / whole as f64).clamp(0.0, 1.0);
-    (p * (1.0 - p) / samples as f64).sqrt() * 100.0
+    let squares = |ns: f64, samples: u64| if samples == 0 { 0.0 } else { ns * ns / samples as f64 };
+    let own = (part.cpu_ns() as f64).min(all);
+    let p = own / all;
+    let others = squares(all - own, whole.samples.saturating_sub(part.samples));
+    ((1.0 - p).powi(2) * squares(own, part.samples) + p.powi(2) * others).sqrt() / all * 100.0
 }
 
 /// `1 process`, `3 processes`.
@@ -86,7 +94,13 @@ mod tests {
         assert_eq!(signed_seconds(-1_200_000_000), "-1.20");
         assert_eq!(share(1, 3), "33.3%");
         assert_eq!(share(1, 0), "");
-        assert!((share_error(50, 100, 100) - 5.0).abs() < 1e-9);
+        let weight = |samples, user_ns| Weight { samples, user_ns, system_ns: 0 };
+        assert!((share_error(weight(50, 50), weight(100, 100)) - 5.0).abs() < 1e-9);
+        // ten samples of a tenth each say more than one of the whole
+        assert!(
+            share_error(weight(1, 50), weight(51, 100)) > 2.0 * share_error(weight(10, 50), weight(60, 100))
+        );
+        assert!(share_error(weight(9, 90), weight(9, 90)) == 0.0);
         assert_eq!(count(1, "process", "processes"), "1 process");
     }
 }
