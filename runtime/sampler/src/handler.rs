@@ -157,6 +157,12 @@ fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
         without_ring(session);
         return true;
     };
+    if ring.rearm.load(Ordering::Relaxed) == clock::PERIOD_WRONG {
+        cold_path();
+        if goes_on_by_first(session, ring, clock) {
+            return true;
+        }
+    }
     let period = ring.period_ns.load(Ordering::Relaxed);
     ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + period, Ordering::Relaxed);
     sample(session, ring, regs, 1, false);
@@ -220,11 +226,40 @@ fn on_process_timer(session: &Session, regs: Regs) {
     );
 }
 
+/// Whether this is not the first expiry but a later one, by the period that was meant for the first alone: the kernel tells
+/// nothing of an expiry that falls into itself and goes on by that period. What would be a second chance, and a third, is none:
+/// short programs, which begin in the kernel, had a fifth too many samples by it. The next is due a whole period after the first.
+#[cold]
+#[inline(never)]
+fn goes_on_by_first(session: &Session, ring: &Ring, clock: u32) -> bool {
+    let due = ring.first_at_ns.load(Ordering::Relaxed);
+    let first = ring.first_ns.load(Ordering::Relaxed);
+    if due == 0 || !session.may_call() || !session.on.load(Ordering::Relaxed) {
+        return false;
+    }
+    let now = sys::clock_ns(sys::CLOCK_THREAD_CPU);
+    if now < due + first / 2 {
+        return false;
+    }
+    let settings = &session.settings;
+    let period = settings.period_ns.load(Ordering::Relaxed).max(1);
+    let next = due + ((now - due) / period + 1) * period;
+    let left = (next - now).max(clock::SHORTEST_FIRST_NS.min(period));
+    ring.first_at_ns.store(now + left, Ordering::Relaxed);
+    ring.first_ns.store(left, Ordering::Relaxed);
+    let signal = settings.signal.load(Ordering::Relaxed);
+    let clock = if clock == Clock::Sigtrap as u32 { Clock::Sigtrap } else { Clock::Perf };
+    // Refused: the next expiry is looked at in the same way.
+    let _ = perf::arm(ring, clock, signal, session.rings.value(ring), left);
+    true
+}
+
 /// Replaces the perf event by one of another period: at a sample, so that no part of a period is lost.
 #[cold]
 #[inline(never)]
 fn rearm(session: &Session, ring: &Ring, clock: Clock) {
     let wrong_period = ring.rearm.swap(0, Ordering::Relaxed) == clock::PERIOD_WRONG;
+    ring.first_at_ns.store(0, Ordering::Relaxed);
     ring.ticks.store(0, Ordering::Relaxed);
     if !session.may_call() || !session.on.load(Ordering::Relaxed) {
         return;

@@ -62,6 +62,9 @@ pub struct Ring {
     pub(crate) serial: AtomicU32,
     /// CPU ns of the thread when it was armed.
     pub(crate) armed_cpu_ns: AtomicU64,
+    /// CPU ns of the thread at which its first sample is due, and the period that its clock runs with until then; 0: not known.
+    pub(crate) first_at_ns: AtomicU64,
+    pub(crate) first_ns: AtomicU64,
     /// System CPU ns that samples stand for (tick-bound clocks).
     pub(crate) system_ns: AtomicU64,
     /// Period of the clock at the moment.
@@ -215,6 +218,8 @@ impl Ring {
             &self.accounted_ns,
             &self.carry,
             &self.armed_cpu_ns,
+            &self.first_at_ns,
+            &self.first_ns,
             &self.system_ns,
             &self.period_ns,
             &self.perf_page,

@@ -85,6 +85,11 @@ fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Re
             match perf::arm(ring, clock, signal, value, first) {
                 Ok(()) => {
                     ring.period_ns.store(period, Ordering::Relaxed);
+                    if !blocked {
+                        let at = ring.armed_cpu_ns.load(Ordering::Relaxed) + first;
+                        ring.first_ns.store(first, Ordering::Relaxed);
+                        ring.first_at_ns.store(at, Ordering::Relaxed);
+                    }
                     // The tick beside it accounts system time and calls the housekeeper: without it we know less, but
                     // we can sample.
                     let _ = thread_timer::arm(ring, tick_signal, value, clock::TICK_NS, clock::TICK_NS);
@@ -115,6 +120,7 @@ pub fn slow_down(session: &Session, ring: &Ring) {
     let period = settings.period_ns.load(Ordering::Relaxed);
     let signal = settings.signal.load(Ordering::Relaxed);
     ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
+    ring.first_at_ns.store(0, Ordering::Relaxed);
     if perf::arm(ring, clock, signal, session.rings.value(ring), clock::BLOCKED_NS.max(period)).is_ok() {
         ring.period_ns.store(period, Ordering::Relaxed);
     }

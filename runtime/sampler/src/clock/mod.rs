@@ -108,7 +108,8 @@ pub fn first_expiry(period: u64) -> u64 {
     random(period).max(SHORTEST_FIRST_NS.min(period))
 }
 
-const SHORTEST_FIRST_NS: u64 = 100_000;
+/// See [`first_expiry`].
+pub const SHORTEST_FIRST_NS: u64 = 100_000;
 
 /// Period of a perf clock in a thread that blocks its signal: each expiry would cost as much as ever and be for nothing. The
 /// first sample after the thread lets signals through sets the right one.
