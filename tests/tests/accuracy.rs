@@ -138,10 +138,10 @@ fn threads_that_live_for_a_millisecond_share_segments() {
     assert!(r.output.status.success(), "{}", r.stderr());
     let said = r.stderr();
     assert!(!said.contains("overwritten") && !said.contains("no room"), "{said}");
-    // What so short a thread uses is for a good part the sampler's own beginning in it.
+    // A sixth of it is in the kernel, and what so short a thread uses is for a good part the sampler's own beginning in it.
     let spent = truth(&r.stdout())[0].1;
     let seen: f64 = r.report(&["--by", "object"]).iter().map(|row| row.cpu_seconds).sum();
-    assert!(seen / spent > 0.7, "{seen:.3} s seen, {spent:.3} spent: {said}");
+    assert!(seen / spent > 0.6, "{seen:.3} s seen, {spent:.3} spent: {said}");
     assert!(r.report(&["--by", "thread"]).len() > 500, "each has a row of its own");
 }
 

@@ -86,7 +86,10 @@ fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Re
                 Ok(()) => {
                     ring.period_ns.store(period, Ordering::Relaxed);
                     if !blocked {
-                        let at = ring.armed_cpu_ns.load(Ordering::Relaxed) + first;
+                        // Not from before: arming takes a while when many threads do it at the same time.
+                        let tid = ring.tid.load(Ordering::Relaxed);
+                        let cpu = if own { sys::CLOCK_THREAD_CPU } else { sys::thread_cpu_clock(tid) };
+                        let at = sys::clock_ns(cpu) + first;
                         ring.first_ns.store(first, Ordering::Relaxed);
                         ring.first_at_ns.store(at, Ordering::Relaxed);
                     }
