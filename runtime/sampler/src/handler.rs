@@ -576,6 +576,10 @@ fn take_if_free(signal: i32) -> bool {
 /// Whether our handlers are still in place. If the host took a signal in a way that we do not see, its clock is stopped:
 /// the host's handler must not get our signals.
 pub fn still_ours(session: &Session) -> bool {
+    if !session.on.load(Ordering::Relaxed) {
+        // Off already: the process's timer, if there is one, is the host's own by now.
+        return false;
+    }
     let settings = &session.settings;
     let tick = settings.tick_signal.load(Ordering::Relaxed);
     let signal = settings.signal.load(Ordering::Relaxed);
