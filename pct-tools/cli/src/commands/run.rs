@@ -1,31 +1,20 @@
 //! `pct run`: a program under the sampler, unharmed, and a table at its end.
 //!
 //! Stdout belongs to the program. Whatever keeps pct from profiling is one line on stderr, and the program runs on
-//! without it.
+//! without it. `held` is for programs that cannot be preloaded, `ending` for the account and the table.
 
-use crate::face::{Face, say};
-use crate::launch::check::{self, Found, Obstacle};
-use crate::launch::spawn::{self, Ended, Folder, Started};
+mod ending;
+mod held;
+
+use crate::face::Face;
+use crate::launch::check::{self, Found};
+use crate::launch::spawn::{self, Folder};
 use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND};
 use crate::look;
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use nix::errno::Errno;
-use nix::sys::signal::Signal;
-use pct_attach::blob::{self, Blob};
-use pct_attach::entry::Held;
-use pct_attach::facts;
-use pct_attach::memory::ProcessMemory;
-use pct_attach::outside::{Outside, Settings};
-use pct_attach::ptrace::sys::{Signals, Stop};
-use pct_attach::subject::Manner;
-use pct_format::header::{self as file, StackMode};
-use pct_profile::flat::Order;
-use pct_profile::load;
-use pct_profile::load::run::{self, Info};
-use pct_profile::text::flat::Columns;
-use pct_profile::text::{Layout, account, flat, numbers};
-use pct_profile::{By, Flat, Split};
+use pct_profile::load::run::Info;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
@@ -308,8 +297,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let started_realtime_ns = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
-    let outside = from_outside(args, found.as_ref());
-    let fixed = static_program(found.as_ref());
+    let outside = held::from_outside(args, found.as_ref());
+    let fixed = held::static_program(found.as_ref());
     let hold = outside.is_some() || fixed && library.is_some();
     // from outside what the program starts is looked at too, so nothing is preloaded
     let preload = library.as_deref().filter(|_| outside.is_none());
@@ -325,8 +314,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let mut status = None;
     if hold && started.folder.is_some() {
         let entered = match outside {
-            Some(clock) => watch(args, &mut started, clock, face),
-            None => enter(args, &mut started).map(|()| None),
+            Some(clock) => held::watch(args, &mut started, clock, face),
+            None => held::enter(args, &mut started).map(|()| None),
         };
         match entered {
             // it is profiled all the same: nothing stands in the way any more
@@ -359,7 +348,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             runs: 1,
         };
         if let Err(why) =
-            close(args, folder, found.as_ref(), &ended, info, (fixed && outside.is_none(), face))
+            ending::close(args, folder, found.as_ref(), &ended, info, (fixed && outside.is_none(), face))
         {
             face.warn(format_args!("{why:#}"));
         }
@@ -387,87 +376,6 @@ fn sensible(args: &Args) -> Result<(), look::Usage> {
     }
 }
 
-/// It has no loader that would load a library: the sampler is put into it before its first instruction.
-fn static_program(found: Option<&Found>) -> bool {
-    found.is_some_and(|found| found.obstacle == Some(Obstacle::Static))
-}
-
-/// By which clock it is sampled from outside, if it is: by the wall clock always; by CPU time where nothing of ours could live
-/// inside, unless something is asked for that only the inside has.
-fn from_outside(args: &Args, found: Option<&Found>) -> Option<file::Clock> {
-    if args.clock == Some(Clock::Wall) {
-        return Some(file::Clock::Wall);
-    }
-    let go = found.is_some_and(|found| found.obstacle == Some(Obstacle::Go));
-    let any = matches!(args.clock, None | Some(Clock::Auto))
-        && args.mode != Some(Mode::Counts)
-        && !matches!(args.on, Some(On::Manual | On::Signal));
-    (go && any).then_some(file::Clock::Remote)
-}
-
-/// Puts the sampler into a program that stands at its first instruction, and lets it go.
-fn enter(args: &Args, started: &mut Started) -> Result<()> {
-    let Some(held) = held(started)? else { return Ok(()) };
-    let folder = started.folder.as_deref().context("no folder")?;
-    let target = facts::read(started.pid.as_raw())?;
-    let memory = ProcessMemory::open(started.pid.as_raw(), true).context("its memory cannot be written")?;
-    let options = options(args, folder).into_string().ok().context("the folder's name is not UTF-8")?;
-    let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
-    blob::at_entry(held, &target, &memory, &blob, &options)?;
-    Ok(())
-}
-
-/// `None`: it ended before it executed anything.
-fn held(started: &mut Started) -> Result<Option<Held>> {
-    match (started.held.take(), started.not_held.take()) {
-        (None, Some(why)) => Err(why).context("it could not be stopped before its first instruction"),
-        (held, _) => Ok(held),
-    }
-}
-
-/// Samples the program and what it makes from outside until it ends: its status.
-fn watch(
-    args: &Args,
-    started: &mut Started,
-    clock: file::Clock,
-    face: &Face,
-) -> Result<Option<Result<i32, Signal>>> {
-    let Some(held) = held(started)? else { return Ok(None) };
-    let manner = Manner {
-        clock_asked: if clock == file::Clock::Wall { clock } else { file::Clock::Auto },
-        clock,
-        // a sample stops the thread for some tens of microseconds
-        hz: args.hz.unwrap_or(if clock == file::Clock::Wall { 100 } else { 250 }),
-        stacks: match args.stack {
-            Some(Stack::None) => StackMode::None,
-            _ => StackMode::Auto,
-        },
-        depth: args.depth.unwrap_or(512) as usize,
-        limit: args.limit.unwrap_or(64 << 20) as usize,
-    };
-    let settings = Settings {
-        manner,
-        follow: !matches!(args.follow, Some(Follow::None)),
-        first_only: true,
-        folder: started.folder.clone().context("no folder")?,
-    };
-    // what ends a controller is passed on to the program by the handlers that are there already
-    let signals = Signals::child();
-    let mut outside = Outside::adopt(held, settings)?;
-    let ran = outside.run(None, &signals);
-    let counts = outside.finish();
-    signals.unblock();
-    if let Some(why) = &counts.failed {
-        face.warn(format_args!("a recording could not be made: {why}"));
-    }
-    ran?;
-    Ok(match counts.status {
-        Some(Stop::Exited(code)) => Some(Ok(code)),
-        Some(Stop::Killed(signal)) => Signal::try_from(signal).ok().map(Err),
-        _ => None,
-    })
-}
-
 fn not_executed(args: &Args, found: Option<&Found>, errno: Errno, face: &Face) -> ExitCode {
     let obstacle = found.filter(|found| found.obstacle.is_some());
     let command = args.command[0].to_string_lossy();
@@ -481,133 +389,6 @@ fn not_executed(args: &Args, found: Option<&Found>, errno: Errno, face: &Face) -
         None => face.warn(format_args!("{command}: {}", errno.desc())),
     }
     ExitCode::from(if errno == Errno::ENOENT { NOT_FOUND } else { NOT_EXECUTABLE })
-}
-
-/// After the program's end: what was used goes beside the data, and the table to stderr.
-fn close(
-    args: &Args,
-    folder: &Path,
-    found: Option<&Found>,
-    ended: &Ended,
-    info: Info,
-    (fixed, face): (bool, &Face),
-) -> Result<()> {
-    let obstacle = found.filter(|found| found.obstacle.is_some());
-    let status = run::status_lines(folder);
-    for line in &status {
-        face.warn(line);
-    }
-    let recorded = load::files_of(folder).is_ok();
-    if !recorded && args.out.is_none() && std::fs::remove_dir_all(folder).is_ok() {
-        say(&format!("pct: no samples: {}\n", why_none(args, obstacle, ended)));
-        return Ok(());
-    }
-    let (info, runs) = after_earlier(info, folder);
-    info.write(folder).with_context(|| format!("{}: cannot write run.json", folder.display()))?;
-    if !recorded {
-        say(&format!("pct: no samples: {}\n", why_none(args, obstacle, ended)));
-        return Ok(());
-    }
-    if runs > 1 {
-        face.hint(format_args!(
-            "pct: {}: holds {runs} runs now; its tables are of all of them",
-            folder.display()
-        ));
-    }
-    if args.keep_symbols {
-        let mut progress = face.progress();
-        load::archive(folder, &mut |what, done, all| progress.step(what, done, all))?;
-    }
-    if args.no_report {
-        return Ok(());
-    }
-    summary(args, folder, fixed, face)
-}
-
-/// A folder that was named again holds the samples of several runs: then what they used is a sum too. Gives the number of runs.
-fn after_earlier(info: Info, folder: &Path) -> (Info, u64) {
-    let Some(before) = Info::read(folder) else { return (info, 1) };
-    let runs = before.runs.saturating_add(1);
-    let sum = Info {
-        started_realtime_ns: before.started_realtime_ns.min(info.started_realtime_ns),
-        elapsed_ns: before.elapsed_ns.saturating_add(info.elapsed_ns),
-        user_ns: before.user_ns.saturating_add(info.user_ns),
-        system_ns: before.system_ns.saturating_add(info.system_ns),
-        runs,
-        ..info
-    };
-    (sum, runs)
-}
-
-fn why_none(args: &Args, obstacle: Option<&Found>, ended: &Ended) -> String {
-    let used = numbers::seconds(ended.user_ns.saturating_add(ended.system_ns));
-    match (obstacle, args.on) {
-        (Some(found), _) => found.to_string(),
-        (None, Some(On::Manual)) => {
-            "sampling was never turned on: the program called no pct_on() (--on manual)".to_owned()
-        }
-        (None, Some(On::Signal)) => {
-            let signal = args.toggle.unwrap_or(Signal::SIGUSR2 as i32);
-            format!(
-                "sampling was never turned on: no signal {signal} came (--on signal; --toggle names another)"
-            )
-        }
-        (None, _) if args.include.is_some() || args.exclude.is_some() => {
-            format!(
-                "the programs that --include and --exclude leave took none of {used} CPU s, or too little for one"
-            )
-        }
-        (None, _) => {
-            format!(
-                "the program used {used} CPU s, too little for one (or pct's library said above why it did not start, \
-                 or it started with another environment)"
-            )
-        }
-    }
-}
-
-/// The closing table, to stderr or where --report says.
-fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
-    let shown = std::env::current_dir()
-        .ok()
-        .and_then(|here| folder.strip_prefix(here).ok().map(Path::to_owned))
-        .unwrap_or_else(|| folder.to_owned());
-    let profile = look::load(&[folder.to_owned()], &look::defaults(), face)?;
-    let style = if args.report.is_some() { Layout::default() } else { face.err.layout() };
-    let mut text = String::new();
-    let show = |line: &str| format!("{line}\n");
-    text += &show(&format!("\npct: {}", account::headline(&profile)));
-    match account::why_nothing(&profile, &profile.cells) {
-        Some(why) => text += &show(&why),
-        None => {
-            let table = Flat::of(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
-            let columns = Columns { rows: args.rows, total: false, split_system: false, samples: false };
-            text.push('\n');
-            text += &flat::table(&profile, &table, columns, &style);
-        }
-    }
-    if !face.quiet {
-        text.push('\n');
-        for line in account::closing(&profile, &profile.cells) {
-            text += &show(&line);
-        }
-        let used = profile.account.used.map_or(0, |(user, system)| user.saturating_add(system));
-        // what a sampled total may be off by is less
-        if fixed && used.saturating_sub(profile.total().cpu_ns()) > (used / 20).max(20_000_000) {
-            text += &show(
-                "note: what a static program forks and does not execute is not sampled; --clock wall sees it",
-            );
-        }
-        let name = shown.display();
-        text += &show(&format!("{name}/   {}", crate::cli::next_step(&name.to_string(), &["flame", "view"])));
-    }
-    match &args.report {
-        None => say(&text),
-        Some(file) => std::fs::write(file, text.trim_start_matches('\n')).with_context(|| {
-            format!("{}: cannot write the report (pct report {} prints it)", file.display(), shown.display())
-        })?,
-    }
-    Ok(())
 }
 
 #[cfg(test)]
@@ -665,17 +446,6 @@ mod tests {
         }
         for words in [vec!["--on", "signal", "--toggle", "USR1"], vec!["--mode", "counts", "--shift", "3"]] {
             assert!(sensible(&args(&[&words[..], &["--", "true"]].concat())).is_ok(), "{words:?}");
-        }
-    }
-
-    #[test]
-    fn a_folder_of_several_runs_has_their_sum() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let once = || Info { user_ns: 3, system_ns: 2, elapsed_ns: 7, runs: 1, ..Info::default() };
-        for n in 1..4 {
-            let (info, runs) = after_earlier(once(), dir.path());
-            assert_eq!((info.user_ns, info.system_ns, info.elapsed_ns, runs), (3 * n, 2 * n, 7 * n, n));
-            info.write(dir.path()).expect("written");
         }
     }
 

@@ -1,0 +1,159 @@
+//! After the program's end: its account beside the data, and the table.
+
+use super::{Args, On};
+use crate::face::{Face, say};
+use crate::launch::check::Found;
+use crate::launch::spawn::Ended;
+use crate::look;
+use anyhow::{Context as _, Result};
+use nix::sys::signal::Signal;
+use pct_profile::flat::Order;
+use pct_profile::load;
+use pct_profile::load::run::{self, Info};
+use pct_profile::text::flat::Columns;
+use pct_profile::text::{Layout, account, flat, numbers};
+use pct_profile::{By, Flat, Split};
+use std::path::Path;
+
+/// After the program's end: what was used goes beside the data, and the table to stderr.
+pub(super) fn close(
+    args: &Args,
+    folder: &Path,
+    found: Option<&Found>,
+    ended: &Ended,
+    info: Info,
+    (fixed, face): (bool, &Face),
+) -> Result<()> {
+    let obstacle = found.filter(|found| found.obstacle.is_some());
+    let status = run::status_lines(folder);
+    for line in &status {
+        face.warn(line);
+    }
+    let recorded = load::files_of(folder).is_ok();
+    if !recorded && args.out.is_none() && std::fs::remove_dir_all(folder).is_ok() {
+        say(&format!("pct: no samples: {}\n", why_none(args, obstacle, ended)));
+        return Ok(());
+    }
+    let (info, runs) = after_earlier(info, folder);
+    info.write(folder).with_context(|| format!("{}: cannot write run.json", folder.display()))?;
+    if !recorded {
+        say(&format!("pct: no samples: {}\n", why_none(args, obstacle, ended)));
+        return Ok(());
+    }
+    if runs > 1 {
+        face.hint(format_args!(
+            "pct: {}: holds {runs} runs now; its tables are of all of them",
+            folder.display()
+        ));
+    }
+    if args.keep_symbols {
+        let mut progress = face.progress();
+        load::archive(folder, &mut |what, done, all| progress.step(what, done, all))?;
+    }
+    if args.no_report {
+        return Ok(());
+    }
+    summary(args, folder, fixed, face)
+}
+
+/// A folder that was named again holds the samples of several runs: then what they used is a sum too. Gives the number of runs.
+fn after_earlier(info: Info, folder: &Path) -> (Info, u64) {
+    let Some(before) = Info::read(folder) else { return (info, 1) };
+    let runs = before.runs.saturating_add(1);
+    let sum = Info {
+        started_realtime_ns: before.started_realtime_ns.min(info.started_realtime_ns),
+        elapsed_ns: before.elapsed_ns.saturating_add(info.elapsed_ns),
+        user_ns: before.user_ns.saturating_add(info.user_ns),
+        system_ns: before.system_ns.saturating_add(info.system_ns),
+        runs,
+        ..info
+    };
+    (sum, runs)
+}
+
+fn why_none(args: &Args, obstacle: Option<&Found>, ended: &Ended) -> String {
+    let used = numbers::seconds(ended.user_ns.saturating_add(ended.system_ns));
+    match (obstacle, args.on) {
+        (Some(found), _) => found.to_string(),
+        (None, Some(On::Manual)) => {
+            "sampling was never turned on: the program called no pct_on() (--on manual)".to_owned()
+        }
+        (None, Some(On::Signal)) => {
+            let signal = args.toggle.unwrap_or(Signal::SIGUSR2 as i32);
+            format!(
+                "sampling was never turned on: no signal {signal} came (--on signal; --toggle names another)"
+            )
+        }
+        (None, _) if args.include.is_some() || args.exclude.is_some() => {
+            format!(
+                "the programs that --include and --exclude leave took none of {used} CPU s, or too little for one"
+            )
+        }
+        (None, _) => {
+            format!(
+                "the program used {used} CPU s, too little for one (or pct's library said above why it did not start, \
+                 or it started with another environment)"
+            )
+        }
+    }
+}
+
+/// The closing table, to stderr or where --report says.
+fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
+    let shown = std::env::current_dir()
+        .ok()
+        .and_then(|here| folder.strip_prefix(here).ok().map(Path::to_owned))
+        .unwrap_or_else(|| folder.to_owned());
+    let profile = look::load(&[folder.to_owned()], &look::defaults(), face)?;
+    let style = if args.report.is_some() { Layout::default() } else { face.err.layout() };
+    let mut text = String::new();
+    let show = |line: &str| format!("{line}\n");
+    text += &show(&format!("\npct: {}", account::headline(&profile)));
+    match account::why_nothing(&profile, &profile.cells) {
+        Some(why) => text += &show(&why),
+        None => {
+            let table = Flat::of(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
+            let columns = Columns { rows: args.rows, total: false, split_system: false, samples: false };
+            text.push('\n');
+            text += &flat::table(&profile, &table, columns, &style);
+        }
+    }
+    if !face.quiet {
+        text.push('\n');
+        for line in account::closing(&profile, &profile.cells) {
+            text += &show(&line);
+        }
+        let used = profile.account.used.map_or(0, |(user, system)| user.saturating_add(system));
+        // what a sampled total may be off by is less
+        if fixed && used.saturating_sub(profile.total().cpu_ns()) > (used / 20).max(20_000_000) {
+            text += &show(
+                "note: what a static program forks and does not execute is not sampled; --clock wall sees it",
+            );
+        }
+        let name = shown.display();
+        text += &show(&format!("{name}/   {}", crate::cli::next_step(&name.to_string(), &["flame", "view"])));
+    }
+    match &args.report {
+        None => say(&text),
+        Some(file) => std::fs::write(file, text.trim_start_matches('\n')).with_context(|| {
+            format!("{}: cannot write the report (pct report {} prints it)", file.display(), shown.display())
+        })?,
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_folder_of_several_runs_has_their_sum() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let once = || Info { user_ns: 3, system_ns: 2, elapsed_ns: 7, runs: 1, ..Info::default() };
+        for n in 1..4 {
+            let (info, runs) = after_earlier(once(), dir.path());
+            assert_eq!((info.user_ns, info.system_ns, info.elapsed_ns, runs), (3 * n, 2 * n, 7 * n, n));
+            info.write(dir.path()).expect("written");
+        }
+    }
+}

@@ -1,0 +1,99 @@
+//! Programs that no library can be preloaded into: they stand at their first instruction until the sampler is in them, or until
+//! they are watched from outside.
+
+use super::{Args, Clock, Follow, Mode, On, Stack, options};
+use crate::face::Face;
+use crate::launch::check::{Found, Obstacle};
+use crate::launch::spawn::Started;
+use crate::runlib;
+use anyhow::{Context as _, Result};
+use nix::sys::signal::Signal;
+use pct_attach::blob::{self, Blob};
+use pct_attach::entry::Held;
+use pct_attach::facts;
+use pct_attach::memory::ProcessMemory;
+use pct_attach::outside::{Outside, Settings};
+use pct_attach::ptrace::sys::{Signals, Stop};
+use pct_attach::subject::Manner;
+use pct_format::header::{self as file, StackMode};
+
+/// It has no loader that would load a library: the sampler is put into it before its first instruction.
+pub(super) fn static_program(found: Option<&Found>) -> bool {
+    found.is_some_and(|found| found.obstacle == Some(Obstacle::Static))
+}
+
+/// By which clock it is sampled from outside, if it is: by the wall clock always; by CPU time where nothing of ours could live
+/// inside, unless something is asked for that only the inside has.
+pub(super) fn from_outside(args: &Args, found: Option<&Found>) -> Option<file::Clock> {
+    if args.clock == Some(Clock::Wall) {
+        return Some(file::Clock::Wall);
+    }
+    let go = found.is_some_and(|found| found.obstacle == Some(Obstacle::Go));
+    let any = matches!(args.clock, None | Some(Clock::Auto))
+        && args.mode != Some(Mode::Counts)
+        && !matches!(args.on, Some(On::Manual | On::Signal));
+    (go && any).then_some(file::Clock::Remote)
+}
+
+/// Puts the sampler into a program that stands at its first instruction, and lets it go.
+pub(super) fn enter(args: &Args, started: &mut Started) -> Result<()> {
+    let Some(held) = held(started)? else { return Ok(()) };
+    let folder = started.folder.as_deref().context("no folder")?;
+    let target = facts::read(started.pid.as_raw())?;
+    let memory = ProcessMemory::open(started.pid.as_raw(), true).context("its memory cannot be written")?;
+    let options = options(args, folder).into_string().ok().context("the folder's name is not UTF-8")?;
+    let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
+    blob::at_entry(held, &target, &memory, &blob, &options)?;
+    Ok(())
+}
+
+/// `None`: it ended before it executed anything.
+fn held(started: &mut Started) -> Result<Option<Held>> {
+    match (started.held.take(), started.not_held.take()) {
+        (None, Some(why)) => Err(why).context("it could not be stopped before its first instruction"),
+        (held, _) => Ok(held),
+    }
+}
+
+/// Samples the program and what it makes from outside until it ends: its status.
+pub(super) fn watch(
+    args: &Args,
+    started: &mut Started,
+    clock: file::Clock,
+    face: &Face,
+) -> Result<Option<Result<i32, Signal>>> {
+    let Some(held) = held(started)? else { return Ok(None) };
+    let manner = Manner {
+        clock_asked: if clock == file::Clock::Wall { clock } else { file::Clock::Auto },
+        clock,
+        // a sample stops the thread for some tens of microseconds
+        hz: args.hz.unwrap_or(if clock == file::Clock::Wall { 100 } else { 250 }),
+        stacks: match args.stack {
+            Some(Stack::None) => StackMode::None,
+            _ => StackMode::Auto,
+        },
+        depth: args.depth.unwrap_or(512) as usize,
+        limit: args.limit.unwrap_or(64 << 20) as usize,
+    };
+    let settings = Settings {
+        manner,
+        follow: !matches!(args.follow, Some(Follow::None)),
+        first_only: true,
+        folder: started.folder.clone().context("no folder")?,
+    };
+    // what ends a controller is passed on to the program by the handlers that are there already
+    let signals = Signals::child();
+    let mut outside = Outside::adopt(held, settings)?;
+    let ran = outside.run(None, &signals);
+    let counts = outside.finish();
+    signals.unblock();
+    if let Some(why) = &counts.failed {
+        face.warn(format_args!("a recording could not be made: {why}"));
+    }
+    ran?;
+    Ok(match counts.status {
+        Some(Stop::Exited(code)) => Some(Ok(code)),
+        Some(Stop::Killed(signal)) => Signal::try_from(signal).ok().map(Err),
+        _ => None,
+    })
+}
