@@ -27,23 +27,12 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "spin.h"
+
 #define NOT_HERE 77
 #ifndef AT_MINSIGSTKSZ
 #define AT_MINSIGSTKSZ 51
 #endif
-
-static double cpu(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
-__attribute__((noinline)) static void spin(double seconds) {
-    double end = cpu() + seconds;
-    static __thread volatile double x;
-    while (cpu() < end)
-        for (int i = 0; i < 20000; i++) x += i;
-}
 
 static volatile sig_atomic_t hits;
 static void hit(int s) { (void)s; hits++; }

@@ -21,21 +21,9 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "spin.h"
+
 extern char **environ;
-
-static double cpu(void) {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t);
-    return t.tv_sec + t.tv_nsec * 1e-9;
-}
-
-// Spins until the thread has used `seconds` more of CPU time.
-__attribute__((noinline)) static void spin(double seconds) {
-    double end = cpu() + seconds;
-    static __thread volatile double x;
-    while (cpu() < end)
-        for (int i = 0; i < 20000; i++) x += i;
-}
 
 static void *worker(void *seconds) {
     spin(*(double *)seconds);
