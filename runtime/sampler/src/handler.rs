@@ -100,6 +100,7 @@ const SIG_IGN: usize = 1;
 
 /// The signal's default action, which for all numbers that we take is death (or, for a few, nothing).
 fn by_default(signal: i32) {
+    // SIGCHLD, SIGCONT, SIGURG, SIGWINCH
     const IGNORED: sys::SignalSet =
         sys::signal_bit(17) | sys::signal_bit(18) | sys::signal_bit(23) | sys::signal_bit(28);
     if IGNORED & sys::signal_bit(signal) != 0 {
@@ -540,7 +541,7 @@ fn action() -> SigAction {
         flags: sys::SA_SIGINFO | sys::SA_RESTART | sys::SA_ONSTACK | sys::SA_RESTORER,
         restorer: arch::restorer(),
         // All but the synchronous ones: nothing interrupts us, and a fault of ours is not held back.
-        mask: !(sys::signal_bit(4) | sys::signal_bit(7) | sys::signal_bit(8) | sys::signal_bit(11)),
+        mask: !sys::FAULTS,
     }
 }
 

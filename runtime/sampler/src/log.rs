@@ -25,8 +25,6 @@ use pct_format::{Anchor, LossCause};
 pub const BLOCK_WORDS: usize = BLOCK_BYTES / 8;
 /// Most blocks of a file: the largest `limit`.
 pub const MAX_BLOCKS: usize = (1 << 30) / BLOCK_BYTES;
-/// Another thread is at it.
-const EAGAIN: Errno = Errno(11);
 /// Words that a block must have left for another thread to go on in it: an eighth of it.
 const LEAST_REST: usize = BLOCK_WORDS / 8;
 /// Longest path of a file.
@@ -140,7 +138,7 @@ impl Log {
     /// # Errors
     /// The kernel's refusal. Nothing is left behind but perhaps an empty file that is removed again.
     pub fn create(&self, path: &mut Buf<PATH_BYTES>, limit: u64, first_blocks: u32) -> sys::Result<()> {
-        let Some(_making) = self.growth.try_lock() else { return Err(EAGAIN) };
+        let Some(_making) = self.growth.try_lock() else { return Err(Errno::EAGAIN) };
         let name = path.with_nul().ok_or(Errno(36))?;
         let fd = sys::open(name, sys::O_RDWR | sys::O_CREAT | sys::O_EXCL | sys::O_NOFOLLOW, 0o600)?;
         let made = sys::fstat(&fd).and_then(|(id, _)| {
@@ -494,9 +492,9 @@ impl Log {
             Err(Errno::EOPNOTSUPP) => {
                 // Zeros must not be written over what another thread has begun meanwhile: one at a time, and only what is
                 // not allocated yet.
-                let _one = self.growth.try_lock().ok_or(EAGAIN)?;
+                let _one = self.growth.try_lock().ok_or(Errno::EAGAIN)?;
                 if self.hot.allocated.load(Ordering::Acquire) != allocated {
-                    return Err(EAGAIN);
+                    return Err(Errno::EAGAIN);
                 }
                 let done = write_zeros(&fd, from, bytes);
                 if done.is_ok() {

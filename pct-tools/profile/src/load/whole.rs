@@ -1,7 +1,7 @@
 //! A recording's bytes, whatever lies at the path: never more than there can be of it, never without an end.
 //!
 //! A path may name a device that gives zeros for ever, a sparse file of a terabyte, or a pipe. A .pct file says how long
-//! it may become, so nobody needs to believe the file system; for all others the machine's free memory is the limit.
+//! it may become, so nobody needs to believe the file system; for all others half of the machine's free memory is the limit.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -84,7 +84,7 @@ fn too_large(found: u64, most: u64) -> io::Error {
     )
 }
 
-/// Bytes of memory that can be had without pushing others out; without /proc a quarter of the address space's sane half.
+/// Half of the memory that is available, in bytes; eight gigabytes where /proc does not tell.
 fn free_memory() -> u64 {
     let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let available = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));

@@ -30,28 +30,36 @@ impl Errno {
     pub const EPERM: Errno = Errno(1);
     /// No such file or directory.
     pub const ENOENT: Errno = Errno(2);
-    /// Whether it may be gone in a moment: descriptors that are all in use, memory that is short.
-    #[must_use]
-    pub const fn passes(self) -> bool {
-        matches!(self.0, 11 | 12 | 23 | 24)
-    }
-
     /// No such process.
     pub const ESRCH: Errno = Errno(3);
     /// Interrupted.
     pub const EINTR: Errno = Errno(4);
+    /// Try again.
+    pub const EAGAIN: Errno = Errno(11);
+    /// Out of memory.
+    pub const ENOMEM: Errno = Errno(12);
     /// Permission denied.
     pub const EACCES: Errno = Errno(13);
     /// Exists.
     pub const EEXIST: Errno = Errno(17);
     /// Invalid argument.
     pub const EINVAL: Errno = Errno(22);
+    /// Too many open files in the system.
+    pub const ENFILE: Errno = Errno(23);
+    /// Too many open files in the process.
+    pub const EMFILE: Errno = Errno(24);
     /// File too large.
     pub const EFBIG: Errno = Errno(27);
     /// Stale file handle: used where a path leads to another file than it did.
     pub const ESTALE: Errno = Errno(116);
     /// Operation not supported.
     pub const EOPNOTSUPP: Errno = Errno(95);
+
+    /// Whether it may be gone in a moment: descriptors that are all in use, memory that is short.
+    #[must_use]
+    pub const fn passes(self) -> bool {
+        matches!(self, Self::EAGAIN | Self::ENOMEM | Self::ENFILE | Self::EMFILE)
+    }
 
     /// The kernel's symbol, for messages.
     #[must_use]
@@ -331,6 +339,9 @@ pub type SignalSet = u64;
 pub const fn signal_bit(signal: i32) -> SignalSet {
     if signal >= 1 && signal <= 64 { 1 << (signal - 1) } else { 0 }
 }
+
+/// SIGILL, SIGBUS, SIGFPE and SIGSEGV: blocked or not, a fault comes, and a blocked one kills.
+pub const FAULTS: SignalSet = signal_bit(4) | signal_bit(7) | signal_bit(8) | signal_bit(11);
 
 /// What the kernel holds for a signal.
 #[repr(C)]
