@@ -102,8 +102,8 @@ fn every_sample_of_a_leaf_has_the_path_that_the_program_prints() {
         // Names of the victim's own functions on the stack, innermost first. The executable's code lies at its file offset.
         let name = |pc: u64| {
             let region = index.region_at(pc, time)?;
-            (region.path == program.as_os_str().as_encoded_bytes()).then_some(())?;
-            let at = pc - region.start + region.offset;
+            (region.facts.path == program.as_os_str().as_encoded_bytes()).then_some(())?;
+            let at = pc - region.facts.start + region.facts.offset;
             let found = names.partition_point(|n| n.0 <= at).checked_sub(1)?;
             Some(names[found].1.as_str())
         };

@@ -221,8 +221,12 @@ impl<'i, 'a> Reading<'i, 'a> {
     fn new(index: &'i Index<'a>) -> Self {
         let path = |p: &[u8]| String::from_utf8_lossy(p).into_owned();
         let regions = index.regions.iter();
-        let regions =
-            regions.map(|r| RegionInfo { start: r.start, end: r.end, offset: r.offset, path: path(&r.path) });
+        let regions = regions.map(|r| RegionInfo {
+            start: r.facts.start,
+            end: r.facts.end,
+            offset: r.facts.offset,
+            path: path(&r.facts.path),
+        });
         let data = Data {
             pid: 0,
             comm: String::new(),

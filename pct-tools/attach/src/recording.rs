@@ -506,7 +506,7 @@ mod tests {
         assert_eq!(samples.len(), 3000);
         let weight: u64 = samples.iter().map(|(_, s)| s.weight).sum();
         assert_eq!(weight, (0..3000).map(|n| 1 + n % 3).sum::<u64>());
-        assert_eq!(index.region_at(0x2000, now_ns()).unwrap().path, region.path);
+        assert_eq!(index.region_at(0x2000, now_ns()).unwrap().facts.path, region.path);
         assert_eq!(file.header().argv().collect::<Vec<_>>(), [&b"prog"[..], b"-x"]);
         r.close(State::Stopped);
         let bytes = std::fs::read(&path).unwrap();

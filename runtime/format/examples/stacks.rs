@@ -53,9 +53,9 @@ fn main() {
                 Some(cause) => {
                     let region = index.region_at(at, sample.time);
                     let place = region.map_or(format!("unknown {at:#x}"), |r| {
-                        let path = String::from_utf8_lossy(&r.path).into_owned();
+                        let path = String::from_utf8_lossy(&r.facts.path).into_owned();
                         if std::env::var_os("PLACES").is_some() {
-                            format!("{path}+{:#x}", at - r.start + r.offset)
+                            format!("{path}+{:#x}", at - r.facts.start + r.facts.offset)
                         } else {
                             path
                         }

@@ -7,33 +7,19 @@ use std::collections::BTreeMap;
 
 use crate::file::{File, Segment, SegmentKind};
 use crate::header::Anchor;
-use crate::record::{Frame, Record, Sample};
+use crate::record::{Frame, Record, RegionFacts, Sample};
 
 /// A region and its life.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Id in the file, from 1.
     pub id: u32,
-    /// First address.
-    pub start: u64,
-    /// Address after the last.
-    pub end: u64,
-    /// Offset of `start` in its file.
-    pub offset: u64,
-    /// Device, `major << 32 | minor`.
-    pub device: u64,
-    /// Inode, 0 = no file.
-    pub inode: u64,
-    /// [`crate::record::region_flag`].
-    pub flags: u64,
+    /// Where it is, and what is there.
+    pub facts: RegionFacts<Vec<u8>>,
     /// Raw time at which it was found.
     pub from: u64,
     /// Raw time at which it was found gone; `u64::MAX` = it was there to the end.
     pub to: u64,
-    /// Build-id, perhaps empty.
-    pub build_id: Vec<u8>,
-    /// Path, perhaps empty (anonymous). Bytes, as the kernel gives them.
-    pub path: Vec<u8>,
 }
 
 /// A thread.
@@ -270,12 +256,12 @@ impl<'a> Index<'a> {
             thread.parts.sort_by_cached_key(|part| part_of(file, *part).find_map(sample).map(|s| s.time));
         }
         index.regions = seen.regions.into_values().collect();
-        index.regions.sort_by_key(|r| (r.start, r.from));
+        index.regions.sort_by_key(|r| (r.facts.start, r.from));
         index.max_end = index
             .regions
             .iter()
             .scan(0, |max: &mut u64, r| {
-                *max = (*max).max(r.end);
+                *max = (*max).max(r.facts.end);
                 Some(*max)
             })
             .collect();
@@ -295,11 +281,11 @@ impl<'a> Index<'a> {
     #[must_use]
     pub fn region_at(&self, pc: u64, time: u64) -> Option<&Region> {
         let mut best: Option<&Region> = None;
-        let mut at = self.regions.partition_point(|r| r.start <= pc);
+        let mut at = self.regions.partition_point(|r| r.facts.start <= pc);
         while at > 0 && self.max_end[at - 1] > pc {
             at -= 1;
             let region = &self.regions[at];
-            if pc >= region.end {
+            if pc >= region.facts.end {
                 continue;
             }
             if region.from <= time && time < region.to {
@@ -356,21 +342,10 @@ struct Seen {
 impl Seen {
     fn record(&mut self, record: Record<'_>, index: &mut Index<'_>, most_stacks: usize) {
         match record {
-            Record::RegionBegin { region: id, time, facts: r } => {
-                let region = Region {
-                    id,
-                    start: r.start,
-                    end: r.end,
-                    offset: r.offset,
-                    device: r.device,
-                    inode: r.inode,
-                    flags: r.flags,
-                    from: time,
-                    to: u64::MAX,
-                    build_id: r.build_id.to_vec(),
-                    path: r.path.to_vec(),
-                };
-                if region.start < region.end {
+            Record::RegionBegin { region: id, time, facts } => {
+                if facts.start < facts.end {
+                    let facts = facts.map(|octets| octets.to_vec());
+                    let region = Region { id, facts, from: time, to: u64::MAX };
                     self.regions.insert(id, region);
                 }
             }
@@ -494,10 +469,10 @@ mod tests {
             [Frame::Return(0x1100), Frame::Exact(0x1200), Frame::Cut(CutCause::Depth)]
         );
         assert_eq!((all[1].1.weight, all[1].1.system), (300, true));
-        assert_eq!(index.region_at(0x7001, 499).unwrap().path, b"/lib/a.so");
-        assert_eq!(index.region_at(0x7001, 700).unwrap().path, b"/lib/b.so");
-        assert_eq!(index.region_at(0x7001, 520).unwrap().path, b"/lib/a.so");
-        assert_eq!(index.region_at(0x1fff, 0).unwrap().build_id, [1, 2, 3]);
+        assert_eq!(index.region_at(0x7001, 499).unwrap().facts.path, b"/lib/a.so");
+        assert_eq!(index.region_at(0x7001, 700).unwrap().facts.path, b"/lib/b.so");
+        assert_eq!(index.region_at(0x7001, 520).unwrap().facts.path, b"/lib/a.so");
+        assert_eq!(index.region_at(0x1fff, 0).unwrap().facts.build_id, [1, 2, 3]);
         assert!(index.region_at(0x2000, 100).is_none());
         assert_eq!(index.torn_segments, 0);
     }

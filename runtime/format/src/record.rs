@@ -42,6 +42,16 @@ pub struct RegionFacts<T> {
     pub path: T,
 }
 
+impl<T> RegionFacts<T> {
+    /// The same facts with their octets in another form.
+    #[must_use]
+    pub fn map<U>(self, mut octets: impl FnMut(T) -> U) -> RegionFacts<U> {
+        let Self { start, end, offset, device, inode, flags, build_id, path } = self;
+        let (build_id, path) = (octets(build_id), octets(path));
+        RegionFacts { start, end, offset, device, inode, flags, build_id, path }
+    }
+}
+
 numbered! {
     /// Why a stack is not whole. It stands where the outermost frame would.
     CutCause {

@@ -8,7 +8,7 @@
 use super::Error;
 use super::tally::{BATCH, Counted, Key, Meaning, One, Tally};
 use crate::model::{Account, Process};
-use pct_format::record::{Frame, Record, Stack, region_flag};
+use pct_format::record::{Frame, Record, RegionFacts, Stack, region_flag};
 use pct_format::{CutCause, File, Header, Index, Recorder, Region, SegmentKind, StackMode, State};
 use pct_symbols::{BuildId, CodeAddr, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
 use rustc_hash::FxHashMap;
@@ -419,9 +419,11 @@ impl Reading<'_, '_> {
         for area in file.counters() {
             for (offset, count) in area.nonzero() {
                 let place = match by_id.get(&area.region) {
-                    Some(region) => {
-                        self.objects.in_region(region, region.start.saturating_add(offset), CodeAddr::Pc)
-                    }
+                    Some(region) => self.objects.in_region(
+                        region,
+                        region.facts.start.saturating_add(offset),
+                        CodeAddr::Pc,
+                    ),
                     None => Place::Unknown,
                 };
                 add(self.raw, place, count, false);
@@ -457,17 +459,17 @@ impl Objects<'_, '_> {
         let object = *self
             .of_region
             .entry(region.id)
-            .or_insert_with(|| self.symbols.add(object_info(region, &header)));
+            .or_insert_with(|| self.symbols.add(object_info(&region.facts, &header)));
         let address = match self.symbols.object(object).kind {
-            ObjectKind::File => pc.wrapping_sub(region.start).wrapping_add(region.offset),
-            ObjectKind::Vdso => pc.wrapping_sub(region.start),
+            ObjectKind::File => pc.wrapping_sub(region.facts.start).wrapping_add(region.facts.offset),
+            ObjectKind::Vdso => pc.wrapping_sub(region.facts.start),
             ObjectKind::Jit { .. } | ObjectKind::Opaque => pc,
         };
         Place::Code(object, kind(address))
     }
 }
 
-fn object_info(region: &Region, header: &Header<'_>) -> ObjectInfo {
+fn object_info(region: &RegionFacts<Vec<u8>>, header: &Header<'_>) -> ObjectInfo {
     let path = real_path(&region.path);
     let text = String::from_utf8_lossy(&region.path);
     let jitdump = text.contains("/jit-") && text.ends_with(".dump");
@@ -521,8 +523,8 @@ fn epochs(regions: &[Region]) -> Vec<u64> {
     let mut overlap = false;
     let mut end = 0;
     for region in regions {
-        overlap |= region.start < end;
-        end = end.max(region.end);
+        overlap |= region.facts.start < end;
+        end = end.max(region.facts.end);
     }
     if !overlap {
         return Vec::new();

@@ -137,7 +137,8 @@ fn account(path: &Path) -> Account {
             *if s.system { &mut a.system } else { &mut a.user } += seconds;
             match index.region_at(s.pc, s.time) {
                 Some(r) => {
-                    let name = String::from_utf8_lossy(&r.path).rsplit('/').next().unwrap_or("").to_owned();
+                    let name =
+                        String::from_utf8_lossy(&r.facts.path).rsplit('/').next().unwrap_or("").to_owned();
                     *a.regions.entry(name).or_default() += 1;
                 }
                 None => a.unresolved += 1,
