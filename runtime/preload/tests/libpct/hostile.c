@@ -16,6 +16,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/auxv.h>
+#include <sys/epoll.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -361,6 +362,45 @@ static int forks_among_switches(void) {
     return 0;
 }
 
+// A thread that blocks all signals and waits in one of the functions that take a mask, until it is cancelled there.
+static int cleaned;
+static void clean(void *unused) { (void)unused; cleaned++; }
+static void *waits_somewhere(void *which) {
+    sigset_t all, none;
+    sigfillset(&all);
+    sigemptyset(&none);
+    pthread_sigmask(SIG_BLOCK, &all, NULL);
+    siginfo_t info;
+    struct timespec long_time = {100, 0};
+    struct epoll_event event;
+    int signal;
+    pthread_cleanup_push(clean, NULL);
+    switch ((long)which) {
+    case 0: sigwait(&all, &signal); break;
+    case 1: sigwaitinfo(&all, &info); break;
+    case 2: sigtimedwait(&all, &info, &long_time); break;
+    case 3: ppoll(NULL, 0, NULL, &none); break;
+    case 4: pselect(0, NULL, NULL, NULL, NULL, &none); break;
+    case 5: sigsuspend(&none); break;
+    case 6: epoll_pwait(epoll_create1(0), &event, 1, -1, &none); break;
+    }
+    pthread_cleanup_pop(0);
+    return NULL;
+}
+
+static int is_cancelled(void) {
+    for (long which = 0; which < 7; which++) {
+        pthread_t thread;
+        void *result;
+        if (pthread_create(&thread, NULL, waits_somewhere, (void *)which)) return 1;
+        spin(0.02);
+        pthread_cancel(thread);
+        pthread_join(thread, &result);
+        if (result != PTHREAD_CANCELED || cleaned != which + 1) return 2;
+    }
+    return 0;
+}
+
 // Takes nearly all that its address space limit leaves.
 static int fills_its_address_space(void) {
     struct rlimit limit = {512 << 20, 512 << 20};
@@ -392,6 +432,7 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "spin")) return spin(0.4), 0;
     if (!strcmp(mode, "nothing")) return 0;
     if (!strcmp(mode, "switches")) return forks_among_switches();
+    if (!strcmp(mode, "cancelled")) return is_cancelled();
     if (!strcmp(mode, "space")) return fills_its_address_space();
     return 2;
 }

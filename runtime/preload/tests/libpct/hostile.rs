@@ -80,6 +80,13 @@ fn who_takes_all_signals_never_meets_ours() {
 }
 
 #[test]
+fn a_thread_is_cancelled_where_it_waits() {
+    for clock in ["perf", "thread"] {
+        run("cancelled", &format!("clock={clock},hz=1000"));
+    }
+}
+
+#[test]
 fn a_process_namespace_under_another_proc_is_seen_and_nobody_else_is_touched() {
     let Some(run) = run("namespace", "hz=1000") else { return };
     let files = run.files();
