@@ -31,7 +31,7 @@ use std::time::{Instant, SystemTime};
 The status is the program's own: killed by a signal, pct ends by the same one; 127 not found,
 126 not executable, 125 pct itself failed. Nothing is written to the program's stdout.")]
 pub struct Args {
-    /// Samples per CPU second of each thread [default: 997, or the tick's rate where only that is to be had].
+    /// Samples per CPU second of each thread [default: 997, or the tick's rate where only that is to be had; from outside 250, by the wall clock 100].
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = look::within(1..=20_000), help_heading = "Sampling")]
     pub hz: Option<u32>,
     /// What is recorded: every sample (log), or one counter per few bytes of code (counts).
