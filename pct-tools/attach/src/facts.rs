@@ -264,7 +264,7 @@ impl Target {
             if self.gadgets.complete() {
                 break;
             }
-            if matches!(map.pathname, MMapPath::Vsyscall) {
+            if !stays(&map.pathname) {
                 continue;
             }
             let len = (map.address.1 - map.address.0).min(PART);
@@ -279,6 +279,16 @@ impl Target {
         // at the page's very end, furthest from the code
         self.padding = room.map(|(at, room)| at + room - gadgets::ROOM);
         self.facts.has_gadgets = self.gadgets.complete() || self.padding.is_some();
+    }
+}
+
+/// Whether code that is mapped from there stays as long as the target lives. Of no file are what a compiler wrote at run time and
+/// the scratch of a controller that was killed, which its thread unmaps when it gets a processor next.
+fn stays(path: &MMapPath) -> bool {
+    match path {
+        MMapPath::Path(path) => !path.starts_with("/memfd:"),
+        MMapPath::Vdso => true,
+        _ => false,
     }
 }
 

@@ -121,3 +121,20 @@ fn a_refused_blob_leaves_no_mapping_behind() {
     by_blob(&target, &memory, &blob, "hz=1").unwrap();
     assert!(maps(victim.pid()).len() > before.len());
 }
+
+/// A call that began in code which goes away would end nowhere.
+#[test]
+fn calls_do_not_stand_on_code_of_no_file() {
+    use std::io::{BufRead, BufReader};
+    let dir = tempfile::tempdir().unwrap();
+    let program = built("writescode.c", &["-O2"], &dir);
+    let mut victim = Victim::start(&mut Command::new(program));
+    let mut said = String::new();
+    BufReader::new(victim.0.as_mut().unwrap().stdout.as_mut().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "ready\n");
+    let target = facts::read(victim.pid()).unwrap();
+    assert!(target.gadgets.complete());
+    for at in [target.gadgets.syscall_ret, target.gadgets.restorer] {
+        assert!(at.is_some_and(|at| at >> 12 != 0x10000), "{:x?}", target.gadgets);
+    }
+}

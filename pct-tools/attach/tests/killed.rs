@@ -89,7 +89,7 @@ fn controller() {
     let memory = ProcessMemory::open(pid, true).unwrap();
     if let Ok(what) = std::env::var("PCT_TEST_ONCE") {
         let target = facts::read(pid).unwrap();
-        attach_by(&what, &target, &memory, &blob, &library);
+        attach_by(&what, &target, &memory, &blob, &library).unwrap();
         return;
     }
     loop {
@@ -112,17 +112,23 @@ fn controller() {
     }
 }
 
-/// Attaches by one of the ways whose steps are gone through, and must succeed.
-fn attach_by(what: &str, target: &Target, memory: &ProcessMemory, blob: &Blob, library: &str) {
+/// Attaches by one of the ways whose steps are gone through.
+fn attach_by(
+    what: &str,
+    target: &Target,
+    memory: &ProcessMemory,
+    blob: &Blob,
+    library: &str,
+) -> Result<(), InjectError> {
     match what {
-        "blob" => drop(by_blob(target, memory, blob, "hz=1").unwrap()),
-        "dlopen" => drop(by_dlopen(target, memory, library, "hz=1", true).unwrap()),
+        "blob" => by_blob(target, memory, blob, "hz=1").map(drop),
+        "dlopen" => by_dlopen(target, memory, library, "hz=1", true).map(drop),
         "note" => {
             match by_note(target, memory, "hz=1") {
                 Ok(_) | Err(InjectError::Already(_)) => {}
-                Err(e) => panic!("{e}"),
+                Err(e) => return Err(e),
             }
-            off(target, memory).unwrap();
+            off(target, memory).map(drop)
         }
         other => panic!("{other}"),
     }
@@ -358,7 +364,7 @@ fn at_each_step(program: &Path, what: &str, library: &Path, blob: &Blob) -> u32 
         let target = facts::read(victim.pid()).map_err(|e| e.to_string())?;
         let memory = ProcessMemory::open(victim.pid(), true).map_err(|e| e.to_string())?;
         match target.note {
-            Some(_) => attach_by("note", &target, &memory, blob, ""),
+            Some(note) => attach_by("note", &target, &memory, blob, "").map_err(|e| format!("{e}; {note:x?}"))?,
             None => drop(by_blob(&target, &memory, blob, "refuse").unwrap_err()),
         }
         lives().map(|()| false)
