@@ -1,7 +1,7 @@
 //! The library needs nothing: no C start files, no libc. (tests/ checks the finished object.)
 //!
 //! It is mapped into every process that is profiled, so it is linked for few mappings: one for all that is read or executed,
-//! one for what is written, no pass that makes a part of it read-only.
+//! one for what is written, no pass that makes a part of it read-only; and for few pages that a start touches (layout.ld).
 
 use std::env;
 use std::path::Path;
@@ -14,18 +14,35 @@ fn main() {
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,norelro");
     // GNU ld puts constants and code into one mapping by this, lld (which takes it) by the next.
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,noseparate-code");
-    if linker_takes("-Wl,--no-rosegment") {
-        println!("cargo:rustc-cdylib-link-arg=-Wl,--no-rosegment");
+    println!("cargo:rerun-if-changed=layout.ld");
+    let layout = format!("-Wl,-T,{}/layout.ld", variable("CARGO_MANIFEST_DIR"));
+    for option in ["-Wl,--no-rosegment", &layout] {
+        if linker_takes(option) {
+            println!("cargo:rustc-cdylib-link-arg={option}");
+        }
     }
 }
 
+fn variable(name: &str) -> String {
+    env::var(name).unwrap_or_default()
+}
+
+/// A library with the sections that ours has.
+const PROBE: &str = "#![no_std]
+#[panic_handler]
+fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }
+#[used] #[unsafe(link_section = \".init_array\")] static INIT: extern \"C\" fn() = probe;
+#[used] #[unsafe(link_section = \".fini_array\")] static FINI: extern \"C\" fn() = probe;
+#[used] static mut DATA: u64 = 1;
+#[used] static mut BSS: u64 = 0;
+extern \"C\" fn probe() {}
+";
+
 /// Whether the linker that rustc uses knows an option: older GNU ld refuses what it does not know.
 fn linker_takes(option: &str) -> bool {
-    let variable = |name: &str| env::var(name).unwrap_or_default();
     let out = variable("OUT_DIR");
     let source = Path::new(&out).join("probe.rs");
-    let probe = "#![no_std]\n#[panic_handler]\nfn panic(_: &core::panic::PanicInfo) -> ! { loop {} }\n";
-    if std::fs::write(&source, probe).is_err() {
+    if std::fs::write(&source, PROBE).is_err() {
         return false;
     }
     let mut rustc = Command::new(variable("RUSTC"));

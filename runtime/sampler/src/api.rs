@@ -41,7 +41,7 @@ pub unsafe fn begin(host: &Host, vector: *const *const u8) {
     // SAFETY: as above.
     match unsafe { boot::with_options(options, vector, (host.entries)()) } {
         Boot::Idle => {}
-        Boot::Refused(message) => boot::complain(&message),
+        Boot::Refused(why) => boot::complain(&why),
         Boot::Waiting | Boot::Sampling => (host.prepare)(vector),
     }
 }
@@ -69,8 +69,8 @@ pub unsafe fn on(host: &Host, options: *const u8) -> i32 {
             0
         }
         // A controller tells its user itself: the program's stderr is not ours.
-        Boot::Refused(message) => boot::answer().unwrap_or_else(|| {
-            boot::complain(&message);
+        Boot::Refused(why) => boot::answer().unwrap_or_else(|| {
+            boot::complain(&why);
             -1
         }),
         Boot::Idle | Boot::Waiting => -1,

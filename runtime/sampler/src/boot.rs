@@ -7,7 +7,7 @@ use core::sync::atomic::{AtomicI32, Ordering};
 
 use crate::argv;
 use crate::housekeeper;
-use crate::options::{self, On, Options};
+use crate::options::{self, Bad, On, Options};
 use crate::session::{self, ARGV_BYTES, Refused, Seed};
 use crate::status;
 use crate::sys;
@@ -16,7 +16,7 @@ use crate::time::Instant;
 use pct_format::Clock;
 
 /// One line for stderr, without "pct: ".
-pub type Message = Buf<1400>;
+type Message = Buf<1400>;
 
 /// Why the last start was refused, as an error number.
 static REFUSAL: AtomicI32 = AtomicI32::new(0);
@@ -36,16 +36,72 @@ pub const EALREADY: i32 = 114;
 
 /// What came of it.
 #[derive(Debug)]
-#[expect(clippy::large_enum_variant, reason = "made once; there is no heap to box it on")]
-pub enum Boot {
+pub enum Boot<'a> {
     /// No options, or none of this program's business: it runs as if we were not there.
     Idle,
     /// Set up, but sampling waits for `pct_on` or a signal.
     Waiting,
     /// Sampling.
     Sampling,
-    /// It could not start: the line says why.
-    Refused(Message),
+    /// It could not start.
+    Refused(Why<'a>),
+}
+
+/// Why sampling did not start. (In words only when they are said: the text is large, and the stack of every program that starts
+/// well would have to make room for it.)
+#[derive(Clone, Copy, Debug)]
+pub enum Why<'a> {
+    /// An option is wrong.
+    Option(Bad<'a>),
+    /// The directory's path is too long once it is absolute.
+    OutTooLong,
+    /// It was on when the options were to be changed.
+    On,
+    /// The start itself was refused.
+    Start(Refused),
+}
+
+impl Why<'_> {
+    /// One line, without "pct: ".
+    fn describe(&self, problem: &mut Message) {
+        match *self {
+            Why::Option(bad) => bad.describe(problem),
+            Why::OutTooLong => {
+                problem.push(b"option out: the path is too long");
+            }
+            Why::On | Why::Start(Refused::AlreadyOn) => {
+                problem.push(b"sampling is already on");
+            }
+            Why::Start(Refused::Memory(e)) => {
+                problem.push(b"no memory for the sampler: ").push(e.name().as_bytes());
+            }
+            Why::Start(Refused::Clock(e)) => {
+                let clock = session::seed().options.clock;
+                problem.push(b"clock=").push(clock.name().as_bytes()).push(b" does not work here: ");
+                problem.push(e.name().as_bytes()).push(match clock {
+                    Clock::Perf | Clock::Sigtrap => {
+                        b" (see /proc/sys/kernel/perf_event_paranoid; clock=auto takes another)"
+                    }
+                    _ => b"",
+                });
+            }
+            Why::Start(Refused::WallNeedsController) => {
+                problem.push(
+                    b"clock=wall needs a controller (pct run --clock wall); clock=itimer-real is the notes' way",
+                );
+            }
+            Why::Start(Refused::NoSignal) => {
+                problem.push(if session::seed().options.signal >= 32 {
+                    b"option signal: the perf clock needs a standard signal, below 32"
+                } else {
+                    b"no signal is free for the clock (try signal=N)"
+                });
+            }
+            Why::Start(Refused::Busy) => {
+                problem.push(b"sampling is being switched by another thread");
+            }
+        }
+    }
 }
 
 /// The value of a variable in an environment vector.
@@ -101,86 +157,55 @@ pub unsafe fn text<'a>(string: *const u8) -> &'a [u8] {
 ///
 /// # Safety
 /// `environ` is the process's environment vector, as for [`variable`]; nobody changes it meanwhile.
-pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64; 4]) -> Boot {
-    let mut problem = Message::new();
+pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64; 4]) -> Boot<'_> {
     REFUSAL.store(EINVAL, Ordering::Relaxed);
     let on = session::with_seed(|seed| {
         seed.options = Options::new();
         seed.options_text.clear();
         seed.options_text.push(text);
-        if let Err(bad) = options::parse(text, &mut seed.options) {
-            bad.describe(&mut problem);
-            return None;
-        }
+        options::parse(text, &mut seed.options).map_err(Why::Option)?;
         seed.entries = entries;
         seed.controller = seed.options.controller;
         seed.started = Instant::now();
-        seed.exe.clear();
         seed.name.clear();
         if !seed.options.include.bytes().is_empty() || !seed.options.exclude.bytes().is_empty() {
             programs_name(seed);
             if !seed.options.wants(seed.name.bytes()) {
-                return None;
+                return Ok(None);
             }
         }
         // SAFETY: by the caller's promise.
         unsafe { arguments(seed, environ) };
         if !absolute_out(seed) {
-            problem.push(b"option out: the path is too long");
-            return None;
+            return Err(Why::OutTooLong);
         }
-        Some(seed.options.on)
+        Ok(Some(seed.options.on))
     });
     match on {
-        None => {
-            problem.push(b"sampling is already on");
-            Boot::Refused(problem)
-        }
-        Some(None) if problem.bytes().is_empty() => Boot::Idle,
-        Some(None) => Boot::Refused(problem),
-        Some(Some(On::Start)) => begin(),
-        Some(Some(_)) => Boot::Waiting,
+        None => Boot::Refused(Why::On),
+        Some(Err(why)) => Boot::Refused(why),
+        Some(Ok(None)) => Boot::Idle,
+        Some(Ok(Some(On::Start))) => begin(),
+        Some(Ok(Some(_))) => Boot::Waiting,
     }
 }
 
-/// Starts, and puts a refusal in words.
+/// Starts.
 #[must_use]
-pub fn begin() -> Boot {
-    let mut problem = Message::new();
-    let started = session::start();
-    let errno = match &started {
+pub fn begin<'a>() -> Boot<'a> {
+    let refused = match session::start() {
         Ok(_) => return Boot::Sampling,
-        Err(Refused::Memory(e) | Refused::Clock(e)) => e.0,
-        Err(Refused::NoSignal) => EBUSY,
-        Err(Refused::Busy) => EAGAIN,
-        Err(Refused::AlreadyOn) => EALREADY,
-        Err(Refused::WallNeedsController) => EINVAL,
+        Err(refused) => refused,
+    };
+    let errno = match refused {
+        Refused::Memory(e) | Refused::Clock(e) => e.0,
+        Refused::NoSignal => EBUSY,
+        Refused::Busy => EAGAIN,
+        Refused::AlreadyOn => EALREADY,
+        Refused::WallNeedsController => EINVAL,
     };
     REFUSAL.store(errno, Ordering::Relaxed);
-    match started {
-        Ok(_) => return Boot::Sampling,
-        Err(Refused::Memory(e)) => problem.push(b"no memory for the sampler: ").push(e.name().as_bytes()),
-        Err(Refused::Clock(e)) => {
-            let clock = session::seed().options.clock;
-            problem.push(b"clock=").push(clock.name().as_bytes()).push(b" does not work here: ");
-            problem.push(e.name().as_bytes()).push(match clock {
-                Clock::Perf | Clock::Sigtrap => {
-                    b" (see /proc/sys/kernel/perf_event_paranoid; clock=auto takes another)"
-                }
-                _ => b"",
-            })
-        }
-        Err(Refused::WallNeedsController) => problem.push(
-            b"clock=wall needs a controller (pct run --clock wall); clock=itimer-real is the notes' way",
-        ),
-        Err(Refused::NoSignal) if session::seed().options.signal >= 32 => {
-            problem.push(b"option signal: the perf clock needs a standard signal, below 32")
-        }
-        Err(Refused::NoSignal) => problem.push(b"no signal is free for the clock (try signal=N)"),
-        Err(Refused::Busy) => problem.push(b"sampling is being switched by another thread"),
-        Err(Refused::AlreadyOn) => problem.push(b"sampling is already on"),
-    };
-    Boot::Refused(problem)
+    Boot::Refused(Why::Start(refused))
 }
 
 /// After a start in a process that runs already: finds its other threads at once. (The housekeeper would, but only when a
@@ -207,12 +232,21 @@ pub fn decline(text: &[u8], cause: &[u8]) {
     if said != Some(true) {
         let mut message = Message::new();
         message.push(cause);
-        complain(&message);
+        say(&message);
     }
 }
 
-/// Writes a refusal to stderr, in one line and one write.
-pub fn complain(message: &Message) {
+/// Writes a refusal to stderr.
+#[cold]
+#[inline(never)]
+pub fn complain(why: &Why<'_>) {
+    let mut message = Message::new();
+    why.describe(&mut message);
+    say(&message);
+}
+
+/// In one line and one write.
+fn say(message: &Message) {
     let mut line = Buf::<1600>::new();
     line.push(b"pct: ").push(message.bytes()).push(b"; this program runs unprofiled\n");
     sys::write_stderr(line.bytes());
@@ -231,6 +265,8 @@ pub(crate) fn names(seed: &mut Seed) {
     scripts_name(seed);
 }
 
+#[cold]
+#[inline(never)]
 fn programs_name(seed: &mut Seed) {
     let mut buffer = [0u8; 1024];
     seed.exe.clear();
@@ -283,12 +319,27 @@ unsafe fn arguments(seed: &mut Seed, environ: *const *const u8) {
         seed.argc = found.count;
         return;
     }
+    arguments_by_file(seed);
+}
+
+/// Where the environment is not where the kernel put it.
+#[cold]
+#[inline(never)]
+fn arguments_by_file(seed: &mut Seed) {
     let mut buffer = [0u8; ARGV_BYTES];
     if let Ok(line) = sys::read_file(sys::c(c"/proc/self/cmdline"), &mut buffer) {
         seed.argv.push(line);
         seed.argc = line.iter().filter(|b| **b == 0).count() as u64;
         seed.argv_bytes = line.len() as u64;
     }
+}
+
+#[cold]
+#[inline(never)]
+fn push_directory<const N: usize>(to: &mut Buf<N>) -> bool {
+    let mut buffer = [0u8; 1024];
+    let directory = sys::readlink(sys::c(c"/proc/self/cwd"), &mut buffer);
+    directory.is_ok_and(|directory| !to.push(directory).is_cut())
 }
 
 fn absolute_out(seed: &mut Seed) -> bool {
@@ -299,9 +350,9 @@ fn absolute_out(seed: &mut Seed) -> bool {
     }
     seed.out.clear();
     if !given.starts_with(b"/") {
-        let mut buffer = [0u8; 1024];
-        let Ok(cwd) = sys::readlink(sys::c(c"/proc/self/cwd"), &mut buffer) else { return false };
-        seed.out.push(cwd);
+        if !push_directory(&mut seed.out) {
+            return false;
+        }
         if !given.is_empty() {
             seed.out.push(b"/");
         }

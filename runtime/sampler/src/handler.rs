@@ -14,7 +14,7 @@
 //! on one thread; the busy flag of a ring catches two threads on one.
 
 use core::hint::cold_path;
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
 use crate::arch::{self, Regs, SI_TIMER, SigInfo, TRAP_PERF};
 use crate::clock::{self, itimer, perf, thread_timer};
@@ -48,6 +48,19 @@ pub static HOST: [HostAction; 65] = [const {
     HostAction { handler: AtomicUsize::new(0), flags: AtomicU64::new(0), mask: AtomicU64::new(0) }
 }; 65];
 
+/// Whether [`HOST`] was written to: most processes never touch its page.
+static HOST_KEPT: AtomicBool = AtomicBool::new(false);
+
+/// Remembers the host's action for a signal that we take.
+fn keep_host(signal: i32, action: SigAction) {
+    let is_default = action.handler == SIG_DFL && action.flags & !sys::SA_RESTORER == 0 && action.mask == 0;
+    if (!is_default || HOST_KEPT.load(Ordering::Relaxed))
+        && let Some(host) = HOST.get(signal as usize)
+    {
+        host.set(action.handler, action.flags, action.mask);
+    }
+}
+
 impl HostAction {
     /// What it is.
     #[must_use]
@@ -62,6 +75,7 @@ impl HostAction {
 
     /// Sets it. A signal that arrives meanwhile may see the new handler with the old flags.
     pub fn set(&self, handler: usize, flags: u64, mask: sys::SignalSet) {
+        HOST_KEPT.store(true, Ordering::Relaxed);
         self.flags.store(flags, Ordering::Relaxed);
         self.mask.store(mask, Ordering::Relaxed);
         self.handler.store(handler, Ordering::Release);
@@ -548,10 +562,8 @@ fn action() -> SigAction {
 fn take(signal: i32) -> sys::Result<()> {
     // SAFETY: the handler is made to run at any instant in any thread, and finds no session when there is none.
     let old = unsafe { sys::sigaction(signal, Some(&action())) }?;
-    if old.handler != on_signal as *const () as usize
-        && let Some(host) = HOST.get(signal as usize)
-    {
-        host.set(old.handler, old.flags, old.mask);
+    if old.handler != on_signal as *const () as usize {
+        keep_host(signal, old);
     }
     Ok(())
 }

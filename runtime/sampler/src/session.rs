@@ -32,52 +32,57 @@ const ALIVE: u64 = 0x7063_745f_6c69_7665;
 pub const ARGV_BYTES: usize = 4096;
 
 /// What is known from the start of the image, and what a forked child begins with.
+///
+/// What every start writes comes first, on one page; of the arguments that is their beginning.
 #[derive(Debug)]
+#[repr(C)]
 pub struct Seed {
     /// Options.
     pub options: Options,
-    /// The options' text.
-    pub options_text: Buf<1024>,
-    /// Absolute directory for files, or template (with `%`).
-    pub out: Buf<1024>,
-    /// Whether `out` is a template.
-    pub out_is_template: bool,
-    /// Arguments, each with its NUL.
-    pub argv: Buf<ARGV_BYTES>,
-    /// Number of arguments, and bytes of them all.
-    pub argc: u64,
-    /// Bytes of all arguments.
-    pub argv_bytes: u64,
-    /// Path of the executable.
-    pub exe: Buf<1024>,
-    /// Last part of its path, or of the script that an interpreter runs.
-    pub name: Buf<64>,
-    /// Path of the file of the process that forked this one; empty = none.
-    pub parent: Buf<PATH_BYTES>,
     /// When the image started, on all scales.
     pub started: Instant,
     /// Addresses of pct_on, pct_off, pct_stat, image base.
     pub entries: [u64; 4],
     /// Process id of the controller that attached, 0 = none.
     pub controller: u32,
+    /// Whether `out` is a template.
+    pub out_is_template: bool,
+    /// Number of arguments, and bytes of them all.
+    pub argc: u64,
+    /// Bytes of all arguments.
+    pub argv_bytes: u64,
+    /// The options' text.
+    pub options_text: Buf<1024>,
+    /// Absolute directory for files, or template (with `%`).
+    pub out: Buf<1024>,
+    /// Last part of the executable's path, or of the script that an interpreter runs; empty = not looked at yet.
+    pub name: Buf<64>,
+    /// Arguments, each with its NUL.
+    pub argv: Buf<ARGV_BYTES>,
+    /// Path of the executable.
+    pub exe: Buf<1024>,
+    /// Path of the file of the process that forked this one; empty = none.
+    pub parent: Buf<PATH_BYTES>,
 }
+
+const _: () = assert!(offset_of!(Seed, argv) < 4000, "what a start writes is on one page");
 
 impl Seed {
     const fn new() -> Self {
         Seed {
             options: Options::new(),
-            options_text: Buf::new(),
-            out: Buf::new(),
-            out_is_template: false,
-            argv: Buf::new(),
-            argc: 0,
-            argv_bytes: 0,
-            exe: Buf::new(),
-            name: Buf::new(),
-            parent: Buf::new(),
             started: Instant::ZERO,
             entries: [0; 4],
             controller: 0,
+            out_is_template: false,
+            argc: 0,
+            argv_bytes: 0,
+            options_text: Buf::new(),
+            out: Buf::new(),
+            name: Buf::new(),
+            argv: Buf::new(),
+            exe: Buf::new(),
+            parent: Buf::new(),
         }
     }
 }

@@ -1,11 +1,12 @@
 //! Text in fixed buffers: paths, messages, numbers. No formatting machinery, which could panic.
 
-/// A byte buffer of `N` bytes that cuts what does not fit, and says so.
+/// A byte buffer of `N` bytes that cuts what does not fit, and says so. A short text in it touches its first bytes only.
 #[derive(Clone, Debug)]
+#[repr(C)]
 pub struct Buf<const N: usize> {
-    bytes: [u8; N],
     len: usize,
     cut: bool,
+    bytes: [u8; N],
 }
 
 impl<const N: usize> Default for Buf<N> {
@@ -18,7 +19,7 @@ impl<const N: usize> Buf<N> {
     /// Empty.
     #[must_use]
     pub const fn new() -> Self {
-        Buf { bytes: [0; N], len: 0, cut: false }
+        Buf { len: 0, cut: false, bytes: [0; N] }
     }
 
     /// Empties it.
