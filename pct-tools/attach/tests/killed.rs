@@ -364,7 +364,9 @@ fn at_each_step(program: &Path, what: &str, library: &Path, blob: &Blob) -> u32 
         let target = facts::read(victim.pid()).map_err(|e| e.to_string())?;
         let memory = ProcessMemory::open(victim.pid(), true).map_err(|e| e.to_string())?;
         match target.note {
-            Some(note) => attach_by("note", &target, &memory, blob, "").map_err(|e| format!("{e}; {note:x?}"))?,
+            Some(note) => {
+                attach_by("note", &target, &memory, blob, "").map_err(|e| format!("{e}; {note:x?}"))?
+            }
             None => drop(by_blob(&target, &memory, blob, "refuse").unwrap_err()),
         }
         lives().map(|()| false)

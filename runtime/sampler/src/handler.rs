@@ -416,11 +416,24 @@ fn record_sample(
     (now, pc, weight, system): (u64, u64, u64, bool),
     stack: u32,
 ) {
-    let log = &session.log;
+    if let Some(words) = record::short_sample(now, pc, weight, system, stack)
+        && ring.append(&session.log, weight, &words)
+    {
+        return;
+    }
+    cold_path();
+    record_seldom(session, ring, now, pc, weight, u64::from(system) << 32 | u64::from(stack));
+}
+
+/// A sample that begins a segment, or whose numbers are large. `rest`: the stack's number, and whether it is system time (bit 32);
+/// all in registers.
+#[cold]
+#[inline(never)]
+fn record_seldom(session: &Session, ring: &Ring, now: u64, pc: u64, weight: u64, rest: u64) {
+    let (log, stack, system) = (&session.log, rest as u32, rest >> 32 != 0);
     match record::short_sample(now, pc, weight, system, stack) {
         Some(words) => ring.push(log, &session.rings, session.may_call(), 1, weight, &words, &[]),
         None => {
-            cold_path();
             let words = record::long_sample(now, pc, weight, system, stack);
             ring.push(log, &session.rings, session.may_call(), 1, weight, &words, &[])
         }

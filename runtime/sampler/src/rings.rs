@@ -20,7 +20,7 @@ use crate::{arch, sys};
 use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::{header as at, segment_kind};
-use pct_format::push::{RECORDS_AT, SegmentHead};
+use pct_format::push::{self, RECORDS_AT, SegmentHead};
 use pct_format::record::Encoder;
 
 /// Most threads that are sampled at the same time.
@@ -255,13 +255,29 @@ impl Ring {
         }
     }
 
+    /// Appends the record of one sample of this weight to the segment. The caller holds the busy flag. False: there is none, or no
+    /// room in it.
+    #[inline(always)]
+    pub fn append(&self, log: &Log, weight: u64, record: &[u64]) -> bool {
+        let next = self.next.load(Ordering::Relaxed) as usize;
+        if next == 0 {
+            cold_path();
+            return false;
+        }
+        let segment = log.words(self.first.load(Ordering::Relaxed) as usize, BLOCK_WORDS - 1);
+        let Some(after) = segment.and_then(|words| push::append(words, next, record, &[])) else {
+            cold_path();
+            return false;
+        };
+        self.next.store(after as u64, Ordering::Relaxed);
+        self.samples.store(self.samples.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+        self.weight.store(self.weight.load(Ordering::Relaxed) + weight, Ordering::Relaxed);
+        true
+    }
+
     /// Appends a record that holds this many samples (1 or 0) of this weight. The caller holds the busy flag. False: no
     /// room anywhere, the loss is counted.
-    #[expect(
-        clippy::too_many_arguments,
-        reason = "inlined into the handler; a struct would only rename them"
-    )]
-    #[inline(always)]
+    #[expect(clippy::too_many_arguments, reason = "a struct would only rename them")]
     pub fn push(
         &self,
         log: &Log,
