@@ -12,11 +12,10 @@ fn main() {
     println!("cargo:rustc-cdylib-link-arg=-nostartfiles");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-soname,libpct.so");
     println!("cargo:rustc-cdylib-link-arg=-Wl,-z,norelro");
-    // GNU ld puts constants and code into one mapping by this, lld (which takes it) by the next.
-    println!("cargo:rustc-cdylib-link-arg=-Wl,-z,noseparate-code");
     println!("cargo:rerun-if-changed=layout.ld");
     let layout = format!("-Wl,-T,{}/layout.ld", variable("CARGO_MANIFEST_DIR"));
-    for option in ["-Wl,--no-rosegment", &layout] {
+    // Constants and code into one mapping: GNU ld does it by the first, lld by the second.
+    for option in ["-Wl,-z,noseparate-code", "-Wl,--no-rosegment", &layout] {
         if linker_takes(option) {
             println!("cargo:rustc-cdylib-link-arg={option}");
         }
@@ -38,7 +37,7 @@ fn panic(_: &core::panic::PanicInfo) -> ! { loop {} }
 extern \"C\" fn probe() {}
 ";
 
-/// Whether the linker that rustc uses knows an option: older GNU ld refuses what it does not know.
+/// Whether the linker that rustc uses knows an option: some refuse what they do not know.
 fn linker_takes(option: &str) -> bool {
     let out = variable("OUT_DIR");
     let source = Path::new(&out).join("probe.rs");
