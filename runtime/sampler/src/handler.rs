@@ -172,7 +172,8 @@ fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
         without_ring(session);
         return true;
     };
-    if ring.rearm.load(Ordering::Relaxed) == clock::PERIOD_WRONG {
+    let rearm = ring.rearm.load(Ordering::Relaxed);
+    if rearm == clock::PERIOD_WRONG {
         cold_path();
         if goes_on_by_first(session, ring, clock) {
             return true;
@@ -180,11 +181,11 @@ fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
     }
     let period = ring.period_ns.load(Ordering::Relaxed);
     ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + period, Ordering::Relaxed);
-    sample(session, ring, regs, 1, false);
-    if ring.rearm.load(Ordering::Relaxed) != 0 {
+    if rearm != 0 {
         cold_path();
-        rearm(session, ring, session.clock());
+        set_period(session, ring, session.clock());
     }
+    sample(session, ring, regs, 1, false);
     true
 }
 
@@ -269,10 +270,12 @@ fn goes_on_by_first(session: &Session, ring: &Ring, clock: u32) -> bool {
     true
 }
 
-/// Replaces the perf event by one of another period: at a sample, so that no part of a period is lost.
+/// Replaces the perf event by one of another period: at an expiry, so that no part of a period is lost, and before the sample is
+/// taken. A process's first one takes longer than many a first period: that event would expire again meanwhile, and its signal,
+/// held back until we return, would be one sample too many.
 #[cold]
 #[inline(never)]
-fn rearm(session: &Session, ring: &Ring, clock: Clock) {
+fn set_period(session: &Session, ring: &Ring, clock: Clock) {
     let wrong_period = ring.rearm.swap(0, Ordering::Relaxed) == clock::PERIOD_WRONG;
     ring.first_at_ns.store(0, Ordering::Relaxed);
     ring.ticks.store(0, Ordering::Relaxed);
