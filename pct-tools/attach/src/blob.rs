@@ -11,7 +11,6 @@ use crate::image::PctNote;
 use crate::inject::{self, Done, InjectError, Need, at_safe_point};
 use crate::memory::ProcessMemory;
 use crate::ptrace::borrow::{Borrowed, CallError};
-use crate::stack::first_frame;
 use std::time::Duration;
 
 const CALL: Duration = Duration::from_secs(2);
@@ -265,9 +264,8 @@ pub fn at_entry(
     blob: &Blob,
     options: &str,
 ) -> Result<PctNote, InjectError> {
-    let room = |sp, room| first_frame(&target.maps, target.facts.pid, sp, room);
     let planted = target.gadgets.plant(target.padding, memory).map_err(CallError::Memory)?;
-    let mut thread = Borrowed::adopt(held, memory, &planted.gadgets, room)?;
+    let mut thread = Borrowed::adopt(held, memory, &planted.gadgets, &target.maps)?;
     let note = load(&mut thread, memory, blob, options);
     thread.unmap_scratch(CALL)?;
     thread.give_back()?;

@@ -56,6 +56,14 @@ impl Gadgets {
     }
 }
 
+/// Both sequences are where they were found: the same program runs still, and no other controller has taken its own away.
+pub fn are_at((syscall, restorer): (u64, u64), memory: &impl Memory) -> bool {
+    let is_one_of = |at: u64, patterns: &[&[u8]]| {
+        patterns.iter().any(|p| memory.bytes(at, p.len() as u64, 64).is_ok_and(|bytes| bytes == **p))
+    };
+    is_one_of(syscall, SYSCALL_RET) && is_one_of(restorer, RESTORERS)
+}
+
 /// `syscall; ret; mov $15,%rax; syscall; ud2`
 const SEQUENCES: &[u8; 14] = &[0x0f, 0x05, 0xc3, 0x48, 0xc7, 0xc0, 0x0f, 0, 0, 0, 0x0f, 0x05, 0x0f, 0x0b];
 
@@ -100,5 +108,9 @@ mod tests {
         g.search(&text, 0x1000);
         assert!(g.complete());
         assert_eq!(g.restorer, Some(0x103c));
+        let memory = crate::memory::FakeMemory { areas: vec![(0x1000, text)] };
+        assert!(are_at((0x1028, 0x103c), &memory));
+        assert!(!are_at((0x1028, 0x103d), &memory) && !are_at((0x1027, 0x103c), &memory));
+        assert!(!are_at((0x1028, 0x9_0000), &memory));
     }
 }

@@ -13,7 +13,6 @@ use crate::image::{Image, PctNote};
 use crate::memory::{Memory, ProcessMemory};
 use crate::ptrace::borrow::{Borrowed, CallError};
 use crate::safe::{SafePoints, any_call, candidates};
-use crate::stack::first_frame;
 use std::borrow::Cow;
 use std::ffi::CString;
 use std::time::{Duration, Instant};
@@ -137,8 +136,7 @@ pub fn at_safe_point<R>(
     while start.elapsed() < SEARCH {
         for tid in candidates(pid) {
             let stopped = Instant::now();
-            let room = |sp, room| first_frame(&maps, pid, sp, room);
-            let mut thread = match Borrowed::stop(pid, tid, memory, &planted.gadgets, STOP, room) {
+            let mut thread = match Borrowed::stop(pid, tid, memory, &planted.gadgets, STOP, &maps) {
                 Ok(t) => t,
                 Err(e @ (CallError::Gone(_) | CallError::NoStop(..) | CallError::NoRoom)) => {
                     last = e.to_string();

@@ -22,6 +22,7 @@ pub mod facts;
 pub mod gadgets;
 pub mod image;
 pub mod inject;
+pub mod linger;
 #[expect(unsafe_code, reason = "the fence around mmap(2)")]
 pub mod mapped;
 pub mod memory;

@@ -1,8 +1,18 @@
 //! Where the first signal frame may lie: stack memory of the target that nobody uses.
 //!
 //! Not simply below the stack pointer: a goroutine's or coroutine's stack is 2 to 8 KiB, and its neighbours are data.
+//!
+//! ```text
+//! main thread's [stack]    low end | frames | ... 64 KiB and more that nobody uses ... | sp of the main thread | start
+//! a C library's thread     guard | ... 64 KiB and more ... | nine frames' room | red zone | sp | ... | thread block
+//! ```
+//!
+//! A frame that a killed controller left there is still needed as long as its thread has not restored itself from it: it may wait
+//! for a processor, be stopped, or run a signal handler whose frame lies below (the low end of the stack moves then) or on another
+//! stack. So no frame is written below one that is needed, wherever that lies, nor over it ([`crate::linger`] judges it).
 
-use crate::ptrace::frame::Owner;
+use crate::memory::{Memory, ProcessMemory};
+use crate::ptrace::frame::{self, Owner};
 use procfs::process::{MMapPath, MemoryMap};
 
 /// No used stack may be within this many octets above the frame.
@@ -13,65 +23,108 @@ const MAIN_STACK: u64 = 96 << 10;
 const BELOW: u64 = 64 << 10;
 /// The red zone of the System V ABI.
 const RED_ZONE: u64 = 128;
+/// Frames that may lie one behind the other: so many threads may linger.
+const FRAMES: u64 = 9;
+/// A handler of the target's that runs on top of a frame takes so much at most.
+pub const HANDLER: u64 = 256 << 10;
 
-/// The address for a frame of `room` octets: the low end of the main thread's `[stack]` when its owner is far above, else
-/// well below `sp` in a mapping that is large enough; `None` when neither is safe.
-///
-/// `main_sp` is read from `/proc/PID/task/PID/syscall` when the main thread is blocked; a running main thread's stack
-/// pointer is not known and its stack is left alone unless `sp` itself lies on it.
-pub fn first_frame(maps: &[MemoryMap], pid: i32, sp: u64, room: u64) -> Option<u64> {
-    choose(maps, sp, blocked_sp(pid, pid), room)
+/// The thread that is to be borrowed.
+#[derive(Debug, Clone, Copy)]
+pub struct Borrower {
+    /// Its stack pointer.
+    pub sp: u64,
+    /// Its thread block, 0: none.
+    pub fs_base: u64,
+    /// Octets that a frame takes, a multiple of 64.
+    pub room: u64,
 }
 
-fn choose(maps: &[MemoryMap], sp: u64, main_sp: Option<u64>, room: u64) -> Option<u64> {
+/// Memory in which frames may be written, from its low end on.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Area {
+    low: u64,
+    high: u64,
+}
+
+/// The address for a frame; `None` when there is no place that is safe. `main_sp` is the main thread's stack pointer when it is
+/// blocked. `is_needed(at, owner)` says of a frame that lies at `at` whether its owner has yet to restore itself.
+pub fn first_frame(
+    maps: &[MemoryMap],
+    thread: Borrower,
+    main_sp: Option<u64>,
+    memory: &ProcessMemory,
+    is_needed: impl Fn(u64, Owner) -> bool,
+) -> Option<u64> {
+    let read = |area: Area| {
+        let mut bytes = vec![0; (area.high - area.low) as usize];
+        let whole = memory.read_some(area.low, &mut bytes) == bytes.len();
+        whole.then_some(bytes)
+    };
+    let is_own = memory.word(thread.fs_base).is_ok_and(|word| word == thread.fs_base);
+    let known = main_stack(maps, thread, main_sp).or_else(|| own_stack(maps, thread, is_own));
+    if let Some(area) = known {
+        return room_in(area, &read(area)?, thread.room, is_needed);
+    }
+    // nothing is known of who uses the main stack; nobody ever has used its low end when it is all zero
+    let area = untouched(maps, thread.room)?;
+    let bytes = read(Area { high: area.high + CLEAR, ..area })?;
+    let mut rest = bytes.clone();
+    for (at, _) in frame::all_in(&bytes, area.low) {
+        let from = (at - area.low) as usize;
+        let to = (from + thread.room as usize).min(rest.len());
+        rest[from..to].fill(0);
+    }
+    let is_zero = rest.iter().all(|octet| *octet == 0);
+    is_zero.then(|| room_in(area, &bytes[..(area.high - area.low) as usize], thread.room, is_needed))?
+}
+
+/// The low end of the main thread's stack, when its owner is known to be far above.
+fn main_stack(maps: &[MemoryMap], thread: Borrower, main_sp: Option<u64>) -> Option<Area> {
+    let (low, high) = stack_of_main(maps)?;
+    let inside = |a: u64| (low..high).contains(&a);
+    let owner = if inside(thread.sp) { thread.sp } else { main_sp.filter(|a| inside(*a))? };
+    let high = owner.checked_sub(CLEAR).filter(|high| *high >= low + thread.room)?;
+    Some(Area { low, high: high.min(low + FRAMES * thread.room + HANDLER) })
+}
+
+fn stack_of_main(maps: &[MemoryMap]) -> Option<(u64, u64)> {
     let stack = maps.iter().find(|m| m.pathname == MMapPath::Stack).map(|m| m.address);
-    if let Some((low, high)) = stack
-        && high - low >= MAIN_STACK
-    {
-        let inside = |a: u64| (low..high).contains(&a);
-        let owner = if inside(sp) { Some(sp) } else { main_sp.filter(|a| inside(*a)) };
-        if owner.is_some_and(|a| a >= low + room + CLEAR) {
-            return Some(low);
-        }
-    }
-    let (low, _) = maps.iter().find(|m| (m.address.0..m.address.1).contains(&sp)).map(|m| m.address)?;
-    // room for some frames, one behind the other
-    (sp - low >= BELOW + 9 * room).then(|| (sp - RED_ZONE - 9 * room) & !63)
+    stack.filter(|(low, high)| high - low >= MAIN_STACK)
 }
 
-/// Nanoseconds that a thread has run: the first word of `/proc/PID/task/TID/schedstat`.
-pub fn ran(pid: i32, tid: u64) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).ok()?;
-    text.split(' ').next()?.parse().ok()
+/// Well below the stack pointer on the stack that a C library gave the thread. `is_own`: what `fs_base` points to is its own
+/// address, as in any C library's thread block, which lies on top of the thread's stack. (A goroutine or a coroutine runs
+/// elsewhere: what is below it is somebody's data.)
+fn own_stack(maps: &[MemoryMap], thread: Borrower, is_own: bool) -> Option<Area> {
+    let Borrower { sp, fs_base, room } = thread;
+    let holds = |m: &&MemoryMap, at: u64| (m.address.0..m.address.1).contains(&at);
+    let map = maps.iter().find(|m| holds(m, sp))?;
+    if !is_own || fs_base <= sp || !holds(&map, fs_base) {
+        return None;
+    }
+    let enough = sp - map.address.0 >= BELOW + FRAMES * room;
+    enough.then(|| Area { low: (sp - RED_ZONE - FRAMES * room) & !63, high: (sp - RED_ZONE) & !63 })
 }
 
-/// Whether a thread that was let go in the middle of a bare system call of ours, its frame in `low..high`, has got out of it: it has
-/// ended, it waits elsewhere, or it has run for longer than such a call takes.
-pub fn has_left(pid: i32, owner: Owner, low: u64, high: u64) -> bool {
-    /// A handler may be running below the frame.
-    const HANDLER: u64 = 256 << 10;
-    const ENOUGH_NS: u64 = 20_000_000;
-    let Ok(tid) = i32::try_from(owner.tid) else { return true };
-    if !std::path::Path::new(&format!("/proc/{pid}/task/{tid}")).exists() {
-        return true;
-    }
-    match blocked_sp(pid, tid) {
-        Some(sp) => !(low.saturating_sub(HANDLER)..high).contains(&sp),
-        None => ran(pid, owner.tid).is_some_and(|now| now.saturating_sub(owner.ran) > ENOUGH_NS),
-    }
+/// The low end of the main stack, of which it is to be seen whether anybody has ever used it.
+fn untouched(maps: &[MemoryMap], room: u64) -> Option<Area> {
+    let (low, high) = stack_of_main(maps)?;
+    let end = (low + FRAMES * room).min(high.checked_sub(CLEAR)?);
+    (end >= low + room).then_some(Area { low, high: end })
 }
 
-/// The stack pointer of a blocked thread: the last but one word of `/proc/PID/task/TID/syscall`.
-pub fn blocked_sp(pid: i32, tid: i32) -> Option<u64> {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
-    let words: Vec<&str> = text.split_whitespace().collect();
-    let sp = words.len().checked_sub(2).and_then(|i| words.get(i))?;
-    u64::from_str_radix(sp.strip_prefix("0x")?, 16).ok()
+/// The lowest place in the area, which holds `bytes`, that is above all frames that are needed.
+fn room_in(area: Area, bytes: &[u8], room: u64, is_needed: impl Fn(u64, Owner) -> bool) -> Option<u64> {
+    let frames = frame::all_in(bytes, area.low);
+    let needed = frames.into_iter().rev().find(|(at, owner)| is_needed(*at, *owner));
+    let low = needed.map_or(area.low, |(at, _)| (at + room).next_multiple_of(64));
+    (low + room <= area.high).then_some(low)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::ptrace::frame::Frame;
     use procfs::process::MMPermissions;
 
     fn map(from: u64, to: u64, pathname: MMapPath) -> MemoryMap {
@@ -86,22 +139,61 @@ mod tests {
         }
     }
 
+    fn at(sp: u64, fs_base: u64) -> Borrower {
+        Borrower { sp, fs_base, room: 4096 }
+    }
+
     #[test]
     fn the_low_end_of_the_main_stack_is_taken_when_its_owner_is_far_above() {
         let maps =
             [map(0x10_0000, 0x20_0000, MMapPath::Anonymous), map(0x70_0000, 0x72_1000, MMapPath::Stack)];
-        assert_eq!(choose(&maps, 0x72_0000, None, 4096), Some(0x70_0000));
+        let low = |area: Option<Area>| area.map(|a| a.low);
+        assert_eq!(low(main_stack(&maps, at(0x72_0000, 0), None)), Some(0x70_0000));
         // a thread with a stack of its own, main blocked high up
-        assert_eq!(choose(&maps, 0x1f_0000, Some(0x72_0000), 4096), Some(0x70_0000));
+        assert_eq!(low(main_stack(&maps, at(0x1f_0000, 0), Some(0x72_0000))), Some(0x70_0000));
         // main unknown or deep: below the thread's own stack pointer
-        assert_eq!(choose(&maps, 0x1f_0000, None, 4096), Some((0x1f_0000 - 128 - 9 * 4096) & !63));
-        assert_eq!(choose(&maps, 0x1f_0000, Some(0x70_2000), 4096), Some((0x1f_0000 - 128 - 9 * 4096) & !63));
+        assert_eq!(main_stack(&maps, at(0x1f_0000, 0), None), None);
+        assert_eq!(main_stack(&maps, at(0x1f_0000, 0), Some(0x70_2000)), None);
+        let own = own_stack(&maps, at(0x1f_0000, 0x1f_f000), true);
+        assert_eq!(low(own), Some((0x1f_0000 - 128 - 9 * 4096) & !63));
     }
 
     #[test]
-    fn a_small_stack_has_no_room() {
-        let maps = [map(0x10_0000, 0x10_2000, MMapPath::Anonymous)];
-        assert_eq!(choose(&maps, 0x10_1f00, None, 4096), None);
-        assert_eq!(choose(&maps, 0x90_0000, None, 4096), None);
+    fn frames_of_any_size_keep_away_from_used_stack() {
+        let maps = [map(0x70_0000, 0x72_1000, MMapPath::Stack)];
+        let area = main_stack(&maps, Borrower { sp: 0x72_0000, fs_base: 0, room: 12 << 10 }, None).unwrap();
+        assert!(area.high + CLEAR <= 0x72_0000);
+    }
+
+    #[test]
+    fn a_stack_that_no_c_library_made_is_left_alone() {
+        let maps = [map(0x10_0000, 0x20_0000, MMapPath::Anonymous)];
+        assert_eq!(own_stack(&maps, at(0x1f_0000, 0x1f_f000), false), None, "no thread block");
+        assert_eq!(own_stack(&maps, at(0x1f_0000, 0x30_0000), true), None, "a block elsewhere");
+        assert_eq!(own_stack(&maps, at(0x1f_0000, 0x1e_0000), true), None, "a block below");
+        assert_eq!(own_stack(&maps, at(0x10_1f00, 0x1f_f000), true), None, "a small stack");
+        assert_eq!(own_stack(&maps, at(0x90_0000, 0x90_1000), true), None, "not mapped");
+    }
+
+    #[test]
+    fn no_frame_is_written_over_or_below_one_that_is_needed() {
+        let (low, room) = (0x70_0000, 4096);
+        let area = Area { low, high: low + 16 * room };
+        let mut bytes = vec![0; (area.high - area.low) as usize];
+        let regs = crate::ptrace::sys::no_regs();
+        // not where frames of ours would lie in a row: the stack has grown since
+        for (offset, tid) in [(5 * room + 192, 7), (9 * room + 64, 8)] {
+            let f = Frame::build(low + offset, 0xabcd, &regs, 0, &[0; 832], Owner { tid });
+            let from = (f.at - low) as usize;
+            bytes[from..from + f.bytes.len()].copy_from_slice(&f.bytes);
+        }
+        let first = |needed: &[u64]| room_in(area, &bytes, room, |_, owner| needed.contains(&owner.tid));
+        assert_eq!(first(&[]), Some(low));
+        let above = |offset: u64| Some((low + offset + 56 + room).next_multiple_of(64));
+        assert_eq!(first(&[7]), above(5 * room + 192));
+        assert_eq!(first(&[8]), above(9 * room + 64));
+        assert_eq!(first(&[7, 8]), above(9 * room + 64));
+        let small = Area { high: low + 10 * room, ..area };
+        assert_eq!(room_in(small, &bytes[..10 * room as usize], room, |_, _| true), None, "no room above");
     }
 }

@@ -15,9 +15,11 @@ use super::frame::{Frame, Owner, RESTARTS};
 use super::restart;
 use super::sys::{self, Errno, Regs, Stop, Tid};
 use crate::entry::Held;
-use crate::gadgets::Gadgets;
+use crate::gadgets::{self, Gadgets};
+use crate::linger::{Threads, blocked_sp, own_tid};
 use crate::memory::ProcessMemory;
-use crate::stack;
+use crate::stack::{self, Borrower};
+use procfs::process::MemoryMap;
 use std::io;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -62,7 +64,7 @@ pub enum CallError {
     #[error("no room on a stack of the target for the first call")]
     NoRoom,
     /// The target's text has no gadgets.
-    #[error("the target's text has no instructions to build a self-restoring call from")]
+    #[error("the target's text has no instructions to build a self-restoring call from (any more)")]
     NoGadgets,
     /// A request to the kernel failed.
     #[error("{what} of thread {tid}: {source}")]
@@ -133,9 +135,6 @@ pub(super) fn step(step: Step) {
     }
 }
 
-/// Places for first frames, one behind the other: what is clear of used stack has room for them.
-const SLOTS: u64 = 8;
-
 /// Waits for the next stop of one thread.
 ///
 /// # Errors
@@ -163,6 +162,33 @@ pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
     }
 }
 
+/// Waits until a seized thread that was asked to stop has done so; signals that come before are passed on.
+fn interrupted(tid: Tid, limit: Duration) -> Result<(), CallError> {
+    let request = |what| move |source: Errno| CallError::Request { what, tid, source };
+    sys::interrupt(tid).map_err(request("interrupt"))?;
+    loop {
+        match wait_stop(tid, limit)? {
+            Stop::Interrupted | Stop::Group(_) => return Ok(()),
+            // the interrupt is still due
+            Stop::Signal(s) => sys::cont(tid, s).map_err(request("continue"))?,
+            _ => sys::cont(tid, 0).map_err(request("continue"))?,
+        }
+    }
+}
+
+/// The stack pointer of a thread that runs: it is stopped for a moment. `None` when that cannot be done within `limit`, or somebody
+/// else traces it.
+pub fn stack_pointer(tid: Tid, limit: Duration) -> Option<u64> {
+    sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).ok()?;
+    interrupted(tid, limit).ok()?;
+    let regs = sys::regs(tid);
+    if let Some(again) = regs.as_ref().ok().and_then(|regs| restart::again(tid, regs, None)) {
+        let _ = sys::set_regs(tid, &again);
+    }
+    let _ = sys::detach(tid, 0);
+    Some(regs.ok()?.rsp)
+}
+
 /// One thread of the target in our hands. Dropping it gives it back.
 #[derive(Debug)]
 pub struct Borrowed<'m> {
@@ -178,6 +204,8 @@ pub struct Borrowed<'m> {
     pub(super) pending: Vec<i32>,
     /// Where the first frame goes: stack memory that nobody uses.
     pub(super) first_frame: u64,
+    /// The registers in all frames: the first one decides, a frame that may be in use is only written over by its like.
+    framed: Option<Regs>,
     pub(super) scratch: Option<Scratch>,
     /// The signal by which the thread tells that a call is done; `None`: the target has handlers for all that would do.
     pub(super) bell: Option<i32>,
@@ -193,40 +221,26 @@ pub struct Borrowed<'m> {
 }
 
 impl<'m> Borrowed<'m> {
-    /// Seizes and stops `tid` of `process`. `first_frame(sp)` says where a frame of `Frame::room` octets may lie, given the thread's
-    /// stack pointer.
+    /// Seizes and stops `tid` of `process`. `maps` tells where there are stacks.
     ///
     /// # Errors
-    /// When the thread is gone, does not stop within `limit`, or the gadgets are missing. It is not held then.
+    /// When the thread is gone, does not stop within `limit`, another program runs than that whose gadgets these are, or there is no
+    /// room for a frame. It is not held then.
     pub fn stop(
         process: i32,
         tid: Tid,
         memory: &'m ProcessMemory,
         gadgets: &Gadgets,
         limit: Duration,
-        first_frame: impl FnOnce(u64, u64) -> Option<u64>,
+        maps: &[MemoryMap],
     ) -> Result<Self, CallError> {
         let request = |what| move |source: Errno| CallError::Request { what, tid, source };
         let mut held = Borrowed::of(process, tid, memory, gadgets)?;
         step(Step::Stopping);
         sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).map_err(request("seize"))?;
         held.given_back = false;
-        sys::interrupt(tid).map_err(request("interrupt"))?;
-        loop {
-            match wait_stop(tid, limit) {
-                Ok(Stop::Interrupted | Stop::Group(_)) => break,
-                // passed on at once; the interrupt is still due
-                Ok(Stop::Signal(s)) => sys::cont(tid, s).map_err(request("continue"))?,
-                Ok(_) => sys::cont(tid, 0).map_err(request("continue"))?,
-                Err(e) => {
-                    if matches!(e, CallError::Gone(_)) {
-                        held.given_back = true;
-                    }
-                    return Err(e);
-                }
-            }
-        }
-        held.save(first_frame)?;
+        interrupted(tid, limit).inspect_err(|e| held.given_back = matches!(e, CallError::Gone(_)))?;
+        held.save(maps)?;
         Ok(held)
     }
 
@@ -238,13 +252,13 @@ impl<'m> Borrowed<'m> {
         held: Held,
         memory: &'m ProcessMemory,
         gadgets: &Gadgets,
-        first_frame: impl FnOnce(u64, u64) -> Option<u64>,
+        maps: &[MemoryMap],
     ) -> Result<Self, CallError> {
         let tid = held.tid();
         let mut borrowed = Borrowed::of(tid.0, tid, memory, gadgets)?;
         borrowed.given_back = false;
         held.take();
-        borrowed.save(first_frame)?;
+        borrowed.save(maps)?;
         Ok(borrowed)
     }
 
@@ -263,6 +277,7 @@ impl<'m> Borrowed<'m> {
             xstate: Vec::new(),
             pending: Vec::new(),
             first_frame: 0,
+            framed: None,
             scratch: None,
             bell: None,
             probing: false,
@@ -274,25 +289,30 @@ impl<'m> Borrowed<'m> {
     }
 
     /// Saves what is to be set back, and finds room for the first frame.
-    fn save(&mut self, first_frame: impl FnOnce(u64, u64) -> Option<u64>) -> Result<(), CallError> {
+    fn save(&mut self, maps: &[MemoryMap]) -> Result<(), CallError> {
         step(Step::Saving);
         let tid = self.tid;
         let request = |what| move |source: Errno| CallError::Request { what, tid, source };
         self.saved = sys::regs(tid).map_err(request("registers"))?;
         self.mask = sys::sigmask(tid).map_err(request("signal mask"))?;
         self.xstate = sys::xstate(tid).map_err(request("extended state"))?;
-        let room = Frame::room(self.xstate.len()) as u64;
+        // it may have executed another program since it was looked at; from now on it cannot
+        if !gadgets::are_at(self.gadgets, self.memory) {
+            return Err(CallError::NoGadgets);
+        }
         self.bell = super::call::bell(self.process, self.mask);
-        let low = first_frame(self.saved.rsp, room).ok_or(CallError::NoRoom)?;
-        // it is still in the chain of a controller that was killed, or another thread is: their frames must stay
-        let (memory, process) = (self.memory, self.process);
-        let size = room.next_multiple_of(64);
-        let end = |slot: u64| slot + size + 64;
-        let slot = (0..SLOTS).map(|k| low + k * size).find(|slot| {
-            let has_left = |owner| stack::has_left(process, owner, *slot, end(*slot));
-            !(*slot..end(*slot)).contains(&self.saved.rsp) && Frame::is_free(*slot, memory, has_left)
-        });
-        self.first_frame = slot.ok_or(CallError::NoRoom)?;
+        let sp = self.saved.rsp;
+        let threads = Threads { process: self.process, memory: self.memory, held: (tid, sp) };
+        let room = (Frame::room(self.xstate.len()) as u64).next_multiple_of(64) + 64;
+        let thread = Borrower { sp, fs_base: self.saved.fs_base, room };
+        let main_sp = match tid.0 == self.process {
+            true => Some(sp),
+            false => blocked_sp(self.process, Tid(self.process)),
+        };
+        // a frame that a thread has yet to restore itself from must stay, and the room below it
+        let is_needed = |at, owner| threads.need(at, owner);
+        let place = stack::first_frame(maps, thread, main_sp, self.memory, is_needed);
+        self.first_frame = place.ok_or(CallError::NoRoom)?;
         Ok(())
     }
 
@@ -323,10 +343,11 @@ impl<'m> Borrowed<'m> {
     }
 
     /// The frame that gives the thread back its own state, for the room at `low`.
-    pub(super) fn frame(&self, low: u64) -> Frame {
-        let tid = self.tid.0 as u64;
-        let owner = Owner { tid, ran: stack::ran(self.process, tid).unwrap_or(0) };
-        Frame::build(low, self.gadgets.1, &self.final_regs(), self.mask, &self.xstate, owner)
+    pub(super) fn frame(&mut self, low: u64) -> Frame {
+        let tid = own_tid(self.process, self.tid).unwrap_or(self.tid.0 as u64);
+        let regs = self.framed.unwrap_or_else(|| self.final_regs());
+        self.framed = Some(regs);
+        Frame::build(low, self.gadgets.1, &regs, self.mask, &self.xstate, Owner { tid })
     }
 
     pub(super) fn request<T>(&self, what: &'static str, r: Result<T, Errno>) -> Result<T, CallError> {
@@ -412,7 +433,6 @@ impl Drop for Borrowed<'_> {
 mod tests {
     use super::*;
     use crate::facts;
-    use crate::stack::first_frame;
     use std::process::{Child, Command, Stdio};
 
     #[expect(clippy::zombie_processes, reason = "the child is handed to the test, which waits for it")]
@@ -441,8 +461,7 @@ mod tests {
         let pid = target.facts.pid;
         let memory = ProcessMemory::open(pid, true).unwrap();
         for round in 0..50 {
-            let room = |sp, room| first_frame(&target.maps, pid, sp, room);
-            let mut b = Borrowed::stop(pid, Tid(pid), &memory, &target.gadgets, LIMIT, room).unwrap();
+            let mut b = Borrowed::stop(pid, Tid(pid), &memory, &target.gadgets, LIMIT, &target.maps).unwrap();
             assert_eq!(
                 b.system_call(libc::SYS_getpid, [0; 6], LIMIT).unwrap(),
                 i64::from(pid),
@@ -467,8 +486,7 @@ mod tests {
         let (mut child, target) = victim("cat");
         let pid = target.facts.pid;
         let memory = ProcessMemory::open(pid, true).unwrap();
-        let room = |sp, room| first_frame(&target.maps, pid, sp, room);
-        let mut b = Borrowed::stop(pid, Tid(pid), &memory, &target.gadgets, LIMIT, room).unwrap();
+        let mut b = Borrowed::stop(pid, Tid(pid), &memory, &target.gadgets, LIMIT, &target.maps).unwrap();
         b.map_scratch(LIMIT).unwrap();
         let e = b.call(0x10, [0; 6], LIMIT).unwrap_err();
         assert!(matches!(e, CallError::Fault { signal: libc::SIGSEGV, rip: 0x10, .. }), "{e}");

@@ -34,14 +34,29 @@ pub const RESTARTS: [i64; 4] = [-512, -513, -514, -516];
 
 /// Offset in struct ucontext of eight words behind the pointer to the extended state that nobody reads: whose frame it is.
 const OWNER: usize = 232;
+/// What stands behind the owner: no data of a program's own looks like a frame of ours by chance.
+const SIGN: u64 = u64::from_le_bytes(*b"pctframe");
 
 /// Whose frame it is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Owner {
-    /// The thread.
+    /// The thread, as the target's own pid namespace numbers it.
     pub tid: u64,
-    /// Nanoseconds that it had run when the frame was written.
-    pub ran: u64,
+}
+
+/// The frames in `bytes`, which lie at `low`, that were not given up: their addresses in ascending order, and whose they are. (After
+/// a controller was killed, a thread that waits for a processor, or in a stopped process, still needs the frame that it left.)
+pub fn all_in(bytes: &[u8], low: u64) -> Vec<(u64, Owner)> {
+    let first = (56 - (low % 64) as i64).rem_euclid(64) as usize;
+    let word = |at: usize| Some(u64::from_ne_bytes(bytes.get(at..at + 8)?.try_into().ok()?));
+    let found = (first..bytes.len()).step_by(64).filter_map(|at| {
+        let is_ours = word(at)? != 0
+            && word(at + 8)? == FLAGS
+            && word(at + 32)? as u32 == KEEP_ALTERNATE_STACK
+            && word(at + 16 + OWNER)? == SIGN;
+        is_ours.then_some((low + at as u64, Owner { tid: word(at + 8 + OWNER)? }))
+    });
+    found.collect()
 }
 
 /// A frame as octets to be written at an address of the target.
@@ -54,24 +69,11 @@ pub struct Frame {
 }
 
 impl Frame {
-    /// Whether the room at `low` may be written to: no frame is there, or `has_left` says of its owner that it has restored
-    /// itself. (After a controller was killed, a thread that waits for a processor, or in a stopped process, still needs the
-    /// frame that it left.)
-    pub fn is_free(low: u64, memory: &impl Memory, has_left: impl Fn(Owner) -> bool) -> bool {
-        let at = low.next_multiple_of(64) + 56;
-        let words = [0, 8 + OWNER as u64, 16 + OWNER as u64].map(|offset| memory.word(at + offset));
-        match words {
-            [Ok(0), ..] => true,
-            [Ok(_), Ok(tid), Ok(ran)] if Frame::is_at(at + 8, memory) => has_left(Owner { tid, ran }),
-            [Ok(_), ..] => true, // what a deeper stack left there once
-            _ => false,
-        }
-    }
-
     /// Whether a ucontext that we made lies at `at`.
     pub fn is_at(at: u64, memory: &impl Memory) -> bool {
         memory.word(at).is_ok_and(|flags| flags == FLAGS)
             && memory.half(at.wrapping_add(24)).is_ok_and(|flags| flags == KEEP_ALTERNATE_STACK)
+            && memory.word(at.wrapping_add(8 + OWNER as u64)).is_ok_and(|sign| sign == SIGN)
     }
 
     /// The address of the ucontext: what rsp must be when `rt_sigreturn` is made.
@@ -124,7 +126,7 @@ impl Frame {
         }
         put(uc, 224, fp);
         put(uc, OWNER, owner.tid);
-        put(uc, OWNER + 8, owner.ran);
+        put(uc, OWNER + 8, SIGN);
         put(uc, 296, mask);
         bytes.extend_from_slice(&with_software_bytes(xstate));
         Frame { bytes, at }
@@ -186,7 +188,7 @@ mod tests {
 
     #[test]
     fn the_frame_holds_registers_mask_and_state_where_the_kernel_reads_them() {
-        let f = Frame::build(0x1000, 0xabcd, &regs(), 0x55, &[0u8; 832], Owner { tid: 7, ran: 9 });
+        let f = Frame::build(0x1000, 0xabcd, &regs(), 0x55, &[0u8; 832], Owner { tid: 7 });
         assert_eq!(f.at % 64, 56);
         assert_eq!(word(&f.bytes, 0), 0xabcd);
         assert_eq!(word(&f.bytes, 8 + 160), 0x7fff_0000);
@@ -201,21 +203,32 @@ mod tests {
     }
 
     #[test]
-    fn a_frames_room_is_free_when_its_owner_has_left_it() {
-        let f = Frame::build(0x1000, 0xabcd, &regs(), 0, &[0u8; 832], Owner { tid: 7, ran: 9 });
-        let memory = |bytes: &[u8]| FakeMemory { areas: vec![(f.at, bytes.to_vec())] };
-        assert!(Frame::is_at(f.ucontext(), &memory(&f.bytes)));
-        for left in [true, false] {
-            let asked = |owner| {
-                assert_eq!(owner, Owner { tid: 7, ran: 9 });
-                left
-            };
-            assert_eq!(Frame::is_free(0x1000, &memory(&f.bytes), asked), left);
+    fn frames_are_found_wherever_they_lie_until_they_are_given_up() {
+        let low = 0x1000 + 24; // of no alignment
+        let mut bytes = vec![0x7f; 20_000];
+        let frames = [100, 5000, 16_000].map(|offset| {
+            Frame::build(low + offset, 0xabcd, &regs(), 0, &[0u8; 832], Owner { tid: 7 + offset })
+        });
+        for f in &frames {
+            bytes[(f.at - low) as usize..][..f.bytes.len()].copy_from_slice(&f.bytes);
         }
-        let not_asked = |_| panic!("nobody's");
-        assert!(Frame::is_free(0x1000, &memory(&[0; 600]), not_asked), "fresh");
-        assert!(Frame::is_free(0x1000, &memory(&[0x7f; 600]), not_asked), "an old stack");
-        assert!(!Frame::is_free(0x1000, &FakeMemory::default(), not_asked), "not mapped");
+        let memory = FakeMemory { areas: vec![(low, bytes.clone())] };
+        assert!(frames.iter().all(|f| Frame::is_at(f.ucontext(), &memory)));
+        let expected = |i: usize, offset: u64| (frames[i].at, Owner { tid: 7 + offset });
+        assert_eq!(all_in(&bytes, low), [expected(0, 100), expected(1, 5000), expected(2, 16_000)]);
+        bytes[(frames[1].at - low) as usize..][..8].fill(0);
+        assert_eq!(all_in(&bytes, low), [expected(0, 100), expected(2, 16_000)]);
+        // cut anywhere: no panic, and nothing that is not whole
+        let end = (frames[2].at - low) as usize + 8 + OWNER + 16;
+        for len in 0..bytes.len() {
+            assert_eq!(
+                all_in(&bytes[..len], low).len(),
+                usize::from(len >= (frames[0].at - low) as usize + 8 + OWNER + 16) + usize::from(len >= end)
+            );
+        }
+        // the kernel's own signal frames, and what a program has by chance
+        bytes[(frames[0].at - low) as usize + 16 + OWNER..][..8].fill(1);
+        assert_eq!(all_in(&bytes, low), [expected(2, 16_000)]);
     }
 
     #[test]

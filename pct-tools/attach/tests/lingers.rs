@@ -1,0 +1,153 @@
+//! A thread that lingers in a call of a controller that was killed keeps what it needs to restore itself, whatever the next
+//! controller does meanwhile.
+//!
+//! The controller (this test program, started again) is killed when the registers of a thread are those of its call and a signal
+//! waits for the thread, which is not blocked yet: the target's own handler runs on top of the call, for as long as it likes.
+
+mod victims;
+
+use pct_attach::blob::{Blob, by_blob};
+use pct_attach::facts;
+use pct_attach::inject::InjectError;
+use pct_attach::memory::ProcessMemory;
+use pct_attach::ptrace::borrow::{OBSERVER, Step};
+use pct_attach::ptrace::sys::{self, Tid};
+use std::path::Path;
+use std::process::{Command, Stdio};
+use victims::{BARE, Victim, built};
+
+const SIGNAL: i32 = 35;
+
+/// Numbers and `stat` letters of the threads of a process.
+fn threads(pid: i32) -> Vec<(i32, char)> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let state = |stat: &str| stat.rsplit_once(") ").and_then(|(_, rest)| rest.chars().next());
+    let tasks = tasks.filter_map(|task| {
+        let tid = task.file_name().to_str()?.parse().ok()?;
+        Some((tid, state(&std::fs::read_to_string(task.path().join("stat")).ok()?)?))
+    });
+    tasks.collect()
+}
+
+/// Not a test of its own: what is killed, told by the environment.
+#[test]
+fn controller() {
+    let Ok(pid) = std::env::var("PCT_TEST_LINGERER") else { return };
+    let pid: i32 = pid.parse().unwrap();
+    OBSERVER
+        .set(|step| {
+            if step == Step::Committed {
+                let pid: i32 = std::env::var("PCT_TEST_LINGERER").unwrap().parse().unwrap();
+                let held = threads(pid).into_iter().filter(|(_, state)| *state == 't');
+                for (tid, _) in held {
+                    sys::send(pid, Tid(tid), SIGNAL).unwrap();
+                }
+                let me = std::process::id() as i32;
+                sys::send(me, Tid(me), libc::SIGKILL).unwrap();
+                loop {
+                    std::thread::park();
+                }
+            }
+        })
+        .unwrap();
+    let blob = std::fs::read(std::env::var("PCT_TEST_LIBRARY").unwrap()).unwrap();
+    let target = facts::read(pid).unwrap();
+    let memory = ProcessMemory::open(pid, true).unwrap();
+    let done = by_blob(&target, &memory, &Blob::parse(&blob).unwrap(), "refuse");
+    panic!("it was to be killed: {done:?}");
+}
+
+fn until(victim: &Victim, what: &str, mut done: impl FnMut() -> bool) {
+    let start = std::time::Instant::now();
+    while !done() {
+        let dead = victims::status_line(victim.pid(), "State:").contains('Z');
+        assert!(!dead && start.elapsed().as_secs() < 60, "dead: {dead}, still waiting for {what}");
+        std::thread::yield_now();
+    }
+}
+
+/// Number of the system call in which a thread is blocked.
+fn blocked_in(pid: i32, tid: i32) -> Option<i64> {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).ok()?;
+    text.split(' ').next()?.parse().ok()
+}
+
+/// Nanoseconds that a thread has run.
+fn ran(pid: i32, tid: i32) -> u64 {
+    let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/schedstat")).unwrap_or_default();
+    text.split(' ').next().and_then(|word| word.parse().ok()).unwrap_or(0)
+}
+
+/// A handler of this kind runs on top of the first call of a controller that is no more; others attach; then the handler ends.
+fn a_handler_on_top_of_a_call(stack: &str, waits: &str) {
+    let dir = tempfile::tempdir().unwrap();
+    let library = built("fakepct.c", BARE, &dir);
+    let program = built("lingers.c", &["-O2", "-pthread", "-Wl,-z,now"], &dir);
+    assert!(Command::new("mkfifo").arg(dir.path().join("fifo")).status().unwrap().success());
+    let victim = Victim::start(Command::new(&program).args([stack, waits]).current_dir(dir.path()));
+    let pid = victim.pid();
+    let worker = || threads(pid).into_iter().map(|(tid, _)| tid).find(|tid| *tid != pid);
+    until(&victim, "its threads to wait", || {
+        worker().is_some_and(|tid| blocked_in(pid, tid) == Some(libc::SYS_poll))
+            && blocked_in(pid, pid) == Some(libc::SYS_pause)
+    });
+    let worker = worker().unwrap();
+    let killed = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "controller"])
+        .env("PCT_TEST_LINGERER", pid.to_string())
+        .env("PCT_TEST_LIBRARY", &library)
+        .stdout(Stdio::null())
+        .status()
+        .unwrap();
+    assert!(!killed.success());
+    until(&victim, "the handler", || dir.path().join("in").exists());
+    match waits {
+        "read" => until(&victim, "it to wait", || blocked_in(pid, worker) == Some(libc::SYS_read)),
+        _ => {
+            let before = ran(pid, worker);
+            until(&victim, "it to run", || ran(pid, worker) > before + 40_000_000);
+            // the main thread is the next one's choice
+            sys::send(pid, Tid(pid), libc::SIGUSR1).unwrap();
+            until(&victim, "the main thread", || blocked_in(pid, pid) == Some(libc::SYS_poll));
+        }
+    }
+    let blob = Blob::parse(&std::fs::read(&library).unwrap()).unwrap();
+    for _ in 0..5 {
+        let target = facts::read(pid).unwrap();
+        let memory = ProcessMemory::open(pid, true).unwrap();
+        let refused = by_blob(&target, &memory, &blob, "refuse").unwrap_err();
+        assert!(matches!(refused, InjectError::On(_)), "{stack} {waits}: {refused}");
+    }
+    release(dir.path());
+    until(&victim, "the thread to be where it was", || blocked_in(pid, worker) == Some(libc::SYS_poll));
+    Command::new("kill").arg(pid.to_string()).status().unwrap();
+    let (said, status) = victim.wait();
+    assert_eq!((said.as_str(), status.code()), ("bad 0 signals 1\n", Some(0)), "{stack} {waits}: {status}");
+}
+
+fn release(dir: &Path) {
+    std::fs::write(dir.join("go"), "").unwrap();
+    let fifo = std::fs::OpenOptions::new().read(true).write(true).open(dir.join("fifo")).unwrap();
+    std::io::Write::write_all(&mut &fifo, b"x").unwrap();
+    // it is in the pipe as long as somebody has it open: the target has, if it wants it
+}
+
+#[test]
+fn a_handler_that_waits_on_a_stack_of_its_own_comes_back() {
+    a_handler_on_top_of_a_call("alt", "read");
+}
+
+#[test]
+fn a_handler_that_waits_below_the_call_comes_back() {
+    a_handler_on_top_of_a_call("own", "read");
+}
+
+#[test]
+fn a_handler_that_computes_on_a_stack_of_its_own_comes_back() {
+    a_handler_on_top_of_a_call("alt", "spin");
+}
+
+#[test]
+fn a_handler_that_computes_below_the_call_comes_back() {
+    a_handler_on_top_of_a_call("own", "spin");
+}
