@@ -32,6 +32,8 @@ const SIGTRAP: i32 = 5;
 const TICK_SIGNALS: core::ops::RangeInclusive<i32> = 40..=61;
 /// Frames that a sample itself may carry: a quarter of a segment. Of a deeper stack the innermost are kept.
 const MOST_OWN_FRAMES: usize = 2048;
+/// See [`goes_on_by_first`].
+const MOST_PASSED_OVER: u32 = 3;
 /// System time is written down at the next system call, but not put off further than this many periods.
 const PUT_OFF_PERIODS: u64 = 8;
 
@@ -245,18 +247,27 @@ fn on_process_timer(session: &Session, regs: Regs) {
 /// Whether this is not the first expiry but a later one, by the period that was meant for the first alone: the kernel tells
 /// nothing of an expiry that falls into itself and goes on by that period. What would be a second chance, and a third, is none:
 /// short programs, which begin in the kernel, had a fifth too many samples by it. The next is due a whole period after the first.
+///
+/// Seen by the time alone, so where a signal takes longer than half of that period (under a tracer, say) each would look like a
+/// later one: no more than [`MOST_PASSED_OVER`] are.
 #[cold]
 #[inline(never)]
 fn goes_on_by_first(session: &Session, ring: &Ring, clock: u32) -> bool {
     let due = ring.first_at_ns.load(Ordering::Relaxed);
     let first = ring.first_ns.load(Ordering::Relaxed);
-    if due == 0 || !session.may_call() || !session.on.load(Ordering::Relaxed) {
+    let passed_over = ring.passed_over.load(Ordering::Relaxed);
+    if due == 0
+        || passed_over >= MOST_PASSED_OVER
+        || !session.may_call()
+        || !session.on.load(Ordering::Relaxed)
+    {
         return false;
     }
     let now = sys::clock_ns(sys::CLOCK_THREAD_CPU);
     if now < due + first / 2 {
         return false;
     }
+    ring.passed_over.store(passed_over + 1, Ordering::Relaxed);
     let settings = &session.settings;
     let period = settings.period_ns.load(Ordering::Relaxed).max(1);
     let next = due + ((now - due) / period + 1) * period;

@@ -65,6 +65,8 @@ pub struct Ring {
     /// CPU ns of the thread at which its first sample is due, and the period that its clock runs with until then; 0: not known.
     pub(crate) first_at_ns: AtomicU64,
     pub(crate) first_ns: AtomicU64,
+    /// Expiries that were taken for later ones than the first.
+    pub(crate) passed_over: AtomicU32,
     /// System CPU ns that samples stand for (tick-bound clocks).
     pub(crate) system_ns: AtomicU64,
     /// Period of the clock at the moment.
@@ -231,6 +233,7 @@ impl Ring {
         for half in [
             &self.busy,
             &self.rearm,
+            &self.passed_over,
             &self.ticks,
             &self.block,
             &self.shared,
