@@ -47,12 +47,18 @@ struct Segment {
     len: u64,
 }
 
+/// Program headers that are read at once: more than most objects have. Each read is a system call.
+const FEW: usize = 16;
+
 /// The program headers of the object whose first page is mapped at `base`.
 struct Segments<C> {
     base: u64,
     at: u64,
     count: u16,
     bias: u64,
+    /// The first headers, as far as they could be read at once.
+    first: [u8; FEW * PHDR],
+    known: u16,
     copy: C,
 }
 
@@ -69,7 +75,11 @@ impl<C: Fn(u64, &mut [u8]) -> bool> Segments<C> {
         if machine != 62 || usize::from(size) != PHDR || count > 256 {
             return None;
         }
-        let mut out = Segments { base, at, count, bias: 0, copy };
+        let mut first = [0; FEW * PHDR];
+        let few = count.min(FEW as u16);
+        let bytes = first.get_mut(..usize::from(few) * PHDR)?;
+        let known = if copy(base.checked_add(at)?, bytes) { few } else { 0 };
+        let mut out = Segments { base, at, count, bias: 0, first, known, copy };
         let first = out.find(|s| s.kind == PT_LOAD && s.offset < PAGE as u64)?;
         out.bias = base.wrapping_sub(first.addr & !(PAGE as u64 - 1));
         Some(out)
@@ -77,8 +87,13 @@ impl<C: Fn(u64, &mut [u8]) -> bool> Segments<C> {
 
     fn get(&self, n: u16) -> Option<Segment> {
         let mut bytes = [0u8; PHDR];
-        let at = self.base.checked_add(self.at)?.checked_add(u64::from(n) * PHDR as u64)?;
-        (self.copy)(at, &mut bytes).then_some(())?;
+        let offset = usize::from(n) * PHDR;
+        if n < self.known {
+            bytes.copy_from_slice(self.first.get(offset..offset + PHDR)?);
+        } else {
+            let at = self.base.checked_add(self.at)?.checked_add(offset as u64)?;
+            (self.copy)(at, &mut bytes).then_some(())?;
+        }
         let s = Section { bytes: &bytes, addr: 0 };
         Some(Segment {
             kind: s.cursor(0).u32()?,
@@ -252,6 +267,17 @@ mod tests {
     fn unwind_data_that_nothing_leads_to_is_found_by_its_shape() {
         let located = found(&program(&[(BASE + 0x1010, 0x20), (BASE + 0x1100, 8)])).expect("found");
         assert_eq!((located.eh, located.eh_end, located.list), (BASE + EH as u64, BASE + 0x4000, None));
+    }
+
+    #[test]
+    fn headers_beyond_the_first_few_are_read_too() {
+        let mut image = program(&[(BASE + 0x1010, 0x20)]);
+        let headers = image[64..64 + 3 * PHDR].to_vec();
+        let filler = FEW - 1; // of no kind, so that the segments lie on both sides of the limit
+        image[56] = (filler + 3) as u8;
+        image[64..64 + filler * PHDR].fill(0);
+        image[64 + filler * PHDR..64 + (filler + 3) * PHDR].copy_from_slice(&headers);
+        assert_eq!(found(&image).map(|l| l.eh), Some(BASE + EH as u64));
     }
 
     #[test]
