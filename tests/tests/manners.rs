@@ -138,6 +138,26 @@ fn real_programs_print_what_they_print_bare() {
 }
 
 #[test]
+fn a_programs_map_does_not_grow_by_its_libraries() {
+    let test = "a_programs_map_does_not_grow_by_its_libraries";
+    if tool_or_skip("python3", test).is_none() {
+        return;
+    }
+    let script = "import ctypes, json, ssl, decimal, sqlite3, lzma, bz2, socket\n\
+                  sum(i * i for i in range(3000000))\n\
+                  print(len(open('/proc/self/maps').readlines()))";
+    let lines = |out: &str| out.trim().parse::<i64>().ok();
+    let bare = Command::new("python3").args(["-c", script]).output().expect("it runs");
+    let Some(bare) = lines(&String::from_utf8_lossy(&bare.stdout)) else {
+        return skip(test, "this python3 lacks modules");
+    };
+    let r = run(&["--hz", "1000"], &["python3", "-c", script]);
+    let more = lines(&r.stdout()).expect("it prints a number") - bare;
+    assert!(samples(&r.report(&[])) > 20.0, "{}", r.stderr());
+    assert!(more < 30, "{more} mappings more than the {bare} of the bare program");
+}
+
+#[test]
 fn python_is_named_by_function() {
     if tool_or_skip("python3", "python_is_named_by_function").is_none() {
         return;

@@ -2,7 +2,8 @@
 //!
 //! Taken from the object as the host has it mapped, by the kernel (which refuses where a plain load would fault), so a file
 //! that was deleted, replaced or never existed (vdso, memfd) is no different from others, and a dlclose meanwhile makes the
-//! copy fail and nothing else. Nothing of the host's is referred to afterwards. One mapping holds everything:
+//! copy fail and nothing else. Nothing of the host's is referred to afterwards. One piece of memory holds everything (the kernel makes
+//! one mapping of all pieces that lie side by side: a fork copies them one by one):
 //!
 //! ```text
 //!  Object (head) | index | buckets | .eh_frame        address space for the whole segment, pages only for what is used
@@ -24,6 +25,8 @@ pub use super::locate::{Located, locate};
 /// More unwind data than that is not copied: no object known has a fourth of it.
 const MOST: u64 = 256 << 20;
 const PAGE: usize = 4096;
+/// Bytes of the head: as it is, so that the arrays behind it begin on the same page.
+const HEAD: usize = size_of::<Object>().next_multiple_of(8);
 
 /// One object's unwind data in our own memory.
 pub struct Object {
@@ -111,7 +114,7 @@ type Slices = (&'static mut [FdeRef], &'static mut [u32], &'static mut [u8]);
 
 impl Parts {
     fn new(entries: usize, eh: usize) -> Option<Parts> {
-        let len = PAGE
+        let len = HEAD
             .checked_add(entries.checked_mul(size_of::<FdeRef>())?)?
             .checked_add(table::buckets_for(entries).checked_mul(4)?)?
             .checked_add(eh)?
@@ -122,11 +125,11 @@ impl Parts {
     /// The three arrays. Called once for a mapping.
     fn slices(&mut self) -> Slices {
         let buckets = table::buckets_for(self.entries);
-        // SAFETY: `new` made the mapping long enough for the head page and the three arrays in this order; it is zeroed
-        // (valid for all three), page aligned, the arrays do not overlap, and it lives until `Object::free`, whose caller
+        // SAFETY: `new` made the mapping long enough for the head and the three arrays in this order; it is zeroed (valid for all
+        // three), page aligned (the head's size is a multiple of 8), the arrays do not overlap, and it lives until `Object::free`, whose caller
         // vouches that no reference is left.
         unsafe {
-            let index = self.at.add(PAGE).cast::<FdeRef>();
+            let index = self.at.add(HEAD).cast::<FdeRef>();
             let words = index.add(self.entries).cast::<u32>();
             let bytes = words.add(buckets).cast::<u8>();
             (
@@ -137,13 +140,11 @@ impl Parts {
         }
     }
 
-    /// Writes the head. The pages behind it become read-only.
+    /// Writes the head.
     fn finish(self, table: Table<'static>) -> NonNull<Object> {
         let object = self.at.cast::<Object>();
-        const { assert!(size_of::<Object>() <= PAGE) };
-        // SAFETY: the first page is for the head, writable, aligned, and nothing else refers to it.
+        // SAFETY: the first bytes are for the head, writable, aligned, and nothing else refers to them.
         unsafe { object.write(Object { table, users: 0, len: self.len }) };
-        os::seal(self.at.wrapping_add(PAGE), self.len - PAGE);
         // SAFETY: a mapping never is at address zero.
         unsafe { NonNull::new_unchecked(object) }
     }

@@ -8,6 +8,7 @@ use core::ptr;
 #[cfg(target_arch = "x86_64")]
 mod number {
     pub(super) const MMAP: u64 = 9;
+    #[cfg(test)]
     pub(super) const MPROTECT: u64 = 10;
     pub(super) const MUNMAP: u64 = 11;
     pub(super) const RT_SIGPROCMASK: u64 = 14;
@@ -21,6 +22,7 @@ mod number {
 #[cfg(target_arch = "aarch64")]
 mod number {
     pub(super) const MMAP: u64 = 222;
+    #[cfg(test)]
     pub(super) const MPROTECT: u64 = 226;
     pub(super) const MUNMAP: u64 = 215;
     pub(super) const RT_SIGPROCMASK: u64 = 135;
@@ -77,12 +79,6 @@ pub fn map(len: usize) -> Option<*mut u8> {
 pub(super) fn unmap(at: *mut u8, len: usize) {
     // SAFETY: only called with mappings of `map` by their only owner (the registry, tests).
     unsafe { call(MUNMAP, [at.expose_provenance() as u64, len as u64, 0, 0, 0, 0]) };
-}
-
-/// Makes memory of [`map`] read-only, so that no stray write of the host changes it.
-pub(super) fn seal(at: *mut u8, len: usize) {
-    // SAFETY: only called by the owner of the mapping, who writes no more.
-    unsafe { call(MPROTECT, [at.expose_provenance() as u64, len as u64, 1, 0, 0, 0]) };
 }
 
 /// Makes pages unreadable, for tests.
