@@ -264,9 +264,15 @@ pub fn at_entry(
     blob: &Blob,
     options: &str,
 ) -> Result<PctNote, InjectError> {
-    let planted = target.gadgets.plant(target.padding, memory).map_err(CallError::Memory)?;
+    let mut planted = target.gadgets.plant(target.padding, memory).map_err(CallError::Memory)?;
     let mut thread = Borrowed::adopt(held, memory, &planted.gadgets, &target.maps)?;
     let note = load(&mut thread, memory, blob, options);
+    if matches!(note, Err(InjectError::Call(CallError::Timeout { .. }))) {
+        // cut off it would leave a sampler half on: it runs to its end, on what we mapped
+        thread.let_run();
+        planted.keep();
+        return note;
+    }
     thread.unmap_scratch(CALL)?;
     thread.give_back()?;
     note

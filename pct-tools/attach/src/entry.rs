@@ -12,7 +12,7 @@
 //! Invariant: while a value lives, the thread is stopped and its registers are the kernel's own for the new image.
 
 use crate::ptrace::borrow::{CallError, wait_stop};
-use crate::ptrace::sys::{self, Errno, Stop, Tid};
+use crate::ptrace::sys::{self, Stop, Tid};
 use std::time::Duration;
 
 /// A child that is seized and has not executed its program yet.
@@ -30,13 +30,6 @@ pub struct Held {
 const EXEC: Duration = Duration::from_secs(60);
 const STOP: Duration = Duration::from_secs(5);
 
-fn request(what: &'static str, tid: Tid) -> impl FnOnce(Errno) -> CallError {
-    move |source| match source.is_gone() {
-        true => CallError::Gone(tid),
-        false => CallError::Request { what, tid, source },
-    }
-}
-
 impl Seized {
     /// Seizes a child of ours that waits for its word to execute. `follow`: what it forks is traced as well.
     ///
@@ -45,7 +38,7 @@ impl Seized {
     pub fn child(pid: i32) -> Result<Seized, CallError> {
         let tid = Tid(pid);
         let options = libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
-        sys::seize(tid, options).map_err(request("seize", tid))?;
+        sys::seize(tid, options).map_err(CallError::of("seize", tid))?;
         Ok(Seized(tid))
     }
 
@@ -73,7 +66,7 @@ impl Seized {
                 Stop::Group(_) => sys::listen(tid),
                 _ => sys::cont(tid, 0),
             };
-            resumed.map_err(request("continue", tid))?;
+            resumed.map_err(CallError::of("continue", tid))?;
         }
     }
 }

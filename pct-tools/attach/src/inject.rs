@@ -11,10 +11,12 @@ use crate::children::{self, Functions};
 use crate::facts::{self, Target};
 use crate::image::{Image, PctNote};
 use crate::memory::{Memory, ProcessMemory};
-use crate::ptrace::borrow::{Borrowed, CallError};
+use crate::ptrace::borrow::{Borrowed, CallError, let_go};
+use crate::ptrace::sys::{ChildSignal, Tid};
 use crate::safe::{SafePoints, any_call, candidates};
-use std::borrow::Cow;
+use procfs::process::{MMPermissions, MemoryMap};
 use std::ffi::CString;
+use std::fs::TryLockError;
 use std::time::{Duration, Instant};
 
 /// How long one call may take.
@@ -25,6 +27,8 @@ const DLOPEN: Duration = Duration::from_secs(5);
 const CANARY: Duration = Duration::from_millis(300);
 /// The whole search for a safe point.
 const SEARCH: Duration = Duration::from_secs(5);
+/// So long another controller is waited for.
+const TURN: Duration = Duration::from_secs(10);
 /// A thread that does not stop in this time is left for another.
 const STOP: Duration = Duration::from_millis(200);
 
@@ -76,9 +80,12 @@ pub enum InjectError {
     /// A text holds a NUL.
     #[error("a NUL in {0}")]
     Nul(&'static str),
-    /// The process is not the one that was looked at.
+    /// The process is not the one that was looked at, or it has executed another program.
     #[error("process {0} is another one by now")]
     Reused(i32),
+    /// Another controller has had it all the time.
+    #[error("another pct is at work in process {0}")]
+    Busy(i32),
 }
 
 /// What the sampler means by an error number.
@@ -120,82 +127,182 @@ pub struct Done {
 ///
 /// # Errors
 /// When none is found in time, or what `work` says.
-pub fn at_safe_point<R>(
+pub fn at_safe_point<R: Send>(
     target: &Target,
     memory: &ProcessMemory,
     need: Need,
-    mut work: impl FnMut(&mut Borrowed<'_>) -> Result<R, InjectError>,
+    work: impl FnMut(&mut Borrowed<'_>) -> Result<R, InjectError> + Send,
 ) -> Result<(R, Duration, u32), InjectError> {
     let pid = target.facts.pid;
-    let mut safe = (need != Need::Nothing).then(|| SafePoints::of(target, memory));
-    let mut planted = target.gadgets.plant(target.padding, memory).map_err(CallError::Memory)?;
-    let start = Instant::now();
-    let mut tries = 0;
-    let mut last = "no thread could be stopped".to_owned();
-    let mut maps = Cow::Borrowed(target.maps.as_slice());
-    while start.elapsed() < SEARCH {
-        for tid in candidates(pid) {
-            let stopped = Instant::now();
-            let mut thread = match Borrowed::stop(pid, tid, memory, &planted.gadgets, STOP, &maps) {
-                Ok(t) => t,
-                Err(e @ (CallError::Gone(_) | CallError::NoStop(..) | CallError::NoRoom)) => {
-                    last = e.to_string();
-                    tries += 1;
+    let turn = Turn::take(pid)?;
+    let (maps, now) = turn.look(target)?;
+    let target = now.as_ref().unwrap_or(target);
+    // A thread that did not stop in time does so later, and stays stopped until its tracer ends; a tracer is a thread. The signal
+    // that tells of stops is blocked in all of ours: the kernel drops it else.
+    let _signal = ChildSignal::block();
+    std::thread::scope(|scope| {
+        let search = scope.spawn(move || Search { target, memory, need, maps }.run(work));
+        search.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    })
+}
+
+/// One search for a safe point.
+struct Search<'t> {
+    target: &'t Target,
+    memory: &'t ProcessMemory,
+    need: Need,
+    maps: Vec<MemoryMap>,
+}
+
+impl Search<'_> {
+    fn run<R>(
+        mut self,
+        mut work: impl FnMut(&mut Borrowed<'_>) -> Result<R, InjectError>,
+    ) -> Result<(R, Duration, u32), InjectError> {
+        let Search { target, memory, need, .. } = self;
+        let pid = target.facts.pid;
+        let mut safe = (need != Need::Nothing).then(|| SafePoints::of(target, memory));
+        let mut planted = target.gadgets.plant(target.padding, memory).map_err(CallError::Memory)?;
+        let start = Instant::now();
+        let mut tries = 0;
+        let mut last = "no thread could be stopped".to_owned();
+        // threads that did not stop in time
+        let mut late: Vec<Tid> = Vec::new();
+        while start.elapsed() < SEARCH {
+            for tid in candidates(pid) {
+                late.retain(|tid| !let_go(*tid));
+                if late.contains(&tid) {
                     continue;
                 }
-                Err(e) => return Err(e.into()),
-            };
-            if facts::start_time(pid) != Some(target.start_time) {
-                return Err(InjectError::Reused(pid));
-            }
-            let verdict = any_call(tid, thread.regs(), &maps, memory).and_then(|()| match &mut safe {
-                Some(s) => s.judge(thread.regs(), memory, need == Need::Loader),
-                None => Ok(()),
-            });
-            if let Err(why) = verdict {
-                last = format!("thread {tid}: {why}");
-                tries += 1;
-                thread.give_back()?;
-                continue;
-            }
-            match work(&mut thread) {
-                Ok(r) => {
-                    thread.unmap_scratch(CALL)?;
-                    thread.give_back()?;
-                    return Ok((r, stopped.elapsed(), tries));
+                let stopped = Instant::now();
+                let mut thread = match Borrowed::stop(pid, tid, memory, &planted.gadgets, STOP, &self.maps) {
+                    Ok(t) => t,
+                    Err(e) if is_of_this_thread(pid, &e) => {
+                        late.extend(matches!(e, CallError::NoStop(..)).then_some(tid));
+                        last = e.to_string();
+                        tries += 1;
+                        continue;
+                    }
+                    Err(e) => return Err(e.into()),
+                };
+                if facts::start_time(pid) != Some(target.start_time) {
+                    return Err(InjectError::Reused(pid));
                 }
-                // blocked on a lock with nothing of ours done yet: harmless to set back, another thread may do
-                Err(InjectError::Call(CallError::Timeout { waits: true, .. })) if thread.is_probing() => {
-                    last = format!("thread {tid}: malloc waits for a lock");
+                let verdict =
+                    any_call(tid, thread.regs(), &self.maps, memory).and_then(|()| match &mut safe {
+                        Some(s) => s.judge(thread.regs(), memory, need == Need::Loader),
+                        None => Ok(()),
+                    });
+                if let Err(why) = verdict {
+                    last = format!("thread {tid}: {why}");
                     tries += 1;
-                    thread.unmap_scratch(CALL)?;
                     thread.give_back()?;
+                    continue;
                 }
-                // inside the loader with its lock, or in the sampler: it must run to its end, and does so by itself
-                Err(e @ InjectError::Call(CallError::Timeout { .. })) => {
-                    thread.let_run();
-                    planted.keep();
-                    return Err(e);
+                match work(&mut thread) {
+                    Ok(r) => {
+                        thread.unmap_scratch(CALL)?;
+                        thread.give_back()?;
+                        return Ok((r, stopped.elapsed(), tries));
+                    }
+                    // blocked on a lock with nothing of ours done yet: harmless to set back, another thread may do
+                    Err(InjectError::Call(CallError::Timeout { waits: true, .. })) if thread.is_probing() => {
+                        last = format!("thread {tid}: malloc waits for a lock");
+                        tries += 1;
+                        thread.unmap_scratch(CALL)?;
+                        thread.give_back()?;
+                    }
+                    // inside the loader with its lock, or in the sampler: it must run to its end, and does so by itself
+                    Err(e @ InjectError::Call(CallError::Timeout { .. })) => {
+                        thread.let_run();
+                        planted.keep();
+                        return Err(e);
+                    }
+                    Err(e) => {
+                        let _ = thread.unmap_scratch(CALL);
+                        thread.give_back()?;
+                        return Err(e);
+                    }
                 }
-                Err(e) => {
-                    let _ = thread.unmap_scratch(CALL);
-                    thread.give_back()?;
-                    return Err(e);
-                }
+            }
+            // another moment: the threads have moved on a little, and there may be new ones
+            std::thread::sleep(Duration::from_micros(100 + u64::from(tries % 10) * 100));
+            if let Ok(now) = procfs::process::Process::new(pid).and_then(|p| p.maps()) {
+                self.maps = now.0;
             }
         }
-        // another moment: the threads have moved on a little, and there may be new ones
-        std::thread::sleep(Duration::from_micros(100 + u64::from(tries % 10) * 100));
-        if let Ok(now) = procfs::process::Process::new(pid).and_then(|p| p.maps()) {
-            maps = Cow::Owned(now.0);
+        let what = match need {
+            Need::Loader => "dlopen",
+            Need::Allocator => "malloc",
+            Need::Nothing => "our code",
+        };
+        Err(InjectError::NoSafePoint { pid, what, last })
+    }
+}
+
+/// Another thread of the process, or the same one later, may do.
+fn is_of_this_thread(pid: i32, error: &CallError) -> bool {
+    match error {
+        CallError::Gone(_) | CallError::NoStop(..) | CallError::NoRoom => true,
+        // it is about to end, or a controller that was killed, whose turn has ended, is about to let it go
+        CallError::Request { what: "seize", tid, .. } => {
+            let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status"));
+            status.map_or(true, |status| {
+                let traced = |l: &str| l.starts_with("TracerPid:") && !l.ends_with("\t0");
+                let ended = |l: &str| l.starts_with("State:\tZ") || l.starts_with("State:\tX");
+                status.lines().any(|l| traced(l) || ended(l))
+            })
+        }
+        _ => false,
+    }
+}
+
+/// The right to borrow threads of one process, of which one controller at a time has it: two would write their frames to the same
+/// place. It ends with the controller.
+struct Turn {
+    process: i32,
+    _locked: std::fs::File,
+}
+
+impl Turn {
+    fn take(pid: i32) -> Result<Turn, InjectError> {
+        let gone = |_| InjectError::Facts(facts::FactsError::NoSuchProcess(pid));
+        let folder = std::fs::File::open(format!("/proc/{pid}")).map_err(gone)?;
+        let start = Instant::now();
+        loop {
+            match folder.try_lock() {
+                Ok(()) => return Ok(Turn { process: pid, _locked: folder }),
+                Err(TryLockError::WouldBlock) if start.elapsed() < TURN => {
+                    std::thread::sleep(Duration::from_millis(1));
+                }
+                Err(TryLockError::WouldBlock) => return Err(InjectError::Busy(pid)),
+                // a kernel without such locks: as if nobody else were there
+                Err(TryLockError::Error(_)) => return Ok(Turn { process: pid, _locked: folder }),
+            }
         }
     }
-    let what = match need {
-        Need::Loader => "dlopen",
-        Need::Allocator => "malloc",
-        Need::Nothing => "our code",
-    };
-    Err(InjectError::NoSafePoint { pid, what, last })
+
+    /// The map as it is now, and the target anew when it has other code than when it was looked at: another controller may have been
+    /// there since.
+    fn look(&self, target: &Target) -> Result<(Vec<MemoryMap>, Option<Target>), InjectError> {
+        let code = |maps: &[MemoryMap]| -> Vec<(u64, u64)> {
+            let code = maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE));
+            code.map(|m| m.address).collect()
+        };
+        let maps = procfs::process::Process::new(self.process).and_then(|p| p.maps());
+        let maps = maps.map_or_else(|_| target.maps.clone(), |maps| maps.0);
+        if code(&maps) == code(&target.maps) {
+            return Ok((maps, None));
+        }
+        let now = facts::read(self.process)?;
+        if (now.start_time, now.start_stack) != (target.start_time, target.start_stack) {
+            return Err(InjectError::Reused(self.process));
+        }
+        if now.note.is_some() && target.note.is_none() {
+            return Err(InjectError::Already(self.process));
+        }
+        Ok((maps, Some(now)))
+    }
 }
 
 fn symbol(target: &Target, memory: &ProcessMemory, name: &'static str) -> Result<u64, InjectError> {

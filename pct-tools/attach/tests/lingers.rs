@@ -151,3 +151,62 @@ fn a_handler_that_computes_on_a_stack_of_its_own_comes_back() {
 fn a_handler_that_computes_below_the_call_comes_back() {
     a_handler_on_top_of_a_call("own", "spin");
 }
+
+/// The parent of a vfork does not stop before its child ends. It was asked to, and another thread was taken.
+#[test]
+fn a_thread_that_stops_late_is_let_go_though_the_controller_lives() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = built("fakepct.c", BARE, &dir);
+    let program = built("stopslate.c", &["-O2", "-pthread"], &dir);
+    let victim = Victim::start(Command::new(&program).current_dir(dir.path()));
+    let pid = victim.pid();
+    until(&victim, "its threads to wait", || {
+        let waits = |tid| match tid == pid {
+            true => blocked_in(pid, tid) == Some(libc::SYS_vfork),
+            false => blocked_in(pid, tid) == Some(libc::SYS_futex),
+        };
+        let threads = threads(pid);
+        threads.len() == 2 && threads.into_iter().all(|(tid, _)| waits(tid))
+    });
+    let blob = Blob::parse(&std::fs::read(&library).unwrap()).unwrap();
+    let target = facts::read(pid).unwrap();
+    let memory = ProcessMemory::open(pid, true).unwrap();
+    for _ in 0..2 {
+        let refused = by_blob(&target, &memory, &blob, "refuse").unwrap_err();
+        assert!(matches!(refused, InjectError::On(_)), "{refused}");
+    }
+    std::fs::write(dir.path().join("go"), "").unwrap();
+    until(&victim, "it to go on", || dir.path().join("went-on").exists());
+    let (said, status) = victim.wait();
+    assert_eq!((said.as_str(), status.code()), ("", Some(0)));
+}
+
+#[test]
+fn controllers_at_the_same_time_take_turns() {
+    let dir = tempfile::tempdir().unwrap();
+    let library = built("fakepct.c", BARE, &dir);
+    let blob = Blob::parse(&std::fs::read(&library).unwrap()).unwrap();
+    let program = built("mallocs.c", &["-O2", "-pthread"], &dir);
+    let victim = Victim::start(&mut Command::new(&program));
+    let pid = victim.pid();
+    until(&victim, "its threads", || threads(pid).len() == 5);
+    std::thread::scope(|scope| {
+        for _ in 0..3 {
+            scope.spawn(|| {
+                for _ in 0..victims::cycles() {
+                    let target = facts::read(pid).unwrap();
+                    let memory = ProcessMemory::open(pid, true).unwrap();
+                    let refused = by_blob(&target, &memory, &blob, "refuse").unwrap_err();
+                    assert!(matches!(refused, InjectError::On(_)), "{refused}");
+                }
+            });
+        }
+    });
+    // one turns it on; the other, which had looked before, finds it so
+    let looked = facts::read(pid).unwrap();
+    let memory = ProcessMemory::open(pid, true).unwrap();
+    by_blob(&looked, &memory, &blob, "hz=1").unwrap();
+    let second = by_blob(&looked, &memory, &blob, "hz=1").unwrap_err();
+    assert!(matches!(second, InjectError::Already(_)), "{second}");
+    victim.ends_well();
+}

@@ -89,6 +89,16 @@ pub enum CallError {
     },
 }
 
+impl CallError {
+    /// What a refused request means: the thread may end at any time.
+    pub(crate) fn of(what: &'static str, tid: Tid) -> impl FnOnce(Errno) -> CallError {
+        move |source| match source.is_gone() {
+            true => CallError::Gone(tid),
+            false => CallError::Request { what, tid, source },
+        }
+    }
+}
+
 /// What a controller is doing with a thread: told to [`OBSERVER`], so that a harness that kills controllers at random can
 /// say where each kill fell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -164,7 +174,7 @@ pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
 
 /// Waits until a seized thread that was asked to stop has done so; signals that come before are passed on.
 fn interrupted(tid: Tid, limit: Duration) -> Result<(), CallError> {
-    let request = |what| move |source: Errno| CallError::Request { what, tid, source };
+    let request = |what| CallError::of(what, tid);
     sys::interrupt(tid).map_err(request("interrupt"))?;
     loop {
         match wait_stop(tid, limit)? {
@@ -176,17 +186,36 @@ fn interrupted(tid: Tid, limit: Duration) -> Result<(), CallError> {
     }
 }
 
+/// Lets a thread go that is seized and was asked to stop, if it has stopped by now or is no more. Says whether.
+pub fn let_go(tid: Tid) -> bool {
+    let signal = match sys::look(tid) {
+        Ok(None) => return false,
+        Err(e) if e.0 == libc::EINTR => return false,
+        Ok(Some(Stop::Signal(signal))) => signal,
+        Ok(Some(_)) => 0,
+        Err(_) => return true,
+    };
+    set_again(tid);
+    sys::detach(tid, signal).is_ok() || sys::look(tid).is_err()
+}
+
+/// Makes a system call again that the stop has cut short; the thread's registers before that.
+fn set_again(tid: Tid) -> Option<Regs> {
+    let regs = sys::regs(tid).ok()?;
+    if let Some(again) = restart::again(tid, &regs, None) {
+        let _ = sys::set_regs(tid, &again);
+    }
+    Some(regs)
+}
+
 /// The stack pointer of a thread that runs: it is stopped for a moment. `None` when that cannot be done within `limit`, or somebody
 /// else traces it.
 pub fn stack_pointer(tid: Tid, limit: Duration) -> Option<u64> {
     sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).ok()?;
     interrupted(tid, limit).ok()?;
-    let regs = sys::regs(tid);
-    if let Some(again) = regs.as_ref().ok().and_then(|regs| restart::again(tid, regs, None)) {
-        let _ = sys::set_regs(tid, &again);
-    }
+    let regs = set_again(tid);
     let _ = sys::detach(tid, 0);
-    Some(regs.ok()?.rsp)
+    Some(regs?.rsp)
 }
 
 /// One thread of the target in our hands. Dropping it gives it back.
@@ -234,7 +263,7 @@ impl<'m> Borrowed<'m> {
         limit: Duration,
         maps: &[MemoryMap],
     ) -> Result<Self, CallError> {
-        let request = |what| move |source: Errno| CallError::Request { what, tid, source };
+        let request = |what| CallError::of(what, tid);
         let mut held = Borrowed::of(process, tid, memory, gadgets)?;
         step(Step::Stopping);
         sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).map_err(request("seize"))?;
@@ -292,7 +321,7 @@ impl<'m> Borrowed<'m> {
     fn save(&mut self, maps: &[MemoryMap]) -> Result<(), CallError> {
         step(Step::Saving);
         let tid = self.tid;
-        let request = |what| move |source: Errno| CallError::Request { what, tid, source };
+        let request = |what| CallError::of(what, tid);
         self.saved = sys::regs(tid).map_err(request("registers"))?;
         self.mask = sys::sigmask(tid).map_err(request("signal mask"))?;
         self.xstate = sys::xstate(tid).map_err(request("extended state"))?;
@@ -351,10 +380,7 @@ impl<'m> Borrowed<'m> {
     }
 
     pub(super) fn request<T>(&self, what: &'static str, r: Result<T, Errno>) -> Result<T, CallError> {
-        r.map_err(|source| match source.is_gone() {
-            true => CallError::Gone(self.tid),
-            false => CallError::Request { what, tid: self.tid, source },
-        })
+        r.map_err(CallError::of(what, self.tid))
     }
 
     /// Sets the thread's own registers back and lets it go.
