@@ -437,6 +437,27 @@ fn http_get(port: u16) -> std::io::Result<String> {
     Ok(answer)
 }
 
+/// The workers of an nginx as soon as they all wait for requests. A worker that starts has the master's signals blocked and sets
+/// up what it will use; it takes its name when it is done with that, and then waits.
+fn nginx_workers(master: i32, count: usize) -> Vec<i32> {
+    let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
+    loop {
+        assert!(!read(format!("/proc/{master}/stat")).contains(") Z "), "it has ended");
+        let children = read(format!("/proc/{master}/task/{master}/children"));
+        let is_ready = |pid: &i32| {
+            let call = read(format!("/proc/{pid}/syscall"));
+            read(format!("/proc/{pid}/cmdline")).starts_with("nginx: worker process")
+                && call.split(' ').next().and_then(|n| n.parse().ok()) == Some(libc::SYS_epoll_wait)
+        };
+        let ready: Vec<i32> =
+            children.split_whitespace().filter_map(|word| word.parse().ok()).filter(is_ready).collect();
+        if ready.len() == count {
+            return ready;
+        }
+        std::thread::yield_now();
+    }
+}
+
 #[test]
 fn nginx_workers_without_rights_under_load() {
     let Some(nginx) = which("nginx") else {
@@ -455,7 +476,7 @@ fn nginx_workers_without_rights_under_load() {
     let mut server = Command::new(nginx);
     server.args(["-e", &format!("{dir}/error"), "-c", &format!("{dir}/conf")]);
     let target = Target::start(&mut server, "");
-    while http_get(port).is_err() {}
+    let workers = nginx_workers(target.pid(), 2);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         // also when an attach fails: the scope waits for the load
@@ -472,9 +493,8 @@ fn nginx_workers_without_rights_under_load() {
             }
             answers
         });
-        let children = std::fs::read_to_string(format!("/proc/{0}/task/{0}/children", target.pid())).unwrap();
-        for worker in children.split_whitespace() {
-            on_and_off(worker.parse().unwrap(), "", Habit::Opens);
+        for worker in workers {
+            on_and_off(worker, "", Habit::Opens);
         }
         on_and_off(target.pid(), "", Habit::Maps);
         stop.store(true, Ordering::Relaxed);
