@@ -40,6 +40,8 @@ functions! {
     SysvSignal "__sysv_signal",
     Sigset "sigset",
     Sigaltstack "sigaltstack",
+    PthreadSigmask "pthread_sigmask",
+    Sigprocmask "sigprocmask",
     Errno "__errno_location",
     Sigwait "sigwait",
     Sigwaitinfo "sigwaitinfo",

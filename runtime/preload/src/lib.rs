@@ -12,6 +12,7 @@
 //! | `sigaction`, `signal` and kin | our signals stay ours, the host believes it has them ([`signals`]) |
 //! | `sigaltstack` | a stack that is too small for our handler is stood in for ([`altstack`]) |
 //! | `sigwait` and kin, `signalfd`, `sigsuspend`, `ppoll` and kin | a thread that blocks our signals never meets them ([`waiting`]) |
+//! | `pthread_sigmask`, `sigprocmask` | a thread that blocks everything is sampled all the same ([`masks`]) |
 //! | `dlopen`, `dlmopen`, `dlclose` | regions are looked at before they change ([`loader`]) |
 //! | `prctl`, `seccomp`, `syscall`, `setuid` and kin, `chroot`, `unshare`, `setns` | what needs system calls and rights is done before ([`process`]) |
 //! | `_exit`, `_Exit` | the file is closed ([`process`]) |
@@ -30,6 +31,7 @@ mod exec;
 mod host;
 mod jump;
 mod loader;
+mod masks;
 mod process;
 mod signals;
 mod start;

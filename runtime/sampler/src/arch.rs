@@ -98,6 +98,18 @@ mod imp {
         unsafe { context.add(296).cast::<u64>().read_unaligned() }
     }
 
+    /// The interrupted code goes on with the signals of `set` blocked too.
+    ///
+    /// # Safety
+    /// `context` is what the kernel passed to a running handler.
+    pub unsafe fn block_on_return(context: *const u8, set: u64) {
+        // SAFETY: as above; rt_sigreturn sets the mask that it finds there.
+        unsafe {
+            let at = context.add(296).cast::<u64>().cast_mut();
+            at.write_unaligned(at.read_unaligned() | set);
+        }
+    }
+
     /// Calls `f(data)` with the stack pointer at `top`.
     ///
     /// # Safety
@@ -220,6 +232,18 @@ mod imp {
     pub unsafe fn interrupted_mask(context: *const u8) -> u64 {
         // SAFETY: ucontext_t: 40 bytes, then the mask.
         unsafe { context.add(40).cast::<u64>().read_unaligned() }
+    }
+
+    /// The interrupted code goes on with the signals of `set` blocked too.
+    ///
+    /// # Safety
+    /// `context` is what the kernel passed to a running handler.
+    pub unsafe fn block_on_return(context: *const u8, set: u64) {
+        // SAFETY: as above; rt_sigreturn sets the mask that it finds there.
+        unsafe {
+            let at = context.add(40).cast::<u64>().cast_mut();
+            at.write_unaligned(at.read_unaligned() | set);
+        }
     }
 
     /// Whether the thread was interrupted at the end of a system call.

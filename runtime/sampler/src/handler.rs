@@ -21,7 +21,7 @@ use crate::clock::{self, itimer, perf, thread_timer};
 use crate::rings::Ring;
 use crate::session::{self, Refused, Session};
 use crate::sys::{self, SigAction};
-use crate::{callers, file, housekeeper, time};
+use crate::{callers, file, housekeeper, masks, time};
 use pct_format::layout::header as at;
 use pct_format::{Clock, CutCause, LossCause, record};
 
@@ -89,6 +89,10 @@ impl HostAction {
 #[inline(never)]
 fn foreign(signal: i32, info: *const u8, context: *const u8) {
     let Some(host) = HOST.get(signal as usize) else { return };
+    // SAFETY: the kernel's arguments.
+    if session::current().is_some_and(|s| unsafe { masks::give_way(s, signal, info, context) }) {
+        return;
+    }
     let action = host.get();
     match action.handler {
         SIG_IGN => {}

@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use crate::clock::{self, itimer, perf};
 use crate::session::Session;
 use crate::sys::{self, Mask};
-use crate::{housekeeper, session, time};
+use crate::{housekeeper, masks, session, time};
 use pct_format::head::kind;
 use pct_format::layout::header as at;
 use pct_format::record::Encoder;
@@ -35,6 +35,7 @@ pub fn before_exec(session: &Session, path: &[u8]) {
     }
     itimer::disarm(session.clock());
     stop_perf(session);
+    masks::close(session);
     if !session.log.is_open() {
         session::say_without_sample(session);
         return;
@@ -78,6 +79,7 @@ pub fn exec_failed(session: &Session) {
         return;
     }
     session.log.header_set(at::STATE, State::Armed as u64);
+    masks::reopen(session);
     let settings = &session.settings;
     let period = settings.period_ns.load(Ordering::Relaxed);
     if itimer::which(session.clock()).is_some() {

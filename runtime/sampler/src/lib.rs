@@ -45,6 +45,7 @@ pub mod handler;
 pub mod housekeeper;
 pub mod leaving;
 pub mod mark;
+pub mod masks;
 pub mod note;
 pub mod session;
 pub mod status;

@@ -85,6 +85,8 @@ pub struct Ring {
     /// CPU ns at the housekeeper's last visit, to see threads that run without being sampled.
     pub(crate) visited_cpu_ns: AtomicU64,
     pub(crate) visited_accounted_ns: AtomicU64,
+    /// Signals of ours of which the thread believes that it blocks them ([`crate::masks`]).
+    pub(crate) host_blocks: AtomicU64,
     /// What its stacks need.
     pub(crate) stack: OfThread,
 }
@@ -227,6 +229,7 @@ impl Ring {
             &self.perf_page,
             &self.visited_cpu_ns,
             &self.visited_accounted_ns,
+            &self.host_blocks,
         ] {
             word.store(0, Ordering::Relaxed);
         }

@@ -10,6 +10,7 @@ use core::sync::atomic::Ordering;
 
 use crate::clock::{self, itimer, perf, thread_timer};
 use crate::log::Log;
+use crate::masks;
 use crate::regions::keep_record;
 use crate::rings::{FREE, LIVE, Ring};
 use crate::session::{self, House, Session};
@@ -52,6 +53,10 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
     if own {
         session.rings.set_own(ring);
+        // A controller that borrows this thread blocks all signals for that moment: it says nothing about the host.
+        if session::seed().options.controller == 0 {
+            masks::begin(session, ring);
+        }
     }
     // Before the clock: its first signal may come at once.
     ring.state.store(LIVE, Ordering::Release);

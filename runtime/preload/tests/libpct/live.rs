@@ -285,7 +285,18 @@ fn a_program_that_blocks_all_signals_runs_and_executes_others() {
 }
 
 #[test]
-fn a_thread_that_blocks_all_signals_is_lost_under_that_name() {
+fn threads_that_block_everything_are_sampled_and_get_no_signal() {
+    let Some(victim) = victim() else { return };
+    for clock in ["perf", "thread"] {
+        let a = Run::new(victim, &["all-blocked"], &format!("clock={clock}"), |_| ()).ok().only_file();
+        about(a.user + a.system, 1.2);
+        assert!(a.lost.iter().all(|l| l.0 != "signal blocked by the program"), "{a:#?}");
+        Run::new(victim, &["all-blocked", "sent"], &format!("clock={clock}"), |_| ()).ok();
+    }
+}
+
+#[test]
+fn a_thread_that_blocks_the_very_signals_is_lost_under_that_name() {
     let Some(victim) = victim() else { return };
     let a = Run::new(victim, &["half-blocked"], "", |_| ()).ok().only_file();
     about(a.user + a.system, 0.6);

@@ -35,6 +35,15 @@ static int raw_worker(void *seconds) {
     return 0;
 }
 
+static void *blocking_worker(void *seconds) {
+    sigset_t all;
+    sigfillset(&all);
+    sigdelset(&all, SIGSEGV);
+    sigprocmask(SIG_BLOCK, &all, NULL);
+    spin(*(double *)seconds);
+    return NULL;
+}
+
 static volatile sig_atomic_t hits;
 static void hit(int s) { (void)s; hits++; }
 
@@ -124,17 +133,56 @@ int main(int argc, char **argv) {
         execv(argv[0], args);
         return 1;
     } else if (!strcmp(mode, "half-blocked")) {
-        // One thread blocks everything, the other works on.
+        // One thread blocks the signals that ours are among (but not all), the other works on.
         double seconds = 0.5;
         pthread_t t;
         sigset_t all, old;
-        sigfillset(&all);
+        sigemptyset(&all);
+        sigaddset(&all, SIGSTKFLT);
+        for (int s = SIGRTMIN; s <= SIGRTMAX; s++) sigaddset(&all, s);
         pthread_sigmask(SIG_BLOCK, &all, &old);
         if (pthread_create(&t, NULL, worker, &seconds)) return 1;
         pthread_sigmask(SIG_SETMASK, &old, NULL);
         spin(0.5);
         pthread_join(t, NULL);
         spin(0.1);
+    } else if (!strcmp(mode, "all-blocked")) {
+        // A worker blocks everything by its maker's mask, one by itself. Signals of ours that somebody sends wait for them.
+        double seconds = 0.5;
+        pthread_t t[2];
+        sigset_t all, old, now;
+        struct sigaction a = {0};
+        a.sa_handler = hit;
+        sigaction(SIGSTKFLT, &a, NULL);
+        sigaction(61, &a, NULL);
+        sigfillset(&all);
+        pthread_sigmask(SIG_SETMASK, &all, &old);
+        pthread_sigmask(SIG_BLOCK, NULL, &now);
+        if (sigismember(&now, SIGSTKFLT) != 1 || sigismember(&now, 61) != 1 || sigismember(&old, 61)) return 2;
+        if (pthread_create(&t[0], NULL, worker, &seconds)) return 1;
+        if (pthread_create(&t[1], NULL, blocking_worker, &seconds)) return 1;
+        spin(0.2);
+        if (argc < 3) {
+            pthread_join(t[0], NULL);
+            pthread_join(t[1], NULL);
+            return hits;
+        }
+        raise(SIGSTKFLT);
+        kill(getpid(), 61);
+        spin(0.05);
+        if (hits) return 3; // they did not wait
+        pthread_join(t[0], NULL);
+        pthread_join(t[1], NULL);
+        if (hits) return 4;
+        siginfo_t info;
+        sigset_t one;
+        sigemptyset(&one);
+        sigaddset(&one, 61);
+        if (sigtimedwait(&one, &info, &(struct timespec){0, 0}) != 61 || info.si_pid != getpid()) return 5;
+        pthread_sigmask(SIG_UNBLOCK, &all, NULL);
+        if (hits != 1) return 6; // the one that nobody waited for
+        sigprocmask(SIG_SETMASK, &old, &now);
+        if (sigismember(&now, SIGSTKFLT) || sigismember(&now, 61)) return 7;
     } else if (!strcmp(mode, "raw-fork")) {
         pid_t p = syscall(SYS_clone, SIGCHLD, 0, 0, 0, 0);
         if (p == 0) {

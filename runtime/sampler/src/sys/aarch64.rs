@@ -49,6 +49,8 @@ pub(crate) mod nr {
     pub(crate) const GETEUID: usize = 175;
     pub(crate) const GETPPID: usize = 173;
     pub(crate) const RT_SIGTIMEDWAIT: usize = 137;
+    pub(crate) const RT_SIGQUEUEINFO: usize = 138;
+    pub(crate) const RT_TGSIGQUEUEINFO: usize = 240;
     pub(crate) const GETTID: usize = 178;
     pub(crate) const GETDENTS64: usize = 61;
     pub(crate) const TIMER_CREATE: usize = 107;
@@ -56,6 +58,7 @@ pub(crate) mod nr {
     pub(crate) const TIMER_DELETE: usize = 111;
     pub(crate) const CLOCK_GETTIME: usize = 113;
     pub(crate) const CLOCK_GETRES: usize = 114;
+    pub(crate) const KILL: usize = 129;
     pub(crate) const TGKILL: usize = 131;
     pub(crate) const OPENAT: usize = 56;
     pub(crate) const MKDIRAT: usize = 34;

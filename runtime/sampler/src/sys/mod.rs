@@ -237,6 +237,24 @@ pub fn tgkill(pid: u32, tid: u32, signal: i32) -> Result<()> {
     check(unsafe { call(nr::TGKILL, [pid as usize, tid as usize, signal as usize, 0, 0, 0]) }).map(|_| ())
 }
 
+/// Sends a signal of this process once more, to whom it was for: to the calling thread (`si_code` of tkill), or to the process.
+///
+/// # Safety
+/// `info` is a siginfo_t with this signal and `code`.
+pub unsafe fn send_again(signal: i32, info: *const u8, code: i32) {
+    const SI_TKILL: i32 = -6;
+    let (pid, signal, info) = (getpid() as usize, signal as usize, info as usize);
+    // SAFETY: the kernel reads the siginfo of 128 bytes.
+    unsafe {
+        if code == SI_TKILL {
+            call(nr::RT_TGSIGQUEUEINFO, [pid, gettid() as usize, signal, info, 0, 0]);
+        } else if check(call(nr::RT_SIGQUEUEINFO, [pid, signal, info, 0, 0, 0])).is_err() {
+            // Only the first thread may say that a signal is of kill(2): the sender becomes this process.
+            call(nr::KILL, [pid, signal, 0, 0, 0, 0]);
+        }
+    }
+}
+
 /// CLOCK_REALTIME.
 pub const CLOCK_REALTIME: i32 = 0;
 /// CLOCK_MONOTONIC.

@@ -52,6 +52,8 @@ pub(crate) mod nr {
     pub(crate) const GETEUID: usize = 107;
     pub(crate) const GETPPID: usize = 110;
     pub(crate) const RT_SIGTIMEDWAIT: usize = 128;
+    pub(crate) const RT_SIGQUEUEINFO: usize = 129;
+    pub(crate) const RT_TGSIGQUEUEINFO: usize = 297;
     pub(crate) const ARCH_PRCTL: usize = 158;
     pub(crate) const GETTID: usize = 186;
     pub(crate) const GETDENTS64: usize = 217;
@@ -60,6 +62,7 @@ pub(crate) mod nr {
     pub(crate) const TIMER_DELETE: usize = 226;
     pub(crate) const CLOCK_GETTIME: usize = 228;
     pub(crate) const CLOCK_GETRES: usize = 229;
+    pub(crate) const KILL: usize = 62;
     pub(crate) const TGKILL: usize = 234;
     pub(crate) const OPENAT: usize = 257;
     pub(crate) const MKDIRAT: usize = 258;

@@ -1,0 +1,93 @@
+//! Threads that block all signals: ours stay open there, and the host cannot tell.
+//!
+//! Many programs let their worker threads block everything, so that signals go to the thread that waits for them (xz, thread
+//! pools of servers). It is there that the time is spent, so a profiler that respected it would see nothing of them. A set that
+//! names nearly all signals is not about our two; one that names few may be, and passes as it is.
+//!
+//! What a thread believes that it blocks is kept with its ring. A signal of the host's own on one of these numbers finds that:
+//! it is really blocked there from then on and sent once more, so that it waits, or goes to the thread that takes it
+//! ([`give_way`]). An exec hands on the mask that the host believes in ([`close`]).
+//!
+//! Signal safety: system calls.
+
+use core::sync::atomic::Ordering;
+
+use crate::arch;
+use crate::rings::Ring;
+use crate::session::Session;
+use crate::sys::{self, Mask, SignalSet};
+
+/// A set of so many signals (of 62 that can be blocked) means all of them.
+const NEARLY_ALL: u32 = 40;
+
+/// Those of our signals that stay open although the host blocks this set.
+#[must_use]
+pub fn left_open(session: &Session, set: SignalSet) -> SignalSet {
+    if set.count_ones() >= NEARLY_ALL { session.signals() } else { 0 }
+}
+
+/// Those of our signals of which the thread believes that it blocks them.
+#[must_use]
+pub fn believed(ring: &Ring) -> SignalSet {
+    ring.host_blocks.load(Ordering::Relaxed)
+}
+
+/// What the thread believes from now on.
+pub fn believe(ring: &Ring, set: SignalSet) {
+    ring.host_blocks.store(set, Ordering::Relaxed);
+}
+
+/// The calling thread begins, perhaps with a mask of its maker's that blocks everything.
+pub(crate) fn begin(session: &Session, ring: &Ring) {
+    let mask = sys::sigmask(Mask::Block, 0);
+    let open = left_open(session, mask);
+    if open != 0 {
+        believe(ring, open);
+        if mask & open != 0 {
+            sys::sigmask(Mask::Unblock, open);
+        }
+    }
+}
+
+/// The calling thread's mask is handed to another program: it becomes what the host believes. [`reopen`] takes it back.
+pub(crate) fn close(session: &Session) {
+    if let Some(ring) = session.rings.own(true)
+        && believed(ring) != 0
+    {
+        sys::sigmask(Mask::Block, believed(ring));
+    }
+}
+
+/// The other program did not come.
+pub(crate) fn reopen(session: &Session) {
+    if let Some(ring) = session.rings.own(true)
+        && believed(ring) != 0
+    {
+        sys::sigmask(Mask::Unblock, believed(ring));
+    }
+}
+
+/// A signal that is not of our clocks came to a thread that believes to block it: true if it was put off until the thread lets it
+/// through or another takes it.
+///
+/// # Safety
+/// `info` and `context` are what the kernel passed to the running handler of `signal`.
+pub(crate) unsafe fn give_way(session: &Session, signal: i32, info: *const u8, context: *const u8) -> bool {
+    let bit = sys::signal_bit(signal);
+    if !session.may_call() {
+        return false;
+    }
+    let Some(ring) = session.rings.own(true) else { return false };
+    // SAFETY: the kernel's siginfo, used before this returns.
+    let code = unsafe { arch::SigInfo::new(info) }.code();
+    // One that the kernel forces upon the thread (an int3, say) does not mind a mask.
+    if believed(ring) & bit == 0 || code > 0 {
+        return false;
+    }
+    believe(ring, believed(ring) & !bit);
+    // SAFETY: the running handler's context.
+    unsafe { arch::block_on_return(context, bit) };
+    // SAFETY: the kernel's siginfo, 128 bytes.
+    unsafe { sys::send_again(signal, info, code) };
+    true
+}
