@@ -12,11 +12,12 @@
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::arch::Regs;
+use crate::maps::Mapping;
 use crate::regions::Entry;
 use crate::rings::Ring;
-use crate::session::{House, Session};
+use crate::session::Session;
 use crate::unwind::{Budget, End, Extent, Gregs, Live, Region, Registry, Walked, walk};
-use crate::{housekeeper, maps, sys, time};
+use crate::{housekeeper, sys, time};
 use pct_format::record::Frame;
 use pct_format::{CutCause, StackMode};
 
@@ -121,7 +122,7 @@ fn once(session: &Session, ring: &Ring, regs: Regs, out: &mut [u64]) -> Walked {
     let deeper = if out.len() > USUAL_DEPTH { out.len() as u32 } else { 0 };
     let budget = Budget { units: ((period / 20 / UNIT_NS) as u32).saturating_add(deeper) };
     let probes = if session.may_call() { PROBES } else { 0 };
-    // SAFETY: the extent is the interrupted thread's own stack (see `find_stacks`), and this handler runs on that thread.
+    // SAFETY: the extent is the interrupted thread's own stack (see `StackFinder`), and this handler runs on that thread.
     let mut memory = unsafe { Live::new(ring.stack.extent(), probes) };
     match REGISTRY.hold(session.rings.number(ring) as usize) {
         Some(held) => walk(held.set(), &session.rules, gregs, &mut memory, out, budget),
@@ -184,40 +185,52 @@ pub fn refresh(session: &Session, regions: &[Entry]) {
     }
 }
 
-/// Finds the stacks of threads that are new. By the housekeeper.
+/// Finds the stacks of threads that are new, among the mappings as they pass by. By the housekeeper.
 ///
 /// The first thread's is the kernel's `[stack]`, which grows down to its neighbour. Every other C library's thread has its
 /// control block at the upper end of its stack's mapping, so the mapping that holds the block is the stack, below the block.
 /// Stacks that are none of these (raw clone, alternate stacks, coroutines) are looked at page by page when they are met.
-pub fn find_stacks(session: &Session, house: &mut House) {
-    if session.settings.stack.load(Ordering::Relaxed) == StackMode::None as u32 {
-        return;
+pub struct StackFinder<'s> {
+    session: &'s Session,
+    wanted: bool,
+    /// End of the mapping before.
+    below: u64,
+}
+
+impl<'s> StackFinder<'s> {
+    /// Before the first mapping.
+    #[must_use]
+    pub fn new(session: &'s Session) -> Self {
+        let walks = session.settings.stack.load(Ordering::Relaxed) != StackMode::None as u32;
+        StackFinder { session, wanted: walks && session.rings.living().any(unknown), below: 0 }
     }
-    let unknown = |ring: &&Ring| ring.stack.hi.load(Ordering::Relaxed) == 0;
-    if session.rings.living().find(unknown).is_none() {
-        return;
-    }
-    let pid = session.pid.load(Ordering::Relaxed);
-    let mut below = 0;
-    let _ = maps::each(&mut house.buffer, |m| {
-        let main = m.path == b"[stack]";
-        if m.readable() && m.writable() && m.path != b"[heap]" {
-            for ring in session.rings.living().filter(unknown) {
-                let first = ring.tid.load(Ordering::Relaxed) == pid;
-                let base = ring.base.load(Ordering::Relaxed);
-                let (lo, hi) = match (first, main) {
-                    (true, true) => (below, m.end),
-                    (false, false) if m.inode == 0 && m.start < base && base < m.end => (m.start, base),
-                    _ => continue,
-                };
-                ring.stack.lo.store(lo, Ordering::Relaxed);
-                // Release: whoever sees the end sees the start (an end without its start is a wrong extent).
-                ring.stack.hi.store(hi, Ordering::Release);
-            }
+
+    /// The next mapping, in order of addresses.
+    pub fn see(&mut self, m: &Mapping<'_>) {
+        let below = core::mem::replace(&mut self.below, m.end);
+        if !self.wanted || !m.readable() || !m.writable() || m.path == b"[heap]" {
+            return;
         }
-        below = m.end;
-        true
-    });
+        let main = m.path == b"[stack]";
+        let pid = self.session.pid.load(Ordering::Relaxed);
+        for ring in self.session.rings.living().filter(|ring| unknown(ring)) {
+            let first = ring.tid.load(Ordering::Relaxed) == pid;
+            let base = ring.base.load(Ordering::Relaxed);
+            let (lo, hi) = match (first, main) {
+                (true, true) => (below, m.end),
+                (false, false) if m.inode == 0 && m.start < base && base < m.end => (m.start, base),
+                _ => continue,
+            };
+            ring.stack.lo.store(lo, Ordering::Relaxed);
+            // Release: whoever sees the end sees the start (an end without its start is a wrong extent).
+            ring.stack.hi.store(hi, Ordering::Release);
+        }
+    }
+}
+
+/// Whether a thread's stack is not known yet.
+fn unknown(ring: &Ring) -> bool {
+    ring.stack.hi.load(Ordering::Relaxed) == 0
 }
 
 /// The loader is about to change the regions: the first sample in new code looks at them at once.

@@ -170,9 +170,10 @@ pub fn full(session: &Session, house: &mut House) {
 /// Looks at the regions.
 pub fn refresh_regions(session: &Session, house: &mut House) {
     session.changing.store(false, Ordering::Relaxed);
-    session.regions.refresh(&mut house.list, &session.log, &session.keep, session.counts());
+    let mut stacks = callers::StackFinder::new(session);
+    let list = &mut house.list;
+    session.regions.refresh(list, &session.log, &session.keep, session.counts(), |m| stacks.see(m));
     callers::refresh(session, house.list.entries());
-    callers::find_stacks(session, house);
 }
 
 /// Counters for the region of the PC that is wanted.

@@ -144,10 +144,15 @@ impl List {
 }
 
 impl Regions {
-    /// Looks at the maps file and records what changed. `counts`: handlers look regions up here.
-    ///
-    /// True: something changed.
-    pub fn refresh(&self, list: &mut List, log: &Log, keep: &Lock<Chain>, counts: bool) -> bool {
+    /// Looks at the maps file and records what changed. `counts`: handlers look regions up here. `see` is shown every mapping.
+    pub fn refresh(
+        &self,
+        list: &mut List,
+        log: &Log,
+        keep: &Lock<Chain>,
+        counts: bool,
+        mut see: impl FnMut(&Mapping<'_>),
+    ) {
         let now = crate::time::now();
         let old = list.which & 1;
         let new = old ^ 1;
@@ -163,6 +168,7 @@ impl Regions {
         // Where the object begins whose mappings pass by: its first page has the headers.
         let mut object = (0u64, 0u64, 0u64);
         let read = maps::each(&mut list.buffer, |m| {
+            see(&m);
             if m.offset == 0 && m.readable() {
                 object = (m.device, m.inode, m.start);
             }
@@ -172,7 +178,7 @@ impl Regions {
             while let Some(lost) = gone.next_if(|e| e.start < m.start) {
                 scan.end(lost);
             }
-            let Some(place) = new_entries.get_mut(count) else { return false };
+            let Some(place) = new_entries.get_mut(count) else { return true };
             if let Some(same) = gone.next_if(|e| e.same(&m)) {
                 *place = *same;
             } else {
@@ -183,7 +189,7 @@ impl Regions {
             true
         });
         if read.is_err() {
-            return false;
+            return;
         }
         for lost in gone {
             scan.end(lost);
@@ -200,7 +206,6 @@ impl Regions {
                 self.publish(list.entries());
             }
         }
-        changed
     }
 
     /// A new array for handlers. Without memory for it the old one stays.
