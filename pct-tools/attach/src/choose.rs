@@ -159,6 +159,8 @@ pub struct Facts {
     pub sigprof_caught: bool,
     /// It has handlers for all the signals that the sampler could take for its clock (Go programs have).
     pub signals_taken: bool,
+    /// A good part of its CPU time is of threads that block the sampler's signal.
+    pub signals_blocked: bool,
 }
 
 /// What the user asked for.
@@ -321,6 +323,9 @@ fn against(method: Method, f: &Facts, wish: &Wish) -> Option<String> {
         let mode = if f.seccomp == 1 { "strict mode" } else { "a filter" };
         return Some(format!("it is under seccomp ({mode}), which may kill it for a system call of ours"));
     }
+    if injecting && f.signals_blocked {
+        return Some("the threads that do its work block all signals, the sampler's too".into());
+    }
     if injecting && f.shadow_stack {
         return Some("it uses shadow stacks, which forbid the self-restoring call".into());
     }
@@ -377,6 +382,7 @@ mod tests {
             same_files: true,
             sigprof_caught: false,
             signals_taken: false,
+            signals_blocked: false,
         }
     }
 
@@ -402,6 +408,7 @@ mod tests {
         assert_eq!(chosen(|f| f.go = true), Ok(Method::Blob));
         assert_eq!(chosen(|f| f.has_gadgets = false), Ok(Method::Outside));
         assert_eq!(chosen(|f| f.signals_taken = true), Ok(Method::Outside));
+        assert_eq!(chosen(|f| f.signals_blocked = true), Ok(Method::Outside));
     }
 
     #[test]

@@ -4,6 +4,7 @@
 mod victims;
 
 use pct_attach::blob::{Blob, by_blob};
+use pct_attach::choose::{Method, Wish, choose};
 use pct_attach::facts;
 use pct_attach::inject::{InjectError, by_dlopen, by_note, off};
 use pct_attach::memory::ProcessMemory;
@@ -42,6 +43,23 @@ fn a_blocked_program_is_loaded_turned_on_and_off_and_never_knows() {
     child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
     assert_eq!(said, "still here");
     assert!(child.wait().unwrap().success());
+}
+
+#[test]
+fn a_program_whose_working_thread_blocks_all_signals_is_sampled_from_outside() {
+    let dir = tempfile::tempdir().unwrap();
+    let victim = built("blocksall.c", &["-O2", "-pthread"], &dir);
+    let mut command = Command::new(&victim);
+    let child = Victim::start(command.stdin(Stdio::piped()));
+    // As soon as the thread has used a tick of CPU time.
+    let plan = loop {
+        let target = pct_attach::facts::read(child.pid()).unwrap();
+        if target.facts.signals_blocked {
+            break choose(&target.facts, &Wish::default()).unwrap();
+        }
+    };
+    assert_eq!(plan.method, Method::Outside);
+    child.stop();
 }
 
 #[test]

@@ -126,7 +126,8 @@ fn once(session: &Session, ring: &Ring, regs: Regs, out: &mut [u64]) -> Walked {
     let mut memory = unsafe { Live::new(ring.stack.extent(), probes) };
     match REGISTRY.hold(session.rings.number(ring) as usize) {
         Some(held) => walk(held.set(), &session.rules, gregs, &mut memory, out, budget),
-        None => Walked { frames: 0, end: End::NotReady, unknown: false },
+        // Nothing was read yet: the first threads of a short program would have no stacks.
+        None => Walked { frames: 0, end: End::NotReady, unknown: REGISTRY.is_empty() },
     }
 }
 

@@ -152,6 +152,11 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
         face.hint(format_args!("{ours}/   try: pct report {ours}"));
     } else {
         place.remove_if_empty();
+        let blocks = facts::read(args.pid).is_ok_and(|target| target.facts.signals_blocked);
+        if blocks {
+            face.hint("no samples: the threads that do its work block all signals (--method 5 samples from outside)");
+            return Ok(ExitCode::SUCCESS);
+        }
         face.hint("no samples: it used too little CPU time for one (--clock wall shows where it waits)");
     }
     Ok(ExitCode::SUCCESS)

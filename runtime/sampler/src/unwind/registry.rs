@@ -161,6 +161,11 @@ impl Registry {
         None
     }
 
+    /// Whether nothing was published so far.
+    pub fn is_empty(&self) -> bool {
+        self.current.load(Ordering::Acquire).is_null()
+    }
+
     /// Makes the sets agree with the regions of the process, which come in order of address, and frees what no handler can
     /// use any more. Does nothing when another thread is at it.
     pub fn refresh(&self, regions: impl Iterator<Item = Region> + Clone) -> Refreshed {
