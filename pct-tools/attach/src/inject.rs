@@ -178,7 +178,7 @@ impl Search<'_> {
                 let mut thread = match Borrowed::stop(pid, tid, memory, &planted.gadgets, STOP, &self.maps) {
                     Ok(t) => t,
                     Err(e) if is_of_this_thread(pid, &e) => {
-                        late.extend(matches!(e, CallError::NoStop(..)).then_some(tid));
+                        late.extend(matches!(e, CallError::NoStop(..) | CallError::Gone(_)).then_some(tid));
                         last = e.to_string();
                         tries += 1;
                         continue;

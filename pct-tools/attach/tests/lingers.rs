@@ -12,8 +12,10 @@ use pct_attach::inject::InjectError;
 use pct_attach::memory::ProcessMemory;
 use pct_attach::ptrace::borrow::{OBSERVER, Step};
 use pct_attach::ptrace::sys::{self, Tid};
+use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::{Command, Output};
+use std::sync::atomic::{AtomicU32, Ordering};
 use victims::{BARE, Victim, built};
 
 const SIGNAL: i32 = 35;
@@ -29,32 +31,74 @@ fn threads(pid: i32) -> Vec<(i32, char)> {
     tasks.collect()
 }
 
-/// Not a test of its own: what is killed, told by the environment.
+/// The number of the step that this controller is at.
+static STEPS: AtomicU32 = AtomicU32::new(0);
+
+fn asked(name: &str) -> String {
+    std::env::var(name).unwrap_or_default()
+}
+
+/// What happens at the steps of a controller, told by `PCT_TEST_DOES`: `linger` sends the held thread a signal and kills the
+/// controller when the registers are those of its call; anything else is the number of a signal that is sent to the target at the
+/// step `PCT_TEST_AT`.
+fn at_step(step: Step) {
+    let pid: i32 = asked("PCT_TEST_LINGERER").parse().unwrap();
+    let count = 1 + STEPS.fetch_add(1, Ordering::SeqCst);
+    match asked("PCT_TEST_DOES").as_str() {
+        "linger" if step == Step::Committed => {
+            let held = threads(pid).into_iter().filter(|(_, state)| *state == 't');
+            for (tid, _) in held {
+                sys::send(pid, Tid(tid), SIGNAL).unwrap();
+            }
+            let me = std::process::id() as i32;
+            sys::send(me, Tid(me), libc::SIGKILL).unwrap();
+            loop {
+                std::thread::park();
+            }
+        }
+        "linger" => {}
+        signal if asked("PCT_TEST_AT") == count.to_string() => {
+            Command::new("kill").args([&format!("-{signal}"), &pid.to_string()]).status().unwrap();
+        }
+        _ => {}
+    }
+}
+
+/// Not a test of its own: a controller to which something happens, told by the environment. Says how many steps it made, and how it
+/// ended.
 #[test]
 fn controller() {
     let Ok(pid) = std::env::var("PCT_TEST_LINGERER") else { return };
     let pid: i32 = pid.parse().unwrap();
-    OBSERVER
-        .set(|step| {
-            if step == Step::Committed {
-                let pid: i32 = std::env::var("PCT_TEST_LINGERER").unwrap().parse().unwrap();
-                let held = threads(pid).into_iter().filter(|(_, state)| *state == 't');
-                for (tid, _) in held {
-                    sys::send(pid, Tid(tid), SIGNAL).unwrap();
-                }
-                let me = std::process::id() as i32;
-                sys::send(me, Tid(me), libc::SIGKILL).unwrap();
-                loop {
-                    std::thread::park();
-                }
-            }
-        })
-        .unwrap();
-    let blob = std::fs::read(std::env::var("PCT_TEST_LIBRARY").unwrap()).unwrap();
+    OBSERVER.set(at_step).unwrap();
+    let blob = std::fs::read(asked("PCT_TEST_LIBRARY")).unwrap();
     let target = facts::read(pid).unwrap();
     let memory = ProcessMemory::open(pid, true).unwrap();
-    let done = by_blob(&target, &memory, &Blob::parse(&blob).unwrap(), "refuse");
-    panic!("it was to be killed: {done:?}");
+    let done = by_blob(&target, &memory, &Blob::parse(&blob).unwrap(), "refuse").unwrap_err();
+    let refused = matches!(done, InjectError::On(_));
+    eprintln!("steps {} refused {refused} {done}", STEPS.load(Ordering::SeqCst));
+}
+
+/// Starts a controller to which something happens, and waits for its end.
+fn controlled(pid: i32, library: &Path, does: &str, at: u32) -> Output {
+    Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "controller", "--nocapture"])
+        .env("PCT_TEST_LINGERER", pid.to_string())
+        .env("PCT_TEST_LIBRARY", library)
+        .env("PCT_TEST_DOES", does)
+        .env("PCT_TEST_AT", at.to_string())
+        .output()
+        .unwrap()
+}
+
+/// As [`controlled`], where it ends by itself: the steps that it made, whether it made its call, and its words.
+fn outcome(pid: i32, library: &Path, does: &str, at: u32) -> (u32, bool, String) {
+    let output = controlled(pid, library, does, at);
+    let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(output.status.success(), "{does} at step {at}: {said}");
+    let line = said.lines().find_map(|l| l.strip_prefix("steps ")).expect("it says so");
+    let steps = line.split(' ').next().unwrap().parse().unwrap();
+    (steps, line.contains("refused true"), line.to_owned())
 }
 
 fn until(victim: &Victim, what: &str, mut done: impl FnMut() -> bool) {
@@ -92,14 +136,7 @@ fn a_handler_on_top_of_a_call(stack: &str, waits: &str) {
             && blocked_in(pid, pid) == Some(libc::SYS_pause)
     });
     let worker = worker().unwrap();
-    let killed = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "controller"])
-        .env("PCT_TEST_LINGERER", pid.to_string())
-        .env("PCT_TEST_LIBRARY", &library)
-        .stdout(Stdio::null())
-        .status()
-        .unwrap();
-    assert!(!killed.success());
+    assert_eq!(controlled(pid, &library, "linger", 0).status.signal(), Some(libc::SIGKILL));
     until(&victim, "the handler", || dir.path().join("in").exists());
     match waits {
         "read" => until(&victim, "it to wait", || blocked_in(pid, worker) == Some(libc::SYS_read)),
@@ -209,4 +246,76 @@ fn controllers_at_the_same_time_take_turns() {
     let second = by_blob(&looked, &memory, &blob, "hz=1").unwrap_err();
     assert!(matches!(second, InjectError::Already(_)), "{second}");
     victim.ends_well();
+}
+
+/// Goes through the steps of an attach: at each, `signal` is sent to the target that `victim` gives; `check` looks at what came of it.
+fn at_each_step(signal: i32, mut victim: impl FnMut() -> Victim, mut check: impl FnMut(Victim, bool, &str)) {
+    let dir = tempfile::tempdir().unwrap();
+    let library = built("fakepct.c", BARE, &dir);
+    for at in 1.. {
+        let target = victim();
+        until(&target, "its threads", || threads(target.pid()).len() == 5);
+        let (steps, made, said) = outcome(target.pid(), &library, &signal.to_string(), at);
+        if at > steps {
+            assert!(at > 20, "{steps} steps only");
+            return;
+        }
+        check(target, made, &format!("step {at}: {said}"));
+    }
+}
+
+#[test]
+fn a_target_that_is_killed_at_any_step_is_an_error_and_no_more() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = built("mallocs.c", &["-O2", "-pthread"], &dir);
+    at_each_step(
+        libc::SIGKILL,
+        || Victim::start(&mut Command::new(&program)),
+        |victim, _, said| {
+            let (_, status) = victim.wait();
+            assert_eq!(status.signal(), Some(libc::SIGKILL), "{said}");
+        },
+    );
+}
+
+#[test]
+fn a_target_that_is_stopped_at_any_step_stays_stopped_and_goes_on() {
+    let dir = tempfile::tempdir().unwrap();
+    let program = built("mallocs.c", &["-O2", "-pthread"], &dir);
+    at_each_step(
+        libc::SIGSTOP,
+        || Victim::start(&mut Command::new(&program)),
+        |victim, made, said| {
+            assert!(made, "{said}");
+            until(&victim, "it to be stopped", || {
+                threads(victim.pid()).iter().all(|(_, state)| *state == 'T')
+            });
+            Command::new("kill").args(["-CONT", &victim.pid().to_string()]).status().unwrap();
+            victim.ends_well();
+        },
+    );
+}
+
+#[test]
+fn a_target_that_executes_a_program_at_any_step_is_that_program() {
+    let dir = tempfile::tempdir().unwrap();
+    for flags in [&["-O2", "-pthread"][..], &["-O2", "-pthread", "-static", "-no-pie"]] {
+        let program = built("mallocs.c", flags, &dir);
+        at_each_step(
+            libc::SIGUSR2,
+            || Victim::start(&mut Command::new(&program)),
+            |victim, _, said| {
+                // a program executed by that name is called so
+                let executed =
+                    |t: facts::Target| t.facts.name == "exe" && t.facts.threads == 5 && t.facts.tracer == 0;
+                // (while another thread than the first executes it, the first is a zombie for a moment)
+                let start = std::time::Instant::now();
+                while !facts::read(victim.pid()).is_ok_and(executed) {
+                    assert!(start.elapsed().as_secs() < 60, "{said}");
+                    std::thread::yield_now();
+                }
+                victim.ends_well();
+            },
+        );
+    }
 }

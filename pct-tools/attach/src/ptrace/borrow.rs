@@ -145,6 +145,9 @@ pub(super) fn step(step: Step) {
     }
 }
 
+/// So long the end of a thread that is about to end is waited for.
+const ENDS: Duration = Duration::from_secs(1);
+
 /// Waits for the next stop of one thread.
 ///
 /// # Errors
@@ -191,6 +194,7 @@ pub fn let_go(tid: Tid) -> bool {
     let signal = match sys::look(tid) {
         Ok(None) => return false,
         Err(e) if e.0 == libc::EINTR => return false,
+        Ok(Some(stop)) if stop.is_end() => return true,
         Ok(Some(Stop::Signal(signal))) => signal,
         Ok(Some(_)) => 0,
         Err(_) => return true,
@@ -404,7 +408,11 @@ impl<'m> Borrowed<'m> {
         }
         let result = self.try_restore();
         match result {
-            Err(CallError::Gone(_)) => Ok(()),
+            Err(CallError::Gone(tid)) => {
+                // its end is waited for by a thread that executes a program, and must be taken by us for that
+                let _ = wait_stop(tid, ENDS);
+                Ok(())
+            }
             other => other,
         }
     }
