@@ -51,6 +51,21 @@ fn a_stripped_static_program_is_profiled() {
     shares_are_right(test, "cc", "-static -s", "shares-stripped", true);
 }
 
+#[test]
+fn a_static_child_of_a_dynamic_program_is_named() {
+    let test = "a_static_child_of_a_dynamic_program_is_named";
+    let victim = match victim_with("shares.c", "cc -O2 -pthread -static", "shares-static") {
+        Ok(victim) => victim,
+        Err(why) => return skip(test, &why),
+    };
+    let script = format!("{} 1 0.1; true", victim.display());
+    let r = run(&[], &["bash", "-c", &script]);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    assert!(r.stderr().contains("shares-static is a static program"), "{}", r.stderr());
+    let r = run(&[], &["bash", "-c", "/bin/true; true"]);
+    assert!(!r.stderr().contains("static program"), "{}", r.stderr());
+}
+
 fn sh(script: &str) -> Option<Run> {
     let busybox = tool_or_skip("busybox", "static shells")?;
     Some(run(&["--hz", "997"], &[busybox.to_str().unwrap(), "sh", "-c", script]))

@@ -11,6 +11,7 @@ use pct_sampler::text::Buf;
 use pct_sampler::{boot, leaving, session, sys};
 
 use crate::host::{self, Real, real};
+use crate::unloadable;
 
 const TEXT: usize = 4096;
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
@@ -193,6 +194,7 @@ fn exec3(which: Real, path: *const u8, arguments: Vector, environment: Vector) -
     }
     // SAFETY: libc's function of this shape.
     let exec: Exec3 = unsafe { core::mem::transmute(at) };
+    unloadable::tell(path);
     around(path, || {
         // SAFETY: the host's arguments, and a vector that lives through the call.
         with_us(environment, |environment| unsafe { exec(path, arguments, environment) })
@@ -274,6 +276,7 @@ pub unsafe extern "C" fn posix_spawn(
     }
     // SAFETY: libc's posix_spawn.
     let spawn: Spawn = unsafe { core::mem::transmute(at) };
+    unloadable::tell(path);
     // SAFETY: the host's arguments, and a vector that lives through the call.
     with_us(environment, |environment| unsafe {
         spawn(pid, path, actions, attributes, arguments, environment)

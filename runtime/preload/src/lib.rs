@@ -36,6 +36,7 @@ mod process;
 mod signals;
 mod start;
 mod threads;
+mod unloadable;
 mod waiting;
 
 #[cfg(panic = "abort")]

@@ -38,7 +38,8 @@ pub const O_DIRECTORY: i32 = 0o200_000;
 #[cfg(target_arch = "aarch64")]
 pub const O_DIRECTORY: i32 = 0o40_000;
 const O_CLOEXEC: i32 = 0o2_000_000;
-pub(super) const O_NONBLOCK: i32 = 0o4000;
+/// open(2): return at once.
+pub const O_NONBLOCK: i32 = 0o4000;
 const AT_FDCWD: usize = -100isize as usize;
 
 /// Opens a path, close-on-exec.

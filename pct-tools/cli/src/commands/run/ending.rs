@@ -91,8 +91,8 @@ fn why_none(args: &Args, obstacle: Option<&Found>, ended: &Ended) -> String {
         }
         (None, _) => {
             format!(
-                "the program used {used} CPU s, too little for one (or pct's library said above why it did not start, \
-                 or it started with another environment)"
+                "the program used {used} CPU s, too little for one or where none was taken (pct's library may have said above \
+                 why; or it started with another environment)"
             )
         }
     }
