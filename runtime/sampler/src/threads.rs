@@ -143,16 +143,23 @@ pub fn disarm(ring: &Ring) {
 /// Stops all clocks and frees all slots: sampling is switched off. Threads that sample at this moment finish their sample.
 pub fn disarm_all(session: &Session) {
     itimer::disarm(session.clock());
+    let own = session.rings.own(session.may_call());
     for ring in session.rings.living() {
         disarm(ring);
-        // A handler of that thread may be pushing right now: it holds the busy flag for some nanoseconds.
-        for _ in 0..1000 {
-            if ring.busy.load(Ordering::Acquire) == 0 {
-                break;
+        // A controller calls us on top of whatever the thread does. If that is a sample, it ends when we have returned: there is
+        // nothing to wait for, and its segment is left as a killed process leaves it, to be read as far as it is written.
+        let below_us =
+            own.is_some_and(|own| core::ptr::eq(own, ring)) && ring.busy.load(Ordering::Acquire) != 0;
+        if !below_us {
+            // A handler of that thread may be pushing right now: it holds the busy flag for some nanoseconds.
+            for _ in 0..1000 {
+                if ring.busy.load(Ordering::Acquire) == 0 {
+                    break;
+                }
+                sys::sched_yield();
             }
-            sys::sched_yield();
+            ring.leave(&session.log);
         }
-        ring.leave(&session.log);
         ring.state.store(FREE, Ordering::Release);
     }
 }
