@@ -248,12 +248,14 @@ fn controllers_at_the_same_time_take_turns() {
     victim.ends_well();
 }
 
-/// Goes through the steps of an attach: at each, `signal` is sent to the target that `victim` gives; `check` looks at what came of it.
-fn at_each_step(signal: i32, mut victim: impl FnMut() -> Victim, mut check: impl FnMut(Victim, bool, &str)) {
+/// Goes through the steps of an attach: at each, `signal` is sent to a target of four threads, compiled with `flags`; `check` looks at
+/// what came of it.
+fn at_each_step(signal: i32, flags: &[&str], mut check: impl FnMut(Victim, bool, &str)) {
     let dir = tempfile::tempdir().unwrap();
     let library = built("fakepct.c", BARE, &dir);
+    let program = built("mallocs.c", flags, &dir);
     for at in 1.. {
-        let target = victim();
+        let target = Victim::start(&mut Command::new(&program));
         until(&target, "its threads", || threads(target.pid()).len() == 5);
         let (steps, made, said) = outcome(target.pid(), &library, &signal.to_string(), at);
         if at > steps {
@@ -266,56 +268,36 @@ fn at_each_step(signal: i32, mut victim: impl FnMut() -> Victim, mut check: impl
 
 #[test]
 fn a_target_that_is_killed_at_any_step_is_an_error_and_no_more() {
-    let dir = tempfile::tempdir().unwrap();
-    let program = built("mallocs.c", &["-O2", "-pthread"], &dir);
-    at_each_step(
-        libc::SIGKILL,
-        || Victim::start(&mut Command::new(&program)),
-        |victim, _, said| {
-            let (_, status) = victim.wait();
-            assert_eq!(status.signal(), Some(libc::SIGKILL), "{said}");
-        },
-    );
+    at_each_step(libc::SIGKILL, &["-O2", "-pthread"], |victim, _, said| {
+        let (_, status) = victim.wait();
+        assert_eq!(status.signal(), Some(libc::SIGKILL), "{said}");
+    });
 }
 
 #[test]
 fn a_target_that_is_stopped_at_any_step_stays_stopped_and_goes_on() {
-    let dir = tempfile::tempdir().unwrap();
-    let program = built("mallocs.c", &["-O2", "-pthread"], &dir);
-    at_each_step(
-        libc::SIGSTOP,
-        || Victim::start(&mut Command::new(&program)),
-        |victim, made, said| {
-            assert!(made, "{said}");
-            until(&victim, "it to be stopped", || {
-                threads(victim.pid()).iter().all(|(_, state)| *state == 'T')
-            });
-            Command::new("kill").args(["-CONT", &victim.pid().to_string()]).status().unwrap();
-            victim.ends_well();
-        },
-    );
+    at_each_step(libc::SIGSTOP, &["-O2", "-pthread"], |victim, made, said| {
+        assert!(made, "{said}");
+        until(&victim, "it to be stopped", || threads(victim.pid()).iter().all(|(_, state)| *state == 'T'));
+        Command::new("kill").args(["-CONT", &victim.pid().to_string()]).status().unwrap();
+        victim.ends_well();
+    });
 }
 
 #[test]
 fn a_target_that_executes_a_program_at_any_step_is_that_program() {
-    let dir = tempfile::tempdir().unwrap();
     for flags in [&["-O2", "-pthread"][..], &["-O2", "-pthread", "-static", "-no-pie"]] {
-        let program = built("mallocs.c", flags, &dir);
-        at_each_step(
-            libc::SIGUSR2,
-            || Victim::start(&mut Command::new(&program)),
-            |victim, _, said| {
-                // a program executed by that name is called so
-                let executed =
-                    |t: facts::Target| t.facts.name == "exe" && t.facts.threads == 5 && t.facts.tracer == 0;
-                // (while another thread than the first executes it, the first is a zombie for a moment)
-                let start = std::time::Instant::now();
-                while !facts::read(victim.pid()).is_ok_and(executed) {
-                    assert!(start.elapsed().as_secs() < 60, "{said}");
-                    std::thread::yield_now();
-                }
-                victim.ends_well();
-            },
-        );
+        at_each_step(libc::SIGUSR2, flags, |victim, _, said| {
+            // a program executed by that name is called so
+            let executed =
+                |t: facts::Target| t.facts.name == "exe" && t.facts.threads == 5 && t.facts.tracer == 0;
+            // (while another thread than the first executes it, the first is a zombie for a moment)
+            let start = std::time::Instant::now();
+            while !facts::read(victim.pid()).is_ok_and(executed) {
+                assert!(start.elapsed().as_secs() < 60, "{said}");
+                std::thread::yield_now();
+            }
+            victim.ends_well();
+        });
     }
 }
