@@ -1,14 +1,12 @@
 //! Two profiles side by side, and which differences are more than chance.
 //!
-//! A row's CPU time is a sum of n samples of about equal weight q; n is about Poisson distributed, so the time's
-//! variance is about n q². With before and after independent, z = (after - before) / sqrt(n₁q₁² + n₂q₂²) is about
-//! normal when nothing changed. A table has many rows, so a single |z| of 2 is expected by chance: [`Delta::is_clear`]
-//! asks for 3.3 (one in a thousand rows).
+//! How sure a difference is, [`pct_num::significance`] says; [`Delta::is_clear`] asks for one in a thousand rows.
 //!
 //! Rows are matched by names, not ids: the two profiles may be of different builds.
 
 use crate::flat::Flat;
 use crate::model::{Profile, Weight};
+use pct_num::{CLEAR, Sampled};
 
 /// What differs, in a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -38,9 +36,6 @@ impl Delta {
         self.z.abs() >= CLEAR
     }
 }
-
-/// Standard deviations from which a row's difference is more than chance, even for one row of a thousand.
-pub const CLEAR: f64 = 3.3;
 
 /// What the two profiles are compared by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -123,15 +118,9 @@ fn key(profile: &Profile, row: &crate::flat::Row) -> (String, String) {
     )
 }
 
-/// How many standard deviations lie between two sums of samples: see the top of the module.
-#[must_use]
-pub fn significance(before: Weight, after: Weight) -> f64 {
-    let variance = |w: Weight| {
-        let ns = w.cpu_ns() as f64;
-        if w.samples == 0 { 0.0 } else { ns * ns / w.samples as f64 }
-    };
-    let sum = variance(before) + variance(after);
-    if sum == 0.0 { 0.0 } else { (after.cpu_ns() as f64 - before.cpu_ns() as f64) / sum.sqrt() }
+fn significance(before: Weight, after: Weight) -> f64 {
+    let sampled = |w: Weight| Sampled { samples: w.samples, amount: w.cpu_ns() as f64 };
+    pct_num::significance(sampled(before), sampled(after))
 }
 
 #[cfg(test)]

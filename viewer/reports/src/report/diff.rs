@@ -2,15 +2,14 @@
 //!
 //! Procedures are matched by name and module (not by number: the builds may differ), cliques by the way to them: the
 //! procedures that enter them, from the root. Of native programs CPU time is compared and significance is that of
-//! [`pct_profile::diff`]; call sequence numbers of other profiles are exact, every change is one.
+//! [`pct_num::significance`]; call sequence numbers of other profiles are exact, every change is one.
 
 use super::Failure;
 use crate::query::{DiffScale, DiffWhat, Incl};
 use crate::subject::Subject;
 use pct_deep::native::FunctionFacts;
 use pct_deep::{CliqueId, Id, IdVec, Profile, PsId};
-use pct_profile::Weight;
-use pct_profile::diff::{CLEAR, significance};
+use pct_num::{CLEAR, Sampled, significance};
 use serde::Serialize;
 use std::collections::HashMap;
 
@@ -167,8 +166,7 @@ impl<'a> Side<'a> {
 }
 
 fn change(before: Sum, after: Sum, sampled: bool) -> Change {
-    let weight =
-        |s: Sum| Weight { samples: s.samples, user_ns: u64::try_from(s.cost).unwrap_or(0), system_ns: 0 };
+    let weight = |s: Sum| Sampled { samples: s.samples, amount: s.cost as f64 };
     let z = if sampled { significance(weight(before), weight(after)) } else { 0.0 };
     let clear = if sampled { z.abs() >= CLEAR } else { before.cost != after.cost };
     Change { before: before.cost, after: after.cost, z, clear }
