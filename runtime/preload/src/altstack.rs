@@ -12,7 +12,7 @@
 
 use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
 
-use pct_sampler::{session, sys};
+use pct_sampler::{process::session, sys};
 
 use crate::host::{Real, real};
 

@@ -1,6 +1,6 @@
 //! `pct.h`: what a program, or a controller on its behalf, calls.
 //!
-//! The functions are also reachable without symbols, by the note that [`pct_sampler::note`] puts into the object.
+//! The functions are also reachable without symbols, by the note that [`pct_sampler::process::note`] puts into the object.
 
 use pct_sampler::api::Host;
 
@@ -52,7 +52,7 @@ pub extern "C" fn pct_stat() -> i32 {
 /// For a controller that loaded this library late: what a child of `fork` does, since its `fork` does not pass through us.
 #[unsafe(no_mangle)]
 pub extern "C" fn pct_after_fork() {
-    pct_sampler::session::start_in_child();
+    pct_sampler::process::session::start_in_child();
 }
 
 /// Writes a named mark into the log at this instant. 0 = written, -1 = nobody samples or there is no room.

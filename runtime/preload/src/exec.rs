@@ -7,8 +7,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use pct_sampler::text::Buf;
-use pct_sampler::{boot, leaving, session, sys};
+use pct_sampler::sys::text::Buf;
+use pct_sampler::{process::boot, process::leaving, process::session, sys};
 
 use crate::host::{self, Real, real};
 use crate::unloadable;

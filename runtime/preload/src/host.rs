@@ -8,8 +8,8 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use pct_sampler::elf::{self, Auxv, Image, Symbols};
-use pct_sampler::{arch, time};
+use pct_sampler::code::elf::{self, Auxv, Image, Symbols};
+use pct_sampler::{record::time, sys::arch};
 
 macro_rules! functions {
     ($($variant:ident $name:literal,)*) => {
@@ -216,7 +216,7 @@ pub(crate) fn own_path() -> &'static [u8] {
     unsafe {
         elf::each_object(debug(), |_, name, dynamic| {
             if dynamic == ours {
-                path = pct_sampler::boot::text(name as *const u8);
+                path = pct_sampler::process::boot::text(name as *const u8);
             }
             dynamic != ours
         });

@@ -6,7 +6,7 @@
 
 use core::sync::atomic::Ordering;
 
-use pct_sampler::{callers, housekeeper, session, time};
+use pct_sampler::{code::callers, process::housekeeper, process::session, record::time};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;

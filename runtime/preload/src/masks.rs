@@ -1,11 +1,11 @@
 //! `pthread_sigmask`, `sigprocmask`: a thread that blocks nearly all signals leaves ours open, and reads back what it set
-//! ([`pct_sampler::masks`]). All else passes through.
+//! ([`pct_sampler::signal::masks`]). All else passes through.
 //!
 //! Signal safety: as the functions' own.
 
-use pct_sampler::masks::{believe, believed, left_open};
-use pct_sampler::rings::Ring;
-use pct_sampler::session::{self, Session};
+use pct_sampler::process::session::{self, Session};
+use pct_sampler::record::rings::Ring;
+use pct_sampler::signal::masks::{believe, believed, left_open};
 use pct_sampler::sys::Mask;
 
 use crate::host::{Real, real};

@@ -8,8 +8,8 @@
 use core::sync::atomic::Ordering;
 
 use pct_format::State;
-use pct_sampler::session::{self, Session};
-use pct_sampler::{file, leaving};
+use pct_sampler::process::session::{self, Session};
+use pct_sampler::{process::file, process::leaving};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;

@@ -1,11 +1,11 @@
 //! `sigaction`, `signal` and kin: our signals stay ours, and the host believes that it has them.
 //!
-//! What the host sets for one of our signals is kept ([`pct_sampler::handler::HOST`]) and honoured for signals that are not
+//! What the host sets for one of our signals is kept ([`pct_sampler::signal::handler::HOST`]) and honoured for signals that are not
 //! from our clocks; what it reads back is what it set. All other signals pass straight through.
 
 use pct_format::State;
-use pct_sampler::handler::{self, HOST};
-use pct_sampler::session;
+use pct_sampler::process::session;
+use pct_sampler::signal::handler::{self, HOST};
 use pct_sampler::sys;
 
 use crate::host::{Real, real};

@@ -4,8 +4,8 @@
 //! millisecond; without `PCT` it does no more than look for it. The destructor runs at `exit`: it writes the last anchor
 //! and the CPU times.
 
-use pct_sampler::options::On;
-use pct_sampler::session;
+use pct_sampler::process::options::On;
+use pct_sampler::process::session;
 
 use crate::{api, exec, host, signals};
 

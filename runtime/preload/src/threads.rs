@@ -7,7 +7,7 @@
 use core::arch::naked_asm;
 use core::sync::atomic::{AtomicUsize, Ordering};
 
-use pct_sampler::{session, sys, threads};
+use pct_sampler::{process::session, process::threads, sys};
 
 use crate::host::{Real, real};
 

@@ -3,8 +3,8 @@
 //!
 //! Signal safety: open, read, close; a few hundred bytes of stack.
 
-use pct_sampler::text::Buf;
-use pct_sampler::{boot, file, session, sys};
+use pct_sampler::sys::text::Buf;
+use pct_sampler::{process::boot, process::file, process::session, sys};
 
 /// Bytes of a program that are looked at: the header, and the table that follows it in all but odd files.
 const HEAD: usize = 1024;

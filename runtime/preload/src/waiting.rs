@@ -10,9 +10,9 @@
 
 use core::sync::atomic::Ordering;
 
-use pct_sampler::arch::{SI_TIMER, SigInfo};
-use pct_sampler::session::{self, Session};
-use pct_sampler::{sys, time};
+use pct_sampler::process::session::{self, Session};
+use pct_sampler::sys::arch::{SI_TIMER, SigInfo};
+use pct_sampler::{record::time, sys};
 
 use crate::host::{Real, real};
 

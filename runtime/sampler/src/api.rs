@@ -6,8 +6,8 @@ use core::sync::atomic::Ordering;
 
 use pct_format::State;
 
-use crate::boot::{self, Boot};
-use crate::{mark, session};
+use crate::process::boot::{self, Boot};
+use crate::{process::session, record::mark};
 
 /// What a library knows of the program that it is in.
 #[derive(Clone, Copy, Debug)]

@@ -11,44 +11,24 @@
 //!            tick ---> housekeeper -> threads, regions, file
 //! ```
 //!
-//! Reading order: [`sys`] and [`arch`] (the kernel and the processor), [`text`], [`options`], [`argv`], [`maps`], [`elf`],
-//! [`time`] (tools), [`lock`], [`log`], [`rings`], [`stacks`], [`regions`] (data), [`clock`], [`threads`], [`mod@file`],
-//! [`housekeeper`], [`handler`], [`session`] (what happens).
+//! The folders are the way of a sample, from the ground up:
+//!
+//! - [`sys`]: the kernel by raw calls, the processor ([`sys::arch`]), locks, text without allocation;
+//! - [`record`]: what is written: [`record::log`], [`record::rings`], [`record::stacks`], [`record::time`];
+//! - [`code`]: which code there is: [`code::maps`], [`code::regions`], [`code::callers`];
+//! - [`unwind`]: stacks by the objects' unwind data;
+//! - [`signal`]: [`signal::clock`] expires, [`signal::handler`] records a sample;
+//! - [`process`]: start, threads, the housekeeper, exec and end: [`process::session`].
 //!
 //! Invariants: what a handler decides by is private memory, never the mapped file; a handler waits for nothing; every sample
 //! that was due is written or counted under a cause.
 #![cfg_attr(not(test), no_std)]
 
 pub mod api;
-pub mod arch;
+
+pub mod code;
+pub mod process;
+pub mod record;
+pub mod signal;
 pub mod sys;
-
-pub mod argv;
-pub mod elf;
-pub mod maps;
-pub mod options;
-pub mod text;
-pub mod time;
-
-pub mod lock;
-pub mod log;
-pub mod regions;
-pub mod rings;
-pub mod spent;
-pub mod stacks;
-
-pub mod boot;
-pub mod callers;
-pub mod clock;
-pub mod file;
-pub mod handler;
-pub mod housekeeper;
-pub mod leaving;
-pub mod mark;
-pub mod masks;
-pub mod note;
-pub mod session;
-pub mod status;
-pub mod threads;
-
 pub mod unwind;

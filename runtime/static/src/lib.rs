@@ -11,9 +11,9 @@ use core::arch::global_asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use pct_sampler::api::{self, Host};
-use pct_sampler::elf::Auxv;
-use pct_sampler::options::On;
-use pct_sampler::{arch, handler, housekeeper, session, time};
+use pct_sampler::code::elf::Auxv;
+use pct_sampler::process::options::On;
+use pct_sampler::{process::housekeeper, process::session, record::time, signal::handler, sys::arch};
 
 pct_sampler::note!(on, off, stat);
 

@@ -8,8 +8,11 @@
 
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
+pub mod arch;
 mod clocks;
 mod files;
+pub mod lock;
+pub mod text;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 

@@ -4,10 +4,10 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::clock::{self, itimer, perf};
-use crate::session::Session;
+use crate::process::session::Session;
+use crate::signal::clock::{self, itimer, perf};
 use crate::sys::{self, Mask};
-use crate::{housekeeper, masks, session, time};
+use crate::{process::housekeeper, process::session, record::time, signal::masks};
 use pct_format::head::kind;
 use pct_format::layout::header as at;
 use pct_format::record::Encoder;

@@ -8,7 +8,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::rings::Ring;
+use crate::record::rings::Ring;
 use crate::sys::{self, TimerId};
 
 /// Creates and starts the timer of `ring`'s thread.

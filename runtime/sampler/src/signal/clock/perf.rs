@@ -14,7 +14,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::rings::Ring;
+use crate::record::rings::Ring;
 use crate::sys::{self, Errno, PerfAttr};
 use pct_format::Clock;
 

@@ -4,7 +4,7 @@
 //! by the buffer's end is continued with the next read. A line longer than the entire buffer is given with its path cut.
 
 use crate::sys;
-use crate::text::{parse_hex, split_once};
+use crate::sys::text::{parse_hex, split_once};
 
 /// One line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -37,7 +37,7 @@ impl<'a> Mapping<'a> {
         let (major, rest) = parse_hex(rest.strip_prefix(b" ")?)?;
         let (minor, rest) = parse_hex(rest.strip_prefix(b":")?)?;
         let (inode, path) = split_once(rest.strip_prefix(b" ")?, b' ');
-        let inode = crate::text::parse_number(inode)?;
+        let inode = crate::sys::text::parse_number(inode)?;
         let path = path.unwrap_or(&[]);
         let blanks = path.iter().take_while(|b| **b == b' ').count();
         let path = path.get(blanks..)?;

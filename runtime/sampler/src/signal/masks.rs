@@ -12,9 +12,9 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::arch;
-use crate::rings::Ring;
-use crate::session::Session;
+use crate::process::session::Session;
+use crate::record::rings::Ring;
+use crate::sys::arch;
 use crate::sys::{self, Mask, SignalSet};
 
 /// A set of so many signals (of 62 that can be blocked) means all of them.

@@ -7,11 +7,11 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::log::PATH_BYTES;
-use crate::session::{self, House, Seed, Session};
-use crate::text::Buf;
-use crate::time::{self, Instant};
-use crate::{arch, housekeeper, status, sys};
+use crate::process::session::{self, House, Seed, Session};
+use crate::record::log::PATH_BYTES;
+use crate::record::time::{self, Instant};
+use crate::sys::text::Buf;
+use crate::{process::housekeeper, process::status, sys, sys::arch};
 use pct_format::layout::{self, Text, header as at};
 use pct_format::{Recorder, State};
 
@@ -261,11 +261,11 @@ impl Strings<'_> {
 /// Fields 1 and 22 of /proc/self/stat: the process id in the namespace of this /proc, and the start in ticks; 0 = not known.
 fn of_stat(buffer: &mut [u8]) -> (u64, u64) {
     let Ok(stat) = sys::read_file(sys::c(c"/proc/self/stat"), buffer) else { return (0, 0) };
-    let pid = stat.split(|b| *b == b' ').next().and_then(crate::text::parse_number).unwrap_or(0);
+    let pid = stat.split(|b| *b == b' ').next().and_then(crate::sys::text::parse_number).unwrap_or(0);
     // The name, in brackets, may hold anything: fields are counted behind the last bracket.
     let Some(bracket) = stat.iter().rposition(|b| *b == b')') else { return (pid, 0) };
     let mut fields = stat.get(bracket + 2..).unwrap_or(&[]).split(|b| *b == b' ');
-    (pid, fields.nth(19).and_then(crate::text::parse_number).unwrap_or(0))
+    (pid, fields.nth(19).and_then(crate::sys::text::parse_number).unwrap_or(0))
 }
 
 /// The boot id's 16 bytes.

@@ -10,10 +10,10 @@
 use core::hint::cold_path;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
-use crate::lock::Lock;
-use crate::log::{Chain, Log};
-use crate::maps::{self, Mapping};
-use crate::{elf, sys};
+use crate::code::maps::{self, Mapping};
+use crate::record::log::{Chain, Log};
+use crate::sys::lock::Lock;
+use crate::{code::elf, sys};
 use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::{SEGMENT_HEADER_BYTES, SEGMENT_HEADER_WORDS, header as at, segment_kind};
@@ -153,7 +153,7 @@ impl Regions {
         counts: bool,
         mut see: impl FnMut(&Mapping<'_>),
     ) {
-        let now = crate::time::now();
+        let now = crate::record::time::now();
         let old = list.which & 1;
         let new = old ^ 1;
         let [first, second] = &mut list.entries;
@@ -299,7 +299,7 @@ impl Scan<'_> {
         if m.inode == 0 {
             flags |= region_flag::ANONYMOUS;
         }
-        let here = crate::arch::restorer() as u64;
+        let here = crate::sys::arch::restorer() as u64;
         if m.start <= here && here < m.end {
             flags |= region_flag::OURS;
         }
@@ -311,7 +311,7 @@ impl Scan<'_> {
             let read = |at: u64, to: &mut [u8]| sys::pread(memory, to, at) == Ok(to.len());
             len = elf::build_id(base, read, &mut build_id);
         }
-        if len > 0 && path == crate::session::seed().exe.bytes() {
+        if len > 0 && path == crate::process::session::seed().exe.bytes() {
             self.note_program(&build_id, len);
         }
         // A path of the kernel has at most 4095 bytes, 4 in place of each newline; what is beyond our buffer is cut.
@@ -364,7 +364,7 @@ fn counters(entry: &Entry, log: &Log, shift: u64) -> Counters {
         let Some(place) = log.claim_kept(blocks as u32, true) else { continue };
         let head = SegmentHead {
             kind: segment_kind::COUNTERS,
-            time: crate::time::now(),
+            time: crate::record::time::now(),
             blocks,
             region: u64::from(entry.id),
             shift,

@@ -6,7 +6,7 @@
 //! Signal safety: open, write, close; not under a system call filter.
 
 use crate::sys;
-use crate::text::Buf;
+use crate::sys::text::Buf;
 
 /// Name of the file in the run directory.
 pub const NAME: &[u8] = b"pct.status";

@@ -12,9 +12,9 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::lock::Lock;
-use crate::log::{Chain, Log};
+use crate::record::log::{Chain, Log};
 use crate::sys;
+use crate::sys::lock::Lock;
 use pct_format::head::{Head, kind};
 
 /// Places for stacks and nodes to begin with.

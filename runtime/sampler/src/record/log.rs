@@ -13,9 +13,9 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::lock::Lock;
+use crate::sys::lock::Lock;
+use crate::sys::text::Buf;
 use crate::sys::{self, Errno, Fd, FileId};
-use crate::text::Buf;
 use pct_format::layout::header::LOSS_PAIRS;
 use pct_format::layout::{BLOCK_BYTES, FIRST_SEGMENT_AT, header as at, segment, segment_kind};
 use pct_format::push::{self, SegmentHead};
@@ -91,7 +91,7 @@ pub struct Place {
 #[repr(C)]
 pub struct Log {
     /// Samples overwritten and their weight, by slot of the ring that had written them.
-    overwritten: [[AtomicU64; 2]; crate::rings::MAX_RINGS],
+    overwritten: [[AtomicU64; 2]; crate::record::rings::MAX_RINGS],
     blocks: [Block; MAX_BLOCKS],
     /// Losses before there is a header to count them in.
     early: [AtomicU64; 2 * LOSS_PAIRS],
@@ -641,7 +641,7 @@ impl Chain {
         let place = log.first_keep();
         log.begin(
             place,
-            SegmentHead { kind: segment_kind::KEEP, time: crate::time::now(), ..Default::default() },
+            SegmentHead { kind: segment_kind::KEEP, time: crate::record::time::now(), ..Default::default() },
         );
         *self = Chain { place, at: push::RECORDS_AT, keep: true };
     }
@@ -661,7 +661,7 @@ impl Chain {
             log.leave_ring(self.place, 0, 0);
         }
         let kind = if self.keep { segment_kind::KEEP } else { segment_kind::RING };
-        log.begin(place, SegmentHead { kind, time: crate::time::now(), ..Default::default() });
+        log.begin(place, SegmentHead { kind, time: crate::record::time::now(), ..Default::default() });
         self.place = place;
         match log.append(place, push::RECORDS_AT, first, rest) {
             Some(next) => {

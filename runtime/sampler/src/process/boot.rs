@@ -5,14 +5,14 @@
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
-use crate::argv;
-use crate::housekeeper;
-use crate::options::{self, Bad, On, Options};
-use crate::session::{self, ARGV_BYTES, Refused, Seed};
-use crate::status;
+use crate::process::argv;
+use crate::process::housekeeper;
+use crate::process::options::{self, Bad, On, Options};
+use crate::process::session::{self, ARGV_BYTES, Refused, Seed};
+use crate::process::status;
+use crate::record::time::Instant;
 use crate::sys;
-use crate::text::Buf;
-use crate::time::Instant;
+use crate::sys::text::Buf;
 use pct_format::Clock;
 
 /// One line for stderr, without "pct: ".
@@ -286,7 +286,7 @@ const INTERPRETERS: &[&[u8]] = &[
 /// `python3-script.py`: an interpreter is named with its script.
 fn scripts_name(seed: &mut Seed) {
     let name = seed.name.bytes();
-    if !INTERPRETERS.iter().any(|p| crate::text::matches(p, name)) {
+    if !INTERPRETERS.iter().any(|p| crate::sys::text::matches(p, name)) {
         return;
     }
     let script = seed.argv.bytes().split(|b| *b == 0).nth(1).map(last_part).unwrap_or(&[]);

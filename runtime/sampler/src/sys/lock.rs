@@ -4,7 +4,7 @@
 //! that was preempted. So there is only `try_lock`, and each caller has another way when it fails: the housekeeper
 //! skips its turn, the recorder writes the stack into the record itself, a growth is left to the one who is at it.
 //!
-//! Code outside of handlers blocks the sampling signals while it holds a lock ([`crate::session::quiet`]), so a handler
+//! Code outside of handlers blocks the sampling signals while it holds a lock ([`crate::process::session::quiet`]), so a handler
 //! never finds a lock that its own thread holds, except when the host unblocks them: then it takes the other way.
 //!
 //! Signal safety: one compare-and-swap.

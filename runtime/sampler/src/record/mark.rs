@@ -4,7 +4,7 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::{file, session, sys, time};
+use crate::{process::file, process::session, record::time, sys};
 use pct_format::head::kind;
 use pct_format::record::Encoder;
 

@@ -39,7 +39,7 @@ pub struct Chosen {
 /// A small generator for phases and periods. Not for secrets.
 #[must_use]
 pub fn random(below: u64) -> u64 {
-    let mut x = crate::arch::counter() ^ u64::from(sys::gettid()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let mut x = crate::sys::arch::counter() ^ u64::from(sys::gettid()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x ^= x >> 32;
     x = x.wrapping_mul(0xd6e8_feb8_6659_fd93);
     x ^= x >> 32;
@@ -94,7 +94,7 @@ fn chosen(clock: Clock, hz: u64, bound: u64, errno: i32) -> Chosen {
 /// four times the noise of random samples; thirty times cost 0.6 to 1 % of the CPU time (measured in pairs at 1000 Hz).
 pub const REARM_TICKS: u32 = 32;
 
-/// [`crate::rings::Ring`]'s word for a clock that is to be set up anew at its next sample: it runs with another period than a
+/// [`crate::record::rings::Ring`]'s word for a clock that is to be set up anew at its next sample: it runs with another period than a
 /// sample stands for. (1: only for a new phase.)
 pub const PERIOD_WRONG: u32 = 2;
 

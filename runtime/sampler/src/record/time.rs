@@ -7,7 +7,7 @@
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
-use crate::{arch, sys};
+use crate::{sys, sys::arch};
 use pct_format::{Anchor, TimeSource};
 
 /// 0: the counter. 1: CLOCK_MONOTONIC.
@@ -57,10 +57,10 @@ pub fn set_vdso(base: u64) {
         return;
     }
     // SAFETY: the kernel maps the vdso whole and for good; it has at least a page.
-    let found = unsafe { crate::elf::Image::from_base(base, 4096) }.and_then(|image| {
+    let found = unsafe { crate::code::elf::Image::from_base(base, 4096) }.and_then(|image| {
         let dynamic = image.dynamic()?;
         // SAFETY: the vdso's dynamic section.
-        let symbols = unsafe { crate::elf::Symbols::new(dynamic, image.bias) };
+        let symbols = unsafe { crate::code::elf::Symbols::new(dynamic, image.bias) };
         symbols.find(b"__vdso_clock_gettime").or_else(|| symbols.find(b"__kernel_clock_gettime"))
     });
     VDSO.store(found.unwrap_or(0) as usize, Ordering::Relaxed);

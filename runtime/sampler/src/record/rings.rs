@@ -14,9 +14,9 @@
 use core::hint::cold_path;
 use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
 
-use crate::callers::OfThread;
-use crate::log::{BLOCK_WORDS, Log, Place};
-use crate::{arch, sys};
+use crate::code::callers::OfThread;
+use crate::record::log::{BLOCK_WORDS, Log, Place};
+use crate::{sys, sys::arch};
 use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::{header as at, segment_kind};
@@ -52,7 +52,7 @@ pub struct Ring {
     pub(crate) accounted_ns: AtomicU64,
     /// Weight of samples that were due before there was a file.
     pub(crate) carry: AtomicU64,
-    /// 1: at its next sample the clock is set up anew with another period; [`crate::clock::PERIOD_WRONG`]: it must be.
+    /// 1: at its next sample the clock is set up anew with another period; [`crate::signal::clock::PERIOD_WRONG`]: it must be.
     pub(crate) rearm: AtomicU32,
     block: AtomicU32,
     /// 1: other threads have written to the segment before.
@@ -85,7 +85,7 @@ pub struct Ring {
     /// CPU ns at the housekeeper's last visit, to see threads that run without being sampled.
     pub(crate) visited_cpu_ns: AtomicU64,
     pub(crate) visited_accounted_ns: AtomicU64,
-    /// Signals of ours of which the thread believes that it blocks them ([`crate::masks`]).
+    /// Signals of ours of which the thread believes that it blocks them ([`crate::signal::masks`]).
     pub(crate) host_blocks: AtomicU64,
     /// What its stacks need.
     pub(crate) stack: OfThread,
@@ -350,7 +350,7 @@ impl Ring {
             kind: segment_kind::RING,
             tid: self.tid.load(Ordering::Relaxed),
             thread: self.serial.load(Ordering::Relaxed),
-            time: crate::time::now(),
+            time: crate::record::time::now(),
             cpu_ns,
             epoch: log.header(at::REGION_EPOCH).map_or(0, |e| e.load(Ordering::Relaxed)),
             overwritten,
@@ -371,7 +371,7 @@ impl Ring {
         let (name, len) = self.name_bytes();
         let mut record = [0; 8];
         let record = Encoder::new(&mut record)
-            .word(crate::time::now())
+            .word(crate::record::time::now())
             .number(u64::from(self.tid.load(Ordering::Relaxed)))
             .text(name.get(..len).unwrap_or(&[]))
             .finish(kind::TAKE_OVER, self.serial.load(Ordering::Relaxed))?;

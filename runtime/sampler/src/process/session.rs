@@ -10,18 +10,18 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::clock;
-use crate::lock::Lock;
-use crate::log::{Chain, Log, PATH_BYTES};
-use crate::options::Options;
-use crate::regions::{List, Regions};
-use crate::rings::Rings;
-use crate::spent::Spent;
-use crate::stacks::Stacks;
-use crate::text::Buf;
-use crate::time::Instant;
+use crate::code::regions::{List, Regions};
+use crate::process::options::Options;
+use crate::record::log::{Chain, Log, PATH_BYTES};
+use crate::record::rings::Rings;
+use crate::record::stacks::Stacks;
+use crate::record::time::Instant;
+use crate::signal::clock;
+use crate::signal::spent::Spent;
+use crate::sys::lock::Lock;
+use crate::sys::text::Buf;
 use crate::unwind::Cache;
-use crate::{callers, handler, housekeeper, sys, threads};
+use crate::{code::callers, process::housekeeper, process::threads, signal::handler, sys};
 use pct_format::layout::header as at;
 use pct_format::{Clock, Recorder, State};
 
@@ -123,7 +123,7 @@ pub fn with_seed<R>(f: impl FnOnce(&mut Seed) -> R) -> Option<R> {
 /// nobody else reads these fields.
 pub(crate) fn complete_seed(_: &mut House) {
     // SAFETY: see above.
-    crate::boot::names(unsafe { &mut *SEED.0.get() });
+    crate::process::boot::names(unsafe { &mut *SEED.0.get() });
 }
 
 /// Settings that a handler reads: private memory, set before the first clock is armed.
@@ -317,7 +317,7 @@ impl Session {
             return asked_ns;
         }
         if own != asked_ns {
-            crate::file::report(
+            crate::process::file::report(
                 b"counters cannot change their rate: they go on at the rate that their file began with",
             );
         }
@@ -490,7 +490,7 @@ pub(crate) fn say_without_sample(session: &Session) {
     let (user, system) = session.spent.while_on(sys::rusage_ns(sys::RUSAGE_SELF));
     let used = user.saturating_add(system);
     if !seed.out_is_template {
-        crate::status::without_sample(seed.out.bytes(), used);
+        crate::process::status::without_sample(seed.out.bytes(), used);
     }
     if session.on.load(Ordering::Relaxed)
         && used > ENOUGH_PERIODS * session.settings.period_ns.load(Ordering::Relaxed)
@@ -505,13 +505,15 @@ const ENOUGH_PERIODS: u64 = 20;
 /// Says why a process that used enough time ends without a sample.
 fn explain(session: &Session) {
     if session.tries.load(Ordering::Relaxed) > 0 {
-        crate::file::report(
+        crate::process::file::report(
             b"its file could not be made: no descriptor was free, or no memory, whenever it was tried",
         );
         return;
     }
     if handler::still_ours(session) && sys::sigmask(sys::Mask::Block, 0) & session.signals() != 0 {
-        crate::file::report(b"the program blocks the sampling signal all the time: it cannot be sampled");
+        crate::process::file::report(
+            b"the program blocks the sampling signal all the time: it cannot be sampled",
+        );
     }
 }
 

@@ -1,6 +1,6 @@
 //! `PCT=key=value,...`: one table of keys, parsed once at start into a plain struct.
 
-use crate::text::{Buf, matches, parse_number, split_once};
+use crate::sys::text::{Buf, matches, parse_number, split_once};
 use pct_format::{Clock, Recorder, StackMode};
 
 /// Longest path template that is taken.

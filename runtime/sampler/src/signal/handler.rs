@@ -16,12 +16,12 @@
 use core::hint::cold_path;
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use crate::arch::{self, Regs, SI_TIMER, SigInfo, TRAP_PERF};
-use crate::clock::{self, itimer, perf, thread_timer};
-use crate::rings::Ring;
-use crate::session::{self, Refused, Session};
+use crate::process::session::{self, Refused, Session};
+use crate::record::rings::Ring;
+use crate::signal::clock::{self, itimer, perf, thread_timer};
+use crate::sys::arch::{self, Regs, SI_TIMER, SigInfo, TRAP_PERF};
 use crate::sys::{self, SigAction};
-use crate::{callers, file, housekeeper, masks, time};
+use crate::{code::callers, process::file, process::housekeeper, record::time, signal::masks};
 use pct_format::layout::header as at;
 use pct_format::{Clock, CutCause, LossCause, record};
 
@@ -631,7 +631,7 @@ pub fn still_ours(session: &Session) -> bool {
         return true;
     }
     session.on.store(false, Ordering::Relaxed);
-    crate::threads::disarm_all(session);
+    crate::process::threads::disarm_all(session);
     say_taken(session);
     false
 }
@@ -651,7 +651,7 @@ pub fn yield_fixed(session: &Session, signal: i32) -> bool {
     if !fixed || !session.on.swap(false, Ordering::Relaxed) {
         return false;
     }
-    crate::threads::disarm_all(session);
+    crate::process::threads::disarm_all(session);
     itimer::disarm(session.clock());
     session.settings.signal.store(0, Ordering::Relaxed);
     session.log.lose(LossCause::Taken, 1, 0);

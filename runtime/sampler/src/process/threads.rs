@@ -8,14 +8,14 @@
 
 use core::sync::atomic::Ordering;
 
-use crate::clock::{self, itimer, perf, thread_timer};
-use crate::log::Log;
-use crate::masks;
-use crate::regions::keep_record;
-use crate::rings::{FREE, LIVE, Ring};
-use crate::session::{self, House, Session};
+use crate::code::regions::keep_record;
+use crate::process::session::{self, House, Session};
+use crate::record::log::Log;
+use crate::record::rings::{FREE, LIVE, Ring};
+use crate::signal::clock::{self, itimer, perf, thread_timer};
+use crate::signal::masks;
+use crate::sys::text::{Buf, parse_number};
 use crate::sys::{self, Errno};
-use crate::text::{Buf, parse_number};
 use pct_format::Clock;
 use pct_format::LossCause;
 use pct_format::head::kind;
@@ -179,7 +179,7 @@ pub fn retire_dead(session: &Session, house: &mut House) {
         }
         if session.log.is_open() && ring.announced.load(Ordering::Relaxed) != 0 {
             let record = Encoder::new(&mut house.record)
-                .word(crate::time::now())
+                .word(crate::record::time::now())
                 .number(u64::from(tid))
                 .number(ring.visited_cpu_ns.load(Ordering::Relaxed))
                 .finish(kind::THREAD_END, ring.serial.load(Ordering::Relaxed));
@@ -250,7 +250,7 @@ fn status_number(path: sys::CStr<'_>, key: &[u8], hexadecimal: bool) -> Option<u
     let status = sys::read_file(path, &mut buffer).ok()?;
     let line = status.split(|b| *b == b'\n').find(|l| l.starts_with(key))?;
     let text = line.get(key.len()..)?.strip_prefix(b":\t")?;
-    if hexadecimal { crate::text::parse_hex(text).map(|(n, _)| n) } else { parse_number(text) }
+    if hexadecimal { crate::sys::text::parse_hex(text).map(|(n, _)| n) } else { parse_number(text) }
 }
 
 /// Whether a thread blocks one of `signals`.
@@ -290,7 +290,7 @@ pub fn name_of(tid: u32) -> Option<[u64; 2]> {
 pub fn announce(session: &Session, log: &Log, ring: &Ring, record: &mut [u64], kind: u8) {
     let (name, len) = ring.name_bytes();
     let done = Encoder::new(record)
-        .word(crate::time::now())
+        .word(crate::record::time::now())
         .number(u64::from(ring.tid.load(Ordering::Relaxed)))
         .text(name.get(..len).unwrap_or(&[]))
         .finish(kind, ring.serial.load(Ordering::Relaxed));

@@ -11,13 +11,13 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-use crate::arch::Regs;
-use crate::maps::Mapping;
-use crate::regions::Entry;
-use crate::rings::Ring;
-use crate::session::Session;
+use crate::code::maps::Mapping;
+use crate::code::regions::Entry;
+use crate::process::session::Session;
+use crate::record::rings::Ring;
+use crate::sys::arch::Regs;
 use crate::unwind::{Budget, End, Extent, Gregs, Live, Region, Registry, Walked, walk};
-use crate::{housekeeper, sys, time};
+use crate::{process::housekeeper, record::time, sys};
 use pct_format::record::Frame;
 use pct_format::{CutCause, StackMode};
 

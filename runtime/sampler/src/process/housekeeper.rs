@@ -8,10 +8,10 @@
 
 use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 
-use crate::rings::Ring;
-use crate::session::{House, Session};
-use crate::time::Instant;
-use crate::{arch, callers, handler, sys, threads, time};
+use crate::process::session::{House, Session};
+use crate::record::rings::Ring;
+use crate::record::time::Instant;
+use crate::{code::callers, process::threads, record::time, signal::handler, sys, sys::arch};
 use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::header as at;
@@ -178,7 +178,7 @@ pub fn refresh_regions(session: &Session, house: &mut House) {
 
 /// Counters for the region of the PC that is wanted.
 pub fn provide_counters(session: &Session, house: &mut House) {
-    let shift = crate::session::seed().options.shift;
+    let shift = crate::process::session::seed().options.shift;
     session.regions.provide(&mut house.list, &session.log, house.wanted_pc, shift);
 }
 

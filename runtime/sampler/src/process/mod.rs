@@ -1,0 +1,12 @@
+//! The life of a sampled process image: start, threads, the housekeeper's round, exec, end.
+
+pub mod argv;
+pub mod boot;
+pub mod file;
+pub mod housekeeper;
+pub mod leaving;
+pub mod note;
+pub mod options;
+pub mod session;
+pub mod status;
+pub mod threads;
