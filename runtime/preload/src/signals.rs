@@ -1,11 +1,12 @@
 //! `sigaction`, `signal` and kin: our signals stay ours, and the host believes that it has them.
 //!
-//! What the host sets for one of our signals is kept ([`pct_sampler::signal::handler::HOST`]) and honoured for signals that are not
+//! What the host sets for one of our signals is kept ([`pct_sampler::signal::host::HOST`]) and honoured for signals that are not
 //! from our clocks; what it reads back is what it set. All other signals pass straight through.
 
 use pct_format::State;
 use pct_sampler::process::session;
-use pct_sampler::signal::handler::{self, HOST};
+use pct_sampler::signal::host::HOST;
+use pct_sampler::signal::numbers;
 use pct_sampler::sys;
 
 use crate::host::{Real, real};
@@ -21,7 +22,7 @@ pub struct UserAction {
 
 /// Switches sampling by `signal`.
 pub(crate) fn listen(signal: i32) {
-    handler::listen(signal);
+    numbers::listen(signal);
 }
 
 /// SIG_DFL and SIG_IGN are 0 and 1; above are handlers (and SIG_ERR, which nobody installs).
@@ -29,7 +30,7 @@ const SIG_IGN: usize = 1;
 
 /// The host gets a signal of ours for itself, where the two cannot be told apart.
 fn yields(signal: i32) -> bool {
-    session::current().is_some_and(|s| handler::yield_fixed(s, signal))
+    session::current().is_some_and(|s| numbers::yield_fixed(s, signal))
 }
 
 fn is_ours(signal: i32) -> bool {
@@ -43,7 +44,7 @@ pub(crate) fn taken_by_system_call(signal: i32) {
         && let Some(session) = session::current()
     {
         session::stop(session, State::Stopped);
-        handler::say_taken(session);
+        numbers::say_taken(session);
     }
 }
 

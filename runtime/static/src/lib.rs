@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use pct_sampler::api::{self, Host};
 use pct_sampler::code::elf::Auxv;
 use pct_sampler::process::options::On;
-use pct_sampler::{process::housekeeper, process::session, record::time, signal::handler, sys::arch};
+use pct_sampler::{process::housekeeper, process::session, record::time, signal::numbers, sys::arch};
 
 pct_sampler::note!(on, off, stat);
 
@@ -103,7 +103,7 @@ fn prepare(_: *const *const u8) {
     }
     let options = &session::seed().options;
     if options.on == On::Signal {
-        handler::listen(options.toggle);
+        numbers::listen(options.toggle);
     }
 }
 

@@ -11,7 +11,7 @@ use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use crate::process::session::{House, Session};
 use crate::record::rings::Ring;
 use crate::record::time::Instant;
-use crate::{code::callers, process::threads, record::time, signal::handler, sys, sys::arch};
+use crate::{code::callers, process::threads, record::time, signal::numbers, sys, sys::arch};
 use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::header as at;
@@ -153,7 +153,7 @@ pub fn on_own_stack(session: &Session, house: &mut House, work: fn(&Session, &mu
 pub fn full(session: &Session, house: &mut House) {
     threads::retire_dead(session, house);
     threads::discover(session, house);
-    if !handler::still_ours(session) {
+    if !numbers::still_ours(session) {
         return;
     }
     if !session.log.is_open() {

@@ -21,7 +21,7 @@ use crate::signal::spent::Spent;
 use crate::sys::lock::Lock;
 use crate::sys::text::Buf;
 use crate::unwind::Cache;
-use crate::{code::callers, process::housekeeper, process::threads, signal::handler, sys};
+use crate::{code::callers, process::housekeeper, process::threads, signal::numbers, sys};
 use pct_format::layout::header as at;
 use pct_format::{Clock, Recorder, State};
 
@@ -382,7 +382,7 @@ pub fn start() -> Result<&'static Session, Refused> {
         if session.log.is_open() {
             settings.period_ns.store(session.go_on(choice.period_ns), Ordering::Relaxed);
         }
-        handler::install(session, options.signal)?;
+        numbers::install(session, options.signal)?;
         session.alive.store(ALIVE, Ordering::Relaxed);
         session.on.store(true, Ordering::Relaxed);
         WAS_ON.store(true, Ordering::Relaxed);
@@ -510,7 +510,7 @@ fn explain(session: &Session) {
         );
         return;
     }
-    if handler::still_ours(session) && sys::sigmask(sys::Mask::Block, 0) & session.signals() != 0 {
+    if numbers::still_ours(session) && sys::sigmask(sys::Mask::Block, 0) & session.signals() != 0 {
         crate::process::file::report(
             b"the program blocks the sampling signal all the time: it cannot be sampled",
         );

@@ -1,6 +1,10 @@
-//! From a clock's expiry to the decision what is recorded: the handler, the clocks, the masks, the process's own account.
+//! From a clock's expiry to the decision what is recorded: the handler, the clocks, the numbers and masks of our signals, what the
+//! host wants done with them, the accounts of system time.
 
 pub mod clock;
 pub mod handler;
+pub mod host;
 pub mod masks;
+pub mod numbers;
 pub mod spent;
+mod system_time;

@@ -1,0 +1,96 @@
+//! What a thread's CPU time shows beyond the samples of a clock that sees user mode only: time in the kernel.
+//!
+//! Signal safety: system calls, none under a filter on them.
+
+use core::sync::atomic::Ordering;
+
+use crate::process::session::Session;
+use crate::record::rings::Ring;
+use crate::signal::clock::{self, itimer, perf, thread_timer};
+use crate::sys;
+use crate::sys::arch::{self, Regs};
+use pct_format::Clock;
+
+/// System time is written down at the next system call, but not put off further than this many periods.
+const PUT_OFF_PERIODS: u64 = 8;
+
+/// A sample that is due at a tick.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Due {
+    /// In periods.
+    pub(crate) weight: u64,
+    /// Whether the time was spent in the kernel.
+    pub(crate) system: bool,
+}
+
+/// A tick of the thread's CPU timer: what it shows to be due.
+pub(crate) fn at_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) -> Option<Due> {
+    if !session.may_call() {
+        // Under a filter on system calls the time cannot be read: a tick-bound clock still samples.
+        return (ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32)
+            .then(|| Due { weight: expiries, system: arch::after_system_call(regs.pc) });
+    }
+    let period = session.settings.period_ns.load(Ordering::Relaxed);
+    if ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32 {
+        let (_, system_ns) = sys::rusage_ns(sys::RUSAGE_THREAD);
+        let taken = expiries * period;
+        // The kernel books entire ticks as user or system: so do we, as soon as half of this one is due.
+        let accounted = ring.system_ns.load(Ordering::Relaxed);
+        let system = system_ns.saturating_sub(accounted) * 2 >= taken;
+        if system {
+            ring.system_ns.store(accounted + taken, Ordering::Relaxed);
+        }
+        ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + taken, Ordering::Relaxed);
+        return Some(Due { weight: expiries, system });
+    }
+    if ring.clock.load(Ordering::Relaxed) == Clock::Perf as u32 && !samples_itself(session, ring) {
+        go_by_timer(session, ring, period);
+    } else if itimer::which(session.clock()).is_none() {
+        let due = system_time(ring, regs, period);
+        let ticks = ring.ticks.load(Ordering::Relaxed) + 1;
+        ring.ticks.store(ticks, Ordering::Relaxed);
+        if ticks >= clock::REARM_TICKS {
+            ring.rearm.fetch_max(1, Ordering::Relaxed);
+        }
+        return due;
+    }
+    None
+}
+
+/// Whether the perf signals of this thread find its ring. Not those of a raw clone that shares its maker's control block: they
+/// go to the maker's ring.
+fn samples_itself(session: &Session, ring: &Ring) -> bool {
+    session.rings.own(true).is_none_or(|own| core::ptr::eq(own, ring))
+}
+
+/// The thread is sampled by its CPU timer from now on, whose signal names the ring. What it used so far is accounted for.
+#[cold]
+#[inline(never)]
+pub(crate) fn go_by_timer(session: &Session, ring: &Ring, period: u64) {
+    perf::disarm(ring);
+    let tick_signal = session.settings.tick_signal.load(Ordering::Relaxed);
+    let value = session.rings.value(ring);
+    let (_, system_ns) = sys::rusage_ns(sys::RUSAGE_THREAD);
+    let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
+    ring.system_ns.store(system_ns, Ordering::Relaxed);
+    ring.accounted_ns.store(cpu, Ordering::Relaxed);
+    ring.clock.store(Clock::Thread as u32, Ordering::Relaxed);
+    let _ = thread_timer::arm(ring, tick_signal, value, clock::first_expiry(period), period);
+}
+
+/// What the thread's clock shows beyond the samples of user mode was time in the kernel.
+fn system_time(ring: &Ring, regs: Regs, period: u64) -> Option<Due> {
+    let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
+    let accounted = ring.accounted_ns.load(Ordering::Relaxed);
+    let missing = cpu.saturating_sub(accounted);
+    if missing < period {
+        return None;
+    }
+    // The right place to book it is a system call: in a thread that does both, the tick often falls into its own code.
+    if !arch::after_system_call(regs.pc) && missing < PUT_OFF_PERIODS * period {
+        return None;
+    }
+    let periods = missing.checked_div(period).unwrap_or(0);
+    ring.accounted_ns.store(accounted + periods * period, Ordering::Relaxed);
+    Some(Due { weight: periods, system: true })
+}
