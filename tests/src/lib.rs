@@ -30,7 +30,7 @@ pub fn tool_or_skip(tool: &str, test: &str) -> Option<PathBuf> {
 
 /// Says in one line that `test` is skipped, and why.
 pub fn skip(test: &str, why: &str) {
-    eprintln!("skipped: {test}: {why}");
+    pct_kit::skip_test(test, why);
 }
 
 /// Looks `tool` up on `PATH` and in the sbin folders that users' paths often lack.

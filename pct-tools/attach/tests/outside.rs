@@ -29,7 +29,7 @@ fn largest(folder: &Path) -> Vec<u8> {
 #[test]
 fn python_is_sampled_with_whole_stacks_and_ends_as_it_would() {
     if Command::new("python3").arg("-c").arg("0").status().is_err() {
-        eprintln!("skipped: python_is_sampled_with_whole_stacks: python3 is not installed");
+        pct_kit::skip("python3 is not installed");
         return;
     }
     let code = "def f(n): return n if n < 2 else f(n-1) + f(n-2)\nprint(f(31))";

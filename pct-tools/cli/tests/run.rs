@@ -131,7 +131,7 @@ fn a_static_program_that_ends_at_once_is_as_without_us() {
     std::fs::write(d.path().join("s.c"), "int main(void) { return 7; }\n").expect("written");
     let built = Command::new("cc").args(["-static", "-o", "s", "s.c"]).current_dir(d.path()).output();
     if !built.is_ok_and(|built| built.status.success()) {
-        eprintln!("skipped: cc cannot link statically here");
+        pct_kit::skip("cc cannot link statically here");
         return;
     }
     let output = pct(d.path(), &["run", "--", "./s"]);
@@ -148,7 +148,7 @@ fn a_static_program_is_sampled_from_its_start() {
     std::fs::write(d.path().join("s.c"), source).expect("written");
     let built = Command::new("cc").args(["-static", "-o", "s", "s.c"]).current_dir(d.path()).output();
     if !built.is_ok_and(|built| built.status.success()) {
-        eprintln!("skipped: cc cannot link statically here");
+        pct_kit::skip("cc cannot link statically here");
         return;
     }
     let output = pct(d.path(), &["run", "--hz", "1000", "--no-report", "-o", "r", "--", "./s"]);

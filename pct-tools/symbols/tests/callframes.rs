@@ -139,7 +139,7 @@ fn run(dir: &Path, flags: &[&str]) -> Option<Said> {
     std::fs::write(&source, PROGRAM).expect("a temporary directory is writable");
     let made = Command::new("gcc").args(flags).arg("-o").arg(&program).arg(&source).output();
     if !made.is_ok_and(|m| m.status.success()) {
-        eprintln!("skipped: gcc {flags:?}");
+        pct_kit::skip(&format!("gcc {flags:?}"));
         return None;
     }
     let out = Command::new(&program).output().expect("just made");

@@ -73,7 +73,7 @@ fn compile(dir: &Path, flags: &[&str]) -> Option<PathBuf> {
     match run {
         Ok(run) if run.status.success() => Some(out),
         _ => {
-            eprintln!("skipped: g++ {flags:?}");
+            pct_kit::skip(&format!("g++ {flags:?}"));
             None
         }
     }
@@ -146,7 +146,7 @@ fn declarations_moved_by_dwz_are_found() {
         let Some(program) = compile(dir.path(), flags) else { return };
         match Command::new("dwz").arg(&program).output() {
             Ok(run) if run.status.success() => check(&program, dir.path()),
-            _ => return eprintln!("skipped: dwz"),
+            _ => return pct_kit::skip("dwz"),
         }
     }
 }
@@ -170,7 +170,7 @@ fn where_entries_tell_nothing_it_is_the_line_of_the_first_instruction() {
         .arg(&source)
         .output();
     if !run.is_ok_and(|r| r.status.success()) {
-        return eprintln!("skipped: rustc");
+        return pct_kit::skip("rustc");
     }
     let told = told(&mut new(), &program);
     assert_eq!(told["lines::leaf"], BTreeSet::from([Some((source.clone(), 3))]));

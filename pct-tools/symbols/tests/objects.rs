@@ -42,7 +42,7 @@ fn run(command: &mut Command) -> bool {
             false
         }
         Err(e) => {
-            eprintln!("skipped: {command:?}: {e}");
+            pct_kit::skip(&format!("{command:?}: {e}"));
             false
         }
     }
@@ -428,7 +428,7 @@ fn answers_that_cannot_change_are_kept_for_the_next_run() {
     let wanted = offsets(&program, "Till3add");
     let id = Image::open(&program).expect("opens").build_id().cloned();
     if id.is_none() {
-        eprintln!("skipped: the linker gives no build-ids");
+        pct_kit::skip("the linker gives no build-ids");
         return;
     }
     let folder = dir.path().join("cache/symbols");
@@ -500,7 +500,7 @@ fn names_that_dwz_moved_to_another_file_are_found_there() {
             return;
         }
         if !common.exists() {
-            eprintln!("skipped: dwz found nothing in common");
+            pct_kit::skip("dwz found nothing in common");
             return;
         }
         assert_eq!(shown(&program), before, "{version}");

@@ -39,11 +39,11 @@ fn compile(dir: &Path, flags: &[&str]) -> Option<PathBuf> {
     match run {
         Ok(run) if run.status.success() => Some(out),
         Ok(run) => {
-            eprintln!("skipped: g++ {flags:?}: {}", String::from_utf8_lossy(&run.stderr));
+            pct_kit::skip(&format!("g++ {flags:?}: {}", String::from_utf8_lossy(&run.stderr)));
             None
         }
         Err(e) => {
-            eprintln!("skipped: g++: {e}");
+            pct_kit::skip(&format!("g++: {e}"));
             None
         }
     }

@@ -67,7 +67,7 @@ fn damage(bytes: &mut Vec<u8>, dice: &mut Dice) {
 
 fn attack(path: &str, rounds: usize) {
     let Ok(bytes) = std::fs::read(path) else {
-        eprintln!("skipped: {path} is not here");
+        pct_kit::skip(&format!("{path} is not here"));
         return;
     };
     let file = object::File::parse(&*bytes).expect("an object");

@@ -261,7 +261,7 @@ fn victim(name: &str, flags: &[&str]) -> Option<Vec<extern "C" fn()>> {
         .arg(source)
         .status();
     if !built.is_ok_and(|s| s.success()) {
-        eprintln!("skipped: g++ is not here or failed");
+        pct_kit::skip("g++ is not here or failed");
         return None;
     }
     let path = CString::new(out.to_str().unwrap()).unwrap();

@@ -77,7 +77,7 @@ fn program(name: &str, flags: &[&str]) -> Option<PathBuf> {
         Ok(status) if status.success() => Some(program),
         Ok(status) if flags.is_empty() => panic!("the program does not compile: {status}"),
         other => {
-            eprintln!("no compiler or no static libc ({other:?}): skipped");
+            pct_kit::skip(&format!("no compiler or no static libc ({other:?})"));
             None
         }
     }

@@ -1,6 +1,7 @@
 //! What tests and benches of all rooms share. A dev-dependency only: no program and no library of ours is built on it.
 //!
 //! - [`real`]: files of the real data, where they are at hand.
+//! - [`skip`]: says that a test did not run, and why.
 //! - [`asked`]: sizes by environment variables.
 //! - [`Dice`]: numbers that look random and are the same in every run.
 //! - [`Cpu`], [`thread_ns`], [`peak_kib`]: what a run cost.
@@ -22,8 +23,25 @@ pub fn real(path: &str) -> Option<PathBuf> {
     if found.exists() {
         return Some(found);
     }
-    eprintln!("skipped: {} is absent (set PCT_TEST_DATA)", found.display());
+    skip(&format!("{} is absent (set PCT_TEST_DATA)", found.display()));
     None
+}
+
+/// Says in one line on stderr that the running test, or a part of it, is skipped, and why. The line is also added to the
+/// file that `PCT_SKIPPED` names: `tests/run` lists it at the end, because a skipped test looks like a passed one.
+pub fn skip(why: &str) {
+    skip_test(std::thread::current().name().unwrap_or("?"), why);
+}
+
+/// [`skip`] of the test `name`, for those that have threads of their own.
+pub fn skip_test(name: &str, why: &str) {
+    let line = format!("skipped: {name}: {}\n", why.trim().replace('\n', " "));
+    eprint!("{line}");
+    if let Some(list) = std::env::var_os("PCT_SKIPPED") {
+        let file = std::fs::OpenOptions::new().create(true).append(true).open(list);
+        // One write, so that lines of tests that run at the same time do not mix.
+        let _ = file.and_then(|mut file| std::io::Write::write_all(&mut file, line.as_bytes()));
+    }
 }
 
 /// The number that an environment variable asks for: how long a test runs, how large a bench is.

@@ -13,7 +13,7 @@ fn chromium() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
     let found = std::env::split_paths(&path).map(|d| d.join("chromium")).find(|p| p.exists());
     if found.is_none() {
-        eprintln!("skipped: chromium is not installed");
+        pct_kit::skip("chromium is not installed");
     }
     found
 }

@@ -165,7 +165,7 @@ impl Drop for Web {
 #[test]
 fn lighttpd_serves_profiles() {
     let Some(server) = program(&["/usr/sbin/lighttpd"]) else {
-        eprintln!("skipped: lighttpd is absent");
+        pct_kit::skip("lighttpd is absent");
         return;
     };
     let web = Web::start(&server, &["-D"], |at, port, user| {
@@ -186,7 +186,7 @@ fn apache_serves_profiles() {
     let modules = Path::new("/usr/lib/apache2/modules");
     let Some(server) = program(&["/usr/sbin/apache2"]).filter(|_| modules.join("mod_cgid.so").exists())
     else {
-        eprintln!("skipped: apache2 is absent");
+        pct_kit::skip("apache2 is absent");
         return;
     };
     let web = Web::start(&server, &["-D", "FOREGROUND"], |at, port, user| {

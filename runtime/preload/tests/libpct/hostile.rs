@@ -21,7 +21,7 @@ fn run(mode: &str, options: &str) -> Option<Run> {
     let run = Run::new(hostile()?, &[mode], options, |_| ());
     match run.output.status.code() {
         Some(NOT_HERE) => {
-            eprintln!("skipped: {mode}: not possible here");
+            pct_kit::skip(&format!("{mode}: not possible here"));
             None
         }
         _ => Some(run.ok()),
@@ -299,8 +299,8 @@ fn a_program_without_a_c_library_is_left_alone() {
     go.env("GOCACHE", Path::new(env!("CARGO_TARGET_TMPDIR")).join("go-cache")).env("GO111MODULE", "off");
     match go.output() {
         Ok(built) if built.status.success() => {}
-        Ok(built) => return eprintln!("skipped: {}", String::from_utf8_lossy(&built.stderr)),
-        Err(e) => return eprintln!("skipped: no go ({e})"),
+        Ok(built) => return pct_kit::skip(&format!("{}", String::from_utf8_lossy(&built.stderr))),
+        Err(e) => return pct_kit::skip(&format!("no go ({e})")),
     }
     let run = Run::new(&program, &[], "", |_| ()).ok();
     assert!(run.files().is_empty());

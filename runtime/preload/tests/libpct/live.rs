@@ -33,7 +33,7 @@ pub(crate) fn compiled(name: &str) -> Option<PathBuf> {
         }
         Ok(_) => panic!("{name}.c does not compile"),
         Err(e) => {
-            eprintln!("no C compiler ({e}): skipped");
+            pct_kit::skip(&format!("no C compiler ({e})"));
             None
         }
     }
@@ -379,7 +379,7 @@ fn programs_of_another_libc_are_sampled_and_unharmed() {
     std::fs::write(&source, MUSL).expect("written");
     match Command::new("musl-gcc").args(["-O1", "-o"]).arg(&program).arg(&source).status() {
         Ok(status) => assert!(status.success()),
-        Err(e) => return eprintln!("no musl-gcc ({e}): skipped"),
+        Err(e) => return pct_kit::skip(&format!("no musl-gcc ({e})")),
     }
     let a = Run::new(&program, &["one", "two"], "stack=auto", |_| ()).ok().only_file();
     about(a.user + a.system, 0.3);
