@@ -1,30 +1,28 @@
 //! Text that goes into the picture: escaping, cutting names.
 
-/// Appends `s` so that it is plain text in XML content and in double-quoted attributes. Characters that XML 1.0
-/// does not allow at all become U+FFFD.
+/// Appends `s` so that it is plain text in XML content and in double-quoted attributes. Hidden characters, and so all
+/// that XML 1.0 does not allow, are written out ([`pct_text`]).
 pub fn escape_into(out: &mut String, s: &str) {
-    for c in s.chars() {
+    for c in pct_text::visible(s).chars() {
         match c {
             '&' => out.push_str("&amp;"),
             '<' => out.push_str("&lt;"),
             '>' => out.push_str("&gt;"),
             '"' => out.push_str("&quot;"),
             '\'' => out.push_str("&#39;"),
-            '\t' | '\n' | '\r' => out.push(' '),
-            c if (c < ' ') || ('\u{7f}'..='\u{9f}').contains(&c) || matches!(c, '\u{fffe}' | '\u{ffff}') => {
-                out.push('\u{fffd}');
-            }
             c => out.push(c),
         }
     }
 }
 
-/// `s` in at most `max` characters: what does not fit is taken from the middle. Fewer than 3 characters: nothing.
+/// `s` with its hidden characters written out, in at most `max` characters: what does not fit is taken from the
+/// middle. Fewer than 3 characters: nothing.
 #[must_use]
 pub fn cut(s: &str, max: usize) -> String {
     if max < 3 {
         return String::new();
     }
+    let s = &*pct_text::visible(s);
     // A name of n bytes has at most n characters: the common case needs no count.
     if s.len() <= max || s.chars().count() <= max {
         return s.to_owned();
@@ -62,7 +60,7 @@ mod tests {
             escape_into(&mut out, &s);
             let has_markup = out.contains(['<', '>', '"', '\'']);
             prop_assert!(!has_markup);
-            prop_assert!(out.chars().all(|c| c >= ' '));
+            prop_assert!(!out.chars().any(pct_text::is_hidden));
         }
     }
 }

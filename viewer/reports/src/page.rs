@@ -113,7 +113,8 @@ pub fn json(subject: &Subject, request: &Request) -> Page {
                 "report": report,
                 "only_time_is_known": subject.only_time(),
             });
-            Page { body: format!("{value}\n"), failure: report.failure().map(|f| f.0.clone()) }
+            let body = pct_text::visible_json(&format!("{value}\n")).into_owned();
+            Page { body, failure: report.failure().map(|f| f.0.clone()) }
         },
         |what| format!("{}\n", json!({"error": what})),
     )

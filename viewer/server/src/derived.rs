@@ -101,7 +101,7 @@ struct CliqueRow {
 }
 
 fn line(row: &impl Serialize, out: &mut impl Write) -> io::Result<()> {
-    serde_json::to_writer(&mut *out, row)?;
+    out.write_all(pct_text::visible_json(&serde_json::to_string(row)?).as_bytes())?;
     out.write_all(b"\n")
 }
 

@@ -20,6 +20,8 @@ use pct_deep::{
     Compensation, Coverage, CssKind, DeepData, Own, PdId, PointKind, PsId, Slot, open, read_file,
 };
 
+use pct_text::Visible;
+
 use crate::derived;
 use crate::program::Program;
 
@@ -150,7 +152,7 @@ pub fn print(data: &DeepData, options: DumpOptions, out: &mut impl Write) -> io:
 fn stats(data: &DeepData, out: &mut impl Write) -> io::Result<()> {
     let header = data.header();
     writeln!(out, "SECTION PROFILING STATS:\n")?;
-    writeln!(out, "\tprogram_name = {}", data.program())?;
+    writeln!(out, "\tprogram_name = {}", Visible(&data.program()))?;
     writeln!(out, "\tmax_csd = {}", data.csd_count())?;
     writeln!(out, "\tmax_css = {}", data.css_count())?;
     writeln!(out, "\tmax_pd  = {}", data.pd_count())?;
@@ -201,7 +203,7 @@ fn pds(data: &DeepData, out: &mut impl Write) -> io::Result<()> {
     for pd in data.pds() {
         let ps = data.pd_ps(pd);
         writeln!(out, "pd{pd}:")?;
-        writeln!(out, "\tpd_proc_static = {ps} ({})", data.qualified_name(ps))?;
+        writeln!(out, "\tpd_proc_static = {ps} ({})", Visible(&data.qualified_name(ps)))?;
         for (k, slot) in data.slots(pd).enumerate() {
             match slot {
                 Slot::Normal(csd) => {
@@ -243,7 +245,7 @@ fn csss(data: &DeepData, used: &[bool], out: &mut impl Write) -> io::Result<()> 
         writeln!(out, "css{id}:")?;
         writeln!(out, "\tcss_container = ps-1")?;
         writeln!(out, "\tcss_slot_num = -1")?;
-        writeln!(out, "\tcss_file_name = {}", data.text(css.file))?;
+        writeln!(out, "\tcss_file_name = {}", Visible(&data.text(css.file)))?;
         writeln!(out, "\tcss_line_num = {}", css.line)?;
         writeln!(out, "\tcss_goal_path = {}", data.path(css.path))?;
         match css.kind {
@@ -266,12 +268,12 @@ fn pss(data: &DeepData, used: &[bool], out: &mut impl Write) -> io::Result<()> {
         let ps = data.ps(id);
         let (raw, refined) = (data.raw_name(id), data.qualified_name(id));
         writeln!(out, "ps{id}:")?;
-        writeln!(out, "\tps_id = {raw}")?;
-        writeln!(out, "\tps_decl_module = {}", data.ps_module_name(id))?;
+        writeln!(out, "\tps_id = {}", Visible(&raw))?;
+        writeln!(out, "\tps_decl_module = {}", Visible(&data.ps_module_name(id)))?;
         if refined != raw {
-            writeln!(out, "\tps_refined_id = {refined}")?;
+            writeln!(out, "\tps_refined_id = {}", Visible(&refined))?;
         }
-        writeln!(out, "\tlocation = {}:{}", data.text(ps.file), ps.line)?;
+        writeln!(out, "\tlocation = {}:{}", Visible(&data.text(ps.file)), ps.line)?;
         writeln!(out, "\tin_interface = {}", if ps.in_interface { "yes" } else { "no" })?;
         writeln!(out, "\tnot_zeroed")?;
         for (k, css) in data.sites(id).iter().enumerate() {
@@ -339,6 +341,22 @@ mod tests {
         ] {
             assert!(text.lines().any(|l| l == line), "no line {line:?} in\n{text}");
         }
+    }
+
+    #[test]
+    fn no_name_of_a_file_steers_the_terminal() {
+        let hostile = "evil\u{1b}[2J\u{202e}";
+        let data = generate(&Params { contexts: 20, procs: 5, ..Params::default() }).unwrap();
+        let mut octets = pct_deep::to_octets(&data, pct_deep::Version::V9).unwrap();
+        // The name of the program stands first: its length, its octets.
+        let at = octets.windows(11).position(|w| w == b"./synthetic").unwrap();
+        octets[at - 1] = u8::try_from(hostile.len()).unwrap();
+        octets.splice(at..at + 11, hostile.bytes());
+        let mut out = Vec::new();
+        print(&pct_deep::read(&octets).unwrap(), DumpOptions::ALL, &mut out).unwrap();
+        let text = String::from_utf8(out).unwrap();
+        assert!(text.contains("program_name = evil\\u{1b}[2J\\u{202e}\n"), "{text}");
+        assert!(!text.contains(['\u{1b}', '\u{202e}']));
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use pct_deep::{ProcRep, RepModuleId};
+use pct_text::visible_lines;
 
 use crate::program::Program;
 
@@ -82,11 +83,11 @@ pub fn print(
     problems: &mut Vec<String>,
 ) -> io::Result<()> {
     for &module in modules {
-        out.write_all(rep.module_head_text(module).as_bytes())?;
+        out.write_all(visible_lines(&rep.module_head_text(module)).as_bytes())?;
         for &proc in rep.module_procs(module) {
             match rep.procedure_text(proc) {
-                Ok(text) => out.write_all(text.as_bytes())?,
-                Err(e) => problems.push(format!("{}: {e}", rep.label(proc).raw_name())),
+                Ok(text) => out.write_all(visible_lines(&text).as_bytes())?,
+                Err(e) => problems.push(format!("{}: {e}", pct_text::visible(&rep.label(proc).raw_name()))),
             }
         }
     }

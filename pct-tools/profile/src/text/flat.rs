@@ -179,14 +179,11 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
     out
 }
 
-/// A CSV field, quoted where it must be (RFC 4180).
+/// A CSV field: hidden characters written out ([`pct_text`]), quoted where it must be (RFC 4180).
 #[must_use]
 pub fn csv_field(text: &str) -> String {
-    if text.contains([',', '"', '\n', '\r']) {
-        format!("\"{}\"", text.replace('"', "\"\""))
-    } else {
-        text.to_owned()
-    }
+    let text = pct_text::visible(text);
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into_owned() }
 }
 
 /// The rows and the account as JSON.

@@ -183,14 +183,10 @@ pub fn cut_middle(text: &str, width: usize) -> String {
     text.chars().take(front).chain("..".chars()).chain(text.chars().skip(n - back)).collect()
 }
 
-/// Makes text of the program safe for a terminal: control characters become `?`.
+/// Makes text of the program safe for a terminal, by the rule of [`pct_text`].
 #[must_use]
 pub fn tame(text: &str) -> String {
-    if text.chars().any(char::is_control) {
-        text.chars().map(|c| if c.is_control() { '?' } else { c }).collect()
-    } else {
-        text.to_owned()
-    }
+    pct_text::visible(text).into_owned()
 }
 
 #[cfg(test)]
@@ -212,7 +208,7 @@ mod tests {
 
     #[test]
     fn control_characters_never_reach_a_terminal() {
-        assert_eq!(tame("a\x1b[2Jb\n"), "a?[2Jb?");
+        assert_eq!(tame("a\x1b[2Jb\n\u{202e}"), "a\\u{1b}[2Jb\\n\\u{202e}");
     }
 
     proptest! {

@@ -55,7 +55,7 @@ fn main() -> ExitCode {
         return ExitCode::FAILURE;
     };
     match file::read(Path::new(name), None) {
-        Ok(feedback) => print(&report::report(&feedback)),
+        Ok(feedback) => print(&pct_text::visible_lines(&report::report(&feedback))),
         Err(e) => {
             eprintln!("{program}: {e}\n");
             ExitCode::FAILURE

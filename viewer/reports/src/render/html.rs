@@ -11,6 +11,7 @@ use crate::display::{
 };
 use crate::query::{self, Boxes, Cmd, Colour, Developer, Prefs};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use std::borrow::Cow;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
@@ -57,7 +58,7 @@ pub fn page(display: &Display, place: &Place) -> String {
         Some(Colour::None) => "plain",
         _ => "shades",
     };
-    html! {
+    let page = html! {
         (DOCTYPE)
         html lang="en" {
             head {
@@ -88,8 +89,12 @@ pub fn page(display: &Display, place: &Place) -> String {
                 script nonce=[place.nonce.as_deref()] { (PreEscaped(SCRIPT)) }
             }
         }
+    };
+    // In one place for all texts and attributes: markup, styles and scripts of ours hold no hidden character.
+    match pct_text::visible_lines(&page.0) {
+        Cow::Borrowed(_) => page.into_string(),
+        Cow::Owned(page) => page,
     }
-    .into_string()
 }
 
 /// A page that says what happened and leads back: for errors that come before there is a profile.
@@ -531,7 +536,7 @@ mod tests {
     use crate::display::{Banner, This};
 
     fn hostile() -> String {
-        "<script>alert('x')</script>&\"".to_owned()
+        "<script>alert('x')</script>&\"\u{1b}[2J\u{202e}txt".to_owned()
     }
 
     #[test]
@@ -595,6 +600,7 @@ mod tests {
         };
         let page = page(&d, &place);
         assert!(!page.contains("<script>alert"), "{page}");
+        assert_eq!(page.find(|c| pct_text::is_hidden(c) && !matches!(c, '\n' | '\t')), None, "{page}");
         // Every script that is there is ours.
         assert_eq!(page.matches("<script").count(), page.matches("<script nonce=\"n0nce\">").count());
     }

@@ -46,9 +46,9 @@ fn line(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// Without control characters: a name must not steer the terminal.
+/// A name must not steer the terminal.
 fn clean(text: &str) -> String {
-    text.chars().map(|c| if c.is_control() { '\u{fffd}' } else { c }).collect()
+    pct_text::visible(text).into_owned()
 }
 
 fn write_item(out: &mut String, item: &Item, developer: bool, options: &TextOptions) {
@@ -429,7 +429,7 @@ mod tests {
     fn tables_are_aligned_and_rows_end_with_their_command() {
         let text = page(&sample(), &TextOptions { commands: true, ..TextOptions::default() });
         let expected = "\
-Top\u{fffd}[2J
+Top\\u{1b}[2J
 
                                                          Calls
 Procedure                                          Self      %
