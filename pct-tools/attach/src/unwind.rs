@@ -8,11 +8,11 @@ use crate::memory::{Memory, ProcessMemory};
 use crate::outside::Unwind;
 use crate::ptrace::sys::Regs;
 use pct_format::record::{CutCause, Frame};
-use pct_sampler::unwind::object::locate;
-use pct_sampler::unwind::reader::Section;
-use pct_sampler::unwind::set::{Entry, Set};
-use pct_sampler::unwind::table::{self, FdeRef, Table};
-use pct_sampler::unwind::{Budget, Cache, End, Gregs, stack, walk};
+use pct_unwind::object::locate;
+use pct_unwind::reader::Section;
+use pct_unwind::set::{Entry, Set};
+use pct_unwind::table::{self, FdeRef, Table};
+use pct_unwind::{Budget, Cache, End, Gregs, stack, walk};
 use procfs::process::{MMPermissions, MMapPath, Process};
 use std::collections::HashMap;
 

@@ -16,7 +16,7 @@
 //! - [`sys`]: the kernel by raw calls, the processor ([`sys::arch`]), locks, text without allocation;
 //! - [`record`]: what is written: [`record::log`], [`record::rings`], [`record::stacks`], [`record::time`];
 //! - [`code`]: which code there is: [`code::maps`], [`code::regions`], [`code::callers`];
-//! - [`unwind`]: stacks by the objects' unwind data;
+//! - [`pct_unwind`], a crate of its own: stacks by the objects' unwind data;
 //! - [`signal`]: [`signal::clock`] expires, [`signal::handler`] records a sample;
 //! - [`process`]: start, threads, the housekeeper, exec and end: [`process::session`].
 //!
@@ -31,4 +31,3 @@ pub mod process;
 pub mod record;
 pub mod signal;
 pub mod sys;
-pub mod unwind;

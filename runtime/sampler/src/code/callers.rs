@@ -1,6 +1,6 @@
 //! The stack of a sample: from the interrupted registers to frame words, in the handler.
 //!
-//! [`crate::unwind`] walks; this module gives it what belongs to the process: the modules as the housekeeper saw them last,
+//! [`pct_unwind`] walks; this module gives it what belongs to the process: the modules as the housekeeper saw them last,
 //! the shared cache of rules, the extent of the thread's stack, a buffer, and a budget of a twentieth of the period.
 //!
 //! The modules are in static memory, not in the session's: a forked child goes on with its parent's copies. (Rules found it
@@ -16,10 +16,10 @@ use crate::code::regions::Entry;
 use crate::process::session::Session;
 use crate::record::rings::Ring;
 use crate::sys::arch::Regs;
-use crate::unwind::{Budget, End, Extent, Gregs, Live, Region, Registry, Walked, walk};
 use crate::{process::housekeeper, record::time, sys};
 use pct_format::record::Frame;
 use pct_format::{CutCause, StackMode};
+use pct_unwind::{Budget, End, Extent, Gregs, Live, Region, Registry, Walked, walk};
 
 static REGISTRY: Registry = Registry::new();
 /// When a sample last made us look at the regions, and whether that found nothing.

@@ -20,10 +20,10 @@ use crate::signal::clock;
 use crate::signal::spent::Spent;
 use crate::sys::lock::Lock;
 use crate::sys::text::Buf;
-use crate::unwind::Cache;
 use crate::{code::callers, process::housekeeper, process::threads, signal::numbers, sys};
 use pct_format::layout::header as at;
 use pct_format::{Clock, Recorder, State};
+use pct_unwind::Cache;
 
 /// [`Session::alive`] of the process that made the session.
 const ALIVE: u64 = 0x7063_745f_6c69_7665;

@@ -3,11 +3,11 @@
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;
-use pct_sampler::unwind::reader::Section;
-use pct_sampler::unwind::set::{Entry, Set};
-use pct_sampler::unwind::stack::Memory;
-use pct_sampler::unwind::table::{self, FdeRef, Table};
-use pct_sampler::unwind::{Budget, Cache, Gregs, walk};
+use pct_unwind::reader::Section;
+use pct_unwind::set::{Entry, Set};
+use pct_unwind::stack::Memory;
+use pct_unwind::table::{self, FdeRef, Table};
+use pct_unwind::{Budget, Cache, Gregs, walk};
 
 const LO: u64 = 0x10_0000;
 const EH: u64 = 0x18_0000;

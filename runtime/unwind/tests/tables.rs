@@ -7,12 +7,12 @@
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, FrameAddress, MayAllocateDuringUnwind, Module, Unwinder};
 use object::{Object, ObjectSection, ObjectSegment};
-use pct_sampler::unwind::full::Regs;
-use pct_sampler::unwind::reader::Section;
-use pct_sampler::unwind::rule::{Kind, Rule};
-use pct_sampler::unwind::stack::Memory;
-use pct_sampler::unwind::table::{FdeRef, Header, Table, adopt_list, buckets_for, index_by_scan, scan};
-use pct_sampler::unwind::{Gregs, cfi};
+use pct_unwind::full::Regs;
+use pct_unwind::reader::Section;
+use pct_unwind::rule::{Kind, Rule};
+use pct_unwind::stack::Memory;
+use pct_unwind::table::{FdeRef, Header, Table, adopt_list, buckets_for, index_by_scan, scan};
+use pct_unwind::{Gregs, cfi};
 
 const SP: u64 = 0x7000_0000_1000;
 const BP: u64 = 0x7000_0000_2000;

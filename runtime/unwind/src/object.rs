@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn our_own_libraries_are_copied_and_every_function_is_found_again() {
         let mut seen = 0;
-        for base in crate::unwind::testing::own_objects() {
+        for base in crate::testing::own_objects() {
             let Some(object) = Object::load(base) else { continue };
             // SAFETY: `load` just made it, it is freed below.
             let table = unsafe { object.as_ref() }.table;

@@ -484,7 +484,7 @@ mod tests {
 
     #[test]
     fn the_usual_cie_means_what_its_bytes_say() {
-        let (bytes, at) = crate::unwind::testing::eh_frame(&[(0x1000, 64)], 0x8000);
+        let (bytes, at) = crate::testing::eh_frame(&[(0x1000, 64)], 0x8000);
         let eh = Section { bytes: &bytes, addr: 0x8000 };
         let (quick, slow) = (cie(&eh, 0).expect("a CIE"), cie_by_bytes(&eh, 0).expect("a CIE"));
         assert!(quick.usual);
@@ -499,7 +499,7 @@ mod tests {
 
     #[test]
     fn rows_follow_the_program() {
-        let (bytes, at) = crate::unwind::testing::eh_frame(&[(0x1000, 64)], 0x8000);
+        let (bytes, at) = crate::testing::eh_frame(&[(0x1000, 64)], 0x8000);
         let eh = Section { bytes: &bytes, addr: 0x8000 };
         let fde = Fde::parse(&eh, at[0]).expect("an FDE");
         let mut rows = Vec::new();
@@ -511,7 +511,7 @@ mod tests {
         #![proptest_config(ProptestConfig { cases: 3000, ..ProptestConfig::default() })]
         #[test]
         fn a_row_is_the_last_of_all_rows_that_starts_at_or_before_it(program in proptest::collection::vec(any::<u8>(), 0..60), ask in 0u64..400) {
-            let (mut bytes, at) = crate::unwind::testing::eh_frame(&[(0x1000, 400)], 0x8000);
+            let (mut bytes, at) = crate::testing::eh_frame(&[(0x1000, 400)], 0x8000);
             // The program of the only FDE becomes the given bytes.
             bytes.truncate(at[0] + 17);
             bytes.extend_from_slice(&program);

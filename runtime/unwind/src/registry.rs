@@ -351,8 +351,8 @@ impl<I: Iterator<Item = Region>> Iterator for Ordered<I> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unwind::rule::Kind;
-    use crate::unwind::testing;
+    use crate::rule::Kind;
+    use crate::testing;
     use std::sync::atomic::AtomicUsize;
 
     fn lines_of_maps() -> usize {

@@ -12,8 +12,8 @@ use std::time::Instant;
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder};
 use object::{Object, ObjectSection, ObjectSegment};
-use pct_sampler::unwind::set::Set;
-use pct_sampler::unwind::{Budget, Cache, End, Extent, Gregs, Live, Region, Registry, walk};
+use pct_unwind::set::Set;
+use pct_unwind::{Budget, Cache, End, Extent, Gregs, Live, Region, Registry, walk};
 
 const ROUNDS: usize = 51;
 

@@ -232,7 +232,7 @@ mod tests {
         ) {
             pcs.sort_unstable();
             // One FDE per start: length 1, so that only exact starts are covered; what is compared is which entry is looked at.
-            let (bytes, offsets) = crate::unwind::testing::eh_frame(&pcs.iter().map(|&pc| (0x10_0000 + u64::from(pc), 200_000)).collect::<Vec<_>>(), 0x80_0000);
+            let (bytes, offsets) = crate::testing::eh_frame(&pcs.iter().map(|&pc| (0x10_0000 + u64::from(pc), 200_000)).collect::<Vec<_>>(), 0x80_0000);
             let index: Vec<FdeRef> = pcs.iter().zip(&offsets).map(|(&pc, &fde)| FdeRef { pc, fde: fde as u32 }).collect();
             let mut buckets = vec![0; words.min(buckets_for(pcs.len()))];
             let table = Table::new(0x10_0000, Section { bytes: &bytes, addr: 0x80_0000 }, &index, &mut buckets);

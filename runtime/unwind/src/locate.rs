@@ -217,7 +217,7 @@ pub fn locate(base: u64, copy: impl Fn(u64, &mut [u8]) -> bool) -> Option<Locate
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::unwind::testing::eh_frame;
+    use crate::testing::eh_frame;
 
     const BASE: u64 = 0x40_0000;
     const EH: usize = 0x2a44;

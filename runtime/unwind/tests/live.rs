@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use framehop::x86_64::{CacheX86_64, UnwindRegsX86_64, UnwinderX86_64};
 use framehop::{ExplicitModuleSectionInfo, Module, MustNotAllocateDuringUnwind, Unwinder};
 use object::{Object, ObjectSection, ObjectSegment};
-use pct_sampler::unwind::walk::EXACT;
-use pct_sampler::unwind::{Budget, Cache, End, Extent, Gregs, Live, Region, Registry, walk};
+use pct_unwind::walk::EXACT;
+use pct_unwind::{Budget, Cache, End, Extent, Gregs, Live, Region, Registry, walk};
 
 const DEPTH: usize = 4096;
 
@@ -117,7 +117,7 @@ fn sample(context: *mut c_void) {
     }
 
     let mut read = |at: u64| {
-        if at & 7 == 0 && pct_sampler::unwind::os::readable(at) {
+        if at & 7 == 0 && pct_unwind::os::readable(at) {
             // SAFETY: the kernel just said that it can be read, and it is aligned.
             Ok(unsafe { *(at as *const u64) })
         } else {

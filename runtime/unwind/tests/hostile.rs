@@ -6,12 +6,12 @@
 
 use object::{Object, ObjectSection, ObjectSegment};
 use pct_kit::Dice;
-use pct_sampler::unwind::object::locate;
-use pct_sampler::unwind::reader::Section;
-use pct_sampler::unwind::set::{Entry, Set};
-use pct_sampler::unwind::stack::Memory;
-use pct_sampler::unwind::table::{FdeRef, Header, Table, adopt_list, buckets_for, index_by_scan};
-use pct_sampler::unwind::{Budget, Cache, End, Gregs, walk};
+use pct_unwind::object::locate;
+use pct_unwind::reader::Section;
+use pct_unwind::set::{Entry, Set};
+use pct_unwind::stack::Memory;
+use pct_unwind::table::{FdeRef, Header, Table, adopt_list, buckets_for, index_by_scan};
+use pct_unwind::{Budget, Cache, End, Gregs, walk};
 
 /// A stack of random words: code addresses, stack addresses, anything. Counts what is asked of it.
 struct RandomStack {

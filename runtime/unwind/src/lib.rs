@@ -11,6 +11,7 @@
 //!
 //! What always holds: the handler's side allocates nothing, takes no lock, calls no libc and has no panic path; each load is
 //! checked; a walk ends by its budget whatever the bytes. All of `unsafe` is in [`stack`], [`os`], [`object`], [`registry`].
+#![cfg_attr(not(test), no_std)]
 
 pub mod cache;
 pub mod cfi;
