@@ -26,6 +26,7 @@ pub mod linger;
 #[expect(unsafe_code, reason = "the fence around mmap(2)")]
 pub mod mapped;
 pub mod memory;
+pub mod objects;
 pub mod outside;
 pub mod ptrace;
 pub mod recording;

@@ -14,6 +14,7 @@ use crate::ptrace::sys::{self, Regs, Tid};
 use crate::unwind::StackWalker;
 use pct_format::record::Frame;
 use procfs::process::MemoryMap;
+use std::rc::Rc;
 
 /// Why a point is not safe.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -143,7 +144,7 @@ impl SafePoints {
                 images.extend(image.ranges().map(|(from, to)| (from, to, name.clone())));
             }
         }
-        let mut walker = StackWalker::new(DEEP);
+        let mut walker = StackWalker::new(DEEP, Rc::default());
         walker.refresh(target.facts.pid, memory);
         SafePoints { functions, images, restorer: target.gadgets.restorer, r_debug: target.r_debug, walker }
     }

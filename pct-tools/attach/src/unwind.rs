@@ -1,36 +1,61 @@
 //! Stacks of a stopped thread of another process, by the sampler's own walker over the target's memory.
 //!
-//! The unwind data of each object is copied once from the target's mapping of it. The copies are kept for the rest of the
-//! controller's life (they are leaked, and shared by all processes that map the object at the same place), since tables refer
-//! to them and a stopped thread may be walked at any time; their number is that of distinct objects.
+//! The unwind data of each object is copied from the target's mapping of it, once for all processes ([`crate::objects`]), and the
+//! rules found in it are remembered for all of them together.
 
 use crate::memory::{Memory, ProcessMemory};
+use crate::objects::{Objects, Placed};
 use crate::outside::Unwind;
 use crate::ptrace::sys::Regs;
 use pct_format::record::{CutCause, Frame};
-use pct_unwind::object::locate;
-use pct_unwind::reader::Section;
 use pct_unwind::set::{Entry, Set};
-use pct_unwind::table::{self, FdeRef, Table};
 use pct_unwind::{Budget, Cache, End, Gregs, stack, walk};
-use procfs::process::{MMPermissions, MMapPath, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
+use self_cell::self_cell;
 use std::collections::HashMap;
+use std::rc::Rc;
 
-/// More unwind data than this is not copied from one object.
-const MOST: u64 = 256 << 20;
 /// The stack is read in pieces of this many octets.
 const PIECE: usize = 16 << 10;
 /// No more of a stack than this is looked at.
 const MOST_STACK: usize = 8 << 20;
 
-/// What tells an object apart: device, inode, and where its first page is mapped.
-type Key = (i32, i32, u64, u64);
+/// What all walkers have in common: copies of unwind data, and rules found in them.
+#[derive(Default)]
+pub struct Shared {
+    /// The copies.
+    pub objects: Objects,
+    rules: Box<Cache>,
+}
+
+/// An executable region and the unwind data of its object.
+type Region = (u64, u64, Option<Rc<Placed>>);
+type Entries<'a> = Vec<Entry<'a>>;
+
+self_cell!(
+    /// The regions of a process as the walk wants them.
+    struct Known {
+        owner: Vec<Region>,
+        #[covariant]
+        dependent: Entries,
+    }
+);
+
+impl Known {
+    fn of(regions: Vec<Region>) -> Known {
+        Known::new(regions, |regions| {
+            let entry = |region: &Region| (region.0, region.1);
+            let tables = regions.iter().map(|region| region.2.as_deref().map(Placed::table));
+            let ranges = regions.iter().map(entry);
+            ranges.zip(tables).map(|((start, end), table)| Entry { start, end, table }).collect()
+        })
+    }
+}
 
 /// Walks stacks of one target.
 pub struct StackWalker {
-    entries: Vec<Entry<'static>>,
-    tables: HashMap<Key, Option<&'static Table<'static>>>,
-    cache: Box<Cache>,
+    shared: Rc<Shared>,
+    known: Known,
     generation: u64,
     out: Vec<u64>,
     stack: Vec<u8>,
@@ -38,16 +63,40 @@ pub struct StackWalker {
 
 impl StackWalker {
     /// A walker that keeps up to `depth` frames of a stack.
-    pub fn new(depth: usize) -> Self {
-        StackWalker {
-            entries: Vec::new(),
-            tables: HashMap::new(),
-            cache: Box::default(),
-            generation: 0,
-            out: vec![0; depth],
-            stack: Vec::new(),
-        }
+    pub fn new(depth: usize, shared: Rc<Shared>) -> Self {
+        let known = Known::of(Vec::new());
+        StackWalker { shared, known, generation: 0, out: vec![0; depth], stack: Vec::new() }
     }
+
+    /// Takes the executable regions of `maps` for those of the target.
+    pub fn learn(&mut self, maps: &[MemoryMap], memory: &ProcessMemory) {
+        // an object has several executable regions at times
+        let mut placed: HashMap<u64, Option<Rc<Placed>>> = HashMap::new();
+        let mut regions = Vec::new();
+        for map in maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
+            let file = (map.dev.0, map.dev.1, map.inode);
+            let base = match (&map.pathname, map.inode) {
+                (MMapPath::Vdso, _) => Some(map.address.0),
+                (_, 0) => None,
+                _ => first_page(maps, map),
+            };
+            let data = base.and_then(|base| {
+                let find = || self.shared.objects.at(file, memory, base).map(Rc::new);
+                placed.entry(base).or_insert_with(find).clone()
+            });
+            regions.push((map.address.0, map.address.1, data));
+        }
+        self.known = Known::of(regions);
+        self.generation = self.shared.objects.next_generation();
+        self.shared.objects.tidy();
+    }
+}
+
+/// Where the first page of the file that `map` is a part of is mapped: the nearest one below.
+fn first_page(maps: &[MemoryMap], map: &MemoryMap) -> Option<u64> {
+    let file = (map.dev.0, map.dev.1, map.inode);
+    let of_file = |m: &&MemoryMap| (m.dev.0, m.dev.1, m.inode) == file && m.offset == 0;
+    maps.iter().rev().filter(of_file).map(|m| m.address.0).find(|at| *at <= map.address.0)
 }
 
 impl Unwind for StackWalker {
@@ -57,11 +106,12 @@ impl Unwind for StackWalker {
             r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp, r.rbx, r.rdx, r.rax,
             r.rcx, r.rsp, r.rip,
         ]);
-        let set = Set { entries: &self.entries, generation: self.generation };
+        let set = Set { entries: self.known.borrow_dependent(), generation: self.generation };
         self.stack.clear();
         let mut remote = Remote { memory, lo: 0, bytes: &mut self.stack };
         // the target is stopped while we walk, but not inside its own handler: the bound is the depth
-        let walked = walk(&set, &self.cache, &gregs, &mut remote, &mut self.out, Budget { units: u32::MAX });
+        let walked =
+            walk(&set, &self.shared.rules, &gregs, &mut remote, &mut self.out, Budget { units: u32::MAX });
         out.extend(self.out[..walked.frames].iter().map(|word| Frame::decode(*word)));
         let cause = match walked.end {
             End::Whole => return,
@@ -78,60 +128,8 @@ impl Unwind for StackWalker {
 
     fn refresh(&mut self, pid: i32, memory: &ProcessMemory) {
         let Ok(maps) = Process::new(pid).and_then(|p| p.maps()) else { return };
-        let mut entries = Vec::new();
-        for map in maps.0.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
-            let id = (map.dev.0, map.dev.1, map.inode);
-            let base = match (&map.pathname, map.inode) {
-                (MMapPath::Vdso, _) => Some(map.address.0),
-                (_, 0) => None,
-                _ => maps
-                    .0
-                    .iter()
-                    .rev()
-                    .find(|m| {
-                        (m.dev.0, m.dev.1, m.inode) == id && m.offset == 0 && m.address.0 <= map.address.0
-                    })
-                    .map(|m| m.address.0),
-            };
-            let table = base.and_then(|b| {
-                *self.tables.entry((id.0, id.1, id.2, b)).or_insert_with(|| copy_table(memory, b))
-            });
-            entries.push(Entry { start: map.address.0, end: map.address.1, table });
-        }
-        self.entries = entries;
-        self.generation += 1;
+        self.learn(&maps.0, memory);
     }
-}
-
-/// Copies the unwind data of the object whose first page is mapped at `base`.
-fn copy_table(memory: &ProcessMemory, base: u64) -> Option<&'static Table<'static>> {
-    let found = locate(base, |at, out| memory.read(at, out).is_ok())?;
-    let room = found.eh_end.checked_sub(found.eh).filter(|n| *n <= MOST)?;
-    let listed = found.list.and_then(|(at, n)| {
-        let raw = memory.bytes(found.hdr.checked_add(at as u64)?, (n as u64).checked_mul(8)?, MOST).ok()?;
-        let half = |b: &[u8]| u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
-        let mut index: Vec<FdeRef> =
-            raw.chunks_exact(8).map(|e| FdeRef { pc: half(&e[..4]), fde: half(&e[4..]) }).collect();
-        table::adopt_list(&mut index, found.hdr, base, found.eh).then_some(())?;
-        // the list says where the last FDE is: what follows it in the segment is not unwind data
-        let last = u64::from(index.iter().map(|e| e.fde).max()?);
-        let len = memory.half(found.eh.checked_add(last)?).ok()?;
-        let eh = memory.bytes(found.eh, (last + 4).checked_add(u64::from(len))?, room).ok()?;
-        Some((index, eh))
-    });
-    let (index, eh) = match listed {
-        Some(both) => both,
-        None => {
-            let eh = memory.bytes(found.eh, room, MOST).ok()?;
-            let mut index = vec![FdeRef::default(); eh.len() / 16];
-            let n = table::index_by_scan(&Section { bytes: &eh, addr: found.eh }, base, &mut index);
-            index.truncate(n);
-            (index, eh)
-        }
-    };
-    let buckets = vec![0u32; table::buckets_for(index.len())].leak();
-    let section = Section { bytes: eh.leak(), addr: found.eh };
-    Some(Box::leak(Box::new(Table::new(base, section, index.leak(), buckets))))
 }
 
 /// The target's memory as the walker wants it: the stack copied piece by piece, the rest word by word.

@@ -164,6 +164,11 @@ impl<'a> Table<'a> {
         Table { lo, eh, index, buckets, shift }
     }
 
+    /// The same data of the object mapped elsewhere: its lowest address and that of `.eh_frame` are these.
+    pub fn moved(self, lo: u64, eh_addr: u64) -> Table<'a> {
+        Table { lo, eh: Section { addr: eh_addr, ..self.eh }, ..self }
+    }
+
     /// The bytes of `.eh_frame`.
     pub fn eh_frame(&self) -> &Section<'a> {
         &self.eh

@@ -28,12 +28,14 @@ use crate::ptrace::borrow::CallError;
 use crate::ptrace::restart;
 use crate::ptrace::sys::{self, Errno, Regs, Signals, Stop, Tid};
 use crate::subject::Manner;
+use crate::unwind::Shared;
 use pct_format::header::{Clock, State};
 use pct_format::record::Frame;
 use process::Process;
 use std::collections::HashMap;
 use std::io;
 use std::path::PathBuf;
+use std::rc::Rc;
 use std::time::{Duration, Instant};
 use thread::{Thread, Wait};
 use waiting::Place;
@@ -101,6 +103,7 @@ pub struct Outside {
     threads: HashMap<Tid, Thread>,
     processes: HashMap<i32, Process>,
     counts: Counts,
+    shared: Rc<Shared>,
 }
 
 const OPTIONS: i32 = libc::PTRACE_O_TRACECLONE | libc::PTRACE_O_TRACEEXEC | libc::PTRACE_O_TRACESYSGOOD;
@@ -115,7 +118,15 @@ impl Outside {
         sys::many_files();
         let period = Duration::from_nanos(1_000_000_000 / u64::from(settings.manner.hz.max(1)));
         let (threads, processes) = (HashMap::new(), HashMap::new());
-        Outside { first: pid, settings, period, threads, processes, counts: Counts::default() }
+        Outside {
+            first: pid,
+            settings,
+            period,
+            threads,
+            processes,
+            counts: Counts::default(),
+            shared: Rc::default(),
+        }
     }
 
     /// Seizes every thread of `pid`; none is stopped yet.
@@ -172,7 +183,7 @@ impl Outside {
     }
 
     fn add_process(&mut self, pid: i32, born: bool) -> io::Result<()> {
-        self.processes.insert(pid, Process::open(pid, &self.settings.manner, born)?);
+        self.processes.insert(pid, Process::open(pid, &self.settings.manner, born, &self.shared)?);
         self.counts.processes += 1;
         Ok(())
     }
@@ -321,7 +332,11 @@ impl Outside {
                 return false;
             }
         }
-        self.add_thread(pid, tid, true)
+        let met = self.add_thread(pid, tid, true);
+        if !met && !self.threads.values().any(|t| t.pid == pid) {
+            self.close(pid, State::Closed); // it ended before it could be looked at
+        }
+        met
     }
 
     fn ended(&mut self, tid: Tid, stop: Stop) {

@@ -9,13 +9,14 @@ use crate::ptrace::sys::{Regs, Tid};
 use crate::recording::{Recording, Subject};
 use crate::regions::Regions;
 use crate::subject::Manner;
-use crate::unwind::StackWalker;
+use crate::unwind::{Shared, StackWalker};
 use pct_format::State;
 use pct_format::header::{LossCause, StackMode};
 use pct_format::record::Frame;
 use procfs::process::Process as ProcProcess;
 use std::io;
 use std::path::Path;
+use std::rc::Rc;
 
 /// One image.
 pub(super) struct Process {
@@ -47,14 +48,14 @@ fn cpu_ns(pid: i32) -> Option<(u64, u64)> {
 
 impl Process {
     /// `born`: it began under our eyes, so all its CPU time counts.
-    pub(super) fn open(pid: i32, manner: &Manner, born: bool) -> io::Result<Process> {
+    pub(super) fn open(pid: i32, manner: &Manner, born: bool, shared: &Rc<Shared>) -> io::Result<Process> {
         Ok(Process {
             pid,
             memory: ProcessMemory::open(pid, false)?,
             recording: None,
             regions: Regions::default(),
             known: Vec::new(),
-            walker: StackWalker::new(manner.depth),
+            walker: StackWalker::new(manner.depth, Rc::clone(shared)),
             stacks: manner.stacks != StackMode::None,
             frames: Vec::new(),
             before: if born { (0, 0) } else { cpu_ns(pid).unwrap_or_default() },
@@ -83,7 +84,7 @@ impl Process {
         if let Some(recording) = &mut self.recording {
             recording.regions(&now);
         }
-        self.walker.refresh(self.pid, &self.memory);
+        self.walker.learn(&maps.0, &self.memory);
     }
 
     fn knows(&self, pc: u64) -> bool {

@@ -1,0 +1,256 @@
+//! Copies of objects' unwind data, shared by all processes that are looked at: one copy an object, given back.
+//!
+//! ```text
+//! Object   the data of one file, as if it were mapped at address 0
+//! Placed   the same data at the place where one process has the file
+//! ```
+//!
+//! Unwind data is relative to its own place, so one copy serves every place. Not all of it must be (pointers may be absolute,
+//! and a file may be written anew under its old number): what is there is compared with the copy in a few spots before the
+//! copy is taken for it.
+//!
+//! A copy lives as long as a process uses it. Those that nobody uses wait for the next short process, up to [`IDLE_OCTETS`].
+
+use crate::memory::{Memory, ProcessMemory};
+use pct_unwind::object::locate;
+use pct_unwind::reader::Section;
+use pct_unwind::table::{self, FdeRef, Table};
+use self_cell::{MutBorrow, self_cell};
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+
+/// More unwind data than this is not copied from one object.
+const MOST: u64 = 256 << 20;
+/// Copies that no process uses are kept up to so many octets in all.
+const IDLE_OCTETS: usize = 12 << 20;
+/// Octets that are compared in each spot.
+const SPOT: u64 = 64;
+
+/// What tells a file apart: device and inode; the vdso has none.
+pub(crate) type File = (i32, i32, u64);
+
+/// The octets that a table refers to.
+struct Parts {
+    eh: Vec<u8>,
+    index: Vec<FdeRef>,
+    buckets: MutBorrow<Vec<u32>>,
+}
+
+self_cell!(
+    /// A table with what it refers to.
+    struct Owned {
+        owner: Parts,
+        #[covariant]
+        dependent: Table,
+    }
+);
+
+/// The unwind data of one file.
+pub(crate) struct Object {
+    /// Where `.eh_frame` is, from the object's first octet.
+    eh_at: u64,
+    octets: usize,
+    data: Owned,
+}
+
+impl Object {
+    /// Copies the unwind data of the object whose first page is mapped at `base`.
+    fn copy(memory: &ProcessMemory, base: u64) -> Option<Object> {
+        let found = locate(base, |at, out| memory.read(at, out).is_ok())?;
+        let room = found.eh_end.checked_sub(found.eh).filter(|n| *n <= MOST)?;
+        let listed = found.list.and_then(|(at, n)| {
+            let raw =
+                memory.bytes(found.hdr.checked_add(at as u64)?, (n as u64).checked_mul(8)?, MOST).ok()?;
+            let half = |b: &[u8]| u32::from_le_bytes([b[0], b[1], b[2], b[3]]);
+            let mut index: Vec<FdeRef> =
+                raw.chunks_exact(8).map(|e| FdeRef { pc: half(&e[..4]), fde: half(&e[4..]) }).collect();
+            table::adopt_list(&mut index, found.hdr, base, found.eh).then_some(())?;
+            // the list says where the last FDE is: what follows it in the segment is not unwind data
+            let last = u64::from(index.iter().map(|e| e.fde).max()?);
+            let len = memory.half(found.eh.checked_add(last)?).ok()?;
+            let eh = memory.bytes(found.eh, (last + 4).checked_add(u64::from(len))?, room).ok()?;
+            Some((index, eh))
+        });
+        let (mut index, eh) = match listed {
+            Some(both) => both,
+            None => {
+                let eh = memory.bytes(found.eh, room, MOST).ok()?;
+                let mut index = vec![FdeRef::default(); eh.len() / 16];
+                let n = table::index_by_scan(&Section { bytes: &eh, addr: found.eh }, base, &mut index);
+                index.truncate(n);
+                (index, eh)
+            }
+        };
+        index.shrink_to_fit();
+        let buckets = vec![0u32; table::buckets_for(index.len())];
+        let octets = eh.len() + index.len() * size_of::<FdeRef>() + buckets.len() * 4;
+        let eh_at = found.eh.checked_sub(base)?;
+        let parts = Parts { eh, index, buckets: MutBorrow::new(buckets) };
+        let data = Owned::new(parts, |parts| {
+            let section = Section { bytes: &parts.eh, addr: eh_at };
+            Table::new(0, section, &parts.index, parts.buckets.borrow_mut())
+        });
+        Some(Object { eh_at, octets, data })
+    }
+
+    /// Whether what is mapped from `base` on has this unwind data: compared in three spots.
+    fn is_at(&self, memory: &ProcessMemory, base: u64) -> bool {
+        let parts = self.data.borrow_owner();
+        let spots = [0, parts.index.len() / 2, parts.index.len().saturating_sub(1)];
+        let fdes = spots.iter().filter_map(|at| parts.index.get(*at)).map(|entry| entry.fde as usize);
+        std::iter::once(0).chain(fdes).all(|from| {
+            let ours = parts.eh.get(from..).unwrap_or_default();
+            let ours = &ours[..ours.len().min(SPOT as usize)];
+            let theirs = memory.bytes(base.wrapping_add(self.eh_at + from as u64), ours.len() as u64, SPOT);
+            theirs.is_ok_and(|theirs| theirs == ours)
+        })
+    }
+}
+
+self_cell!(
+    /// An object's unwind data where one process has it.
+    pub(crate) struct Placed {
+        owner: Rc<Object>,
+        #[covariant]
+        dependent: Table,
+    }
+);
+
+impl Placed {
+    /// The table for addresses of that process.
+    pub(crate) fn table(&self) -> &Table<'_> {
+        self.borrow_dependent()
+    }
+}
+
+/// The copies that there are.
+#[derive(Default)]
+pub struct Objects {
+    /// Those used last come last. `None`: an object without unwind data.
+    known: RefCell<Vec<(File, Option<Rc<Object>>)>>,
+    generation: Cell<u64>,
+}
+
+/// Files without unwind data that are remembered as such.
+const MOST_KNOWN: usize = 4096;
+
+impl Objects {
+    /// The unwind data of `file`, whose first page a process has mapped at `base`.
+    pub(crate) fn at(&self, file: File, memory: &ProcessMemory, base: u64) -> Option<Placed> {
+        let mut known = self.known.borrow_mut();
+        let same = |(of, object): &(File, Option<Rc<Object>>)| {
+            *of == file && object.as_ref().is_none_or(|object| object.is_at(memory, base))
+        };
+        let found = match known.iter().position(same) {
+            Some(at) => known.remove(at).1,
+            None => Object::copy(memory, base).map(Rc::new),
+        };
+        known.push((file, found.clone()));
+        Some(Placed::new(found?, |object| object.data.borrow_dependent().moved(base, base + object.eh_at)))
+    }
+
+    /// Gives back what nobody uses, the oldest first, beyond what is kept for the next process.
+    pub(crate) fn tidy(&self) {
+        let mut known = self.known.borrow_mut();
+        let idle = |object: &Option<Rc<Object>>| {
+            object.as_ref().filter(|object| Rc::strong_count(object) == 1).map_or(0, |object| object.octets)
+        };
+        let mut over =
+            known.iter().map(|(_, object)| idle(object)).sum::<usize>().saturating_sub(IDLE_OCTETS);
+        let mut many = known.len().saturating_sub(MOST_KNOWN);
+        known.retain(|(_, object)| {
+            let octets = idle(object);
+            let used = object.is_some() && octets == 0;
+            if used || over == 0 && many == 0 {
+                return true;
+            }
+            over = over.saturating_sub(octets);
+            many = many.saturating_sub(1);
+            false
+        });
+    }
+
+    /// A number that no set of regions has had.
+    pub(crate) fn next_generation(&self) -> u64 {
+        self.generation.set(self.generation.get() + 1);
+        self.generation.get()
+    }
+
+    /// Octets of all copies, and how many there are.
+    pub fn size(&self) -> (usize, usize) {
+        let known = self.known.borrow();
+        let objects = known.iter().filter_map(|(_, object)| object.as_ref());
+        objects.fold((0, 0), |(octets, number), object| (octets + object.octets, number + 1))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::facts;
+    use crate::unwind::{Shared, StackWalker};
+    use std::process::{Child, Command, Stdio};
+
+    struct Sleeper(Child);
+
+    impl Sleeper {
+        fn new() -> Sleeper {
+            let child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().expect("sleep");
+            let pid = child.id() as i32;
+            while !facts::read(pid).is_ok_and(|t| t.facts.name == "sleep" && t.facts.state == 'S') {
+                std::thread::yield_now();
+            }
+            Sleeper(child)
+        }
+
+        fn walker(&self, shared: &Rc<Shared>) -> StackWalker {
+            let pid = self.0.id() as i32;
+            let memory = ProcessMemory::open(pid, false).expect("ours");
+            let maps = procfs::process::Process::new(pid).and_then(|p| p.maps()).expect("lives");
+            let mut walker = StackWalker::new(64, Rc::clone(shared));
+            walker.learn(&maps.0, &memory);
+            walker
+        }
+    }
+
+    impl Drop for Sleeper {
+        fn drop(&mut self) {
+            let _ = self.0.kill();
+            let _ = self.0.wait();
+        }
+    }
+
+    #[test]
+    fn processes_share_one_copy_of_an_object_wherever_they_have_it_mapped() {
+        let shared = Rc::<Shared>::default();
+        let sleepers: Vec<Sleeper> = (0..8).map(|_| Sleeper::new()).collect();
+        let first = sleepers[0].walker(&shared);
+        let (octets, objects) = shared.objects.size();
+        assert!(objects >= 2 && octets > 50_000, "{objects} of {octets} octets");
+        let others: Vec<StackWalker> = sleepers[1..].iter().map(|s| s.walker(&shared)).collect();
+        assert_eq!(shared.objects.size(), (octets, objects));
+        drop((first, others));
+    }
+
+    #[test]
+    fn what_nobody_uses_is_given_back_beyond_a_bound() {
+        let shared = Rc::<Shared>::default();
+        let sleeper = Sleeper::new();
+        let pid = sleeper.0.id() as i32;
+        let memory = ProcessMemory::open(pid, false).expect("ours");
+        let maps = procfs::process::Process::new(pid).and_then(|p| p.maps()).expect("lives");
+        let libc = maps.0.iter().find(|m| m.offset == 0 && format!("{:?}", m.pathname).contains("libc"));
+        let base = libc.expect("a C library").address.0;
+        // the same octets under many numbers, as if there were many libraries
+        let held = shared.objects.at((1, 1, 0), &memory, base).expect("it has unwind data");
+        for number in 1..500 {
+            shared.objects.at((1, 1, number), &memory, base).expect("it has unwind data");
+            shared.objects.tidy();
+        }
+        let (octets, objects) = shared.objects.size();
+        let one = octets / objects;
+        assert!(objects > 2 && octets <= IDLE_OCTETS + 2 * one, "{objects} of {octets} octets");
+        assert!(held.table().len() > 100);
+        assert!(shared.objects.known.borrow().iter().any(|(file, _)| *file == (1, 1, 0)), "it is in use");
+    }
+}
