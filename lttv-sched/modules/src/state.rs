@@ -79,6 +79,9 @@ impl fmt::Display for Mode {
     }
 }
 
+/// Most bytes of a command name in the kernel, without the zero at its end.
+pub const COMM_LEN: usize = 15;
+
 /// Where a thread stands with the scheduler.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub enum Status {
@@ -172,10 +175,12 @@ pub struct Thread {
     pub created: Option<Time>,
     /// When it was first seen.
     pub inserted: Time,
-    /// Name of the command, or the file it has executed.
+    /// Its command name, as the event that told it last has it; at most [`COMM_LEN`] bytes where the kernel wrote it.
     pub name: Arc<str>,
-    /// Name given by the program itself.
-    pub brand: Arc<str>,
+    /// The file it has executed, where an event told; empty when none did.
+    pub path: Arc<str>,
+    /// The file that its running call of `execve` names: its path once the call succeeds.
+    pub exec_file: Option<Arc<str>>,
     /// User or kernel.
     pub kind: ThreadKind,
     /// The CPU on which it runs or ran last.

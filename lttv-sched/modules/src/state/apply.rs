@@ -7,7 +7,8 @@ use lttv_engine::source::EventHead;
 use lttv_engine::time::Time;
 
 use super::{
-    Cpu, CpuMode, DeviceMode, Execution, Kind, Mode, Status, SystemState, Thread, ThreadKey, ThreadKind,
+    COMM_LEN, Cpu, CpuMode, DeviceMode, Execution, Kind, Mode, Status, SystemState, Thread, ThreadKey,
+    ThreadKind,
 };
 
 /// First number among the event's fields of these names.
@@ -22,6 +23,9 @@ fn text(event: &Event<'_>, names: &[&str]) -> Option<Arc<str>> {
 fn small(event: &Event<'_>, names: &[&str]) -> Option<u32> {
     u32::try_from(number(event, names)?).ok()
 }
+
+/// The option of `prctl` that names the calling thread.
+const PR_SET_NAME: i64 = 15;
 
 /// Bits of the numeric `rwbs` field of block events: write, discard.
 const WRITES: i64 = 0b11;
@@ -43,7 +47,8 @@ fn new_thread(key: ThreadKey, now: Time) -> Thread {
         created: None,
         inserted: now,
         name: "".into(),
-        brand: "".into(),
+        path: "".into(),
+        exec_file: None,
         kind: if idle { ThreadKind::Kernel } else { ThreadKind::Unknown },
         cpu: None,
         status: Status::Unnamed,
@@ -64,6 +69,20 @@ impl Thread {
             }
             top.change = now;
         }
+    }
+
+    /// Takes a command name that an event tells; the latest event is right.
+    fn rename(&mut self, comm: Option<Arc<str>>) {
+        if let Some(comm) = comm.filter(|comm| !comm.is_empty() && *comm != self.name) {
+            self.name = comm;
+        }
+    }
+
+    /// It runs another file now; the kernel names it after that file.
+    fn execute(&mut self, path: Arc<str>) {
+        let file = path.rsplit('/').next().unwrap_or(&path);
+        self.rename(Some(file[..file.floor_char_boundary(COMM_LEN)].into()));
+        self.path = path;
     }
 
     fn push(&mut self, mode: Mode, submode: Arc<str>, now: Time) {
@@ -109,13 +128,20 @@ impl SystemState {
             Kind::Fork => self.fork(event, cpu, now),
             Kind::Exit => {
                 if let Some(tid) = number(event, &["tid", "pid"]) {
-                    self.thread_mut(ThreadKey::new(tid, cpu), now).status = Status::Exit;
+                    let thread = self.thread_mut(ThreadKey::new(tid, cpu), now);
+                    thread.rename(text(event, &["comm"]));
+                    thread.status = Status::Exit;
+                }
+            }
+            Kind::Rename => {
+                if let Some(tid) = number(event, &["tid", "pid"]) {
+                    self.thread_mut(ThreadKey::new(tid, cpu), now).rename(text(event, &["newcomm"]));
                 }
             }
             Kind::Free => self.free(event, cpu),
             Kind::Exec => self.exec(event, cpu, now),
             Kind::SyscallEntry if known_cpu => self.syscall_entry(detail, event, cpu, now),
-            Kind::SyscallExit if known_cpu => self.syscall_exit(cpu, now),
+            Kind::SyscallExit if known_cpu => self.syscall_exit(event, cpu, now),
             Kind::IrqEntry | Kind::SoftIrqEntry | Kind::TrapEntry if known_cpu => {
                 self.enter(kind, event, cpu, now);
             }
@@ -177,11 +203,8 @@ impl SystemState {
             }
         }
         let prev_state = number(event, &["prev_state"]).unwrap_or(0);
-        let prev_comm = text(event, &["prev_comm"]);
         let thread = self.thread_mut(prev, now);
-        if let Some(comm) = prev_comm.filter(|_| thread.name.is_empty()) {
-            thread.name = comm;
-        }
+        thread.rename(text(event, &["prev_comm"]));
         thread.account(now);
         thread.cpu = Some(cpu);
         if matches!(thread.status, Status::Exit | Status::Zombie | Status::Dead) {
@@ -193,11 +216,8 @@ impl SystemState {
         if thread.switched_out && thread.freed {
             self.threads.remove(&prev);
         }
-        let next_comm = text(event, &["next_comm"]);
         let thread = self.thread_mut(next, now);
-        if let Some(comm) = next_comm.filter(|comm| thread.name.is_empty() && !comm.is_empty()) {
-            thread.name = comm;
-        }
+        thread.rename(text(event, &["next_comm"]));
         if let Some(top) = thread.stack.last_mut() {
             top.change = now;
         }
@@ -218,11 +238,8 @@ impl SystemState {
 
     fn wakeup(&mut self, event: &Event<'_>, cpu: u32, now: Time) {
         let Some(tid) = number(event, &["tid", "pid"]) else { return };
-        let comm = text(event, &["comm"]);
         let thread = self.thread_mut(ThreadKey::new(tid, cpu), now);
-        if let Some(comm) = comm.filter(|_| thread.name.is_empty()) {
-            thread.name = comm;
-        }
+        thread.rename(text(event, &["comm"]));
         // Who is woken while on its CPU, or exiting, goes on as it is.
         if !matches!(thread.status, Status::Run | Status::Exit | Status::Zombie | Status::Dead) {
             thread.status = Status::WaitCpu;
@@ -233,8 +250,12 @@ impl SystemState {
         let Some(child) = number(event, &["child_tid", "child_pid"]) else { return };
         let parent = number(event, &["parent_tid", "parent_pid"]);
         let of_parent = parent.and_then(|tid| self.thread(ThreadKey::new(tid, cpu)));
-        let inherited = of_parent.map(|parent| (parent.name.clone(), parent.brand.clone(), parent.kind));
+        let inherited = of_parent.map(|parent| (parent.name.clone(), parent.path.clone(), parent.kind));
         let key = ThreadKey::new(child, cpu);
+        // The number of a thread that has exited may be given again.
+        if self.thread(key).is_some_and(|thread| matches!(thread.status, Status::Zombie | Status::Dead)) {
+            self.threads.remove(&key);
+        }
         let known = self.threads.contains_key(&key);
         let tgid = number(event, &["child_pid"]);
         let comm = text(event, &["child_comm"]);
@@ -242,18 +263,17 @@ impl SystemState {
         thread.ppid = number(event, &["parent_pid"]).or(parent);
         thread.tgid = tgid;
         if known {
+            thread.rename(comm);
             self.oddities.children_known += 1;
             return;
         }
         thread.created = Some(now);
         thread.cpu = (cpu != EventHead::NO_CPU).then_some(cpu);
         thread.status = Status::WaitFork;
-        if let Some((name, brand, kind)) = inherited {
-            (thread.name, thread.brand, thread.kind) = (name, brand, kind);
+        if let Some((name, path, kind)) = inherited {
+            (thread.name, thread.path, thread.kind) = (name, path, kind);
         }
-        if let Some(comm) = comm.filter(|_| thread.name.is_empty()) {
-            thread.name = comm;
-        }
+        thread.rename(comm);
         // A child begins by returning from the call that made it.
         let kernel = thread.kind == ThreadKind::Kernel;
         if let Some(bottom) = thread.stack.first_mut() {
@@ -273,7 +293,7 @@ impl SystemState {
     }
 
     fn exec(&mut self, event: &Event<'_>, cpu: u32, now: Time) {
-        let Some(name) = text(event, &["filename"]) else { return };
+        let Some(path) = text(event, &["filename"]) else { return };
         let key = match number(event, &["tid", "pid"]) {
             Some(tid) => ThreadKey::new(tid, cpu),
             None => match self.cpus.get(&cpu).and_then(|cpu| cpu.running) {
@@ -281,9 +301,7 @@ impl SystemState {
                 None => return,
             },
         };
-        let thread = self.thread_mut(key, now);
-        thread.name = name;
-        thread.brand = "".into();
+        self.thread_mut(key, now).execute(path);
     }
 
     fn syscall_entry(&mut self, name: &Arc<str>, event: &Event<'_>, cpu: u32, now: Time) {
@@ -297,11 +315,23 @@ impl SystemState {
         } else {
             name.clone()
         };
+        match &*name {
+            "execve" | "execveat" => thread.exec_file = text(event, &["filename"]),
+            "prctl" if number(event, &["option"]) == Some(PR_SET_NAME) => {
+                thread.rename(text(event, &["arg2"]));
+            }
+            _ => {}
+        }
         thread.push(Mode::Syscall, name, now);
     }
 
-    fn syscall_exit(&mut self, cpu: u32, now: Time) {
+    fn syscall_exit(&mut self, event: &Event<'_>, cpu: u32, now: Time) {
         let Some(thread) = self.running_mut(cpu).filter(|thread| thread.key.tid != 0) else { return };
+        if let Some(path) = thread.exec_file.take()
+            && number(event, &["ret"]) == Some(0)
+        {
+            thread.execute(path);
+        }
         if thread.pop(Mode::Syscall, now) {
             return;
         }
@@ -397,9 +427,7 @@ impl SystemState {
             _ => Status::Unnamed,
         };
         let thread = self.thread_mut(ThreadKey::new(tid, cpu), now);
-        if let Some(name) = name {
-            thread.name = name;
-        }
+        thread.rename(name);
         thread.tgid = number(event, &["pid"]).or(thread.tgid);
         thread.ppid = number(event, &["ppid"]).or(thread.ppid);
         if kind != ThreadKind::Unknown {

@@ -142,7 +142,7 @@ impl Collector {
     }
 
     fn note(&mut self, thread: &Thread) {
-        let name = if thread.brand.is_empty() { &thread.name } else { &thread.brand };
+        let name = &thread.name;
         let info = self.threads.entry(identity(thread)).or_insert_with(|| ThreadInfo {
             name: name.clone(),
             parent: thread.ppid,

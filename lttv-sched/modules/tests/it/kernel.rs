@@ -21,6 +21,11 @@ pub(crate) const CLASSES: &[&str] = &[
     "sched_process_fork",
     "sched_process_exit",
     "sched_process_free",
+    "sched_process_exec",
+    "task_rename",
+    "syscall_entry_execve",
+    "syscall_exit_execve",
+    "syscall_entry_prctl",
 ];
 
 pub(crate) fn event(ts: i64, cpu: u32, class: &str, fields: &[(&str, Value<'static>)]) -> SyntheticEvent {

@@ -6,7 +6,7 @@ use lttv_engine::engine::{Config, Engine};
 use lttv_engine::hooks::{Flow, Hook, HookKey};
 use lttv_engine::ids::{OwnerId, TracesetId};
 use lttv_engine::request::EventsRequest;
-use lttv_engine::synthetic::SyntheticTrace;
+use lttv_engine::synthetic::{SyntheticEvent, SyntheticTrace};
 use lttv_engine::time::Time;
 use lttv_modules::state::{self, CpuMode, Mode, Status, SystemState, ThreadKey};
 use proptest::prelude::*;
@@ -207,6 +207,44 @@ fn threads_go_through_their_lives() {
     assert!(thread(10, 6).is_none());
     assert_eq!(after(10).cpu_mode(0), CpuMode::Idle);
     assert_eq!(after(11).oddities, state::Oddities::default());
+}
+
+/// Each event that names a thread is believed, whatever was known before; files are kept beside the name.
+#[test]
+fn the_latest_event_says_the_name_of_a_thread() {
+    let fork = |tid: i64, comm: &str| {
+        let fields = [("parent_tid", int(5)), ("child_tid", int(tid)), ("child_comm", text(comm))];
+        event(20, 0, "sched_process_fork", &fields)
+    };
+    let execve = |path: &str, ret: i64| {
+        let entry = event(30, 0, "syscall_entry_execve", &[("filename", text(path))]);
+        [entry, event(31, 0, "syscall_exit_execve", &[("ret", int(ret))])]
+    };
+    let name = |events: &[SyntheticEvent], tid: i64| {
+        let states = sequential(&trace("names", 1, events));
+        let thread = states.last().unwrap().1.thread(ThreadKey::new(tid, 0)).cloned().unwrap();
+        (thread.name.to_string(), thread.path.to_string())
+    };
+    let names = |name: &str, path: &str| (name.to_string(), path.to_string());
+    let runs = switch(10, 0, 0, 0, 5);
+    assert_eq!(name(&[runs.clone()], 5), names("comm5", ""));
+    assert_eq!(name(&[runs.clone(), fork(6, "cc1"), event(40, 0, "other", &[])], 6), names("cc1", ""));
+    let renamed = event(15, 0, "task_rename", &[("pid", int(5)), ("newcomm", text("worker"))]);
+    assert_eq!(name(&[runs.clone(), renamed.clone()], 5), names("worker", ""));
+    assert_eq!(name(&[runs.clone(), renamed, switch(16, 0, 5, 1, 0)], 5), names("comm5", ""));
+    let set = event(15, 0, "syscall_entry_prctl", &[("option", int(15)), ("arg2", text("poller"))]);
+    assert_eq!(name(&[runs.clone(), set], 5), names("poller", ""));
+    let exec = event(
+        15,
+        0,
+        "sched_process_exec",
+        &[("tid", int(5)), ("filename", text("/usr/bin/a-name-of-more-than-15"))],
+    );
+    assert_eq!(name(&[runs.clone(), exec], 5), names("a-name-of-more-", "/usr/bin/a-name-of-more-than-15"));
+    let [entry, exit] = execve("/bin/ls", 0);
+    assert_eq!(name(&[runs.clone(), entry, exit], 5), names("ls", "/bin/ls"));
+    let [entry, exit] = execve("/nowhere/ls", -2);
+    assert_eq!(name(&[runs, entry, exit], 5), names("comm5", ""), "the call failed");
 }
 
 #[test]
