@@ -119,6 +119,13 @@ macro_rules! line {
 /// With fewer events than this, states are computed as quickly as they are read.
 const EVENTS_WORTH_KEEPING: u64 = 100_000;
 
+/// The largest resident size of this process so far; 0 where the system does not tell.
+fn peak_kib() -> u64 {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    peak.and_then(|kib| kib.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+}
+
 /// Name of the file with the states of a trace.
 fn file_of(key: &[u8]) -> String {
     let mut hash = std::hash::DefaultHasher::new();
@@ -355,12 +362,13 @@ impl Session {
             let ms = |d: Duration| d.as_secs_f64() * 1e3;
             let first = first.map_or("no result".into(), |d| format!("first result after {:.2} ms", ms(d)));
             complain!(
-                "lttv: {first}; opened in {:.2} ms, all in {:.2} ms; {} events read, {} replayed, {} chunks",
+                "lttv: {first}; opened in {:.2} ms, all in {:.2} ms; {} events read, {} replayed, {} chunks; at most {} KiB of memory",
                 ms(self.opened),
                 ms(self.started.elapsed()),
                 self.read,
                 self.replayed,
-                self.chunks
+                self.chunks,
+                peak_kib()
             );
         }
         !self.failed

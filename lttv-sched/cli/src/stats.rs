@@ -36,7 +36,7 @@ struct Counts {
     idle: (u64, i64),
     span: Option<(Time, Time)>,
     /// (thread number, name) -> CPU time, ns.
-    threads: BTreeMap<(i64, String), i64>,
+    threads: BTreeMap<(i64, Arc<str>), i64>,
     /// CPU -> CPU time that is in doubt because events were lost, ns.
     in_doubt: BTreeMap<u32, i64>,
 }
@@ -56,9 +56,8 @@ impl Counts {
             *sum = (sum.0 + events, sum.1 + ns);
         }
         self.stretch(r.span);
-        for (key, ns) in r.cpu_time_by_thread() {
-            let name = r.threads.get(&key).map_or(String::new(), |t| t.name.to_string());
-            *self.threads.entry((key.0.tid, name)).or_default() += ns;
+        for (thread, ns) in r.cpu_time_by_thread().filter(|(_, ns)| *ns > 0) {
+            *self.threads.entry((thread.key.tid, thread.name.clone())).or_default() += ns;
         }
         let (events, ns) = r.idle();
         self.idle = (self.idle.0 + events, self.idle.1 + ns);

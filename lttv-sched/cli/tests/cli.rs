@@ -505,3 +505,71 @@ fn states_that_an_earlier_run_kept_give_the_same_answers_without_reading_the_tra
     assert!(run(&[]).1, "the stream file is another one now");
     assert!(plain.0 == first.0 && first.0 == again.0 && again.0 == damaged.0 && !plain.0.is_empty());
 }
+
+/// The largest resident size that a run says it had.
+fn peak_kib(args: &[&str]) -> u64 {
+    let o = lttv(&[args, &["-v"]].concat());
+    let told = String::from_utf8_lossy(&o.stderr);
+    assert!(o.status.success(), "{told}");
+    let peak = told.split_once("at most ").and_then(|(_, rest)| rest.split_once(" KiB")?.0.parse().ok());
+    peak.unwrap_or_else(|| panic!("{told}"))
+}
+
+/// A trace of processes that are forked, make eight system calls, and exit.
+fn short_processes(dir: &Path, count: u32) {
+    const CALLS: [&str; 8] = ["open", "read", "write", "close", "mmap", "munmap", "futex", "brk"];
+    let mut metadata = String::from(
+        "/* CTF 1.8 */ typealias integer { size = 64; align = 8; signed = true; } := i64;
+        trace { major = 1; minor = 8; byte_order = le; };
+        clock { name = monotonic; };
+        typealias integer { size = 64; align = 8; map = clock.monotonic.value; } := time;
+        stream { packet.context := struct { i64 cpu_id; }; event.header := struct { i64 id; time timestamp; }; };
+        event { id = 0; name = sched_switch; fields := struct { i64 prev_tid; i64 prev_state; i64 next_tid; string next_comm; }; };
+        event { id = 1; name = sched_process_fork; fields := struct { i64 parent_tid; i64 child_tid; string child_comm; }; };
+        event { id = 2; name = sched_process_exit; fields := struct { i64 tid; }; };
+        event { id = 3; name = sched_process_free; fields := struct { i64 tid; }; };",
+    );
+    for (call, name) in CALLS.iter().enumerate() {
+        for (way, id) in [("entry", 10 + 2 * call), ("exit", 11 + 2 * call)] {
+            metadata += &format!(
+                "event {{ id = {id}; name = syscall_{way}_{name}; fields := struct {{ i64 x; }}; }};"
+            );
+        }
+    }
+    let mut stream = 0i64.to_le_bytes().to_vec();
+    let mut now = 0i64;
+    let mut event = |id: i64, numbers: &[i64], text: &str| {
+        now += 1000;
+        [id, now].iter().chain(numbers).for_each(|n| stream.extend(n.to_le_bytes()));
+        if !text.is_empty() {
+            stream.extend(text.bytes().chain([0]));
+        }
+    };
+    for tid in (1000..).take(count as usize) {
+        event(1, &[1, tid], "cc1");
+        event(0, &[1, 0, tid], "cc1");
+        for call in 0..8 {
+            event(10 + 2 * call, &[0], "");
+            event(11 + 2 * call, &[0], "");
+        }
+        event(2, &[tid], "");
+        event(0, &[tid, 64, 1], "sh");
+        event(3, &[tid], "");
+    }
+    put(dir, metadata.as_bytes(), &[("kernel_0", &stream)]);
+}
+
+#[test]
+fn statistics_of_many_short_processes_take_little_memory_and_name_each() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (few, many) = (tmp.path().join("few"), tmp.path().join("many"));
+    short_processes(&few, 1_000);
+    short_processes(&many, 21_000);
+    let [few, many] = [&few, &many].map(|dir| peak_kib(&["stats", dir.to_str().unwrap(), "--no-index"]));
+    assert!(many - few <= 2 * 20_000, "{many} KiB for 21,000 processes, {few} KiB for 1,000");
+    let rows = rows(&["stats", tmp.path().join("few").to_str().unwrap(), "--format", "json"]);
+    let threads = rows.iter().filter(|row| row["kind"] == "thread");
+    let names: Vec<&str> = threads.map(|row| row["name"].as_str().unwrap()).collect();
+    let of = |name: &str| names.iter().filter(|other| **other == name).count();
+    assert_eq!((of("cc1"), of("sh"), names.len()), (1000, 1, 1001));
+}

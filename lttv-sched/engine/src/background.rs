@@ -48,8 +48,12 @@ pub struct BackgroundNotify {
 /// A module in a running pass.
 struct Member {
     module: Arc<str>,
-    /// Who asked for it; none when it is here only because others need it.
+    /// Who asked for it by a request; none when it is here because others need it.
     requester: Option<OwnerId>,
+    /// The pass computes it anew: its flags change, its states are saved. Not so for what an earlier pass has computed.
+    computed: bool,
+    /// Somebody asked for it by name. The others go when nobody needs them any more.
+    wanted: bool,
     hooks: ModuleHooks,
     /// All modules that it needs, directly or not.
     needs: Vec<Arc<str>>,
@@ -96,10 +100,10 @@ impl Background {
         self.queue.iter().map(|request| &request.module)
     }
 
-    /// Modules asked for in the running pass.
+    /// Modules that the running pass computes.
     pub fn current(&self) -> impl Iterator<Item = &Arc<str>> {
         let members = self.pass.iter().flat_map(|pass| &pass.members);
-        members.filter(|member| member.requester.is_some()).map(|member| &member.module)
+        members.filter(|member| member.computed).map(|member| &member.module)
     }
 
     /// Notifications that wait for the next pass, and for the running one.
@@ -110,6 +114,12 @@ impl Background {
     /// The context of the running pass.
     pub fn context(&self) -> Option<&TracesetContext> {
         self.pass.as_ref().map(|pass| &pass.context)
+    }
+
+    /// Somebody asks by name for a module of the running pass: it is computed to the end whoever leaves.
+    pub(crate) fn claim(&mut self, module: &str) {
+        let members = self.pass.iter_mut().flat_map(|pass| &mut pass.members);
+        members.filter(|member| *member.module == *module).for_each(|member| member.wanted = true);
     }
 
     pub(crate) fn notify_current(&mut self, notify: BackgroundNotify) {
@@ -186,7 +196,7 @@ impl Trace {
             self.abort_waiting(&mut pass.notify, &request.module, env);
         }
         self.background.passes += 1;
-        for member in pass.members.iter().filter(|member| member.requester.is_some()) {
+        for member in pass.members.iter().filter(|member| member.computed) {
             self.data.set_status(&member.module, ModuleStatus::InProgress);
             if pass.context.models[0].models.iter().any(|slot| slot.module == member.module) {
                 let saved = SavedStates::new(saving.interval, saving.limit);
@@ -220,7 +230,7 @@ impl Trace {
             }
         }
         self.remove_failed(&mut pass, modules, env);
-        self.keep_if_wanted(pass, env)
+        self.keep_if_wanted(pass, modules, env)
     }
 
     fn add_member(
@@ -236,6 +246,7 @@ impl Trace {
             if let Some(member) = pass.members.iter_mut().find(|member| member.module == *name) {
                 if asked {
                     member.requester = Some(request.requester);
+                    (member.computed, member.wanted) = (true, true);
                 }
                 continue;
             }
@@ -253,6 +264,8 @@ impl Trace {
             pass.members.push(Member {
                 module: name.clone(),
                 requester: asked.then_some(request.requester),
+                computed: asked || self.data.status(name) == ModuleStatus::Absent,
+                wanted: asked,
                 hooks: hooks.unwrap_or_default(),
                 needs: needs.into_iter().filter(|needed| needed != name).collect(),
                 entered: false,
@@ -264,7 +277,7 @@ impl Trace {
     /// Steps 3.2 and 3.3: failures, notifications, the end of the pass.
     fn settle(&mut self, mut pass: Box<Pass>, modules: &ModuleTable, env: &mut Env<'_>) -> Option<Box<Pass>> {
         self.remove_failed(&mut pass, modules, env);
-        let mut pass = self.keep_if_wanted(pass, env)?;
+        let mut pass = self.keep_if_wanted(pass, modules, env)?;
         let (time, context) = (pass.context.time(), &pass.context);
         if time.is_some() {
             let reached = |notify: &mut BackgroundNotify| {
@@ -287,7 +300,7 @@ impl Trace {
         if !late.is_empty() {
             self.remove_failed(&mut pass, modules, env);
         }
-        for member in pass.members.iter().filter(|member| member.requester.is_some()) {
+        for member in pass.members.iter().filter(|member| member.computed) {
             if let Some(saved) = self.data.saved.get_mut(&member.module) {
                 saved.finish();
             }
@@ -431,13 +444,21 @@ impl Trace {
     }
 
     /// Drops members that nobody asked for and nobody needs; ends a pass that has no request left.
-    fn keep_if_wanted(&mut self, mut pass: Box<Pass>, env: &mut Env<'_>) -> Option<Box<Pass>> {
+    fn keep_if_wanted(
+        &mut self,
+        mut pass: Box<Pass>,
+        modules: &ModuleTable,
+        env: &mut Env<'_>,
+    ) -> Option<Box<Pass>> {
         let unneeded = |members: &[Member], at: usize| {
-            members[at].requester.is_none()
-                && !members.iter().any(|m| m.requester.is_some() && m.needs.contains(&members[at].module))
+            !members[at].wanted && !members.iter().any(|m| m.wanted && m.needs.contains(&members[at].module))
         };
         while let Some(at) = (0..pass.members.len()).find(|&at| unneeded(&pass.members, at)) {
             let member = pass.members.remove(at);
+            if member.computed {
+                self.drop_member(&mut pass, member, modules, &EndReason::Removed, env);
+                continue;
+            }
             // What an earlier pass has computed of it stays.
             let mut borders = Borders::new(env.traces, env.commands, Some(&mut self.data));
             borders.reason = Some(&EndReason::Removed);
@@ -474,16 +495,16 @@ impl Trace {
             return true;
         }
         let Some(mut pass) = self.background.pass.take() else { return false };
-        let asked = |member: &Member| *member.module == *module && member.requester.is_some();
+        let asked = |member: &Member| *member.module == *module && member.computed;
         let Some(at) = pass.members.iter().position(asked) else {
             self.background.pass = Some(pass);
             return false;
         };
-        let needed =
-            pass.members.iter().any(|m| m.requester.is_some() && m.needs.iter().any(|n| **n == *module));
+        let needed = pass.members.iter().any(|m| m.wanted && m.needs.iter().any(|n| **n == *module));
         if needed {
             // Others go on using its hooks and model; the request itself and its data go.
             let member = &mut pass.members[at];
+            (member.computed, member.wanted) = (false, false);
             let (name, hooks, owner) = (member.module.clone(), member.hooks.clone(), member.requester.take());
             self.forget(&name, modules, env);
             if let Some(owner) = owner {
@@ -494,7 +515,7 @@ impl Trace {
             let member = pass.members.remove(at);
             self.drop_member(&mut pass, member, modules, reason, env);
         }
-        self.background.pass = self.keep_if_wanted(pass, env);
+        self.background.pass = self.keep_if_wanted(pass, modules, env);
         true
     }
 
@@ -578,14 +599,14 @@ impl Pass {
 
     /// The saved states to which this pass adds.
     fn saving<'a>(&'a self, trace: &'a Trace) -> impl Iterator<Item = &'a SavedStates> {
-        let asked = self.members.iter().filter(|member| member.requester.is_some());
+        let asked = self.members.iter().filter(|member| member.computed);
         asked.filter_map(|member| trace.data.saved.get(&member.module))
     }
 
     /// Saves the states that are due before the next event.
     fn save_due(&mut self, trace: &mut Trace) {
         let Some(time) = self.context.time() else { return };
-        for member in self.members.iter().filter(|member| member.requester.is_some()) {
+        for member in self.members.iter().filter(|member| member.computed) {
             let Some(saved) = trace.data.saved.get_mut(&member.module) else { continue };
             if saved.due_in(self.events) > 0 {
                 continue;

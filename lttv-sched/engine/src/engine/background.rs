@@ -53,7 +53,10 @@ impl Engine {
         };
         match entry.data.status(module) {
             ModuleStatus::Ready => return Ok(Outcome::AlreadyReady),
-            ModuleStatus::InProgress => return Ok(Outcome::InProgress),
+            ModuleStatus::InProgress => {
+                entry.background.claim(module);
+                return Ok(Outcome::InProgress);
+            }
             ModuleStatus::Absent => {}
         }
         if entry.background.queued().any(|queued| queued == name) {

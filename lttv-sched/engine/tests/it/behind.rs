@@ -276,10 +276,34 @@ fn r_d1_a_prerequisite_is_in_the_pass_once() {
         let data = engine.trace(trace).unwrap().data();
         assert_eq!((*data.result::<u64>("state").unwrap(), *data.result::<u64>("stats").unwrap()), (8, 8));
     }
-    // Needed only: its hooks run, its flag stays as it was.
-    let (mut engine, trace, _) = background(Some(3));
+    // Needed only: it is computed on the way and ready then, without a request of its own.
+    let (mut engine, trace, notes) = background(Some(3));
     engine.request(trace, "stats", OWNER).unwrap();
+    turn(&mut engine);
+    assert_eq!(engine.status(trace, "state"), ModuleStatus::InProgress);
     run(&mut engine);
-    assert_eq!(engine.status(trace, "state"), ModuleStatus::Absent);
+    assert_eq!(engine.status(trace, "state"), ModuleStatus::Ready);
     assert_eq!(*engine.trace(trace).unwrap().data().result::<u64>("state").unwrap(), 8);
+    let of_state = take(&notes).into_iter().filter(|note| note.starts_with("state ")).collect::<Vec<_>>();
+    assert_eq!(of_state, ["state add InProgress", "state remove InProgress Completed"]);
+    assert_eq!(engine.request(trace, "state", OWNER).unwrap(), Outcome::AlreadyReady);
+}
+
+#[test]
+fn what_is_computed_on_the_way_goes_with_its_user_unless_somebody_asked_for_it() {
+    for asked in [false, true] {
+        let (mut engine, trace, _) = background(Some(3));
+        engine.request(trace, "stats", OWNER).unwrap();
+        turn(&mut engine);
+        if asked {
+            assert_eq!(engine.request(trace, "state", OWNER).unwrap(), Outcome::InProgress);
+        }
+        assert!(engine.cancel(trace, "stats").unwrap());
+        engine.check().unwrap();
+        let expected = if asked { ModuleStatus::InProgress } else { ModuleStatus::Absent };
+        assert_eq!(engine.status(trace, "state"), expected);
+        assert_eq!(engine.has_work(), asked);
+        run(&mut engine);
+        assert_eq!(engine.status(trace, "state") == ModuleStatus::Ready, asked);
+    }
 }

@@ -7,7 +7,7 @@ use lttv_engine::call::Event;
 use lttv_engine::source::{EventHead, TracefileInfo};
 use lttv_engine::time::Time;
 
-use super::{Branch, BranchKey, Stats, ThreadInfo};
+use super::{Branches, Stats};
 use crate::state::{Kind, Mode, Status, SystemState, Thread, ThreadKey, kind_of};
 
 /// What is known of a class of events.
@@ -26,23 +26,12 @@ struct CpuAccount {
     switched: Option<(Time, i64)>,
 }
 
-#[derive(Default)]
-struct Counted {
-    events: Vec<(u32, u64)>,
-    cpu_time: i64,
-    unknown: i64,
-    cumulative: i64,
-    elapsed: i64,
-}
-
 pub(super) struct Collector {
     names: Vec<Arc<str>>,
     classes: Vec<Vec<Class>>,
-    index: HashMap<BranchKey, usize>,
-    keys: Vec<BranchKey>,
-    counted: Vec<Counted>,
+    branches: Branches,
+    no_submode: Arc<str>,
     cpus: BTreeMap<u32, CpuAccount>,
-    threads: BTreeMap<(ThreadKey, Time), ThreadInfo>,
     run_ns: BTreeMap<(u32, i64), i64>,
     switches: BTreeMap<u32, u64>,
     span: Option<(Time, Time)>,
@@ -50,10 +39,6 @@ pub(super) struct Collector {
     channels: Vec<(Arc<str>, u64)>,
     channel_of: Vec<usize>,
     in_doubt: BTreeMap<u32, i64>,
-}
-
-fn identity(thread: &Thread) -> (ThreadKey, Time) {
-    (thread.key, thread.created.unwrap_or(thread.inserted))
 }
 
 /// The mode that an event leaves, if it leaves one.
@@ -92,11 +77,9 @@ impl Collector {
         Collector {
             names,
             classes,
-            index: HashMap::new(),
-            keys: Vec::new(),
-            counted: Vec::new(),
+            branches: Branches::default(),
+            no_submode: "".into(),
             cpus: BTreeMap::new(),
-            threads: BTreeMap::new(),
             run_ns: BTreeMap::new(),
             switches: BTreeMap::new(),
             span: None,
@@ -119,39 +102,16 @@ impl Collector {
         })
     }
 
-    fn branch(&mut self, key: BranchKey) -> usize {
-        let (keys, counted) = (&mut self.keys, &mut self.counted);
-        *self.index.entry(key).or_insert_with_key(|key| {
-            keys.push(key.clone());
-            counted.push(Counted::default());
-            keys.len() - 1
-        })
-    }
-
     /// The branch of a CPU by the state: what runs on it, in which mode.
     fn branch_of(&mut self, cpu: Option<u32>, state: &SystemState) -> usize {
-        let thread = cpu.and_then(|cpu| state.running(cpu));
-        let (mode, submode) = thread.map_or((Mode::Unknown, "".into()), |thread| {
-            let top = thread.top();
-            (top.mode, top.submode.clone())
-        });
-        if let Some(thread) = thread {
-            self.note(thread);
+        match cpu.and_then(|cpu| state.running(cpu)) {
+            Some(thread) => {
+                let row = self.branches.note_thread(thread);
+                let top = thread.top();
+                self.branches.branch(Some(row), cpu, top.mode, &top.submode)
+            }
+            None => self.branches.branch(None, cpu, Mode::Unknown, &self.no_submode),
         }
-        self.branch(BranchKey { thread: thread.map(identity), cpu, function: 0, mode, submode })
-    }
-
-    fn note(&mut self, thread: &Thread) {
-        let name = &thread.name;
-        let info = self.threads.entry(identity(thread)).or_insert_with(|| ThreadInfo {
-            name: name.clone(),
-            parent: thread.ppid,
-            end: None,
-        });
-        if info.name != *name {
-            info.name = name.clone();
-        }
-        info.parent = thread.ppid;
     }
 
     /// Gives the time since the last change on a CPU to the branch that was current.
@@ -161,13 +121,8 @@ impl Collector {
         if account.since.is_some() {
             account.since = Some(now);
         }
-        if let (Some(branch), Some(running)) = (account.branch, state.running(cpu)) {
-            let counted = &mut self.counted[branch];
-            if running.top().mode == Mode::Unknown {
-                counted.unknown += delta;
-            } else {
-                counted.cpu_time += delta;
-            }
+        if let (Some(branch), Some(_)) = (account.branch, state.running(cpu)) {
+            self.branches.counted_mut(branch).on_cpu += delta;
             if delta > 0
                 && let Some(since) = state.in_doubt(cpu, now)
             {
@@ -193,11 +148,7 @@ impl Collector {
                 branch
             }
         };
-        let events = &mut self.counted[branch].events;
-        match events.iter_mut().find(|(name, _)| *name == class.name) {
-            Some((_, count)) => *count += 1,
-            None => events.push((class.name, 1)),
-        }
+        self.branches.count(branch, class.name);
         let (Some(kind), Some(cpu)) = (class.kind, cpu) else { return };
         if kind == Kind::DumpEnd {
             let cpus: Vec<u32> = self.cpus.keys().copied().collect();
@@ -226,8 +177,9 @@ impl Collector {
         let innermost = level + 1 == thread.stack.len();
         let since =
             if running && innermost && entry.mode != Mode::Unknown { now.since(entry.change) } else { 0 };
-        self.counted[branch].elapsed += now.since(entry.entry);
-        self.counted[branch].cumulative += entry.cpu_time.saturating_add(since);
+        let counted = self.branches.counted_mut(branch);
+        counted.elapsed += now.since(entry.entry);
+        counted.cumulative += entry.cpu_time.saturating_add(since);
     }
 
     /// Whether an event changes the state.
@@ -242,10 +194,8 @@ impl Collector {
             let tid = ["tid", "pid"].iter().find_map(|name| event.field(name)?.as_i64());
             let thread = tid.and_then(|tid| state.thread(ThreadKey::new(tid, event.head.cpu)));
             if let Some(thread) = thread {
-                self.note(thread);
-                if let Some(info) = self.threads.get_mut(&identity(thread)) {
-                    info.end = Some(event.time);
-                }
+                let row = self.branches.note_thread(thread);
+                self.branches.thread_mut(row).end = Some(event.time);
             }
         }
         if class.kind == Some(Kind::DumpEnd) {
@@ -300,15 +250,9 @@ impl Collector {
             let cpus: Vec<u32> = self.cpus.keys().copied().collect();
             cpus.into_iter().for_each(|cpu| self.settle(cpu, end, state));
             for thread in state.threads.values() {
+                let row = self.branches.note_thread(thread);
                 for (level, entry) in thread.stack.iter().enumerate() {
-                    self.note(thread);
-                    let branch = self.branch(BranchKey {
-                        thread: Some(identity(thread)),
-                        cpu: thread.cpu,
-                        function: 0,
-                        mode: entry.mode,
-                        submode: entry.submode.clone(),
-                    });
+                    let branch = self.branches.branch(Some(row), thread.cpu, entry.mode, &entry.submode);
                     self.close(branch, thread, level, end);
                 }
             }
@@ -317,20 +261,10 @@ impl Collector {
     }
 
     fn result(&mut self) -> Stats {
-        let branch = |counted: Counted| Branch {
-            events: counted.events.into_iter().collect(),
-            cpu_time: counted.cpu_time,
-            unknown_time: counted.unknown,
-            cumulative_cpu_time: counted.cumulative,
-            elapsed_time: counted.elapsed,
-        };
-        let counted = std::mem::take(&mut self.counted).into_iter().map(branch);
-        self.index.clear();
         self.cpus.clear();
         Stats {
             names: std::mem::take(&mut self.names),
-            branches: std::mem::take(&mut self.keys).into_iter().zip(counted).collect(),
-            threads: std::mem::take(&mut self.threads),
+            branches: std::mem::take(&mut self.branches).finished(),
             run_ns: std::mem::take(&mut self.run_ns),
             switches: std::mem::take(&mut self.switches),
             span: self.span.take(),

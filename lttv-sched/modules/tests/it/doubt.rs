@@ -100,8 +100,8 @@ fn statistics_say_how_much_time_is_in_doubt() {
         // Nothing says in which mode threads 5 and 6 run: that they run is known, and what is in doubt is the same.
         compute(&mut engine, id, stats::NAME);
         let found = engine.trace(id).unwrap().data().result::<Stats>(stats::NAME).unwrap();
-        let of_cpu = found.branches.iter().filter(|(key, _)| key.cpu == Some(0));
-        let sums = of_cpu.fold((0, 0), |sum, (_, b)| (sum.0 + b.cpu_time, sum.1 + b.unknown_time));
+        let of_cpu = found.branches.iter().filter(|branch| branch.cpu == Some(0));
+        let sums = of_cpu.fold((0, 0), |sum, b| (sum.0 + b.cpu_time, sum.1 + b.unknown_time));
         assert_eq!(sums, (0, 190));
         assert_eq!(found.in_doubt.get(&0).copied(), expected);
         let mut files = trace.files().to_vec();

@@ -21,13 +21,9 @@ fn stats_of(trace: &Arc<SyntheticTrace>, chunk: Option<u64>) -> (Stats, Attribut
     let (mut engine, _, id) = engine(config, trace);
     compute(&mut engine, id, stats::NAME);
     let data = engine.trace(id).unwrap().data();
-    let tree = match data.attributes().get_by_name("statistics") {
-        Some(AttributeValue::Tree(tree)) => tree.clone(),
-        other => panic!("{other:?}"),
-    };
     let stats = data.result::<Stats>(stats::NAME).unwrap();
-    assert_eq!(data.status(state::NAME), ModuleStatus::Absent, "needed, not asked for");
-    ((*stats).clone(), tree)
+    assert_eq!(data.status(state::NAME), ModuleStatus::Ready, "computed on the way");
+    ((*stats).clone(), stats::tree_of(&stats))
 }
 
 fn ulong(tree: &Attribute, name: &str) -> u64 {
@@ -161,7 +157,7 @@ proptest! {
         let (stats, _) = stats_of(&trace("y4", 2, &forks), Some(3));
         let end = forks.last().unwrap().ts;
         for (cpu, first) in &truth.first_switch {
-            let sum: i64 = stats.branches.iter().filter(|(key, _)| key.cpu == Some(*cpu)).map(|(_, b)| b.cpu_time).sum();
+            let sum: i64 = stats.branches.iter().filter(|b| b.cpu == Some(*cpu)).map(|b| b.cpu_time).sum();
             prop_assert_eq!(sum, end - first, "cpu {}", cpu);
         }
     }
@@ -174,13 +170,12 @@ fn r_y2_asking_again_changes_nothing_and_traces_add_up() {
     let (mut engine, _, id) = engine(Config::default(), &trace);
     compute(&mut engine, id, stats::NAME);
     let tree = |engine: &lttv_engine::engine::Engine| {
-        engine.trace(id).unwrap().data().attributes().get_by_name("statistics").cloned().unwrap()
+        stats::tree_of(&engine.trace(id).unwrap().data().result::<Stats>(stats::NAME).unwrap())
     };
     let first = tree(&engine);
     assert_eq!(engine.request(id, stats::NAME, OwnerId(1)).unwrap(), Outcome::AlreadyReady);
     run(&mut engine);
     assert_eq!(tree(&engine), first);
-    let AttributeValue::Tree(first) = first else { panic!("a tree") };
     let mut sum = Attribute::new();
     sum.recursive_add(&first);
     sum.recursive_add(&first);
@@ -196,7 +191,6 @@ fn r_d2_a_module_registered_again_computes_from_scratch() {
     engine.unregister(stats::NAME).unwrap();
     let data = engine.trace(id).unwrap().data();
     assert!(data.result::<Stats>(stats::NAME).is_none());
-    assert!(data.attributes().get_by_name("statistics").is_none());
     assert_eq!(data.status(stats::NAME), ModuleStatus::Absent);
     engine.register(Arc::new(stats::StatsModule)).unwrap();
     assert_eq!(engine.request(id, stats::NAME, OwnerId(1)).unwrap(), Outcome::Queued);
