@@ -227,7 +227,7 @@ fn the_latest_event_says_the_name_of_a_thread() {
     };
     let names = |name: &str, path: &str| (name.to_string(), path.to_string());
     let runs = switch(10, 0, 0, 0, 5);
-    assert_eq!(name(&[runs.clone()], 5), names("comm5", ""));
+    assert_eq!(name(std::slice::from_ref(&runs), 5), names("comm5", ""));
     assert_eq!(name(&[runs.clone(), fork(6, "cc1"), event(40, 0, "other", &[])], 6), names("cc1", ""));
     let renamed = event(15, 0, "task_rename", &[("pid", int(5)), ("newcomm", text("worker"))]);
     assert_eq!(name(&[runs.clone(), renamed.clone()], 5), names("worker", ""));
