@@ -70,7 +70,7 @@ pub fn report(subject: &Subject, request: &Request) -> Report {
 #[must_use]
 pub fn display(subject: &Subject, request: &Request) -> (Display, Option<String>) {
     let report = report(subject, request);
-    let prefs = subject.prefs(request.prefs);
+    let prefs = subject.prefs_for(&request.cmd, request.prefs);
     let display = pages::display(&report, subject, &request.cmd, request.page, &prefs);
     (display, report.failure().map(|f| f.0.clone()))
 }

@@ -2,7 +2,7 @@
 
 use crate::analysis::contour::{self, ContourState};
 use crate::analysis::{Bodies, Body, BodyCache};
-use crate::query::{Contour, Cost, Group, Prefs, PrefsIndication};
+use crate::query::{Cmd, Contour, Cost, Group, Order, Prefs, PrefsIndication};
 use crate::report::callers::CallersReport;
 use crate::report::feedback::{self, Analysis};
 use crate::report::proc::ProcReport;
@@ -291,6 +291,29 @@ impl Subject {
             (true, _) => Prefs::default_only_time(),
             (false, asked) => asked.resolve(self.times_matter()),
         }
+    }
+
+    /// The preferences that are meant for a command: who has chosen nothing gets rows in the order that the command names.
+    #[must_use]
+    pub fn prefs_for(&self, cmd: &Cmd, asked: PrefsIndication) -> Prefs {
+        let prefs = self.prefs(asked);
+        match (asked, Order::named_by(cmd)) {
+            (PrefsIndication::Given(_), _) | (_, None) => prefs,
+            (_, Some(order)) => Prefs { order, ..prefs },
+        }
+    }
+
+    /// The same preferences for a link from a page of `from` to one of `to`. An order that belongs to a command comes and goes
+    /// with it: whoever looks through a top list meets the pages beyond it as by any other way.
+    #[must_use]
+    pub fn prefs_between(&self, from: &Cmd, to: &Cmd, prefs: &Prefs) -> Prefs {
+        let order = match (Order::named_by(from), Order::named_by(to)) {
+            _ if from == to => prefs.order,
+            (_, Some(order)) => order,
+            (Some(order), None) if prefs.order == order => self.prefs(PrefsIndication::Default).order,
+            (_, None) => prefs.order,
+        };
+        Prefs { order, ..*prefs }
     }
 
     /// Where the text of a source file is, if it may be shown and is there. Only files that the profile names are looked for.

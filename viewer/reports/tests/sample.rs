@@ -169,3 +169,32 @@ fn my_map_could_run_in_parallel_and_its_pages_lead_there() {
     assert!(!html(Cmd::Proc(1)).contains("href=\"?feedback/1&"));
     assert!(html(Cmd::Menu).contains("href=\"?feedback"));
 }
+
+#[test]
+fn a_top_list_is_in_the_order_that_its_query_names() {
+    let Some(s) = subject() else { return };
+    for query in ["top_procs/1-5/time/self/oa", "top_procs/1-5/words/self/oa", "top_procs/1-20/callseqs/both/pc"]
+    {
+        let request = Request::parse(query).expect("a query");
+        let Report::TopProcs(Ok(r)) = page::report(&s, &request) else { panic!("a top list") };
+        let text = page::text(&s, &request, &pct_reports::render::text::TextOptions::default()).body;
+        let mut from = 0;
+        for p in &r.procs {
+            let at = text[from..].find(&format!(" {} ", p.desc.qualified_name));
+            from += at.unwrap_or_else(|| panic!("{query}: {} is out of order in\n{text}", p.desc.qualified_name));
+        }
+    }
+}
+
+#[test]
+fn the_order_of_a_top_list_stays_behind_on_its_page() {
+    let Some(s) = subject() else { return };
+    let top = Cmd::top(Limit::Ranks(1, 10), Cost::Words, Incl::Own);
+    let default = s.prefs(PrefsIndication::Default);
+    let there = s.prefs_between(&Cmd::Menu, &top, &default);
+    assert_eq!(there, s.prefs_for(&top, PrefsIndication::Default));
+    assert_eq!(s.prefs_between(&top, &Cmd::Proc(57), &there), default);
+    // An order that somebody chose there is theirs.
+    let by_name = pct_reports::query::Prefs { order: pct_reports::query::Order::Name, ..there };
+    assert_eq!(s.prefs_between(&top, &Cmd::Proc(57), &by_name), by_name);
+}

@@ -211,7 +211,6 @@ pub fn sweep_to(
 ) -> SweepResult {
     let mut result = SweepResult::default();
     let mut followed = Followed::new();
-    let prefs = subject.prefs(PrefsIndication::Default);
     // A second look with everything on: other rows, other columns, other order.
     let order = Order::Cost(CostOrder { cost: Cost::Callseqs, incl: Incl::Total, scope: Scope::PerCall });
     let everything = Prefs {
@@ -226,6 +225,7 @@ pub fn sweep_to(
     for cmd in commands(subject, options) {
         progress(&cmd);
         *result.pages.entry(kind(&cmd)).or_default() += 1;
+        let prefs = subject.prefs_for(&cmd, PrefsIndication::Default);
         for p in [prefs, everything] {
             let page = check(subject, &cmd, p, options.follow.then_some(&mut followed), &mut result);
             if p == prefs {

@@ -44,7 +44,8 @@ impl Ctx<'_> {
         if cmd == *self.cmd {
             Item::Current(label.to_owned())
         } else {
-            Item::Link(Link::control(cmd, &self.prefs, label))
+            let prefs = self.prefs_for(&cmd);
+            Item::Link(Link::control(cmd, &prefs, label))
         }
     }
 
@@ -215,15 +216,8 @@ impl Ctx<'_> {
 
     pub(crate) fn top_controls(&self) -> Item {
         let &Cmd::TopProcs { limit, cost, incl, scope } = self.cmd else { return lines("", Vec::new()) };
-        // The order of rows follows the criterion.
         let to = |limit, cost, incl, scope, label: &str| {
-            let cmd = Cmd::TopProcs { limit, cost, incl, scope };
-            let prefs = Prefs { order: Order::Cost(CostOrder { cost, incl, scope }), ..self.prefs };
-            if cmd == *self.cmd {
-                Item::Current(label.to_owned())
-            } else {
-                Item::Link(Link::control(cmd, &prefs, label))
-            }
+            self.other(Cmd::TopProcs { limit, cost, incl, scope }, label)
         };
         let counts = matches!(cost, Cost::Calls | Cost::Redos);
         let mut limits: Vec<Item> = [10, 100, 1000]

@@ -25,7 +25,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
             if times { &[Cost::Time, Cost::Callseqs, Cost::Words] } else { &[Cost::Callseqs, Cost::Words] };
         for &cost in costs {
             for (limit, incl, label) in limits(cost) {
-                items.push(Item::Link(top(ctx, limit, cost, incl, label)));
+                items.push(Item::Link(ctx.link(Cmd::top(limit, cost, incl), label)));
             }
         }
         items
@@ -138,10 +138,4 @@ fn starts(ctx: &Ctx<'_>) -> Vec<Item> {
         items.push(Item::Link(ctx.link(Cmd::Feedback(None), "what could run in parallel")));
     }
     items
-}
-
-/// A top list arrives in the order that it was asked for.
-fn top(ctx: &Ctx<'_>, limit: Limit, cost: Cost, incl: Incl, label: String) -> Link {
-    let order = Order::Cost(CostOrder { cost, incl, scope: Scope::Overall });
-    Link::new(Cmd::top(limit, cost, incl), &Prefs { order, ..ctx.prefs }, label)
 }

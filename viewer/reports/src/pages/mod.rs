@@ -134,9 +134,15 @@ impl Ctx<'_> {
         }
     }
 
+    /// The preferences that a link to a command carries.
+    pub(crate) fn prefs_for(&self, cmd: &Cmd) -> Prefs {
+        self.subject.prefs_between(self.cmd, cmd, &self.prefs)
+    }
+
     /// A plain link with the preferences in force.
     pub(crate) fn link(&self, cmd: Cmd, label: impl Into<String>) -> Link {
-        Link::new(cmd, &self.prefs, label)
+        let prefs = self.prefs_for(&cmd);
+        Link::new(cmd, &prefs, label)
     }
 
     /// The way here: the menu, then these.
