@@ -76,6 +76,49 @@ fn recursion_counts_once_as_in_the_report() {
 }
 
 #[test]
+fn a_functions_page_has_each_caller_each_callee_and_each_calling_line_once() {
+    // With the address of each call: perf's text has one for each frame.
+    let mut script = String::new();
+    for (i, (caller, callee, weight)) in
+        [("one", "leaf", 3), ("two", "leaf", 5), ("one", "other", 7), ("two", "leaf", 11)].iter().enumerate()
+    {
+        let frames = [*callee, "f", *caller, "main"];
+        script.push_str(&format!("prog 1 {i}.000000: {weight} cpu-clock:\n"));
+        for (depth, name) in frames.iter().enumerate() {
+            script.push_str(&format!("\t{:x} {name} (/bin/prog)\n", 0x1000 * (depth + 1) + 16 * i));
+        }
+        script.push('\n');
+    }
+    let dir = folder(&[("a.txt", &script)]);
+    let (json, said, _) = pct(dir.path(), &["view", "--json", "proc_named/f", "a.txt"]);
+    let value: serde_json::Value =
+        serde_json::from_str(&json).unwrap_or_else(|e| panic!("{e}: {json} {said}"));
+    let f = &value["report"]["proc"]["Ok"];
+    let rows = |list: &serde_json::Value, name: &str, perf: &str| -> Vec<(String, i64)> {
+        let list = list.as_array().expect("rows").iter();
+        let mut rows: Vec<(String, i64)> = list
+            .map(|r| {
+                let name = r.pointer(name).and_then(|n| n.as_str()).expect("a name");
+                (name.to_owned(), r[perf]["total"]["ticks"].as_i64().expect("ticks"))
+            })
+            .collect();
+        rows.sort();
+        rows
+    };
+    let times = |rows: &[(&str, i64)], tick: i64| -> Vec<(String, i64)> {
+        rows.iter().map(|(name, n)| ((*name).to_owned(), n * tick)).collect()
+    };
+    let tick = f["perf"]["total"]["ticks"].as_i64().expect("ticks") / 26;
+    assert!(tick > 0, "{json}");
+    let around = &f["neighbours"];
+    assert_eq!(rows(&around["callers"], "/proc/name", "perf"), times(&[("one", 10), ("two", 16)], tick));
+    assert_eq!(rows(&around["callees"], "/proc/name", "perf"), times(&[("leaf", 19), ("other", 7)], tick));
+    assert_eq!(rows(&f["sites"], "/site/callee/name", "summary"), times(&[("leaf", 19), ("other", 7)], tick));
+    let (page, ..) = pct(dir.path(), &["view", "--text", "proc_callers/2/cs/1/20/nc", "a.txt"]);
+    assert!(!page.to_lowercase().contains("procedure"), "{page}");
+}
+
+#[test]
 fn what_changed_is_told_from_chance() {
     let dir = folder(&[("old.folded", BEFORE), ("new.folded", AFTER)]);
     let query = "diff/old.folded/procs/self/absolute";

@@ -3,7 +3,7 @@
 //! | node | what it is here |
 //! |---|---|
 //! | procedure | a function of an object; its module is the object's name |
-//! | call site | a place in a function; of kind normal when all its calls lead to one procedure, else higher order |
+//! | call site | a line of a function and whom it calls there: as people see it, however many addresses call |
 //! | context, edge | those of the graph; quanta are nanoseconds, everything else is 0 |
 //!
 //! The root is `<program>` with one callback site, below which the ways in are: main, the threads' start functions.
@@ -15,6 +15,7 @@ use pct_deep::{
 };
 use pct_profile::Profile;
 use pct_profile::model::{FileId, FunctionId, Id as _};
+use rustc_hash::FxHashMap;
 
 /// Why no deep profile could be made.
 #[derive(Debug, thiserror::Error)]
@@ -48,8 +49,7 @@ pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec
         return Err(NativeError::Empty);
     }
     let (procs, proc_of) = procedures(profile, graph);
-    let (sites, site_of) = sites(graph);
-    let calls = calls(graph, &proc_of, &site_of, sites.len());
+    let (sites, site_of) = call_sites(graph, &proc_of);
     let mut strings = Strings::default();
     let program = strings.intern(no_nul(&profile.title).as_bytes()).ok_or(NativeError::Empty)?;
     let counts = Counts {
@@ -74,9 +74,9 @@ pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec
     let mut out = Nodes { b: &mut b, profile, graph, declared: declarations(profile) };
     let mut sites_of: Vec<Vec<CssId>> = vec![Vec::new(); procs.len()];
     let mut kinds: Vec<SiteKind> = Vec::new();
-    for (i, &site) in sites.iter().enumerate() {
-        let site = &graph.sites[site as usize];
-        kinds.push(out.site(CssId::at(i), site, &calls[i])?);
+    for (i, call) in sites.iter().enumerate() {
+        let site = &graph.sites[call.site as usize];
+        kinds.push(out.site(CssId::at(i), site, call.callee)?);
         sites_of[proc_of.of(site.caller)].push(CssId::at(i));
     }
     for (i, proc) in procs.iter().enumerate() {
@@ -87,7 +87,7 @@ pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec
         b.csd(CsdId::at(i), PdId::at(edge.callee as usize), &own)?;
     }
     let (starts, mut edges) = edges_by_caller(graph);
-    let site = |edge: &u32| site_of[graph.edges[*edge as usize].site as usize];
+    let site = |edge: &u32| site_of[*edge as usize];
     for at in starts.windows(2) {
         let mine = &mut edges[at[0] as usize..at[1] as usize];
         if mine.len() > 1 {
@@ -160,44 +160,45 @@ fn procedures(profile: &Profile, graph: &Graph) -> (Vec<Proc>, ProcNumbers) {
     (procs, numbers)
 }
 
-/// The sites that are used, in the order of their procedures and places, as numbers of the graph; and each one's place in this
-/// order.
-fn sites(graph: &Graph) -> (Vec<u32>, Vec<u32>) {
-    let mut used = vec![false; graph.sites.len()];
-    used[ROOT_SITE as usize] = true;
-    for edge in &graph.edges {
-        used[edge.site as usize] = true;
-    }
-    let mut sites: Vec<u32> = (0..number_of(used.len())).filter(|s| used[*s as usize]).collect();
-    sites.sort_unstable_by_key(|s| graph.sites[*s as usize]);
-    let mut place = vec![u32::MAX; used.len()];
-    for (i, site) in sites.iter().enumerate() {
-        place[*site as usize] = number_of(i);
-    }
-    (sites, place)
+/// A call site of the data: one of the graph's, and the procedure that it calls. The places without a line, below which the ways
+/// in are, call several.
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
+struct CallSite {
+    site: u32,
+    callee: Option<u32>,
 }
 
-/// What each site leads to.
-fn calls(graph: &Graph, proc_of: &ProcNumbers, site_of: &[u32], sites: usize) -> Vec<Callees> {
-    let mut calls = vec![Callees::None; sites];
-    for edge in &graph.edges {
-        let callee = proc_of.of(graph.contexts[edge.callee as usize].proc);
-        let known = &mut calls[site_of[edge.site as usize] as usize];
-        *known = match *known {
-            Callees::None => Callees::One(callee),
-            Callees::One(one) if one == callee => continue,
-            _ => Callees::Several,
-        };
+/// The call sites in the order of their procedures and places, and that of each edge as a number of this order.
+fn call_sites(graph: &Graph, proc_of: &ProcNumbers) -> (Vec<CallSite>, Vec<u32>) {
+    let site_of = |site: u32, callee: Proc| {
+        let several = graph.sites[site as usize].place.is_none();
+        CallSite { site, callee: (!several).then(|| number_of(proc_of.of(callee))) }
+    };
+    let mut numbers: FxHashMap<CallSite, u32> = FxHashMap::default();
+    let mut sites = vec![CallSite { site: ROOT_SITE, callee: None }];
+    numbers.insert(sites[0], 0);
+    let found: Vec<u32> = graph
+        .edges
+        .iter()
+        .map(|edge| {
+            let site = site_of(edge.site, graph.contexts[edge.callee as usize].proc);
+            *numbers.entry(site).or_insert_with(|| {
+                sites.push(site);
+                number_of(sites.len() - 1)
+            })
+        })
+        .collect();
+    let mut order: Vec<u32> = (0..number_of(sites.len())).collect();
+    order.sort_unstable_by_key(|at| {
+        let CallSite { site, callee } = sites[*at as usize];
+        (graph.sites[site as usize], callee)
+    });
+    let mut place = vec![0u32; sites.len()];
+    for (i, at) in order.iter().enumerate() {
+        place[*at as usize] = number_of(i);
     }
-    calls
-}
-
-/// What a site leads to.
-#[derive(Clone, Copy)]
-enum Callees {
-    None,
-    One(usize),
-    Several,
+    let sorted = order.iter().map(|at| sites[*at as usize]).collect();
+    (sorted, found.into_iter().map(|at| place[at as usize]).collect())
 }
 
 /// The edges in the order of their callers, and where those of each context begin, and of the one after the last.
@@ -243,12 +244,11 @@ impl Nodes<'_> {
         self.b.string(no_nul(text).as_bytes())
     }
 
-    fn site(&mut self, id: CssId, site: &Site, callees: &Callees) -> Result<SiteKind, DeepError> {
+    fn site(&mut self, id: CssId, site: &Site, callee: Option<u32>) -> Result<SiteKind, DeepError> {
         let empty = self.text("")?;
-        let kind = match (site.place, callees) {
-            (None, _) => CssKind::Callback,
-            (Some(_), Callees::One(only)) => CssKind::Normal { callee: PsId::at(*only), type_subst: empty },
-            _ => CssKind::HigherOrder,
+        let kind = match callee {
+            None => CssKind::Callback,
+            Some(only) => CssKind::Normal { callee: PsId::at(only as usize), type_subst: empty },
         };
         let file = match site.place.and_then(|p| p.file) {
             Some(file) => self.profile.files[file].clone(),
@@ -383,6 +383,47 @@ mod tests {
         };
         assert_eq!(place("known"), ("/src/a.h".to_owned(), 3));
         assert_eq!(place("unknown"), ("/src/a.c".to_owned(), 0));
+    }
+
+    #[test]
+    fn calls_at_several_addresses_of_a_line_are_one_call_site_for_each_callee() {
+        let mut b = ProfileBuilder::new(false);
+        let process = b.process(Process::default());
+        let thread = b.thread(process, 1, "t");
+        let object = b.object(Object { path: "/bin/p".into(), build_id: None, kind: ObjectKind::File });
+        let source = b.file("/src/a.c");
+        let caller = b.function(object, "caller");
+        for (callee, address) in [("x", 16), ("x", 32), ("y", 48), ("x", 64)] {
+            let callee = b.function(object, callee);
+            let frame = pct_profile::model::Frame {
+                function: caller,
+                file: Some(source),
+                line: 20,
+                address: Some(address),
+                inlined: false,
+            };
+            let frame = b.frame(frame);
+            let above = b.stack(None, frame);
+            let frame = b.plain_frame(callee);
+            let stack = b.stack(Some(above), frame);
+            b.add(thread, stack, Weight { samples: 1, user_ns: 5, system_ns: 0 });
+        }
+        let p = b.finish();
+        let mut g = Graph::new();
+        g.add(&p, &p.cells, MOST_EDGES);
+        let read = pct_deep::Profile::new(deep(&p, &g).unwrap(), Compensation::Exact).unwrap();
+        let ps = read.pss().find(|ps| read.text_of_name(*ps) == "caller").unwrap();
+        let sites: Vec<(u32, String, i64)> = read
+            .sites(ps)
+            .iter()
+            .map(|&css| {
+                let callee = read.css(css).kind.callee().expect("one callee");
+                (read.css(css).line, read.text_of_name(callee).into(), read.ps_figures(callee).own.quanta)
+            })
+            .collect();
+        assert_eq!(sites, [(20, "x".to_owned(), 15), (20, "y".to_owned(), 5)]);
+        // and as many contexts: the root, caller, x, y
+        assert_eq!(read.pds().len(), 4);
     }
 
     #[test]

@@ -42,17 +42,13 @@ pub struct Site {
     pub place: Option<Place>,
 }
 
-/// A place in code, as far as it is known.
+/// A place in code, as people see it: calls at several addresses of one line are one place, whether inlined or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct Place {
-    /// Address in the object.
-    pub address: Option<u64>,
     /// Source file.
     pub file: Option<FileId>,
     /// Source line, 0: not known.
     pub line: u32,
-    /// The call is to an inlined function.
-    pub inlined: bool,
 }
 
 /// A context.
@@ -256,8 +252,8 @@ impl Graph {
         }
         let used = used(profile, &own);
         let base_site = self.site(Site { caller: self.contexts[base as usize].proc, place: None });
-        // by the caller's frame, and whether the callee is inlined into it
-        let mut site_of: Vec<[u32; 2]> = vec![[u32::MAX; 2]; profile.frames.len()];
+        // by the caller's frame
+        let mut site_of: Vec<u32> = vec![u32::MAX; profile.frames.len()];
         // callers have smaller ids: each stack's edge follows from its caller's
         let mut edge_of: Vec<u32> = vec![u32::MAX; profile.stacks.len()];
         for (id, node) in profile.stacks.enumerate().filter(|(id, _)| used[id.index()]) {
@@ -266,10 +262,9 @@ impl Graph {
                 Some(parent) => {
                     let context = self.edges[edge_of[parent.index()] as usize].callee;
                     let frame = profile.stacks[parent].frame;
-                    let inlined = profile.frames[node.frame].inlined;
-                    let site = &mut site_of[frame.index()][usize::from(inlined)];
+                    let site = &mut site_of[frame.index()];
                     if *site == u32::MAX {
-                        *site = self.site(site_in(&profile.frames[frame], inlined));
+                        *site = self.site(site_in(&profile.frames[frame]));
                     }
                     (context, *site)
                 }
@@ -326,12 +321,9 @@ fn hash_of(caller: u32, site: u32, callee: Proc) -> u32 {
     mix((u64::from(caller) << 32) | u64::from(site), callee)
 }
 
-/// The site in a caller's frame; `inlined`: what it calls is inlined there.
-fn site_in(frame: &Frame, inlined: bool) -> Site {
-    Site {
-        caller: Proc::Function(frame.function),
-        place: Some(Place { address: frame.address, file: frame.file, line: frame.line, inlined }),
-    }
+/// The site in a caller's frame.
+fn site_in(frame: &Frame) -> Site {
+    Site { caller: Proc::Function(frame.function), place: Some(Place { file: frame.file, line: frame.line }) }
 }
 
 #[cfg(test)]

@@ -173,7 +173,8 @@ fn my_map_could_run_in_parallel_and_its_pages_lead_there() {
 #[test]
 fn a_top_list_is_in_the_order_that_its_query_names() {
     let Some(s) = subject() else { return };
-    for query in ["top_procs/1-5/time/self/oa", "top_procs/1-5/words/self/oa", "top_procs/1-20/callseqs/both/pc"]
+    for query in
+        ["top_procs/1-5/time/self/oa", "top_procs/1-5/words/self/oa", "top_procs/1-20/callseqs/both/pc"]
     {
         let request = Request::parse(query).expect("a query");
         let Report::TopProcs(Ok(r)) = page::report(&s, &request) else { panic!("a top list") };
@@ -181,7 +182,8 @@ fn a_top_list_is_in_the_order_that_its_query_names() {
         let mut from = 0;
         for p in &r.procs {
             let at = text[from..].find(&format!(" {} ", p.desc.qualified_name));
-            from += at.unwrap_or_else(|| panic!("{query}: {} is out of order in\n{text}", p.desc.qualified_name));
+            from +=
+                at.unwrap_or_else(|| panic!("{query}: {} is out of order in\n{text}", p.desc.qualified_name));
         }
     }
 }

@@ -1,26 +1,20 @@
 //! The callers of a procedure.
 
-use super::Ctx;
 use super::flat::{Flat, Keys, Totals};
+use super::{Ctx, counted};
 use crate::display::table::{Column, ColumnClass, Head};
 use crate::display::{Cell, Data, Display, Item, Link, List, ListClass, format};
 use crate::query::{Cmd, Group, Order};
 use crate::report::callers::{Caller, CallerRow, CallersReport};
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &CallersReport) -> Display {
-    let what = match r.group {
-        Group::CallSite => "calling call sites",
-        Group::Proc => "calling procedures",
-        Group::Module => "calling modules",
-        Group::Clique => "calling cliques",
-    };
     let name = &r.desc.qualified_name;
-    let mut d = Display::new(format!("The {what} of {name}"));
+    let mut d = Display::new(format!("The calling {} of {name}", ctx.words().group(r.group).1));
     d.items.extend(r.warning.iter().map(|w| Item::Warning(w.clone())));
     if r.rows.is_empty() {
         d.items.push(Item::Text(format!("Nothing calls {name} in this profile.")));
     } else {
-        listing(ctx, r, what, &mut d);
+        listing(ctx, r, &mut d);
     }
     d.crumbs = ctx.crumbs(vec![
         ctx.link(Cmd::Module(r.desc.module.clone()), &*r.desc.module),
@@ -42,7 +36,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &CallersReport) -> Display {
     d
 }
 
-fn listing(ctx: &Ctx<'_>, r: &CallersReport, what: &str, d: &mut Display) {
+fn listing(ctx: &Ctx<'_>, r: &CallersReport, d: &mut Display) {
     let mut rows: Vec<&CallerRow> = r.rows.iter().collect();
     let current = Some(r.desc.module.as_str());
     let keys = Keys {
@@ -69,7 +63,8 @@ fn listing(ctx: &Ctx<'_>, r: &CallersReport, what: &str, d: &mut Display) {
     let first = (bunch - 1).saturating_mul(size).min(total);
     let last = first.saturating_add(size).min(total);
     let all = total + r.rest.as_ref().map_or(0, |rest| rest.count);
-    let mut text = format!("{} {what}", format::int(all as i64));
+    let (one, many) = ctx.words().group(r.group);
+    let mut text = counted(all, &format!("calling {one}"), &format!("calling {many}"));
     if bunches > 1 {
         text.push_str(&format!(
             "; {} to {} are shown",
@@ -101,7 +96,10 @@ fn lead<'a>(ctx: &'a Ctx<'_>, group: Group, current: Option<&'a str>) -> Vec<Col
                 Caller::Module(_) | Caller::Clique(_) => Cell::Empty,
             }),
             Column::new(
-                ctx.name_head(if group == Group::CallSite { "In procedure" } else { "Procedure" }),
+                ctx.name_head(&match group {
+                    Group::CallSite => format!("In {}", ctx.words().proc.to_lowercase()),
+                    _ => ctx.words().proc.to_owned(),
+                }),
                 move |row: &&CallerRow| match &row.caller {
                     Caller::Site(s) => Cell::One(Data::Link(ctx.proc_link(&s.container, current))),
                     Caller::Proc(p) => Cell::One(Data::Link(ctx.proc_link(p, current))),
@@ -110,7 +108,7 @@ fn lead<'a>(ctx: &'a Ctx<'_>, group: Group, current: Option<&'a str>) -> Vec<Col
             ),
         ],
         Group::Module => {
-            vec![Column::new(ctx.name_head("Module"), move |row: &&CallerRow| match &row.caller {
+            vec![Column::new(ctx.name_head(ctx.words().module), move |row: &&CallerRow| match &row.caller {
                 Caller::Module(m) => Cell::One(Data::Link(ctx.link(Cmd::Module(m.clone()), &**m))),
                 _ => Cell::Empty,
             })]

@@ -281,8 +281,10 @@ impl Ctx<'_> {
             let cmd = Cmd::ProcCallers { ps: i64::from(ps), group, bunch: 1, size, contour };
             Item::Link(Link::control(cmd, &Prefs { contour, ..self.prefs }, label))
         };
-        let mut all =
-            vec![line("grouped by", Group::ALL.iter().map(|&g| to(g, contour, g.label())).collect())];
+        let mut all = vec![line(
+            "grouped by",
+            Group::ALL.iter().map(|&g| to(g, contour, &self.words().group(g).0)).collect(),
+        )];
         if let Some((group, _)) = now {
             match &self.subject.contour {
                 ContourState::None => {}

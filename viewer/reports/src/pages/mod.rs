@@ -27,7 +27,7 @@ mod tree;
 mod var_use;
 
 use crate::display::{Banner, Cell, Data, Display, Item, Link, This, format};
-use crate::query::{Cmd, Cost, Inactive, Order, Prefs, Qualify};
+use crate::query::{Cmd, Cost, Group, Inactive, Order, Prefs, Qualify};
 use crate::report::Report;
 use crate::report::common::ProcDesc;
 use crate::subject::Subject;
@@ -219,6 +219,9 @@ pub(crate) struct Words {
     pub(crate) procs: &'static str,
     pub(crate) module: &'static str,
     pub(crate) modules: &'static str,
+    /// Contexts that call each other, with what they have below them.
+    pub(crate) clique: &'static str,
+    pub(crate) cliques: &'static str,
     /// After "hidden": procedures that were ...
     pub(crate) silent: &'static str,
 }
@@ -229,6 +232,8 @@ impl Words {
         procs: "procedures",
         module: "Module",
         modules: "modules",
+        clique: "clique",
+        cliques: "cliques",
         silent: "never called",
     };
     const NATIVE: Words = Words {
@@ -236,8 +241,25 @@ impl Words {
         procs: "functions",
         module: "Object",
         modules: "objects",
+        clique: "call context",
+        cliques: "call contexts",
         silent: "without a sample",
     };
+
+    /// What callers of one group are, one of them and several.
+    pub(crate) fn group(&self, group: Group) -> (String, &'static str) {
+        match group {
+            Group::CallSite => ("call site".to_owned(), "call sites"),
+            Group::Proc => (self.proc.to_lowercase(), self.procs),
+            Group::Module => (self.module.to_lowercase(), self.modules),
+            Group::Clique => (self.clique.to_owned(), self.cliques),
+        }
+    }
+}
+
+/// A number of things in words: `1 row`, `2 rows`.
+pub(crate) fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{} {}", format::int(i64::try_from(n).unwrap_or(i64::MAX)), if n == 1 { one } else { many })
 }
 
 /// The end of a long path; short ones stay.

@@ -2,9 +2,10 @@
 
 use super::clique::site_kind_label;
 use super::controls::Hideable;
+use super::flat::{Flat, Keys, Totals};
 use super::perf::{PerfColumns, sort_by_cost};
 use super::{Ctx, hidden, place};
-use crate::display::table::{Boxing, Paging};
+use crate::display::table::{Boxing, Column, ColumnClass, Head, Paging};
 use crate::display::{
     Cell, Data, Display, HeadGroup, Item, Label, Link, List, ListClass, Row, Table, format,
 };
@@ -28,7 +29,15 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
     let contexts = if r.contexts == 1 { "context" } else { "contexts" };
     facts.push(Item::Text(format!("\u{b7} {} call {contexts}", format::int(r.contexts as i64))));
     d.items.push(Item::List(List { class: ListClass::Horizontal, title: None, items: facts }));
-    d.items.push(ctx.caller_controls(r.desc.ps));
+    if let Some(around) = &r.neighbours {
+        d.items.push(Item::Heading("Callers".to_owned()));
+        d.items.push(neighbours(ctx, &around.callers, around.callers_rest.as_ref(), "Nothing calls it."));
+        d.items.push(Item::Heading("Callees".to_owned()));
+        d.items.push(neighbours(ctx, &around.callees, around.callees_rest.as_ref(), "It calls nothing."));
+        d.items.push(Item::Heading("Lines that call".to_owned()));
+    } else {
+        d.items.push(ctx.caller_controls(r.desc.ps));
+    }
     d.items.push(Item::Table(table(ctx, r)));
     d.crumbs = ctx.crumbs(vec![
         ctx.link(Cmd::ProgramModules, ctx.modules_title()),
@@ -40,7 +49,10 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
     {
         d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), &*r.desc.name)]);
     }
-    d.controls = vec![
+    if r.neighbours.is_some() {
+        d.controls.push(ctx.caller_controls(r.desc.ps));
+    }
+    d.controls.extend([
         ctx.summarise_controls(),
         ctx.inactive_controls(Hideable::Sites),
         ctx.qualify_controls(),
@@ -49,8 +61,40 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
         ctx.format_controls(),
         ctx.related_proc_controls(r.desc.ps),
         ctx.general_controls(),
-    ];
+    ]);
     d
+}
+
+/// Callers or callees that are listed on the page.
+const NEIGHBOURS: usize = 30;
+
+/// A table of functions that call or are called.
+fn neighbours(ctx: &Ctx<'_>, rows: &[ProcCallee], rest: Option<&Rest>, none: &str) -> Item {
+    if rows.is_empty() {
+        return Item::Text(none.to_owned());
+    }
+    let mut rows: Vec<&ProcCallee> = rows.iter().collect();
+    let keys = Keys {
+        name: Box::new(|row: &&ProcCallee| ctx.name(&row.desc, None)),
+        place: Box::new(|row: &&ProcCallee| (row.desc.file.clone(), row.desc.line)),
+    };
+    ctx.sort(&mut rows, &keys, |row| &row.perf, Totals::Add);
+    let flat = Flat {
+        lead: vec![
+            Column::new(ctx.name_head(ctx.words().proc), |row: &&ProcCallee| {
+                Cell::One(Data::Link(ctx.proc_link(&row.desc, None)))
+            }),
+            Column::new(Head::text(ctx.words().module, ColumnClass::Words), |row: &&ProcCallee| {
+                Cell::One(Data::Link(ctx.link(Cmd::Module(row.desc.module.clone()), &*row.desc.module)))
+            }),
+        ],
+        perf: |row: &&ProcCallee| &row.perf,
+        totals: Totals::Add,
+        rest,
+        note: None,
+    };
+    let shown = rows.len().min(NEIGHBOURS);
+    Item::Table(ctx.flat(&flat, &rows, Some(0..shown)))
 }
 
 /// A line of the table of call sites, with the site that it belongs to.

@@ -25,6 +25,21 @@ pub struct ProcReport {
     pub callers: CallersSummary,
     /// The contexts it has.
     pub contexts: usize,
+    /// Of a native program's function: who calls it and whom it calls, each function once.
+    pub neighbours: Option<Neighbours>,
+}
+
+/// The functions around one, each summed over all call sites.
+#[derive(Clone, Debug, Serialize)]
+pub struct Neighbours {
+    /// Who calls it, with the cost of those calls.
+    pub callers: Vec<ProcCallee>,
+    /// Callers beyond those listed.
+    pub callers_rest: Option<Rest>,
+    /// Whom it calls.
+    pub callees: Vec<ProcCallee>,
+    /// Callees beyond those listed.
+    pub callees_rest: Option<Rest>,
 }
 
 /// A call site over all contexts.
@@ -44,7 +59,7 @@ pub struct ProcSite {
     pub rest: Option<Rest>,
 }
 
-/// A procedure called from a call site.
+/// A procedure called from a call site, or one that calls.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProcCallee {
     /// The procedure.
@@ -100,19 +115,29 @@ pub fn create_named(subject: &Subject, name: &str) -> Result<ProcReport, Failure
 fn of(profile: &Profile, ps: PsId) -> ProcReport {
     let rates = Rates::of(profile);
     let figures = profile.ps_figures(ps);
+    let rows = site_rows(profile, ps);
     ProcReport {
         desc: proc_desc(profile, ps),
         raw_name: profile.raw_name(ps),
         perf: rates.row(&figures.own, &figures.desc),
-        sites: sites(profile, &rates, ps),
+        neighbours: profile.is_native().then(|| neighbours(profile, &rates, ps, &rows)),
+        sites: profile
+            .sites(ps)
+            .iter()
+            .zip(rows)
+            .map(|(&css, rows)| site(profile, &rates, css, rows))
+            .collect(),
         callers: callers(profile, &rates, ps),
         contexts: profile.ps_pds(ps).len(),
     }
 }
 
-/// The call sites: a procedure may have a million contexts, so each step is taken for the calls of all of them (see
-/// `Profile::calls_of`).
-fn sites(profile: &Profile, rates: &Rates, ps: PsId) -> Vec<ProcSite> {
+/// What calls of a procedure cost.
+type CallRow = (PsId, Own, Desc);
+
+/// What each call site leads to, by callee: a procedure may have a million contexts, so each step is taken for the calls of all
+/// of them (see `Profile::calls_of`).
+fn site_rows(profile: &Profile, ps: PsId) -> Vec<Vec<CallRow>> {
     let mut csds: Vec<CsdId> = Vec::new();
     for &pd in profile.ps_pds(ps) {
         csds.extend_from_slice(profile.edges(pd));
@@ -130,7 +155,7 @@ fn sites(profile: &Profile, rates: &Rates, ps: PsId) -> Vec<ProcSite> {
     let owns = profile.csd_owns(&csds);
     let descs = profile.csd_descs(&csds);
     let comps = if profile.is_zeroed(ps) { profile.csd_comps(&csds) } else { Vec::new() };
-    let mut rows: Vec<Vec<(PsId, Own, Desc)>> = vec![Vec::new(); profile.sites(ps).len()];
+    let mut rows: Vec<Vec<CallRow>> = vec![Vec::new(); profile.sites(ps).len()];
     for (slot, callee, i) in keyed {
         let (rows, i) = (&mut rows[slot as usize], i as usize);
         if rows.last().is_none_or(|r| r.0 != callee) {
@@ -141,23 +166,58 @@ fn sites(profile: &Profile, rates: &Rates, ps: PsId) -> Vec<ProcSite> {
             row.2 += descs[i] - comps.get(i).copied().unwrap_or_default();
         }
     }
-    profile.sites(ps).iter().zip(rows).map(|(&css, rows)| site(profile, rates, css, rows)).collect()
+    rows
 }
 
-fn site(profile: &Profile, rates: &Rates, css: CssId, mut rows: Vec<(PsId, Own, Desc)>) -> ProcSite {
-    let static_site = profile.css(css);
-    let sum = |rows: &[(PsId, Own, Desc)]| {
-        let own: Own = rows.iter().map(|r| r.1).sum();
-        let desc: Desc = rows.iter().map(|r| r.2).sum();
-        rates.row(&own, &desc)
-    };
-    let summary = sum(&rows);
+fn sum(rates: &Rates, rows: &[CallRow]) -> Perf {
+    let own: Own = rows.iter().map(|r| r.1).sum();
+    let desc: Desc = rows.iter().map(|r| r.2).sum();
+    rates.row(&own, &desc)
+}
+
+/// Rows that are not too many, and the sum of the others.
+fn listed(profile: &Profile, rates: &Rates, mut rows: Vec<CallRow>) -> (Vec<ProcCallee>, Option<Rest>) {
     let mut rest = None;
     if rows.len() > MAX_ROWS {
         rows.sort_by_key(|(_, own, desc)| std::cmp::Reverse(profile.main_cost(&own.total(desc))));
-        rest = Some(Rest { count: rows.len() - MAX_ROWS, perf: sum(&rows[MAX_ROWS..]) });
+        rest = Some(Rest { count: rows.len() - MAX_ROWS, perf: sum(rates, &rows[MAX_ROWS..]) });
         rows.truncate(MAX_ROWS);
     }
+    let row =
+        |(ps, own, desc): &CallRow| ProcCallee { desc: proc_desc(profile, *ps), perf: rates.row(own, desc) };
+    (rows.iter().map(row).collect(), rest)
+}
+
+/// Rows of one procedure become one.
+fn by_proc(mut rows: Vec<CallRow>) -> Vec<CallRow> {
+    rows.sort_by_key(|r| r.0);
+    rows.dedup_by(|next, first| {
+        let same = next.0 == first.0;
+        if same {
+            first.1 += next.1;
+            first.2 += next.2;
+        }
+        same
+    });
+    rows
+}
+
+fn neighbours(profile: &Profile, rates: &Rates, ps: PsId, sites: &[Vec<CallRow>]) -> Neighbours {
+    let csds = profile.calls_of(ps);
+    let costs = profile.call_costs(&csds, ps);
+    let called = csds.iter().zip(costs).filter_map(|(&csd, cost)| {
+        let cost = cost?;
+        Some((profile.css_container(profile.csd_css(csd)), cost.own, cost.desc))
+    });
+    let (callers, callers_rest) = listed(profile, rates, by_proc(called.collect()));
+    let (callees, callees_rest) = listed(profile, rates, by_proc(sites.concat()));
+    Neighbours { callers, callers_rest, callees, callees_rest }
+}
+
+fn site(profile: &Profile, rates: &Rates, css: CssId, rows: Vec<CallRow>) -> ProcSite {
+    let static_site = profile.css(css);
+    let summary = sum(rates, &rows);
+    let (callees, rest) = listed(profile, rates, rows);
     let type_subst = match static_site.kind {
         CssKind::Normal { type_subst, .. } => profile.text(type_subst).into_owned(),
         _ => String::new(),
@@ -167,13 +227,7 @@ fn site(profile: &Profile, rates: &Rates, css: CssId, mut rows: Vec<(PsId, Own, 
         kind: kind_word(static_site.kind.kind()),
         type_subst,
         summary,
-        callees: rows
-            .iter()
-            .map(|(callee, own, desc)| ProcCallee {
-                desc: proc_desc(profile, *callee),
-                perf: rates.row(own, desc),
-            })
-            .collect(),
+        callees,
         rest,
     }
 }
