@@ -39,6 +39,7 @@ functions! {
     BsdSignal "bsd_signal",
     SysvSignal "__sysv_signal",
     Sigset "sigset",
+    TimerCreate "timer_create",
     Sigaltstack "sigaltstack",
     PthreadSigmask "pthread_sigmask",
     Sigprocmask "sigprocmask",

@@ -1,15 +1,18 @@
-//! `sigaction`, `signal` and kin: our signals stay ours, and the host believes that it has them.
+//! `sigaction`, `signal` and kin, `timer_create`: a signal of ours that the host wants is the host's from then on.
 //!
-//! What the host sets for one of our signals is kept ([`pct_sampler::signal::host::HOST`]) and honoured for signals that are not
-//! from our clocks; what it reads back is what it set. All other signals pass straight through.
+//! Our clocks move to another number before the host's own call is made ([`pct_sampler::signal::numbers`]), so all of it is the
+//! kernel's and libc's: flags, masks, what is read back. As long as the host has set nothing for a number of ours it reads the
+//! default action, and may set that one again. All other signals pass straight through.
 
-use pct_format::State;
-use pct_sampler::process::session;
-use pct_sampler::signal::host::HOST;
-use pct_sampler::signal::numbers;
+use core::sync::atomic::Ordering::Relaxed;
+
+use pct_sampler::process::session::{self, Session};
+use pct_sampler::signal::masks;
+use pct_sampler::signal::numbers::{self, HandOver};
 use pct_sampler::sys;
 
 use crate::host::{Real, real};
+use crate::jump::jump_after;
 
 /// struct sigaction as glibc and musl have it (x86-64 and aarch64).
 #[repr(C)]
@@ -20,32 +23,39 @@ pub struct UserAction {
     restorer: usize,
 }
 
+const SIG_DFL: usize = 0;
+
 /// Switches sampling by `signal`.
 pub(crate) fn listen(signal: i32) {
     numbers::listen(signal);
 }
 
-/// SIG_DFL and SIG_IGN are 0 and 1; above are handlers (and SIG_ERR, which nobody installs).
-const SIG_IGN: usize = 1;
-
-/// The host gets a signal of ours for itself, where the two cannot be told apart.
-fn yields(signal: i32) -> bool {
-    session::current().is_some_and(|s| numbers::yield_fixed(s, signal))
-}
-
 fn is_ours(signal: i32) -> bool {
     session::revive();
-    session::current().is_some_and(|s| s.signals() & sys::signal_bit(signal) != 0)
+    session::current()
+        .is_some_and(|s| s.signals() & sys::signal_bit(signal) != 0 && s.pid.load(Relaxed) == sys::getpid())
 }
 
-/// The host sets a signal's action by system call: what it sets will be there. Our clocks end before, if it is ours.
-pub(crate) fn taken_by_system_call(signal: i32) {
-    if is_ours(signal)
-        && let Some(session) = session::current()
-    {
-        session::stop(session, State::Stopped);
-        numbers::say_taken(session);
+/// Gives a signal of ours to the host. The answer lives through the host's call.
+fn give_way(signal: i32) -> Option<HandOver> {
+    numbers::give_way(session::current()?, signal, 0)
+}
+
+/// The host waits for signals of this set: a few, so that it means them, and ours become its own; or nearly all, so that it does
+/// not mean ours.
+pub(crate) fn waited_for(session: &Session, set: sys::SignalSet) {
+    let ours = session.signals() & set;
+    if ours != 0 && !masks::means_all(set) {
+        for signal in (1..=64).filter(|s| sys::signal_bit(*s) & ours != 0) {
+            drop(numbers::give_way(session, signal, set));
+        }
     }
+}
+
+/// The host sets a signal's action by system call: what it sets will be there.
+pub(crate) fn taken_by_system_call(signal: i32) {
+    session::revive();
+    drop(give_way(signal));
 }
 
 /// Stands in front of libc's.
@@ -55,51 +65,30 @@ pub(crate) fn taken_by_system_call(signal: i32) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(signal: i32, new: *const UserAction, old: *mut UserAction) -> i32 {
     // SAFETY: null or the host's structure.
-    let handles = unsafe { new.as_ref() }.is_some_and(|new| new.handler > SIG_IGN);
-    if !is_ours(signal) || handles && yields(signal) {
-        let at = real(Real::Sigaction);
-        if at == 0 {
-            return -1;
+    let sets = unsafe { new.as_ref() }.is_some_and(|new| new.handler != SIG_DFL);
+    let ours = is_ours(signal);
+    if ours && !sets {
+        // It has set nothing before: that is what it reads, and what it may set.
+        if !old.is_null() {
+            // SAFETY: the host's structure.
+            unsafe { old.write(UserAction { handler: SIG_DFL, mask: [0; 16], flags: 0, restorer: 0 }) };
         }
-        // SAFETY: libc's sigaction with the host's arguments.
-        return unsafe {
-            core::mem::transmute::<usize, unsafe extern "C" fn(i32, *const UserAction, *mut UserAction) -> i32>(
-                at,
-            )(signal, new, old)
-        };
+        return 0;
     }
-    let Some(host) = HOST.get(signal as usize) else { return -1 };
-    let before = host.get();
-    if !new.is_null() {
-        // SAFETY: the host's structure.
-        let new = unsafe { &*new };
-        host.set(new.handler, new.flags as u32 as u64, new.mask[0]);
+    let at = real(Real::Sigaction);
+    if at == 0 {
+        return -1;
     }
-    if !old.is_null() {
-        let mut mask = [0u64; 16];
-        mask[0] = before.mask;
-        let action = UserAction { handler: before.handler, mask, flags: before.flags as i32, restorer: 0 };
-        // SAFETY: the host's structure.
-        unsafe { old.write(action) };
-    }
-    0
+    let _given = if ours { give_way(signal) } else { None };
+    type Sigaction = unsafe extern "C" fn(i32, *const UserAction, *mut UserAction) -> i32;
+    // SAFETY: libc's sigaction with the host's arguments.
+    unsafe { core::mem::transmute::<usize, Sigaction>(at)(signal, new, old) }
 }
 
-/// Keeps a handler for one of our signals; gives the one before.
-fn keep(signal: i32, new: usize, flags: u64) -> usize {
-    match HOST.get(signal as usize) {
-        Some(host) => {
-            let before = host.get().handler;
-            host.set(new, flags, 0);
-            before
-        }
-        None => usize::MAX,
-    }
-}
-
-fn simple(which: Real, signal: i32, new: usize, flags: u64) -> usize {
-    if is_ours(signal) && !(new > SIG_IGN && yields(signal)) {
-        return keep(signal, new, flags);
+fn simple(which: Real, signal: i32, new: usize) -> usize {
+    let ours = is_ours(signal);
+    if ours && new == SIG_DFL {
+        return SIG_DFL;
     }
     let at = match real(which) {
         0 => real(Real::Signal),
@@ -108,6 +97,7 @@ fn simple(which: Real, signal: i32, new: usize, flags: u64) -> usize {
     if at == 0 {
         return usize::MAX;
     }
+    let _given = if ours { give_way(signal) } else { None };
     // SAFETY: libc's signal, or one of its shape, with the host's arguments.
     unsafe { core::mem::transmute::<usize, unsafe extern "C" fn(i32, usize) -> usize>(at)(signal, new) }
 }
@@ -118,7 +108,7 @@ fn simple(which: Real, signal: i32, new: usize, flags: u64) -> usize {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn signal(number: i32, new: usize) -> usize {
-    simple(Real::Signal, number, new, sys::SA_RESTART)
+    simple(Real::Signal, number, new)
 }
 
 /// Stands in front of libc's.
@@ -127,7 +117,7 @@ pub unsafe extern "C" fn signal(number: i32, new: usize) -> usize {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bsd_signal(number: i32, new: usize) -> usize {
-    simple(Real::BsdSignal, number, new, sys::SA_RESTART)
+    simple(Real::BsdSignal, number, new)
 }
 
 /// Stands in front of libc's.
@@ -136,7 +126,7 @@ pub unsafe extern "C" fn bsd_signal(number: i32, new: usize) -> usize {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __sysv_signal(number: i32, new: usize) -> usize {
-    simple(Real::SysvSignal, number, new, sys::SA_RESETHAND | sys::SA_NODEFER)
+    simple(Real::SysvSignal, number, new)
 }
 
 /// Stands in front of libc's.
@@ -145,5 +135,21 @@ pub unsafe extern "C" fn __sysv_signal(number: i32, new: usize) -> usize {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigset(number: i32, new: usize) -> usize {
-    simple(Real::Sigset, number, new, 0)
+    simple(Real::Sigset, number, new)
 }
+
+/// A timer of the host's that sends a signal of ours: it could not be told from our own timers everywhere.
+extern "C" fn before_timer(_: usize, _: usize, event: usize, _: usize) -> usize {
+    const SIGEV_SIGNAL: i32 = 0;
+    const SIGEV_THREAD_ID: i32 = 4;
+    if event != 0 {
+        // SAFETY: the host's struct sigevent: a value of 8 bytes, the signal, the way of notification.
+        let [signal, how] = unsafe { ((event + 8) as *const [i32; 2]).read_unaligned() };
+        if matches!(how, SIGEV_SIGNAL | SIGEV_THREAD_ID) && is_ours(signal) {
+            drop(give_way(signal));
+        }
+    }
+    real(Real::TimerCreate)
+}
+
+jump_after!(timer_create, before_timer, 0);

@@ -8,10 +8,9 @@
 //!
 //! Signal safety: as the functions' own. Each calls the host's function, which is a point of cancellation still.
 
-use core::sync::atomic::Ordering;
-
 use pct_sampler::process::session::{self, Session};
-use pct_sampler::sys::arch::{SI_TIMER, SigInfo};
+use pct_sampler::signal::numbers;
+use pct_sampler::sys::arch::SigInfo;
 use pct_sampler::{record::time, sys};
 
 use crate::host::{Real, real};
@@ -21,7 +20,7 @@ type Set = [u64; 16];
 /// siginfo_t.
 type Info = [u64; 16];
 
-/// Our signals in the set, and the session that has them.
+/// Our signals in the set that the host waits for, and the session that has them.
 ///
 /// # Safety
 /// `set` is null or a sigset_t.
@@ -29,6 +28,7 @@ unsafe fn ours_in(set: *const u64) -> Option<(&'static Session, sys::SignalSet)>
     // SAFETY: by the caller's promise.
     let set = *unsafe { set.as_ref() }?;
     let session = session::current()?;
+    crate::signals::waited_for(session, set);
     let ours = session.signals() & set;
     (ours != 0).then_some((session, ours))
 }
@@ -36,10 +36,8 @@ unsafe fn ours_in(set: *const u64) -> Option<(&'static Session, sys::SignalSet)>
 /// Whether this signal comes from one of our clocks.
 fn from_our_clocks(session: &Session, signal: i32, info: &Info) -> bool {
     // SAFETY: a siginfo_t that the kernel filled, used before this returns.
-    let code = unsafe { SigInfo::new(info.as_ptr().cast()) }.code();
-    let settings = &session.settings;
-    (signal == settings.signal.load(Ordering::Relaxed) && code > 0)
-        || (signal == settings.tick_signal.load(Ordering::Relaxed) && code == SI_TIMER)
+    let info = unsafe { SigInfo::new(info.as_ptr().cast()) };
+    numbers::is_from_our_clocks(session, signal, info)
 }
 
 /// Asks again and again with `wait` until a signal comes that is not ours, or none.

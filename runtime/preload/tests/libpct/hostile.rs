@@ -107,10 +107,22 @@ fn a_program_that_forbids_time_stamps_lives() {
 }
 
 #[test]
-fn signals_taken_by_system_call_end_the_sampling_and_not_the_program() {
-    let Some(run) = run("resets", "hz=1000") else { return };
-    assert!(run.status_lines().contains("took the sampling signal"), "{}", run.status_lines());
-    assert!(run.only_file().lost.iter().any(|l| l.0 == "signal taken by the program"));
+fn signals_taken_by_system_call_end_neither_the_sampling_nor_the_program() {
+    for clock in ["perf", "thread", "sigtrap"] {
+        let Some(run) = run("resets", &format!("hz=1000,clock={clock}")) else { return };
+        assert_eq!(run.status_lines(), "");
+        let a = run.only_file();
+        about(a.user + a.system, 0.35);
+    }
+}
+
+#[test]
+fn a_signal_taken_by_an_instruction_moves_the_clock_when_it_is_seen() {
+    let Some(run) = run("instruction", "clock=perf,hz=1000") else { return };
+    let a = run.only_file();
+    // Four times a second it is looked whether the signals are still ours.
+    assert!(a.user + a.system > 0.6, "{a:#?}");
+    assert_eq!(run.status_lines(), "");
 }
 
 #[test]

@@ -5,6 +5,7 @@
 
 mod hostile;
 mod live;
+mod numbers;
 mod object_file;
 
 use std::path::{Path, PathBuf};

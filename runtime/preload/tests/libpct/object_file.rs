@@ -98,6 +98,7 @@ fn it_exports_what_the_shell_lists_and_nothing_else() {
         "sigwait",
         "sigwaitinfo",
         "syscall",
+        "timer_create",
         "unshare",
     ];
     with_object(true, |file, _| {

@@ -94,7 +94,7 @@ fn until_next(now_ns: u64) -> u64 {
 /// Puts off the process's own timer: it expires only when CPU time is used and no thread that we know ticks, as when a raw
 /// clone works while all others sleep. (It must not come otherwise: older kernels give it to the main thread, whose sleep it
 /// would cut short.)
-fn watch(session: &Session) {
+pub(crate) fn watch(session: &Session) {
     let mut timer = session.watch.load(Ordering::Relaxed);
     if timer == 0 {
         let signal = session.settings.tick_signal.load(Ordering::Relaxed);

@@ -90,11 +90,9 @@ pub fn exec_failed(session: &Session) {
         && matches!(session.clock(), Clock::Perf | Clock::Sigtrap)
         && ring.perf_page.load(Ordering::Relaxed) == 0
     {
-        let signal = settings.signal.load(Ordering::Relaxed);
-        let value = session.rings.value(ring);
         ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
         ring.first_at_ns.store(0, Ordering::Relaxed);
-        let _ = perf::arm(ring, session.clock(), signal, value, clock::first_expiry(period));
+        let _ = clock::arm_perf(session, ring, clock::first_expiry(period));
         ring.period_ns.store(period, Ordering::Relaxed);
     }
 }

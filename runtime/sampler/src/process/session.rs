@@ -338,6 +338,11 @@ impl Session {
     }
 }
 
+/// Keeps others from switching sampling on or off while the answer lives.
+pub(crate) fn switching() -> Option<crate::sys::lock::Guard<'static, ()>> {
+    START.lock_patiently()
+}
+
 /// Starts sampling this process as the seed says. Arms the calling thread; the housekeeper finds the others.
 ///
 /// # Errors
@@ -382,7 +387,14 @@ pub fn start() -> Result<&'static Session, Refused> {
         if session.log.is_open() {
             settings.period_ns.store(session.go_on(choice.period_ns), Ordering::Relaxed);
         }
-        numbers::install(session, options.signal)?;
+        if let Err(refused) = numbers::install(session, options.signal) {
+            // A program that handles SIGTRAP itself: the same event with another signal.
+            choice = match choice.clock {
+                Clock::Sigtrap => clock::Chosen { clock: Clock::Perf, ..choice },
+                failed => clock::next_choice(options.clock, failed, options.hz, 0).ok_or(refused)?,
+            };
+            continue;
+        }
         session.alive.store(ALIVE, Ordering::Relaxed);
         session.on.store(true, Ordering::Relaxed);
         WAS_ON.store(true, Ordering::Relaxed);

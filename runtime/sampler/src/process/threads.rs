@@ -14,6 +14,7 @@ use crate::record::log::Log;
 use crate::record::rings::{FREE, LIVE, Ring};
 use crate::signal::clock::{self, itimer, perf, thread_timer};
 use crate::signal::masks;
+use crate::signal::system_time::SYSTEM_NS_UNKNOWN;
 use crate::sys::text::{Buf, parse_number};
 use crate::sys::{self, Errno};
 use pct_format::Clock;
@@ -72,11 +73,9 @@ fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Re
     let settings = &session.settings;
     let clock = session.clock();
     let period = settings.period_ns.load(Ordering::Relaxed);
-    let tick_signal = settings.tick_signal.load(Ordering::Relaxed);
-    let value = session.rings.value(ring);
     let by_timer = |clock: Clock, interval: u64| {
         ring.clock.store(clock as u32, Ordering::Relaxed);
-        thread_timer::arm(ring, tick_signal, value, clock::first_expiry(interval), interval)
+        clock::arm_timer(session, ring, clock::first_expiry(interval), interval)
     };
     match clock {
         Clock::Perf | Clock::Sigtrap => {
@@ -87,7 +86,7 @@ fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Re
             let blocked =
                 own && !borrowed && sys::sigmask(sys::Mask::Block, 0) & sys::signal_bit(signal) != 0;
             let first = if blocked { clock::BLOCKED_NS.max(period) } else { clock::first_expiry(period) };
-            match perf::arm(ring, clock, signal, value, first) {
+            match clock::arm_perf(session, ring, first) {
                 Ok(()) => {
                     ring.period_ns.store(period, Ordering::Relaxed);
                     if !blocked {
@@ -100,7 +99,7 @@ fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Re
                     }
                     // The tick beside it accounts system time and calls the housekeeper: without it we know less, but
                     // we can sample.
-                    let _ = thread_timer::arm(ring, tick_signal, value, clock::TICK_NS, clock::TICK_NS);
+                    let _ = clock::arm_timer(session, ring, clock::TICK_NS, clock::TICK_NS);
                     Ok(())
                 }
                 Err(e) if strict => Err(e),
@@ -112,7 +111,7 @@ fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Re
         // The process's timer samples; each thread's tick calls the housekeeper.
         _ => {
             ring.clock.store(clock as u32, Ordering::Relaxed);
-            let _ = thread_timer::arm(ring, tick_signal, value, clock::TICK_NS, clock::TICK_NS);
+            let _ = clock::arm_timer(session, ring, clock::TICK_NS, clock::TICK_NS);
             Ok(())
         }
     }
@@ -126,10 +125,9 @@ pub fn slow_down(session: &Session, ring: &Ring) {
     }
     let settings = &session.settings;
     let period = settings.period_ns.load(Ordering::Relaxed);
-    let signal = settings.signal.load(Ordering::Relaxed);
     ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
     ring.first_at_ns.store(0, Ordering::Relaxed);
-    if perf::arm(ring, clock, signal, session.rings.value(ring), clock::BLOCKED_NS.max(period)).is_ok() {
+    if clock::arm_perf(session, ring, clock::BLOCKED_NS.max(period)).is_ok() {
         ring.period_ns.store(period, Ordering::Relaxed);
     }
 }
@@ -138,6 +136,29 @@ pub fn slow_down(session: &Session, ring: &Ring) {
 pub fn disarm(ring: &Ring) {
     perf::disarm(ring);
     thread_timer::disarm(ring);
+}
+
+/// Ends the clocks of all threads and sets them up anew, with other signals: `between` runs while there are none.
+///
+/// Nobody else arms threads meanwhile: the caller holds the housekeeper's lock. (A thread that arms itself sees the new numbers:
+/// [`clock::arm_perf`].)
+pub fn change_clocks(session: &Session, between: impl FnOnce()) {
+    for ring in session.rings.living() {
+        disarm(ring);
+    }
+    between();
+    for ring in session.rings.living() {
+        let was = ring.clock.load(Ordering::Relaxed);
+        ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
+        ring.first_at_ns.store(0, Ordering::Relaxed);
+        let _ = arm_clock(session, ring, false, false);
+        if ring.clock.load(Ordering::Relaxed) == Clock::Thread as u32 && was != Clock::Thread as u32 {
+            let cpu = sys::clock_ns(sys::thread_cpu_clock(ring.tid.load(Ordering::Relaxed)));
+            let used = cpu.wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
+            ring.accounted_ns.store(used, Ordering::Relaxed);
+            ring.system_ns.store(SYSTEM_NS_UNKNOWN, Ordering::Relaxed);
+        }
+    }
 }
 
 /// Stops all clocks and frees all slots: sampling is switched off. Threads that sample at this moment finish their sample.

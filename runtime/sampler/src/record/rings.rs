@@ -146,6 +146,13 @@ impl Rings {
         (alive && ring.serial.load(Ordering::Relaxed) == (value >> 32) as u32).then_some(ring)
     }
 
+    /// Whether one of our timers, perhaps of a thread that has ended, may carry this.
+    #[must_use]
+    pub fn may_be_value(&self, value: u64) -> bool {
+        let (slot, serial) = (value as u32, (value >> 32) as u32);
+        slot < self.used.load(Ordering::Acquire) && (1..=self.count()).contains(&serial)
+    }
+
     /// What timers carry for a slot.
     #[must_use]
     pub fn value(&self, ring: &Ring) -> u64 {

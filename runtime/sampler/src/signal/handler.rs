@@ -18,9 +18,9 @@ use core::sync::atomic::Ordering;
 
 use crate::process::session::{self, Session};
 use crate::record::rings::Ring;
-use crate::signal::clock::{self, perf};
+use crate::signal::clock;
 use crate::signal::system_time::go_by_timer;
-use crate::signal::{host, system_time};
+use crate::signal::{host, masks, system_time};
 use crate::sys::arch::{self, Regs, SI_TIMER, SigInfo, TRAP_PERF};
 use crate::{code::callers, process::file, process::housekeeper, record::time, sys};
 use pct_format::layout::header as at;
@@ -79,7 +79,7 @@ fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
     let rearm = ring.rearm.load(Ordering::Relaxed);
     if rearm == clock::PERIOD_WRONG {
         cold_path();
-        if goes_on_by_first(session, ring, clock) {
+        if goes_on_by_first(session, ring) {
             return true;
         }
     }
@@ -87,7 +87,7 @@ fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
     ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + period, Ordering::Relaxed);
     if rearm != 0 {
         cold_path();
-        set_period(session, ring, session.clock());
+        set_period(session, ring, regs);
     }
     sample(session, ring, regs, 1, false);
     true
@@ -154,7 +154,7 @@ fn on_process_timer(session: &Session, regs: Regs) {
 /// later one: no more than [`MOST_PASSED_OVER`] are.
 #[cold]
 #[inline(never)]
-fn goes_on_by_first(session: &Session, ring: &Ring, clock: u32) -> bool {
+fn goes_on_by_first(session: &Session, ring: &Ring) -> bool {
     let due = ring.first_at_ns.load(Ordering::Relaxed);
     let first = ring.first_ns.load(Ordering::Relaxed);
     let passed_over = ring.passed_over.load(Ordering::Relaxed);
@@ -176,10 +176,8 @@ fn goes_on_by_first(session: &Session, ring: &Ring, clock: u32) -> bool {
     let left = (next - now).max(clock::SHORTEST_FIRST_NS.min(period));
     ring.first_at_ns.store(now + left, Ordering::Relaxed);
     ring.first_ns.store(left, Ordering::Relaxed);
-    let signal = settings.signal.load(Ordering::Relaxed);
-    let clock = if clock == Clock::Sigtrap as u32 { Clock::Sigtrap } else { Clock::Perf };
     // Refused: the next expiry is looked at in the same way.
-    let _ = perf::arm(ring, clock, signal, session.rings.value(ring), left);
+    let _ = clock::arm_perf(session, ring, left);
     true
 }
 
@@ -188,17 +186,17 @@ fn goes_on_by_first(session: &Session, ring: &Ring, clock: u32) -> bool {
 /// held back until we return, would be one sample too many.
 #[cold]
 #[inline(never)]
-fn set_period(session: &Session, ring: &Ring, clock: Clock) {
+fn set_period(session: &Session, ring: &Ring, regs: Regs) {
     let wrong_period = ring.rearm.swap(0, Ordering::Relaxed) == clock::PERIOD_WRONG;
     ring.first_at_ns.store(0, Ordering::Relaxed);
     ring.ticks.store(0, Ordering::Relaxed);
+    masks::follow(session, ring, regs);
     if !session.may_call() || !session.on.load(Ordering::Relaxed) {
         return;
     }
     let settings = &session.settings;
     let period = clock::jittered(settings.period_ns.load(Ordering::Relaxed));
-    let signal = settings.signal.load(Ordering::Relaxed);
-    let armed = perf::arm(ring, clock, signal, session.rings.value(ring), period);
+    let armed = clock::arm_perf(session, ring, period);
     // Refused (no descriptor free, say): the old event goes on. But one that was only to expire once, at a random point of the
     // period, must not go on so: each expiry would count as an entire period.
     if armed.is_err() && wrong_period {
@@ -208,6 +206,7 @@ fn set_period(session: &Session, ring: &Ring, clock: Clock) {
 /// A tick of the thread's CPU timer.
 #[inline(never)]
 fn on_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) {
+    masks::follow(session, ring, regs);
     if let Some(due) = system_time::at_tick(session, ring, regs, expiries) {
         sample_apart(session, ring, regs, due.weight, due.system);
     }

@@ -20,10 +20,16 @@ use crate::sys::{self, Mask, SignalSet};
 /// A set of so many signals (of 62 that can be blocked) means all of them.
 const NEARLY_ALL: u32 = 40;
 
+/// Whether a set is not about single signals.
+#[must_use]
+pub fn means_all(set: SignalSet) -> bool {
+    set.count_ones() >= NEARLY_ALL
+}
+
 /// Those of our signals that stay open although the host blocks this set.
 #[must_use]
 pub fn left_open(session: &Session, set: SignalSet) -> SignalSet {
-    if set.count_ones() >= NEARLY_ALL { session.signals() } else { 0 }
+    if means_all(set) { session.signals() } else { 0 }
 }
 
 /// Those of our signals of which the thread believes that it blocks them.
@@ -67,6 +73,23 @@ pub(crate) fn reopen(session: &Session) {
     }
 }
 
+/// In a handler of ours, while `regs` are of what it interrupted: a number that was ours when the thread set its mask has been given to
+/// the host since. It is blocked from now on as the thread believes, and the number that we use instead is left open.
+///
+/// (Until its next sample such a thread does not block the host's new signal. It would take a thread that blocks everything and a
+/// program that begins to use this very number later to see that.)
+pub(crate) fn follow(session: &Session, ring: &Ring, regs: arch::Regs) {
+    let ours = session.signals();
+    let given = believed(ring) & !ours;
+    if given == 0 || regs.context == 0 {
+        return;
+    }
+    let context = regs.context as *const u8;
+    // SAFETY: the running handler's context.
+    unsafe { arch::change_mask_on_return(context, given, ours) };
+    believe(ring, ours);
+}
+
 /// A signal that is not of our clocks came to a thread that believes to block it: true if it was put off until the thread lets it
 /// through or another takes it.
 ///
@@ -86,7 +109,7 @@ pub(crate) unsafe fn give_way(session: &Session, signal: i32, info: *const u8, c
     }
     believe(ring, believed(ring) & !bit);
     // SAFETY: the running handler's context.
-    unsafe { arch::block_on_return(context, bit) };
+    unsafe { arch::change_mask_on_return(context, bit, 0) };
     // SAFETY: the kernel's siginfo, 128 bytes.
     unsafe { sys::send_again(signal, info, code) };
     true

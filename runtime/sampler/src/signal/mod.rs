@@ -7,4 +7,4 @@ pub mod host;
 pub mod masks;
 pub mod numbers;
 pub mod spent;
-mod system_time;
+pub(crate) mod system_time;

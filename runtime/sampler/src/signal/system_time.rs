@@ -6,13 +6,16 @@ use core::sync::atomic::Ordering;
 
 use crate::process::session::Session;
 use crate::record::rings::Ring;
-use crate::signal::clock::{self, itimer, perf, thread_timer};
+use crate::signal::clock::{self, itimer, perf};
 use crate::sys;
 use crate::sys::arch::{self, Regs};
 use pct_format::Clock;
 
 /// System time is written down at the next system call, but not put off further than this many periods.
 const PUT_OFF_PERIODS: u64 = 8;
+
+/// [`Ring::system_ns`] of a thread that another one put on this clock: only the thread itself can ask for its system time.
+pub(crate) const SYSTEM_NS_UNKNOWN: u64 = u64::MAX;
 
 /// A sample that is due at a tick.
 #[derive(Clone, Copy, Debug)]
@@ -35,7 +38,11 @@ pub(crate) fn at_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64)
         let (_, system_ns) = sys::rusage_ns(sys::RUSAGE_THREAD);
         let taken = expiries * period;
         // The kernel books entire ticks as user or system: so do we, as soon as half of this one is due.
-        let accounted = ring.system_ns.load(Ordering::Relaxed);
+        let mut accounted = ring.system_ns.load(Ordering::Relaxed);
+        if accounted == SYSTEM_NS_UNKNOWN {
+            accounted = system_ns;
+            ring.system_ns.store(accounted, Ordering::Relaxed);
+        }
         let system = system_ns.saturating_sub(accounted) * 2 >= taken;
         if system {
             ring.system_ns.store(accounted + taken, Ordering::Relaxed);
@@ -68,14 +75,12 @@ fn samples_itself(session: &Session, ring: &Ring) -> bool {
 #[inline(never)]
 pub(crate) fn go_by_timer(session: &Session, ring: &Ring, period: u64) {
     perf::disarm(ring);
-    let tick_signal = session.settings.tick_signal.load(Ordering::Relaxed);
-    let value = session.rings.value(ring);
     let (_, system_ns) = sys::rusage_ns(sys::RUSAGE_THREAD);
     let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
     ring.system_ns.store(system_ns, Ordering::Relaxed);
     ring.accounted_ns.store(cpu, Ordering::Relaxed);
     ring.clock.store(Clock::Thread as u32, Ordering::Relaxed);
-    let _ = thread_timer::arm(ring, tick_signal, value, clock::first_expiry(period), period);
+    let _ = clock::arm_timer(session, ring, clock::first_expiry(period), period);
 }
 
 /// What the thread's clock shows beyond the samples of user mode was time in the kernel.

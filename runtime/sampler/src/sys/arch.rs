@@ -98,15 +98,15 @@ mod imp {
         unsafe { context.add(296).cast::<u64>().read_unaligned() }
     }
 
-    /// The interrupted code goes on with the signals of `set` blocked too.
+    /// The interrupted code goes on with the signals of `block` blocked too, and those of `open` open.
     ///
     /// # Safety
     /// `context` is what the kernel passed to a running handler.
-    pub unsafe fn block_on_return(context: *const u8, set: u64) {
+    pub unsafe fn change_mask_on_return(context: *const u8, block: u64, open: u64) {
         // SAFETY: as above; rt_sigreturn sets the mask that it finds there.
         unsafe {
             let at = context.add(296).cast::<u64>().cast_mut();
-            at.write_unaligned(at.read_unaligned() | set);
+            at.write_unaligned((at.read_unaligned() | block) & !open);
         }
     }
 
@@ -234,15 +234,15 @@ mod imp {
         unsafe { context.add(40).cast::<u64>().read_unaligned() }
     }
 
-    /// The interrupted code goes on with the signals of `set` blocked too.
+    /// The interrupted code goes on with the signals of `block` blocked too, and those of `open` open.
     ///
     /// # Safety
     /// `context` is what the kernel passed to a running handler.
-    pub unsafe fn block_on_return(context: *const u8, set: u64) {
+    pub unsafe fn change_mask_on_return(context: *const u8, block: u64, open: u64) {
         // SAFETY: as above; rt_sigreturn sets the mask that it finds there.
         unsafe {
             let at = context.add(40).cast::<u64>().cast_mut();
-            at.write_unaligned(at.read_unaligned() | set);
+            at.write_unaligned((at.read_unaligned() | block) & !open);
         }
     }
 

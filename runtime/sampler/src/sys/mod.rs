@@ -435,6 +435,23 @@ pub fn sigmask(how: Mask, set: SignalSet) -> SignalSet {
     old
 }
 
+/// A siginfo_t, as the kernel fills it.
+pub type RawInfo = [u64; 16];
+
+/// Takes one pending signal of `set` away without waiting.
+pub fn take_pending_info(set: SignalSet) -> Option<RawInfo> {
+    let mut info: RawInfo = [0; 16];
+    let zero = [0u64; 2];
+    // SAFETY: the set has 8 bytes, the timeout 16, the siginfo 128.
+    let r = unsafe {
+        call(
+            nr::RT_SIGTIMEDWAIT,
+            [(&raw const set) as usize, info.as_mut_ptr() as usize, zero.as_ptr() as usize, 8, 0, 0],
+        )
+    };
+    (r > 0).then_some(info)
+}
+
 /// Takes one pending signal of `set` away without waiting; whether there was one.
 pub fn take_pending(set: SignalSet) -> bool {
     let zero = [0u64; 2];

@@ -13,6 +13,10 @@ pub mod itimer;
 pub mod perf;
 pub mod thread_timer;
 
+use core::sync::atomic::{Ordering, fence};
+
+use crate::process::session::Session;
+use crate::record::rings::Ring;
 use crate::sys;
 use pct_format::Clock;
 
@@ -119,4 +123,43 @@ pub const BLOCKED_NS: u64 = 20_000_000;
 #[must_use]
 pub fn jittered(nominal: u64) -> u64 {
     (nominal * 10_000).checked_div(9_000 + random(2_001)).unwrap_or(nominal)
+}
+
+/// Arms the perf clock of `ring`'s thread, with this time to its first expiry.
+///
+/// # Errors
+/// The kernel's refusal; the old event stays then.
+pub fn arm_perf(session: &Session, ring: &Ring, first_ns: u64) -> sys::Result<()> {
+    while_numbers_move(session, || {
+        let signal = session.settings.signal.load(Ordering::Relaxed);
+        let clock = session.clock();
+        if !matches!(clock, Clock::Perf | Clock::Sigtrap) {
+            return Err(sys::Errno::EINVAL);
+        }
+        perf::arm(ring, clock, signal, session.rings.value(ring), first_ns)
+    })
+}
+
+/// Arms the timer of `ring`'s thread on its CPU clock.
+///
+/// # Errors
+/// The kernel's refusal.
+pub fn arm_timer(session: &Session, ring: &Ring, first_ns: u64, interval_ns: u64) -> sys::Result<()> {
+    while_numbers_move(session, || {
+        let signal = session.settings.tick_signal.load(Ordering::Relaxed);
+        thread_timer::arm(ring, signal, session.rings.value(ring), first_ns, interval_ns)
+    })
+}
+
+/// Arms again if another thread has given our signal to the host meanwhile ([`crate::signal::numbers::give_way`]): it publishes
+/// the new numbers before it ends the clocks, so either it has ended this one, or we see its number here.
+fn while_numbers_move(session: &Session, arm: impl Fn() -> sys::Result<()>) -> sys::Result<()> {
+    loop {
+        let before = session.signals();
+        let armed = arm();
+        fence(Ordering::SeqCst);
+        if session.signals() == before {
+            return armed;
+        }
+    }
 }
