@@ -85,9 +85,10 @@ pub struct Common {
     /// Do not use index files, nor what earlier runs kept (places of packets, states; in $XDG_CACHE_HOME/pct/ctf); keep nothing.
     #[arg(long)]
     pub no_index: bool,
-    /// Added to all times of CTF traces, ns.
-    #[arg(long, value_name = "NS", default_value_t = 0, allow_hyphen_values = true)]
-    pub clock_shift: i64,
+    /// Added to the times of CTF traces: of all, or of those with a name (their folder, path or host). In ns, or with a unit
+    /// (-3ms). May be given several times.
+    #[arg(long, value_name = "[NAME=]TIME", allow_hyphen_values = true)]
+    pub clock_shift: Vec<String>,
     /// Events between two looks at the clock and at what else waits; results do not depend on it.
     #[arg(long, value_name = "N", default_value_t = 6000, value_parser = clap::value_parser!(u64).range(1..))]
     pub chunk: u64,

@@ -45,11 +45,12 @@ pub fn run(s: &mut Session, args: &EventsArgs, filter: Option<Filter>) -> anyhow
         let (o, at) = &mut *guard;
         *at = e.time;
         if json {
-            as_json(&mut o.line, e, &columns)
+            as_json(&mut o.line, e, &columns);
+            o.end_json();
         } else {
-            as_text(&mut o.line, e, &columns)
+            as_text(&mut o.line, e, &columns);
+            o.end_line();
         }
-        o.end_line();
         left = left.map(|n| n - 1);
         if o.closed || left == Some(0) {
             ends.set();

@@ -155,22 +155,9 @@ pub fn json(out: &mut String, cursor: &dyn Cursor, scopes: &[Scope]) {
 }
 
 /// Appends a JSON string.
-pub fn quoted(out: &mut String, t: &str) {
-    out.push('"');
-    for c in t.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\t' => out.push_str("\\t"),
-            '\r' => out.push_str("\\r"),
-            c if c < ' ' => {
-                let _ = write!(out, "\\u{:04x}", c as u32);
-            }
-            c => out.push(c),
-        }
-    }
-    out.push('"');
+pub fn quoted(out: &mut String, text: &str) {
+    // A text is always JSON.
+    out.push_str(&serde_json::to_string(text).unwrap_or_default());
 }
 
 #[cfg(test)]

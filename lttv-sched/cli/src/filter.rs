@@ -15,6 +15,8 @@ use std::fmt::Write;
 use lttv_engine::call::Event;
 use lttv_engine::source::{EventHead, Scope, Value};
 
+use crate::args::Usage;
+
 /// A parsed expression.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Filter(Node);
@@ -78,20 +80,72 @@ impl Filter {
     }
 
     /// Whether it is true for an event.
-    pub fn matches(&self, e: &Event<'_>) -> bool {
-        self.0.matches(e)
+    pub fn matches(&self, event: &Event<'_>) -> bool {
+        self.0.matches(&|subject| subject.value(event))
+    }
+
+    /// Whether it is true for a row of a table, whose columns are the only names that it can be asked about.
+    pub fn matches_row<'r>(&self, column: impl Fn(&str) -> Option<Value<'r>>) -> bool {
+        self.0.matches(&|subject| column(&subject.to_string()))
+    }
+
+    /// The names that it asks about, as they were typed.
+    pub fn names(&self) -> Vec<String> {
+        let mut names = Vec::new();
+        self.0.subjects(&mut |subject| names.push(subject.to_string()));
+        names
     }
 }
 
+/// Checks that a filter asks only about columns of a table.
+///
+/// # Errors
+/// It asks about something else.
+pub fn known_columns(filter: Option<&Filter>, columns: &[&str]) -> anyhow::Result<()> {
+    for name in filter.iter().flat_map(|filter| filter.names()) {
+        anyhow::ensure!(
+            columns.contains(&&*name),
+            Usage(format!("filter: rows here have no `{name}`; they have {}", columns.join(", ")))
+        );
+    }
+    Ok(())
+}
+
 impl Node {
-    fn matches(&self, e: &Event<'_>) -> bool {
+    fn matches<'v>(&self, value: &impl Fn(&Subject) -> Option<Value<'v>>) -> bool {
         match self {
-            Node::Or(n) => n.iter().any(|n| n.matches(e)),
-            Node::And(n) => n.iter().all(|n| n.matches(e)),
-            Node::Not(n) => !n.matches(e),
-            Node::Has(s) => s.value(e).is_some(),
-            Node::Test(Subject::Name, op, o) => compare(&Value::Text(e.name().into()), *op, o),
-            Node::Test(s, op, o) => s.value(e).is_some_and(|v| compare(&v, *op, o)),
+            Node::Or(nodes) => nodes.iter().any(|node| node.matches(value)),
+            Node::And(nodes) => nodes.iter().all(|node| node.matches(value)),
+            Node::Not(node) => !node.matches(value),
+            Node::Has(subject) => value(subject).is_some(),
+            Node::Test(subject, op, operand) => {
+                value(subject).is_some_and(|found| compare(&found, *op, operand))
+            }
+        }
+    }
+
+    fn subjects(&self, each: &mut impl FnMut(&Subject)) {
+        match self {
+            Node::Or(nodes) | Node::And(nodes) => nodes.iter().for_each(|node| node.subjects(each)),
+            Node::Not(node) => node.subjects(each),
+            Node::Has(subject) | Node::Test(subject, ..) => each(subject),
+        }
+    }
+}
+
+impl std::fmt::Display for Subject {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Subject::Name => f.write_str("name"),
+            Subject::Cpu => f.write_str("cpu"),
+            Subject::Channel => f.write_str("channel"),
+            Subject::Tracefile => f.write_str("tracefile"),
+            Subject::Trace => f.write_str("trace"),
+            Subject::Ns => f.write_str("ns"),
+            Subject::LogLevel => f.write_str("loglevel"),
+            Subject::Field(name) => f.write_str(name),
+            Subject::Payload(name) => write!(f, "field.{name}"),
+            Subject::Context(name) => write!(f, "context.{name}"),
         }
     }
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lttv_engine::hooks::Flow;
 use lttv_engine::time::Time;
 use lttv_modules::histogram::Histogram;
+use serde::Serialize;
 
 use crate::args::{Format, HistogramArgs};
 use crate::filter::Filter;
@@ -14,6 +15,14 @@ use crate::times;
 
 /// Widest bar, characters.
 const BAR: u64 = 50;
+
+/// A bucket; without bounds: the events without a time.
+#[derive(Serialize)]
+struct Bucket {
+    from_ns: Option<i64>,
+    width_ns: Option<u64>,
+    events: u64,
+}
 
 /// Shows a histogram of the window.
 ///
@@ -52,7 +61,7 @@ pub fn run(s: &mut Session, args: &HistogramArgs, filter: Option<Filter>) -> any
                 line!(&mut out, "{} {n:>10} {}", times::shown(start), "#".repeat(bar as usize));
             }
             Format::Json => {
-                line!(&mut out, "{{\"from_ns\":{start},\"width_ns\":{},\"events\":{n}}}", h.width_ns())
+                out.json(&Bucket { from_ns: Some(start.ns()), width_ns: Some(h.width_ns()), events: *n });
             }
         }
     }
@@ -60,7 +69,7 @@ pub fn run(s: &mut Session, args: &HistogramArgs, filter: Option<Filter>) -> any
         match s.format {
             Format::Text => line!(&mut out, "{} events without a time", h.outside()),
             Format::Json => {
-                line!(&mut out, "{{\"from_ns\":null,\"width_ns\":null,\"events\":{}}}", h.outside())
+                out.json(&Bucket { from_ns: None, width_ns: None, events: h.outside() });
             }
         }
     }

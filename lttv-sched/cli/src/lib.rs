@@ -12,7 +12,7 @@
 macro_rules! complain {
     ($($words:tt)*) => {{
         use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($words)*);
+        let _ = writeln!(std::io::stderr(), "{}", pct_text::visible(&format!($($words)*)));
     }};
 }
 
@@ -54,7 +54,7 @@ fn command(args: &Args) -> anyhow::Result<bool> {
     match &args.command {
         Command::Events(a) => events::run(&mut session, a, filter)?,
         Command::Stats(a) => stats::run(&mut session, a, filter)?,
-        Command::States(a) => states::run(&mut session, a)?,
+        Command::States(a) => states::run(&mut session, a, filter)?,
         Command::Histogram(a) => histogram::run(&mut session, a, filter)?,
         Command::Generate(_) => {}
     }

@@ -16,6 +16,8 @@ use lttv_engine::request::{EventsRequest, StopFlag};
 use lttv_engine::source::{LossKind, Source};
 use lttv_engine::time::Time;
 use lttv_modules::state;
+use lttv_sources::Opened;
+use serde::Serialize;
 
 use crate::args::{Common, Format, Usage};
 use crate::filter::Filter;
@@ -32,6 +34,7 @@ pub struct Session {
     pub traceset: TracesetId,
     /// The traces, in the order of the command line.
     pub traces: Vec<TraceId>,
+    labels: Vec<String>,
     /// Window asked for.
     pub from: Option<Time>,
     /// Exclusive end of it.
@@ -52,6 +55,8 @@ pub struct Session {
 }
 
 /// Where results go. A closed pipe is the reader's way to say that it has enough.
+///
+/// Names in traces are chosen by whoever was traced: what could steer a terminal is written as an escape ([`pct_text`]).
 pub struct Out {
     to: BufWriter<io::Stdout>,
     /// The text of the present line.
@@ -74,10 +79,33 @@ impl Out {
 
     /// Writes [`Out::line`] and a line end; the line is empty then.
     pub fn end_line(&mut self) {
-        self.line.push('\n');
-        let r = self.to.write_all(self.line.as_bytes());
+        let shown = pct_text::visible(&self.line);
+        let written = self.to.write_all(shown.as_bytes()).and_then(|()| self.to.write_all(b"\n"));
         self.line.clear();
-        self.note(r);
+        self.note(written);
+    }
+
+    /// Writes an empty line.
+    pub fn blank_line(&mut self) {
+        let written = self.to.write_all(b"\n");
+        self.note(written);
+    }
+
+    /// Writes [`Out::line`], which is JSON, and a line end; the line is empty then.
+    pub fn end_json(&mut self) {
+        let shown = pct_text::visible_json(&self.line);
+        let written = self.to.write_all(shown.as_bytes()).and_then(|()| self.to.write_all(b"\n"));
+        self.line.clear();
+        self.note(written);
+    }
+
+    /// Writes a line of JSON.
+    pub fn json(&mut self, row: &impl Serialize) {
+        match serde_json::to_string(row) {
+            Ok(json) => self.line.push_str(&json),
+            Err(error) => self.note(Err(error.into())),
+        }
+        self.end_json();
     }
 
     /// Writes what is held back.
@@ -85,16 +113,16 @@ impl Out {
     /// # Errors
     /// A write failed, for another reason than that the reader has gone.
     pub fn finish(&mut self) -> io::Result<()> {
-        let r = self.to.flush();
-        self.note(r);
+        let flushed = self.to.flush();
+        self.note(flushed);
         self.error.take().map_or(Ok(()), Err)
     }
 
-    fn note(&mut self, r: io::Result<()>) {
-        if let Err(e) = r {
+    fn note(&mut self, written: io::Result<()>) {
+        if let Err(error) = written {
             self.closed = true;
-            if e.kind() != io::ErrorKind::BrokenPipe {
-                self.error.get_or_insert(e);
+            if error.kind() != io::ErrorKind::BrokenPipe {
+                self.error.get_or_insert(error);
             }
         }
     }
@@ -126,6 +154,86 @@ fn peak_kib() -> u64 {
     peak.and_then(|kib| kib.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
+/// Whether a trace has events that change what CPUs and threads are known to do.
+fn tells_states(source: &dyn Source) -> bool {
+    let mut classes = source.tracefiles().iter().flat_map(|info| info.classes.iter());
+    classes.any(|class| state::kind_of(&class.name).is_some())
+}
+
+/// The traces of a command line while they are being opened.
+#[derive(Default)]
+struct OpenedTraces {
+    traces: Vec<TraceId>,
+    /// Of each trace, the names by which the command line may call it.
+    names: Vec<Vec<String>>,
+    /// Of each trace that tells, what is the same in all its copies.
+    fingerprints: Vec<Option<Vec<u8>>>,
+    clocks: Vec<Option<String>>,
+    failed: bool,
+}
+
+impl OpenedTraces {
+    /// Adds a trace, unless it is there already under another path.
+    fn add(&mut self, opened: Opened, engine: &mut Engine, traceset: TracesetId) -> anyhow::Result<()> {
+        let path = opened.source.identity().path().display().to_string();
+        let copy_of = opened
+            .fingerprint
+            .as_ref()
+            .and_then(|print| self.fingerprints.iter().position(|other| other.as_ref() == Some(print)));
+        if let Some(first) = copy_of {
+            let first = self.names[first].first().map_or("", String::as_str);
+            complain!("lttv: {path} is the same trace as {first}: read once");
+            return Ok(());
+        }
+        self.failed |= !opened.lost.is_empty();
+        let id = engine.open_source(opened.source);
+        if !engine.traceset_add(traceset, id)? {
+            complain!("lttv: {path} was given twice: read once");
+            return Ok(());
+        }
+        if !self.clocks.contains(&opened.foreign_clock) {
+            self.clocks.push(opened.foreign_clock);
+        }
+        self.traces.push(id);
+        self.names.push(opened.names);
+        self.fingerprints.push(opened.fingerprint);
+        Ok(())
+    }
+
+    /// Times can be compared only when all clocks count from one instant.
+    fn check_clocks(&self, any_clock: bool) -> anyhow::Result<()> {
+        if self.clocks.len() < 2 {
+            return Ok(());
+        }
+        let names: Vec<&str> =
+            self.clocks.iter().map(|clock| clock.as_deref().unwrap_or("the Unix epoch")).collect();
+        let what = format!("the clocks of these traces count from different instants ({})", names.join("; "));
+        anyhow::ensure!(
+            any_clock,
+            "{what}: their times cannot be compared; --any-clock merges them all the same"
+        );
+        complain!("lttv: {what}; merged all the same");
+        Ok(())
+    }
+
+    fn all_names(&self) -> String {
+        let all: Vec<&str> = self.names.iter().flatten().map(String::as_str).collect();
+        all.join(", ")
+    }
+
+    /// A name for each trace that no other has: its host's, else its folder's, else with its number.
+    fn labels(&self) -> Vec<String> {
+        let own = |at: usize, name: &String| {
+            self.names.iter().enumerate().all(|(other, names)| other == at || !names.contains(name))
+        };
+        let label = |(at, names): (usize, &Vec<String>)| {
+            let unique = names.iter().rev().find(|name| own(at, name)).cloned();
+            unique.unwrap_or_else(|| format!("{} ({at})", names.last().map_or("", String::as_str)))
+        };
+        self.names.iter().enumerate().map(label).collect()
+    }
+}
+
 /// Name of the file with the states of a trace.
 fn file_of(key: &[u8]) -> String {
     let mut hash = std::hash::DefaultHasher::new();
@@ -138,70 +246,118 @@ impl Session {
     ///
     /// # Errors
     /// None could be opened; clocks cannot be compared; a time makes no sense.
-    pub fn open(c: &Common) -> anyhow::Result<Session> {
+    pub fn open(common: &Common) -> anyhow::Result<Session> {
         let started = Instant::now();
+        let (shift_ns, shifts) = times::clock_shifts(&common.clock_shift).map_err(Usage)?;
         let options = lttv_ctf::Options {
-            strict: c.strict,
-            no_index: c.no_index,
-            shift_ns: c.clock_shift,
+            strict: common.strict,
+            no_index: common.no_index,
+            shift_ns,
+            shifts,
             cache: lttv_ctf::default_folder(),
         };
-        let kept = options.cache.as_deref().filter(|_| !c.no_index).map(Folder::new);
-        let mut engine = Engine::new(Config { chunk_events: Some(c.chunk), ..Config::default() });
+        let kept = options.cache.as_deref().filter(|_| !common.no_index).map(Folder::new);
+        let mut engine = Engine::new(Config { chunk_events: Some(common.chunk), ..Config::default() });
         let traceset = engine.traceset_new();
-        let (mut traces, mut failed, mut clocks) = (Vec::new(), false, Vec::new());
-        for path in &c.traces {
+        let mut opened = OpenedTraces::default();
+        for path in &common.traces {
             for found in lttv_sources::open(path, &options) {
                 match found {
-                    Ok(o) => {
-                        failed |= !o.lost.is_empty();
-                        if !clocks.contains(&o.foreign_clock) {
-                            clocks.push(o.foreign_clock);
-                        }
-                        let id = engine.open_source(o.source);
-                        if engine.traceset_add(traceset, id)? {
-                            traces.push(id);
-                        }
-                    }
-                    Err(e) => {
-                        failed = true;
-                        complain!("lttv: {e}");
+                    Ok(trace) => opened.add(trace, &mut engine, traceset)?,
+                    Err(error) => {
+                        opened.failed = true;
+                        complain!("lttv: {error}");
                     }
                 }
             }
         }
-        anyhow::ensure!(!traces.is_empty(), "no trace could be opened");
-        if clocks.len() > 1 {
-            let names: Vec<&str> = clocks.iter().map(|c| c.as_deref().unwrap_or("the Unix epoch")).collect();
-            let what =
-                format!("the clocks of these traces count from different instants ({})", names.join("; "));
+        anyhow::ensure!(!opened.traces.is_empty(), "no trace could be opened");
+        opened.check_clocks(common.any_clock)?;
+        for (name, _) in &options.shifts {
+            let known = opened.names.iter().flatten().any(|other| other == name);
             anyhow::ensure!(
-                c.any_clock,
-                "{what}: their times cannot be compared; --any-clock merges them all the same"
+                known,
+                Usage(format!("--clock-shift: no trace is called {name}; there are: {}", opened.all_names()))
             );
-            complain!("lttv: {what}; merged all the same");
         }
+        let labels = opened.labels();
         let mut s = Session {
             engine,
             traceset,
-            traces,
+            traces: opened.traces,
+            labels,
             from: None,
             to: None,
-            format: c.format,
-            verbose: c.verbose,
-            quiet: c.quiet,
+            format: common.format,
+            verbose: common.verbose,
+            quiet: common.quiet,
             started,
             opened: started.elapsed(),
             first: Arc::default(),
-            failed,
+            failed: opened.failed,
             kept,
             read: 0,
             replayed: 0,
             chunks: 0,
         };
-        s.from = c.from.as_deref().map(|t| s.time(t)).transpose()?;
-        s.to = c.to.as_deref().map(|t| s.time(t)).transpose()?;
+        s.from = common.from.as_deref().map(|t| s.time(t)).transpose()?;
+        s.to = common.to.as_deref().map(|t| s.time(t)).transpose()?;
+        s.check_window()?;
         Ok(s)
+    }
+
+    /// Says so when the window that was asked for can hold no event.
+    fn check_window(&self) -> anyhow::Result<()> {
+        if let (Some(from), Some(to)) = (self.from, self.to) {
+            let window = || format!("from {} to {}", times::shown(from), times::shown(to));
+            anyhow::ensure!(from <= to, Usage(format!("the window ends before it begins: {}", window())));
+            if from == to {
+                complain!("lttv: the window is empty: {}", window());
+                return Ok(());
+            }
+        }
+        if let Some((first, last)) = self.span()
+            && (self.from.is_some_and(|from| from > last) || self.to.is_some_and(|to| to <= first))
+        {
+            let (first, last) = (times::shown(first), times::shown(last));
+            complain!("lttv: the window lies outside the traces, which go from {first} to {last}");
+        }
+        Ok(())
+    }
+
+    /// The name of a trace for people: its host or folder, with its number where several have that name.
+    pub fn label(&self, trace: usize) -> &str {
+        self.labels.get(trace).map_or("?", String::as_str)
+    }
+
+    /// The names of all traces; see [`Session::label`].
+    pub fn labels(&self) -> &[String] {
+        &self.labels
+    }
+
+    /// The part of the window that lies in the span of a trace, which is nobody's outside it.
+    pub fn window_of(&self, source: &dyn Source) -> Option<(Time, Time)> {
+        let (first, last) = source.time_span()?;
+        let from = self.from.unwrap_or(first).clamp(first, last);
+        Some((from, self.to.unwrap_or(last).clamp(from, last)))
+    }
+
+    /// Whether a trace has events that change what CPUs and threads are known to do.
+    pub fn any_tells_states(&self) -> bool {
+        self.sources().any(|source| tells_states(source.as_ref()))
+    }
+
+    /// For commands that are about states.
+    ///
+    /// # Errors
+    /// No trace has events that tell states.
+    pub fn require_states(&self, command: &str) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            self.any_tells_states(),
+            "{command}: none of these traces has events of the kernel's scheduler, interrupts or system calls \
+             (sched_switch and the like), so nothing is known of what CPUs and threads did"
+        );
+        Ok(())
     }
 
     /// A time as typed.
@@ -267,18 +423,32 @@ impl Session {
             computed.extend(key.map(|key| (t, key)));
         }
         self.drive(|| None);
-        for (t, (name, key)) in computed {
-            let long =
-                self.engine.trace(t).is_some_and(|t| t.background().events_read >= EVENTS_WORTH_KEEPING);
-            if let (true, Some(kept)) = (long, &self.kept)
-                && let Some(bytes) = self.engine.export_states(t, state::NAME, &key)
-            {
-                // A folder that cannot be written means that the next run computes them again.
-                let _ = kept.write(&name, &bytes);
-            }
+        for (trace, (name, key)) in computed {
+            self.keep_states(trace, &name, &key);
         }
         self.engine.traceset_use_state(self.traceset, state::NAME)?;
         Ok(())
+    }
+
+    /// Keeps the states of a trace for later runs, where reading them is quicker than computing them.
+    fn keep_states(&self, trace: TraceId, name: &str, key: &[u8]) {
+        let read = self.engine.trace(trace).map_or(0, |trace| trace.background().events_read);
+        if let (true, Some(kept)) = (read >= EVENTS_WORTH_KEEPING, &self.kept)
+            && let Some(bytes) = self.engine.export_states(trace, state::NAME, key)
+        {
+            // A folder that cannot be written means that the next run computes them again.
+            let _ = kept.write(name, &bytes);
+        }
+    }
+
+    /// Keeps the states that a pass for something else has computed on its way.
+    pub fn keep_all_states(&self) {
+        for trace in &self.traces {
+            let key = self.engine.trace(*trace).and_then(|trace| trace.source().content_key());
+            if let (Some(key), true) = (key, self.kept.is_some()) {
+                self.keep_states(*trace, &file_of(&key), &key);
+            }
+        }
     }
 
     /// Submits a request.

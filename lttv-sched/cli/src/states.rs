@@ -1,25 +1,27 @@
 //! `lttv states`: what CPUs and threads were doing.
 //!
-//! The module `state` computes saved states behind; then the window is asked for with the state brought up to date, so that it
-//! is right from its first event on, wherever it lies.
+//! The module `state` computes saved states behind; then the window is asked for with the state brought up to date. What each
+//! CPU was doing when the window begins comes from that state, so a CPU without an event in the window has its row too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use lttv_engine::call::BorderCall;
 use lttv_engine::hooks::{Flow, Hook};
 use lttv_engine::request::EventsRequest;
-use lttv_engine::source::EventHead;
+use lttv_engine::source::{EventHead, Value};
 use lttv_engine::time::Time;
 use lttv_modules::state::{Losses, SystemState};
+use serde::Serialize;
 
 use crate::args::{Format, StatesArgs};
-use crate::fields::quoted;
+use crate::filter::{Filter, known_columns};
 use crate::line;
 use crate::session::{OWNER, Out, Session};
 use crate::times;
 
-/// What a CPU was doing, and since when.
-#[derive(Clone, PartialEq, Eq)]
+/// What a CPU was doing.
+#[derive(Clone, PartialEq, Eq, Serialize)]
 struct Doing {
     mode: String,
     tid: Option<i64>,
@@ -30,14 +32,14 @@ struct Doing {
 }
 
 impl Doing {
-    fn of(s: &SystemState, cpu: u32, now: Time) -> Doing {
-        let thread = s.running(cpu);
+    fn of(state: &SystemState, cpu: u32, now: Time) -> Doing {
+        let thread = state.running(cpu);
         Doing {
-            mode: s.cpu_mode(cpu).to_string(),
-            tid: thread.map(|t| t.key.tid),
-            name: thread.map_or_else(|| "".into(), |t| t.name.clone()),
-            thread_mode: thread.map_or(String::new(), |t| t.top().mode.to_string()),
-            in_doubt: s.in_doubt(cpu, now).is_some(),
+            mode: state.cpu_mode(cpu).to_string(),
+            tid: thread.map(|thread| thread.key.tid),
+            name: thread.map_or_else(|| "".into(), |thread| thread.name.clone()),
+            thread_mode: thread.map_or(String::new(), |thread| thread.activity().into()),
+            in_doubt: state.in_doubt(cpu, now).is_some(),
         }
     }
 
@@ -45,116 +47,205 @@ impl Doing {
     fn shown_mode(&self) -> String {
         format!("{}{}", self.mode, if self.in_doubt { "?" } else { "" })
     }
+
+    fn column(&self, name: &str) -> Option<Value<'_>> {
+        Some(match name {
+            "mode" => text(&self.mode),
+            "thread_mode" => text(&self.thread_mode),
+            "name" => text(&self.name),
+            "tid" => Value::Signed(self.tid?),
+            "in_doubt" => Value::Bool(self.in_doubt),
+            _ => return None,
+        })
+    }
 }
+
+fn text(text: &str) -> Value<'_> {
+    Value::Text(text.into())
+}
+
+/// What a filter may ask of a CPU's interval, and of a thread at one time.
+const COLUMNS: [&str; 7] = ["trace", "cpu", "mode", "tid", "name", "thread_mode", "in_doubt"];
+const THREAD_COLUMNS: [&str; 8] =
+    ["trace", "tid", "name", "path", "status", "thread_mode", "submode", "in_doubt"];
 
 /// Shows states.
 ///
 /// # Errors
-/// The engine refused a request, or the output cannot be written.
-pub fn run(s: &mut Session, args: &StatesArgs) -> anyhow::Result<()> {
+/// The engine refused a request, the filter asks for what rows do not have, or the output cannot be written.
+pub fn run(s: &mut Session, args: &StatesArgs, filter: Option<Filter>) -> anyhow::Result<()> {
+    let all: Vec<&str> = COLUMNS.iter().chain(&THREAD_COLUMNS[3..7]).copied().collect();
+    known_columns(filter.as_ref(), if args.at.is_some() { &all } else { &COLUMNS })?;
+    s.require_states("states")?;
     s.compute_states()?;
     match &args.at {
-        Some(t) => at(s, s.time(t)?),
-        None => intervals(s),
+        Some(t) => at(s, s.time(t)?, filter.as_ref()),
+        None => intervals(s, filter),
     }
 }
 
 /// Everything at one time.
-fn at(s: &mut Session, t: Time) -> anyhow::Result<()> {
+fn at(s: &mut Session, t: Time, filter: Option<&Filter>) -> anyhow::Result<()> {
     type Seen = Vec<Option<SystemState>>;
     let seen: Arc<Mutex<Seen>> = Arc::default();
     let (to, traces, mut first) = (seen.clone(), s.traces.len(), s.first_result());
-    let mut r = EventsRequest::new(OWNER).from_time(t).count(1);
+    let mut request = EventsRequest::new(OWNER).from_time(t).count(1);
     let look = Hook::on_border(move |call| {
         let mut seen = to.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(c) = call.context.filter(|_| seen.is_empty()) {
+        if let Some(context) = call.context.filter(|_| seen.is_empty()) {
             first();
-            *seen = (0..traces).map(|i| c.state::<SystemState>(i).cloned()).collect();
+            *seen = (0..traces).map(|trace| context.state::<SystemState>(trace).cloned()).collect();
         }
         Flow::Go
     });
     // Past the last event there is no chunk: the end of the request tells.
-    r.before_chunk_traceset.add(look.clone())?;
-    r.after_request.add(look)?;
-    s.submit(r)?;
+    request.before_chunk_traceset.add(look.clone())?;
+    request.after_request.add(look)?;
+    s.submit(request)?;
     s.drive(|| None);
     let mut out = Out::new();
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
-    for (i, state) in seen.iter().enumerate() {
+    for (trace, state) in seen.iter().enumerate() {
         if let Some(state) = state {
-            snapshot(&mut out, s.format, i, t, state);
+            Snapshot { trace, name: s.label(trace), at: t, state, filter }.write(&mut out, s.format);
         }
     }
     Ok(out.finish()?)
 }
 
-fn snapshot(out: &mut Out, format: Format, trace: usize, t: Time, s: &SystemState) {
-    if format == Format::Text {
-        line!(
-            out,
-            "trace {trace} at {}: {} CPUs, {} threads",
-            times::shown(t),
-            s.cpus.len(),
-            s.threads.len()
-        );
-        line!(out, "\n{:>6}  {:<8}  {:>8}  name", "CPU", "mode", "tid");
+/// The state of a trace at one time, as it is printed.
+struct Snapshot<'s> {
+    trace: usize,
+    name: &'s str,
+    at: Time,
+    state: &'s SystemState,
+    filter: Option<&'s Filter>,
+}
+
+/// A thread at one time.
+#[derive(Serialize)]
+struct ThreadRow<'s> {
+    kind: &'static str,
+    trace: usize,
+    tid: i64,
+    status: String,
+    mode: &'static str,
+    submode: &'s str,
+    name: &'s str,
+    path: &'s str,
+    /// Since when it has this status.
+    since_ns: i64,
+    /// Since when it executes in this mode.
+    mode_since_ns: i64,
+    in_doubt: bool,
+}
+
+impl ThreadRow<'_> {
+    fn column(&self, name: &str) -> Option<Value<'_>> {
+        Some(match name {
+            "trace" => Value::Unsigned(self.trace as u64),
+            "tid" => Value::Signed(self.tid),
+            "name" => text(self.name),
+            "path" => text(self.path),
+            "status" => text(&self.status),
+            "mode" | "thread_mode" => text(self.mode),
+            "submode" => text(self.submode),
+            "in_doubt" => Value::Bool(self.in_doubt),
+            _ => return None,
+        })
     }
-    for cpu in s.cpus.keys() {
-        let d = Doing::of(s, *cpu, t);
-        if format == Format::Text {
-            let tid = d.tid.map_or("-".into(), |t| t.to_string());
-            line!(out, "{cpu:>6}  {:<8}  {tid:>8}  {}", d.shown_mode(), d.name);
-        } else {
-            let _ = std::fmt::Write::write_fmt(
-                &mut out.line,
-                format_args!("{{\"kind\":\"cpu\",\"trace\":{trace},\"cpu\":{cpu},\"mode\":\"{}\",", d.mode),
-            );
-            running(out, &d);
-            out.end_line();
+}
+
+/// A CPU at one time.
+#[derive(Serialize)]
+struct CpuRow<'s> {
+    kind: &'static str,
+    trace: usize,
+    cpu: u32,
+    #[serde(flatten)]
+    doing: &'s Doing,
+}
+
+impl Snapshot<'_> {
+    fn write(&self, out: &mut Out, format: Format) {
+        let (state, people) = (self.state, format == Format::Text);
+        if people {
+            let (cpus, threads) = (state.cpus.len(), state.threads.len());
+            line!(out, "{} at {}: {cpus} CPUs, {threads} threads", self.name, times::shown(self.at));
+            out.blank_line();
+            line!(out, "{:>6}  {:<8}  {:>8}  name", "CPU", "mode", "tid");
         }
-    }
-    if format == Format::Text {
-        line!(out, "\n{:>8}  {:<9}  {:<8}  {:<24}  since", "tid", "status", "mode", "in");
-    }
-    for thread in s.threads.values() {
-        let top = thread.top();
-        let in_doubt = s.thread_in_doubt(thread, t).is_some();
-        if format == Format::Text {
-            let since = times::shown(top.entry);
+        for cpu in state.cpus.keys() {
+            let doing = Doing::of(state, *cpu, self.at);
+            if !passes(self.filter, self.trace, *cpu, &doing) {
+                continue;
+            }
+            if people {
+                let tid = doing.tid.map_or("-".into(), |tid| tid.to_string());
+                line!(out, "{cpu:>6}  {:<8}  {tid:>8}  {}", doing.shown_mode(), doing.name);
+            } else {
+                out.json(&CpuRow { kind: "cpu", trace: self.trace, cpu: *cpu, doing: &doing });
+            }
+        }
+        if people {
+            out.blank_line();
+            line!(out, "{:>8}  {:<9}  {:<20}  {:<8}  {:<24}  name", "tid", "status", "since", "mode", "in");
+        }
+        for thread in state.threads.values() {
+            let row = ThreadRow {
+                kind: "thread",
+                trace: self.trace,
+                tid: thread.key.tid,
+                status: thread.status.to_string(),
+                mode: thread.activity(),
+                submode: &thread.top().submode,
+                name: &thread.name,
+                path: &thread.path,
+                since_ns: thread.status_since.ns(),
+                mode_since_ns: thread.top().entry.ns(),
+                in_doubt: state.thread_in_doubt(thread, self.at).is_some(),
+            };
+            if self.filter.is_some_and(|filter| !filter.matches_row(|name| row.column(name))) {
+                continue;
+            }
+            if !people {
+                out.json(&row);
+                continue;
+            }
             line!(
                 out,
-                "{:>8}  {:<9}  {:<8}  {:<24}  {since}  {}",
-                thread.key.tid,
-                format!("{}{}", thread.status, if in_doubt { "?" } else { "" }),
-                top.mode.to_string(),
-                top.submode,
-                thread.name
+                "{:>8}  {:<9}  {:<20}  {:<8}  {:<24}  {}",
+                row.tid,
+                format!("{}{}", row.status, if row.in_doubt { "?" } else { "" }),
+                times::shown(thread.status_since),
+                row.mode,
+                row.submode,
+                row.name
             );
-        } else {
-            let _ = std::fmt::Write::write_fmt(
-                &mut out.line,
-                format_args!(
-                    "{{\"kind\":\"thread\",\"trace\":{trace},\"tid\":{},\"status\":\"{}\",\"mode\":\"{}\",\"submode\":",
-                    thread.key.tid, thread.status, top.mode
-                ),
-            );
-            quoted(&mut out.line, &top.submode);
-            out.line.push_str(",\"name\":");
-            quoted(&mut out.line, &thread.name);
-            line!(out, ",\"since_ns\":{},\"in_doubt\":{in_doubt}}}", top.entry);
         }
     }
 }
 
-/// The end of a JSON object: what runs.
-fn running(out: &mut Out, d: &Doing) {
-    let tid = d.tid.map_or("null".into(), |t| t.to_string());
-    let _ = std::fmt::Write::write_fmt(&mut out.line, format_args!("\"tid\":{tid},\"name\":"));
-    quoted(&mut out.line, &d.name);
-    let _ = std::fmt::Write::write_fmt(
-        &mut out.line,
-        format_args!(",\"thread_mode\":\"{}\",\"in_doubt\":{}}}", d.thread_mode, d.in_doubt),
-    );
+/// Whether a row of a CPU is wanted.
+fn passes(filter: Option<&Filter>, trace: usize, cpu: u32, doing: &Doing) -> bool {
+    filter.is_none_or(|filter| {
+        filter.matches_row(|name| match name {
+            "trace" => Some(Value::Unsigned(trace as u64)),
+            "cpu" => Some(Value::Unsigned(cpu.into())),
+            name => doing.column(name),
+        })
+    })
+}
+
+/// A stretch of time in which a CPU did one thing.
+#[derive(Serialize)]
+struct IntervalRow<'s> {
+    trace: usize,
+    cpu: u32,
+    from_ns: i64,
+    to_ns: i64,
+    #[serde(flatten)]
+    doing: &'s Doing,
 }
 
 struct Following {
@@ -162,10 +253,23 @@ struct Following {
     at: Time,
     /// By trace and CPU.
     doing: BTreeMap<(usize, u32), (Time, Doing)>,
-    json: bool,
+    format: Format,
+    several: bool,
+    filter: Option<Filter>,
 }
 
 impl Following {
+    /// The window begins: each CPU that the state knows does what the state says.
+    fn begin(&mut self, call: &BorderCall<'_>, windows: &[Option<(Time, Time)>]) {
+        for (trace, window) in windows.iter().enumerate() {
+            let state = call.context.and_then(|context| context.state::<SystemState>(trace));
+            let (Some(state), Some((from, _))) = (state, *window) else { continue };
+            for cpu in state.cpus.keys() {
+                self.doing.insert((trace, *cpu), (from, Doing::of(state, *cpu, from)));
+            }
+        }
+    }
+
     /// Cuts what a CPU was doing where the first loss since began: from there on it is in doubt.
     fn doubt(&mut self, key: (usize, u32), now: Time, losses: &Losses) {
         let Some((from, certain)) = self.doing.get(&key).filter(|(_, doing)| !doing.in_doubt) else { return };
@@ -176,84 +280,91 @@ impl Following {
         }
     }
 
-    fn end(&mut self, (trace, cpu): (usize, u32), from: Time, to: Time, d: &Doing) {
-        if from == to {
+    fn end(&mut self, (trace, cpu): (usize, u32), from: Time, to: Time, doing: &Doing) {
+        if from >= to || !passes(self.filter.as_ref(), trace, cpu, doing) {
             return;
         }
-        if self.json {
-            let _ = std::fmt::Write::write_fmt(
-                &mut self.out.line,
-                format_args!(
-                    "{{\"trace\":{trace},\"cpu\":{cpu},\"from_ns\":{from},\"to_ns\":{to},\"mode\":\"{}\",",
-                    d.mode
-                ),
-            );
-            running(&mut self.out, d);
-            self.out.end_line();
-        } else {
-            let wide = times::duration(to.since(from).unsigned_abs());
-            let tid = d.tid.map_or("-".into(), |t| t.to_string());
-            line!(
-                &mut self.out,
-                "{} {} {wide:>12} {cpu:>4} {:<8} {tid:>8} {} {}",
-                times::shown(from),
-                times::shown(to),
-                d.shown_mode(),
-                d.name,
-                d.thread_mode
-            );
+        if self.format == Format::Json {
+            self.out.json(&IntervalRow { trace, cpu, from_ns: from.ns(), to_ns: to.ns(), doing });
+            return;
         }
+        let wide = times::duration(to.since(from).unsigned_abs());
+        let tid = doing.tid.map_or("-".into(), |tid| tid.to_string());
+        let trace = if self.several { format!("{trace:>3} ") } else { String::new() };
+        line!(
+            &mut self.out,
+            "{} {} {wide:>12} {trace}{cpu:>4} {:<8} {tid:>8} {} {}",
+            times::shown(from),
+            times::shown(to),
+            doing.shown_mode(),
+            doing.name,
+            doing.thread_mode
+        );
     }
 }
 
 /// An interval for each thing that a CPU did: begin, end, duration, CPU, mode, thread.
-fn intervals(s: &mut Session) -> anyhow::Result<()> {
-    let json = s.format == Format::Json;
-    let shared =
-        Arc::new(Mutex::new(Following { out: Out::new(), at: Time::MIN, doing: BTreeMap::new(), json }));
+fn intervals(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<()> {
+    let windows: Vec<Option<(Time, Time)>> = s.sources().map(|source| s.window_of(source.as_ref())).collect();
+    let shared = Arc::new(Mutex::new(Following {
+        out: Out::new(),
+        at: Time::MIN,
+        doing: BTreeMap::new(),
+        format: s.format,
+        several: s.traces.len() > 1,
+        filter,
+    }));
     let (to, mut first) = (shared.clone(), s.first_result());
-    let mut r = EventsRequest::new(OWNER).from_time(s.from.unwrap_or(Time::MIN));
-    r.end_time = s.to;
-    let stop = r.stop_flag.clone();
+    let mut request = EventsRequest::new(OWNER).from_time(s.from.unwrap_or(Time::MIN));
+    request.end_time = s.to;
+    if s.from.is_some() {
+        let (to, windows) = (shared.clone(), windows.clone());
+        request.before_request.add(Hook::on_border(move |call| {
+            to.lock().unwrap_or_else(PoisonError::into_inner).begin(call, &windows);
+            Flow::Go
+        }))?;
+    }
+    let stop = request.stop_flag.clone();
     // At the default priority the state is that after the event.
-    let r = r.on_event(move |call| {
+    let request = request.on_event(move |call| {
         let cpu = call.head.cpu;
         let mut guard = to.lock().unwrap_or_else(PoisonError::into_inner);
-        let f = &mut *guard;
-        f.at = call.time;
-        let Some(state) =
-            call.state::<SystemState>().filter(|s| cpu != EventHead::NO_CPU && s.cpus.contains_key(&cpu))
+        let following = &mut *guard;
+        following.at = call.time;
+        let Some(state) = call
+            .state::<SystemState>()
+            .filter(|state| cpu != EventHead::NO_CPU && state.cpus.contains_key(&cpu))
         else {
             return Flow::Go;
         };
         let now = Doing::of(state, cpu, call.time);
         let key = (call.trace(), cpu);
-        f.doubt(key, call.time, &state.losses);
-        match f.doing.get_mut(&key) {
+        following.doubt(key, call.time, &state.losses);
+        match following.doing.get_mut(&key) {
             Some((_, old)) if *old == now => {}
             Some(slot) => {
                 let (from, old) = std::mem::replace(slot, (call.time, now));
                 first();
-                f.end(key, from, call.time, &old);
+                following.end(key, from, call.time, &old);
             }
-            None => drop(f.doing.insert(key, (call.time, now))),
+            None => drop(following.doing.insert(key, (call.time, now))),
         }
-        if f.out.closed {
+        if following.out.closed {
             stop.set();
         }
         Flow::Go
     });
-    s.submit(r)?;
+    s.submit(request)?;
     s.drive(|| Some(shared.lock().unwrap_or_else(PoisonError::into_inner).at));
     let mut guard = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    let f = &mut *guard;
-    let end = s.to.unwrap_or(f.at).min(f.at);
+    let following = &mut *guard;
     let losses: Vec<Losses> = s.sources().map(|source| Losses::of(source.as_ref())).collect();
-    for key in f.doing.keys().copied().collect::<Vec<_>>() {
-        losses.get(key.0).into_iter().for_each(|losses| f.doubt(key, end, losses));
+    for key in following.doing.keys().copied().collect::<Vec<_>>() {
+        let Some((_, end)) = windows[key.0] else { continue };
+        following.doubt(key, end, &losses[key.0]);
+        if let Some((from, doing)) = following.doing.remove(&key) {
+            following.end(key, from, end, &doing);
+        }
     }
-    for (key, (from, d)) in std::mem::take(&mut f.doing) {
-        f.end(key, from, end, &d);
-    }
-    Ok(f.out.finish()?)
+    Ok(following.out.finish()?)
 }

@@ -8,32 +8,30 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lttv_engine::background::BackgroundNotify;
-use lttv_engine::call::Cause;
+use lttv_engine::call::{Cause, Event};
 use lttv_engine::hooks::{Flow, Hook};
-use lttv_engine::source::{EventHead, Source};
+use lttv_engine::ids::TraceId;
+use lttv_engine::source::EventHead;
 use lttv_engine::time::Time;
-use lttv_modules::state::{Mode, kind_of};
 use lttv_modules::stats::{self, Stats, WindowStats};
 use pct_num::thousands;
+use serde::Serialize;
 
 use crate::args::{Format, StatsArgs};
-use crate::fields::quoted;
 use crate::filter::Filter;
 use crate::line;
 use crate::session::{OWNER, Out, Session};
 use crate::times;
 
-/// Counts of events, however they were made.
+/// Counts of a trace, however they were made.
 #[derive(Default)]
 struct Counts {
     total: u64,
-    by_name: BTreeMap<String, u64>,
+    by_name: BTreeMap<Arc<str>, u64>,
     by_cpu: BTreeMap<Option<u32>, u64>,
-    by_channel: BTreeMap<String, u64>,
-    /// Mode -> events, CPU time in ns.
-    by_mode: BTreeMap<Mode, (u64, i64)>,
-    /// Of the mode of system calls: that of idle CPUs.
-    idle: (u64, i64),
+    by_channel: BTreeMap<Arc<str>, u64>,
+    /// What was done -> events, CPU time in ns.
+    by_activity: BTreeMap<&'static str, (u64, i64)>,
     span: Option<(Time, Time)>,
     /// (thread number, name) -> CPU time, ns.
     threads: BTreeMap<(i64, Arc<str>), i64>,
@@ -42,60 +40,54 @@ struct Counts {
 }
 
 impl Counts {
-    /// Adds the statistics of a trace.
-    fn add(&mut self, r: &Stats) {
-        self.total += r.total();
-        r.by_name().into_iter().for_each(|(n, v)| *self.by_name.entry(n.to_string()).or_default() += v);
-        r.by_cpu().into_iter().for_each(|(n, v)| *self.by_cpu.entry(n).or_default() += v);
-        r.channels
-            .iter()
-            .filter(|(_, n)| **n > 0)
-            .for_each(|(n, v)| *self.by_channel.entry(n.to_string()).or_default() += v);
-        for (mode, (events, ns)) in r.by_mode() {
-            let sum = self.by_mode.entry(mode).or_default();
-            *sum = (sum.0 + events, sum.1 + ns);
-        }
-        self.stretch(r.span);
-        for (thread, ns) in r.cpu_time_by_thread().filter(|(_, ns)| *ns > 0) {
-            *self.threads.entry((thread.key.tid, thread.name.clone())).or_default() += ns;
-        }
-        let (events, ns) = r.idle();
-        self.idle = (self.idle.0 + events, self.idle.1 + ns);
-        r.in_doubt.iter().for_each(|(cpu, ns)| *self.in_doubt.entry(*cpu).or_default() += ns);
-    }
-
-    /// Modes by name, the idle CPUs as one of their own.
-    fn modes(&self) -> Vec<(String, u64, i64)> {
-        let mut modes = Vec::new();
-        for (mode, (events, ns)) in &self.by_mode {
-            let idle = if *mode == Mode::Syscall { self.idle } else { (0, 0) };
-            modes.push((mode.to_string(), events - idle.0.min(*events), ns - idle.1));
-        }
-        if !modes.is_empty() {
-            modes.push(("idle".into(), self.idle.0, self.idle.1));
-        }
-        modes.retain(|(_, events, ns)| *events > 0 || *ns > 0);
-        modes
-    }
-
-    /// Without what says nothing.
-    fn tidied(mut self) -> Counts {
-        self.threads.retain(|_, ns| *ns > 0);
-        self.in_doubt.retain(|_, ns| *ns > 0);
-        self.by_cpu.retain(|_, events| *events > 0);
-        // A trace that says nothing of modes has one only.
-        self.by_mode.retain(|_, (events, ns)| *events > 0 || *ns > 0);
-        if self.by_mode.keys().all(|mode| *mode == Mode::Unknown) {
-            self.by_mode.clear();
-        }
-        self
-    }
-
-    fn stretch(&mut self, span: Option<(Time, Time)>) {
-        self.span = match (self.span, span) {
-            (Some(a), Some(b)) => Some((a.0.min(b.0), a.1.max(b.1))),
-            (a, b) => a.or(b),
+    fn of(stats: &Stats) -> Counts {
+        let mut counts = Counts {
+            total: stats.total(),
+            by_name: stats.by_name(),
+            by_cpu: stats.by_cpu(),
+            by_channel: stats.channels.clone(),
+            by_activity: stats.by_activity(),
+            span: stats.span,
+            threads: BTreeMap::new(),
+            in_doubt: stats.in_doubt.clone(),
         };
+        for (thread, ns) in stats.cpu_time_by_thread().filter(|(_, ns)| *ns > 0) {
+            *counts.threads.entry((thread.key.tid, thread.name.clone())).or_default() += ns;
+        }
+        // What says nothing goes.
+        counts.in_doubt.retain(|_, ns| *ns > 0);
+        counts.by_cpu.retain(|_, events| *events > 0);
+        counts.by_channel.retain(|_, events| *events > 0);
+        counts.by_activity.retain(|_, (events, ns)| *events > 0 || *ns > 0);
+        // A trace that says nothing of modes has one only.
+        if counts.by_activity.keys().all(|activity| *activity == "unknown") {
+            counts.by_activity.clear();
+        }
+        counts
+    }
+
+    fn add(&mut self, event: &Event<'_>) {
+        self.total += 1;
+        match self.by_name.get_mut(event.name()) {
+            Some(count) => *count += 1,
+            None => drop(self.by_name.insert(event.name().into(), 1)),
+        }
+        *self.by_cpu.entry((event.head.cpu != EventHead::NO_CPU).then_some(event.head.cpu)).or_default() += 1;
+        match self.by_channel.get_mut(&*event.info().channel) {
+            Some(count) => *count += 1,
+            None => drop(self.by_channel.insert(event.info().channel.clone(), 1)),
+        }
+        if event.head.ts != Time::UNTIMED {
+            self.span = joined(self.span, Some((event.head.ts, event.head.ts)));
+        }
+    }
+}
+
+/// The span that covers both.
+fn joined(first: Option<(Time, Time)>, second: Option<(Time, Time)>) -> Option<(Time, Time)> {
+    match (first, second) {
+        (Some(first), Some(second)) => Some((first.0.min(second.0), first.1.max(second.1))),
+        (first, second) => first.or(second),
     }
 }
 
@@ -106,22 +98,23 @@ impl Counts {
 pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow::Result<()> {
     let counts = match filter {
         None if s.from.is_none() && s.to.is_none() => whole(s)?,
-        None if s.sources().any(|source| tells_states(source.as_ref())) => window_with_states(s)?,
+        None if s.any_tells_states() => window_with_states(s)?,
         filter => window(s, filter)?,
     };
+    let table = Table { counts: &counts, labels: s.labels() };
     let mut out = Out::new();
     match s.format {
-        Format::Text => text(&mut out, &counts, args.rows),
-        Format::Json => json(&mut out, &counts),
+        Format::Text => table.text(&mut out, args.rows),
+        Format::Json => table.json(&mut out),
     }
     Ok(out.finish()?)
 }
 
 /// By the background module.
-fn whole(s: &mut Session) -> anyhow::Result<Counts> {
+fn whole(s: &mut Session) -> anyhow::Result<Vec<Counts>> {
     lttv_modules::register_all(&mut s.engine)?;
     let failed = Arc::new(Mutex::new(false));
-    for t in s.traces.clone() {
+    for trace in s.traces.clone() {
         let (failed, mut first) = (failed.clone(), s.first_result());
         let told = Hook::on_border(move |call| {
             first();
@@ -130,31 +123,23 @@ fn whole(s: &mut Session) -> anyhow::Result<Counts> {
             }
             Flow::Go
         });
-        s.engine.request_and_notify(t, BackgroundNotify::new(OWNER, stats::NAME, told))?;
+        s.engine.request_and_notify(trace, BackgroundNotify::new(OWNER, stats::NAME, told))?;
     }
     s.drive(|| None);
     anyhow::ensure!(
         !*failed.lock().unwrap_or_else(PoisonError::into_inner),
         "the statistics could not be computed"
     );
-    let mut c = Counts::default();
-    for t in &s.traces {
-        let Some(r) = s.engine.trace(*t).and_then(|t| t.data().result::<Stats>(stats::NAME)) else {
-            continue;
-        };
-        c.add(&r);
-    }
-    Ok(c.tidied())
-}
-
-/// Whether a trace has events that change what CPUs and threads are known to do.
-fn tells_states(source: &dyn Source) -> bool {
-    let mut classes = source.tracefiles().iter().flat_map(|info| info.classes.iter());
-    classes.any(|class| kind_of(&class.name).is_some())
+    s.keep_all_states();
+    let result = |trace: &TraceId| s.engine.trace(*trace)?.data().result::<Stats>(stats::NAME);
+    Ok(s.traces
+        .iter()
+        .map(|trace| result(trace).map(|stats| Counts::of(&stats)).unwrap_or_default())
+        .collect())
 }
 
 /// By a request for a window, with the states of the traces.
-fn window_with_states(s: &mut Session) -> anyhow::Result<Counts> {
+fn window_with_states(s: &mut Session) -> anyhow::Result<Vec<Counts>> {
     s.compute_states()?;
     let (first, last) = s.span().unwrap_or((Time::MIN, Time::MIN));
     let from = s.from.unwrap_or(first).max(first).min(last);
@@ -167,32 +152,20 @@ fn window_with_states(s: &mut Session) -> anyhow::Result<Counts> {
     });
     s.submit(stats.attach(request, from, to))?;
     s.drive(|| Some(stats.at()));
-    let mut c = Counts::default();
-    stats.take().iter().for_each(|of_trace| c.add(of_trace));
-    Ok(c.tidied())
+    Ok(stats.take().iter().map(Counts::of).collect())
 }
 
 /// By a request for a window.
-fn window(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<Counts> {
-    let shared = Arc::new(Mutex::new((Counts::default(), Time::MIN)));
+fn window(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<Vec<Counts>> {
+    let empty: Vec<Counts> = s.traces.iter().map(|_| Counts::default()).collect();
+    let shared = Arc::new(Mutex::new((empty, Time::MIN)));
     let (to, mut first) = (shared.clone(), s.first_result());
-    let request = s.window(filter, move |e| {
+    let request = s.window(filter, move |event| {
         first();
         let mut guard = to.lock().unwrap_or_else(PoisonError::into_inner);
-        let (c, at) = &mut *guard;
-        *at = e.time;
-        c.total += 1;
-        match c.by_name.get_mut(e.name()) {
-            Some(n) => *n += 1,
-            None => drop(c.by_name.insert(e.name().into(), 1)),
-        }
-        *c.by_cpu.entry((e.head.cpu != EventHead::NO_CPU).then_some(e.head.cpu)).or_default() += 1;
-        match c.by_channel.get_mut(&*e.info().channel) {
-            Some(n) => *n += 1,
-            None => drop(c.by_channel.insert(e.info().channel.to_string(), 1)),
-        }
-        if e.head.ts != Time::UNTIMED {
-            c.stretch(Some((e.head.ts, e.head.ts)));
+        guard.1 = event.time;
+        if let Some(counts) = guard.0.get_mut(event.trace()) {
+            counts.add(event);
         }
         Flow::Go
     });
@@ -202,112 +175,179 @@ fn window(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<Counts> {
     Ok(std::mem::take(&mut guard.0))
 }
 
-fn text(out: &mut Out, c: &Counts, rows: usize) {
-    match c.span {
-        Some((a, b)) => {
-            let wide = times::duration(u64::try_from(i128::from(b.ns()) - i128::from(a.ns())).unwrap_or(0));
-            line!(
-                out,
-                "{} events in {wide}, from {} to {}",
-                thousands(c.total),
-                times::shown(a),
-                times::shown(b)
-            );
-        }
-        None => line!(out, "{} events", thousands(c.total)),
-    }
-    #[expect(clippy::cast_precision_loss, reason = "shown with one digit after the point")]
-    let share = |n: u64| n as f64 * 100.0 / c.total.max(1) as f64;
-    let mut names: Vec<(&String, &u64)> = c.by_name.iter().collect();
-    names.sort_by_key(|(name, n)| (std::cmp::Reverse(**n), *name));
-    line!(out, "\n{:>15}  {:>6}  event", "count", "share");
-    for (name, n) in names.iter().take(rows) {
-        line!(out, "{:>15}  {:>5.1}%  {name}", thousands(**n), share(**n));
-    }
-    if names.len() > rows {
-        let rest: u64 = names[rows..].iter().map(|n| n.1).sum();
-        line!(out, "{:>15}  {:>5.1}%  {} more", thousands(rest), share(rest), names.len() - rows);
-    }
-    if c.by_cpu.keys().any(Option::is_some) {
-        line!(out, "\n{:>15}  {:>6}  CPU", "count", "share");
-        for (cpu, n) in &c.by_cpu {
-            line!(
-                out,
-                "{:>15}  {:>5.1}%  {}",
-                thousands(*n),
-                share(*n),
-                cpu.map_or("-".into(), |c| c.to_string())
-            );
-        }
-    }
-    if c.by_channel.len() > 1 {
-        line!(out, "\n{:>15}  {:>6}  channel", "count", "share");
-        for (channel, n) in &c.by_channel {
-            line!(out, "{:>15}  {:>5.1}%  {channel}", thousands(*n), share(*n));
-        }
-    }
-    if !c.by_mode.is_empty() {
-        line!(out, "\n{:>15}  {:>15}  mode", "count", "CPU time");
-        for (mode, n, ns) in c.modes() {
-            line!(out, "{:>15}  {:>15}  {mode}", thousands(n), times::duration(ns.unsigned_abs()));
-        }
-    }
-    if !c.in_doubt.is_empty() {
-        line!(
-            out,
-            "\n{:>15}  CPU: events were lost, what ran in this part of its time is not sure",
-            "in doubt"
-        );
-        for (cpu, ns) in &c.in_doubt {
-            line!(out, "{:>15}  {cpu}", times::duration(ns.unsigned_abs()));
-        }
-    }
-    if !c.threads.is_empty() {
-        let mut threads: Vec<_> = c.threads.iter().collect();
-        threads.sort_by_key(|(k, ns)| (std::cmp::Reverse(**ns), *k));
-        line!(out, "\n{:>15}  {:>8}  thread", "CPU time", "tid");
-        for ((tid, name), ns) in threads.iter().take(rows) {
-            line!(out, "{:>15}  {tid:>8}  {name}", times::duration(ns.unsigned_abs()));
-        }
-        if threads.len() > rows {
-            let rest: u64 = threads[rows..].iter().map(|t| t.1.unsigned_abs()).sum();
-            line!(out, "{:>15}  {:>8}  {} more", times::duration(rest), "", threads.len() - rows);
-        }
-    }
+/// What is printed. Events and channels are summed over all traces; CPUs, modes and threads are those of one host each.
+struct Table<'s> {
+    counts: &'s [Counts],
+    labels: &'s [String],
 }
 
-fn json(out: &mut Out, c: &Counts) {
-    let (a, b) = c.span.map_or(("null".into(), "null".into()), |(a, b)| (a.to_string(), b.to_string()));
-    line!(out, "{{\"kind\":\"total\",\"events\":{},\"first_ns\":{a},\"last_ns\":{b}}}", c.total);
-    for (name, n) in &c.by_name {
-        out.line.push_str("{\"kind\":\"event\",\"name\":");
-        quoted(&mut out.line, name);
-        line!(out, ",\"events\":{n}}}");
+/// A row of a machine's table.
+#[derive(Default, Serialize)]
+struct Row<'s> {
+    kind: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    trace: Option<usize>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<&'s str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mode: Option<&'s str>,
+    /// Given for rows of CPUs; null there when the CPU is not known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu: Option<Option<u32>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tid: Option<i64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    events: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    cpu_ns: Option<i64>,
+    /// Given for the row of totals; null there when no event has a time.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    first_ns: Option<Option<i64>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    last_ns: Option<Option<i64>>,
+}
+
+impl<'s> Table<'s> {
+    fn total(&self) -> u64 {
+        self.counts.iter().map(|counts| counts.total).sum()
     }
-    for (cpu, n) in &c.by_cpu {
-        line!(
-            out,
-            "{{\"kind\":\"cpu\",\"cpu\":{},\"events\":{n}}}",
-            cpu.map_or("null".into(), |c| c.to_string())
-        );
+
+    fn span(&self) -> Option<(Time, Time)> {
+        self.counts.iter().fold(None, |span, counts| joined(span, counts.span))
     }
-    for (channel, n) in &c.by_channel {
-        out.line.push_str("{\"kind\":\"channel\",\"name\":");
-        quoted(&mut out.line, channel);
-        line!(out, ",\"events\":{n}}}");
+
+    /// Sums over all traces.
+    fn summed(&self, of: fn(&Counts) -> &BTreeMap<Arc<str>, u64>) -> BTreeMap<&'s str, u64> {
+        let mut sums = BTreeMap::new();
+        for (name, count) in self.counts.iter().flat_map(of) {
+            *sums.entry(&**name).or_default() += count;
+        }
+        sums
     }
-    for (mode, n, ns) in c.modes() {
-        line!(out, "{{\"kind\":\"mode\",\"mode\":\"{mode}\",\"events\":{n},\"cpu_ns\":{ns}}}");
+
+    /// Rows of the tables of which each trace has one.
+    fn by_trace<T>(&self, of: impl Fn(&'s Counts) -> Vec<T>) -> impl Iterator<Item = (usize, T)> {
+        let rows = self.counts.iter().enumerate().map(move |(trace, counts)| (trace, of(counts)));
+        rows.flat_map(|(trace, rows)| rows.into_iter().map(move |row| (trace, row)))
     }
-    for (cpu, ns) in &c.in_doubt {
-        line!(out, "{{\"kind\":\"in_doubt\",\"cpu\":{cpu},\"cpu_ns\":{ns}}}");
+
+    /// What stands behind a row of a trace when there are several.
+    fn of_trace(&self, trace: usize) -> String {
+        match self.labels.get(trace).filter(|_| self.counts.len() > 1) {
+            Some(label) => format!("  in {label}"),
+            None => String::new(),
+        }
     }
-    for ((tid, name), ns) in &c.threads {
-        let _ = std::fmt::Write::write_fmt(
-            &mut out.line,
-            format_args!("{{\"kind\":\"thread\",\"tid\":{tid},\"name\":"),
-        );
-        quoted(&mut out.line, name);
-        line!(out, ",\"cpu_ns\":{ns}}}");
+
+    fn text(&self, out: &mut Out, rows: usize) {
+        let total = self.total();
+        match self.span() {
+            Some((first, last)) => {
+                let wide = i128::from(last.ns()) - i128::from(first.ns());
+                let wide = times::duration(u64::try_from(wide).unwrap_or(0));
+                let (first, last) = (times::shown(first), times::shown(last));
+                line!(out, "{} events in {wide}, from {first} to {last}", thousands(total));
+            }
+            None => line!(out, "{} events", thousands(total)),
+        }
+        #[expect(clippy::cast_precision_loss, reason = "shown with one digit after the point")]
+        let share = |count: u64| count as f64 * 100.0 / total.max(1) as f64;
+        let names = self.summed(|counts| &counts.by_name);
+        let mut names: Vec<(&str, u64)> = names.into_iter().collect();
+        names.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
+        out.blank_line();
+        line!(out, "{:>15}  {:>6}  event", "count", "share");
+        for (name, count) in names.iter().take(rows) {
+            line!(out, "{:>15}  {:>5.1}%  {name}", thousands(*count), share(*count));
+        }
+        if names.len() > rows {
+            let rest: u64 = names[rows..].iter().map(|(_, count)| count).sum();
+            line!(out, "{:>15}  {:>5.1}%  {} more", thousands(rest), share(rest), names.len() - rows);
+        }
+        if self.counts.iter().any(|counts| counts.by_cpu.keys().any(Option::is_some)) {
+            out.blank_line();
+            line!(out, "{:>15}  {:>6}  CPU", "count", "share");
+            for (trace, (cpu, count)) in self.by_trace(|counts| counts.by_cpu.iter().collect()) {
+                let cpu = cpu.map_or("-".into(), |cpu| cpu.to_string());
+                let (count, share) = (thousands(*count), share(*count));
+                line!(out, "{count:>15}  {share:>5.1}%  {cpu}{}", self.of_trace(trace));
+            }
+        }
+        let channels = self.summed(|counts| &counts.by_channel);
+        if channels.len() > 1 {
+            out.blank_line();
+            line!(out, "{:>15}  {:>6}  channel", "count", "share");
+            for (channel, count) in channels {
+                line!(out, "{:>15}  {:>5.1}%  {channel}", thousands(count), share(count));
+            }
+        }
+        if self.counts.iter().any(|counts| !counts.by_activity.is_empty()) {
+            out.blank_line();
+            line!(out, "{:>15}  {:>15}  mode", "count", "CPU time");
+            for (trace, (activity, (count, ns))) in
+                self.by_trace(|counts| counts.by_activity.iter().collect())
+            {
+                let (count, time) = (thousands(*count), times::duration(ns.unsigned_abs()));
+                line!(out, "{count:>15}  {time:>15}  {activity}{}", self.of_trace(trace));
+            }
+        }
+        if self.counts.iter().any(|counts| !counts.in_doubt.is_empty()) {
+            out.blank_line();
+            line!(
+                out,
+                "{:>15}  CPU: events were lost, what ran in this part of its time is not sure",
+                "in doubt"
+            );
+            for (trace, (cpu, ns)) in self.by_trace(|counts| counts.in_doubt.iter().collect()) {
+                line!(out, "{:>15}  {cpu}{}", times::duration(ns.unsigned_abs()), self.of_trace(trace));
+            }
+        }
+        let mut threads: Vec<_> = self.by_trace(|counts| counts.threads.iter().collect()).collect();
+        if !threads.is_empty() {
+            threads.sort_by_key(|(trace, (thread, ns))| (std::cmp::Reverse(**ns), *trace, *thread));
+            out.blank_line();
+            line!(out, "{:>15}  {:>8}  thread", "CPU time", "tid");
+            for (trace, ((tid, name), ns)) in threads.iter().take(rows) {
+                let time = times::duration(ns.unsigned_abs());
+                line!(out, "{time:>15}  {tid:>8}  {name}{}", self.of_trace(*trace));
+            }
+            if threads.len() > rows {
+                let rest: u64 = threads[rows..].iter().map(|(_, (_, ns))| ns.unsigned_abs()).sum();
+                line!(out, "{:>15}  {:>8}  {} more", times::duration(rest), "", threads.len() - rows);
+            }
+        }
+    }
+
+    fn json(&self, out: &mut Out) {
+        let span = self.span();
+        out.json(&Row {
+            kind: "total",
+            events: Some(self.total()),
+            first_ns: Some(span.map(|span| span.0.ns())),
+            last_ns: Some(span.map(|span| span.1.ns())),
+            ..Row::default()
+        });
+        for (name, count) in self.summed(|counts| &counts.by_name) {
+            out.json(&Row { kind: "event", name: Some(name), events: Some(count), ..Row::default() });
+        }
+        for (trace, (cpu, count)) in self.by_trace(|counts| counts.by_cpu.iter().collect()) {
+            let (trace, events) = (Some(trace), Some(*count));
+            out.json(&Row { kind: "cpu", trace, cpu: Some(*cpu), events, ..Row::default() });
+        }
+        for (name, count) in self.summed(|counts| &counts.by_channel) {
+            out.json(&Row { kind: "channel", name: Some(name), events: Some(count), ..Row::default() });
+        }
+        for (trace, (mode, (count, ns))) in self.by_trace(|counts| counts.by_activity.iter().collect()) {
+            let (trace, events, cpu_ns) = (Some(trace), Some(*count), Some(*ns));
+            out.json(&Row { kind: "mode", trace, mode: Some(mode), events, cpu_ns, ..Row::default() });
+        }
+        for (trace, (cpu, ns)) in self.by_trace(|counts| counts.in_doubt.iter().collect()) {
+            let (trace, cpu) = (Some(trace), Some(Some(*cpu)));
+            out.json(&Row { kind: "in_doubt", trace, cpu, cpu_ns: Some(*ns), ..Row::default() });
+        }
+        for (trace, ((tid, name), ns)) in self.by_trace(|counts| counts.threads.iter().collect()) {
+            let (trace, tid, cpu_ns) = (Some(trace), Some(*tid), Some(*ns));
+            out.json(&Row { kind: "thread", trace, tid, name: Some(name), cpu_ns, ..Row::default() });
+        }
     }
 }

@@ -19,11 +19,7 @@ pub fn parse(text: &str, span: impl FnOnce() -> Option<(Time, Time)>) -> Result<
         return Ok(Time(a.ns().saturating_add(offset as i64)));
     }
     if let Some(rest) = text.strip_prefix('+') {
-        let units = [("ns", 0), ("us", 3), ("ms", 6), ("s", 9)];
-        let (number, digits) =
-            units.iter().find_map(|(u, d)| rest.strip_suffix(u).map(|n| (n, *d))).unwrap_or((rest, 9));
-        let offset = decimal(number, digits).ok_or_else(wrong)?;
-        return Ok(needs(span())?.0.saturating_add(offset));
+        return Ok(needs(span())?.0.saturating_add(offset(rest, 9).ok_or_else(wrong)?));
     }
     if let Some(ns) = text.strip_suffix("ns") {
         return ns.parse().map(Time).map_err(|_| wrong());
@@ -34,6 +30,34 @@ pub fn parse(text: &str, span: impl FnOnce() -> Option<(Time, Time)>) -> Result<
     // What `events` prints can be pasted: seconds have a point, ns have none.
     let ns = if text.contains('.') { decimal(text, 9) } else { text.parse().ok() };
     ns.map(Time).ok_or_else(wrong)
+}
+
+/// Shifts of clocks as typed: the sum of those for all traces (ns), and those with the name of a trace.
+///
+/// # Errors
+/// A shift that is no length of time.
+pub fn clock_shifts(texts: &[String]) -> Result<(i64, Vec<(String, i64)>), String> {
+    let (mut all, mut named) = (0i64, Vec::new());
+    for text in texts {
+        let (name, length) = text.rsplit_once('=').map_or((None, text.as_str()), |(name, t)| (Some(name), t));
+        let ns = offset(length, 0).ok_or_else(|| {
+            format!("--clock-shift {text}: expected ns (-3000000) or a time with a unit (-3ms)")
+        })?;
+        match name {
+            Some(name) => named.push((name.to_string(), ns)),
+            None => all = all.saturating_add(ns),
+        }
+    }
+    Ok((all, named))
+}
+
+/// A length of time with a unit, or without one in units of 10^-9 s times 10^`digits`.
+fn offset(text: &str, digits: u32) -> Option<i64> {
+    let units = [("ns", 0), ("us", 3), ("ms", 6), ("s", 9)];
+    let unit =
+        units.iter().find_map(|(unit, digits)| text.strip_suffix(unit).map(|number| (number, *digits)));
+    let (number, digits) = unit.unwrap_or((text, digits));
+    decimal(number.strip_prefix('+').unwrap_or(number), digits)
 }
 
 /// A decimal number times 10^digits, exactly; more digits after the point are cut.

@@ -412,6 +412,127 @@ fn losses_put_states_in_doubt() {
 }
 
 #[test]
+fn the_states_of_a_window_are_whole_for_each_cpu_and_a_filter_chooses_rows() {
+    let tmp = tempfile::tempdir().unwrap();
+    let dir = tmp.path().join("trace");
+    // CPU 0 switches at 10 and at 400 only; CPU 1 every 10 ns.
+    let quiet = vec![(0, 900, 0, vec![(10, 0, 5), (400, 5, 0)])];
+    let busy = vec![(0, 900, 0, (1..90).map(|n| (n * 10, n % 2, (n + 1) % 2)).collect())];
+    switching(&dir, &quiet);
+    std::fs::rename(dir.join("kernel_0"), tmp.path().join("kernel_0")).unwrap();
+    switching(&dir, &busy);
+    // The packet context ends with the CPU.
+    let mut bytes = std::fs::read(dir.join("kernel_0")).unwrap();
+    bytes[40] = 1;
+    std::fs::write(dir.join("kernel_1"), bytes).unwrap();
+    std::fs::rename(tmp.path().join("kernel_0"), dir.join("kernel_0")).unwrap();
+    let t = dir.to_str().unwrap();
+    let states = |args: &[&str]| {
+        let all = rows(&[&["states", t, "--format", "json"][..], args].concat());
+        let int = |row: &Value, name: &str| row[name].as_i64().unwrap();
+        all.iter()
+            .map(|row| (int(row, "cpu"), int(row, "from_ns"), int(row, "to_ns"), int(row, "tid")))
+            .collect::<Vec<_>>()
+    };
+    let window = ["--from", "195ns", "--to", "215ns"];
+    let mut found = states(&window);
+    found.sort_unstable();
+    assert_eq!(found, [(0, 195, 215, 5), (1, 195, 200, 0), (1, 200, 210, 1), (1, 210, 215, 0)]);
+    let filtered = states(&[&window[..], &["--filter", "cpu == 1 && tid > 0"]].concat());
+    assert_eq!(filtered, [(1, 200, 210, 1)]);
+    let o = lttv(&["states", t, "--filter", "comm == x"]);
+    assert_eq!(o.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&o.stderr).contains("no `comm`; they have trace, cpu"), "{o:?}");
+    // The time of a status is its own, not that of the mode.
+    let threads = rows(&["states", t, "--at", "300ns", "--format", "json", "--filter", "tid == 5"]);
+    let thread = threads.iter().find(|row| row["kind"] == "thread").unwrap();
+    assert_eq!((&thread["status"], &thread["since_ns"]), (&Value::from("run"), &Value::from(10)));
+    let idle = rows(&["states", t, "--at", "500ns", "--format", "json", "--filter", "cpu == 0"]);
+    assert_eq!(idle[0]["thread_mode"], "idle");
+    // A trace without events of the kernel says so, inverted windows too.
+    let (user, _) = trace(&tmp.path().join("user"), 15);
+    let o = lttv(&["states", &user]);
+    assert_eq!(o.status.code(), Some(1));
+    assert!(String::from_utf8_lossy(&o.stderr).contains("nothing is known of what CPUs and threads did"));
+    let status = |from: &str, to: &str| {
+        let o = lttv(&["events", t, "--from", from, "--to", to]);
+        (o.status.code(), String::from_utf8_lossy(&o.stderr).into_owned())
+    };
+    let (inverted, empty, outside) = (status("9ns", "5ns"), status("20ns", "20ns"), status("5s", "6s"));
+    assert!(inverted.0 == Some(2) && inverted.1.contains("ends before it begins"), "{inverted:?}");
+    assert!(empty.0 == Some(0) && empty.1.contains("window is empty"), "{empty:?}");
+    assert!(outside.0 == Some(0) && outside.1.contains("lies outside the traces"), "{outside:?}");
+}
+
+#[test]
+fn hosts_have_rows_of_their_own_and_copies_are_read_once() {
+    let tmp = tempfile::tempdir().unwrap();
+    let make = |name: &str, uuid: u8| {
+        let dir = tmp.path().join(name);
+        switching(&dir, &[(0, 900, 0, vec![(10, 0, 5), (400, 5, 0)])]);
+        let metadata = std::fs::read_to_string(dir.join("metadata")).unwrap();
+        let uuid = format!("trace {{ uuid = \"00112233-4455-6677-8899-aabbccddee{uuid:02x}\";");
+        let metadata = metadata.replacen("trace {", &uuid, 1);
+        let metadata =
+            metadata.replacen("clock {", &format!("env {{ hostname = \"host-{name}\"; }}; clock {{"), 1);
+        std::fs::write(dir.join("metadata"), metadata).unwrap();
+        dir.to_str().unwrap().to_string()
+    };
+    let (a, b, copy) = (make("a", 1), make("b", 2), make("copy", 1));
+    let of = |args: &[&str]| {
+        let all = rows(&[&["stats", &a, &b, "--format", "json", "--any-clock"][..], args].concat());
+        let threads = all.iter().filter(|row| row["kind"] == "thread");
+        threads
+            .map(|row| {
+                (
+                    row["trace"].as_u64().unwrap(),
+                    row["tid"].as_i64().unwrap(),
+                    row["cpu_ns"].as_i64().unwrap(),
+                )
+            })
+            .collect::<Vec<_>>()
+    };
+    assert_eq!(of(&[]), [(0, 5, 390), (1, 5, 390)]);
+    let text = out(&["stats", &a, &b, "--any-clock"]);
+    assert!(text.contains("5    in host-a\n") && text.contains("5    in host-b\n"), "{text}");
+    let o = lttv(&["stats", &a, &copy, "--any-clock", "--format", "json"]);
+    let told = String::from_utf8_lossy(&o.stderr);
+    assert!(told.contains("is the same trace as") && told.contains("read once"), "{told}");
+    assert!(String::from_utf8_lossy(&o.stdout).starts_with("{\"kind\":\"total\",\"events\":2,"), "{o:?}");
+    // One clock moved, by the name of its host or folder.
+    for name in ["host-b", "b"] {
+        let shift = format!("{name}=2us");
+        let all = rows(&["events", &a, &b, "--any-clock", "--clock-shift", &shift, "--format", "json"]);
+        let times: Vec<i64> = all.iter().map(|row| row["ns"].as_i64().unwrap()).collect();
+        assert_eq!(times, [10, 400, 2010, 2400]);
+    }
+    let o = lttv(&["events", &a, "--clock-shift", "nobody=5"]);
+    assert_eq!(o.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&o.stderr).contains("no trace is called nobody"));
+}
+
+/// Names in traces steer no terminal.
+#[test]
+fn hostile_names_are_shown_as_escapes() {
+    let tmp = tempfile::tempdir().unwrap();
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+        event { name = \"evil\x1b[2J\u{202e}\"; fields := struct { integer { size = 8; } n; }; };";
+    put(tmp.path(), metadata.as_bytes(), &[("s", &[1])]);
+    let t = tmp.path().to_str().unwrap();
+    for args in [["events", t], ["stats", t]] {
+        let text = out(&args);
+        assert!(text.contains("evil\\u{1b}[2J\\u{202e}") && !text.contains(['\u{1b}', '\u{202e}']), "{text}");
+        let json = out(&[args[0], t, "--format", "json"]);
+        assert!(!json.contains(['\u{1b}', '\u{202e}']), "{json}");
+        assert!(
+            json.lines().any(|line| {
+                serde_json::from_str::<Value>(line).unwrap()["name"] == "evil\u{1b}[2J\u{202e}"
+            })
+        );
+    }
+}
+
+#[test]
 fn what_is_kept_of_a_trace_without_an_index_changes_no_answer() {
     use std::os::unix::fs::MetadataExt;
     let tmp = tempfile::tempdir().unwrap();

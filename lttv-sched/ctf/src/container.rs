@@ -28,8 +28,6 @@ pub struct Text {
     pub uuid: Option<[u8; 16]>,
     /// Byte order of the packet headers.
     pub order: Option<ByteOrder>,
-    /// The text did not start as either format should.
-    pub doubtful: bool,
 }
 
 /// A damaged packet.
@@ -114,13 +112,7 @@ pub fn unpack(file: &[u8]) -> Result<Text, BadPacket> {
 fn plain(bytes: &[u8], uuid: Option<[u8; 16]>) -> Text {
     let bytes = bytes.strip_prefix(b"\xEF\xBB\xBF").unwrap_or(bytes);
     let json = bytes.first() == Some(&0x1E);
-    Text {
-        json,
-        doubtful: !json && !bytes.starts_with(b"/* CTF 1.8"),
-        bytes: bytes.to_vec(),
-        uuid,
-        order: None,
-    }
+    Text { json, bytes: bytes.to_vec(), uuid, order: None }
 }
 
 #[cfg(test)]
@@ -148,7 +140,7 @@ mod tests {
             f.extend(packet(b"ce { };", 0, big));
             let t = unpack(&f).unwrap();
             assert_eq!(t.bytes, b"/* CTF 1.8 */ trace { };");
-            assert_eq!((t.json, t.doubtful, t.uuid), (false, false, Some([7; 16])));
+            assert_eq!((t.json, t.uuid), (false, Some([7; 16])));
         }
     }
 
@@ -173,8 +165,8 @@ mod tests {
 
     #[test]
     fn byte_order_marks_and_unknown_starts_are_tolerated() {
-        assert!(!unpack(b"\xEF\xBB\xBF/* CTF 1.8 */").unwrap().doubtful);
-        assert!(unpack(b"trace {};").unwrap().doubtful);
+        assert_eq!(unpack(b"\xEF\xBB\xBF/* CTF 1.8 */").unwrap().bytes, b"/* CTF 1.8 */");
+        assert_eq!(unpack(b"trace {};").unwrap().bytes, b"trace {};");
         assert!(unpack(b"\x1E{}").unwrap().json);
         assert_eq!(unpack(b"").unwrap().bytes, b"");
     }

@@ -97,6 +97,19 @@ impl CtfSource {
         })
     }
 
+    /// What copies of this trace have in common and no other trace has: its UUID, and its streams with their packets and
+    /// bounds (parts of one session have one UUID too). None without a UUID.
+    pub fn fingerprint(&self) -> Option<Vec<u8>> {
+        let mut print = self.trace.class().uuid?.to_vec();
+        for (stream, info) in self.infos.iter().enumerate() {
+            print.extend(info.name.as_bytes());
+            print.extend(self.trace.stream(stream).packets.to_le_bytes());
+            let (first, last) = self.trace.stream_bounds(stream).unwrap_or_default();
+            print.extend([first, last].iter().flat_map(|time| time.to_le_bytes()));
+        }
+        Some(print)
+    }
+
     /// The trace.
     pub fn trace(&self) -> &Trace {
         &self.trace

@@ -31,6 +31,24 @@ pub struct Options {
     pub cache: Option<PathBuf>,
     /// Added to all times, ns: corrects clocks of different hosts.
     pub shift_ns: i64,
+    /// Added to the times of traces with a name ([`Trace::names`]), ns.
+    pub shifts: Vec<(String, i64)>,
+}
+
+impl Options {
+    /// What is added to the times of a trace with these names, ns.
+    fn shift_of(&self, names: &[String]) -> i64 {
+        let of_it = self.shifts.iter().filter(|(name, _)| names.contains(name));
+        of_it.fold(self.shift_ns, |sum, (_, ns)| sum.saturating_add(*ns))
+    }
+}
+
+/// The names by which people may call a trace: its folders as they were given, their last parts, its host.
+fn names_of(dirs: &[PathBuf], class: &TraceClass) -> Vec<String> {
+    let paths = dirs.iter().map(|dir| dir.display().to_string());
+    let folders = dirs.iter().filter_map(|dir| Some(dir.file_name()?.to_string_lossy().into_owned()));
+    let host = class.env_text("hostname").filter(|host| !host.is_empty()).map(str::to_owned);
+    paths.chain(folders).chain(host).collect()
 }
 
 /// An open trace: one directory, or several that are chunks of one session.
@@ -50,7 +68,6 @@ pub struct Trace {
 struct Part {
     dir: PathBuf,
     class: TraceClass,
-    doubtful: bool,
     /// Fingerprint of the text of the metadata.
     print: u64,
 }
@@ -151,7 +168,7 @@ fn read_metadata(dir: &Path) -> Result<Part, OpenError> {
     if class.uuid.is_none() && class.major == 1 {
         class.uuid = text.uuid;
     }
-    Ok(Part { dir: dir.to_path_buf(), class, doubtful: text.doubtful, print: fnv(&text.bytes) })
+    Ok(Part { dir: dir.to_path_buf(), class, print: fnv(&text.bytes) })
 }
 
 /// Splits directories with one UUID into sets that one set of classes can read; the largest metadata comes first.
@@ -187,13 +204,6 @@ fn open_parts(parts: Vec<Part>, options: &Options) -> Result<Trace, OpenError> {
     let mut diagnostics = Vec::new();
     let mut found = Vec::new();
     for p in &parts {
-        let metadata = p.dir.join("metadata");
-        if p.doubtful {
-            diagnostics.push(Diagnostic {
-                path: metadata.clone(),
-                what: "does not start with `/* CTF 1.8`: read as TSDL".into(),
-            });
-        }
         found.append(&mut stream_files(&p.dir)?);
     }
     let dirs: Vec<PathBuf> = parts.iter().map(|p| p.dir.clone()).collect();
@@ -202,7 +212,8 @@ fn open_parts(parts: Vec<Part>, options: &Options) -> Result<Trace, OpenError> {
     let (class, first_print) = (first.class, first.print);
     let metadata = dirs[0].join("metadata");
     diagnostics.extend(class.warnings.iter().map(|w| Diagnostic { path: metadata.clone(), what: w.clone() }));
-    let compiled = Compiled::new(class, options.shift_ns).map_err(|e| OpenError::Metadata {
+    let shift_ns = options.shift_of(&names_of(&dirs, &class));
+    let compiled = Compiled::new(class, shift_ns).map_err(|e| OpenError::Metadata {
         path: metadata,
         line: e.line,
         what: e.what,
@@ -217,7 +228,7 @@ fn open_parts(parts: Vec<Part>, options: &Options) -> Result<Trace, OpenError> {
         return Err(OpenError::Stream(e.clone()));
     }
     diagnostics.extend(lost_files.iter().map(|e| Diagnostic { path: e.path.clone(), what: e.to_string() }));
-    let print = [first_print, options.shift_ns.cast_unsigned()];
+    let print = [first_print, shift_ns.cast_unsigned()];
     Ok(Trace { shared: Arc::new(Shared { compiled, files, streams }), dirs, print, diagnostics, lost_files })
 }
 
@@ -280,6 +291,11 @@ impl Trace {
     /// The directories it was read from.
     pub fn dirs(&self) -> &[PathBuf] {
         &self.dirs
+    }
+
+    /// The names by which people may call it: its folders as they were given, their last parts, its host.
+    pub fn names(&self) -> Vec<String> {
+        names_of(&self.dirs, self.class())
     }
 
     /// Bytes that differ whenever what this trace gives differs: they tell what was computed from it from what was computed from

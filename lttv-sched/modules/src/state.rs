@@ -187,6 +187,8 @@ pub struct Thread {
     pub cpu: Option<u32>,
     /// Where it stands with the scheduler.
     pub status: Status,
+    /// Since when it stands there.
+    pub status_since: Time,
     /// What it is executing, innermost last. Never empty.
     pub stack: Vec<Execution>,
     /// Open files by number, as far as the state dump tells.
@@ -197,7 +199,27 @@ pub struct Thread {
     pub switched_out: bool,
 }
 
+/// Name of what a thread does in a mode, for people: work of the kernel that is no system call is told apart from one (system
+/// calls have names), and so is idling.
+pub fn activity(mode: Mode, submode: &str, tid: i64) -> &'static str {
+    match mode {
+        Mode::Syscall if tid == 0 => "idle",
+        Mode::Syscall if submode.is_empty() => "kernel",
+        Mode::Unknown => "unknown",
+        Mode::User => "user",
+        Mode::Syscall => "syscall",
+        Mode::Trap => "trap",
+        Mode::Irq => "irq",
+        Mode::SoftIrq => "softirq",
+    }
+}
+
 impl Thread {
+    /// Name of what it does, for people; see [`activity`].
+    pub fn activity(&self) -> &'static str {
+        activity(self.top().mode, &self.top().submode, self.key.tid)
+    }
+
     /// What it is executing.
     pub fn top(&self) -> &Execution {
         self.stack.last().expect("the bottom of a stack is never popped")

@@ -21,7 +21,7 @@ use lttv_engine::module::{Module, ModuleHooks};
 use lttv_engine::source::{EventId, Source};
 use lttv_engine::time::Time;
 
-use crate::state::{self, Mode, SystemState, kind_of};
+use crate::state::{self, Mode, SystemState, activity, kind_of};
 use collect::Collector;
 
 /// Name of the module and of its result, a [`Stats`].
@@ -75,27 +75,28 @@ impl Stats {
         counts
     }
 
-    /// Events and CPU time (ns) by mode. The idle threads count as [`Mode::Syscall`], see [`Stats::idle`].
+    /// Events and CPU time (ns) by mode.
     pub fn by_mode(&self) -> BTreeMap<Mode, (u64, i64)> {
-        let mut sums: BTreeMap<Mode, (u64, i64)> = BTreeMap::new();
+        self.by(|branch| branch.mode)
+    }
+
+    /// Events and CPU time (ns) by what was done, in the words of [`crate::state::activity`].
+    pub fn by_activity(&self) -> BTreeMap<&'static str, (u64, i64)> {
+        let threads = self.branches.threads();
+        self.by(|branch| {
+            let tid = branch.thread.map_or(-1, |thread| threads[thread].key.tid);
+            activity(branch.mode, branch.submode, tid)
+        })
+    }
+
+    fn by<K: Ord>(&self, key: impl Fn(&Branch<'_>) -> K) -> BTreeMap<K, (u64, i64)> {
+        let mut sums: BTreeMap<K, (u64, i64)> = BTreeMap::new();
         for branch in self.branches.iter() {
-            let sum = sums.entry(branch.mode).or_default();
+            let sum = sums.entry(key(&branch)).or_default();
             sum.0 += branch.total();
             sum.1 += branch.cpu_time + branch.unknown_time;
         }
         sums
-    }
-
-    /// Events and time (ns) of idle CPUs, interrupts apart: the part of [`Mode::Syscall`] that is nobody's work.
-    pub fn idle(&self) -> (u64, i64) {
-        let threads = self.branches.threads();
-        let idle = |branch: &Branch<'_>| {
-            branch.mode == Mode::Syscall && branch.thread.is_some_and(|thread| threads[thread].key.tid == 0)
-        };
-        self.branches
-            .iter()
-            .filter(idle)
-            .fold((0, 0), |sum, branch| (sum.0 + branch.total(), sum.1 + branch.cpu_time))
     }
 
     /// Time on a CPU of each thread, whether its mode was known or not, in ns.

@@ -18,6 +18,10 @@ pub struct Opened {
     pub source: Arc<dyn Source>,
     /// Parts of it that cannot be read at all; the rest can.
     pub lost: Vec<ReadError>,
+    /// Names by which people may call it: its path, its folder or file, its host.
+    pub names: Vec<String>,
+    /// What is the same in all copies of the trace and nowhere else, where it tells.
+    pub fingerprint: Option<Vec<u8>>,
     /// Name of the clock that its times are of, when it is not that of the Unix epoch: such times can be compared with
     /// those of the same clock only.
     pub foreign_clock: Option<String>,
@@ -83,12 +87,20 @@ fn ctf(dir: &Path, options: &lttv_ctf::Options) -> Vec<Result<Opened, OpenError>
 }
 
 fn of_ctf(source: CtfSource) -> Opened {
-    Opened { lost: source.lost(), foreign_clock: source.foreign_clock(), source: Arc::new(source) }
+    Opened {
+        lost: source.lost(),
+        names: source.trace().names(),
+        fingerprint: source.fingerprint(),
+        foreign_clock: source.foreign_clock(),
+        source: Arc::new(source),
+    }
 }
 
 fn pct(path: &Path) -> Result<Opened, OpenError> {
     let source = PctSource::open(path)?;
-    Ok(Opened { source: Arc::new(source), lost: Vec::new(), foreign_clock: None })
+    let file = path.file_name().unwrap_or(path.as_os_str());
+    let names = [path.as_os_str(), file].map(|name| name.to_string_lossy().into_owned()).into();
+    Ok(Opened { source: Arc::new(source), lost: Vec::new(), names, fingerprint: None, foreign_clock: None })
 }
 
 fn is_pct(path: &Path) -> bool {

@@ -52,6 +52,7 @@ fn new_thread(key: ThreadKey, now: Time) -> Thread {
         kind: if idle { ThreadKind::Kernel } else { ThreadKind::Unknown },
         cpu: None,
         status: Status::Unnamed,
+        status_since: now,
         stack: vec![bottom],
         files: std::collections::BTreeMap::new(),
         freed: false,
@@ -68,6 +69,12 @@ impl Thread {
                 top.cpu_time = top.cpu_time.saturating_add(now.since(top.change));
             }
             top.change = now;
+        }
+    }
+
+    fn enter_status(&mut self, status: Status, now: Time) {
+        if self.status != status {
+            (self.status, self.status_since) = (status, now);
         }
     }
 
@@ -130,7 +137,7 @@ impl SystemState {
                 if let Some(tid) = number(event, &["tid", "pid"]) {
                     let thread = self.thread_mut(ThreadKey::new(tid, cpu), now);
                     thread.rename(text(event, &["comm"]));
-                    thread.status = Status::Exit;
+                    thread.enter_status(Status::Exit, now);
                 }
             }
             Kind::Rename => {
@@ -199,7 +206,7 @@ impl SystemState {
             let lost = self.running_mut(cpu).filter(|thread| thread.status == Status::Run);
             if let Some(lost) = lost {
                 lost.account(now);
-                lost.status = Status::Unnamed;
+                lost.enter_status(Status::Unnamed, now);
             }
         }
         let prev_state = number(event, &["prev_state"]).unwrap_or(0);
@@ -208,10 +215,10 @@ impl SystemState {
         thread.account(now);
         thread.cpu = Some(cpu);
         if matches!(thread.status, Status::Exit | Status::Zombie | Status::Dead) {
-            thread.status = Status::Zombie;
+            thread.enter_status(Status::Zombie, now);
             thread.switched_out = true;
         } else {
-            thread.status = if prev_state == 0 { Status::WaitCpu } else { Status::Wait };
+            thread.enter_status(if prev_state == 0 { Status::WaitCpu } else { Status::Wait }, now);
         }
         if thread.switched_out && thread.freed {
             self.threads.remove(&prev);
@@ -222,7 +229,7 @@ impl SystemState {
             top.change = now;
         }
         if thread.status != Status::Exit {
-            thread.status = Status::Run;
+            thread.enter_status(Status::Run, now);
         }
         thread.cpu = Some(cpu);
         let in_trap = thread.top().mode == Mode::Trap;
@@ -242,7 +249,7 @@ impl SystemState {
         thread.rename(text(event, &["comm"]));
         // Who is woken while on its CPU, or exiting, goes on as it is.
         if !matches!(thread.status, Status::Run | Status::Exit | Status::Zombie | Status::Dead) {
-            thread.status = Status::WaitCpu;
+            thread.enter_status(Status::WaitCpu, now);
         }
     }
 
@@ -269,7 +276,7 @@ impl SystemState {
         }
         thread.created = Some(now);
         thread.cpu = (cpu != EventHead::NO_CPU).then_some(cpu);
-        thread.status = Status::WaitFork;
+        thread.enter_status(Status::WaitFork, now);
         if let Some((name, path, kind)) = inherited {
             (thread.name, thread.path, thread.kind) = (name, path, kind);
         }
@@ -435,7 +442,7 @@ impl SystemState {
         }
         // What events of the trace have said since is newer than the dump.
         if thread.status == Status::Unnamed {
-            thread.status = status;
+            thread.enter_status(status, now);
         }
     }
 
@@ -449,7 +456,7 @@ impl SystemState {
             thread.stack[0].mode = if kernel { Mode::Syscall } else { Mode::User };
             thread.stack[0].change = now;
             if thread.status == Status::Unnamed {
-                thread.status = if kernel { Status::Wait } else { Status::Run };
+                thread.enter_status(if kernel { Status::Wait } else { Status::Run }, now);
             }
         }
     }

@@ -10,7 +10,7 @@ use lttv_engine::state::{Snapshot, StateModel};
 use super::{Kind, Losses, SystemState, kind_of};
 
 /// First byte of an encoded state: raised whenever its layout changes.
-const VERSION: u8 = 3;
+const VERSION: u8 = 4;
 
 /// A [`SystemState`] that follows a trace.
 #[derive(Default)]
