@@ -48,6 +48,7 @@ pub(crate) mod nr {
     pub(crate) const GETUID: usize = 174;
     pub(crate) const GETEUID: usize = 175;
     pub(crate) const GETPPID: usize = 173;
+    pub(crate) const RT_SIGPENDING: usize = 136;
     pub(crate) const RT_SIGTIMEDWAIT: usize = 137;
     pub(crate) const RT_SIGQUEUEINFO: usize = 138;
     pub(crate) const RT_TGSIGQUEUEINFO: usize = 240;

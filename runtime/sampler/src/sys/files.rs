@@ -1,6 +1,6 @@
 //! Files: descriptors that do not outlive the function that opened them.
 
-use super::{CStr, Errno, Result, call, check, nr};
+use super::{CStr, Errno, Mask, Result, call, check, nr, pending, sigmask, signal_bit, take_pending};
 
 /// An open descriptor that is closed when it goes: none of ours outlives the function that opened it.
 #[derive(Debug)]
@@ -93,7 +93,32 @@ pub fn read_file<'a>(path: CStr<'_>, buffer: &'a mut [u8]) -> Result<&'a [u8]> {
     Ok(buffer.get(..used).unwrap_or(&[]))
 }
 
-fn write_all(fd: i32, mut bytes: &[u8]) -> Result<()> {
+/// A write that fails may come with a signal that ends the program: SIGXFSZ at its file size limit, SIGPIPE where nobody reads its
+/// stderr. The program wrote nothing, so it gets no signal.
+fn write_all(fd: i32, bytes: &[u8]) -> Result<()> {
+    const SIGPIPE: i32 = 13;
+    const SIGXFSZ: i32 = 25;
+    let ours = signal_bit(SIGPIPE) | signal_bit(SIGXFSZ);
+    let blocked = sigmask(Mask::Block, ours);
+    // Only a signal that the program blocks itself may wait for it already.
+    let its_own = if blocked & ours == 0 { 0 } else { pending() };
+    let written = write_until_done(fd, bytes);
+    let signal = match written {
+        Err(Errno(EPIPE)) => signal_bit(SIGPIPE),
+        Err(Errno(EFBIG)) => signal_bit(SIGXFSZ),
+        _ => 0,
+    } & !its_own;
+    if signal != 0 {
+        take_pending(signal);
+    }
+    sigmask(Mask::Set, blocked);
+    written
+}
+
+const EPIPE: i32 = 32;
+const EFBIG: i32 = 27;
+
+fn write_until_done(fd: i32, mut bytes: &[u8]) -> Result<()> {
     while !bytes.is_empty() {
         // SAFETY: the kernel reads at most `bytes.len()` bytes.
         let n = unsafe { call(nr::WRITE, [fd as usize, bytes.as_ptr() as usize, bytes.len(), 0, 0, 0]) };

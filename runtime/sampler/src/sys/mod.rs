@@ -452,6 +452,14 @@ pub fn take_pending_info(set: SignalSet) -> Option<RawInfo> {
     (r > 0).then_some(info)
 }
 
+/// Signals that wait for this thread to unblock them.
+pub fn pending() -> SignalSet {
+    let mut set: SignalSet = 0;
+    // SAFETY: the set has 8 bytes.
+    unsafe { call(nr::RT_SIGPENDING, [(&raw mut set) as usize, 8, 0, 0, 0, 0]) };
+    set
+}
+
 /// Takes one pending signal of `set` away without waiting; whether there was one.
 pub fn take_pending(set: SignalSet) -> bool {
     let zero = [0u64; 2];

@@ -51,6 +51,7 @@ pub(crate) mod nr {
     pub(crate) const GETUID: usize = 102;
     pub(crate) const GETEUID: usize = 107;
     pub(crate) const GETPPID: usize = 110;
+    pub(crate) const RT_SIGPENDING: usize = 127;
     pub(crate) const RT_SIGTIMEDWAIT: usize = 128;
     pub(crate) const RT_SIGQUEUEINFO: usize = 129;
     pub(crate) const RT_TGSIGQUEUEINFO: usize = 297;
