@@ -1,7 +1,15 @@
 //! A table that fits the terminal: numbers are never cut, names are cut in the middle.
+//!
+//! A file or pipe has no width. Names are then whole up to [`LONGEST_NAME`], but a few long ones do not push the columns to their
+//! right out of sight: no name is padded to more than [`MOST_PADDED`] characters.
 
 use super::Layout;
 use std::fmt::Write as _;
+
+/// Characters of a name that a table shows, however much room there is.
+pub const LONGEST_NAME: usize = 1000;
+/// Characters that names are padded to where the output has no width.
+pub const MOST_PADDED: usize = 80;
 
 /// How a cell stands in its column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -103,13 +111,15 @@ impl Table {
     #[must_use]
     pub fn render(&self, layout: &Layout) -> String {
         let widths = self.widths(layout.width);
+        // Where there is no width, a name may be longer than its column.
+        let longest = layout.width.map_or(LONGEST_NAME, |_| 0);
         let mut out = String::new();
         let heads: Vec<String> = self.columns.iter().map(|column| column.head.to_owned()).collect();
         if heads.iter().any(|head| !head.is_empty()) {
-            self.line(&mut out, &heads, &widths, if layout.color { "\x1b[1m" } else { "" });
+            self.line(&mut out, &heads, (&widths, longest), if layout.color { "\x1b[1m" } else { "" });
         }
         for (rank, cells) in &self.rows {
-            self.line(&mut out, cells, &widths, if layout.color { rank.escape() } else { "" });
+            self.line(&mut out, cells, (&widths, longest), if layout.color { rank.escape() } else { "" });
         }
         out
     }
@@ -121,7 +131,13 @@ impl Table {
             .enumerate()
             .map(|(at, column)| {
                 let cells = self.rows.iter().filter_map(|(_, cells)| cells.get(at));
-                cells.map(|cell| cell.chars().count()).max().unwrap_or(0).max(column.head.chars().count())
+                let widest = cells.map(|cell| cell.chars().count()).max().unwrap_or(0);
+                let most = match (column.cut_to, width) {
+                    (None, _) => usize::MAX,
+                    (Some(_), Some(_)) => LONGEST_NAME,
+                    (Some(_), None) => MOST_PADDED,
+                };
+                widest.min(most).max(column.head.chars().count())
             })
             .collect();
         let Some(width) = width else { return widths };
@@ -148,15 +164,22 @@ impl Table {
         }
     }
 
-    fn line(&self, out: &mut String, cells: &[String], widths: &[usize], escape: &str) {
+    fn line(&self, out: &mut String, cells: &[String], (widths, longest): (&[usize], usize), escape: &str) {
         let mut line = String::new();
         for (at, column) in self.columns.iter().enumerate() {
             let cell = cells.get(at).map_or("", String::as_str);
-            let cell = cut_middle(cell, widths[at]);
-            let _ = match column.align {
-                Align::Left => write!(line, "  {cell:<width$}", width = widths[at]),
-                Align::Right => write!(line, "  {cell:>width$}", width = widths[at]),
+            let cell = if column.cut_to.is_some() {
+                cut_middle(cell, widths[at].max(longest))
+            } else {
+                cell.to_owned()
             };
+            // Not by `{:width$}`, which panics above 65,535.
+            let padding = " ".repeat(widths[at].saturating_sub(cell.chars().count()));
+            let (before, after) = match column.align {
+                Align::Left => ("", padding.as_str()),
+                Align::Right => (padding.as_str(), ""),
+            };
+            let _ = write!(line, "  {before}{cell}{after}");
         }
         let line = line.trim_end();
         if escape.is_empty() {
@@ -209,6 +232,21 @@ mod tests {
     #[test]
     fn control_characters_never_reach_a_terminal() {
         assert_eq!(tame("a\x1b[2Jb\n\u{202e}"), "a\\u{1b}[2Jb\\n\\u{202e}");
+    }
+
+    #[test]
+    fn a_name_of_any_length_is_a_row() {
+        let mut table = Table::new(vec![Column::name("function", 10), Column::name("object", 10)]);
+        table.row(Rank::Plain, vec!["x".repeat(70_000), "libx.so".into()]);
+        table.row(Rank::Plain, vec!["y".repeat(300), "libx.so".into()]);
+        table.row(Rank::Plain, vec!["short".into(), "libx.so".into()]);
+        let text = table.render(&Layout::default());
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!(lines[1].len(), 2 + LONGEST_NAME + 2 + "libx.so".len());
+        assert!(lines[2].contains(&"y".repeat(300)), "whole in a pipe");
+        assert_eq!(lines[3].len(), 2 + MOST_PADDED + 2 + "libx.so".len());
+        let text = table.render(&Layout { width: Some(1_000_000), ..Layout::default() });
+        assert!(text.lines().all(|line| line.len() < 1100), "wide terminals too");
     }
 
     proptest! {

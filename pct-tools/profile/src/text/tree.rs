@@ -9,6 +9,8 @@ use super::table::{Column, Rank, Table, tame};
 use crate::model::{Id as _, Profile};
 use crate::tree::{CallTree, NodeId};
 use serde_json::{Value, json};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashSet};
 
 /// What of a tree is shown.
 #[derive(Clone, Copy, PartialEq, Debug)]
@@ -38,41 +40,34 @@ pub fn table(profile: &Profile, tree: &CallTree, whole: u64, prune: &Prune, layo
     ]);
     let marks: [&str; 4] =
         if layout.unicode { ["├─ ", "└─ ", "│  ", "   "] } else { ["+- ", "`- ", "|  ", "   "] };
-    let least = (whole as f64 * prune.least_share) as u64;
+    let chosen = choose(tree, (whole as f64 * prune.least_share) as u64, prune);
     let mut hidden = (0_u64, 0_u64);
     // What waits to be written: a node, the prefix of its line, the prefix of lines below it, its level.
     let mut pending: Vec<(NodeId, String, String, usize)> = Vec::new();
-    let push =
-        |pending: &mut Vec<_>, nodes: &[NodeId], below: &str, level: usize, hidden: &mut (u64, u64)| {
-            let (shown, small): (Vec<NodeId>, Vec<NodeId>) = nodes
-                .iter()
-                .partition(|&&id| tree.nodes[id].total.cpu_ns() >= least.max(1) && level < prune.depth);
-            for &id in &small {
-                hidden.0 += 1;
-                hidden.1 = hidden.1.saturating_add(tree.nodes[id].total.cpu_ns());
-            }
-            let alone = shown.len() == 1 && small.is_empty();
-            for (at, &id) in shown.iter().enumerate().rev() {
-                let last = at + 1 == shown.len();
-                let entry = if level == 0 {
-                    (id, String::new(), String::new(), level)
-                } else if alone {
-                    (id, below.to_owned(), below.to_owned(), level)
-                } else {
-                    let (own, under) = if last { (marks[1], marks[3]) } else { (marks[0], marks[2]) };
-                    (id, format!("{below}{own}"), format!("{below}{under}"), level)
-                };
-                pending.push(entry);
-            }
-        };
-    push(&mut pending, &tree.roots, "", 0, &mut hidden);
+    let mut push = |pending: &mut Vec<_>, nodes: &[NodeId], below: &str, level: usize| {
+        let (shown, left_out): (Vec<NodeId>, Vec<NodeId>) =
+            nodes.iter().partition(|&&id| chosen.contains(&id));
+        for &id in &left_out {
+            hidden.0 += 1;
+            hidden.1 = hidden.1.saturating_add(tree.nodes[id].total.cpu_ns());
+        }
+        let alone = shown.len() == 1 && left_out.is_empty();
+        for (at, &id) in shown.iter().enumerate().rev() {
+            let last = at + 1 == shown.len();
+            let entry = if level == 0 {
+                (id, String::new(), String::new(), level)
+            } else if alone {
+                (id, below.to_owned(), below.to_owned(), level)
+            } else {
+                let (own, under) = if last { (marks[1], marks[3]) } else { (marks[0], marks[2]) };
+                (id, format!("{below}{own}"), format!("{below}{under}"), level)
+            };
+            pending.push(entry);
+        }
+    };
+    push(&mut pending, &tree.roots, "", 0);
     while let Some((id, prefix, below, level)) = pending.pop() {
         let node = &tree.nodes[id];
-        if table.len() >= prune.lines {
-            hidden.0 += 1;
-            hidden.1 = hidden.1.saturating_add(node.total.cpu_ns());
-            continue;
-        }
         if level == 0 && !table.is_empty() {
             table.row(Rank::Plain, Vec::new());
         }
@@ -87,7 +82,7 @@ pub fn table(profile: &Profile, tree: &CallTree, whole: u64, prune: &Prune, layo
                 object.unwrap_or_default(),
             ],
         );
-        push(&mut pending, tree.children(id), &below, level + 1, &mut hidden);
+        push(&mut pending, tree.children(id), &below, level + 1);
     }
     let mut text = table.render(layout);
     if hidden.0 > 0 {
@@ -96,6 +91,33 @@ pub fn table(profile: &Profile, tree: &CallTree, whole: u64, prune: &Prune, layo
         text += &if layout.color { format!("\x1b[2m{line}\x1b[0m\n") } else { line + "\n" };
     }
     text
+}
+
+/// The nodes that are drawn: the heaviest, so that a heavy branch is never left out for light ones of a branch before it. Roots
+/// come first, up to half of the lines: each is a stack of its own.
+fn choose(tree: &CallTree, least: u64, prune: &Prune) -> HashSet<NodeId> {
+    let shown = |&id: &NodeId| tree.nodes[id].total.cpu_ns() >= least.max(1);
+    let mut chosen = HashSet::new();
+    // Of equal ones the earlier. A callee comes into the heap after its caller, and is never heavier.
+    let entry = |id: NodeId, level: usize| (tree.nodes[id].total.cpu_ns(), Reverse(id), level);
+    let mut heap: BinaryHeap<_> = BinaryHeap::new();
+    let mut roots: Vec<_> = tree.roots.iter().copied().filter(shown).map(|id| entry(id, 0)).collect();
+    roots.sort_unstable_by(|a, b| b.cmp(a));
+    let first = if prune.depth == 0 { 0 } else { prune.lines.div_ceil(2) };
+    for (at, &(weight, id, level)) in roots.iter().enumerate() {
+        if at < first {
+            chosen.insert(id.0);
+        }
+        heap.push((weight, id, level));
+    }
+    while let Some((_, Reverse(id), level)) = heap.pop() {
+        if level >= prune.depth || chosen.len() >= prune.lines && !chosen.contains(&id) {
+            continue;
+        }
+        chosen.insert(id);
+        heap.extend(tree.children(id).iter().copied().filter(shown).map(|child| entry(child, level + 1)));
+    }
+    chosen
 }
 
 /// All nodes as CSV: `node,parent,samples,self_seconds,total_seconds,object,function`, callers before callees.
@@ -167,5 +189,39 @@ mod tests {
         assert_eq!(text, want);
         assert_eq!(csv(&p, &tree).lines().count(), 7);
         assert_eq!(json(&p, &tree)["nodes"][1]["parent"], 0);
+    }
+
+    #[test]
+    fn a_heavy_root_is_shown_before_light_branches_of_another() {
+        let p = folded("main;a;b;c;d;e;f 640\nthread;work 360");
+        let tree = CallTree::top_down(&p, &p.cells, By::Function, Split::Merged);
+        let few = |lines| {
+            let prune = Prune { lines, ..Prune::default() };
+            table(&p, &tree, tree.total.cpu_ns(), &prune, &Layout::default())
+        };
+        let text = few(4);
+        assert!(text.contains("main") && text.contains("thread") && !text.contains("work"), "{text}");
+        assert!(text.ends_with("  ... 2 branches not shown: 100.0%\n"), "{text}");
+        let text = few(0);
+        assert!(text.ends_with("  ... 2 branches not shown: 100.0%\n"), "{text}");
+    }
+
+    #[test]
+    fn what_is_shown_and_what_is_not_is_the_whole() {
+        let p = folded("m;a;x 300\nm;a;y 200\nm;b;x 150\nm;b 100\nm 50\nt;w;z 120\nt;w 60\nu 20");
+        let tree = CallTree::top_down(&p, &p.cells, By::Function, Split::Merged);
+        for lines in 0..=tree.nodes.ids().count() {
+            for depth in 0..4 {
+                let prune = Prune { lines, depth, least_share: 0.0 };
+                let chosen = choose(&tree, 0, &prune);
+                assert!(chosen.len() <= lines);
+                let own: u64 = chosen.iter().map(|&id| tree.nodes[id].own.cpu_ns()).sum();
+                let left_out = tree.nodes.enumerate().filter(|(id, node)| {
+                    !chosen.contains(id) && node.parent.is_none_or(|parent| chosen.contains(&parent))
+                });
+                let left_out: u64 = left_out.map(|(_, node)| node.total.cpu_ns()).sum();
+                assert_eq!(own + left_out, tree.total.cpu_ns(), "{lines} lines, {depth} levels");
+            }
+        }
     }
 }
