@@ -1,10 +1,13 @@
 //! The face towards people: colour, width, quiet, a closed pipe.
 //!
-//! Stdout is the answer, stderr the rest. What is written to a pipe has no colour and is not cut to a width.
+//! Stdout is the answer, stderr the rest. What is written to a pipe has no colour, and is cut to a width only if COLUMNS says one.
 
 use anyhow::{Context as _, Result};
 pub use pct_profile::text::numbers::in_words;
+use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
+use std::sync::OnceLock;
+use std::time::{Duration, Instant};
 
 /// When to colour.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
@@ -23,7 +26,9 @@ pub enum ColorChoice {
 pub struct Style {
     /// ANSI colours.
     pub color: bool,
-    /// Columns of the terminal; `None` for a pipe or file.
+    /// It is a terminal.
+    pub terminal: bool,
+    /// Columns of the terminal, or that were asked for; `None` for a pipe or file.
     pub width: Option<usize>,
     /// Bars and lines may use Unicode.
     pub unicode: bool,
@@ -37,39 +42,34 @@ impl Style {
     }
 }
 
-/// Shows how far long work is.
+/// Shows how far long work is, in one line of a terminal that is written over and over.
 #[derive(Debug)]
 pub struct Progress {
-    bar: Option<indicatif::ProgressBar>,
-    began: std::time::Instant,
     shown: bool,
+    began: Instant,
+    drawn: Option<Instant>,
 }
 
 impl Progress {
     /// `done` of `all` of `what`.
     pub fn step(&mut self, what: &str, done: u64, all: u64) {
         // Work that is over in a moment needs no bar.
-        if !self.shown || self.began.elapsed().as_millis() < 400 {
+        let wait = self.drawn.map_or(Duration::from_millis(400), |_| Duration::from_millis(50));
+        if !self.shown || self.drawn.unwrap_or(self.began).elapsed() < wait {
             return;
         }
-        let bar = self.bar.get_or_insert_with(|| {
-            let bar = indicatif::ProgressBar::new(all);
-            if let Ok(style) = indicatif::ProgressStyle::with_template("{msg} [{bar:30}] {pos}/{len}") {
-                bar.set_style(style.progress_chars("##."));
-            }
-            bar
-        });
-        bar.set_length(all);
-        bar.set_message(what.to_owned());
-        bar.set_position(done);
-        bar.tick();
+        self.drawn = Some(Instant::now());
+        const WIDTH: u64 = 30;
+        let full = done.min(all).saturating_mul(WIDTH).checked_div(all).unwrap_or(0);
+        let bar: String = (0..WIDTH).map(|at| if at < full { '#' } else { '.' }).collect();
+        say(&format!("\r{what} [{bar}] {done}/{all}\x1b[K"));
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
-        if let Some(bar) = &self.bar {
-            bar.finish_and_clear();
+        if self.drawn.is_some() {
+            say("\r\x1b[K");
         }
     }
 }
@@ -103,7 +103,8 @@ impl Face {
                 ColorChoice::Always => true,
                 ColorChoice::Never => false,
             },
-            width: if terminal { Some(columns.unwrap_or(80).max(40)) } else { None },
+            width: columns.map(|columns| columns.max(40)),
+            terminal,
             unicode: utf8 && terminal,
         };
         let out = io::stdout();
@@ -124,8 +125,7 @@ impl Face {
     /// A progress bar on stderr: only on a terminal, not when quiet, and only once work takes long.
     #[must_use]
     pub fn progress(&self) -> Progress {
-        let shown = !self.quiet && io::stderr().is_terminal();
-        Progress { bar: None, began: std::time::Instant::now(), shown }
+        Progress { shown: !self.quiet && self.err.terminal, began: Instant::now(), drawn: None }
     }
 
     /// Writes the answer.
@@ -158,9 +158,20 @@ impl Face {
     }
 }
 
+/// Where [`say`] writes when it is not descriptor 2.
+static VOICE: OnceLock<File> = OnceLock::new();
+
 /// Writes to stderr; nobody can be told when that fails.
 pub fn say(text: &str) {
-    let _ = io::stderr().lock().write_all(text.as_bytes());
+    let _ = match VOICE.get() {
+        Some(mut file) => file.write_all(text.as_bytes()),
+        None => io::stderr().lock().write_all(text.as_bytes()),
+    };
+}
+
+/// From now on [`say`] writes to this file: descriptor 2 is something else.
+pub fn speak_through(stderr: File) {
+    let _ = VOICE.set(stderr);
 }
 
 /// Did the command fail only because the reader of its output has seen enough?

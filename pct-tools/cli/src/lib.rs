@@ -23,6 +23,10 @@ use std::process::ExitCode;
 /// Runs `pct` with this process's arguments.
 #[must_use]
 pub fn main() -> ExitCode {
+    launch::stack::with_room(command)
+}
+
+fn command() -> ExitCode {
     let typed: Vec<_> = std::env::args_os().collect();
     // `pct run` keeps 1 and 2 for the command that it runs.
     let runs = typed

@@ -3,6 +3,7 @@
 //! A fence: the ioctl that asks for the size and the call that sets signal handlers have no safe wrappers.
 
 use std::collections::VecDeque;
+use std::io::IsTerminal;
 use std::os::fd::{AsFd, AsRawFd as _};
 use std::sync::atomic::{AtomicBool, Ordering};
 
@@ -18,10 +19,11 @@ pub fn size(stream: &impl AsFd) -> Option<(usize, usize)> {
     (size.ws_col > 0).then(|| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
-/// Columns of the terminal: what COLUMNS says, else what the device says.
-pub fn columns(stream: &impl AsFd) -> Option<usize> {
+/// Columns that tables may take: what COLUMNS says (also for a pipe or file: who exports it means it), else what the terminal says,
+/// else 80; `None` without either.
+pub fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|value| value.parse().ok()).filter(|&n| n > 0);
-    said.or_else(|| size(stream).map(|(columns, _)| columns))
+    said.or_else(|| stream.is_terminal().then(|| size(stream).map_or(80, |(columns, _)| columns)))
 }
 
 /// The terminal in raw mode with the other screen; set back when dropped.

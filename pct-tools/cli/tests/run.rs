@@ -45,7 +45,8 @@ fn the_status_is_the_programs_own() {
 fn killed_by_a_signal_pct_ends_by_the_same() {
     use std::os::unix::process::ExitStatusExt as _;
     let d = dir();
-    for signal in [9, 15, 6, 2] {
+    // 40: a real-time signal
+    for signal in [9, 15, 6, 2, 40] {
         let script = format!("kill -{signal} $$");
         let output = pct(d.path(), &["run", "--no-report", "--", "sh", "-c", &script]);
         assert_eq!(output.status.signal(), Some(signal), "{}", err(&output));
@@ -170,4 +171,105 @@ fn an_archive_keeps_the_report_the_same() {
     assert!(before.lines().count() > 1);
     std::fs::rename(d.path().join("r"), d.path().join("moved")).expect("moved");
     assert_eq!(out(&pct(d.path(), &["report", "--format", "csv", "moved"])), before);
+}
+
+/// `pct run` under what a shell sets up first, with a program that ends with 3.
+fn status_after(dir: &Path, setup: &str) -> Output {
+    let script = format!(r#"{setup}; exec "$0" run -- sh -c '{BUSY}; exit 3'"#);
+    let mut command = Command::new("sh");
+    command.args(["-c", &script, PCT]).current_dir(dir).env_remove("PCT").env_remove("LD_PRELOAD");
+    command.stdin(Stdio::null()).output().expect("a shell starts")
+}
+
+#[test]
+fn limits_that_are_meant_for_the_program_do_not_cost_its_status() {
+    let d = dir();
+    for limit in ["-f 0", "-f 1", "-s 64", "-s 256", "-n 4", "-n 5", "-n 8", "-t 5"] {
+        let output = status_after(d.path(), &format!("ulimit {limit}"));
+        assert_eq!(output.status.code(), Some(3), "{limit}: {}", err(&output));
+    }
+    for kilobytes in (12_000..=40_000).step_by(2000) {
+        let limit = format!("ulimit -v {kilobytes}");
+        let script = format!(r#"{limit}; exec "$0" --version"#);
+        // where pct itself cannot start, nothing can be said
+        if Command::new("sh").args(["-c", &script, PCT]).output().is_ok_and(|o| o.status.success()) {
+            let output = status_after(d.path(), &limit);
+            assert_eq!(output.status.code(), Some(3), "{limit}: {}", err(&output));
+            assert!(!err(&output).contains("RUST_BACKTRACE"), "{limit}: {}", err(&output));
+        }
+    }
+}
+
+#[test]
+fn what_cannot_be_said_under_a_file_size_limit_ends_nobody() {
+    let d = dir();
+    // The program is too short for a sample, which its library notes; both notes and messages go to files here.
+    let script = r#"ulimit -f 0; exec "$0" run -- sh -c 'exit 3' 2> said"#;
+    let output = Command::new("sh").args(["-c", script, PCT]).current_dir(d.path()).output().expect("starts");
+    assert_eq!(output.status.code(), Some(3));
+}
+
+#[test]
+fn in_a_removed_folder_the_program_runs() {
+    let d = dir();
+    let output = status_after(d.path(), "mkdir gone; cd gone; rmdir ../gone");
+    assert_eq!(output.status.code(), Some(3), "{}", err(&output));
+    assert!(err(&output).contains("folder was removed"), "{}", err(&output));
+    let output = status_after(d.path(), "mkdir gone; cd gone; rmdir ../gone; set -- -o x");
+    assert_eq!(output.status.code(), Some(3), "{}", err(&output));
+}
+
+#[test]
+fn closed_standard_descriptors_stay_closed() {
+    let d = dir();
+    let probe = "s=; for f in 0 1 2; do [ -e /proc/$$/fd/$f ] && s=$s$f; done; echo $s > which";
+    for (closed, open) in [("<&-", "12"), (">&-", "02"), ("2>&-", "01"), ("<&- >&- 2>&-", ""), ("", "012")] {
+        let script = format!(r#"exec "$0" run --no-report -o r -- sh -c '{probe}' {closed}"#);
+        let output = Command::new("sh").args(["-c", &script, PCT]).current_dir(d.path()).output();
+        assert_eq!(output.expect("a shell starts").status.code(), Some(0), "{closed}");
+        let which = std::fs::read_to_string(d.path().join("which")).expect("written");
+        assert_eq!(which.trim_end(), open, "{closed}");
+    }
+}
+
+/// Children of a process with another number than `not`, as the kernel lists them.
+fn child_of(parent: u32, not: &str) -> i32 {
+    loop {
+        let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
+        let children = children.expect("pct lives until its report ends");
+        if let Some(child) = children.split(' ').find(|child| !child.is_empty() && *child != not) {
+            return child.parse().expect("a number");
+        }
+        std::thread::yield_now();
+    }
+}
+
+#[test]
+fn whatever_ends_the_report_the_status_is_the_programs() {
+    use nix::sys::signal::{Signal, kill};
+    use nix::unistd::Pid;
+    use std::io::BufRead as _;
+    // A report into a pipe that nobody reads does not end by itself.
+    for (signal, to_pct) in [(Signal::SIGKILL, false), (Signal::SIGABRT, false), (Signal::SIGTERM, true)] {
+        let d = dir();
+        nix::unistd::mkfifo(&d.path().join("table"), nix::sys::stat::Mode::S_IRWXU).expect("made");
+        let script = format!("echo $$; {BUSY}; exit 3");
+        let mut running = Command::new(PCT)
+            .args(["run", "-o", "r", "--report", "table", "--", "sh", "-c", &script])
+            .current_dir(d.path())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("pct starts");
+        let mut program = String::new();
+        let mut stdout = std::io::BufReader::new(running.stdout.take().expect("a pipe"));
+        stdout.read_line(&mut program).expect("its number");
+        let report = child_of(running.id(), program.trim_end());
+        let target = if to_pct { i32::try_from(running.id()).expect("a pid") } else { report };
+        kill(Pid::from_raw(target), signal).expect("sent");
+        let output = running.wait_with_output().expect("ended");
+        assert_eq!(output.status.code(), Some(3), "{signal}: {}", err(&output));
+        let said = err(&output);
+        assert!(said.contains(&format!("ended by {signal}")) && said.lines().count() == 1, "{said}");
+    }
 }

@@ -9,7 +9,7 @@ mod held;
 use crate::face::Face;
 use crate::launch::check::{self, Found};
 use crate::launch::spawn::{self, Folder};
-use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND};
+use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND, apart, inherited};
 use crate::look;
 use crate::runlib;
 use anyhow::{Context as _, Result};
@@ -271,12 +271,17 @@ fn short_name(command: &OsStr) -> OsString {
     kept.trim_start_matches('.').to_owned().into()
 }
 
-fn folder(args: &Args) -> Result<Folder> {
-    let here = || std::env::current_dir().context("the current folder is gone");
-    match &args.out {
-        Some(dir) => Ok(Folder::Given(std::path::absolute(dir).context("--out")?)),
-        None => Ok(Folder::Named { within: here()?, name: short_name(&args.command[0]) }),
-    }
+fn folder(args: &Args) -> Folder {
+    let absolute = match &args.out {
+        Some(dir) => std::path::absolute(dir).map(Folder::Given),
+        None => std::env::current_dir()
+            .map(|here| Folder::Named { within: here, name: short_name(&args.command[0]) }),
+    };
+    absolute.unwrap_or_else(|_| {
+        Folder::Nowhere(
+            "the current folder was removed, so there is no place for the data (--out names one)".into(),
+        )
+    })
 }
 
 /// Runs the program.
@@ -285,6 +290,7 @@ fn folder(args: &Args) -> Result<Folder> {
 /// Only when no program could be started at all.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     sensible(args)?;
+    inherited::survive_file_size_limits();
     let mut found = check::find(&args.command[0]).and_then(|file| check::inspect(&file));
     let library = match runlib::path() {
         Ok(path) => Some(path),
@@ -303,7 +309,13 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     // from outside what the program starts is looked at too, so nothing is preloaded
     let preload = library.as_deref().filter(|_| outside.is_none());
     let environment = |dir: Option<&Path>| environment(args, preload, dir);
-    let started = spawn::start(&args.command, &folder(args)?, environment, hold)?;
+    let started = match spawn::start(&args.command, &folder(args), environment, hold) {
+        Ok(started) => started,
+        Err(why) => {
+            face.warn(format_args!("{why:#}; the program runs unprofiled"));
+            Err(spawn::become_unprofiled(&args.command)?)
+        }
+    };
     let mut started = match started {
         Ok(started) => started,
         Err(failed) => return Ok(not_executed(args, found.as_ref(), failed.errno, face)),
@@ -327,7 +339,6 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         }
     }
     drop(started.held.take());
-    let obstacle = found.as_ref().filter(|found| found.obstacle.is_some());
     let ended = match status {
         Some(status) => spawn::used(&started, status),
         None => spawn::wait(&started),
@@ -335,22 +346,30 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let ended = ended.context("waiting for the program")?;
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     if let Some(folder) = started.folder.as_deref().filter(|_| library.is_some()) {
-        let info = Info {
-            command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
-            pid: u32::try_from(started.pid.as_raw()).unwrap_or(0),
-            started_realtime_ns,
-            elapsed_ns,
-            user_ns: ended.user_ns,
-            system_ns: ended.system_ns,
-            status: ended.status.ok().map(i64::from),
-            signal: ended.status.err().map(|signal| signal as i64),
-            obstacle: obstacle.map(ToString::to_string),
-            runs: 1,
+        let close = || {
+            let obstacle = found.as_ref().filter(|found| found.obstacle.is_some());
+            let info = Info {
+                command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
+                pid: u32::try_from(started.pid.as_raw()).unwrap_or(0),
+                started_realtime_ns,
+                elapsed_ns,
+                user_ns: ended.user_ns,
+                system_ns: ended.system_ns,
+                status: ended.status.ok().map(i64::from),
+                signal: ended.status.err().map(i64::from),
+                obstacle: obstacle.map(ToString::to_string),
+                runs: 1,
+            };
+            let how = (fixed && outside.is_none(), face);
+            if let Err(why) = ending::close(args, folder, found.as_ref(), &ended, info, how) {
+                face.warn(format_args!("{why:#}"));
+            }
         };
-        if let Err(why) =
-            ending::close(args, folder, found.as_ref(), &ended, info, (fixed && outside.is_none(), face))
-        {
-            face.warn(format_args!("{why:#}"));
+        if let Err(why) = apart::run(close) {
+            face.warn(format_args!(
+                "the report of this run failed ({why}); what was recorded is in {}",
+                folder.display()
+            ));
         }
     }
     Ok(match ended.status {

@@ -1,10 +1,16 @@
 //! Starting a program under the sampler: [`check`] says beforehand what cannot be profiled and why, [`spawn`] forks,
-//! executes, passes signals on and waits; [`place`] finds room where a running process can write.
+//! executes, passes signals on and waits; [`inherited`] is what the program must get back as pct got it; [`apart`] does what comes
+//! after the program's end; [`place`] finds room where a running process can write.
 
+#[expect(unsafe_code, reason = "fork")]
+pub mod apart;
 pub mod check;
+#[expect(unsafe_code, reason = "signal dispositions, plain descriptors")]
+pub mod inherited;
 pub mod place;
 #[expect(unsafe_code, reason = "fork, exec and signal dispositions")]
 pub mod spawn;
+pub mod stack;
 
 /// Exit status when pct itself failed, as env(1) has it.
 pub const FAILED: u8 = 125;

@@ -4,12 +4,14 @@
 //! and exec, and it puts SIGPIPE to its default where the program should inherit what pct was given.
 //!
 //! Signals. SIGINT and SIGQUIT from the terminal reach the whole foreground group, the program included; pct
-//! survives them and still reports. Those that somebody sends to pct alone, and SIGTERM and SIGHUP, are passed on
-//! to the program. All four are blocked from before the fork until both sides have set themselves up, so that none
+//! survives them and still reports. Those that somebody sends to pct alone, and SIGTERM, SIGHUP and others (`PASSED_ON`), are
+//! passed on to the program. All are blocked from before the fork until both sides have set themselves up, so that none
 //! falls between. The program starts with the signal mask and dispositions that pct was started with.
 //!
-//! Invariant: pct has one thread when it forks, so the child may allocate.
+//! Invariant: nobody else runs in pct when it forks, so the child may allocate: there is one thread, or a second one that waits
+//! for it (`main` under a small stack).
 
+use super::inherited;
 use nix::errno::Errno;
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
 use nix::unistd::{ForkResult, Pid};
@@ -34,6 +36,8 @@ pub enum Folder {
         /// NAME.
         name: OsString,
     },
+    /// None can be made, for this reason: the program runs unprofiled.
+    Nowhere(String),
 }
 
 /// A program that runs.
@@ -64,38 +68,28 @@ pub struct NotExecuted {
 /// How it ended, and what the tree of processes that it waited for used.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Exit status, or the signal.
-    pub status: Result<i32, Signal>,
+    /// Exit status, or the signal's number (there are more than `Signal` has names for).
+    pub status: Result<i32, i32>,
     /// User CPU time of the tree, nanoseconds.
     pub user_ns: u64,
     /// System CPU time of the tree, nanoseconds.
     pub system_ns: u64,
 }
 
-/// Disposition of SIGPIPE that pct was started with: std overwrites it before `main`.
-static SIGPIPE_WAS: AtomicI32 = AtomicI32::new(-1);
 /// The running program's pid, for the handler; 0 = none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
-/// Runs before std's start code.
-extern "C" fn look_at_sigpipe() {
-    // SAFETY: an all-zero sigaction is a valid value of that plain C struct.
-    let mut was: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: a null new action only asks; the old one is written to a live local.
-    if unsafe { libc::sigaction(libc::SIGPIPE, std::ptr::null(), &raw mut was) } == 0 {
-        let ignored = was.sa_sigaction == libc::SIG_IGN;
-        // Relaxed: read by the same thread later.
-        SIGPIPE_WAS.store(i32::from(ignored), Ordering::Relaxed);
-    }
-}
-
-// SAFETY: the dynamic linker (or static start code) calls each word of .init_array as a C function; this one takes
-// no arguments, uses none, and needs nothing that std sets up.
-#[used]
-#[unsafe(link_section = ".init_array")]
-static LOOK_AT_SIGPIPE: extern "C" fn() = look_at_sigpipe;
-
-const PASSED_ON: [Signal; 4] = [Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGHUP];
+/// The signals that people and supervisors end or steer programs by (`timeout -s`, `kill -USR1`), and the alarm that whoever
+/// executed pct may have set for its program.
+const PASSED_ON: [Signal; 7] = [
+    Signal::SIGINT,
+    Signal::SIGQUIT,
+    Signal::SIGTERM,
+    Signal::SIGHUP,
+    Signal::SIGUSR1,
+    Signal::SIGUSR2,
+    Signal::SIGALRM,
+];
 
 /// Async-signal-safe: reads an atomic, calls kill(2), keeps errno.
 extern "C" fn pass_on(number: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
@@ -134,10 +128,8 @@ pub fn start(
     let used_before = used_by_children()?;
     // the child goes on when this is closed
     let (mut word_to_go, say_go) = std::io::pipe()?;
-    let mut set = SigSet::empty();
-    PASSED_ON.iter().for_each(|&signal| set.add(signal));
-    let mask = set.thread_swap_mask(signal::SigmaskHow::SIG_BLOCK)?;
-    // SAFETY: this process has one thread (nothing before this point starts one), so the child may do anything.
+    let mask = block_passed_on()?;
+    // SAFETY: no other thread runs in this process (see above), so the child may do anything.
     match unsafe { nix::unistd::fork() } {
         Err(errno) => {
             let _ = mask.thread_set_mask();
@@ -158,7 +150,8 @@ pub fn start(
             CHILD.store(child.as_raw(), Ordering::Relaxed);
             let action = SigAction::new(SigHandler::SigAction(pass_on), SaFlags::SA_RESTART, SigSet::empty());
             for signal in PASSED_ON {
-                if signal == Signal::SIGHUP && is_ignored(signal) {
+                let by_choice = signal == Signal::SIGINT || signal == Signal::SIGQUIT;
+                if !by_choice && inherited::is_ignored(signal as i32) {
                     continue; // nohup
                 }
                 // SAFETY: the handler is async-signal-safe (see there).
@@ -187,14 +180,6 @@ fn c_string(word: &OsStr) -> anyhow::Result<CString> {
     CString::new(word.as_bytes()).map_err(|_| anyhow::anyhow!("a word of the command holds a NUL byte"))
 }
 
-fn is_ignored(signal: Signal) -> bool {
-    // SAFETY: an all-zero sigaction is a valid value of that plain C struct.
-    let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
-    // SAFETY: a null new action only asks; the old one is written to a live local.
-    let asked = unsafe { libc::sigaction(signal as i32, std::ptr::null(), &raw mut now) };
-    asked == 0 && now.sa_sigaction == libc::SIG_IGN
-}
-
 /// In the child: makes the folder, sets signals back, executes. Returns only when that failed.
 fn become_program(
     words: &[CString],
@@ -213,25 +198,42 @@ fn become_program(
         Ok(path) => send(to_parent, b'D', path.as_os_str().as_bytes()),
         Err(why) => send(to_parent, b'T', why.as_bytes()),
     }
-    let environment: Vec<CString> = environment(made.as_deref().ok())
-        .into_iter()
-        .filter_map(|(mut name, value)| {
-            name.push("=");
-            name.push(value);
-            CString::new(name.into_vec()).ok()
-        })
-        .collect();
-    if SIGPIPE_WAS.load(Ordering::Relaxed) != 1 {
-        // SAFETY: sets a disposition; no handler is involved.
-        let _ = unsafe { signal::signal(Signal::SIGPIPE, SigHandler::SigDfl) };
-    }
+    let environment = as_c_strings(environment(made.as_deref().ok()));
     let _ = mask.thread_set_mask();
+    execute(words, &environment)
+}
+
+/// Gives back what std changed and executes. Returns only when that failed.
+fn execute(words: &[CString], environment: &[CString]) -> Errno {
+    inherited::give_back();
     let argv: Vec<*const libc::c_char> = words.iter().map(|w| w.as_ptr()).chain([std::ptr::null()]).collect();
     let envp: Vec<*const libc::c_char> =
         environment.iter().map(|w| w.as_ptr()).chain([std::ptr::null()]).collect();
     // SAFETY: both vectors end with a null pointer and point to NUL-terminated strings that live through the call.
     unsafe { libc::execvpe(argv[0], argv.as_ptr(), envp.as_ptr()) };
     Errno::last()
+}
+
+/// Becomes the program in this very process, unprofiled: the way that is left when pct cannot even fork. Returns only when that
+/// failed.
+///
+/// # Errors
+/// What execve said, or that a word holds a NUL octet.
+pub fn become_unprofiled(command: &[OsString]) -> anyhow::Result<NotExecuted> {
+    let words: Vec<CString> = command.iter().map(|word| c_string(word)).collect::<anyhow::Result<_>>()?;
+    let environment = as_c_strings(std::env::vars_os().collect());
+    Ok(NotExecuted { errno: execute(&words, &environment) })
+}
+
+fn as_c_strings(environment: Vec<(OsString, OsString)>) -> Vec<CString> {
+    environment
+        .into_iter()
+        .filter_map(|(mut name, value)| {
+            name.push("=");
+            name.push(value);
+            CString::new(name.into_vec()).ok()
+        })
+        .collect()
 }
 
 /// Messages are: kind, length (4 bytes), content.
@@ -277,6 +279,7 @@ fn make(folder: &Folder) -> Result<PathBuf, String> {
     let within = match folder {
         Folder::Given(path) => path,
         Folder::Named { within, .. } => within,
+        Folder::Nowhere(why) => return Err(why.clone()),
     };
     // The options of the library are separated by commas, and a percent sign begins a place in a template.
     if within.as_os_str().as_bytes().iter().any(|byte| b",%".contains(byte)) {
@@ -310,6 +313,7 @@ fn make(folder: &Folder) -> Result<PathBuf, String> {
             }
             Err(format!("{}: a thousand runs of this name and pid", within.display()))
         }
+        Folder::Nowhere(why) => Err(why.clone()),
     }
 }
 
@@ -338,23 +342,54 @@ fn used_by_children() -> Result<(u64, u64), Errno> {
 /// # Errors
 /// When the kernel does not know the program any more (somebody else waited for it).
 pub fn wait(started: &Started) -> Result<Ended, Errno> {
-    use nix::sys::wait::{WaitStatus, waitpid};
-    let status = loop {
-        match waitpid(started.pid, None) {
-            Ok(WaitStatus::Exited(_, code)) => break Ok(code),
-            Ok(WaitStatus::Signaled(_, signal, _)) => break Err(signal),
+    used(started, wait_for(started.pid)?)
+}
+
+/// Blocks the signals that are passed on; gives the mask that was before.
+pub(super) fn block_passed_on() -> Result<SigSet, Errno> {
+    let set: SigSet = PASSED_ON.into_iter().collect();
+    set.thread_swap_mask(signal::SigmaskHow::SIG_BLOCK)
+}
+
+/// Waits for the end of a child that is passed the signals from now on, when `mask` lets them through: its exit status, or the signal's number.
+///
+/// # Errors
+/// When the kernel does not know the child.
+pub(super) fn wait_passing_signals_on(child: Pid, mask: &SigSet) -> Result<Result<i32, i32>, Errno> {
+    CHILD.store(child.as_raw(), Ordering::Relaxed);
+    let _ = mask.thread_set_mask();
+    let status = wait_for(child);
+    CHILD.store(0, Ordering::Relaxed);
+    status
+}
+
+/// In a child of pct: the signals that pct passes on end it.
+pub(super) fn end_by_signals() {
+    for signal in PASSED_ON.into_iter().filter(|&signal| !inherited::is_ignored(signal as i32)) {
+        // SAFETY: sets a disposition; no handler is involved.
+        let _ = unsafe { signal::signal(signal, SigHandler::SigDfl) };
+    }
+}
+
+/// waitpid(2) with every signal's number: nix refuses a status with a real-time signal.
+fn wait_for(child: Pid) -> Result<Result<i32, i32>, Errno> {
+    loop {
+        let mut status = 0;
+        // SAFETY: waitpid writes one int through the pointer, which is a live local.
+        match Errno::result(unsafe { libc::waitpid(child.as_raw(), &raw mut status, 0) }) {
+            Ok(_) if libc::WIFEXITED(status) => return Ok(Ok(libc::WEXITSTATUS(status))),
+            Ok(_) if libc::WIFSIGNALED(status) => return Ok(Err(libc::WTERMSIG(status))),
             Ok(_) | Err(Errno::EINTR) => {}
             Err(errno) => return Err(errno),
         }
-    };
-    used(started, status)
+    }
 }
 
 /// What the program used, once somebody has waited for it and was told its `status`.
 ///
 /// # Errors
 /// When the kernel does not tell.
-pub fn used(started: &Started, status: Result<i32, Signal>) -> Result<Ended, Errno> {
+pub fn used(started: &Started, status: Result<i32, i32>) -> Result<Ended, Errno> {
     CHILD.store(0, Ordering::Relaxed);
     let (user, system) = used_by_children()?;
     Ok(Ended {
@@ -367,14 +402,17 @@ pub fn used(started: &Started, status: Result<i32, Signal>) -> Result<Ended, Err
 /// Ends this process by the signal that ended the program, without a core file of its own. Returns (with the
 /// shell's status for it) only if the signal does not end a process.
 #[must_use]
-pub fn die_by(signal: Signal) -> u8 {
+pub fn die_by(signal: i32) -> u8 {
     let _ = nix::sys::resource::setrlimit(nix::sys::resource::Resource::RLIMIT_CORE, 0, 0);
-    let default = SigAction::new(SigHandler::SigDfl, SaFlags::empty(), SigSet::empty());
     // SAFETY: sets a disposition; no handler is involved.
-    let _ = unsafe { signal::sigaction(signal, &default) };
-    let mut set = SigSet::empty();
-    set.add(signal);
-    let _ = set.thread_unblock();
-    let _ = signal::raise(signal);
-    128_u8.saturating_add(u8::try_from(signal as i32).unwrap_or(0))
+    unsafe { libc::signal(signal, libc::SIG_DFL) };
+    // SAFETY: an all-zero set is a valid value of that plain C struct.
+    let mut set: libc::sigset_t = unsafe { std::mem::zeroed() };
+    // SAFETY: the set is a live local; a number that is no signal is refused.
+    unsafe { libc::sigaddset(&raw mut set, signal) };
+    // SAFETY: reads a live set; a null old mask is not written.
+    unsafe { libc::pthread_sigmask(libc::SIG_UNBLOCK, &raw const set, std::ptr::null_mut()) };
+    // SAFETY: raise(3) takes a number.
+    unsafe { libc::raise(signal) };
+    128_u8.saturating_add(u8::try_from(signal).unwrap_or(0))
 }

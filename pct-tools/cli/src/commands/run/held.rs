@@ -7,7 +7,6 @@ use crate::launch::check::{Found, Obstacle};
 use crate::launch::spawn::Started;
 use crate::runlib;
 use anyhow::{Context as _, Result};
-use nix::sys::signal::Signal;
 use pct_attach::blob::{self, Blob};
 use pct_attach::entry::Held;
 use pct_attach::facts;
@@ -61,7 +60,7 @@ pub(super) fn watch(
     started: &mut Started,
     clock: file::Clock,
     face: &Face,
-) -> Result<Option<Result<i32, Signal>>> {
+) -> Result<Option<Result<i32, i32>>> {
     let Some(held) = held(started)? else { return Ok(None) };
     let manner = Manner {
         clock_asked: if clock == file::Clock::Wall { clock } else { file::Clock::Auto },
@@ -93,7 +92,7 @@ pub(super) fn watch(
     ran?;
     Ok(match counts.status {
         Some(Stop::Exited(code)) => Some(Ok(code)),
-        Some(Stop::Killed(signal)) => Signal::try_from(signal).ok().map(Err),
+        Some(Stop::Killed(signal)) => Some(Err(signal)),
         _ => None,
     })
 }
