@@ -114,10 +114,33 @@ pub enum After {
     Timeout(u32),
 }
 
+/// An answer without an end, sent piece by piece as its pieces come: server-sent events.
+pub struct Stream {
+    /// `Content-Type`, such as `text/event-stream`.
+    pub content_type: &'static str,
+    /// The pieces; each is sent at once. `next` may wait, on a thread of its own. That the reader is gone is noticed when
+    /// the next piece is sent, so a stream with nothing to say gives a comment line now and then.
+    pub pieces: Box<dyn Iterator<Item = Vec<u8>> + Send>,
+}
+
+/// What is answered to an address that is no page of a profile.
+pub enum Reply {
+    /// A text.
+    Whole(Response),
+    /// A stream.
+    Stream(Stream),
+}
+
 /// Something that answers requests.
 pub trait Answers {
     /// Answers one request. Never fails: what goes wrong becomes a page.
     fn answer(&self, request: &Request<'_>) -> (Response, After);
+
+    /// Answers an address of the built-in server that is no page of a profile: `/tl/stream` with its query. `None`: there
+    /// is no such address.
+    fn answer_path(&self, _path: &str, _query: &str) -> Option<Reply> {
+        None
+    }
 }
 
 #[cfg(test)]

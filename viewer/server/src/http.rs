@@ -1,4 +1,5 @@
-//! The built-in web server: loopback only, behind a secret path.
+//! The built-in web server: loopback only, behind a secret path. What a connection may cost is bounded below, in
+//! [`crate::connections`]; here is who is answered, and what.
 //!
 //! Any program of the machine can reach a loopback port, and any web page can make a browser do so. So: the address
 //! holds a random token that only its owner was told; the `Host` header must name this very address (a name that was
@@ -6,16 +7,16 @@
 //! changes the server is asked for so); nothing of a request but its address is read; the
 //! headers forbid framing, guessing and every request of a page to somewhere else.
 
-use crate::answer::{After, Answers, Form, Request, Response};
+use crate::answer::{After, Answers, Form, Reply, Request, Response};
+use crate::connections::{self, Answer, Bounds, Head};
+use hyper::Method;
 use std::io::{self, Read as _};
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use tiny_http::{Header, Method, Server};
 
 /// A server that listens, not yet answering.
 pub struct Listening {
-    server: Arc<Server>,
+    listener: TcpListener,
     address: SocketAddr,
     token: String,
 }
@@ -24,8 +25,6 @@ pub struct Listening {
 const TOKEN: usize = 16;
 /// Longest address that is looked at.
 const MAX_URL: usize = 16 * 1024;
-/// Threads that answer.
-const THREADS: usize = 4;
 
 /// Random hexadecimal digits from the system.
 ///
@@ -50,60 +49,64 @@ impl Listening {
     /// The port is taken, or there is no randomness for the token.
     pub fn on(port: u16) -> io::Result<Listening> {
         let token = random_hex()?;
-        let server =
-            Server::http((Ipv4Addr::LOCALHOST, port)).map_err(|e| io::Error::other(e.to_string()))?;
-        let address = server
-            .server_addr()
-            .to_ip()
-            .ok_or_else(|| io::Error::other("the server has no internet address"))?;
-        Ok(Listening { server: Arc::new(server), address, token })
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, port))?;
+        let address = listener.local_addr()?;
+        Ok(Listening { listener, address, token })
     }
 
     /// The address of the pages; a query goes after `?`.
     #[must_use]
     pub fn url(&self) -> String {
-        format!("http://{}{}", self.address, self.script())
-    }
-
-    fn script(&self) -> String {
-        format!("/{}/deep", self.token)
+        format!("http://{}{}", self.address, script(&self.token))
     }
 
     /// Answers until a page asks to quit. `first` is where the bare address leads.
-    pub fn serve(&self, answers: &(impl Answers + Sync), first: &str) {
-        let ended = AtomicBool::new(false);
-        std::thread::scope(|scope| {
-            for _ in 0..THREADS {
-                scope.spawn(|| {
-                    while !ended.load(Ordering::Acquire) {
-                        let Ok(request) = self.server.recv() else { break };
-                        let (response, after) = self.respond(&request, answers, first);
-                        let head = *request.method() == Method::Head;
-                        // A reader that is gone is no trouble of ours.
-                        let _ = send(request, response, head);
-                        if after == After::Quit {
-                            ended.store(true, Ordering::Release);
-                            for _ in 0..THREADS {
-                                self.server.unblock();
-                            }
-                        }
-                    }
-                });
-            }
-        });
+    ///
+    /// # Errors
+    /// The system gives us nothing to wait for connections with.
+    pub fn serve(self, answers: Arc<impl Answers + Send + Sync + 'static>, first: &str) -> io::Result<()> {
+        self.serve_within(answers, first, Bounds::default())
     }
 
-    fn respond(&self, request: &tiny_http::Request, answers: &impl Answers, first: &str) -> (Answer, After) {
-        let refuse = |status, text: &str| (Answer::Page(Response::plain(status, text)), After::Serve);
-        let url = request.url();
+    fn serve_within(
+        self,
+        answers: Arc<impl Answers + Send + Sync + 'static>,
+        first: &str,
+        bounds: Bounds,
+    ) -> io::Result<()> {
+        let door = Door {
+            script: script(&self.token),
+            first: first.to_owned(),
+            address: self.address,
+            token: self.token,
+        };
+        connections::serve(self.listener, Arc::new(move |head: &Head| door.answer(head, &*answers)), bounds)
+    }
+}
+
+fn script(token: &str) -> String {
+    format!("/{token}/deep")
+}
+
+/// Who may come in, and where it leads.
+struct Door {
+    address: SocketAddr,
+    token: String,
+    script: String,
+    first: String,
+}
+
+impl Door {
+    fn answer(&self, head: &Head, answers: &impl Answers) -> Answer {
+        let refuse = |status, text: &str| Answer::Reply(Reply::Whole(Response::plain(status, text)));
+        let url = &*head.address;
         if url.len() > MAX_URL {
             return refuse(414, "The address is too long.");
         }
-        let host = request.headers().iter().find(|h| h.field.equiv("Host")).map(|h| h.value.as_str());
-        if !host.is_some_and(|h| self.is_own_host(h)) {
+        if !head.host.as_deref().is_some_and(|h| self.is_own_host(h)) {
             return refuse(403, "This server answers to its own address only.");
         }
-        if !matches!(request.method(), Method::Get | Method::Head | Method::Post) {
+        if !matches!(head.method, Method::GET | Method::HEAD | Method::POST) {
             return refuse(405, "Only GET and POST are answered.");
         }
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
@@ -111,15 +114,17 @@ impl Listening {
         let Some(rest) = path.strip_prefix('/').and_then(|p| self.after_token(p)) else {
             return refuse(404, "There is nothing here.");
         };
-        let script = self.script();
         if matches!(rest, "" | "/") || (rest == "/deep" && query.is_empty()) {
-            return (Answer::Redirect(format!("{script}?{first}")), After::Serve);
+            return Answer::Redirect(format!("{}?{}", self.script, self.first));
         }
-        match rest.strip_prefix("/deep").and_then(Form::of_path) {
-            Some(form) => {
-                let (response, after) = answers.answer(&Request { form, query, script: &script });
-                (Answer::Page(response), after)
-            }
+        if let Some(form) = rest.strip_prefix("/deep").and_then(Form::of_path) {
+            return match answers.answer(&Request { form, query, script: &self.script }) {
+                (response, After::Quit) => Answer::Last(response),
+                (response, After::Serve | After::Timeout(_)) => Answer::Reply(Reply::Whole(response)),
+            };
+        }
+        match answers.answer_path(rest, query) {
+            Some(reply) => Answer::Reply(reply),
             None => refuse(404, "There is nothing here."),
         }
     }
@@ -138,59 +143,13 @@ impl Listening {
     }
 }
 
-enum Answer {
-    Page(Response),
-    Redirect(String),
-}
-
-fn header(name: &str, value: &str) -> Option<Header> {
-    Header::from_bytes(name, value).ok()
-}
-
-fn send(request: tiny_http::Request, answer: Answer, head: bool) -> io::Result<()> {
-    let response = match answer {
-        Answer::Page(r) => r,
-        Answer::Redirect(to) => {
-            let mut out = tiny_http::Response::empty(302);
-            out.headers_extend(header("Location", &to));
-            out.headers_extend(header("Cache-Control", "no-store"));
-            return request.respond(out);
-        }
-    };
-    let mut headers: Vec<Header> = Vec::new();
-    headers.extend(header("Content-Type", response.content_type));
-    for (name, value) in response.security_headers() {
-        headers.extend(header(name, &value));
-    }
-    let len = response.body.len();
-    let body = if head { Vec::new() } else { response.body.into_bytes() };
-    request.respond(tiny_http::Response::new(
-        tiny_http::StatusCode(response.status),
-        headers,
-        io::Cursor::new(body),
-        Some(if head { 0 } else { len }),
-        None,
-    ))
-}
-
-/// Adds a header if it is one.
-trait Extend {
-    fn headers_extend(&mut self, header: Option<Header>);
-}
-
-impl<R: io::Read> Extend for tiny_http::Response<R> {
-    fn headers_extend(&mut self, header: Option<Header>) {
-        if let Some(h) = header {
-            self.add_header(h);
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::answer::Stream;
     use std::io::Write as _;
     use std::net::TcpStream;
+    use std::time::Duration;
 
     struct Echo;
 
@@ -198,6 +157,13 @@ mod tests {
         fn answer(&self, request: &Request<'_>) -> (Response, After) {
             let after = if request.query == "quit" { After::Quit } else { After::Serve };
             (Response::page(request.form, format!("{:?} {}", request.form, request.query)), after)
+        }
+
+        fn answer_path(&self, path: &str, query: &str) -> Option<Reply> {
+            let pieces = (0..query.parse::<u64>().ok()?).map(|i| format!("data: {i}\n\n").into_bytes());
+            (path == "/tl/stream").then(|| {
+                Reply::Stream(Stream { content_type: "text/event-stream", pieces: Box::new(pieces) })
+            })
         }
     }
 
@@ -211,16 +177,108 @@ mod tests {
     }
 
     fn with_server(check: impl FnOnce(SocketAddr, &str)) {
+        with_bounds(Bounds::default(), check);
+    }
+
+    fn with_bounds(bounds: Bounds, check: impl FnOnce(SocketAddr, &str)) {
         let listening = Listening::on(0).expect("listens");
-        let (at, script) = (listening.address, listening.script());
+        let (at, script) = (listening.address, script(&listening.token));
         std::thread::scope(|scope| {
-            scope.spawn(|| listening.serve(&Echo, "menu&&x.data"));
+            scope.spawn(|| {
+                listening.serve_within(Arc::new(Echo), "menu&&x.data", bounds).expect("serves");
+            });
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(at, &script)));
             let host = at.to_string();
             assert!(ask(at, "GET", &format!("{script}?quit"), &host).starts_with("HTTP/1.1 200"));
             if let Err(e) = outcome {
                 std::panic::resume_unwind(e);
             }
+        });
+    }
+
+    /// What a connection gives until it is closed.
+    fn rest(mut stream: &TcpStream) -> String {
+        let mut octets = Vec::new();
+        // A connection that is reset has ended too.
+        let _ = stream.read_to_end(&mut octets);
+        String::from_utf8_lossy(&octets).into_owned()
+    }
+
+    #[test]
+    fn a_flood_of_silent_connections_leaves_room_for_who_asks() {
+        let bounds = Bounds { connections: 20, patience: Duration::from_secs(3600) };
+        with_bounds(bounds, |at, script| {
+            let flood: Vec<TcpStream> = (0..200)
+                .map(|_| {
+                    let mut stream = TcpStream::connect(at).expect("connects");
+                    let _ = stream.write_all(b"G");
+                    stream
+                })
+                .collect();
+            let page = ask(at, "GET", &format!("{script}?proc/1"), &at.to_string());
+            assert!(page.ends_with("Html proc/1"), "{page}");
+            // All but the last 20 have been closed, the first ones first. Each read ends.
+            for stream in &flood[..170] {
+                assert_eq!(rest(stream), "");
+            }
+        });
+    }
+
+    #[test]
+    fn half_a_head_has_a_deadline() {
+        let bounds = Bounds { patience: Duration::from_millis(200), ..Bounds::default() };
+        with_bounds(bounds, |at, script| {
+            for half in [String::new(), "G".into(), format!("GET {script}?proc/1 HTTP/1.1\r\nHost: {at}\r\n")]
+            {
+                let mut stream = TcpStream::connect(at).expect("connects");
+                stream.write_all(half.as_bytes()).expect("sends");
+                assert_eq!(rest(&stream), "", "{half}");
+            }
+            // After an answer, too, a connection does not stay for ever.
+            let mut stream = TcpStream::connect(at).expect("connects");
+            write!(stream, "GET {script}?proc/1 HTTP/1.1\r\nHost: {at}\r\n\r\n").expect("sends");
+            assert!(rest(&stream).ends_with("Html proc/1"));
+        });
+    }
+
+    #[test]
+    fn bodies_are_not_read_whatever_their_length() {
+        with_server(|at, script| {
+            for path in ["/".to_owned(), format!("{script}?proc/1")] {
+                let mut stream = TcpStream::connect(at).expect("connects");
+                write!(
+                    stream,
+                    "POST {path} HTTP/1.1\r\nHost: {at}\r\nContent-Length: 99999999999999\r\n\r\nx"
+                )
+                .expect("sends");
+                let status = if path == "/" { "HTTP/1.1 404" } else { "HTTP/1.1 200" };
+                let text = rest(&stream);
+                assert!(text.starts_with(status), "{text}");
+            }
+        });
+    }
+
+    #[test]
+    fn streams_go_out_piece_by_piece_and_are_bounded() {
+        with_server(|at, script| {
+            let path = script.replace("/deep", "/tl/stream");
+            let text = ask(at, "GET", &format!("{path}?3"), &at.to_string());
+            assert!(text.contains("content-type: text/event-stream"), "{text}");
+            assert_eq!(text.matches("data: ").count(), 3, "{text}");
+            assert!(text.contains("data: 2\n\n"), "{text}");
+            let open: Vec<TcpStream> = (0..connections::STREAMS)
+                .map(|_| {
+                    let mut stream = TcpStream::connect(at).expect("connects");
+                    write!(stream, "GET {path}?99999999999 HTTP/1.1\r\nHost: {at}\r\n\r\n").expect("sends");
+                    // The stream has begun: it has its place.
+                    let mut first = [0; 400];
+                    stream.read_exact(&mut first).expect("begins");
+                    stream
+                })
+                .collect();
+            assert!(ask(at, "GET", &format!("{path}?1"), &at.to_string()).starts_with("HTTP/1.1 503"));
+            assert!(ask(at, "GET", &format!("{script}?proc/1"), &at.to_string()).ends_with("Html proc/1"));
+            drop(open);
         });
     }
 
@@ -257,7 +315,7 @@ mod tests {
         with_server(|at, script| {
             let text = ask(at, "GET", script, &at.to_string());
             assert!(text.starts_with("HTTP/1.1 302"), "{text}");
-            assert!(text.contains(&format!("Location: {script}?menu&&x.data")), "{text}");
+            assert!(text.contains(&format!("location: {script}?menu&&x.data")), "{text}");
         });
     }
 
@@ -266,8 +324,8 @@ mod tests {
         with_server(|at, script| {
             let text = ask(at, "GET", &format!("{script}?menu"), &at.to_string());
             for name in [
-                "Content-Security-Policy: default-src 'none'",
-                "X-Frame-Options: DENY",
+                "content-security-policy: default-src 'none'",
+                "x-frame-options: DENY",
                 "nosniff",
                 "no-store",
             ] {

@@ -1,12 +1,13 @@
 //! Deep profile pages served.
 //!
 //! In reading order: [`answer`] (request to response, the same for every way in), [`viewer`] (a loaded profile that
-//! answers), [`library`] (several of them under their names), [`http`] (the built-in web server of `pct view`), [`view`]
+//! answers), [`library`] (several of them under their names), [`http`] (the built-in web server of `pct view`) above
+//! `connections` (what anybody may take of it), [`view`]
 //! (library and web server together), [`sweep`] (every page of a profile, every link on it: `mdprof_test`), [`page_files`] (pages as files), [`dump`] and
 //! [`derived`] (`mdprof_dump`: the data as text, all figures as JSON lines), [`procrep`] (`mdprof_procrep`: procedure bodies
 //! as text), [`cgi`] (`mdprof_cgi`: a server process behind a web server).
 //!
-//! Invariant: nothing but [`http`] knows of sockets, nothing but [`viewer`] of profiles' files, nothing but [`cgi`] of pipes.
+//! Invariant: nothing but [`http`] and `connections` knows of sockets, nothing but [`viewer`] of profiles' files, nothing but [`cgi`] of pipes.
 #![forbid(unsafe_code)]
 
 /// `eprintln!` that does not mind when nobody reads: a closed stderr is no reason to end.
@@ -19,6 +20,7 @@ macro_rules! complain {
 
 pub mod answer;
 pub mod cgi;
+mod connections;
 pub mod derived;
 pub mod dump;
 pub mod http;

@@ -1,9 +1,13 @@
 //! What `pct view` does: one page of a profile on the terminal, or all of them in a browser.
 
+use crate::answer::{After, Answers, Request, Response};
 use crate::http::{self, Listening};
 use crate::library::Library;
 use pct_reports::query::{Cmd, print};
-use std::io;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, PoisonError};
+use tempfile::TempPath;
 
 /// Why there is nothing to view.
 #[derive(Debug, thiserror::Error)]
@@ -19,6 +23,21 @@ pub struct Served {
     listening: Listening,
     library: Library,
     first: String,
+    invitation: Option<TempPath>,
+}
+
+/// The profiles, and the file that leads to them as long as nobody has come.
+struct Opened {
+    library: Library,
+    invitation: Mutex<Option<TempPath>>,
+}
+
+impl Answers for Opened {
+    fn answer(&self, request: &Request<'_>) -> (Response, After) {
+        // Who asks knows the address: the file has done its work.
+        drop(self.invitation.lock().unwrap_or_else(PoisonError::into_inner).take());
+        self.library.answer(request)
+    }
 }
 
 impl Served {
@@ -28,7 +47,12 @@ impl Served {
     /// The port is taken.
     pub fn new(library: Library, first: &Cmd, name: &str, port: u16) -> Result<Served, ViewError> {
         let first = print(first, 1, None, name);
-        Ok(Served { listening: Listening::on(port)?, library: library.with_nonce(http::nonce), first })
+        Ok(Served {
+            listening: Listening::on(port)?,
+            library: library.with_nonce(http::nonce),
+            first,
+            invitation: None,
+        })
     }
 
     /// The address to open: it holds the token, keep it to yourself.
@@ -37,8 +61,42 @@ impl Served {
         self.listening.url()
     }
 
+    /// A file that leads a browser to the address, readable by its owner alone: what stands on a command line can be
+    /// read by everybody. It is removed when the first page is asked for, or at the end.
+    ///
+    /// # Errors
+    /// It cannot be written.
+    pub fn invitation(&mut self) -> io::Result<PathBuf> {
+        // Made with O_EXCL and mode 0600.
+        let folder = std::env::var_os("XDG_RUNTIME_DIR")
+            .map(PathBuf::from)
+            .filter(|p| p.is_absolute() && p.is_dir())
+            .unwrap_or_else(std::env::temp_dir);
+        self.invitation_in(&folder)
+    }
+
+    fn invitation_in(&mut self, folder: &Path) -> io::Result<PathBuf> {
+        let mut file = tempfile::Builder::new().prefix("pct-view-").suffix(".html").tempfile_in(folder)?;
+        // Hexadecimal digits, slashes, points and a colon: nothing to escape.
+        let url = self.url();
+        writeln!(
+            file,
+            "<!DOCTYPE html><html lang=\"en\"><meta charset=\"utf-8\"><meta name=\"referrer\" content=\"no-referrer\">\
+             <meta http-equiv=\"refresh\" content=\"0;url={url}\"><title>pct</title>\
+             <p><a href=\"{url}\">the profile</a></html>"
+        )?;
+        let path = file.into_temp_path();
+        let name = path.to_path_buf();
+        self.invitation = Some(path);
+        Ok(name)
+    }
+
     /// Answers until a page asks to quit.
-    pub fn run(&self) {
-        self.listening.serve(&self.library, &self.first);
+    ///
+    /// # Errors
+    /// The system gives us nothing to wait for connections with.
+    pub fn run(self) -> io::Result<()> {
+        let opened = Opened { library: self.library, invitation: Mutex::new(self.invitation) };
+        self.listening.serve(Arc::new(opened), &self.first)
     }
 }

@@ -249,16 +249,19 @@ fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
     Ok(subject)
 }
 
-fn serve(args: &Args, served: Served, face: &Face) -> Result<ExitCode> {
+fn serve(args: &Args, mut served: Served, face: &Face) -> Result<ExitCode> {
     let url = served.url();
     face.print(&format!("{url}\n"))?;
     if !face.quiet {
         face.hint("open the address in a browser; it is secret and ends with Ctrl-C or `quit` on a page");
     }
     if !args.no_open && face.out.width.is_some() && has_desktop() {
-        open(&url);
+        match served.invitation() {
+            Ok(file) => open(&file),
+            Err(e) => face.warn(format_args!("no browser is started: {e}")),
+        }
     }
-    served.run();
+    served.run()?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -266,10 +269,10 @@ fn has_desktop() -> bool {
     ["DISPLAY", "WAYLAND_DISPLAY"].iter().any(|v| std::env::var_os(v).is_some_and(|s| !s.is_empty()))
 }
 
-/// Asks the desktop to show the page; whether it does is its own affair.
-fn open(url: &str) {
+/// Asks the desktop to show a file that leads to the page; whether it does is its own affair.
+fn open(file: &Path) {
     let quiet = |c: &mut Command| c.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn();
-    if let Ok(mut child) = quiet(Command::new("xdg-open").arg(url)) {
+    if let Ok(mut child) = quiet(Command::new("xdg-open").arg(file)) {
         // Reaped when it ends, so that it does not stay as a zombie.
         std::thread::spawn(move || child.wait());
     }
