@@ -2,7 +2,8 @@
 
 use pct_deep::Compensation;
 use pct_native::{Apart, make};
-use pct_reports::subject::{Sources, Subject};
+use pct_reports::sources::{Folders, Sources};
+use pct_reports::subject::Subject;
 use pct_server::library::{Book, Library};
 use pct_server::sweep::{SweepOptions, sweep};
 use std::path::Path;
@@ -258,7 +259,10 @@ fn subject(path: &Path) -> Subject {
     let recorded = made.recorded.clone();
     let mut subject =
         Subject::of_recording(made.profile(Compensation::Exact).expect("is well formed"), recorded, path);
-    subject.sources = Sources::Beside(vec![path.parent().expect("a folder").to_owned()]);
+    subject.sources = Sources::Below(Folders {
+        beside: vec![path.parent().expect("a folder").to_owned()],
+        ..Folders::default()
+    });
     subject
 }
 

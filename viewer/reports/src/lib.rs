@@ -7,6 +7,7 @@ pub mod pages;
 pub mod query;
 pub mod render;
 pub mod report;
+pub mod sources;
 pub mod subject;
 
 pub use pct_analysis as analysis;

@@ -9,6 +9,7 @@ use crate::report::proc::ProcReport;
 use crate::report::recursion::{self, FrequencyReport};
 use crate::report::tree::{self, Children, TreeReport};
 use crate::report::{self, Failure};
+use crate::sources::Sources;
 use pct_deep::native::{self, Recorded, Side};
 use pct_deep::procrep::ProcRep;
 use pct_deep::{CliqueId, Compensation, DeepError, Profile, PsId};
@@ -60,16 +61,6 @@ pub struct Subject {
     feedback: OnceLock<Result<Arc<Analysis>, Failure>>,
     source_names: OnceLock<HashSet<String>>,
     source_paths: Mutex<HashMap<String, Option<PathBuf>>>,
-}
-
-/// Which text files pages may show.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Sources {
-    /// None: who asks is not who owns the files.
-    #[default]
-    Hidden,
-    /// Those that the profile names; relative names are looked for in these folders.
-    Beside(Vec<PathBuf>),
 }
 
 /// The other profiles that there are, each under a name.
@@ -126,17 +117,6 @@ fn source_names(profile: &Profile) -> HashSet<String> {
     let of_procs = profile.pss().map(|ps| profile.text(profile.ps(ps).file).into_owned());
     let of_sites = profile.csss().map(|css| profile.css_file(css).into_owned());
     of_procs.chain(of_sites).filter(|name| !name.is_empty()).collect()
-}
-
-fn find_source(file: &str, folders: &[PathBuf]) -> Option<PathBuf> {
-    let path = Path::new(file);
-    let mut tries = if path.is_absolute() {
-        vec![path.to_owned()]
-    } else {
-        folders.iter().map(|folder| folder.join(path)).collect()
-    };
-    tries.retain(|p| std::fs::metadata(p).is_ok_and(|m| m.is_file()));
-    tries.into_iter().next()
 }
 
 /// A procedure with more contexts has its reports kept.
@@ -319,13 +299,15 @@ impl Subject {
     /// Where the text of a source file is, if it may be shown and is there. Only files that the profile names are looked for.
     #[must_use]
     pub fn source(&self, file: &str) -> Option<PathBuf> {
-        let Sources::Beside(folders) = &self.sources else { return None };
+        if self.sources == Sources::Hidden {
+            return None;
+        }
         let mut known = self.source_paths.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(path) = known.get(file) {
             return path.clone();
         }
         let named = self.source_names.get_or_init(|| source_names(&self.profile)).contains(file);
-        let found = named.then(|| find_source(file, folders)).flatten();
+        let found = named.then(|| self.sources.find(file)).flatten();
         if known.len() < SOURCES {
             known.insert(file.to_owned(), found.clone());
         }

@@ -7,12 +7,16 @@ use anyhow::{Context as _, Result, bail};
 use pct_deep::Compensation;
 use pct_profile::Profile;
 use pct_profile::load::{self, run::Info};
+use pct_profile::model::{FileId, FunctionId, ObjectKind};
 use pct_reports::page::{self, Request};
 use pct_reports::query::{Cmd, DiffScale, DiffWhat, Incl};
 use pct_reports::render::text::TextOptions;
-use pct_reports::subject::{ShelfEntry, Sources, Subject};
+use pct_reports::sources::{Folders, Sources};
+use pct_reports::subject::{ShelfEntry, Subject};
 use pct_server::library::{Book, Library};
 use pct_server::view::Served;
+use std::collections::HashSet;
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -188,7 +192,7 @@ fn entry(path: &Path) -> ShelfEntry {
     if is_deep(path) {
         "deep profile".clone_into(&mut out.kind);
     } else {
-        let own = path.is_dir() || path.extension().is_some_and(|e| e == "pct");
+        let own = is_own(path);
         if own { "recording" } else { "imported" }.clone_into(&mut out.kind);
         out.running = own && load::is_running(path);
         if let Some(info) = path.is_dir().then(|| Info::read(path)).flatten() {
@@ -221,32 +225,67 @@ fn utc(seconds: u64) -> String {
 /// A deep profile begins with these octets, whatever it is called. `X.data` that is none is opened as one all the same, for
 /// its reader's diagnostic, unless it is perf's.
 fn is_deep(path: &Path) -> bool {
-    use std::io::Read as _;
-    const MAGIC: &[u8] = b"Mercury deep profiler data";
+    let head = head(path);
+    head == MAGIC || path.extension().is_some_and(|e| e == "data") && !is_of_perf(&head)
+}
+
+const MAGIC: &[u8] = b"Mercury deep profiler data";
+
+/// The first octets of a file.
+fn head(path: &Path) -> Vec<u8> {
     let mut head = Vec::new();
     let _ = std::fs::File::open(path).map(|f| f.take(MAGIC.len() as u64).read_to_end(&mut head));
-    let of_perf = head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP");
-    head == MAGIC || path.extension().is_some_and(|e| e == "data") && !of_perf
+    head
+}
+
+fn is_of_perf(head: &[u8]) -> bool {
+    head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP")
+}
+
+/// Whether a file was recorded by pct.
+fn is_own(path: &Path) -> bool {
+    path.is_dir() || path.extension().is_some_and(|e| e == "pct")
 }
 
 type Read<'a> = &'a mut dyn FnMut(&[PathBuf], &load::Options) -> Result<Profile>;
 
 /// Reads a deep profile, or makes one of a recording.
 fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
+    let mut of_debug_info = Vec::new();
     let mut subject = if is_deep(path) {
         Subject::open(path, how.rule)?
     } else {
         let profile = read(&[path.to_owned()], &how.look.options())?;
+        if is_own(path) || is_of_perf(&head(path)) {
+            of_debug_info = source_folders(&profile);
+        }
         let made = deep::made(&profile, &how.look, &how.fold)
             .with_context(|| format!("{}: nothing to view", path.display()))?;
         drop(profile);
         let recorded = made.recorded.clone();
         Subject::of_recording(made.profile(Compensation::Exact)?, recorded, path)
     };
-    let mut folders: Vec<PathBuf> = std::env::current_dir().into_iter().collect();
-    folders.extend(path.parent().map(Path::to_owned));
-    subject.sources = Sources::Beside(folders);
+    let mut beside: Vec<PathBuf> = std::env::current_dir().into_iter().collect();
+    beside.extend(path.parent().map(Path::to_owned));
+    subject.sources = Sources::Below(Folders { beside, of_debug_info });
     Ok(subject)
+}
+
+/// The folders that the debug information of the profile's objects names. Text formats name files too, but of those
+/// nothing vouches for the name.
+fn source_folders(profile: &Profile) -> Vec<PathBuf> {
+    let of_object = |function: FunctionId| {
+        let object = profile.functions[function].object;
+        profile.objects[object].kind == ObjectKind::File
+    };
+    let frames = profile.frames.iter().filter(|f| of_object(f.function)).filter_map(|f| f.file);
+    let declared = profile
+        .functions
+        .iter()
+        .filter(|f| profile.objects[f.object].kind == ObjectKind::File)
+        .filter_map(|f| f.declared.map(|(file, _)| file));
+    let files: HashSet<FileId> = frames.chain(declared).collect();
+    Folders::of_files(files.into_iter().map(|file| &*profile.files[file]))
 }
 
 fn serve(args: &Args, mut served: Served, face: &Face) -> Result<ExitCode> {

@@ -61,7 +61,9 @@ pub fn create(subject: &Subject, file: &str, line: i64) -> Result<SourceReport, 
         return Err(Failure(format!("The source file {file} is not at hand.")));
     };
     let mut octets = Vec::new();
-    std::fs::File::open(&path)
+    subject
+        .sources
+        .open(&path)
         .and_then(|f| f.take(MOST).read_to_end(&mut octets))
         .map_err(|e| Failure(format!("{}: {e}", path.display())))?;
     if octets.contains(&0) {
