@@ -1,0 +1,234 @@
+//! Is this image an interpreter, and is it one that we can read?
+//!
+//! An image is an interpreter if it *defines* `_PyRuntime` and `PyCode_Type`: both are exported by static executables and by
+//! libpython, and survive `strip`. Its layout is chosen by version and then checked against what the interpreter publishes
+//! itself: the offsets in `PyCode_Type`'s and `PyFrame_Type`'s lists of members. A debug build shifts every object and is
+//! refused by this; so is a fork of CPython that reports its version and differs.
+
+use pct_elf::{Memory, Symbols};
+
+use super::layout::{Instruction, Layout};
+
+/// An interpreter in a process. Plain data: it can be copied into a table that handlers read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Interpreter {
+    /// Where it keeps what.
+    pub layout: &'static Layout,
+    /// Address of `_PyRuntime`.
+    pub runtime: u64,
+    /// Address of `PyCode_Type`: the type of every code object.
+    pub code_type: u64,
+    /// Addresses of the bytecode loop's main part: first, and behind the last; equal when it has no symbol.
+    pub bytecode_loop: (u64, u64),
+}
+
+/// Why an image that looks like an interpreter is not read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Refused {
+    /// Its version is not told by its symbols or its path.
+    NoVersion,
+    /// Its version (3.`minor`) is not one that was tried.
+    Version(u8),
+    /// A published offset differs from the layout's: a debug build or another implementation.
+    Layout(u8),
+}
+
+/// Longest list of a type's members.
+const MOST_MEMBERS: u64 = 64;
+/// Bytes of a PyMemberDef.
+const MEMBER_BYTES: u64 = 40;
+/// Offset of `tp_members` in a type object, and of `ob_type` in any object.
+const MEMBERS_OF_TYPE: u64 = 240;
+const TYPE_OF_OBJECT: u64 = 8;
+
+impl Interpreter {
+    /// Looks at an image with these symbols. `path` is that of its file, which names the version of 3.8 to 3.10.
+    ///
+    /// `None`: it is no interpreter.
+    ///
+    /// # Errors
+    /// It is one that cannot be read.
+    pub fn find<M: Memory>(
+        memory: &M,
+        symbols: &Symbols,
+        path: &[u8],
+    ) -> Option<Result<Interpreter, Refused>> {
+        let runtime = symbols.find(memory, b"_PyRuntime")?.address;
+        let code_type = symbols.find(memory, b"PyCode_Type")?.address;
+        Some(Self::checked(memory, symbols, path, runtime, code_type))
+    }
+
+    fn checked<M: Memory>(
+        memory: &M,
+        symbols: &Symbols,
+        path: &[u8],
+        runtime: u64,
+        code_type: u64,
+    ) -> Result<Interpreter, Refused> {
+        let published = symbols.find(memory, b"Py_Version").and_then(|s| memory.half(s.address));
+        let minor = match published {
+            // PY_VERSION_HEX: major, minor, micro, level.
+            Some(version) => version.to_be_bytes().get(1).copied(),
+            None => minor_in_path(path),
+        };
+        let minor = minor.ok_or(Refused::NoVersion)?;
+        let layout = Layout::of(minor).ok_or(Refused::Version(minor))?;
+        let bytecode_loop = symbols
+            .find(memory, b"_PyEval_EvalFrameDefault")
+            .map_or((0, 0), |s| (s.address, s.address.saturating_add(s.bytes)));
+        let type_type = symbols.find(memory, b"PyType_Type").map(|s| s.address);
+        let frame_type = symbols.find(memory, b"PyFrame_Type").map(|s| s.address);
+        let agrees = memory.word(code_type + TYPE_OF_OBJECT) == type_type
+            && code_members_agree(memory, code_type, layout)
+            && frame_type.is_some_and(|frame| frame_members_agree(memory, frame, layout));
+        if agrees {
+            Ok(Interpreter { layout, runtime, code_type, bytecode_loop })
+        } else {
+            Err(Refused::Layout(minor))
+        }
+    }
+
+    /// Whether there is more than one interpreter: then a thread's state may belong to another one than the thread runs.
+    #[must_use]
+    pub fn has_several<M: Memory>(&self, memory: &M) -> bool {
+        let first = memory.word(self.runtime + self.layout.interpreters).unwrap_or(0);
+        first != 0 && memory.word(first + self.layout.next_interpreter).unwrap_or(0) != 0
+    }
+
+    /// The state of the thread whose control block is at `thread`, and whether it holds the GIL (`None`: not told, 3.12 on).
+    /// No state: the thread runs no Python, or the interpreter is not initialised, or ends.
+    #[must_use]
+    pub fn state<M: Memory>(
+        &self,
+        memory: &M,
+        data: &ThreadData,
+        thread: u64,
+    ) -> Option<(u64, Option<bool>)> {
+        let layout = self.layout;
+        let finalizing = memory.word(self.runtime + layout.finalizing)?;
+        let key = memory.word(self.runtime + layout.tss_key)?;
+        // {int is_initialised; pthread_key_t key}
+        let (initialised, key) = (key & 0xffff_ffff, key >> 32);
+        if initialised == 0 {
+            return None;
+        }
+        let mut state = data.value(memory, thread, key)?;
+        let mut attached = None;
+        if let Some(at) = layout.current_state {
+            let current = memory.word(self.runtime + at)?;
+            attached = Some(current == state && state != 0);
+            // A thread that runs a subinterpreter holds the GIL by another state than its key's.
+            if current != state && current != 0 && memory.word(current + layout.thread_id) == Some(thread) {
+                (state, attached) = (current, Some(true));
+            }
+        }
+        if state == 0 || (finalizing != 0 && finalizing != state) {
+            return None;
+        }
+        Some((state, attached))
+    }
+}
+
+/// Where glibc keeps a thread's own data: it publishes this for debuggers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ThreadData {
+    /// Offset of the array of blocks in the thread's control block.
+    blocks: u64,
+}
+
+/// Keys of one block, and bytes of a key's entry {sequence number, value}.
+const KEYS_OF_BLOCK: u64 = 32;
+const ENTRY_BYTES: u64 = 16;
+const VALUE_IN_ENTRY: u64 = 8;
+
+impl ThreadData {
+    /// From the symbols of the C library. `None`: it is not glibc.
+    #[must_use]
+    pub fn find<M: Memory>(memory: &M, libc: &Symbols) -> Option<ThreadData> {
+        // Three numbers: bits of an element, elements, offset.
+        let table = libc.find(memory, b"_thread_db_pthread_specific")?.address;
+        let entry = libc.find(memory, b"_thread_db_sizeof_pthread_key_data")?.address;
+        let blocks = memory.half(table + 8)?;
+        let bytes = memory.half(entry)?;
+        (u64::from(bytes) == ENTRY_BYTES && blocks < 1 << 16)
+            .then_some(ThreadData { blocks: u64::from(blocks) })
+    }
+
+    /// The value of a key for the thread whose control block is at `thread`; 0 = none.
+    fn value<M: Memory>(&self, memory: &M, thread: u64, key: u64) -> Option<u64> {
+        let block = memory.word(thread.checked_add(self.blocks + 8 * (key / KEYS_OF_BLOCK))?)?;
+        if block == 0 {
+            return Some(0);
+        }
+        memory.word(block.checked_add(ENTRY_BYTES * (key % KEYS_OF_BLOCK) + VALUE_IN_ENTRY)?)
+    }
+}
+
+/// The number behind the last "python3." of a path: 8 for `/usr/lib/libpython3.8.so.1.0`.
+fn minor_in_path(path: &[u8]) -> Option<u8> {
+    let pattern = b"python3.";
+    let at = path.windows(pattern.len()).rposition(|part| part == pattern)?;
+    let digits = path.get(at + pattern.len()..)?;
+    let mut minor = None;
+    for digit in digits.iter().take_while(|d| d.is_ascii_digit()) {
+        minor = Some(minor.unwrap_or(0_u8).checked_mul(10)?.checked_add(digit - b'0')?);
+    }
+    minor
+}
+
+/// Offset that a type publishes for its member `name`.
+fn member<M: Memory>(memory: &M, of_type: u64, name: &[u8]) -> Option<u64> {
+    let list = memory.word(of_type + MEMBERS_OF_TYPE)?;
+    for index in 0..MOST_MEMBERS {
+        let at = list.checked_add(index * MEMBER_BYTES)?;
+        let text = memory.word(at)?;
+        if text == 0 {
+            return None;
+        }
+        if memory.text_is(text, name) {
+            return memory.word(at.checked_add(16)?);
+        }
+    }
+    None
+}
+
+fn code_members_agree<M: Memory>(memory: &M, code_type: u64, layout: &Layout) -> bool {
+    let agrees = |name: &[u8], want: u64, must: bool| match member(memory, code_type, name) {
+        Some(offset) => offset == want,
+        None => !must,
+    };
+    let name: &[u8] = if layout.minor >= 11 { b"co_qualname" } else { b"co_name" };
+    agrees(b"co_filename", layout.filename, true)
+        && agrees(name, layout.name, true)
+        && agrees(b"co_firstlineno", layout.first_line, true)
+        && agrees(b"co_linetable", layout.line_table, layout.minor >= 11)
+        && (layout.minor >= 10 || agrees(b"co_lnotab", layout.line_table, false))
+}
+
+/// 3.8 to 3.10 publish the offsets of frames too: in 3.10 `f_lasti` is no member any more, which tells it from 3.9.
+fn frame_members_agree<M: Memory>(memory: &M, frame_type: u64, layout: &Layout) -> bool {
+    if layout.minor > 10 {
+        return true;
+    }
+    let last = match (layout.instruction, layout.minor) {
+        (Instruction::Index { at, .. }, 8 | 9) => Some(at),
+        _ => None,
+    };
+    member(memory, frame_type, b"f_back") == Some(layout.previous)
+        && member(memory, frame_type, b"f_code").is_none_or(|offset| offset == layout.code)
+        && member(memory, frame_type, b"f_lasti") == last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::minor_in_path;
+
+    #[test]
+    fn the_version_is_the_number_behind_the_last_name() {
+        assert_eq!(minor_in_path(b"/opt/python3.9/lib/libpython3.10.so.1.0"), Some(10));
+        assert_eq!(minor_in_path(b"/usr/bin/python3.8"), Some(8));
+        assert_eq!(minor_in_path(b"/usr/bin/python3"), None);
+        assert_eq!(minor_in_path(b"python3."), None);
+        assert_eq!(minor_in_path(b"python3.999"), None);
+    }
+}
