@@ -140,6 +140,8 @@ numbered! {
         Filtered = 10 "system calls filtered",
         /// Sampled from outside: the thread slept or ended before it could be stopped, and did not run again.
         Asleep = 11 "asleep or gone before it could be stopped",
+        /// Somebody cut the file while it was written, or its file system failed.
+        Cut = 12 "file cut while it was written",
     }
 }
 

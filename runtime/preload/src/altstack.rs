@@ -68,9 +68,9 @@ pub(crate) fn set_frame_bytes(bytes: u64) {
     FRAME_BYTES.store(bytes, Ordering::Relaxed);
 }
 
-/// The smallest stack that a handler of ours can run on.
+/// The smallest stack that a handler of ours can run on: with a second frame, for a store of ours that faults ([`pct_sampler::signal::bus`]).
 fn enough() -> usize {
-    (FRAME_BYTES.load(Ordering::Relaxed) as usize).clamp(SMALLEST, 1 << 20) + HANDLER_BYTES
+    2 * (FRAME_BYTES.load(Ordering::Relaxed) as usize).clamp(SMALLEST, 1 << 20) + HANDLER_BYTES
 }
 
 /// The stack of ours that begins at `at`.

@@ -2,14 +2,15 @@
 //!
 //! Our clocks move to another number before the host's own call is made ([`pct_sampler::signal::numbers`]), so all of it is the
 //! kernel's and libc's: flags, masks, what is read back. As long as the host has set nothing for a number of ours it reads the
-//! default action, and may set that one again. All other signals pass straight through.
+//! default action, and may set that one again. SIGBUS alone stays with us, in front of the host's action. All other signals pass
+//! straight through.
 
 use core::sync::atomic::Ordering::Relaxed;
 
 use pct_sampler::process::session::{self, Session};
-use pct_sampler::signal::masks;
 use pct_sampler::signal::numbers::{self, HandOver};
-use pct_sampler::sys;
+use pct_sampler::signal::{bus, masks};
+use pct_sampler::sys::{self, SigAction};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
@@ -58,6 +59,22 @@ pub(crate) fn taken_by_system_call(signal: i32) {
     drop(give_way(signal));
 }
 
+/// The program's action for SIGBUS, which is kept behind ours ([`pct_sampler::signal::bus`]), and its new one if it sets one.
+/// `None`: the kernel has it.
+fn exchange_bus(signal: i32, new: impl FnOnce() -> Option<SigAction>) -> Option<SigAction> {
+    // (A child of vfork has our memory, and a table of actions of its own.)
+    let kept = signal == bus::SIGBUS
+        && bus::guards()
+        && session::current().is_none_or(|s| s.pid.load(Relaxed) == sys::getpid());
+    kept.then(|| {
+        let before = bus::host();
+        if let Some(new) = new() {
+            bus::set_host(new);
+        }
+        before
+    })
+}
+
 /// Stands in front of libc's.
 ///
 /// # Safety
@@ -65,7 +82,24 @@ pub(crate) fn taken_by_system_call(signal: i32) {
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigaction(signal: i32, new: *const UserAction, old: *mut UserAction) -> i32 {
     // SAFETY: null or the host's structure.
-    let sets = unsafe { new.as_ref() }.is_some_and(|new| new.handler != SIG_DFL);
+    let wanted = unsafe { new.as_ref() };
+    let kernels = |new: &UserAction| SigAction {
+        handler: new.handler,
+        flags: u64::from(new.flags.cast_unsigned()),
+        restorer: 0,
+        mask: new.mask[0],
+    };
+    if let Some(before) = exchange_bus(signal, || wanted.map(kernels)) {
+        if !old.is_null() {
+            let mut mask = [0; 16];
+            mask[0] = before.mask;
+            let flags = before.flags as i32;
+            // SAFETY: the host's structure.
+            unsafe { old.write(UserAction { handler: before.handler, mask, flags, restorer: 0 }) };
+        }
+        return 0;
+    }
+    let sets = wanted.is_some_and(|new| new.handler != SIG_DFL);
     let ours = is_ours(signal);
     if ours && !sets {
         // It has set nothing before: that is what it reads, and what it may set.
@@ -85,7 +119,14 @@ pub unsafe extern "C" fn sigaction(signal: i32, new: *const UserAction, old: *mu
     unsafe { core::mem::transmute::<usize, Sigaction>(at)(signal, new, old) }
 }
 
-fn simple(which: Real, signal: i32, new: usize) -> usize {
+fn simple(which: Real, signal: i32, new: usize, flags: u64) -> usize {
+    let action = SigAction { handler: new, flags, restorer: 0, mask: 0 };
+    // (`sigset` may mean the mask: then the action that it reads is the kernel's.)
+    if which != Real::Sigset
+        && let Some(before) = exchange_bus(signal, || Some(action))
+    {
+        return before.handler;
+    }
     let ours = is_ours(signal);
     if ours && new == SIG_DFL {
         return SIG_DFL;
@@ -108,7 +149,7 @@ fn simple(which: Real, signal: i32, new: usize) -> usize {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn signal(number: i32, new: usize) -> usize {
-    simple(Real::Signal, number, new)
+    simple(Real::Signal, number, new, sys::SA_RESTART)
 }
 
 /// Stands in front of libc's.
@@ -117,7 +158,7 @@ pub unsafe extern "C" fn signal(number: i32, new: usize) -> usize {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn bsd_signal(number: i32, new: usize) -> usize {
-    simple(Real::BsdSignal, number, new)
+    simple(Real::BsdSignal, number, new, sys::SA_RESTART)
 }
 
 /// Stands in front of libc's.
@@ -126,7 +167,7 @@ pub unsafe extern "C" fn bsd_signal(number: i32, new: usize) -> usize {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn __sysv_signal(number: i32, new: usize) -> usize {
-    simple(Real::SysvSignal, number, new)
+    simple(Real::SysvSignal, number, new, sys::SA_RESETHAND | sys::SA_NODEFER)
 }
 
 /// Stands in front of libc's.
@@ -135,7 +176,7 @@ pub unsafe extern "C" fn __sysv_signal(number: i32, new: usize) -> usize {
 /// As libc's.
 #[unsafe(no_mangle)]
 pub unsafe extern "C" fn sigset(number: i32, new: usize) -> usize {
-    simple(Real::Sigset, number, new)
+    simple(Real::Sigset, number, new, 0)
 }
 
 /// A timer of the host's that sends a signal of ours: it could not be told from our own timers everywhere.

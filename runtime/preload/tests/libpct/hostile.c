@@ -22,6 +22,7 @@
 #include <sys/resource.h>
 #include <sys/select.h>
 #include <sys/signalfd.h>
+#include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/time.h>
 #include <sys/wait.h>
@@ -428,6 +429,96 @@ static int fills_its_address_space(void) {
     return got < 420;
 }
 
+// Finds the file that it is recorded into, and cuts it at `bytes`.
+static int cuts_the_recording(off_t bytes) {
+    char line[4200], path[4096] = "";
+    FILE *maps = fopen("/proc/self/maps", "r");
+    while (maps && fgets(line, sizeof line, maps)) {
+        char *name = strchr(line, '/');
+        if (name && strstr(name, ".pct\n")) {
+            name[strcspn(name, "\n")] = 0;
+            snprintf(path, sizeof path, "%s", name);
+        }
+    }
+    if (maps) fclose(maps);
+    return !*path || chmod(path, 0600) || truncate(path, bytes);
+}
+
+static void *spins(void *blocks) {
+    sigset_t all;
+    sigfillset(&all);
+    if (blocks) pthread_sigmask(SIG_BLOCK, &all, NULL);
+    spin(0.2);
+    return NULL;
+}
+
+// Threads are sampled into a file that is cut; one of them blocks all signals.
+static int is_cut(off_t bytes) {
+    pthread_t t[3];
+    for (long i = 0; i < 3; i++)
+        if (pthread_create(&t[i], NULL, spins, i ? NULL : "")) return 1;
+    spin(0.1);
+    if (cuts_the_recording(bytes)) return 2;
+    spin(0.2);
+    for (int i = 0; i < 3; i++) pthread_join(t[i], NULL);
+    pthread_t late;
+    if (pthread_create(&late, NULL, spins, NULL)) return 3;
+    pthread_join(late, NULL);
+    pid_t child = fork();
+    if (!child) spin(0.05), _exit(0);
+    int status;
+    return waitpid(child, &status, 0) != child || status;
+}
+
+static volatile char *cut_page;
+static sigjmp_buf beyond;
+static volatile int info_is_right;
+static void on_bus(int s, siginfo_t *info, void *context) {
+    (void)context;
+    sigset_t now;
+    pthread_sigmask(SIG_BLOCK, NULL, &now);
+    info_is_right += s == SIGBUS && info->si_addr == cut_page && info->si_code == BUS_ADRERR && sigismember(&now, SIGUSR2) == 1
+                     && sigismember(&now, SIGUSR1) == 0 && sigismember(&now, SIGBUS) == 1;
+    siglongjmp(beyond, 1);
+}
+
+// Faults of its own: handled, read back, and deadly without a handler; its recording is cut as well.
+static int faults_by_itself(void) {
+    struct sigaction a = {.sa_sigaction = on_bus, .sa_flags = SA_SIGINFO}, back;
+    FILE *file = tmpfile();
+    spin(0.1);
+    if (!file || ftruncate(fileno(file), 4096)) return 1;
+    cut_page = mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED, fileno(file), 0);
+    if (cut_page == MAP_FAILED || ftruncate(fileno(file), 0)) return 1;
+    sigaddset(&a.sa_mask, SIGUSR2);
+    if (sigaction(SIGBUS, &a, &back) || back.sa_handler != SIG_DFL) return 2;
+    if (sigaction(SIGBUS, NULL, &back) || back.sa_sigaction != on_bus || !(back.sa_flags & SA_SIGINFO)) return 3;
+    if (sigismember(&back.sa_mask, SIGUSR2) != 1 || sigismember(&back.sa_mask, SIGUSR1)) return 4;
+    if (cuts_the_recording(0)) return 5;
+    for (int i = 0; i < 100; i++) {
+        if (!sigsetjmp(beyond, 1)) *cut_page = 1;
+        spin(0.002);
+    }
+    if (info_is_right != 100) return 6;
+    signal(SIGBUS, SIG_IGN);
+    raise(SIGBUS);
+    for (int blocked = 0; blocked < 3; blocked++) {
+        pid_t child = fork();
+        if (!child) {
+            sigset_t all;
+            sigfillset(&all);
+            spin(0.03);
+            if (blocked == 1) sigaction(SIGBUS, &a, NULL), sigprocmask(SIG_BLOCK, &all, NULL);
+            if (blocked == 2) signal(SIGBUS, SIG_DFL);
+            *cut_page = 1;
+            _exit(0);
+        }
+        int status;
+        if (waitpid(child, &status, 0) != child || !WIFSIGNALED(status) || WTERMSIG(status) != SIGBUS) return 7;
+    }
+    return 0;
+}
+
 int main(int argc, char **argv) {
     const char *mode = argc > 1 ? argv[1] : "";
     size_t frame = getauxval(AT_MINSIGSTKSZ);
@@ -451,6 +542,8 @@ int main(int argc, char **argv) {
     if (!strcmp(mode, "nothing")) return 0;
     if (!strcmp(mode, "switches")) return forks_among_switches();
     if (!strcmp(mode, "cancelled")) return is_cancelled();
+    if (!strcmp(mode, "cut")) return is_cut(atol(argv[2]));
+    if (!strcmp(mode, "bus")) return faults_by_itself();
     if (!strcmp(mode, "space")) return fills_its_address_space();
     return 2;
 }

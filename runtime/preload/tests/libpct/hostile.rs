@@ -126,6 +126,31 @@ fn a_signal_taken_by_an_instruction_moves_the_clock_when_it_is_seen() {
 }
 
 #[test]
+fn a_recording_that_is_cut_loses_what_was_there_and_harms_nobody() {
+    let Some(program) = hostile() else { return };
+    let cases = [
+        ("clock=perf,stack=none", 0),
+        ("clock=perf", 16384),
+        ("clock=thread", 16384),
+        ("clock=sigtrap,mode=counts", 16384),
+    ];
+    for (options, kept) in cases {
+        let run = Run::new(program, &["cut", &kept.to_string()], &format!("{options},hz=4000"), |_| ()).ok();
+        assert!(run.status_lines().contains("its file was cut"), "{options}, {kept}: {}", run.status_lines());
+        if kept > 0 {
+            let mut files = run.files();
+            files.retain(|a| a.lost.iter().any(|l| l.0 == "file cut while it was written"));
+            assert_eq!(files.len(), 1, "{options}: the parent's file names the loss");
+        }
+    }
+}
+
+#[test]
+fn faults_of_the_programs_own_are_its_own() {
+    run("bus", "hz=4000");
+}
+
+#[test]
 fn jumps_out_of_handlers_leave_nothing_locked() {
     let Some(run) = run("jumps", "hz=1000,limit=4M") else { return };
     let a = run.only_file();

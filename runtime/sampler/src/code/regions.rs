@@ -11,7 +11,8 @@ use core::hint::cold_path;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 
 use crate::code::maps::{self, Mapping};
-use crate::record::log::{Chain, Log};
+use crate::record::chain::Chain;
+use crate::record::log::Log;
 use crate::sys::lock::Lock;
 use crate::{code::elf, sys};
 use pct_format::LossCause;

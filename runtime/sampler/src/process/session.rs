@@ -12,7 +12,8 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
 
 use crate::code::regions::{List, Regions};
 use crate::process::options::Options;
-use crate::record::log::{Chain, Log, PATH_BYTES};
+use crate::record::chain::Chain;
+use crate::record::log::{Log, PATH_BYTES};
 use crate::record::rings::Rings;
 use crate::record::stacks::Stacks;
 use crate::record::time::Instant;
@@ -20,7 +21,7 @@ use crate::signal::clock;
 use crate::signal::spent::Spent;
 use crate::sys::lock::Lock;
 use crate::sys::text::Buf;
-use crate::{code::callers, process::housekeeper, process::threads, signal::numbers, sys};
+use crate::{code::callers, process::housekeeper, process::threads, signal::bus, signal::numbers, sys};
 use pct_format::layout::header as at;
 use pct_format::{Clock, Recorder, State};
 use pct_unwind::Cache;
@@ -363,6 +364,7 @@ pub fn start() -> Result<&'static Session, Refused> {
     if options.clock == Clock::Wall {
         return Err(Refused::WallNeedsController);
     }
+    bus::guard();
     let settings = &session.settings;
     settings.recorder.store(options.mode as u32, Ordering::Relaxed);
     settings.stack.store(options.stack as u32, Ordering::Relaxed);

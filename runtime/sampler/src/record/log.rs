@@ -17,7 +17,7 @@ use crate::sys::lock::Lock;
 use crate::sys::text::Buf;
 use crate::sys::{self, Errno, Fd, FileId};
 use pct_format::layout::header::LOSS_PAIRS;
-use pct_format::layout::{BLOCK_BYTES, FIRST_SEGMENT_AT, header as at, segment, segment_kind};
+use pct_format::layout::{BLOCK_BYTES, FIRST_SEGMENT_AT, header as at, segment};
 use pct_format::push::{self, SegmentHead};
 use pct_format::{Anchor, LossCause};
 
@@ -41,6 +41,8 @@ mod state {
     pub(super) const KEPT: u32 = 3;
     /// Its thread has ended before it was full: another may go on in it, or overwrite it.
     pub(super) const RESTING: u32 = 4;
+    /// The file ends before it: somebody cut it.
+    pub(super) const GONE: u32 = 5;
 }
 
 /// What we know of a block, in private memory.
@@ -104,6 +106,8 @@ pub struct Log {
     growing: AtomicU32,
     /// Blocks that rest.
     resting: AtomicU32,
+    /// One more than the first block that was cut off, 0 = none was.
+    cut: AtomicU32,
     generation: AtomicU64,
     /// Nanoseconds of a unit of weight in segments begun from now on, 0 = the header's.
     period_ns: AtomicU64,
@@ -309,36 +313,38 @@ impl Log {
     /// A ring's block is full or its thread has ended: it may be overwritten from now on.
     #[cold]
     pub fn leave_ring(&self, of: Place, samples: u64, weight: u64) {
+        self.leave(of, samples, weight, state::LEFT);
+    }
+
+    fn leave(&self, of: Place, samples: u64, weight: u64, left: u32) {
+        if of.block >= self.hot.allocated.load(Ordering::Relaxed) {
+            return self.lose(LossCause::Cut, samples, weight);
+        }
         if let Some(count) = self.words(of.first + segment::COUNT, 1).and_then(<[_]>::first) {
             count.store(samples, Ordering::Relaxed);
         }
         if let Some(block) = self.blocks.get(of.block as usize) {
             block.samples.store(samples, Ordering::Relaxed);
             block.weight.store(weight, Ordering::Relaxed);
-            // Release: whoever steals it sees the counts.
-            block.state.store(state::LEFT, Ordering::Release);
+            // Release: whoever takes it sees the counts, and where it goes on.
+            block.state.store(left, Ordering::Release);
         }
     }
 
     /// A ring's thread has ended and its block has room from word `next` of the segment on: another ring may take it.
+    ///
+    /// The block is given away by one store, after all that belongs to it: one that is left first and rests a moment later may
+    /// have had another owner in between.
     pub fn rest(&self, of: Place, next: usize, samples: u64, weight: u64) {
-        self.leave_ring(of, samples, weight);
         if next + LEAST_REST > of.words {
-            return;
+            return self.leave_ring(of, samples, weight);
         }
         if let Some(block) = self.blocks.get(of.block as usize) {
             block.rest.store(next as u32, Ordering::Relaxed);
-            // Release: whoever takes it sees the place. Unless somebody has begun it anew in between.
-            let resting = block.state.compare_exchange(
-                state::LEFT,
-                state::RESTING,
-                Ordering::Release,
-                Ordering::Relaxed,
-            );
-            if resting.is_ok() {
-                self.resting.fetch_add(1, Ordering::Relaxed);
-            }
+            // Before it can be taken: the number never falls below none.
+            self.resting.fetch_add(1, Ordering::Relaxed);
         }
+        self.leave(of, samples, weight, state::RESTING);
     }
 
     /// Sampling starts again in this file: samples to come stand for so much time, whatever the header says, and go into
@@ -467,8 +473,14 @@ impl Log {
                 if let Some(word) = self.header(at::ALLOCATED) {
                     word.fetch_max(u64::from(allocated + step) * BLOCK_BYTES as u64, Ordering::Relaxed);
                 }
-                self.hot.allocated.fetch_max(allocated + step, Ordering::Release);
-                true
+                self.hot.allocated.fetch_max(allocated + step, Ordering::SeqCst);
+                match self.cut.load(Ordering::SeqCst) {
+                    0 => true,
+                    cut => {
+                        self.hot.allocated.fetch_min(cut - 1, Ordering::Relaxed);
+                        false
+                    }
+                }
             }
             // Another thread was faster: there may be room now.
             Err(_) if self.hot.allocated.load(Ordering::Relaxed) > allocated => true,
@@ -504,6 +516,44 @@ impl Log {
             }
             done => done,
         }
+    }
+
+    /// A store to `address` faulted. If that is in our mapping, memory takes the place of the file from its block on, so that the store
+    /// can go on, and nothing more is written there. False: it is not ours.
+    #[cold]
+    pub fn replace_cut(&self, address: u64) -> bool {
+        let base = self.hot.base.load(Ordering::Acquire).cast::<u8>();
+        let blocks = self.hot.mapped_blocks.load(Ordering::Relaxed);
+        let offset = (address as usize).wrapping_sub(base as usize);
+        if base.is_null() || offset >= blocks as usize * BLOCK_BYTES {
+            return false;
+        }
+        let block = (offset / BLOCK_BYTES) as u32;
+        let from = block as usize * BLOCK_BYTES;
+        // SAFETY: the end of our own mapping: nobody reads by it what the file still has there.
+        let replaced = unsafe { sys::map_memory_over(base.add(from), blocks as usize * BLOCK_BYTES - from) };
+        if replaced.is_err() {
+            return false;
+        }
+        self.hot.can_grow.store(false, Ordering::Relaxed);
+        // Before `allocated`: a thread that grows the file at this moment looks at this after it has moved that.
+        self.cut.store(block + 1, Ordering::SeqCst);
+        self.hot.allocated.fetch_min(block, Ordering::SeqCst);
+        let mut lost = [0; 2];
+        for block in self.blocks.iter().take(blocks as usize).skip(block as usize) {
+            // (What a thread writes to at this moment is counted when it leaves it.)
+            let was = block.state.swap(state::GONE, Ordering::Acquire);
+            if was == state::RESTING {
+                self.resting.fetch_sub(1, Ordering::Relaxed);
+            }
+            if matches!(was, state::LEFT | state::RESTING) {
+                lost[0] += block.samples.load(Ordering::Relaxed);
+                lost[1] += block.weight.load(Ordering::Relaxed);
+            }
+        }
+        // Where the header is gone too, the file is shorter than one, and the run's folder says why.
+        self.lose(LossCause::Cut, lost[0].max(1), lost[1]);
+        true
     }
 
     /// The oldest block that was left, whatever thread's it was.
@@ -622,53 +672,4 @@ fn write_zeros(fd: &Fd, from: u64, bytes: u64) -> sys::Result<()> {
         }
     }
     Ok(())
-}
-
-/// A chain of segments with one writer at a time: the keep segments, or the process's ring. All zeros is the process's
-/// ring, empty.
-#[derive(Debug)]
-#[repr(C)]
-pub struct Chain {
-    place: Place,
-    /// Next record's word in the segment, 0 = there is no segment yet.
-    at: usize,
-    keep: bool,
-}
-
-impl Chain {
-    /// Makes it the chain of keep segments, from block 0 on.
-    pub fn begin_keep(&mut self, log: &Log) {
-        let place = log.first_keep();
-        log.begin(
-            place,
-            SegmentHead { kind: segment_kind::KEEP, time: crate::record::time::now(), ..Default::default() },
-        );
-        *self = Chain { place, at: push::RECORDS_AT, keep: true };
-    }
-
-    /// Appends a record, in a new segment if the current one is full. False: no room.
-    pub fn append(&mut self, log: &Log, may_call: bool, first: &[u64], rest: &[u64]) -> bool {
-        if self.at != 0
-            && let Some(next) = log.append(self.place, self.at, first, rest)
-        {
-            self.at = next;
-            return true;
-        }
-        let claimed =
-            if self.keep { log.claim_kept(1, may_call) } else { log.claim_ring(u32::MAX, may_call) };
-        let Some(place) = claimed else { return false };
-        if self.at != 0 && !self.keep {
-            log.leave_ring(self.place, 0, 0);
-        }
-        let kind = if self.keep { segment_kind::KEEP } else { segment_kind::RING };
-        log.begin(place, SegmentHead { kind, time: crate::record::time::now(), ..Default::default() });
-        self.place = place;
-        match log.append(place, push::RECORDS_AT, first, rest) {
-            Some(next) => {
-                self.at = next;
-                true
-            }
-            None => false,
-        }
-    }
 }

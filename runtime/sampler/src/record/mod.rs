@@ -1,5 +1,6 @@
 //! What is written, and where: segments of the mapped file, a ring for each thread, the table of stacks, times and marks.
 
+pub mod chain;
 pub mod log;
 pub mod mark;
 pub mod rings;

@@ -12,7 +12,8 @@
 
 use core::sync::atomic::{AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
-use crate::record::log::{Chain, Log};
+use crate::record::chain::Chain;
+use crate::record::log::Log;
 use crate::sys;
 use crate::sys::lock::Lock;
 use pct_format::head::{Head, kind};

@@ -14,6 +14,7 @@ use core::sync::atomic::Ordering;
 
 use crate::process::session::Session;
 use crate::record::rings::Ring;
+use crate::signal::bus::{self, SIGBUS};
 use crate::sys::arch;
 use crate::sys::{self, Mask, SignalSet};
 
@@ -29,13 +30,20 @@ pub fn means_all(set: SignalSet) -> bool {
 /// Those of our signals that stay open although the host blocks this set.
 #[must_use]
 pub fn left_open(session: &Session, set: SignalSet) -> SignalSet {
-    if means_all(set) { session.signals() } else { 0 }
+    // A store of ours that faults in a thread that blocks SIGBUS would kill.
+    let faults = if bus::guards() { sys::signal_bit(SIGBUS) } else { 0 };
+    faults & set | if means_all(set) { session.signals() } else { 0 }
 }
 
 /// Those of our signals of which the thread believes that it blocks them.
 #[must_use]
 pub fn believed(ring: &Ring) -> SignalSet {
     ring.host_blocks.load(Ordering::Relaxed)
+}
+
+/// Whether the calling thread believes that it blocks SIGBUS.
+pub(crate) fn believes_to_block_bus(session: &Session) -> bool {
+    session.rings.own(session.may_call()).is_some_and(|ring| believed(ring) & sys::signal_bit(SIGBUS) != 0)
 }
 
 /// What the thread believes from now on.
@@ -80,14 +88,14 @@ pub(crate) fn reopen(session: &Session) {
 /// program that begins to use this very number later to see that.)
 pub(crate) fn follow(session: &Session, ring: &Ring, regs: arch::Regs) {
     let ours = session.signals();
-    let given = believed(ring) & !ours;
+    let given = believed(ring) & !ours & !sys::signal_bit(SIGBUS);
     if given == 0 || regs.context == 0 {
         return;
     }
     let context = regs.context as *const u8;
     // SAFETY: the running handler's context.
     unsafe { arch::change_mask_on_return(context, given, ours) };
-    believe(ring, ours);
+    believe(ring, ours | believed(ring) & sys::signal_bit(SIGBUS));
 }
 
 /// A signal that is not of our clocks came to a thread that believes to block it: true if it was put off until the thread lets it

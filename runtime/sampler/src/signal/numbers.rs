@@ -35,7 +35,7 @@ const TICK_SIGNALS: core::ops::RangeInclusive<i32> = 40..=61;
 /// The default action.
 pub(crate) const SIG_DFL: usize = 0;
 /// The host's action for a signal without a handler that is to be ignored.
-const SIG_IGN: usize = 1;
+pub(crate) const SIG_IGN: usize = 1;
 
 /// Chooses signals and installs the handler.
 ///

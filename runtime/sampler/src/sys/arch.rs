@@ -77,6 +77,28 @@ mod imp {
         pct_restorer as *const () as usize
     }
 
+    /// A handler that asks `A` for an address and jumps there with the kernel's arguments, or returns where it is 0.
+    ///
+    /// # Safety
+    /// For the kernel to call.
+    #[unsafe(naked)]
+    pub unsafe extern "C" fn jump_to_answer<A: super::Answer>() {
+        core::arch::naked_asm!(
+            "push rdi",
+            "push rsi",
+            "push rdx",
+            "call {answer}",
+            "pop rdx",
+            "pop rsi",
+            "pop rdi",
+            "test rax, rax",
+            "jz 2f",
+            "jmp rax",
+            "2: ret",
+            answer = sym A::answer,
+        )
+    }
+
     /// Registers from a handler's third argument.
     ///
     /// # Safety
@@ -210,6 +232,28 @@ mod imp {
         }
     }
 
+    /// A handler that asks `A` for an address and jumps there with the kernel's arguments, or returns where it is 0.
+    ///
+    /// # Safety
+    /// For the kernel to call.
+    #[unsafe(naked)]
+    pub unsafe extern "C" fn jump_to_answer<A: super::Answer>() {
+        core::arch::naked_asm!(
+            "stp x29, x30, [sp, #-48]!",
+            "stp x0, x1, [sp, #16]",
+            "str x2, [sp, #32]",
+            "bl {answer}",
+            "mov x16, x0",
+            "ldp x0, x1, [sp, #16]",
+            "ldr x2, [sp, #32]",
+            "ldp x29, x30, [sp], #48",
+            "cbz x16, 2f",
+            "br x16",
+            "2: ret",
+            answer = sym A::answer,
+        )
+    }
+
     /// Registers from a handler's third argument.
     ///
     /// # Safety
@@ -258,6 +302,15 @@ mod imp {
     }
 }
 
+/// Decides, in a handler, where it goes on.
+pub trait Answer {
+    /// Gets what the kernel passes to a handler; gives an address, or 0.
+    ///
+    /// # Safety
+    /// `info` and `context` are what the kernel passed to the running handler of `signal`.
+    unsafe extern "C" fn answer(signal: i32, info: *const u8, context: *const u8) -> usize;
+}
+
 pub use imp::*;
 
 /// A handler's second argument, as far as it is read.
@@ -296,6 +349,12 @@ impl SigInfo {
     #[must_use]
     pub fn code(self) -> i32 {
         self.int(8)
+    }
+
+    /// Where a fault was.
+    #[must_use]
+    pub fn address(self) -> u64 {
+        self.word(16)
     }
 
     /// Expiries of the timer beyond the one.

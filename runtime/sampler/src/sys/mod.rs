@@ -152,6 +152,21 @@ pub fn map_memory(bytes: usize) -> Result<*mut u8> {
     check(at).map(|at| at as *mut u8)
 }
 
+/// Replaces a mapping by fresh zeroed private memory.
+///
+/// # Errors
+/// The kernel's.
+///
+/// # Safety
+/// The range is a mapping of ours whose contents nobody wants any more.
+pub unsafe fn map_memory_over(at: *mut u8, bytes: usize) -> Result<()> {
+    const MAP_FIXED: usize = 0x10;
+    let flags = MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED;
+    // SAFETY: by the caller's promise.
+    check(unsafe { call(nr::MMAP, [at as usize, bytes, PROT_READ | PROT_WRITE, flags, usize::MAX, 0]) })
+        .map(|_| ())
+}
+
 /// Maps a file shared.
 ///
 /// # Errors
