@@ -273,3 +273,70 @@ fn whatever_ends_the_report_the_status_is_the_programs() {
         assert!(said.contains(&format!("ended by {signal}")) && said.lines().count() == 1, "{said}");
     }
 }
+
+#[test]
+fn a_program_that_becomes_another_user_is_sampled() {
+    let d = dir();
+    // 0700: the user that the program becomes cannot come to the run's folder, nor to anything beside it
+    let command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c", BUSY];
+    let bare = Command::new(command[0]).args(&command[1..]).output();
+    if !bare.is_ok_and(|output| output.status.success()) {
+        eprintln!("skipped: setpriv is not there, or this is not root");
+        return;
+    }
+    let words: Vec<&str> =
+        ["run", "--hz", "1000", "--no-report", "-o", "r", "--"].iter().chain(&command).copied().collect();
+    let output = pct(d.path(), &words);
+    assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), ""));
+    let rows = out(&pct(d.path(), &["report", "--format", "csv", "--by", "process", "r"]));
+    let samples = |row: &str| row.split(',').next().and_then(|n| n.parse::<u64>().ok());
+    let shell = rows.lines().skip(1).find(|row| row.contains("sh,,")).and_then(samples);
+    assert!(shell.is_some_and(|samples| samples > 20), "{rows}");
+    let owners = std::fs::read_dir(d.path().join("r")).expect("read").map(|entry| {
+        std::os::unix::fs::MetadataExt::uid(&entry.expect("an entry").metadata().expect("there"))
+    });
+    assert!(owners.into_iter().all(|owner| owner == nix::unistd::geteuid().as_raw()), "all is the caller's");
+}
+
+#[test]
+fn answers_go_where_they_were_sent_or_are_an_error() {
+    let d = dir();
+    let recorded = pct(d.path(), &["run", "--no-report", "-o", "r", "--", "sh", "-c", BUSY]);
+    assert_eq!(recorded.status.code(), Some(0), "{}", err(&recorded));
+    let page = out(&pct(d.path(), &["report", "--html", "-", "r"]));
+    assert!(page.trim_start().starts_with("<!") && !d.path().join("-").exists(), "{page:.100}");
+    for command in ["report r", "report --html - r", "export -f folded -o - r", "print r", "--version"] {
+        let script = format!(r#"exec "$0" {command} >&-"#);
+        let output =
+            Command::new("sh").args(["-c", &script, PCT]).current_dir(d.path()).output().expect("starts");
+        assert_eq!(
+            (output.status.code(), err(&output).as_str()),
+            (Some(1), "pct: stdout is closed\n"),
+            "{command}"
+        );
+    }
+    for keys in ["function,object", "thread,process", "thread,function,process"] {
+        let output = pct(d.path(), &["report", "--by", keys, "r"]);
+        assert_eq!(output.status.code(), Some(2), "{keys}");
+        assert!(err(&output).contains("one of function, line, pc, object"), "{}", err(&output));
+    }
+}
+
+#[test]
+fn a_format_that_is_no_text_does_not_go_to_a_terminal() {
+    let d = dir();
+    let recorded = pct(d.path(), &["run", "--no-report", "-o", "r", "--", "sh", "-c", BUSY]);
+    assert_eq!(recorded.status.code(), Some(0), "{}", err(&recorded));
+    // script(1) gives its command a terminal
+    for (format, status) in [("pprof", 2), ("folded", 0)] {
+        let command = format!("{PCT} export -f {format} -o - r");
+        let output =
+            Command::new("script").args(["-qec", &command, "/dev/null"]).current_dir(d.path()).output();
+        let Ok(output) = output else {
+            eprintln!("skipped: no script(1)");
+            return;
+        };
+        assert_eq!(output.status.code(), Some(status), "{format}: {:.200}", out(&output));
+        assert_eq!(out(&output).contains("no text for a terminal"), status == 2, "{:.200}", out(&output));
+    }
+}

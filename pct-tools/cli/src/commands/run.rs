@@ -8,6 +8,7 @@ mod held;
 
 use crate::face::Face;
 use crate::launch::check::{self, Found};
+use crate::launch::spare::Spare;
 use crate::launch::spawn::{self, Folder};
 use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND, apart, inherited};
 use crate::look;
@@ -204,7 +205,7 @@ fn signal(text: &str) -> Result<i32, String> {
 
 /// The value of PCT for the program.
 #[must_use]
-pub fn options(args: &Args, folder: &Path) -> OsString {
+pub fn options(args: &Args, folder: &Path, spare: Option<&Spare>) -> OsString {
     fn name(value: impl clap::ValueEnum) -> String {
         value.to_possible_value().map(|value| value.get_name().to_owned()).unwrap_or_default()
     }
@@ -227,13 +228,23 @@ pub fn options(args: &Args, folder: &Path) -> OsString {
     for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
         all.push(format!("{key}={value},"));
     }
+    if let Some(spare) = spare {
+        all.push("spare=");
+        all.push(&spare.folder);
+        all.push(",");
+    }
     all.push("out=");
     all.push(folder);
     all
 }
 
 /// The program's environment: pct's own, with the library in front of what else is preloaded.
-fn environment(args: &Args, library: Option<&Path>, folder: Option<&Path>) -> Vec<(OsString, OsString)> {
+fn environment(
+    args: &Args,
+    library: Option<&Path>,
+    folder: Option<&Path>,
+    spare: Option<&Spare>,
+) -> Vec<(OsString, OsString)> {
     let (Some(library), Some(folder)) = (library, folder) else { return std::env::vars_os().collect() };
     let mut preload = library.as_os_str().to_owned();
     if let Some(others) = std::env::var_os("LD_PRELOAD").filter(|value| !value.is_empty()) {
@@ -242,7 +253,7 @@ fn environment(args: &Args, library: Option<&Path>, folder: Option<&Path>) -> Ve
     }
     std::env::vars_os()
         .filter(|(name, _)| name != "LD_PRELOAD" && name != "PCT" && name != ASAN_OPTIONS)
-        .chain([("LD_PRELOAD".into(), preload), ("PCT".into(), options(args, folder))])
+        .chain([("LD_PRELOAD".into(), preload), ("PCT".into(), options(args, folder, spare))])
         .chain([(ASAN_OPTIONS.into(), beside_asan(std::env::var_os(ASAN_OPTIONS)))])
         .collect()
 }
@@ -308,17 +319,22 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let hold = outside.is_some() || fixed && library.is_some();
     // from outside what the program starts is looked at too, so nothing is preloaded
     let preload = library.as_deref().filter(|_| outside.is_none());
-    let environment = |dir: Option<&Path>| environment(args, preload, dir);
+    let mut spare = library.as_ref().filter(|_| outside.is_none()).and_then(|_| Spare::make());
+    let environment = |dir: Option<&Path>| environment(args, preload, dir, spare.as_ref());
     let started = match spawn::start(&args.command, &folder(args), environment, hold) {
         Ok(started) => started,
         Err(why) => {
             face.warn(format_args!("{why:#}; the program runs unprofiled"));
+            spare.take().into_iter().for_each(Spare::discard);
             Err(spawn::become_unprofiled(&args.command)?)
         }
     };
     let mut started = match started {
         Ok(started) => started,
-        Err(failed) => return Ok(not_executed(args, found.as_ref(), failed.errno, face)),
+        Err(failed) => {
+            spare.into_iter().for_each(Spare::discard);
+            return Ok(not_executed(args, found.as_ref(), failed.errno, face));
+        }
     };
     if let Some(why) = &started.trouble {
         face.warn(format_args!("{why}; the program runs unprofiled"));
@@ -327,7 +343,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if hold && started.folder.is_some() {
         let entered = match outside {
             Some(clock) => held::watch(args, &mut started, clock, face),
-            None => held::enter(args, &mut started).map(|()| None),
+            None => held::enter(args, &mut started, spare.as_ref()).map(|()| None),
         };
         match entered {
             // it is profiled all the same: nothing stands in the way any more
@@ -347,6 +363,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     if let Some(folder) = started.folder.as_deref().filter(|_| library.is_some()) {
         let close = || {
+            if let Some(Err(why)) = spare.take().map(|spare| spare.collect(folder)) {
+                face.warn(format_args!("{why}"));
+            }
             let obstacle = found.as_ref().filter(|found| found.obstacle.is_some());
             let info = Info {
                 command: args.command.iter().map(|word| word.to_string_lossy().into_owned()).collect(),
@@ -427,7 +446,7 @@ mod tests {
     fn flags_become_the_options_of_the_library() {
         let args = args(&["--hz", "100", "--limit", "2M", "--clock", "itimer-real", "--", "true", "--hz"]);
         assert_eq!(args.command, ["true", "--hz"]);
-        let pct = options(&args, Path::new("/tmp/x"));
+        let pct = options(&args, Path::new("/tmp/x"), None);
         assert_eq!(pct, "hz=100,clock=itimer-real,limit=2097152,out=/tmp/x");
     }
 

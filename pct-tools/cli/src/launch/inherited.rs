@@ -32,6 +32,12 @@ extern "C" fn look() {
 #[unsafe(link_section = ".init_array")]
 static LOOK: extern "C" fn() = look;
 
+/// Was standard output closed when pct started? What is written to it goes nowhere.
+#[must_use]
+pub fn stdout_was_closed() -> bool {
+    CLOSED.load(Ordering::Relaxed) & 1 << libc::STDOUT_FILENO != 0
+}
+
 /// Is this signal ignored now?
 pub(super) fn is_ignored(signal: i32) -> bool {
     // SAFETY: an all-zero sigaction is a valid value of that plain C struct.

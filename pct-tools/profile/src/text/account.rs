@@ -195,6 +195,10 @@ pub fn why_nothing(profile: &Profile, shown: &[Cell]) -> Option<String> {
         Some(used) if !account.notes.is_empty() => {
             format!("nothing to show: no sample in {} CPU s; the notes say more", seconds(used))
         }
+        // At any usual rate dozens were due.
+        Some(used) if used > 200_000_000 => {
+            format!("nothing to show: no sample in {} CPU s, and no process said why", seconds(used))
+        }
         Some(used) => format!("nothing to show: no sample in {} CPU s (try a higher --hz)", seconds(used)),
         None => "nothing to show: no sample was recorded".into(),
     })

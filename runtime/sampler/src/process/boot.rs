@@ -94,7 +94,7 @@ impl Why<'_> {
                 problem.push(if session::seed().options.signal >= 32 {
                     b"option signal: the perf clock needs a standard signal, below 32"
                 } else {
-                    b"no signal is free for the clock (try signal=N)"
+                    b"no signal is free for the clock (pct run --signal N, or signal=N in PCT, names one)"
                 });
             }
             Why::Start(Refused::Busy) => {
@@ -227,7 +227,7 @@ pub fn decline(text: &[u8], cause: &[u8]) {
         !meant
             || !seed.options.wants(seed.name.bytes())
             || seed.out_is_template && seed.options.controller != 0
-            || !seed.out_is_template && status::report(seed.out.bytes(), cause)
+            || !seed.out_is_template && status::report(seed.places(), cause)
     });
     if said != Some(true) {
         let mut message = Message::new();
@@ -262,6 +262,9 @@ pub(crate) fn names(seed: &mut Seed) {
     if seed.name.bytes().is_empty() {
         programs_name(seed);
     }
+    if seed.name.bytes().is_empty() {
+        seed.name.push(b"program");
+    }
     scripts_name(seed);
 }
 
@@ -273,8 +276,11 @@ fn programs_name(seed: &mut Seed) {
     if let Ok(exe) = sys::readlink(sys::c(c"/proc/self/exe"), &mut buffer) {
         seed.exe.push(exe.strip_suffix(b" (deleted)").unwrap_or(exe));
     }
+    // Without /proc what the program was called by, so that its file has a name.
+    let called = seed.argv.bytes().split(|b| *b == 0).next().unwrap_or(&[]);
+    let path = if seed.exe.bytes().is_empty() { called } else { seed.exe.bytes() };
     seed.name.clear();
-    seed.name.push(last_part(seed.exe.bytes()));
+    seed.name.push(last_part(path));
 }
 
 /// Programs whose first argument without a dash is what the user thinks of as the program.

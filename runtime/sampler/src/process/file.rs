@@ -38,18 +38,14 @@ pub fn open(session: &Session, house: &mut House) -> bool {
     session::complete_seed(house);
     let seed = session::seed();
     let mut path = Buf::<PATH_BYTES>::new();
-    let mut made = Err(sys::Errno::EEXIST);
-    // Several images of one process id (exec) and ids that come again: the next free number.
-    for number in 0..MOST_NAMES {
-        // In a long chain of images the small numbers are all taken: a number that nobody had yet, in place of a search.
-        let number = if number < COUNTED_NAMES { number } else { time::monotonic_ns() };
-        name(seed, session, number, &mut path);
-        made = session.log.create(&mut path, seed.options.limit, 2);
-        if made == Err(sys::Errno::ENOENT) && number == 0 && make_directory(path.bytes()) {
-            made = session.log.create(&mut path, seed.options.limit, 2);
-        }
-        if made != Err(sys::Errno::EEXIST) {
-            break;
+    let mut made = create(session, seed, seed.out.bytes(), &mut path);
+    // Where the process may not write any more (another user, another root), who started it may have offered a second place.
+    let spare = seed.options.spare.bytes();
+    if made.is_err_and(is_out_of_reach) && !seed.out_is_template && !spare.is_empty() {
+        let mut second = Buf::<PATH_BYTES>::new();
+        let there = create(session, seed, spare, &mut second);
+        if there.is_ok() {
+            (made, path) = (there, second);
         }
     }
     if let Err(errno) = made {
@@ -69,10 +65,38 @@ pub fn open(session: &Session, house: &mut House) -> bool {
     if let Some(mut keep) = session.keep.lock_patiently() {
         keep.begin_keep(&session.log);
     }
+    if sys::open(sys::c(c"/proc/self/maps"), sys::O_RDONLY, 0).is_err() {
+        report(b"its /proc cannot be read, so its code has no names and its stacks have one frame");
+    }
     housekeeper::refresh_regions(session, house);
     housekeeper::names(session, house);
     housekeeper::note_times(session, house);
     true
+}
+
+/// The process cannot come to that place, or may not write there.
+fn is_out_of_reach(errno: sys::Errno) -> bool {
+    use sys::Errno;
+    matches!(errno, Errno::EACCES | Errno::EPERM | Errno::ENOENT | Errno::EROFS)
+}
+
+/// Makes the file in a directory (the template knows its own) and leaves its path.
+fn create(session: &Session, seed: &Seed, directory: &[u8], path: &mut Buf<PATH_BYTES>) -> sys::Result<()> {
+    let mut made = Err(sys::Errno::EEXIST);
+    // Several images of one process id (exec) and ids that come again: the next free number.
+    for number in 0..MOST_NAMES {
+        // In a long chain of images the small numbers are all taken: a number that nobody had yet, in place of a search.
+        let number = if number < COUNTED_NAMES { number } else { time::monotonic_ns() };
+        name(seed, session, directory, number, path);
+        made = session.log.create(path, seed.options.limit, 2);
+        if made == Err(sys::Errno::ENOENT) && number == 0 && make_directory(path.bytes()) {
+            made = session.log.create(path, seed.options.limit, 2);
+        }
+        if made != Err(sys::Errno::EEXIST) {
+            break;
+        }
+    }
+    made
 }
 
 /// Makes sure of everything that needs system calls or rights: the file, and blocks for a while. Called before the host
@@ -97,12 +121,12 @@ const SECURED_BLOCKS: u32 = (4 << 20) / layout::BLOCK_BYTES as u32;
 pub fn report(cause: &[u8]) {
     let seed = session::seed();
     if !seed.out_is_template {
-        status::report(seed.out.bytes(), cause);
+        status::report(seed.places(), cause);
     }
 }
 
 /// The path of the file: the directory and `NAME-PID.pct`, or the template with %e %p %h %t filled in.
-fn name(seed: &Seed, session: &Session, number: u64, path: &mut Buf<PATH_BYTES>) {
+fn name(seed: &Seed, session: &Session, directory: &[u8], number: u64, path: &mut Buf<PATH_BYTES>) {
     path.clear();
     let pid = u64::from(session.pid.load(Ordering::Relaxed));
     // The suffix goes before the extension.
@@ -112,7 +136,7 @@ fn name(seed: &Seed, session: &Session, number: u64, path: &mut Buf<PATH_BYTES>)
             None => (seed.out.bytes(), b""),
         }
     } else {
-        path.push(seed.out.bytes()).push(b"/");
+        path.push(directory).push(b"/");
         (b"%e-%p", b".pct")
     };
     let mut rest = stem.iter();

@@ -5,6 +5,8 @@ use pct_format::{Clock, Recorder, StackMode};
 
 /// Longest path template that is taken.
 pub const PATH_BYTES: usize = 1024;
+/// Longest second directory.
+const SPARE_BYTES: usize = 96;
 /// Longest include or exclude list.
 pub const LIST_BYTES: usize = 256;
 
@@ -43,6 +45,8 @@ pub struct Options {
     pub depth: u64,
     /// Directory or template, as given; empty = the working directory.
     pub out: Buf<PATH_BYTES>,
+    /// Directory where a file is made when `out` is out of reach (another user, another root); empty = none.
+    pub spare: Buf<SPARE_BYTES>,
     /// Bytes of a file at most.
     pub limit: u64,
     /// Children.
@@ -74,6 +78,7 @@ impl Options {
             stack: StackMode::Auto,
             depth: 512,
             out: Buf::new(),
+            spare: Buf::new(),
             limit: 64 << 20,
             follow: Follow { fork: true, exec: true },
             include: Buf::new(),
@@ -186,6 +191,9 @@ const KEYS: &[Key] = &[
     }),
     key("depth", "1 to 60000", |o, v| put(&mut o.depth, within(v, 1..=60_000))),
     key("out", "a path of at most 1023 bytes", |o, v| copy(&mut o.out, v)),
+    key("spare", "an absolute path of at most 95 bytes", |o, v| {
+        if v.starts_with(b"/") { copy(&mut o.spare, v) } else { None }
+    }),
     key("limit", "64K to 1G", |o, v| put(&mut o.limit, size(v).filter(|n| (64 << 10..=1 << 30).contains(n)))),
     key("follow", "fork, exec, all, none", |o, v| {
         put(

@@ -69,6 +69,11 @@ pub struct Seed {
 const _: () = assert!(offset_of!(Seed, argv) < 4000, "what a start writes is on one page");
 
 impl Seed {
+    /// Directories to write to, in this order; the second may be empty.
+    pub fn places(&self) -> [&[u8]; 2] {
+        [self.out.bytes(), self.options.spare.bytes()]
+    }
+
     const fn new() -> Self {
         Seed {
             options: Options::new(),
@@ -504,7 +509,7 @@ pub(crate) fn say_without_sample(session: &Session) {
     let (user, system) = session.spent.while_on(sys::rusage_ns(sys::RUSAGE_SELF));
     let used = user.saturating_add(system);
     if !seed.out_is_template {
-        crate::process::status::without_sample(seed.out.bytes(), used);
+        crate::process::status::without_sample(seed.places(), used);
     }
     if session.on.load(Ordering::Relaxed)
         && used > ENOUGH_PERIODS * session.settings.period_ns.load(Ordering::Relaxed)

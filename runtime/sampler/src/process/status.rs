@@ -11,24 +11,28 @@ use crate::sys::text::Buf;
 /// Name of the file in the run directory.
 pub const NAME: &[u8] = b"pct.status";
 
-/// Appends `PID cause` to the status file of `directory`, if there is one: `pct run` makes it. False: there is none.
-pub fn report(directory: &[u8], cause: &[u8]) -> bool {
+/// Appends `PID cause` to the status file of the first directory that has one: `pct run` makes it. False: there is none.
+pub fn report(places: [&[u8]; 2], cause: &[u8]) -> bool {
     let mut line = Buf::<400>::new();
     line.push_number(u64::from(sys::getpid()))
         .push(b" ")
         .push(cause.get(..cause.len().min(350)).unwrap_or(cause))
         .push(b"\n");
-    append(directory, line.bytes())
+    append(places, line.bytes())
 }
 
 /// Appends that this process ends without a sample.
-pub fn without_sample(directory: &[u8], cpu_ns: u64) {
+pub fn without_sample(places: [&[u8]; 2], cpu_ns: u64) {
     let mut line = Buf::<64>::new();
     line.push_number(u64::from(sys::getpid())).push(b"\t").push_number(cpu_ns).push(b"\n");
-    append(directory, line.bytes());
+    append(places, line.bytes());
 }
 
-fn append(directory: &[u8], line: &[u8]) -> bool {
+fn append(places: [&[u8]; 2], line: &[u8]) -> bool {
+    places.into_iter().any(|directory| !directory.is_empty() && append_to(directory, line))
+}
+
+fn append_to(directory: &[u8], line: &[u8]) -> bool {
     let mut path = Buf::<1200>::new();
     path.push(directory).push(b"/").push(NAME);
     let Some(name) = path.with_nul() else { return false };

@@ -53,6 +53,8 @@ impl Errno {
     pub const EMFILE: Errno = Errno(24);
     /// File too large.
     pub const EFBIG: Errno = Errno(27);
+    /// Read-only file system.
+    pub const EROFS: Errno = Errno(30);
     /// Stale file handle: used where a path leads to another file than it did.
     pub const ESTALE: Errno = Errno(116);
     /// Operation not supported.

@@ -4,6 +4,7 @@
 use super::{Args, Clock, Follow, Mode, On, Stack, options};
 use crate::face::Face;
 use crate::launch::check::{Found, Obstacle};
+use crate::launch::spare::Spare;
 use crate::launch::spawn::Started;
 use crate::runlib;
 use anyhow::{Context as _, Result};
@@ -35,12 +36,13 @@ pub(super) fn from_outside(args: &Args, found: Option<&Found>) -> Option<file::C
 }
 
 /// Puts the sampler into a program that stands at its first instruction, and lets it go.
-pub(super) fn enter(args: &Args, started: &mut Started) -> Result<()> {
+pub(super) fn enter(args: &Args, started: &mut Started, spare: Option<&Spare>) -> Result<()> {
     let Some(held) = held(started)? else { return Ok(()) };
     let folder = started.folder.as_deref().context("no folder")?;
     let target = facts::read(started.pid.as_raw())?;
     let memory = ProcessMemory::open(started.pid.as_raw(), true).context("its memory cannot be written")?;
-    let options = options(args, folder).into_string().ok().context("the folder's name is not UTF-8")?;
+    let options =
+        options(args, folder, spare).into_string().ok().context("the folder's name is not UTF-8")?;
     let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
     blob::at_entry(held, &target, &memory, &blob, &options)?;
     Ok(())

@@ -1,0 +1,149 @@
+//! A second place for recordings, for processes that cannot come to the run's folder: `pct run` by root of a program that becomes
+//! another user (setpriv, runuser, a server that drops its rights) while the folder is root's.
+//!
+//! It is a folder in which everybody may make files and nobody may list them, with an unguessable name, inside one that nobody else
+//! may list either. At the end its recordings move to where the caller asked for them.
+
+use pct_profile::load::run::STATUS;
+use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown};
+use std::path::{Path, PathBuf};
+
+/// The place. It goes with [`Spare::collect`].
+#[derive(Debug)]
+pub struct Spare {
+    outer: PathBuf,
+    /// Where processes write.
+    pub folder: PathBuf,
+}
+
+impl Spare {
+    /// Makes one, if this process can start others that may not write where it does. `None`: none is needed, or there is no room
+    /// for it.
+    #[must_use]
+    pub fn make() -> Option<Spare> {
+        if !nix::unistd::geteuid().is_root() {
+            return None;
+        }
+        ["/var/tmp", "/tmp", "/dev/shm"].iter().find_map(|place| Self::make_in(Path::new(place)).ok())
+    }
+
+    fn make_in(place: &Path) -> io::Result<Spare> {
+        let mut random = [0_u8; 16];
+        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        let outer = place.join(format!("pct-run-{}-{:02x}{:02x}", std::process::id(), random[0], random[1]));
+        DirBuilder::new().mode(0o700).create(&outer)?;
+        let spare = Spare { folder: outer.join(random.map(|byte| format!("{byte:02x}")).concat()), outer };
+        let made = spare.fill();
+        if made.is_err() {
+            let _ = fs::remove_dir_all(&spare.outer);
+        }
+        made.map(|()| spare)
+    }
+
+    /// Modes are set once the names are there: the umask has no say in them.
+    fn fill(&self) -> io::Result<()> {
+        DirBuilder::new().mode(0o700).create(&self.folder)?;
+        let status = self.folder.join(STATUS);
+        OpenOptions::new().write(true).create_new(true).open(&status)?;
+        fs::set_permissions(&status, Permissions::from_mode(0o622))?;
+        fs::set_permissions(&self.folder, Permissions::from_mode(0o1733))?;
+        fs::set_permissions(&self.outer, Permissions::from_mode(0o711))
+    }
+
+    /// Moves what was written there to `folder` and removes the place.
+    ///
+    /// # Errors
+    /// When a recording could not be moved: then the place stays, and is named.
+    pub fn collect(self, folder: &Path) -> io::Result<()> {
+        let moved = self.move_all(folder);
+        match moved {
+            Ok(()) => fs::remove_dir_all(&self.outer),
+            Err(why) => Err(io::Error::new(
+                why.kind(),
+                format!("{}: recordings could not be moved from here: {why}", self.folder.display()),
+            )),
+        }
+    }
+
+    fn move_all(&self, folder: &Path) -> io::Result<()> {
+        for entry in fs::read_dir(&self.folder)? {
+            let entry = entry?;
+            let (from, name) = (entry.path(), entry.file_name());
+            if !entry.file_type()?.is_file() {
+                continue;
+            }
+            if name == STATUS {
+                let mut all =
+                    OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join(STATUS))?;
+                io::copy(&mut open(&from)?, &mut all)?;
+            } else if from.extension().is_some_and(|extension| extension == "pct") {
+                move_to(&from, &free_name(folder, Path::new(&name)))?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the place with all that is in it.
+    pub fn discard(self) {
+        let _ = fs::remove_dir_all(&self.outer);
+    }
+}
+
+fn open(file: &Path) -> io::Result<File> {
+    OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(file)
+}
+
+/// A recording of that name may be there already: process ids come again.
+fn free_name(folder: &Path, name: &Path) -> PathBuf {
+    let stem = name.file_stem().unwrap_or_default().to_string_lossy().into_owned();
+    let names = (2..).map(|n| folder.join(format!("{stem}-{n}.pct")));
+    std::iter::once(folder.join(name))
+        .chain(names)
+        .find(|path| path.symlink_metadata().is_err())
+        .unwrap_or_default()
+}
+
+/// A move where that is one (a process that still runs goes on writing), else a copy. The caller owns it then.
+fn move_to(from: &Path, to: &Path) -> io::Result<()> {
+    match fs::rename(from, to) {
+        Err(why) if why.kind() == io::ErrorKind::CrossesDevices => {
+            let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
+            io::copy(&mut open(from)?, &mut copy)?;
+            copy.flush()
+        }
+        done => {
+            done?;
+            let (user, group) = (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw());
+            lchown(to, Some(user), Some(group))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn recordings_move_and_the_place_goes() {
+        let top = tempfile::tempdir().expect("a folder");
+        let folder = top.path().join("run");
+        fs::create_dir(&folder).expect("made");
+        fs::write(folder.join(STATUS), "1 a\n").expect("written");
+        fs::write(folder.join("x-7.pct"), "first").expect("written");
+        let spare = Spare::make_in(top.path()).expect("made");
+        let mode = |path: &Path| fs::metadata(path).expect("there").permissions().mode() & 0o7777;
+        assert_eq!((mode(&spare.outer), mode(&spare.folder)), (0o711, 0o1733));
+        fs::write(spare.folder.join(STATUS), "2 b\n").expect("written");
+        fs::write(spare.folder.join("x-7.pct"), "second").expect("written");
+        fs::write(spare.folder.join("other"), "").expect("written");
+        std::os::unix::fs::symlink("/etc/passwd", spare.folder.join("l.pct")).expect("made");
+        let outer = spare.outer.clone();
+        spare.collect(&folder).expect("moved");
+        assert!(!outer.exists());
+        assert_eq!(fs::read_to_string(folder.join(STATUS)).expect("read"), "1 a\n2 b\n");
+        assert_eq!(fs::read_to_string(folder.join("x-7-2.pct")).expect("read"), "second");
+        assert_eq!(fs::read_dir(&folder).expect("read").count(), 3);
+    }
+}
