@@ -2,7 +2,7 @@
 //!
 //! Stdout is the answer, stderr the rest. What is written to a pipe has no colour, and is cut to a width only if COLUMNS says one.
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 pub use pct_profile::text::numbers::in_words;
 use std::fs::File;
 use std::io::{self, IsTerminal as _, Write as _};
@@ -141,8 +141,21 @@ impl Face {
     /// # Errors
     /// As [`Self::print`].
     pub fn print_bytes(&self, bytes: &[u8]) -> Result<()> {
-        let mut out = io::stdout().lock();
+        let mut out = open_stdout()?;
         out.write_all(bytes).and_then(|()| out.flush()).context("stdout")
+    }
+
+    /// Writes the answer in a format that may be no text: not to a terminal then.
+    ///
+    /// # Errors
+    /// As [`Self::print`], and [`crate::look::Usage`] for a terminal.
+    pub fn print_file(&self, bytes: &[u8]) -> Result<()> {
+        let text = std::str::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));
+        if self.out.terminal && !text {
+            let why = "this format is no text for a terminal: name a file, or send stdout to one";
+            return Err(crate::look::Usage(why.into()).into());
+        }
+        self.print_bytes(bytes)
     }
 
     /// One line about a problem that does not stop the command.
@@ -156,6 +169,17 @@ impl Face {
             say(&format!("{line}\n"));
         }
     }
+}
+
+/// For an answer that is written bit by bit.
+///
+/// # Errors
+/// When stdout was closed: std put /dev/null there, so that no write would fail.
+pub fn open_stdout() -> Result<io::StdoutLock<'static>> {
+    if crate::launch::inherited::stdout_was_closed() {
+        bail!("stdout is closed");
+    }
+    Ok(io::stdout().lock())
 }
 
 /// Where [`say`] writes when it is not descriptor 2.

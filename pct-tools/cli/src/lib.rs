@@ -41,6 +41,10 @@ fn command() -> ExitCode {
             return ExitCode::from(match error.exit_code() {
                 0 => match printed {
                     // Help and version are the answer: that it did not arrive is not success.
+                    _ if launch::inherited::stdout_was_closed() => {
+                        face::say("pct: stdout is closed\n");
+                        1
+                    }
                     Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => {
                         face::say(&format!("pct: stdout: {}\n", face::in_words(&why.to_string())));
                         1

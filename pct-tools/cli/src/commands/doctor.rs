@@ -1,8 +1,11 @@
 //! `pct doctor`: which clocks and rates this machine gives, and why not more.
 //!
-//! Each clock is tried as a user would: this very program, doing a fixed piece of work, under the library, with the
-//! clock and a high rate asked for. What it got is in the file that it leaves; what a sample costs is the CPU time
-//! beyond the bare work's, by the number of samples.
+//! Each clock is tried as a user would: this very program, working for a while, under the library, with the clock and a high
+//! rate asked for. What it got is in the file that it leaves.
+//!
+//! What a sample costs: the work is many equal pieces of a few microseconds, each timed in CPU time. Most have no sample in
+//! them; the longest ones, as many as there were samples, do. The median of what these take more than the others is the cost:
+//! other programs on the machine change it little. Where two halves of the trial disagree, no figure is printed.
 
 use crate::face::Face;
 use crate::launch::check::{self, Obstacle};
@@ -35,7 +38,7 @@ pub struct Args {
 struct Tried {
     works: bool,
     rate: f64,
-    /// Microseconds of CPU time a sample, if it could be told from noise.
+    /// Microseconds of CPU time a sample, if two halves of the trial agree on it.
     cost_us: Option<f64>,
     why: String,
 }
@@ -46,13 +49,12 @@ struct Tried {
 /// When there is no library to try with, or this program cannot be started.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.work {
-        println!("{}", work());
+        let pieces: Vec<String> = work().iter().map(u64::to_string).collect();
+        face.print(&pieces.join(" "))?;
         return Ok(ExitCode::SUCCESS);
     }
     let library = runlib::path()?;
     let folder = tempdir()?;
-    let bare: Vec<u64> = (0..3).map(|_| trial(None, &library, args.hz, &folder)).collect::<Result<_>>()?;
-    let bare_ns = bare.iter().copied().min().unwrap_or(0);
     let rate_head = "rate got";
     let mut table = Table::new(vec![
         Column::name("clock", 8),
@@ -62,7 +64,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         Column::name("remarks", 20),
     ]);
     for clock in ["perf", "sigtrap", "thread", "itimer"] {
-        let tried = try_clock(clock, &library, args.hz, &folder, bare_ns);
+        let tried = try_clock(clock, &library, args.hz, &folder);
         let rank = if tried.works { Rank::Plain } else { Rank::Low };
         let cost = tried.cost_us.map_or("-".to_owned(), |us| format!("{us:.0} us"));
         let rate =
@@ -85,13 +87,56 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(!known)))
 }
 
-/// About a quarter of a second of arithmetic that no compiler can skip.
-fn work() -> u64 {
-    let mut state = std::hint::black_box(1_u64);
-    for n in 0..120_000_000_u64 {
-        state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(n);
+/// CPU time of the trial, nanoseconds.
+const TRIAL_NS: u64 = 500_000_000;
+/// Steps of arithmetic in a piece: a few microseconds.
+const STEPS: u64 = 4000;
+
+/// Pieces of arithmetic that no compiler can skip: what each took, in nanoseconds of this thread's CPU time.
+fn work() -> Vec<u64> {
+    let now = || {
+        use nix::time::{ClockId, clock_gettime};
+        let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).map(std::time::Duration::from);
+        time.map_or(0, |time| u64::try_from(time.as_nanos()).unwrap_or(0))
+    };
+    let mut pieces = Vec::with_capacity(1 << 18);
+    let mut state = 1_u64;
+    let began = now();
+    let mut last = began;
+    while last.saturating_sub(began) < TRIAL_NS && pieces.len() < 1 << 18 {
+        for n in 0..STEPS {
+            state = std::hint::black_box(state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(n));
+        }
+        let at = now();
+        pieces.push(at.saturating_sub(last));
+        last = at;
     }
-    std::hint::black_box(state)
+    pieces
+}
+
+/// Microseconds of CPU time that a sample costs, by the pieces of work and the number of samples in them; `None` when the two
+/// halves of the trial are more than a fifth apart, or there is too little to say.
+fn cost_us(pieces: &[u64], samples: usize) -> Option<f64> {
+    let middle = |mut numbers: Vec<u64>| -> Option<u64> {
+        let at = numbers.len() / 2;
+        (!numbers.is_empty()).then(|| *numbers.select_nth_unstable(at).1)
+    };
+    // Each half by its own: the machine may have become faster or slower meanwhile.
+    let half = |pieces: &[u64]| -> Option<f64> {
+        let bare = middle(pieces.to_vec())?;
+        let mut longest = pieces.to_vec();
+        longest.sort_unstable_by(|a, b| b.cmp(a));
+        longest.truncate(samples / 2);
+        Some(middle(longest)?.saturating_sub(bare) as f64 / 1000.0)
+    };
+    // More samples than pieces without one: then there is nothing to compare with.
+    if samples < 40 || samples > pieces.len() / 4 {
+        return None;
+    }
+    let (first, second) = pieces.split_at(pieces.len() / 2);
+    let (first, second) = (half(first)?, half(second)?);
+    let mean = f64::midpoint(first, second);
+    ((first - second).abs() <= mean * 0.2).then_some(mean)
 }
 
 fn tempdir() -> Result<PathBuf> {
@@ -101,35 +146,25 @@ fn tempdir() -> Result<PathBuf> {
     Ok(dir)
 }
 
-/// CPU time of the work, bare or under a clock, in nanoseconds.
-fn trial(clock: Option<&str>, library: &Path, hz: u32, folder: &Path) -> Result<u64> {
-    use nix::sys::resource::{UsageWho, getrusage};
-    let used = || -> Result<u64> {
-        let usage = getrusage(UsageWho::RUSAGE_CHILDREN)?;
-        let micros = |time: nix::sys::time::TimeVal| time.tv_sec() * 1_000_000 + time.tv_usec();
-        Ok(u64::try_from(micros(usage.user_time()) + micros(usage.system_time())).unwrap_or(0) * 1000)
-    };
-    let before = used()?;
+/// The work under a clock: what its pieces took.
+fn trial(clock: &str, library: &Path, hz: u32, folder: &Path) -> Result<Vec<u64>> {
     let mut command = Command::new(std::env::current_exe().context("this program's own path")?);
-    command.args(["doctor", "--work"]).stdin(Stdio::null()).stdout(Stdio::null());
-    command.env_remove("LD_PRELOAD").env_remove("PCT");
-    if let Some(clock) = clock {
-        command.env("LD_PRELOAD", library);
-        command.env("PCT", format!("clock={clock},hz={hz},stack=none,out={}", folder.display()));
-        command.stderr(Stdio::null());
-    }
-    command.status().context("this program cannot be started again")?;
-    Ok(used()?.saturating_sub(before))
+    command.args(["doctor", "--work"]).stdin(Stdio::null()).stderr(Stdio::null());
+    command.env("LD_PRELOAD", library);
+    command.env("PCT", format!("clock={clock},hz={hz},stack=none,out={}", folder.display()));
+    let output = command.output().context("this program cannot be started again")?;
+    let text = String::from_utf8(output.stdout).context("the pieces of work")?;
+    Ok(text.split_whitespace().filter_map(|word| word.parse().ok()).collect())
 }
 
-fn try_clock(clock: &str, library: &Path, hz: u32, folder: &Path, bare_ns: u64) -> Tried {
+fn try_clock(clock: &str, library: &Path, hz: u32, folder: &Path) -> Tried {
     let failed = |why: String| Tried { works: false, rate: 0.0, cost_us: None, why };
     let dir = folder.join(clock);
     if let Err(why) = std::fs::create_dir(&dir) {
         return failed(why.to_string());
     }
-    let cpu_ns = match trial(Some(clock), library, hz, &dir) {
-        Ok(ns) => ns,
+    let pieces = match trial(clock, library, hz, &dir) {
+        Ok(pieces) => pieces,
         Err(why) => return failed(format!("{why:#}")),
     };
     let files = pct_profile::load::files_of(&dir).unwrap_or_default();
@@ -149,11 +184,9 @@ fn try_clock(clock: &str, library: &Path, hz: u32, folder: &Path, bare_ns: u64) 
         return failed(format!("{got} taken instead{cause}"));
     }
     let index = Index::new(&file);
-    let samples: u64 =
-        index.threads.iter().map(|t| index.samples(t).filter(|s| !s.system).count() as u64).sum();
-    let extra = cpu_ns.saturating_sub(bare_ns) as f64;
-    // Two percent of the work is what runs differ by anyway.
-    let cost_us = (samples > 0 && extra > bare_ns as f64 * 0.02).then(|| extra / samples as f64 / 1000.0);
+    let samples: usize = index.threads.iter().map(|t| index.samples(t).filter(|s| !s.system).count()).sum();
+    let cpu_ns: u64 = pieces.iter().sum();
+    let cost_us = cost_us(&pieces, samples);
     let tick = header.tick_hz();
     let why = match clock {
         "thread" => format!("tick-bound: HZ={tick}"),
@@ -204,7 +237,7 @@ fn program_lines(program: &Path) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use super::program_lines;
+    use super::{cost_us, program_lines};
     use std::path::Path;
 
     #[test]
@@ -213,5 +246,22 @@ mod tests {
         let lines = program_lines(&own).expect("readable");
         assert!(lines.contains("can be profiled") && lines.contains("unwind data ok"), "{lines}");
         assert_eq!(program_lines(Path::new("/nonexistent/program")), None);
+    }
+
+    #[test]
+    fn the_cost_of_a_sample_is_told_from_the_work_around_it() {
+        // 5 us a piece, every tenth with a sample of 20 us, some interrupted by other things
+        let mut pieces: Vec<u64> =
+            (0..10_000).map(|n| 5000 + n % 7 * 30 + if n % 10 == 3 { 20_000 } else { 0 }).collect();
+        (0..100).for_each(|n| pieces[n * 97] += 300_000);
+        let cost = cost_us(&pieces, 1000).expect("told");
+        assert!((18.0..22.0).contains(&cost), "{cost}");
+        // halves that disagree, samples in every piece, next to none: no figure
+        let slower =
+            pieces.iter().enumerate().map(|(n, ns)| if n > 5000 && n % 10 == 3 { ns + 30_000 } else { *ns });
+        assert_eq!(cost_us(&slower.collect::<Vec<_>>(), 1000), None);
+        assert_eq!(cost_us(&pieces, 9000), None);
+        assert_eq!(cost_us(&pieces, 3), None);
+        assert_eq!(cost_us(&[], 1000), None);
     }
 }

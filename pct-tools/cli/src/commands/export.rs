@@ -6,7 +6,6 @@ use crate::look::{self, Look};
 use anyhow::{Context as _, Result};
 use pct_formats::Format;
 use pct_profile::load::Options;
-use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -50,11 +49,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let cells = args.look.cells(&profile);
     let bytes = pct_formats::export(&profile, &cells, args.format);
     match &args.out {
-        Some(path) if path.as_os_str() == "-" => {
-            let mut out = std::io::stdout().lock();
-            out.write_all(&bytes)?;
-            out.flush()?;
-        }
+        Some(path) if path.as_os_str() == "-" => face.print_file(&bytes)?,
         given => {
             let name = format!("profile.{}", args.format.suffix());
             let path = given.clone().unwrap_or_else(|| beside(&paths, &name));

@@ -1,6 +1,6 @@
 //! `pct log`: a circular log as text, oldest first; and the plain one-word log of the founding notes, both ways.
 
-use crate::face::Face;
+use crate::face::{Face, open_stdout};
 use anyhow::{Context as _, Result, bail};
 use pct_format::circular::{self, CircularLog};
 use pct_format::record::{Frame, Stack};
@@ -67,7 +67,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
 
 fn plain(bytes: &[u8]) -> Result<()> {
     let words: Vec<u64> = bytes.as_chunks::<8>().0.iter().map(|word| u64::from_le_bytes(*word)).collect();
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(open_stdout()?);
     for word in CircularLog::new(&words).iter() {
         writeln!(out, "0x{word:x}")?;
     }
@@ -76,7 +76,7 @@ fn plain(bytes: &[u8]) -> Result<()> {
 
 fn samples(index: &Index<'_>, face: &Face) -> Result<()> {
     let start = index.timeline.monotonic_ns(index.file().header().first_anchor().raw);
-    let mut out = BufWriter::new(std::io::stdout().lock());
+    let mut out = BufWriter::new(open_stdout()?);
     for (thread, sample) in index.samples_by_time() {
         let ns = index.timeline.monotonic_ns(sample.time).saturating_sub(start);
         let tid = index.threads.get(thread).map_or(0, |thread| thread.tid);

@@ -56,7 +56,7 @@ pub struct Args {
     /// In which form.
     #[arg(long, value_enum, default_value = "text", help_heading = "Which table")]
     pub format: Format,
-    /// Write one self-contained page (flame graph, tables with a filter) to this file instead.
+    /// Write one self-contained page (flame graph, tables with a filter) to this file instead; - is stdout.
     #[arg(long, value_name = "FILE", conflicts_with_all = ["view", "format", "total"], help_heading = "Which table")]
     pub html: Option<PathBuf>,
     /// Which samples.
@@ -74,19 +74,22 @@ pub struct Rows {
 }
 
 fn by(text: &str) -> Result<Rows, String> {
-    let mut rows = Rows { by: None, split: Split::Merged };
+    let (mut place, mut part) = (None, None);
     for word in text.split(',') {
-        match word {
-            "function" => rows.by = Some(By::Function),
-            "line" => rows.by = Some(By::Line),
-            "pc" | "address" => rows.by = Some(By::Pc),
-            "object" => rows.by = Some(By::Object),
-            "thread" => rows.split = Split::Thread,
-            "process" => rows.split = Split::Process,
+        let before = match word {
+            "function" => place.replace(By::Function).map(drop),
+            "line" => place.replace(By::Line).map(drop),
+            "pc" | "address" => place.replace(By::Pc).map(drop),
+            "object" => place.replace(By::Object).map(drop),
+            "thread" => part.replace(Split::Thread).map(drop),
+            "process" => part.replace(Split::Process).map(drop),
             _ => return Err("expected function, line, pc, object, thread or process".into()),
+        };
+        if before.is_some() {
+            return Err("expected one of function, line, pc, object, and one of thread, process".into());
         }
     }
-    Ok(rows)
+    Ok(Rows { by: place, split: part.unwrap_or(Split::Merged) })
 }
 
 fn percent(text: &str) -> Result<f64, String> {
@@ -110,8 +113,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let cells = args.look.cells(&profile);
     if let Some(path) = &args.html {
         let page = pct_formats::html::page(&profile, &cells, &account::closing(&profile, &cells));
-        std::fs::write(path, page).with_context(|| path.display().to_string())?;
-        face.hint(path.display());
+        if path.as_os_str() == "-" {
+            face.print(&page)?;
+        } else {
+            std::fs::write(path, page).with_context(|| path.display().to_string())?;
+            face.hint(path.display());
+        }
         return Ok(look::status(&profile.account));
     }
     let text = if tree_is_wanted(args) {
