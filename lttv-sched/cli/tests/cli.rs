@@ -511,6 +511,63 @@ fn hosts_have_rows_of_their_own_and_copies_are_read_once() {
     assert!(String::from_utf8_lossy(&o.stderr).contains("no trace is called nobody"));
 }
 
+/// Traces that other readers take: a character constant, packets of another UUID; and a clock beyond all times.
+#[test]
+fn odd_traces_are_read_with_a_word() {
+    let tmp = tempfile::tempdir().unwrap();
+    let metadata = |attribute: &str, offset: &str| {
+        format!(
+            "/* CTF 1.8 */ typealias integer {{ size = 8; }} := u8;
+            trace {{ major = 1; minor = 8; byte_order = le; uuid = \"00112233-4455-6677-8899-aabbccddeeff\"; {attribute}
+            packet.header := struct {{ u8 uuid[16]; }}; }};
+            clock {{ name = monotonic; {offset} }};
+            stream {{ event.header := struct {{ integer {{ size = 64; align = 8; map = clock.monotonic.value; }} timestamp; }}; }};
+            event {{ name = tick; fields := struct {{ u8 n; }}; }};"
+        )
+    };
+    let own =
+        [0x00, 0x11, 0x22, 0x33, 0x44, 0x55, 0x66, 0x77, 0x88, 0x99, 0xaa, 0xbb, 0xcc, 0xdd, 0xee, 0xff];
+    let run = |name: &str, metadata: String, uuid: [u8; 16], args: &[&str]| {
+        let dir = tmp.path().join(name);
+        put(&dir, metadata.as_bytes(), &[("s", &[&uuid[..], &5u64.to_le_bytes(), &[7]].concat())]);
+        let o = lttv(&[&["events", dir.to_str().unwrap()][..], args].concat());
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        (o.status.code(), text(&o.stdout).lines().count(), text(&o.stderr))
+    };
+    let constant = run("constant", metadata("colour = '\\n';", ""), own, &[]);
+    assert!(constant.0 == Some(0) && constant.1 == 1 && constant.2.contains("colour"), "{constant:?}");
+    let foreign = run("foreign", metadata("", ""), [9; 16], &[]);
+    assert!(
+        foreign.0 == Some(0) && foreign.1 == 1 && foreign.2.contains("belongs to trace 0909"),
+        "{foreign:?}"
+    );
+    let strict = run("foreign", metadata("", ""), [9; 16], &["--strict"]);
+    assert!(strict.0 == Some(1) && strict.1 == 0, "{strict:?}");
+    let late = run("late", metadata("", "offset_s = 9223372036854775807;"), own, &[]);
+    assert!(late.0 == Some(1) && late.1 == 0 && late.2.contains("does not fit 64 bits of ns"), "{late:?}");
+}
+
+#[test]
+fn metadata_of_many_event_classes_takes_little_memory() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut metadata = String::from(
+        "/* CTF 1.8 */ typealias integer { size = 32; align = 8; } := u32;
+        trace { major = 1; minor = 8; byte_order = le; };
+        stream { event.header := struct { u32 id; }; };",
+    );
+    for id in 0..100_000 {
+        metadata += &format!(
+            "event {{ name = \"e{id}\"; id = {id}; fields := struct {{ u32 a; u32 b; string c; }}; }};\n"
+        );
+    }
+    let bytes: Vec<u8> = [99_999u32, 1, 2].iter().flat_map(|n| n.to_le_bytes()).chain([0]).collect();
+    put(tmp.path(), metadata.as_bytes(), &[("s", &bytes)]);
+    let t = tmp.path().to_str().unwrap();
+    assert!(out(&["events", t]).contains("e99999"));
+    let peak = peak_kib(&["events", t]);
+    assert!(peak < 100_000, "{peak} KiB for 100,000 event classes");
+}
+
 /// Names in traces steer no terminal.
 #[test]
 fn hostile_names_are_shown_as_escapes() {

@@ -1,12 +1,13 @@
 //! A trace class with all its decode programs.
 
 use std::collections::HashMap;
+use std::sync::OnceLock;
 
 use crate::clock::Clock;
 use crate::error::MetaError;
 use crate::model::{FieldClass, Kind, Role, Scope, StreamClass, TraceClass};
 use crate::program::{Program, compile};
-use crate::resolve::{ALL, Place, resolve};
+use crate::resolve::{ALL, Place, Resolved, resolve};
 
 /// Metadata ready for decoding.
 #[derive(Debug)]
@@ -16,6 +17,9 @@ pub(crate) struct Compiled {
     pub(crate) streams: Vec<CompiledStream>,
     pub(crate) regs: u32,
     by_id: HashMap<u64, usize>,
+    resolved: Resolved,
+    /// Packets with another UUID than the metadata's are errors.
+    pub(crate) strict: bool,
 }
 
 #[derive(Debug)]
@@ -23,7 +27,7 @@ pub(crate) struct CompiledStream {
     pub(crate) packet_context: Program,
     pub(crate) event_header: Program,
     pub(crate) common: Program,
-    pub(crate) events: Vec<CompiledEvent>,
+    events: Vec<OnceLock<Box<CompiledEvent>>>,
     pub(crate) clock: Option<Clock>,
     /// Some field of its packet context has this role.
     pub(crate) has_seq: bool,
@@ -38,6 +42,7 @@ pub(crate) struct CompiledStream {
     sole: Option<u64>,
 }
 
+/// Programs of an event class; made when its first event is met, as a trace may have very many classes and few in use.
 #[derive(Debug)]
 pub(crate) struct CompiledEvent {
     pub(crate) specific: Program,
@@ -46,38 +51,35 @@ pub(crate) struct CompiledEvent {
     pub(crate) late_clock: bool,
 }
 
+fn program(resolved: &Resolved, place: Place, class: Option<&FieldClass>) -> Program {
+    class.map_or_else(Program::default, |class| compile(resolved, place, class))
+}
+
 const DENSE: u64 = 1 << 16;
 
 impl Compiled {
-    /// Resolves and compiles. `shift` (ns) is added to all times.
-    pub(crate) fn new(class: TraceClass, shift: i64) -> Result<Compiled, MetaError> {
+    /// Resolves and compiles. `shift` (ns) is added to all times; `strict` refuses packets of another trace.
+    pub(crate) fn new(class: TraceClass, shift: i64, strict: bool) -> Result<Compiled, MetaError> {
         let resolved = resolve(&class)?;
-        let program = |stream, event, scope, c: &Option<FieldClass>| match c {
-            Some(c) => compile(&resolved, Place { stream, event, scope }, c),
-            None => Program::default(),
+        let program = |stream, event, scope, c: &Option<FieldClass>| {
+            program(&resolved, Place { stream, event, scope }, c.as_ref())
         };
         let header = program(ALL, ALL, Scope::PacketHeader, &class.packet_header);
         let mut streams = Vec::new();
         for (i, s) in class.streams.iter().enumerate() {
             let i = i as u32;
-            let events = s.events.iter().enumerate().map(|(j, e)| CompiledEvent {
-                specific: program(i, j as u32, Scope::SpecificContext, &e.context),
-                payload: program(i, j as u32, Scope::Payload, &e.fields),
-                late_clock: [&s.event_context, &e.context, &e.fields]
-                    .into_iter()
-                    .flatten()
-                    .any(|c| has_role(c, Role::Clock)),
-            });
             let mut c = CompiledStream {
                 packet_context: program(i, ALL, Scope::PacketContext, &s.packet_context),
                 event_header: program(i, ALL, Scope::EventHeader, &s.event_header),
                 common: program(i, ALL, Scope::CommonContext, &s.event_context),
-                events: events.collect(),
+                events: s.events.iter().map(|_| OnceLock::new()).collect(),
                 clock: s.clock.map(|k| Clock::new(&class.clocks[k], shift)),
                 event_cpu: s
                     .event_context
                     .iter()
-                    .chain(s.events.iter().flat_map(|e| e.context.iter().chain(&e.fields)))
+                    .chain(
+                        s.events.iter().flat_map(|e| e.context.iter().chain(&e.fields).map(|class| &**class)),
+                    )
                     .any(|c| has_role(c, Role::Cpu)),
                 has_seq: s.packet_context.as_ref().is_some_and(|c| has_role(c, Role::PacketSeq)),
                 discarded_len: s
@@ -103,7 +105,28 @@ impl Compiled {
             streams.push(c);
         }
         let by_id = class.streams.iter().enumerate().map(|(i, s)| (s.id, i)).collect();
-        Ok(Compiled { header, streams, regs: resolved.regs, by_id, class })
+        Ok(Compiled { header, streams, regs: resolved.regs, by_id, class, resolved, strict })
+    }
+
+    /// The programs of an event class.
+    #[inline]
+    pub(crate) fn event(&self, stream: usize, event: usize) -> &CompiledEvent {
+        self.streams[stream].events[event].get_or_init(|| self.compile_event(stream, event))
+    }
+
+    #[cold]
+    fn compile_event(&self, stream: usize, event: usize) -> Box<CompiledEvent> {
+        let class = &self.class.streams[stream];
+        let of = &class.events[event];
+        let place = |scope| Place { stream: stream as u32, event: event as u32, scope };
+        Box::new(CompiledEvent {
+            specific: program(&self.resolved, place(Scope::SpecificContext), of.context.as_deref()),
+            payload: program(&self.resolved, place(Scope::Payload), of.fields.as_deref()),
+            late_clock: [class.event_context.as_ref(), of.context.as_deref(), of.fields.as_deref()]
+                .into_iter()
+                .flatten()
+                .any(|c| has_role(c, Role::Clock)),
+        })
     }
 
     /// The stream class of an id; without one the class 0, or the only one.

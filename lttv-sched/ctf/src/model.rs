@@ -23,7 +23,7 @@ pub enum ByteOrder {
 }
 
 /// How text is encoded.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
     /// UTF-8, or ASCII, which is part of it.
     Utf8,
@@ -49,7 +49,7 @@ impl Encoding {
 }
 
 /// An inclusive range of integers. 128 bits hold both the signed and the unsigned 64-bit numbers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Range {
     /// Least value.
     pub lo: i128,
@@ -65,7 +65,7 @@ impl Range {
 }
 
 /// Labels of an enumeration (flags of a bit map): each name with its ranges, in the order of the metadata.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Mappings(pub Vec<(String, Vec<Range>)>);
 
 impl Mappings {
@@ -107,7 +107,7 @@ pub enum Role {
 }
 
 /// What the bits of a fixed-length field are.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BitsKind {
     /// Unsigned integer.
     Unsigned,
@@ -124,7 +124,7 @@ pub enum BitsKind {
 }
 
 /// How a number is preferably shown.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in the metadata")]
 pub enum Base {
     Binary,
@@ -134,7 +134,7 @@ pub enum Base {
 }
 
 /// A field of a fixed number of bits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Bits {
     /// Number of bits, 1 to 64.
     pub len: u32,
@@ -159,7 +159,7 @@ pub struct Bits {
 }
 
 /// A LEB128 integer.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct VarInt {
     /// Two's complement?
     pub signed: bool,
@@ -172,7 +172,7 @@ pub struct VarInt {
 }
 
 /// Where another field is found, as written.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
     /// Scope in which the path starts; none: near the field itself.
     pub origin: Option<Scope>,
@@ -183,7 +183,7 @@ pub struct Location {
 }
 
 /// A number of elements or bytes.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Length {
     /// The same in every record.
     Fixed(u64),
@@ -192,7 +192,7 @@ pub enum Length {
 }
 
 /// A named member of a structure.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
     /// Name shown and looked up: TSDL's without its one leading `_`.
     pub name: String,
@@ -203,7 +203,7 @@ pub struct Member {
 }
 
 /// One choice of a variant.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct VariantOption {
     /// Name, empty if it has none.
     pub name: String,
@@ -216,7 +216,7 @@ pub struct VariantOption {
 }
 
 /// Shape of a field.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Kind {
     /// Fixed number of bits.
     Bits(Bits),
@@ -239,7 +239,7 @@ pub enum Kind {
 }
 
 /// Class of a field.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldClass {
     /// Alignment, a power of two: the greatest of its own and (structures, arrays) of its parts.
     pub align: u64,
@@ -386,10 +386,10 @@ pub struct EventClass {
     pub loglevel: Option<i64>,
     /// `model.emf.uri`.
     pub uri: Option<String>,
-    /// Context of this event alone.
-    pub context: Option<FieldClass>,
+    /// Context of this event alone. Event classes of one shape share it, here and for the payload.
+    pub context: Option<Arc<FieldClass>>,
     /// Payload.
-    pub fields: Option<FieldClass>,
+    pub fields: Option<Arc<FieldClass>>,
 }
 
 /// Class of a data stream.

@@ -97,6 +97,8 @@ pub(crate) struct Head {
     pub(crate) bits: u64,
     /// Bits that the header took.
     pub(crate) header_bits: u64,
+    /// The UUID of the packet when it is not the metadata's.
+    pub(crate) foreign: Option<String>,
 }
 
 /// Decodes header and context from the start of a packet. `content`: bits that they may take at most.
@@ -112,11 +114,15 @@ pub(crate) fn head(c: &Compiled, data: &[u8], content: u64, st: &mut State) -> R
     {
         return Err(Fault::Magic(m).into());
     }
+    let mut foreign = None;
     if let (Some(at), Some(want)) = (st.uuid_at, c.class.uuid) {
         let at = (at / 8) as usize;
         let found = data.get(at..at + 16).unwrap_or(&[]);
         if found != want {
-            return Err(Fault::Uuid { found: hex(found), expected: hex(&want) }.into());
+            if c.strict {
+                return Err(Fault::Uuid { found: hex(found), expected: hex(&want) }.into());
+            }
+            foreign = Some(hex(found));
         }
     }
     let stream = c.stream(st.role(Role::StreamClassId)).map_err(Fault::StreamClass)?;
@@ -137,6 +143,7 @@ pub(crate) fn head(c: &Compiled, data: &[u8], content: u64, st: &mut State) -> R
         cpu: st.role(Role::Cpu),
         bits,
         header_bits,
+        foreign,
     })
 }
 

@@ -383,7 +383,8 @@ impl Reader {
     /// Finds id, time and end of the event at bit `x`.
     #[inline]
     fn walk(&mut self, x: u64) -> Result<Head, Stop> {
-        let class = &self.of.compiled.streams[self.of.streams[self.stream].class];
+        let stream = self.of.streams[self.stream].class;
+        let class = &self.of.compiled.streams[stream];
         let decoded = self.decoded.get_mut();
         decoded.valid &= PACKET_SCOPES;
         let st = &mut decoded.state;
@@ -397,7 +398,7 @@ impl Reader {
         let start = x - base;
         let common = run(&class.event_header, &inp, start, st, &mut Nothing)?;
         let id = class.event(st.id).ok_or(Fault::EventClass(st.id))?;
-        let event = &class.events[id as usize];
+        let event = self.of.compiled.event(stream, id as usize);
         let specific = run(&class.common, &inp, common, st, &mut Nothing)?;
         let payload = run(&event.specific, &inp, specific, st, &mut Nothing)?;
         let end = run(&event.payload, &inp, payload, st, &mut Nothing)?;
@@ -451,14 +452,14 @@ impl Reader {
         let (s, p) = (&model.streams[i], &code.streams[i]);
         let e = head.class as usize;
         let (class, program) = match scope {
-            Scope::PacketHeader => (&model.packet_header, &code.header),
-            Scope::PacketContext => (&s.packet_context, &p.packet_context),
-            Scope::EventHeader => (&s.event_header, &p.event_header),
-            Scope::CommonContext => (&s.event_context, &p.common),
-            Scope::SpecificContext => (&s.events[e].context, &p.events[e].specific),
-            Scope::Payload => (&s.events[e].fields, &p.events[e].payload),
+            Scope::PacketHeader => (model.packet_header.as_ref(), &code.header),
+            Scope::PacketContext => (s.packet_context.as_ref(), &p.packet_context),
+            Scope::EventHeader => (s.event_header.as_ref(), &p.event_header),
+            Scope::CommonContext => (s.event_context.as_ref(), &p.common),
+            Scope::SpecificContext => (s.events[e].context.as_deref(), &code.event(i, e).specific),
+            Scope::Payload => (s.events[e].fields.as_deref(), &code.event(i, e).payload),
         };
-        class.as_ref().map(|c| (c, program))
+        class.map(|class| (class, program))
     }
 
     fn decode(&self, scope: Scope) -> Option<()> {

@@ -69,7 +69,9 @@ pub(crate) fn resolve(t: &TraceClass) -> Result<Resolved, MetaError> {
         let keep = roots.len();
         for (j, e) in s.events.iter().enumerate() {
             roots.truncate(keep);
-            for (scope, c) in [(Scope::SpecificContext, &e.context), (Scope::Payload, &e.fields)] {
+            for (scope, c) in
+                [(Scope::SpecificContext, e.context.as_deref()), (Scope::Payload, e.fields.as_deref())]
+            {
                 if let Some(c) = c {
                     r.root(&mut roots, Place { stream, event: j as u32, scope }, c)?;
                 }

@@ -1,7 +1,7 @@
 //! A trace as a source of the engine: streams are tracefiles, events of a stream without a clock are untimed.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
 use lttv_engine::identity::TraceIdentity;
@@ -148,7 +148,8 @@ impl Source for CtfSource {
         let reader = self.trace.reader(tracefile);
         let cpu = reader.cpu().unwrap_or(EventHead::NO_CPU);
         let own_cpu = reader.says_cpu();
-        Ok(Box::new(CtfCursor { reader, cpu, own_cpu }))
+        let file = self.trace.stream(tracefile).path.to_path_buf();
+        Ok(Box::new(CtfCursor { reader, file, cpu, own_cpu }))
     }
 
     fn time_span(&self) -> Option<(Time, Time)> {
@@ -204,6 +205,8 @@ fn engine_error(e: crate::error::ReadError) -> ReadError {
 /// A reader as the engine sees it.
 struct CtfCursor {
     reader: Reader,
+    /// The stream's first file, for errors.
+    file: PathBuf,
     /// CPU of the stream.
     cpu: u32,
     /// Events say their CPU themselves.
@@ -217,12 +220,36 @@ impl CtfCursor {
             let ts = match h.time {
                 EventTime::Ns(t) => Time(t),
                 EventTime::Untimed => Time::UNTIMED,
+                // `arrived` lets none through.
                 EventTime::Overflow => Time::MAX,
             };
             let cpu =
                 if self.own_cpu { self.reader.event_cpu().unwrap_or(EventHead::NO_CPU) } else { self.cpu };
             EventHead { ts, id: EventId(h.class), cpu }
         })
+    }
+}
+
+impl CtfCursor {
+    /// What the engine is told of the event that the reader stands on now. An event whose time cannot be told ends the
+    /// tracefile: wherever it were put in the order, it would be wrong.
+    #[inline]
+    fn arrived(&mut self, head: Option<Head>) -> Result<Option<EventHead>, ReadError> {
+        if head.is_some_and(|head| head.time == EventTime::Overflow) {
+            return Err(self.without_time());
+        }
+        Ok(self.convert(head))
+    }
+
+    #[cold]
+    fn without_time(&mut self) -> ReadError {
+        let packet = self.reader.position().packet;
+        // Nothing can fail at the end.
+        let _ = self.reader.seek(Position::END);
+        let what = format!(
+            "packet {packet}: the time of an event does not fit 64 bits of ns: its clock value and the clock's offset are too large"
+        );
+        ReadError { file: Some(self.file.clone()), at: None, what }
     }
 }
 
@@ -245,18 +272,18 @@ impl Cursor for CtfCursor {
 
     fn advance(&mut self) -> Result<Option<EventHead>, ReadError> {
         let h = self.reader.advance().map_err(engine_error)?;
-        Ok(self.convert(h))
+        self.arrived(h)
     }
 
     fn seek_time(&mut self, t: Time) -> Result<Option<EventHead>, ReadError> {
         let h = self.reader.seek_time(t.0).map_err(engine_error)?;
-        Ok(self.convert(h))
+        self.arrived(h)
     }
 
     fn seek(&mut self, pos: CursorPos) -> Result<Option<EventHead>, ReadError> {
         let [packet, bit, clock, _] = pos.0;
         let h = self.reader.seek(Position { packet, bit, clock }).map_err(engine_error)?;
-        Ok(self.convert(h))
+        self.arrived(h)
     }
 
     fn pos(&self) -> CursorPos {

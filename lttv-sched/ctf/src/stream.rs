@@ -108,6 +108,8 @@ fn scan(
         packets: Vec::new(),
         bad: None,
     };
+    let mut foreign = first.foreign.is_some();
+    diagnostics.extend(told_foreign(f, &first, 0));
     let id = c.class.streams[s.class].id;
     if use_index && let Some(entries) = entries(f, &first, size, c.streams[s.class].has_seq, &id, diagnostics)
     {
@@ -135,6 +137,10 @@ fn scan(
                 break;
             }
         };
+        if !foreign && h.foreign.is_some() {
+            foreign = true;
+            diagnostics.extend(told_foreign(f, &h, number));
+        }
         let there = size.min(f.len - at);
         let extent = Extent { file: i as u32, number, at, size, there };
         s.packets.push(Packet {
@@ -162,6 +168,15 @@ fn scan(
         cache.store(f, id, &s.packets);
     }
     Ok(s)
+}
+
+/// What is said of a packet of another trace than the metadata's.
+fn told_foreign(f: &StreamFile, head: &Head, number: u32) -> Option<Diagnostic> {
+    let uuid = head.foreign.as_ref()?;
+    let what = format!(
+        "packet {number} belongs to trace {uuid}, another than the metadata's; read all the same, as are others like it"
+    );
+    Some(Diagnostic { path: f.path.clone(), what })
 }
 
 /// The entries of the index of a file, if there is one that fits it.
@@ -340,7 +355,7 @@ fn first_time(
     st: &mut State,
     buf: &mut Vec<u8>,
 ) -> Option<i64> {
-    let class = &c.streams[class];
+    let (stream, class) = (class, &c.streams[class]);
     let mut want = p.extent.there.min(4096);
     loop {
         files[p.extent.file as usize].read(p.extent.at, want, buf).ok()?;
@@ -351,7 +366,9 @@ fn first_time(
             run(&class.event_header, &inp, h.bits, st, &mut Nothing)
         });
         match found {
-            Ok(_) if class.event(st.id).is_some_and(|e| class.events[e as usize].late_clock) => return None,
+            Ok(_) if class.event(st.id).is_some_and(|e| c.event(stream, e as usize).late_clock) => {
+                return None;
+            }
             Ok(_) => return class.clock.as_ref()?.ns(st.clock),
             Err(Stop::Short) if want < p.extent.there.min(WINDOW) => {
                 want = want.saturating_mul(8).min(p.extent.there)

@@ -22,7 +22,7 @@ const MANY_FILES: usize = 256;
 /// How to open a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// A stream file that is damaged at its first packet makes the opening fail.
+    /// A stream file that is damaged at its first packet, or whose packets are those of another trace, makes the opening fail.
     pub strict: bool,
     /// Do not look at index files, nor at the cache.
     pub no_index: bool,
@@ -163,6 +163,8 @@ fn read_metadata(dir: &Path) -> Result<Part, OpenError> {
         at: e.at,
         what: e.what,
     })?;
+    // Metadata may be large, and the text is a copy.
+    drop(bytes);
     let mut class =
         if text.json { json::parse(&text.bytes) } else { tsdl::parse(&text.bytes) }.map_err(wrong)?;
     if class.uuid.is_none() && class.major == 1 {
@@ -173,6 +175,9 @@ fn read_metadata(dir: &Path) -> Result<Part, OpenError> {
 
 /// Splits directories with one UUID into sets that one set of classes can read; the largest metadata comes first.
 fn compatible(mut parts: Vec<Part>) -> Vec<Vec<Part>> {
+    if parts.len() < 2 {
+        return vec![parts];
+    }
     let events = |c: &TraceClass| c.streams.iter().map(|s| s.events.len()).sum::<usize>();
     let mut out = Vec::new();
     while !parts.is_empty() {
@@ -213,7 +218,7 @@ fn open_parts(parts: Vec<Part>, options: &Options) -> Result<Trace, OpenError> {
     let metadata = dirs[0].join("metadata");
     diagnostics.extend(class.warnings.iter().map(|w| Diagnostic { path: metadata.clone(), what: w.clone() }));
     let shift_ns = options.shift_of(&names_of(&dirs, &class));
-    let compiled = Compiled::new(class, shift_ns).map_err(|e| OpenError::Metadata {
+    let compiled = Compiled::new(class, shift_ns, options.strict).map_err(|e| OpenError::Metadata {
         path: metadata,
         line: e.line,
         what: e.what,

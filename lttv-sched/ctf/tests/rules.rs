@@ -233,7 +233,7 @@ fn c_t6_one_underscore_is_stripped_and_labels_keep_their_text() {
 
 #[test]
 fn c_p1_a_bad_packet_ends_the_stream_after_the_events_before_it() {
-    for (at, v, what) in [(0, 0u8, "magic"), (4, 9, "trace"), (28, 1, "packet size"), (32, 0xFF, "content")] {
+    for (at, v, what) in [(0, 0u8, "magic"), (28, 1, "packet size"), (32, 0xFF, "content")] {
         let tmp = tempfile::tempdir().unwrap();
         let mut b = packets(&[p(0, 10, &[(11, 0), (12, 1)]), p(1, 20, &[(21, 2)])]);
         let second = 4 + 16 + 8 + 8 + 32 + 2 * 9 + 8;
@@ -250,6 +250,20 @@ fn c_p1_a_bad_packet_ends_the_stream_after_the_events_before_it() {
         let strict = open(tmp.path(), &Options { strict: true, ..Options::default() });
         assert!(matches!(strict, Err(OpenError::Stream(_))), "{what}");
     }
+}
+
+#[test]
+fn packets_of_another_uuid_are_read_with_a_word_and_refused_in_strict_mode() {
+    let tmp = tempfile::tempdir().unwrap();
+    let mut b = packets(&[p(0, 10, &[(11, 0), (12, 1)]), p(1, 20, &[(21, 2)])]);
+    b[4 + 16 + 8 + 8 + 32 + 2 * 9 + 8 + 4] = 9;
+    let t = made(tmp.path(), &stream_metadata(), &[("s", &b)]);
+    let (v, e) = payloads(&mut t.reader(0));
+    assert_eq!((v.len(), e), (3, None));
+    let told: Vec<&str> = t.diagnostics.iter().map(|d| d.what.as_str()).collect();
+    assert!(matches!(told[..], [told] if told.starts_with("packet 1 belongs to trace 0901")), "{told:?}");
+    let strict = open(tmp.path(), &Options { strict: true, ..Options::default() });
+    assert!(matches!(strict, Err(OpenError::Stream(_))));
 }
 
 #[test]

@@ -6,6 +6,7 @@
 mod classes;
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -301,8 +302,8 @@ impl Lowerer {
             name: self.opt_text(o, "name")?.unwrap_or_default().to_string(),
             loglevel: log_level(o),
             uri: None,
-            context: self.structure(o, "specific-context-field-class", Scope::SpecificContext)?,
-            fields: self.structure(o, "payload-field-class", Scope::Payload)?,
+            context: self.structure(o, "specific-context-field-class", Scope::SpecificContext)?.map(Arc::new),
+            fields: self.structure(o, "payload-field-class", Scope::Payload)?.map(Arc::new),
         };
         let line = self.line;
         let Some(s) = self.streams.iter_mut().find(|s| s.id == stream) else {

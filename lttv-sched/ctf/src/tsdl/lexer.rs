@@ -7,9 +7,9 @@ const MAX_IDENT: usize = 64 << 10;
 
 /// A token.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) enum Tok {
+pub(crate) enum Tok<'t> {
     /// Identifier or keyword.
-    Word(String),
+    Word(&'t str),
     /// Magnitude of an integer literal; the sign is its own token.
     Int(u64),
     /// String literal, escapes undone.
@@ -20,7 +20,7 @@ pub(crate) enum Tok {
     End,
 }
 
-impl std::fmt::Display for Tok {
+impl std::fmt::Display for Tok<'_> {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
             Tok::Word(w) => write!(f, "`{w}`"),
@@ -35,76 +35,91 @@ impl std::fmt::Display for Tok {
     }
 }
 
-/// All tokens of a text, with the line of each; the last one is [`Tok::End`].
-pub(crate) fn tokens(text: &[u8]) -> Result<Vec<(Tok, usize)>, MetaError> {
-    let mut out = Vec::with_capacity(text.len() / 4);
-    let (mut i, mut line) = (0, 1);
-    while let Some(&c) = text.get(i) {
-        let next = text.get(i + 1).copied();
-        match c {
-            b'\n' => {
-                line += 1;
-                i += 1;
-            }
-            b' ' | b'\t' | b'\r' | 0x0B | 0x0C => i += 1,
-            b'/' if next == Some(b'/') => i += memchr::memchr(b'\n', &text[i..]).unwrap_or(text.len() - i),
-            b'/' if next == Some(b'*') => {
-                let body = &text[i + 2..];
-                let n = memchr::memmem::find(body, b"*/")
-                    .ok_or_else(|| MetaError::new(line, "comment without its end"))?;
-                line += memchr::memchr_iter(b'\n', &body[..n]).count();
-                i += n + 4;
-            }
-            b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
-                let n = text[i..].iter().take_while(|c| c.is_ascii_alphanumeric() || **c == b'_').count();
-                if n > MAX_IDENT {
-                    return Err(MetaError::new(
-                        line,
-                        format!("identifier of {n} bytes, at most {MAX_IDENT} are allowed"),
-                    ));
-                }
-                out.push((Tok::Word(String::from_utf8_lossy(&text[i..i + n]).into_owned()), line));
-                i += n;
-            }
-            b'0'..=b'9' => {
-                let n = text[i..].iter().take_while(|c| c.is_ascii_alphanumeric()).count();
-                out.push((Tok::Int(integer(&text[i..i + n]).map_err(|e| MetaError::new(line, e))?), line));
-                i += n;
-            }
-            b'"' => {
-                let (s, n) = string(&text[i + 1..]).map_err(|e| MetaError::new(line, e))?;
-                let start = line;
-                line += memchr::memchr_iter(b'\n', &text[i..i + n + 1]).count();
-                out.push((Tok::Text(s), start));
-                i += n + 1;
-            }
-            b'\'' => {
-                return Err(MetaError::new(line, "character constant: not a part of TSDL's declarations"));
-            }
-            b':' if next == Some(b'=') => {
-                out.push((Tok::Sign('A'), line));
-                i += 2;
-            }
-            b'-' if next == Some(b'>') => {
-                out.push((Tok::Sign('P'), line));
-                i += 2;
-            }
-            b'.' if text[i..].starts_with(b"...") => {
-                out.push((Tok::Sign('E'), line));
-                i += 3;
-            }
-            b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'<' | b'>' | b';' | b':' | b',' | b'.' | b'='
-            | b'+' | b'-' | b'*' => {
-                out.push((Tok::Sign(char::from(c)), line));
-                i += 1;
-            }
-            // A packetized text may be padded with zeros at its end.
-            0 if text[i..].iter().all(|c| *c == 0) => break,
-            _ => return Err(MetaError::new(line, format!("unexpected byte {c:#04x}"))),
-        }
+/// Gives the tokens of a text one by one.
+pub(crate) struct Lexer<'t> {
+    text: &'t [u8],
+    at: usize,
+    line: usize,
+}
+
+impl<'t> Lexer<'t> {
+    pub(crate) fn new(text: &'t [u8]) -> Lexer<'t> {
+        Lexer { text, at: 0, line: 1 }
     }
-    out.push((Tok::End, line));
-    Ok(out)
+
+    /// The next token and its line; [`Tok::End`] at the end, again and again.
+    pub(crate) fn next_token(&mut self) -> Result<(Tok<'t>, usize), MetaError> {
+        let text = self.text;
+        while let Some(&c) = text.get(self.at) {
+            let (at, line) = (self.at, self.line);
+            let next = text.get(at + 1).copied();
+            let (token, len) = match c {
+                b'\n' => {
+                    self.line += 1;
+                    self.at += 1;
+                    continue;
+                }
+                b' ' | b'\t' | b'\r' | 0x0B | 0x0C => {
+                    self.at += 1;
+                    continue;
+                }
+                b'/' if next == Some(b'/') => {
+                    self.at += memchr::memchr(b'\n', &text[at..]).unwrap_or(text.len() - at);
+                    continue;
+                }
+                b'/' if next == Some(b'*') => {
+                    let body = &text[at + 2..];
+                    let len = memchr::memmem::find(body, b"*/")
+                        .ok_or_else(|| MetaError::new(line, "comment without its end"))?;
+                    self.line += memchr::memchr_iter(b'\n', &body[..len]).count();
+                    self.at += len + 4;
+                    continue;
+                }
+                b'_' | b'a'..=b'z' | b'A'..=b'Z' => {
+                    let len =
+                        text[at..].iter().take_while(|c| c.is_ascii_alphanumeric() || **c == b'_').count();
+                    if len > MAX_IDENT {
+                        return Err(MetaError::new(
+                            line,
+                            format!("identifier of {len} bytes, at most {MAX_IDENT} are allowed"),
+                        ));
+                    }
+                    let word = std::str::from_utf8(&text[at..at + len]).unwrap_or_default();
+                    (Tok::Word(word), len)
+                }
+                b'0'..=b'9' => {
+                    let len = text[at..].iter().take_while(|c| c.is_ascii_alphanumeric()).count();
+                    (Tok::Int(integer(&text[at..at + len]).map_err(|e| MetaError::new(line, e))?), len)
+                }
+                b'"' => {
+                    let (bytes, len) = quoted(&text[at + 1..], b'"').map_err(|e| MetaError::new(line, e))?;
+                    self.line += memchr::memchr_iter(b'\n', &text[at..at + len + 1]).count();
+                    (Tok::Text(String::from_utf8_lossy(&bytes).into_owned()), len + 1)
+                }
+                b'\'' => {
+                    let (bytes, len) = quoted(&text[at + 1..], b'\'').map_err(|e| MetaError::new(line, e))?;
+                    let [value] = bytes[..] else {
+                        return Err(MetaError::new(
+                            line,
+                            format!("character constant of {} bytes, expected 1", bytes.len()),
+                        ));
+                    };
+                    (Tok::Int(u64::from(value)), len + 1)
+                }
+                b':' if next == Some(b'=') => (Tok::Sign('A'), 2),
+                b'-' if next == Some(b'>') => (Tok::Sign('P'), 2),
+                b'.' if text[at..].starts_with(b"...") => (Tok::Sign('E'), 3),
+                b'{' | b'}' | b'[' | b']' | b'(' | b')' | b'<' | b'>' | b';' | b':' | b',' | b'.' | b'='
+                | b'+' | b'-' | b'*' => (Tok::Sign(char::from(c)), 1),
+                // A packetized text may be padded with zeros at its end.
+                0 if text[at..].iter().all(|c| *c == 0) => break,
+                _ => return Err(MetaError::new(line, format!("unexpected byte {c:#04x}"))),
+            };
+            self.at += len;
+            return Ok((token, line));
+        }
+        Ok((Tok::End, self.line))
+    }
 }
 
 fn integer(word: &[u8]) -> Result<u64, String> {
@@ -122,13 +137,13 @@ fn integer(word: &[u8]) -> Result<u64, String> {
     })
 }
 
-/// The text up to the closing quote, and how many bytes it took with that quote.
-fn string(s: &[u8]) -> Result<(String, usize), String> {
+/// The bytes up to the closing quote, escapes undone, and how many bytes they took with that quote.
+fn quoted(s: &[u8], quote: u8) -> Result<(Vec<u8>, usize), String> {
     let (mut out, mut i) = (Vec::new(), 0);
     loop {
         match s.get(i) {
             None => return Err("text without its closing quote".into()),
-            Some(b'"') => return Ok((String::from_utf8_lossy(&out).into_owned(), i + 1)),
+            Some(c) if *c == quote => return Ok((out, i + 1)),
             Some(b'\\') => {
                 let c = *s.get(i + 1).ok_or("text without its closing quote")?;
                 i += 2;
@@ -172,8 +187,27 @@ fn string(s: &[u8]) -> Result<(String, usize), String> {
 mod tests {
     use super::*;
 
-    fn only(t: &str) -> Vec<Tok> {
-        tokens(t.as_bytes()).unwrap().into_iter().map(|t| t.0).collect()
+    fn tokens(text: &[u8]) -> Result<Vec<(Tok<'_>, usize)>, MetaError> {
+        let mut lexer = Lexer::new(text);
+        let mut all = Vec::new();
+        loop {
+            all.push(lexer.next_token()?);
+            if let Some((Tok::End, _)) = all.last() {
+                return Ok(all);
+            }
+        }
+    }
+
+    fn only(text: &str) -> Vec<Tok<'_>> {
+        tokens(text.as_bytes()).unwrap().into_iter().map(|t| t.0).collect()
+    }
+
+    #[test]
+    fn character_constants_are_integers() {
+        assert_eq!(only(r"'a' '\n' '\'' '\x41'")[..4], [97, 10, 39, 65].map(Tok::Int));
+        for text in ["'", "''", "'ab'", "'a"] {
+            assert!(tokens(text.as_bytes()).is_err(), "{text}");
+        }
     }
 
     #[test]

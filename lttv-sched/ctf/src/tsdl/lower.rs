@@ -1,7 +1,11 @@
 //! Blocks to classes of traces, clocks, streams and events.
 
+use std::collections::HashSet;
+use std::sync::Arc;
+
 use super::ast::{Attr, AttrValue, Block, Entry};
 use super::fields::{Types, byte_order};
+use super::parser;
 use crate::error::MetaError;
 use crate::model::{
     BitsKind, ClockClass, EnvValue, EventClass, FieldClass, Kind, Length, Origin, Role, Scope, StreamClass,
@@ -15,13 +19,9 @@ fn err<T>(line: usize, what: impl Into<String>) -> Result<T> {
 }
 
 /// Classes of a whole text.
-pub(super) fn lower(entries: &[Entry]) -> Result<TraceClass> {
-    let blocks = |word: &'static str| {
-        entries.iter().filter_map(move |e| match e {
-            Entry::Block(b) if b.word == word => Some(b),
-            _ => None,
-        })
-    };
+pub(super) fn lower(text: &[u8]) -> Result<TraceClass> {
+    let heads = parser::blocks(text, &["trace", "env", "clock"])?;
+    let blocks = |word: &'static str| heads.iter().filter(move |block| block.word == word);
     let mut traces = blocks("trace");
     let trace = traces.next().ok_or_else(|| MetaError::new(1, "no trace block"))?;
     if let Some(second) = traces.next() {
@@ -44,19 +44,21 @@ pub(super) fn lower(entries: &[Entry]) -> Result<TraceClass> {
     let names: Vec<String> = clocks.iter().map(|c| c.id.clone()).collect();
     let mut types = Types::new(head.order, &names, &env);
     let (mut packet_header, mut streams, mut events) = (None, Vec::new(), Vec::new());
-    for e in entries {
-        match e {
-            Entry::Decl(d) => types.decl(d)?,
+    let mut shared = HashSet::new();
+    parser::parse(text, &mut |entry| {
+        match entry {
+            Entry::Decl(d) => types.decl(&d)?,
             Entry::Block(b) => match b.word.as_str() {
-                "trace" => packet_header = trace_types(b, &mut types)?,
-                "stream" => streams.push(stream_block(b, &mut types)?),
-                "event" => events.push(event_block(b, &mut types)?),
+                "trace" => packet_header = trace_types(&b, &mut types)?,
+                "stream" => streams.push(stream_block(&b, &mut types)?),
+                "event" => events.push(event_block(&b, &mut types, &mut shared)?),
                 _ => {}
             },
             Entry::Attr(a) => return err(a.line, "attribute outside a block"),
-            Entry::TypeAttr { line, .. } => return err(*line, "type outside a block"),
+            Entry::TypeAttr { line, .. } => return err(line, "type outside a block"),
         }
-    }
+        Ok(())
+    })?;
     warnings.append(&mut types.warnings);
     let mut streams = number_streams(streams)?;
     attach_events(&mut streams, events)?;
@@ -281,7 +283,7 @@ struct RawEvent {
     event: Unnumbered<EventClass>,
 }
 
-fn event_block(b: &Block, types: &mut Types<'_>) -> Result<RawEvent> {
+fn event_block(b: &Block, types: &mut Types<'_>, shared: &mut HashSet<Arc<FieldClass>>) -> Result<RawEvent> {
     let (mut id, mut stream, mut seen) = (None, None, Vec::new());
     let mut class =
         EventClass { id: 0, name: String::new(), loglevel: None, uri: None, context: None, fields: None };
@@ -297,8 +299,14 @@ fn event_block(b: &Block, types: &mut Types<'_>) -> Result<RawEvent> {
         }
     }
     let mut t = block_types(b, types, &["context", "fields"])?;
-    class.context = take(&mut t, "context");
-    class.fields = take(&mut t, "fields");
+    let mut take = |path, scope| {
+        let mut class = take(&mut t, path)?;
+        assign_roles(&mut class, scope);
+        assign_clock_roles(&mut class);
+        Some(one_for_all(class, shared))
+    };
+    class.context = take("context", Scope::SpecificContext);
+    class.fields = take("fields", Scope::Payload);
     Ok(RawEvent { stream, event: Unnumbered { id, line: b.line, class } })
 }
 
@@ -374,6 +382,41 @@ fn each_bits(c: &mut FieldClass, f: &mut dyn FnMut(&mut crate::model::Bits)) {
     }
 }
 
+/// A field that is mapped to a clock updates it, unless it is a bound of its packet.
+fn assign_clock_roles(class: &mut FieldClass) {
+    each_bits(class, &mut |bits| {
+        let bound = bits.roles.iter().any(|role| matches!(role, Role::PacketBegin | Role::PacketEnd));
+        if bits.clock.is_some() && !bound {
+            bits.roles.push(Role::Clock);
+        }
+    });
+}
+
+/// Adds the clocks that the fields of a class are mapped to.
+fn add_clocks(class: &FieldClass, clocks: &mut Vec<usize>) {
+    match &class.kind {
+        Kind::Bits(bits) => {
+            if let Some(clock) = bits.clock.filter(|clock| !clocks.contains(clock)) {
+                clocks.push(clock);
+            }
+        }
+        Kind::Struct(members) => members.iter().for_each(|member| add_clocks(&member.class, clocks)),
+        Kind::Array(_, element) | Kind::Optional(_, _, element) => add_clocks(element, clocks),
+        Kind::Variant(_, options) => options.iter().for_each(|option| add_clocks(&option.class, clocks)),
+        _ => {}
+    }
+}
+
+/// The one copy of a class for all event classes that have it.
+fn one_for_all(class: FieldClass, shared: &mut HashSet<Arc<FieldClass>>) -> Arc<FieldClass> {
+    if let Some(known) = shared.get(&class) {
+        return known.clone();
+    }
+    let class = Arc::new(class);
+    shared.insert(class.clone());
+    class
+}
+
 /// In CTF 1.8 a field has a role by its name and place.
 fn assign_roles(c: &mut FieldClass, scope: Scope) {
     let role = |name: &str| match (scope, name) {
@@ -422,31 +465,15 @@ fn finish_stream(s: &mut StreamClass, line: usize, sole_clock: Option<usize>) ->
         (Scope::CommonContext, &mut s.event_context),
     ];
     let mut clocks: Vec<usize> = Vec::new();
-    let mut map = |c: &mut FieldClass| {
-        each_bits(c, &mut |b| {
-            if let Some(k) = b.clock {
-                if !clocks.contains(&k) {
-                    clocks.push(k);
-                }
-                if !b.roles.iter().any(|r| matches!(r, Role::PacketBegin | Role::PacketEnd)) {
-                    b.roles.push(Role::Clock);
-                }
-            }
-        });
-    };
     for (scope, class) in scopes {
-        if let Some(c) = class {
-            assign_roles(c, scope);
-            map(c);
+        if let Some(class) = class {
+            assign_roles(class, scope);
+            assign_clock_roles(class);
+            add_clocks(class, &mut clocks);
         }
     }
-    for e in &mut s.events {
-        for (scope, class) in [(Scope::SpecificContext, &mut e.context), (Scope::Payload, &mut e.fields)] {
-            if let Some(c) = class {
-                assign_roles(c, scope);
-                map(c);
-            }
-        }
+    for class in s.events.iter().flat_map(|event| event.context.iter().chain(&event.fields)) {
+        add_clocks(class, &mut clocks);
     }
     match clocks[..] {
         [] => {}

@@ -1,8 +1,8 @@
 //! TSDL, the metadata language of CTF 1.8: text to [`TraceClass`].
 //!
 //! Three steps: tokens with their lines (`lexer`), entries as written (`ast`, `parser`), classes
-//! with every name resolved (`lower`). The syntax tree is kept apart so that `native` byte order and clocks
-//! may be used before the block that defines them.
+//! with every name resolved (`lower`). The text is gone through twice: `native` byte order and clocks may be used before the
+//! block that defines them, so those blocks come first. Then each entry is lowered before the next one is parsed.
 
 mod ast;
 mod fields;
@@ -18,5 +18,5 @@ use crate::model::TraceClass;
 /// # Errors
 /// The first syntax or semantic error, with its line.
 pub fn parse(text: &[u8]) -> Result<TraceClass, MetaError> {
-    lower::lower(&parser::parse(text)?)
+    lower::lower(text)
 }

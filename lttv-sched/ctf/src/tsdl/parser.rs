@@ -3,36 +3,93 @@
 use super::ast::{
     Attr, AttrValue, Block, Decl, Declarator, Dim, Entry, Enumerator, FieldEntry, TypeExpr, TypeKind,
 };
-use super::lexer::{Tok, tokens};
+use super::lexer::{Lexer, Tok};
 use crate::error::MetaError;
 use crate::model::MAX_DEPTH;
 
 type Result<T> = std::result::Result<T, MetaError>;
 
-/// The entries of a whole text.
-pub(crate) fn parse(text: &[u8]) -> Result<Vec<Entry>> {
-    let mut p = Parser { toks: tokens(text)?, at: 0, depth: 0 };
-    let mut out = Vec::new();
-    while *p.peek() != Tok::End {
-        if !p.eat(';') {
-            out.push(p.root_entry()?);
+/// Gives each entry of a text to `each` as soon as it is parsed. Only the tokens of one entry are held at a time: metadata of
+/// hundreds of thousands of event classes is many times larger as tokens or tree than as classes.
+pub(crate) fn parse(text: &[u8], each: &mut dyn FnMut(Entry) -> Result<()>) -> Result<()> {
+    entries(text, &mut |parser| {
+        while *parser.peek() != Tok::End {
+            if !parser.eat(';') {
+                each(parser.root_entry()?)?;
+            }
         }
-    }
-    Ok(out)
+        Ok(())
+    })
 }
 
-struct Parser {
-    toks: Vec<(Tok, usize)>,
+/// The blocks of a text with these words; the rest is not parsed.
+pub(crate) fn blocks(text: &[u8], words: &[&str]) -> Result<Vec<Block>> {
+    let mut found = Vec::new();
+    entries(text, &mut |parser| {
+        while parser.eat(';') {}
+        if let (Tok::Word(word), Tok::Sign('{')) = (parser.peek(), parser.ahead(1))
+            && words.contains(word)
+            && let Entry::Block(block) = parser.root_entry()?
+        {
+            found.push(block);
+        }
+        Ok(())
+    })?;
+    Ok(found)
+}
+
+/// Words that begin a block of the root.
+const BLOCKS: [&str; 6] = ["trace", "env", "clock", "stream", "event", "callsite"];
+
+/// Calls `each` with a parser for each entry of the root: up to a `;` or, for blocks, to the closing brace, outside all braces.
+fn entries(text: &[u8], each: &mut dyn FnMut(&mut Parser<'_>) -> Result<()>) -> Result<()> {
+    let mut lexer = Lexer::new(text);
+    let mut parser = Parser { toks: Vec::new(), at: 0, depth: 0 };
+    let (mut open, mut block) = (0usize, false);
+    loop {
+        let (token, line) = lexer.next_token()?;
+        let last = token == Tok::End;
+        let ends = match token {
+            Tok::Sign('{') => {
+                block |=
+                    open == 0 && matches!(&parser.toks[..], [(Tok::Word(word), _)] if BLOCKS.contains(word));
+                open += 1;
+                false
+            }
+            Tok::Sign('}') => {
+                open = open.saturating_sub(1);
+                open == 0 && block
+            }
+            Tok::Sign(';') => open == 0,
+            _ => last,
+        };
+        parser.toks.push((token, line));
+        if ends {
+            if !last {
+                parser.toks.push((Tok::End, line));
+            }
+            (parser.at, parser.depth, block) = (0, 0, false);
+            each(&mut parser)?;
+            parser.toks.clear();
+            if last {
+                return Ok(());
+            }
+        }
+    }
+}
+
+struct Parser<'t> {
+    toks: Vec<(Tok<'t>, usize)>,
     at: usize,
     depth: usize,
 }
 
-impl Parser {
-    fn peek(&self) -> &Tok {
+impl<'t> Parser<'t> {
+    fn peek(&self) -> &Tok<'t> {
         &self.toks[self.at.min(self.toks.len() - 1)].0
     }
 
-    fn ahead(&self, n: usize) -> &Tok {
+    fn ahead(&self, n: usize) -> &Tok<'t> {
         &self.toks[(self.at + n).min(self.toks.len() - 1)].0
     }
 
@@ -40,7 +97,7 @@ impl Parser {
         self.toks[self.at.min(self.toks.len() - 1)].1
     }
 
-    fn next(&mut self) -> Tok {
+    fn next(&mut self) -> Tok<'t> {
         let t = self.peek().clone();
         self.at += 1;
         t
@@ -53,7 +110,7 @@ impl Parser {
     }
 
     fn eat_word(&mut self, w: &str) -> bool {
-        let yes = matches!(self.peek(), Tok::Word(x) if x == w);
+        let yes = matches!(self.peek(), Tok::Word(x) if *x == w);
         self.at += usize::from(yes);
         yes
     }
@@ -67,11 +124,11 @@ impl Parser {
     }
 
     fn word(&mut self, what: &str) -> Result<String> {
-        match self.peek() {
-            Tok::Word(_) => match self.next() {
-                Tok::Word(w) => Ok(w),
-                _ => unreachable!("just seen"),
-            },
+        match *self.peek() {
+            Tok::Word(word) => {
+                self.at += 1;
+                Ok(word.to_owned())
+            }
             _ => self.fail(what),
         }
     }
@@ -88,9 +145,9 @@ impl Parser {
 
     fn root_entry(&mut self) -> Result<Entry> {
         if let (Tok::Word(w), Tok::Sign('{')) = (self.peek(), self.ahead(1))
-            && matches!(w.as_str(), "trace" | "env" | "clock" | "stream" | "event" | "callsite")
+            && BLOCKS.contains(w)
         {
-            let (word, line) = (w.clone(), self.line());
+            let (word, line) = (w.to_string(), self.line());
             self.at += 2;
             if word == "callsite" {
                 self.skip_braces()?;
@@ -147,7 +204,7 @@ impl Parser {
         }
         // `struct name { ... };` and the like, but not `struct name field;`.
         if let (Tok::Word(w), Tok::Word(_)) = (self.peek(), self.ahead(1)) {
-            let declares = match w.as_str() {
+            let declares = match *w {
                 "struct" => *self.ahead(2) == Tok::Sign('{'),
                 "variant" | "enum" => matches!(self.ahead(2), Tok::Sign('{' | '<' | ':')),
                 _ => false,
@@ -327,7 +384,7 @@ impl Parser {
     }
 
     fn align(&mut self) -> Result<Option<u64>> {
-        if !matches!((self.peek(), self.ahead(1)), (Tok::Word(w), Tok::Sign('(')) if w == "align") {
+        if !matches!((self.peek(), self.ahead(1)), (Tok::Word("align"), Tok::Sign('('))) {
             return Ok(None);
         }
         self.at += 2;
@@ -414,7 +471,8 @@ impl Parser {
             let line = self.line();
             let label = match self.peek() {
                 Tok::Text(_) | Tok::Word(_) => match self.next() {
-                    Tok::Text(t) | Tok::Word(t) => t,
+                    Tok::Text(text) => text,
+                    Tok::Word(word) => word.to_owned(),
                     _ => unreachable!("just seen"),
                 },
                 _ => return self.fail("a label or `}`"),
@@ -438,6 +496,15 @@ impl Parser {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn parse(text: &[u8]) -> Result<Vec<Entry>> {
+        let mut all = Vec::new();
+        super::parse(text, &mut |entry| {
+            all.push(entry);
+            Ok(())
+        })?;
+        Ok(all)
+    }
 
     #[test]
     fn a_wrong_bracket_is_an_error_with_its_line() {
