@@ -284,3 +284,32 @@ fn every_page_of_a_recording_and_of_a_comparison_is_good() {
         assert!(result.pages[kind] > 0, "{kind}");
     }
 }
+
+#[test]
+fn deep_profiles_of_several_runs_become_one_and_recordings_do_so_by_themselves() {
+    use pct_deep::synthetic::{Params, generate};
+    let dir = folder(&[("a.folded", BEFORE), ("b.folded", AFTER)]);
+    for run in [1, 2] {
+        let data =
+            generate(&Params { run, contexts: 200, procs: 20, ..Params::default() }).expect("generates");
+        let octets = pct_deep::to_octets(&data, pct_deep::Version::V9).expect("encodes");
+        std::fs::write(dir.path().join(format!("{run}.data")), octets).expect("written");
+    }
+    let calls = |name: &str| {
+        let data = pct_deep::read_file(&dir.path().join(name)).expect("reads");
+        (data.header().callseqs, data.header().canonical)
+    };
+    let (_, said, status) = pct(dir.path(), &["deep", "1.data", "2.data", "-o", "ALL.data"]);
+    assert_eq!(status, 0, "{said}");
+    assert_eq!(calls("ALL.data"), (calls("1.data").0 + calls("2.data").0, true));
+    let (menu, said, status) = pct(dir.path(), &["view", "--text", "menu", "ALL.data"]);
+    assert_eq!(status, 0, "{said}");
+    assert!(menu.contains("./synthetic"), "{menu}");
+    let (_, said, status) = pct(dir.path(), &["deep", "1.data", "a.folded", "-o", "x.data"]);
+    assert!(status == 1 && said.contains("a.folded: is no deep profile"), "{said}");
+    for name in ["a", "b"] {
+        pct(dir.path(), &["deep", &format!("{name}.folded"), "-o", &format!("{name}.data")]);
+    }
+    let (_, said, status) = pct(dir.path(), &["deep", "a.data", "b.data", "-o", "x.data"]);
+    assert!(status == 1 && said.contains("a.data: was made of a recording"), "{said}");
+}

@@ -103,8 +103,6 @@ codes! {
     BadFileName "bad_file_name";
     /// A valid file beyond what this reader's tables can hold.
     TooLarge "too_large";
-    /// Merging contexts of recursive procedures is not supported.
-    Canonical "canonical_refused";
     /// The first line is not a program representation's.
     NotProcrepFile "not_procrep_file";
     /// An octet that must be 0 or 1 is neither.

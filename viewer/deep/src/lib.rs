@@ -15,6 +15,7 @@
 //! - [`procrep`]: procedure bodies, from the file beside the profile
 //! - [`native`]: what stands beside the profile of a native program
 //! - [`mod@write`]: the writer; [`synthetic`]: profiles made up for tests and benches
+//! - [`mod@merge`]: several runs as one profile, recursions with one context for each procedure
 //! - [`error`]: what can be wrong with a file
 #![forbid(unsafe_code)]
 
@@ -29,6 +30,7 @@ pub mod goal_path;
 mod groups;
 pub mod id;
 pub mod label;
+pub mod merge;
 pub mod model;
 pub mod native;
 pub mod procrep;
@@ -45,12 +47,13 @@ pub use figures::{Desc, Own};
 pub use goal_path::{GoalPath, Step};
 pub use id::{CliqueId, CsdId, CssId, Id, IdVec, ModuleId, PdId, PsId, RepModuleId, RepProcId};
 pub use label::{BadName, PredOrFunc, ProcLabel};
+pub use merge::{Contexts, MergeError};
 pub use model::{
     Coverage, CoveragePoint, Css, CssKind, DeepData, Header, PathId, PointKind, Ps, SiteKind, Slot, Slots,
 };
 pub use procrep::ProcRep;
 pub use profile::{Figures, Profile};
 pub use propagate::Compensation;
-pub use read::{load, open, read, read_file};
+pub use read::{Reading, load, open, read, read_file};
 pub use strings::{StrId, Strings};
 pub use write::{Version, WriteError, to_octets, write};

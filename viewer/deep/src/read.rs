@@ -37,6 +37,7 @@ use crate::error::{DeepError, ErrorCode, NodeRef};
 use crate::figures::{MASK_BITS, Own};
 use crate::id::{CsdId, PdId};
 use crate::label::{PredOrFunc, ProcLabel};
+use crate::merge::{self, Contexts};
 use crate::model::{Coverage, CoveragePoint, Css, CssKind, DeepData, Header, PointKind, SiteKind, Slot};
 use crate::profile::Profile;
 use crate::propagate::Compensation;
@@ -77,13 +78,33 @@ pub fn read_file(path: &Path) -> Result<DeepData, DeepError> {
 ///
 /// # Errors
 /// As [`read_file`] and [`Profile::new`].
-pub fn open(path: &Path, rule: Compensation) -> Result<Profile, DeepError> {
+pub fn open(path: &Path, reading: impl Into<Reading>) -> Result<Profile, DeepError> {
+    let reading: Reading = reading.into();
     Window::open(path)
         .and_then(|mut window| {
-            let data = read_from(&mut window)?;
-            Profile::new(data, rule).map_err(|e| located(e, &mut window))
+            let mut data = read_from(&mut window)?;
+            if reading.contexts == Contexts::Canonical {
+                data = merge::canonical(data)?;
+            }
+            Profile::new(data, reading.rule).map_err(|e| located(e, &mut window))
         })
         .map_err(|e| e.file(path))
+}
+
+/// How a profile is made of a file's data.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reading {
+    /// The rule of compensation.
+    pub rule: Compensation,
+    /// Which contexts it has.
+    pub contexts: Contexts,
+}
+
+/// With the contexts that were recorded.
+impl From<Compensation> for Reading {
+    fn from(rule: Compensation) -> Self {
+        Self { rule, contexts: Contexts::Recorded }
+    }
 }
 
 /// The part of a file that is in memory.

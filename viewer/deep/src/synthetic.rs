@@ -43,6 +43,8 @@ impl Shape {
 pub struct Params {
     /// Different seeds give different profiles.
     pub seed: u64,
+    /// Which run of the program: other numbers give other profiles of the same procedures and call sites.
+    pub run: u64,
     /// The shape of the call tree.
     pub shape: Shape,
     /// About how many contexts; at least 1. The root and its like come on top.
@@ -59,6 +61,7 @@ impl Default for Params {
     fn default() -> Self {
         Self {
             seed: 1,
+            run: 0,
             shape: Shape::Mixed,
             contexts: 1000,
             procs: 100,
@@ -218,7 +221,7 @@ fn play<S: Sink>(params: &Params, program: &Program, sink: &mut S) -> Result<(),
     let mut player = Player {
         params,
         program,
-        random: Random(params.seed),
+        random: Random(params.seed ^ params.run.wrapping_mul(0xd6e8_feb8_6659_fd93)),
         sink,
         active: vec![None; program.procs.len()],
         last_pd: 0,

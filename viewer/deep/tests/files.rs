@@ -403,7 +403,7 @@ proptest! {
         version in prop::sample::select(vec![Version::V8, Version::V9]),
         contexts in 1..200_u32,
     ) {
-        let data = generate(&Params { seed, shape, coverage, version, contexts, procs: 20 }).unwrap();
+        let data = generate(&Params { seed, run: 0, shape, coverage, version, contexts, procs: 20 }).unwrap();
         let octets = to_octets(&data, version).unwrap();
         let again = read(&octets).unwrap();
         assert_same(&data, &again);

@@ -12,7 +12,7 @@ use crate::report::{self, Failure};
 use crate::sources::Sources;
 use pct_deep::native::{self, Recorded, Side};
 use pct_deep::procrep::ProcRep;
-use pct_deep::{CliqueId, Compensation, DeepError, Profile, PsId};
+use pct_deep::{CliqueId, DeepError, Profile, PsId, Reading};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -204,11 +204,12 @@ impl Subject {
     ///
     /// # Errors
     /// The data file cannot be read.
-    pub fn open(path: &Path, rule: Compensation) -> Result<Subject, DeepError> {
+    pub fn open(path: &Path, reading: impl Into<Reading>) -> Result<Subject, DeepError> {
+        let reading: Reading = reading.into();
         // The two files have nothing to do with each other until both are read.
         let (profile, rep) = std::thread::scope(|scope| {
             let rep = scope.spawn(|| open_rep(&path.with_extension("procrep")));
-            let profile = pct_deep::read::open(path, rule);
+            let profile = pct_deep::read::open(path, reading);
             (profile, rep.join().unwrap_or_else(|_| RepState::Bad("internal software error".to_owned())))
         });
         let mut profile = profile?;

@@ -5,7 +5,7 @@
 //! `connections` (what anybody may take of it), [`view`]
 //! (library and web server together), [`sweep`] (every page of a profile, every link on it: `mdprof_test`), [`page_files`] (pages as files), [`dump`] and
 //! [`derived`] (`mdprof_dump`: the data as text, all figures as JSON lines), [`procrep`] (`mdprof_procrep`: procedure bodies
-//! as text), [`cgi`] (`mdprof_cgi`: a server process behind a web server).
+//! as text), [`merge`] (`mdprof_merge`: several runs as one data file), [`cgi`] (`mdprof_cgi`: a server process behind a web server).
 //!
 //! Invariant: nothing but [`http`] and `connections` knows of sockets, nothing but [`viewer`] of profiles' files, nothing but [`cgi`] of pipes.
 #![forbid(unsafe_code)]
@@ -25,6 +25,7 @@ pub mod derived;
 pub mod dump;
 pub mod http;
 pub mod library;
+pub mod merge;
 pub mod page_files;
 pub mod procrep;
 mod program;

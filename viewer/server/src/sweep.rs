@@ -5,7 +5,7 @@
 
 use crate::page_files::PageFiles;
 use crate::program::Program;
-use pct_deep::Compensation;
+use pct_deep::{Compensation, Contexts, Reading};
 use pct_reports::display::{Display, Item, Link, List};
 use pct_reports::page::{self, Request};
 use pct_reports::query::{
@@ -347,7 +347,8 @@ Makes every page of a deep profile and looks at every link; status 1 if one is b
   --no-compress             as they are, not gzipped
   --static-procrep-coverage, --dynamic-procrep-coverage, --recursion-types-histogram
                             only these kinds of pages
-  --compat-compensation     compensate recursion as the original tool does
+  -c, --canonical-clique    one context for each procedure of a clique
+      --compat-compensation     compensate recursion as the original tool does
   -v, --verbose             say what is done
   -h, --help                this text
   -V, --version             the version",
@@ -380,7 +381,8 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     use lexopt::prelude::*;
     let mut files: Vec<PathBuf> = Vec::new();
     let mut options = SweepOptions { sample: None, follow: true, only: None };
-    let (mut verify, mut verbose, mut rule) = (false, false, Compensation::Exact);
+    let (mut verify, mut verbose) = (false, false);
+    let mut reading = Reading::from(Compensation::Exact);
     let (mut store, mut compress, mut kinds): (Option<PathBuf>, _, Vec<String>) = (None, true, Vec::new());
     while let Some(arg) = parser.next()? {
         match arg {
@@ -389,7 +391,8 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
             Short('v') | Long("verbose") => verbose = true,
             Long("verify-profile") => verify = true,
             Long("no-follow") => options.follow = false,
-            Long("compat-compensation") => rule = Compensation::Compat,
+            Long("compat-compensation") => reading.rule = Compensation::Compat,
+            Short('c') | Long("canonical-clique") => reading.contexts = Contexts::Canonical,
             Short('T') | Long("test") => {
                 store.get_or_insert_with(|| PathBuf::from("deep_test"));
             }
@@ -419,7 +422,7 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     let mut pages = store.map(|dir| PageFiles::below(dir, compress));
     let mut bad = false;
     for file in &files {
-        let subject = match Subject::open(file, rule) {
+        let subject = match Subject::open(file, reading) {
             Ok(s) => s,
             Err(e) => {
                 complain!("mdprof_test: {e}");

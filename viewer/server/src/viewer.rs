@@ -1,7 +1,7 @@
 //! A loaded profile that answers queries.
 
 use crate::answer::{After, Answers, Form, Request, Response};
-use pct_deep::{Compensation, DeepError};
+use pct_deep::{DeepError, Reading};
 use pct_reports::page;
 use pct_reports::query::{Cmd, Query};
 use pct_reports::render::html::{self, Notice, Place};
@@ -18,7 +18,7 @@ pub const MAX_TIMEOUT: i64 = 7 * 24 * 60;
 #[derive(Debug)]
 pub struct Viewer {
     path: PathBuf,
-    rule: Compensation,
+    reading: Reading,
     loaded: RwLock<Loaded>,
     /// Makes the nonce of a page; `None`: pages have none.
     nonce: Option<fn() -> String>,
@@ -50,11 +50,12 @@ impl Viewer {
     ///
     /// # Errors
     /// The data file cannot be read.
-    pub fn open(path: &Path, rule: Compensation) -> Result<Viewer, DeepError> {
+    pub fn open(path: &Path, reading: impl Into<Reading>) -> Result<Viewer, DeepError> {
+        let reading = reading.into();
         Ok(Viewer {
             path: path.to_owned(),
-            rule,
-            loaded: RwLock::new(Loaded::read(path, rule)?),
+            reading,
+            loaded: RwLock::new(Loaded::read(path, reading)?),
             nonce: None,
         })
     }
@@ -100,7 +101,7 @@ impl Viewer {
     /// # Errors
     /// It cannot be read; the profile in memory stays.
     pub fn restart(&self) -> Result<(), DeepError> {
-        let fresh = Loaded::read(&self.path, self.rule)?;
+        let fresh = Loaded::read(&self.path, self.reading)?;
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = fresh;
         Ok(())
     }
@@ -150,10 +151,10 @@ pub fn render(subject: &Subject, request: &Request<'_>, query: &Query, place: &P
 }
 
 impl Loaded {
-    fn read(path: &Path, rule: Compensation) -> Result<Loaded, DeepError> {
+    fn read(path: &Path, reading: Reading) -> Result<Loaded, DeepError> {
         // The stamp is taken first: a file that changes while it is read counts as changed.
         let stamp = Stamp::of(path);
-        let subject = Arc::new(Subject::open(path, rule)?);
+        let subject = Arc::new(Subject::open(path, reading)?);
         // Goes on by itself.
         let _ = Subject::prepare(&subject);
         Ok(Loaded { subject, stamp })

@@ -1,6 +1,7 @@
 //! Every page of generated and real profiles, every link on it. `PCT_SWEEP=all` looks at every id of the real one
 //! (a minute); by default a sample of them.
 
+use pct_deep::merge::{canonical, merge};
 use pct_deep::synthetic::{Params, Shape, generate};
 use pct_deep::{Compensation, Coverage, Profile};
 use pct_reports::subject::Subject;
@@ -25,6 +26,23 @@ fn every_page_of_generated_profiles_of_every_shape_is_good() {
                 assert_eq!(errors(&result), Vec::<String>::new(), "{shape:?} {coverage:?}");
                 assert!(result.pages.len() >= 24, "{:?}", result.pages.keys());
             }
+        }
+    }
+}
+
+#[test]
+fn every_page_of_merged_and_of_canonical_profiles_is_good() {
+    for (i, &shape) in Shape::ALL.iter().enumerate() {
+        let run = |run| {
+            let params =
+                Params { seed: i as u64 + 3, run, shape, contexts: 150, procs: 15, ..Params::default() };
+            generate(&params).expect("generates")
+        };
+        let merged = merge(&[run(1), run(2), run(3)]).expect("of one program");
+        for data in [merged, canonical(run(1)).expect("is small")] {
+            let subject = Subject::new(Profile::new(data, Compensation::Exact).expect("is well formed"));
+            let options = SweepOptions { sample: Some(6), follow: false, only: None };
+            assert_eq!(errors(&sweep(&subject, &options, &mut |_| {})), Vec::<String>::new(), "{shape:?}");
         }
     }
 }

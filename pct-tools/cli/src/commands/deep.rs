@@ -1,5 +1,6 @@
 //! `pct deep`: a recording as a deep profile file, for `pct view`, mdprof_cgi, mdprof_dump and the rest.
 
+use crate::commands::view;
 use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Context as _, Result, bail};
@@ -15,10 +16,13 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   pct deep pct-render-4711 -o Deep.data      then: pct view Deep.data, mdprof_dump Deep.data
+  pct deep pct-a-1 pct-a-2 -o ALL.data       the sum of two runs
+  pct deep A.data B.data -o ALL.data         likewise of deep profiles of one (Mercury) program
   pct deep --thread worker -o worker.data    only some threads
   pct deep --threads split                   each thread's contexts apart, below its name")]
 pub struct Args {
-    /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if none.
+    /// Run folders and .pct files (or perf.data, folded, pprof, perf script text), or deep profiles of one program; the
+    /// newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
     /// The file to write; what its format cannot say goes into NAME.native beside it.
@@ -66,6 +70,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if beside == args.out {
         bail!("{}: the name must not end in .native", args.out.display());
     }
+    if args.paths.iter().any(|p| view::is_deep(p)) {
+        return merged(args, face);
+    }
     let paths = look::paths(&args.paths)?;
     let profile = look::load(&paths, &args.look.options(), face)?;
     let mut made = made(&profile, &args.look, &args.fold)?;
@@ -83,6 +90,16 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     }
     face.hint(format_args!("{}   try: pct view {}", args.out.display(), args.out.display()));
     Ok(look::status(&profile.account))
+}
+
+/// Deep profiles of one program become one; recordings do so as they are read.
+fn merged(args: &Args, face: &Face) -> Result<ExitCode> {
+    if let Some(other) = args.paths.iter().find(|p| !view::is_deep(p)) {
+        bail!("{}: is no deep profile, others are; give recordings or deep profiles", other.display());
+    }
+    pct_server::merge::merge_files(&args.paths, &args.out)?;
+    face.hint(format_args!("{}   try: pct view {}", args.out.display(), args.out.display()));
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Writes a file whole or not at all.

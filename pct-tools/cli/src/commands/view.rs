@@ -3,8 +3,8 @@
 use crate::commands::deep::{self, Fold};
 use crate::face::Face;
 use crate::look::{self, Look};
-use anyhow::{Context as _, Result, bail};
-use pct_deep::Compensation;
+use anyhow::{Context as _, Result};
+use pct_deep::{Compensation, Contexts, Reading};
 use pct_profile::Profile;
 use pct_profile::load::{self, run::Info};
 use pct_profile::model::{FileId, FunctionId, ObjectKind};
@@ -58,8 +58,8 @@ pub struct Args {
     /// Compensate recursion through closures as the original Mercury tool does (inexact).
     #[arg(long)]
     pub compat_compensation: bool,
-    /// Merge contexts of one procedure within a clique (not supported).
-    #[arg(short, long, hide = true)]
+    /// Of a deep profile: make contexts of one procedure within a clique one.
+    #[arg(short, long)]
     pub canonical_clique: bool,
     /// How contexts are made of a recording's stacks.
     #[command(flatten)]
@@ -72,7 +72,7 @@ pub struct Args {
 /// How profiles are read.
 #[derive(Clone)]
 struct How {
-    rule: Compensation,
+    reading: Reading,
     fold: Fold,
     look: Look,
 }
@@ -82,11 +82,9 @@ struct How {
 /// # Errors
 /// A file cannot be read, the query is none, the page cannot be made, the port is taken.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
-    if args.canonical_clique {
-        bail!("canonical cliques are not supported: no tool ever merged them rightly");
-    }
     let rule = if args.compat_compensation { Compensation::Compat } else { Compensation::Exact };
-    let how = How { rule, fold: args.fold.clone(), look: args.look.clone() };
+    let contexts = if args.canonical_clique { Contexts::Canonical } else { Contexts::Recorded };
+    let how = How { reading: Reading { rule, contexts }, fold: args.fold.clone(), look: args.look.clone() };
     let Found { mut paths, list } = find(&args.files)?;
     if let Some(base) = &args.base
         && !paths.contains(base)
@@ -224,7 +222,7 @@ fn utc(seconds: u64) -> String {
 
 /// A deep profile begins with these octets, whatever it is called. `X.data` that is none is opened as one all the same, for
 /// its reader's diagnostic, unless it is perf's.
-fn is_deep(path: &Path) -> bool {
+pub(super) fn is_deep(path: &Path) -> bool {
     let head = head(path);
     head == MAGIC || path.extension().is_some_and(|e| e == "data") && !is_of_perf(&head)
 }
@@ -253,7 +251,7 @@ type Read<'a> = &'a mut dyn FnMut(&[PathBuf], &load::Options) -> Result<Profile>
 fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
     let mut of_debug_info = Vec::new();
     let mut subject = if is_deep(path) {
-        Subject::open(path, how.rule)?
+        Subject::open(path, how.reading)?
     } else {
         let profile = read(&[path.to_owned()], &how.look.options())?;
         if is_own(path) || is_of_perf(&head(path)) {

@@ -202,7 +202,7 @@ fn alone(
     settings: &Settings,
     head: bool,
 ) -> Result<ExitCode, Response> {
-    let viewer = Viewer::open(file, settings.rule).map_err(|e| unavailable(&e.to_string()))?;
+    let viewer = Viewer::open(file, settings.reading).map_err(|e| unavailable(&e.to_string()))?;
     let viewer = viewer.with_nonce(crate::http::nonce);
     let request = Request { form: asked.form, query: &asked.query, script: &asked.script };
     let (response, _) = viewer.answer_query(&request, query);

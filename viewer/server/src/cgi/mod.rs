@@ -28,7 +28,7 @@ pub mod serve;
 use crate::answer::{Form, Response};
 use crate::program::Program;
 use client::Asked;
-use pct_deep::Compensation;
+use pct_deep::{Compensation, Contexts, Reading};
 use pct_reports::query::{Cmd, Prefs, Query, parse_cmd, print};
 use pct_reports::render::html::{self, Place};
 use std::io::{self, BufRead as _, Write as _};
@@ -46,6 +46,7 @@ As a CGI program it takes everything from the environment: QUERY_STRING is COMMA
   -m, --modules            begin with the modules
   -C, --clique N           begin with clique N
   -p, --proc N             begin with procedure N
+  -c, --canonical-clique   one context for each procedure of a clique; see docs/merging.md
   -q, --quit               end the server of the file
   -t, --timeout MINUTES    the server ends when idle for so long (30; 0: never)
   -s, --server-process     start a server (the default); --no-server-process: only answer
@@ -57,6 +58,7 @@ As a CGI program it takes everything from the environment: QUERY_STRING is COMMA
 environment: MDPROF_ROOTS    colon list of directories; files elsewhere are refused
              MDPROF_TIMEOUT  idle minutes of a new server (30; 0: never)
              MDPROF_COMPAT   1: compensate for recursion as the original viewer does
+             MDPROF_CANONICAL 1: one context for each procedure of a clique, as -c
              MDPROF_WAIT     seconds that a request waits at most (50: Apache itself gives up after 60)
              MDPROF_QUERY    seconds that one page may take before its reader is told to come back (40)
              MDPROF_POST     1: quit, restart and timeout by GET ask first (crawlers follow links)
@@ -72,8 +74,8 @@ pub struct Settings {
     pub roots: Option<Vec<PathBuf>>,
     /// How long a new server stays idle; `None`: for ever.
     pub idle: Option<Duration>,
-    /// The rule of compensation of a new server.
-    pub rule: Compensation,
+    /// How a new server reads the file.
+    pub reading: Reading,
     /// How long a request waits for locks, loads and answers together.
     pub wait: Duration,
     /// Whether a server may be started.
@@ -86,6 +88,11 @@ pub struct Settings {
     pub query: Duration,
     /// Whether what changes the server has to be asked for by POST.
     pub post: bool,
+}
+
+/// Whether a variable of the environment says yes.
+fn is_set(name: &str) -> bool {
+    !matches!(std::env::var(name).as_deref(), Ok("" | "0") | Err(_))
 }
 
 /// Minutes, fractions allowed, as an idle time; 0 is for ever. `None`: not a number of minutes up to a week.
@@ -132,16 +139,16 @@ impl Settings {
                     .collect()
             }),
             idle,
-            rule: match std::env::var("MDPROF_COMPAT").as_deref() {
-                Ok("" | "0") | Err(_) => Compensation::Exact,
-                Ok(_) => Compensation::Compat,
+            reading: Reading {
+                rule: if is_set("MDPROF_COMPAT") { Compensation::Compat } else { Compensation::Exact },
+                contexts: if is_set("MDPROF_CANONICAL") { Contexts::Canonical } else { Contexts::Recorded },
             },
             wait: Duration::from_secs(wait.unwrap_or(50)),
             server: true,
             detach: true,
             debug: false,
             query: Duration::from_secs_f64(query.unwrap_or(40.0)),
-            post: !matches!(std::env::var("MDPROF_POST").as_deref(), Ok("" | "0") | Err(_)),
+            post: is_set("MDPROF_POST"),
         }
     }
 }
@@ -270,10 +277,7 @@ fn command_line(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
             Long("no-server-process") => settings.server = false,
             Long("no-detach-process") => settings.detach = false,
             Short('d') | Long("debug") => settings.debug = true,
-            Short('c') | Long("canonical-clique") => {
-                complain!("mdprof_cgi: merging duplicate procedures in cliques is not supported");
-                return Ok(ExitCode::FAILURE);
-            }
+            Short('c') | Long("canonical-clique") => settings.reading.contexts = Contexts::Canonical,
             // Links are relative and records bounded: nothing is left for these to change.
             Long(
                 "localhost"

@@ -9,7 +9,7 @@ use crate::viewer::Viewer;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::stat::Mode;
-use pct_deep::Compensation;
+use pct_deep::{Compensation, Contexts, Reading};
 use pct_reports::query::{Cmd, Query};
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -39,7 +39,8 @@ const STACK: usize = 8 << 20;
 #[must_use]
 pub fn arguments(names: &Names, file: &Path, settings: &Settings) -> Vec<OsString> {
     let idle = settings.idle.map_or(0, |d| d.as_millis().max(1));
-    let rule = if settings.rule == Compensation::Compat { "compat" } else { "exact" };
+    let rule = if settings.reading.rule == Compensation::Compat { "compat" } else { "exact" };
+    let contexts = if settings.reading.contexts == Contexts::Canonical { "canonical" } else { "recorded" };
     let stay = if settings.detach { "detach" } else { "stay" };
     let query = settings.query.as_micros().max(1);
     vec![
@@ -48,6 +49,7 @@ pub fn arguments(names: &Names, file: &Path, settings: &Settings) -> Vec<OsStrin
         file.into(),
         idle.to_string().into(),
         rule.into(),
+        contexts.into(),
         query.to_string().into(),
         stay.into(),
     ]
@@ -57,14 +59,17 @@ pub fn arguments(names: &Names, file: &Path, settings: &Settings) -> Vec<OsStrin
 pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut next = || args.next().unwrap_or_default();
     let (dir, file, idle, rule) = (PathBuf::from(next()), PathBuf::from(next()), next(), next());
-    let (query, stay) = (next(), next());
+    let (contexts, query, stay) = (next(), next(), next());
     let number = |s: &OsString| -> u64 { s.to_str().and_then(|s| s.parse().ok()).unwrap_or(0) };
     let idle_ms = number(&idle);
     let limit = Duration::from_micros(number(&query).max(1));
-    let rule = if rule == "compat" { Compensation::Compat } else { Compensation::Exact };
+    let reading = Reading {
+        rule: if rule == "compat" { Compensation::Compat } else { Compensation::Exact },
+        contexts: if contexts == "canonical" { Contexts::Canonical } else { Contexts::Recorded },
+    };
     let names = Names::new(dir, &file);
     let idle = (idle_ms > 0).then(|| Duration::from_millis(idle_ms));
-    match run(&names, &file, idle, rule, limit, stay == "stay") {
+    match run(&names, &file, idle, reading, limit, stay == "stay") {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
             complain!("mdprof_cgi: {e}");
@@ -77,7 +82,7 @@ fn run(
     names: &Names,
     file: &Path,
     idle: Option<Duration>,
-    rule: Compensation,
+    reading: Reading,
     limit: Duration,
     stay: bool,
 ) -> io::Result<()> {
@@ -88,15 +93,16 @@ fn run(
     detach(&[std::os::fd::AsRawFd::as_raw_fd(&lock)], stay);
     let mut record = Record::open(names);
     let began = Instant::now();
-    let prepared = Viewer::open(file, rule).map_err(|e| io::Error::other(e.to_string())).and_then(|viewer| {
-        record.say(&format!("load {:?} of {}", began.elapsed(), file.display()));
-        // We hold the lock and there was no server: these are of one that is gone.
-        names.remove_responses();
-        names::sweep_wants(&names.dir);
-        let pipe = make_pipe(names)
-            .map_err(|e| io::Error::other(format!("{}: {e}", names.to_server().display())))?;
-        Ok((viewer.with_nonce(http::nonce), pipe))
-    });
+    let prepared =
+        Viewer::open(file, reading).map_err(|e| io::Error::other(e.to_string())).and_then(|viewer| {
+            record.say(&format!("load {:?} of {}", began.elapsed(), file.display()));
+            // We hold the lock and there was no server: these are of one that is gone.
+            names.remove_responses();
+            names::sweep_wants(&names.dir);
+            let pipe = make_pipe(names)
+                .map_err(|e| io::Error::other(format!("{}: {e}", names.to_server().display())))?;
+            Ok((viewer.with_nonce(http::nonce), pipe))
+        });
     let (viewer, pipe) = match prepared {
         Ok(both) => both,
         Err(e) => {
