@@ -20,7 +20,9 @@ const EXAMPLES: &str = "Examples:
   lttv states trace --at 50%
   lttv histogram trace --buckets 40
 
-Times: 1795295131.094746936 (seconds), 1795295131094746936 (ns), +1.5s +20ms +3us +7ns (from the start), 50% (of the span).
+Times: 1795295131.094746936 (seconds), 1795295131094746936 (ns), +1.5s +20ms +3us +7ns (from the start), 50% (of the span),
+'2026-11-21 17:05:31.5' (local; --utc or a Z at the end: UTC), 17:05:31 (on the day of the first event).
+A whole number is taken as seconds where that lies in the traces, else as ns.
 Exit status: 0 done, 1 something could not be read (the rest was), 2 wrong usage.";
 
 /// What to do.
@@ -85,6 +87,12 @@ pub struct Common {
     /// Do not use index files, nor what earlier runs kept (places of packets, states; in $XDG_CACHE_HOME/pct/ctf); keep nothing.
     #[arg(long)]
     pub no_index: bool,
+    /// Show times as date and time of day (local), not as seconds.
+    #[arg(long)]
+    pub wall: bool,
+    /// As --wall, in UTC; dates and times of day that are typed are UTC then too.
+    #[arg(long)]
+    pub utc: bool,
     /// Added to the times of CTF traces: of all, or of those with a name (their folder, path or host). In ns, or with a unit
     /// (-3ms). May be given several times.
     #[arg(long, value_name = "[NAME=]TIME", allow_hyphen_values = true)]

@@ -10,6 +10,7 @@
 //! the payload first, then of contexts; `field.x`, `context.x` when an event has a field of one of those names. A test on
 //! something that an event does not have is false; a name alone asks whether it has it.
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 
 use lttv_engine::call::Event;
@@ -58,7 +59,10 @@ enum Op {
 enum Operand {
     Int(i128, String),
     Float(f64, String),
+    /// A text in quotes.
     Text(String),
+    /// A text without quotes.
+    Word(String),
 }
 
 /// Deepest nesting of parentheses and negations.
@@ -87,6 +91,14 @@ impl Filter {
     /// Whether it is true for a row of a table, whose columns are the only names that it can be asked about.
     pub fn matches_row<'r>(&self, column: impl Fn(&str) -> Option<Value<'r>>) -> bool {
         self.0.matches(&|subject| column(&subject.to_string()))
+    }
+
+    /// Checks what it compares against the names of the fields that events have.
+    ///
+    /// # Errors
+    /// It compares a field that no event has, or one field with another.
+    pub fn check(&self, fields: &BTreeSet<String>) -> Result<(), String> {
+        self.0.check(fields)
     }
 
     /// The names that it asks about, as they were typed.
@@ -121,6 +133,30 @@ impl Node {
             Node::Test(subject, op, operand) => {
                 value(subject).is_some_and(|found| compare(&found, *op, operand))
             }
+        }
+    }
+
+    fn check(&self, fields: &BTreeSet<String>) -> Result<(), String> {
+        let (subject, operand) = match self {
+            Node::Or(nodes) | Node::And(nodes) => {
+                return nodes.iter().try_for_each(|node| node.check(fields));
+            }
+            Node::Not(node) => return node.check(fields),
+            Node::Has(_) => return Ok(()),
+            Node::Test(subject, _, operand) => (subject, operand),
+        };
+        if let Subject::Field(name) | Subject::Payload(name) | Subject::Context(name) = subject
+            && let Some(unknown) =
+                name.split('.').find(|part| part.parse::<usize>().is_err() && !fields.contains(*part))
+        {
+            return Err(format!("filter: no event here has a field `{unknown}`{}", near(unknown, fields)));
+        }
+        match operand {
+            Operand::Word(word) if fields.contains(word) => Err(format!(
+                "filter: `{subject}` is compared with the word `{word}`, which is a field here; two fields cannot be \
+                 compared (a text is written \"{word}\")"
+            )),
+            _ => Ok(()),
         }
     }
 
@@ -188,6 +224,30 @@ impl Subject {
     }
 }
 
+/// Most changes of a letter that make one name of another that was meant.
+const MOST_CHANGES: usize = 2;
+
+/// The names that look like one, as the end of a message; empty when none does.
+fn near(name: &str, fields: &BTreeSet<String>) -> String {
+    let distance = |field: &String| {
+        let within = field.contains(name) || (field.len() > MOST_CHANGES && name.contains(field.as_str()));
+        if within { 1 } else { strsim::damerau_levenshtein(name, field) }
+    };
+    let mut found: Vec<(usize, &str)> = fields
+        .iter()
+        .map(|field| (distance(field), field.as_str()))
+        .filter(|(d, _)| *d <= MOST_CHANGES)
+        .collect();
+    found.sort_unstable();
+    match &found[..] {
+        [] => String::new(),
+        near => {
+            let names: Vec<String> = near.iter().take(3).map(|(_, name)| format!("`{name}`")).collect();
+            format!("; there is {}", names.join(", "))
+        }
+    }
+}
+
 fn ordered(o: std::cmp::Ordering, op: Op) -> bool {
     match op {
         Op::Eq => o.is_eq(),
@@ -229,7 +289,7 @@ fn compare(v: &Value<'_>, op: Op, operand: &Operand) -> bool {
             Some(f) => f.partial_cmp(n).map_or(op == Op::Ne, |o| ordered(o, op)),
             None => as_text(text),
         },
-        Operand::Text(text) => match v {
+        Operand::Text(text) | Operand::Word(text) => match v {
             Value::Bool(b) if text == "true" || text == "false" => ordered(b.cmp(&(text == "true")), op),
             _ => as_text(text),
         },
@@ -397,7 +457,7 @@ fn value(w: &str) -> Operand {
         (None, Ok(f)) if w.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.') => {
             Operand::Float(f, w.into())
         }
-        _ => Operand::Text(w.into()),
+        _ => Operand::Word(w.into()),
     }
 }
 
@@ -423,6 +483,20 @@ mod tests {
             assert!(e.contains(&format!("character {at}:")), "{text}: {e}");
         }
         assert!(Filter::parse(&"(".repeat(100_000)).is_err());
+    }
+
+    #[test]
+    fn fields_that_no_event_has_are_refused_with_the_near_names() {
+        let fields = ["prev_tid", "next_tid", "comm", "ctx"].map(String::from).into();
+        let check = |text: &str| Filter::parse(text).unwrap().check(&fields);
+        assert_eq!(check("name == x && (next_tid > 5 || !nothing) && ctx.comm == a"), Ok(()));
+        let near = check("prev_tdi == 5").unwrap_err();
+        assert!(near.contains("no event here has a field `prev_tdi`; there is `prev_tid`"), "{near}");
+        let near = check("!(tid == 5)").unwrap_err();
+        assert!(near.contains("there is `next_tid`, `prev_tid`"), "{near}");
+        assert!(check("ctx.other == 1").unwrap_err().ends_with("field `other`"));
+        assert!(check("prev_tid == next_tid").unwrap_err().contains("two fields cannot be compared"));
+        assert_eq!(check("comm == \"next_tid\""), Ok(()));
     }
 
     #[test]

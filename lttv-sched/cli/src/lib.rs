@@ -51,6 +51,10 @@ fn command(args: &Args) -> anyhow::Result<bool> {
     };
     let filter = common.filter.as_deref().map(filter::Filter::parse).transpose().map_err(args::Usage)?;
     let mut session = Session::open(common)?;
+    // What a filter may ask of the rows of states is another thing than what it may ask of events.
+    if let (Some(filter), false) = (&filter, matches!(args.command, Command::States(_))) {
+        session.check_filter(filter)?;
+    }
     match &args.command {
         Command::Events(a) => events::run(&mut session, a, filter)?,
         Command::Stats(a) => stats::run(&mut session, a, filter)?,

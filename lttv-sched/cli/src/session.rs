@@ -1,5 +1,6 @@
 //! Open traces in an engine, and the loop that steps it.
 
+use std::collections::BTreeSet;
 use std::io::{self, BufWriter, IsTerminal, Write};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
@@ -21,7 +22,7 @@ use serde::Serialize;
 
 use crate::args::{Common, Format, Usage};
 use crate::filter::Filter;
-use crate::times;
+use crate::times::{self, Shown};
 
 /// The command as a client of the engine.
 pub const OWNER: OwnerId = OwnerId(1);
@@ -248,6 +249,11 @@ impl Session {
     /// None could be opened; clocks cannot be compared; a time makes no sense.
     pub fn open(common: &Common) -> anyhow::Result<Session> {
         let started = Instant::now();
+        times::show_as(match (common.wall, common.utc) {
+            (_, true) => Shown::Utc,
+            (true, false) => Shown::Local,
+            (false, false) => Shown::Seconds,
+        });
         let (shift_ns, shifts) = times::clock_shifts(&common.clock_shift).map_err(Usage)?;
         let options = lttv_ctf::Options {
             strict: common.strict,
@@ -304,6 +310,20 @@ impl Session {
         s.to = common.to.as_deref().map(|t| s.time(t)).transpose()?;
         s.check_window()?;
         Ok(s)
+    }
+
+    /// Refuses a filter that compares what no event has.
+    ///
+    /// # Errors
+    /// That it does.
+    pub fn check_filter(&self, filter: &Filter) -> anyhow::Result<()> {
+        let mut all = BTreeSet::new();
+        for source in self.sources() {
+            // A source that does not tell may have any field.
+            let Some(names) = source.field_names() else { return Ok(()) };
+            all.extend(names);
+        }
+        Ok(filter.check(&all).map_err(Usage)?)
     }
 
     /// Says so when the window that was asked for can hold no event.

@@ -1,13 +1,70 @@
 //! Times as typed and as shown.
 
+use std::sync::OnceLock;
+
+use jiff::civil::{DateTime, Time as TimeOfDay};
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, Zoned};
 use lttv_engine::time::Time;
+
+/// How times are shown, and which zone times of day are of.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum Shown {
+    /// Seconds since the clock's origin; times of day that are typed are local.
+    #[default]
+    Seconds,
+    /// Local date and time of day.
+    Local,
+    /// Date and time of day in UTC.
+    Utc,
+}
+
+impl Shown {
+    fn zone(self) -> TimeZone {
+        if self == Shown::Utc { TimeZone::UTC } else { TimeZone::system() }
+    }
+}
+
+static SHOWN: OnceLock<(Shown, TimeZone)> = OnceLock::new();
+
+/// Says how all times of this process are shown. The first word counts.
+pub fn show_as(shown: Shown) {
+    let _ = SHOWN.set((shown, shown.zone()));
+}
+
+fn zone() -> TimeZone {
+    SHOWN.get().map_or_else(|| Shown::default().zone(), |(_, zone)| zone.clone())
+}
+
+/// The date and time of day of a time, as far as the calendar goes.
+fn zoned(t: Time, zone: TimeZone) -> Option<Zoned> {
+    Some(Timestamp::from_nanosecond(t.ns().into()).ok()?.to_zoned(zone))
+}
+
+/// A date with a time of day, or a time of day of the day of `first`.
+fn wall_clock(text: &str, zone: TimeZone, first: impl FnOnce() -> Option<Time>) -> Option<Time> {
+    let (text, zone) = match text.strip_suffix(['Z', 'z']) {
+        Some(text) => (text, TimeZone::UTC),
+        None => (text, zone),
+    };
+    let date_time = match text.parse::<TimeOfDay>() {
+        Ok(time) => zoned(first()?, zone.clone())?.date().to_datetime(time),
+        Err(_) => text.parse::<DateTime>().ok()?,
+    };
+    let ns = date_time.to_zoned(zone).ok()?.timestamp().as_nanosecond();
+    i64::try_from(ns).ok().map(Time)
+}
 
 /// A time as typed. `span` is asked for when the time is relative to the traces.
 ///
 /// # Errors
 /// What cannot be understood, or that the traces have no time.
-pub fn parse(text: &str, span: impl FnOnce() -> Option<(Time, Time)>) -> Result<Time, String> {
-    let wrong = || format!("time `{text}`: expected seconds (12.5), ns (12500000000), +1.5s, +20ms or 50%");
+pub fn parse(text: &str, span: impl Fn() -> Option<(Time, Time)>) -> Result<Time, String> {
+    let wrong = || {
+        format!(
+            "time `{text}`: expected seconds (12.5), ns (12500000000), +1.5s, +20ms, 50%, 17:46:23 or 2016-03-04 17:46:23.5"
+        )
+    };
     let needs = |s: Option<(Time, Time)>| {
         s.ok_or_else(|| format!("time `{text}`: the traces have no timed event to count from"))
     };
@@ -27,9 +84,26 @@ pub fn parse(text: &str, span: impl FnOnce() -> Option<(Time, Time)>) -> Result<
     if let Some(s) = text.strip_suffix('s') {
         return decimal(s, 9).map(Time).ok_or_else(wrong);
     }
+    if text.contains(':') {
+        return wall_clock(text, zone(), || Some(span()?.0)).ok_or_else(wrong);
+    }
     // What `events` prints can be pasted: seconds have a point, ns have none.
-    let ns = if text.contains('.') { decimal(text, 9) } else { text.parse().ok() };
-    ns.map(Time).ok_or_else(wrong)
+    if text.contains('.') {
+        return decimal(text, 9).map(Time).ok_or_else(wrong);
+    }
+    let ns: i64 = text.parse().map_err(|_| wrong())?;
+    let seconds = |t: Time| t.ns().div_euclid(1_000_000_000);
+    match span() {
+        // Whole seconds, as people copy them from elsewhere. The second in which the first event lies begins before it.
+        Some((first, last))
+            if ns != 0
+                && !(first.ns()..=last.ns()).contains(&ns)
+                && (seconds(first)..=seconds(last).saturating_add(1)).contains(&ns) =>
+        {
+            Ok(Time(ns.saturating_mul(1_000_000_000)))
+        }
+        _ => Ok(Time(ns)),
+    }
 }
 
 /// Shifts of clocks as typed: the sum of those for all traces (ns), and those with the name of a trace.
@@ -82,10 +156,15 @@ fn decimal(text: &str, digits: u32) -> Option<i64> {
     i64::try_from(if negative { -v } else { v }).ok()
 }
 
-/// Seconds with nine digits after the point; `-` for events without a time.
+/// Seconds with nine digits after the point, or date and time of day ([`show_as`]); `-` for events without a time.
 pub fn shown(t: Time) -> String {
     if t == Time::UNTIMED {
         return "-".into();
+    }
+    if let Some((Shown::Local | Shown::Utc, zone)) = SHOWN.get()
+        && let Some(zoned) = zoned(t, zone.clone())
+    {
+        return zoned.strftime("%Y-%m-%d %H:%M:%S.%9f").to_string();
     }
     let (sign, ns) = (if t.ns() < 0 { "-" } else { "" }, t.ns().unsigned_abs());
     format!("{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
@@ -129,6 +208,35 @@ mod tests {
             assert!(parse(text, span).is_err(), "{text}");
         }
         assert!(parse("50%", || None).unwrap_err().contains("no timed event"));
+    }
+
+    #[test]
+    fn whole_numbers_are_seconds_where_the_traces_lie() {
+        let span = || Some((Time(1_457_113_582_500_000_000), Time(1_457_113_590_000_000_007)));
+        let seconds = |n: i64| Ok(Time(n * 1_000_000_000));
+        assert_eq!(parse("1457113583", span), seconds(1_457_113_583));
+        assert_eq!(parse("1457113582", span), seconds(1_457_113_582), "the second of the first event");
+        assert_eq!(parse("1457113591", span), seconds(1_457_113_591), "the end of the last second");
+        assert_eq!(parse("1457113599", span), Ok(Time(1_457_113_599)));
+        assert_eq!(parse("1457113583000000001", span), Ok(Time(1_457_113_583_000_000_001)));
+        // A clock that counts from its start: both are possible, ns lie in the traces.
+        assert_eq!(parse("5", || Some((Time(0), Time(9_000_000_000)))), Ok(Time(5)));
+    }
+
+    #[test]
+    fn times_of_day_are_of_the_day_of_the_first_event() {
+        let first = || Some(Time(1_457_113_582_500_000_000));
+        let utc = |text: &str| wall_clock(text, TimeZone::UTC, first).map(Time::ns);
+        assert_eq!(utc("17:46:23"), Some(1_457_113_583_000_000_000));
+        assert_eq!(utc("2016-03-04 17:46:23.5"), Some(1_457_113_583_500_000_000));
+        assert_eq!(utc("2016-03-04T17:46:23.5Z"), Some(1_457_113_583_500_000_000));
+        assert_eq!(
+            wall_clock("18:46:23", TimeZone::fixed(jiff::tz::offset(1)), first),
+            Some(Time(1_457_113_583_000_000_000))
+        );
+        assert_eq!(utc("25:00:00"), None);
+        assert_eq!(utc("2016-02-30 10:00:00"), None);
+        assert_eq!(wall_clock("10:00:00", TimeZone::UTC, || None), None);
     }
 
     proptest! {

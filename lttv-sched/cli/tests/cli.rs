@@ -66,11 +66,12 @@ fn windows_filters_and_counts_choose_the_same_events_as_looking_at_all() {
     let window: Vec<u64> = w.events.iter().map(|e| e.0).filter(|c| *c >= from && *c < to).collect();
     let (a, b) = (format!("{from}"), format!("{}.{:09}", to / 1_000_000_000, to % 1_000_000_000));
     assert_eq!(ns(&["--from", &a, "--to", &b]), window);
-    let filter =
-        format!("ns >= {from} && !(ns >= {to}) && name == e* && cpu == 2 && vpid != 3 || name == nope");
-    // A field that is not there makes its test false.
-    assert_eq!(ns(&["--filter", &filter]), Vec::<u64>::new());
-    assert_eq!(ns(&["--filter", &filter.replace("&& vpid != 3", "&& !vpid")]), window);
+    let filter = format!("ns >= {from} && !(ns >= {to}) && name == e* && cpu == 2 && !vpid || name == nope");
+    assert_eq!(ns(&["--filter", &filter]), window);
+    // A field that no event has is an error, not an empty answer.
+    let o = lttv(&["events", &t, "--filter", &filter.replace("!vpid", "vpid != 3")]);
+    assert_eq!(o.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&o.stderr).contains("no event here has a field `vpid`"), "{o:?}");
     assert_eq!(ns(&["--from", &a, "-n", "5"]), window[..5]);
     assert_eq!(ns(&["--filter", &format!("ns >= {from}"), "-n", "5"]), window[..5]);
     assert_eq!(ns(&["-n", "0"]), Vec::<u64>::new());
@@ -566,6 +567,22 @@ fn metadata_of_many_event_classes_takes_little_memory() {
     assert!(out(&["events", t]).contains("e99999"));
     let peak = peak_kib(&["events", t]);
     assert!(peak < 100_000, "{peak} KiB for 100,000 event classes");
+}
+
+#[test]
+fn times_are_typed_and_shown_as_people_write_them() {
+    let tmp = tempfile::tempdir().unwrap();
+    let second = 1_000_000_000;
+    let start = 1_457_113_582 * second;
+    let switches = (0..10).map(|n| (start + n * second, n % 2, (n + 1) % 2)).collect();
+    switching(tmp.path(), &[(start, start + 10 * second, 0, switches)]);
+    let t = tmp.path().to_str().unwrap();
+    let count = |args: &[&str]| out(&[&["events", t][..], args].concat()).lines().count();
+    assert_eq!(count(&["--from", "1457113585", "--to", "1457113588"]), 3);
+    assert_eq!(count(&["--from", "17:46:25", "--to", "17:46:28", "--utc"]), 3);
+    assert_eq!(count(&["--from", "2016-03-04 17:46:25Z", "--to", "2016-03-04T17:46:28Z"]), 3);
+    let shown = out(&["events", t, "--utc", "-n", "1"]);
+    assert!(shown.starts_with("2016-03-04 17:46:22.000000000 0 kernel sched_switch"), "{shown}");
 }
 
 /// Names in traces steer no terminal.

@@ -6,6 +6,7 @@
 //!
 //! Sizes and alignments of fields are in bits unless a name says bytes.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 /// Deepest nesting of field classes that is accepted.
@@ -254,6 +255,21 @@ pub struct FieldClass {
 }
 
 impl FieldClass {
+    /// Adds the names of all members in it.
+    pub fn add_names(&self, names: &mut BTreeSet<String>) {
+        match &self.kind {
+            Kind::Struct(members) => members.iter().for_each(|member| {
+                if !names.contains(&member.name) {
+                    names.insert(member.name.clone());
+                }
+                member.class.add_names(names);
+            }),
+            Kind::Array(_, element) | Kind::Optional(_, _, element) => element.add_names(names),
+            Kind::Variant(_, options) => options.iter().for_each(|option| option.class.add_names(names)),
+            _ => {}
+        }
+    }
+
     /// A class with its alignment, weight and depth worked out from its parts.
     pub fn new(own_align: u64, kind: Kind) -> FieldClass {
         let (mut align, mut weight, mut depth) = (own_align.max(1), 1usize, 0usize);

@@ -1,6 +1,6 @@
 //! A trace as a source of the engine: streams are tracefiles, events of a stream without a clock are untimed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -187,6 +187,18 @@ impl Source for CtfSource {
         let plain = self.trace.diagnostics.iter().filter(|d| !lost.contains(&d.what));
         let plain = plain.map(|d| ReadError { file: Some(d.path.clone()), at: None, what: d.what.clone() });
         plain.chain(self.trace.lost_files.iter().map(|e| engine_error(e.clone()))).collect()
+    }
+
+    fn field_names(&self) -> Option<BTreeSet<String>> {
+        let mut names = BTreeSet::new();
+        for stream in &self.trace.class().streams {
+            let own = [&stream.packet_context, &stream.event_header, &stream.event_context];
+            own.into_iter().flatten().for_each(|class| class.add_names(&mut names));
+            for event in &stream.events {
+                event.context.iter().chain(&event.fields).for_each(|class| class.add_names(&mut names));
+            }
+        }
+        Some(names)
     }
 
     fn properties(&self) -> Vec<(String, String)> {

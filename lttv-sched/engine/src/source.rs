@@ -11,6 +11,7 @@
 //! - no clock, no thread, no blocking beyond reading files.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -424,6 +425,12 @@ pub trait Source: Send + Sync {
     /// Properties of the trace by name (environment of the tracer, host name...), for people to look at.
     fn properties(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+
+    /// Names of all fields that its events may have, members of structures among them, so that a question about a field that
+    /// no event has can be refused. None when that cannot be told.
+    fn field_names(&self) -> Option<BTreeSet<String>> {
+        None
     }
 
     /// For sources whose cursors share one reading head (a pipe): takes it for the caller's context. Others say yes.
