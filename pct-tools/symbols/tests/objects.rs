@@ -517,3 +517,38 @@ fn names_that_dwz_moved_to_another_file_are_found_there() {
         );
     }
 }
+
+#[test]
+fn a_symbol_without_a_size_does_not_name_the_functions_behind_it() {
+    let dir = tempfile::tempdir().expect("temp");
+    let (assembly, source, program) =
+        (dir.path().join("first.S"), dir.path().join("main.c"), dir.path().join("unsized"));
+    std::fs::write(&assembly, ".text\n.globl open_ended\nopen_ended:\n nop\n nop\n ret\n").expect("temp");
+    std::fs::write(
+        &source,
+        "void open_ended(void);\n__attribute__((noinline)) static int hidden(int n) { return n * 3 + 1; }\n\
+         int main(int n, char **v) { open_ended(); return hidden(n); }\n",
+    )
+    .expect("temp");
+    let mut compile = Command::new("gcc");
+    compile.args(["-O1", "-rdynamic", "-o"]).arg(&program).arg(&assembly).arg(&source);
+    if !run(&mut compile) {
+        return;
+    }
+    let (asm, hidden) = (open_ended_code(&program), offsets(&program, "hidden")[0]);
+    assert!(run(Command::new("strip").arg(&program)));
+    let mut symbols = Symbolizer::new(quiet());
+    let object = symbols.add(ObjectInfo::file(&program));
+    symbols.resolve([asm, hidden].map(|o| (object, CodeAddr::Pc(o))));
+    assert_eq!(names(&symbols, object, asm), ["open_ended"]);
+    assert_eq!(names(&symbols, object, hidden), [format!("[unsized+{hidden:#x}]")]);
+}
+
+/// File offset of the symbol `open_ended`, which has no size.
+fn open_ended_code(program: &Path) -> u64 {
+    let out = Command::new("nm").arg(program).output().expect("binutils are there if gcc is");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let line = text.lines().find(|l| l.ends_with(" open_ended")).expect("it is a symbol");
+    let address = u64::from_str_radix(line.split(' ').next().expect("an address"), 16).expect("hex");
+    Image::open(program).expect("just built").offset_of_address(address).expect("in the file")
+}
