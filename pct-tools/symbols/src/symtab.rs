@@ -100,6 +100,9 @@ impl SymbolTable {
         {
             collect_mini(&mini, &sections, &mut raw);
         }
+        if !raw.iter().any(|r| r.source == Source::Symbol) {
+            collect_go(&elf, &sections, &mut raw);
+        }
         let mut entries = settle(raw, &sections);
         let stubs = stubs(&elf, &entries);
         if !stubs.is_empty() {
@@ -256,6 +259,28 @@ fn collect_mini(file: &[u8], sections: &[(u64, u64)], out: &mut Vec<Raw>) {
     for raw in &mut out[first..] {
         raw.name = Name::Made(raw.name.text(&mini).unwrap_or_default());
     }
+}
+
+/// The functions of a stripped Go program, by the table that its runtime needs ([`pct_unwind::go`]).
+fn collect_go(elf: &object::File<'_>, sections: &[(u64, u64)], out: &mut Vec<Raw>) {
+    let Some(section) = [".gopclntab", ".data.rel.ro.gopclntab"].iter().find_map(|n| elf.section_by_name(n))
+    else {
+        return;
+    };
+    let Ok(bytes) = section.data() else { return };
+    // A program that may be loaded anywhere has the address of its code in a relocation of the table's fourth word.
+    let place = section.address().wrapping_add(24);
+    let relocated = elf.dynamic_relocations().and_then(|mut list| list.find(|(at, _)| *at == place));
+    let text = relocated.map(|(_, relocation)| relocation.addend().cast_unsigned());
+    let text = text.or_else(|| elf.section_by_name(".text").map(|s| s.address())).unwrap_or(0);
+    let Some(table) = pct_unwind::go::PcLineTable::parse(bytes, text) else { return };
+    out.extend(table.functions().filter(|f| section_of(sections, f.begin).is_some()).map(|function| Raw {
+        start: function.begin,
+        size: function.end - function.begin,
+        rank: 0,
+        name: Name::Made(String::from_utf8_lossy(function.name).into_owned()),
+        source: Source::Symbol,
+    }));
 }
 
 fn is_mangled(name: &[u8]) -> bool {
