@@ -340,3 +340,16 @@ fn a_format_that_is_no_text_does_not_go_to_a_terminal() {
         assert_eq!(out(&output).contains("no text for a terminal"), status == 2, "{:.200}", out(&output));
     }
 }
+
+#[test]
+fn what_debuggers_and_emulators_run_is_left_alone() {
+    let d = dir();
+    // what gdb does on the way is its own: only the program's environment and the status count
+    std::fs::write(d.path().join("gdb"), "#!/bin/sh\n\"$@\"\n").expect("written");
+    std::fs::set_permissions(d.path().join("gdb"), std::os::unix::fs::PermissionsExt::from_mode(0o755))
+        .expect("set");
+    let probe = r#"echo "${LD_PRELOAD-none} ${PCT-none}"; exit 3"#;
+    let output = pct(d.path(), &["run", "--", "./gdb", "sh", "-c", probe]);
+    assert_eq!((output.status.code(), out(&output).as_str()), (Some(3), "none none\n"));
+    assert!(err(&output).contains("unprofiled") && err(&output).lines().count() == 1, "{}", err(&output));
+}

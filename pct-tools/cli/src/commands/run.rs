@@ -7,7 +7,7 @@ mod ending;
 mod held;
 
 use crate::face::Face;
-use crate::launch::check::{self, Found};
+use crate::launch::check::{self, Found, Obstacle};
 use crate::launch::spare::Spare;
 use crate::launch::spawn::{self, Folder};
 use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND, apart, inherited};
@@ -318,8 +318,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let fixed = held::static_program(found.as_ref());
     let hold = outside.is_some() || fixed && library.is_some();
     // from outside what the program starts is looked at too, so nothing is preloaded
-    let preload = library.as_deref().filter(|_| outside.is_none());
-    let mut spare = library.as_ref().filter(|_| outside.is_none()).and_then(|_| Spare::make());
+    let controls = found.as_ref().is_some_and(|found| found.obstacle == Some(Obstacle::Controls));
+    let preload = library.as_deref().filter(|_| outside.is_none() && !controls);
+    let mut spare = library.as_ref().filter(|_| outside.is_none() && !controls).and_then(|_| Spare::make());
     let environment = |dir: Option<&Path>| environment(args, preload, dir, spare.as_ref());
     let started = match spawn::start(&args.command, &folder(args), environment, hold) {
         Ok(started) => started,

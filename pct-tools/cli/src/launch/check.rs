@@ -29,6 +29,9 @@ pub enum Obstacle {
     Setgid,
     /// The same for capabilities of the file.
     Capabilities,
+    /// A debugger or emulator: it stops what it runs at each of our signals, or runs it on a processor of its own, where
+    /// our library dies or is run at a hundredth of the speed.
+    Controls,
     /// An empty file.
     Empty,
     /// Starts with something that is neither ELF nor `#!`.
@@ -84,6 +87,11 @@ impl fmt::Display for Found {
                 f,
                 "gets capabilities on start (setcap), so libraries are not preloaded; as root, pct attach works"
             ),
+            Obstacle::Controls => write!(
+                f,
+                "controls each step of the program that it runs, so both run unprofiled; pct run the program itself, or pct \
+                 attach to it"
+            ),
             Obstacle::Empty => write!(f, "is an empty file: nothing would run"),
             Obstacle::UnknownFormat => write!(f, "is neither an ELF program nor a script with #!"),
         }
@@ -113,6 +121,7 @@ pub fn find(command: &OsStr) -> Option<PathBuf> {
 pub fn inspect(file: &Path) -> Option<Found> {
     let mut program = file.to_owned();
     let mut script = None;
+    let controls = file.file_name().and_then(OsStr::to_str).is_some_and(controls_programs);
     // The kernel follows at most 5 levels of #!.
     for _ in 0..5 {
         let head = head_of(&program)?;
@@ -121,10 +130,22 @@ pub fn inspect(file: &Path) -> Option<Found> {
             program = next;
             continue;
         }
-        let obstacle = obstacle(&program, &head);
+        let obstacle = if controls { Some(Obstacle::Controls) } else { obstacle(&program, &head) };
         return Some(Found { program, script, obstacle });
     }
     None
+}
+
+/// Debuggers, recorders and emulators of user programs, by the names that distributions give them. (strace and ltrace are none:
+/// they pass signals on.)
+fn controls_programs(name: &str) -> bool {
+    const NAMES: &[&str] = &["gdb", "gdb-multiarch", "lldb", "lldb-server", "gdbserver", "rr", "valgrind"];
+    let versioned =
+        |name: &str| name.starts_with("lldb-") && name[5..].starts_with(|c: char| c.is_ascii_digit());
+    let emulator = name
+        .strip_prefix("qemu-")
+        .is_some_and(|cpu| !cpu.starts_with("system") && !["img", "io", "nbd", "ga"].contains(&cpu));
+    NAMES.contains(&name) || versioned(name) || emulator || name == "box64"
 }
 
 /// Enough for the ELF header and the program headers of every linker's output.
@@ -361,6 +382,20 @@ mod tests {
         assert_eq!(inspect(&script).expect("readable").obstacle, Some(Obstacle::Empty));
         fs::write(&script, "echo hello\n").expect("written");
         assert_eq!(inspect(&script).expect("readable").obstacle, Some(Obstacle::UnknownFormat));
+    }
+
+    #[test]
+    fn debuggers_and_emulators_are_told_by_their_names() {
+        for name in ["gdb", "lldb-14", "rr", "valgrind", "qemu-x86_64", "qemu-aarch64-static"] {
+            assert!(controls_programs(name), "{name}");
+        }
+        for name in ["strace", "qemu-img", "qemu-system-x86_64", "lldb-", "gdbus", "sh"] {
+            assert!(!controls_programs(name), "{name}");
+        }
+        let dir = tempfile::tempdir().expect("a folder");
+        let wrapper = dir.path().join("valgrind");
+        fs::write(&wrapper, "#!/bin/sh\n").expect("written");
+        assert_eq!(inspect(&wrapper).expect("readable").obstacle, Some(Obstacle::Controls));
     }
 
     #[test]
