@@ -17,6 +17,7 @@ const EXAMPLES: &str = "Examples:
   lttv events ~/lttng-traces/auto-20261121 --from +1.5s --to +1.6s
   lttv events trace --filter 'name == sched_* && prev_tid == 4711' --columns ns,cpu,name,fields --format json
   lttv stats trace
+  lttv stats trace --by syscall --from 17:46:23
   lttv states trace --at 50%
   lttv histogram trace --buckets 40
 
@@ -160,6 +161,24 @@ pub struct StatsArgs {
     /// Most rows of each table.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
+    /// How long things took instead: how often, total, mean, percentiles, longest (kernel traces).
+    #[arg(long, value_enum, value_name = "WHAT")]
+    pub by: Option<By>,
+}
+
+/// Of what `stats --by` shows durations.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum By {
+    /// System calls.
+    Syscall,
+    /// Time on a CPU from switch to switch, by process.
+    Process,
+    /// Handlers of interrupts and traps.
+    Irq,
+    /// Requests of block devices.
+    Device,
+    /// System calls on file descriptors, by file.
+    File,
 }
 
 /// Arguments of `states`.

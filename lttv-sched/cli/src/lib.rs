@@ -4,7 +4,7 @@
 //! idle, and prints. Windows are seeks, not scans; what the command prints last is what was lost and what was wrong.
 //!
 //! Reading order: [`args`] (what was typed), [`times`] and [`filter`] (its small languages), [`session`], [`fields`] (an event
-//! as text or JSON), then a module for each command: [`events`], [`stats`], [`states`], [`histogram`],
+//! as text or JSON), then a module for each command: [`events`], [`stats`] (and [`durations`]), [`states`], [`histogram`],
 //! and [`generate`] for packagers.
 #![forbid(unsafe_code)]
 
@@ -17,6 +17,7 @@ macro_rules! complain {
 }
 
 pub mod args;
+pub mod durations;
 pub mod events;
 pub mod fields;
 pub mod filter;
@@ -57,7 +58,10 @@ fn command(args: &Args) -> anyhow::Result<bool> {
     }
     match &args.command {
         Command::Events(a) => events::run(&mut session, a, filter)?,
-        Command::Stats(a) => stats::run(&mut session, a, filter)?,
+        Command::Stats(a) => match a.by {
+            Some(by) => durations::run(&mut session, a, by, filter)?,
+            None => stats::run(&mut session, a, filter)?,
+        },
         Command::States(a) => states::run(&mut session, a, filter)?,
         Command::Histogram(a) => histogram::run(&mut session, a, filter)?,
         Command::Generate(_) => {}

@@ -569,6 +569,41 @@ fn metadata_of_many_event_classes_takes_little_memory() {
     assert!(peak < 100_000, "{peak} KiB for 100,000 event classes");
 }
 
+/// Each call of the short processes takes 1 us, each stay on the CPU 18 us.
+#[test]
+fn durations_are_told_by_what_they_are_of() {
+    let tmp = tempfile::tempdir().unwrap();
+    short_processes(tmp.path(), 100);
+    let t = tmp.path().to_str().unwrap();
+    let by = |what: &str, extra: &[&str]| {
+        rows(&[&["stats", t, "--by", what, "--format", "json"][..], extra].concat())
+    };
+    let calls = by("syscall", &[]);
+    assert_eq!(calls.len(), 8);
+    for call in &calls {
+        let int = |name: &str| call[name].as_u64().unwrap();
+        assert_eq!(
+            (int("count"), int("total_ns"), int("mean_ns"), int("max_ns")),
+            (100, 100_000, 1000, 1000)
+        );
+        assert!(int("p50_ns").abs_diff(1000) <= 10 && int("p99_ns").abs_diff(1000) <= 10, "{call}");
+    }
+    let one = by("syscall", &["--filter", "name == *_futex"]);
+    assert_eq!((one.len(), one[0]["name"].as_str()), (1, Some("futex")));
+    let half: u64 = by("syscall", &["--from", "50%"]).iter().map(|row| row["count"].as_u64().unwrap()).sum();
+    assert!((395..=405).contains(&half), "{half}");
+    let processes = by("process", &[]);
+    let of =
+        |name: &str| processes.iter().filter(|row| row["name"].as_str().unwrap().ends_with(name)).count();
+    assert_eq!((of(" cc1"), of(" sh")), (100, 1));
+    assert_eq!(by("irq", &[]).len() + by("device", &[]).len(), 0);
+    let text = out(&["stats", t, "--by", "syscall"]);
+    assert!(
+        text.starts_with("       count       total        mean         p50         p99         max  syscall"),
+        "{text}"
+    );
+}
+
 #[test]
 fn times_are_typed_and_shown_as_people_write_them() {
     let tmp = tempfile::tempdir().unwrap();

@@ -4,10 +4,13 @@
 //! - [`stats`]: counts of events and CPU time by process, CPU and mode;
 //! - [`histogram`]: events over time.
 //!
+//! [`durations`] is no module: it measures what a foreground request delivers (system calls, interrupts, requests of devices).
+//!
 //! Each is a [`lttv_engine::module::Module`]: register it, ask for it by name, read its result from the trace's data when it
 //! is ready. Results depend on the trace only, not on how the engine cut its chunks or what else ran in the pass.
 #![forbid(unsafe_code)]
 
+pub mod durations;
 pub mod histogram;
 pub mod state;
 pub mod stats;
