@@ -25,6 +25,7 @@
 #![cfg_attr(not(any(feature = "std", test)), no_std)]
 #![forbid(unsafe_code)]
 
+pub mod answer;
 pub mod layout;
 
 pub mod head;

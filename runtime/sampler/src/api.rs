@@ -4,10 +4,10 @@
 
 use core::sync::atomic::Ordering;
 
-use pct_format::State;
+use pct_format::{State, answer};
 
 use crate::process::boot::{self, Boot};
-use crate::{process::session, record::mark};
+use crate::{process::file, process::session, record::mark};
 
 /// What a library knows of the program that it is in.
 #[derive(Clone, Copy, Debug)]
@@ -66,7 +66,13 @@ pub unsafe fn on(host: &Host, options: *const u8) -> i32 {
         Boot::Sampling => {
             (host.prepare)(vector);
             boot::find_threads();
-            0
+            match session::current().filter(|s| s.by_controller()).map_or(Ok(()), file::make_now) {
+                Ok(()) => 0,
+                Err(errno) => {
+                    let _ = off();
+                    -(answer::OF_FILE + errno.0)
+                }
+            }
         }
         // A controller tells its user itself: the program's stderr is not ours.
         Boot::Refused(why) => boot::answer().unwrap_or_else(|| {

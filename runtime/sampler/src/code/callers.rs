@@ -66,8 +66,18 @@ impl OfThread {
         if at == 0 || self.room.load(Ordering::Relaxed) <= u64::from(depth) {
             at = self.new_buffer(depth, may_call)?;
         }
-        // SAFETY: a mapping of ours of `depth + 1` words that is never given back; the busy flag keeps others away.
+        // SAFETY: a mapping of ours of `depth + 1` words that stays as long as anybody is in the session; the busy flag keeps
+        // others away.
         Some(unsafe { core::slice::from_raw_parts_mut(at as *mut u64, depth as usize + 1) })
+    }
+
+    /// Unmaps the buffer. Nobody is in the session any more.
+    pub fn unmap(&self) {
+        let at = self.buffer.swap(0, Ordering::Relaxed);
+        if at != 0 {
+            // SAFETY: made by `new_buffer` with this length; nobody uses it any more.
+            unsafe { sys::unmap(at as *mut u8, self.room.load(Ordering::Relaxed) as usize * 8) };
+        }
     }
 
     #[cold]

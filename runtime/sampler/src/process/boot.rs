@@ -13,7 +13,7 @@ use crate::process::status;
 use crate::record::time::Instant;
 use crate::sys;
 use crate::sys::text::Buf;
-use pct_format::Clock;
+use pct_format::{Clock, answer};
 
 /// One line for stderr, without "pct: ".
 type Message = Buf<1400>;
@@ -198,7 +198,8 @@ pub fn begin<'a>() -> Boot<'a> {
         Err(refused) => refused,
     };
     let errno = match refused {
-        Refused::Memory(e) | Refused::Clock(e) => e.0,
+        Refused::Memory(e) => e.0,
+        Refused::Clock(e) => answer::OF_CLOCK + e.0,
         Refused::NoSignal => EBUSY,
         Refused::Busy => EAGAIN,
         Refused::AlreadyOn => EALREADY,

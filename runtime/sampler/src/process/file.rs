@@ -5,7 +5,7 @@
 //!
 //! Signal safety: system calls and the housekeeper's try-lock.
 
-use core::sync::atomic::Ordering;
+use core::sync::atomic::{AtomicI32, Ordering};
 
 use crate::process::session::{self, House, Seed, Session};
 use crate::record::log::PATH_BYTES;
@@ -14,6 +14,25 @@ use crate::sys::text::Buf;
 use crate::{process::housekeeper, process::status, sys, sys::arch};
 use pct_format::layout::{self, Text, header as at};
 use pct_format::{Recorder, State};
+
+/// Why the file could not be made when that was tried last, as an error number; 0 = it could.
+static REFUSAL: AtomicI32 = AtomicI32::new(0);
+
+/// Makes the file at once, for a controller that wants a recording also of a process that is idle, and to hear why there is none.
+///
+/// # Errors
+/// Why it cannot be made now.
+pub fn make_now(session: &Session) -> sys::Result<()> {
+    REFUSAL.store(0, Ordering::Relaxed);
+    if session.log.is_open() || open_in_handler(session) {
+        return Ok(());
+    }
+    match REFUSAL.load(Ordering::Relaxed) {
+        // somebody else is making it
+        0 => Ok(()),
+        errno => Err(sys::Errno(errno)),
+    }
+}
 
 /// Makes the file from a handler. False: it could not be made, or somebody else is at it.
 #[cold]
@@ -48,6 +67,7 @@ pub fn open(session: &Session, house: &mut House) -> bool {
             (made, path) = (there, second);
         }
     }
+    REFUSAL.store(made.map_or_else(|e| e.0, |()| 0), Ordering::Relaxed);
     if let Err(errno) = made {
         // Samples that are due wait with their threads: nothing is lost if it works a little later.
         if errno.passes() && session.tries.fetch_add(1, Ordering::Relaxed) < MOST_TRIES {

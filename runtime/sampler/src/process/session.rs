@@ -307,6 +307,12 @@ impl Session {
         Clock::from_number(u64::from(self.settings.clock.load(Ordering::Relaxed))).unwrap_or(Clock::Thread)
     }
 
+    /// Whether a controller switched it on.
+    #[must_use]
+    pub fn by_controller(&self) -> bool {
+        seed().controller != 0
+    }
+
     /// The recorder in use.
     #[must_use]
     pub fn counts(&self) -> bool {
@@ -328,6 +334,27 @@ impl Session {
             );
         }
         own
+    }
+
+    /// Whether nobody is in it any more: it is off, and another one has been on since. (In the child of a fork what it refers to is
+    /// not mapped.)
+    fn is_left(&self) -> bool {
+        !self.on.load(Ordering::Relaxed)
+            && self.pid.load(Ordering::Relaxed) == sys::getpid()
+            && self.rings.are_left()
+            && self.house.try_lock().is_some()
+            && self.keep.try_lock().is_some()
+    }
+
+    /// Unmaps its file and its tables; it is as fresh as from [`fresh_session`] then. [`Session::is_left`] was true.
+    fn give_back(&self) {
+        self.log.unmap();
+        self.stacks.unmap();
+        self.rings.unmap();
+        let at = core::ptr::from_ref(self).cast_mut().cast::<u8>();
+        // SAFETY: our own mapping, whose contents nobody wants any more; every field is valid as zeros, and all are atomics or cells
+        // that nobody has borrowed.
+        let _ = unsafe { sys::madvise(at, size_of::<Session>(), sys::MADV_DONTNEED) };
     }
 
     /// From now on no system call may be made, neither here nor in the children.
@@ -376,6 +403,10 @@ pub fn start() -> Result<&'static Session, Refused> {
     settings.depth.store(options.depth.clamp(1, 60_000) as u32, Ordering::Relaxed);
     session.pid.store(sys::getpid(), Ordering::Relaxed);
     session.due.store(0, Ordering::Relaxed);
+    // What stood in the way of a file may be gone by now.
+    session.failed.store(false, Ordering::Relaxed);
+    session.tries.store(0, Ordering::Relaxed);
+    session.told.store(false, Ordering::Relaxed);
     session.stale.store(true, Ordering::Relaxed);
     session.spent.on();
     let mut choice = clock::first_choice(options.clock, options.hz);
@@ -447,16 +478,31 @@ fn fresh_session() -> Result<&'static Session, Refused> {
     Ok(unsafe { &*memory.cast::<Session>() })
 }
 
-/// A number that tells places of files apart (FNV-1a).
+/// A number that tells places of files apart (FNV-1a). Each start by a controller has a file of its own: two attaches are two
+/// recordings, wherever they go.
 pub(crate) fn place_of(seed: &Seed) -> u64 {
     let hash = |hash: u64, byte: &u8| (hash ^ u64::from(*byte)).wrapping_mul(0x100_0000_01b3);
-    seed.out.bytes().iter().fold(0xcbf2_9ce4_8422_2325, hash) | 1
+    let started = if seed.controller == 0 { 0 } else { seed.started.anchor().monotonic_ns };
+    let place = seed.out.bytes().iter().fold(0xcbf2_9ce4_8422_2325, hash);
+    started.to_ne_bytes().iter().fold(place, hash) | 1
 }
 
+/// The session before the current one, if there was one. START is held where it is touched.
+static SPARE: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
+
 /// For a start that asks for its file in another place than the last one's. The old session stays as it is: a handler that was
-/// about to end may still be in it.
+/// about to end may still be in it. The one before the old one is given back and begins anew: two serve any number of starts.
 fn another_session() -> Result<&'static Session, Refused> {
-    let session = fresh_session()?;
+    let spare = SPARE.load(Ordering::Relaxed);
+    // SAFETY: once mapped, always mapped.
+    let session = match unsafe { spare.as_ref() }.filter(|spare| spare.is_left()) {
+        Some(spare) => {
+            spare.give_back();
+            spare
+        }
+        None => fresh_session()?,
+    };
+    SPARE.store(SESSION.load(Ordering::Acquire), Ordering::Relaxed);
     OWN_PATH_SET.store(false, Ordering::Relaxed);
     Ok(session)
 }
@@ -511,9 +557,7 @@ pub(crate) fn say_without_sample(session: &Session) {
     if !seed.out_is_template {
         crate::process::status::without_sample(seed.places(), used);
     }
-    if session.on.load(Ordering::Relaxed)
-        && used > ENOUGH_PERIODS * session.settings.period_ns.load(Ordering::Relaxed)
-    {
+    if used > ENOUGH_PERIODS * session.settings.period_ns.load(Ordering::Relaxed) {
         explain(session);
     }
 }

@@ -37,5 +37,7 @@ fn append_to(directory: &[u8], line: &[u8]) -> bool {
     path.push(directory).push(b"/").push(NAME);
     let Some(name) = path.with_nul() else { return false };
     let Ok(fd) = sys::open(name, sys::O_WRONLY | sys::O_APPEND | sys::O_NOFOLLOW, 0) else { return false };
-    sys::write(&fd, line).is_ok()
+    // Beyond the host's limit for files the kernel sends it a signal that ends it.
+    let end = sys::fstat(&fd).map(|(_, size)| size.saturating_add(line.len() as u64));
+    end.is_ok_and(|end| end <= sys::soft_limit(sys::RLIMIT_FSIZE)) && sys::write(&fd, line).is_ok()
 }

@@ -199,6 +199,16 @@ impl Log {
         Ok(())
     }
 
+    /// Unmaps the file. Nobody is in the session any more.
+    pub fn unmap(&self) {
+        let base = self.hot.base.swap(core::ptr::null_mut(), Ordering::AcqRel);
+        if !base.is_null() {
+            let bytes = self.hot.mapped_blocks.load(Ordering::Relaxed) as usize * BLOCK_BYTES;
+            // SAFETY: our own mapping, made by `set_up`, which nobody uses any more.
+            unsafe { sys::unmap(base.cast(), bytes) };
+        }
+    }
+
     /// Words `first..first + words` of the file, if they lie in allocated blocks.
     #[inline(always)]
     #[must_use]
@@ -208,7 +218,7 @@ impl Log {
         if base.is_null() || end > self.hot.allocated.load(Ordering::Relaxed) as usize * BLOCK_WORDS {
             return None;
         }
-        // SAFETY: `base` maps at least the allocated blocks, page-aligned, for as long as the process lives; atomics
+        // SAFETY: `base` maps at least the allocated blocks, page-aligned, for as long as anybody is in the session; atomics
         // because others may read and even write the file at the same time.
         Some(unsafe { core::slice::from_raw_parts(base.add(first), words) })
     }

@@ -118,6 +118,21 @@ impl Rings {
         self.slots.get(slot as usize)
     }
 
+    /// Whether no handler is in any of them.
+    #[must_use]
+    pub fn are_left(&self) -> bool {
+        self.ever_used().all(|ring| ring.busy.load(Ordering::Acquire) == 0)
+    }
+
+    /// Unmaps what they have beside themselves. Nobody is in the session any more.
+    pub fn unmap(&self) {
+        self.ever_used().for_each(|ring| ring.stack.unmap());
+    }
+
+    fn ever_used(&self) -> impl Iterator<Item = &Ring> {
+        self.slots.iter().take(self.used.load(Ordering::Acquire) as usize)
+    }
+
     /// Number of a slot.
     #[must_use]
     pub fn number(&self, ring: &Ring) -> u32 {

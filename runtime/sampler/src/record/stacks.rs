@@ -156,6 +156,17 @@ impl<const N: usize> Table<N> {
         None
     }
 
+    /// Unmaps the further levels.
+    fn unmap(&self) {
+        for (level, place) in self.more.iter().enumerate() {
+            let slots = place.swap(core::ptr::null_mut(), Ordering::AcqRel);
+            if !slots.is_null() {
+                // SAFETY: made by `insert` with this length; nobody uses it any more.
+                unsafe { sys::unmap(slots.cast(), Self::len(level) * size_of::<Slot>()) };
+            }
+        }
+    }
+
     /// Adds under the keep lock. False: it has no place, and no memory for more.
     fn insert(&self, key: u64, id: u32, may_call: bool) -> bool {
         if put(&self.first, key, id) {
@@ -180,6 +191,12 @@ impl<const N: usize> Table<N> {
 }
 
 impl Stacks {
+    /// Unmaps what it has beside itself. Nobody is in the session any more.
+    pub fn unmap(&self) {
+        self.stacks.unmap();
+        self.nodes.unmap();
+    }
+
     /// The id of a stack: frame words, innermost caller first ([`pct_format::record::Frame::encode`]). 0 for no frames.
     ///
     /// `None`: it is new and cannot be added now (lock taken, table or file full): the sample carries the frames itself.

@@ -188,6 +188,8 @@ pub unsafe fn unmap(at: *mut u8, bytes: usize) {
     unsafe { call(nr::MUNMAP, [at as usize, bytes, 0, 0, 0, 0]) };
 }
 
+/// Zeros from now on.
+pub const MADV_DONTNEED: usize = 4;
 /// The child of a fork finds zeros here.
 pub const MADV_WIPEONFORK: usize = 18;
 /// No pages of two megabytes.
