@@ -290,7 +290,7 @@ fn load(
     let note = blob.note_at(base);
     match inject::turn_on(thread, &note, options) {
         // it said no, so nothing of the target leads to it; after anything else something may
-        Err(e @ InjectError::On(_)) => {
+        Err(e @ (InjectError::On(_) | InjectError::Clock(_))) => {
             let _ = thread.system_call(libc::SYS_munmap, [base, blob.span(), 0, 0, 0, 0], CALL);
             Err(e)
         }

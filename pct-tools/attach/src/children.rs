@@ -35,6 +35,52 @@ pub fn preload(before: Option<&[u8]>, library: &str) -> String {
     format!("{library}:{before}")
 }
 
+/// What LD_PRELOAD was before `library` was put into it; `None`: it was not set.
+pub fn preload_without(now: &[u8], library: &str) -> Option<String> {
+    let now = String::from_utf8_lossy(now);
+    let rest: Vec<&str> = now.split([':', ' ']).filter(|l| !l.is_empty() && *l != library).collect();
+    (!rest.is_empty()).then(|| rest.join(":"))
+}
+
+/// The environment of a target that has a sampler, as it is to be when that is off.
+pub struct Environment {
+    unsetenv: u64,
+    setenv: Option<u64>,
+    /// LD_PRELOAD holds our library: what remains.
+    preload: Option<Option<String>>,
+}
+
+impl Environment {
+    /// `None`: nothing of ours is in it, or it cannot be changed.
+    pub fn of(target: &Target, memory: &ProcessMemory) -> Option<Environment> {
+        let by_name = |name| target.images.iter().find_map(|(_, i)| i.symbol(memory, name));
+        variable(target, memory, "PCT")?;
+        let library = target.images.iter().find(|(_, image)| image.pct_note(memory).is_some());
+        let library = library.and_then(|(path, _)| path.to_str()).unwrap_or_default();
+        let now = variable(target, memory, "LD_PRELOAD").unwrap_or_default();
+        let ours = now.split(|b| b": ".contains(b)).any(|part| part == library.as_bytes());
+        let preload = ours.then(|| preload_without(&now, library));
+        Some(Environment { unsetenv: by_name("unsetenv")?, setenv: by_name("setenv"), preload })
+    }
+
+    /// Takes out what is ours.
+    pub(crate) fn set_back(&self, thread: &mut Borrowed<'_>) -> Result<(), InjectError> {
+        let name = thread.put(0, &text("PCT", "a name")?)?;
+        thread.call(self.unsetenv, [name, 0, 0, 0, 0, 0], CALL)?;
+        let Some(rest) = &self.preload else { return Ok(()) };
+        let name = thread.put(0, &text("LD_PRELOAD", "a name")?)?;
+        match (rest, self.setenv) {
+            (Some(rest), Some(setenv)) => {
+                let rest = thread.put(1024, &text(rest, "a value")?)?;
+                thread.call(setenv, [name, rest, 1, 0, 0, 0], CALL)?;
+            }
+            (Some(_), None) => {}
+            (None, _) => drop(thread.call(self.unsetenv, [name, 0, 0, 0, 0, 0], CALL)?),
+        }
+        Ok(())
+    }
+}
+
 /// The functions of the target that are needed.
 #[derive(Debug, Clone, Copy)]
 pub struct Functions {
@@ -136,5 +182,10 @@ mod tests {
         assert_eq!(preload(Some(b""), "/l/libpct.so"), "/l/libpct.so");
         assert_eq!(preload(Some(b"/x.so"), "/l/libpct.so"), "/l/libpct.so:/x.so");
         assert_eq!(preload(Some(b"/x.so:/l/libpct.so"), "/l/libpct.so"), "/x.so:/l/libpct.so");
+        for before in [&b""[..], b"/x.so", b"/x.so:/y.so"] {
+            let now = preload(Some(before), "/l/libpct.so");
+            let after = preload_without(now.as_bytes(), "/l/libpct.so").unwrap_or_default();
+            assert_eq!(after.as_bytes(), before);
+        }
     }
 }

@@ -86,6 +86,8 @@ pub enum Class {
     Foreign,
     /// No executable at all: a kernel thread, or a process that is ending.
     None,
+    /// There is one that we may not look at.
+    Hidden,
 }
 
 /// How the program is linked.
@@ -161,6 +163,8 @@ pub struct Facts {
     pub signals_taken: bool,
     /// A good part of its CPU time is of threads that block the sampler's signal.
     pub signals_blocked: bool,
+    /// A shell: it passes an environment of its own to what it executes, not that which its C library has.
+    pub shell: bool,
 }
 
 /// What the user asked for.
@@ -279,6 +283,7 @@ fn refuse(f: &Facts) -> Result<(), Refusal> {
         Class::X86_64 => Ok(()),
         Class::Bits32 | Class::Foreign => Err(Refusal::Foreign(pid)),
         Class::None => Err(Refusal::NoProgram(pid)),
+        Class::Hidden => Err(not_allowed(f)),
     }
 }
 
@@ -315,6 +320,9 @@ fn against(method: Method, f: &Facts, wish: &Wish) -> Option<String> {
     }
     if method == Method::Blob && wish.follow {
         return Some("nothing in a program that does not know the sampler starts it in a child".into());
+    }
+    if matches!(method, Method::Mapped | Method::Dlopen) && wish.follow && f.shell && !f.library_mapped {
+        return Some("a shell passes an environment of its own to what it executes".into());
     }
     if method == Method::Outside && wish.follow {
         return Some("children are not followed; method 6 does".into());
@@ -383,6 +391,7 @@ mod tests {
             sigprof_caught: false,
             signals_taken: false,
             signals_blocked: false,
+            shell: false,
         }
     }
 
@@ -428,7 +437,13 @@ mod tests {
         // what injects itself into children is better; the blob does not
         let mut f = facts();
         assert_eq!(choose(&f, &Wish { follow: true, ..Wish::default() }).unwrap().method, Method::Dlopen);
-        f.has_dlopen = false;
+        f.shell = true;
+        assert_eq!(
+            choose(&f, &Wish { follow: true, ..Wish::default() }).unwrap().method,
+            Method::OutsideFollow
+        );
+        assert_eq!(choose(&f, &Wish::default()).unwrap().method, Method::Dlopen);
+        (f.shell, f.has_dlopen) = (false, false);
         assert_eq!(
             choose(&f, &Wish { follow: true, ..Wish::default() }).unwrap().method,
             Method::OutsideFollow
@@ -497,5 +512,8 @@ mod tests {
         assert!(
             matches!(chosen(|f| f.may_trace = false), Err(Refusal::NotAllowed { why, .. }) if why.contains("dumpable"))
         );
+        // whose executable may not be looked at has one all the same
+        let hidden = |f: &mut Facts| (f.may_trace, f.class) = (false, Class::Hidden);
+        assert!(matches!(chosen(hidden), Err(Refusal::NotAllowed { why, .. }) if why.contains("dumpable")));
     }
 }

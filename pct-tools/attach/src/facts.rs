@@ -114,11 +114,11 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
     let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(unreadable("status"))?;
     let word = |key: &str| status_word(&status, key);
     let number = |key: &str| word(key).and_then(|w| w.split_whitespace().next()?.parse::<i32>().ok());
-    let exe_file = fs::File::open(format!("/proc/{pid}/exe")).ok();
+    let exe_file = fs::File::open(format!("/proc/{pid}/exe"));
     let memory = ProcessMemory::open(pid, false).ok();
     let maps: Vec<MemoryMap> = process.maps().map(|m| m.0).unwrap_or_default();
     let may_trace = memory.is_some() && !maps.is_empty();
-    let class = class_of(exe_file.as_ref(), pid);
+    let class = class_of(exe_file);
     let caught = word("SigCgt").and_then(|w| u64::from_str_radix(&w, 16).ok()).unwrap_or(0);
 
     let mut target = Target {
@@ -149,6 +149,7 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
             sigprof_caught: caught & (1 << (libc::SIGPROF - 1)) != 0,
             signals_taken: caught & CLOCK_SIGNALS == CLOCK_SIGNALS,
             signals_blocked: working_threads_block(&process),
+            shell: is_shell(pid),
         },
         start_time: stat.starttime,
         own_pid: word("NSpid").and_then(|w| w.split_whitespace().last()?.parse().ok()).unwrap_or(pid),
@@ -319,12 +320,28 @@ fn stays(path: &MMapPath) -> bool {
     }
 }
 
-fn class_of(exe: Option<&fs::File>, pid: i32) -> Class {
+/// Shells keep the variables that they were started with, and those that scripts export, in tables of their own.
+fn is_shell(pid: i32) -> bool {
+    const SHELLS: &[&str] = &[
+        "sh", "dash", "bash", "zsh", "ksh", "mksh", "lksh", "fish", "busybox", "ash", "tcsh", "csh", "yash",
+        "rbash",
+    ];
+    let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let name = exe.file_name().unwrap_or_default().to_string_lossy();
+    let name = name.strip_suffix(" (deleted)").unwrap_or(&name);
+    SHELLS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
+}
+
+fn class_of(exe: io::Result<fs::File>) -> Class {
     use std::os::unix::fs::FileExt;
-    let Some(file) = exe else { return Class::None };
+    let file = match exe {
+        Ok(file) => file,
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => return Class::Hidden,
+        Err(_) => return Class::None,
+    };
     let mut head = [0u8; 20];
     if file.read_exact_at(&mut head, 0).is_err() || head[..4] != *b"\x7fELF" {
-        return if fs::metadata(format!("/proc/{pid}/exe")).is_ok() { Class::Foreign } else { Class::None };
+        return Class::Foreign;
     }
     const EM_X86_64: u16 = 62;
     match (head[4], u16::from_le_bytes([head[18], head[19]])) {
@@ -404,6 +421,22 @@ mod tests {
         assert!(t.gadgets.complete());
         assert!(t.note.is_none());
         assert!(t.initial_envp.is_some());
+    }
+
+    #[test]
+    fn shells_are_known_by_their_programs() {
+        let shell = |program: &str| {
+            let mut child =
+                Command::new(program).arg("-c").arg("read x").stdin(Stdio::piped()).spawn().unwrap();
+            let pid = child.id() as i32;
+            while !fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == program) {}
+            let is = is_shell(pid);
+            drop(child.stdin.take());
+            child.wait().unwrap();
+            is
+        };
+        assert!(shell("sh"));
+        assert!(!is_shell(std::process::id() as i32));
     }
 
     #[test]

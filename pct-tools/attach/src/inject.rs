@@ -8,15 +8,17 @@
 //! Whatever fails, the thread is given back as it was. A library that was loaded stays loaded, idle: dlclose is riskier.
 
 use crate::children::{self, Functions};
+use crate::choose::Refusal;
 use crate::facts::{self, Target};
 use crate::image::{Image, PctNote};
 use crate::memory::{Memory, ProcessMemory};
-use crate::ptrace::borrow::{Borrowed, CallError, let_go};
-use crate::ptrace::sys::{ChildSignal, Tid};
+use crate::ptrace::borrow::{Borrowed, CallError, let_late_go};
+use crate::ptrace::sys::ChildSignal;
 use crate::safe::{SafePoints, any_call, candidates};
-use procfs::process::{MMPermissions, MemoryMap};
+use procfs::process::MemoryMap;
 use std::ffi::CString;
 use std::fs::TryLockError;
+use std::sync::OnceLock;
 use std::time::{Duration, Instant};
 
 /// How long one call may take.
@@ -27,6 +29,8 @@ const DLOPEN: Duration = Duration::from_secs(5);
 const CANARY: Duration = Duration::from_millis(300);
 /// The whole search for a safe point.
 const SEARCH: Duration = Duration::from_secs(5);
+/// What takes longer is told.
+const PATIENCE: Duration = Duration::from_secs(1);
 /// So long another controller is waited for.
 const TURN: Duration = Duration::from_secs(10);
 /// A thread that does not stop in this time is left for another.
@@ -38,7 +42,7 @@ const STOP: Duration = Duration::from_millis(200);
 pub enum InjectError {
     /// No thread came to a safe point in time.
     #[error(
-        "no thread of process {pid} came to a point where {what} may be called within 5 s (last: {last}); --method 4 needs none"
+        "no thread of process {pid} came to a point where {what} may be called within 5 s (last: {last}){help}"
     )]
     NoSafePoint {
         /// The target.
@@ -47,6 +51,8 @@ pub enum InjectError {
         what: &'static str,
         /// Why the last one tried was not safe.
         last: String,
+        /// What would do.
+        help: &'static str,
     },
     /// The remote call failed.
     #[error(transparent)]
@@ -71,6 +77,12 @@ pub enum InjectError {
     /// `pct_on` refused.
     #[error("the sampler in the target: {0}{hint}", hint = hint_for(.0))]
     On(std::io::Error),
+    /// The sampler could not make its file.
+    #[error("its sampler cannot make a recording: {0}{limit}", limit = limit_for(.0))]
+    File(std::io::Error),
+    /// No clock of the sampler works.
+    #[error("no clock for its sampler: {0}")]
+    Clock(std::io::Error),
     /// Somebody samples it already.
     #[error("process {0} is being sampled already; pct off {0} ends that")]
     Already(i32),
@@ -83,9 +95,21 @@ pub enum InjectError {
     /// The process is not the one that was looked at, or it has executed another program.
     #[error("process {0} is another one by now")]
     Reused(i32),
+    /// It may not be attached to any more.
+    #[error(transparent)]
+    Refused(#[from] Refusal),
     /// Another controller has had it all the time.
     #[error("another pct is at work in process {0}")]
     Busy(i32),
+}
+
+/// Whose limit an error of making a file is.
+fn limit_for(error: &std::io::Error) -> &'static str {
+    match error.raw_os_error() {
+        Some(libc::EMFILE) => " (its limit RLIMIT_NOFILE)",
+        Some(libc::EFBIG) => " (its limit RLIMIT_FSIZE)",
+        _ => "",
+    }
 }
 
 /// What the sampler means by an error number.
@@ -108,6 +132,26 @@ pub enum Need {
     Allocator,
     /// The loader too.
     Loader,
+}
+
+impl Need {
+    /// In words.
+    fn what(self) -> &'static str {
+        match self {
+            Need::Loader => "dlopen",
+            Need::Allocator => "malloc",
+            Need::Nothing => "the sampler",
+        }
+    }
+}
+
+/// Told in a line what a controller waits for when it waits for long, when set.
+pub static DELAYED: OnceLock<fn(&str)> = OnceLock::new();
+
+fn tell(line: std::fmt::Arguments<'_>) {
+    if let Some(told) = DELAYED.get() {
+        told(&line.to_string());
+    }
 }
 
 /// What an injection did.
@@ -135,13 +179,14 @@ pub fn at_safe_point<R: Send>(
 ) -> Result<(R, Duration, u32), InjectError> {
     let pid = target.facts.pid;
     let turn = Turn::take(pid)?;
-    let (maps, now) = turn.look(target)?;
-    let target = now.as_ref().unwrap_or(target);
+    let now = turn.look(target)?;
+    let target = &now;
     // A thread that did not stop in time does so later, and stays stopped until its tracer ends; a tracer is a thread. The signal
     // that tells of stops is blocked in all of ours: the kernel drops it else.
     let _signal = ChildSignal::block();
     std::thread::scope(|scope| {
-        let search = scope.spawn(move || Search { target, memory, need, maps }.run(work));
+        let search =
+            scope.spawn(move || Search { target, memory, need, maps: target.maps.clone() }.run(work));
         search.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
 }
@@ -166,11 +211,17 @@ impl Search<'_> {
         let start = Instant::now();
         let mut tries = 0;
         let mut last = "no thread could be stopped".to_owned();
-        // threads that did not stop in time
-        let mut late: Vec<Tid> = Vec::new();
+        let mut told = false;
         while start.elapsed() < SEARCH {
+            if !told && start.elapsed() > PATIENCE {
+                told = true;
+                tell(format_args!(
+                    "process {pid} is being sought a moment at which {} may be called; {last}",
+                    need.what()
+                ));
+            }
             for tid in candidates(pid) {
-                late.retain(|tid| !let_go(*tid));
+                let late = let_late_go();
                 if late.contains(&tid) {
                     continue;
                 }
@@ -178,7 +229,6 @@ impl Search<'_> {
                 let mut thread = match Borrowed::stop(pid, tid, memory, &planted.gadgets, STOP, &self.maps) {
                     Ok(t) => t,
                     Err(e) if is_of_this_thread(pid, &e) => {
-                        late.extend(matches!(e, CallError::NoStop(..) | CallError::Gone(_)).then_some(tid));
                         last = e.to_string();
                         tries += 1;
                         continue;
@@ -231,12 +281,8 @@ impl Search<'_> {
                 self.maps = now.0;
             }
         }
-        let what = match need {
-            Need::Loader => "dlopen",
-            Need::Allocator => "malloc",
-            Need::Nothing => "our code",
-        };
-        Err(InjectError::NoSafePoint { pid, what, last })
+        let help = if need == Need::Loader { "; --method 4 needs none" } else { "" };
+        Err(InjectError::NoSafePoint { pid, what: need.what(), last, help })
     }
 }
 
@@ -259,20 +305,26 @@ fn is_of_this_thread(pid: i32, error: &CallError) -> bool {
 
 /// The right to borrow threads of one process, of which one controller at a time has it: two would write their frames to the same
 /// place. It ends with the controller.
-struct Turn {
+pub(crate) struct Turn {
     process: i32,
     _locked: std::fs::File,
 }
 
 impl Turn {
-    fn take(pid: i32) -> Result<Turn, InjectError> {
+    /// Waits for it.
+    pub(crate) fn take(pid: i32) -> Result<Turn, InjectError> {
         let gone = |_| InjectError::Facts(facts::FactsError::NoSuchProcess(pid));
         let folder = std::fs::File::open(format!("/proc/{pid}")).map_err(gone)?;
         let start = Instant::now();
+        let mut told = false;
         loop {
             match folder.try_lock() {
                 Ok(()) => return Ok(Turn { process: pid, _locked: folder }),
                 Err(TryLockError::WouldBlock) if start.elapsed() < TURN => {
+                    if !told && start.elapsed() > PATIENCE {
+                        told = true;
+                        tell(format_args!("another pct is at work in process {pid}: waiting for it"));
+                    }
                     std::thread::sleep(Duration::from_millis(1));
                 }
                 Err(TryLockError::WouldBlock) => return Err(InjectError::Busy(pid)),
@@ -282,26 +334,27 @@ impl Turn {
         }
     }
 
-    /// The map as it is now, and the target anew when it has other code than when it was looked at: another controller may have been
-    /// there since.
-    fn look(&self, target: &Target) -> Result<(Vec<MemoryMap>, Option<Target>), InjectError> {
-        let code = |maps: &[MemoryMap]| -> Vec<(u64, u64)> {
-            let code = maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE));
-            code.map(|m| m.address).collect()
-        };
-        let maps = procfs::process::Process::new(self.process).and_then(|p| p.maps());
-        let maps = maps.map_or_else(|_| target.maps.clone(), |maps| maps.0);
-        if code(&maps) == code(&target.maps) {
-            return Ok((maps, None));
+    /// The target as it is now: another controller may have been there since it was looked at, or was at work at that moment. (What
+    /// its maps say is not enough: a sampler that was being loaded then is in them, and was not taken for one.)
+    fn look(&self, target: &Target) -> Result<Target, InjectError> {
+        let mut now = facts::read(self.process)?;
+        // a controller that was killed lets its thread go in a moment
+        let start = Instant::now();
+        while now.facts.tracer != 0 && start.elapsed() < PATIENCE {
+            std::thread::sleep(Duration::from_millis(1));
+            now = facts::read(self.process)?;
         }
-        let now = facts::read(self.process)?;
         if (now.start_time, now.start_stack) != (target.start_time, target.start_stack) {
             return Err(InjectError::Reused(self.process));
+        }
+        if now.facts.tracer != 0 {
+            let refusal = Refusal::Traced { pid: self.process, tracer: now.facts.tracer };
+            return Err(InjectError::Refused(refusal));
         }
         if now.note.is_some() && target.note.is_none() {
             return Err(InjectError::Already(self.process));
         }
-        Ok((maps, Some(now)))
+        Ok(now)
     }
 }
 
@@ -386,7 +439,7 @@ pub fn by_note(target: &Target, memory: &ProcessMemory, options: &str) -> Result
 }
 
 /// `pct off`: turns the sampler off that is in the target. What it executes later is not sampled any more either, where that
-/// was asked for: `PCT` is taken out of its environment, if it comes to a point where that may be done.
+/// was asked for: `PCT` and our part of `LD_PRELOAD` are taken out of its environment, if it comes to a point where that may be done.
 ///
 /// # Errors
 /// As [`by_dlopen`].
@@ -399,16 +452,10 @@ pub fn off(target: &Target, memory: &ProcessMemory) -> Result<Duration, InjectEr
             e => result(e as u64),
         }
     })?;
-    let unsetenv = symbol(target, memory, "unsetenv");
-    if let Ok(unsetenv) = unsetenv
-        && children::variable(target, memory, "PCT").is_some()
-    {
-        let name = text("PCT", "a name")?;
+    if let Some(before) = children::Environment::of(target, memory) {
         let _ = at_safe_point(target, memory, Need::Allocator, |thread| {
             thread.map_scratch(CALL)?;
-            let name = thread.put(0, &name)?;
-            thread.call(unsetenv, [name, 0, 0, 0, 0, 0], CALL)?;
-            Ok(())
+            before.set_back(thread)
         })?;
     }
     Ok(stopped)
@@ -421,11 +468,16 @@ pub(crate) fn turn_on(thread: &mut Borrowed<'_>, note: &PctNote, options: &str) 
     result(thread.call(note.on, [options, 0, 0, 0, 0, 0], CALL)?)
 }
 
-/// A C `int`: 0, or a negated errno.
+/// A C `int`: 0, or a negated errno, those of the file and of the clock above a number.
 pub(crate) fn result(value: u64) -> Result<(), InjectError> {
-    match value as u32 as i32 {
+    use pct_format::answer::{OF_CLOCK, OF_FILE};
+    let number = (value as u32 as i32).saturating_abs();
+    let error = |above| std::io::Error::from_raw_os_error(number - above);
+    match number {
         0 => Ok(()),
-        e => Err(InjectError::On(std::io::Error::from_raw_os_error(e.saturating_abs()))),
+        e if e > OF_CLOCK => Err(InjectError::Clock(error(OF_CLOCK))),
+        e if e > OF_FILE => Err(InjectError::File(error(OF_FILE))),
+        _ => Err(InjectError::On(error(0))),
     }
 }
 

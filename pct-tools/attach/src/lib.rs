@@ -20,7 +20,6 @@ pub mod choose;
 pub mod entry;
 pub mod facts;
 pub mod gadgets;
-mod go;
 pub mod image;
 pub mod inject;
 pub mod linger;

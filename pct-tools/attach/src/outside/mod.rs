@@ -18,12 +18,14 @@
 //! Method 6 follows forks: what a traced task makes is traced from its first instruction, each process image has a recording of
 //! its own. A first stop may be reported before the parent's event; so new tasks are known by their own stops alone.
 
-mod handler_entry;
 mod process;
+mod status;
 mod thread;
 pub mod waiting;
 
+use crate::choose::Refusal;
 use crate::entry::Held;
+use crate::inject::{InjectError, Turn};
 use crate::memory::ProcessMemory;
 use crate::ptrace::borrow::CallError;
 use crate::ptrace::restart;
@@ -134,14 +136,20 @@ impl Outside {
     ///
     /// # Errors
     /// When the process is gone or may not be traced.
-    pub fn seize(pid: i32, settings: Settings) -> Result<Self, CallError> {
+    pub fn seize(pid: i32, settings: Settings) -> Result<Self, InjectError> {
+        // a controller that borrows threads is at work, or another one seizes them
+        let _turn = Turn::take(pid)?;
+        let tracer = tracer_of(Tid(pid));
+        if tracer != 0 {
+            return Err(Refusal::Traced { pid, tracer }.into());
+        }
         let mut outside = Outside::new(pid, settings);
-        outside.add_process(pid, false)?;
+        outside.add_process(pid, false).map_err(CallError::Memory)?;
         let options = outside.options();
         // until a pass finds nothing new: threads are born meanwhile (those of seized threads are traced by themselves)
         loop {
             let mut found = false;
-            for tid in tasks(pid)? {
+            for tid in tasks(pid).map_err(CallError::Memory)? {
                 if outside.threads.contains_key(&tid) {
                     continue;
                 }
@@ -150,7 +158,7 @@ impl Outside {
                     Err(e) if e.is_gone() => {}
                     // a thread that was born of a seized one is traced already, and tells of itself by its first stop
                     Err(e) if e.0 == libc::EPERM && tracer_of(tid) == std::process::id() as i32 => {}
-                    Err(source) => return Err(CallError::Request { what: "seize", tid, source }),
+                    Err(source) => return Err(CallError::Request { what: "seize", tid, source }.into()),
                 }
             }
             if !found {
@@ -158,6 +166,16 @@ impl Outside {
             }
         }
         Ok(outside)
+    }
+
+    /// Makes the recording of the first process now: one that is idle has none else.
+    ///
+    /// # Errors
+    /// Why it could not be made.
+    pub fn record_now(&mut self) -> io::Result<()> {
+        let Some(process) = self.processes.get_mut(&self.first) else { return Ok(()) };
+        process.recording(&self.settings.folder, &self.settings.manner);
+        process.failed.take().map_or(Ok(()), Err)
     }
 
     /// Takes over a program that stands at its first instruction, and lets it run.
@@ -368,9 +386,11 @@ impl Outside {
     }
 
     fn close(&mut self, pid: i32, state: State) {
-        if let Some(mut process) = self.processes.remove(&pid) {
-            self.counts.failed = self.counts.failed.take().or(process.failed.take());
-            self.counts.recorded += u64::from(process.close(state));
+        let Some(mut process) = self.processes.remove(&pid) else { return };
+        self.counts.failed = self.counts.failed.take().or(process.failed.take());
+        match process.close(state) {
+            None => self.counts.recorded += 1,
+            Some(used_ns) => status::without_sample(&self.settings.folder, pid, used_ns),
         }
     }
 
@@ -424,7 +444,6 @@ impl Outside {
         }
         let system = patient && !wall;
         let Some((serial, process)) = self.recorded(tid) else { return };
-        let regs = process.interrupted(regs);
         let stack = process.stopped_stack(&regs);
         process.sample(serial, regs.rip, weight, system, stack);
         self.counts.samples += 1;

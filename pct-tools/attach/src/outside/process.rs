@@ -3,7 +3,7 @@
 //! The file is made at the first sample: a process that forks and executes at once leaves none.
 
 use super::Unwind as _;
-use super::{handler_entry, waiting};
+use super::waiting;
 use crate::memory::ProcessMemory;
 use crate::ptrace::sys::{Regs, Tid};
 use crate::recording::{Recording, Subject};
@@ -66,7 +66,7 @@ impl Process {
     }
 
     /// The recording, made now if there is none yet.
-    fn recording(&mut self, folder: &Path, manner: &Manner) -> Option<&mut Recording> {
+    pub(super) fn recording(&mut self, folder: &Path, manner: &Manner) -> Option<&mut Recording> {
         if self.recording.is_none() && self.failed.is_none() {
             match create(folder, self.pid, manner) {
                 Ok(recording) => self.recording = Some(recording),
@@ -108,11 +108,6 @@ impl Process {
     pub(super) fn serial(&mut self, tid: Tid, folder: &Path, manner: &Manner) -> Option<u32> {
         let name = std::fs::read(format!("/proc/{}/task/{tid}/comm", self.pid)).unwrap_or_default();
         Some(self.recording(folder, manner)?.thread(tid.0 as u32, name.trim_ascii_end()))
-    }
-
-    /// The registers that a sample stands for: those of what a signal has just interrupted, else the thread's own.
-    pub(super) fn interrupted(&self, regs: Regs) -> Regs {
-        handler_entry::interrupted(&regs, &self.memory).unwrap_or(regs)
     }
 
     /// Interns the stack of a stopped thread.
@@ -163,8 +158,8 @@ impl Process {
         }
     }
 
-    /// Ends the recording; whether there was one.
-    pub(super) fn close(mut self, state: State) -> bool {
+    /// Ends the recording. `Some`: there was none, and this is the CPU time that the process used.
+    pub(super) fn close(mut self, state: State) -> Option<u64> {
         self.anchor();
         if state == State::Replaced
             && let Some(recording) = &mut self.recording
@@ -173,7 +168,13 @@ impl Process {
             let exe = std::fs::read_link(format!("/proc/{}/exe", self.pid)).unwrap_or_default();
             recording.exec(exe.as_os_str().as_bytes());
         }
-        self.recording.take().map(|r| r.close(state)).is_some()
+        match self.recording.take() {
+            Some(recording) => {
+                recording.close(state);
+                None
+            }
+            None => Some(self.used.0.saturating_add(self.used.1).max(self.ended_ns)),
+        }
     }
 }
 

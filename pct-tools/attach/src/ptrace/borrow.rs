@@ -20,6 +20,7 @@ use crate::linger::{Threads, blocked_sp, own_tid};
 use crate::memory::ProcessMemory;
 use crate::stack::{self, Borrower};
 use procfs::process::MemoryMap;
+use std::cell::RefCell;
 use std::io;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -190,7 +191,7 @@ fn interrupted(tid: Tid, limit: Duration) -> Result<(), CallError> {
 }
 
 /// Lets a thread go that is seized and was asked to stop, if it has stopped by now or is no more. Says whether.
-pub fn let_go(tid: Tid) -> bool {
+fn let_go(tid: Tid) -> bool {
     let signal = match sys::look(tid) {
         Ok(None) => return false,
         Err(e) if e.0 == libc::EINTR => return false,
@@ -201,6 +202,24 @@ pub fn let_go(tid: Tid) -> bool {
     };
     set_again(tid);
     sys::detach(tid, signal).is_ok() || sys::look(tid).is_err()
+}
+
+thread_local! {
+    /// Threads that this tracer (a tracer is a thread) has seized and asked to stop, and that had not stopped in time.
+    static LATE: RefCell<Vec<Tid>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Remembers a thread that did not stop in time: it will, and must be let go then.
+fn is_late(tid: Tid) {
+    LATE.with_borrow_mut(|late| late.push(tid));
+}
+
+/// Lets go which threads have stopped by now though nobody waits for them any more; those that still have not.
+pub fn let_late_go() -> Vec<Tid> {
+    LATE.with_borrow_mut(|late| {
+        late.retain(|tid| !let_go(*tid));
+        late.clone()
+    })
 }
 
 /// Makes a system call again that the stop has cut short; the thread's registers before that.
@@ -216,7 +235,12 @@ fn set_again(tid: Tid) -> Option<Regs> {
 /// else traces it.
 pub fn stack_pointer(tid: Tid, limit: Duration) -> Option<u64> {
     sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).ok()?;
-    interrupted(tid, limit).ok()?;
+    if let Err(why) = interrupted(tid, limit) {
+        if matches!(why, CallError::NoStop(..)) {
+            is_late(tid);
+        }
+        return None;
+    }
     let regs = set_again(tid);
     let _ = sys::detach(tid, 0);
     Some(regs?.rsp)
@@ -257,8 +281,8 @@ impl<'m> Borrowed<'m> {
     /// Seizes and stops `tid` of `process`. `maps` tells where there are stacks.
     ///
     /// # Errors
-    /// When the thread is gone, does not stop within `limit`, another program runs than that whose gadgets these are, or there is no
-    /// room for a frame. It is not held then.
+    /// When the thread is gone, does not stop within `limit` (see [`let_late_go`]), another program runs than that whose gadgets these
+    /// are, or there is no room for a frame. It is not held then.
     pub fn stop(
         process: i32,
         tid: Tid,
@@ -272,7 +296,15 @@ impl<'m> Borrowed<'m> {
         step(Step::Stopping);
         sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).map_err(request("seize"))?;
         held.given_back = false;
-        interrupted(tid, limit).inspect_err(|e| held.given_back = matches!(e, CallError::Gone(_)))?;
+        interrupted(tid, limit).inspect_err(|e| match e {
+            CallError::Gone(_) => held.given_back = true,
+            // there is nothing to set back, and it can be let go only when it stops
+            CallError::NoStop(..) => {
+                held.given_back = true;
+                is_late(tid);
+            }
+            _ => {}
+        })?;
         held.save(maps)?;
         Ok(held)
     }
