@@ -13,7 +13,7 @@ use crate::jit::JitMap;
 use crate::objects::{ObjectId, ObjectInfo, ObjectKind, Problem, shown_path};
 use crate::open::{ElfObject, Opened, open};
 use crate::symbolizer::Options;
-use crate::symtab::{self, Found, Source, SymbolTable, is_behind};
+use crate::symtab::{self, Source, SymbolTable};
 use crate::translator::{Template, addr2line_frames};
 use crate::{debugfile, dwarf};
 
@@ -190,10 +190,11 @@ fn elf_frames(
                 asked: &asked,
                 threads,
                 missed: AtomicBool::new(false),
-                symbol: &|address| {
+                symbol_start: &|address| {
                     let of = |table: &OnceLock<SymbolTable>, image: &Option<Image>| {
-                        let image = image.as_ref()?;
-                        table.get_or_init(|| SymbolTable::read(image)).find(&image.elf()?, address)
+                        table
+                            .get_or_init(|| image.as_ref().map_or_else(Default::default, SymbolTable::read))
+                            .start(address)
                     };
                     of(debug_symbols, debug).or_else(|| of(symbols, image))
                 },
@@ -221,9 +222,7 @@ fn elf_frames(
     .collect();
     for left in rest {
         let (asked, address) = (asked[left.index], addresses[left.index]);
-        let found = tables.iter().find_map(|(t, elf)| t.find(elf, address));
-        let is_behind = |f: &Found| f.open_ended && image.as_ref().is_some_and(|i| is_behind(i, f, address));
-        if let Some(found) = found.filter(|f| !is_behind(f)) {
+        if let Some(found) = tables.iter().find_map(|(t, elf)| t.find(elf, address)) {
             answers.name(asked, &demangle(&found.name), found.source, Some(address - found.start));
         } else if let Some((start, _)) = image.as_ref().and_then(|i| symtab::function_by_unwind(i, address)) {
             let name = symtab::nameless(&shown_path(&info.path), start);

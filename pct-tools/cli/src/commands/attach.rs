@@ -1,6 +1,8 @@
 //! `pct attach`: profiles a process that runs already, and leaves it as it was.
 
-use crate::face::Face;
+mod silence;
+
+use crate::face::{Face, say};
 use crate::launch::place::{Library, Place};
 use crate::runlib;
 use anyhow::{Context as _, Result};
@@ -11,9 +13,12 @@ use pct_attach::facts::{self, Target};
 use pct_attach::inject::{self, Done, InjectError};
 use pct_attach::memory::ProcessMemory;
 use pct_attach::outside::{Ended, Outside, Settings};
+use pct_attach::ptrace::borrow::CallError;
 use pct_attach::ptrace::sys::Signals;
 use pct_attach::subject::Manner;
 use pct_format::header::{self as file, StackMode};
+use pct_profile::text::numbers;
+use silence::Watch;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -32,9 +37,9 @@ pub struct Args {
     /// Seconds to profile; without it until pct off (method 5: until Ctrl-C) or the end of the process.
     #[arg(long = "for", value_name = "SECONDS", allow_negative_numbers = true, value_parser = seconds)]
     pub time: Option<Duration>,
-    /// Samples per CPU second of each thread.
-    #[arg(long, value_name = "N", default_value_t = 100, allow_negative_numbers = true, value_parser = crate::look::within(1..=10_000))]
-    pub hz: u32,
+    /// Samples per CPU second of each thread [default: 997; from outside 250, by the wall clock 100].
+    #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = crate::look::within(1..=10_000))]
+    pub hz: Option<u32>,
     /// This method (1 to 6) and no other.
     #[arg(long, value_name = "N", value_parser = method)]
     pub method: Option<Method>,
@@ -47,10 +52,13 @@ pub struct Args {
     /// Say which method would be taken and why; stops and changes nothing.
     #[arg(long)]
     pub explain: bool,
-    /// Folder for the data [default: pct-NAME-PID].
+    /// Folder for the data [default: a new one, pct-NAME-PID, pct-NAME-PID-2, ...].
     #[arg(short, long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
+
+/// Default rate of a sampler in the target, as of `pct run`.
+const INSIDE_HZ: u32 = 997;
 
 /// What samples are due by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
@@ -85,25 +93,36 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     match plan.method {
         Method::Outside => outside(args, &target, false, face),
         Method::OutsideFollow => outside(args, &target, true, face),
-        inside => inject(args, &target, inside, face),
+        inside => match inject(args, &target, inside, face) {
+            Err(why) if args.method.is_none() && begins_nothing(&why) => {
+                face.hint(format_args!("{inside}: {why}; so from outside"));
+                outside(args, &facts::read(args.pid)?, args.follow, face)
+            }
+            done => done,
+        },
     }
+}
+
+/// The target has no room for the sampler, or no thread that could be borrowed: nothing of ours is in it that could sample.
+fn begins_nothing(why: &anyhow::Error) -> bool {
+    why.downcast_ref::<InjectError>().is_some_and(|why| {
+        matches!(
+            why,
+            InjectError::NoSafePoint { .. }
+                | InjectError::On(_)
+                | InjectError::File(_)
+                | InjectError::Clock(_)
+                | InjectError::Call(CallError::SystemCall { .. } | CallError::NoRoom | CallError::NoGadgets)
+        )
+    })
 }
 
 /// Methods 1 to 4: the sampler runs in the target.
 fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<ExitCode> {
-    let place = match target.open_recording() {
-        Some(file) if target.note.is_some() => {
-            let folder = file.parent().unwrap_or(Path::new("/")).to_owned();
-            let root = PathBuf::from(format!("/proc/{}/root", args.pid));
-            let below = folder.strip_prefix("/").unwrap_or(&folder);
-            let ours = if target.facts.same_files { folder.clone() } else { root.join(below) };
-            if args.out.as_ref().is_some_and(|out| std::path::absolute(out).is_ok_and(|out| out != ours)) {
-                face.hint(format_args!("its sampler goes on with the file that it has: {}", file.display()));
-            }
-            Place { ours, targets: folder }
-        }
-        _ => Place::folder(target, args.out.as_deref(), true)?,
-    };
+    let place = Place::folder(target, args.out.as_deref(), true)?;
+    let _ = inject::DELAYED.set(|line| say(&format!("pct: {line}\n")));
+    let files_before = recordings(&place.ours);
+    let watch = Watch::begin(target, args.hz.unwrap_or(INSIDE_HZ));
     let before = Made::by(args.pid);
     let done = injected(args, target, method, &place).inspect_err(|_| place.remove_if_empty())?;
     let method = done.0;
@@ -116,6 +135,10 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
         if done.children { "; what it forks and executes is sampled too" } else { "" }
     ));
     let ours = place.ours.display();
+    let causes = place.causes();
+    for cause in &causes {
+        face.warn(cause);
+    }
     let Some(time) = args.time else {
         face.hint(format_args!(
             "{ours}/   end it with: pct off {}   look at any time: pct report {ours}",
@@ -142,31 +165,46 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
         let memory = ProcessMemory::open(args.pid, true)?;
         let mut again = facts::read(args.pid)?;
         again.note = Some(done.note);
-        match inject::off(&again, &memory) {
-            Err(_) if !lives() => {} // it ended by itself just now
-            other => drop(other?),
+        loop {
+            match inject::off(&again, &memory) {
+                Err(_) if !lives() => break, // it ended by itself just now
+                // all its threads are in vfork, say: it must not be left sampled
+                Err(InjectError::NoSafePoint { .. })
+                    if signals.wait(0).is_none_or(|s| s == libc::SIGCHLD) => {}
+                Err(why) => {
+                    let id = args.pid;
+                    return Err(why)
+                        .context(format!("process {id} is still being sampled (pct off {id} ends that)"));
+                }
+                Ok(_) => break,
+            }
         }
     }
-    let recorded = std::fs::read_dir(&place.ours).is_ok_and(|mut files| files.next().is_some());
-    if recorded {
-        face.hint(format_args!("{ours}/   try: pct report {ours}"));
-    } else {
+    let files = recordings(&place.ours);
+    let samples: u64 =
+        files.iter().filter(|file| !files_before.contains(file)).map(|file| silence::samples(file)).sum();
+    if samples == 0 {
+        face.hint(format_args!("no samples: {}", watch.why(target, &place.causes(), args)));
+    }
+    if files.is_empty() {
         place.remove_if_empty();
-        let blocks = facts::read(args.pid).is_ok_and(|target| target.facts.signals_blocked);
-        if blocks {
-            face.hint("no samples: the threads that do its work block all signals (--method 5 samples from outside)");
-            return Ok(ExitCode::SUCCESS);
-        }
-        face.hint("no samples: it used too little CPU time for one (--clock wall shows where it waits)");
+    } else {
+        face.hint(format_args!("{ours}/   try: pct report {ours}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The recordings in a folder.
+fn recordings(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path());
+    entries.filter(|path| path.extension().is_some_and(|e| e == "pct")).collect()
 }
 
 /// By `method`, or by method 4 where 2 was only our choice and does not work out.
 fn injected(args: &Args, target: &Target, method: Method, place: &Place) -> Result<(Method, Done)> {
     let memory = ProcessMemory::open(args.pid, true)?;
     let follow = if args.follow { "" } else { ",follow=none" };
-    let options = format!("hz={},out={}{follow}", args.hz, place.targets.display());
+    let options = format!("hz={},out={}{follow}", args.hz.unwrap_or(INSIDE_HZ), place.targets.display());
     let by_blob = || -> Result<(Method, Done)> {
         let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
         Ok((Method::Blob, blob::by_blob(target, &memory, &blob, &options)?))
@@ -220,13 +258,27 @@ fn outside(args: &Args, target: &Target, follow: bool, face: &Face) -> Result<Ex
     let manner = Manner {
         clock_asked: if args.clock == Clock::Wall { file::Clock::Wall } else { file::Clock::Auto },
         clock,
-        hz: args.hz,
+        hz: args.hz.unwrap_or(if args.clock == Clock::Wall { 100 } else { 250 }),
         stacks: StackMode::Auto,
         depth: 512,
         limit: 64 << 20,
     };
     let settings = Settings { manner, follow, first_only: false, folder: place.ours.clone() };
+    let _ = inject::DELAYED.set(|line| say(&format!("pct: {line}\n")));
+    let watch = Watch::begin(target, manner.hz);
     let mut outside = Outside::seize(args.pid, settings).inspect_err(|_| place.remove_if_empty())?;
+    if let Err(why) = outside.record_now() {
+        outside.finish();
+        place.remove_if_empty();
+        return Err(why).with_context(|| format!("{}: no recording could be made", place.ours.display()));
+    }
+    let method = if follow { Method::OutsideFollow } else { Method::Outside };
+    let until =
+        args.time.map_or("until it ends".to_owned(), |time| format!("for {:.1} s", time.as_secs_f64()));
+    face.hint(format_args!(
+        "sampling {} ({}) by {method} {until}; Ctrl-C ends it",
+        target.facts.name, args.pid
+    ));
     let ended = outside.run(args.time, &signals);
     let counts = outside.finish();
     if let Some(why) = &counts.failed {
@@ -242,14 +294,15 @@ fn outside(args: &Args, target: &Target, follow: bool, face: &Face) -> Result<Ex
         n => format!(" and {} it made", n - 1),
     };
     let ours = place.ours.display();
-    let next = if counts.samples > 0 { format!("; {ours}/   try: pct report {ours}") } else { String::new() };
-    face.hint(format_args!(
-        "{} samples of {} ({}){processes}, {why}{next}",
-        counts.samples, target.facts.name, args.pid,
-    ));
     if counts.samples == 0 {
-        place.remove_if_empty();
+        face.hint(format_args!("no samples: {}", watch.why(target, &[], args)));
     }
+    face.hint(format_args!(
+        "{} of {} ({}){processes}, {why}; {ours}/   try: pct report {ours}",
+        numbers::count(counts.samples, "sample", "samples"),
+        target.facts.name,
+        args.pid,
+    ));
     Ok(ExitCode::SUCCESS)
 }
 

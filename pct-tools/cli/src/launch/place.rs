@@ -7,7 +7,9 @@
 use crate::runlib;
 use anyhow::{Context as _, Result, bail};
 use pct_attach::facts::Target;
+use pct_profile::load::run::STATUS;
 use std::fs::{self, DirBuilder, OpenOptions};
+use std::io;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
@@ -44,8 +46,8 @@ fn reachable(path: &Path, (uid, gid): (u32, u32)) -> bool {
 }
 
 impl Place {
-    /// Makes the folder for recordings, private to the target's user. `out`: the one that was asked for. `inside`: the target
-    /// itself writes there.
+    /// Makes the folder for recordings, private to the target's user. `out`: the one that was asked for, which may be there; without it a
+    /// new one is made, so that each attach is a recording of its own. `inside`: the target itself writes there.
     ///
     /// # Errors
     /// When it cannot be made, or the target could not come there.
@@ -83,18 +85,95 @@ impl Place {
         if place.targets.as_os_str().as_encoded_bytes().iter().any(|b| b",%".contains(b)) {
             bail!("{shown}: a path with a comma or percent sign cannot be used (name another by --out)");
         }
-        let existed = place.ours.is_dir();
-        DirBuilder::new().mode(0o700).recursive(true).create(&place.ours).context(shown.clone())?;
-        if inside && !existed && user.0 != nix::unistd::geteuid().as_raw() {
-            std::os::unix::fs::chown(&place.ours, Some(user.0), Some(user.1)).context(shown)?;
+        let (place, new) = place.make(out.is_some())?;
+        // the target's library appends its causes there; from outside it is we who do
+        let owner = if inside { user } else { here_user() };
+        if new {
+            give_to(&place.ours, owner)?;
+        } else {
+            let meta = fs::symlink_metadata(&place.ours).with_context(|| shown.clone())?;
+            if ![owner.0, here_user().0].contains(&meta.uid()) {
+                bail!(
+                    "{shown}: it belongs to user {}, who could read or change what is recorded there",
+                    meta.uid()
+                );
+            }
+        }
+        let status = place.ours.join(STATUS);
+        let mut options = OpenOptions::new();
+        options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
+        if options.open(&status).is_ok() {
+            give_to(&status, owner)?;
         }
         Ok(place)
     }
 
-    /// Takes the folder away if nothing is in it.
-    pub fn remove_if_empty(&self) {
-        let _ = fs::remove_dir(&self.ours);
+    /// Makes the folder; whether it is new. One that may not be there already gets the next free number.
+    fn make(self, may_exist: bool) -> Result<(Place, bool)> {
+        let mut builder = DirBuilder::new();
+        builder.mode(0o700);
+        if let Some(above) = self.ours.parent().filter(|_| may_exist) {
+            DirBuilder::new()
+                .mode(0o700)
+                .recursive(true)
+                .create(above)
+                .context(above.display().to_string())?;
+        }
+        let numbered = |path: &Path, number: u32| {
+            let mut name = path.as_os_str().to_owned();
+            if number > 1 {
+                name.push(format!("-{number}"));
+            }
+            PathBuf::from(name)
+        };
+        for number in 1..=MOST_FOLDERS {
+            let ours = numbered(&self.ours, number);
+            match builder.create(&ours) {
+                Ok(()) => return Ok((Place { targets: numbered(&self.targets, number), ours }, true)),
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && may_exist && ours.is_dir() => {
+                    return Ok((self, false));
+                }
+                Err(e) if e.kind() == io::ErrorKind::AlreadyExists && !may_exist => {}
+                Err(e) => return Err(e).context(ours.display().to_string()),
+            }
+        }
+        bail!("{}: there are {MOST_FOLDERS} folders of that name", self.ours.display())
     }
+
+    /// What the sampler in the target, or we from outside, had to say of why something could not be recorded.
+    pub fn causes(&self) -> Vec<String> {
+        pct_profile::load::run::status_lines(&self.ours)
+    }
+
+    /// Takes the folder away if there is no recording in it.
+    pub fn remove_if_empty(&self) {
+        let others = |entry: fs::DirEntry| entry.file_name() != STATUS;
+        if fs::read_dir(&self.ours).is_ok_and(|mut entries| !entries.any(|e| e.is_ok_and(others))) {
+            let _ = fs::remove_file(self.ours.join(STATUS));
+            let _ = fs::remove_dir(&self.ours);
+        }
+    }
+}
+
+/// Folders of one name that are tried.
+const MOST_FOLDERS: u32 = 1000;
+
+fn here_user() -> (u32, u32) {
+    (nix::unistd::geteuid().as_raw(), nix::unistd::getegid().as_raw())
+}
+
+/// Gives what we have just made to its user, whatever somebody may have put in its place meanwhile.
+fn give_to(path: &Path, (uid, gid): (u32, u32)) -> Result<()> {
+    if uid == here_user().0 {
+        return Ok(());
+    }
+    let shown = || path.display().to_string();
+    let file = OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW).open(path).with_context(shown)?;
+    let meta = file.metadata().with_context(shown)?;
+    if meta.uid() != here_user().0 {
+        bail!("{}: somebody else has put something there", shown());
+    }
+    std::os::unix::fs::fchown(&file, Some(uid), Some(gid)).with_context(shown)
 }
 
 /// The library where the target can load it; removed at the end unless it is [`Library::keep`]t.
