@@ -77,6 +77,17 @@ impl Response {
         }
     }
 
+    /// The same text in the form that was asked for: as JSON, `{"error": TEXT}`.
+    #[must_use]
+    pub fn in_form(self, form: Form) -> Response {
+        if form != Form::Json {
+            return self;
+        }
+        let text = serde_json::json!({ "error": self.body.trim_end() }).to_string();
+        let body = format!("{}\n", pct_text::visible_json(&text));
+        Response { content_type: form.content_type(), body, ..self }
+    }
+
     /// Headers that keep a page to itself: no request to anywhere, no frame around it, nothing guessed, nothing kept.
     #[must_use]
     pub fn security_headers(&self) -> Vec<(&'static str, String)> {
@@ -152,6 +163,15 @@ mod tests {
         assert_eq!(Form::of_path(""), Some(Form::Html));
         assert_eq!(Form::of_path("/json"), Some(Form::Json));
         assert_eq!(Form::of_path("/xml"), None);
+    }
+
+    #[test]
+    fn errors_have_the_form_that_was_asked_for() {
+        let error = || Response::plain(404, "no \"x\" here");
+        let json = error().in_form(Form::Json);
+        assert_eq!((json.status, json.content_type), (404, "application/json"));
+        assert_eq!(json.body, "{\"error\":\"no \\\"x\\\" here\"}\n");
+        assert_eq!(error().in_form(Form::Text), error());
     }
 
     #[test]

@@ -190,7 +190,7 @@ impl Library {
         };
         let mut response = match request.form {
             Form::Html => Response::page(Form::Html, html::message("This cannot be shown", text, &place)),
-            Form::Json | Form::Text => Response::plain(status, text),
+            Form::Json | Form::Text => Response::plain(status, text).in_form(request.form),
         };
         response.status = status;
         response.nonce = place.nonce;
@@ -202,7 +202,7 @@ impl Answers for Library {
     fn answer(&self, request: &Request<'_>) -> (Response, After) {
         let query = match Query::parse(request.query) {
             Ok(query) => query,
-            Err(e) => return (Response::plain(400, &e.to_string()), After::Serve),
+            Err(e) => return (Response::plain(400, &e.to_string()).in_form(request.form), After::Serve),
         };
         let Some(i) = self.shelf.find(&query.file) else {
             let text = format!("There is no recording named {} here.", query.file);

@@ -88,7 +88,7 @@ impl Viewer {
             },
             Cmd::Restart => {
                 if let Err(e) = self.restart() {
-                    return (Response::plain(200, &e.to_string()), After::Quit);
+                    return (Response::plain(200, &e.to_string()).in_form(request.form), After::Quit);
                 }
             }
             _ => {}
@@ -114,7 +114,10 @@ impl Viewer {
 
     fn message(&self, request: &Request<'_>, query: &Query, text: &str) -> Response {
         let place = self.place(request, query, false);
-        let mut response = Response::page(Form::Html, html::message("This cannot be done", text, &place));
+        let mut response = match request.form {
+            Form::Html => Response::page(Form::Html, html::message("This cannot be done", text, &place)),
+            Form::Json | Form::Text => Response::plain(200, text).in_form(request.form),
+        };
         response.nonce = place.nonce;
         response
     }
@@ -173,7 +176,7 @@ impl Answers for Viewer {
     fn answer(&self, request: &Request<'_>) -> (Response, After) {
         match Query::parse(request.query) {
             Ok(query) => self.answer_query(request, &query),
-            Err(e) => (Response::plain(400, &e.to_string()), After::Serve),
+            Err(e) => (Response::plain(400, &e.to_string()).in_form(request.form), After::Serve),
         }
     }
 }

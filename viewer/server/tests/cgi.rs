@@ -78,6 +78,18 @@ fn quit_leaves_nothing_and_loads_nothing() {
 }
 
 #[test]
+fn a_server_that_is_told_to_end_leaves_nothing() {
+    for name in ["TERM", "INT", "HUP"] {
+        let house = House::new();
+        house.page("menu");
+        signal(house.server().expect("serves"), name);
+        assert!(comes(|| house.any_server().is_none()), "{name}");
+        assert_eq!(house.names(), Vec::<String>::new(), "{name}");
+        house.page("menu");
+    }
+}
+
+#[test]
 fn an_idle_server_ends_and_leaves_nothing() {
     let house = House::new().set("MDPROF_TIMEOUT", "0.002");
     house.page("menu");
@@ -205,6 +217,23 @@ fn what_is_no_profile_is_a_short_text_and_starts_nothing() {
         assert!(page.starts_with(&format!("Status: {status}")), "{query}: {page}");
     }
     house.page("menu");
+    // Whether a file is there, what it is, whether it can be read: one answer.
+    let refusals: Vec<String> = ["/nowhere/x.data", other.to_str().unwrap(), fifo.to_str().unwrap()]
+        .map(|file| {
+            let page = support::text(house.start_raw(file).wait_with_output().expect("ends"));
+            let body = page.split_once("\r\n\r\n").expect("a page").1.replace(file, "FILE");
+            (body, page.lines().next().map(str::to_owned))
+        })
+        .map(|(body, status)| format!("{status:?} {body}"))
+        .to_vec();
+    assert!(refusals.iter().all(|r| *r == refusals[0]), "{refusals:?}");
+    let house = house.set("MDPROF_TELLS", "1");
+    let page = support::text(house.start_raw(other.to_str().unwrap()).wait_with_output().expect("ends"));
+    assert!(page.contains("its first line is another one"), "{page}");
+    // An error has the form of the page that was asked for.
+    let house = house.set("PATH_INFO", "/json");
+    let page = support::text(house.start_raw("/nowhere/x.data").wait_with_output().expect("ends"));
+    assert!(page.contains("application/json") && page.contains("{\"error\":"), "{page}");
 }
 
 #[test]
@@ -365,8 +394,9 @@ fn a_page_that_takes_long_keeps_nobody_waiting() {
 }
 
 #[test]
-fn what_changes_the_server_can_be_made_to_ask_first() {
-    let mut house = House::new().set("MDPROF_POST", "1");
+fn what_changes_the_server_asks_first() {
+    let mut house = House::new();
+    house.env.retain(|(name, _)| name != "MDPROF_POST");
     house.page("menu");
     let pid = house.server().expect("serves");
     let asks = house.ask("quit");

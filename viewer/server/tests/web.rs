@@ -175,7 +175,7 @@ fn lighttpd_serves_profiles() {
             "server.modules = (\"mod_setenv\", \"mod_cgi\")\nserver.document-root = \"{at}\"\n\
              server.bind = \"127.0.0.1\"\nserver.port = {port}\n{who}\
              cgi.assign = (\"/mdprof_cgi\" => \"\")\n\
-             setenv.set-environment = (\"XDG_RUNTIME_DIR\" => \"{at}/run\", \"MDPROF_ROOTS\" => \"{at}\")\n"
+             setenv.set-environment = (\"XDG_RUNTIME_DIR\" => \"{at}/run\", \"MDPROF_ROOTS\" => \"{at}\", \"MDPROF_POST\" => \"0\")\n"
         )
     });
     web.check();
@@ -199,7 +199,7 @@ fn apache_serves_profiles() {
         format!(
             "ServerRoot {at}\nServerName localhost\nListen 127.0.0.1:{port}\nPidFile {at}/pid\nErrorLog {at}/errors\n\
              {load}{who}DefaultRuntimeDir {at}\nScriptSock {at}/cgisock\nStartServers 1\n\
-             ScriptAlias /cgi-bin/ {at}/cgi-bin/\nSetEnv XDG_RUNTIME_DIR {at}/run\nSetEnv MDPROF_ROOTS {at}\n\
+             ScriptAlias /cgi-bin/ {at}/cgi-bin/\nSetEnv XDG_RUNTIME_DIR {at}/run\nSetEnv MDPROF_ROOTS {at}\nSetEnv MDPROF_POST 0\n\
              <Directory {at}/cgi-bin>\nRequire all granted\n</Directory>\n"
         )
     });

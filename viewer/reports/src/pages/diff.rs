@@ -1,6 +1,6 @@
 //! What changed from one profile to another.
 
-use super::Ctx;
+use super::{Ctx, counted};
 use crate::display::table::{Boxing, ColumnClass, Head};
 use crate::display::{
     Cell, Data, Display, HeadGroup, Item, List, ListClass, Picture, PictureNode, Row, Table, format,
@@ -66,13 +66,13 @@ fn summary(r: &DiffReport) -> String {
         ));
     }
     let what = match r.what {
-        DiffWhat::Procs => "rows",
-        DiffWhat::Cliques => "call contexts",
+        DiffWhat::Procs => ["row", "rows"],
+        DiffWhat::Cliques => ["call context", "call contexts"],
     };
     if seconds(r) {
         out.push_str(&format!(
-            " {} {what} changed by more than chance (3.3 standard deviations of the sampling error); they come first.",
-            format::int(r.clear as i64)
+            " {} changed by more than chance (3.3 standard deviations of the sampling error); what did comes first.",
+            counted(r.clear, what[0], what[1])
         ));
     }
     out

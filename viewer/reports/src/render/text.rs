@@ -59,6 +59,8 @@ fn write_item(out: &mut String, item: &Item, developer: bool, options: &TextOpti
             out.push('\n');
         }
         Item::Warning(text) => {
+            // Some texts are those of the original viewer and say so themselves.
+            let text = text.strip_prefix("Warning: ").unwrap_or(text);
             line(out, &format!("warning: {}", clean(text)));
             out.push('\n');
         }

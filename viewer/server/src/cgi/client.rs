@@ -173,21 +173,23 @@ fn checked(name: &str, settings: &Settings) -> Result<PathBuf, Response> {
     {
         return Err(outside());
     }
-    let not_found = |e: io::Error| Response::plain(404, &format!("{name}: {e}"));
+    // All refusals are the same, so that nobody learns which files there are.
+    let refused = |why: String| {
+        let why = if settings.tells { why } else { "there is no deep profile that can be shown".to_owned() };
+        Response::plain(404, &format!("{name}: {why}"))
+    };
+    let not_found = |e: io::Error| refused(e.to_string());
     let found = found.map_err(not_found)?;
     // The type is looked at before the file is opened: opening a device can do things.
     if !std::fs::symlink_metadata(&found).map_err(not_found)?.is_file() {
-        return Err(Response::plain(404, &format!("{name}: is not a regular file")));
+        return Err(refused("is not a regular file".to_owned()));
     }
     let mut first = Vec::new();
     names::open_nofollow(&found, false)
         .and_then(|f| f.take(HEADER.len() as u64).read_to_end(&mut first))
         .map_err(not_found)?;
     if first != HEADER {
-        return Err(Response::plain(
-            404,
-            &format!("{name}: is not a deep profile: its first line is another one"),
-        ));
+        return Err(refused("is not a deep profile: its first line is another one".to_owned()));
     }
     Ok(found)
 }

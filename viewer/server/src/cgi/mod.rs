@@ -61,7 +61,8 @@ environment: MDPROF_ROOTS    colon list of directories; files elsewhere are refu
              MDPROF_CANONICAL 1: one context for each procedure of a clique, as -c
              MDPROF_WAIT     seconds that a request waits at most (50: Apache itself gives up after 60)
              MDPROF_QUERY    seconds that one page may take before its reader is told to come back (40)
-             MDPROF_POST     1: quit, restart and timeout by GET ask first (crawlers follow links)
+             MDPROF_POST     0: quit, restart and timeout by GET do not ask first (crawlers follow links)
+             MDPROF_TELLS    1: what is no profile is refused with the reason, which tells which files there are
              XDG_RUNTIME_DIR where the pipes are; without it /var/tmp/mdprof-UID
 
 example: http://localhost/cgi-bin/mdprof_cgi?/home/me/run/Deep.data",
@@ -88,6 +89,8 @@ pub struct Settings {
     pub query: Duration,
     /// Whether what changes the server has to be asked for by POST.
     pub post: bool,
+    /// Whether a refusal says why a file is not shown, and so whether it is there.
+    pub tells: bool,
 }
 
 /// Whether a variable of the environment says yes.
@@ -148,7 +151,8 @@ impl Settings {
             detach: true,
             debug: false,
             query: Duration::from_secs_f64(query.unwrap_or(40.0)),
-            post: is_set("MDPROF_POST"),
+            post: std::env::var("MDPROF_POST").as_deref() != Ok("0"),
+            tells: is_set("MDPROF_TELLS"),
         }
     }
 }
@@ -221,7 +225,7 @@ fn as_cgi(query: &str) -> ExitCode {
         return finish(Err(confirmation(&parsed, script)), head);
     }
     let asked = Asked { query: query.to_owned(), form, script };
-    finish(client::answer(&asked, &settings, head), head)
+    finish(client::answer(&asked, &settings, head).map_err(|r| r.in_form(form)), head)
 }
 
 /// The page that asks whether a change of the server is meant.
@@ -248,7 +252,8 @@ fn finish(result: Result<ExitCode, Response>, head: bool) -> ExitCode {
 
 fn command_line(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     use lexopt::prelude::*;
-    let mut settings = Settings::from_env();
+    // Who has a command line can look for himself.
+    let mut settings = Settings { tells: true, ..Settings::from_env() };
     let (mut root, mut modules, mut quit, mut clique, mut proc) = (false, false, false, 0i64, 0i64);
     let mut files = Vec::new();
     while let Some(arg) = parser.next()? {

@@ -8,6 +8,8 @@ use crate::http;
 use crate::viewer::Viewer;
 use nix::fcntl::OFlag;
 use nix::poll::{PollFd, PollFlags, poll};
+use nix::sys::signal::{SigSet, Signal};
+use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::Mode;
 use pct_deep::{Compensation, Contexts, Reading};
 use pct_reports::query::{Cmd, Query};
@@ -30,6 +32,8 @@ pub const FLAG: &str = "--become-server";
 const MAX_RECORD: u64 = 64 * 1024;
 /// How long a server that ends waits for clients that hold the lock.
 const FAREWELL: Duration = Duration::from_secs(2);
+/// How long a server that was told to end looks for requests that were sent already.
+const LAST_LOOK: Duration = Duration::from_millis(1);
 /// Pages that may be late at a time.
 const MOST_LATE: usize = 2;
 /// Stack of a thread that makes a page.
@@ -91,6 +95,13 @@ fn run(
         return Err(io::Error::other("a server is started by a request"));
     }
     detach(&[std::os::fd::AsRawFd::as_raw_fd(&lock)], stay);
+    // From here on they wait until we look: a server that is told to end removes its files. Threads inherit this.
+    let mut asked_to_end = SigSet::empty();
+    for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
+        asked_to_end.add(signal);
+    }
+    asked_to_end.thread_block()?;
+    let signals = SignalFd::with_flags(&asked_to_end, SfdFlags::SFD_NONBLOCK | SfdFlags::SFD_CLOEXEC)?;
     let mut record = Record::open(names);
     let began = Instant::now();
     let prepared =
@@ -117,6 +128,8 @@ fn run(
         file: file.to_string_lossy().into_owned(),
         viewer: Arc::new(viewer),
         pipe,
+        signals,
+        stopped: false,
         idle,
         limit,
         late: Vec::new(),
@@ -212,6 +225,10 @@ struct Server {
     file: String,
     viewer: Arc<Viewer>,
     pipe: File,
+    /// Signals that ask the server to end.
+    signals: SignalFd,
+    /// One has come.
+    stopped: bool,
     idle: Option<Duration>,
     /// How long one page may take.
     limit: Duration,
@@ -249,7 +266,14 @@ fn response(viewer: &Viewer, file: &str, ask: &Ask) -> (Response, After) {
 impl Server {
     fn serve(&mut self) {
         loop {
-            let Some(line) = self.next_line(self.idle) else {
+            let line = self.next_line(self.idle);
+            if self.stopped {
+                if let Some(line) = line {
+                    self.one(&line);
+                }
+                return self.quit();
+            }
+            let Some(line) = line else {
                 if self.end_if_idle() {
                     return;
                 }
@@ -276,12 +300,22 @@ impl Server {
                 self.pending.clear();
             }
             let now = Instant::now();
-            let until = deadline.unwrap_or(now + Duration::from_secs(60));
-            let mut fds = [PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN)];
+            let mut until = deadline.unwrap_or(now + Duration::from_secs(60));
+            if self.stopped {
+                until = until.min(now + LAST_LOOK);
+            }
+            let mut fds = [
+                PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+            ];
             let polled = poll(&mut fds, if until <= now { 0u8.into() } else { client::left(until) });
+            let is_ready = |fd: &PollFd<'_>| fd.revents().is_some_and(|r| r.contains(PollFlags::POLLIN));
+            if is_ready(&fds[1]) && matches!(self.signals.read_signal(), Ok(Some(_))) {
+                self.stopped = true;
+            }
             if polled == Ok(0) {
                 self.forget_sent();
-                if deadline.is_some_and(|d| Instant::now() >= d) {
+                if self.stopped || deadline.is_some_and(|d| Instant::now() >= d) {
                     return None;
                 }
                 continue;

@@ -29,7 +29,10 @@ impl House {
     pub(crate) fn with(contexts: u32) -> House {
         let root = tempfile::tempdir().expect("a directory");
         std::fs::DirBuilder::new().mode(0o700).create(root.path().join("run")).expect("made");
-        let house = House { env: vec![("MDPROF_WAIT".into(), "60".into())], root };
+        let house = House {
+            env: vec![("MDPROF_WAIT".into(), "60".into()), ("MDPROF_POST".into(), "0".into())],
+            root,
+        };
         write_profile(&house.data(), 1, contexts);
         house
     }
