@@ -9,7 +9,7 @@
 //!
 //! Signal safety: no allocation, no lock, no call, no panic.
 
-use core::sync::atomic::{AtomicU64, Ordering};
+use core::sync::atomic::{AtomicU64, Ordering, fence};
 
 /// Words that can be stored to one by one. Stores outside are ignored: the positions come from checked arithmetic.
 pub trait Store {
@@ -82,8 +82,10 @@ pub fn append_circular<S: Store + ?Sized>(store: &S, at: usize, word: u64) -> us
 /// The rule itself: zero ahead, body, head.
 #[inline(always)]
 fn put<S: Store + ?Sized>(store: &S, next: usize, at: usize, head: u64, body: impl FnOnce()) {
-    // publish, not set: the zero must be there before any word of the record is, since a reader may come at any store.
-    store.publish(next, 0);
+    store.set(next, 0);
+    // The zero must be there before any word of the record is, since a reader may come at any store. A release store would order
+    // what comes before it, not what comes after it: that takes a fence. (On x86-64 it is no instruction.)
+    fence(Ordering::Release);
     body();
     store.publish(at, head);
 }
@@ -131,10 +133,13 @@ pub fn begin_segment<S: Store + ?Sized>(block: &S, head: &SegmentHead) {
     use crate::layout::{SEGMENT_HEADER_WORDS, SEGMENT_MAGIC, segment};
     let Some(last) = block.len().checked_sub(1) else { return };
     if head.kind != crate::layout::segment_kind::COUNTERS {
-        block.publish(last, head.generation);
+        block.set(last, head.generation);
     }
+    // Release: the last word is seen before the segment is seen to change.
     block.publish(segment::MAGIC, 0);
-    block.publish(SEGMENT_HEADER_WORDS, 0);
+    // And both before any word of the new head is.
+    fence(Ordering::Release);
+    block.set(SEGMENT_HEADER_WORDS, 0);
     block.set(segment::TID, u64::from(head.tid));
     block.set(segment::THREAD, u64::from(head.thread));
     block.set(segment::TIME, head.time);

@@ -14,6 +14,7 @@ use crate::code::maps::{self, Mapping};
 use crate::record::chain::Chain;
 use crate::record::log::Log;
 use crate::sys::lock::Lock;
+use crate::sys::text::Buf;
 use crate::{code::elf, sys};
 use pct_format::LossCause;
 use pct_format::head::kind;
@@ -80,6 +81,8 @@ impl Entry {
 #[derive(Debug)]
 #[repr(C)]
 pub struct List {
+    /// Path of the executable, from the making of the file on.
+    pub program: Buf<1024>,
     which: usize,
     count: [usize; 2],
     entries: [[Entry; MAX_REGIONS]; 2],
@@ -162,8 +165,15 @@ impl Regions {
         let old_count = list.count.get(old).copied().unwrap_or(0);
         let old_entries = old_entries.get(..old_count).unwrap_or(&[]);
         let mut gone = old_entries.iter().peekable();
-        let mut scan =
-            Scan { now, changed: false, record: &mut list.record, next_id: &mut list.next_id, log, keep };
+        let mut scan = Scan {
+            now,
+            changed: false,
+            record: &mut list.record,
+            next_id: &mut list.next_id,
+            program: &list.program,
+            log,
+            keep,
+        };
         let memory = sys::open(sys::c(c"/proc/self/mem"), sys::O_RDONLY, 0).ok();
         let mut count = 0;
         // Where the object begins whose mappings pass by: its first page has the headers.
@@ -280,6 +290,7 @@ struct Scan<'a> {
     changed: bool,
     record: &'a mut [u64; 1024],
     next_id: &'a mut u32,
+    program: &'a Buf<1024>,
     log: &'a Log,
     keep: &'a Lock<Chain>,
 }
@@ -312,7 +323,7 @@ impl Scan<'_> {
             let read = |at: u64, to: &mut [u8]| sys::pread(memory, to, at) == Ok(to.len());
             len = elf::build_id(base, read, &mut build_id);
         }
-        if len > 0 && path == crate::process::session::seed().exe.bytes() {
+        if len > 0 && path == self.program.bytes() {
             self.note_program(&build_id, len);
         }
         // A path of the kernel has at most 4095 bytes, 4 in place of each newline; what is beyond our buffer is cut.

@@ -257,31 +257,54 @@ fn last_part(path: &[u8]) -> &[u8] {
     path.rsplit(|b| *b == b'/').next().unwrap_or(path)
 }
 
-/// Finds the executable's path and name, and the script's, if that was not done yet. (Not at start: most processes end
-/// without a file.)
-pub(crate) fn names(seed: &mut Seed) {
-    if seed.name.bytes().is_empty() {
-        programs_name(seed);
+/// What a file's header and name say of the program.
+#[derive(Debug)]
+pub(crate) struct Names {
+    /// Path of the executable.
+    pub(crate) exe: Buf<1024>,
+    /// Its last part, or that of the script that an interpreter runs.
+    pub(crate) name: Buf<64>,
+}
+
+/// Finds the executable's path and name, and the script's. (Not at start: most processes end without a file.)
+pub(crate) fn names(seed: &Seed) -> Names {
+    let exe = executable();
+    let mut name = Buf::new();
+    let known = seed.name.bytes();
+    name.push(if known.is_empty() { name_of(seed, &exe) } else { known });
+    if name.bytes().is_empty() {
+        name.push(b"program");
     }
-    if seed.name.bytes().is_empty() {
-        seed.name.push(b"program");
+    if let Some(with_script) = scripts_name(seed, name.bytes()) {
+        name = with_script;
     }
-    scripts_name(seed);
+    Names { exe, name }
+}
+
+#[cold]
+#[inline(never)]
+fn executable() -> Buf<1024> {
+    let mut buffer = [0u8; 1024];
+    let mut path = Buf::new();
+    if let Ok(exe) = sys::readlink(sys::c(c"/proc/self/exe"), &mut buffer) {
+        path.push(exe.strip_suffix(b" (deleted)").unwrap_or(exe));
+    }
+    path
+}
+
+/// Without /proc it is what the program was called by, so that its file has a name.
+fn name_of<'a>(seed: &'a Seed, exe: &'a Buf<1024>) -> &'a [u8] {
+    let called = seed.argv.bytes().split(|b| *b == 0).next().unwrap_or(&[]);
+    last_part(if exe.bytes().is_empty() { called } else { exe.bytes() })
 }
 
 #[cold]
 #[inline(never)]
 fn programs_name(seed: &mut Seed) {
-    let mut buffer = [0u8; 1024];
-    seed.exe.clear();
-    if let Ok(exe) = sys::readlink(sys::c(c"/proc/self/exe"), &mut buffer) {
-        seed.exe.push(exe.strip_suffix(b" (deleted)").unwrap_or(exe));
-    }
-    // Without /proc what the program was called by, so that its file has a name.
-    let called = seed.argv.bytes().split(|b| *b == 0).next().unwrap_or(&[]);
-    let path = if seed.exe.bytes().is_empty() { called } else { seed.exe.bytes() };
-    seed.name.clear();
-    seed.name.push(last_part(path));
+    let exe = executable();
+    let mut name = Buf::new();
+    name.push(name_of(seed, &exe));
+    seed.name = name;
 }
 
 /// Programs whose first argument without a dash is what the user thinks of as the program.
@@ -291,21 +314,18 @@ const INTERPRETERS: &[&[u8]] = &[
 ];
 
 /// `python3-script.py`: an interpreter is named with its script.
-fn scripts_name(seed: &mut Seed) {
-    let name = seed.name.bytes();
+fn scripts_name(seed: &Seed, name: &[u8]) -> Option<Buf<64>> {
     if !INTERPRETERS.iter().any(|p| crate::sys::text::matches(p, name)) {
-        return;
+        return None;
     }
     let script = seed.argv.bytes().split(|b| *b == 0).nth(1).map(last_part).unwrap_or(&[]);
     let plain = |b: &u8| b.is_ascii_alphanumeric() || matches!(b, b'.' | b'_' | b'-' | b'+');
     if script.is_empty() || script.starts_with(b"-") || script.len() > 40 || !script.iter().all(plain) {
-        return;
+        return None;
     }
     let mut full = Buf::<64>::new();
     full.push(name).push(b"-").push(script);
-    if !full.is_cut() {
-        seed.name = full;
-    }
+    (!full.is_cut()).then_some(full)
 }
 
 /// # Safety

@@ -7,6 +7,7 @@
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
+use crate::process::boot;
 use crate::process::session::{self, House, Seed, Session};
 use crate::record::log::PATH_BYTES;
 use crate::record::time::{self, Instant};
@@ -54,15 +55,18 @@ pub fn open_in_handler(session: &Session) -> bool {
 /// it is switched off.
 pub fn open(session: &Session, house: &mut House) -> bool {
     time::choose_source();
-    session::complete_seed(house);
     let seed = session::seed();
+    let names = boot::names(seed);
+    house.list.program.clear();
+    house.list.program.push(names.exe.bytes());
     let mut path = Buf::<PATH_BYTES>::new();
-    let mut made = create(session, seed, seed.out.bytes(), &mut path);
+    let program = names.name.bytes();
+    let mut made = create(session, program, seed.out.bytes(), &mut path);
     // Where the process may not write any more (another user, another root), who started it may have offered a second place.
     let spare = seed.options.spare.bytes();
     if made.is_err_and(is_out_of_reach) && !seed.out_is_template && !spare.is_empty() {
         let mut second = Buf::<PATH_BYTES>::new();
-        let there = create(session, seed, spare, &mut second);
+        let there = create(session, program, spare, &mut second);
         if there.is_ok() {
             (made, path) = (there, second);
         }
@@ -81,7 +85,7 @@ pub fn open(session: &Session, house: &mut House) -> bool {
     }
     session.opened_for.store(session::place_of(seed), Ordering::Relaxed);
     session::set_own_path(path.bytes());
-    write_header(session, seed, house);
+    write_header(session, seed, names.exe.bytes(), house);
     if let Some(mut keep) = session.keep.lock_patiently() {
         keep.begin_keep(&session.log);
     }
@@ -101,13 +105,19 @@ fn is_out_of_reach(errno: sys::Errno) -> bool {
 }
 
 /// Makes the file in a directory (the template knows its own) and leaves its path.
-fn create(session: &Session, seed: &Seed, directory: &[u8], path: &mut Buf<PATH_BYTES>) -> sys::Result<()> {
+fn create(
+    session: &Session,
+    program: &[u8],
+    directory: &[u8],
+    path: &mut Buf<PATH_BYTES>,
+) -> sys::Result<()> {
+    let seed = session::seed();
     let mut made = Err(sys::Errno::EEXIST);
     // Several images of one process id (exec) and ids that come again: the next free number.
     for number in 0..MOST_NAMES {
         // In a long chain of images the small numbers are all taken: a number that nobody had yet, in place of a search.
         let number = if number < COUNTED_NAMES { number } else { time::monotonic_ns() };
-        name(seed, session, directory, number, path);
+        name(session, program, directory, number, path);
         made = session.log.create(path, seed.options.limit, 2);
         if made == Err(sys::Errno::ENOENT) && number == 0 && make_directory(path.bytes()) {
             made = session.log.create(path, seed.options.limit, 2);
@@ -146,7 +156,8 @@ pub fn report(cause: &[u8]) {
 }
 
 /// The path of the file: the directory and `NAME-PID.pct`, or the template with %e %p %h %t filled in.
-fn name(seed: &Seed, session: &Session, directory: &[u8], number: u64, path: &mut Buf<PATH_BYTES>) {
+fn name(session: &Session, program: &[u8], directory: &[u8], number: u64, path: &mut Buf<PATH_BYTES>) {
+    let seed = session::seed();
     path.clear();
     let pid = u64::from(session.pid.load(Ordering::Relaxed));
     // The suffix goes before the extension.
@@ -167,7 +178,7 @@ fn name(seed: &Seed, session: &Session, directory: &[u8], number: u64, path: &mu
         }
         match rest.next() {
             Some(b'e') => {
-                path.push(seed.name.bytes());
+                path.push(program);
             }
             Some(b'p') => {
                 path.push_number(pid);
@@ -206,7 +217,7 @@ const MOST_TRIES: u32 = 10_000;
 const MOST_NAMES: u64 = 40;
 const COUNTED_NAMES: u64 = 32;
 
-fn write_header(session: &Session, seed: &Seed, house: &mut House) {
+fn write_header(session: &Session, seed: &Seed, exe: &[u8], house: &mut House) {
     let log = &session.log;
     let settings = &session.settings;
     let set = |at: usize, word: u64| log.header_set(at, word);
@@ -262,7 +273,7 @@ fn write_header(session: &Session, seed: &Seed, house: &mut House) {
     debug_assert!(matches!(seed.options.mode, Recorder::Log | Recorder::Counts));
 
     let mut strings = Strings { session, at: layout::STRINGS_AT };
-    strings.put(Text::Exe, seed.exe.bytes());
+    strings.put(Text::Exe, exe);
     strings.put(Text::Host, sys::host_name(&mut [0; 65]));
     strings.put(Text::Parent, seed.parent.bytes());
     strings.put(Text::Options, seed.options_text.bytes());

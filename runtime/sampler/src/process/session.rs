@@ -56,12 +56,10 @@ pub struct Seed {
     pub options_text: Buf<1024>,
     /// Absolute directory for files, or template (with `%`).
     pub out: Buf<1024>,
-    /// Last part of the executable's path, or of the script that an interpreter runs; empty = not looked at yet.
+    /// Last part of the executable's path, where it decides whether the program is sampled; else empty.
     pub name: Buf<64>,
     /// Arguments, each with its NUL.
     pub argv: Buf<ARGV_BYTES>,
-    /// Path of the executable.
-    pub exe: Buf<1024>,
     /// Path of the file of the process that forked this one; empty = none.
     pub parent: Buf<PATH_BYTES>,
 }
@@ -87,7 +85,6 @@ impl Seed {
             out: Buf::new(),
             name: Buf::new(),
             argv: Buf::new(),
-            exe: Buf::new(),
             parent: Buf::new(),
         }
     }
@@ -123,13 +120,6 @@ pub fn with_seed<R>(f: impl FnOnce(&mut Seed) -> R) -> Option<R> {
     }
     // SAFETY: START is held and no session is on, so no handler reads it.
     Some(f(unsafe { &mut *SEED.0.get() }))
-}
-
-/// Finds out what was put off at the start. The housekeeper's lock is held: nobody else does this at the same time, and
-/// nobody else reads these fields.
-pub(crate) fn complete_seed(_: &mut House) {
-    // SAFETY: see above.
-    crate::process::boot::names(unsafe { &mut *SEED.0.get() });
 }
 
 /// Settings that a handler reads: private memory, set before the first clock is armed.

@@ -190,7 +190,12 @@ pub fn retire_dead(session: &Session, house: &mut House) {
     let pid = session.pid.load(Ordering::Relaxed);
     for ring in session.rings.living() {
         let tid = ring.tid.load(Ordering::Relaxed);
-        if sys::thread_lives(pid, tid) {
+        // By its timer, which is bound to the thread: its number may be another thread's by now, which would never be sampled.
+        let lives = match thread_timer::left(ring) {
+            Some(left) => left != 0,
+            None => sys::thread_lives(pid, tid),
+        };
+        if lives {
             continue;
         }
         disarm(ring);

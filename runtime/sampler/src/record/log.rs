@@ -291,7 +291,10 @@ impl Log {
         if let Some(words) = self.words(place.first, place.words + 1) {
             push::begin_segment(words, &SegmentHead { generation, ..head });
         }
-        self.header_set(at::GENERATION, generation);
+        // Two threads that begin segments at the same time may come here in the other order.
+        if let Some(word) = self.header(at::GENERATION) {
+            word.fetch_max(generation, Ordering::Relaxed);
+        }
     }
 
     /// Appends a record; gives the next place in the segment, or `None` when it is full.
@@ -479,11 +482,7 @@ impl Log {
         self.growing.fetch_sub(1, Ordering::Relaxed);
         match grown {
             Ok(()) => {
-                // The file's word first: a reader must not take blocks in use for none.
-                if let Some(word) = self.header(at::ALLOCATED) {
-                    word.fetch_max(u64::from(allocated + step) * BLOCK_BYTES as u64, Ordering::Relaxed);
-                }
-                self.hot.allocated.fetch_max(allocated + step, Ordering::SeqCst);
+                self.publish_allocated(allocated + step);
                 match self.cut.load(Ordering::SeqCst) {
                     0 => true,
                     cut => {
@@ -503,6 +502,15 @@ impl Log {
         }
     }
 
+    /// The file has so many blocks now.
+    fn publish_allocated(&self, blocks: u32) {
+        // The file's word first: a reader must not take blocks in use for none.
+        if let Some(word) = self.header(at::ALLOCATED) {
+            word.fetch_max(u64::from(blocks) * BLOCK_BYTES as u64, Ordering::Relaxed);
+        }
+        self.hot.allocated.fetch_max(blocks, Ordering::SeqCst);
+    }
+
     /// Allocates blocks behind `allocated` ones in the file.
     fn extend_file(&self, allocated: u32, blocks: u32) -> sys::Result<()> {
         // SAFETY: written before the log was open, only read since.
@@ -520,7 +528,7 @@ impl Log {
                 }
                 let done = write_zeros(&fd, from, bytes);
                 if done.is_ok() {
-                    self.hot.allocated.fetch_max(allocated + blocks, Ordering::Release);
+                    self.publish_allocated(allocated + blocks);
                 }
                 done
             }

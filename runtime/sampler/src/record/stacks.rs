@@ -60,7 +60,7 @@ fn hash(frames: &[u64]) -> u64 {
     for x in odd {
         a = (a ^ x).wrapping_mul(GOLDEN).rotate_left(29);
     }
-    mix(a ^ b.rotate_left(17) ^ frames.len() as u64) | 1
+    mix(a ^ b.rotate_left(17) ^ frames.len() as u64).max(1)
 }
 
 #[inline(always)]
@@ -74,7 +74,7 @@ fn mix(mut x: u64) -> u64 {
 
 #[inline(always)]
 fn node_key(parent: u32, frame: u64) -> u64 {
-    mix(frame ^ u64::from(parent).wrapping_mul(GOLDEN)) | 1
+    mix(frame ^ u64::from(parent).wrapping_mul(GOLDEN)).max(1)
 }
 
 /// What looking for a key at one level gives.

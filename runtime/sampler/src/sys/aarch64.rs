@@ -56,6 +56,7 @@ pub(crate) mod nr {
     pub(crate) const GETDENTS64: usize = 61;
     pub(crate) const TIMER_CREATE: usize = 107;
     pub(crate) const TIMER_SETTIME: usize = 110;
+    pub(crate) const TIMER_GETTIME: usize = 108;
     pub(crate) const TIMER_DELETE: usize = 111;
     pub(crate) const CLOCK_GETTIME: usize = 113;
     pub(crate) const CLOCK_GETRES: usize = 114;

@@ -42,6 +42,18 @@ pub fn timer_set(timer: TimerId, first_ns: u64, interval_ns: u64) -> Result<()> 
         .map(|_| ())
 }
 
+/// Nanoseconds until a timer expires; 0 = it is stopped, or the thread on whose clock it is has ended.
+///
+/// # Errors
+/// The kernel's.
+pub fn timer_left(timer: TimerId) -> Result<u64> {
+    let mut spec = [0u64; 4];
+    // SAFETY: `spec` has the 32 bytes of struct itimerspec.
+    check(unsafe { call(nr::TIMER_GETTIME, [timer.0 as usize, spec.as_mut_ptr() as usize, 0, 0, 0, 0]) })?;
+    let [_, _, seconds, ns] = spec;
+    Ok(seconds * 1_000_000_000 + ns)
+}
+
 /// Deletes a timer.
 pub fn timer_delete(timer: TimerId) {
     // SAFETY: no memory; a wrong id is refused.

@@ -27,6 +27,13 @@ pub fn arm(ring: &Ring, signal: i32, value: u64, first_ns: u64, interval_ns: u64
     Ok(())
 }
 
+/// Nanoseconds until the timer of `ring`'s thread expires, 0 when that thread has ended; `None`: it has no timer.
+#[must_use]
+pub fn left(ring: &Ring) -> Option<u64> {
+    let timer = ring.timer.load(Ordering::Relaxed);
+    if timer > 0 { sys::timer_left(TimerId(timer - 1)).ok() } else { None }
+}
+
 /// Deletes the timer of `ring`'s thread.
 pub fn disarm(ring: &Ring) {
     delete(ring.timer.swap(0, Ordering::Relaxed));
@@ -35,5 +42,37 @@ pub fn disarm(ring: &Ring) {
 fn delete(timer: i32) {
     if timer > 0 {
         sys::timer_delete(TimerId(timer - 1));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::channel;
+
+    #[test]
+    fn the_timer_knows_that_its_thread_has_ended_whoever_has_the_number_now() {
+        // SAFETY: zeros are an empty slot by the type's own words.
+        let ring: Ring = unsafe { core::mem::zeroed() };
+        let (said, tid) = channel();
+        let (end, ended) = channel::<()>();
+        let thread = std::thread::spawn(move || {
+            said.send(sys::gettid()).expect("somebody listens");
+            let _ = ended.recv();
+        });
+        ring.tid.store(tid.recv().expect("the thread's number"), Ordering::Relaxed);
+        assert_eq!(left(&ring), None);
+        const NEVER_NS: u64 = 1_000_000_000_000;
+        arm(&ring, 61, 7, NEVER_NS, NEVER_NS).expect("armed");
+        assert!(left(&ring).is_some_and(|left| left > 0));
+        drop(end);
+        thread.join().expect("ends");
+        // Joined means that its memory is free; the kernel may still be at its end.
+        let pid = sys::getpid();
+        while sys::thread_lives(pid, ring.tid.load(Ordering::Relaxed)) {
+            std::thread::yield_now();
+        }
+        assert_eq!(left(&ring), Some(0));
+        disarm(&ring);
     }
 }
