@@ -11,6 +11,7 @@
 //!
 //! Invariant: no octet is read without a check, and no memory is taken by a number of the file that is larger than the file.
 
+use super::compressed;
 use crate::import::Problem;
 use std::collections::HashMap;
 
@@ -186,6 +187,8 @@ pub(super) struct PerfData<'a> {
     pub(super) build_ids: HashMap<&'a [u8], &'a [u8]>,
     /// What could not be read, with its place.
     pub(super) notes: Vec<String>,
+    /// What compressed records hold (`perf record -z`), one behind the other.
+    compressed: Vec<&'a [u8]>,
 }
 
 impl<'a> PerfData<'a> {
@@ -239,6 +242,20 @@ impl<'a> PerfData<'a> {
         Ok(data)
     }
 
+    /// The records that came compressed.
+    pub(super) fn unpack(&mut self) -> Vec<u8> {
+        let pieces = std::mem::take(&mut self.compressed);
+        let (octets, damage) = compressed::unpack(&pieces);
+        self.notes.extend(damage);
+        octets
+    }
+
+    /// Takes records that [`PerfData::unpack`] gave.
+    pub(super) fn add_unpacked(&mut self, octets: &'a [u8]) {
+        self.read_records(octets, 0, octets.len());
+        self.records.sort_by_key(|r| r.time);
+    }
+
     fn read_attrs(&mut self, bytes: &[u8], attr_size: u64, at: u64, size: u64) -> Option<()> {
         let each = usize::try_from(attr_size).ok().filter(|n| (64..=4096).contains(n))?;
         let mut list = Octets::from(bytes, at)?;
@@ -275,8 +292,11 @@ impl<'a> PerfData<'a> {
                     by_id = self.by_id();
                 }
                 kind::HEADER_BUILD_ID => drop(self.build_id(misc, body)),
-                kind::COMPRESSED | kind::COMPRESSED2 => {
-                    *skipped.entry("compressed records").or_default() += 1
+                kind::COMPRESSED => self.compressed.push(body),
+                kind::COMPRESSED2 => {
+                    let mut o = Octets::new(body);
+                    let size = o.u64().and_then(|n| usize::try_from(n).ok());
+                    self.compressed.extend(size.and_then(|n| o.take(n)));
                 }
                 kind::AUXTRACE => {
                     *skipped.entry("records of hardware traces").or_default() += 1;
@@ -298,8 +318,7 @@ impl<'a> PerfData<'a> {
         let mut skipped: Vec<_> = skipped.into_iter().collect();
         skipped.sort_unstable();
         for (what, n) in skipped {
-            let help = if what.starts_with("compressed") { " (perf script reads them)" } else { "" };
-            self.notes.push(format!("{n} {what} left out{help}"));
+            self.notes.push(format!("{n} {what} left out"));
         }
     }
 

@@ -5,6 +5,7 @@
 //! everywhere in pct (`perf script`'s text has their names). Copies of the stack (`--call-graph dwarf`) are unwound with the
 //! objects' own tables (x86-64): see `unwind`.
 
+mod compressed;
 mod file;
 mod space;
 mod unwind;
@@ -53,7 +54,9 @@ struct Reading<'a> {
 }
 
 pub(super) fn read(bytes: &[u8], timeline: bool) -> Result<Profile, Problem> {
-    let data = PerfData::parse(bytes)?;
+    let mut data = PerfData::parse(bytes)?;
+    let unpacked = data.unpack();
+    data.add_unpacked(&unpacked);
     let event = data.attrs.iter().position(file::Attr::is_clock).unwrap_or(0);
     let mut r = Reading {
         data: &data,
