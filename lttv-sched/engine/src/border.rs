@@ -3,7 +3,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::call::{BorderCall, BorderHooks, Cause, Commands, EndReason, EventHooks, EventHooksById, Moment};
+use crate::call::{BorderCall, BorderHooks, Cause, EndReason, EventHooks, EventHooksById, Moment};
+use crate::command::Commands;
 use crate::context::TracesetContext;
 use crate::hooks::{Called, HookKey, PriorityMismatch};
 use crate::ids::{OwnerId, RequestId, TraceId};

@@ -7,12 +7,11 @@ use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
 use crate::attribute::Attribute;
+use crate::command::Commands;
 use crate::context::{TracefileContext, TracesetContext};
-use crate::engine::Engine;
 use crate::hooks::{Flow, Hook, HookKey, Hooks, HooksById, PRIORITY_DEFAULT, Priority};
-use crate::ids::{OwnerId, RequestId, TraceId, TracesetId};
+use crate::ids::{OwnerId, RequestId, TraceId};
 use crate::position::Position;
-use crate::request::EventsRequest;
 use crate::source::{Cursor, EventHead, Scope, TracefileInfo, Value};
 use crate::time::Time;
 use crate::trace::{ModuleStatus, Trace, TraceData};
@@ -252,55 +251,6 @@ impl BorderCall<'_> {
         self.context.is_some_and(|context| {
             context.traces().iter().all(|trace| self.status(trace.id(), module) == ModuleStatus::Ready)
         })
-    }
-}
-
-/// Something to be done to the engine at the next chunk border.
-pub(crate) type Deferred = Box<dyn FnOnce(&mut Engine) + Send>;
-
-/// What hooks ask of the engine. Done in order at the next chunk border.
-#[derive(Default)]
-pub struct Commands {
-    queue: Vec<Deferred>,
-    next_request: u64,
-}
-
-impl Commands {
-    /// Asks for anything that the engine can do.
-    pub fn defer(&mut self, command: impl FnOnce(&mut Engine) + Send + 'static) {
-        self.queue.push(Box::new(command));
-    }
-
-    /// Submits a request. If it is refused, that is a diagnostic and none of its hooks is called.
-    pub fn events_request(&mut self, traceset: TracesetId, request: EventsRequest) -> RequestId {
-        let id = self.allocate();
-        self.defer(move |engine| engine.submit_deferred(traceset, id, request));
-        id
-    }
-
-    /// [`Engine::remove_all`].
-    pub fn remove_all(&mut self, traceset: TracesetId, owner: OwnerId) {
-        self.defer(move |engine| drop(engine.remove_all(traceset, owner)));
-    }
-
-    /// [`Engine::request`].
-    pub fn request(&mut self, trace: TraceId, module: &str, requester: OwnerId) {
-        let module = module.to_string();
-        self.defer(move |engine| drop(engine.request(trace, &module, requester)));
-    }
-
-    pub(crate) fn allocate(&mut self) -> RequestId {
-        self.next_request += 1;
-        RequestId(self.next_request)
-    }
-
-    #[inline]
-    pub(crate) fn is_empty(&self) -> bool {
-        self.queue.is_empty()
-    }
-
-    pub(crate) fn take(&mut self) -> Vec<Deferred> {
-        std::mem::take(&mut self.queue)
     }
 }
 

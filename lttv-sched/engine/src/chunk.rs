@@ -12,7 +12,8 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::call::{Commands, EventCall, EventFn};
+use crate::call::{EventCall, EventFn};
+use crate::command::Commands;
 use crate::context::{NO_CODE, TracesetContext};
 use crate::hooks::{Flow, Hook, HookKey, PRIORITY_STATE, panic_text};
 use crate::position::{Key, Position};

@@ -14,8 +14,9 @@ use std::time::Instant;
 
 use crate::attribute::Attribute;
 use crate::background::{BackgroundNotify, Saving};
-use crate::call::{BorderFn, Commands};
-use crate::diagnostic::Diagnostic;
+use crate::call::BorderFn;
+use crate::command::{Command, Commands};
+use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::foreground::{Env, Traceset, Turn};
 use crate::hooks::Hook;
 use crate::ids::{OwnerId, TraceId, TracesetId};
@@ -375,7 +376,35 @@ impl Engine {
     /// Does what hooks have asked for. What is asked for meanwhile waits for the next border.
     fn run_commands(&mut self) {
         for command in self.commands.take() {
-            command(self);
+            if let Err(error) = self.apply(command) {
+                let kind = DiagnosticKind::Refused(error.to_string());
+                self.diagnostics.push(Diagnostic { trace: None, tracefile: None, kind });
+            }
+        }
+    }
+
+    /// Does a command at once.
+    ///
+    /// # Errors
+    /// As the method of that name.
+    pub fn apply(&mut self, command: Command) -> Result<(), CommandError> {
+        match command {
+            Command::EventsRequest { traceset, id, request } => {
+                self.commands.reserve(id);
+                self.submit(traceset, id, *request)
+            }
+            Command::Remove { traceset, request } => self.remove(traceset, request).map(drop),
+            Command::RemoveAll { traceset, owner } => self.remove_all(traceset, owner).map(drop),
+            Command::Stop { traceset } => self.stop(traceset).map(drop),
+            Command::Request { trace, module, requester } => {
+                self.request(trace, &module, requester).map(drop)
+            }
+            Command::RequestAndNotify { trace, notify } => self.request_and_notify(trace, notify).map(drop),
+            Command::Cancel { trace, module } => self.cancel(trace, &module).map(drop),
+            Command::NotifyRemove { owner } => {
+                self.notify_remove(owner);
+                Ok(())
+            }
         }
     }
 

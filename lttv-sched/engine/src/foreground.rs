@@ -14,8 +14,9 @@ use std::sync::atomic::AtomicBool;
 
 use crate::attribute::Attribute;
 use crate::border::{Borders, ChunkHooks};
-use crate::call::{Commands, EndReason, Moment};
+use crate::call::{EndReason, Moment};
 use crate::chunk::{Dispatch, Limits, Middle, middle};
+use crate::command::Commands;
 use crate::context::TracesetContext;
 use crate::diagnostic::Diagnostic;
 use crate::hooks::HookKey;

@@ -34,7 +34,7 @@
 //! - lists and trees: [`hooks`], [`attribute`];
 //! - reading: `merge`, [`context`] (cursors of a traceset), `chunk` (the inner loop), `border` (hooks around it),
 //!   [`state`] and `seek` (saved states, seeking with them), [`savefile`], [`browse`] (so many events forward or back);
-//! - asking: [`request`], [`call`] (what hooks are given), [`module`];
+//! - asking: [`request`], [`command`], [`call`] (what hooks are given), [`module`];
 //! - serving: [`foreground`], [`background`], [`trace`], [`engine`], `check` (invariants); `driver` (a thread, optional);
 //! - [`synthetic`] traces for tests.
 //!
@@ -49,6 +49,7 @@ pub mod browse;
 pub mod call;
 mod check;
 mod chunk;
+pub mod command;
 pub mod context;
 pub mod diagnostic;
 #[cfg(feature = "driver")]

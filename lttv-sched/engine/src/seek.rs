@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::call::Commands;
 use crate::chunk::{Dispatch, Limits, middle};
+use crate::command::Commands;
 use crate::context::TracesetContext;
 use crate::ids::TraceId;
 use crate::position::{Position, WrongTraceset};

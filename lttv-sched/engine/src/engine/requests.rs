@@ -2,7 +2,6 @@
 
 use super::{CommandError, Engine};
 use crate::call::EndReason;
-use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::foreground::{Env, Interval};
 use crate::ids::{OwnerId, RequestId, TracesetId};
 use crate::request::{Accepted, EventsRequest, Start};
@@ -22,14 +21,7 @@ impl Engine {
         Ok(request_id)
     }
 
-    pub(crate) fn submit_deferred(&mut self, id: TracesetId, request_id: RequestId, request: EventsRequest) {
-        if let Err(error) = self.submit(id, request_id, request) {
-            let kind = DiagnosticKind::Refused(error.to_string());
-            self.diagnostics.push(Diagnostic { trace: None, tracefile: None, kind });
-        }
-    }
-
-    fn submit(
+    pub(super) fn submit(
         &mut self,
         id: TracesetId,
         request_id: RequestId,

@@ -1,13 +1,18 @@
 //! The background scheduler: passes, modules, notifications.
 
+use std::sync::{Arc, Mutex};
+
 use lttv_engine::attribute::AttributeValue;
 use lttv_engine::background::BackgroundNotify;
 use lttv_engine::call::Cause;
+use lttv_engine::command::Command;
 use lttv_engine::diagnostic::DiagnosticKind;
 use lttv_engine::engine::{CommandError, Engine, Notified, Outcome};
 use lttv_engine::hooks::{Flow, Hook};
-use lttv_engine::ids::OwnerId;
+use lttv_engine::ids::{OwnerId, RequestId};
 use lttv_engine::module::ModuleError;
+use lttv_engine::request::EventsRequest;
+use lttv_engine::time::Time;
 use lttv_engine::trace::ModuleStatus;
 
 use crate::common::*;
@@ -171,7 +176,7 @@ fn r_g10_hooks_may_ask_for_more() {
     let to = notes.clone();
     let hook = Hook::on_border(move |call| {
         let again = notify(&to, 7, "other");
-        call.commands.defer(move |engine| drop(engine.request_and_notify(trace, again)));
+        call.commands.push(Command::RequestAndNotify { trace, notify: again });
         Flow::Go
     });
     engine.request(trace, "state", OWNER).unwrap();
@@ -179,6 +184,49 @@ fn r_g10_hooks_may_ask_for_more() {
     run(&mut engine);
     assert_eq!(told(&notes), [(7, Cause::EndOfPass)]);
     assert_eq!(engine.trace(trace).unwrap().background().passes, 2);
+}
+
+/// Commands are data: they can be printed, and applied to another engine they do the same.
+#[test]
+fn commands_can_be_printed_and_replayed() {
+    let record = || {
+        let (mut engine, traceset, ids) = engine(Some(2), &[worked()]);
+        modules(&mut engine);
+        (engine, traceset, ids[0])
+    };
+    let (mut first, traceset, trace) = record();
+    let seen: Arc<Mutex<Vec<i64>>> = Arc::default();
+    let to = seen.clone();
+    let request = EventsRequest::new(OWNER).from_time(Time(5)).until_time(Time(10)).on_event(move |event| {
+        to.lock().unwrap().push(event.time.ns());
+        Flow::Go
+    });
+    let id = RequestId(40);
+    let commands = [
+        Command::EventsRequest { traceset, id, request: Box::new(request) },
+        Command::Request { trace, module: "state".into(), requester: OWNER },
+        Command::Cancel { trace, module: "state".into() },
+        Command::RemoveAll { traceset, owner: OwnerId(9) },
+    ];
+    let shown: Vec<String> = commands.iter().map(ToString::to_string).collect();
+    let (t, s) = (trace.0, traceset.0);
+    assert_eq!(
+        shown,
+        [
+            format!("events request 40 of traceset {s} by owner 1, from 5, until 10"),
+            format!("compute state of trace {t} for owner 1"),
+            format!("cancel state of trace {t}"),
+            format!("remove all requests of owner 9 from traceset {s}"),
+        ]
+    );
+    let (mut second, ..) = record();
+    for engine in [&mut first, &mut second] {
+        commands.iter().for_each(|command| engine.apply(command.clone()).unwrap());
+        run(engine);
+        assert_eq!(std::mem::take(&mut *seen.lock().unwrap()), [5, 5, 5, 7]);
+        let next = engine.events_request(traceset, EventsRequest::new(OWNER).from_time(Time(0))).unwrap();
+        assert!(next > id, "ids of replayed requests are not given out again");
+    }
 }
 
 #[test]
