@@ -43,6 +43,9 @@ pub unsafe extern "C" fn pthread_create(
     let create: Create = unsafe { core::mem::transmute(create) };
     session::revive();
     let on = session::current().is_some_and(|s| s.on.load(Ordering::Relaxed));
+    if let Some(session) = session::current().filter(|_| on) {
+        threads::before_birth(session);
+    }
     let place = if on && function > 1 { put(function, argument) } else { None };
     let Some(place) = place else {
         // SAFETY: the host's own arguments.

@@ -11,6 +11,7 @@ use crate::face::Face;
 use crate::launch::check::{self, Obstacle};
 use crate::runlib;
 use anyhow::{Context as _, Result};
+use pct_format::layout::header as at;
 use pct_format::{Clock, File, Index};
 use pct_profile::text::numbers::thousands;
 use pct_profile::text::table::{Column, Rank, Table};
@@ -49,7 +50,9 @@ struct Tried {
 /// When there is no library to try with, or this program cannot be started.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.work {
-        let pieces: Vec<String> = work().iter().map(u64::to_string).collect();
+        // In a thread: whether threads can inherit the clock's events shows when the first one is made.
+        let done = std::thread::spawn(work).join().unwrap_or_default();
+        let pieces: Vec<String> = done.iter().map(u64::to_string).collect();
         face.print(&pieces.join(" "))?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -174,7 +177,7 @@ fn try_clock(clock: &str, library: &Path, hz: u32, folder: &Path) -> Tried {
     let Ok(file) = File::parse(&bytes) else { return failed("its file cannot be read".into()) };
     let header = file.header();
     let got = header.clock_got().map_or("none", Clock::name);
-    let errno = i32::try_from(header.word(pct_format::layout::header::CLOCK_ERRNO)).unwrap_or(0);
+    let errno = i32::try_from(header.word(at::CLOCK_ERRNO)).unwrap_or(0);
     if got != clock {
         let cause = match (clock, errno) {
             (_, 0) => String::new(),
@@ -184,16 +187,33 @@ fn try_clock(clock: &str, library: &Path, hz: u32, folder: &Path) -> Tried {
         return failed(format!("{got} taken instead{cause}"));
     }
     let index = Index::new(&file);
-    let samples: usize = index.threads.iter().map(|t| index.samples(t).filter(|s| !s.system).count()).sum();
+    let taken = || index.threads.iter().flat_map(|t| index.samples(t)).filter(|s| !s.system);
+    // A sample stands for a little more or less than a period: the rate is that of the periods.
+    let (samples, periods) = (taken().count(), taken().map(|s| s.weight).sum::<u64>());
     let cpu_ns: u64 = pieces.iter().sum();
     let cost_us = cost_us(&pieces, samples);
     let tick = header.tick_hz();
     let why = match clock {
         "thread" => format!("tick-bound: HZ={tick}"),
         "itimer" => format!("tick-bound: HZ={tick}; one timer for all threads"),
-        _ => String::new(),
+        "sigtrap" => inheritance(header.word(at::INHERITED_EVENTS), header.word(at::INHERITED_ERRNO)),
+        _ => "an event for each thread: programs that switch threads often run slower".into(),
     };
-    Tried { works: samples > 0, rate: samples as f64 / (cpu_ns.max(1) as f64 / 1e9), cost_us, why }
+    Tried { works: samples > 0, rate: periods as f64 / (cpu_ns.max(1) as f64 / 1e9), cost_us, why }
+}
+
+/// How the threads of a program come to their clocks.
+fn inheritance(events: u64, errno: u64) -> String {
+    match (events, i32::try_from(errno).unwrap_or(0)) {
+        (0, 0) => "an event for each thread".into(),
+        (0, errno) => {
+            let why = nix::errno::Errno::from_raw(errno).desc();
+            format!(
+                "an event for each thread, none can be inherited ({why}): programs that switch threads often run slower"
+            )
+        }
+        _ => "threads inherit one event for each CPU".into(),
+    }
 }
 
 fn paranoid() -> String {

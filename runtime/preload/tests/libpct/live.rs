@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 use std::sync::OnceLock;
 
+use pct_format::layout::header as at;
 use pct_format::{File, Index, State};
 
 use crate::library;
@@ -54,6 +55,10 @@ pub(crate) struct Account {
     pub(crate) user: f64,
     pub(crate) system: f64,
     pub(crate) threads: Vec<(String, f64)>,
+    /// User seconds, in the order of `threads`.
+    user_by_thread: Vec<f64>,
+    /// Events that all threads inherit, and why there are none.
+    inherited: (u64, u64),
     marks: Vec<String>,
     /// Paths of the regions that samples fell into, and how many.
     regions: std::collections::BTreeMap<String, u64>,
@@ -126,14 +131,16 @@ fn account(path: &Path) -> Account {
         marks: index.marks.iter().map(|m| m.name.clone()).collect(),
         lost: header.losses().map(|l| (l.cause.name(), l.weight)).collect(),
         bytes: bytes.len(),
+        inherited: (header.word(at::INHERITED_EVENTS), header.word(at::INHERITED_ERRNO)),
         ..Account::default()
     };
     for thread in &index.threads {
-        let mut own = 0.0;
+        let (mut own, mut user) = (0.0, 0.0);
         for s in index.samples(thread) {
             a.samples += 1;
             let seconds = s.weight as f64 * period;
             own += seconds;
+            user += if s.system { 0.0 } else { seconds };
             *if s.system { &mut a.system } else { &mut a.user } += seconds;
             match index.region_at(s.pc, s.time) {
                 Some(r) => {
@@ -146,6 +153,7 @@ fn account(path: &Path) -> Account {
         }
         a.overwritten += thread.overwritten.0;
         a.threads.push((thread.name.clone(), own));
+        a.user_by_thread.push(user);
     }
     a
 }
@@ -303,11 +311,42 @@ fn threads_that_block_everything_are_sampled_and_get_no_signal() {
 #[test]
 fn a_thread_that_blocks_the_very_signals_is_lost_under_that_name() {
     let Some(victim) = victim() else { return };
-    let a = Run::new(victim, &["half-blocked"], "", |_| ()).ok().only_file();
-    about(a.user + a.system, 0.6);
-    let lost = a.lost.iter().find(|l| l.0 == "signal blocked by the program").map_or(0, |l| l.1);
-    // What it used after the housekeeper's last visit is not known.
-    assert!(lost > 100 && lost < 550, "{a:#?}");
+    for clock in ["auto", "perf"] {
+        let a = Run::new(victim, &["half-blocked"], &format!("clock={clock}"), |_| ()).ok().only_file();
+        about(a.user + a.system, 0.6);
+        let lost = a.lost.iter().find(|l| l.0 == "signal blocked by the program").map_or(0, |l| l.1);
+        // What it used after the housekeeper's last visit is not known.
+        assert!(lost > 100 && lost < 550, "{clock}: {a:#?}");
+    }
+}
+
+/// Two threads that switch all the time, sampled by events that both inherit: neither's time is the other's, and nothing is lost.
+fn switching_threads_have_their_shares(arguments: &[&str], inherited_to_the_end: bool) {
+    let Some(victim) = victim() else { return };
+    let a = Run::new(victim, arguments, "", |_| ()).ok().only_file();
+    if a.inherited.1 != 0 {
+        pct_kit::skip(&format!("this kernel refuses inherited events: error {}", a.inherited.1));
+        return;
+    }
+    assert_eq!(a.inherited.0 > 0, inherited_to_the_end, "{a:#?}");
+    about(a.user + a.system, 2.0);
+    assert_eq!(a.threads.len(), 2, "{a:#?}");
+    // Both make the same system calls; what the kernel does for a switch is not the same for both, so only their own work is compared.
+    let own: Vec<f64> = a.user_by_thread.clone();
+    let (n, share) = (own.iter().sum::<f64>() * 997.0, own[0].min(own[1]) / own.iter().sum::<f64>());
+    assert!(n > 400.0, "{a:#?}");
+    // a quarter, and a twentieth for the time outside of the work
+    assert!((share - 0.25).abs() < 4.0 * (0.25 * 0.75 / n).sqrt() + 0.05, "{share} of {n}: {a:#?}");
+}
+
+#[test]
+fn threads_that_switch_have_their_shares() {
+    switching_threads_have_their_shares(&["switching"], true);
+}
+
+#[test]
+fn an_exec_that_fails_leaves_all_threads_sampled() {
+    switching_threads_have_their_shares(&["switching", "/nonexistent/program"], false);
 }
 
 #[test]

@@ -47,6 +47,60 @@ static void *blocking_worker(void *seconds) {
 static volatile sig_atomic_t hits;
 static void hit(int s) { (void)s; hits++; }
 
+// Two threads on one CPU hand each other a byte without end; the second one works three times as long for each.
+static int there[2], back[2];
+
+static void work(long rounds) {
+    static volatile unsigned long sink;
+    unsigned long x = 1;
+    for (long i = 0; i < rounds; i++) x = x * 6364136223846793005ul + (unsigned long)i, sink = x;
+}
+
+static void *answer(void *seconds) {
+    (void)seconds;
+    char byte;
+    while (read(there[0], &byte, 1) == 1) {
+        work(3000);
+        if (write(back[1], &byte, 1) != 1) abort();
+    }
+    return NULL;
+}
+
+static int switching(double seconds, const char *executes) {
+    pthread_t t;
+    char byte = 0;
+    cpu_set_t one;
+    CPU_ZERO(&one);
+    CPU_SET(sched_getcpu(), &one);
+    sched_setaffinity(0, sizeof one, &one);
+    if (pipe(there) || pipe(back) || pthread_create(&t, NULL, answer, NULL)) return 1;
+    struct timespec now;
+    for (int failed = 0;;) {
+        clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
+        double used = (double)now.tv_sec + (double)now.tv_nsec * 1e-9;
+        if (used >= seconds) break;
+        if (executes && !failed && used >= seconds / 2) {
+            // One that fails, with signals blocked and without: sampling goes on.
+            char *args[] = {(char *)executes, NULL};
+            sigset_t trap, old;
+            sigemptyset(&trap);
+            sigaddset(&trap, SIGTRAP);
+            execv(executes, args);
+            pthread_sigmask(SIG_BLOCK, &trap, &old);
+            execv(executes, args);
+            pthread_sigmask(SIG_SETMASK, &old, NULL);
+            failed = 1;
+        }
+        for (int i = 0; i < 100; i++) {
+            work(1000);
+            if (write(there[1], &byte, 1) != 1 || read(back[0], &byte, 1) != 1) return 2;
+        }
+    }
+    close(there[1]);
+    pthread_join(t, NULL);
+    return 0;
+}
+
 static int threads(void) {
     double seconds[4] = {0.1, 0.2, 0.3, 0.4};
     pthread_t t[4];
@@ -132,6 +186,8 @@ int main(int argc, char **argv) {
         char *args[] = {argv[0], "spin", "0.05", NULL};
         execv(argv[0], args);
         return 1;
+    } else if (!strcmp(mode, "switching")) {
+        return switching(2, argc > 2 ? argv[2] : NULL);
     } else if (!strcmp(mode, "half-blocked")) {
         // One thread blocks the signals that ours are among (but not all), the other works on.
         double seconds = 0.5;
@@ -139,6 +195,7 @@ int main(int argc, char **argv) {
         sigset_t all, old;
         sigemptyset(&all);
         sigaddset(&all, SIGSTKFLT);
+        sigaddset(&all, SIGTRAP);
         for (int s = SIGRTMIN; s <= SIGRTMAX; s++) sigaddset(&all, s);
         pthread_sigmask(SIG_BLOCK, &all, &old);
         if (pthread_create(&t, NULL, worker, &seconds)) return 1;

@@ -270,6 +270,9 @@ fn write_header(session: &Session, seed: &Seed, exe: &[u8], house: &mut House) {
     set(at::SIGNAL, settings.signal.load(Ordering::Relaxed) as u64);
     set(at::TICK_SIGNAL, settings.tick_signal.load(Ordering::Relaxed) as u64);
     set(at::CLOCK_ERRNO, settings.clock_errno.load(Ordering::Relaxed) as u64);
+    let (inherited, errno) = session.inherited.facts();
+    set(at::INHERITED_EVENTS, inherited);
+    set(at::INHERITED_ERRNO, errno);
     debug_assert!(matches!(seed.options.mode, Recorder::Log | Recorder::Counts));
 
     let mut strings = Strings { session, at: layout::STRINGS_AT };

@@ -156,6 +156,7 @@ pub fn full(session: &Session, house: &mut House) {
     if !numbers::still_ours(session) {
         return;
     }
+    numbers::leave_traps_to_tracer(session);
     if !session.log.is_open() {
         return;
     }
@@ -255,6 +256,7 @@ fn visit(session: &Session, ring: &Ring) {
         let weight = used.checked_div(session.settings.period_ns.load(Ordering::Relaxed)).unwrap_or(0);
         session.log.lose(LossCause::Blocked, weight, weight);
         ring.accounted_ns.store(accounted + used, Ordering::Relaxed);
+        session.inherited.account(used);
         ring.visited_accounted_ns.store(accounted + used, Ordering::Relaxed);
         threads::slow_down(session, ring);
     }

@@ -5,9 +5,9 @@
 use core::sync::atomic::Ordering;
 
 use crate::process::session::Session;
-use crate::signal::clock::{self, itimer, perf};
+use crate::signal::clock::{itimer, perf};
 use crate::sys::{self, Mask};
-use crate::{process::housekeeper, process::session, record::time, signal::masks};
+use crate::{process::housekeeper, process::session, process::threads, record::time, signal::masks};
 use pct_format::head::kind;
 use pct_format::layout::header as at;
 use pct_format::record::Encoder;
@@ -63,7 +63,13 @@ fn stop_perf(session: &Session) {
     }
     let signal = sys::signal_bit(session.settings.signal.load(Ordering::Relaxed));
     let before = sys::sigmask(Mask::Block, signal);
-    if let Some(ring) = session.rings.own(true) {
+    let own = session.rings.own(true);
+    let believed = own.map_or(0, masks::believed);
+    if (before | believed) & signal != 0 {
+        // An inherited event would send its signal, which waits, up to the exec. (Where signals come through it sends none in the kernel.)
+        session.inherited.end();
+    }
+    if let Some(ring) = own {
         // Unmapping waits for what the event still has to send.
         perf::disarm(ring);
     }
@@ -85,14 +91,8 @@ pub fn exec_failed(session: &Session) {
     if itimer::which(session.clock()).is_some() {
         let _ = itimer::arm(session.clock(), period);
     }
-    if let Some(ring) = session.rings.own(true)
-        && ring.clock.load(Ordering::Relaxed) == session.clock() as u32
-        && matches!(session.clock(), Clock::Perf | Clock::Sigtrap)
-        && ring.perf_page.load(Ordering::Relaxed) == 0
-    {
-        ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
-        ring.first_at_ns.store(0, Ordering::Relaxed);
-        let _ = clock::arm_perf(session, ring, clock::first_expiry(period));
-        ring.period_ns.store(period, Ordering::Relaxed);
+    if !session.inherited.is_on() {
+        threads::arm_eventless(session);
+        threads::note_inherited(session);
     }
 }

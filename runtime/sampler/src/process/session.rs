@@ -17,7 +17,7 @@ use crate::record::log::{Log, PATH_BYTES};
 use crate::record::rings::Rings;
 use crate::record::stacks::Stacks;
 use crate::record::time::Instant;
-use crate::signal::clock;
+use crate::signal::clock::{self, inherited::Inherited};
 use crate::signal::spent::Spent;
 use crate::sys::lock::Lock;
 use crate::sys::text::Buf;
@@ -197,6 +197,8 @@ pub struct Session {
     pub rules: Cache,
     /// Table of stacks.
     pub stacks: Stacks,
+    /// Perf events that all threads inherit.
+    pub inherited: Inherited,
 }
 
 const _: () = {
@@ -407,8 +409,11 @@ pub fn start() -> Result<&'static Session, Refused> {
         if choice.errno != 0 && settings.clock_errno.load(Ordering::Relaxed) == 0 {
             settings.clock_errno.store(choice.errno, Ordering::Relaxed);
         }
-        if choice.clock == Clock::Sigtrap && options.clock == Clock::Auto && threads::is_traced() {
-            // A tracer would see every trap.
+        if choice.clock == Clock::Sigtrap
+            && options.clock == Clock::Auto
+            && (options.signal != 0 || threads::is_traced())
+        {
+            // Another signal is asked for; or a tracer would see every trap.
             choice = clock::Chosen { clock: Clock::Perf, ..choice };
             continue;
         }

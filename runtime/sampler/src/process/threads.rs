@@ -14,12 +14,13 @@ use crate::record::log::Log;
 use crate::record::rings::{FREE, LIVE, Ring};
 use crate::signal::clock::{self, itimer, perf, thread_timer};
 use crate::signal::masks;
-use crate::signal::system_time::SYSTEM_NS_UNKNOWN;
+use crate::signal::system_time::{SYSTEM_NS_UNKNOWN, go_by_timer};
 use crate::sys::text::{Buf, parse_number};
 use crate::sys::{self, Errno};
 use pct_format::Clock;
 use pct_format::LossCause;
 use pct_format::head::kind;
+use pct_format::layout::header as at;
 use pct_format::record::Encoder;
 
 /// Arms the calling thread as the first of the process: here it shows whether the clock works.
@@ -69,6 +70,7 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     armed
 }
 
+/// Arms a thread with the clock of the process.
 fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Result<()> {
     let settings = &session.settings;
     let clock = session.clock();
@@ -80,23 +82,10 @@ fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Re
     match clock {
         Clock::Perf | Clock::Sigtrap => {
             ring.clock.store(clock as u32, Ordering::Relaxed);
-            let signal = settings.signal.load(Ordering::Relaxed);
-            // A controller that borrows this thread blocks all signals for that moment: it says nothing about the host.
-            let borrowed = session::seed().options.controller != 0;
-            let blocked =
-                own && !borrowed && sys::sigmask(sys::Mask::Block, 0) & sys::signal_bit(signal) != 0;
-            let first = if blocked { clock::BLOCKED_NS.max(period) } else { clock::first_expiry(period) };
-            match clock::arm_perf(session, ring, first) {
+            let armed =
+                if session.inherited.is_on_for_newcomer() { Ok(()) } else { arm_event(session, ring, own) };
+            match armed {
                 Ok(()) => {
-                    ring.period_ns.store(period, Ordering::Relaxed);
-                    if !blocked {
-                        // Not from before: arming takes a while when many threads do it at the same time.
-                        let tid = ring.tid.load(Ordering::Relaxed);
-                        let cpu = if own { sys::CLOCK_THREAD_CPU } else { sys::thread_cpu_clock(tid) };
-                        let at = sys::clock_ns(cpu) + first;
-                        ring.first_ns.store(first, Ordering::Relaxed);
-                        ring.first_at_ns.store(at, Ordering::Relaxed);
-                    }
                     // The tick beside it accounts system time and calls the housekeeper: without it we know less, but
                     // we can sample.
                     let _ = clock::arm_timer(session, ring, clock::TICK_NS, clock::TICK_NS);
@@ -117,10 +106,115 @@ fn arm_clock(session: &Session, ring: &Ring, own: bool, strict: bool) -> sys::Re
     }
 }
 
+/// Arms a thread with a perf event of its own.
+fn arm_event(session: &Session, ring: &Ring, own: bool) -> sys::Result<()> {
+    let settings = &session.settings;
+    let period = settings.period_ns.load(Ordering::Relaxed);
+    let signal = settings.signal.load(Ordering::Relaxed);
+    // A controller that borrows this thread blocks all signals for that moment: it says nothing about the host.
+    let borrowed = session::seed().options.controller != 0;
+    let blocked = own && !borrowed && sys::sigmask(sys::Mask::Block, 0) & sys::signal_bit(signal) != 0;
+    let first = if blocked { clock::BLOCKED_NS.max(period) } else { clock::first_expiry(period) };
+    ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
+    ring.first_at_ns.store(0, Ordering::Relaxed);
+    clock::arm_perf(session, ring, first)?;
+    ring.period_ns.store(period, Ordering::Relaxed);
+    if !blocked {
+        // Not from before: arming takes a while when many threads do it at the same time.
+        let tid = ring.tid.load(Ordering::Relaxed);
+        let cpu = if own { sys::CLOCK_THREAD_CPU } else { sys::thread_cpu_clock(tid) };
+        let at = sys::clock_ns(cpu) + first;
+        ring.first_ns.store(first, Ordering::Relaxed);
+        ring.first_at_ns.store(at, Ordering::Relaxed);
+    }
+    Ok(())
+}
+
+/// The process is about to make a thread: before the first one there is a set of events to be inherited, and where many threads end
+/// early there is one no more.
+pub fn before_birth(session: &Session) {
+    const LOOK_EVERY: u32 = 8;
+    if session.clock() != Clock::Sigtrap || !session.may_call() || !session.on.load(Ordering::Relaxed) {
+        return;
+    }
+    if session.inherited.is_to_be_decided() {
+        return inherit(session);
+    }
+    if !session.inherited.is_on() || !session.rings.count().is_multiple_of(LOOK_EVERY) {
+        return;
+    }
+    let pid = session.pid.load(Ordering::Relaxed);
+    let dead =
+        session.rings.living().filter(|r| !sys::thread_lives(pid, r.tid.load(Ordering::Relaxed))).count();
+    if session.inherited.loses_short_threads(dead as u32) {
+        let _alone = session::alone();
+        // Not while a round retires the dead; it is looked at again soon.
+        if let Some(_house) = session.house.try_lock() {
+            event_for_each(session);
+        }
+    }
+}
+
+/// Makes the set of inherited events in place of the calling thread's own one, if it is the only thread of the process and of our own
+/// accord: what a controller does to a running program is not to depend on what the program does next.
+fn inherit(session: &Session) {
+    let _alone = session::alone();
+    let Some(ring) = session.rings.own(true) else { return };
+    let only = status_number(sys::c(c"/proc/self/status"), b"Threads", false) == Some(1);
+    if !only
+        || session::seed().options.controller != 0
+        || ring.clock.load(Ordering::Relaxed) != Clock::Sigtrap as u32
+    {
+        return;
+    }
+    perf::disarm(ring);
+    if session.inherited.make(session.settings.period_ns.load(Ordering::Relaxed)).is_err()
+        && arm_event(session, ring, true).is_err()
+    {
+        go_by_timer(session, ring, session.settings.period_ns.load(Ordering::Relaxed));
+    }
+    note_inherited(session);
+}
+
+/// Says in the file's header how the threads' clocks are made.
+pub(crate) fn note_inherited(session: &Session) {
+    if session.log.is_open() {
+        let (count, errno) = session.inherited.facts();
+        session.log.header_set(at::INHERITED_EVENTS, count);
+        session.log.header_set(at::INHERITED_ERRNO, errno);
+    }
+}
+
+/// Ends the set of inherited events, if there is one: each thread gets an event of its own. The caller holds the housekeeper's lock.
+pub(crate) fn event_for_each(session: &Session) {
+    if session.inherited.end() {
+        arm_eventless(session);
+        note_inherited(session);
+    }
+}
+
+/// Gives an event to each thread that has none and should.
+pub(crate) fn arm_eventless(session: &Session) {
+    let own = session.rings.own(session.may_call());
+    for ring in session.rings.living() {
+        let clock = session.clock();
+        let by_event = matches!(clock, Clock::Perf | Clock::Sigtrap)
+            && ring.clock.load(Ordering::Relaxed) == clock as u32;
+        if by_event && ring.perf_page.load(Ordering::Relaxed) == 0 {
+            let own = own.is_some_and(|own| core::ptr::eq(own, ring));
+            // Refused: its time comes out as time that no sample accounted for.
+            let _ = arm_event(session, ring, own);
+        }
+    }
+}
+
 /// Slows the perf clock of a thread that blocks its signal.
 pub fn slow_down(session: &Session, ring: &Ring) {
     let clock = session.clock();
-    if ring.clock.load(Ordering::Relaxed) != clock as u32 || !matches!(clock, Clock::Perf | Clock::Sigtrap) {
+    if ring.clock.load(Ordering::Relaxed) != clock as u32
+        || !matches!(clock, Clock::Perf | Clock::Sigtrap)
+        || session.inherited.is_on()
+    {
         return;
     }
     let settings = &session.settings;
@@ -146,6 +240,10 @@ pub fn change_clocks(session: &Session, between: impl FnOnce()) {
     for ring in session.rings.living() {
         disarm(ring);
     }
+    if session.clock() != Clock::Sigtrap {
+        session.inherited.end();
+        note_inherited(session);
+    }
     between();
     for ring in session.rings.living() {
         let was = ring.clock.load(Ordering::Relaxed);
@@ -164,6 +262,8 @@ pub fn change_clocks(session: &Session, between: impl FnOnce()) {
 /// Stops all clocks and frees all slots: sampling is switched off. Threads that sample at this moment finish their sample.
 pub fn disarm_all(session: &Session) {
     itimer::disarm(session.clock());
+    session.inherited.end();
+    session.inherited.forget_decision();
     let own = session.rings.own(session.may_call());
     for ring in session.rings.living() {
         disarm(ring);
@@ -199,6 +299,9 @@ pub fn retire_dead(session: &Session, house: &mut House) {
             continue;
         }
         disarm(ring);
+        if session.inherited.is_on() {
+            session.inherited.died();
+        }
         let carried = ring.carry.swap(0, Ordering::Relaxed);
         if carried != 0 {
             session.log.lose(LossCause::TooEarly, carried, carried);

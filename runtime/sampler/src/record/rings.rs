@@ -12,7 +12,7 @@
 //! Signal safety: loads and stores; on a miss one system call (gettid), none under a system call filter.
 
 use core::hint::cold_path;
-use core::sync::atomic::{AtomicI32, AtomicU32, AtomicU64, Ordering};
+use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use crate::code::callers::OfThread;
 use crate::record::log::{BLOCK_WORDS, Log, Place};
@@ -52,11 +52,18 @@ pub struct Ring {
     pub(crate) accounted_ns: AtomicU64,
     /// Weight of samples that were due before there was a file.
     pub(crate) carry: AtomicU64,
-    /// 1: at its next sample the clock is set up anew with another period; [`crate::signal::clock::PERIOD_WRONG`]: it must be.
+    /// Samples until the clock is set up anew with another period; 0: at the next one; [`crate::signal::clock::PERIOD_WRONG`]: it must be.
     pub(crate) rearm: AtomicU32,
     block: AtomicU32,
     /// 1: other threads have written to the segment before.
     shared: AtomicU32,
+
+    /// Period of the clock at the moment, and what a sample of it stands for ([`crate::signal::clock::period::share`]).
+    pub(crate) period_ns: AtomicU64,
+    pub(crate) share: AtomicU64,
+    /// What rounding the weights of samples has left, and the dice for it.
+    pub(crate) owed: AtomicI64,
+    pub(crate) dice: AtomicU64,
 
     pub(crate) tid: AtomicU32,
     pub(crate) serial: AtomicU32,
@@ -69,14 +76,10 @@ pub struct Ring {
     pub(crate) passed_over: AtomicU32,
     /// System CPU ns that samples stand for (tick-bound clocks).
     pub(crate) system_ns: AtomicU64,
-    /// Period of the clock at the moment.
-    pub(crate) period_ns: AtomicU64,
     pub(crate) perf_page: AtomicU64,
     /// Timer id + 1, 0 = none.
     pub(crate) timer: AtomicI32,
     pub(crate) clock: AtomicU32,
-    /// Ticks since the clock was set up.
-    pub(crate) ticks: AtomicU32,
     pub(crate) name: [AtomicU64; 2],
     /// Whether thread-begin was recorded.
     pub(crate) announced: AtomicU32,
@@ -248,6 +251,8 @@ impl Ring {
             &self.first_ns,
             &self.system_ns,
             &self.period_ns,
+            &self.share,
+            &self.dice,
             &self.perf_page,
             &self.visited_cpu_ns,
             &self.visited_accounted_ns,
@@ -259,7 +264,6 @@ impl Ring {
             &self.busy,
             &self.rearm,
             &self.passed_over,
-            &self.ticks,
             &self.block,
             &self.shared,
             &self.clock,
@@ -268,6 +272,7 @@ impl Ring {
         ] {
             half.store(0, Ordering::Relaxed);
         }
+        self.owed.store(0, Ordering::Relaxed);
         self.name.iter().for_each(|n| n.store(0, Ordering::Relaxed));
         self.stack.forget();
         self.timer.store(0, Ordering::Relaxed);

@@ -18,7 +18,7 @@ use core::sync::atomic::Ordering;
 
 use crate::process::session::{self, Session};
 use crate::record::rings::Ring;
-use crate::signal::clock;
+use crate::signal::clock::{self, inherited, period};
 use crate::signal::system_time::go_by_timer;
 use crate::signal::{host, masks, system_time};
 use crate::sys::arch::{self, Regs, SI_TIMER, SigInfo, TRAP_PERF};
@@ -58,18 +58,23 @@ pub unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *const
 #[inline(always)]
 fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
     let clock = session.settings.clock.load(Ordering::Relaxed);
-    let ring = if clock == Clock::Perf as u32 {
-        session.rings.own(session.may_call())
+    let ring = if clock == Clock::Sigtrap as u32 {
+        if info.code() != TRAP_PERF {
+            cold_path();
+            return false;
+        }
+        if info.perf_data() == inherited::DATA {
+            on_inherited(session, regs);
+            return true;
+        }
+        session.rings.by_value(info.perf_data())
     } else {
         cold_path();
-        if clock != Clock::Sigtrap as u32 {
+        if clock != Clock::Perf as u32 {
             on_process_timer(session, regs);
             return true;
         }
-        if info.code() != TRAP_PERF {
-            return false;
-        }
-        session.rings.by_value(info.perf_data())
+        session.rings.own(session.may_call())
     };
     let Some(ring) = ring else {
         cold_path();
@@ -85,12 +90,38 @@ fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
     }
     let period = ring.period_ns.load(Ordering::Relaxed);
     ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + period, Ordering::Relaxed);
-    if rearm != 0 {
+    let weight = if matches!(rearm, 0 | clock::PERIOD_WRONG) {
         cold_path();
-        set_period(session, ring, regs);
+        set_period(session, ring, regs)
+    } else {
+        ring.rearm.store(rearm - 1, Ordering::Relaxed);
+        period::weight(ring, ring.share.load(Ordering::Relaxed))
+    };
+    if weight == 0 {
+        cold_path();
+        return true;
     }
-    sample(session, ring, regs, 1, false);
+    sample(session, ring, regs, weight, false);
     true
+}
+
+/// An event expired that all threads inherit. (One that was pending when they ended is nobody's.)
+#[inline(never)]
+fn on_inherited(session: &Session, regs: Regs) {
+    if !session.inherited.is_on() {
+        return;
+    }
+    let Some(ring) = session.rings.own(session.may_call()) else { return without_ring(session) };
+    if ring.dice.load(Ordering::Relaxed) == 0 {
+        cold_path();
+        ring.dice.store(clock::random(u64::MAX) | 1, Ordering::Relaxed);
+    }
+    let (ns, share) = session.inherited.expired();
+    ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + ns, Ordering::Relaxed);
+    let weight = period::weight(ring, share);
+    if weight != 0 {
+        sample(session, ring, regs, weight, false);
+    }
 }
 
 #[cold]
@@ -183,26 +214,36 @@ fn goes_on_by_first(session: &Session, ring: &Ring) -> bool {
 
 /// Replaces the perf event by one of another period: at an expiry, so that no part of a period is lost, and before the sample is
 /// taken. A process's first one takes longer than many a first period: that event would expire again meanwhile, and its signal,
-/// held back until we return, would be one sample too many.
+/// held back until we return, would be one sample too many. Gives the weight of the sample that is due.
 #[cold]
 #[inline(never)]
-fn set_period(session: &Session, ring: &Ring, regs: Regs) {
-    let wrong_period = ring.rearm.swap(0, Ordering::Relaxed) == clock::PERIOD_WRONG;
+fn set_period(session: &Session, ring: &Ring, regs: Regs) -> u64 {
+    let wrong_period = ring.rearm.load(Ordering::Relaxed) == clock::PERIOD_WRONG;
+    let nominal = session.settings.period_ns.load(Ordering::Relaxed);
+    let weight = if wrong_period { 1 } else { period::weight(ring, ring.share.load(Ordering::Relaxed)) };
+    ring.rearm.store(period::held_for(nominal), Ordering::Relaxed);
     ring.first_at_ns.store(0, Ordering::Relaxed);
-    ring.ticks.store(0, Ordering::Relaxed);
+    if ring.dice.load(Ordering::Relaxed) == 0 {
+        ring.dice.store(clock::random(u64::MAX) | 1, Ordering::Relaxed);
+    }
+    if wrong_period {
+        ring.share.store(period::ONE, Ordering::Relaxed);
+    }
     masks::follow(session, ring, regs);
     if !session.may_call() || !session.on.load(Ordering::Relaxed) {
-        return;
+        return weight;
     }
-    let settings = &session.settings;
-    let period = clock::jittered(settings.period_ns.load(Ordering::Relaxed));
-    let armed = clock::arm_perf(session, ring, period);
-    // Refused (no descriptor free, say): the old event goes on. But one that was only to expire once, at a random point of the
-    // period, must not go on so: each expiry would count as an entire period.
-    if armed.is_err() && wrong_period {
-        go_by_timer(session, ring, settings.period_ns.load(Ordering::Relaxed));
+    let drawn = period::draw(nominal);
+    match clock::arm_perf(session, ring, drawn) {
+        Ok(()) => ring.share.store(period::share(drawn, nominal), Ordering::Relaxed),
+        // Refused (no descriptor free, say): the old event goes on. But one that was only to expire once, at a random point of the
+        // period, must not go on so: each expiry would count as an entire period.
+        Err(_) if wrong_period => go_by_timer(session, ring, nominal),
+        Err(_) => {}
     }
+    weight
 }
+
 /// A tick of the thread's CPU timer.
 #[inline(never)]
 fn on_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64) {

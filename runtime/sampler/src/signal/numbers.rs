@@ -208,6 +208,17 @@ pub fn still_ours(session: &Session) -> bool {
     session.on.load(Ordering::Relaxed)
 }
 
+/// A debugger has come, which would stop at each trap of the sampling clock: the clock moves to another signal. The caller holds the
+/// housekeeper's lock.
+pub(crate) fn leave_traps_to_tracer(session: &Session) {
+    if session.clock() == Clock::Sigtrap
+        && session::seed().options.clock == Clock::Auto
+        && threads::is_traced()
+    {
+        move_with_house(session, signal_bit(SIGTRAP), 0, || ());
+    }
+}
+
 /// [`move_with_house`] by one who is not the housekeeper.
 fn move_clocks(session: &Session, taken: SignalSet, avoid: SignalSet, between: impl FnOnce()) {
     // A round in another thread arms clocks. (Who does not let go of the lock for a second is stopped or dead: then what is armed

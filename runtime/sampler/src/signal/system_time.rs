@@ -5,6 +5,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::process::session::Session;
+use crate::process::threads;
 use crate::record::rings::Ring;
 use crate::signal::clock::{self, itimer, perf};
 use crate::sys;
@@ -50,16 +51,19 @@ pub(crate) fn at_tick(session: &Session, ring: &Ring, regs: Regs, expiries: u64)
         ring.accounted_ns.store(ring.accounted_ns.load(Ordering::Relaxed) + taken, Ordering::Relaxed);
         return Some(Due { weight: expiries, system });
     }
-    if ring.clock.load(Ordering::Relaxed) == Clock::Perf as u32 && !samples_itself(session, ring) {
+    let finds_itself = || samples_itself(session, ring);
+    if ring.clock.load(Ordering::Relaxed) == Clock::Sigtrap as u32
+        && session.inherited.is_on()
+        && !finds_itself()
+    {
+        // An event of its own names its ring.
+        if let Some(_house) = session.house.try_lock() {
+            threads::event_for_each(session);
+        }
+    } else if ring.clock.load(Ordering::Relaxed) == Clock::Perf as u32 && !finds_itself() {
         go_by_timer(session, ring, period);
     } else if itimer::which(session.clock()).is_none() {
-        let due = system_time(ring, regs, period);
-        let ticks = ring.ticks.load(Ordering::Relaxed) + 1;
-        ring.ticks.store(ticks, Ordering::Relaxed);
-        if ticks >= clock::REARM_TICKS {
-            ring.rearm.fetch_max(1, Ordering::Relaxed);
-        }
-        return due;
+        return system_time(session, ring, regs, period);
     }
     None
 }
@@ -84,12 +88,22 @@ pub(crate) fn go_by_timer(session: &Session, ring: &Ring, period: u64) {
 }
 
 /// What the thread's clock shows beyond the samples of user mode was time in the kernel.
-fn system_time(ring: &Ring, regs: Regs, period: u64) -> Option<Due> {
+///
+/// With events that all threads inherit the samples of one thread may be fewer or more than its time by chance. What it misses is system
+/// time only as far as the process misses it too.
+fn system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) -> Option<Due> {
     let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
     let accounted = ring.accounted_ns.load(Ordering::Relaxed);
-    let missing = cpu.saturating_sub(accounted);
+    let mut missing = cpu.saturating_sub(accounted);
     if missing < period {
         return None;
+    }
+    let inherited = session.inherited.is_on();
+    if inherited {
+        missing = missing.min(session.inherited.missing_ns());
+        if missing < period {
+            return None;
+        }
     }
     // The right place to book it is a system call: in a thread that does both, the tick often falls into its own code.
     if !arch::after_system_call(regs.pc) && missing < PUT_OFF_PERIODS * period {
@@ -97,5 +111,8 @@ fn system_time(ring: &Ring, regs: Regs, period: u64) -> Option<Due> {
     }
     let periods = missing.checked_div(period).unwrap_or(0);
     ring.accounted_ns.store(accounted + periods * period, Ordering::Relaxed);
+    if inherited {
+        session.inherited.account(periods * period);
+    }
     Some(Due { weight: periods, system: true })
 }

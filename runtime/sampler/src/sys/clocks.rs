@@ -75,17 +75,18 @@ pub fn setitimer(which: i32, first_us: u64, interval_us: u64) -> Result<()> {
 /// struct perf_event_attr, version 7 (128 bytes), as words.
 pub type PerfAttr = [u64; 16];
 
-/// Opens a perf event on a thread (0 = the caller), any CPU, close-on-exec.
+/// Opens a perf event on a thread (0 = the caller), on one CPU or any, close-on-exec.
 ///
 /// # Errors
 /// The kernel's.
-pub fn perf_event_open(attr: &PerfAttr, tid: u32) -> Result<Fd> {
+pub fn perf_event_open(attr: &PerfAttr, tid: u32, cpu: Option<u32>) -> Result<Fd> {
     const PERF_FLAG_FD_CLOEXEC: usize = 8;
+    let cpu = cpu.map_or(usize::MAX, |cpu| cpu as usize);
     // SAFETY: `attr` says its size in its second half-word, 128 at most.
     let fd = unsafe {
         call(
             nr::PERF_EVENT_OPEN,
-            [attr.as_ptr() as usize, tid as usize, usize::MAX, usize::MAX, PERF_FLAG_FD_CLOEXEC, 0],
+            [attr.as_ptr() as usize, tid as usize, cpu, usize::MAX, PERF_FLAG_FD_CLOEXEC, 0],
         )
     };
     check(fd).map(|fd| Fd(fd as i32))

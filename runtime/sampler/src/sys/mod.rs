@@ -179,6 +179,31 @@ pub fn map_shared(fd: &Fd, bytes: usize, protection: usize) -> Result<*mut u8> {
     check(at).map(|at| at as *mut u8)
 }
 
+/// Addresses that nobody else uses, with nothing there.
+///
+/// # Errors
+/// The kernel's.
+pub fn reserve(bytes: usize) -> Result<*mut u8> {
+    // SAFETY: a new mapping where the kernel likes it disturbs nobody.
+    let at =
+        unsafe { call(nr::MMAP, [0, bytes, 0, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, usize::MAX, 0]) };
+    check(at).map(|at| at as *mut u8)
+}
+
+/// Maps a file shared, in place of what is there.
+///
+/// # Errors
+/// The kernel's.
+///
+/// # Safety
+/// The range is ours, and nothing uses what is there.
+pub unsafe fn map_shared_at(fd: &Fd, at: usize, bytes: usize, protection: usize) -> Result<()> {
+    const MAP_FIXED: usize = 0x10;
+    // SAFETY: by the caller's promise.
+    check(unsafe { call(nr::MMAP, [at, bytes, protection, MAP_SHARED | MAP_FIXED, fd.0 as usize, 0]) })
+        .map(|_| ())
+}
+
 /// Unmaps.
 ///
 /// # Safety
@@ -359,6 +384,24 @@ pub fn host_name(buffer: &mut [u8; 65]) -> &[u8] {
     buffer.get(..len).unwrap_or(&[])
 }
 
+/// The kernel's version; 0, 0 if it does not say.
+#[must_use]
+pub fn kernel_version() -> (u64, u64) {
+    let mut names = [0u8; 390];
+    // SAFETY: `names` has the six 65-byte fields of struct new_utsname.
+    unsafe { call(nr::UNAME, [names.as_mut_ptr() as usize, 0, 0, 0, 0, 0]) };
+    version(names.get(2 * 65..3 * 65).unwrap_or(&[]))
+}
+
+/// `6.1.0-13-amd64`: 6 and 1.
+fn version(release: &[u8]) -> (u64, u64) {
+    let mut parts = release.split(|b| !b.is_ascii_digit()).map(text::parse_number);
+    match (parts.next().flatten(), parts.next().flatten()) {
+        (Some(major), Some(minor)) => (major, minor),
+        _ => (0, 0),
+    }
+}
+
 /// Base address of the thread's control block by system call, where there is no instruction for it.
 #[cfg(target_arch = "x86_64")]
 #[must_use]
@@ -486,4 +529,19 @@ pub fn take_pending(set: SignalSet) -> bool {
     let r =
         unsafe { call(nr::RT_SIGTIMEDWAIT, [(&raw const set) as usize, 0, zero.as_ptr() as usize, 8, 0, 0]) };
     r > 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn versions_are_read() {
+        assert_eq!(version(b"6.1.0-13-amd64\0\0"), (6, 1));
+        assert_eq!(version(b"5.19+\0"), (5, 19));
+        assert_eq!(version(b"6.18.44-fc-v595"), (6, 18));
+        assert_eq!(version(b"linux"), (0, 0));
+        assert_eq!(version(b""), (0, 0));
+        assert!(kernel_version() > (2, 6), "{:?}", kernel_version());
+    }
 }

@@ -1,7 +1,8 @@
 //! What makes samples due: one module per clock.
 //!
 //! ```text
-//! perf, sigtrap   a perf task-clock event per thread, user mode only; paired with the tick for system time
+//! sigtrap, perf   a perf task-clock event per thread, or (sigtrap) a set of events that all threads inherit, user mode only; paired with
+//!                 the tick for system time
 //! thread          a POSIX timer per thread on its CPU clock: the tick itself samples, at most HZ times a second
 //! itimer*         setitimer: the notes' way, one timer for the process
 //! ```
@@ -9,8 +10,10 @@
 //! All expire only while the thread runs, so a sleeping thread is never woken. Nothing here survives exec but `itimer`,
 //! which is stopped before it.
 
+pub mod inherited;
 pub mod itimer;
 pub mod perf;
+pub mod period;
 pub mod thread_timer;
 
 use core::sync::atomic::{Ordering, fence};
@@ -22,8 +25,8 @@ use pct_format::Clock;
 
 /// Rate taken when none is asked for, in Hz, where the clock can do it.
 pub const DEFAULT_HZ: u64 = 997;
-/// From this rate on `auto` takes `sigtrap`, which costs less a sample.
-pub const SIGTRAP_FROM_HZ: u64 = 4001;
+/// The first kernel that keeps a SIGTRAP of a perf event for a thread that blocks it: older ones kill the process.
+const SIGTRAP_FROM_KERNEL: (u64, u64) = (5, 19);
 /// Interval of the timer that accounts system time beside a perf clock: it is tick-bound, so this is a lower bound.
 pub const TICK_NS: u64 = 4_000_000;
 
@@ -58,7 +61,10 @@ pub fn first_choice(asked: Clock, hz: u64) -> Chosen {
     let or = |hz: u64, default: u64| if hz == 0 { default } else { hz };
     match asked {
         Clock::Perf | Clock::Sigtrap => chosen(asked, or(hz, DEFAULT_HZ), u64::MAX, 0),
-        Clock::Auto if hz >= SIGTRAP_FROM_HZ => chosen(Clock::Sigtrap, hz, u64::MAX, 0),
+        // It costs two thirds of the other.
+        Clock::Auto if sys::kernel_version() >= SIGTRAP_FROM_KERNEL => {
+            chosen(Clock::Sigtrap, or(hz, DEFAULT_HZ), u64::MAX, 0)
+        }
         Clock::Auto => chosen(Clock::Perf, or(hz, DEFAULT_HZ), u64::MAX, 0),
         Clock::ItimerReal => chosen(asked, or(hz, 100), u64::MAX, 0),
         _ => tick_bound(asked, hz, 0),
@@ -69,7 +75,9 @@ pub fn first_choice(asked: Clock, hz: u64) -> Chosen {
 #[must_use]
 pub fn next_choice(asked: Clock, failed: Clock, hz: u64, errno: i32) -> Option<Chosen> {
     match (asked, failed) {
-        (Clock::Auto, Clock::Sigtrap) => Some(chosen(Clock::Perf, hz, u64::MAX, errno)),
+        (Clock::Auto, Clock::Sigtrap) => {
+            Some(chosen(Clock::Perf, if hz == 0 { DEFAULT_HZ } else { hz }, u64::MAX, errno))
+        }
         (Clock::Auto, Clock::Perf) => Some(tick_bound(Clock::Thread, hz, errno)),
         (Clock::Auto, Clock::Thread) => Some(tick_bound(Clock::Itimer, hz, errno)),
         _ => None,
@@ -93,14 +101,9 @@ fn chosen(clock: Clock, hz: u64, bound: u64, errno: i32) -> Chosen {
     }
 }
 
-/// The ticks that an event lives for before it is replaced, at its next sample, by one of another period: some eight times a
-/// second of CPU time, whatever the rate. With four times a program whose steps are 4:5 to the period was off by more than
-/// four times the noise of random samples; thirty times cost 0.6 to 1 % of the CPU time (measured in pairs at 1000 Hz).
-pub const REARM_TICKS: u32 = 32;
-
-/// [`crate::record::rings::Ring`]'s word for a clock that is to be set up anew at its next sample: it runs with another period than a
-/// sample stands for. (1: only for a new phase.)
-pub const PERIOD_WRONG: u32 = 2;
+/// [`Ring::rearm`](crate::record::rings::Ring) of a clock that must be set up anew at its next sample: it runs with another period than a
+/// sample stands for.
+pub const PERIOD_WRONG: u32 = u32::MAX;
 
 /// Time to the first expiry: anywhere in the period, so that short programs are sampled as often as they should.
 ///
@@ -118,12 +121,6 @@ pub const SHORTEST_FIRST_NS: u64 = 100_000;
 /// Period of a perf clock in a thread that blocks its signal: each expiry would cost as much as ever and be for nothing. The
 /// first sample after the thread lets signals through sets the right one.
 pub const BLOCKED_NS: u64 = 20_000_000;
-
-/// A period within 10 % of `nominal`: its inverse is evenly distributed, so that the mean rate is the nominal one.
-#[must_use]
-pub fn jittered(nominal: u64) -> u64 {
-    (nominal * 10_000).checked_div(9_000 + random(2_001)).unwrap_or(nominal)
-}
 
 /// Arms the perf clock of `ring`'s thread, with this time to its first expiry.
 ///

@@ -4,8 +4,8 @@
 //! alive, and unmapping ends it. Signals by F_SETSIG must be standard signals: a queueing real-time signal would turn into
 //! SIGIO, and kill the host, when its queue fills while a thread blocks it.
 //!
-//! Phase and period: the first expiry is at a random point of the period; every now and then, at a sample, the event is
-//! replaced by one of a period within 10 % of the nominal, so that no program stays in step with the clock.
+//! Phase and period: the first expiry is at a random point of the period; every few samples the event is replaced by one of another
+//! period ([`super::period`]), so that no program stays in step with the clock.
 //!
 //! The event counts from the moment it is opened: an expiry in the few microseconds before its signal is set up is not
 //! seen, and comes out as time that no sample accounted for.
@@ -48,11 +48,21 @@ fn attr(clock: Clock, period_ns: u64, data: u64, remove_on_exec: bool) -> PerfAt
     attr
 }
 
+/// `perf_event_attr` of an event that all threads inherit, forked processes do not.
+#[must_use]
+pub(super) fn inherited_attr(period_ns: u64, data: u64) -> PerfAttr {
+    const INHERIT: u64 = 1 << 1;
+    const INHERIT_THREAD: u64 = 1 << 35;
+    let mut attr = attr(Clock::Sigtrap, period_ns, data, true);
+    attr[5] |= INHERIT | INHERIT_THREAD;
+    attr
+}
+
 fn open(clock: Clock, tid: u32, period_ns: u64, data: u64) -> sys::Result<sys::Fd> {
-    match sys::perf_event_open(&attr(clock, period_ns, data, true), tid) {
+    match sys::perf_event_open(&attr(clock, period_ns, data, true), tid, None) {
         // Kernels before 5.13 know no remove_on_exec, and older ones a shorter structure: E2BIG only if the end is used.
         Err(Errno::EINVAL | Errno(7)) if clock == Clock::Perf => {
-            sys::perf_event_open(&attr(clock, period_ns, data, false), tid)
+            sys::perf_event_open(&attr(clock, period_ns, data, false), tid, None)
         }
         fd => fd,
     }
