@@ -69,7 +69,8 @@ fn of_every_thread_at_most_the_sample_in_hand_is_lost_by_a_kill() {
         };
         let mut c = Command::new(binary());
         // The real clock comes once in a second of CPU time: nearly all samples are those that the victim sends.
-        c.args(["run", "--no-report", "--clock", "perf", "--hz", "1", "--mode", counts, "--out"]).arg(&out);
+        c.args(["run", "--no-report", "--clock", "itimer-virtual", "--hz", "1", "--mode", counts, "--out"])
+            .arg(&out);
         c.arg("--").arg(&victim).arg(&page).arg(THREADS.to_string());
         let mut child = c.spawn().unwrap();
         // Different moments: after the nth sample of the last thread.

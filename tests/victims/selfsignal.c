@@ -18,7 +18,7 @@ static _Atomic uint64_t *page;
 static void once(void) {
     char info[128];
     memset(info, 0, sizeof info);
-    int signal = SIGSTKFLT, code = POLL_IN;
+    int signal = SIGVTALRM, code = SI_KERNEL;
     memcpy(info, &signal, 4);
     memcpy(info + 8, &code, 4);
     /* the handler runs before the call returns */

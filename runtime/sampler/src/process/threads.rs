@@ -133,14 +133,13 @@ fn arm_event(session: &Session, ring: &Ring, own: bool) -> sys::Result<()> {
 /// The process is about to make a thread: before the first one there is a set of events to be inherited, and where many threads end
 /// early there is one no more.
 pub fn before_birth(session: &Session) {
-    const LOOK_EVERY: u32 = 8;
     if session.clock() != Clock::Sigtrap || !session.may_call() || !session.on.load(Ordering::Relaxed) {
         return;
     }
     if session.inherited.is_to_be_decided() {
         return inherit(session);
     }
-    if !session.inherited.is_on() || !session.rings.count().is_multiple_of(LOOK_EVERY) {
+    if !session.inherited.is_to_be_judged(session.rings.count()) {
         return;
     }
     let pid = session.pid.load(Ordering::Relaxed);

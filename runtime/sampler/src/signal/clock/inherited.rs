@@ -31,6 +31,8 @@ pub const DATA: u64 = 1;
 /// More CPUs than this and each thread keeps its own event: all threads would have so many.
 const MOST_CPUS: usize = 512;
 const PAGE: usize = 4096;
+/// Births from one look to the next.
+const JUDGED_EVERY: u32 = 8;
 /// Deaths that say something about the program.
 const ENOUGH_DEATHS: u32 = 16;
 /// A dead thread loses half a period on average. If all threads together used less than so many periods for each that died, the loss
@@ -54,6 +56,8 @@ pub struct Inherited {
     accounted_ns: AtomicU64,
     /// Threads that ended since.
     deaths: AtomicU32,
+    /// Births up to which it was looked at whether threads end early.
+    judged: AtomicU32,
     /// Why the kernel refused the set, 0 = it did not.
     errno: AtomicU32,
 }
@@ -113,6 +117,7 @@ impl Inherited {
         self.period_ns.store(drawn, Ordering::Relaxed);
         self.share.store(period::share(drawn, nominal_ns), Ordering::Relaxed);
         self.deaths.store(0, Ordering::Relaxed);
+        self.judged.store(0, Ordering::Relaxed);
         self.accounted_ns.store(0, Ordering::Relaxed);
         self.began_cpu_ns.store(sys::clock_ns(sys::CLOCK_PROCESS_CPU), Ordering::Relaxed);
         let attr = perf::inherited_attr(drawn, DATA);
@@ -169,6 +174,16 @@ impl Inherited {
     /// A thread ended.
     pub fn died(&self) {
         self.deaths.fetch_add(1, Ordering::Relaxed);
+    }
+
+    /// Whether it is time to look whether threads end early, after so many `births`.
+    #[must_use]
+    pub fn is_to_be_judged(&self, births: u32) -> bool {
+        let due = self.is_on() && births >= self.judged.load(Ordering::Relaxed).saturating_add(JUDGED_EVERY);
+        if due {
+            self.judged.store(births, Ordering::Relaxed);
+        }
+        due
     }
 
     /// Whether so many threads ended so early that the set loses much of their time. `unseen`: dead threads that were not said to be.

@@ -1,4 +1,4 @@
-//! What the library costs: `cargo bench -p pct-preload [-- handler|start|stacks|rate|empty]`.
+//! What the library costs, and how even it samples: `cargo bench -p pct-preload [-- handler|start|stacks|rate|empty|phase|switches]`.
 //!
 //! - handler: self-sent signals in the very library that is shipped; ns over an empty handler in the same process, for the
 //!   recorder `log` (with and without stacks) and `counts`.
@@ -8,8 +8,12 @@
 //! - rate: CPU seconds of a spinning program over the same program bare, by rate and clock, and the samples got.
 //! - empty: the same program with a perf event of the same rate and an empty handler of its own per thread, and with the library:
 //!   what of the cost is ours, and what the kernel's.
+//! - phase: programs in step with the clock, see [`phase`]; switches: threads that switch all the time, see [`switches`]. Both beside perf.
 //!
 //! Rounds are interleaved and medians printed, since the machine does other things too. PCT_BENCH_ROUNDS scales.
+
+mod phase;
+mod switches;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -23,6 +27,8 @@ fn main() {
         Ok("handler") => return inside_handler(),
         Ok("spin") => return inside_spin(),
         Ok("deep") => return inside_deep(),
+        Ok("bursts") => return phase::inside(),
+        Ok("switches") => return switches::inside(),
         _ => {}
     }
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
@@ -46,6 +52,12 @@ fn main() {
     }
     if wants("empty") {
         over_empty(&library);
+    }
+    if wants("switches") {
+        switches::table(&library);
+    }
+    if wants("phase") {
+        phase::table(&library);
     }
 }
 
