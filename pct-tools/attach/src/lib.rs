@@ -20,6 +20,7 @@ pub mod choose;
 pub mod entry;
 pub mod facts;
 pub mod gadgets;
+mod go;
 pub mod image;
 pub mod inject;
 pub mod linger;

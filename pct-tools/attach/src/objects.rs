@@ -11,6 +11,7 @@
 //!
 //! A copy lives as long as a process uses it. Those that nobody uses wait for the next short process, up to [`IDLE_OCTETS`].
 
+use crate::go::{self, Spot};
 use crate::memory::{Memory, ProcessMemory};
 use pct_unwind::object::locate;
 use pct_unwind::reader::Section;
@@ -24,7 +25,7 @@ const MOST: u64 = 256 << 20;
 /// Copies that no process uses are kept up to so many octets in all.
 const IDLE_OCTETS: usize = 12 << 20;
 /// Octets that are compared in each spot.
-const SPOT: u64 = 64;
+const SPOT: usize = 64;
 
 /// What tells a file apart: device and inode; the vdso has none.
 pub(crate) type File = (i32, i32, u64);
@@ -50,12 +51,38 @@ pub(crate) struct Object {
     /// Where `.eh_frame` is, from the object's first octet.
     eh_at: u64,
     octets: usize,
+    /// Where the process has octets that a copy must agree with, from the object's first octet, and these octets.
+    spots: Vec<Spot>,
     data: Owned,
 }
 
 impl Object {
     /// Copies the unwind data of the object whose first page is mapped at `base`.
     fn copy(memory: &ProcessMemory, base: u64) -> Option<Object> {
+        let (mut index, mut eh, eh_addr) =
+            Self::linked(memory, base).unwrap_or_else(|| (Vec::new(), Vec::new(), base));
+        let eh_at = eh_addr.checked_sub(base)?;
+        let fdes = [0, index.len() / 2, index.len().saturating_sub(1)];
+        let fdes = fdes.iter().filter_map(|at| index.get(*at)).map(|entry| entry.fde as usize);
+        let spot = |from: usize| (eh_at + from as u64, eh.iter().skip(from).take(SPOT).copied().collect());
+        let mut spots: Vec<Spot> = std::iter::once(0).chain(fdes).map(spot).collect();
+        spots.extend(go::add(memory, base, eh_addr, &mut eh, &mut index));
+        if index.is_empty() {
+            return None;
+        }
+        index.shrink_to_fit();
+        let buckets = vec![0u32; table::buckets_for(index.len())];
+        let octets = eh.len() + index.len() * size_of::<FdeRef>() + buckets.len() * 4;
+        let parts = Parts { eh, index, buckets: MutBorrow::new(buckets) };
+        let data = Owned::new(parts, |parts| {
+            let section = Section { bytes: &parts.eh, addr: eh_at };
+            Table::new(0, section, &parts.index, parts.buckets.borrow_mut())
+        });
+        Some(Object { eh_at, octets, spots, data })
+    }
+
+    /// The `.eh_frame` that the linker put there, with its index, and its address.
+    fn linked(memory: &ProcessMemory, base: u64) -> Option<(Vec<FdeRef>, Vec<u8>, u64)> {
         let found = locate(base, |at, out| memory.read(at, out).is_ok())?;
         let room = found.eh_end.checked_sub(found.eh).filter(|n| *n <= MOST)?;
         let listed = found.list.and_then(|(at, n)| {
@@ -71,7 +98,7 @@ impl Object {
             let eh = memory.bytes(found.eh, (last + 4).checked_add(u64::from(len))?, room).ok()?;
             Some((index, eh))
         });
-        let (mut index, eh) = match listed {
+        let (index, eh) = match listed {
             Some(both) => both,
             None => {
                 let eh = memory.bytes(found.eh, room, MOST).ok()?;
@@ -81,28 +108,14 @@ impl Object {
                 (index, eh)
             }
         };
-        index.shrink_to_fit();
-        let buckets = vec![0u32; table::buckets_for(index.len())];
-        let octets = eh.len() + index.len() * size_of::<FdeRef>() + buckets.len() * 4;
-        let eh_at = found.eh.checked_sub(base)?;
-        let parts = Parts { eh, index, buckets: MutBorrow::new(buckets) };
-        let data = Owned::new(parts, |parts| {
-            let section = Section { bytes: &parts.eh, addr: eh_at };
-            Table::new(0, section, &parts.index, parts.buckets.borrow_mut())
-        });
-        Some(Object { eh_at, octets, data })
+        Some((index, eh, found.eh))
     }
 
-    /// Whether what is mapped from `base` on has this unwind data: compared in three spots.
+    /// Whether what is mapped from `base` on has this unwind data: compared in a few spots.
     fn is_at(&self, memory: &ProcessMemory, base: u64) -> bool {
-        let parts = self.data.borrow_owner();
-        let spots = [0, parts.index.len() / 2, parts.index.len().saturating_sub(1)];
-        let fdes = spots.iter().filter_map(|at| parts.index.get(*at)).map(|entry| entry.fde as usize);
-        std::iter::once(0).chain(fdes).all(|from| {
-            let ours = parts.eh.get(from..).unwrap_or_default();
-            let ours = &ours[..ours.len().min(SPOT as usize)];
-            let theirs = memory.bytes(base.wrapping_add(self.eh_at + from as u64), ours.len() as u64, SPOT);
-            theirs.is_ok_and(|theirs| theirs == ours)
+        self.spots.iter().all(|(at, ours)| {
+            let theirs = memory.bytes(base.wrapping_add(*at), ours.len() as u64, SPOT as u64);
+            theirs.is_ok_and(|theirs| theirs == *ours)
         })
     }
 }

@@ -38,7 +38,7 @@ fn add(
         let node = &calls.nodes[id];
         let at = tree.child(parent, &node.label.name(profile));
         tree.set_hint(at, hint(profile, node.label));
-        weigh(tree, at, node.own.cpu_ns().saturating_add(500) / 1000);
+        weigh(tree, at, node.ends.cpu_ns().saturating_add(500) / 1000);
         pending.extend(calls.children(id).iter().rev().map(|c| (*c, at)));
     }
 }

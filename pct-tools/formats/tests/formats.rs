@@ -27,10 +27,83 @@ fn folded_and_pprof_go_round() {
     for format in [Format::Folded, Format::Pprof] {
         let bytes = export(&p, &p.cells, format);
         let again = parse(&bytes, Path::new("again")).unwrap();
-        let scale = if format == Format::Folded { 1000 } else { 1 }; // folded counts are microseconds, read as milliseconds
-        let want: Vec<_> =
-            by_function(&p, &p.cells).into_iter().map(|(n, o, t)| (n, o * scale, t * scale)).collect();
-        assert_eq!(by_function(&again, &again.cells), want, "{format:?}");
+        assert_eq!(by_function(&again, &again.cells), by_function(&p, &p.cells), "{format:?}");
+        assert_eq!(again.total().samples, p.total().samples, "{format:?}");
+    }
+}
+
+/// Objects and functions of a stack, outermost first, its samples, and how many nanoseconds each stands for.
+type Made<'a> = (&'a [(&'a str, &'a str)], u64, u64);
+
+/// A profile of one thread with these stacks.
+fn made(stacks: &[Made<'_>]) -> Profile {
+    use pct_profile::model::{Builder, Object, ObjectKind, Weight};
+    let mut b = Builder::new(false);
+    let process = b.process(Default::default());
+    let thread = b.thread(process, 1, "t");
+    for (frames, samples, ns) in stacks {
+        let mut at = None;
+        for (object, function) in *frames {
+            let object = b.object(Object { path: (*object).into(), build_id: None, kind: ObjectKind::File });
+            let function = b.function(object, function);
+            let frame = b.plain_frame(function);
+            at = Some(b.stack(at, frame));
+        }
+        let weight = Weight { samples: *samples, user_ns: samples * ns, system_ns: 0 };
+        b.add(thread, at.expect("a frame"), weight);
+    }
+    b.finish()
+}
+
+#[test]
+fn folded_counts_are_samples_and_the_import_says_what_it_took() {
+    let p = made(&[(&[("/p", "main"), ("/p", "a")], 950, 1_003_009)]);
+    let bytes = export(&p, &p.cells, Format::Folded);
+    assert_eq!(String::from_utf8(bytes.clone()).unwrap(), "main;a 950\n");
+    let again = parse(&bytes, Path::new("again")).unwrap();
+    assert_eq!((again.total().samples, again.total().cpu_ns()), (950, 950_000_000));
+    assert!(again.account.notes.iter().any(|n| n.contains("no unit")), "{:?}", again.account.notes);
+}
+
+#[test]
+fn the_program_is_the_first_mapping_of_pprof() {
+    let p = made(&[
+        (&[("/tmp/libpct.so", "start"), ("/bin/prog", "main"), ("/lib/libc.so.6", "memcpy")], 5, 1),
+        (&[("/lib/libc.so.6", "clone"), ("/bin/prog", "work")], 3, 1),
+    ]);
+    let packed = export(&p, &p.cells, Format::Pprof);
+    let mut bytes = Vec::new();
+    std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut bytes).unwrap();
+    // Fields of the profile: a tag, and here always a short length; 3 is a mapping, whose first field is its number.
+    let mut at = 0;
+    while bytes[at] != 3 << 3 | 2 {
+        assert!(bytes[at] & 7 == 2 && bytes[at + 1] < 0x80, "a field with a length below 128");
+        at += 2 + usize::from(bytes[at + 1]);
+    }
+    assert_eq!(bytes[at + 2], 1 << 3);
+    let first = p.objects.iter().nth(usize::from(bytes[at + 3]) - 1).unwrap();
+    assert_eq!(first.path, "/bin/prog");
+    let again = parse(&packed, Path::new("again")).unwrap();
+    assert_eq!(by_function(&again, &again.cells), by_function(&p, &p.cells));
+}
+
+#[test]
+fn no_text_carries_escapes_or_formulas() {
+    let name = "=cmd|' /C calc'!A0 \x1b[31mred\r\n\u{9b}x";
+    let p = made(&[(&[("/bin/prog", "main"), ("/bin/=1+1", name)], 5, 1)]);
+    let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+    let tree = CallTree::top_down(&p, &p.cells, By::Function, Split::Merged);
+    let csv = pct_profile::text::flat::csv(&p, &flat, usize::MAX);
+    let tree_csv = pct_profile::text::tree::csv(&p, &tree);
+    for text in [&csv, &tree_csv] {
+        for field in text.split([',', '\n', '"']) {
+            assert!(!field.starts_with('='), "{text}");
+        }
+    }
+    let folded = String::from_utf8(export(&p, &p.cells, Format::Folded)).unwrap();
+    let callgrind = String::from_utf8(export(&p, &p.cells, Format::Callgrind)).unwrap();
+    for text in [csv, tree_csv, folded, callgrind] {
+        assert!(text.chars().all(|c| c == '\n' || !c.is_control()), "{text:?}");
     }
 }
 

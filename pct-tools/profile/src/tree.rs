@@ -64,8 +64,10 @@ pub struct Node {
     pub parent: Option<NodeId>,
     /// What it stands for.
     pub label: Label,
-    /// What was measured right here.
+    /// What was measured in the function itself: in a tree of callers that of the root, on the way through no other node.
     pub own: Weight,
+    /// Of the stacks that end at this node, wherever the tree begins: these sum up to the totals.
+    pub ends: Weight,
     /// With everything below.
     pub total: Weight,
     first: u32,
@@ -109,7 +111,7 @@ impl CallTree {
                     Some(above) if by == By::Object && grow.nodes[above].label == label => above,
                     _ => grow.node(parent, label),
                 };
-                grow.nodes[node].own += stacks[id.index()];
+                grow.measure(node, stacks[id.index()]);
                 node_of.push(Some(node));
             }
         });
@@ -125,6 +127,8 @@ impl CallTree {
             let root = part.map(|label| grow.node(None, label));
             for (id, weight) in profile.stacks.ids().zip(stacks).filter(|(_, weight)| !weight.is_zero()) {
                 grow.outwards(profile, &labels, root, id, *weight);
+                let innermost = grow.node(root, labels.of_frame(profile.stacks[id].frame));
+                grow.nodes[innermost].own += *weight;
             }
         });
         grow.finish(profile)
@@ -152,7 +156,7 @@ impl CallTree {
                     None
                 };
                 if let Some(node) = node {
-                    grow.nodes[node].own += stacks[id.index()];
+                    grow.measure(node, stacks[id.index()]);
                 }
                 node_of.push(node);
             }
@@ -170,24 +174,30 @@ impl CallTree {
         for_each_part(profile, cells, Split::Merged, |_, stacks| {
             // For each stack the outermost occurrence of a wanted function on it, itself included.
             let mut outermost: Vec<Option<StackId>> = Vec::with_capacity(profile.stacks.len());
-            let mut at: FxHashMap<StackId, Weight> = FxHashMap::default();
+            // What passes through each of them, and the part of it that was measured in the function itself.
+            let mut at: FxHashMap<StackId, (Weight, Weight)> = FxHashMap::default();
             for (id, stack) in profile.stacks.enumerate() {
                 let found = stack
                     .parent
                     .and_then(|parent| outermost[parent.index()])
                     .or_else(|| wanted[profile.frames[stack.frame].function.index()].then_some(id));
                 if let Some(found) = found.filter(|_| !stacks[id.index()].is_zero()) {
-                    *at.entry(found).or_default() += stacks[id.index()];
+                    let (passing, own) = at.entry(found).or_default();
+                    *passing += stacks[id.index()];
+                    if profile.leaf(id) == profile.leaf(found) {
+                        *own += stacks[id.index()];
+                    }
                 }
                 outermost.push(found);
             }
             let mut at: Vec<_> = at.into_iter().collect();
             at.sort_by_key(|(stack, _)| *stack);
-            for (stack, weight) in at {
+            for (stack, (weight, own)) in at {
                 let root = grow.node(None, Label::Function(profile.leaf(stack)));
+                grow.nodes[root].own += own;
                 match profile.stacks[stack].parent {
                     Some(parent) => grow.outwards(profile, &labels, Some(root), parent, weight),
-                    None => grow.nodes[root].own += weight,
+                    None => grow.nodes[root].ends += weight,
                 }
             }
         });
@@ -352,6 +362,7 @@ impl Grow {
                 parent,
                 label,
                 own: Weight::ZERO,
+                ends: Weight::ZERO,
                 total: Weight::ZERO,
                 first: 0,
                 count: 0,
@@ -359,8 +370,13 @@ impl Grow {
         })
     }
 
-    /// Adds the path from `stack` out to its root below `parent`; the weight stays at the far end, so that a
-    /// node's own weight is what has no further caller.
+    /// Adds a weight to a node of a tree from the outside inwards.
+    fn measure(&mut self, node: NodeId, weight: Weight) {
+        self.nodes[node].own += weight;
+        self.nodes[node].ends += weight;
+    }
+
+    /// Adds the path from `stack` out to its root below `parent`; it ends at the far end, which has no further caller.
     fn outwards(
         &mut self,
         profile: &Profile,
@@ -379,15 +395,15 @@ impl Grow {
             next = node.parent;
         }
         if let Some(end) = at {
-            self.nodes[end].own += weight;
+            self.nodes[end].ends += weight;
         }
     }
 
     fn finish(mut self, profile: &Profile) -> CallTree {
         let mut counts = vec![0_u32; self.nodes.len()];
         for id in self.nodes.ids().rev() {
-            let own = self.nodes[id].own;
-            self.nodes[id].total += own;
+            let ends = self.nodes[id].ends;
+            self.nodes[id].total += ends;
             if let Some(parent) = self.nodes[id].parent {
                 let total = self.nodes[id].total;
                 self.nodes[parent].total += total;
@@ -461,7 +477,7 @@ mod tests {
     fn bottom_up_starts_at_the_hot_end() {
         let p = folded("main;a;b 3\nmain;c;b 2\nmain 1");
         let tree = CallTree::bottom_up(&p, &p.cells, By::Function, Split::Merged);
-        assert_eq!(drawn(&p, &tree), "b 0/5\n a 0/3\n  main 3/3\n c 0/2\n  main 2/2\nmain 1/1\n");
+        assert_eq!(drawn(&p, &tree), "b 5/5\n a 0/3\n  main 0/3\n c 0/2\n  main 0/2\nmain 1/1\n");
     }
 
     #[test]
@@ -471,7 +487,7 @@ mod tests {
         let down = CallTree::callees(&p, &p.cells, is_f, By::Function);
         assert_eq!(drawn(&p, &down), "f 2/5\n f 0/3\n  f 0/3\n   g 3/3\n");
         let up = CallTree::callers(&p, &p.cells, is_f, By::Function);
-        assert_eq!(drawn(&p, &up), "f 0/5\n main 3/3\n x 0/2\n  main 2/2\n");
+        assert_eq!(drawn(&p, &up), "f 2/5\n main 0/3\n x 0/2\n  main 0/2\n");
     }
 
     #[test]
@@ -510,10 +526,12 @@ mod tests {
                 tree.walk(|id, _| {
                     seen += 1;
                     let below: u64 = tree.children(id).iter().map(|&c| tree.nodes[c].total.samples).sum();
-                    assert_eq!(tree.nodes[id].own.samples + below, tree.nodes[id].total.samples);
+                    assert_eq!(tree.nodes[id].ends.samples + below, tree.nodes[id].total.samples);
                     true
                 });
                 prop_assert_eq!(seen, tree.nodes.len());
+                let own: u64 = tree.nodes.iter().map(|node| node.own.samples).sum();
+                prop_assert_eq!(own, want, "each sample is some function's own");
             }
             // The naive twin: a sample belongs to f0 when f0 is anywhere on its stack.
             let with: u64 = stacks.iter().filter(|(f, _)| f.contains(&0)).map(|(_, n)| n).sum();

@@ -54,6 +54,8 @@ struct Entry {
     start: u64,
     /// Behind the last byte; for symbols without a size the next symbol's start or the section's end.
     end: u64,
+    /// The symbol says itself where it ends.
+    sized: bool,
     name: Name,
     source: Source,
 }
@@ -71,6 +73,8 @@ pub(crate) struct Found {
     pub(crate) name: String,
     pub(crate) start: u64,
     pub(crate) source: Source,
+    /// The symbol has no size: the address may lie in a function without a name behind it.
+    pub(crate) open_ended: bool,
 }
 
 /// The functions of one object, sorted by start, not overlapping.
@@ -96,6 +100,9 @@ impl SymbolTable {
         {
             collect_mini(&mini, &sections, &mut raw);
         }
+        if !raw.iter().any(|r| r.source == Source::Symbol) {
+            collect_go(&elf, &sections, &mut raw);
+        }
         let mut entries = settle(raw, &sections);
         let stubs = stubs(&elf, &entries);
         if !stubs.is_empty() {
@@ -112,14 +119,12 @@ impl SymbolTable {
         if address >= entry.end {
             return None;
         }
-        Some(Found { name: entry.name.text(elf)?, start: entry.start, source: entry.source })
-    }
-
-    /// Where the function that holds an address begins.
-    pub(crate) fn start(&self, address: u64) -> Option<u64> {
-        let next = self.entries.partition_point(|e| e.start <= address);
-        let entry = self.entries.get(next.checked_sub(1)?)?;
-        (address < entry.end).then_some(entry.start)
+        Some(Found {
+            name: entry.name.text(elf)?,
+            start: entry.start,
+            source: entry.source,
+            open_ended: !entry.sized,
+        })
     }
 
     /// How many functions the table holds.
@@ -256,6 +261,28 @@ fn collect_mini(file: &[u8], sections: &[(u64, u64)], out: &mut Vec<Raw>) {
     }
 }
 
+/// The functions of a stripped Go program, by the table that its runtime needs ([`pct_unwind::go`]).
+fn collect_go(elf: &object::File<'_>, sections: &[(u64, u64)], out: &mut Vec<Raw>) {
+    let Some(section) = [".gopclntab", ".data.rel.ro.gopclntab"].iter().find_map(|n| elf.section_by_name(n))
+    else {
+        return;
+    };
+    let Ok(bytes) = section.data() else { return };
+    // A program that may be loaded anywhere has the address of its code in a relocation of the table's fourth word.
+    let place = section.address().wrapping_add(24);
+    let relocated = elf.dynamic_relocations().and_then(|mut list| list.find(|(at, _)| *at == place));
+    let text = relocated.map(|(_, relocation)| relocation.addend().cast_unsigned());
+    let text = text.or_else(|| elf.section_by_name(".text").map(|s| s.address())).unwrap_or(0);
+    let Some(table) = pct_unwind::go::PcLineTable::parse(bytes, text) else { return };
+    out.extend(table.functions().filter(|f| section_of(sections, f.begin).is_some()).map(|function| Raw {
+        start: function.begin,
+        size: function.end - function.begin,
+        rank: 0,
+        name: Name::Made(String::from_utf8_lossy(function.name).into_owned()),
+        source: Source::Symbol,
+    }));
+}
+
 fn is_mangled(name: &[u8]) -> bool {
     name.starts_with(b"_Z") || name.starts_with(b"_R")
 }
@@ -278,7 +305,8 @@ fn settle(mut raw: Vec<Raw>, sections: &[(u64, u64)]) -> Vec<Entry> {
             // A symbol inside another function (an entry point in the middle) takes over from there.
             end = end.min(next);
         }
-        entries.push(Entry { start: r.start, end, name: r.name.clone(), source: r.source });
+        let sized = r.size != 0;
+        entries.push(Entry { start: r.start, end, sized, name: r.name.clone(), source: r.source });
     }
     entries
 }
@@ -341,6 +369,7 @@ fn stubs(elf: &object::File<'_>, known: &[Entry]) -> Vec<Entry> {
             out.push(Entry {
                 start: address,
                 end: address.saturating_add(code.len() as u64),
+                sized: true,
                 name: Name::Made(format!("{}@plt", slots[at].1)),
                 source: Source::Stub,
             });
@@ -397,6 +426,18 @@ fn aarch64_slot(code: &[u8], address: u64) -> Option<u64> {
     let pages = i64::from((imm << 11) as i32 >> 11);
     let page = (address.wrapping_add(first as u64 * 4) & !0xfff).wrapping_add((pages << 12) as u64);
     Some(page.wrapping_add(u64::from((ldr >> 10) & 0xfff) * 8))
+}
+
+/// Whether the unwind tables know that an address lies behind the end of a symbol that has no size.
+///
+/// A stripped object has few symbols left. One without a size (hand-written assembly) would give its name to every
+/// function behind it that lost its own.
+pub(crate) fn is_behind(image: &Image, found: &Found, address: u64) -> bool {
+    match function_by_unwind(image, address) {
+        Some((start, _)) => start > found.start,
+        // Code without an entry, behind a function that has one.
+        None => function_by_unwind(image, found.start).is_some_and(|(start, _)| start == found.start),
+    }
 }
 
 /// The function that holds an address by the unwind tables (`.eh_frame`): start and end.

@@ -13,7 +13,7 @@ use crate::jit::JitMap;
 use crate::objects::{ObjectId, ObjectInfo, ObjectKind, Problem, shown_path};
 use crate::open::{ElfObject, Opened, open};
 use crate::symbolizer::Options;
-use crate::symtab::{self, Source, SymbolTable};
+use crate::symtab::{self, Found, Source, SymbolTable, is_behind};
 use crate::translator::{Template, addr2line_frames};
 use crate::{debugfile, dwarf};
 
@@ -190,11 +190,10 @@ fn elf_frames(
                 asked: &asked,
                 threads,
                 missed: AtomicBool::new(false),
-                symbol_start: &|address| {
+                symbol: &|address| {
                     let of = |table: &OnceLock<SymbolTable>, image: &Option<Image>| {
-                        table
-                            .get_or_init(|| image.as_ref().map_or_else(Default::default, SymbolTable::read))
-                            .start(address)
+                        let image = image.as_ref()?;
+                        table.get_or_init(|| SymbolTable::read(image)).find(&image.elf()?, address)
                     };
                     of(debug_symbols, debug).or_else(|| of(symbols, image))
                 },
@@ -222,7 +221,9 @@ fn elf_frames(
     .collect();
     for left in rest {
         let (asked, address) = (asked[left.index], addresses[left.index]);
-        if let Some(found) = tables.iter().find_map(|(t, elf)| t.find(elf, address)) {
+        let found = tables.iter().find_map(|(t, elf)| t.find(elf, address));
+        let is_behind = |f: &Found| f.open_ended && image.as_ref().is_some_and(|i| is_behind(i, f, address));
+        if let Some(found) = found.filter(|f| !is_behind(f)) {
             answers.name(asked, &demangle(&found.name), found.source, Some(address - found.start));
         } else if let Some((start, _)) = image.as_ref().and_then(|i| symtab::function_by_unwind(i, address)) {
             let name = symtab::nameless(&shown_path(&info.path), start);

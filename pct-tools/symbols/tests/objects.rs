@@ -1,6 +1,7 @@
 //! Real objects, made by the machine's own compiler, moved, stripped, split and replaced.
 //! Each test needs gcc/g++ and binutils; without them it says so and is skipped.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -516,4 +517,94 @@ fn names_that_dwz_moved_to_another_file_are_found_there() {
             symbols.notes()
         );
     }
+}
+
+#[test]
+fn a_symbol_without_a_size_does_not_name_the_functions_behind_it() {
+    let dir = tempfile::tempdir().expect("temp");
+    let (assembly, source, program) =
+        (dir.path().join("first.S"), dir.path().join("main.c"), dir.path().join("unsized"));
+    std::fs::write(&assembly, ".text\n.globl open_ended\nopen_ended:\n nop\n nop\n ret\n").expect("temp");
+    std::fs::write(
+        &source,
+        "void open_ended(void);\n__attribute__((noinline)) static int hidden(int n) { return n * 3 + 1; }\n\
+         int main(int n, char **v) { open_ended(); return hidden(n); }\n",
+    )
+    .expect("temp");
+    let mut compile = Command::new("gcc");
+    compile.args(["-O1", "-rdynamic", "-o"]).arg(&program).arg(&assembly).arg(&source);
+    if !run(&mut compile) {
+        return;
+    }
+    let (asm, hidden) = (open_ended_code(&program), offsets(&program, "hidden")[0]);
+    assert!(run(Command::new("strip").arg(&program)));
+    let mut symbols = Symbolizer::new(quiet());
+    let object = symbols.add(ObjectInfo::file(&program));
+    symbols.resolve([asm, hidden].map(|o| (object, CodeAddr::Pc(o))));
+    assert_eq!(names(&symbols, object, asm), ["open_ended"]);
+    assert_eq!(names(&symbols, object, hidden), [format!("[unsized+{hidden:#x}]")]);
+}
+
+/// File offset of the symbol `open_ended`, which has no size.
+fn open_ended_code(program: &Path) -> u64 {
+    let out = Command::new("nm").arg(program).output().expect("binutils are there if gcc is");
+    let text = String::from_utf8_lossy(&out.stdout);
+    let line = text.lines().find(|l| l.ends_with(" open_ended")).expect("it is a symbol");
+    let address = u64::from_str_radix(line.split(' ').next().expect("an address"), 16).expect("hex");
+    Image::open(program).expect("just built").offset_of_address(address).expect("in the file")
+}
+
+const GO: &str = r#"package main
+
+import "crypto/sha256"
+
+//go:noinline
+func hash(n int) byte {
+	var s [32]byte
+	b := make([]byte, 4096)
+	for i := 0; i < n; i++ {
+		s = sha256.Sum256(b)
+	}
+	return s[0]
+}
+
+func main() { println(hash(3)) }
+"#;
+
+#[test]
+fn stripped_go_programs_have_the_names_of_the_unstripped_ones() {
+    let dir = tempfile::tempdir().expect("temp");
+    std::fs::write(dir.path().join("hash.go"), GO).expect("temp");
+    for mode in ["exe", "pie"] {
+        let build = |name: &str, flags: &str| {
+            let mut go = Command::new("go");
+            go.args(["build", "-buildmode", mode, "-ldflags", flags, "-o", name, "hash.go"])
+                .current_dir(&dir);
+            go.env("GOCACHE", dir.path().join("cache")).env("GOFLAGS", "-mod=mod");
+            run(&mut go).then(|| dir.path().join(name))
+        };
+        let (Some(whole), Some(bare)) = (build("whole", ""), build("bare", "-s -w")) else { return };
+        assert!(std::fs::read(&bare).expect("built").len() < std::fs::read(&whole).expect("built").len());
+        for function in ["main.hash", "main.main", "crypto/sha256.block", "runtime.memmove"] {
+            let mut names = BTreeSet::new();
+            for (program, offsets) in
+                [(&whole, offsets(&whole, function)), (&bare, offsets_in(&whole, &bare, function))]
+            {
+                let mut symbols = Symbolizer::new(quiet());
+                let object = symbols.add(ObjectInfo::file(program));
+                resolve_all(&mut symbols, object, &offsets[..1]);
+                let frames = symbols.frames(object, CodeAddr::Pc(offsets[0]));
+                names.insert(symbols.text(frames.last().expect("a frame").function).to_owned());
+            }
+            assert_eq!(names.len(), 1, "{mode}: {names:?}");
+            assert!(names.iter().all(|n| n.starts_with(function)), "{mode}: {names:?}");
+        }
+    }
+}
+
+/// File offsets in a stripped program of a function that nm knows in the whole one: both have the same addresses.
+fn offsets_in(whole: &Path, bare: &Path, function: &str) -> Vec<u64> {
+    let (from, to) = (Image::open(whole).expect("built"), Image::open(bare).expect("built"));
+    let addresses = offsets(whole, function).into_iter().filter_map(|o| from.address_of_offset(o));
+    addresses.filter_map(|a| to.offset_of_address(a)).collect()
 }

@@ -7,7 +7,7 @@
 //!
 //! In reading order: [`reader`] bytes that nobody vouches for; [`cfi`] and [`expr`] what the data means; [`rule`] one step in
 //! one word; [`table`] address to function; [`set`] the modules of a process; [`cache`]; [`full`] a step with all registers;
-//! [`stack`] the only reads of foreign memory; [`mod@walk`] the loop; `locate` and [`object`] finding the data and copying it; [`registry`] publishing and retiring.
+//! [`go`] Go programs, which have another table; [`stack`] the only reads of foreign memory; [`mod@walk`] the loop; `locate` and [`object`] finding the data and copying it; [`registry`] publishing and retiring.
 //!
 //! What always holds: the handler's side allocates nothing, takes no lock, calls no libc and has no panic path; each load is
 //! checked; a walk ends by its budget whatever the bytes. All of `unsafe` is in [`stack`], [`os`], [`object`], [`registry`].
@@ -17,7 +17,8 @@ pub mod cache;
 pub mod cfi;
 pub mod expr;
 pub mod full;
-mod locate;
+pub mod go;
+pub mod locate;
 pub mod object;
 pub mod os;
 pub mod reader;

@@ -208,6 +208,27 @@ impl<C: Fn(u64, &mut [u8]) -> bool> Segments<C> {
     }
 }
 
+/// A loaded segment of an object: addresses in the process.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Loaded {
+    /// Address of its first byte.
+    pub start: u64,
+    /// Address behind its last one.
+    pub end: u64,
+    /// It holds code.
+    pub executable: bool,
+}
+
+/// Calls `each` for the loaded segments of the 64-bit ELF object whose first page is mapped at `base`, reading with `copy`.
+pub fn each_segment(base: u64, copy: impl Fn(u64, &mut [u8]) -> bool, mut each: impl FnMut(Loaded)) {
+    let Some(segments) = Segments::of(base, copy) else { return };
+    for segment in (0..segments.count).map_while(|n| segments.get(n)).filter(|s| s.kind == PT_LOAD) {
+        if let Some(end) = segment.addr.checked_add(segment.len) {
+            each(Loaded { start: segment.addr, end, executable: segment.flags & EXECUTE != 0 });
+        }
+    }
+}
+
 /// Finds the unwind data of the 64-bit ELF object whose first page is mapped at `base`, reading with `copy`.
 pub fn locate(base: u64, copy: impl Fn(u64, &mut [u8]) -> bool) -> Option<Located> {
     let segments = Segments::of(base, copy)?;

@@ -18,6 +18,7 @@
 //! Method 6 follows forks: what a traced task makes is traced from its first instruction, each process image has a recording of
 //! its own. A first stop may be reported before the parent's event; so new tasks are known by their own stops alone.
 
+mod handler_entry;
 mod process;
 mod status;
 mod thread;
@@ -444,6 +445,7 @@ impl Outside {
         }
         let system = patient && !wall;
         let Some((serial, process)) = self.recorded(tid) else { return };
+        let regs = process.interrupted(regs);
         let stack = process.stopped_stack(&regs);
         process.sample(serial, regs.rip, weight, system, stack);
         self.counts.samples += 1;

@@ -3,7 +3,7 @@
 //! The file is made at the first sample: a process that forks and executes at once leaves none.
 
 use super::Unwind as _;
-use super::waiting;
+use super::{handler_entry, waiting};
 use crate::memory::ProcessMemory;
 use crate::ptrace::sys::{Regs, Tid};
 use crate::recording::{Recording, Subject};
@@ -108,6 +108,11 @@ impl Process {
     pub(super) fn serial(&mut self, tid: Tid, folder: &Path, manner: &Manner) -> Option<u32> {
         let name = std::fs::read(format!("/proc/{}/task/{tid}/comm", self.pid)).unwrap_or_default();
         Some(self.recording(folder, manner)?.thread(tid.0 as u32, name.trim_ascii_end()))
+    }
+
+    /// The registers that a sample stands for: those of what a signal has just interrupted, else the thread's own.
+    pub(super) fn interrupted(&self, regs: Regs) -> Regs {
+        handler_entry::interrupted(&regs, &self.memory).unwrap_or(regs)
     }
 
     /// Interns the stack of a stopped thread.

@@ -10,7 +10,7 @@ use pct_profile::model::{Cell, FunctionId, ObjectId, Weight};
 use pct_profile::text::numbers::{seconds, share};
 use pct_profile::text::table::{Align, Column, Rank, Table, tame};
 use pct_profile::{Pattern, Profile};
-use pct_symbols::{CodeAddr, Image, ObjectInfo, Symbolizer};
+use pct_symbols::{BuildId, CodeAddr, Image, ObjectInfo, Symbolizer};
 use std::collections::BTreeMap;
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -188,8 +188,10 @@ fn code_listings(
     }
     let mut listings = Vec::new();
     for (object, offsets) in objects {
-        let path = Path::new(&profile.objects[object].path);
-        match code_of(path, &offsets) {
+        let object = &profile.objects[object];
+        let path = Path::new(&object.path);
+        let build_id = object.build_id.as_deref().and_then(BuildId::parse);
+        match code_of(path, build_id.as_ref(), &offsets) {
             Ok(found) => listings.extend(found),
             Err(why) => remarks.push(format!("{}: no instructions: {why:#}", path.display())),
         }
@@ -198,8 +200,17 @@ fn code_listings(
 }
 
 /// The functions of an object that have samples at these file offsets.
-fn code_of(path: &Path, offsets: &BTreeMap<u64, Weight>) -> Result<Vec<Listing>> {
+///
+/// # Errors
+/// When the file cannot be read, or is not the one that was sampled: its code is another by now.
+fn code_of(path: &Path, sampled: Option<&BuildId>, offsets: &BTreeMap<u64, Weight>) -> Result<Vec<Listing>> {
     let image = Image::open(path)?;
+    if let Some(sampled) = sampled
+        && image.build_id() != Some(sampled)
+    {
+        let found = image.build_id().map_or_else(|| "none".to_owned(), ToString::to_string);
+        bail!("the file has changed since: its build-id is {found}, {sampled} was sampled");
+    }
     let mut symbols = Symbolizer::default();
     let object = symbols.add(ObjectInfo::file(path));
     symbols.resolve(offsets.keys().map(|&offset| (object, CodeAddr::Pc(offset))));

@@ -1,9 +1,9 @@
 //! `pct export`: a recording in the format of another tool.
 
-use crate::commands::flame::beside;
+use crate::commands::flame::write_beside;
 use crate::face::Face;
 use crate::look::{self, Look};
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use pct_formats::Format;
 use pct_profile::load::Options;
 use std::path::PathBuf;
@@ -52,8 +52,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         Some(path) if path.as_os_str() == "-" => face.print_file(&bytes)?,
         given => {
             let name = format!("profile.{}", args.format.suffix());
-            let path = given.clone().unwrap_or_else(|| beside(&paths, &name));
-            std::fs::write(&path, bytes).with_context(|| path.display().to_string())?;
+            let path = write_beside(given.as_deref(), &paths, &name, &bytes)?;
             face.hint(path.display());
         }
     }

@@ -6,7 +6,7 @@ use anyhow::{Context as _, Result};
 use pct_formats::flame;
 use pct_icicle::{DiffBy, Direction, Options, svg};
 use pct_profile::Split;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// What can be typed after `pct flame`.
@@ -91,16 +91,46 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     match &args.out {
         Some(path) if path.as_os_str() == "-" => face.print(&text)?,
         given => {
-            let path = given.clone().unwrap_or_else(|| beside(&paths, "flame.svg"));
-            std::fs::write(&path, text).with_context(|| path.display().to_string())?;
+            let path = write_beside(given.as_deref(), &paths, "flame.svg", text.as_bytes())?;
             face.hint(format_args!("{}   open it in a browser: click zooms, / searches", path.display()));
         }
     }
     Ok(look::status(&profile.account))
 }
 
+/// Writes to the file that was typed; else under a name of ours beside the recording. Gives its path.
+///
+/// Somebody else may have made the recording's folder and a link of our name in it. So a file whose name nobody typed
+/// is made anew and takes the name's place: no link is followed.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_beside(typed: Option<&Path>, paths: &[PathBuf], name: &str, bytes: &[u8]) -> Result<PathBuf> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    if let Some(path) = typed {
+        std::fs::write(path, bytes).with_context(|| path.display().to_string())?;
+        return Ok(path.to_owned());
+    }
+    let path = beside(paths, name);
+    let fresh = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&fresh)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| std::fs::rename(&fresh, &path));
+    if written.is_err() {
+        // Ours or not there; a file of this name that existed before is somebody's leftover.
+        let _ = std::fs::remove_file(&fresh);
+    }
+    written.with_context(|| path.display().to_string())?;
+    Ok(path)
+}
+
 /// Where a file goes whose name was not typed: into the run's folder when one run is looked at, else here.
-pub fn beside(paths: &[PathBuf], name: &str) -> PathBuf {
+fn beside(paths: &[PathBuf], name: &str) -> PathBuf {
     match paths {
         [one] if one.is_dir() => one.join(name),
         _ => PathBuf::from(name),

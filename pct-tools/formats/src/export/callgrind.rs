@@ -6,6 +6,7 @@
 use super::path;
 use pct_profile::Profile;
 use pct_profile::model::{Cell, FunctionId, Id};
+use pct_profile::text::table::tame;
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt::Write as _;
 
@@ -75,7 +76,7 @@ fn name(
 }
 
 fn one_line(text: &str) -> String {
-    text.replace(['\n', '\r'], " ")
+    tame(text)
 }
 
 fn us(ns: u64) -> u64 {

@@ -16,7 +16,7 @@ use pct_profile::model::{Cell, FrameId, StackId};
 /// The formats that can be written.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Format {
-    /// `a;b;c 123` lines, microseconds of CPU time: flamegraph.pl, inferno, speedscope.
+    /// `a;b;c 123` lines, numbers of samples: flamegraph.pl, inferno, speedscope.
     Folded,
     /// gzip'd protobuf: `go tool pprof`, Grafana Pyroscope, Parca.
     Pprof,

@@ -6,8 +6,10 @@ use super::strings::Strings;
 use crate::protobuf::Message;
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use pct_profile::Profile;
-use pct_profile::model::{Cell, FrameId, Id, ObjectKind, StackId};
+use pct_profile::flat::Order;
+use pct_profile::model::{Cell, FrameId, Id, ObjectId, ObjectKind, StackId};
+use pct_profile::text::table::tame;
+use pct_profile::{By, Flat, Profile, Split};
 use std::collections::HashMap;
 use std::io::Write as _;
 
@@ -34,7 +36,11 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
             .collect();
         out.bytes(2, &sample(&mut strings, profile, cell, &ids));
     }
-    for (id, object) in profile.objects.enumerate() {
+    // Readers take the first one for the program ("File:").
+    let program = program(profile);
+    let libraries = profile.objects.ids().filter(|id| Some(*id) != program);
+    for id in program.into_iter().chain(libraries) {
+        let object = &profile.objects[id];
         let mut m = Message::default();
         m.number(1, id.index() as u64 + 1);
         // addresses are offsets in the object's file
@@ -52,7 +58,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
     let files: HashMap<_, _> = profile.frames.iter().filter_map(|f| Some((f.function, f.file?))).collect();
     for (id, function) in profile.functions.enumerate() {
         let mut m = Message::default();
-        let name = strings.id(&function.name);
+        let name = strings.id(&tame(&function.name));
         m.number(1, id.index() as u64 + 1);
         m.number(2, name);
         m.number(3, name);
@@ -83,6 +89,15 @@ fn value_type(strings: &mut Strings, kind: &str, unit: &str) -> Vec<u8> {
     m.number(1, strings.id(kind));
     m.number(2, strings.id(unit));
     m.0
+}
+
+/// The object that is the program: of those that are no library the one that most time passed through.
+fn program(profile: &Profile) -> Option<ObjectId> {
+    let objects = Flat::of(profile, &profile.cells, Some(By::Object), Split::Merged, Order::Total);
+    objects.rows.iter().filter_map(|row| row.label?.object(profile)).find(|id| {
+        let object = &profile.objects[*id];
+        object.kind == ObjectKind::File && !object.name().contains(".so")
+    })
 }
 
 /// A stack as groups of frames, innermost group first: a group is one stack frame with the calls inlined into it.

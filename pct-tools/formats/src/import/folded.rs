@@ -67,6 +67,9 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
                     .account
                     .note(format!("line {line}: no count at its end; {n} such lines left out"));
             }
+            b.profile_mut().account.note(
+                "folded text has no unit: each count was taken for a sample of 1 ms of CPU time".to_owned(),
+            );
             Ok(b.finish())
         }
     }

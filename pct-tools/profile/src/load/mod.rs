@@ -145,8 +145,7 @@ pub fn load_from(
         return Err(error);
     }
     if let Some(error) = first_error {
-        account.unreadable += 1;
-        account.note(error.to_string());
+        note(&mut account, &error);
     }
     for run in &runs {
         if let Some(info) = run::Info::read(run) {
@@ -234,11 +233,16 @@ pub fn archive(dir: &Path, progress: Progress<'_>) -> Result<PathBuf, Error> {
 fn note_or_first(first: &mut Option<Error>, account: &mut Account, error: Error) {
     match first {
         None => *first = Some(error),
-        Some(_) => {
-            account.unreadable += 1;
-            account.note(error.to_string());
-        }
+        Some(_) => note(account, &error),
     }
+}
+
+/// Says that a file was left out. One whose making was never finished holds no sample: nothing failed to be read.
+fn note(account: &mut Account, error: &Error) {
+    if !matches!(error, Error::Bad { why: pct_format::Error::Unfinished, .. }) {
+        account.unreadable += 1;
+    }
+    account.note(error.to_string());
 }
 
 fn default_title(profile: &Profile, paths: &[PathBuf]) -> String {

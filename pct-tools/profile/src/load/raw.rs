@@ -556,7 +556,8 @@ fn process_of(header: &Header<'_>, path: &Path) -> (Process, u64) {
     (process, header.first_anchor().realtime_ns)
 }
 
-/// The executable's name; for a script `interpreter script`.
+/// The executable's name; for a script `interpreter script`. A program that is called by another name than its file's
+/// (redis-server is a link to redis-check-rdb, ls one to busybox) has that name.
 pub(crate) fn process_name(exe: &str, command: &[String]) -> String {
     let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     let own = match (base(exe), command.first()) {
@@ -568,13 +569,20 @@ pub(crate) fn process_name(exe: &str, command: &[String]) -> String {
         ["python", "perl", "ruby", "node", "bash", "dash", "sh", "php", "lua", "java"];
     let stem = own.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     if !INTERPRETERS.contains(&stem) {
-        return own;
+        let called = command.first().map(|word| base(word)).filter(|word| is_plain_name(word));
+        return called.unwrap_or(own);
     }
     // The first word that is not an option; what follows -c, -e or -m is no script.
     match command.get(1) {
         Some(word) if !word.starts_with('-') && !word.is_empty() => format!("{own} {}", base(word)),
         _ => own,
     }
+}
+
+/// Whether a first word of a command line is a program's name, not a title that the program gave itself.
+fn is_plain_name(word: &str) -> bool {
+    word.starts_with(|c: char| c.is_ascii_alphanumeric() || c == '_')
+        && word.chars().all(|c| c.is_ascii_alphanumeric() || matches!(c, '_' | '-' | '.' | '+'))
 }
 
 fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
@@ -645,6 +653,9 @@ mod tests {
         assert_eq!(name("/usr/bin/python3.11", &["python3", "-c", "print()"]), "python3.11");
         assert_eq!(name("/usr/bin/gzip", &["gzip", "file"]), "gzip");
         assert_eq!(name("", &["./prog"]), "prog");
+        assert_eq!(name("/usr/bin/redis-check-rdb", &["/usr/bin/redis-server", "*:6379"]), "redis-server");
+        assert_eq!(name("/usr/sbin/nginx", &["nginx: worker process"]), "nginx");
+        assert_eq!(name("/usr/bin/zsh", &["-zsh"]), "zsh");
         assert_eq!(name("", &[]), "");
     }
 }

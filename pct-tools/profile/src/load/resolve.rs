@@ -6,6 +6,7 @@ use crate::model::{
 };
 use pct_symbols::{CodeAddr, ObjectKind as Kind, Symbolizer};
 use rustc_hash::FxHashMap;
+use std::path::Path;
 
 pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &super::Options) -> Profile {
     let mut b = Builder::new(options.timeline || options.window.is_some());
@@ -68,6 +69,15 @@ fn weight(samples: u64, ns: u64, system: bool) -> Weight {
     Weight { samples, user_ns, system_ns }
 }
 
+/// The function that all of our own code in the program is.
+const SAMPLER: &str = "[pct's sampler]";
+
+/// Whether an object is the preloaded library: `libpct.so`, or `libpct-HASH.so` as `pct` lays it out.
+fn is_sampler(path: &Path) -> bool {
+    let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
+    name == "libpct.so" || name.strip_prefix("libpct-").is_some_and(|rest| rest.ends_with(".so"))
+}
+
 /// Places to frames, outermost first.
 struct Places<'a> {
     symbols: &'a Symbolizer,
@@ -101,6 +111,10 @@ impl Places<'_> {
             }
         };
         let id = self.object(b, object);
+        if self.options.symbols && is_sampler(&self.symbols.object(object).path) {
+            let function = b.function(id, SAMPLER);
+            return vec![b.plain_frame(function)];
+        }
         let exact = match address {
             CodeAddr::Pc(address) => address,
             CodeAddr::Return(address) => address.saturating_sub(1),

@@ -180,10 +180,16 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
 }
 
 /// A CSV field: hidden characters written out ([`pct_text`]), quoted where it must be (RFC 4180).
+///
+/// Names come from files that anybody may have made, and people open tables in spreadsheets: what one would take for a
+/// formula gets a `'` in front.
 #[must_use]
 pub fn csv_field(text: &str) -> String {
-    let text = pct_text::visible(text);
-    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text.into_owned() }
+    let mut text = pct_text::visible(text).into_owned();
+    if text.starts_with(['=', '+', '-', '@']) {
+        text.insert(0, '\'');
+    }
+    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
 }
 
 /// The rows and the account as JSON.

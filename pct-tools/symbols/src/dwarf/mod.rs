@@ -29,7 +29,7 @@ use object::Object;
 use crate::answers::{Answers, LocalFrame, LocalPlace, NO_TEXT};
 use crate::demangle::demangle;
 use crate::image::Image;
-use crate::symtab::Source;
+use crate::symtab::{Found, Source};
 
 pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 pub(crate) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
@@ -65,8 +65,9 @@ pub(crate) struct Question<'a> {
     pub(crate) threads: usize,
     /// Set when a name is in the supplementary file and that is not there.
     pub(crate) missed: AtomicBool,
-    /// Where the symbol that holds an address begins: for functions that only line tables know.
-    pub(crate) symbol_start: &'a (dyn Fn(u64) -> Option<u64> + Sync),
+    /// The symbol that holds an address: for functions that only line tables know, and for those whose entries tell
+    /// no linker name.
+    pub(crate) symbol: &'a (dyn Fn(u64) -> Option<Found> + Sync),
 }
 
 /// Looks addresses up. What debug information does not know is left in `rest`.
@@ -213,19 +214,25 @@ fn through_loader(q: &Question<'_>, wanted: &[usize], answers: &mut Answers, res
             }
         }
         // The loader tells nothing of declarations: the line of the function's first instruction.
-        let start = (q.symbol_start)(q.addresses[*i]);
-        let entry =
-            start.and_then(|s| loader.find_location(s).ok().flatten()).map_or(LocalPlace::NONE, |l| {
-                match (l.file, l.line) {
-                    (Some(file), Some(line)) => LocalPlace { file: answers.text(file), line },
-                    _ => LocalPlace::NONE,
-                }
-            });
+        let symbol = (q.symbol)(q.addresses[*i]);
+        let entry = symbol.as_ref().and_then(|s| loader.find_location(s.start).ok().flatten()).map_or(
+            LocalPlace::NONE,
+            |l| match (l.file, l.line) {
+                (Some(file), Some(line)) => LocalPlace { file: answers.text(file), line },
+                _ => LocalPlace::NONE,
+            },
+        );
         let frames = &mut answers.frames[first..];
         match frames.last_mut() {
             Some(last) if frames_named(last) => {
+                let plain = &answers.texts[last.function as usize];
+                let by_symbol = symbol.as_ref().and_then(|s| name_by_symbol(plain, &s.name));
                 last.inlined = false;
                 last.declared = entry;
+                if let Some(name) = by_symbol {
+                    let function = answers.text(&name);
+                    answers.frames.last_mut().expect("just looked at").function = function;
+                }
                 answers.drop_nameless(first);
                 answers.close(q.asked[*i], first, None);
             }
@@ -242,6 +249,19 @@ fn through_loader(q: &Question<'_>, wanted: &[usize], answers: &mut Answers, res
             }
         }
     }
+}
+
+/// The readable name of a function whose entry tells only a plain one, by the symbol at its code. None if the symbol
+/// is no mangled name, or one of another function (linkers put functions with equal code together).
+fn name_by_symbol(plain: &str, symbol: &str) -> Option<String> {
+    // Compilers hang `.constprop.0`, `.isra.0` or `.cold` on the names of what they made of a function.
+    let mangled = symbol.split('.').next().filter(|s| s.starts_with("_Z") || s.starts_with("_R"))?;
+    let readable = demangle(mangled);
+    let base = match plain.strip_prefix("operator") {
+        Some(_) => "operator",
+        None => plain.split('<').next()?,
+    };
+    (readable != mangled && readable.contains(base)).then(|| readable.into_owned())
 }
 
 fn frames_named(frame: &LocalFrame) -> bool {

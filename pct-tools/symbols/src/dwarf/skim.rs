@@ -15,6 +15,8 @@ pub(super) enum Kind {
     Function,
     /// An inlined call.
     Inlined,
+    /// A namespace, a class, or a function without code of its own: names of functions begin with theirs.
+    Scope,
     /// Anything else.
     Other,
 }
@@ -78,7 +80,7 @@ impl<'a> Skimmer<'a> {
         Skimmer { data, abbreviations, header, compiled: Vec::new(), steps: Vec::new() }
     }
 
-    /// Runs from an entry on and calls `visit` at each function and inlined call; it says whether to go on.
+    /// Runs from an entry on and calls `visit` at each function, scope and inlined call; it says whether to go on.
     ///
     /// With `subtree` the run ends behind the children of the first entry.
     pub(super) fn run(
@@ -190,6 +192,11 @@ impl<'a> Skimmer<'a> {
         let kind = match abbreviation.tag() {
             dw::DW_TAG_subprogram if has_place => Kind::Function,
             dw::DW_TAG_inlined_subroutine => Kind::Inlined,
+            dw::DW_TAG_subprogram
+            | dw::DW_TAG_namespace
+            | dw::DW_TAG_class_type
+            | dw::DW_TAG_structure_type
+            | dw::DW_TAG_union_type => Kind::Scope,
             _ => Kind::Other,
         };
         let compiled = Compiled {

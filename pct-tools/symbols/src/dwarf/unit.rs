@@ -17,6 +17,10 @@ use crate::demangle::demangle;
 use crate::quickhash::QuickMap;
 use crate::symtab::Source;
 
+mod scope;
+
+use scope::{Scopes, is_cpp};
+
 /// How a walk ended.
 pub(super) enum Walked {
     /// All that could be found is found.
@@ -80,11 +84,15 @@ pub(super) fn walk(
         known: QuickMap::default(),
         paths: QuickMap::default(),
         texts: QuickMap::default(),
+        is_cpp: is_cpp(&unit),
+        scopes: QuickMap::default(),
+        scoped: QuickMap::default(),
+        physical: QuickMap::default(),
     };
     let mut probes = vec![Probe::default(); addresses.len()];
     walk.functions(&addresses, &mut probes);
     let entries: Vec<Option<u64>> =
-        probes.iter().zip(&addresses).map(|(p, a)| walk.undeclared(p, *a, q.symbol_start)).collect();
+        probes.iter().zip(&addresses).map(|(p, a)| walk.undeclared(p, *a, q)).collect();
     let mut sought: Vec<u64> = addresses.iter().chain(entries.iter().flatten()).copied().collect();
     sought.sort_unstable();
     sought.dedup();
@@ -99,7 +107,10 @@ pub(super) fn walk(
             NO_TEXT => LocalPlace::NONE,
             file => LocalPlace { file, line: p.line },
         });
-        let function = probe.function.map_or(NO_TEXT, |(offset, _)| walk.name(offset, answers));
+        let function = match probe.function {
+            Some((offset, _)) => walk.physical_name(offset, addresses[i], q, answers),
+            None => NO_TEXT,
+        };
         let (file, line, column) = match place {
             Some(p) => (file_of(&p, &mut files, answers), p.line, p.column),
             None => (NO_TEXT, 0, 0),
@@ -111,7 +122,7 @@ pub(super) fn walk(
         let first = answers.frames.len();
         let mut here = (file, line, column);
         for call in probe.calls.iter().rev() {
-            let name = walk.name(call.offset, answers);
+            let name = walk.inlined_name(call.offset, answers);
             let (file, line, column) = here;
             if name != NO_TEXT {
                 let declared = walk.declaration(call.offset, &mut files, answers);
@@ -178,6 +189,12 @@ struct Other<'a> {
 struct Known<'a> {
     /// The linker name, else the plain one.
     name: Option<Slice<'a>>,
+    /// It is the linker name: it says where the function belongs.
+    is_linker_name: bool,
+    /// The last entry of the chain of origins, which lies where the function was declared.
+    root: Option<(File, usize)>,
+    /// Column of the declaration; 0: not known.
+    column: u32,
     /// Line of the declaration; 0: not known.
     line: u32,
     /// Its file: a number of the unit that begins there.
@@ -198,6 +215,14 @@ struct Walk<'a, 'u> {
     paths: QuickMap<(File, usize, u64), u32>,
     /// Readable names by where the linker name lies in memory.
     texts: QuickMap<(usize, usize), u32>,
+    /// The unit's language is C++: plain names need the scopes around them.
+    is_cpp: bool,
+    /// By file and offset of the unit.
+    scopes: QuickMap<(File, usize), Scopes>,
+    /// Names with their scopes, by file and offset in `.debug_info`.
+    scoped: QuickMap<(File, usize), Option<String>>,
+    /// Names of functions with code, by their entries in this unit, as numbers of the answers' texts.
+    physical: QuickMap<usize, u32>,
     /// Set when a name is in the supplementary file and that is not there.
     missed: &'u AtomicBool,
 }
@@ -280,7 +305,7 @@ impl<'a> Walk<'a, '_> {
                         });
                     }
                 }
-                Kind::Other => {}
+                Kind::Scope | Kind::Other => {}
             }
             true
         });
@@ -350,7 +375,7 @@ impl<'a> Walk<'a, '_> {
         call
     }
 
-    /// The readable name of a function's or call's entry in this unit, as a number of the answers' texts.
+    /// The readable name of an entry in this unit, without scopes, as a number of the answers' texts.
     fn name(&mut self, offset: usize, answers: &mut Answers) -> u32 {
         let Some(raw) = self.known_of_own(offset).name else { return NO_TEXT };
         let place = (raw.slice().as_ptr() as usize, raw.slice().len());
@@ -362,18 +387,13 @@ impl<'a> Walk<'a, '_> {
 
     /// The address at which to ask line tables for the beginning of an address's function, where its entries do not tell where
     /// it is declared.
-    fn undeclared(
-        &mut self,
-        probe: &Probe,
-        address: u64,
-        symbol_start: &dyn Fn(u64) -> Option<u64>,
-    ) -> Option<u64> {
+    fn undeclared(&mut self, probe: &Probe, address: u64, q: &Question<'_>) -> Option<u64> {
         match probe.function {
             Some((offset, _)) => {
                 let known = self.known_of_own(offset);
                 (known.line == 0 || known.file.is_none()).then_some(probe.start)
             }
-            None => symbol_start(address),
+            None => (q.symbol)(address).map(|s| s.start),
         }
     }
 
@@ -457,7 +477,7 @@ impl<'a> Walk<'a, '_> {
             File::Sup => self.dwarf.sup().or_else(|| self.miss())?,
         };
         let (mut linker, mut plain, mut origin) = (None, None, None);
-        let (mut line, mut declared_in) = (0, None);
+        let (mut line, mut column, mut declared_in) = (0, 0, None);
         let own = self.unit.header.debug_info_offset()?.0;
         let mut unit_start = own;
         let mine = file == File::Main && offset >= own && offset - own < self.data.len();
@@ -479,6 +499,7 @@ impl<'a> Walk<'a, '_> {
                         origin = target(value, file, own);
                     }
                     dw::DW_AT_decl_line => line = number(entries.read_attribute(*spec).ok()?.value()),
+                    dw::DW_AT_decl_column => column = number(entries.read_attribute(*spec).ok()?.value()),
                     dw::DW_AT_decl_file => {
                         let value = entries.read_attribute(*spec).ok()?.value();
                         declared_in = file_number(value, self.unit.header.version());
@@ -508,6 +529,7 @@ impl<'a> Walk<'a, '_> {
                         origin = target(attribute.value(), file, unit_start);
                     }
                     dw::DW_AT_decl_line => line = number(attribute.value()),
+                    dw::DW_AT_decl_column => column = number(attribute.value()),
                     dw::DW_AT_decl_file => {
                         declared_in = file_number(attribute.value(), other.header.version());
                     }
@@ -515,19 +537,27 @@ impl<'a> Walk<'a, '_> {
                 }
             }
         }
-        let mut known =
-            Known { name: linker.or(plain), line, file: declared_in.map(|n| (file, unit_start, n)) };
+        let mut known = Known {
+            name: linker.or(plain),
+            is_linker_name: linker.is_some(),
+            root: Some((file, offset)),
+            line,
+            column,
+            file: declared_in.map(|n| (file, unit_start, n)),
+        };
         // What an entry does not say itself its origin says: file and line each, too.
         if let Some((file, offset)) =
             origin.filter(|_| linker.is_none() || line == 0 || declared_in.is_none())
         {
             let behind = self.known_of(file, offset, hops);
+            known.root = behind.root.or(known.root);
             if linker.is_none() {
                 // A plain name may have a linker name behind it (a definition of a declared method).
                 known.name = behind.name.filter(|n| plain.is_none() || is_mangled(n)).or(plain);
+                known.is_linker_name = behind.is_linker_name;
             }
             if line == 0 {
-                known.line = behind.line;
+                (known.line, known.column) = (behind.line, behind.column);
             }
             known.file = known.file.or(behind.file);
         }
