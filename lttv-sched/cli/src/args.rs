@@ -144,6 +144,8 @@ pub enum Column {
     Context,
     /// Payload fields.
     Fields,
+    /// Fields of the context of the event's packet.
+    Packet,
     /// Number of the trace on the command line's traces.
     Trace,
     /// Stream file or thread.

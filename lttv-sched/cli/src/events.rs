@@ -108,6 +108,10 @@ fn as_text(out: &mut String, e: &Event<'_>, columns: &[Column]) {
                 fields::text(out, e.cursor(), &[Scope::Payload]);
                 Ok(())
             }
+            Column::Packet => {
+                fields::text(out, e.cursor(), &[Scope::PacketContext]);
+                Ok(())
+            }
         };
         if out.len() == filled {
             out.truncate(start);
@@ -150,6 +154,11 @@ fn as_json(out: &mut String, e: &Event<'_>, columns: &[Column]) {
             Column::Fields => {
                 out.push_str("\"fields\":");
                 fields::json(out, e.cursor(), &[Scope::Payload]);
+                Ok(())
+            }
+            Column::Packet => {
+                out.push_str("\"packet\":");
+                fields::json(out, e.cursor(), &[Scope::PacketContext]);
                 Ok(())
             }
         };

@@ -616,6 +616,11 @@ fn times_are_typed_and_shown_as_people_write_them() {
     assert_eq!(count(&["--from", "1457113585", "--to", "1457113588"]), 3);
     assert_eq!(count(&["--from", "17:46:25", "--to", "17:46:28", "--utc"]), 3);
     assert_eq!(count(&["--from", "2016-03-04 17:46:25Z", "--to", "2016-03-04T17:46:28Z"]), 3);
+    let packets = rows(&["events", t, "--columns", "packet", "--format", "json", "-n", "1"]);
+    assert_eq!(
+        (&packets[0]["packet"]["cpu_id"], &packets[0]["packet"]["timestamp_begin"]),
+        (&0.into(), &start.into())
+    );
     let shown = out(&["events", t, "--utc", "-n", "1"]);
     assert!(shown.starts_with("2016-03-04 17:46:22.000000000 0 kernel sched_switch"), "{shown}");
 }
