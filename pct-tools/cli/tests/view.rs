@@ -174,6 +174,22 @@ fn a_damaged_side_file_is_ignored_with_a_warning() {
 }
 
 #[test]
+fn every_row_of_the_objects_page_has_a_name() {
+    let dir = folder(&[("a.folded", BEFORE)]);
+    for split in ["merge", "split"] {
+        let ask = ["view", "--threads", split, "--json", "program_modules", "a.folded"];
+        let (json, said, status) = pct(dir.path(), &ask);
+        assert_eq!(status, 0, "{said}");
+        let value: serde_json::Value = serde_json::from_str(&json).expect("JSON");
+        let modules = value["report"]["program_modules"]["modules"]
+            .as_array()
+            .or_else(|| value["report"]["program_modules"]["Ok"]["modules"].as_array())
+            .unwrap_or_else(|| panic!("{json}"));
+        assert!(!modules.is_empty() && modules.iter().all(|m| m["name"] != ""), "{json}");
+    }
+}
+
+#[test]
 fn threads_can_be_kept_apart() {
     let dir = folder(&[("a.folded", BEFORE)]);
     let (root, said, status) =

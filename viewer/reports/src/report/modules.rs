@@ -11,7 +11,7 @@ pub const RUNTIME: &str = "Mercury runtime";
 /// Data of the page of all modules.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProgramModulesReport {
-    /// Every module but the runtime's, by name.
+    /// Every module but the runtime's, and of a native program but the one that holds its root and threads, by name.
     pub modules: Vec<ModuleRow>,
 }
 
@@ -55,7 +55,7 @@ pub fn create_all(profile: &Profile) -> ProgramModulesReport {
     let rates = Rates::of(profile);
     let modules = profile
         .modules()
-        .filter(|&m| profile.module_name(m) != RUNTIME)
+        .filter(|&m| profile.module_name(m) != RUNTIME && !is_made_up(profile, m))
         .map(|m| {
             let figures = profile.module_figures(m);
             let own = figures.own;
@@ -67,6 +67,14 @@ pub fn create_all(profile: &Profile) -> ProgramModulesReport {
         })
         .collect();
     ProgramModulesReport { modules }
+}
+
+/// Whether a module stands for no object: contexts above a native program's own (the root, threads and processes that
+/// are kept apart) have one without a name, in which nothing was spent.
+fn is_made_up(profile: &Profile, module: ModuleId) -> bool {
+    profile.is_native()
+        && profile.module_name(module).is_empty()
+        && profile.module_figures(module).own.quanta == 0
 }
 
 /// The module of a name.
