@@ -4,8 +4,8 @@
 //! rate asked for. What it got is in the file that it leaves.
 //!
 //! What a sample costs: the work is many equal pieces of a few microseconds, each timed in CPU time. Most have no sample in
-//! them; the longest ones, as many as there were samples, do. The median of what these take more than the others is the cost:
-//! other programs on the machine change it little. Where two halves of the trial disagree, no figure is printed.
+//! them; the longest ones, as many as there were samples, do. What these take more than the others (by the lower quartile: what
+//! else happens on the machine only makes pieces longer) is the cost. Where the quarters of the trial disagree, no figure is printed.
 
 use crate::face::Face;
 use crate::launch::check::{self, Obstacle};
@@ -39,7 +39,7 @@ pub struct Args {
 struct Tried {
     works: bool,
     rate: f64,
-    /// Microseconds of CPU time a sample, if two halves of the trial agree on it.
+    /// Microseconds of CPU time a sample, if the quarters of the trial agree on it.
     cost_us: Option<f64>,
     why: String,
 }
@@ -117,29 +117,30 @@ fn work() -> Vec<u64> {
     pieces
 }
 
-/// Microseconds of CPU time that a sample costs, by the pieces of work and the number of samples in them; `None` when the two
-/// halves of the trial are more than a fifth apart, or there is too little to say.
+/// Microseconds of CPU time that a sample costs, by the pieces of work and the number of samples in them; `None` when the
+/// quarters of the trial are more than a fifth apart, or there is too little to say.
 fn cost_us(pieces: &[u64], samples: usize) -> Option<f64> {
-    let middle = |mut numbers: Vec<u64>| -> Option<u64> {
-        let at = numbers.len() / 2;
-        (!numbers.is_empty()).then(|| *numbers.select_nth_unstable(at).1)
-    };
-    // Each half by its own: the machine may have become faster or slower meanwhile.
-    let half = |pieces: &[u64]| -> Option<f64> {
-        let bare = middle(pieces.to_vec())?;
-        let mut longest = pieces.to_vec();
-        longest.sort_unstable_by(|a, b| b.cmp(a));
-        longest.truncate(samples / 2);
-        Some(middle(longest)?.saturating_sub(bare) as f64 / 1000.0)
-    };
     // More samples than pieces without one: then there is nothing to compare with.
     if samples < 40 || samples > pieces.len() / 4 {
         return None;
     }
-    let (first, second) = pieces.split_at(pieces.len() / 2);
-    let (first, second) = (half(first)?, half(second)?);
-    let mean = f64::midpoint(first, second);
-    ((first - second).abs() <= mean * 0.2).then_some(mean)
+    // A quarter of the way up: what else happens on the machine only makes pieces longer.
+    let low = |mut numbers: Vec<u64>| -> Option<u64> {
+        let at = numbers.len() / 4;
+        (!numbers.is_empty()).then(|| *numbers.select_nth_unstable(at).1)
+    };
+    // Each quarter by its own: the machine may have become faster or slower meanwhile.
+    let quarter = |pieces: &[u64]| -> Option<f64> {
+        let mut longest = pieces.to_vec();
+        longest.sort_unstable_by(|a, b| b.cmp(a));
+        longest.truncate(samples / 4);
+        Some(low(longest)?.saturating_sub(low(pieces.to_vec())?) as f64 / 1000.0)
+    };
+    let costs: Vec<f64> = pieces.chunks(pieces.len().div_ceil(4)).map(quarter).collect::<Option<_>>()?;
+    let mean = costs.iter().sum::<f64>() / costs.len() as f64;
+    let apart =
+        costs.iter().copied().fold(f64::MIN, f64::max) - costs.iter().copied().fold(f64::MAX, f64::min);
+    (apart <= mean * 0.2).then_some(mean)
 }
 
 fn tempdir() -> Result<PathBuf> {
@@ -276,7 +277,7 @@ mod tests {
         (0..100).for_each(|n| pieces[n * 97] += 300_000);
         let cost = cost_us(&pieces, 1000).expect("told");
         assert!((18.0..22.0).contains(&cost), "{cost}");
-        // halves that disagree, samples in every piece, next to none: no figure
+        // quarters that disagree, samples in every piece, next to none: no figure
         let slower =
             pieces.iter().enumerate().map(|(n, ns)| if n > 5000 && n % 10 == 3 { ns + 30_000 } else { *ns });
         assert_eq!(cost_us(&slower.collect::<Vec<_>>(), 1000), None);
