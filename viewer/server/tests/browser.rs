@@ -18,8 +18,8 @@ fn chromium() -> Option<PathBuf> {
     found
 }
 
-/// Opens a page to which a script was added that leaves its findings in the title, and returns them.
-fn findings(chromium: &Path, html: &str, script: &str) -> String {
+/// Opens a page (at a fragment of its address) to which a script was added that leaves its findings in the title, and returns them.
+fn findings(chromium: &Path, html: &str, fragment: &str, script: &str) -> String {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("page.html");
     let page = html.replace("</body>", &format!("<script>{script}</script></body>"));
@@ -29,7 +29,7 @@ fn findings(chromium: &Path, html: &str, script: &str) -> String {
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--virtual-time-budget=3000", "--dump-dom"])
         .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
-        .arg(format!("file://{}", file.display()))
+        .arg(format!("file://{}{fragment}", file.display()))
         .stderr(Stdio::null())
         .output()
         .expect("chromium runs");
@@ -47,27 +47,47 @@ fn tables_sort_and_filter_and_keys_move() {
     let request = Request::parse("top_procs/1-100/callseqs/both/oa").expect("a query");
     let html =
         page::html(&Subject::new(profile), &request, &Place { file: "x.data".into(), ..Place::default() });
-    let seen = findings(
-        &chromium,
-        &html.body,
-        r#"
+    let script = r#"
         var out=[],q=function(s){return document.querySelector(s);},rows=document.querySelectorAll("main tbody tr");
         var key=function(k){document.dispatchEvent(new KeyboardEvent("keydown",{key:k,bubbles:true}));};
         var at=function(){return [].indexOf.call(document.querySelectorAll("main tbody tr"),q("tr.sel"));};
         out.push("theme "+!!q(".theme"));
         key("j");key("j");out.push("row "+at());key("k");out.push("row "+at());
-        var th=document.querySelectorAll("thead tr.second th")[1];
-        var exits=function(){return [].map.call(document.querySelectorAll("main tbody tr"),function(r){
-            return +r.cells[4].textContent.replace(/,/g,"");});};
+        var ths=document.querySelectorAll("thead tr.second th");
+        var th=[].find.call(ths,function(t){return t.textContent==="Exits";});
+        var place=3+[].indexOf.call(ths,th);
+        var column=function(n){return [].map.call(document.querySelectorAll("main tbody tr"),function(r){
+            return +r.cells[n].textContent.replace(/,/g,"");});};
+        var exits=function(){return column(place);};
         var sorted=function(a,s){return a.every(function(x,i){return !i||(x-a[i-1])*s>=0;});};
-        th.click();out.push(th.getAttribute("aria-sort")+" "+sorted(exits(),-1));
-        th.click();out.push(th.getAttribute("aria-sort")+" "+sorted(exits(),1));
+        var marked=function(){return [].map.call(document.querySelectorAll("th[aria-sort]"),function(t){
+            return t.textContent+" "+t.getAttribute("aria-sort");}).join("+");};
+        var state=function(s){return marked()+" "+sorted(exits(),s)+" ranks "+sorted(column(0),1)+" "+location.hash;};
+        out.push(marked());
+        if(!location.hash){th.click();out.push(state(-1));th.click();}
+        out.push(state(1));
         var f=q(".filter");f.value="no such thing";f.dispatchEvent(new Event("input"));
         out.push("left "+document.querySelectorAll("main tbody tr:not(.off)").length);
         key("?");out.push("help "+!!q("dialog[open]"));
-        document.title=out.join(", ");"#,
+        document.title=out.join(", ");"#;
+    let first = findings(&chromium, &html.body, "", script);
+    let place = first.rsplit_once("#sort=").map(|(_, rest)| rest.split(',').next().unwrap_or_default());
+    let hash = format!("#sort={}", place.unwrap_or_default());
+    assert_eq!(
+        first,
+        format!(
+            "theme true, row 1, row 0, Total descending, Exits descending true ranks true {}, \
+             Exits ascending true ranks true {hash}, left 0, help true",
+            hash.replace('a', "d")
+        )
     );
-    assert_eq!(seen, "theme true, row 1, row 0, descending true, ascending true, left 0, help true");
+    // A reload, or a link that somebody was given, shows the same order.
+    assert_eq!(
+        findings(&chromium, &html.body, &hash, script),
+        format!(
+            "theme true, row 1, row 0, Exits ascending, Exits ascending true ranks true {hash}, left 0, help true"
+        )
+    );
 }
 
 #[test]
@@ -80,6 +100,7 @@ fn pictures_zoom_and_search() {
     let seen = findings(
         &chromium,
         &html,
+        "",
         r#"
         var out=[],svg=document.querySelector("svg"),frames=svg.querySelectorAll(".f");
         var find=function(n){return [].find.call(frames,function(g){

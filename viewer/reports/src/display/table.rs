@@ -12,8 +12,14 @@ pub enum ColumnClass {
     Number,
 }
 
-/// What the head of the column ends with that the rows are ordered by.
-pub const ORDER_MARK: &str = "\u{a0}\u{25be}";
+/// Which way the rows are ordered by a column.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Sorted {
+    /// The largest first.
+    Descending,
+    /// The first in the alphabet, or in the file, first.
+    Ascending,
+}
 
 /// The head of a column.
 #[derive(Clone, Debug)]
@@ -24,19 +30,21 @@ pub struct Head {
     pub class: ColumnClass,
     /// What the column means, shown when pointed at.
     pub help: Option<&'static str>,
+    /// Set if the rows are ordered by it.
+    pub sorted: Option<Sorted>,
 }
 
 impl Head {
     /// A head that says `text`.
     #[must_use]
     pub fn text(text: &str, class: ColumnClass) -> Head {
-        Head { data: Data::text(text), class, help: None }
+        Head { data: Data::text(text), class, help: None, sorted: None }
     }
 
     /// A head that leads to the same page ordered by it.
     #[must_use]
     pub fn link(link: Link, class: ColumnClass) -> Head {
-        Head { data: Data::Link(link), class, help: None }
+        Head { data: Data::Link(link), class, help: None, sorted: None }
     }
 
     /// The same head with an explanation.

@@ -1,6 +1,6 @@
 //! The performance columns: one table of declarations from which both heads and cells are made.
 
-use crate::display::table::{ColumnClass, Head, ORDER_MARK};
+use crate::display::table::{ColumnClass, Head, Sorted};
 use crate::display::{Cell, Data, HeadGroup, Label, Link, LinkClass, MemUnit};
 use crate::query::{
     AllocFields, CallseqFields, Cmd, Cost, CostOrder, Fields, Incl, MemFields, Order, PortFields, Prefs,
@@ -200,7 +200,6 @@ pub(crate) struct PerfColumns {
 
 /// A head that orders the page by a criterion; marked when it does already.
 pub(crate) fn order_head(cmd: &Cmd, prefs: &Prefs, text: &str, order: Order, class: ColumnClass) -> Head {
-    let text = if prefs.order == order { format!("{text}{ORDER_MARK}") } else { text.to_owned() };
     let link = Link {
         cmd: cmd.clone(),
         page: 1,
@@ -210,7 +209,8 @@ pub(crate) fn order_head(cmd: &Cmd, prefs: &Prefs, text: &str, order: Order, cla
         hint: None,
         file: None,
     };
-    Head::link(link, class)
+    let way = if matches!(order, Order::Cost(_)) { Sorted::Descending } else { Sorted::Ascending };
+    Head { sorted: (prefs.order == order).then_some(way), ..Head::link(link, class) }
 }
 
 impl PerfColumns {

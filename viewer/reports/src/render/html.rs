@@ -4,7 +4,7 @@
 //! through maud's escaping; addresses are percent-encoded by [`crate::query::print`] and begin with `?`, so they hold
 //! whatever host, port and scheme the reader came by.
 
-use crate::display::table::{Boxing, ColumnClass, Paging};
+use crate::display::table::{Boxing, ColumnClass, Paging, Sorted};
 use crate::display::{
     Cell, Data, Display, HeadGroup, Item, Label, Link, LinkClass, List, ListClass, Picture, Row, Table,
     format,
@@ -335,7 +335,7 @@ impl Renderer<'_> {
                         } @else {
                             @for head in &group.heads {
                                 th rowspan=[two.then_some("2")] scope="col" class=(cell_class(*shade, head.class, false))
-                                    title=[head.help] { (self.datum(&head.data)) }
+                                    title=[head.help] aria-sort=[head.sorted.map(sort_word)] { (self.datum(&head.data)) }
                             }
                         }
                     }
@@ -345,7 +345,8 @@ impl Renderer<'_> {
                         @for (group, shade) in groups.iter().zip(&shades) {
                             @if group.title.is_some() {
                                 @for (i, head) in group.heads.iter().enumerate() {
-                                    th scope="col" class=(cell_class(*shade, head.class, i == 0)) title=[head.help] {
+                                    th scope="col" class=(cell_class(*shade, head.class, i == 0)) title=[head.help]
+                                        aria-sort=[head.sorted.map(sort_word)] {
                                         (self.datum(&head.data))
                                     }
                                 }
@@ -439,6 +440,14 @@ impl Renderer<'_> {
                 figcaption { (picture.caption) }
             }
         }
+    }
+}
+
+/// The word of `aria-sort`; the style sheet makes the mark of it.
+fn sort_word(sorted: Sorted) -> &'static str {
+    match sorted {
+        Sorted::Descending => "descending",
+        Sorted::Ascending => "ascending",
     }
 }
 

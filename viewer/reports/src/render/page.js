@@ -32,22 +32,39 @@ if(cell===th)return c;
 for(var y=0;y<cell.rowSpan;y++){grid[r+y]=grid[r+y]||[];for(var x=0;x<cell.colSpan;x++)grid[r+y][c+x]=1;}}}
 return -1;
 }
-d.querySelectorAll("table[data-flat]").forEach(function(table){
+/* what the page's own address cannot say stands behind its #: key=value, joined by & */
+function remembered(key){var m=new RegExp("(?:^#|&)"+key+"=([^&]*)").exec(location.hash);return m?decodeURIComponent(m[1]):"";}
+function remember(key,text){
+var parts=location.hash.slice(1).split("&").filter(function(p){return p&&p.indexOf(key+"=")!==0;});
+if(text)parts.push(key+"="+encodeURIComponent(text));
+try{history.replaceState(null,"",parts.length?"#"+parts.join("&"):location.pathname+location.search);}catch(e){}
+}
+d.querySelectorAll("table[data-flat]").forEach(function(table,number){
 var body=table.tBodies[0],rows=[].filter.call(body.rows,function(r){return !r.className||r.className==="sel";});
 if(rows.length<2)return;
-var last=null,down=false;
-table.tHead.addEventListener("click",function(e){
-var th=e.target.closest("th");if(!th||th.classList.contains("group")||e.ctrlKey||e.metaKey||e.shiftKey)return;
-var c=columnOf(th,table);if(c<0)return;
-e.preventDefault();
-down=last===c?!down:typeof value(rows[0].cells[c])==="number";last=c;
+var heads=table.querySelectorAll("thead th:not(.group)"),ranked=heads[0]&&heads[0].textContent==="Rank";
+function sort(th,down){
+var c=columnOf(th,table);
 var keyed=rows.map(function(r,i){return {r:r,k:value(r.cells[c]),i:i};});
 keyed.sort(function(a,b){var o=typeof a.k===typeof b.k?(a.k<b.k?-1:a.k>b.k?1:0):typeof a.k==="number"?-1:1;return (down?-o:o)||a.i-b.i;});
 var before=[].find.call(body.rows,function(r){return r.className==="sum"||r.className==="note";})||null;
-keyed.forEach(function(k){body.insertBefore(k.r,before);});
-table.querySelectorAll("thead th").forEach(function(t){t.removeAttribute("aria-sort");});
+keyed.forEach(function(k,i){body.insertBefore(k.r,before);if(ranked)k.r.cells[0].textContent=(i+1).toLocaleString("en-US");});
+heads.forEach(function(t){t.removeAttribute("aria-sort");});
 th.setAttribute("aria-sort",down?"descending":"ascending");
+}
+/* A head that leads to the page in its order is followed: the server's order holds for the pages beyond, too. Sorted here are
+the other columns, and the column in force the other way round. */
+table.tHead.addEventListener("click",function(e){
+var th=e.target.closest("th");if(!th||th.classList.contains("group")||e.ctrlKey||e.metaKey||e.shiftKey)return;
+var c=columnOf(th,table),now=th.getAttribute("aria-sort");
+if(c<0||!now&&th.querySelector("a"))return;
+e.preventDefault();
+if(ranked&&c===0)return;
+var down=now?now!=="descending":typeof value(rows[0].cells[c])==="number";
+sort(th,down);remember("sort",number+"."+[].indexOf.call(heads,th)+(down?"d":"a"));
 });
+var asked=/^(\d+)\.(\d+)([da])$/.exec(remembered("sort"));
+if(asked&&+asked[1]===number&&heads[+asked[2]])sort(heads[+asked[2]],asked[3]==="d");
 if(rows.length<12)return;
 var box=d.createElement("input");box.type="search";box.className="filter";box.placeholder="filter "+rows.length+" rows";
 box.setAttribute("aria-label","filter the rows of the table");

@@ -3,7 +3,7 @@
 //! Tables are aligned; each row that leads somewhere ends with the command of that page, ready to be typed. Names are
 //! cut in the middle when the width is limited, numbers never.
 
-use crate::display::table::{ColumnClass, ORDER_MARK};
+use crate::display::table::ColumnClass;
 use crate::display::{Cell, Data, Display, Item, List, ListClass, Picture, Row, Table, format};
 use crate::query::{Cmd, Developer};
 
@@ -153,11 +153,7 @@ fn write_table(out: &mut String, table: &Table, developer: bool, options: &TextO
         let heads = groups
             .iter()
             .flat_map(|g| &g.heads)
-            .map(|h| {
-                // The mark of the column in force is for browsers.
-                let text = format::data(&h.data).trim_end_matches(ORDER_MARK).to_owned();
-                Piece { text, span: 1, left: h.class == ColumnClass::Words }
-            })
+            .map(|h| Piece { text: format::data(&h.data), span: 1, left: h.class == ColumnClass::Words })
             .collect();
         lines.push(Line::Pieces(heads, None));
         lines.push(Line::Rule);
