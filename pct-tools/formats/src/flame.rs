@@ -1,9 +1,9 @@
 //! Flame graphs of a profile, by pct-icicle.
 
 use pct_icicle::{Hint, Tree};
-use pct_profile::model::{Cell, FunctionId, ObjectKind, Profile};
+use pct_profile::model::{Cell, Profile};
 use pct_profile::tree::NodeId;
-use pct_profile::{By, CallTree, Label, Split};
+use pct_profile::{By, CallTree, Split};
 
 /// The call tree as a tree of weighted names; weights are microseconds of CPU time. `reverse`: hot functions at the root.
 pub fn tree(profile: &Profile, cells: &[Cell], split: Split, reverse: bool) -> Tree {
@@ -37,22 +37,11 @@ fn add(
     while let Some((id, parent)) = pending.pop() {
         let node = &calls.nodes[id];
         let at = tree.child(parent, &node.label.name(profile));
-        tree.set_hint(at, hint(profile, node.label));
+        match node.label.function(profile) {
+            Some(function) => tree.set_group(at, profile.objects[profile.functions[function].object].name()),
+            None => tree.set_hint(at, Hint::Other),
+        }
         weigh(tree, at, node.ends.cpu_ns().saturating_add(500) / 1000);
         pending.extend(calls.children(id).iter().rev().map(|c| (*c, at)));
-    }
-}
-
-fn hint(profile: &Profile, label: Label) -> Hint {
-    let Some(function) = label.function(profile) else { return Hint::Other };
-    let inlined = |f: FunctionId| profile.frames.iter().any(|x| x.function == f && x.inlined);
-    let object = &profile.objects[profile.functions[function].object];
-    match object.kind {
-        ObjectKind::Kernel => Hint::System,
-        ObjectKind::Anonymous => Hint::Jit,
-        ObjectKind::Unknown => Hint::Other,
-        ObjectKind::File if object.name().contains(".so") => Hint::Library,
-        ObjectKind::File if profile.frames.len() < 2000 && inlined(function) => Hint::Inlined,
-        ObjectKind::File => Hint::Program,
     }
 }

@@ -8,16 +8,6 @@ pub enum Hint {
     /// A warm tone picked by the name: equal names, equal colours.
     #[default]
     Auto,
-    /// The program's own code: orange tones.
-    Program,
-    /// A shared library: yellow tones.
-    Library,
-    /// The kernel or the system: blue-green tones.
-    System,
-    /// Code made at run time or by an interpreter: green tones.
-    Jit,
-    /// An inlined call: pale yellow tones.
-    Inlined,
     /// Not a function (a thread, a process, "elsewhere"): grey.
     Other,
     /// Share of something, 0 (pale) to 1 (strong).
@@ -50,14 +40,34 @@ pub fn of(hint: Hint, name: &str) -> Rgb {
     let (a, b) = shade(name);
     match hint {
         Hint::Auto => Rgb(235 + b / 2, 130 + a + a / 2, 60 + b * 2),
-        Hint::Program => Rgb(240 + b / 3, 140 + a, 70 + b),
-        Hint::Library => Rgb(236 + b / 3, 192 + a / 2, 80 + b * 2),
-        Hint::System => Rgb(110 + b * 2, 190 + a / 2, 200 + b),
-        Hint::Jit => Rgb(130 + a / 2, 205 + b, 110 + b),
-        Hint::Inlined => Rgb(245, 222 + b / 2, 150 + a),
         Hint::Other => Rgb(190 + b, 190 + b, 194 + b),
         Hint::Heat(x) => heat(x),
     }
+}
+
+/// Groups that have a colour of their own.
+pub(crate) const PALETTE: usize = 8;
+
+/// What has no colour of its own.
+pub(crate) const GREY: Rgb = Rgb(196, 196, 200);
+
+/// Tones that are told apart in all common kinds of colour blindness by their lightness or hue.
+const TONES: [Rgb; PALETTE] = [
+    Rgb(240, 160, 92),
+    Rgb(128, 180, 232),
+    Rgb(240, 212, 104),
+    Rgb(140, 204, 150),
+    Rgb(214, 164, 222),
+    Rgb(126, 208, 208),
+    Rgb(238, 160, 160),
+    Rgb(196, 190, 130),
+];
+
+/// The colour of the group that is in this place by weight, a little lighter or darker by the frame's name.
+pub(crate) fn of_rank(place: usize, name: &str) -> Option<Rgb> {
+    let Rgb(r, g, b) = *TONES.get(place)?;
+    let lift = if name.is_empty() { 6 } else { shade(name).0 / 5 };
+    Some(Rgb(r.saturating_add(lift), g.saturating_add(lift), b.saturating_add(lift)))
 }
 
 /// Pale yellow (0) to red (1).
@@ -91,23 +101,18 @@ mod tests {
 
     #[test]
     fn black_text_is_readable_on_every_colour() {
-        let hints = [
-            Hint::Auto,
-            Hint::Program,
-            Hint::Library,
-            Hint::System,
-            Hint::Jit,
-            Hint::Inlined,
-            Hint::Other,
-            Hint::Heat(0.0),
-            Hint::Heat(1.0),
-            Hint::Heat(f32::NAN),
-        ];
+        let hints = [Hint::Auto, Hint::Other, Hint::Heat(0.0), Hint::Heat(1.0), Hint::Heat(f32::NAN)];
         for hint in hints {
             for i in 0..500 {
                 let c = of(hint, &format!("name{i}"));
                 let contrast = (luminance(c) + 0.05) / 0.05;
                 assert!(contrast > 4.5, "{hint:?} {c} {contrast}");
+            }
+        }
+        for place in 0..PALETTE {
+            for i in 0..100 {
+                let c = of_rank(place, &format!("name{i}")).expect("a tone");
+                assert!((luminance(c) + 0.05) / 0.05 > 4.5, "{c}");
             }
         }
         for i in -10..=10 {

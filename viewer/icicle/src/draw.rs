@@ -4,7 +4,9 @@
 //! script the `viewBox` scales it. The script finds a frame's name in its tooltip, up to the last ` (`.
 
 use crate::colour::{self, Hint};
+use crate::difference::{Differences, Drawn};
 use crate::layout::{DiffBy, Direction, Frame, Order, layout};
+use crate::legend::{Groups, Key, legend};
 use crate::text::{cut, escape_into};
 use crate::tree::Tree;
 use pct_num::thousands;
@@ -51,8 +53,10 @@ pub struct Options {
     pub min_width: f64,
     /// Levels drawn; deeper ones are counted.
     pub max_depth: u32,
-    /// Colours by the difference to the weights given with [`Tree::add_base`]; `None`: by [`Hint`].
+    /// Colours by the difference to the weights given with [`Tree::add_base`]; `None`: by group or [`Hint`].
     pub diff: Option<DiffBy>,
+    /// Whose widths a differential picture has. Unless shares are compared, the pictures of both have one scale.
+    pub drawn: Drawn,
     /// Compare shares of the two totals rather than absolute weights (two runs of different length).
     pub normalize: bool,
     /// Zoom, search and keyboard. Without it the picture has tooltips and links only.
@@ -78,6 +82,7 @@ impl Default for Options {
             min_width: 0.3,
             max_depth: 1000,
             diff: None,
+            drawn: Drawn::default(),
             normalize: true,
             script: true,
             frame: true,
@@ -100,8 +105,19 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
     let row = options.row.max(8);
     let (totals, bases) = tree.totals();
     let min_share = (options.min_width / f64::from(width)).clamp(0.0, 1.0);
-    let plan = layout(tree, &totals, options.order, min_share, options.max_depth.max(1));
-    let (top, bottom) = if options.frame { (44, 26) } else { (0, 0) };
+    let widths = if options.drawn == Drawn::Before { &bases } else { &totals };
+    let mut plan = layout(tree, widths, options.order, min_share, options.max_depth.max(1));
+    if options.diff.is_some() && !options.normalize {
+        // The wider of the two pictures has the full width.
+        let scale = plan.total as f64 / totals[0].max(bases[0]).max(1) as f64;
+        for frame in &mut plan.frames {
+            frame.x *= scale;
+            frame.width *= scale;
+        }
+    }
+    let keys = if options.frame { legend(tree, options) } else { Vec::new() };
+    let key_rows = KeyRows::of(&keys, f64::from(width) - 20.0);
+    let (top, bottom) = if options.frame { (44, 26 + 18 * key_rows.rows) } else { (0, 0) };
     let height = u64::from(plan.depth) * u64::from(row) + top + bottom;
     out.reserve(plan.frames.len() * 220 + 8192);
 
@@ -123,9 +139,10 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
         out.push_str("</text>");
     }
 
-    let differences = options.diff.map(|by| Differences::new(tree, &totals, &bases, by, options.normalize));
+    let differences = options.diff.map(|by| Differences::new(tree, (&totals, &bases), by, options));
     out.push_str("<g class=\"frames\">");
-    let picture = Picture { tree, options, total: plan.total, width, row, differences };
+    let picture =
+        Picture { tree, options, groups: Groups::of(tree), total: plan.total, width, row, differences };
     for frame in &plan.frames {
         let y = match options.direction {
             Direction::Icicle => u64::from(frame.depth) * u64::from(row) + top,
@@ -135,13 +152,14 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
     }
     out.push_str("</g>");
     if options.frame {
+        key_rows.draw(out, &keys, height - bottom + 6);
         let _ = write!(out, r#"<text class="n" x="10" y="{}">"#, height - 9);
         escape_into(out, &left_out(&plan, options));
         out.push_str("</text>");
         let _ = write!(out, r#"<text class="m" x="99%" y="{}" text-anchor="end"></text>"#, height - 9);
         if options.script {
             out.push_str(
-                r#"<text class="c reset" x="99%" y="20" text-anchor="end">reset zoom</text><text class="c find" x="99%" y="37" text-anchor="end">search</text>"#,
+                r#"<foreignObject class="ask" x="0" y="6" width="99%" height="34"><div xmlns="http://www.w3.org/1999/xhtml"><button type="button" class="reset">reset zoom</button> <input type="search" class="find" placeholder="search (regular expression)" aria-label="search the picture"/></div></foreignObject>"#,
             );
         }
     }
@@ -165,10 +183,11 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
 struct Picture<'a> {
     tree: &'a Tree,
     options: &'a Options,
+    groups: Groups,
     total: u64,
     width: u32,
     row: u32,
-    differences: Option<Differences>,
+    differences: Option<Differences<'a>>,
 }
 
 impl Picture<'_> {
@@ -191,23 +210,36 @@ impl Picture<'_> {
         }
         out.push_str("<title>");
         escape_into(out, name);
-        let share = if self.total == 0 { 0.0 } else { frame.total as f64 * 100.0 / self.total as f64 };
-        let _ = write!(out, " ({}", (options.weight)(frame.total));
-        if !options.unit.is_empty() {
-            out.push(' ');
-            escape_into(out, &options.unit);
-        }
-        let _ = write!(out, ", {share:.2}%");
-        let fill = match &self.differences {
-            Some(d) => {
-                let x = d.of(frame.node as usize);
-                let _ = write!(out, "; {:+.2}% of all", x * 100.0);
-                colour::difference(d.scaled(x))
+        let at = frame.node as usize;
+        out.push_str(" (");
+        match &self.differences {
+            Some(d) => escape_into(out, &d.words(at)),
+            None => {
+                let share =
+                    if self.total == 0 { 0.0 } else { frame.total as f64 * 100.0 / self.total as f64 };
+                out.push_str(&(options.weight)(frame.total));
+                if !options.unit.is_empty() {
+                    out.push(' ');
+                    escape_into(out, &options.unit);
+                }
+                let _ = write!(out, ", {share:.2}%");
+                if let Some(group) = node.group {
+                    out.push_str("; ");
+                    escape_into(out, &tree.groups[group as usize]);
+                }
             }
-            None if frame.node == 0 && node.hint == Hint::Auto => colour::of(Hint::Other, name),
-            None => colour::of(node.hint, name),
+        }
+        let fill = match (&self.differences, node.group) {
+            (Some(d), _) => d.colour(at),
+            (None, Some(group)) => self.groups.of_frame(group, name),
+            (None, None) if frame.node == 0 && node.hint == Hint::Auto => colour::of(Hint::Other, name),
+            (None, None) => colour::of(node.hint, name),
         };
-        let mark = if tree.marked == Some(frame.node) { " class=\"here\"" } else { "" };
+        let mark = match &self.differences {
+            _ if tree.marked == Some(frame.node) => " class=\"here\"",
+            Some(d) if d.is_in_one(at) => " class=\"one\"",
+            _ => "",
+        };
         let _ = write!(
             out,
             r#")</title><rect{mark} x="{}%" y="{y}" width="{}%" height="{}" fill="{fill}"/>"#,
@@ -224,6 +256,46 @@ impl Picture<'_> {
             out.push_str("</text>");
         }
         out.push_str(if link.is_some() { "</a>" } else { "</g>" });
+    }
+}
+
+/// The legend below the frames: colours and words in rows.
+struct KeyRows {
+    /// Row and left edge in pixels of each key.
+    at: Vec<(u64, f64)>,
+    rows: u64,
+}
+
+impl KeyRows {
+    /// In rows of so many pixels.
+    fn of(keys: &[Key], width: f64) -> KeyRows {
+        let mut at = Vec::with_capacity(keys.len());
+        let (mut row, mut x) = (0, 0.0);
+        for key in keys {
+            let needed = 34.0 + CHAR_PX * key.label.chars().count() as f64;
+            if x > 0.0 && x + needed > width {
+                (row, x) = (row + 1, 0.0);
+            }
+            at.push((row, x));
+            x += needed;
+        }
+        KeyRows { at, rows: if keys.is_empty() { 0 } else { row + 1 } }
+    }
+
+    fn draw(&self, out: &mut String, keys: &[Key], top: u64) {
+        for (key, (row, x)) in keys.iter().zip(&self.at) {
+            let y = top + row * 18;
+            let _ = write!(
+                out,
+                r#"<rect class="key" x="{}" y="{y}" width="12" height="12" fill="{}"/><text class="s" x="{}" y="{}">"#,
+                Short(x + 10.0),
+                key.colour,
+                Short(x + 27.0),
+                y + 10
+            );
+            escape_into(out, &key.label);
+            out.push_str("</text>");
+        }
     }
 }
 
@@ -259,35 +331,6 @@ fn is_safe_link(link: &str) -> bool {
             scheme == "http" || scheme == "https"
         }
         _ => !link.starts_with([' ', '\t', '\n', '\r']) && !link.chars().any(char::is_control),
-    }
-}
-
-/// The differences of all nodes as shares of the totals, and the largest of them.
-struct Differences {
-    by_node: Vec<f64>,
-    largest: f64,
-}
-
-impl Differences {
-    fn new(tree: &Tree, totals: &[u64], bases: &[u64], by: DiffBy, normalize: bool) -> Self {
-        let now = (totals[0] as f64).max(1.0);
-        let before = if normalize { (bases[0] as f64).max(1.0) } else { now };
-        let by_node: Vec<f64> = (0..totals.len())
-            .map(|i| match by {
-                DiffBy::Total => totals[i] as f64 / now - bases[i] as f64 / before,
-                DiffBy::Own => tree.nodes[i].own as f64 / now - tree.nodes[i].base as f64 / before,
-            })
-            .collect();
-        let largest = by_node.iter().fold(0.0f64, |m, x| m.max(x.abs()));
-        Differences { by_node, largest }
-    }
-
-    fn of(&self, node: usize) -> f64 {
-        self.by_node[node]
-    }
-
-    fn scaled(&self, x: f64) -> f64 {
-        if self.largest == 0.0 { 0.0 } else { x / self.largest }
     }
 }
 
@@ -365,10 +408,56 @@ mod tests {
         let b = t.add_stack(["less"], 1);
         t.add_base(b, 9);
         let s = svg(&t, &Options { diff: Some(DiffBy::Total), script: false, ..Options::default() });
-        assert!(s.contains("more (9, 90.00%; +80.00% of all)"), "{s}");
-        assert!(s.contains("less (1, 10.00%; -80.00% of all)"), "{s}");
+        assert!(s.contains("more (9, 90.00%, before 10.00%: +80.00% of all)"), "{s}");
+        assert!(s.contains("less (1, 10.00%, before 90.00%: -80.00% of all)"), "{s}");
         assert!(s.contains(&colour::difference(1.0).to_string()));
         assert!(s.contains(&colour::difference(-1.0).to_string()));
+    }
+
+    #[test]
+    fn the_chosen_cost_is_what_tooltip_and_colour_say() {
+        let mut t = Tree::new("all");
+        let main = t.child(t.root(), "main");
+        for (name, now, before) in [("same", 50, 50), ("grown", 40, 10), ("gone", 0, 90)] {
+            let id = t.child(main, name);
+            t.add(id, now);
+            t.add_base(id, before);
+        }
+        let by = |diff, drawn| {
+            let options =
+                Options { diff: Some(diff), drawn, normalize: false, script: false, ..Options::default() };
+            svg(&t, &options)
+        };
+        let total = by(DiffBy::Total, Drawn::After);
+        assert!(total.contains("main (90, before 150: -60, -40.0%)"), "{total}");
+        assert!(total.contains("grown (40, before 10: +30, +300.0%)"), "{total}");
+        // One scale: what is left of 150 is 60 % as wide. What is gone is not in this picture, but in the other one.
+        assert!(total.contains(r#"width="60%""#) && !total.contains("gone ("), "{total}");
+        let before = by(DiffBy::Total, Drawn::Before);
+        assert!(
+            before.contains(r#"gone (0, before 90: -90; only before)</title><rect class="one" x="0%""#),
+            "{before}"
+        );
+        assert!(before.contains(r#"width="100%""#), "{before}");
+        // The whole program costs less, so it is blue; the legend says how much the strongest colours are.
+        let fill = format!("fill=\"{}\"", colour::difference(-60.0 / 90.0));
+        assert!(total.contains(&fill) && total.contains(">-90<") && total.contains(">+90<"), "{total}");
+        let own = by(DiffBy::Own, Drawn::After);
+        assert!(own.contains("main (90 with all below; itself 0, before 0: 0)"), "{own}");
+    }
+
+    #[test]
+    fn groups_have_one_colour_each_and_a_legend() {
+        let mut t = Tree::new("all");
+        for (i, name) in ["libc", "prog", "libm"].into_iter().enumerate() {
+            let id = t.add_stack([name], 10 * (i as u64 + 1));
+            t.set_group(id, name);
+        }
+        let keys = legend(&t, &Options::default());
+        let words: Vec<&str> = keys.iter().map(|k| k.label.as_str()).collect();
+        assert_eq!(words, ["libm 50.0%", "prog 33.3%", "libc 16.7%"]);
+        let s = svg(&t, &Options { script: false, ..Options::default() });
+        assert!(s.contains("prog 33.3%</text>") && s.contains("libm (30, 50.00%; libm)"), "{s}");
     }
 
     proptest! {

@@ -8,16 +8,26 @@ var r=g.querySelector("rect"),title=g.querySelector("title").textContent;
 var at=title.lastIndexOf(" (");
 return {g:g,r:r,t:g.querySelector("text"),name:title.slice(0,at),x:parseFloat(r.getAttribute("x")),w:parseFloat(r.getAttribute("width")),y:+r.getAttribute("y")};
 });
-var icicle=svg.classList.contains("icicle"),zoom=frames[0],shown=1e-9,ns="http://www.w3.org/2000/svg";
+var icicle=svg.classList.contains("icicle"),all={x:0,w:100,y:frames[0].y},zoom=all,shown=1e-9,ns="http://www.w3.org/2000/svg";
 var above=function(a,b){return icicle ? b.y-a.y>0 : a.y-b.y>0;};
 svg.removeAttribute("viewBox");svg.setAttribute("width","100%");
 function px(){return svg.getBoundingClientRect().width || 1200;}
-function cut(s,n){if(3>n)return "";if(n>=s.length)return s;var h=Math.ceil((n-1)/2);return s.slice(0,h)+"\u2026"+s.slice(s.length-(n-1-h));}
+/* as cut() in text.rs: the last name says most, the end of an address all */
+function cut(s,n){if(3>n)return "";if(n>=s.length)return s;
+var t=s,old="";
+while(old!==t){old=t;t=t.replace(/\u003c[^\u003c>]*>|\([^()]*\)/g,"");}
+if(t){if(n>=t.length)return t;
+for(var at=t.indexOf("::");at>=0;at=t.indexOf("::",at+2)){if(n>t.length-at-2)return "\u2026"+t.slice(at+2);}
+t=t.slice(t.lastIndexOf("::")>=0 ? t.lastIndexOf("::")+2 : 0);
+var plus=t.lastIndexOf("+0x");
+if(plus>=0)if(n>t.length-plus)return "\u2026"+t.slice(plus);
+s=t;}
+var h=Math.ceil((n-1)/2);return s.slice(0,h)+"\u2026"+s.slice(s.length-(n-1-h));}
 function draw(){
 var full=px(),z=zoom,k=100/(z.w||100);
 frames.forEach(function(f){
 var up=above(f,z) ? (z.x+z.w/2>=f.x ? f.x+f.w>=z.x+z.w/2 : false) : false;
-var inside=up ? true : (above(z,f)||f===z) ? (f.x>=z.x-shown ? z.x+z.w+shown>=f.x+f.w : false) : false;
+var inside=up ? true : (above(z,f)||f===z||z===all) ? (f.x>=z.x-shown ? z.x+z.w+shown>=f.x+f.w : false) : false;
 f.g.classList.toggle("off",!inside);f.g.classList.toggle("up",up);
 if(!inside)return;
 var x=up ? 0 : (f.x-z.x)*k,w=up ? 100 : f.w*k;
@@ -27,7 +37,16 @@ if(!f.t){if(!s)return;f.t=document.createElementNS(ns,"text");f.t.setAttribute("
 f.t.setAttribute("x",x+"%");f.t.textContent=s;
 });
 }
-function go(f){zoom=f;draw();}
+/* Zoom and search stand behind the # of the address, for pictures with a search box. */
+var box=q(".ask input");
+function remembered(key){var m=new RegExp("[#\u0026]"+key+"=([^\u0026]*)").exec(location.hash);return m ? decodeURIComponent(m[1]) : "";}
+function remember(key,text){
+if(!box)return;
+var parts=location.hash.slice(1).split("\u0026").filter(function(p){return p ? p.indexOf(key+"=")!==0 : false;});
+if(text)parts.push(key+"="+encodeURIComponent(text));
+try{history.replaceState(null,"","#"+parts.join("\u0026"));}catch(e){}
+}
+function go(f){zoom=f===frames[0] ? all : f;draw();remember("zoom",zoom===all ? "" : frames.indexOf(f)+"."+f.name);}
 function find(text){
 var re=null,hits=[],m=q(".m");
 if(text){try{re=new RegExp(text,"i");}catch(e){re={test:function(s){return s.toLowerCase().indexOf(text.toLowerCase())>=0;}};}}
@@ -35,13 +54,16 @@ frames.forEach(function(f){var h=re ? re.test(f.name) : false;f.g.classList.togg
 hits.sort(function(a,b){return a.x-b.x||b.w-a.w;});
 var end=-1,sum=0;
 hits.forEach(function(f){if(f.x>=end-1e-6){sum+=f.w;end=f.x+f.w;}});
+remember("find",text);
 if(m)m.textContent=re ? "matched "+hits.length+" frames, "+sum.toFixed(2)+"%" : "";
 }
 svg.pctFind=find;
-function ask(){var t=window.prompt("Search functions (regular expression), empty to clear","");if(t!==null)find(t);}
+if(box){
+box.addEventListener("input",function(){find(box.value);});
+box.addEventListener("keydown",function(e){if(e.key==="Escape"){box.value="";find("");box.blur();}e.stopPropagation();});
+}
 svg.addEventListener("click",function(e){
-var c=e.target.closest(".c");
-if(c){if(c.classList.contains("reset"))go(frames[0]);else ask();return;}
+if(e.target.closest(".reset")){go(frames[0]);return;}
 var g=e.target.closest(".f");if(!g)return;
 if(g.localName==="a")if(svg.dataset.click==="link"||e.ctrlKey||e.metaKey)return;
 e.preventDefault();
@@ -49,9 +71,14 @@ var f=frames.find(function(f){return f.g===g;});
 go(f);
 });
 if(document.documentElement===svg)document.addEventListener("keydown",function(e){
-if(e.key==="/"||(e.key==="f" ? e.ctrlKey : false)){e.preventDefault();ask();}
-if(e.key==="Escape"){go(frames[0]);find("");}
+if(e.key==="/"||(e.key==="f" ? e.ctrlKey : false))if(box){e.preventDefault();box.focus();box.select();}
+if(e.key==="Escape"){go(frames[0]);find("");if(box)box.value="";}
 });
 var timer=0;window.addEventListener("resize",function(){clearTimeout(timer);timer=setTimeout(draw,60);});
+if(box){
+var asked=remembered("find"),where=/^(\d+)\.(.*)$/.exec(remembered("zoom"));
+if(asked){box.value=asked;find(asked);}
+if(where){var same=function(f){return f.name===where[2];},f=frames[+where[1]];zoom=(f ? same(f) : false) ? f : frames.find(same)||all;}
+}
 draw();
 })();

@@ -14,20 +14,24 @@
 //! assert!(picture.starts_with("<svg"));
 //! ```
 //!
-//! In reading order: [`tree`] (the data), [`layout`] (tree to frames: numbers only), [`colour`], [`text`] (escaping,
-//! cutting), [`svg`](mod@draw) (frames to text).
+//! In reading order: [`tree`] (the data), [`layout`] (tree to frames: numbers only), [`colour`], `difference` (two profiles in
+//! one tree), [`mod@legend`], [`text`] (escaping, cutting), [`svg`](mod@draw) (frames to text).
 //!
 //! Invariants: what is not drawn (too narrow, too deep) is counted and said in the picture; no name, link or title
 //! becomes markup; the cost is one pass over the nodes that are wide enough to be seen, after one pass over all.
 #![forbid(unsafe_code)]
 
 pub mod colour;
+mod difference;
 pub mod draw;
 pub mod layout;
+pub mod legend;
 pub mod text;
 pub mod tree;
 
 pub use colour::Hint;
+pub use difference::Drawn;
 pub use draw::{Click, Options, svg, write_svg};
 pub use layout::{DiffBy, Direction, Order};
+pub use legend::{Key, legend};
 pub use tree::{NodeId, Tree};

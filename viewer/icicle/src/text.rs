@@ -15,8 +15,9 @@ pub fn escape_into(out: &mut String, s: &str) {
     }
 }
 
-/// `s` with its hidden characters written out, in at most `max` characters: what does not fit is taken from the
-/// middle. Fewer than 3 characters: nothing.
+/// `s` with its hidden characters written out, in at most `max` characters. What does not fit goes in this order: template
+/// arguments and parameters, the names before the last, what stands before an address, the middle. Fewer than 3
+/// characters: nothing.
 #[must_use]
 pub fn cut(s: &str, max: usize) -> String {
     if max < 3 {
@@ -27,12 +28,53 @@ pub fn cut(s: &str, max: usize) -> String {
     if s.len() <= max || s.chars().count() <= max {
         return s.to_owned();
     }
-    let count = s.chars().count();
+    let plain = without_brackets(s);
+    let plain = if plain.is_empty() { s } else { &plain };
+    let length = |s: &str| s.chars().count();
+    if length(plain) <= max {
+        return plain.to_owned();
+    }
+    // The last names of a path say most, and of an address in an object the address does.
+    for (at, colons) in plain.match_indices("::") {
+        let tail = &plain[at + colons.len()..];
+        if length(tail) < max {
+            return format!("\u{2026}{tail}");
+        }
+    }
+    let last = plain.rfind("::").map_or(plain, |at| &plain[at + 2..]);
+    if let Some(tail) = last.rfind("+0x").map(|at| &last[at..]).filter(|tail| length(tail) < max) {
+        return format!("\u{2026}{tail}");
+    }
     let head = (max - 1).div_ceil(2);
     let tail = max - 1 - head;
-    let mut out: String = s.chars().take(head).collect();
+    let count = length(last);
+    if count <= max {
+        return last.to_owned();
+    }
+    let mut out: String = last.chars().take(head).collect();
     out.push('\u{2026}');
-    out.extend(s.chars().skip(count - tail));
+    out.extend(last.chars().skip(count - tail));
+    out
+}
+
+/// A name without template arguments and parameters: `std::vector<int>::at(int)` is `std::vector::at`.
+fn without_brackets(name: &str) -> String {
+    let mut out = String::with_capacity(name.len());
+    // Where each open bracket began in `out`, and what closes it. One that is never closed stays, and so do arrows.
+    let mut open: Vec<(usize, char)> = Vec::new();
+    for c in name.chars() {
+        out.push(c);
+        match c {
+            '<' => open.push((out.len() - 1, '>')),
+            '(' => open.push((out.len() - 1, ')')),
+            _ if open.last().is_some_and(|(_, close)| *close == c) => {
+                if let Some((from, _)) = open.pop() {
+                    out.truncate(from);
+                }
+            }
+            _ => {}
+        }
+    }
     out
 }
 
@@ -46,6 +88,18 @@ mod tests {
         assert_eq!(cut("abcdefghij", 5), "ab\u{2026}ij");
         assert_eq!(cut("abcde", 5), "abcde");
         assert_eq!(cut("abcdef", 2), "");
+    }
+
+    #[test]
+    fn a_cut_name_still_says_something() {
+        let name = "std::map<int, std::vector<int>>::operator[](int const&)";
+        assert_eq!(cut(name, 30), "std::map::operator[]");
+        assert_eq!(cut(name, 16), "\u{2026}map::operator[]");
+        assert_eq!(cut(name, 12), "\u{2026}operator[]");
+        assert_eq!(cut(name, 7), "ope\u{2026}r[]");
+        assert_eq!(cut("libfoo.so.1+0xfc0b0", 12), "\u{2026}+0xfc0b0");
+        assert_eq!(cut("(anonymous)", 8), "(ano\u{2026}us)");
+        assert_eq!(cut("operator<(a const&, b const&)", 9), "operator<");
     }
 
     proptest! {

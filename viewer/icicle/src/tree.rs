@@ -21,6 +21,8 @@ pub(crate) struct Node {
     pub(crate) hint: Hint,
     /// Index into `links` plus one; 0 is none.
     pub(crate) link: u32,
+    /// Index into `groups`.
+    pub(crate) group: Option<u32>,
 }
 
 /// A tree of weighted names.
@@ -32,6 +34,8 @@ pub struct Tree {
     children: HashMap<(u32, u32), u32, Fast>,
     pub(crate) links: Vec<Box<str>>,
     pub(crate) marked: Option<u32>,
+    /// Names of what nodes belong to.
+    pub(crate) groups: Vec<Box<str>>,
 }
 
 impl Tree {
@@ -45,9 +49,10 @@ impl Tree {
             children: HashMap::default(),
             links: Vec::new(),
             marked: None,
+            groups: Vec::new(),
         };
         let name = tree.intern(root);
-        tree.nodes.push(Node { parent: 0, name, own: 0, base: 0, hint: Hint::Auto, link: 0 });
+        tree.nodes.push(Node { parent: 0, name, own: 0, base: 0, hint: Hint::Auto, link: 0, group: None });
         tree
     }
 
@@ -97,7 +102,15 @@ impl Tree {
     fn append(&mut self, parent: NodeId, name: u32) -> NodeId {
         assert!((parent.0 as usize) < self.nodes.len(), "parent is a node of this tree");
         let id = u32::try_from(self.nodes.len()).expect("fewer than 2^32 nodes");
-        self.nodes.push(Node { parent: parent.0, name, own: 0, base: 0, hint: Hint::Auto, link: 0 });
+        self.nodes.push(Node {
+            parent: parent.0,
+            name,
+            own: 0,
+            base: 0,
+            hint: Hint::Auto,
+            link: 0,
+            group: None,
+        });
         NodeId(id)
     }
 
@@ -133,6 +146,17 @@ impl Tree {
     /// How to colour the node.
     pub fn set_hint(&mut self, id: NodeId, hint: Hint) {
         self.nodes[id.0 as usize].hint = hint;
+    }
+
+    /// What the node belongs to (an object, a module): those of one group have one colour, which the legend names.
+    pub fn set_group(&mut self, id: NodeId, group: &str) {
+        // Objects are few: a list is searched as quickly as a table.
+        let known = self.groups.iter().position(|g| **g == *group);
+        let at = known.unwrap_or_else(|| {
+            self.groups.push(group.into());
+            self.groups.len() - 1
+        });
+        self.nodes[id.0 as usize].group = u32::try_from(at).ok();
     }
 
     /// The node to outline ("you are here").

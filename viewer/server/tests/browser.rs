@@ -97,11 +97,7 @@ fn pictures_zoom_and_search() {
     tree.add_stack(["main", "left", "deep"], 30);
     tree.add_stack(["main", "right"], 70);
     let html = format!("<!doctype html><title>x</title><body>{}</body>", svg(&tree, &Options::default()));
-    let seen = findings(
-        &chromium,
-        &html,
-        "",
-        r#"
+    let script = r#"
         var out=[],svg=document.querySelector("svg"),frames=svg.querySelectorAll(".f");
         var find=function(n){return [].find.call(frames,function(g){
             return g.querySelector("title").textContent.indexOf(n+" (")===0;});};
@@ -109,10 +105,20 @@ fn pictures_zoom_and_search() {
         out.push(w());
         left.dispatchEvent(new MouseEvent("click",{bubbles:true,cancelable:true}));
         out.push(w()+" hidden "+svg.querySelectorAll(".off").length);
-        svg.pctFind("^right$");out.push(svg.querySelector(".m").textContent);
+        var box=svg.querySelector(".ask input"),kept=location.hash;
+        out.push(box.value);
+        box.value="^right$";box.dispatchEvent(new Event("input"));out.push(svg.querySelector(".m").textContent);
+        out.push(location.hash);
         svg.querySelector(".reset").dispatchEvent(new MouseEvent("click",{bubbles:true}));
         out.push(w()+" hidden "+svg.querySelectorAll(".off").length);
-        document.title=out.join(", ");"#,
+        document.title=out.join(", ");"#;
+    assert_eq!(
+        findings(&chromium, &html, "", script),
+        "30%, 100% hidden 1, , matched 1 frames, 70.00%, #zoom=2.left&amp;find=%5Eright%24, 30% hidden 0"
     );
-    assert_eq!(seen, "30%, 100% hidden 1, matched 1 frames, 70.00%, 30% hidden 0");
+    // Somebody who is given the address sees the same.
+    assert_eq!(
+        findings(&chromium, &html, "#zoom=2.left&find=deep", script),
+        "100%, 100% hidden 1, deep, matched 1 frames, 70.00%, #zoom=2.left&amp;find=%5Eright%24, 30% hidden 0"
+    );
 }

@@ -11,7 +11,7 @@ pub mod table;
 
 pub use table::{ColumnClass, Head, HeadGroup, Row, Table};
 
-use crate::query::{Cmd, Prefs};
+use crate::query::{Cmd, Incl, Prefs};
 
 /// A whole page.
 #[derive(Clone, Debug)]
@@ -284,7 +284,7 @@ pub struct Picture {
     /// Weights are nanoseconds, shown as seconds.
     pub seconds: bool,
     /// Nodes have their weight in another profile too: colours show the difference.
-    pub compares: bool,
+    pub compares: Option<Compared>,
     /// A click zooms rather than follows the link.
     pub zooms: bool,
     /// Most levels that are drawn.
@@ -295,6 +295,15 @@ pub struct Picture {
     pub here: Option<usize>,
     /// With the controls of a picture that is a page by itself.
     pub large: bool,
+}
+
+/// How a picture compares two profiles.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Compared {
+    /// The cost whose change is the colour: self, or with descendants as widths are.
+    pub incl: Incl,
+    /// Widths are those of the older profile.
+    pub draws_older: bool,
 }
 
 /// A node of a [`Picture`].
@@ -308,6 +317,8 @@ pub struct PictureNode {
     pub total: u64,
     /// The same in the profile that this one is compared with.
     pub before: u64,
+    /// What it belongs to: an object or a module. Those of one have one colour.
+    pub group: Option<String>,
     /// Where it leads.
     pub link: Option<Cmd>,
 }

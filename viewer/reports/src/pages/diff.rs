@@ -3,7 +3,8 @@
 use super::{Ctx, counted};
 use crate::display::table::{Boxing, ColumnClass, Head};
 use crate::display::{
-    Cell, Data, Display, HeadGroup, Item, List, ListClass, Picture, PictureNode, Row, Table, format,
+    Cell, Compared, Data, Display, HeadGroup, Item, Label, List, ListClass, Picture, PictureNode, Row, Table,
+    format,
 };
 use crate::query::{Cmd, DiffScale, DiffWhat, Incl};
 use crate::report::diff::{Change, DiffReport, DiffRow};
@@ -13,8 +14,22 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &DiffReport) -> Display {
     d.items.push(Item::Text(summary(r)));
     d.items.push(choices(ctx, r));
     if r.tree.len() > 1 {
-        d.items.push(picture(ctx, r));
+        d.items.push(Item::Heading("After".to_owned()));
+        d.items.push(picture(ctx, r, false));
+        d.items.push(Item::Heading("Before: what is outlined is gone".to_owned()));
+        d.items.push(picture(ctx, r, true));
     }
+    d.items.push(Item::Heading(match r.what {
+        DiffWhat::Procs => format!("{}s", ctx.words().proc),
+        DiffWhat::Cliques => "Call contexts".to_owned(),
+    }));
+    d.items.push(Item::Text(if seconds(r) {
+        "Sure: how many standard deviations of the sampling error a change is away from none. In bold, from 3.3 on, it is more \
+         than chance, even for one row of a thousand. Empty: no change."
+            .to_owned()
+    } else {
+        "Call sequence numbers are counted, not sampled: each change is one.".to_owned()
+    }));
     if r.rows.is_empty() {
         d.items.push(Item::Text("Nothing to compare.".to_owned()));
     } else {
@@ -98,7 +113,7 @@ fn choices(ctx: &Ctx<'_>, r: &DiffReport) -> Item {
         items: vec![
             line("compare", DiffWhat::ALL.iter().map(|&w| to(w, r.incl, r.scale, what(w))).collect()),
             line(
-                "order by change of",
+                "colour and order by change of",
                 Incl::ALL.iter().map(|&i| to(r.what, i, r.scale, i.label())).collect(),
             ),
             line("costs", DiffScale::ALL.iter().map(|&s| to(r.what, r.incl, s, s.label())).collect()),
@@ -106,13 +121,20 @@ fn choices(ctx: &Ctx<'_>, r: &DiffReport) -> Item {
     })
 }
 
-fn picture(ctx: &Ctx<'_>, r: &DiffReport) -> Item {
+/// The tree of call contexts with the widths of one of the two.
+fn picture(ctx: &Ctx<'_>, r: &DiffReport, draws_older: bool) -> Item {
+    let when = if draws_older { "before" } else { "after" };
+    let colour = match r.incl {
+        Incl::Own => "of the context itself",
+        Incl::Total => "of the same",
+    };
     Item::Picture(Picture {
-        caption: "width: cost after, with descendants; red: more than before, blue: less; click to go there"
-            .to_owned(),
+        caption: format!(
+            "width: cost {when}, with descendants; colour: change {colour}; outlined: only {when}; click to go there"
+        ),
         unit: if seconds(r) { "CPU s" } else { "call sequence numbers" },
         seconds: seconds(r),
-        compares: true,
+        compares: Some(Compared { incl: r.incl, draws_older }),
         zooms: false,
         levels: 24,
         nodes: r
@@ -123,6 +145,7 @@ fn picture(ctx: &Ctx<'_>, r: &DiffReport) -> Item {
                 name: super::tree::shown_name(ctx, &n.name),
                 total: n.after,
                 before: n.before,
+                group: None,
                 link: n.clique.map(|c| Cmd::Clique(i64::from(c))),
             })
             .collect(),
@@ -135,13 +158,11 @@ fn table(ctx: &Ctx<'_>, r: &DiffReport) -> Table {
     let number = |text: &str| Head::text(text, ColumnClass::Number);
     let group = |title: &str| HeadGroup {
         title: Some(title.to_owned()),
-        heads: vec![
-            number("Before"),
-            number("After"),
-            number("Change"),
-            number("Sure")
-                .help("standard deviations of the sampling error; in bold when it is more than chance"),
-        ],
+        heads: COLUMNS
+            .iter()
+            .filter(|c| seconds(r) || c.always)
+            .map(|c| number(c.head).help(c.help))
+            .collect(),
         coloured: true,
     };
     let mut head = vec![
@@ -193,29 +214,60 @@ fn subject_of(ctx: &Ctx<'_>, row: &DiffRow) -> Data {
     Data::Link(if link.label.text == row.name { link } else { link.hint(&*row.name) })
 }
 
-fn cells_of(r: &DiffReport, c: &Change) -> [Cell; 4] {
-    let amount = |n: i64| {
-        if n == 0 {
-            Cell::Empty
-        } else if seconds(r) {
-            Cell::One(Data::Seconds(n as f64 / 1e9))
-        } else {
-            Cell::One(Data::Int(n))
-        }
-    };
-    let change = match c.change() {
+/// A column of each cost.
+struct ChangeColumn {
+    head: &'static str,
+    help: &'static str,
+    /// Also where costs are counted, not sampled.
+    always: bool,
+    cell: fn(&DiffReport, &Change) -> Cell,
+}
+
+const COLUMNS: &[ChangeColumn] = &[
+    ChangeColumn {
+        head: "Before",
+        help: "cost in the older profile",
+        always: true,
+        cell: |r, c| amount(r, c.before),
+    },
+    ChangeColumn {
+        head: "After",
+        help: "cost in the newer profile",
+        always: true,
+        cell: |r, c| amount(r, c.after),
+    },
+    ChangeColumn {
+        head: "Change",
+        help: "after minus before",
+        always: true,
+        cell: |r, c| match c.change() {
+            0 => Cell::Empty,
+            n if seconds(r) => Cell::One(Data::Change(n as f64 / 1e9)),
+            n => Cell::One(Data::IntChange(n)),
+        },
+    },
+    ChangeColumn {
+        head: "Sure",
+        help: "standard deviations of the sampling error; in bold when it is more than chance",
+        always: false,
+        cell: |_, c| {
+            if c.z == 0.0 {
+                return Cell::Empty;
+            }
+            let text = format::float(c.z.abs(), 1);
+            Cell::One(Data::Label(Label { text, bold: c.clear, ..Label::default() }))
+        },
+    },
+];
+
+fn amount(r: &DiffReport, n: i64) -> Cell {
+    match n {
         0 => Cell::Empty,
-        n if seconds(r) => Cell::One(Data::Change(n as f64 / 1e9)),
-        n => Cell::One(Data::IntChange(n)),
-    };
-    let sure = if c.z == 0.0 {
-        Cell::Empty
-    } else {
-        Cell::One(Data::Label(crate::display::Label {
-            text: format::float(c.z.abs(), 1),
-            bold: c.clear,
-            ..crate::display::Label::default()
-        }))
-    };
-    [amount(c.before), amount(c.after), change, sure]
+        n if seconds(r) => Cell::One(Data::Seconds(n as f64 / 1e9)),
+        n => Cell::One(Data::Int(n)),
+    }
+}
+
+fn cells_of<'a>(r: &'a DiffReport, change: &'a Change) -> impl Iterator<Item = Cell> + 'a {
+    COLUMNS.iter().filter(|c| seconds(r) || c.always).map(|c| (c.cell)(r, change))
 }

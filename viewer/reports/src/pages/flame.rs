@@ -28,7 +28,7 @@ pub(super) fn picture(ctx: &Ctx<'_>, r: &FlameReport, levels: u32, large: bool) 
         caption,
         unit: "CPU s",
         seconds: true,
-        compares: false,
+        compares: None,
         zooms: large,
         levels,
         nodes: r
@@ -39,6 +39,7 @@ pub(super) fn picture(ctx: &Ctx<'_>, r: &FlameReport, levels: u32, large: bool) 
                 name: super::tree::shown_name(ctx, &n.name),
                 total: n.total_ns,
                 before: 0,
+                group: (!n.object.is_empty()).then(|| n.object.clone()),
                 link: Some(Cmd::Proc(i64::from(n.ps))),
             })
             .collect(),

@@ -24,7 +24,7 @@ fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Pictu
         caption,
         unit: unit_of(ctx, r.cost),
         seconds: ctx.subject.only_time(),
-        compares: false,
+        compares: None,
         zooms: false,
         levels: 1000,
         nodes: r
@@ -39,6 +39,7 @@ fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Pictu
                 },
                 total: n.total,
                 before: 0,
+                group: (!n.module.is_empty()).then(|| n.module.clone()),
                 link: Some(Cmd::Clique(i64::from(n.clique))),
             })
             .collect(),

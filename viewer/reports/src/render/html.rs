@@ -6,10 +6,10 @@
 
 use crate::display::table::{Boxing, ColumnClass, Paging, Sorted};
 use crate::display::{
-    Cell, Data, Display, HeadGroup, Item, Label, Link, LinkClass, List, ListClass, Picture, Row, Table,
-    format,
+    Cell, Compared, Data, Display, HeadGroup, Item, Label, Link, LinkClass, List, ListClass, Picture, Row,
+    Table, format,
 };
-use crate::query::{self, Boxes, Cmd, Colour, Developer, Prefs};
+use crate::query::{self, Boxes, Cmd, Colour, Developer, Incl, Prefs};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::borrow::Cow;
 
@@ -409,8 +409,11 @@ impl Renderer<'_> {
         }
         for (i, node) in picture.nodes.iter().enumerate() {
             tree.add(ids[i], own[i]);
-            if picture.compares {
+            if picture.compares.is_some() {
                 tree.add_base(ids[i], before[i]);
+            }
+            if let Some(group) = &node.group {
+                tree.set_group(ids[i], group);
             }
             if let Some(cmd) = &node.link {
                 tree.set_link(ids[i], &self.href(cmd, 1, self.prefs.as_ref()));
@@ -430,13 +433,32 @@ impl Renderer<'_> {
             nonce: self.place.nonce.clone(),
             max_depth: picture.levels,
             weight: if picture.seconds { seconds_of } else { pct_icicle::Options::default().weight },
-            diff: picture.compares.then_some(pct_icicle::DiffBy::Own),
+            diff: picture.compares.map(|c| match c.incl {
+                Incl::Own => pct_icicle::DiffBy::Own,
+                Incl::Total => pct_icicle::DiffBy::Total,
+            }),
+            drawn: match picture.compares {
+                Some(Compared { draws_older: true, .. }) => pct_icicle::Drawn::Before,
+                _ => pct_icicle::Drawn::After,
+            },
             normalize: false,
             ..pct_icicle::Options::default()
         };
         html! {
             figure.picture {
                 (PreEscaped(pct_icicle::svg(&tree, &options)))
+                @if !options.frame {
+                    ul.legend {
+                        @for key in pct_icicle::legend(&tree, &options) {
+                            li {
+                                svg.key width="12" height="12" aria-hidden="true" {
+                                    rect width="12" height="12" fill=(key.colour) {}
+                                }
+                                " " (key.label)
+                            }
+                        }
+                    }
+                }
                 figcaption { (picture.caption) }
             }
         }
@@ -586,7 +608,7 @@ mod tests {
                 caption: bad(),
                 unit: "calls",
                 seconds: false,
-                compares: true,
+                compares: Some(Compared { incl: Incl::Total, draws_older: false }),
                 levels: 9,
                 zooms: true,
                 nodes: vec![crate::display::PictureNode {
@@ -594,6 +616,7 @@ mod tests {
                     name: bad(),
                     total: 1,
                     before: 1,
+                    group: Some(bad()),
                     link: None,
                 }],
                 here: Some(0),

@@ -346,7 +346,9 @@ fn write_picture(out: &mut String, picture: &Picture, options: &TextOptions) {
         return;
     }
     line(out, &clean(&picture.caption));
-    let whole = picture.nodes.first().map_or(1, |n| n.total).max(1);
+    let older = picture.compares.is_some_and(|c| c.draws_older);
+    let weight = |n: &crate::display::PictureNode| if older { n.before } else { n.total };
+    let whole = picture.nodes.first().map_or(1, weight).max(1);
     let mut children: Vec<Vec<usize>> = vec![Vec::new(); picture.nodes.len()];
     for (i, node) in picture.nodes.iter().enumerate().skip(1) {
         if let Some(c) = children.get_mut(node.parent) {
@@ -357,7 +359,7 @@ fn write_picture(out: &mut String, picture: &Picture, options: &TextOptions) {
     let mut shown = 0;
     while let Some((i, depth)) = stack.pop() {
         let Some(node) = picture.nodes.get(i) else { continue };
-        let share = node.total as f64 / whole as f64;
+        let share = weight(node) as f64 / whole as f64;
         if share < 0.005 || shown >= 400 {
             continue;
         }
@@ -370,7 +372,7 @@ fn write_picture(out: &mut String, picture: &Picture, options: &TextOptions) {
         };
         line(out, &format!("{:>7}%  {}{name}{command}", format::percent(share), "  ".repeat(depth)));
         let mut below = children[i].clone();
-        below.sort_by_key(|&c| picture.nodes[c].total);
+        below.sort_by_key(|&c| weight(&picture.nodes[c]));
         stack.extend(below.into_iter().map(|c| (c, depth + 1)));
     }
     if shown < picture.nodes.len() && !options.quiet {

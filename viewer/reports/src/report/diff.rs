@@ -378,18 +378,29 @@ impl Tree {
             if order.len() > NODES { *order.select_nth_unstable_by(NODES, |a, b| b.cmp(a)).1 } else { 0 };
         let mut place = vec![usize::MAX; self.keys.len()];
         let mut out: Vec<DiffNode> = Vec::new();
+        // What of each node is neither its own nor that of a node in the list.
+        let mut rest: Vec<(u64, u64)> = Vec::new();
         for (at, (pair, key)) in self.pairs.iter().zip(&self.keys).enumerate() {
             if at > 0 && (heavy(pair) < least.max(1) || place[key.0] == usize::MAX) {
                 continue;
             }
             place[at] = out.len();
+            let (before, after) = (cost(pair.total[0]), cost(pair.total[1]));
+            rest.push((before.saturating_sub(cost(pair.own[0])), after.saturating_sub(cost(pair.own[1]))));
+            if let (true, Some(above)) = (at > 0, rest.get_mut(place[key.0])) {
+                *above = (above.0.saturating_sub(before), above.1.saturating_sub(after));
+            }
             out.push(DiffNode {
                 parent: place[key.0],
                 name: key.1.clone(),
                 clique: pair.newer,
-                before: cost(pair.total[0]),
-                after: cost(pair.total[1]),
+                before,
+                after,
             });
+        }
+        for (parent, (before, after)) in rest.into_iter().enumerate().filter(|(_, r)| *r != (0, 0)) {
+            let name = "(smaller branches)".to_owned();
+            out.push(DiffNode { parent, name, clique: None, before, after });
         }
         out
     }

@@ -22,6 +22,8 @@ pub struct FlameNode {
     pub ps: u32,
     /// Its name.
     pub name: String,
+    /// The object that it is in.
+    pub object: String,
     /// Nanoseconds with this stack or one that begins with it.
     pub total_ns: u64,
 }
@@ -48,6 +50,7 @@ pub fn create(subject: &Subject) -> Result<FlameReport, Failure> {
         parent: 0,
         ps: root.number(),
         name: profile.program().into_owned(),
+        object: String::new(),
         total_ns: stacks.stacks.iter().filter(|n| n.parent.is_none()).map(|n| n.total_ns).sum(),
     }];
     let mut place: Vec<usize> = vec![0; stacks.stacks.len()];
@@ -59,6 +62,7 @@ pub fn create(subject: &Subject) -> Result<FlameReport, Failure> {
             parent: node.parent.map_or(0, |p| place[p as usize]),
             ps: node.ps.number(),
             name: profile.unqualified_name(node.ps),
+            object: profile.ps_module_name(node.ps).into_owned(),
             total_ns: node.total_ns,
         });
     }

@@ -1,0 +1,79 @@
+//! What the colours of a picture mean: objects with their share, or changes in numbers.
+
+use crate::colour::{self, Rgb};
+use crate::difference::Differences;
+use crate::draw::Options;
+use crate::tree::Tree;
+use std::cmp::Reverse;
+
+/// A colour and what it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The colour.
+    pub colour: Rgb,
+    /// What it means.
+    pub label: String,
+}
+
+/// The colours of a picture, those of most weight first. Empty: colours mean nothing but the frames' names.
+#[must_use]
+pub fn legend(tree: &Tree, options: &Options) -> Vec<Key> {
+    if let Some(by) = options.diff {
+        let (totals, bases) = tree.totals();
+        return Differences::new(tree, (&totals, &bases), by, options).keys();
+    }
+    let colours = Groups::of(tree);
+    let mut keys: Vec<Key> = Vec::new();
+    for &(group, weight) in &colours.ranked {
+        let percent = if colours.whole == 0 { 0.0 } else { weight as f64 * 100.0 / colours.whole as f64 };
+        keys.push(Key {
+            colour: colours.of_group(group).unwrap_or(colour::GREY),
+            label: format!("{} {percent:.1}%", tree.groups[group as usize]),
+        });
+    }
+    let rest = keys.split_off(keys.len().min(colour::PALETTE));
+    if !rest.is_empty() {
+        keys.push(Key { colour: colour::GREY, label: format!("{} more", rest.len()) });
+    }
+    keys
+}
+
+/// The colour of each group: the heaviest have one of their own.
+pub(crate) struct Groups {
+    /// Groups by their own weight, the heaviest first.
+    ranked: Vec<(u32, u64)>,
+    /// Place of each group among them.
+    place: Vec<usize>,
+    whole: u64,
+}
+
+impl Groups {
+    pub(crate) fn of(tree: &Tree) -> Groups {
+        let mut weights = vec![0u64; tree.groups.len()];
+        let mut whole = 0u64;
+        for node in &tree.nodes {
+            whole = whole.saturating_add(node.own);
+            if let Some(group) = node.group {
+                let weight = &mut weights[group as usize];
+                *weight = weight.saturating_add(node.own);
+            }
+        }
+        let mut ranked: Vec<(u32, u64)> = (0..).zip(weights).collect();
+        ranked.sort_by_key(|&(group, weight)| (Reverse(weight), group));
+        let mut place = vec![0; ranked.len()];
+        for (at, (group, _)) in ranked.iter().enumerate() {
+            place[*group as usize] = at;
+        }
+        Groups { ranked, place, whole }
+    }
+
+    /// The colour of a group without its names' shades; `None`: it is too light in weight for one of its own.
+    fn of_group(&self, group: u32) -> Option<Rgb> {
+        colour::of_rank(self.place[group as usize], "")
+    }
+
+    /// The colour of a frame of a group.
+    pub(crate) fn of_frame(&self, group: u32, name: &str) -> Rgb {
+        colour::of_rank(self.place[group as usize], name).unwrap_or(colour::GREY)
+    }
+}
