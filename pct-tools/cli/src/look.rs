@@ -195,6 +195,10 @@ fn imported(paths: &[PathBuf], timeline: bool) -> Result<Option<Profile>> {
     if is_pct(&head[..n]) {
         return Ok(None);
     }
+    if head.starts_with(pct_native::reading::MAGIC) {
+        let profile = pct_native::reading::open(path).with_context(|| path.display().to_string())?;
+        return Ok(Some(profile));
+    }
     Ok(Some(pct_formats::import_with(path, timeline)?))
 }
 

@@ -120,6 +120,42 @@ fn a_functions_page_has_each_caller_each_callee_and_each_calling_line_once() {
 }
 
 #[test]
+fn a_deep_profile_is_read_where_a_recording_is() {
+    let dir = folder(&[("a.folded", BEFORE), ("b.folded", AFTER)]);
+    for name in ["a", "b"] {
+        let (_, said, status) =
+            pct(dir.path(), &["deep", &format!("{name}.folded"), "-o", &format!("{name}.data")]);
+        assert_eq!(status, 0, "{said}");
+    }
+    let table = |args: &[&str]| {
+        let (out, said, status) = pct(dir.path(), args);
+        assert_eq!(status, 0, "{args:?}: {said}");
+        out
+    };
+    let report = table(&["report", "--tree", "a.data"]);
+    assert!(report.contains("shade") && report.contains("74.5%"), "{report}");
+    let of = |file: &str, args: &[&str]| {
+        let mut rows: Vec<String> = table(&[args, &[file]].concat()).lines().map(str::to_owned).collect();
+        rows.sort();
+        rows
+    };
+    // Folded recursion is one level deep, so its lines are left out; the others are the recording's.
+    let folded = |file| {
+        let mut rows = of(file, &["export", "--format", "folded", "-o", "-"]);
+        rows.retain(|row| !row.contains("walk"));
+        rows
+    };
+    assert_eq!(folded("a.data"), folded("a.folded"));
+    let changes = table(&["diff", "--base", "a.data", "b.data"]);
+    assert_eq!(changes, table(&["diff", "a.data", "b.data"]));
+    assert!(changes.contains("parse"), "{changes}");
+    assert!(table(&["flame", "-o", "-", "--base", "a.data", "b.data"]).contains("parse ("));
+    for format in ["speedscope", "callgrind"] {
+        assert!(table(&["export", "--format", format, "-o", "-", "a.data"]).contains("shade"), "{format}");
+    }
+}
+
+#[test]
 fn what_changed_is_told_from_chance() {
     let dir = folder(&[("old.folded", BEFORE), ("new.folded", AFTER)]);
     let query = "diff/old.folded/procs/self/absolute";

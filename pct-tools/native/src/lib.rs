@@ -15,6 +15,7 @@
 pub mod deep;
 pub mod facts;
 pub mod graph;
+pub mod reading;
 
 pub use deep::{NativeError, deep};
 pub use graph::{Apart, Graph};

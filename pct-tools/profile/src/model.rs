@@ -407,6 +407,9 @@ pub struct Profile {
     pub timeline: Vec<TimedSample>,
     /// Marks in order of time.
     pub marks: Vec<Mark>,
+    /// How often a function calls another from a line; samplers do not know it. They are of the whole run, whatever cells are
+    /// looked at.
+    pub call_counts: FxHashMap<(FunctionId, u32, FunctionId), u64>,
     /// Start of the first process, nanoseconds since 1970; 0 = unknown.
     pub start_realtime_ns: u64,
     /// Title for pages and files: the command, or the file's name.

@@ -14,15 +14,21 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   pct diff pct-render-4711 pct-render-4802
+  pct diff --base pct-render-4711 pct-render-4802   the same
   pct diff --shares before/ after/            runs of different length
   pct diff --by object --format csv a.pct b.pct
 
 The column 'sure': *** and ** more than chance, ? perhaps chance, - within chance.")]
 pub struct Args {
-    /// The profile before.
-    pub before: PathBuf,
+    /// The profile before; with --base, the one after.
+    #[arg(value_name = "BEFORE")]
+    pub first: PathBuf,
     /// The profile after.
-    pub after: PathBuf,
+    #[arg(value_name = "AFTER", required_unless_present = "base")]
+    pub second: Option<PathBuf>,
+    /// The profile before, as in `pct flame` and `pct view`.
+    #[arg(long, value_name = "DIR|FILE", conflicts_with = "second")]
+    pub base: Option<PathBuf>,
     /// Compare shares of the total instead of CPU seconds.
     #[arg(long)]
     pub shares: bool,
@@ -66,7 +72,13 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         let flat = Flat::of(&profile, &args.look.cells(&profile), Some(by), Split::Merged, Order::Own);
         Ok((profile, flat))
     };
-    let (before, after) = (load(&args.before)?, load(&args.after)?);
+    let (before_path, after_path) = match (&args.base, &args.second) {
+        (Some(base), _) => (base, &args.first),
+        (None, Some(second)) => (&args.first, second),
+        // The parser asks for one of the two.
+        (None, None) => (&args.first, &args.first),
+    };
+    let (before, after) = (load(before_path)?, load(after_path)?);
     let compare = if args.shares { Compare::Shares } else { Compare::Seconds };
     let compared = Diff::of((&before.0, &before.1), (&after.0, &after.1), compare);
     face.print(&match args.format {
@@ -74,7 +86,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         Format::Csv => diff::csv(&compared),
         Format::Json => format!("{}\n", diff::json(&compared)),
     })?;
-    for (path, profile) in [(&args.before, &before.0), (&args.after, &after.0)] {
+    for (path, profile) in [(before_path, &before.0), (after_path, &after.0)] {
         for note in profile.account.notes.iter().filter(|_| args.format == Format::Text) {
             face.hint(format_args!("note: {}: {note}", path.display()));
         }

@@ -5,6 +5,7 @@ use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Context as _, Result};
 use pct_deep::{Compensation, Contexts, Reading};
+use pct_native::reading::MAGIC;
 use pct_profile::Profile;
 use pct_profile::load::{self, run::Info};
 use pct_profile::model::{FileId, FunctionId, ObjectKind};
@@ -226,8 +227,6 @@ pub(super) fn is_deep(path: &Path) -> bool {
     let head = head(path);
     head == MAGIC || path.extension().is_some_and(|e| e == "data") && !is_of_perf(&head)
 }
-
-const MAGIC: &[u8] = b"Mercury deep profiler data";
 
 /// The first octets of a file.
 fn head(path: &Path) -> Vec<u8> {

@@ -1,6 +1,6 @@
 //! The callgrind format: <https://valgrind.org/docs/manual/cl-format.html>. Costs are microseconds of CPU time.
 //!
-//! Call counts are not known to a sampler; callgrind wants some, so each call edge says 1. An edge's inclusive cost counts a
+//! Call counts are those of a deep profile. They are not known to a sampler; callgrind wants some, so its call edges say 1. An edge's inclusive cost counts a
 //! sample once, however often the edge recurs on its stack.
 
 use super::path;
@@ -55,7 +55,8 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> String {
         }
         for ((line, callee), ns) in costs.calls {
             name(&mut out, profile, &file_of, callee, "c");
-            let _ = writeln!(out, "calls=1 0\n{line} {}", us(ns));
+            let calls = profile.call_counts.get(&(function, line, callee)).copied().unwrap_or(1);
+            let _ = writeln!(out, "calls={calls} 0\n{line} {}", us(ns));
         }
     }
     out
