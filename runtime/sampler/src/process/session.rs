@@ -411,9 +411,10 @@ pub fn start() -> Result<&'static Session, Refused> {
         }
         if choice.clock == Clock::Sigtrap
             && options.clock == Clock::Auto
-            && (options.signal != 0 || threads::is_traced())
+            && (options.signal != 0 || seed().controller != 0 || threads::is_traced())
         {
-            // Another signal is asked for; or a tracer would see every trap.
+            // Another signal is asked for; or a tracer would see every trap; or we were attached, where the program cannot take
+            // SIGTRAP back from us.
             choice = clock::Chosen { clock: Clock::Perf, ..choice };
             continue;
         }
