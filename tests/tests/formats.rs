@@ -273,13 +273,14 @@ fn folded_stacks_and_flame_graphs_have_every_leaf() {
     let folded = std::fs::read_to_string(export(&r, "folded")).expect("UTF-8");
     let rows = r.report(&[]);
     for leaf in LEAVES {
-        let us: u64 = folded
+        let counted: u64 = folded
             .lines()
             .filter_map(|l| l.rsplit_once(' '))
             .filter(|(stack, _)| stack.ends_with(&format!(";{leaf}")))
             .map(|(_, n)| n.parse::<u64>().expect("a count"))
             .sum();
-        assert!((us as f64 / 1e6 - own(&rows, leaf)).abs() < 0.001, "{leaf}");
+        let samples: f64 = rows.iter().filter(|row| row.function == leaf).map(|row| row.samples).sum();
+        assert!((counted as f64 - samples).abs() < 0.5, "{leaf}: {counted} of {samples} samples");
     }
     let Some(chromium) = tool_or_skip("chromium", test) else { return };
     let dir = r.dir.to_str().expect("UTF-8");
