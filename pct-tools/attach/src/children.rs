@@ -51,7 +51,7 @@ pub struct Environment {
 }
 
 impl Environment {
-    /// `None`: nothing of ours is in it, or it cannot be changed.
+    /// `None`: we have set no variable in it, or it cannot be changed.
     pub fn of(target: &Target, memory: &ProcessMemory) -> Option<Environment> {
         let by_name = |name| target.images.iter().find_map(|(_, i)| i.symbol(memory, name));
         variable(target, memory, "PCT")?;

@@ -97,7 +97,7 @@ impl Image {
         Some(self.bias.wrapping_add(dynamic.address))
     }
 
-    /// The GNU build-id, into `to`; its length. `None`: there is none in the first notes.
+    /// The GNU build-id, into `to`; its length. `None`: the first notes of each segment hold no build-id.
     pub fn build_id<M: Memory>(&self, memory: &M, to: &mut [u8; 32]) -> Option<usize> {
         let mut notes = [0; NOTE_BYTES];
         for segment in self.segments(memory).filter(|s| s.kind == segment_kind::NOTE) {

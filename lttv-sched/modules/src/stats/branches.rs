@@ -78,7 +78,7 @@ pub struct Branch<'s> {
     pub cpu: Option<u32>,
     /// The mode.
     pub mode: Mode,
-    /// Name of the system call or number of the interrupt; empty when there is none.
+    /// Name of the system call or number of the interrupt; empty outside of both.
     pub submode: &'s Arc<str>,
     /// CPU time spent in it itself, in ns. 0 where the mode is not known.
     pub cpu_time: i64,

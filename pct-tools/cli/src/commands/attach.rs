@@ -103,7 +103,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     }
 }
 
-/// The target has no room for the sampler, or no thread that could be borrowed: nothing of ours is in it that could sample.
+/// The target has no room for the sampler, or no thread that could be borrowed. The library is not in the target, so it cannot sample.
 fn begins_nothing(why: &anyhow::Error) -> bool {
     why.downcast_ref::<InjectError>().is_some_and(|why| {
         matches!(

@@ -98,7 +98,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     Ok(look::status(&profile.account))
 }
 
-/// Writes to the file that was typed; else under a name of ours beside the recording. Gives its path.
+/// Writes to the file that the user named, or else to a new file beside the recording. Returns its path.
 ///
 /// Somebody else may have made the recording's folder and a link of our name in it. So a file whose name nobody typed
 /// is made anew and takes the name's place: no link is followed.

@@ -136,8 +136,8 @@ pub fn inspect(file: &Path) -> Option<Found> {
     None
 }
 
-/// Debuggers, recorders and emulators of user programs, by the names that distributions give them. (strace and ltrace are none:
-/// they pass signals on.)
+/// Debuggers, recorders and emulators of user programs, by the names that distributions give them. strace and ltrace are not
+/// among them, because they pass signals on.
 fn controls_programs(name: &str) -> bool {
     const NAMES: &[&str] = &["gdb", "gdb-multiarch", "lldb", "lldb-server", "gdbserver", "rr", "valgrind"];
     let versioned =

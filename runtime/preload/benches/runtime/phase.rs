@@ -48,7 +48,7 @@ impl Truth {
 
     /// The shares of samples given as (address, weight). What lies in neither function (the clock that they read) is left out.
     fn count(&self, samples: impl Iterator<Item = (u64, u64)>) -> Seen {
-        /// No function of ours is longer.
+        /// Bytes of code that neither function exceeds.
         const LONGEST: u64 = 4096;
         let inside = |from: u64, other: u64, pc: u64| {
             pc >= from && pc < from + LONGEST && (other < from || pc < other)
