@@ -112,6 +112,7 @@ fn every_sample_of_a_leaf_has_the_path_that_the_program_prints() {
             match frame {
                 Frame::Return(pc) => stack.extend(name(pc - 1)),
                 Frame::Exact(pc) => stack.extend(name(*pc)),
+                Frame::Code(_) | Frame::NoCode(_) => stack.push("CODE"),
                 // While one thread makes the file another has no modules yet: said, and not wrong.
                 Frame::Cut(CutCause::Other) => return,
                 Frame::Cut(_) => stack.push("CUT"),

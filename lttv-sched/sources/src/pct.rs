@@ -459,6 +459,8 @@ impl PctCursor {
 fn frame_value(f: Frame) -> Value<'static> {
     match f {
         Frame::Return(pc) | Frame::Exact(pc) => Value::Unsigned(pc),
+        Frame::Code(code) => Value::Text(Cow::Owned(format!("code {}", code.id()))),
+        Frame::NoCode(why) => Value::Text(Cow::Borrowed(why.name())),
         Frame::Cut(cause) => Value::Text(Cow::Owned(format!("cut: {cause:?}"))),
     }
 }

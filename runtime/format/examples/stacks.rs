@@ -43,6 +43,7 @@ fn main() {
             for frame in &stack {
                 match frame {
                     Frame::Return(pc) | Frame::Exact(pc) => at = *pc,
+                    Frame::Code(_) | Frame::NoCode(_) => {}
                     Frame::Cut(cause) => cut = Some(format!("{cause:?}")),
                 }
             }

@@ -8,7 +8,9 @@ use crate::head::kind;
 use crate::header::{Anchor, Clock, LossCause, Recorder, State, TimeSource};
 use crate::layout::{self, Text, header as at, segment_kind};
 use crate::push::{self, SegmentHead};
-use crate::record::{self, Encoder, Frame, RegionFacts};
+use crate::record::{
+    self, CodeFacts, Encoder, Frame, InterpreterState, Language, LineTableForm, LineTablePart, RegionFacts,
+};
 
 /// Writes a .pct file into memory. Blocks are added as they are needed; nothing wraps.
 #[derive(Debug)]
@@ -189,6 +191,48 @@ impl Builder {
         self.keep_record(record);
         self.stacks += frames.len() as u32;
         self.stacks
+    }
+
+    /// Says that a CPython interpreter was found.
+    pub fn interpreter(
+        &mut self,
+        time: u64,
+        version: u64,
+        state: InterpreterState,
+        path: &[u8],
+    ) -> &mut Self {
+        let mut buffer = vec![0; 1024];
+        let record = Encoder::new(&mut buffer)
+            .word(time)
+            .number(version)
+            .number(state as u64)
+            .text(path)
+            .finish(kind::INTERPRETER, Language::CPython as u32);
+        self.keep_record(record);
+        self
+    }
+
+    /// Adds a Python function with a line table of 3.11's form, as number `id`.
+    pub fn code(
+        &mut self,
+        id: u32,
+        time: u64,
+        name: &str,
+        file: &str,
+        first_line: u32,
+        lines: &[u8],
+    ) -> &mut Self {
+        const PART: usize = 1000;
+        let mut buffer = vec![0; 1024];
+        let language = Language::CPython as u64;
+        let facts = CodeFacts { language, first_line, flags: 0, name, file };
+        self.keep_record(facts.record(&mut buffer, id, time));
+        for (i, octets) in lines.chunks(PART).enumerate() {
+            let (offset, whole) = ((i * PART) as u64, lines.len() as u64);
+            let part = LineTablePart { form: LineTableForm::Locations as u64, offset, whole, octets };
+            self.keep_record(part.record(&mut buffer, id));
+        }
+        self
     }
 
     /// Appends a sample to a thread's ring.

@@ -80,6 +80,12 @@ pub mod kind {
     pub const CLOCK: u8 = 16;
     /// What follows in this segment is another thread's; argument = its serial. Words: time, thread id, text name.
     pub const TAKE_OVER: u8 = 17;
+    /// A function of an interpreted language; argument = code id. Words: time, language, first line, flags, name, file.
+    pub const CODE: u8 = 18;
+    /// A part of a code's line table; argument = code id. Words: form, offset of the part, octets of the table, part.
+    pub const LINE_TABLE: u8 = 19;
+    /// An interpreter was found; argument = language. Words: time, version, state, path.
+    pub const INTERPRETER: u8 = 20;
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::codes::{Codes, Interpreter};
 use crate::file::{File, Segment, SegmentKind};
 use crate::header::Anchor;
 use crate::record::{Frame, Record, RegionFacts, Sample};
@@ -195,6 +196,10 @@ pub struct Index<'a> {
     pub timeline: Timeline,
     /// Marks in order of time.
     pub marks: Vec<Mark>,
+    /// Functions of interpreted languages, by the ids in frames.
+    pub codes: Codes,
+    /// Interpreters that were found, in order of discovery.
+    pub interpreters: Vec<Interpreter>,
     /// Programs that this process executed (path), with the raw time.
     pub execs: Vec<(u64, Vec<u8>)>,
     /// Children that it made, with the raw time.
@@ -216,6 +221,8 @@ impl<'a> Index<'a> {
             stacks: Stacks { nodes: vec![(0, 0)] },
             timeline: Timeline::default(),
             marks: Vec::new(),
+            codes: Codes::default(),
+            interpreters: Vec::new(),
             execs: Vec::new(),
             forks: Vec::new(),
             torn_segments: 0,
@@ -379,6 +386,11 @@ impl Seen {
             Record::Anchor { time, monotonic_ns, realtime_ns, .. } => {
                 self.anchors.push(Anchor { raw: time, monotonic_ns, realtime_ns });
             }
+            Record::Code { code, time, facts } => index.codes.define(code, time, &facts),
+            Record::LineTable { code, part } => index.codes.add_lines(code, &part),
+            Record::Interpreter { language, time, version, state, path } => {
+                index.interpreters.push(Interpreter { language, time, version, state, path: path.to_vec() });
+            }
             Record::Exec { time, path } => index.execs.push((time, path.to_vec())),
             Record::Fork { time, child } => index.forks.push((time, child)),
             other => index.marks.extend(mark(other)),
@@ -429,7 +441,7 @@ fn torn(file: &File<'_>) -> u64 {
 mod tests {
     use super::*;
     use crate::builder::Builder;
-    use crate::record::{CutCause, Stack};
+    use crate::record::{CutCause, InterpreterState, Language, LineTableForm, Stack};
     use proptest::prelude::*;
 
     fn example() -> Vec<u8> {
@@ -438,6 +450,8 @@ mod tests {
         b.region(1, 10, 0x1000..0x2000, 0, 77, &[1, 2, 3], b"/bin/prog");
         b.region(2, 10, 0x7000..0x9000, 0x100, 78, &[], b"/lib/a.so").region_end(2, 500);
         b.region(3, 600, 0x7000..0x8000, 0x100, 79, &[], b"/lib/b.so");
+        b.interpreter(5, 0x030c_01f0, InterpreterState::Read, b"/lib/python");
+        b.code(3, 9, "C.été", "/a.py", 10, &[7; 5000]).code(4, 10, "g", "/a.py", 20, &[]);
         let main = b.thread(1, 1000, b"prog");
         let other = b.thread(5, 1001, b"worker");
         let stack = b.stack(&[Frame::Return(0x1100), Frame::Exact(0x1200), Frame::Cut(CutCause::Depth)]);
@@ -475,6 +489,13 @@ mod tests {
         assert_eq!(index.region_at(0x1fff, 0).unwrap().facts.build_id, [1, 2, 3]);
         assert!(index.region_at(0x2000, 100).is_none());
         assert_eq!(index.torn_segments, 0);
+        let code = index.codes.get(3).unwrap();
+        assert_eq!((code.facts.name.as_str(), code.facts.file.as_str()), ("C.été", "/a.py"));
+        assert_eq!((code.facts.first_line, code.lines.as_slice()), (10, &[7; 5000][..]));
+        assert_eq!((code.line_form, code.lines_are_whole), (Some(LineTableForm::Locations), true));
+        assert_eq!(code.facts.language, Language::CPython as u64);
+        assert!(index.codes.get(4).unwrap().lines.is_empty() && index.codes.get(5).is_none());
+        assert_eq!(index.interpreters[0].state, InterpreterState::Read as u64);
     }
 
     #[test]
@@ -581,7 +602,7 @@ mod tests {
                 let word = match how {
                     0 => word,
                     1 => crate::layout::SEGMENT_MAGIC | word & 3,
-                    2 => crate::head::Head { kind: word as u8 % 18, words: (word >> 8) as u16 % 50, arg: (word >> 32) as u32 % 9 }.encode(),
+                    2 => crate::head::Head { kind: word as u8 % 21, words: (word >> 8) as u16 % 50, arg: (word >> 32) as u32 % 9 }.encode(),
                     _ => word & 0xffff,
                 };
                 let at = (at & !7) % (bytes.len() - 8);

@@ -18,7 +18,7 @@
 //! writer was stopped. The founding notes' circular log ([`circular`]) is the same rule with records of one word.
 //!
 //! Reading order: [`layout`] (constants), [`head`] and [`record`] (records <-> words), [`push`] (the append rule),
-//! [`circular`], [`header`], [`mod@file`] (the total reader), then with `std` `index` (threads, regions, stacks, time) and
+//! [`circular`], [`header`], [`mod@file`] (the total reader), then with `std` `index` (threads, regions, stacks, time), `codes` and
 //! `builder` (files for tests).
 //!
 //! Always holds: no function here panics on any input, loops on it, or allocates by a number it read unchecked.
@@ -39,6 +39,8 @@ pub mod header;
 
 #[cfg(feature = "std")]
 pub mod builder;
+#[cfg(feature = "std")]
+pub mod codes;
 #[cfg(feature = "std")]
 pub mod index;
 

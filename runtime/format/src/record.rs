@@ -5,10 +5,14 @@
 //!
 //! Signal safety: writing allocates nothing, calls nothing and cannot panic.
 
+mod code;
 mod read;
 mod write;
 
 use crate::header::numbered;
+pub use code::{
+    CodeFacts, CodeFrame, InterpreterState, Language, LineTableForm, LineTablePart, LostCode, code_flag,
+};
 pub use read::{Frames, Record, Sample, Stack, Text, Words};
 pub use write::{Encoder, MAX_FRAMES, long_sample, sample, sample_with_frames, short_sample};
 
@@ -18,6 +22,8 @@ pub const ADDRESS_BITS: u64 = (1 << 56) - 1;
 const WEIGHT_FOLLOWS: u64 = 255;
 /// Upper byte of a frame whose address is exact (interrupted by a signal), not a return address.
 const EXACT: u64 = 1 << 56;
+/// Upper byte of a frame of an interpreted language: 32 bits code id, 24 bits offset.
+const CODE: u64 = 0xc0 << 56;
 /// Upper byte of the word that ends a cut stack; the cause is in the lowest byte.
 const CUT: u64 = 0xcc << 56;
 
@@ -79,6 +85,10 @@ pub enum Frame {
     Return(u64),
     /// Address of an instruction that a signal interrupted.
     Exact(u64),
+    /// A function of an interpreted language: what the native frame before it (inwards) interprets.
+    Code(CodeFrame),
+    /// Frames of an interpreted language belong here and are not.
+    NoCode(LostCode),
     /// The stack goes on, but could not be followed.
     Cut(CutCause),
 }
@@ -91,6 +101,8 @@ impl Frame {
         match self {
             Frame::Return(pc) => pc & ADDRESS_BITS,
             Frame::Exact(pc) => pc & ADDRESS_BITS | EXACT,
+            Frame::Code(frame) => CODE | frame.bits(),
+            Frame::NoCode(why) => CODE | why as u64,
             Frame::Cut(cause) => CUT | cause as u64,
         }
     }
@@ -103,6 +115,13 @@ impl Frame {
             CUT => match CutCause::from_number(word & 0xff) {
                 Some(cause) => Frame::Cut(cause),
                 None => Frame::Cut(CutCause::Other),
+            },
+            CODE => match CodeFrame::from_bits(word & ADDRESS_BITS) {
+                Some(frame) => Frame::Code(frame),
+                None => match LostCode::from_number(word & CodeFrame::OFFSET_BITS) {
+                    Some(why) => Frame::NoCode(why),
+                    None => Frame::NoCode(LostCode::Other),
+                },
             },
             EXACT => Frame::Exact(word & ADDRESS_BITS),
             _ => Frame::Return(word & ADDRESS_BITS),
@@ -163,7 +182,7 @@ mod tests {
         }
 
         #[test]
-        fn any_words_decode_without_panic(words: Vec<u64>, kind in 0u8..20, len in 0u16..40, arg: u32) {
+        fn any_words_decode_without_panic(words: Vec<u64>, kind in 0u8..23, len in 0u16..40, arg: u32) {
             let mut words = words;
             words.insert(0, Head { kind, words: len, arg }.encode());
             let raw = bytes(&words);
@@ -174,13 +193,46 @@ mod tests {
         }
 
         #[test]
-        fn frames_survive_the_round_trip(pc in 1u64..1 << 56, which in 0usize..9) {
+        fn frames_survive_the_round_trip(pc in 1u64..1 << 56, which in 0usize..15, id in 1u32.., offset: u32) {
             let frame = match which {
                 0 => Frame::Return(pc),
                 1 => Frame::Exact(pc),
-                n => Frame::Cut(CutCause::ALL[n - 2]),
+                2 => Frame::Code(CodeFrame::new(id, Some(offset)).unwrap()),
+                3 => Frame::Code(CodeFrame::new(id, None).unwrap()),
+                n if n < 4 + CutCause::ALL.len() => Frame::Cut(CutCause::ALL[n - 4]),
+                n => Frame::NoCode(LostCode::ALL[(n - 4 - CutCause::ALL.len()) % LostCode::ALL.len()]),
             };
             prop_assert_eq!(Frame::decode(frame.encode()), frame);
+        }
+
+        #[test]
+        fn any_word_is_some_frame(word: u64, upper in prop_oneof![Just(0xc0u64), Just(0xcc), Just(1), Just(0), any::<u64>()]) {
+            let word = word & ADDRESS_BITS | upper << 56;
+            let frame = Frame::decode(word);
+            prop_assert_eq!(Frame::decode(frame.encode()), frame);
+        }
+
+        #[test]
+        fn codes_survive_the_round_trip(
+            id in 1u32.., time in 1u64.., first_line: u32, flags in 0u64..8,
+            name in ".{0,80}", file in ".{0,80}", table in proptest::collection::vec(any::<u8>(), 0..500), at in 0u64..1 << 40
+        ) {
+            let mut buffer = [0u64; 400];
+            let language = Language::CPython as u64;
+            let facts = CodeFacts { language, first_line, flags, name: name.as_bytes(), file: file.as_bytes() };
+            let record = facts.record(&mut buffer, id, time).unwrap();
+            prop_assert!(record.iter().all(|w| *w != 0));
+            let raw = bytes(record);
+            let Some((Record::Code { code, time: t, facts }, _)) = Record::decode(Words::new(&raw), 0) else { panic!() };
+            prop_assert_eq!((code, t, facts.language, facts.first_line, facts.flags), (id, time, language, first_line, flags));
+            prop_assert_eq!((facts.name.to_text(), facts.file.to_text()), (name, file));
+
+            let form = LineTableForm::Locations as u64;
+            let part = LineTablePart { form, offset: at, whole: at + table.len() as u64, octets: &table[..] };
+            let raw = bytes(part.record(&mut buffer, id).unwrap());
+            let Some((Record::LineTable { code, part }, _)) = Record::decode(Words::new(&raw), 0) else { panic!() };
+            prop_assert_eq!((code, part.form, part.offset, part.whole), (id, form, at, at + table.len() as u64));
+            prop_assert_eq!(part.octets.to_vec(), table);
         }
     }
 

@@ -92,6 +92,11 @@ fn samples(index: &Index<'_>, face: &Face) -> Result<()> {
         let mut frame = |frame: Frame| match frame {
             Frame::Return(pc) => write!(out, " 0x{pc:x}"),
             Frame::Exact(pc) => write!(out, " =0x{pc:x}"),
+            Frame::Code(code) => match index.codes.get(code.id()) {
+                Some(known) => write!(out, " {}", known.facts.name),
+                None => write!(out, " code-{}", code.id()),
+            },
+            Frame::NoCode(why) => write!(out, " ({})", why.name()),
             Frame::Cut(cause) => write!(out, " (cut: {})", cause.name()),
         };
         match sample.stack {

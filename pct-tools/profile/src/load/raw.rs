@@ -366,6 +366,8 @@ impl Reading<'_, '_> {
         let place = match frame {
             Frame::Return(pc) => self.objects.place(pc, time, CodeAddr::Return),
             Frame::Exact(pc) => self.objects.place(pc, time, CodeAddr::Pc),
+            // Not shown yet: the native frames around them are.
+            Frame::Code(_) | Frame::NoCode(_) => return above,
             Frame::Cut(cause) => {
                 *cut = Some(cause);
                 Place::Cut(cause)

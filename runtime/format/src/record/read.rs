@@ -1,6 +1,6 @@
 //! Records from a file's words, which may be anything.
 
-use super::{ADDRESS_BITS, Frame, RegionFacts, WEIGHT_FOLLOWS};
+use super::{ADDRESS_BITS, CodeFacts, Frame, LineTablePart, RegionFacts, WEIGHT_FOLLOWS};
 use crate::head::{Head, kind};
 
 /// Words in a file's bytes. Every access is checked.
@@ -262,6 +262,35 @@ pub enum Record<'a> {
         /// Its name by then.
         name: Text<'a>,
     },
+    /// A function of an interpreted language.
+    Code {
+        /// Its number in this file, from 1.
+        code: u32,
+        /// Raw time at which it was met.
+        time: u64,
+        /// What it is.
+        facts: CodeFacts<Text<'a>>,
+    },
+    /// A part of such a function's line table. Parts come in order, after the function's own record.
+    LineTable {
+        /// Number of the function.
+        code: u32,
+        /// The part.
+        part: LineTablePart<Text<'a>>,
+    },
+    /// An interpreter was found.
+    Interpreter {
+        /// [`super::Language`] number.
+        language: u32,
+        /// Raw time.
+        time: u64,
+        /// Its version as it has it itself (CPython: `Py_Version`), 0 = not known.
+        version: u64,
+        /// [`super::InterpreterState`] number.
+        state: u64,
+        /// Path of the object.
+        path: Text<'a>,
+    },
     /// A kind that this reader does not know; the words are there.
     Unknown {
         /// Its head.
@@ -374,6 +403,33 @@ impl<'a> Record<'a> {
                 tid: rest.id()?,
                 clock: rest.number()?,
                 period_ns: rest.number()?,
+            },
+            kind::CODE => Record::Code {
+                code: head.arg,
+                time: rest.word()?,
+                facts: CodeFacts {
+                    language: rest.number()?,
+                    first_line: rest.id()?,
+                    flags: rest.number()?,
+                    name: rest.text()?,
+                    file: rest.text()?,
+                },
+            },
+            kind::LINE_TABLE => Record::LineTable {
+                code: head.arg,
+                part: LineTablePart {
+                    form: rest.number()?,
+                    offset: rest.number()?,
+                    whole: rest.number()?,
+                    octets: rest.text()?,
+                },
+            },
+            kind::INTERPRETER => Record::Interpreter {
+                language: head.arg,
+                time: rest.word()?,
+                version: rest.number()?,
+                state: rest.number()?,
+                path: rest.text()?,
             },
             _ => return None,
         })
