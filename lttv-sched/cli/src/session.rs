@@ -520,7 +520,7 @@ impl Session {
                 }
                 b.set_message(format!("{} events", self.read));
             }
-            if p.idle || p.blocked {
+            if p.idle {
                 break;
             }
         }

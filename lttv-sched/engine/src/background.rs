@@ -150,20 +150,8 @@ impl Trace {
         if !self.background.has_work() {
             return Turn::Nothing;
         }
-        if !self.source.try_lock() {
-            return Turn::Blocked;
-        }
-        let sync = self.background.pass.as_ref().map(|pass| pass.context.position());
         let mut pass = match self.background.pass.take() {
-            Some(mut pass) => {
-                if self.source.shares_cursor()
-                    && let Some(sync) = sync
-                {
-                    // The position was taken from this very context.
-                    let _ = pass.context.seek_position(&sync);
-                }
-                Some(pass)
-            }
+            Some(pass) => Some(pass),
             None => self.begin_pass(modules, saving, env),
         };
         let mut count = 0;
@@ -173,7 +161,6 @@ impl Trace {
             pass = self.settle(running, modules, env);
         }
         self.background.pass = pass;
-        self.source.unlock();
         self.background.events_read += count;
         Turn::Served(count)
     }
@@ -540,7 +527,7 @@ impl Pass {
     fn chunk(&mut self, trace: &mut Trace, env: &mut Env<'_>) -> u64 {
         for member in &mut self.members {
             let hooks = ChunkHooks::of_module(&member.hooks);
-            if let Err(mismatch) = hooks.check(&self.context) {
+            if let Err(mismatch) = hooks.check(&mut self.context) {
                 member.failed = Some(mismatch.to_string());
                 continue;
             }

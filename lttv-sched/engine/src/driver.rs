@@ -8,7 +8,6 @@ use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
-use std::time::Duration;
 
 use crossbeam::channel::{Receiver, Sender, TryRecvError, bounded, unbounded};
 
@@ -16,9 +15,6 @@ use crate::engine::{Budget, Engine, Progress};
 use crate::request::Gate;
 
 type Command = Box<dyn FnOnce(&mut Engine) + Send>;
-
-/// How long to wait before a trace that is locked elsewhere is tried again.
-const RETRY_LOCK: Duration = Duration::from_millis(5);
 
 /// The engine's thread has ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -136,18 +132,11 @@ fn run(
         if did || !progress.ended.is_empty() || !progress.diagnostics.is_empty() {
             watch(&progress);
         }
-        let command = if progress.blocked {
-            queue.recv_timeout(RETRY_LOCK).ok()
-        } else if progress.idle {
+        if progress.idle {
             match queue.recv() {
-                Ok(command) => Some(command),
+                Ok(command) => command(&mut engine),
                 Err(_) => return engine,
             }
-        } else {
-            None
-        };
-        if let Some(command) = command {
-            command(&mut engine);
         }
     }
 }

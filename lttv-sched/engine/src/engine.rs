@@ -87,8 +87,6 @@ pub struct Progress {
     pub hook_calls: u64,
     /// Nothing can be done until a command comes, a gate opens, or the engine is enabled.
     pub idle: bool,
-    /// A trace could not be locked: try again later.
-    pub blocked: bool,
     /// Requests that ended since the last step, silent removals excepted.
     pub ended: Vec<Ended>,
     /// What went wrong since the last step.
@@ -314,10 +312,6 @@ impl Engine {
             self.run_commands();
             match turn {
                 Turn::Served(count) => left = left.map(|left| left.saturating_sub(count)),
-                Turn::Blocked => {
-                    progress.blocked = true;
-                    break;
-                }
                 Turn::Nothing => break,
             }
         }

@@ -45,8 +45,6 @@ pub(crate) struct Env<'a> {
 pub(crate) enum Turn {
     /// A chunk was served, with so many events.
     Served(u64),
-    /// A trace could not be locked.
-    Blocked,
     /// There was nothing to do.
     Nothing,
 }
@@ -72,8 +70,6 @@ pub struct Traceset {
     pub(crate) list_in: Vec<Accepted>,
     pub(crate) state_modules: Vec<Arc<str>>,
     pub(crate) completed: BTreeMap<OwnerId, Vec<Interval>>,
-    /// Where shared cursors must be put back to after a lock.
-    sync: Option<Position>,
 }
 
 impl Traceset {
@@ -86,7 +82,6 @@ impl Traceset {
             list_in: Vec::new(),
             state_modules: Vec::new(),
             completed: BTreeMap::new(),
-            sync: None,
         }
     }
 
@@ -115,36 +110,14 @@ impl Traceset {
         self.list_out.iter().any(Accepted::is_open)
     }
 
-    fn sources(&self) -> impl Iterator<Item = &Arc<dyn Source>> {
-        self.context.traces.iter().map(|trace| &trace.source)
-    }
-
     /// One chunk.
     pub(crate) fn turn(&mut self, env: &mut Env<'_>) -> Turn {
-        let got = self.sources().take_while(|source| source.try_lock()).count();
-        let all = got == self.context.traces.len();
-        let turn = if all { self.locked_turn(env) } else { Turn::Blocked };
-        // Those that were got, and no others, are given back: nothing stays locked while the caller has control.
-        self.sources().take(got).for_each(|source| source.unlock());
-        turn
-    }
-
-    fn locked_turn(&mut self, env: &mut Env<'_>) -> Turn {
-        if let Some(sync) = self.sync.take()
-            && self.context.placed
-        {
-            // Another context may have moved the shared cursors.
-            self.context.placed = self.context.seek_position(&sync).is_ok();
-        }
         let Some(start) = self.least_start() else { return Turn::Nothing };
         self.go_to(&start, env);
         self.join(&start);
         self.enter(env);
         let middle = self.serve(env);
         self.leave(&middle, env);
-        if self.sources().any(|source| source.shares_cursor()) {
-            self.sync = Some(self.context.position());
-        }
         self.context.note_failed_models();
         env.diagnostics.append(&mut self.context.diagnostics);
         Turn::Served(middle.count)
@@ -222,7 +195,7 @@ impl Traceset {
             }
             let hooks = ChunkHooks::of_request(&request.spec, trace_index(&self.context, request));
             if request.failed.is_none() {
-                request.failed = hooks.check(&self.context).err().map(|mismatch| mismatch.to_string());
+                request.failed = hooks.check(&mut self.context).err().map(|mismatch| mismatch.to_string());
             }
             request.entered = request.failed.is_none();
             if request.entered {
@@ -388,7 +361,6 @@ impl Traceset {
         self.context = TracesetContext::new(Some(self.id), traces);
         self.context.counters = counters;
         self.completed.clear();
-        self.sync = None;
         let gone: Vec<Accepted> = self
             .list_out
             .extract_if(.., |request| {

@@ -4,6 +4,9 @@
 //! read-only. A [`Cursor`] is one reading head on one tracefile; every context of the engine has cursors of its own, so that
 //! no client moves the cursor of another. The engine never looks into a format: times, event ids and named fields are all.
 //!
+//! A source never changes while it is open. A file that is still being written is followed as a series of sources, each of
+//! what had been written by then: a request bounded by times goes on when one takes the place of the other in a traceset.
+//!
 //! What a source owes:
 //! - the order of events within a tracefile is fixed: the same for each cursor, and after each seek;
 //! - [`Cursor::head`] is `Some` only when the whole event was checked to lie in the file, so that reading its fields cannot
@@ -431,18 +434,5 @@ pub trait Source: Send + Sync {
     /// no event has can be refused. None when that cannot be told.
     fn field_names(&self) -> Option<BTreeSet<String>> {
         None
-    }
-
-    /// For sources whose cursors share one reading head (a pipe): takes it for the caller's context. Others say yes.
-    fn try_lock(&self) -> bool {
-        true
-    }
-
-    /// Gives back what [`Source::try_lock`] got.
-    fn unlock(&self) {}
-
-    /// Whether cursors share one reading head, so that each context must seek to where it was after it got the lock.
-    fn shares_cursor(&self) -> bool {
-        false
     }
 }

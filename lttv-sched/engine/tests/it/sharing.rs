@@ -1,7 +1,6 @@
-//! Traces, tracesets and locks: what is shared and what is not.
+//! Traces and tracesets: what is shared and what is not.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use lttv_engine::call::Cause;
 use lttv_engine::engine::{CommandError, Engine};
@@ -146,67 +145,6 @@ fn r_t5_removing_a_trace_from_one_traceset_leaves_others_and_the_pass() {
     assert_eq!(log.events(), WORKED);
     let background = engine.trace(ids[0]).unwrap().background();
     assert_eq!((background.passes, background.events_read), (1, 8));
-}
-
-/// A source that can be locked, and whose cursors are moved whenever somebody else has it.
-struct Locked {
-    identity: TraceIdentity,
-    inner: Arc<dyn Source>,
-    taken: Arc<AtomicBool>,
-    held: Arc<AtomicUsize>,
-}
-
-impl Source for Locked {
-    fn identity(&self) -> &TraceIdentity {
-        &self.identity
-    }
-    fn tracefiles(&self) -> &[TracefileInfo] {
-        self.inner.tracefiles()
-    }
-    fn cursor(&self, tracefile: usize) -> Result<Box<dyn Cursor>, ReadError> {
-        self.inner.cursor(tracefile)
-    }
-    fn time_span(&self) -> Option<(Time, Time)> {
-        self.inner.time_span()
-    }
-    fn try_lock(&self) -> bool {
-        let got = !self.taken.load(Ordering::SeqCst);
-        self.held.fetch_add(usize::from(got), Ordering::SeqCst);
-        got
-    }
-    fn unlock(&self) {
-        self.held.fetch_sub(1, Ordering::SeqCst);
-    }
-    fn shares_cursor(&self) -> bool {
-        true
-    }
-}
-
-#[test]
-fn r_k2_p_10_locks_are_all_or_none_and_never_held_outside() {
-    let taken = Arc::new(AtomicBool::new(true));
-    let held = Arc::new(AtomicUsize::new(0));
-    let sources: Vec<Arc<dyn Source>> = (0..3)
-        .map(|n| {
-            let taken = if n == 1 { taken.clone() } else { Arc::default() };
-            let inner = source("inner", vec![file(&n.to_string(), &[1, 2])]);
-            let identity = TraceIdentity::named(&format!("locked {n}"));
-            Arc::new(Locked { identity, inner, taken, held: held.clone() }) as Arc<dyn Source>
-        })
-        .collect();
-    let (mut engine, traceset, _) = engine(Some(1), &sources);
-    let (request, log) = request(1);
-    engine.events_request(traceset, request.from_time(t(0))).unwrap();
-    for _ in 0..3 {
-        let progress = turn(&mut engine);
-        assert!(progress.blocked && !progress.idle);
-        assert_eq!((held.load(Ordering::SeqCst), log.events().len()), (0, 0));
-    }
-    taken.store(false, Ordering::SeqCst);
-    while !turn(&mut engine).idle {
-        assert_eq!(held.load(Ordering::SeqCst), 0);
-    }
-    assert_eq!(log.events(), "10 11 12 20 21 22");
 }
 
 #[test]
