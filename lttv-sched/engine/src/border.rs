@@ -3,13 +3,16 @@
 
 use std::collections::BTreeMap;
 
-use crate::call::{BorderCall, BorderHooks, Cause, EndReason, EventHooks, EventHooksById, Moment};
+use crate::call::{
+    BorderCall, BorderHooks, Cause, EndReason, EventHooks, EventHooksById, EventHooksByName, Moment,
+};
 use crate::command::Commands;
-use crate::context::TracesetContext;
+use crate::context::{TracefileContext, TracesetContext};
 use crate::hooks::{Called, HookKey, PriorityMismatch};
 use crate::ids::{OwnerId, RequestId, TraceId};
 use crate::module::ModuleHooks;
 use crate::request::EventsRequest;
+use crate::source::EventId;
 use crate::trace::{Trace, TraceData};
 
 /// What border hooks of one request or module are told, apart from the moment.
@@ -86,6 +89,7 @@ pub(crate) struct ChunkHooks<'a> {
     after: [&'a BorderHooks; 3],
     event: &'a EventHooks,
     event_by_id: &'a EventHooksById,
+    event_by_name: &'a EventHooksByName,
     /// Index of the only trace that it touches.
     pub(crate) only: Option<usize>,
 }
@@ -98,6 +102,7 @@ impl<'a> ChunkHooks<'a> {
             after: [&r.after_chunk_traceset, &r.after_chunk_trace, &r.after_chunk_tracefile],
             event: &r.event,
             event_by_id: &r.event_by_id,
+            event_by_name: &r.event_by_name,
             only,
         }
     }
@@ -109,13 +114,26 @@ impl<'a> ChunkHooks<'a> {
             after: [&m.after_chunk_traceset, &m.after_chunk_trace, &m.after_chunk_tracefile],
             event: &m.event,
             event_by_id: &m.event_by_id,
+            event_by_name: &m.event_by_name,
             only: None,
         }
     }
 
     /// Whether an event hook of this key is among them.
     pub(crate) fn contains(&self, key: HookKey) -> bool {
-        self.event.contains(key) || self.event_by_id.iter().any(|(_, _, list)| list.contains(key))
+        self.event.contains(key)
+            || self.event_by_id.iter().any(|(_, _, list)| list.contains(key))
+            || self.event_by_name.iter().any(|(_, list)| list.contains(key))
+    }
+
+    /// The lists for chosen events of a tracefile: those by id, then those by name.
+    fn chosen(&self, tracefile: &mut TracefileContext) -> Vec<(EventId, &'a EventHooks)> {
+        let by_id = self.event_by_id.of_channel(&tracefile.info.channel).into_iter().flatten();
+        let mut lists: Vec<(EventId, &EventHooks)> = by_id.map(|(id, list)| (*id, list)).collect();
+        for (name, list) in self.event_by_name.iter() {
+            lists.extend(tracefile.ids_of(name).iter().map(|id| (*id, list)));
+        }
+        lists
     }
 
     fn traces(&self, context: &TracesetContext) -> std::ops::Range<usize> {
@@ -126,14 +144,16 @@ impl<'a> ChunkHooks<'a> {
     }
 
     /// Whether the event hooks can come into the context.
-    pub(crate) fn check(&self, context: &TracesetContext) -> Result<(), PriorityMismatch> {
+    pub(crate) fn check(&self, context: &mut TracesetContext) -> Result<(), PriorityMismatch> {
         for trace in self.traces(context) {
-            for slot in &context.slots[context.traces[trace].slots()] {
+            let slots = context.traces[trace].slots();
+            for slot in &mut context.slots[slots] {
                 slot.event.accepts(self.event)?;
-                for (id, list) in self.event_by_id.of_channel(&slot.info.channel).into_iter().flatten() {
-                    if let Some(registered) = slot.event_by_id.get(id) {
-                        registered.accepts(list)?;
-                    }
+                let lists = self.chosen(slot);
+                for (at, (id, list)) in lists.iter().enumerate() {
+                    let registered = slot.event_by_id.get(id);
+                    let before = lists[..at].iter().filter(|(other, _)| other == id).map(|(_, list)| *list);
+                    registered.into_iter().chain(before).try_for_each(|other| other.accepts(list))?;
                 }
             }
         }
@@ -154,8 +174,8 @@ impl<'a> ChunkHooks<'a> {
                 failure = failure.or_else(|| first_failure(&called));
                 let slot = &mut context.slots[slot];
                 let mut added = slot.event.add_list(self.event);
-                for (id, list) in self.event_by_id.of_channel(&slot.info.channel).into_iter().flatten() {
-                    added = added.and(slot.event_by_id.entry(*id).or_default().add_list(list));
+                for (id, list) in self.chosen(slot) {
+                    added = added.and(slot.event_by_id.entry(id).or_default().add_list(list));
                 }
                 debug_assert!(added.is_ok(), "checked before");
             }
@@ -171,11 +191,11 @@ impl<'a> ChunkHooks<'a> {
             for slot in context.traces[trace].slots() {
                 let place = (Some(trace), Some(context.slots[slot].tracefile));
                 let tracefile = &mut context.slots[slot];
-                for (id, list) in self.event_by_id.of_channel(&tracefile.info.channel).into_iter().flatten() {
-                    if let Some(registered) = tracefile.event_by_id.get_mut(id) {
+                for (id, list) in self.chosen(tracefile) {
+                    if let Some(registered) = tracefile.event_by_id.get_mut(&id) {
                         registered.remove_list(list);
                         if registered.is_empty() {
-                            tracefile.event_by_id.remove(id);
+                            tracefile.event_by_id.remove(&id);
                         }
                     }
                 }

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 use crate::attribute::Attribute;
 use crate::command::Commands;
 use crate::context::{TracefileContext, TracesetContext};
-use crate::hooks::{Flow, Hook, HookKey, Hooks, HooksById, PRIORITY_DEFAULT, Priority};
+use crate::hooks::{Flow, Hook, HookKey, Hooks, HooksById, HooksByName, PRIORITY_DEFAULT, Priority};
 use crate::ids::{OwnerId, RequestId, TraceId};
 use crate::position::Position;
 use crate::source::{Cursor, EventHead, Scope, TracefileInfo, Value};
@@ -26,6 +26,8 @@ pub type EventHooks = Hooks<EventFn>;
 pub type BorderHooks = Hooks<BorderFn>;
 /// Hooks called for chosen events.
 pub type EventHooksById = HooksById<EventFn>;
+/// Hooks called for the events of chosen names.
+pub type EventHooksByName = HooksByName<EventFn>;
 
 impl Hook<EventFn> {
     /// An event hook.

@@ -77,6 +77,8 @@ pub struct TracefileContext {
     pub(crate) key: Time,
     pub(crate) event: EventHooks,
     pub(crate) event_by_id: BTreeMap<EventId, EventHooks>,
+    /// The ids of names that were asked for.
+    ids_of_names: BTreeMap<Arc<str>, Arc<[EventId]>>,
     /// Events delivered in the running chunk.
     pub(crate) chunk_count: u64,
     /// Order time of the event delivered last.
@@ -121,6 +123,18 @@ impl TracefileContext {
     /// Number of hooks registered, for chosen events too.
     pub fn hook_count(&self) -> usize {
         self.event.len() + self.event_by_id.values().map(EventHooks::len).sum::<usize>()
+    }
+
+    /// The ids that the events of a name have here. The classes are searched the first time only.
+    pub(crate) fn ids_of(&mut self, name: &Arc<str>) -> Arc<[EventId]> {
+        if let Some(known) = self.ids_of_names.get(name) {
+            return known.clone();
+        }
+        let classes = (0..).zip(self.info.classes.iter());
+        let ids: Arc<[EventId]> =
+            classes.filter(|(_, class)| class.name == *name).map(|(id, _)| EventId(id)).collect();
+        self.ids_of_names.insert(name.clone(), ids.clone());
+        ids
     }
 
     fn entry(&self) -> Option<Entry> {
@@ -311,6 +325,7 @@ impl TracesetContext {
                     key: Time::MIN,
                     event: EventHooks::new(),
                     event_by_id: BTreeMap::new(),
+                    ids_of_names: BTreeMap::new(),
                     chunk_count: 0,
                     last_delivered: Time::MIN,
                     reported_backwards: false,

@@ -376,6 +376,45 @@ impl<F: ?Sized> HooksById<F> {
     }
 }
 
+/// Map event name -> list. Applies to all events of that name, whatever their channels, ids and traces.
+pub struct HooksByName<F: ?Sized> {
+    lists: BTreeMap<Arc<str>, Hooks<F>>,
+}
+
+impl<F: ?Sized> Default for HooksByName<F> {
+    fn default() -> Self {
+        HooksByName { lists: BTreeMap::new() }
+    }
+}
+
+impl<F: ?Sized> Clone for HooksByName<F> {
+    fn clone(&self) -> Self {
+        HooksByName { lists: self.lists.clone() }
+    }
+}
+
+impl<F: ?Sized> HooksByName<F> {
+    /// No lists.
+    pub fn new() -> Self {
+        Self::default()
+    }
+
+    /// The list of the events of a name, made when there is none.
+    pub fn find(&mut self, name: &str) -> &mut Hooks<F> {
+        self.lists.entry(name.into()).or_default()
+    }
+
+    /// The list of the events of a name.
+    pub fn get(&self, name: &str) -> Option<&Hooks<F>> {
+        self.lists.get(name)
+    }
+
+    /// All lists with their names.
+    pub fn iter(&self) -> impl Iterator<Item = (&Arc<str>, &Hooks<F>)> {
+        self.lists.iter()
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

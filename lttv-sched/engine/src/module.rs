@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::call::{BorderHooks, EventHooks, EventHooksById};
+use crate::call::{BorderHooks, EventHooks, EventHooksById, EventHooksByName};
 use crate::source::Source;
 use crate::state::StateModel;
 use crate::trace::TraceData;
@@ -29,6 +29,8 @@ pub struct ModuleHooks {
     pub event: EventHooks,
     /// Called for chosen events.
     pub event_by_id: EventHooksById,
+    /// Called for the events of chosen names.
+    pub event_by_name: EventHooksByName,
     /// Called for each chunk and tracefile.
     pub after_chunk_tracefile: BorderHooks,
     /// Called for each chunk.

@@ -4,7 +4,9 @@ use std::any::Any;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-use crate::call::{BorderCall, BorderHooks, EndReason, EventCall, EventHooks, EventHooksById};
+use crate::call::{
+    BorderCall, BorderHooks, EndReason, EventCall, EventHooks, EventHooksById, EventHooksByName,
+};
 use crate::hooks::{Flow, Hook};
 use crate::ids::{OwnerId, RequestId, TraceId};
 use crate::position::Position;
@@ -122,6 +124,8 @@ pub struct EventsRequest {
     pub event: EventHooks,
     /// Called for chosen events.
     pub event_by_id: EventHooksById,
+    /// Called for the events of chosen names.
+    pub event_by_name: EventHooksByName,
     /// Called for each chunk and tracefile.
     pub after_chunk_tracefile: BorderHooks,
     /// Called for each chunk and trace.
@@ -153,6 +157,7 @@ impl EventsRequest {
             before_chunk_tracefile: BorderHooks::new(),
             event: EventHooks::new(),
             event_by_id: EventHooksById::new(),
+            event_by_name: EventHooksByName::new(),
             after_chunk_tracefile: BorderHooks::new(),
             after_chunk_trace: BorderHooks::new(),
             after_chunk_traceset: BorderHooks::new(),
@@ -213,6 +218,17 @@ impl EventsRequest {
     #[must_use]
     pub fn on_event(mut self, hook: impl FnMut(&mut EventCall<'_>) -> Flow + Send + 'static) -> Self {
         self.event.add(Hook::on_event(hook)).expect("its key is new");
+        self
+    }
+
+    /// Adds a hook of its own for the events of a name. The other events cost the request next to nothing.
+    #[must_use]
+    pub fn on_event_named(
+        mut self,
+        name: &str,
+        hook: impl FnMut(&mut EventCall<'_>) -> Flow + Send + 'static,
+    ) -> Self {
+        self.event_by_name.find(name).add(Hook::on_event(hook)).expect("its key is new");
         self
     }
 

@@ -7,10 +7,11 @@ use lttv_engine::engine::CommandError;
 use lttv_engine::hooks::{Flow, Hook, HookKey};
 use lttv_engine::ids::OwnerId;
 use lttv_engine::request::{Class, EventsRequest, Gate};
-use lttv_engine::source::EventId;
+use lttv_engine::source::{EventHead, EventId};
 use lttv_engine::synthetic::{SyntheticEvent, SyntheticFile};
 
 use crate::common::*;
+use crate::noting::OWNER;
 
 #[test]
 fn r_e1_a_request_without_a_start_is_refused() {
@@ -572,4 +573,62 @@ fn a_closed_gate_holds_back_its_request_only() {
     gate.open();
     run(&mut engine);
     assert_eq!(log_slow.events(), WORKED);
+}
+
+#[test]
+fn hooks_by_name_are_called_for_that_name_whatever_its_id() {
+    // One channel name, two tables of classes: the name has another id in each trace, and none in the third.
+    let of = |classes: &[&str], times: &[i64]| {
+        let events = times.iter().enumerate().map(|(n, ts)| SyntheticEvent {
+            ts: *ts,
+            id: u32::try_from(n % 2).unwrap(),
+            cpu: EventHead::NO_CPU,
+            fields: Vec::new(),
+        });
+        source(classes[0], vec![SyntheticFile::new("channel", None, classes, events.collect())])
+    };
+    let sources = [of(&["switch", "other"], &[1, 2, 3]), of(&["another", "switch"], &[11, 12, 13])];
+    for chunk in CHUNKS {
+        let (mut engine, traceset, _) = engine(chunk, &sources);
+        let seen = Arc::new(Mutex::new(Vec::new()));
+        let to = seen.clone();
+        let request = EventsRequest::new(OWNER).from_time(t(0)).on_event_named("switch", move |call| {
+            to.lock().unwrap().push((call.name().to_string(), call.time.ns()));
+            Flow::Go
+        });
+        engine.events_request(traceset, request).unwrap();
+        turn(&mut engine);
+        // A trace that comes later, when the request is under way.
+        let late = engine.open_source(of(&["x", "switch"], &[20, 21]));
+        engine.traceset_add(traceset, late).unwrap();
+        run(&mut engine);
+        let seen = seen.lock().unwrap();
+        let times: Vec<i64> = seen.iter().map(|(_, time)| *time).collect();
+        assert!(seen.iter().all(|(name, _)| name == "switch"));
+        let whole = chunk.is_some_and(|events| events < 6);
+        assert_eq!(times, if whole { vec![1, 3, 12, 21] } else { vec![1, 3, 12] }, "{chunk:?}");
+    }
+}
+
+#[test]
+fn one_hook_by_id_and_by_name_is_called_once_and_must_have_one_priority() {
+    let (mut engine, traceset, _) = engine(None, &[worked()]);
+    for (priority, calls) in [(50, 8), (51, 0)] {
+        let count = Count::default();
+        let to = count.clone();
+        let hook = |priority| {
+            let to = to.clone();
+            Hook::event(HookKey { function: 7, data: 7 }, priority, move |_| {
+                to.add(1);
+                Flow::Go
+            })
+        };
+        let mut request = EventsRequest::new(OWNER).from_time(t(0));
+        request.event_by_id.find("a", EventId(0)).add(hook(50)).unwrap();
+        request.event_by_name.find("e").add(hook(priority)).unwrap();
+        engine.events_request(traceset, request).unwrap();
+        let ended = run(&mut engine).ended;
+        let failed = matches!(ended[0].reason, EndReason::Failed(_));
+        assert_eq!((failed, count.get()), (calls == 0, calls));
+    }
 }
