@@ -265,7 +265,8 @@ impl Engine {
         self.attention.clone()
     }
 
-    /// Global attributes.
+    /// Global attributes: `traces/<id>/path` for each open trace. Modules are not in it: they are registered, asked for and
+    /// heard through the engine's methods, whose types say what a path cannot.
     pub fn attributes(&self) -> &Attribute {
         &self.attributes
     }

@@ -114,7 +114,7 @@ pub(crate) struct ModuleTable {
 }
 
 impl ModuleTable {
-    pub(crate) fn register(&mut self, module: Arc<dyn Module>) -> Result<Arc<str>, ModuleError> {
+    pub(crate) fn register(&mut self, module: Arc<dyn Module>) -> Result<(), ModuleError> {
         let name: Arc<str> = module.name().into();
         if name.is_empty() || name.contains('/') {
             return Err(ModuleError::BadName(name.to_string()));
@@ -122,8 +122,8 @@ impl ModuleTable {
         if self.modules.contains_key(&name) {
             return Err(ModuleError::NameTaken(name.to_string()));
         }
-        self.modules.insert(name.clone(), Registered { module, uses: 0 });
-        Ok(name)
+        self.modules.insert(name, Registered { module, uses: 0 });
+        Ok(())
     }
 
     pub(crate) fn unregister(&mut self, name: &str) -> Result<Arc<dyn Module>, ModuleError> {

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 
 use super::Engine;
-use crate::attribute::{Attribute, AttributeValue};
 use crate::call::EndReason;
 use crate::module::{Module, ModuleError, guarded};
 
@@ -13,9 +12,7 @@ impl Engine {
     /// # Errors
     /// The name is taken or cannot be one.
     pub fn register(&mut self, module: Arc<dyn Module>) -> Result<(), ModuleError> {
-        let name = self.modules.register(module)?;
-        self.attributes.set_by_path(&format!("computation/{name}"), AttributeValue::Tree(Attribute::new()));
-        Ok(())
+        self.modules.register(module)
     }
 
     /// Forgets a module: its requests end, what it has computed is dropped for all traces.
@@ -38,7 +35,6 @@ impl Engine {
             }
         }
         self.modules.unregister(name)?;
-        self.attributes.remove_by_path(&format!("computation/{name}"));
         Ok(())
     }
 
