@@ -2,7 +2,8 @@
 //!
 //! - [`state`]: what each CPU and thread was doing at any time, with saved states for seeking;
 //! - [`stats`]: counts of events and CPU time by process, CPU and mode;
-//! - [`histogram`]: events over time.
+//! - [`histogram`]: events over time;
+//! - [`timeline`]: what each thread and CPU shows in each bucket of time, at all levels of zoom.
 //!
 //! [`durations`] is no module: it measures what a foreground request delivers (system calls, interrupts, requests of devices).
 //!
@@ -14,6 +15,7 @@ pub mod durations;
 pub mod histogram;
 pub mod state;
 pub mod stats;
+pub mod timeline;
 
 use std::sync::Arc;
 
@@ -27,5 +29,6 @@ use lttv_engine::module::ModuleError;
 pub fn register_all(engine: &mut Engine) -> Result<(), ModuleError> {
     engine.register(Arc::new(state::StateModule))?;
     engine.register(Arc::new(stats::StatsModule))?;
-    engine.register(Arc::new(histogram::HistogramModule::default()))
+    engine.register(Arc::new(histogram::HistogramModule::default()))?;
+    engine.register(Arc::new(timeline::TimelineModule::default()))
 }
