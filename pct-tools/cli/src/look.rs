@@ -4,7 +4,7 @@ use crate::face::Face;
 use anyhow::{Context as _, Result};
 use pct_profile::load::{self, Options, whole};
 use pct_profile::model::{Account, Cell};
-use pct_profile::{Filter, Pattern, Profile};
+use pct_profile::{Filter, Latency, Pattern, Profile};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -205,6 +205,16 @@ fn imported(paths: &[PathBuf], timeline: bool) -> Result<Option<Profile>> {
 /// A .pct file begins with 0x89, and nothing else that is read here does.
 fn is_pct(head: &[u8]) -> bool {
     head.first() == Some(&0x89)
+}
+
+/// The cells weighed by latency.
+///
+/// # Errors
+/// When the recording has no times of samples (recorder `counts`, folded text).
+pub fn latency(profile: &Profile, cells: &[Cell]) -> Result<Latency> {
+    Latency::of(profile, cells).with_context(|| {
+        format!("{}: no times of samples in it, so nothing says what ran at once", profile.title)
+    })
 }
 
 /// 1 when a file could not be read (the others were).

@@ -9,7 +9,7 @@ use pct_profile::model::Cell;
 use pct_profile::text::flat::Columns;
 use pct_profile::text::tree::Prune;
 use pct_profile::text::{Layout, account, flat, tree};
-use pct_profile::{By, CallTree, Flat, Pattern, Profile, Split};
+use pct_profile::{By, CallTree, Flat, Latency, Pattern, Profile, Split};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,6 +21,7 @@ use std::process::ExitCode;
   pct report --by thread,function -n 30    functions of each thread
   pct report --callers memmove             who calls it
   pct report --focus parse --from 2s       only samples under parse, from 2 s on
+  pct report --latency                     by the time that it cost, not the CPU time
   pct report --format csv > prof.csv       samples,cpu_seconds,share,pid,process,tid,object,function")]
 pub struct Args {
     /// Run folders and .pct files; the newest run here if none.
@@ -44,6 +45,9 @@ pub struct Args {
     /// Rank by the time in a function and all it calls.
     #[arg(long, conflicts_with = "view", help_heading = "Which table")]
     pub total: bool,
+    /// Weigh each sample by 1 / (threads that ran then): what the time cost the one who waited for the run.
+    #[arg(long, conflicts_with = "html", help_heading = "Which table")]
+    pub latency: bool,
     /// Rows of a table, lines of a tree [default: 40, or 200 for trees; csv and json: all].
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = look::number, help_heading = "Which table")]
     pub rows: Option<usize>,
@@ -108,7 +112,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         || args.look.focus.is_some()
         || args.look.ignore.is_some();
     let lines = matches!(args.by.by, Some(By::Line | By::Pc)) || needs_inlines(args);
-    let options = Options { symbols: names, lines, ..args.look.options() };
+    let options = Options { symbols: names, lines, timeline: args.latency, ..args.look.options() };
     let profile = look::load(&paths, &options, face)?;
     let cells = args.look.cells(&profile);
     if let Some(path) = &args.html {
@@ -121,10 +125,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         }
         return Ok(look::status(&profile.account));
     }
+    let latency = args.latency.then(|| look::latency(&profile, &cells)).transpose()?;
     let text = if tree_is_wanted(args) {
-        tree_text(args, &profile, &cells, face)?
+        let cells = latency.as_ref().map_or(&cells, |latency| &latency.cells);
+        tree_text(args, &profile, cells, face)?
     } else {
-        flat_text(args, &profile, &cells, face)
+        flat_text(args, &profile, &cells, latency.as_ref(), face)
     };
     face.print(&text)?;
     if args.format == Format::Text {
@@ -132,7 +138,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             crate::face::say(&format!("pct: {why}\n"));
         }
         if !face.quiet {
-            let lines = account::closing(&profile, &cells);
+            let mut lines = account::closing(&profile, &cells);
+            lines.extend(latency.as_ref().map(account::latency));
             face.print(&format!("\n{}\n", lines.join("\n")))?;
             if args.paths.is_empty() && !cells.is_empty() {
                 face.hint(hint(args, &paths));
@@ -160,9 +167,19 @@ fn hint(args: &Args, paths: &[PathBuf]) -> String {
     }
 }
 
-fn flat_text(args: &Args, profile: &Profile, cells: &[Cell], face: &Face) -> String {
+fn flat_text(
+    args: &Args,
+    profile: &Profile,
+    cells: &[Cell],
+    latency: Option<&Latency>,
+    face: &Face,
+) -> String {
     let order = if args.total { Order::Total } else { Order::Own };
-    let table = Flat::of(profile, cells, args.by.by, args.by.split, order);
+    let of = |cells: &[Cell]| Flat::of(profile, cells, args.by.by, args.by.split, order);
+    let table = match latency {
+        Some(latency) => of(&latency.cells).beside(&of(cells)),
+        None => of(cells),
+    };
     match args.format {
         Format::Csv => flat::csv(profile, &table, args.rows.unwrap_or(usize::MAX)),
         Format::Json => format!("{}\n", flat::json(profile, &table, args.rows.unwrap_or(usize::MAX))),
