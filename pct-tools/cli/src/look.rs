@@ -65,6 +65,15 @@ pub fn within(range: std::ops::RangeInclusive<u32>) -> impl Fn(&str) -> Result<u
     }
 }
 
+/// A share in percent, 0 to 100, with or without a percent sign, as a fraction of 1.
+///
+/// # Errors
+/// Says what was expected.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| "expected a number".to_owned())?;
+    if (0.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err("expected 0 to 100".into()) }
+}
+
 fn time(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);

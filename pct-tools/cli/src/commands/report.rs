@@ -52,7 +52,7 @@ pub struct Args {
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = look::number, help_heading = "Which table")]
     pub rows: Option<usize>,
     /// Leave branches below this share of the total out of a tree, in percent.
-    #[arg(long, value_name = "PERCENT", default_value = "0.5", allow_negative_numbers = true, requires = "view", value_parser = percent, help_heading = "Which table")]
+    #[arg(long, value_name = "PERCENT", default_value = "0.5", allow_negative_numbers = true, requires = "view", value_parser = look::percent, help_heading = "Which table")]
     pub least: f64,
     /// Levels of a tree.
     #[arg(long, value_name = "LEVELS", requires = "view", allow_negative_numbers = true, value_parser = look::number, help_heading = "Which table")]
@@ -94,11 +94,6 @@ fn by(text: &str) -> Result<Rows, String> {
         }
     }
     Ok(Rows { by: place, split: part.unwrap_or(Split::Merged) })
-}
-
-fn percent(text: &str) -> Result<f64, String> {
-    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| "expected a number".to_owned())?;
-    if (0.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err("expected 0 to 100".into()) }
 }
 
 /// Prints it.
