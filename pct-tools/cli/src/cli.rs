@@ -88,6 +88,8 @@ commands! {
     Print(print),
     /// Print a circular log as text, oldest first
     Log(log),
+    /// Answer an agent's questions about recordings, over the Model Context Protocol
+    Mcp(mcp),
     /// Print the path of libpct.so, for use by hand
     Lib(lib),
     /// Write manual pages or shell completions

@@ -1,7 +1,7 @@
 //! What all commands that read profiles share: which files, which part of them, in which form.
 
 use crate::face::Face;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use pct_profile::load::{self, Options, whole};
 use pct_profile::model::{Account, Cell};
 use pct_profile::{Filter, Latency, Pattern, Profile};
@@ -74,7 +74,11 @@ pub fn percent(text: &str) -> Result<f64, String> {
     if (0.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err("expected 0 to 100".into()) }
 }
 
-fn time(text: &str) -> Result<u64, String> {
+/// A time after the start, in nanoseconds: `1.5`, `200ms`, `2m`.
+///
+/// # Errors
+/// Says what was expected.
+pub fn time(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let scale = match unit {
@@ -224,6 +228,25 @@ pub fn latency(profile: &Profile, cells: &[Cell]) -> Result<Latency> {
     Latency::of(profile, cells).with_context(|| {
         format!("{}: no times of samples in it, so nothing says what ran at once", profile.title)
     })
+}
+
+/// The functions that a word means: the one of exactly this name if there is one, else all that match.
+///
+/// # Errors
+/// When there is none.
+pub fn functions_named<'a>(
+    profile: &'a Profile,
+    pattern: &'a Pattern,
+) -> Result<impl Fn(pct_profile::model::FunctionId) -> bool + use<'a>> {
+    let exact = profile.functions.iter().any(|function| function.name == pattern.as_str());
+    let hit = move |id: pct_profile::model::FunctionId| {
+        let name = &profile.functions[id].name;
+        if exact { name == pattern.as_str() } else { pattern.matches(name) }
+    };
+    if !profile.functions.ids().any(&hit) {
+        bail!("no function {:?} in this profile", pattern.as_str());
+    }
+    Ok(hit)
 }
 
 /// 1 when a file could not be read (the others were).

@@ -2,13 +2,13 @@
 
 use crate::face::Face;
 use crate::look::{self, Format, Look};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use pct_profile::flat::Order;
 use pct_profile::load::Options;
 use pct_profile::model::Cell;
 use pct_profile::text::flat::Columns;
 use pct_profile::text::tree::Prune;
-use pct_profile::text::{Layout, account, flat, tree};
+use pct_profile::text::{Layout, account, digest, flat, tree};
 use pct_profile::{By, CallTree, Flat, Latency, Pattern, Profile, Split};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -22,6 +22,7 @@ use std::process::ExitCode;
   pct report --callers memmove             who calls it
   pct report --focus parse --from 2s       only samples under parse, from 2 s on
   pct report --latency                     by the time that it cost, not the CPU time
+  pct report --budget 40                   what matters most, in 40 lines
   pct report --format csv > prof.csv       samples,cpu_seconds,share,pid,process,tid,object,function")]
 pub struct Args {
     /// Run folders and .pct files; the newest run here if none.
@@ -48,6 +49,9 @@ pub struct Args {
     /// Weigh each sample by 1 / (threads that ran then): what the time cost the one who waited for the run.
     #[arg(long, conflicts_with = "html", help_heading = "Which table")]
     pub latency: bool,
+    /// At most this many lines: the hottest functions, the heaviest call paths, the account.
+    #[arg(long, value_name = "LINES", value_parser = look::number, conflicts_with_all = ["view", "format", "total", "html", "latency", "by", "rows"], help_heading = "Which table")]
+    pub budget: Option<usize>,
     /// Rows of a table, lines of a tree [default: 40, or 200 for trees; csv and json: all].
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = look::number, help_heading = "Which table")]
     pub rows: Option<usize>,
@@ -118,6 +122,10 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             std::fs::write(path, page).with_context(|| path.display().to_string())?;
             face.hint(path.display());
         }
+        return Ok(look::status(&profile.account));
+    }
+    if let Some(lines) = args.budget {
+        face.print(&digest::digest(&profile, &cells, lines, &face.layout()))?;
         return Ok(look::status(&profile.account));
     }
     let latency = args.latency.then(|| look::latency(&profile, &cells)).transpose()?;
@@ -208,9 +216,9 @@ fn columns(args: &Args, profile: &Profile, width: Option<usize>) -> Columns {
 fn tree_text(args: &Args, profile: &Profile, cells: &[Cell], face: &Face) -> Result<String> {
     let by = args.by.by.unwrap_or_default();
     let tree = if let Some(pattern) = args.callers.as_ref() {
-        CallTree::callers(profile, cells, wanted(profile, pattern)?, by)
+        CallTree::callers(profile, cells, look::functions_named(profile, pattern)?, by)
     } else if let Some(pattern) = args.callees.as_ref() {
-        CallTree::callees(profile, cells, wanted(profile, pattern)?, by)
+        CallTree::callees(profile, cells, look::functions_named(profile, pattern)?, by)
     } else if args.bottom_up {
         CallTree::bottom_up(profile, cells, by, args.by.split)
     } else {
@@ -231,20 +239,4 @@ fn tree_table(args: &Args, profile: &Profile, drawn: &CallTree, cells: &[Cell], 
         depth: args.depth.unwrap_or(usize::MAX),
     };
     tree::table(profile, drawn, whole, &prune, layout)
-}
-
-/// The functions that a word means: the one of exactly this name if there is one, else all that match.
-fn wanted<'a>(
-    profile: &'a Profile,
-    pattern: &'a Pattern,
-) -> Result<impl Fn(pct_profile::model::FunctionId) -> bool + use<'a>> {
-    let exact = profile.functions.iter().any(|function| function.name == pattern.as_str());
-    let hit = move |id: pct_profile::model::FunctionId| {
-        let name = &profile.functions[id].name;
-        if exact { name == pattern.as_str() } else { pattern.matches(name) }
-    };
-    if !profile.functions.ids().any(&hit) {
-        bail!("no function {:?} in this profile", pattern.as_str());
-    }
-    Ok(hit)
 }
