@@ -147,8 +147,8 @@ pub(crate) fn head(c: &Compiled, data: &[u8], content: u64, st: &mut State) -> R
     })
 }
 
-fn hex(b: &[u8]) -> String {
-    b.iter().map(|b| format!("{b:02x}")).collect()
+pub(crate) fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// Reads the head of the packet at byte `at`, and as many bytes as that takes.

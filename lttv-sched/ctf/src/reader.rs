@@ -274,6 +274,18 @@ impl Reader {
     }
 
     /// Goes to the first event of a packet or later.
+    /// Opens a packet, for its header and context: the reader stands on no event then.
+    ///
+    /// # Errors
+    /// It cannot be read.
+    pub fn open_packet(&mut self, packet: usize) -> Result<(), ReadError> {
+        if packet >= self.of.streams[self.stream].packets.len() {
+            self.finish();
+            return Ok(());
+        }
+        self.open(packet)
+    }
+
     pub(crate) fn open_for_span(&mut self, packet: usize) -> Result<Option<Head>, ReadError> {
         self.open_and_settle(packet)
     }
@@ -446,11 +458,16 @@ impl Reader {
     }
 
     fn scope(&self, scope: Scope) -> Option<(&FieldClass, &Program)> {
-        let head = self.head?;
-        let i = self.of.streams[self.stream].class;
+        let stream = &self.of.streams[self.stream];
+        let i = stream.class;
         let (model, code) = (&self.of.compiled.class, &self.of.compiled);
         let (s, p) = (&model.streams[i], &code.streams[i]);
-        let e = head.class as usize;
+        // A packet has its context whether it has an event or not.
+        let e = match (self.head, scope) {
+            (Some(head), _) => head.class as usize,
+            (None, Scope::PacketHeader | Scope::PacketContext) if self.packet < stream.packets.len() => 0,
+            _ => return None,
+        };
         let (class, program) = match scope {
             Scope::PacketHeader => (model.packet_header.as_ref(), &code.header),
             Scope::PacketContext => (s.packet_context.as_ref(), &p.packet_context),

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
+use lttv_engine::describe::{ClockInfo, PacketInfo};
 use lttv_engine::identity::TraceIdentity;
 use lttv_engine::source::{
     Compound, Cursor, CursorPos, EventClass, EventHead, EventId, FieldVisitor, Loss, ReadError, Scope,
@@ -12,7 +13,7 @@ use lttv_engine::source::{
 use lttv_engine::time::Time;
 
 use crate::error::OpenError;
-use crate::model::{BitsKind, EnvValue, Origin};
+use crate::model::{BitsKind, ClockClass, EnvValue, Origin};
 use crate::reader::{EventTime, Head, Position, Reader};
 use crate::trace::{Options, Trace, open_each};
 use crate::values::{Seen, View, float, integer};
@@ -201,12 +202,53 @@ impl Source for CtfSource {
         Some(names)
     }
 
+    fn clocks(&self) -> Vec<ClockInfo> {
+        let info = |clock: &ClockClass| ClockInfo {
+            name: clock.name.clone(),
+            description: clock.description.clone(),
+            uid: clock.uid.clone(),
+            frequency: clock.freq,
+            precision: clock.precision,
+            offset_s: clock.offset_s,
+            offset_cycles: clock.offset,
+            origin: match &clock.origin {
+                Origin::UnixEpoch => "1970-01-01 00:00:00 UTC".into(),
+                Origin::Other(key) => key.clone(),
+                Origin::Unknown => "unknown".into(),
+            },
+            shift_ns: self.trace.shift_ns(),
+        };
+        self.trace.class().clocks.iter().map(info).collect()
+    }
+
+    fn packets(&self, tracefile: usize) -> Vec<PacketInfo> {
+        if tracefile < self.infos.len() { self.trace.packets(tracefile).collect() } else { Vec::new() }
+    }
+
+    fn visit_packet(
+        &self,
+        tracefile: usize,
+        packet: usize,
+        visitor: &mut dyn FieldVisitor,
+    ) -> Result<(), ReadError> {
+        if tracefile < self.infos.len() {
+            let mut reader = self.trace.reader(tracefile);
+            reader.open_packet(packet).map_err(engine_error)?;
+            reader.with(crate::model::Scope::PacketContext, |context| {
+                context.parts().for_each(|(name, part)| show(name, part, visitor));
+            });
+        }
+        Ok(())
+    }
+
     fn properties(&self) -> Vec<(String, String)> {
         let text = |v: &EnvValue| match v {
             EnvValue::Int(v) => v.to_string(),
             EnvValue::Text(t) => t.clone(),
         };
-        self.trace.class().env.iter().map(|(k, v)| (k.clone(), text(v))).collect()
+        let class = self.trace.class();
+        let uuid = class.uuid.map(|uuid| ("uuid".to_string(), crate::packet::hex(&uuid)));
+        uuid.into_iter().chain(class.env.iter().map(|(name, value)| (name.clone(), text(value)))).collect()
     }
 }
 

@@ -4,6 +4,9 @@ use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use lttv_engine::describe::PacketInfo;
+use lttv_engine::time::Time;
+
 use crate::cache::{Cache, fnv, identity};
 use crate::compiled::Compiled;
 use crate::container::{self, MAX_METADATA};
@@ -56,8 +59,10 @@ fn names_of(dirs: &[PathBuf], class: &TraceClass) -> Vec<String> {
 pub struct Trace {
     shared: Arc<Shared>,
     dirs: Vec<PathBuf>,
-    /// Fingerprint of the metadata and what options make of the times.
-    print: [u64; 2],
+    /// Fingerprint of the metadata.
+    print: u64,
+    /// What options add to the times, ns.
+    shift_ns: i64,
     /// What was found wrong without stopping the opening.
     pub diagnostics: Vec<Diagnostic>,
     /// Stream files that cannot be read at all.
@@ -233,8 +238,8 @@ fn open_parts(parts: Vec<Part>, options: &Options) -> Result<Trace, OpenError> {
         return Err(OpenError::Stream(e.clone()));
     }
     diagnostics.extend(lost_files.iter().map(|e| Diagnostic { path: e.path.clone(), what: e.to_string() }));
-    let print = [first_print, shift_ns.cast_unsigned()];
-    Ok(Trace { shared: Arc::new(Shared { compiled, files, streams }), dirs, print, diagnostics, lost_files })
+    let shared = Arc::new(Shared { compiled, files, streams });
+    Ok(Trace { shared, dirs, print: first_print, shift_ns, diagnostics, lost_files })
 }
 
 /// Regular, visible, non-empty files of a directory other than `metadata`, sorted by name.
@@ -306,7 +311,7 @@ impl Trace {
     /// Bytes that differ whenever what this trace gives differs: they tell what was computed from it from what was computed from
     /// anything else, or from itself at another time. None when a stream file was changed within the last seconds.
     pub fn content_key(&self) -> Option<Vec<u8>> {
-        let mut words = self.print.to_vec();
+        let mut words = vec![self.print, self.shift_ns.cast_unsigned()];
         for file in &self.shared.files {
             let m = file.metadata().ok().filter(|m| m.len() == file.len)?;
             words.extend(identity(&m)?);
@@ -337,6 +342,27 @@ impl Trace {
 
     pub(crate) fn class_of_stream(&self, i: usize) -> usize {
         self.shared.streams[i].class
+    }
+
+    /// The packets of a stream in their order.
+    pub fn packets(&self, stream: usize) -> impl Iterator<Item = PacketInfo> {
+        let of = &self.shared.streams[stream];
+        let clock = self.shared.compiled.streams[of.class].clock.as_ref();
+        let time = move |value: Option<u64>| clock?.ns(value?).map(Time);
+        of.packets.iter().filter(|packet| !packet.bad).map(move |packet| PacketInfo {
+            file: self.shared.files[packet.extent.file as usize].path.clone(),
+            at: packet.extent.at,
+            bytes: packet.extent.size,
+            begin: time(packet.begin),
+            end: time(packet.end),
+            sequence: packet.seq,
+            discarded: packet.discarded,
+        })
+    }
+
+    /// What is added to all times, ns.
+    pub fn shift_ns(&self) -> i64 {
+        self.shift_ns
     }
 
     /// A reader of a stream, not yet positioned.

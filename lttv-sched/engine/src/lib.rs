@@ -30,7 +30,7 @@
 //!
 //! Reading order:
 //!
-//! - data: [`time`], [`ids`], [`source`] (what a trace must offer), [`identity`], [`position`], [`diagnostic`];
+//! - data: [`time`], [`ids`], [`source`] (what a trace must offer), [`describe`], [`identity`], [`position`], [`diagnostic`];
 //! - lists and trees: [`hooks`], [`attribute`];
 //! - reading: `merge`, [`context`] (cursors of a traceset), `chunk` (the inner loop), `border` (hooks around it),
 //!   [`state`] and `seek` (saved states, seeking with them), [`savefile`], [`browse`] (so many events forward or back);
@@ -51,6 +51,7 @@ mod check;
 mod chunk;
 pub mod command;
 pub mod context;
+pub mod describe;
 pub mod diagnostic;
 #[cfg(feature = "driver")]
 pub mod driver;

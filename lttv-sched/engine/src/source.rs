@@ -19,6 +19,7 @@ use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
 
+use crate::describe::{ClockInfo, PacketInfo};
 use crate::identity::TraceIdentity;
 use crate::time::Time;
 
@@ -428,6 +429,29 @@ pub trait Source: Send + Sync {
     /// Properties of the trace by name (environment of the tracer, host name...), for people to look at.
     fn properties(&self) -> Vec<(String, String)> {
         Vec::new()
+    }
+
+    /// Its clocks, for people to look at.
+    fn clocks(&self) -> Vec<ClockInfo> {
+        Vec::new()
+    }
+
+    /// The packets of a tracefile in their order, for people to look at; none where there are no packets.
+    fn packets(&self, _tracefile: usize) -> Vec<PacketInfo> {
+        Vec::new()
+    }
+
+    /// Shows the fields of the context of a packet, an index of [`Source::packets`].
+    ///
+    /// # Errors
+    /// What is there cannot be read.
+    fn visit_packet(
+        &self,
+        _tracefile: usize,
+        _packet: usize,
+        _visitor: &mut dyn FieldVisitor,
+    ) -> Result<(), ReadError> {
+        Ok(())
     }
 
     /// Names of all fields that its events may have, members of structures among them, so that a question about a field that
