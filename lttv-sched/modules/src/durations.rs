@@ -15,7 +15,8 @@ use lttv_engine::source::EventHead;
 use lttv_engine::time::Time;
 use rustc_hash::FxHashMap;
 
-use crate::state::{Kind, Mode, SystemState, Thread, kind_of};
+use crate::files::{CallFile, OpenFiles, process_of};
+use crate::state::{Kind, Mode, SystemState, Thread, kind_of, softirq_name};
 
 /// What durations are told apart by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,6 +31,19 @@ pub enum By {
     Device,
     /// System calls on a file descriptor, by the file it stands for.
     File,
+}
+
+impl By {
+    /// The events that tell such durations, for people.
+    pub fn events(self) -> &'static str {
+        match self {
+            By::Syscall => "entries and exits of system calls (syscall_entry_*, syscall_exit_*)",
+            By::Process => "switches (sched_switch)",
+            By::Irq => "entries and exits of handlers (irq_handler_*, softirq_*, trap_*)",
+            By::Device => "requests of block devices (block_rq_issue, block_rq_complete)",
+            By::File => "entries and exits of system calls with their fields (fd, filename)",
+        }
+    }
 }
 
 /// How long something took.
@@ -134,19 +148,7 @@ struct Collector {
     durations: Durations,
     /// Requests of block devices under way, by device and sector.
     issued: FxHashMap<(u64, u64), Time>,
-    /// What a thread's running call opens, and the file that it is for.
-    opening: FxHashMap<i64, String>,
-    used: FxHashMap<i64, String>,
-    /// Open files by process and number.
-    files: FxHashMap<(i64, i64), String>,
-}
-
-fn int(event: &Event<'_>, name: &str) -> Option<i64> {
-    event.field(name)?.as_i64()
-}
-
-fn process(thread: &Thread) -> i64 {
-    thread.tgid.unwrap_or(thread.key.tid)
+    files: OpenFiles,
 }
 
 /// The time since a mode was entered that the innermost level of a thread is in.
@@ -162,9 +164,7 @@ impl Collector {
             by,
             durations: Durations::new(),
             issued: FxHashMap::default(),
-            opening: FxHashMap::default(),
-            used: FxHashMap::default(),
-            files: FxHashMap::default(),
+            files: OpenFiles::default(),
         }
     }
 
@@ -186,7 +186,7 @@ impl Collector {
             }
             (By::Process, Kind::Switch) if thread.key.tid != 0 => {
                 let since = state.cpus.get(&cpu)?.last_switch?;
-                Some((format!("{} {}", process(thread), thread.name), now.since(since).unsigned_abs()))
+                Some((format!("{} {}", process_of(thread), thread.name), now.since(since).unsigned_abs()))
             }
             (By::Irq, Kind::IrqExit | Kind::SoftIrqExit | Kind::TrapExit) => {
                 let (mode, word) = match kind {
@@ -195,45 +195,23 @@ impl Collector {
                     _ => (Mode::Trap, "trap"),
                 };
                 let (name, ns) = stay(thread, mode, now)?;
+                let name = if mode == Mode::SoftIrq { softirq_name(name) } else { name };
                 Some((format!("{word} {name}"), ns))
             }
             (By::File, Kind::SyscallEntry) => {
-                self.enter_call(call, event, thread, state);
+                self.files.enter(call, event, thread, state);
                 None
             }
             (By::File, Kind::SyscallExit) => {
-                let tid = thread.key.tid;
-                if let (Some(path), Some(fd)) = (self.opening.remove(&tid), int(event, "ret"))
-                    && fd >= 0
-                {
-                    self.files.insert((process(thread), fd), path);
-                }
-                let file = self.used.remove(&tid)?;
+                let file = match self.files.leave(event, thread)? {
+                    CallFile::Path(path) => path.to_string(),
+                    CallFile::Number(number) => {
+                        format!("fd {number} of {} {}", process_of(thread), thread.name)
+                    }
+                };
                 Some((file, stay(thread, Mode::Syscall, now)?.1))
             }
             _ => None,
-        }
-    }
-
-    fn enter_call(&mut self, call: &str, event: &Event<'_>, thread: &Thread, state: &SystemState) {
-        let (tid, process) = (thread.key.tid, process(thread));
-        self.opening.remove(&tid);
-        self.used.remove(&tid);
-        if matches!(call, "open" | "openat" | "openat2" | "creat") {
-            let path = event.field("filename").and_then(|path| path.as_str().map(str::to_owned));
-            self.opening.extend(path.clone().map(|path| (tid, path)));
-            self.used.extend(path.map(|path| (tid, path)));
-            return;
-        }
-        let Some(fd) = int(event, "fd") else { return };
-        let dumped = || {
-            let of = state.threads.values().find(|other| other.key.tid == process).map_or(thread, |t| t);
-            of.files.get(&u32::try_from(fd).ok()?).map(|name| name.to_string())
-        };
-        let name = self.files.get(&(process, fd)).cloned().or_else(dumped);
-        self.used.insert(tid, name.unwrap_or_else(|| format!("fd {fd} of {process} {}", thread.name)));
-        if call == "close" {
-            self.files.remove(&(process, fd));
         }
     }
 

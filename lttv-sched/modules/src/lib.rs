@@ -2,20 +2,23 @@
 //!
 //! - [`state`]: what each CPU and thread was doing at any time, with saved states for seeking;
 //! - [`stats`]: counts of events and CPU time by process, CPU and mode;
-//! - [`histogram`]: events over time;
-//! - [`timeline`]: what each thread and CPU shows in each bucket of time, at all levels of zoom.
+//! - [`histogram`]: events over time.
 //!
-//! [`durations`] is no module: it measures what a foreground request delivers (system calls, interrupts, requests of devices).
+//! Two more measure what a foreground request delivers, and are no modules of the engine:
+//!
+//! - [`durations`]: how long system calls, interrupts and requests of devices took;
+//! - [`threads`]: what each thread was doing, interval by interval, in kernel traces and in recordings of samples.
 //!
 //! Each is a [`lttv_engine::module::Module`]: register it, ask for it by name, read its result from the trace's data when it
 //! is ready. Results depend on the trace only, not on how the engine cut its chunks or what else ran in the pass.
 #![forbid(unsafe_code)]
 
 pub mod durations;
+mod files;
 pub mod histogram;
 pub mod state;
 pub mod stats;
-pub mod timeline;
+pub mod threads;
 
 use std::sync::Arc;
 
@@ -29,6 +32,5 @@ use lttv_engine::module::ModuleError;
 pub fn register_all(engine: &mut Engine) -> Result<(), ModuleError> {
     engine.register(Arc::new(state::StateModule))?;
     engine.register(Arc::new(stats::StatsModule))?;
-    engine.register(Arc::new(histogram::HistogramModule::default()))?;
-    engine.register(Arc::new(timeline::TimelineModule::default()))
+    engine.register(Arc::new(histogram::HistogramModule::default()))
 }

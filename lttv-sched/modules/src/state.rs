@@ -23,7 +23,7 @@ use lttv_engine::time::Time;
 use serde::{Deserialize, Serialize};
 
 pub use doubt::Losses;
-pub use kind::{Kind, kind_of};
+pub use kind::{Kind, kind_of, softirq_name};
 pub use model::SystemModel;
 
 /// Name of the module.

@@ -86,6 +86,15 @@ pub fn kind_of(name: &str) -> Option<(Kind, &str)> {
     PREFIXES.iter().find_map(|(prefix, kind)| Some((*kind, name.strip_prefix(prefix)?)))
 }
 
+/// Names of the deferred interrupts, by number, as the kernel has them since version 4.10.
+const SOFTIRQS: [&str; 10] =
+    ["hi", "timer", "net_tx", "net_rx", "block", "irq_poll", "tasklet", "sched", "hrtimer", "rcu"];
+
+/// The name of a deferred interrupt whose number is given as text; the text itself when the kernel has no such number.
+pub fn softirq_name(number: &str) -> &str {
+    number.parse().ok().and_then(|number: usize| SOFTIRQS.get(number).copied()).unwrap_or(number)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,5 +4,4 @@ mod doubt;
 mod kernel;
 mod states;
 mod statistics;
-mod timeline;
 mod windows;
