@@ -19,6 +19,8 @@ const EXAMPLES: &str = "Examples:
   lttv stats trace
   lttv stats trace --by syscall --from 17:46:23
   lttv states trace --at 50%
+  lttv threads trace --thread 4711 --from +1s --to +2s
+  lttv info trace --packets
   lttv histogram trace --buckets 40
 
 Times: 1795295131.094746936 (seconds), 1795295131094746936 (ns), +1.5s +20ms +3us +7ns (from the start), 50% (of the span),
@@ -35,8 +37,12 @@ pub enum Command {
     Stats(StatsArgs),
     /// What CPUs and threads were doing: intervals, or everything at one time.
     States(StatesArgs),
+    /// What each thread did: running, waiting for a CPU, blocked and in what. Kernel traces and .pct recordings.
+    Threads(ThreadsArgs),
     /// Events over time.
     Histogram(HistogramArgs),
+    /// What a trace says of itself: environment, clocks, streams, packets, losses.
+    Info(InfoArgs),
     /// Manual pages and completions, from the same definition as the parser (for packagers).
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -49,7 +55,9 @@ impl Command {
             Command::Events(a) => Some(&a.common),
             Command::Stats(a) => Some(&a.common),
             Command::States(a) => Some(&a.common),
+            Command::Threads(a) => Some(&a.common),
             Command::Histogram(a) => Some(&a.common),
+            Command::Info(a) => Some(&a.common),
             Command::Generate(_) => None,
         }
     }
@@ -110,6 +118,9 @@ pub enum Format {
     Text,
     /// JSON: a line for each event or row.
     Json,
+    /// CSV: the names of the columns, then a line for each event or row. Where rows of another kind follow, an empty line and
+    /// their names.
+    Csv,
 }
 
 /// Arguments of `events`.
@@ -192,6 +203,31 @@ pub struct StatesArgs {
     /// Everything at this time, instead of intervals.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
+}
+
+/// Arguments of `threads`.
+#[derive(Debug, clap::Args)]
+pub struct ThreadsArgs {
+    /// What all commands have.
+    #[command(flatten)]
+    pub common: Common,
+    /// List the intervals of this thread, one by one. May be given several times.
+    #[arg(long, value_name = "TID")]
+    pub thread: Vec<i64>,
+    /// Most rows of the table.
+    #[arg(long, value_name = "N", default_value_t = 20)]
+    pub rows: usize,
+}
+
+/// Arguments of `info`.
+#[derive(Debug, clap::Args)]
+pub struct InfoArgs {
+    /// What all commands have.
+    #[command(flatten)]
+    pub common: Common,
+    /// List each packet, with the fields of its context.
+    #[arg(long)]
+    pub packets: bool,
 }
 
 /// Arguments of `histogram`.

@@ -3,14 +3,14 @@
 use lttv_engine::call::Event;
 use lttv_engine::hooks::Flow;
 use lttv_modules::durations::{By, Distribution, Measuring};
-use lttv_modules::state;
 use pct_num::thousands;
 use serde::Serialize;
 
 use crate::args::{self, Format, StatsArgs};
 use crate::filter::Filter;
 use crate::line;
-use crate::session::{Out, Session};
+use crate::output::Out;
+use crate::session::Session;
 use crate::times;
 
 /// A row of the table, times in ns.
@@ -40,13 +40,7 @@ pub fn run(s: &mut Session, args: &StatsArgs, by: args::By, filter: Option<Filte
         args::By::File => (By::File, "file"),
     };
     s.require_states("stats --by")?;
-    if s.from.is_some() {
-        s.compute_states()?;
-    } else {
-        // From the start on, the state is right without a look at what lies behind.
-        lttv_modules::register_all(&mut s.engine)?;
-        s.engine.traceset_use_state(s.traceset, state::NAME)?;
-    }
+    s.use_states()?;
     let measuring = Measuring::new(by, s.traces.len());
     let mut first = s.first_result();
     let request = s.window(None, move |_| {
@@ -63,11 +57,14 @@ pub fn run(s: &mut Session, args: &StatsArgs, by: args::By, filter: Option<Filte
         .flat_map(|(trace, of)| of.iter().map(move |(name, distribution)| (trace, name, distribution)))
         .collect();
     rows.sort_by_key(|(trace, name, found)| (std::cmp::Reverse(found.total), *trace, *name));
-    let mut out = Out::new();
-    if s.format == Format::Json {
+    if rows.is_empty() {
+        complain!("lttv: nothing to show: {kind} needs {}, and the window has none", by.events());
+    }
+    let mut out = Out::new(s.format);
+    if s.format != Format::Text {
         for (trace, name, found) in rows {
             let (p50_ns, p99_ns) = (found.percentile(50), found.percentile(99));
-            out.json(&Row {
+            out.row(&Row {
                 kind,
                 trace,
                 name,

@@ -7,11 +7,14 @@ use lttv_engine::call::Event;
 use lttv_engine::hooks::Flow;
 use lttv_engine::source::{EventHead, Scope};
 use lttv_engine::time::Time;
+use serde::ser::SerializeMap;
+use serde::{Serialize, Serializer};
 
 use crate::args::{Column, EventsArgs, Format};
-use crate::fields;
+use crate::fields::{self, Fields};
 use crate::filter::Filter;
-use crate::session::{Out, Session};
+use crate::output::Out;
+use crate::session::Session;
 use crate::times;
 
 const CONTEXT: [Scope; 2] = [Scope::StreamContext, Scope::EventContext];
@@ -22,8 +25,8 @@ const CONTEXT: [Scope; 2] = [Scope::StreamContext, Scope::EventContext];
 /// The output cannot be written.
 pub fn run(s: &mut Session, args: &EventsArgs, filter: Option<Filter>) -> anyhow::Result<()> {
     let columns = columns(args, s.traces.len());
-    let json = s.format == Format::Json;
-    let shared = Arc::new(Mutex::new((Out::new(), Time::MIN)));
+    let for_programs = s.format != Format::Text;
+    let shared = Arc::new(Mutex::new((Out::new(s.format), Time::MIN)));
     let (out, mut first, mut left) = (shared.clone(), s.first_result(), args.count);
     let mut request = s.window(None, |_| Flow::Go);
     // Without a filter the engine counts; with one only what passes counts.
@@ -44,9 +47,8 @@ pub fn run(s: &mut Session, args: &EventsArgs, filter: Option<Filter>) -> anyhow
         let mut guard = out.lock().unwrap_or_else(PoisonError::into_inner);
         let (o, at) = &mut *guard;
         *at = e.time;
-        if json {
-            as_json(&mut o.line, e, &columns);
-            o.end_json();
+        if for_programs {
+            o.row(&Row { event: e, columns: &columns });
         } else {
             as_text(&mut o.line, e, &columns);
             o.end_line();
@@ -72,7 +74,7 @@ fn columns(args: &EventsArgs, traces: usize) -> Vec<Column> {
     }
     let mut c = match args.common.format {
         Format::Text => vec![Time, Cpu, Channel, Name, Context, Fields],
-        Format::Json => vec![Ns, Cpu, Channel, Name, Context, Fields],
+        _ => vec![Ns, Cpu, Channel, Name, Context, Fields],
     };
     if traces > 1 {
         c.insert(1, Trace);
@@ -96,7 +98,7 @@ fn as_text(out: &mut String, e: &Event<'_>, columns: &[Column]) {
             Column::Name => write!(out, "{}", e.name()),
             Column::Trace => write!(out, "{}", e.trace()),
             Column::Tracefile => write!(out, "{}", e.info().name),
-            Column::Loglevel => match e.info().classes.get(e.head.id.0 as usize).and_then(|c| c.log_level) {
+            Column::Loglevel => match log_level(e) {
                 Some(l) => write!(out, "{l}"),
                 None => write!(out, "-"),
             },
@@ -120,48 +122,42 @@ fn as_text(out: &mut String, e: &Event<'_>, columns: &[Column]) {
     }
 }
 
-fn as_json(out: &mut String, e: &Event<'_>, columns: &[Column]) {
-    let mut sep = '{';
-    for c in columns {
-        out.push(sep);
-        sep = ',';
-        let _ = match c {
-            Column::Time => write!(out, "\"time\":\"{}\"", times::shown(e.head.ts)),
-            Column::Ns if e.head.ts == Time::UNTIMED => write!(out, "\"ns\":null"),
-            Column::Ns => write!(out, "\"ns\":{}", e.head.ts),
-            Column::Cpu if e.head.cpu == EventHead::NO_CPU => write!(out, "\"cpu\":null"),
-            Column::Cpu => write!(out, "\"cpu\":{}", e.head.cpu),
-            Column::Trace => write!(out, "\"trace\":{}", e.trace()),
-            Column::Loglevel => match e.info().classes.get(e.head.id.0 as usize).and_then(|c| c.log_level) {
-                Some(l) => write!(out, "\"loglevel\":{l}"),
-                None => write!(out, "\"loglevel\":null"),
-            },
-            Column::Channel | Column::Name | Column::Tracefile => {
-                let (key, v): (_, &str) = match c {
-                    Column::Channel => ("channel", &e.info().channel),
-                    Column::Name => ("name", e.name()),
-                    _ => ("tracefile", &e.info().name),
-                };
-                let _ = write!(out, "\"{key}\":");
-                fields::quoted(out, v);
-                Ok(())
+/// An event for programs: the columns that were asked for, by their names.
+struct Row<'e> {
+    event: &'e Event<'e>,
+    columns: &'e [Column],
+}
+
+impl Serialize for Row<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        let event = self.event;
+        let fields = |scopes| Fields { cursor: event.cursor(), scopes };
+        let mut row = to.serialize_map(Some(self.columns.len()))?;
+        for column in self.columns {
+            match column {
+                Column::Time => row.serialize_entry("time", &times::shown(event.head.ts))?,
+                Column::Ns => {
+                    let ns = Some(event.head.ts.ns()).filter(|_| event.head.ts != Time::UNTIMED);
+                    row.serialize_entry("ns", &ns)?;
+                }
+                Column::Cpu => {
+                    let cpu = Some(event.head.cpu).filter(|cpu| *cpu != EventHead::NO_CPU);
+                    row.serialize_entry("cpu", &cpu)?;
+                }
+                Column::Channel => row.serialize_entry("channel", &*event.info().channel)?,
+                Column::Name => row.serialize_entry("name", event.name())?,
+                Column::Context => row.serialize_entry("context", &fields(&CONTEXT))?,
+                Column::Fields => row.serialize_entry("fields", &fields(&[Scope::Payload]))?,
+                Column::Packet => row.serialize_entry("packet", &fields(&[Scope::PacketContext]))?,
+                Column::Trace => row.serialize_entry("trace", &event.trace())?,
+                Column::Tracefile => row.serialize_entry("tracefile", &*event.info().name)?,
+                Column::Loglevel => row.serialize_entry("loglevel", &log_level(event))?,
             }
-            Column::Context => {
-                out.push_str("\"context\":");
-                fields::json(out, e.cursor(), &CONTEXT);
-                Ok(())
-            }
-            Column::Fields => {
-                out.push_str("\"fields\":");
-                fields::json(out, e.cursor(), &[Scope::Payload]);
-                Ok(())
-            }
-            Column::Packet => {
-                out.push_str("\"packet\":");
-                fields::json(out, e.cursor(), &[Scope::PacketContext]);
-                Ok(())
-            }
-        };
+        }
+        row.end()
     }
-    out.push('}');
+}
+
+fn log_level(event: &Event<'_>) -> Option<i64> {
+    event.info().classes.get(usize::try_from(event.head.id.0).ok()?)?.log_level
 }

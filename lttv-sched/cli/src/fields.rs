@@ -1,8 +1,9 @@
-//! Fields of an event as text and as JSON.
+//! Fields of an event as text, and for programs.
 
 use std::fmt::Write;
 
 use lttv_engine::source::{Compound, Cursor, FieldVisitor, Scope, Value};
+use serde::{Serialize, Serializer};
 
 /// Writes `{ a = 1, b = { c = 2 }, d = [ 3, 4 ] }`.
 struct Text<'o> {
@@ -68,9 +69,15 @@ pub fn text(out: &mut String, cursor: &dyn Cursor, scopes: &[Scope]) {
         return;
     }
     out.truncate(start);
+    shown(out, |visitor| scopes.iter().for_each(|scope| cursor.visit(*scope, visitor)));
+}
+
+/// Appends what is shown to a visitor as text; nothing when there is nothing.
+pub fn shown(out: &mut String, show: impl FnOnce(&mut dyn FieldVisitor)) {
+    let start = out.len();
     out.push('{');
     let mut v = Text { out, open: vec![(true, '}')] };
-    scopes.iter().for_each(|s| cursor.visit(*s, &mut v));
+    show(&mut v);
     let empty = v.open[0].0;
     v.end();
     if empty {
@@ -78,92 +85,110 @@ pub fn text(out: &mut String, cursor: &dyn Cursor, scopes: &[Scope]) {
     }
 }
 
-/// Writes `{"a":1,"b":{"c":2},"d":[3,4]}`.
-struct Json<'o> {
-    out: &'o mut String,
-    /// As in [`Text`]; arrays have no names.
-    open: Vec<(bool, char)>,
+/// Fields of an event, as they are written for programs.
+#[derive(Debug)]
+enum Field {
+    Value(Value<'static>),
+    Integer(i128),
+    Null,
+    Members(Vec<(String, Field)>),
+    Elements(Vec<Field>),
 }
 
-impl Json<'_> {
-    fn name(&mut self, name: &str) {
-        if let Some((first, close)) = self.open.last_mut() {
-            if !*first {
-                self.out.push(',');
-            }
-            *first = false;
-            if *close == '}' {
-                quoted(self.out, name);
-                self.out.push(':');
-            }
+impl Serialize for Field {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        match self {
+            Field::Value(value) => scalar(value, to),
+            Field::Integer(n) => to.serialize_i128(*n),
+            Field::Null => to.serialize_none(),
+            Field::Members(members) => to.collect_map(members.iter().map(|(name, field)| (name, field))),
+            Field::Elements(elements) => to.collect_seq(elements),
         }
     }
 }
 
-impl FieldVisitor for Json<'_> {
+fn scalar<S: Serializer>(value: &Value<'_>, to: S) -> Result<S::Ok, S::Error> {
+    match value {
+        Value::Unsigned(n) => to.serialize_u64(*n),
+        Value::Signed(n) => to.serialize_i64(*n),
+        Value::Bool(truth) => to.serialize_bool(*truth),
+        Value::Float(x) if x.is_finite() => to.serialize_f64(*x),
+        // JSON has no such numbers.
+        Value::Float(x) => to.collect_str(x),
+        Value::Text(text) => to.serialize_str(text),
+        Value::Bytes(_) => to.collect_str(value),
+        Value::Enum { value, .. } => to.serialize_i128(*value),
+    }
+}
+
+/// Collects the fields that a cursor shows: the compounds under way, innermost last, each with its own name.
+struct Collecting {
+    open: Vec<(String, Field)>,
+}
+
+impl Collecting {
+    fn push(&mut self, name: &str, field: Field) {
+        match self.open.last_mut() {
+            Some((_, Field::Members(members))) => members.push((name.into(), field)),
+            Some((_, Field::Elements(elements))) => elements.push(field),
+            _ => {}
+        }
+    }
+}
+
+impl FieldVisitor for Collecting {
     fn value(&mut self, name: &str, value: Value<'_>) {
-        self.name(name);
-        let _ = match &value {
-            Value::Unsigned(n) => write!(self.out, "{n}"),
-            Value::Signed(n) => write!(self.out, "{n}"),
-            Value::Bool(b) => write!(self.out, "{b}"),
-            Value::Float(f) if f.is_finite() => write!(self.out, "{f:?}"),
-            // JSON has no such numbers.
-            Value::Float(f) => write!(self.out, "\"{f}\""),
-            Value::Text(t) => {
-                quoted(self.out, t);
-                Ok(())
+        let field = match value {
+            Value::Enum { value, label } => {
+                let label =
+                    label.map_or(Field::Null, |label| Field::Value(Value::Text(label.to_string().into())));
+                Field::Members(vec![("value".into(), Field::Integer(value)), ("label".into(), label)])
             }
-            Value::Bytes(b) => {
-                self.out.push('"');
-                b.iter().for_each(|b| {
-                    let _ = write!(self.out, "{b:02x}");
-                });
-                self.out.push('"');
-                Ok(())
-            }
-            Value::Enum { value, label: Some(l) } => {
-                let _ = write!(self.out, "{{\"value\":{value},\"label\":");
-                quoted(self.out, l);
-                self.out.push('}');
-                Ok(())
-            }
-            Value::Enum { value, label: None } => write!(self.out, "{{\"value\":{value},\"label\":null}}"),
+            value => Field::Value(value.into_owned()),
         };
+        self.push(name, field);
     }
 
     fn begin(&mut self, name: &str, compound: Compound) {
-        self.name(name);
-        let (open, close) = if compound == Compound::Struct { ('{', '}') } else { ('[', ']') };
-        self.out.push(open);
-        self.open.push((true, close));
+        let field = match compound {
+            Compound::Struct => Field::Members(Vec::new()),
+            Compound::Array(_) => Field::Elements(Vec::new()),
+        };
+        self.open.push((name.into(), field));
     }
 
     fn end(&mut self) {
-        if let Some((_, close)) = self.open.pop() {
-            self.out.push(close);
+        if let Some((name, field)) = self.open.pop() {
+            self.push(&name, field);
         }
     }
 }
 
-/// Appends the fields of scopes as a JSON object.
-pub fn json(out: &mut String, cursor: &dyn Cursor, scopes: &[Scope]) {
-    out.push('{');
-    let mut v = Json { out, open: vec![(true, '}')] };
-    scopes.iter().for_each(|s| cursor.visit(*s, &mut v));
-    v.end();
+/// The fields of scopes of an event, for programs: `{"a":1,"b":{"c":2},"d":[3,4]}`.
+pub struct Fields<'c> {
+    /// Stands on the event.
+    pub cursor: &'c dyn Cursor,
+    /// Which fields.
+    pub scopes: &'c [Scope],
 }
 
-/// Appends a JSON string.
-pub fn quoted(out: &mut String, text: &str) {
-    // A text is always JSON.
-    out.push_str(&serde_json::to_string(text).unwrap_or_default());
+impl Serialize for Fields<'_> {
+    fn serialize<S: Serializer>(&self, to: S) -> Result<S::Ok, S::Error> {
+        collected(|visitor| self.scopes.iter().for_each(|scope| self.cursor.visit(*scope, visitor)))
+            .serialize(to)
+    }
+}
+
+/// What is shown to a visitor, for programs.
+pub fn collected(show: impl FnOnce(&mut dyn FieldVisitor)) -> impl Serialize {
+    let mut collecting = Collecting { open: vec![(String::new(), Field::Members(Vec::new()))] };
+    show(&mut collecting);
+    collecting.open.swap_remove(0).1
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use proptest::prelude::*;
 
     #[test]
     fn nested_fields_have_one_comma_between_parts_and_none_around() {
@@ -185,20 +210,7 @@ mod tests {
         show(&mut v);
         v.end();
         assert_eq!(t, "{ a = 1, b = { c = \"x\\\"y\" }, d = [ -1, [ ] ], e = \"RED\" (3), f = NaN }");
-        let mut j = String::from("{");
-        let mut v = Json { out: &mut j, open: vec![(true, '}')] };
-        show(&mut v);
-        v.end();
+        let j = serde_json::to_string(&collected(show)).unwrap();
         assert_eq!(j, r#"{"a":1,"b":{"c":"x\"y"},"d":[-1,[]],"e":{"value":3,"label":"RED"},"f":"NaN"}"#);
-        serde_json::from_str::<serde_json::Value>(&j).unwrap();
-    }
-
-    proptest! {
-        #[test]
-        fn quoted_texts_are_json(t in any::<String>()) {
-            let mut out = String::new();
-            quoted(&mut out, &t);
-            prop_assert_eq!(serde_json::from_str::<String>(&out).unwrap(), t);
-        }
     }
 }

@@ -10,7 +10,8 @@ use serde::Serialize;
 use crate::args::{Format, HistogramArgs};
 use crate::filter::Filter;
 use crate::line;
-use crate::session::{Out, Session};
+use crate::output::Out;
+use crate::session::Session;
 use crate::times;
 
 /// Widest bar, characters.
@@ -46,7 +47,7 @@ pub fn run(s: &mut Session, args: &HistogramArgs, filter: Option<Filter>) -> any
     s.drive(|| Some(shared.lock().unwrap_or_else(PoisonError::into_inner).1));
     let guard = shared.lock().unwrap_or_else(PoisonError::into_inner);
     let h = &guard.0;
-    let mut out = Out::new();
+    let mut out = Out::new(s.format);
     let most = h.counts().iter().copied().max().unwrap_or(0).max(1);
     if s.format == Format::Text {
         line!(&mut out, "{} events, buckets of {}", h.total(), times::duration(h.width_ns()));
@@ -60,16 +61,16 @@ pub fn run(s: &mut Session, args: &HistogramArgs, filter: Option<Filter>) -> any
                 let bar = if *n > 0 { bar.max(1) } else { 0 };
                 line!(&mut out, "{} {n:>10} {}", times::shown(start), "#".repeat(bar as usize));
             }
-            Format::Json => {
-                out.json(&Bucket { from_ns: Some(start.ns()), width_ns: Some(h.width_ns()), events: *n });
+            _ => {
+                out.row(&Bucket { from_ns: Some(start.ns()), width_ns: Some(h.width_ns()), events: *n });
             }
         }
     }
     if h.outside() > 0 {
         match s.format {
             Format::Text => line!(&mut out, "{} events without a time", h.outside()),
-            Format::Json => {
-                out.json(&Bucket { from_ns: None, width_ns: None, events: h.outside() });
+            _ => {
+                out.row(&Bucket { from_ns: None, width_ns: None, events: h.outside() });
             }
         }
     }

@@ -4,8 +4,8 @@
 //! idle, and prints. Windows are seeks, not scans; what the command prints last is what was lost and what was wrong.
 //!
 //! Reading order: [`args`] (what was typed), [`times`] and [`filter`] (its small languages), [`session`], [`fields`] (an event
-//! as text or JSON), then a module for each command: [`events`], [`stats`] (and [`durations`]), [`states`], [`histogram`],
-//! and [`generate`] for packagers.
+//! as text or JSON), [`output`], then a module for each command: [`events`], [`stats`] (and [`durations`]), [`states`],
+//! [`threads`], [`histogram`], [`info`], and [`generate`] for packagers.
 #![forbid(unsafe_code)]
 
 /// `eprintln!` that does not mind when nobody reads: a closed stderr is no reason to end.
@@ -23,9 +23,12 @@ pub mod fields;
 pub mod filter;
 pub mod generate;
 pub mod histogram;
+pub mod info;
+pub mod output;
 pub mod session;
 pub mod states;
 pub mod stats;
+pub mod threads;
 pub mod times;
 
 use std::process::ExitCode;
@@ -52,8 +55,9 @@ fn command(args: &Args) -> anyhow::Result<bool> {
     };
     let filter = common.filter.as_deref().map(filter::Filter::parse).transpose().map_err(args::Usage)?;
     let mut session = Session::open(common)?;
-    // What a filter may ask of the rows of states is another thing than what it may ask of events.
-    if let (Some(filter), false) = (&filter, matches!(args.command, Command::States(_))) {
+    // What a filter may ask of rows is another thing than what it may ask of events.
+    let of_rows = matches!(args.command, Command::States(_) | Command::Threads(_) | Command::Info(_));
+    if let (Some(filter), false) = (&filter, of_rows) {
         session.check_filter(filter)?;
     }
     match &args.command {
@@ -63,7 +67,9 @@ fn command(args: &Args) -> anyhow::Result<bool> {
             None => stats::run(&mut session, a, filter)?,
         },
         Command::States(a) => states::run(&mut session, a, filter)?,
+        Command::Threads(a) => threads::run(&mut session, a, filter)?,
         Command::Histogram(a) => histogram::run(&mut session, a, filter)?,
+        Command::Info(a) => info::run(&mut session, a, filter.as_ref())?,
         Command::Generate(_) => {}
     }
     Ok(session.close())

@@ -1,7 +1,7 @@
 //! Open traces in an engine, and the loop that steps it.
 
 use std::collections::BTreeSet;
-use std::io::{self, BufWriter, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -18,7 +18,6 @@ use lttv_engine::source::{LossKind, Source};
 use lttv_engine::time::Time;
 use lttv_modules::state;
 use lttv_sources::Opened;
-use serde::Serialize;
 
 use crate::args::{Common, Format, Usage};
 use crate::filter::Filter;
@@ -53,96 +52,6 @@ pub struct Session {
     read: u64,
     replayed: u64,
     chunks: u64,
-}
-
-/// Where results go. A closed pipe is the reader's way to say that it has enough.
-///
-/// Names in traces are chosen by whoever was traced: what could steer a terminal is written as an escape ([`pct_text`]).
-pub struct Out {
-    to: BufWriter<io::Stdout>,
-    /// The text of the present line.
-    pub line: String,
-    /// Nobody reads any more.
-    pub closed: bool,
-    error: Option<io::Error>,
-}
-
-impl Out {
-    /// Standard output.
-    pub fn new() -> Out {
-        Out {
-            to: BufWriter::with_capacity(1 << 16, io::stdout()),
-            line: String::new(),
-            closed: false,
-            error: None,
-        }
-    }
-
-    /// Writes [`Out::line`] and a line end; the line is empty then.
-    pub fn end_line(&mut self) {
-        let shown = pct_text::visible(&self.line);
-        let written = self.to.write_all(shown.as_bytes()).and_then(|()| self.to.write_all(b"\n"));
-        self.line.clear();
-        self.note(written);
-    }
-
-    /// Writes an empty line.
-    pub fn blank_line(&mut self) {
-        let written = self.to.write_all(b"\n");
-        self.note(written);
-    }
-
-    /// Writes [`Out::line`], which is JSON, and a line end; the line is empty then.
-    pub fn end_json(&mut self) {
-        let shown = pct_text::visible_json(&self.line);
-        let written = self.to.write_all(shown.as_bytes()).and_then(|()| self.to.write_all(b"\n"));
-        self.line.clear();
-        self.note(written);
-    }
-
-    /// Writes a line of JSON.
-    pub fn json(&mut self, row: &impl Serialize) {
-        match serde_json::to_string(row) {
-            Ok(json) => self.line.push_str(&json),
-            Err(error) => self.note(Err(error.into())),
-        }
-        self.end_json();
-    }
-
-    /// Writes what is held back.
-    ///
-    /// # Errors
-    /// A write failed, for another reason than that the reader has gone.
-    pub fn finish(&mut self) -> io::Result<()> {
-        let flushed = self.to.flush();
-        self.note(flushed);
-        self.error.take().map_or(Ok(()), Err)
-    }
-
-    fn note(&mut self, written: io::Result<()>) {
-        if let Err(error) = written {
-            self.closed = true;
-            if error.kind() != io::ErrorKind::BrokenPipe {
-                self.error.get_or_insert(error);
-            }
-        }
-    }
-}
-
-impl Default for Out {
-    fn default() -> Self {
-        Out::new()
-    }
-}
-
-/// Writes a line to standard output at once.
-#[macro_export]
-macro_rules! line {
-    ($out:expr, $($arg:tt)*) => {{
-        let out: &mut $crate::session::Out = $out;
-        let _ = std::fmt::Write::write_fmt(&mut out.line, format_args!($($arg)*));
-        out.end_line();
-    }};
 }
 
 /// With fewer events than this, states are computed as quickly as they are read.
@@ -450,6 +359,19 @@ impl Session {
         Ok(())
     }
 
+    /// Lets the traceset use the states of its traces, and computes them first where the window begins after its start: from
+    /// the start on, the state is right without a look at what lies behind.
+    ///
+    /// # Errors
+    /// The engine refused something.
+    pub fn use_states(&mut self) -> anyhow::Result<()> {
+        if self.from.is_some() {
+            return self.compute_states();
+        }
+        lttv_modules::register_all(&mut self.engine)?;
+        Ok(self.engine.traceset_use_state(self.traceset, state::NAME)?)
+    }
+
     /// Keeps the states of a trace for later runs, where reading them is quicker than computing them.
     fn keep_states(&self, trace: TraceId, name: &str, key: &[u8]) {
         let read = self.engine.trace(trace).map_or(0, |trace| trace.background().events_read);
@@ -564,11 +486,21 @@ impl Session {
         !self.failed
     }
 
+    /// Whether a stretch of time reaches into the window that was asked for.
+    pub fn overlaps(&self, from: Time, to: Time) -> bool {
+        self.to.is_none_or(|end| from < end) && self.from.is_none_or(|begin| to >= begin)
+    }
+
+    /// Something could not be read: the command ends with 1.
+    pub fn fail(&mut self) {
+        self.failed = true;
+    }
+
     fn tell_losses(&self) {
         let (mut events, mut packets, mut unknown) = (0u64, 0u64, 0u64);
         for s in self.sources() {
             for l in s.losses() {
-                if self.to.is_some_and(|t| l.from >= t) || self.from.is_some_and(|t| l.to < t) {
+                if !self.overlaps(l.from, l.to) {
                     continue;
                 }
                 match (l.kind, l.count) {

@@ -12,12 +12,15 @@ use lttv_engine::request::EventsRequest;
 use lttv_engine::source::{EventHead, Value};
 use lttv_engine::time::Time;
 use lttv_modules::state::{Losses, SystemState};
+use lttv_modules::threads::tells_threads;
 use serde::Serialize;
 
 use crate::args::{Format, StatesArgs};
 use crate::filter::{Filter, known_columns};
 use crate::line;
-use crate::session::{OWNER, Out, Session};
+use crate::output::Out;
+use crate::session::{OWNER, Session};
+use crate::threads;
 use crate::times;
 
 /// What a CPU was doing.
@@ -74,6 +77,19 @@ const THREAD_COLUMNS: [&str; 8] =
 /// # Errors
 /// The engine refused a request, the filter asks for what rows do not have, or the output cannot be written.
 pub fn run(s: &mut Session, args: &StatesArgs, filter: Option<Filter>) -> anyhow::Result<()> {
+    let recorded = s.sources().any(|source| tells_threads(source.as_ref()));
+    if recorded && !s.any_tells_states() {
+        // A recording of samples knows threads, and no CPUs.
+        return match &args.at {
+            Some(t) => {
+                // The last instant belongs to what was done up to it.
+                let last = s.span().map_or(Time::MAX, |(_, last)| last.saturating_add(-1));
+                let t = s.time(t)?.min(last);
+                threads::intervals(s, filter, threads::at(t))
+            }
+            None => threads::intervals(s, filter, |_| true),
+        };
+    }
     let all: Vec<&str> = COLUMNS.iter().chain(&THREAD_COLUMNS[3..7]).copied().collect();
     known_columns(filter.as_ref(), if args.at.is_some() { &all } else { &COLUMNS })?;
     s.require_states("states")?;
@@ -103,7 +119,7 @@ fn at(s: &mut Session, t: Time, filter: Option<&Filter>) -> anyhow::Result<()> {
     request.after_request.add(look)?;
     s.submit(request)?;
     s.drive(|| None);
-    let mut out = Out::new();
+    let mut out = Out::new(s.format);
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
     for (trace, state) in seen.iter().enumerate() {
         if let Some(state) = state {
@@ -184,7 +200,7 @@ impl Snapshot<'_> {
                 let tid = doing.tid.map_or("-".into(), |tid| tid.to_string());
                 line!(out, "{cpu:>6}  {:<8}  {tid:>8}  {}", doing.shown_mode(), doing.name);
             } else {
-                out.json(&CpuRow { kind: "cpu", trace: self.trace, cpu: *cpu, doing: &doing });
+                out.row(&CpuRow { kind: "cpu", trace: self.trace, cpu: *cpu, doing: &doing });
             }
         }
         if people {
@@ -209,7 +225,7 @@ impl Snapshot<'_> {
                 continue;
             }
             if !people {
-                out.json(&row);
+                out.row(&row);
                 continue;
             }
             line!(
@@ -284,8 +300,8 @@ impl Following {
         if from >= to || !passes(self.filter.as_ref(), trace, cpu, doing) {
             return;
         }
-        if self.format == Format::Json {
-            self.out.json(&IntervalRow { trace, cpu, from_ns: from.ns(), to_ns: to.ns(), doing });
+        if self.format != Format::Text {
+            self.out.row(&IntervalRow { trace, cpu, from_ns: from.ns(), to_ns: to.ns(), doing });
             return;
         }
         let wide = times::duration(to.since(from).unsigned_abs());
@@ -307,7 +323,7 @@ impl Following {
 fn intervals(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<()> {
     let windows: Vec<Option<(Time, Time)>> = s.sources().map(|source| s.window_of(source.as_ref())).collect();
     let shared = Arc::new(Mutex::new(Following {
-        out: Out::new(),
+        out: Out::new(s.format),
         at: Time::MIN,
         doing: BTreeMap::new(),
         format: s.format,

@@ -20,7 +20,8 @@ use serde::Serialize;
 use crate::args::{Format, StatsArgs};
 use crate::filter::Filter;
 use crate::line;
-use crate::session::{OWNER, Out, Session};
+use crate::output::Out;
+use crate::session::{OWNER, Session};
 use crate::times;
 
 /// Counts of a trace, however they were made.
@@ -102,10 +103,10 @@ pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow:
         filter => window(s, filter)?,
     };
     let table = Table { counts: &counts, labels: s.labels() };
-    let mut out = Out::new();
+    let mut out = Out::new(s.format);
     match s.format {
         Format::Text => table.text(&mut out, args.rows),
-        Format::Json => table.json(&mut out),
+        _ => table.rows(&mut out),
     }
     Ok(out.finish()?)
 }
@@ -318,9 +319,9 @@ impl<'s> Table<'s> {
         }
     }
 
-    fn json(&self, out: &mut Out) {
+    fn rows(&self, out: &mut Out) {
         let span = self.span();
-        out.json(&Row {
+        out.row(&Row {
             kind: "total",
             events: Some(self.total()),
             first_ns: Some(span.map(|span| span.0.ns())),
@@ -328,26 +329,26 @@ impl<'s> Table<'s> {
             ..Row::default()
         });
         for (name, count) in self.summed(|counts| &counts.by_name) {
-            out.json(&Row { kind: "event", name: Some(name), events: Some(count), ..Row::default() });
+            out.row(&Row { kind: "event", name: Some(name), events: Some(count), ..Row::default() });
         }
         for (trace, (cpu, count)) in self.by_trace(|counts| counts.by_cpu.iter().collect()) {
             let (trace, events) = (Some(trace), Some(*count));
-            out.json(&Row { kind: "cpu", trace, cpu: Some(*cpu), events, ..Row::default() });
+            out.row(&Row { kind: "cpu", trace, cpu: Some(*cpu), events, ..Row::default() });
         }
         for (name, count) in self.summed(|counts| &counts.by_channel) {
-            out.json(&Row { kind: "channel", name: Some(name), events: Some(count), ..Row::default() });
+            out.row(&Row { kind: "channel", name: Some(name), events: Some(count), ..Row::default() });
         }
         for (trace, (mode, (count, ns))) in self.by_trace(|counts| counts.by_activity.iter().collect()) {
             let (trace, events, cpu_ns) = (Some(trace), Some(*count), Some(*ns));
-            out.json(&Row { kind: "mode", trace, mode: Some(mode), events, cpu_ns, ..Row::default() });
+            out.row(&Row { kind: "mode", trace, mode: Some(mode), events, cpu_ns, ..Row::default() });
         }
         for (trace, (cpu, ns)) in self.by_trace(|counts| counts.in_doubt.iter().collect()) {
             let (trace, cpu) = (Some(trace), Some(Some(*cpu)));
-            out.json(&Row { kind: "in_doubt", trace, cpu, cpu_ns: Some(*ns), ..Row::default() });
+            out.row(&Row { kind: "in_doubt", trace, cpu, cpu_ns: Some(*ns), ..Row::default() });
         }
         for (trace, ((tid, name), ns)) in self.by_trace(|counts| counts.threads.iter().collect()) {
             let (trace, tid, cpu_ns) = (Some(trace), Some(*tid), Some(*ns));
-            out.json(&Row { kind: "thread", trace, tid, name: Some(name), cpu_ns, ..Row::default() });
+            out.row(&Row { kind: "thread", trace, tid, name: Some(name), cpu_ns, ..Row::default() });
         }
     }
 }

@@ -19,8 +19,6 @@ pub struct Row {
     pub own: Weight,
     /// Measured there or in what it called.
     pub total: Weight,
-    /// Its own CPU time, if the table is weighed by something else ([`Flat::beside`]).
-    pub cpu: Option<Weight>,
 }
 
 /// The table, heaviest row first.
@@ -52,7 +50,7 @@ impl Flat {
         for_each_part(profile, cells, split, |part, stacks| match by {
             None => {
                 let own = stacks.iter().copied().sum();
-                rows.push(Row { part, label: None, own, total: own, cpu: None });
+                rows.push(Row { part, label: None, own, total: own });
             }
             Some(_) => {
                 let sums = sums(profile, stacks, &labels, &callees);
@@ -61,7 +59,6 @@ impl Flat {
                     label: Some(label),
                     own,
                     total,
-                    cpu: None,
                 }));
             }
         });
@@ -81,16 +78,6 @@ impl Flat {
             })
         });
         Self { total: rows.iter().map(|row| row.own).sum(), rows }
-    }
-
-    /// Gives each row the CPU time that the same row has in `cpu`, a table of the same kind over the cells as measured.
-    #[must_use]
-    pub fn beside(mut self, cpu: &Flat) -> Self {
-        let own: FxHashMap<_, Weight> = cpu.rows.iter().map(|row| ((row.part, row.label), row.own)).collect();
-        for row in &mut self.rows {
-            row.cpu = Some(own.get(&(row.part, row.label)).copied().unwrap_or_default());
-        }
-        self
     }
 }
 

@@ -11,7 +11,6 @@ pub mod flame;
 pub mod generate;
 pub mod lib;
 pub mod log;
-pub mod mcp;
 pub mod off;
 pub mod print;
 pub mod report;

@@ -5,7 +5,6 @@
 
 pub mod account;
 pub mod diff;
-pub mod digest;
 pub mod flat;
 pub mod numbers;
 pub mod table;

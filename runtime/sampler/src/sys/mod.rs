@@ -9,10 +9,8 @@
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 pub mod arch;
-pub mod auxv;
 mod clocks;
 mod files;
-pub mod loaded;
 pub mod lock;
 pub mod text;
 #[cfg(target_arch = "x86_64")]
