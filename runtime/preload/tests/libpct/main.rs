@@ -7,6 +7,7 @@ mod hostile;
 mod live;
 mod numbers;
 mod object_file;
+mod tracers;
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -156,7 +156,7 @@ pub fn full(session: &Session, house: &mut House) {
     if !numbers::still_ours(session) {
         return;
     }
-    numbers::leave_traps_to_tracer(session);
+    numbers::give_way_to_tracer(session);
     if !session.log.is_open() {
         return;
     }
@@ -166,6 +166,23 @@ pub fn full(session: &Session, house: &mut House) {
     note_times(session, house);
     session.log.grow_ahead(2);
     session.log.header_add(at::HOUSEKEEPER_RUNS, 1);
+}
+
+/// Least time between two looks for a debugger beside those of the rounds.
+const TRACER_LOOKS_APART_NS: u64 = 100_000_000;
+
+/// The samples of a thread do not come although it uses time: perhaps a debugger keeps the signals. (gdb stops at each SIGTRAP, and
+/// does not hand it on.)
+pub(crate) fn look_for_tracer(session: &Session) {
+    let now = clock();
+    let last = session.looked_for_tracer.load(Ordering::Relaxed);
+    if now.wrapping_sub(last) < TRACER_LOOKS_APART_NS || session.settings.traced.load(Ordering::Relaxed) {
+        return;
+    }
+    session.looked_for_tracer.store(now, Ordering::Relaxed);
+    if let Some(mut house) = session.house.try_lock() {
+        on_own_stack(session, &mut house, |session, _| numbers::give_way_to_tracer(session));
+    }
 }
 
 /// Looks at the regions.

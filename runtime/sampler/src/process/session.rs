@@ -144,6 +144,8 @@ pub struct Settings {
     pub stack: AtomicU32,
     /// Depth limit.
     pub depth: AtomicU32,
+    /// A debugger was seen: the signals are those that debuggers let pass.
+    pub traced: AtomicBool,
 }
 
 /// The state of a sampled process image. All zeros is a session of nobody.
@@ -181,6 +183,8 @@ pub struct Session {
     pub due: AtomicU64,
     /// CLOCK_MONOTONIC ns of the last look at the regions for a change of the loader's.
     pub looked: AtomicU64,
+    /// CLOCK_MONOTONIC ns of the last look for a debugger.
+    pub looked_for_tracer: AtomicU64,
     /// The process's timer: id + 1, 0 = none.
     pub watch: AtomicI32,
     /// Threads: the first slot follows at once.
@@ -401,6 +405,9 @@ pub fn start() -> Result<&'static Session, Refused> {
     session.told.store(false, Ordering::Relaxed);
     session.stale.store(true, Ordering::Relaxed);
     session.spent.on();
+    // The whole answer lies in /proc and costs a third of a start. A debugger that comes by another way is seen later.
+    let traced = sys::addresses_are_fixed() && threads::is_traced();
+    settings.traced.store(traced, Ordering::Relaxed);
     let mut choice = clock::first_choice(options.clock, options.hz);
     loop {
         settings.clock.store(choice.clock as u32, Ordering::Relaxed);
@@ -411,7 +418,7 @@ pub fn start() -> Result<&'static Session, Refused> {
         }
         if choice.clock == Clock::Sigtrap
             && options.clock == Clock::Auto
-            && (options.signal != 0 || seed().controller != 0 || threads::is_traced())
+            && (options.signal != 0 || seed().controller != 0 || traced)
         {
             // Another signal is asked for; or a tracer would see every trap; or we were attached, where the program cannot take
             // SIGTRAP back from us.

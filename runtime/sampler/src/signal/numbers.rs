@@ -30,6 +30,9 @@ use pct_format::{Clock, LossCause};
 /// by default: it would wake threads that sleep.) A standard signal cannot overflow a queue.
 const CLOCK_SIGNALS: [i32; 4] = [16, 30, 27, 26];
 const SIGTRAP: i32 = 5;
+/// SIGPROF and SIGVTALRM: gdb and lldb pass them to the program without a stop. While a debugger is there they serve the clock and
+/// the tick.
+const PASSED_BY_DEBUGGERS: [i32; 2] = [27, 26];
 /// Real-time signals tried for the tick, from the top down: programs count from the bottom.
 const TICK_SIGNALS: core::ops::RangeInclusive<i32> = 40..=61;
 /// The default action.
@@ -44,7 +47,8 @@ pub(crate) const SIG_IGN: usize = 1;
 pub fn install(session: &Session, asked: i32) -> Result<(), Refused> {
     let settings = &session.settings;
     let tick = settings.tick_signal.load(Ordering::Relaxed);
-    let (signal, tick) = choose(session.clock(), asked, tick, 0).ok_or(Refused::NoSignal)?;
+    let traced = settings.traced.load(Ordering::Relaxed);
+    let (signal, tick) = choose(session.clock(), asked, tick, 0, traced).ok_or(Refused::NoSignal)?;
     settings.signal.store(signal, Ordering::Relaxed);
     settings.tick_signal.store(tick, Ordering::Relaxed);
     Ok(())
@@ -52,7 +56,7 @@ pub fn install(session: &Session, asked: i32) -> Result<(), Refused> {
 
 /// Numbers for the sampling clock and the tick, the latter the one that it has if that can be; none of `avoid`. Our handler is
 /// installed on both.
-fn choose(clock: Clock, asked: i32, tick: i32, avoid: SignalSet) -> Option<(i32, i32)> {
+fn choose(clock: Clock, asked: i32, tick: i32, avoid: SignalSet, traced: bool) -> Option<(i32, i32)> {
     let free = |signal: &i32| signal_bit(*signal) & !avoid != 0 && take_if_free(*signal);
     let signal = match (itimer::which(clock), clock) {
         (_, Clock::Thread) => None,
@@ -61,10 +65,13 @@ fn choose(clock: Clock, asked: i32, tick: i32, avoid: SignalSet) -> Option<(i32,
         // A queueing signal would turn into SIGIO, and kill, when its queue is full.
         (None, Clock::Perf) if asked >= 32 => return None,
         (None, _) if asked != 0 => Some(Some(asked).filter(free)?),
-        (None, _) => Some(CLOCK_SIGNALS.into_iter().find(free)?),
+        (None, _) => {
+            let passed = PASSED_BY_DEBUGGERS.into_iter().filter(|_| traced);
+            Some(passed.chain(CLOCK_SIGNALS).find(free)?)
+        }
     };
-    let tick =
-        Some(tick).filter(free).or_else(|| TICK_SIGNALS.rev().find(|s| Some(*s) != signal && free(s)))?;
+    let others = PASSED_BY_DEBUGGERS.into_iter().filter(|_| traced).chain(TICK_SIGNALS.rev());
+    let tick = Some(tick).filter(free).or_else(|| others.filter(|s| Some(*s) != signal).find(free))?;
     Some((signal.unwrap_or(tick), tick))
 }
 
@@ -208,15 +215,24 @@ pub fn still_ours(session: &Session) -> bool {
     session.on.load(Ordering::Relaxed)
 }
 
-/// A debugger has come, which would stop at each trap of the sampling clock: the clock moves to another signal. The caller holds the
-/// housekeeper's lock.
-pub(crate) fn leave_traps_to_tracer(session: &Session) {
-    if session.clock() == Clock::Sigtrap
-        && session::seed().options.clock == Clock::Auto
-        && threads::is_traced()
+/// If a debugger has come, which would stop the program at each of our signals, the clocks move to signals that it lets pass. The
+/// caller holds the housekeeper's lock.
+///
+/// Not where the clock or the signal was named. Nor where a controller attached: that one is a tracer itself at times.
+pub(crate) fn give_way_to_tracer(session: &Session) {
+    let settings = &session.settings;
+    let options = &session::seed().options;
+    if settings.traced.load(Ordering::Relaxed)
+        || !session.on.load(Ordering::Relaxed)
+        || !matches!(options.clock, Clock::Auto | Clock::Perf | Clock::Thread)
+        || options.signal != 0
+        || session.by_controller()
+        || !threads::is_traced()
     {
-        move_with_house(session, signal_bit(SIGTRAP), 0, || ());
+        return;
     }
+    settings.traced.store(true, Ordering::Relaxed);
+    move_with_house(session, session.signals(), 0, || ());
 }
 
 /// [`move_with_house`] by one who is not the housekeeper.
@@ -239,7 +255,7 @@ fn move_with_house(session: &Session, taken: SignalSet, avoid: SignalSet, betwee
     let avoid = taken | avoid & !session.signals();
     let mut chosen = None;
     while on && chosen.is_none() {
-        chosen = choose(clock, kept(old_signal), old_tick, avoid);
+        chosen = choose(clock, kept(old_signal), old_tick, avoid, settings.traced.load(Ordering::Relaxed));
         clock = match (chosen, clock) {
             (None, Clock::Sigtrap) => Clock::Perf,
             (None, Clock::Perf) => Clock::Thread,

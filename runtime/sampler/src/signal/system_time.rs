@@ -5,7 +5,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::process::session::Session;
-use crate::process::threads;
+use crate::process::{housekeeper, threads};
 use crate::record::rings::Ring;
 use crate::signal::clock::{self, itimer, perf};
 use crate::sys;
@@ -106,8 +106,13 @@ fn system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) -> Optio
         }
     }
     // The right place to book it is a system call: in a thread that does both, the tick often falls into its own code.
-    if !arch::after_system_call(regs.pc) && missing < PUT_OFF_PERIODS * period {
-        return None;
+    if !arch::after_system_call(regs.pc) {
+        if session.clock() == Clock::Sigtrap {
+            housekeeper::look_for_tracer(session);
+        }
+        if missing < PUT_OFF_PERIODS * period {
+            return None;
+        }
     }
     let periods = missing.checked_div(period).unwrap_or(0);
     ring.accounted_ns.store(accounted + periods * period, Ordering::Relaxed);

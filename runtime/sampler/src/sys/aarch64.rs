@@ -68,6 +68,7 @@ pub(crate) mod nr {
     pub(crate) const READLINKAT: usize = 78;
     pub(crate) const FCHMODAT: usize = 53;
     pub(crate) const FALLOCATE: usize = 47;
+    pub(crate) const PERSONALITY: usize = 92;
     pub(crate) const PERF_EVENT_OPEN: usize = 241;
     pub(crate) const PRLIMIT64: usize = 261;
 }

@@ -340,6 +340,16 @@ pub fn tick_hz() -> u64 {
     if r < 0 { 0 } else { 1_000_000_000u64.checked_div(time[1]).unwrap_or(0) }
 }
 
+/// Whether the process runs with fixed addresses, as debuggers start the programs that they run.
+#[must_use]
+pub fn addresses_are_fixed() -> bool {
+    const ONLY_READ: usize = 0xffff_ffff;
+    const ADDR_NO_RANDOMIZE: isize = 0x0004_0000;
+    // SAFETY: this value changes nothing.
+    let personality = unsafe { call(nr::PERSONALITY, [ONLY_READ, 0, 0, 0, 0, 0]) };
+    personality >= 0 && personality & ADDR_NO_RANDOMIZE != 0
+}
+
 /// Of the process.
 pub const RUSAGE_SELF: i32 = 0;
 /// Of the calling thread.

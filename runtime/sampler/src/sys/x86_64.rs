@@ -72,6 +72,7 @@ pub(crate) mod nr {
     pub(crate) const READLINKAT: usize = 267;
     pub(crate) const FCHMODAT: usize = 268;
     pub(crate) const FALLOCATE: usize = 285;
+    pub(crate) const PERSONALITY: usize = 135;
     pub(crate) const PERF_EVENT_OPEN: usize = 298;
     pub(crate) const PRLIMIT64: usize = 302;
 }

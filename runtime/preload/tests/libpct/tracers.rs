@@ -1,0 +1,60 @@
+//! Programs under a debugger: it is not stopped by our signals, or hardly ever, and the samples come all the same.
+
+use std::path::Path;
+use std::process::{Command, Output};
+
+use crate::library;
+use crate::live::{about, compiled, files_in};
+
+/// More stops than this are too many for whoever types `continue`.
+const FEW: usize = 30;
+
+/// Runs `victim spin SECONDS` under gdb, which goes on after each stop; `None` without gdb or a compiler.
+fn under_gdb(seconds: &str, settings: &[&str], folder: &Path) -> Option<Output> {
+    let victim = compiled("victim")?;
+    let mut gdb = Command::new("gdb");
+    gdb.args(["-nx", "--batch"]);
+    for setting in settings {
+        gdb.args(["-ex", setting]);
+    }
+    gdb.args(["-ex", &format!("set environment LD_PRELOAD {}", library(true).display())]);
+    gdb.args(["-ex", &format!("set environment PCT out={}", folder.display()), "-ex", "run"]);
+    for _ in 0..FEW {
+        gdb.args(["-ex", "continue"]);
+    }
+    match gdb.arg("--args").arg(victim).args(["spin", seconds]).output() {
+        Ok(output) if String::from_utf8_lossy(&output.stderr).contains("Operation not permitted") => {
+            pct_kit::skip("gdb may not trace here");
+            None
+        }
+        Ok(output) => Some(output),
+        Err(e) => {
+            pct_kit::skip(&format!("no gdb ({e})"));
+            None
+        }
+    }
+}
+
+fn stops(output: &Output) -> usize {
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert!(said.contains("exited normally"), "after {FEW} stops it still runs: {output:?}");
+    said.matches("received signal").count()
+}
+
+#[test]
+fn a_program_that_a_debugger_starts_is_sampled_without_a_stop() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(output) = under_gdb("0.5", &[], folder.path()) else { return };
+    assert_eq!(stops(&output), 0, "{output:?}");
+    let files = files_in(folder.path());
+    let victim = files.iter().find(|a| a.argv.get(1).is_some_and(|a| a == "spin")).expect("its file");
+    about(victim.user + victim.system, 0.5);
+}
+
+/// With random addresses the start cannot tell a debugger, as when one comes later: gdb keeps the traps for itself.
+#[test]
+fn a_debugger_that_comes_later_is_seen_after_a_few_stops() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let Some(output) = under_gdb("0.5", &["set disable-randomization off"], folder.path()) else { return };
+    assert!(stops(&output) < FEW, "{output:?}");
+}
