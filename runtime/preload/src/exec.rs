@@ -11,7 +11,7 @@ use pct_sampler::sys::text::Buf;
 use pct_sampler::{process::boot, process::leaving, process::session, sys};
 
 use crate::host::{self, Real, real};
-use crate::unloadable;
+use crate::{filters, unloadable};
 
 const TEXT: usize = 4096;
 const PRELOAD: &[u8] = b"LD_PRELOAD=";
@@ -81,6 +81,10 @@ fn with_us<R>(environment: Vector, then: impl FnOnce(Vector) -> R) -> R {
     if !READY.load(Ordering::Acquire) || !session::seed().options.follow.exec {
         return then(environment);
     }
+    if filters::starts_would_kill() {
+        let replaced = Some((&b"PCT="[..], &b"PCT_NOT_UNDER_THIS_FILTER=\0"[..]));
+        return with_more(environment, &Change { has_options: true, replaced, had: true }, then);
+    }
     // SAFETY: the host's vector.
     let (had, has_options) = unsafe {
         (boot::variable(environment, b"LD_PRELOAD"), boot::variable(environment, b"PCT").is_some())
@@ -90,11 +94,11 @@ fn with_us<R>(environment: Vector, then: impl FnOnce(Vector) -> R) -> R {
             if has_options {
                 then(environment)
             } else {
-                with_more(environment, &Change { has_options, preload: None, had: true }, then)
+                with_more(environment, &Change { has_options, replaced: None, had: true }, then)
             }
         }
         Some(had) => with_merged(environment, had, has_options, then),
-        None => with_more(environment, &Change { has_options, preload: None, had: false }, then),
+        None => with_more(environment, &Change { has_options, replaced: None, had: false }, then),
     }
 }
 
@@ -112,14 +116,15 @@ fn with_merged<R>(environment: Vector, had: &[u8], has_options: bool, then: impl
     if merged.is_cut() {
         return then(environment);
     }
-    with_more(environment, &Change { has_options, preload: Some(merged.bytes()), had: true }, then)
+    let replaced = Some((PRELOAD, merged.bytes()));
+    with_more(environment, &Change { has_options, replaced, had: true }, then)
 }
 
 /// What an environment lacks.
 struct Change<'a> {
     has_options: bool,
-    /// In place of its own `LD_PRELOAD`.
-    preload: Option<&'a [u8]>,
+    /// How a variable begins that gives its place to another one, and that one.
+    replaced: Option<(&'a [u8], &'a [u8])>,
     /// It has an `LD_PRELOAD`.
     had: bool,
 }
@@ -153,11 +158,11 @@ fn changed<const N: usize, R>(
     for (i, place) in vector.iter_mut().enumerate().take(count) {
         // SAFETY: below the vector's null, as counted.
         *place = unsafe { *environment.add(i) };
-        if let Some(preload) = change.preload
+        if let Some((beginning, other)) = change.replaced
             // SAFETY: a C string of the vector.
-            && unsafe { boot::text(*place) }.starts_with(b"LD_PRELOAD=")
+            && unsafe { boot::text(*place) }.starts_with(beginning)
         {
-            *place = preload.as_ptr();
+            *place = other.as_ptr();
         }
     }
     let (preload, options) = strings();

@@ -16,7 +16,7 @@ pub(crate) unsafe extern "C" fn missing() {
     core::arch::naked_asm!("mov x0, #-1", "ret")
 }
 
-/// Defines the exported `$name`: `$hook($which, argument 1, 2, 3)` runs first and gives the address to jump to (0: the
+/// Defines the exported `$name`: `$hook($which, argument 1, 2, 3, 4)` runs first and gives the address to jump to (0: the
 /// call fails with -1).
 macro_rules! jump_after {
     ($name:ident, $hook:path, $which:literal) => {
@@ -38,6 +38,7 @@ macro_rules! jump_after {
                 "push r8", ".cfi_adjust_cfa_offset 8",
                 "push r9", ".cfi_adjust_cfa_offset 8",
                 "push rax", ".cfi_adjust_cfa_offset 8",
+                "mov r8, rcx",
                 "mov rcx, rdx",
                 "mov rdx, rsi",
                 "mov rsi, rdi",
@@ -75,6 +76,7 @@ macro_rules! jump_after {
                 "stp x2, x3, [sp, #32]",
                 "stp x4, x5, [sp, #48]",
                 "stp x6, x7, [sp, #64]",
+                "mov x4, x3",
                 "mov x3, x2",
                 "mov x2, x1",
                 "mov x1, x0",

@@ -14,7 +14,8 @@
 //! | `sigwait` and kin, `signalfd`, `sigsuspend`, `ppoll` and kin | a thread that blocks our signals never meets them ([`waiting`]) |
 //! | `pthread_sigmask`, `sigprocmask` | a thread that blocks everything is sampled all the same ([`masks`]) |
 //! | `dlopen`, `dlmopen`, `dlclose` | regions are looked at before they change ([`loader`]) |
-//! | `prctl`, `seccomp`, `syscall`, `setuid` and kin, `chroot`, `unshare`, `setns` | what needs system calls and rights is done before ([`process`]) |
+//! | `prctl`, `seccomp`, `seccomp_load`, `syscall` | what a filter will forbid is done before, or sampling ends ([`filters`]) |
+//! | `setuid` and kin, `chroot`, `unshare`, `setns` | what needs system calls and rights is done before ([`process`]) |
 //! | `_exit`, `_Exit` | the file is closed ([`process`]) |
 //!
 //! Wrapping sees only calls from one object to another: libc calls itself directly. So nothing depends on it: a child of
@@ -28,6 +29,7 @@
 mod altstack;
 mod api;
 mod exec;
+mod filters;
 mod host;
 mod jump;
 mod loader;

@@ -2,8 +2,8 @@
 //!
 //! fork: our signals are held back in the parent meanwhile, so that the copy of a big process is not interrupted again and
 //! again; the child begins anew. A child that was made in a way that we do not see begins at its first wrapped call.
-//! Before rights go (setuid, chroot, a filter on system calls) the file is made and blocks are allocated, since neither may
-//! be possible afterwards; under a filter the handler makes no system call any more.
+//! Before rights go (setuid, chroot, and [`crate::filters`]) the file is made and blocks are allocated, since neither may
+//! be possible afterwards.
 
 use core::sync::atomic::Ordering;
 
@@ -114,31 +114,23 @@ jump_after!(_Exit, before_exit, 1);
 
 /// The session, if this process has it for itself: a child of vfork that gives up its rights before it executes another
 /// program has its parent's memory, but the parent keeps its rights.
-fn own() -> Option<&'static Session> {
+pub(crate) fn own() -> Option<&'static Session> {
     // (Under a filter on system calls nobody may be asked; nothing but a word of the file is written then.)
     session::current()
         .filter(|s| !s.may_call() || s.pid.load(Ordering::Relaxed) == pct_sampler::sys::getpid())
 }
 
 /// Before the process loses rights.
-fn before_less_rights() {
+pub(crate) fn before_less_rights() {
     if let Some(session) = own().filter(|s| s.on.load(Ordering::Relaxed)) {
         let _alone = session::alone();
         file::secure(session);
     }
 }
 
-/// Before a filter on system calls.
-fn before_filter() {
-    before_less_rights();
-    if let Some(session) = own() {
-        session.forbid_calls();
-    }
-}
-
 /// Before reading the processor's counter becomes a fault: no handler of ours may do it any more, nor anything that ends the
 /// recording.
-fn before_counter_faults() {
+pub(crate) fn before_counter_faults() {
     if let Some(session) = own() {
         session::stop(session, State::Stopped);
         session.forbid_calls();
@@ -169,55 +161,3 @@ jump_after!(chroot, before_rights, 5);
 // Another user's or another file system's namespace.
 jump_after!(unshare, before_rights, 6);
 jump_after!(setns, before_rights, 7);
-
-const PR_SET_SECCOMP: usize = 22;
-#[cfg(target_arch = "x86_64")]
-const SYS_SECCOMP: usize = 317;
-#[cfg(target_arch = "aarch64")]
-const SYS_SECCOMP: usize = 277;
-#[cfg(target_arch = "x86_64")]
-const SYS_PRCTL: usize = 157;
-#[cfg(target_arch = "aarch64")]
-const SYS_PRCTL: usize = 167;
-#[cfg(target_arch = "x86_64")]
-const SYS_RT_SIGACTION: usize = 13;
-#[cfg(target_arch = "aarch64")]
-const SYS_RT_SIGACTION: usize = 134;
-const SECCOMP_SET_MODE_FILTER: usize = 1;
-
-const PR_SET_TSC: usize = 26;
-const PR_TSC_SIGSEGV: usize = 2;
-
-extern "C" fn before_prctl(_: usize, option: usize, value: usize, _: usize) -> usize {
-    match option as u32 as usize {
-        PR_SET_SECCOMP => before_filter(),
-        PR_SET_TSC if value == PR_TSC_SIGSEGV => before_counter_faults(),
-        _ => {}
-    }
-    real(Real::Prctl)
-}
-
-extern "C" fn before_syscall(_: usize, number: usize, first: usize, second: usize) -> usize {
-    if number == SYS_RT_SIGACTION && second != 0 {
-        crate::signals::taken_by_system_call(first as i32);
-    }
-    let filter = match number {
-        SYS_SECCOMP => first as u32 as usize <= SECCOMP_SET_MODE_FILTER,
-        SYS_PRCTL => first as u32 as usize == PR_SET_SECCOMP,
-        _ => false,
-    };
-    if filter {
-        before_filter();
-    }
-    real(Real::Syscall)
-}
-
-extern "C" fn before_seccomp(which: usize) -> usize {
-    before_filter();
-    real(if which == 0 { Real::Seccomp } else { Real::SeccompLoad })
-}
-
-jump_after!(prctl, before_prctl, 0);
-jump_after!(syscall, before_syscall, 0);
-jump_after!(seccomp, before_seccomp, 0);
-jump_after!(seccomp_load, before_seccomp, 1);

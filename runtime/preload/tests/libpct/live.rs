@@ -14,7 +14,7 @@ use pct_format::{File, Index, State};
 use crate::library;
 
 /// The compiled victim; `None` without a C compiler.
-fn victim() -> Option<&'static Path> {
+pub(crate) fn victim() -> Option<&'static Path> {
     static VICTIM: OnceLock<Option<PathBuf>> = OnceLock::new();
     VICTIM.get_or_init(|| compiled("victim")).as_deref()
 }

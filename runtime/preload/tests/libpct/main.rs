@@ -1,8 +1,9 @@
 //! The finished libpct.so: what is in it, and what it does to real programs.
 //!
 //! The library is built here as `pct` carries it (profile `preload`), once per test run. Programs are compiled from
-//! `victim.c` and `hostile.c` with the C compiler; without one those tests say so and pass.
+//! the C files beside this one with the C compiler; without one those tests say so and pass.
 
+mod filters;
 mod hostile;
 mod live;
 mod numbers;

@@ -4,14 +4,14 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use crate::library;
-use crate::live::{about, compiled, files_in};
+use crate::live::{about, files_in, victim};
 
 /// More stops than this are too many for whoever types `continue`.
 const FEW: usize = 30;
 
 /// Runs `victim spin SECONDS` under gdb, which goes on after each stop; `None` without gdb or a compiler.
 fn under_gdb(seconds: &str, settings: &[&str], folder: &Path) -> Option<Output> {
-    let victim = compiled("victim")?;
+    let victim = victim()?;
     let mut gdb = Command::new("gdb");
     gdb.args(["-nx", "--batch"]);
     for setting in settings {

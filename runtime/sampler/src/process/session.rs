@@ -528,6 +528,33 @@ pub fn stop(session: &Session, state: State) {
     session.spent.off();
 }
 
+/// A filter on system calls may be set from now on in a way that nobody sees: no signal of ours may come, and no call be made. True
+/// if sampling was on. [`resume`] takes it back.
+pub fn pause(session: &Session) -> bool {
+    if !session.on.load(Ordering::Relaxed) {
+        return false;
+    }
+    stop(session, State::Stopped);
+    // Somebody else is switching, and has not come to an end for a second.
+    if session.on.load(Ordering::Relaxed) {
+        return false;
+    }
+    numbers::release(session);
+    session.forbid_calls();
+    true
+}
+
+/// Ends a pause: the filter was seen, and it lets our handlers return.
+pub fn resume(session: &Session) {
+    FILTERED.store(false, Ordering::SeqCst);
+    session.filtered.store(false, Ordering::SeqCst);
+    if let Err(refused) = start()
+        && refused != Refused::AlreadyOn
+    {
+        crate::process::file::report(b"sampling could not be resumed under the filter on system calls");
+    }
+}
+
 /// Writes what is known at the end: anchors, CPU times, state. The clocks may go on.
 pub fn close(session: &Session, state: State) {
     if !session.log.is_open() {

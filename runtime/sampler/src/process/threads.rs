@@ -12,7 +12,7 @@ use crate::code::regions::keep_record;
 use crate::process::session::{self, House, Session};
 use crate::record::log::Log;
 use crate::record::rings::{FREE, LIVE, Ring};
-use crate::signal::clock::{self, itimer, perf, thread_timer};
+use crate::signal::clock::{self, itimer, perf, period, thread_timer};
 use crate::signal::masks;
 use crate::signal::system_time::{SYSTEM_NS_UNKNOWN, go_by_timer};
 use crate::sys::text::{Buf, parse_number};
@@ -203,6 +203,31 @@ pub(crate) fn arm_eventless(session: &Session) {
             let own = own.is_some_and(|own| core::ptr::eq(own, ring));
             // Refused: its time comes out as time that no sample accounted for.
             let _ = arm_event(session, ring, own);
+        }
+    }
+}
+
+/// Gives each perf clock its right period that still runs with the one of its first expiry: handlers cannot do so from now on, since
+/// they may make no system calls.
+pub fn settle_periods(session: &Session) {
+    let nominal = session.settings.period_ns.load(Ordering::Relaxed);
+    let clock = session.clock();
+    for ring in session.rings.living() {
+        let by_event = matches!(clock, Clock::Perf | Clock::Sigtrap)
+            && ring.clock.load(Ordering::Relaxed) == clock as u32
+            && ring.perf_page.load(Ordering::Relaxed) != 0;
+        if !by_event || ring.rearm.load(Ordering::Relaxed) != clock::PERIOD_WRONG {
+            continue;
+        }
+        let drawn = period::draw(nominal);
+        if clock::arm_perf(session, ring, drawn).is_ok() {
+            ring.share.store(period::share(drawn, nominal), Ordering::Relaxed);
+            ring.dice.store(clock::random(u64::MAX) | 1, Ordering::Relaxed);
+            ring.first_at_ns.store(0, Ordering::Relaxed);
+            ring.rearm.store(period::held_for(nominal), Ordering::Relaxed);
+        } else {
+            // An event that expires too often would count too much.
+            perf::disarm(ring);
         }
     }
 }

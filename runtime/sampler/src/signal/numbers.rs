@@ -243,6 +243,18 @@ fn move_clocks(session: &Session, taken: SignalSet, avoid: SignalSet, between: i
     move_with_house(session, taken, avoid, between);
 }
 
+/// Gives both numbers back for good: sampling has ended, and no handler of ours may run from now on.
+pub(crate) fn release(session: &Session) {
+    let settings = &session.settings;
+    for signal in
+        [settings.signal.swap(0, Ordering::Relaxed), settings.tick_signal.swap(0, Ordering::Relaxed)]
+    {
+        // Ignoring a signal takes it away wherever it is pending.
+        set_plain(signal, SIG_IGN);
+        set_plain(signal, SIG_DFL);
+    }
+}
+
 /// Ends the clocks that use numbers in `taken`, does `between`, and starts them on others that are not in `avoid` either.
 fn move_with_house(session: &Session, taken: SignalSet, avoid: SignalSet, between: impl FnOnce()) {
     let settings = &session.settings;

@@ -6,11 +6,21 @@
 //! The faces are safe where the arguments cannot harm the host (paths are C strings in slices, buffers are slices); those
 //! that take or give memory mappings are `unsafe` or hand out raw pointers.
 
+/// Numbers of the system calls that we make, each with a name, and all of them.
+macro_rules! numbers {
+    ($($name:ident = $number:literal;)*) => {
+        $(pub(crate) const $name: usize = $number;)*
+        pub(crate) const ALL: &[usize] = &[$($number),*];
+    };
+}
+use numbers;
+
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 pub mod arch;
 mod clocks;
 mod files;
+pub mod filter;
 pub mod lock;
 pub mod text;
 #[cfg(target_arch = "x86_64")]

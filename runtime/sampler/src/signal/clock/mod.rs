@@ -43,10 +43,12 @@ pub struct Chosen {
     pub errno: i32,
 }
 
-/// A small generator for phases and periods. Not for secrets.
+/// A small generator for phases and periods. Not for secrets. No system call: a handler may need it under a filter on them.
 #[must_use]
 pub fn random(below: u64) -> u64 {
-    let mut x = crate::sys::arch::counter() ^ u64::from(sys::gettid()).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    let counter = crate::sys::arch::counter();
+    // Two threads that read the same count have different stacks.
+    let mut x = counter ^ ((&raw const counter) as u64).wrapping_mul(0x9e37_79b9_7f4a_7c15);
     x ^= x >> 32;
     x = x.wrapping_mul(0xd6e8_feb8_6659_fd93);
     x ^= x >> 32;

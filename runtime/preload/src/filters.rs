@@ -1,0 +1,154 @@
+//! Filters on system calls: `prctl`, `seccomp`, `seccomp_load`, `syscall`.
+//!
+//! Under a filter our handlers make no system call but their own return. The file is made and blocks are allocated before. The
+//! filter is looked into ([`pct_sampler::sys::filter`]): if it forbids that return, sampling ends before it is in force. If it would
+//! kill a process that starts to be sampled, the programs that are executed under it are not.
+//!
+//! A filter that the program sets by an instruction of its own is not seen. Without root's rights it must give up new privileges
+//! first (PR_SET_NO_NEW_PRIVS), so sampling pauses there. What cannot be known: a filter of root's, or of a program that gives up
+//! its privileges by such an instruction too, or that was started without them.
+//!
+//! Signal safety: as the functions' own; all of it runs before the host's call.
+
+use core::sync::atomic::{AtomicBool, Ordering};
+
+use pct_sampler::process::{file, session, threads};
+use pct_sampler::sys::filter::{self, Verdict};
+
+use crate::host::{Real, real};
+use crate::jump::jump_after;
+use crate::process::{before_counter_faults, before_less_rights, own};
+
+/// Sampling is off since the program gave up new privileges ([`before_unseen_filter`]).
+static PAUSED: AtomicBool = AtomicBool::new(false);
+/// The filter comes by libseccomp, whose calls pass through us.
+static EXPECTED: AtomicBool = AtomicBool::new(false);
+/// A filter that is in force would kill a process that starts to be sampled.
+static NO_STARTS: AtomicBool = AtomicBool::new(false);
+
+/// Whether a program that is executed now would be killed if it were sampled.
+pub(crate) fn starts_would_kill() -> bool {
+    NO_STARTS.load(Ordering::Relaxed)
+}
+
+/// Before a filter on system calls. `program` is its `struct sock_fprog`; 0: the strict mode, which lets handlers return.
+fn before_filter(program: usize) {
+    // Under an earlier filter that kills we may not even look. What a child of vfork does is not its parent's, whose memory it has.
+    if starts_would_kill() || session::current().is_some() && own().is_none() {
+        return;
+    }
+    let verdict = match program {
+        0 => Verdict { handlers_return: true, starts_are_safe: false, lets_execute: false },
+        // The kernel will refuse it: programs ask so whether filters are known to it.
+        _ => match filter::of_program(program) {
+            Some(verdict) => verdict,
+            None => return,
+        },
+    };
+    if !verdict.starts_are_safe {
+        NO_STARTS.store(true, Ordering::Relaxed);
+        if session::seed().options.follow.exec && verdict.lets_execute {
+            file::report(b"its filter on system calls would kill a sampled program: what it executes from then on is not sampled");
+        }
+    }
+    let Some(session) = own() else { return };
+    if verdict.handlers_return {
+        if PAUSED.swap(false, Ordering::Relaxed) {
+            session::resume(session);
+        }
+        before_less_rights();
+        if session.may_call() {
+            threads::settle_periods(session);
+        }
+        session.forbid_calls();
+    } else if session::pause(session) || PAUSED.swap(false, Ordering::Relaxed) {
+        file::report(b"the program's filter on system calls forbids the return from a signal handler: sampling ends there");
+    }
+}
+
+/// Before the program gives up new privileges, as it must before a filter unless it is root's. If the filter comes through us, sampling
+/// goes on. If it comes by an instruction of the program's own, nobody tells us, and our next call would end the process. So sampling
+/// pauses until a filter is seen or another program is executed.
+fn before_unseen_filter() {
+    if !EXPECTED.load(Ordering::Relaxed)
+        && let Some(session) = own().filter(|s| s.may_call())
+        && session::pause(session)
+    {
+        PAUSED.store(true, Ordering::Relaxed);
+        file::report(
+            b"it gives up new privileges: sampling pauses until its filter on system calls is seen, or it executes a program",
+        );
+    }
+}
+
+const PR_SET_SECCOMP: usize = 22;
+#[cfg(target_arch = "x86_64")]
+const SYS_SECCOMP: usize = 317;
+#[cfg(target_arch = "aarch64")]
+const SYS_SECCOMP: usize = 277;
+#[cfg(target_arch = "x86_64")]
+const SYS_PRCTL: usize = 157;
+#[cfg(target_arch = "aarch64")]
+const SYS_PRCTL: usize = 167;
+#[cfg(target_arch = "x86_64")]
+const SYS_RT_SIGACTION: usize = 13;
+#[cfg(target_arch = "aarch64")]
+const SYS_RT_SIGACTION: usize = 134;
+const SECCOMP_SET_MODE_STRICT: u32 = 0;
+const SECCOMP_SET_MODE_FILTER: u32 = 1;
+
+const PR_SET_TSC: usize = 26;
+const PR_TSC_SIGSEGV: usize = 2;
+
+const PR_SET_NO_NEW_PRIVS: usize = 38;
+
+extern "C" fn before_prctl(_: usize, option: usize, value: usize, program: usize) -> usize {
+    look_at_prctl(option, value, program);
+    real(Real::Prctl)
+}
+
+fn look_at_prctl(option: usize, value: usize, program: usize) {
+    const SECCOMP_MODE_STRICT: usize = 1;
+    match option as u32 as usize {
+        PR_SET_SECCOMP if value == SECCOMP_MODE_STRICT => before_filter(0),
+        PR_SET_SECCOMP => before_filter(program.max(1)),
+        PR_SET_NO_NEW_PRIVS if value == 1 => before_unseen_filter(),
+        PR_SET_TSC if value == PR_TSC_SIGSEGV => before_counter_faults(),
+        _ => {}
+    }
+}
+
+extern "C" fn before_syscall(_: usize, number: usize, first: usize, second: usize, third: usize) -> usize {
+    match number {
+        SYS_RT_SIGACTION if second != 0 => crate::signals::taken_by_system_call(first as i32),
+        SYS_SECCOMP => look_at_seccomp(first, third),
+        SYS_PRCTL => look_at_prctl(first, second, third),
+        _ => {}
+    }
+    real(Real::Syscall)
+}
+
+fn look_at_seccomp(operation: usize, program: usize) {
+    match operation as u32 {
+        SECCOMP_SET_MODE_STRICT => before_filter(0),
+        SECCOMP_SET_MODE_FILTER => before_filter(program.max(1)),
+        _ => {}
+    }
+}
+
+extern "C" fn before_seccomp(_: usize, operation: usize, _: usize, program: usize) -> usize {
+    look_at_seccomp(operation, program);
+    real(Real::Seccomp)
+}
+
+/// libseccomp installs its filter by `prctl` and `syscall`, where it is looked at.
+extern "C" fn before_load(_: usize) -> usize {
+    EXPECTED.store(true, Ordering::Relaxed);
+    before_less_rights();
+    real(Real::SeccompLoad)
+}
+
+jump_after!(prctl, before_prctl, 0);
+jump_after!(syscall, before_syscall, 0);
+jump_after!(seccomp, before_seccomp, 0);
+jump_after!(seccomp_load, before_load, 0);
