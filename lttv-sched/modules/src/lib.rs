@@ -2,7 +2,8 @@
 //!
 //! - [`state`]: what each CPU and thread was doing at any time, with saved states for seeking;
 //! - [`stats`]: counts of events and CPU time by process, CPU and mode;
-//! - [`histogram`]: events over time.
+//! - [`histogram`]: events over time;
+//! - [`timeline`]: what each thread and CPU shows in each bucket of time, at all levels of zoom.
 //!
 //! Two more measure what a foreground request delivers, and are no modules of the engine:
 //!
@@ -19,6 +20,7 @@ pub mod histogram;
 pub mod state;
 pub mod stats;
 pub mod threads;
+pub mod timeline;
 
 use std::sync::Arc;
 
@@ -32,5 +34,6 @@ use lttv_engine::module::ModuleError;
 pub fn register_all(engine: &mut Engine) -> Result<(), ModuleError> {
     engine.register(Arc::new(state::StateModule))?;
     engine.register(Arc::new(stats::StatsModule))?;
-    engine.register(Arc::new(histogram::HistogramModule::default()))
+    engine.register(Arc::new(histogram::HistogramModule::default()))?;
+    engine.register(Arc::new(timeline::TimelineModule::default()))
 }

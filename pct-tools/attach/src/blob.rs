@@ -7,10 +7,13 @@
 
 use crate::entry::Held;
 use crate::facts::Target;
-use crate::image::PctNote;
+use crate::image::{self, PctNote};
 use crate::inject::{self, Done, InjectError, Need, at_safe_point};
 use crate::memory::ProcessMemory;
 use crate::ptrace::borrow::{Borrowed, CallError};
+use object::elf::{self, Dyn64, FileHeader64, ProgramHeader64, Rela64, Sym64};
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _, Rela as _, Sym as _};
+use object::{LittleEndian, ReadRef as _};
 use std::time::Duration;
 
 const CALL: Duration = Duration::from_secs(2);
@@ -19,6 +22,9 @@ const PAGE: u64 = 4096;
 const MAGIC: usize = 4;
 /// No sampler is larger than this.
 const MOST: u64 = 16 << 20;
+const SYMBOL_OCTETS: u64 = size_of::<Sym64<LittleEndian>>() as u64;
+
+type Segment = ProgramHeader64<LittleEndian>;
 
 /// Why an object cannot be loaded by us.
 #[derive(Debug, thiserror::Error)]
@@ -35,13 +41,12 @@ pub enum BlobError {
     NoNote,
 }
 
+/// A loaded segment: addresses relative to the base.
 #[derive(Debug, Clone, Copy)]
 struct Load {
-    vaddr: u64,
-    offset: u64,
-    file: u64,
-    memory: u64,
-    flags: u32,
+    start: u64,
+    end: u64,
+    flags: elf::ProgramFlags,
 }
 
 /// A checked object, ready to be placed at any address.
@@ -55,61 +60,42 @@ pub struct Blob {
     note: PctNote,
 }
 
-struct Elf<'a>(&'a [u8]);
-
-impl Elf<'_> {
-    fn half(&self, at: u64) -> Option<u16> {
-        let at = usize::try_from(at).ok()?;
-        Some(u16::from_le_bytes(self.0.get(at..at.checked_add(2)?)?.try_into().ok()?))
-    }
-    fn word(&self, at: u64) -> Option<u32> {
-        let at = usize::try_from(at).ok()?;
-        Some(u32::from_le_bytes(self.0.get(at..at.checked_add(4)?)?.try_into().ok()?))
-    }
-    fn long(&self, at: u64) -> Option<u64> {
-        let at = usize::try_from(at).ok()?;
-        Some(u64::from_le_bytes(self.0.get(at..at.checked_add(8)?)?.try_into().ok()?))
-    }
-}
-
 impl Blob {
     /// Checks an object and lays its image out.
     ///
     /// # Errors
     /// What it needs that cannot be given, or where it is damaged.
     pub fn parse(bytes: &[u8]) -> Result<Blob, BlobError> {
-        const PT_LOAD: u32 = 1;
-        const PT_DYNAMIC: u32 = 2;
-        const PT_INTERP: u32 = 3;
-        const PT_TLS: u32 = 7;
-        let elf = Elf(bytes);
-        let cut = || BlobError::NotElf("cut short");
-        if !bytes.starts_with(b"\x7fELF\x02\x01") || elf.half(16) != Some(3) || elf.half(18) != Some(62) {
+        let not_elf = |_| BlobError::NotElf("header");
+        let header = FileHeader64::<LittleEndian>::parse(bytes).map_err(not_elf)?;
+        let le = header.endian().map_err(not_elf)?;
+        if header.e_type(le) != elf::ET_DYN || header.e_machine(le) != elf::EM_X86_64 {
             return Err(BlobError::NotElf("header"));
         }
-        let (phoff, phnum) = (elf.long(32).ok_or_else(cut)?, elf.half(56).ok_or_else(cut)?);
+        let segments = header.program_headers(le, bytes).map_err(cut)?;
         let (mut loads, mut dynamic) = (Vec::new(), None);
-        for i in 0..u64::from(phnum) {
-            let at = phoff.checked_add(56 * i).ok_or_else(cut)?;
-            let long = |o: u64| elf.long(at + o).ok_or_else(cut);
-            match elf.word(at).ok_or_else(cut)? {
-                PT_LOAD => loads.push(Load {
-                    flags: elf.word(at + 4).ok_or_else(cut)?,
-                    offset: long(8)?,
-                    vaddr: long(16)?,
-                    file: long(32)?,
-                    memory: long(40)?,
-                }),
-                PT_DYNAMIC => dynamic = Some((long(16)?, long(40)?)),
-                PT_INTERP => return Err(BlobError::Needs("an interpreter")),
-                PT_TLS => return Err(BlobError::Needs("thread storage")),
+        for segment in segments {
+            match segment.p_type(le) {
+                elf::PT_LOAD => loads.push(segment),
+                elf::PT_DYNAMIC => dynamic = Some((segment.p_vaddr(le), segment.p_memsz(le))),
+                elf::PT_INTERP => return Err(BlobError::Needs("an interpreter")),
+                elf::PT_TLS => return Err(BlobError::Needs("thread storage")),
                 _ => {}
             }
         }
-        let image = lay_out(bytes, &loads).ok_or_else(cut)?;
+        let image = lay_out(bytes, &loads)?;
         let relocations = relocations(&image, dynamic.ok_or(BlobError::NotElf("no dynamic section"))?)?;
-        let note = crate::image::note_of_file(bytes).ok_or(BlobError::NoNote)?;
-        Ok(Blob { image, loads, relocations, note })
+        let notes = segments.iter().filter(|s| s.p_type(le) == elf::PT_NOTE);
+        let note = notes
+            .filter_map(|s| Some((s.data(le, bytes).ok()?, s.p_vaddr(le))))
+            .find_map(|(notes, at)| image::find_note(notes, at))
+            .ok_or(BlobError::NoNote)?;
+        let loads = loads.iter().map(|s| Load {
+            start: s.p_vaddr(le),
+            end: s.p_vaddr(le) + s.p_memsz(le), // checked by `lay_out`
+            flags: s.p_flags(le),
+        });
+        Ok(Blob { image, loads: loads.collect(), relocations, note })
     }
 
     /// Octets of address space that it takes.
@@ -151,12 +137,13 @@ impl Blob {
         let image = self.at(base);
         memory.write(base + MAGIC as u64, &image[MAGIC..])?;
         for load in &self.loads {
-            let from = load.vaddr & !(PAGE - 1);
-            let to = (load.vaddr + load.memory).next_multiple_of(PAGE);
-            let protection = [(4, libc::PROT_READ), (2, libc::PROT_WRITE), (1, libc::PROT_EXEC)]
-                .iter()
-                .filter(|(f, _)| load.flags & f != 0)
-                .fold(0, |p, (_, bit)| p | *bit);
+            let from = load.start & !(PAGE - 1);
+            let to = load.end.next_multiple_of(PAGE);
+            let protection =
+                [(elf::PF_R, libc::PROT_READ), (elf::PF_W, libc::PROT_WRITE), (elf::PF_X, libc::PROT_EXEC)]
+                    .iter()
+                    .filter(|(flag, _)| load.flags.contains(*flag))
+                    .fold(0, |p, (_, bit)| p | *bit);
             let args = [base + from, to - from, protection as u64, 0, 0, 0];
             thread.checked("mprotect", libc::SYS_mprotect, args, CALL)?;
         }
@@ -165,77 +152,82 @@ impl Blob {
     }
 }
 
-fn lay_out(bytes: &[u8], loads: &[Load]) -> Option<Vec<u8>> {
+/// An error of the crate that reads the file: a table or a segment that is not all there.
+fn cut(_: object::read::Error) -> BlobError {
+    BlobError::NotElf("cut short")
+}
+
+fn lay_out(bytes: &[u8], loads: &[&Segment]) -> Result<Vec<u8>, BlobError> {
+    let le = LittleEndian;
+    let damaged = || BlobError::NotElf("segments");
     let mut span = 0;
-    for l in loads {
-        if l.flags & 3 == 3 {
-            return None; // writable and executable
+    for load in loads {
+        if load.p_flags(le).contains(elf::PF_W | elf::PF_X) {
+            return Err(BlobError::Needs("memory that is writable and executable"));
         }
-        span = span.max(l.vaddr.checked_add(l.memory)?);
+        span = span.max(load.p_vaddr(le).checked_add(load.p_memsz(le)).ok_or_else(damaged)?);
     }
     if span == 0 || span > MOST {
-        return None;
+        return Err(damaged());
     }
-    let mut image = vec![0; usize::try_from(span.next_multiple_of(PAGE)).ok()?];
-    for l in loads {
-        let from = bytes.get(usize::try_from(l.offset).ok()?..)?.get(..usize::try_from(l.file).ok()?)?;
-        image.get_mut(usize::try_from(l.vaddr).ok()?..)?.get_mut(..from.len())?.copy_from_slice(from);
+    let mut image = vec![0; usize::try_from(span.next_multiple_of(PAGE)).map_err(|_| damaged())?];
+    for load in loads {
+        let from = load.data(le, bytes).map_err(|()| BlobError::NotElf("cut short"))?;
+        let to =
+            usize::try_from(load.p_vaddr(le)).ok().and_then(|at| image.get_mut(at..)?.get_mut(..from.len()));
+        to.ok_or_else(damaged)?.copy_from_slice(from);
     }
-    Some(image)
+    Ok(image)
 }
 
 /// The relocations of the image, as places and values relative to the base: relative ones, and references to symbols of its
 /// own. Any other kind, or a need for a library, is refused.
 fn relocations(image: &[u8], (at, len): (u64, u64)) -> Result<Vec<(u64, u64)>, BlobError> {
-    const DT_NEEDED: u64 = 1;
-    const DT_PLTRELSZ: u64 = 2;
-    const DT_RELA: u64 = 7;
-    const DT_RELASZ: u64 = 8;
-    const DT_REL: u64 = 17;
-    const DT_RELR: u64 = 36;
-    const DT_SYMTAB: u64 = 6;
-    const R_GLOB_DAT: u64 = 6;
-    const R_RELATIVE: u64 = 8;
-    let elf = Elf(image);
-    let cut = || BlobError::NotElf("dynamic section");
-    let (mut table, mut size, mut symbols) = (0, 0, 0);
-    for i in 0..len / 16 {
-        let (tag, value) =
-            (elf.long(at + 16 * i).ok_or_else(cut)?, elf.long(at + 16 * i + 8).ok_or_else(cut)?);
-        match tag {
-            0 => break,
-            DT_NEEDED => return Err(BlobError::Needs("a library")),
-            DT_PLTRELSZ if value != 0 => return Err(BlobError::Needs("symbols from elsewhere")),
-            DT_REL | DT_RELR => return Err(BlobError::Needs("another kind of relocation table")),
-            DT_SYMTAB => symbols = value,
-            DT_RELA => table = value,
-            DT_RELASZ => size = value,
+    let le = LittleEndian;
+    let cut = |()| BlobError::NotElf("dynamic section");
+    let entries = image.read_slice_at::<Dyn64<LittleEndian>>(at, elements::<Dyn64<LittleEndian>>(len));
+    let (mut table, mut bytes, mut symbols) = (0, 0, 0);
+    for entry in entries.map_err(cut)? {
+        let value = entry.d_val(le);
+        match entry.d_tag(le) {
+            elf::DT_NULL => break,
+            elf::DT_NEEDED => return Err(BlobError::Needs("a library")),
+            elf::DT_PLTRELSZ if value != 0 => return Err(BlobError::Needs("symbols from elsewhere")),
+            elf::DT_REL | elf::DT_RELR => {
+                return Err(BlobError::Needs("another kind of relocation table"));
+            }
+            elf::DT_SYMTAB => symbols = value,
+            elf::DT_RELA => table = value,
+            elf::DT_RELASZ => bytes = value,
             _ => {}
         }
     }
+    let table = image.read_slice_at::<Rela64<LittleEndian>>(table, elements::<Rela64<LittleEndian>>(bytes));
     let mut found = Vec::new();
-    for i in 0..size / 24 {
-        let long = |o: u64| elf.long(table.wrapping_add(24 * i + o)).ok_or_else(cut);
-        let (place, info, addend) = (long(0)?, long(8)?, long(16)?);
-        let value = match info & 0xffff_ffff {
-            R_RELATIVE => addend,
-            R_GLOB_DAT => {
-                let symbol =
-                    (info >> 32).checked_mul(24).and_then(|o| o.checked_add(symbols)).ok_or_else(cut)?;
-                // section 0: defined elsewhere
-                if elf.half(symbol.wrapping_add(6)).ok_or_else(cut)? == 0 {
+    for relocation in table.map_err(cut)? {
+        let value = match relocation.r_type(le, false) {
+            elf::R_X86_64_RELATIVE => relocation.r_addend(le).cast_unsigned(),
+            elf::R_X86_64_GLOB_DAT => {
+                let index = u64::from(relocation.r_sym(le, false));
+                let symbol_at = symbols.checked_add(index * SYMBOL_OCTETS).ok_or(()).map_err(cut)?;
+                let symbol = image.read_at::<Sym64<LittleEndian>>(symbol_at).map_err(cut)?;
+                if symbol.st_shndx(le) == elf::SHN_UNDEF {
                     return Err(BlobError::Needs("symbols from elsewhere"));
                 }
-                elf.long(symbol.wrapping_add(8)).ok_or_else(cut)?
+                symbol.st_value(le)
             }
             _ => return Err(BlobError::Needs("another kind of relocation")),
         };
-        if elf.long(place).is_none() {
-            return Err(cut());
-        }
+        let place = relocation.r_offset(le);
+        image.read_bytes_at(place, 8).map_err(cut)?;
         found.push((place, value));
     }
     Ok(found)
+}
+
+/// How many of these entries are in so many octets.
+fn elements<T>(octets: u64) -> usize {
+    usize::try_from(octets).unwrap_or(usize::MAX) / size_of::<T>()
 }
 
 /// Loads the blob and turns it on.

@@ -1,6 +1,6 @@
 //! Unwind data of Go programs, made of the table of functions that they carry ([`pct_unwind::go`]).
 
-use crate::memory::Memory;
+use crate::memory::{Memory, Readable};
 use pct_unwind::go::{self, PcLineTable};
 use pct_unwind::locate::each_segment;
 use pct_unwind::table::FdeRef;
@@ -27,7 +27,7 @@ pub(crate) fn add(
     let first = memory.bytes(base, 4096, 4096).ok()?;
     memchr::memmem::find(&first, &NOTE)?;
     let mut segments = Vec::new();
-    each_segment(base, |at, out| memory.read(at, out).is_ok(), |segment| segments.push(segment));
+    each_segment(&Readable(memory), base, |segment| segments.push(segment));
     let code: Vec<_> = segments.iter().filter(|s| s.executable).map(|s| s.start..s.end).collect();
     let text = code.iter().map(|c| c.start).min()?;
     for segment in segments.iter().filter(|s| !s.executable) {

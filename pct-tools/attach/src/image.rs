@@ -1,39 +1,21 @@
-//! ELF images as they lie in the target's memory: dynamic symbols and the PCT note.
+//! ELF images as they lie in the target's memory, read by [`pct_elf`]: symbols, the PCT note, and what tells a loaded
+//! image from one that is being loaded.
 //!
-//! The image in memory is right where the file may be replaced, deleted, or in another mount namespace. glibc has relocated
-//! the pointers of the dynamic section in place; musl and the vdso have not: a value below the load bias is an offset.
-//! Symbols are looked up by DT_GNU_HASH, or DT_HASH; nothing is scanned but one bucket's chain.
+//! The image in memory is right where the file may be replaced, deleted, or in another mount namespace.
 
-use crate::memory::Memory;
+use crate::memory::{Memory, Readable};
+use pct_elf::{Dynamic, Notes, Segment, segment_flag, segment_kind};
 use procfs::process::{MMPermissions, MemoryMap};
 use std::io;
 
-const PT_DYNAMIC: u32 = 2;
-const PT_INTERP: u32 = 3;
-const PT_NOTE: u32 = 4;
-const PT_PHDR: u32 = 6;
-const PT_LOAD: u32 = 1;
-const DT_NULL: u64 = 0;
-const DT_HASH: u64 = 4;
-const DT_RELA: u64 = 7;
-const DT_RELASZ: u64 = 8;
-const DT_STRTAB: u64 = 5;
-const DT_SYMTAB: u64 = 6;
-const DT_SONAME: u64 = 14;
-const DT_DEBUG: u64 = 21;
-const DT_GNU_HASH: u64 = 0x6fff_fef5;
-const STT_GNU_IFUNC: u8 = 10;
-/// No image that we look into has more program headers, dynamic entries or symbols in one chain than this.
+/// No image that we look into has more relocations that nobody defines, or a longer path, than this.
 const BOUND: u64 = 4096;
-
-/// A program header of an image.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Segment {
-    kind: u32,
-    flags: u32,
-    vaddr: u64,
-    size: u64,
-}
+/// Notes of more octets are not read.
+const MOST_NOTES: u64 = 1 << 16;
+/// Octets of an image that are read at once: its header and twenty program headers.
+const HEAD: usize = 64 + 20 * 56;
+/// Octets of a dynamic section that are read at once.
+const DYNAMIC: usize = 40 * 16;
 
 /// One ELF image in memory.
 #[derive(Debug, Clone, Default)]
@@ -42,18 +24,6 @@ pub struct Image {
     pub bias: u64,
     segments: Vec<Segment>,
     dynamic: Dynamic,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Dynamic {
-    symbols: u64,
-    strings: u64,
-    gnu_hash: u64,
-    hash: u64,
-    soname: Option<u64>,
-    debug: Option<u64>,
-    relocations: u64,
-    relocations_size: u64,
 }
 
 /// The PCT note of libpct.so and libpct.a: the absolute addresses it leads to.
@@ -79,27 +49,29 @@ impl Image {
     /// # Errors
     /// When the memory cannot be read or is no 64-bit ELF image.
     pub fn at_header(memory: &impl Memory, start: u64) -> io::Result<Image> {
-        let mut header = [0u8; 64];
-        memory.read(start, &mut header)?;
-        if header[..5] != *b"\x7fELF\x02" {
-            return Err(invalid("no 64-bit ELF header", start));
-        }
-        let at = |o: usize| u64::from_ne_bytes(header[o..o + 8].try_into().unwrap_or_default());
-        let count = u64::from(u16::from_ne_bytes([header[56], header[57]]));
-        let phoff = at(32);
-        let mut image = Image::from_headers(memory, start.wrapping_add(phoff), count, Some(start))?;
-        image.read_dynamic(memory)?;
-        Ok(image)
+        let readable = Readable(memory);
+        let ahead = pct_elf::Ahead::<_, HEAD>::new(&readable, start);
+        let image = pct_elf::Image::at_base(&ahead, start);
+        image.map(|image| Self::read(image, &ahead)).ok_or_else(|| invalid("no 64-bit ELF image", start))
     }
 
     /// Reads the program's own image from the auxiliary vector's AT_PHDR and AT_PHNUM.
-    ///
-    /// # Errors
-    /// As [`Image::at_header`].
-    pub fn of_program(memory: &impl Memory, phdr: u64, phnum: u64) -> io::Result<Image> {
-        let mut image = Image::from_headers(memory, phdr, phnum, None)?;
-        image.read_dynamic(memory)?;
-        Ok(image)
+    pub fn of_program(memory: &impl Memory, phdr: u64, phnum: u64) -> Image {
+        let readable = Readable(memory);
+        let ahead = pct_elf::Ahead::<_, HEAD>::new(&readable, phdr);
+        Self::read(pct_elf::Image::with_headers(&ahead, phdr, phnum), &ahead)
+    }
+
+    fn read(image: pct_elf::Image, memory: &impl pct_elf::Memory) -> Image {
+        let dynamic = image.dynamic(memory).map(|at| {
+            let ahead = pct_elf::Ahead::<_, DYNAMIC>::new(memory, at);
+            Dynamic::read(&ahead, at, image.bias)
+        });
+        Image {
+            bias: image.bias,
+            segments: image.segments(memory).collect(),
+            dynamic: dynamic.unwrap_or_default(),
+        }
     }
 
     /// The image of the program that `pid` runs, by the kernel's auxiliary vector.
@@ -113,72 +85,19 @@ impl Image {
                 (word(&c[..8]) == tag).then(|| word(&c[8..]))
             })
         };
-        Image::of_program(memory, value(AT_PHDR)?, value(AT_PHNUM)?).ok()
-    }
-
-    fn from_headers(memory: &impl Memory, phdr: u64, count: u64, start: Option<u64>) -> io::Result<Image> {
-        let raw = memory.bytes(phdr, count.saturating_mul(56), BOUND * 56)?;
-        let mut image = Image::default();
-        let (mut own, mut first_load) = (None, None);
-        for h in raw.chunks_exact(56) {
-            let word = |o: usize| u64::from_ne_bytes(h[o..o + 8].try_into().unwrap_or_default());
-            let kind = u32::from_ne_bytes(h[0..4].try_into().unwrap_or_default());
-            let flags = u32::from_ne_bytes(h[4..8].try_into().unwrap_or_default());
-            let segment = Segment { kind, flags, vaddr: word(16), size: word(40) };
-            match kind {
-                PT_PHDR => own = Some(segment.vaddr),
-                PT_LOAD if first_load.is_none() => first_load = Some(segment.vaddr & !0xfff),
-                _ => {}
-            }
-            image.segments.push(segment);
-        }
-        image.bias = match (start, own, first_load) {
-            (Some(start), _, Some(load)) => start.wrapping_sub(load),
-            (None, Some(own), _) => phdr.wrapping_sub(own),
-            // a static-pie names no place for its headers: they are in the first page of its first segment
-            (None, None, Some(load)) => (phdr & !0xfff).wrapping_sub(load),
-            _ => 0,
-        };
-        Ok(image)
-    }
-
-    fn address(&self, value: u64) -> u64 {
-        if value < self.bias { value.wrapping_add(self.bias) } else { value }
-    }
-
-    fn read_dynamic(&mut self, memory: &impl Memory) -> io::Result<()> {
-        let Some(seg) = self.segments.iter().find(|s| s.kind == PT_DYNAMIC).copied() else { return Ok(()) };
-        let at = self.bias.wrapping_add(seg.vaddr);
-        let raw = memory.bytes(at, seg.size, BOUND * 16)?;
-        for pair in raw.chunks_exact(16) {
-            let tag = u64::from_ne_bytes(pair[..8].try_into().unwrap_or_default());
-            let value = u64::from_ne_bytes(pair[8..].try_into().unwrap_or_default());
-            match tag {
-                DT_NULL => break,
-                DT_SYMTAB => self.dynamic.symbols = self.address(value),
-                DT_STRTAB => self.dynamic.strings = self.address(value),
-                DT_GNU_HASH => self.dynamic.gnu_hash = self.address(value),
-                DT_HASH => self.dynamic.hash = self.address(value),
-                DT_RELA => self.dynamic.relocations = self.address(value),
-                DT_RELASZ => self.dynamic.relocations_size = value,
-                DT_SONAME => self.dynamic.soname = Some(value),
-                DT_DEBUG => self.dynamic.debug = (value != 0).then_some(value),
-                _ => {}
-            }
-        }
-        Ok(())
+        Some(Image::of_program(memory, value(AT_PHDR)?, value(AT_PHNUM)?))
     }
 
     /// The path in PT_INTERP: which loader, or `None` for a static image.
     pub fn interpreter(&self, memory: &impl Memory) -> Option<Vec<u8>> {
-        let s = self.segments.iter().find(|s| s.kind == PT_INTERP)?;
-        let text = memory.bytes(self.bias.wrapping_add(s.vaddr), s.size, BOUND).ok()?;
+        let s = self.segments.iter().find(|s| s.kind == segment_kind::INTERPRETER)?;
+        let text = memory.bytes(self.bias.wrapping_add(s.address), s.memory_bytes, BOUND).ok()?;
         Some(text.split(|b| *b == 0).next().unwrap_or_default().to_vec())
     }
 
     /// There is a dynamic section: a shared object, a dynamic program, or a static-pie.
     pub fn has_dynamic(&self) -> bool {
-        self.segments.iter().any(|s| s.kind == PT_DYNAMIC)
+        self.segments.iter().any(|s| s.kind == segment_kind::DYNAMIC)
     }
 
     /// DT_SONAME.
@@ -189,17 +108,15 @@ impl Image {
     /// Its segments are mapped as they must be: code is executable, data can be written. A loader maps the whole file first, as
     /// it maps the first segment; what lies where the data will be is then something else.
     pub fn is_mapped(&self, maps: &[MemoryMap]) -> bool {
-        const PF_X: u32 = 1;
-        const PF_W: u32 = 2;
         let allows = |at: u64, what: MMPermissions| {
             maps.iter().any(|m| (m.address.0..m.address.1).contains(&at) && m.perms.contains(what))
         };
-        self.segments.iter().filter(|s| s.kind == PT_LOAD && s.size > 0).all(|s| {
-            let start = self.bias.wrapping_add(s.vaddr);
+        self.segments.iter().filter(|s| s.kind == segment_kind::LOAD && s.memory_bytes > 0).all(|s| {
+            let start = self.bias.wrapping_add(s.address);
             // the start of the data may have been protected again
-            let end = start.wrapping_add(s.size - 1);
-            (s.flags & PF_X == 0 || allows(start, MMPermissions::EXECUTE))
-                && (s.flags & PF_W == 0 || allows(end, MMPermissions::WRITE))
+            let end = start.wrapping_add(s.memory_bytes - 1);
+            (s.flags & segment_flag::EXECUTE == 0 || allows(start, MMPermissions::EXECUTE))
+                && (s.flags & segment_flag::WRITE == 0 || allows(end, MMPermissions::WRITE))
         })
     }
 
@@ -208,7 +125,7 @@ impl Image {
     pub fn is_relocated(&self, memory: &impl Memory) -> bool {
         const ENTRY: u64 = 24;
         const RELATIVE: u64 = 8;
-        let (table, count) = (self.dynamic.relocations, self.dynamic.relocations_size / ENTRY);
+        let (table, count) = (self.dynamic.relocations, self.dynamic.relocation_bytes / ENTRY);
         if table == 0 {
             return true;
         }
@@ -236,7 +153,7 @@ impl Image {
 
     /// The address of the loader's `struct r_debug`, through DT_DEBUG.
     pub fn debug(&self) -> Option<u64> {
-        self.dynamic.debug
+        Some(self.dynamic.debug).filter(|debug| *debug != 0)
     }
 
     /// The address of the dynamic symbol `name`. An IFUNC's resolver is not the function: refused.
@@ -246,123 +163,43 @@ impl Image {
 
     /// The loaded segments as address ranges.
     pub fn ranges(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        let loads = self.segments.iter().filter(|s| s.kind == PT_LOAD);
+        let loads = self.segments.iter().filter(|s| s.kind == segment_kind::LOAD);
         loads.map(|s| {
-            let from = self.bias.wrapping_add(s.vaddr);
-            (from, from.wrapping_add(s.size))
+            let from = self.bias.wrapping_add(s.address);
+            (from, from.wrapping_add(s.memory_bytes))
         })
     }
 
     /// Room behind the end of executable segments, up to the end of the page: (address, octets). It is mapped executable, and
     /// nothing of the image lies there.
     pub fn padding(&self) -> impl Iterator<Item = (u64, u64)> + '_ {
-        const PF_X: u32 = 1;
-        let code = self.segments.iter().filter(|s| s.kind == PT_LOAD && s.flags & PF_X != 0);
+        let code = self
+            .segments
+            .iter()
+            .filter(|s| s.kind == segment_kind::LOAD && s.flags & segment_flag::EXECUTE != 0);
         code.filter_map(|s| {
-            let end = self.bias.checked_add(s.vaddr)?.checked_add(s.size)?;
+            let end = self.bias.checked_add(s.address)?.checked_add(s.memory_bytes)?;
             Some((end, end.checked_next_multiple_of(4096)? - end))
         })
     }
 
     /// Address and size of the dynamic symbol `name`.
     pub fn function(&self, memory: &impl Memory, name: &str) -> Option<(u64, u64)> {
-        if self.dynamic.symbols == 0 || self.dynamic.strings == 0 {
-            return None;
-        }
-        if self.dynamic.gnu_hash != 0 {
-            self.by_gnu_hash(memory, name)
-        } else if self.dynamic.hash != 0 {
-            self.by_hash(memory, name)
-        } else {
-            None
-        }
-    }
-
-    /// DT_GNU_HASH: buckets, symbol offset, bloom words, shift; then bloom filter, buckets, chains.
-    fn by_gnu_hash(&self, memory: &impl Memory, name: &str) -> Option<(u64, u64)> {
-        let table = self.dynamic.gnu_hash;
-        let buckets = u64::from(memory.half(table).ok()?);
-        let first = u64::from(memory.half(table + 4).ok()?);
-        let bloom = u64::from(memory.half(table + 8).ok()?);
-        if buckets == 0 {
-            return None;
-        }
-        let hash = name.bytes().fold(5381u32, |h, c| h.wrapping_mul(33).wrapping_add(u32::from(c)));
-        let bucket_table = table.checked_add(16)?.checked_add(bloom.checked_mul(8)?)?;
-        let chains = bucket_table.checked_add(buckets * 4)?;
-        let start = u64::from(memory.half(bucket_table + 4 * (u64::from(hash) % buckets)).ok()?);
-        if start < first {
-            return None;
-        }
-        for index in start..start + BOUND {
-            let entry = memory.half(chains.checked_add(4 * (index - first))?).ok()?;
-            if entry | 1 == hash | 1
-                && let Some(found) = self.matches(memory, index, name)
-            {
-                return Some(found);
-            }
-            if entry & 1 != 0 {
-                return None;
-            }
-        }
-        None
-    }
-
-    /// DT_HASH: bucket count, chain count, buckets, chains.
-    fn by_hash(&self, memory: &impl Memory, name: &str) -> Option<(u64, u64)> {
-        let table = self.dynamic.hash;
-        let buckets = u64::from(memory.half(table).ok()?);
-        if buckets == 0 {
-            return None;
-        }
-        let hash = name.bytes().fold(0u32, |h, c| {
-            let h = (h << 4).wrapping_add(u32::from(c));
-            let top = h & 0xf000_0000;
-            (h ^ (top >> 24)) & !top
-        });
-        let mut index = memory.half(table + 8 + 4 * (u64::from(hash) % buckets)).ok()?;
-        for _ in 0..BOUND {
-            if index == 0 {
-                return None;
-            }
-            if let Some(found) = self.matches(memory, u64::from(index), name) {
-                return Some(found);
-            }
-            index = memory.half(table + 8 + 4 * buckets + 4 * u64::from(index)).ok()?;
-        }
-        None
-    }
-
-    fn matches(&self, memory: &impl Memory, index: u64, name: &str) -> Option<(u64, u64)> {
-        let mut sym = [0u8; 24];
-        memory.read(self.dynamic.symbols.checked_add(24 * index)?, &mut sym).ok()?;
-        let string = u64::from(u32::from_ne_bytes(sym[..4].try_into().ok()?));
-        let section = u16::from_ne_bytes([sym[6], sym[7]]);
-        let value = u64::from_ne_bytes(sym[8..16].try_into().ok()?);
-        let size = u64::from_ne_bytes(sym[16..24].try_into().ok()?);
-        if section == 0 || sym[4] & 15 == STT_GNU_IFUNC {
-            return None;
-        }
-        let text =
-            memory.bytes(self.dynamic.strings.checked_add(string)?, name.len() as u64 + 1, BOUND).ok()?;
-        (text[..name.len()] == *name.as_bytes() && text[name.len()] == 0)
-            .then(|| (self.bias.wrapping_add(value), size))
+        let symbol = self.dynamic.symbols()?.find(&Readable(memory), name.as_bytes())?;
+        Some((symbol.address, symbol.bytes))
     }
 
     /// The build-id (the GNU note of type 3), when the image's note segments are readable.
     pub fn build_id(&self, memory: &impl Memory) -> Option<Vec<u8>> {
-        self.notes(memory).find_map(|(raw, _)| {
-            notes(&raw)
-                .find(|n| n.owner == b"GNU\0" && n.kind == 3 && n.desc.len() <= 32)
-                .map(|n| n.desc.to_vec())
-        })
+        let id_of = |raw: &[u8]| Notes::new(raw).build_id().filter(|id| id.len() <= 32).map(<[u8]>::to_vec);
+        self.notes(memory).find_map(|(raw, _)| id_of(&raw))
     }
 
     /// The note segments' octets and where they lie.
     fn notes<'a>(&'a self, memory: &'a impl Memory) -> impl Iterator<Item = (Vec<u8>, u64)> + 'a {
-        self.segments.iter().filter(|s| s.kind == PT_NOTE).filter_map(move |s| {
-            let at = self.bias.wrapping_add(s.vaddr);
-            Some((memory.bytes(at, s.size, 1 << 16).ok()?, at))
+        self.segments.iter().filter(|s| s.kind == segment_kind::NOTE).filter_map(move |s| {
+            let at = self.bias.wrapping_add(s.address);
+            Some((memory.bytes(at, s.memory_bytes, MOST_NOTES).ok()?, at))
         })
     }
 
@@ -372,52 +209,11 @@ impl Image {
     }
 }
 
-/// The PCT note of an object file as it is on disk, with addresses as the object numbers them.
-pub fn note_of_file(bytes: &[u8]) -> Option<PctNote> {
-    let long = |at: usize| Some(u64::from_le_bytes(bytes.get(at..at.checked_add(8)?)?.try_into().ok()?));
-    let half = |at: usize| Some(u16::from_le_bytes(bytes.get(at..at.checked_add(2)?)?.try_into().ok()?));
-    let phoff = usize::try_from(long(32)?).ok()?;
-    (0..usize::from(half(56)?)).find_map(|i| {
-        let at = phoff.checked_add(56 * i)?;
-        if bytes.get(at..at.checked_add(4)?)? != PT_NOTE.to_le_bytes() {
-            return None;
-        }
-        let (offset, vaddr) = (usize::try_from(long(at + 8)?).ok()?, long(at + 16)?);
-        let size = usize::try_from(long(at + 32)?).ok()?;
-        find_note(bytes.get(offset..offset.checked_add(size)?)?, vaddr)
-    })
-}
-
-/// One ELF note.
-struct Note<'a> {
-    owner: &'a [u8],
-    kind: u32,
-    desc: &'a [u8],
-    /// Offset of the descriptor in the segment.
-    offset: usize,
-}
-
-/// Walks the notes in `raw`; every length is checked.
-fn notes(raw: &[u8]) -> impl Iterator<Item = Note<'_>> {
-    let mut o = 0usize;
-    std::iter::from_fn(move || {
-        let half = |o: usize| raw.get(o..o + 4).map(|b| u32::from_ne_bytes([b[0], b[1], b[2], b[3]]));
-        let (names, descs, kind) = (half(o)? as usize, half(o + 4)? as usize, half(o + 8)?);
-        let name = o + 12;
-        let desc = name.checked_add(names)?.checked_next_multiple_of(4)?;
-        let end = desc.checked_add(descs)?;
-        let note =
-            Note { owner: raw.get(name..name + names)?, kind, desc: raw.get(desc..end)?, offset: desc };
-        o = end.checked_next_multiple_of(4)?;
-        Some(note)
-    })
-}
-
 /// The PCT note in `raw`, which lies at `at`: the version and three offsets, each relative to its own word.
-fn find_note(raw: &[u8], at: u64) -> Option<PctNote> {
-    let note = notes(raw).find(|n| n.owner == b"PCT\0" && n.kind == 1 && n.desc.len() >= 32)?;
+pub(crate) fn find_note(raw: &[u8], at: u64) -> Option<PctNote> {
+    let note = Notes::new(raw).find(|n| n.owner == b"PCT\0" && n.kind == 1 && n.desc.len() >= 32)?;
     let word = |i: usize| Some(u64::from_ne_bytes(note.desc.get(8 * i..8 * i + 8)?.try_into().ok()?));
-    let target = |i: usize| Some(at.wrapping_add((note.offset + 8 * i) as u64).wrapping_add(word(i)?));
+    let target = |i: usize| Some(at.wrapping_add((note.desc_at + 8 * i) as u64).wrapping_add(word(i)?));
     Some(PctNote { abi: word(0)?, on: target(1)?, off: target(2)?, stat: target(3)? })
 }
 
@@ -460,7 +256,14 @@ mod tests {
     #[test]
     fn an_object_whose_segments_are_still_to_be_mapped_is_not_whole() {
         use procfs::process::MMapPath;
-        let load = |flags, vaddr, size| Segment { kind: PT_LOAD, flags, vaddr, size };
+        let load = |flags, address, memory_bytes| Segment {
+            kind: segment_kind::LOAD,
+            flags,
+            offset: 0,
+            address,
+            file_bytes: 0,
+            memory_bytes,
+        };
         let segments = vec![load(4, 0, 0x800), load(5, 0x1000, 0x800), load(6, 0x3f00, 0x200)];
         let image = Image { bias: 0x10_0000, segments, ..Image::default() };
         let map = |from: u64, to: u64, perms| MemoryMap {
@@ -492,7 +295,7 @@ mod tests {
         let bias = 0x10_0000u64;
         let mut image = Image { bias, ..Image::default() };
         assert!(image.is_relocated(&FakeMemory::default()), "nothing is to be relocated");
-        (image.dynamic.relocations, image.dynamic.relocations_size) = (bias + 0x100, 48);
+        (image.dynamic.relocations, image.dynamic.relocation_bytes) = (bias + 0x100, 48);
         let words = |words: &[u64]| words.iter().flat_map(|w| w.to_ne_bytes()).collect::<Vec<u8>>();
         for (value, whole) in [(0, false), (0x300, false), (bias + 0x300, true)] {
             let table = words(&[0x800, 8, 0x200, 0x808, 8, 0x300]);

@@ -77,6 +77,15 @@ pub trait Memory {
     }
 }
 
+/// A target's memory for the readers that the sampler uses too.
+pub(crate) struct Readable<'m, M>(pub(crate) &'m M);
+
+impl<M: Memory> pct_elf::Memory for Readable<'_, M> {
+    fn copy(&self, at: u64, into: &mut [u8]) -> bool {
+        self.0.read(at, into).is_ok()
+    }
+}
+
 /// A process's memory through `/proc/PID/mem`: needs the same right as ptrace, and writes pages that are read-only.
 #[derive(Debug)]
 pub struct ProcessMemory {

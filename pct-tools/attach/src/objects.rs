@@ -12,7 +12,7 @@
 //! A copy lives as long as a process uses it. Those that nobody uses wait for the next short process, up to [`IDLE_OCTETS`].
 
 use crate::go::{self, Spot};
-use crate::memory::{Memory, ProcessMemory};
+use crate::memory::{Memory, ProcessMemory, Readable};
 use pct_unwind::object::locate;
 use pct_unwind::reader::Section;
 use pct_unwind::table::{self, FdeRef, Table};
@@ -83,7 +83,7 @@ impl Object {
 
     /// The `.eh_frame` that the linker put there, with its index, and its address.
     fn linked(memory: &ProcessMemory, base: u64) -> Option<(Vec<FdeRef>, Vec<u8>, u64)> {
-        let found = locate(base, |at, out| memory.read(at, out).is_ok())?;
+        let found = locate(&Readable(memory), base)?;
         let room = found.eh_end.checked_sub(found.eh).filter(|n| *n <= MOST)?;
         let listed = found.list.and_then(|(at, n)| {
             let raw =

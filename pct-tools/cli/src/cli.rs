@@ -25,7 +25,8 @@ use std::process::ExitCode;
   pct report --tree                   the same as a call tree
   pct doctor                          which clocks and rates this machine gives
 
-Exit status: 0 done, 1 could not, 2 wrong usage; pct run gives the program's own.")]
+Exit status: 0 done, 1 could not, 2 wrong usage, 3 over a limit (pct diff);
+pct run gives the program's own.")]
 pub struct Cli {
     /// Colour the output.
     #[arg(long, global = true, value_name = "WHEN", default_value = "auto", help_heading = "Everywhere")]
@@ -87,6 +88,8 @@ commands! {
     Print(print),
     /// Print a circular log as text, oldest first
     Log(log),
+    /// Answer an agent's questions about recordings, over the Model Context Protocol
+    Mcp(mcp),
     /// Print the path of libpct.so, for use by hand
     Lib(lib),
     /// Write manual pages or shell completions

@@ -166,7 +166,7 @@ impl Face {
     /// A hint or closing line on stderr; not when quiet.
     pub fn hint(&self, line: impl std::fmt::Display) {
         if !self.quiet {
-            say(&format!("{line}\n"));
+            say(&format!("{}\n", in_words(&line.to_string())));
         }
     }
 }

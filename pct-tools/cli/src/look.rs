@@ -1,10 +1,10 @@
 //! What all commands that read profiles share: which files, which part of them, in which form.
 
 use crate::face::Face;
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, bail};
 use pct_profile::load::{self, Options, whole};
 use pct_profile::model::{Account, Cell};
-use pct_profile::{Filter, Pattern, Profile};
+use pct_profile::{Filter, Latency, Pattern, Profile};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -65,7 +65,20 @@ pub fn within(range: std::ops::RangeInclusive<u32>) -> impl Fn(&str) -> Result<u
     }
 }
 
-fn time(text: &str) -> Result<u64, String> {
+/// A share in percent, 0 to 100, with or without a percent sign, as a fraction of 1.
+///
+/// # Errors
+/// Says what was expected.
+pub fn percent(text: &str) -> Result<f64, String> {
+    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| "expected a number".to_owned())?;
+    if (0.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err("expected 0 to 100".into()) }
+}
+
+/// A time after the start, in nanoseconds: `1.5`, `200ms`, `2m`.
+///
+/// # Errors
+/// Says what was expected.
+pub fn time(text: &str) -> Result<u64, String> {
     let split = text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len());
     let (number, unit) = text.split_at(split);
     let scale = match unit {
@@ -205,6 +218,35 @@ fn imported(paths: &[PathBuf], timeline: bool) -> Result<Option<Profile>> {
 /// A .pct file begins with 0x89, and nothing else that is read here does.
 fn is_pct(head: &[u8]) -> bool {
     head.first() == Some(&0x89)
+}
+
+/// The cells weighed by latency.
+///
+/// # Errors
+/// When the recording has no times of samples (recorder `counts`, folded text).
+pub fn latency(profile: &Profile, cells: &[Cell]) -> Result<Latency> {
+    Latency::of(profile, cells).with_context(|| {
+        format!("{}: no times of samples in it, so nothing says what ran at once", profile.title)
+    })
+}
+
+/// The functions that a word means: the one of exactly this name if there is one, else all that match.
+///
+/// # Errors
+/// When there is none.
+pub fn functions_named<'a>(
+    profile: &'a Profile,
+    pattern: &'a Pattern,
+) -> Result<impl Fn(pct_profile::model::FunctionId) -> bool + use<'a>> {
+    let exact = profile.functions.iter().any(|function| function.name == pattern.as_str());
+    let hit = move |id: pct_profile::model::FunctionId| {
+        let name = &profile.functions[id].name;
+        if exact { name == pattern.as_str() } else { pattern.matches(name) }
+    };
+    if !profile.functions.ids().any(&hit) {
+        bail!("no function {:?} in this profile", pattern.as_str());
+    }
+    Ok(hit)
 }
 
 /// 1 when a file could not be read (the others were).

@@ -63,7 +63,7 @@ pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
     out.push_str("<h2>Threads</h2>");
     threads(&mut out, profile, cells, total);
     out.push_str("<footer>");
-    for line in closing.iter().chain(&profile.account.notes) {
+    for line in closing {
         let _ = write!(out, "<div>{}</div>", text(line));
     }
     let _ = writeln!(out, "</footer><script>{SCRIPT}</script></html>");

@@ -168,6 +168,14 @@ fn names_never_become_markup() {
 }
 
 #[test]
+fn a_page_says_each_note_once() {
+    let mut p = sample();
+    p.account.notes.push("clocks went back".into());
+    let page = html::page(&p, &p.cells, &pct_profile::text::account::closing(&p, &p.cells));
+    assert_eq!(page.matches("clocks went back").count(), 1);
+}
+
+#[test]
 fn a_difference_has_both_weights() {
     let (new, old) = (sample(), parse(b"main;render;shade 80\n", Path::new("old")).unwrap());
     let tree = flame::difference((&new, &new.cells), (&old, &old.cells));

@@ -109,6 +109,43 @@ impl Diff {
     }
 }
 
+/// What grew by too much.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Growth<'d> {
+    /// The row; `None`: the total.
+    pub row: Option<&'d Delta>,
+    /// By how much, in nanoseconds.
+    pub ns: u64,
+    /// The same as a fraction of the total before; infinite if that was 0.
+    pub share: f64,
+}
+
+impl Diff {
+    /// The total and the rows that grew by more than `limit` (a fraction of the total before), worst first; the total before its
+    /// rows. `clear_only`: only where the growth is more than chance.
+    #[must_use]
+    pub fn grown(&self, limit: f64, clear_only: bool) -> Vec<Growth<'_>> {
+        let whole = self.before.cpu_ns() as f64;
+        let growth = |row, ns: u64| Growth {
+            row,
+            ns,
+            share: if whole > 0.0 { ns as f64 / whole } else { f64::INFINITY },
+        };
+        // By shares both totals are equal.
+        let after = self.after.cpu_ns() as f64 * self.scale;
+        let grown = (after - whole).round().clamp(0.0, 9e18) as u64;
+        let total = (grown > 0 && (!clear_only || self.z >= CLEAR)).then(|| growth(None, grown));
+        let mut rows: Vec<Growth<'_>> = self
+            .rows
+            .iter()
+            .filter(|row| row.change_ns() > 0 && (!clear_only || row.is_clear()))
+            .map(|row| growth(Some(row), row.change_ns().unsigned_abs()))
+            .collect();
+        rows.sort_by_key(|row| std::cmp::Reverse(row.ns));
+        total.into_iter().chain(rows).filter(|growth| growth.share > limit).collect()
+    }
+}
+
 fn key(profile: &Profile, row: &crate::flat::Row) -> (String, String) {
     let label = row.label.or(row.part);
     let object = label.and_then(|label| label.object(profile));
@@ -150,6 +187,24 @@ mod tests {
         let d = diff("main;a 300\nmain;b 700", "main;a 600\nmain;b 1400", Compare::Shares);
         assert!(d.rows.iter().all(|row| row.change_ns() == 0), "{:?}", d.rows);
         assert!((d.scale - 0.5).abs() < 1e-9);
+    }
+
+    #[test]
+    fn what_grew_over_a_limit_is_found_and_chance_is_not() {
+        let d = diff("main;a 1000\nmain;b 1000", "main;a 1600\nmain;b 980\nmain;c 30", Compare::Seconds);
+        let names = |limit, clear| -> Vec<String> {
+            let name = |g: &Growth<'_>| g.row.map_or("total".to_owned(), |row| row.name.clone());
+            d.grown(limit, clear).iter().map(name).collect()
+        };
+        assert_eq!(names(0.05, false), ["total", "a"]);
+        assert_eq!(names(0.3, false), ["total"]);
+        assert_eq!(names(0.001, true), ["total", "a", "c"]);
+        let noise = diff("main;a 100", "main;a 110", Compare::Seconds);
+        assert_eq!((noise.grown(0.05, false).len(), noise.grown(0.05, true).len()), (2, 0));
+        // By shares a longer run is no growth.
+        let longer = diff("main;a 100\nmain;b 100", "main;a 1000\nmain;b 1000", Compare::Shares);
+        assert_eq!(longer.grown(0.0, false), []);
+        assert_eq!(diff("", "main;a 5", Compare::Seconds).grown(0.5, false).len(), 2);
     }
 
     #[test]

@@ -19,6 +19,8 @@ pub struct Row {
     pub own: Weight,
     /// Measured there or in what it called.
     pub total: Weight,
+    /// Its own CPU time, if the table is weighed by something else ([`Flat::beside`]).
+    pub cpu: Option<Weight>,
 }
 
 /// The table, heaviest row first.
@@ -50,7 +52,7 @@ impl Flat {
         for_each_part(profile, cells, split, |part, stacks| match by {
             None => {
                 let own = stacks.iter().copied().sum();
-                rows.push(Row { part, label: None, own, total: own });
+                rows.push(Row { part, label: None, own, total: own, cpu: None });
             }
             Some(_) => {
                 let sums = sums(profile, stacks, &labels, &callees);
@@ -59,6 +61,7 @@ impl Flat {
                     label: Some(label),
                     own,
                     total,
+                    cpu: None,
                 }));
             }
         });
@@ -78,6 +81,16 @@ impl Flat {
             })
         });
         Self { total: rows.iter().map(|row| row.own).sum(), rows }
+    }
+
+    /// Gives each row the CPU time that the same row has in `cpu`, a table of the same kind over the cells as measured.
+    #[must_use]
+    pub fn beside(mut self, cpu: &Flat) -> Self {
+        let own: FxHashMap<_, Weight> = cpu.rows.iter().map(|row| ((row.part, row.label), row.own)).collect();
+        for row in &mut self.rows {
+            row.cpu = Some(own.get(&(row.part, row.label)).copied().unwrap_or_default());
+        }
+        self
     }
 }
 

@@ -6,6 +6,7 @@
 //! .pct files, run directory --load--> Profile --Filter--> cells --+--> CallTree   (tree, flame graphs, exports)
 //!   (or a foreign format)            (model.rs)                   +--> Flat       (tables)
 //!                                                                 +--> Diff       (two profiles)
+//!                                                                 +--> Latency    (cells weighed by parallelism)
 //! ```
 //!
 //! [`model`] holds facts only; views ([`tree`], [`flat`], [`diff`]) hold numbers and ids, no words; [`text`] turns
@@ -15,6 +16,7 @@
 pub mod annotate;
 pub mod diff;
 pub mod flat;
+pub mod latency;
 pub mod load;
 pub mod model;
 pub mod rows;
@@ -24,6 +26,7 @@ pub mod tree;
 
 pub use diff::Diff;
 pub use flat::Flat;
+pub use latency::Latency;
 pub use model::{Builder, Profile, Weight};
 pub use select::{Filter, Pattern};
 pub use tree::{By, CallTree, Label, Split};

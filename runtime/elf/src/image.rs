@@ -1,6 +1,6 @@
 //! The program headers of an image, and what they lead to.
 
-use crate::Memory;
+use crate::{Dynamic, Memory, Notes, Symbols};
 
 /// Types of segments (ELF gABI, "Program Header").
 pub mod segment_kind {
@@ -8,10 +8,24 @@ pub mod segment_kind {
     pub const LOAD: u32 = 1;
     /// The dynamic section.
     pub const DYNAMIC: u32 = 2;
+    /// The path of the dynamic linker.
+    pub const INTERPRETER: u32 = 3;
     /// Notes.
     pub const NOTE: u32 = 4;
     /// The program headers themselves.
     pub const HEADERS: u32 = 6;
+    /// `.eh_frame_hdr`, which leads to the unwind data.
+    pub const UNWIND: u32 = 0x6474_e550;
+}
+
+/// What may be done with a segment's memory.
+pub mod segment_flag {
+    /// Executing it.
+    pub const EXECUTE: u32 = 1;
+    /// Writing it.
+    pub const WRITE: u32 = 2;
+    /// Reading it.
+    pub const READ: u32 = 4;
 }
 
 /// Bytes of a program header.
@@ -20,13 +34,14 @@ const HEADER_BYTES: u64 = 56;
 const MOST_HEADERS: u64 = 1000;
 /// Most bytes of notes that are looked at in one segment.
 const NOTE_BYTES: usize = 512;
+const PAGE: u64 = 4096;
 
 /// A program header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Segment {
     /// One of [`segment_kind`].
     pub kind: u32,
-    /// PF_X = 1, PF_W = 2, PF_R = 4.
+    /// Of [`segment_flag`].
     pub flags: u32,
     /// Offset in the file.
     pub offset: u64,
@@ -38,11 +53,21 @@ pub struct Segment {
     pub memory_bytes: u64,
 }
 
+impl Segment {
+    /// Whether it is loaded and holds the image's own address `address`.
+    #[must_use]
+    pub fn loads(&self, address: u64) -> bool {
+        self.kind == segment_kind::LOAD && address.wrapping_sub(self.address) < self.memory_bytes
+    }
+}
+
 /// An image that is mapped, or the file of one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Image {
-    /// What to add to the image's own addresses.
+    /// What to add to the image's own addresses; 0 of a file.
     pub bias: u64,
+    /// The machine it is for, by its number in ELF headers; 0 = not told (the image has only program headers).
+    pub machine: u16,
     headers: u64,
     count: u64,
 }
@@ -51,6 +76,34 @@ impl Image {
     /// The image whose ELF header lies at `base`, where its file's first byte is mapped.
     #[must_use]
     pub fn at_base<M: Memory>(memory: &M, base: u64) -> Option<Image> {
+        let mut image = Image::with_header(memory, base)?;
+        let first = image.segments(memory).find(Image::begins_file)?;
+        image.bias = base.wrapping_sub(first.address.wrapping_sub(first.offset));
+        Some(image)
+    }
+
+    /// The image in a file, or in the first bytes of one. Its addresses are as the linker gave them.
+    #[must_use]
+    pub fn of_file<M: Memory>(file: &M) -> Option<Image> {
+        Image::with_header(file, 0)
+    }
+
+    /// The image whose `count` program headers lie at `headers`: the program, by the kernel's auxiliary vector.
+    ///
+    /// The bias comes from the header that describes the headers. Static-pie programs have none; their headers are in
+    /// the first page of the segment that begins the file.
+    #[must_use]
+    pub fn with_headers<M: Memory>(memory: &M, headers: u64, count: u64) -> Image {
+        let mut image = Image { bias: 0, machine: 0, headers, count: count.min(MOST_HEADERS) };
+        if let Some(own) = image.segments(memory).find(|s| s.kind == segment_kind::HEADERS) {
+            image.bias = headers.wrapping_sub(own.address);
+        } else if let Some(first) = image.segments(memory).find(Image::begins_file) {
+            image.bias = (headers & !(PAGE - 1)).wrapping_sub(first.address & !(PAGE - 1));
+        }
+        image
+    }
+
+    fn with_header<M: Memory>(memory: &M, base: u64) -> Option<Image> {
         let ident: [u8; 6] = memory.bytes(base)?;
         // 64-bit, little-endian.
         if ident != *b"\x7fELF\x02\x01" {
@@ -61,14 +114,19 @@ impl Image {
         if u64::from(size) != HEADER_BYTES {
             return None;
         }
-        let mut image = Image {
-            bias: base,
-            headers: base.checked_add(offset)?,
-            count: u64::from(count).min(MOST_HEADERS),
-        };
-        let first = image.segments(memory).find(|s| s.kind == segment_kind::LOAD)?;
-        image.bias = base.wrapping_sub(first.address.wrapping_sub(first.offset));
-        Some(image)
+        let headers = base.checked_add(offset)?;
+        let machine = memory.quarter(base.checked_add(18)?)?;
+        Some(Image { bias: 0, machine, headers, count: u64::from(count).min(MOST_HEADERS) })
+    }
+
+    fn begins_file(segment: &Segment) -> bool {
+        segment.kind == segment_kind::LOAD && segment.offset < PAGE
+    }
+
+    /// How many program headers it says that it has; no more than a thousand.
+    #[must_use]
+    pub fn header_count(&self) -> u64 {
+        self.count
     }
 
     /// The program headers that can be read.
@@ -90,11 +148,23 @@ impl Image {
         })
     }
 
+    /// The first segment of this kind, by [`segment_kind`].
+    #[must_use]
+    pub fn segment<M: Memory>(&self, memory: &M, kind: u32) -> Option<Segment> {
+        self.segments(memory).find(|segment| segment.kind == kind)
+    }
+
     /// Address of the dynamic section.
     #[must_use]
     pub fn dynamic<M: Memory>(&self, memory: &M) -> Option<u64> {
-        let dynamic = self.segments(memory).find(|s| s.kind == segment_kind::DYNAMIC)?;
+        let dynamic = self.segment(memory, segment_kind::DYNAMIC)?;
         Some(self.bias.wrapping_add(dynamic.address))
+    }
+
+    /// The symbols of its dynamic section.
+    #[must_use]
+    pub fn symbols<M: Memory>(&self, memory: &M) -> Option<Symbols> {
+        Dynamic::read(memory, self.dynamic(memory)?, self.bias).symbols()
     }
 
     /// The GNU build-id, into `to`; its length. `None`: the first notes of each segment hold no build-id.
@@ -104,57 +174,21 @@ impl Image {
             let bytes = usize::try_from(segment.memory_bytes).unwrap_or(usize::MAX).min(NOTE_BYTES);
             let Some(notes) = notes.get_mut(..bytes) else { continue };
             if memory.copy(self.bias.wrapping_add(segment.address), notes)
-                && let Some(len) = build_id_in(notes, to)
+                && let Some(id) = Notes::new(notes).build_id()
             {
-                return Some(len);
+                for (to, from) in to.iter_mut().zip(id) {
+                    *to = *from;
+                }
+                return Some(id.len().min(to.len()));
             }
         }
         None
     }
 }
 
-/// Type of the note that holds a build-id, of the owner "GNU".
-const NT_GNU_BUILD_ID: u32 = 3;
-
-fn build_id_in(notes: &[u8], to: &mut [u8; 32]) -> Option<usize> {
-    let half = |at: usize| Some(u32::from_le_bytes(*notes.get(at..)?.first_chunk()?));
-    let padded = |len: u32| usize::try_from(len).ok()?.checked_next_multiple_of(4);
-    let mut at = 0_usize;
-    loop {
-        let (name, desc, kind) = (half(at)?, half(at.checked_add(4)?)?, half(at.checked_add(8)?)?);
-        let name_at = at.checked_add(12)?;
-        let desc_at = name_at.checked_add(padded(name)?)?;
-        if kind == NT_GNU_BUILD_ID && notes.get(name_at..)?.starts_with(b"GNU\0") {
-            let len = usize::try_from(desc).ok()?.min(to.len());
-            to.get_mut(..len)?.copy_from_slice(notes.get(desc_at..desc_at.checked_add(len)?)?);
-            return Some(len);
-        }
-        at = desc_at.checked_add(padded(desc)?)?;
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_build_id_behind_another_note_is_found() {
-        let mut notes = [0u8; 64];
-        // A note of 4 bytes by "GNU", type 1, then the build-id.
-        notes[0] = 4;
-        notes[4] = 4;
-        notes[8] = 1;
-        notes[12..16].copy_from_slice(b"GNU\0");
-        notes[20] = 4;
-        notes[24] = 3;
-        notes[28] = 3;
-        notes[32..36].copy_from_slice(b"GNU\0");
-        notes[36..39].copy_from_slice(&[7, 8, 9]);
-        let mut to = [0; 32];
-        assert_eq!(build_id_in(&notes, &mut to), Some(3));
-        assert_eq!(to[..3], [7, 8, 9]);
-        assert_eq!(build_id_in(&notes[..30], &mut to), None);
-    }
 
     #[test]
     fn nothing_is_read_beyond_the_end() {

@@ -8,8 +8,9 @@
 
 use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 
-use pct_sampler::code::elf::{self, Auxv, Image, Symbols};
-use pct_sampler::{record::time, sys::arch};
+use pct_elf::{Dynamic, Image, LinkedObjects, Symbols};
+use pct_sampler::sys::{arch, auxv::Auxv, loaded::Loaded};
+use pct_sampler::{process::boot, record::time};
 
 macro_rules! functions {
     ($($variant:ident $name:literal,)*) => {
@@ -94,22 +95,23 @@ pub(crate) fn real(which: Real) -> usize {
 fn look(which: Real) -> usize {
     let Some(name) = NAMES.get(which as usize) else { return 0 };
     let ours = own_dynamic();
+    let memory = objects_memory();
     let mut behind = false;
     let mut found = 0;
-    // SAFETY: see the module's head about the list.
-    unsafe {
-        elf::each_object(debug(), |bias, _, dynamic| {
-            if dynamic == ours {
-                behind = true;
-                return true;
-            }
-            // `environ` is the program's own if it has one (copy relocation); functions are those behind us.
-            if behind || which == Real::Environ {
-                // SAFETY: an object's dynamic section, by the loader.
-                found = Symbols::new(dynamic, bias).find(name.as_bytes()).unwrap_or(0) as usize;
-            }
-            found == 0
-        });
+    for object in LinkedObjects::new(&memory, debug()) {
+        if object.dynamic == ours {
+            behind = true;
+            continue;
+        }
+        // `environ` is the program's own if it has one (copy relocation); functions are those behind us.
+        if behind || which == Real::Environ {
+            let symbols = Symbols::new(&memory, object.dynamic, object.bias);
+            let symbol = symbols.and_then(|symbols| symbols.find(&memory, name.as_bytes()));
+            found = symbol.map_or(0, |symbol| symbol.address) as usize;
+        }
+        if found != 0 {
+            break;
+        }
     }
     if found != 0
         && let Some(place) = FOUND.get(which as usize)
@@ -117,6 +119,12 @@ fn look(which: Real) -> usize {
         place.store(found, Ordering::Relaxed);
     }
     found
+}
+
+/// The memory of the loader's list and of the objects in it.
+fn objects_memory() -> Loaded {
+    // SAFETY: see the module's head about the list; the objects in it are mapped by the loader.
+    unsafe { Loaded::new() }
 }
 
 /// The loader's list: r_debug's address, through the program's headers. Reads the other facts of the auxiliary vector too.
@@ -140,34 +148,19 @@ fn debug_of(auxv: &Auxv) -> Option<u64> {
     if auxv.headers == 0 {
         return None;
     }
-    // SAFETY: the kernel's own account of the program's headers.
-    let program = unsafe { Image::from_headers(auxv.headers, auxv.header_count) };
-    // SAFETY: the program's dynamic section.
-    Some(unsafe { Symbols::new(program.dynamic()?, program.bias) }.debug)
+    // The kernel's own account of the program's headers, which stay mapped.
+    let memory = objects_memory();
+    let program = Image::with_headers(&memory, auxv.headers, auxv.header_count);
+    Some(Dynamic::read(&memory, program.dynamic(&memory)?, program.bias).debug)
 }
 
 /// Whether the program uses a C library that we stand in front of: one that names no library at all (Go's) does by itself what
 /// others leave to libc.
 pub(crate) fn has_libc() -> bool {
-    const DT_NEEDED: u64 = 1;
-    let mut needs = true;
-    // SAFETY: see the module's head about the list, whose first entry is the program.
-    unsafe {
-        elf::each_object(debug(), |_, _, dynamic| {
-            if dynamic == 0 {
-                return false;
-            }
-            let mut at = dynamic as *const u64;
-            // SAFETY: a dynamic section is pairs of words, the last of which begins with 0.
-            while at.read() != DT_NEEDED && at.read() != 0 {
-                at = at.add(2);
-            }
-            // SAFETY: as above.
-            needs = at.read() == DT_NEEDED;
-            false
-        });
-    }
-    needs
+    let memory = objects_memory();
+    // The first entry of the list is the program.
+    let program = LinkedObjects::new(&memory, debug()).next().filter(|program| program.dynamic != 0);
+    program.is_none_or(|program| Dynamic::read(&memory, program.dynamic, program.bias).needs_library)
 }
 
 /// Reads the processor's and the kernel's facts, before sampling starts.
@@ -212,17 +205,10 @@ pub(crate) fn environ() -> *const *const u8 {
 /// Path of this library as the loader knows it, empty when it is not in the list.
 pub(crate) fn own_path() -> &'static [u8] {
     let ours = own_dynamic();
-    let mut path: &'static [u8] = &[];
-    // SAFETY: see the module's head about the list; names are C strings that stay while the object is loaded, and we are.
-    unsafe {
-        elf::each_object(debug(), |_, name, dynamic| {
-            if dynamic == ours {
-                path = pct_sampler::process::boot::text(name as *const u8);
-            }
-            dynamic != ours
-        });
-    }
-    path
+    let memory = objects_memory();
+    let own = LinkedObjects::new(&memory, debug()).find(|object| object.dynamic == ours);
+    // SAFETY: names are C strings that stay while the object is loaded, and we are.
+    own.map_or(&[], |own| unsafe { boot::text(own.name as *const u8) })
 }
 
 unsafe extern "C" {

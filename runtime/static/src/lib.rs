@@ -11,8 +11,8 @@ use core::arch::global_asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 
 use pct_sampler::api::{self, Host};
-use pct_sampler::code::elf::Auxv;
 use pct_sampler::process::options::On;
+use pct_sampler::sys::auxv::Auxv;
 use pct_sampler::{process::housekeeper, process::session, record::time, signal::numbers, sys::arch};
 
 pct_sampler::note!(on, off, stat);

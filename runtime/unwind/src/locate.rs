@@ -10,13 +10,9 @@
 use super::cfi::{self, Fde};
 use super::reader::Section;
 use super::table::{FdeRef, Header};
+use pct_elf::{Ahead, Image, Memory, Segment, segment_flag, segment_kind};
 
 const PAGE: usize = 4096;
-const PHDR: usize = 56;
-const PT_LOAD: u32 = 1;
-const PT_GNU_EH_FRAME: u32 = 0x6474_e550;
-const EXECUTE: u32 = 1;
-const WRITE: u32 = 2;
 /// So many bytes of an object are looked through for unwind data that nothing leads to.
 const MOST_SCANNED: u64 = 64 << 20;
 /// Enough for a CIE and the FDE behind it.
@@ -37,93 +33,47 @@ pub struct Located {
     pub list: Option<(usize, usize)>,
 }
 
-/// A program header.
-struct Segment {
-    kind: u32,
-    flags: u32,
-    offset: u64,
-    /// As linked.
-    addr: u64,
-    len: u64,
+/// Bytes of the object that are read at once: its header and as many program headers as nearly all objects have.
+const HEAD: usize = 64 + 20 * 56;
+/// The number of x86-64 in ELF headers: register numbers of unwind data are a machine's own.
+const MACHINE: u16 = 62;
+
+/// The segments of the object whose first page is mapped at some address.
+struct Segments<'m, M> {
+    memory: &'m M,
+    image: Image,
 }
 
-/// Program headers that are read at once: more than most objects have. Each read is a system call.
-const FEW: usize = 16;
-
-/// The program headers of the object whose first page is mapped at `base`.
-struct Segments<C> {
-    base: u64,
-    at: u64,
-    count: u16,
-    bias: u64,
-    /// The first headers, as far as they could be read at once.
-    first: [u8; FEW * PHDR],
-    known: u16,
-    copy: C,
-}
-
-impl<C: Fn(u64, &mut [u8]) -> bool> Segments<C> {
-    fn of(base: u64, copy: C) -> Option<Self> {
-        let mut head = [0u8; 64];
-        if !copy(base, &mut head) || !head.starts_with(b"\x7fELF\x02\x01\x01") {
-            return None;
-        }
-        let section = Section { bytes: &head, addr: base };
-        let machine = section.cursor(18).u16()?;
-        let at = section.cursor(32).u64()?;
-        let (size, count) = (section.cursor(54).u16()?, section.cursor(56).u16()?);
-        if machine != 62 || usize::from(size) != PHDR || count > 256 {
-            return None;
-        }
-        let mut first = [0; FEW * PHDR];
-        let few = count.min(FEW as u16);
-        let bytes = first.get_mut(..usize::from(few) * PHDR)?;
-        let known = if copy(base.checked_add(at)?, bytes) { few } else { 0 };
-        let mut out = Segments { base, at, count, bias: 0, first, known, copy };
-        let first = out.find(|s| s.kind == PT_LOAD && s.offset < PAGE as u64)?;
-        out.bias = base.wrapping_sub(first.addr & !(PAGE as u64 - 1));
-        Some(out)
+impl<'m, M: Memory> Segments<'m, M> {
+    fn of(memory: &'m M, base: u64) -> Option<Self> {
+        let image = Image::at_base(memory, base)?;
+        (image.machine == MACHINE).then_some(Segments { memory, image })
     }
 
-    fn get(&self, n: u16) -> Option<Segment> {
-        let mut bytes = [0u8; PHDR];
-        let offset = usize::from(n) * PHDR;
-        if n < self.known {
-            bytes.copy_from_slice(self.first.get(offset..offset + PHDR)?);
-        } else {
-            let at = self.base.checked_add(self.at)?.checked_add(offset as u64)?;
-            (self.copy)(at, &mut bytes).then_some(())?;
-        }
-        let s = Section { bytes: &bytes, addr: 0 };
-        Some(Segment {
-            kind: s.cursor(0).u32()?,
-            flags: s.cursor(4).u32()?,
-            offset: s.cursor(8).u64()?,
-            addr: s.cursor(16).u64()?.wrapping_add(self.bias),
-            len: s.cursor(40).u64()?,
-        })
-    }
-
-    fn find(&self, wanted: impl Fn(&Segment) -> bool) -> Option<Segment> {
-        (0..self.count).map_while(|n| self.get(n)).find(|s| wanted(s))
+    /// The loaded segments, their addresses as in the process.
+    fn loaded(&self) -> impl Iterator<Item = Segment> + use<'m, M> {
+        let bias = self.image.bias;
+        let all = self.image.segments(self.memory).filter(|s| s.kind == segment_kind::LOAD);
+        all.map(move |s| Segment { address: s.address.wrapping_add(bias), ..s })
     }
 
     /// The loaded segment that holds an address.
     fn holds(&self, addr: u64) -> Option<Segment> {
-        self.find(|s| s.kind == PT_LOAD && addr.wrapping_sub(s.addr) < s.len)
+        self.loaded().find(|s| s.loads(addr))
     }
 
     fn end(&self, addr: u64) -> Option<u64> {
         let segment = self.holds(addr)?;
-        segment.addr.checked_add(segment.len)
+        segment.address.checked_add(segment.memory_bytes)
     }
 
     /// By the program header that says where it is.
     fn by_header(&self) -> Option<Located> {
-        let hdr = self.find(|s| s.kind == PT_GNU_EH_FRAME)?.addr;
+        let hdr =
+            self.image.segment(self.memory, segment_kind::UNWIND)?.address.wrapping_add(self.image.bias);
         let hdr_end = self.end(hdr)?;
         let mut bytes = [0u8; 12];
-        if !(self.copy)(hdr, &mut bytes) {
+        if !self.memory.copy(hdr, &mut bytes) {
             return None;
         }
         let header = Header::parse(&Section { bytes: &bytes, addr: hdr })?;
@@ -140,17 +90,16 @@ impl<C: Fn(u64, &mut [u8]) -> bool> Segments<C> {
     fn by_scan(&self) -> Option<Located> {
         let mut left = MOST_SCANNED;
         for executable in [false, true] {
-            for n in 0..self.count {
-                let segment = self.get(n)?;
-                if segment.kind != PT_LOAD
-                    || segment.flags & WRITE != 0
-                    || (segment.flags & EXECUTE != 0) != executable
+            for segment in self.loaded() {
+                if segment.flags & segment_flag::WRITE != 0
+                    || (segment.flags & segment_flag::EXECUTE != 0) != executable
                 {
                     continue;
                 }
-                let end = segment.addr.checked_add(segment.len.min(left))?;
-                left -= segment.len.min(left);
-                if let Some(eh) = self.scan(segment.addr, end) {
+                let bytes = segment.memory_bytes.min(left);
+                let end = segment.address.checked_add(bytes)?;
+                left -= bytes;
+                if let Some(eh) = self.scan(segment.address, end) {
                     return Some(Located { hdr: eh, hdr_end: end, eh, eh_end: end, list: None });
                 }
             }
@@ -167,7 +116,7 @@ impl<C: Fn(u64, &mut [u8]) -> bool> Segments<C> {
         while at < end {
             let len = usize::try_from(end - at).unwrap_or(PAGE).min(PAGE);
             let bytes = page.get_mut(..len)?;
-            if !(self.copy)(at, bytes) {
+            if !self.memory.copy(at, bytes) {
                 return None;
             }
             let mut offset = 0;
@@ -192,7 +141,7 @@ impl<C: Fn(u64, &mut [u8]) -> bool> Segments<C> {
         let mut window = [0u8; WINDOW];
         let len = usize::try_from(end - at).unwrap_or(WINDOW).min(WINDOW);
         let Some(bytes) = window.get_mut(..len).filter(|_| len > 24) else { return false };
-        if !(self.copy)(at, bytes) {
+        if !self.memory.copy(at, bytes) {
             return false;
         }
         let section = Section { bytes, addr: at };
@@ -204,7 +153,7 @@ impl<C: Fn(u64, &mut [u8]) -> bool> Segments<C> {
         }
         Fde::parse(&section, next)
             .and_then(|fde| self.holds(fde.begin))
-            .is_some_and(|segment| segment.flags & EXECUTE != 0)
+            .is_some_and(|segment| segment.flags & segment_flag::EXECUTE != 0)
     }
 }
 
@@ -219,19 +168,22 @@ pub struct Loaded {
     pub executable: bool,
 }
 
-/// Calls `each` for the loaded segments of the 64-bit ELF object whose first page is mapped at `base`, reading with `copy`.
-pub fn each_segment(base: u64, copy: impl Fn(u64, &mut [u8]) -> bool, mut each: impl FnMut(Loaded)) {
-    let Some(segments) = Segments::of(base, copy) else { return };
-    for segment in (0..segments.count).map_while(|n| segments.get(n)).filter(|s| s.kind == PT_LOAD) {
-        if let Some(end) = segment.addr.checked_add(segment.len) {
-            each(Loaded { start: segment.addr, end, executable: segment.flags & EXECUTE != 0 });
+/// Calls `each` for the loaded segments of the x86-64 object whose first page is mapped at `base`.
+pub fn each_segment<M: Memory>(memory: &M, base: u64, mut each: impl FnMut(Loaded)) {
+    let memory = Ahead::<_, HEAD>::new(memory, base);
+    let Some(segments) = Segments::of(&memory, base) else { return };
+    for segment in segments.loaded() {
+        if let Some(end) = segment.address.checked_add(segment.memory_bytes) {
+            let executable = segment.flags & segment_flag::EXECUTE != 0;
+            each(Loaded { start: segment.address, end, executable });
         }
     }
 }
 
-/// Finds the unwind data of the 64-bit ELF object whose first page is mapped at `base`, reading with `copy`.
-pub fn locate(base: u64, copy: impl Fn(u64, &mut [u8]) -> bool) -> Option<Located> {
-    let segments = Segments::of(base, copy)?;
+/// Finds the unwind data of the x86-64 object whose first page is mapped at `base`.
+pub fn locate<M: Memory>(memory: &M, base: u64) -> Option<Located> {
+    let memory = Ahead::<_, HEAD>::new(memory, base);
+    let segments = Segments::of(&memory, base)?;
     segments.by_header().or_else(|| segments.by_scan())
 }
 
@@ -239,6 +191,9 @@ pub fn locate(base: u64, copy: impl Fn(u64, &mut [u8]) -> bool) -> Option<Locate
 mod tests {
     use super::*;
     use crate::testing::eh_frame;
+    use pct_elf::BytesAt;
+
+    const PHDR: usize = 56;
 
     const BASE: u64 = 0x40_0000;
     const EH: usize = 0x2a44;
@@ -255,7 +210,7 @@ mod tests {
             [(4u32, 0u64, 0x1000u64), (5, 0x1000, 0x1000), (4, 0x2000, 0x2000)].iter().enumerate()
         {
             let at = 64 + n * PHDR;
-            image[at..at + 4].copy_from_slice(&PT_LOAD.to_le_bytes());
+            image[at..at + 4].copy_from_slice(&segment_kind::LOAD.to_le_bytes());
             image[at + 4..at + 8].copy_from_slice(&flags.to_le_bytes());
             image[at + 8..at + 16].copy_from_slice(&start.to_le_bytes());
             image[at + 16..at + 24].copy_from_slice(&(BASE + start).to_le_bytes());
@@ -272,16 +227,7 @@ mod tests {
     }
 
     fn found(image: &[u8]) -> Option<Located> {
-        locate(BASE, |at, into| {
-            let from = usize::try_from(at.wrapping_sub(BASE)).unwrap_or(usize::MAX);
-            match image.get(from..).and_then(|rest| rest.get(..into.len())) {
-                Some(bytes) => {
-                    into.copy_from_slice(bytes);
-                    true
-                }
-                None => false,
-            }
-        })
+        locate(&BytesAt { at: BASE, bytes: image }, BASE)
     }
 
     #[test]
@@ -294,7 +240,7 @@ mod tests {
     fn headers_beyond_the_first_few_are_read_too() {
         let mut image = program(&[(BASE + 0x1010, 0x20)]);
         let headers = image[64..64 + 3 * PHDR].to_vec();
-        let filler = FEW - 1; // of no kind, so that the segments lie on both sides of the limit
+        let filler = (HEAD - 64) / PHDR - 1; // of no kind, so that the segments lie on both sides of the limit
         image[56] = (filler + 3) as u8;
         image[64..64 + filler * PHDR].fill(0);
         image[64 + filler * PHDR..64 + (filler + 3) * PHDR].copy_from_slice(&headers);

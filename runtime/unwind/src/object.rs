@@ -40,7 +40,7 @@ pub struct Object {
 impl Object {
     /// Copies the unwind data of the object whose first page is mapped at `base`. `None`: it has none, or it could not be read.
     pub(super) fn load(base: u64) -> Option<NonNull<Object>> {
-        let found = locate(base, os::copy)?;
+        let found = locate(&os::OwnMemory, base)?;
         let most = found.eh_end.checked_sub(found.eh).filter(|&len| len <= MOST)? as usize;
         // Without a list each FDE may have an entry; the shortest is 16 bytes long.
         let entries = match found.list {

@@ -120,6 +120,15 @@ pub fn copy(addr: u64, into: &mut [u8]) -> bool {
     if got == -1 || got == -38 { copy_by_file(addr, to, len) } else { got == len as i64 }
 }
 
+/// The memory of this process as [`copy`] reads it.
+pub(super) struct OwnMemory;
+
+impl pct_elf::Memory for OwnMemory {
+    fn copy(&self, at: u64, into: &mut [u8]) -> bool {
+        copy(at, into)
+    }
+}
+
 fn copy_by_file(addr: u64, to: u64, len: u64) -> bool {
     let path = c"/proc/self/mem";
     // SAFETY: opens a file for reading with O_CLOEXEC, reads at most `len` bytes into the caller's slice and closes it.

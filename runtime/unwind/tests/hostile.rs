@@ -5,6 +5,7 @@
 //! `PCT_HOSTILE_ROUNDS` makes it longer.
 
 use object::{Object, ObjectSection, ObjectSegment};
+use pct_elf::BytesAt;
 use pct_kit::Dice;
 use pct_unwind::object::locate;
 use pct_unwind::reader::Section;
@@ -156,24 +157,18 @@ fn damaged_unwind_data_never_panics_nor_works_without_end() {
 
 #[test]
 fn damaged_elf_headers_are_refused_or_located_within_bounds() {
-    let bytes = std::fs::read(std::env::current_exe().expect("path")).expect("own file");
-    let head: Vec<u8> = bytes.iter().copied().take(4096).collect();
+    let mut image = std::fs::read(std::env::current_exe().expect("path")).expect("own file");
+    let head: Vec<u8> = image.iter().copied().take(4096).collect();
     let mut dice = Dice::new(7);
     let mut located = 0;
     for _ in 0..20_000 {
         let mut page = head.clone();
         damage(&mut page, &mut dice);
         let base = 0x5555_0000_0000u64;
-        let copy = |addr: u64, into: &mut [u8]| {
-            let Some(at) = addr.checked_sub(base) else { return false };
-            let from = page.get(at as usize..).or(bytes.get(at as usize..)).unwrap_or_default();
-            if from.len() < into.len() {
-                return false;
-            }
-            into.copy_from_slice(&from[..into.len()]);
-            true
-        };
-        if let Some(found) = locate(base, copy) {
+        // The damaged page lies over the first one of the object.
+        image[..head.len()].copy_from_slice(&head);
+        image[..page.len()].copy_from_slice(&page);
+        if let Some(found) = locate(&BytesAt { at: base, bytes: &image }, base) {
             located += 1;
             assert!(found.hdr < found.hdr_end && found.eh < found.eh_end);
             if let Some((at, n)) = found.list {

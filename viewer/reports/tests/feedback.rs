@@ -53,6 +53,9 @@ fn a_procedure_of_many_contexts_shows_those_that_save_most() {
     assert_eq!(first["sequential"], 18_006.0);
     // One sparking delay and one wake-up.
     assert_eq!(first["parallel"], 11_003.0);
+    // Its executions lie side by side: what they save is no bound.
+    assert_eq!(first["saving_is_bound"], false);
+    assert!(!text(&s, Cmd::Feedback(Some(n))).contains("an upper bound"));
 }
 
 #[test]

@@ -3,6 +3,7 @@
 use pct_deep::Compensation;
 use pct_reports::page::{self, Request};
 use pct_reports::query::{Cmd, Contour, Cost, Group, Incl, Limit, PrefsIndication};
+use pct_reports::render::text::TextOptions;
 use pct_reports::report::recursion::TypeKey;
 use pct_reports::report::{Report, coverage};
 use pct_reports::subject::Subject;
@@ -199,4 +200,47 @@ fn the_order_of_a_top_list_stays_behind_on_its_page() {
     // An order that somebody chose there is theirs.
     let by_name = pct_reports::query::Prefs { order: pct_reports::query::Order::Name, ..there };
     assert_eq!(s.prefs_between(&top, &Cmd::Proc(57), &by_name), by_name);
+}
+
+#[test]
+fn no_argument_is_used_after_the_end_of_its_call() {
+    let Some(s) = subject() else { return };
+    let mut bounds = 0;
+    for csd in 1..=211 {
+        let request = Request { cmd: Cmd::VarUse(csd), page: 1, prefs: PrefsIndication::Default };
+        let Report::VarUse(Ok(r)) = page::report(&s, &request) else { continue };
+        for arg in &r.args {
+            let found = r.first_use(arg);
+            assert!((0.0..=1.0).contains(&found.share), "csd {csd}: {found:?}");
+            assert!(found.until <= arg.procedure_cost.max(r.cost), "csd {csd}: {found:?}");
+            bounds += usize::from(found.is_bound);
+        }
+        // What is only a bound says so, and the page says why.
+        let text = page::text(&s, &request, &TextOptions::default()).body;
+        let any = r.args.iter().any(|a| r.first_use(a).is_bound);
+        assert_eq!(text.contains("an upper bound"), any, "csd {csd}: {text}");
+    }
+    assert!(bounds > 20, "{bounds}");
+    // The formula says 169.5 of 144 for the results of the option parser, which are its last act.
+    let page = page::text(
+        &s,
+        &Request::parse("call_site_dynamic_var_use/7").expect("a query"),
+        &TextOptions::default(),
+    );
+    assert!(page.body.contains("\u{2264} 100.00                          \u{2264} 144.00"), "{}", page.body);
+}
+
+#[test]
+fn sums_over_what_lies_within_one_another_say_so() {
+    let Some(s) = subject() else { return };
+    let text =
+        |query: &str| page::text(&s, &Request::parse(query).expect("a query"), &TextOptions::default()).body;
+    let parallel = text("feedback");
+    assert!(
+        parallel.contains("\u{2264} 201,952,872.00") && parallel.contains("\u{2264} 99.68"),
+        "{parallel}"
+    );
+    assert!(parallel.contains("its executions lie within one another"), "{parallel}");
+    let types = text("recursion_type_freq");
+    assert!(types.contains("totals may be more than 100 %"), "{types}");
 }

@@ -80,7 +80,7 @@ impl Response {
     /// The same text in the form that was asked for: as JSON, `{"error": TEXT}`.
     #[must_use]
     pub fn in_form(self, form: Form) -> Response {
-        if form != Form::Json {
+        if form != Form::Json || self.content_type == form.content_type() {
             return self;
         }
         let text = serde_json::json!({ "error": self.body.trim_end() }).to_string();
@@ -172,6 +172,8 @@ mod tests {
         assert_eq!((json.status, json.content_type), (404, "application/json"));
         assert_eq!(json.body, "{\"error\":\"no \\\"x\\\" here\"}\n");
         assert_eq!(error().in_form(Form::Text), error());
+        // Whoever has the form already keeps it.
+        assert_eq!(json.clone().in_form(Form::Json), json);
     }
 
     #[test]

@@ -391,6 +391,14 @@ fn a_page_that_takes_long_keeps_nobody_waiting() {
     }
     assert_eq!(house.loads(), 1, "{}", house.record());
     assert!(house.server().is_some());
+    // That it takes long is said in the form that was asked for.
+    let house = house.set("PATH_INFO", "/json");
+    let answers: Vec<String> = (0..8).map(|_| house.ask("menu")).collect();
+    for answer in &answers {
+        let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
+        assert!(serde_json::from_str::<serde_json::Value>(body).is_ok(), "{answer}");
+    }
+    assert!(answers.iter().any(|a| a.contains("{\"error\":\"This page takes long.")), "{answers:?}");
 }
 
 #[test]
@@ -399,6 +407,14 @@ fn what_changes_the_server_asks_first() {
     house.env.retain(|(name, _)| name != "MDPROF_POST");
     house.page("menu");
     let pid = house.server().expect("serves");
+    // A program that reads JSON or text gets no page with a button.
+    for form in ["/json", "/text"] {
+        house.env.push(("PATH_INFO".into(), form.into()));
+        let refused = house.ask("quit");
+        assert!(refused.starts_with("Status: 405 ") && refused.contains("by POST"), "{form}: {refused}");
+        assert!(!refused.contains("text/html") && !refused.contains("<html"), "{form}: {refused}");
+        house.env.pop();
+    }
     let asks = house.ask("quit");
     assert!(asks.contains("method=\"post\"") && asks.contains("?quit&amp;"), "{asks}");
     house.page("menu");

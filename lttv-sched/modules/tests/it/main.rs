@@ -4,4 +4,5 @@ mod doubt;
 mod kernel;
 mod states;
 mod statistics;
+mod timeline;
 mod windows;

@@ -17,6 +17,7 @@ use std::process::ExitCode;
   pct diff --base pct-render-4711 pct-render-4802   the same
   pct diff --shares before/ after/            runs of different length
   pct diff --by object --format csv a.pct b.pct
+  pct diff --fail-over 5% --significant main/ branch/   a gate for CI: status 3 if more
 
 The column 'sure': *** and ** more than chance, ? perhaps chance, - within chance.")]
 pub struct Args {
@@ -38,6 +39,12 @@ pub struct Args {
     /// Rows of the table.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 30, allow_negative_numbers = true, value_parser = crate::look::number)]
     pub rows: usize,
+    /// End with status 3 if the total or a row grew by more than this share of the total before, in percent.
+    #[arg(long, value_name = "PERCENT", value_parser = crate::look::percent)]
+    pub fail_over: Option<f64>,
+    /// With --fail-over: only growth that is more than chance counts.
+    #[arg(long, requires = "fail_over")]
+    pub significant: bool,
     /// In which form.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
@@ -56,6 +63,9 @@ pub enum What {
     /// A program or library.
     Object,
 }
+
+/// Exit status when something grew over the limit of --fail-over.
+const OVER_LIMIT: u8 = 3;
 
 /// Prints it.
 ///
@@ -91,5 +101,10 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             face.hint(format_args!("note: {}: {note}", path.display()));
         }
     }
-    Ok(ExitCode::SUCCESS)
+    let Some(limit) = args.fail_over else { return Ok(ExitCode::SUCCESS) };
+    let grown = compared.grown(limit, args.significant);
+    for growth in &grown {
+        crate::face::say(&format!("pct: {}\n", diff::growth(growth, limit)));
+    }
+    Ok(if grown.is_empty() { ExitCode::SUCCESS } else { ExitCode::from(OVER_LIMIT) })
 }

@@ -11,6 +11,7 @@ use crate::face::Face;
 use crate::launch::check::{self, Obstacle};
 use crate::runlib;
 use anyhow::{Context as _, Result};
+use pct_elf::Unloadable;
 use pct_format::layout::header as at;
 use pct_format::{Clock, File, Index};
 use pct_profile::text::numbers::thousands;
@@ -239,14 +240,14 @@ fn program_lines(program: &Path) -> Option<String> {
     let name = found.program.display();
     let mut lines = match found.obstacle {
         // No obstacle for pct run, which has another way in.
-        Some(Obstacle::Static) => {
+        Some(Obstacle::Unloadable(Unloadable::Static)) => {
             format!("  program  {name} is statically linked: pct run puts the sampler into it at its start\n")
         }
         _ => format!("  program  {found}\n"),
     };
     let mut symbols = Symbolizer::default();
     let object = symbols.add(ObjectInfo::file(&found.program));
-    if matches!(found.obstacle, None | Some(Obstacle::Static)) {
+    if matches!(found.obstacle, None | Some(Obstacle::Unloadable(Unloadable::Static))) {
         let how = match symbols.call_frames(object) {
             Some(_) => "unwind data ok",
             None => "no unwind data, frame pointers are used",

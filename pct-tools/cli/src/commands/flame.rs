@@ -6,6 +6,7 @@ use anyhow::{Context as _, Result};
 use pct_formats::flame;
 use pct_icicle::{DiffBy, Direction, Options, svg};
 use pct_profile::Split;
+use pct_profile::load::Options as Load;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -29,6 +30,9 @@ pub struct Args {
     /// Hot functions at the root, their callers above them.
     #[arg(long, conflicts_with = "base")]
     pub reverse: bool,
+    /// Weigh each sample by 1 / (threads that ran then), as `pct report --latency`.
+    #[arg(long, conflicts_with = "base")]
+    pub latency: bool,
     /// The older recording to compare with.
     #[arg(long, value_name = "DIR|FILE")]
     pub base: Option<PathBuf>,
@@ -63,11 +67,14 @@ pub enum Parts {
 /// When no profile could be read or the file cannot be written.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let paths = look::paths(&args.paths)?;
-    let profile = look::load(&paths, &args.look.options(), face)?;
-    let cells = args.look.cells(&profile);
+    let profile = look::load(&paths, &Load { timeline: args.latency, ..args.look.options() }, face)?;
+    let mut cells = args.look.cells(&profile);
+    if args.latency {
+        cells = look::latency(&profile, &cells)?.cells;
+    }
     let mut options = Options {
         title: profile.title.clone(),
-        unit: "us of CPU time".into(),
+        unit: if args.latency { "us of latency" } else { "us of CPU time" }.into(),
         direction: if args.icicle { Direction::Icicle } else { Direction::Flame },
         min_width: args.min_width,
         ..Options::default()

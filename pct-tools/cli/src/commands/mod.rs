@@ -11,6 +11,7 @@ pub mod flame;
 pub mod generate;
 pub mod lib;
 pub mod log;
+pub mod mcp;
 pub mod off;
 pub mod print;
 pub mod report;

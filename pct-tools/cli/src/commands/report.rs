@@ -2,14 +2,14 @@
 
 use crate::face::Face;
 use crate::look::{self, Format, Look};
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use pct_profile::flat::Order;
 use pct_profile::load::Options;
 use pct_profile::model::Cell;
 use pct_profile::text::flat::Columns;
 use pct_profile::text::tree::Prune;
-use pct_profile::text::{Layout, account, flat, tree};
-use pct_profile::{By, CallTree, Flat, Pattern, Profile, Split};
+use pct_profile::text::{Layout, account, digest, flat, tree};
+use pct_profile::{By, CallTree, Flat, Latency, Pattern, Profile, Split};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -21,6 +21,8 @@ use std::process::ExitCode;
   pct report --by thread,function -n 30    functions of each thread
   pct report --callers memmove             who calls it
   pct report --focus parse --from 2s       only samples under parse, from 2 s on
+  pct report --latency                     by the time that it cost, not the CPU time
+  pct report --budget 40                   what matters most, in 40 lines
   pct report --format csv > prof.csv       samples,cpu_seconds,share,pid,process,tid,object,function")]
 pub struct Args {
     /// Run folders and .pct files; the newest run here if none.
@@ -44,11 +46,17 @@ pub struct Args {
     /// Rank by the time in a function and all it calls.
     #[arg(long, conflicts_with = "view", help_heading = "Which table")]
     pub total: bool,
+    /// Weigh each sample by 1 / (threads that ran then): what the time cost the one who waited for the run.
+    #[arg(long, conflicts_with = "html", help_heading = "Which table")]
+    pub latency: bool,
+    /// At most this many lines: the hottest functions, the heaviest call paths, the account.
+    #[arg(long, value_name = "LINES", value_parser = look::number, conflicts_with_all = ["view", "format", "total", "html", "latency", "by", "rows"], help_heading = "Which table")]
+    pub budget: Option<usize>,
     /// Rows of a table, lines of a tree [default: 40, or 200 for trees; csv and json: all].
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = look::number, help_heading = "Which table")]
     pub rows: Option<usize>,
     /// Leave branches below this share of the total out of a tree, in percent.
-    #[arg(long, value_name = "PERCENT", default_value = "0.5", allow_negative_numbers = true, requires = "view", value_parser = percent, help_heading = "Which table")]
+    #[arg(long, value_name = "PERCENT", default_value = "0.5", allow_negative_numbers = true, requires = "view", value_parser = look::percent, help_heading = "Which table")]
     pub least: f64,
     /// Levels of a tree.
     #[arg(long, value_name = "LEVELS", requires = "view", allow_negative_numbers = true, value_parser = look::number, help_heading = "Which table")]
@@ -92,11 +100,6 @@ fn by(text: &str) -> Result<Rows, String> {
     Ok(Rows { by: place, split: part.unwrap_or(Split::Merged) })
 }
 
-fn percent(text: &str) -> Result<f64, String> {
-    let number: f64 = text.trim_end_matches('%').parse().map_err(|_| "expected a number".to_owned())?;
-    if (0.0..=100.0).contains(&number) { Ok(number / 100.0) } else { Err("expected 0 to 100".into()) }
-}
-
 /// Prints it.
 ///
 /// # Errors
@@ -108,7 +111,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         || args.look.focus.is_some()
         || args.look.ignore.is_some();
     let lines = matches!(args.by.by, Some(By::Line | By::Pc)) || needs_inlines(args);
-    let options = Options { symbols: names, lines, ..args.look.options() };
+    let options = Options { symbols: names, lines, timeline: args.latency, ..args.look.options() };
     let profile = look::load(&paths, &options, face)?;
     let cells = args.look.cells(&profile);
     if let Some(path) = &args.html {
@@ -121,10 +124,16 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         }
         return Ok(look::status(&profile.account));
     }
+    if let Some(lines) = args.budget {
+        face.print(&digest::digest(&profile, &cells, lines, &face.layout()))?;
+        return Ok(look::status(&profile.account));
+    }
+    let latency = args.latency.then(|| look::latency(&profile, &cells)).transpose()?;
     let text = if tree_is_wanted(args) {
-        tree_text(args, &profile, &cells, face)?
+        let cells = latency.as_ref().map_or(&cells, |latency| &latency.cells);
+        tree_text(args, &profile, cells, face)?
     } else {
-        flat_text(args, &profile, &cells, face)
+        flat_text(args, &profile, &cells, latency.as_ref(), face)
     };
     face.print(&text)?;
     if args.format == Format::Text {
@@ -132,7 +141,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             crate::face::say(&format!("pct: {why}\n"));
         }
         if !face.quiet {
-            let lines = account::closing(&profile, &cells);
+            let mut lines = account::closing(&profile, &cells);
+            lines.extend(latency.as_ref().map(account::latency));
             face.print(&format!("\n{}\n", lines.join("\n")))?;
             if args.paths.is_empty() && !cells.is_empty() {
                 face.hint(hint(args, &paths));
@@ -160,9 +170,19 @@ fn hint(args: &Args, paths: &[PathBuf]) -> String {
     }
 }
 
-fn flat_text(args: &Args, profile: &Profile, cells: &[Cell], face: &Face) -> String {
+fn flat_text(
+    args: &Args,
+    profile: &Profile,
+    cells: &[Cell],
+    latency: Option<&Latency>,
+    face: &Face,
+) -> String {
     let order = if args.total { Order::Total } else { Order::Own };
-    let table = Flat::of(profile, cells, args.by.by, args.by.split, order);
+    let of = |cells: &[Cell]| Flat::of(profile, cells, args.by.by, args.by.split, order);
+    let table = match latency {
+        Some(latency) => of(&latency.cells).beside(&of(cells)),
+        None => of(cells),
+    };
     match args.format {
         Format::Csv => flat::csv(profile, &table, args.rows.unwrap_or(usize::MAX)),
         Format::Json => format!("{}\n", flat::json(profile, &table, args.rows.unwrap_or(usize::MAX))),
@@ -196,9 +216,9 @@ fn columns(args: &Args, profile: &Profile, width: Option<usize>) -> Columns {
 fn tree_text(args: &Args, profile: &Profile, cells: &[Cell], face: &Face) -> Result<String> {
     let by = args.by.by.unwrap_or_default();
     let tree = if let Some(pattern) = args.callers.as_ref() {
-        CallTree::callers(profile, cells, wanted(profile, pattern)?, by)
+        CallTree::callers(profile, cells, look::functions_named(profile, pattern)?, by)
     } else if let Some(pattern) = args.callees.as_ref() {
-        CallTree::callees(profile, cells, wanted(profile, pattern)?, by)
+        CallTree::callees(profile, cells, look::functions_named(profile, pattern)?, by)
     } else if args.bottom_up {
         CallTree::bottom_up(profile, cells, by, args.by.split)
     } else {
@@ -219,20 +239,4 @@ fn tree_table(args: &Args, profile: &Profile, drawn: &CallTree, cells: &[Cell], 
         depth: args.depth.unwrap_or(usize::MAX),
     };
     tree::table(profile, drawn, whole, &prune, layout)
-}
-
-/// The functions that a word means: the one of exactly this name if there is one, else all that match.
-fn wanted<'a>(
-    profile: &'a Profile,
-    pattern: &'a Pattern,
-) -> Result<impl Fn(pct_profile::model::FunctionId) -> bool + use<'a>> {
-    let exact = profile.functions.iter().any(|function| function.name == pattern.as_str());
-    let hit = move |id: pct_profile::model::FunctionId| {
-        let name = &profile.functions[id].name;
-        if exact { name == pattern.as_str() } else { pattern.matches(name) }
-    };
-    if !profile.functions.ids().any(&hit) {
-        bail!("no function {:?} in this profile", pattern.as_str());
-    }
-    Ok(hit)
 }

@@ -6,23 +6,24 @@
 use std::ffi::{OsStr, OsString};
 use std::fmt;
 use std::fs::{self, File};
-use std::io::{Read as _, Seek as _, SeekFrom};
+use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
+use object::read::ReadCache;
+use object::read::elf::{Dyn as _, FileHeader as _, ProgramHeader as _};
+use object::{LittleEndian, elf};
+use pct_elf::Unloadable;
+
 /// Why a program cannot be sampled by preloading.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Obstacle {
-    /// No dynamic linker that would load a library.
-    Static,
+    /// No dynamic linker will load the library: it is static, 32-bit or for another machine.
+    Unloadable(Unloadable),
     /// A Go program without a C library: its runtime handles every signal, ours too, in a way that nobody can stand in front
     /// of, and dies of one that it does not know.
     Go,
-    /// A 32-bit program; the library is 64-bit.
-    Bits32,
-    /// For another machine.
-    Machine(u16),
     /// The kernel changes the user on exec, so the dynamic linker ignores LD_PRELOAD.
     Setuid,
     /// The same for the group.
@@ -59,7 +60,7 @@ impl fmt::Display for Found {
         }
         let Some(obstacle) = &self.obstacle else { return write!(f, "can be profiled") };
         match obstacle {
-            Obstacle::Static => write!(
+            Obstacle::Unloadable(Unloadable::Static) => write!(
                 f,
                 "is statically linked, so no library can be preloaded; pct attach works on it, or link it with libpct.a"
             ),
@@ -68,10 +69,10 @@ impl fmt::Display for Found {
                 "is a Go program without a C library, whose runtime takes every signal: it is sampled from outside, which \
                  takes --clock auto or wall, --mode log, and begins at the start"
             ),
-            Obstacle::Bits32 => {
+            Obstacle::Unloadable(Unloadable::Bits32) => {
                 write!(f, "is a 32-bit program; pct profiles 64-bit ones: use a 64-bit build")
             }
-            Obstacle::Machine(number) => write!(
+            Obstacle::Unloadable(Unloadable::Machine(number)) => write!(
                 f,
                 "is for another machine (ELF machine {number}); run pct where the program runs natively"
             ),
@@ -202,61 +203,42 @@ fn obstacle(file: &Path, head: &[u8]) -> Option<Obstacle> {
     if let Some(found) = rights_gained(file) {
         return Some(found);
     }
-    match elf_obstacle(head) {
-        None | Some(Obstacle::Static) if is_go(head) && !needs_libraries(file, head) => Some(Obstacle::Go),
-        found => found,
+    match Unloadable::reason(&head) {
+        None | Some(Unloadable::Static) if is_go_alone(file, head) => Some(Obstacle::Go),
+        reason => reason.map(Obstacle::Unloadable),
     }
 }
 
-/// A program header: offset and size in the file.
-struct Segment {
-    kind: u32,
-    offset: u64,
-    size: u64,
-}
-
-/// The program headers, as far as the head of the file has them.
-fn segments(head: &[u8]) -> impl Iterator<Item = Segment> {
-    let bytes = |at: usize, len: usize| head.get(at..at.checked_add(len)?);
-    let half = move |at: usize| Some(u16::from_le_bytes(bytes(at, 2)?.try_into().ok()?));
-    let word = move |at: usize| Some(u32::from_le_bytes(bytes(at, 4)?.try_into().ok()?));
-    let long = move |at: usize| Some(u64::from_le_bytes(bytes(at, 8)?.try_into().ok()?));
-    let table = long(32).and_then(|at| usize::try_from(at).ok()).unwrap_or(usize::MAX);
-    let (size, count) = (half(54).unwrap_or(0), half(56).unwrap_or(0));
-    (0..usize::from(count)).map_while(move |index| {
-        let at = usize::from(size).checked_mul(index)?.checked_add(table)?;
-        let field = |offset: usize| long(at.checked_add(offset)?);
-        Some(Segment { kind: word(at)?, offset: field(8)?, size: field(32)? })
+/// Whether it is a Go program that names no libraries. A C library that a static program has inside does not help:
+/// nothing can be put in front of it. `head` is the beginning of `file`, with the notes.
+fn is_go_alone(file: &Path, head: &[u8]) -> bool {
+    program_headers(head).is_some_and(|segments| {
+        segments.iter().any(|segment| has_go_note(segment, head)) && !needs_libraries(file, segments)
     })
 }
 
-/// Whether it has the note that Go's linker writes (name `Go`, type 4: the build id).
-fn is_go(head: &[u8]) -> bool {
-    const PT_NOTE: u32 = 4;
-    const NOTE: [u8; 8] = [4, 0, 0, 0, b'G', b'o', 0, 0];
-    segments(head).filter(|s| s.kind == PT_NOTE).any(|s| {
-        let notes = usize::try_from(s.offset)
-            .ok()
-            .and_then(|from| head.get(from..)?.get(..usize::try_from(s.size).ok()?.min(head.len() - from)));
-        // Each note is name size, description size, type, name.
-        notes.is_some_and(|notes| notes.windows(8).any(|w| w == NOTE))
-    })
+type Segment = elf::ProgramHeader64<LittleEndian>;
+
+/// The program headers, if the head of the file has them all.
+fn program_headers(head: &[u8]) -> Option<&[Segment]> {
+    let header = elf::FileHeader64::<LittleEndian>::parse(head).ok()?;
+    header.program_headers(LittleEndian, head).ok()
 }
 
-/// Whether its dynamic section names libraries. A C library that a static program has inside does not help: nothing can be put
-/// in front of it.
-fn needs_libraries(file: &Path, head: &[u8]) -> bool {
-    const PT_DYNAMIC: u32 = 2;
-    const DT_NEEDED: u64 = 1;
-    segments(head).filter(|s| s.kind == PT_DYNAMIC).any(|s| {
-        let mut table = Vec::new();
-        let read = File::open(file).and_then(|mut opened| {
-            opened.seek(SeekFrom::Start(s.offset))?;
-            opened.take(s.size.min(HEAD)).read_to_end(&mut table)
-        });
-        let tag = |entry: &[u8; 16]| entry.first_chunk::<8>().map(|tag| u64::from_le_bytes(*tag));
-        read.is_ok() && table.as_chunks::<16>().0.iter().any(|entry| tag(entry) == Some(DT_NEEDED))
-    })
+/// Whether this segment has the note that Go's linker writes.
+fn has_go_note(segment: &Segment, head: &[u8]) -> bool {
+    const BUILD_ID: elf::NoteType = elf::NoteType(4);
+    let Ok(Some(notes)) = segment.notes(LittleEndian, head) else { return false };
+    let mut notes = notes.map_while(Result::ok);
+    notes.any(|note| note.name() == b"Go" && note.n_type(LittleEndian) == BUILD_ID)
+}
+
+/// Whether the dynamic section names libraries.
+fn needs_libraries(file: &Path, segments: &[Segment]) -> bool {
+    let Ok(file) = File::open(file) else { return false };
+    let file = ReadCache::new(file);
+    let dynamic = segments.iter().find_map(|segment| segment.dynamic(LittleEndian, &file).ok()?);
+    dynamic.is_some_and(|entries| entries.iter().any(|entry| entry.d_tag(LittleEndian) == elf::DT_NEEDED))
 }
 
 fn rights_gained(file: &Path) -> Option<Obstacle> {
@@ -277,85 +259,42 @@ fn has_capabilities(file: &Path) -> bool {
     crate::launch::spawn::has_xattr(file, c"security.capability")
 }
 
-fn elf_obstacle(head: &[u8]) -> Option<Obstacle> {
-    const EM_NATIVE: u16 = if cfg!(target_arch = "aarch64") { 183 } else { 62 };
-    const PT_INTERP: u32 = 3;
-    const ELFCLASS64: u8 = 2;
-    let half = |at: usize| Some(u16::from_le_bytes(head.get(at..at + 2)?.try_into().ok()?));
-    let word = |at: usize| Some(u32::from_le_bytes(head.get(at..at + 4)?.try_into().ok()?));
-    let long = |at: usize| Some(u64::from_le_bytes(head.get(at..at + 8)?.try_into().ok()?));
-    if *head.get(4)? != ELFCLASS64 {
-        return Some(Obstacle::Bits32);
-    }
-    let machine = half(18)?;
-    if machine != EM_NATIVE {
-        return Some(Obstacle::Machine(machine));
-    }
-    let table = usize::try_from(long(32)?).ok()?;
-    let (size, count) = (usize::from(half(54)?), usize::from(half(56)?));
-    for index in 0..count {
-        // A table beyond what was read: undecided, so no obstacle is claimed.
-        let at = size.checked_mul(index)?.checked_add(table)?;
-        if at > head.len() {
-            return None;
-        }
-        if word(at)? == PT_INTERP {
-            return None;
-        }
-    }
-    Some(Obstacle::Static)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn elf(machine: u16, class: u8, segments: &[u32]) -> Vec<u8> {
-        let mut bytes = vec![0_u8; 64];
-        bytes[..4].copy_from_slice(b"\x7fELF");
-        bytes[4] = class;
-        bytes[18..20].copy_from_slice(&machine.to_le_bytes());
-        bytes[32..40].copy_from_slice(&64_u64.to_le_bytes());
-        bytes[54..56].copy_from_slice(&56_u16.to_le_bytes());
-        bytes[56..58].copy_from_slice(&u16::try_from(segments.len()).expect("few").to_le_bytes());
-        for kind in segments {
-            bytes.extend_from_slice(&kind.to_le_bytes());
-            bytes.extend_from_slice(&[0; 52]);
-        }
+    /// The first octets of a program with two program headers: the first is for notes, which follow.
+    fn with_notes(notes: &[u8]) -> Vec<u8> {
+        let mut bytes = vec![0_u8; 64 + 2 * 56];
+        bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
+        bytes[18] = 62;
+        bytes[32] = 64;
+        bytes[52] = 64;
+        bytes[54] = 56;
+        bytes[56] = 2;
+        bytes[64] = 4;
+        bytes[64 + 56] = 1;
+        let at = bytes.len() as u64;
+        bytes[64 + 8..64 + 16].copy_from_slice(&at.to_le_bytes());
+        bytes[64 + 32..64 + 40].copy_from_slice(&(notes.len() as u64).to_le_bytes());
+        bytes.extend_from_slice(notes);
         bytes
     }
 
-    #[test]
-    fn elf_headers_tell_static_dynamic_and_foreign() {
-        assert_eq!(elf_obstacle(&elf(62, 2, &[6, 3, 1])), None);
-        assert_eq!(elf_obstacle(&elf(62, 2, &[1, 1])), Some(Obstacle::Static));
-        assert_eq!(elf_obstacle(&elf(3, 1, &[1, 3])), Some(Obstacle::Bits32));
-        assert_eq!(elf_obstacle(&elf(40, 2, &[1, 3])), Some(Obstacle::Machine(40)));
-    }
-
-    #[test]
-    fn cut_or_hostile_headers_claim_nothing() {
-        let whole = elf(62, 2, &[6, 1, 3]);
-        for n in 0..whole.len() {
-            let _ = elf_obstacle(&whole[..n]);
-        }
-        let mut far = whole.clone();
-        far[32..40].copy_from_slice(&u64::MAX.to_le_bytes());
-        assert_eq!(elf_obstacle(&far), None);
+    fn is_go(head: &[u8]) -> bool {
+        program_headers(head)
+            .is_some_and(|segments| segments.iter().any(|segment| has_go_note(segment, head)))
     }
 
     #[test]
     fn a_go_program_is_told_by_its_note() {
-        let mut bytes = elf(62, 2, &[4, 1]);
-        let note = [4, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, b'G', b'o', 0, 0, b'i', b'd', b'0', b'1'];
-        let at = bytes.len() as u64;
-        bytes[64 + 8..64 + 16].copy_from_slice(&at.to_le_bytes());
-        bytes[64 + 32..64 + 40].copy_from_slice(&(note.len() as u64).to_le_bytes());
-        assert!(!is_go(&bytes));
-        bytes.extend_from_slice(&note);
+        let gnu = [4, 0, 0, 0, 4, 0, 0, 0, 3, 0, 0, 0, b'G', b'N', b'U', 0, b'i', b'd', b'0', b'1'];
+        let go = [4, 0, 0, 0, 4, 0, 0, 0, 4, 0, 0, 0, b'G', b'o', 0, 0, b'i', b'd', b'0', b'1'];
+        assert!(!is_go(&with_notes(&gnu)));
+        let mut bytes = with_notes(&[gnu, go].concat());
         assert!(is_go(&bytes));
         for n in 0..bytes.len() {
-            let _ = is_go(&bytes[..n]);
+            assert!(!is_go(&bytes[..n]), "cut to {n}");
         }
         bytes[64 + 8..64 + 16].copy_from_slice(&u64::MAX.to_le_bytes());
         assert!(!is_go(&bytes));

@@ -1,6 +1,7 @@
 //! The lines around every table: what was measured, and what was accounted for and lost.
 
 use super::numbers::{count, in_words, seconds, share, thousands};
+use crate::latency::Latency;
 use crate::model::{Cell, Loss, Profile, Weight};
 
 /// One line: total, processes, threads, samples, rate, clock.
@@ -61,6 +62,29 @@ pub fn clock_in_words(name: &str) -> &str {
         "ptrace" => "from outside",
         other => other,
     }
+}
+
+/// The closing line of a table of latency: how long something ran, between which bounds, and how many threads at once.
+#[must_use]
+pub fn latency(latency: &Latency) -> String {
+    let shown: u64 = latency.by_parallelism.values().sum();
+    let several = |n: u32| if n == 1 { "one thread alone".to_owned() } else { format!("{n} threads") };
+    let mut classes: Vec<String> = latency
+        .by_parallelism
+        .iter()
+        .filter(|(_, ns)| **ns >= shown / 200)
+        .map(|(n, ns)| format!("{} {}", several(*n), share(*ns, shown)))
+        .collect();
+    if classes.is_empty() {
+        classes.push("nothing ran".into());
+    }
+    let mut line =
+        format!("latency: {} s are shown; something ran for {} s", seconds(shown), seconds(latency.most_ns));
+    // Samples do not tell short turns from short bursts; say so when it matters.
+    if latency.least_ns < latency.most_ns - latency.most_ns / 100 {
+        line += &format!(" at most, {} s at least", seconds(latency.least_ns));
+    }
+    line + "; at once: " + &classes.join(", ")
 }
 
 /// The closing lines: accounted, lost, cut, hidden by filters, notes.

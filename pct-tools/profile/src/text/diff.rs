@@ -3,7 +3,7 @@
 use super::Layout;
 use super::numbers::{count, seconds, share, signed_seconds};
 use super::table::{Column, Rank, Table, tame};
-use crate::diff::{Delta, Diff};
+use crate::diff::{Delta, Diff, Growth};
 use serde_json::{Value, json};
 
 /// The table for people: clear differences first, the rest summed up after `rows`.
@@ -61,6 +61,17 @@ pub fn table(diff: &Diff, rows: usize, layout: &Layout) -> String {
         );
     }
     text
+}
+
+/// What grew over a limit, as a line: `parse grew by 0.51 s, 8.2% of the total before (limit 5%)`.
+#[must_use]
+pub fn growth(growth: &Growth<'_>, limit: f64) -> String {
+    let name = growth.row.map_or_else(|| "the total".to_owned(), |row| tame(&row.name));
+    let share = match growth.share {
+        share if share.is_finite() => format!("{:.1}% of the total before", share * 100.0),
+        _ => "where there was nothing before".to_owned(),
+    };
+    format!("{name} grew by {} s, {share} (limit {}%)", seconds(growth.ns), limit * 100.0)
 }
 
 fn sureness(row: &Delta) -> &'static str {

@@ -1,7 +1,8 @@
 //! Flat tables.
 //!
 //! CSV has always the columns `samples,cpu_seconds,share,pid,process,tid,object,function`; what was merged is empty.
-//! A line or address is appended to the function's name. `share` is a fraction of 1.
+//! A line or address is appended to the function's name. `share` is a fraction of 1. Tables of latency have
+//! `latency_seconds` behind them, and `share` is that of the latency.
 
 use super::Layout;
 use super::numbers::{count, seconds, share, share_error, thousands};
@@ -31,6 +32,8 @@ pub struct Columns {
 struct Context<'a> {
     profile: &'a Profile,
     whole: Weight,
+    /// Weights are latency, and rows have their CPU time beside it.
+    latency: bool,
     wanted: Columns,
     parts: Option<Label>,
     labels: Option<Label>,
@@ -43,6 +46,20 @@ impl Context<'_> {
     fn share(&self, weight: Weight) -> String {
         share(weight.cpu_ns(), self.whole.cpu_ns())
     }
+    fn unit(&self) -> &'static str {
+        unit(self.profile, self.latency)
+    }
+}
+
+fn unit(profile: &Profile, latency: bool) -> &'static str {
+    if latency { "latency s" } else { profile.unit() }
+}
+
+/// How many threads ran, on average, while this row ran: `1.0` alone, `2.0` beside one other thread.
+fn parallelism(row: &Row) -> String {
+    let cpu = row.cpu.unwrap_or_default();
+    let latency = row.own.cpu_ns();
+    if latency == 0 { String::new() } else { format!("{:.1}", cpu.cpu_ns() as f64 / latency as f64) }
 }
 
 /// A column, declared once: when it is shown, its head, its cell.
@@ -64,11 +81,13 @@ const FIELDS: &[Field] = &[
         column: |_| Column::number("total"),
         cell: |c, row| c.share(row.total),
     },
+    Field { shown: |_| true, column: |c| Column::number(c.unit()), cell: |_, row| seconds(row.own.cpu_ns()) },
     Field {
-        shown: |_| true,
+        shown: |c| c.latency,
         column: |c| Column::number(c.profile.unit()),
-        cell: |_, row| seconds(row.own.cpu_ns()),
+        cell: |_, row| seconds(row.cpu.unwrap_or_default().cpu_ns()),
     },
+    Field { shown: |c| c.latency, column: |_| Column::number("parallel"), cell: |_, row| parallelism(row) },
     Field {
         shown: |c| c.wanted.split_system,
         column: |c| Column::number(if c.profile.by_wall_clock() { "running" } else { "user" }),
@@ -127,6 +146,7 @@ pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -
     let context = Context {
         profile,
         whole: flat.total,
+        latency: flat.rows.iter().any(|row| row.cpu.is_some()),
         wanted,
         parts: flat.rows.iter().find_map(|row| row.part),
         labels: flat.rows.iter().find_map(|row| row.label),
@@ -146,7 +166,7 @@ pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -
             "  ... {}: {} {}",
             count(rest.len() as u64, "more row", "more rows"),
             seconds(sum.cpu_ns()),
-            profile.unit()
+            context.unit()
         );
         text += &if layout.color { format!("\x1b[2m{line}\x1b[0m\n") } else { line + "\n" };
     }
@@ -159,15 +179,16 @@ pub const CSV_HEADER: &str = "samples,cpu_seconds,share,pid,process,tid,object,f
 /// The rows as CSV, all of them unless `rows` says fewer.
 #[must_use]
 pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
+    let latency = flat.rows.iter().any(|row| row.cpu.is_some());
     let mut out = String::from(CSV_HEADER);
-    out.push('\n');
+    out += if latency { ",latency_seconds\n" } else { "\n" };
     let whole = flat.total.cpu_ns().max(1) as f64;
     for row in flat.rows.iter().take(rows) {
         let fields = Fields::of(profile, row);
         out += &format!(
-            "{},{:.6},{:.6},{},{},{},{},{}\n",
+            "{},{:.6},{:.6},{},{},{},{},{}",
             row.own.samples,
-            row.own.cpu_ns() as f64 / 1e9,
+            row.cpu.unwrap_or(row.own).cpu_ns() as f64 / 1e9,
             row.own.cpu_ns() as f64 / whole,
             fields.pid.map(|pid| pid.to_string()).unwrap_or_default(),
             csv_field(fields.process),
@@ -175,6 +196,10 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
             csv_field(&fields.object),
             csv_field(&fields.name),
         );
+        if latency {
+            out += &format!(",{:.6}", row.own.cpu_ns() as f64 / 1e9);
+        }
+        out.push('\n');
     }
     out
 }
@@ -202,9 +227,15 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
         .take(rows)
         .map(|row| {
             let fields = Fields::of(profile, row);
-            let mut value = weight_json(row.own);
+            let mut value = weight_json(row.cpu.unwrap_or(row.own));
             value["share"] = json!(row.own.cpu_ns() as f64 / whole);
-            value["total_seconds"] = json!(row.total.cpu_ns() as f64 / 1e9);
+            let total = json!(row.total.cpu_ns() as f64 / 1e9);
+            if row.cpu.is_some() {
+                value["latency_seconds"] = json!(row.own.cpu_ns() as f64 / 1e9);
+                value["total_latency_seconds"] = total;
+            } else {
+                value["total_seconds"] = total;
+            }
             value["pid"] = json!(fields.pid);
             value["process"] = json!(fields.pid.map(|_| fields.process));
             value["tid"] = json!(fields.tid);

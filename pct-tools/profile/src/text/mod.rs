@@ -5,6 +5,7 @@
 
 pub mod account;
 pub mod diff;
+pub mod digest;
 pub mod flat;
 pub mod numbers;
 pub mod table;

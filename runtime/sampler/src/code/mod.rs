@@ -1,6 +1,5 @@
 //! The code of this process: its regions, the objects they come from, and who called whom.
 
 pub mod callers;
-pub mod elf;
 pub mod maps;
 pub mod regions;

@@ -13,15 +13,19 @@ use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
 use crate::code::maps::{self, Mapping};
 use crate::record::chain::Chain;
 use crate::record::log::Log;
+use crate::sys;
+use crate::sys::loaded::MemoryFile;
 use crate::sys::lock::Lock;
 use crate::sys::text::Buf;
-use crate::{code::elf, sys};
+use pct_elf::{Ahead, Image};
 use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::{SEGMENT_HEADER_BYTES, SEGMENT_HEADER_WORDS, header as at, segment_kind};
 use pct_format::push::SegmentHead;
 use pct_format::record::{Encoder, RegionFacts, region_flag};
 
+/// Bytes of an image that are read at once: its header and twenty program headers.
+const IMAGE_HEAD: usize = 64 + 20 * 56;
 /// Most regions known at a time.
 pub const MAX_REGIONS: usize = 8192;
 
@@ -320,8 +324,10 @@ impl Scan<'_> {
         if let Some(memory) = memory
             && (m.inode != 0 || path == b"[vdso]")
         {
-            let read = |at: u64, to: &mut [u8]| sys::pread(memory, to, at) == Ok(to.len());
-            len = elf::build_id(base, read, &mut build_id);
+            let memory = MemoryFile(memory);
+            let memory = Ahead::<_, IMAGE_HEAD>::new(&memory, base);
+            let image = Image::at_base(&memory, base);
+            len = image.and_then(|image| image.build_id(&memory, &mut build_id)).unwrap_or(0);
         }
         if len > 0 && path == self.program.bytes() {
             self.note_program(&build_id, len);

@@ -7,7 +7,9 @@
 
 use core::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 
+use crate::sys::loaded::Loaded;
 use crate::{sys, sys::arch};
+use pct_elf::Image;
 use pct_format::{Anchor, TimeSource};
 
 /// 0: the counter. 1: CLOCK_MONOTONIC.
@@ -56,14 +58,14 @@ pub fn set_vdso(base: u64) {
     if base == 0 {
         return;
     }
-    // SAFETY: the kernel maps the vdso whole and for good; it has at least a page.
-    let found = unsafe { crate::code::elf::Image::from_base(base, 4096) }.and_then(|image| {
-        let dynamic = image.dynamic()?;
-        // SAFETY: the vdso's dynamic section.
-        let symbols = unsafe { crate::code::elf::Symbols::new(dynamic, image.bias) };
-        symbols.find(b"__vdso_clock_gettime").or_else(|| symbols.find(b"__kernel_clock_gettime"))
+    // SAFETY: the kernel maps the vdso whole and for good.
+    let memory = unsafe { Loaded::new() };
+    let symbols = Image::at_base(&memory, base).and_then(|image| image.symbols(&memory));
+    let found = symbols.and_then(|symbols| {
+        let clock = symbols.find(&memory, b"__vdso_clock_gettime");
+        clock.or_else(|| symbols.find(&memory, b"__kernel_clock_gettime"))
     });
-    VDSO.store(found.unwrap_or(0) as usize, Ordering::Relaxed);
+    VDSO.store(found.map_or(0, |clock| clock.address) as usize, Ordering::Relaxed);
 }
 
 /// Decides the time source by what the kernel itself uses.

@@ -18,9 +18,11 @@ use numbers;
 #[cfg(target_arch = "aarch64")]
 mod aarch64;
 pub mod arch;
+pub mod auxv;
 mod clocks;
 mod files;
 pub mod filter;
+pub mod loaded;
 pub mod lock;
 pub mod text;
 #[cfg(target_arch = "x86_64")]

@@ -114,6 +114,7 @@ pub fn data(d: &Data) -> String {
         Data::Seconds(s) => float(*s, 3),
         Data::Change(s) => signed(float(*s, 3), *s > 0.0),
         Data::IntChange(n) => signed(int(*n), *n > 0),
+        Data::AtMost(inner) => format!("\u{2264} {}", data(inner)),
     }
 }
 
@@ -128,6 +129,7 @@ pub fn raw(d: &Data) -> Option<String> {
         }),
         Data::Time(s) | Data::Seconds(s) | Data::Change(s) => Some(format!("{s} s")),
         Data::Hinted(_, whole) => Some(whole.clone()),
+        Data::AtMost(inner) => raw(inner),
         Data::Int(_)
         | Data::IntChange(_)
         | Data::Code(_)

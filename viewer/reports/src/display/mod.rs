@@ -241,6 +241,8 @@ pub enum Data {
     Hinted(String, String),
     /// A line of a program's text: its blanks stay.
     Code(String),
+    /// A number that is known only to be no larger.
+    AtMost(Box<Data>),
 }
 
 impl Data {
@@ -248,6 +250,12 @@ impl Data {
     #[must_use]
     pub fn text(s: impl Into<String>) -> Data {
         Data::Text(s.into())
+    }
+
+    /// The number, or, if it is only a bound, that it is one.
+    #[must_use]
+    pub fn bound(self, is_bound: bool) -> Data {
+        if is_bound { Data::AtMost(Box::new(self)) } else { self }
     }
 
     /// Whether it is a number: set flush right.

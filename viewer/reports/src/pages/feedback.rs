@@ -27,6 +27,9 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &FeedbackReport) -> Display {
                 .to_owned(),
         ));
         d.items.push(Item::Table(table(ctx, r)));
+        if r.candidates.iter().any(|c| c.saving_is_bound) {
+            d.items.push(Item::Text(NESTED.to_owned()));
+        }
     }
     if r.not_listed > 0 {
         d.items.push(Item::Text(format!("{} more are not listed.", format::int(r.not_listed as i64))));
@@ -63,6 +66,11 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &FeedbackReport) -> Display {
     d.controls.push(ctx.general_controls());
     d
 }
+
+/// What `\u{2264}` means in the table.
+const NESTED: &str = "\u{2264}: an upper bound. The conjunction is part of a recursion, so its executions lie within one \
+     another and the sum counts the inner ones again in each outer one. The speed-up is that of one execution, whose \
+     inner ones run as they do now; so much is saved only with a processor for each level of the recursion.";
 
 fn table(ctx: &Ctx<'_>, r: &FeedbackReport) -> Table {
     let columns = columns(ctx, r);
@@ -117,11 +125,14 @@ fn columns<'a>(ctx: &'a Ctx<'_>, r: &'a FeedbackReport) -> Vec<Column<'a, Candid
         one(Data::Float(c.overheads))
     }));
     let help = "Time that all executions together save, as if no other candidate was executed in parallel.";
-    out.push(Column::new(number("Saved").help(help), move |c: &CandidateRow| one(Data::Float(c.saving))));
+    out.push(Column::new(number("Saved").help(help), move |c: &CandidateRow| {
+        one(Data::Float(c.saving).bound(c.saving_is_bound))
+    }));
     let whole = r.program_callseqs as f64;
     let help = "That as a share of the program's call sequence numbers.";
     out.push(Column::new(number("% of the program").help(help), move |c: &CandidateRow| {
-        one(Data::Percent(if whole > 0.0 { c.saving / whole } else { 0.0 }))
+        let share = if whole > 0.0 { c.saving / whole } else { 0.0 };
+        one(Data::Percent(share).bound(c.saving_is_bound))
     }));
     out
 }

@@ -14,14 +14,15 @@ pub(super) fn display_all(ctx: &Ctx<'_>, r: &ProgramModulesReport) -> Display {
         r.modules.iter().filter(|m| !hidden(m.active, ctx.prefs.inactive_modules)).collect();
     let keys: Keys<'_, &ModuleRow> =
         Keys { name: Box::new(|m| m.name.clone()), place: Box::new(|m| (m.name.clone(), 0)) };
-    ctx.sort(&mut rows, &keys, |m| &m.perf, Totals::None);
+    let totals = if ctx.subject.profile.is_native() { Totals::Overlap } else { Totals::None };
+    ctx.sort(&mut rows, &keys, |m| &m.perf, totals);
     let show = Prefs { inactive_modules: Inactive::Show, ..ctx.prefs };
     let flat = Flat {
         lead: vec![Column::new(ctx.name_head(ctx.words().module), |m: &&ModuleRow| {
             Cell::One(Data::Link(ctx.link(Cmd::Module(m.name.clone()), m.name.clone())))
         })],
         perf: |m| &m.perf,
-        totals: Totals::None,
+        totals,
         rest: None,
         note: ctx.hidden_note(r.modules.len() - rows.len(), ctx.words().modules, show),
     };

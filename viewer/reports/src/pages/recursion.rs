@@ -109,9 +109,14 @@ fn key_words(key: &TypeKey) -> String {
     }
 }
 
+/// What the totals of a row are.
+const NESTED: &str = "Totals are sums over the cliques of a row, each with all that it calls. A clique that lies below another \
+     one of its row is counted in both, so that totals may be more than 100 %. Self counts everything once.";
+
 pub(super) fn frequencies(ctx: &Ctx<'_>, r: &FrequencyReport) -> Display {
     let mut d = Display::new("Types of recursion");
     d.items.push(Item::Text(format!("{} cliques", format::int(r.cliques as i64))));
+    d.items.push(Item::Text(NESTED.to_owned()));
     let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.scale());
     let mut head = vec![
         HeadGroup::single(ctx.name_head("Type of recursion")),

@@ -523,6 +523,7 @@ fn with_breaks(text: &str) -> Markup {
 fn cell_class(words: bool, data: &Data) -> Option<&'static str> {
     const HEAT: [&str; 10] = ["", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9"];
     match data {
+        Data::AtMost(inner) => cell_class(words, inner),
         Data::Percent(share) => {
             // Square root: one percent is visible, a hundred is full.
             let level = (share.clamp(0.0, 1.0).sqrt() * 9.0 + 0.2) as usize;

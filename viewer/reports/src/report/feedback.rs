@@ -62,8 +62,11 @@ pub struct CandidateRow {
     pub parallel: f64,
     /// Sequential over parallel time.
     pub speedup: f64,
-    /// What all calls together save.
+    /// What all calls together save: the saving of one times their number, but no more than the context costs.
     pub saving: f64,
+    /// Calls of the conjunction lie within one another, so that the sum counts inner ones in outer ones again: it
+    /// is an upper bound.
+    pub saving_is_bound: bool,
     /// Costs of sparks, barriers, signals and waits, per call.
     pub overheads: f64,
     /// Time that processors wait, per call.
@@ -163,6 +166,13 @@ fn saving(c: &Candidate) -> f64 {
     c.metrics.saving() * c.metrics.calls as f64
 }
 
+/// Whether executions that cost so much together lie within one another: there is not room for all of them side by
+/// side.
+fn is_nested(executions: f64, context: f64) -> bool {
+    // Averages of whole numbers: they may be off by their last digits.
+    executions > context * 1.000_001
+}
+
 fn rows(subject: &Subject, proc: &ProcOutcome) -> Vec<CandidateRow> {
     let profile = &subject.profile;
     proc.found
@@ -171,6 +181,7 @@ fn rows(subject: &Subject, proc: &ProcOutcome) -> Vec<CandidateRow> {
         .zip(&proc.contexts)
         .map(|(c, &pd)| {
             let m = &c.metrics;
+            let context = profile.pd_total(pd).callseqs as f64;
             CandidateRow {
                 desc: proc_desc(profile, proc.ps),
                 pd: pd.number(),
@@ -183,7 +194,8 @@ fn rows(subject: &Subject, proc: &ProcOutcome) -> Vec<CandidateRow> {
                 sequential: m.seq_time,
                 parallel: m.par_time,
                 speedup: m.speedup(),
-                saving: saving(c),
+                saving: saving(c).min(context),
+                saving_is_bound: is_nested(m.seq_time * m.calls as f64, context),
                 overheads: m.overheads(),
                 dead_time: m.dead(),
             }

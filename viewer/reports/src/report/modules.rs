@@ -2,7 +2,8 @@
 
 use super::Failure;
 use super::common::{Perf, ProcDesc, Rates, proc_desc};
-use pct_deep::{ModuleId, Profile};
+use pct_deep::figures::Desc;
+use pct_deep::{CliqueId, Id as _, ModuleId, PdId, Profile};
 use serde::Serialize;
 
 /// The name of the pseudo module above `main`.
@@ -22,7 +23,7 @@ pub struct ModuleRow {
     pub name: String,
     /// Whether any of its procedures was called.
     pub active: bool,
-    /// Own costs.
+    /// Own costs; of a native program also those of everything that ran below the object's functions.
     pub perf: Perf,
 }
 
@@ -53,6 +54,7 @@ pub struct ModuleProc {
 #[must_use]
 pub fn create_all(profile: &Profile) -> ProgramModulesReport {
     let rates = Rates::of(profile);
+    let inclusive = profile.is_native().then(|| inclusive(profile));
     let modules = profile
         .modules()
         .filter(|&m| profile.module_name(m) != RUNTIME && !is_made_up(profile, m))
@@ -62,11 +64,68 @@ pub fn create_all(profile: &Profile) -> ProgramModulesReport {
             ModuleRow {
                 name: profile.module_name(m).into_owned(),
                 active: profile.is_active(&own, &figures.desc),
-                perf: rates.own_row(&own),
+                perf: match &inclusive {
+                    Some(total) => rates.row(&own, &(total[m.index()] - own.inherited())),
+                    None => rates.own_row(&own),
+                },
             }
         })
         .collect();
     ProgramModulesReport { modules }
+}
+
+/// What ran in each module or below it, by module. A cost counts once for a module, however often the way down to
+/// it leaves the module and comes back.
+///
+/// The way down to a context is the contexts that enter the cliques above it, those that leave them, and the one
+/// that enters its own clique. In which order the members of a clique call each other is not recorded.
+fn inclusive(profile: &Profile) -> Vec<Desc> {
+    enum Task {
+        Enter(CliqueId),
+        Member(PdId, ModuleId),
+        Leave(ModuleId),
+    }
+    let modules = profile.modules().len();
+    let (mut total, mut above) = (vec![Desc::default(); modules], vec![0u32; modules]);
+    let mut tasks = vec![Task::Enter(profile.root_clique())];
+    while let Some(task) = tasks.pop() {
+        match task {
+            Task::Enter(clique) => {
+                let first = profile.ps_module(profile.pd_ps(profile.clique_entry_pd(clique)));
+                if above[first.index()] == 0 {
+                    total[first.index()] += match profile.clique_entry(clique) {
+                        Some(csd) => profile.csd_total(csd),
+                        None => profile.root_total(),
+                    };
+                }
+                above[first.index()] += 1;
+                tasks.push(Task::Leave(first));
+                tasks.extend(profile.clique_members(clique).iter().map(|&pd| Task::Member(pd, first)));
+            }
+            Task::Member(pd, first) => {
+                let module = profile.ps_module(profile.pd_ps(pd));
+                if module != first {
+                    // Each member by itself: nothing of one is in another.
+                    if above[module.index()] == 0 {
+                        total[module.index()] += profile.pd_total(pd);
+                    }
+                    above[module.index()] += 1;
+                    tasks.push(Task::Leave(module));
+                }
+                let clique = profile.pd_clique(pd);
+                for &csd in profile.edges(pd) {
+                    if let Some(child) = profile.csd_child_clique(csd)
+                        && child < clique
+                        && profile.clique_entry(child) == Some(csd)
+                    {
+                        tasks.push(Task::Enter(child));
+                    }
+                }
+            }
+            Task::Leave(module) => above[module.index()] -= 1,
+        }
+    }
+    total
 }
 
 /// Whether a module stands for no object: contexts above a native program's own (the root, threads and processes that
@@ -105,4 +164,48 @@ pub fn create(profile: &Profile, name: &str, has_representation: bool) -> Result
         })
         .collect();
     Ok(ModuleReport { name: name.to_owned(), has_representation, procs })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pct_deep::Compensation;
+    use pct_deep::figures::Own;
+    use pct_deep::synthetic::{Params, Shape, generate};
+    use std::collections::BTreeSet;
+
+    /// The modules on the way down to a context, found by going up from it.
+    fn way_down(profile: &Profile, pd: PdId) -> BTreeSet<ModuleId> {
+        let module = |pd: PdId| profile.ps_module(profile.pd_ps(pd));
+        let mut found = BTreeSet::from([module(pd)]);
+        let mut clique = profile.pd_clique(pd);
+        loop {
+            found.insert(module(profile.clique_entry_pd(clique)));
+            let Some(entry) = profile.clique_entry(clique) else { return found };
+            found.insert(module(profile.csd_caller(entry)));
+            clique = profile.pd_clique(profile.csd_caller(entry));
+        }
+    }
+
+    #[test]
+    fn a_cost_counts_once_for_each_module_on_the_way_down_to_it() {
+        for shape in Shape::ALL {
+            let params = Params { shape, contexts: 400, procs: 30, ..Params::default() };
+            let data = generate(&params).expect("generates");
+            let profile = Profile::new(data, Compensation::Exact).expect("well formed");
+            let mut expected = vec![Desc::default(); profile.modules().len()];
+            let mut plain = Desc::default();
+            for csd in profile.csds() {
+                let own: Own = profile.csd_own(csd);
+                plain += own.inherited();
+                for module in way_down(&profile, profile.csd_callee(csd)) {
+                    expected[module.index()] += own.inherited();
+                }
+            }
+            let found = inclusive(&profile);
+            assert_eq!(found, expected, "{shape:?}");
+            let root = profile.ps_module(profile.pd_ps(profile.root()));
+            assert_eq!(found[root.index()], plain, "{shape:?}");
+        }
+    }
 }

@@ -16,8 +16,10 @@ pub struct VarUseReport {
     pub site: SiteDesc,
     /// The procedure called.
     pub callee: ProcDesc,
-    /// Call sequence numbers of an average call.
+    /// Call sequence numbers of an average call; of a recursive one, an estimate.
     pub cost: f64,
+    /// Call sequence numbers of the whole program: no call costs more.
+    pub program_callseqs: i64,
     /// Its arguments.
     pub args: Vec<ArgUse>,
 }
@@ -29,10 +31,42 @@ pub struct ArgUse {
     pub name: String,
     /// Read, or given a value.
     pub use_type: UseType,
-    /// Call sequence numbers until its first use.
+    /// Call sequence numbers until its first use, as estimated: this may be more than the call costs.
     pub until: f64,
-    /// Call sequence numbers of the whole procedure.
+    /// Call sequence numbers of the whole procedure; of a recursive one, of one level.
     pub procedure_cost: f64,
+}
+
+/// When an argument is used first, as far as that can be so.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FirstUse {
+    /// Call sequence numbers until then.
+    pub until: f64,
+    /// That as a share of the call.
+    pub share: f64,
+    /// The estimate lies beyond the end of the call: both are upper bounds.
+    pub is_bound: bool,
+}
+
+impl VarUseReport {
+    /// What an average call costs at most.
+    #[must_use]
+    pub fn possible_cost(&self) -> f64 {
+        self.cost.min(self.program_callseqs as f64)
+    }
+
+    /// The first use of an argument, within the call.
+    #[must_use]
+    pub fn first_use(&self, arg: &ArgUse) -> FirstUse {
+        // The one is measured or estimated for this call, the other worked out from the callee's body, for one
+        // level of a recursion.
+        let whole = self.cost.max(arg.procedure_cost).min(self.program_callseqs as f64);
+        if arg.until > whole {
+            return FirstUse { until: whole, share: 1.0, is_bound: true };
+        }
+        let share = if whole == 0.0 { 0.0 } else { arg.until / whole };
+        FirstUse { until: arg.until, share, is_bound: false }
+    }
 }
 
 /// The report.
@@ -66,6 +100,7 @@ pub fn create(subject: &Subject, number: i64) -> Result<VarUseReport, Failure> {
         site: site_desc(profile, profile.csd_css(csd)),
         callee: proc_desc(profile, ps),
         cost,
+        program_callseqs: profile.root_total().callseqs,
         args,
     })
 }

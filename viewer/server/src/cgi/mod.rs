@@ -4,7 +4,8 @@
 //! request -> client: parse, check the file, want pipe -> mutex -> to-server pipe alive?
 //!              yes: send the request, release the mutex, wait for the name of the response file, print it
 //!              no:  start a server that inherits the mutex: it loads, makes the pipe, releases; then as above
-//! server:    read a request -> make the page -> response file -> its name into the client's want pipe -> again,
+//! server:    read a request -> make the page on a thread of its own -> read the next one
+//!            page done -> response file -> its name into the client's want pipe
 //!            until idle too long or told to quit
 //! ```
 //!
@@ -17,12 +18,14 @@
 //!   a client, and a want file whose reader is gone is stale;
 //! - a message is one line, no longer than what a pipe takes in one piece.
 //!
-//! In reading order: [`names`] (the private directory, names in it), [`mutex`], [`message`], [`client`], [`serve`].
+//! In reading order: [`names`] (the private directory, names in it), [`mutex`], [`message`], [`client`], [`serve`],
+//! `pages`.
 
 pub mod client;
 pub mod message;
 pub mod mutex;
 pub mod names;
+mod pages;
 pub mod serve;
 
 use crate::answer::{Form, Response};
@@ -165,6 +168,7 @@ pub fn cgi_text(response: &Response) -> Vec<u8> {
         400 => "Bad Request",
         403 => "Forbidden",
         404 => "Not Found",
+        405 => "Method Not Allowed",
         414 => "URI Too Long",
         _ => "Service Unavailable",
     };
@@ -222,14 +226,17 @@ fn as_cgi(query: &str) -> ExitCode {
         && let Ok(parsed) = Query::parse(query)
         && parsed.cmd.is_control()
     {
-        return finish(Err(confirmation(&parsed, script)), head);
+        return finish(Err(confirmation(&parsed, script, form)), head);
     }
     let asked = Asked { query: query.to_owned(), form, script };
     finish(client::answer(&asked, &settings, head).map_err(|r| r.in_form(form)), head)
 }
 
-/// The page that asks whether a change of the server is meant.
-fn confirmation(query: &Query, script: String) -> Response {
+/// The page that asks whether a change of the server is meant. The other forms have no button to press: a refusal.
+fn confirmation(query: &Query, script: String, form: Form) -> Response {
+    if form != Form::Html {
+        return Response::plain(405, "What changes the server has to be asked for by POST.").in_form(form);
+    }
     let place = Place { script: Some(script), file: query.file.clone(), ..Place::default() };
     let what = match query.cmd {
         Cmd::Quit => "End the server of this file?",

@@ -2,6 +2,7 @@
 
 use super::message::{self, Ask, MAX, Reply, Status};
 use super::names::{self, Names};
+use super::pages::{Finished, Pages};
 use super::{Settings, cgi_text, client, mutex};
 use crate::answer::{After, Form, Request, Response};
 use crate::http;
@@ -21,8 +22,7 @@ use std::os::fd::{AsFd as _, RawFd};
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
-use std::sync::{Arc, mpsc};
-use std::thread::JoinHandle;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 /// First argument of a server process. Only a client starts one: standard input has to be the lock.
@@ -34,10 +34,6 @@ const MAX_RECORD: u64 = 64 * 1024;
 const FAREWELL: Duration = Duration::from_secs(2);
 /// How long a server that was told to end looks for requests that were sent already.
 const LAST_LOOK: Duration = Duration::from_millis(1);
-/// Pages that may be late at a time.
-const MOST_LATE: usize = 2;
-/// Stack of a thread that makes a page.
-const STACK: usize = 8 << 20;
 
 /// The arguments of a server process.
 #[must_use]
@@ -110,11 +106,12 @@ fn run(
             // We hold the lock and there was no server: these are of one that is gone.
             names.remove_responses();
             names::sweep_wants(&names.dir);
+            let pages = Pages::new(limit)?;
             let pipe = make_pipe(names)
                 .map_err(|e| io::Error::other(format!("{}: {e}", names.to_server().display())))?;
-            Ok((viewer.with_nonce(http::nonce), pipe))
+            Ok((viewer.with_nonce(http::nonce), pages, pipe))
         });
-    let (viewer, pipe) = match prepared {
+    let (viewer, pages, pipe) = match prepared {
         Ok(both) => both,
         Err(e) => {
             record.say(&format!("failed: {e}"));
@@ -132,7 +129,7 @@ fn run(
         stopped: false,
         idle,
         limit,
-        late: Vec::new(),
+        pages,
         pending: Vec::new(),
         sent: VecDeque::new(),
         number: 0,
@@ -232,8 +229,8 @@ struct Server {
     idle: Option<Duration>,
     /// How long one page may take.
     limit: Duration,
-    /// Threads whose page took longer; they work on, so that what is remembered of it serves the next reader.
-    late: Vec<JoinHandle<()>>,
+    /// Pages in the making.
+    pages: Pages,
     /// Octets of requests not served yet.
     pending: Vec<u8>,
     /// Responses that were sent, with the want file of their client, until they are gone.
@@ -265,132 +262,140 @@ fn response(viewer: &Viewer, file: &str, ask: &Ask) -> (Response, After) {
 
 impl Server {
     fn serve(&mut self) {
+        let mut idle_since = Instant::now();
         loop {
-            let line = self.next_line(self.idle);
-            if self.stopped {
-                if let Some(line) = line {
-                    self.one(&line);
-                }
+            // Time that an answer takes does not count.
+            let until = self.idle.filter(|_| self.pages.is_empty()).map(|idle| idle_since + idle);
+            let line = self.next_line(until);
+            let is_busy = line.is_some() || !self.pages.is_empty();
+            let began = line.map_or(After::Serve, |line| self.begin(&line));
+            let finished = self.finish_pages();
+            if self.stopped || began == After::Quit || finished == After::Quit {
                 return self.quit();
             }
-            let Some(line) = line else {
+            if is_busy {
+                idle_since = Instant::now();
+            } else if until.is_some_and(|until| Instant::now() >= until) {
                 if self.end_if_idle() {
                     return;
                 }
-                continue;
-            };
-            match self.one(&line) {
-                After::Serve => {}
-                After::Timeout(0) => self.idle = None,
-                After::Timeout(minutes) => self.idle = Some(Duration::from_secs(u64::from(minutes) * 60)),
-                After::Quit => return self.quit(),
+                idle_since = Instant::now();
             }
         }
     }
 
-    /// The next request; `None`: none came for so long. Time that an answer takes does not count.
-    fn next_line(&mut self, wait: Option<Duration>) -> Option<Vec<u8>> {
-        let deadline = wait.map(|w| Instant::now() + w);
+    /// The next request. `None`: it is time to look at something else: a page is done or late, a signal came, it is
+    /// `until`.
+    fn next_line(&mut self, until: Option<Instant>) -> Option<Vec<u8>> {
         loop {
-            if let Some(end) = self.pending.iter().position(|&b| b == b'\n') {
+            let has_room = self.pages.has_room();
+            if let Some(end) = self.pending.iter().position(|&b| b == b'\n').filter(|_| has_room) {
                 return Some(self.pending.drain(..=end).collect());
             }
-            if self.pending.len() > MAX {
+            if self.pending.len() > MAX && has_room {
                 // Nobody sends so long a line.
                 self.pending.clear();
             }
             let now = Instant::now();
-            let mut until = deadline.unwrap_or(now + Duration::from_secs(60));
+            let mut next = now + Duration::from_secs(60);
+            next = until.into_iter().chain(self.pages.next_late()).fold(next, Instant::min);
             if self.stopped {
-                until = until.min(now + LAST_LOOK);
+                next = next.min(now + LAST_LOOK);
             }
+            let requests = if has_room { PollFlags::POLLIN } else { PollFlags::empty() };
             let mut fds = [
-                PollFd::new(self.pipe.as_fd(), PollFlags::POLLIN),
                 PollFd::new(self.signals.as_fd(), PollFlags::POLLIN),
+                PollFd::new(self.pages.bell(), PollFlags::POLLIN),
+                PollFd::new(self.pipe.as_fd(), requests),
             ];
-            let polled = poll(&mut fds, if until <= now { 0u8.into() } else { client::left(until) });
-            let is_ready = |fd: &PollFd<'_>| fd.revents().is_some_and(|r| r.contains(PollFlags::POLLIN));
-            if is_ready(&fds[1]) && matches!(self.signals.read_signal(), Ok(Some(_))) {
+            let polled = poll(&mut fds, if next <= now { 0u8.into() } else { client::left(next) });
+            let ready = fds.map(|fd| fd.revents().is_some_and(|r| r.contains(PollFlags::POLLIN)));
+            if ready[0] && matches!(self.signals.read_signal(), Ok(Some(_))) {
                 self.stopped = true;
+            }
+            if ready[1] {
+                self.pages.hear();
+            }
+            let mut chunk = [0; 16 * 1024];
+            if ready[2]
+                && let Ok(n) = self.pipe.read(&mut chunk)
+            {
+                self.pending.extend_from_slice(&chunk[..n]);
+                continue;
             }
             if polled == Ok(0) {
                 self.forget_sent();
-                if self.stopped || deadline.is_some_and(|d| Instant::now() >= d) {
-                    return None;
-                }
-                continue;
             }
-            let mut chunk = [0; 16 * 1024];
-            if let Ok(n) = self.pipe.read(&mut chunk) {
-                self.pending.extend_from_slice(&chunk[..n]);
-            }
+            return None;
         }
     }
 
-    /// Answers one request. Whatever is wrong with it, the server goes on.
-    fn one(&mut self, line: &[u8]) -> After {
+    /// Has the page of a request made. Whatever is wrong with it, the server goes on.
+    fn begin(&mut self, line: &[u8]) -> After {
         self.forget_sent();
         let Some(ask) = message::parse::<Ask>(line).filter(|a| names::is_want(&a.want)) else {
             self.record.say("a message that is none was ignored");
             return After::Serve;
         };
-        let want = self.names.dir.join(&ask.want);
-        // A client that is gone needs no page; what it asks to be done is done.
-        let (response, after) = self.response_in_time(&ask);
+        let (viewer, file) = (Arc::clone(&self.viewer), self.file.clone());
+        match self.pages.begin(ask, move |ask| response(&viewer, &file, ask)) {
+            Some(finished) => self.finish(finished),
+            None => After::Serve,
+        }
+    }
+
+    /// Answers those whose pages are done. [`After::Quit`]: one of them ends the server.
+    fn finish_pages(&mut self) -> After {
+        let mut all = After::Serve;
+        for finished in self.pages.finished() {
+            if self.finish(finished) == After::Quit {
+                all = After::Quit;
+            }
+        }
+        all
+    }
+
+    fn finish(&mut self, finished: Finished) -> After {
+        let form = Form::of_path(&finished.ask.form).unwrap_or_default();
+        let is_page = finished.response.status == 200;
+        let response = if is_page { finished.response } else { finished.response.in_form(form) };
+        if finished.is_late {
+            let query = message::cut(&finished.ask.query);
+            self.record.say(&format!("a page takes longer than {:?}: {query}", self.limit));
+        }
         let reply = match self.store(&cgi_text(&response)) {
             Ok((name, path)) => {
-                self.sent.push_back((path, want.clone()));
+                self.sent.push_back((path, self.names.dir.join(&finished.ask.want)));
                 Reply::File(name)
             }
             Err(e) => Reply::Sorry(message::cut(&format!("the answer cannot be written: {e}"))),
         };
-        let delivered = match (names::open_living(&want), message::line(&reply)) {
+        self.deliver(&finished.ask, &reply);
+        match finished.after {
+            After::Timeout(0) => self.idle = None,
+            After::Timeout(minutes) => self.idle = Some(Duration::from_secs(u64::from(minutes) * 60)),
+            After::Serve | After::Quit => {}
+        }
+        finished.after
+    }
+
+    /// Sends a reply to its client. One that is gone needs none; what it asked to be done is done.
+    fn deliver(&mut self, ask: &Ask, reply: &Reply) {
+        let want = self.names.dir.join(&ask.want);
+        let is_delivered = match (names::open_living(&want), message::line(reply)) {
             (Ok(Some(mut pipe)), Some(line)) => pipe.write(&line).is_ok_and(|n| n == line.len()),
             _ => false,
         };
-        if !delivered {
-            if let Reply::File(_) = reply
-                && let Some((path, _)) = self.sent.pop_back()
-            {
-                let _ = std::fs::remove_file(path);
-            }
-            if matches!(names::open_living(&want), Ok(None)) {
-                let _ = std::fs::remove_file(&want);
-            }
+        if is_delivered {
+            return;
         }
-        after
-    }
-
-    /// The answer, or, when it takes too long, that it does: one slow page must not keep all others waiting.
-    fn response_in_time(&mut self, ask: &Ask) -> (Response, After) {
-        self.late.retain(|thread| !thread.is_finished());
-        if self.late.len() >= MOST_LATE {
-            let text = "The server is busy with pages that take long. Try again in a while.";
-            return (Response::plain(503, text), After::Serve);
+        if let Reply::File(_) = reply
+            && let Some((path, _)) = self.sent.pop_back()
+        {
+            let _ = std::fs::remove_file(path);
         }
-        let (sender, receiver) = mpsc::channel();
-        let (viewer, file, asked) = (Arc::clone(&self.viewer), self.file.clone(), ask.clone());
-        let work = move || {
-            let _ = sender.send(response(&viewer, &file, &asked));
-        };
-        let Ok(thread) = std::thread::Builder::new().stack_size(STACK).spawn(work) else {
-            return response(&self.viewer, &self.file, ask);
-        };
-        match receiver.recv_timeout(self.limit) {
-            Ok(both) => {
-                let _ = thread.join();
-                both
-            }
-            Err(mpsc::RecvTimeoutError::Disconnected) => {
-                (Response::plain(503, "The page could not be made."), After::Serve)
-            }
-            Err(mpsc::RecvTimeoutError::Timeout) => {
-                let limit = self.limit;
-                self.record.say(&format!("a page takes longer than {limit:?}: {}", message::cut(&ask.query)));
-                self.late.push(thread);
-                let text = "This page takes long. It is still being worked on: ask again in a while.";
-                (Response::plain(503, text), After::Serve)
-            }
+        if matches!(names::open_living(&want), Ok(None)) {
+            let _ = std::fs::remove_file(&want);
         }
     }
 
@@ -447,7 +452,7 @@ impl Server {
     }
 
     fn has_request(&mut self) -> bool {
-        let line = self.next_line(Some(Duration::ZERO));
+        let line = self.next_line(Some(Instant::now()));
         if let Some(line) = &line {
             self.pending.splice(..0, line.iter().copied());
         }
@@ -457,14 +462,24 @@ impl Server {
     /// Answers who has sent already, then ends.
     fn quit(&mut self) {
         let until = Instant::now() + FAREWELL;
+        let mut lock = None;
         loop {
-            let lock = mutex::try_lock(&self.names).unwrap_or_default();
-            // A client that holds the lock may be waiting for room in the pipe.
-            while let Some(line) = self.next_line(Some(Duration::from_millis(u64::from(lock.is_none())))) {
-                self.one(&line);
+            lock = lock.or_else(|| mutex::try_lock(&self.names).unwrap_or_default());
+            // A client that holds the lock may be waiting for room in the pipe; readers wait for their pages.
+            let has_reasons = lock.is_none() || !self.pages.is_empty();
+            let look = Instant::now() + if has_reasons { LAST_LOOK } else { Duration::ZERO };
+            while let Some(line) = self.next_line(Some(look)) {
+                self.begin(&line);
+            }
+            self.finish_pages();
+            let is_late = Instant::now() >= until;
+            if is_late {
+                for ask in self.pages.abandon() {
+                    self.deliver(&ask, &Reply::Sorry("The server was told to end.".to_owned()));
+                }
             }
             // After the time is up clients that send at this moment lose their server, see it, and start another.
-            if lock.is_some() || Instant::now() >= until {
+            if is_late || lock.is_some() && self.pages.is_empty() {
                 return match lock {
                     Some(lock) => self.clean(lock, "quit"),
                     None => {

@@ -15,11 +15,12 @@ use pct_attach::memory::ProcessMemory;
 use pct_attach::outside::{Outside, Settings};
 use pct_attach::ptrace::sys::{Signals, Stop};
 use pct_attach::subject::Manner;
+use pct_elf::Unloadable;
 use pct_format::header::{self as file, StackMode};
 
 /// It has no loader that would load a library: the sampler is put into it before its first instruction.
 pub(super) fn static_program(found: Option<&Found>) -> bool {
-    found.is_some_and(|found| found.obstacle == Some(Obstacle::Static))
+    found.is_some_and(|found| found.obstacle == Some(Obstacle::Unloadable(Unloadable::Static)))
 }
 
 /// By which clock it is sampled from outside, if it is: by the wall clock always; by CPU time where nothing of ours could live

@@ -1,0 +1,104 @@
+//! One tile by a foreground request: what is finer than the pyramid keeps.
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use lttv_engine::call::EndReason;
+use lttv_engine::hooks::{Flow, Hook, HookKey, PRIORITY_DEFAULT, PRIORITY_STATS_AFTER};
+use lttv_engine::request::EventsRequest;
+use lttv_engine::time::Time;
+
+use super::collect::Collector;
+use super::pyramid::Pyramid;
+use super::tile::TileId;
+use super::{Tile, Timeline};
+use crate::state::SystemState;
+
+/// A tile that a request fills. Clones are the same tile.
+#[derive(Clone)]
+pub struct WindowTile {
+    inner: Arc<Mutex<Inner>>,
+    timeline: Arc<Timeline>,
+    id: TileId,
+}
+
+struct Inner {
+    collector: Collector,
+    is_partial: bool,
+    ended: Option<EndReason>,
+}
+
+impl WindowTile {
+    /// An empty tile of a trace.
+    pub fn new(timeline: &Arc<Timeline>, id: TileId) -> WindowTile {
+        let source = timeline.source.as_ref();
+        let begin = begin_of(timeline, id);
+        let pyramid = Pyramid::of_level(id.level());
+        let collector = Collector::new(source, &timeline.tables, pyramid, begin);
+        let inner = Inner { collector, is_partial: false, ended: None };
+        WindowTile { inner: Arc::new(Mutex::new(inner)), timeline: timeline.clone(), id }
+    }
+
+    /// The begin of the part of the tile that lies in the trace.
+    fn begin(&self) -> Time {
+        begin_of(&self.timeline, self.id)
+    }
+
+    fn inner(&self) -> MutexGuard<'_, Inner> {
+        self.inner.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bounds a request to the tile and adds the hooks that fill it. The request must be limited to the trace with index
+    /// `trace` of a traceset that uses the state ([`lttv_engine::engine::Engine::traceset_use_state`]).
+    #[must_use]
+    pub fn attach(&self, request: EventsRequest, trace: usize) -> EventsRequest {
+        let (start, end) = (self.id.start(), self.id.end());
+        let mut request = request.only_trace(trace).from_time(start).until_time(end);
+        let tile = self.clone();
+        let from = self.begin();
+        let begin = Hook::border(HookKey::unique(), PRIORITY_DEFAULT, move |call| {
+            let context = call.context;
+            let mut inner = tile.inner();
+            inner.is_partial = context.is_some_and(|context| context.state_is_partial(trace));
+            if let Some(state) = context.and_then(|context| context.state::<SystemState>(trace)) {
+                inner.collector.begin(state, from);
+            }
+            Flow::Go
+        });
+        let tile = self.clone();
+        let event = Hook::event(HookKey::unique(), PRIORITY_STATS_AFTER, move |call| {
+            tile.inner().collector.event(&call.event, call.state::<SystemState>());
+            Flow::Go
+        });
+        let tile = self.clone();
+        let done = Hook::border(HookKey::unique(), PRIORITY_DEFAULT, move |call| {
+            tile.inner().ended = call.reason.cloned();
+            Flow::Go
+        });
+        let added = request.before_request.add(begin).and(request.event.add(event));
+        let added = added.and(request.after_request.add(done));
+        debug_assert!(added.is_ok(), "keys that nobody has yet");
+        request
+    }
+
+    /// Why the request ended, once it has.
+    pub fn ended(&self) -> Option<EndReason> {
+        self.inner().ended.clone()
+    }
+
+    /// The tile as far as it is filled.
+    pub fn tile(&self) -> Tile {
+        let lanes = self.timeline.tables().lanes().len();
+        let inner = self.inner();
+        let whole = matches!(inner.ended, Some(EndReason::Completed | EndReason::EndOfTraceset));
+        let last = self.timeline.source.time_span().map_or(inner.collector.at, |span| span.1);
+        let now = if whole { self.id.end().min(last.max(inner.collector.at)) } else { inner.collector.at };
+        let mut tile = Tile::of(&inner.collector.pyramid, lanes, self.id, now);
+        tile.is_final = whole && !inner.is_partial;
+        tile.is_partial = inner.is_partial;
+        tile
+    }
+}
+
+fn begin_of(timeline: &Timeline, id: TileId) -> Time {
+    timeline.source.time_span().map_or(id.start(), |span| span.0.max(id.start()))
+}

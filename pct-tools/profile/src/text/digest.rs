@@ -1,0 +1,118 @@
+//! A profile in a given number of lines: what one would look at first.
+//!
+//! The headline, the hottest functions, the call tree's heaviest branches, and the account, each in its share of the lines. What
+//! does not fit is summed up, never dropped without a word.
+
+use super::flat::Columns;
+use super::tree::Prune;
+use super::{Layout, account, flat, tree};
+use crate::flat::{Flat, Order};
+use crate::model::{Cell, Profile};
+use crate::tree::{By, CallTree, Split};
+
+/// Fewer lines than this hold nothing that is useful.
+pub const LEAST_LINES: usize = 12;
+/// Functions below this share of the total have no row of their own.
+const LEAST_SHARE: f64 = 0.005;
+
+/// The digest, in at most `lines` lines (at least [`LEAST_LINES`] are taken).
+#[must_use]
+pub fn digest(profile: &Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
+    let lines = lines.max(LEAST_LINES);
+    let mut text = account::headline(profile) + "\n";
+    let closing = few(account::closing(profile, cells), lines / 5);
+    if cells.is_empty() {
+        if let Some(why) = account::why_nothing(profile, cells) {
+            text += &format!("{why}\n");
+        }
+        return text + &closing;
+    }
+    // Blank lines stand before the table, the tree and the account.
+    let room = lines - 1 - count(&closing) - 3;
+    let table = functions(profile, cells, room.div_ceil(2).min(22), layout);
+    let branches = branches(profile, cells, room.saturating_sub(count(&table)), layout);
+    for part in [table, branches, closing] {
+        if !part.is_empty() {
+            text += &format!("\n{part}");
+        }
+    }
+    text
+}
+
+fn count(text: &str) -> usize {
+    text.lines().count()
+}
+
+/// The first of these lines, and how many there are more.
+fn few(all: Vec<String>, most: usize) -> String {
+    let most = most.max(2);
+    let shown = if all.len() > most { most - 1 } else { all.len() };
+    let mut text = all[..shown].iter().fold(String::new(), |text, line| text + line + "\n");
+    if shown < all.len() {
+        text += &format!("... {} more lines in `pct report`\n", all.len() - shown);
+    }
+    text
+}
+
+/// The hottest functions: a head, rows, and a line for the rest.
+fn functions(profile: &Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
+    let table = Flat::of(profile, cells, Some(By::Function), Split::Merged, Order::Own);
+    let least = (table.total.cpu_ns() as f64 * LEAST_SHARE) as u64;
+    let worth = table.rows.iter().take_while(|row| row.own.cpu_ns() >= least.max(1)).count();
+    let rows = worth.clamp(1, lines.saturating_sub(2).max(1));
+    let total = profile.stacks.iter().any(|stack| stack.parent.is_some());
+    flat::table(profile, &table, Columns { rows, total, split_system: false, samples: false }, layout)
+}
+
+/// The heaviest branches of the call tree, if there are calls and there is room for them.
+fn branches(profile: &Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
+    let calls = CallTree::top_down(profile, cells, By::Function, Split::Merged);
+    let whole = cells.iter().map(|cell| cell.weight.cpu_ns()).sum();
+    // Blank lines between roots are not known beforehand.
+    let mut most = lines.saturating_sub(2);
+    while most > 2 {
+        let prune = Prune { least_share: 0.01, lines: most, depth: usize::MAX };
+        let text = tree::table(profile, &calls, whole, &prune, layout);
+        let over = count(&text).saturating_sub(lines);
+        if over == 0 {
+            return text;
+        }
+        most = most.saturating_sub(over);
+    }
+    String::new()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::folded;
+    use proptest::prelude::*;
+
+    #[test]
+    fn the_hot_function_and_the_way_to_it_are_in_a_digest_of_twelve_lines() {
+        let p = folded("main;serve;parse;hot 900\nmain;serve;send 80\nmain;idle 20");
+        let text = digest(&p, &p.cells, 12, &Layout::default());
+        assert!(text.lines().any(|line| line.contains("90.0%") && line.contains("hot")), "{text}");
+        assert!(text.contains("parse"), "{text}");
+        assert!(text.contains("accounted 1.00"), "{text}");
+        assert!(text.lines().count() <= 12, "{text}");
+    }
+
+    proptest! {
+        #[test]
+        fn a_digest_keeps_to_its_lines(
+            stacks in proptest::collection::vec((proptest::collection::vec(0_u8..30, 1..12), 1_u64..90), 0..60),
+            lines in 0_usize..80,
+            notes in 0_usize..30,
+        ) {
+            let text: String = stacks.iter().map(|(frames, n)| {
+                let names: Vec<String> = frames.iter().map(|f| format!("f{f}")).collect();
+                format!("{} {n}\n", names.join(";"))
+            }).collect();
+            let mut p = folded(&text);
+            p.account.notes = (0..notes).map(|n| format!("note {n}")).collect();
+            let text = digest(&p, &p.cells, lines, &Layout::default());
+            prop_assert!(text.lines().count() <= lines.max(LEAST_LINES), "{lines}:\n{text}");
+        }
+    }
+}
