@@ -51,6 +51,24 @@ fn a_stripped_static_program_is_profiled() {
     shares_are_right(test, "cc", "-static -s", "shares-stripped", true);
 }
 
+/// Nobody tells us of a thread that a static program makes, and the one that makes it here sleeps until it has ended.
+#[test]
+fn short_threads_of_a_static_program_are_seen_from_their_birth() {
+    let test = "short_threads_of_a_static_program_are_seen_from_their_birth";
+    let victim = match victim_with("relay.c", "cc -O2 -pthread -static", "relay-static") {
+        Ok(victim) => victim,
+        Err(why) => return skip(test, &why),
+    };
+    let r = run(&["--hz", "997"], &[victim.to_str().unwrap(), "20", "0.05"]);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    let seen: f64 = r.report(&["--by", "function"]).iter().map(|row| row.cpu_seconds).sum();
+    let (_, spent) = truth(&r.stdout()).into_iter().next().expect("a truth");
+    // a thousand samples: four sigma are an eighth; a thread that is found by chance alone loses all of its twentieth of a second
+    assert!((seen - spent).abs() < 0.15 * spent, "{seen:.3} s seen, {spent:.3} s spent\n{}", r.stderr());
+    let threads = r.report(&["--by", "thread"]).len();
+    assert!(threads >= 20, "{threads} of 20 threads seen");
+}
+
 #[test]
 fn a_static_child_of_a_dynamic_program_is_named() {
     let test = "a_static_child_of_a_dynamic_program_is_named";

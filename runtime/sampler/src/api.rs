@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use pct_format::{State, answer};
 
 use crate::process::boot::{self, Boot};
-use crate::{process::file, process::session, record::mark};
+use crate::{process::births, process::file, process::session, record::mark};
 
 /// What a library knows of the program that it is in.
 #[derive(Clone, Copy, Debug)]
@@ -55,6 +55,8 @@ pub unsafe fn on(host: &Host, options: *const u8) -> i32 {
         return 0;
     }
     (host.facts)();
+    // Before the first clock, so that it tells of them.
+    births::begin_to_pass_by();
     let vector = (host.environment)();
     // SAFETY: by the caller's promise.
     let boot = unsafe {

@@ -13,7 +13,7 @@ use core::sync::atomic::{AtomicBool, Ordering};
 use pct_sampler::api::{self, Host};
 use pct_sampler::process::options::On;
 use pct_sampler::sys::auxv::Auxv;
-use pct_sampler::{process::housekeeper, process::session, record::time, signal::numbers, sys::arch};
+use pct_sampler::{process::births, process::session, record::time, signal::numbers, sys::arch};
 
 pct_sampler::note!(on, off, stat);
 
@@ -91,7 +91,7 @@ fn prepare(_: *const *const u8) {
     if REGISTERED.swap(true, Ordering::Relaxed) {
         return;
     }
-    housekeeper::births_pass_by();
+    births::begin_to_pass_by();
     let child = in_child as extern "C" fn() as usize;
     // SAFETY: the words above; the functions' own shapes, and a handler that is never unloaded.
     unsafe {

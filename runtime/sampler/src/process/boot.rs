@@ -214,7 +214,6 @@ pub fn begin<'a>() -> Boot<'a> {
 pub fn find_threads() {
     if let Some(session) = session::current() {
         let _alone = session::alone();
-        housekeeper::births_pass_by();
         housekeeper::on_watch(session);
     }
 }
@@ -286,7 +285,7 @@ pub(crate) fn names(seed: &Seed) -> Names {
 fn executable() -> Buf<1024> {
     let mut buffer = [0u8; 1024];
     let mut path = Buf::new();
-    if let Ok(exe) = sys::readlink(sys::c(c"/proc/self/exe"), &mut buffer) {
+    if let Ok(exe) = sys::readlink(sys::c(c"/proc/thread-self/exe"), &mut buffer) {
         path.push(exe.strip_suffix(b" (deleted)").unwrap_or(exe));
     }
     path
@@ -354,7 +353,7 @@ unsafe fn arguments(seed: &mut Seed, environ: *const *const u8) {
 #[inline(never)]
 fn arguments_by_file(seed: &mut Seed) {
     let mut buffer = [0u8; ARGV_BYTES];
-    if let Ok(line) = sys::read_file(sys::c(c"/proc/self/cmdline"), &mut buffer) {
+    if let Ok(line) = sys::read_file(sys::c(c"/proc/thread-self/cmdline"), &mut buffer) {
         seed.argv.push(line);
         seed.argc = line.iter().filter(|b| **b == 0).count() as u64;
         seed.argv_bytes = line.len() as u64;
@@ -365,7 +364,7 @@ fn arguments_by_file(seed: &mut Seed) {
 #[inline(never)]
 fn push_directory<const N: usize>(to: &mut Buf<N>) -> bool {
     let mut buffer = [0u8; 1024];
-    let directory = sys::readlink(sys::c(c"/proc/self/cwd"), &mut buffer);
+    let directory = sys::readlink(sys::c(c"/proc/thread-self/cwd"), &mut buffer);
     directory.is_ok_and(|directory| !to.push(directory).is_cut())
 }
 

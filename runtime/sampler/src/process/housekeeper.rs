@@ -6,12 +6,14 @@
 //!
 //! Signal safety: system calls and the try-lock; under a filter on system calls there is no round.
 
-use core::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicUsize, Ordering};
 
 use crate::process::session::{House, Session};
 use crate::record::rings::Ring;
 use crate::record::time::Instant;
-use crate::{code::callers, process::threads, record::time, signal::numbers, sys, sys::arch};
+use crate::{
+    code::callers, process::births, process::threads, record::time, signal::numbers, sys, sys::arch,
+};
 use pct_format::LossCause;
 use pct_format::head::kind;
 use pct_format::layout::header as at;
@@ -67,28 +69,9 @@ fn round(session: &Session, now_ns: u64) {
     }
 }
 
-/// Since when sampling is on in a process whose `pthread_create` does not pass through us, monotonic ns; 0: it does.
-static BIRTHS_PASS_BY: AtomicU64 = AtomicU64::new(0);
-
-/// New threads are found by rounds alone, from now on: programs make theirs soon after the start, so the first rounds come
-/// more often.
-pub fn births_pass_by() {
-    BIRTHS_PASS_BY.store(clock().max(1), Ordering::Relaxed);
-}
-
-/// The same in the child of a fork.
-pub(crate) fn in_child() {
-    if BIRTHS_PASS_BY.load(Ordering::Relaxed) != 0 {
-        births_pass_by();
-    }
-}
-
 /// Nanoseconds from a round to the next: as long as it was since the start, up to the usual.
 fn until_next(now_ns: u64) -> u64 {
-    match BIRTHS_PASS_BY.load(Ordering::Relaxed) {
-        0 => ROUND_NS,
-        since => now_ns.wrapping_sub(since).clamp(SOON_NS, ROUND_NS),
-    }
+    births::pass_by_for(now_ns).map_or(ROUND_NS, |since| since.clamp(SOON_NS, ROUND_NS))
 }
 
 /// Puts off the process's own timer: it expires only when CPU time is used and no thread that we know ticks, as when a raw

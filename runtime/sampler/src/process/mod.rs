@@ -1,6 +1,7 @@
 //! The life of a sampled process image: start, threads, the housekeeper's round, exec, end.
 
 pub mod argv;
+pub mod births;
 pub mod boot;
 pub mod file;
 pub mod housekeeper;

@@ -21,7 +21,9 @@ use crate::signal::clock::{self, inherited::Inherited};
 use crate::signal::spent::Spent;
 use crate::sys::lock::Lock;
 use crate::sys::text::Buf;
-use crate::{code::callers, process::housekeeper, process::threads, signal::bus, signal::numbers, sys};
+use crate::{
+    code::callers, process::births, process::housekeeper, process::threads, signal::bus, signal::numbers, sys,
+};
 use pct_format::layout::header as at;
 use pct_format::{Clock, Recorder, State};
 use pct_unwind::Cache;
@@ -656,7 +658,7 @@ pub fn start_in_child() {
     // (Not the time before that: a process that forbids itself to read the counter has switched sampling off.)
     if seed.options.follow.fork && WAS_ON.load(Ordering::Relaxed) {
         seed.started = Instant::now();
-        housekeeper::in_child();
+        births::in_child();
         let _ = start();
     }
 }

@@ -76,7 +76,9 @@ pub struct Ring {
     pub(crate) passed_over: AtomicU32,
     /// System CPU ns that samples stand for (tick-bound clocks).
     pub(crate) system_ns: AtomicU64,
+    /// What keeps the thread's perf event, and how far its records were read ([`crate::signal::clock::perf`]).
     pub(crate) perf_page: AtomicU64,
+    pub(crate) news_read: AtomicU64,
     /// Timer id + 1, 0 = none.
     pub(crate) timer: AtomicI32,
     pub(crate) clock: AtomicU32,
@@ -254,6 +256,7 @@ impl Ring {
             &self.share,
             &self.dice,
             &self.perf_page,
+            &self.news_read,
             &self.visited_cpu_ns,
             &self.visited_accounted_ns,
             &self.host_blocks,

@@ -22,7 +22,7 @@ use crate::signal::clock::{self, inherited, period};
 use crate::signal::system_time::go_by_timer;
 use crate::signal::{host, masks, system_time};
 use crate::sys::arch::{self, Regs, SI_TIMER, SigInfo, TRAP_PERF};
-use crate::{code::callers, process::file, process::housekeeper, record::time, sys};
+use crate::{code::callers, process::births, process::file, process::housekeeper, record::time, sys};
 use pct_format::layout::header as at;
 use pct_format::{Clock, CutCause, LossCause, record};
 
@@ -74,7 +74,11 @@ fn on_clock(session: &Session, info: SigInfo, regs: Regs) -> bool {
             on_process_timer(session, regs);
             return true;
         }
-        session.rings.own(session.may_call())
+        let ring = session.rings.own(session.may_call());
+        if ring.is_some_and(|ring| !births::is_expiry(session, ring)) {
+            return true;
+        }
+        ring
     };
     let Some(ring) = ring else {
         cold_path();
