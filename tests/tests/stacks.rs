@@ -67,6 +67,24 @@ fn whole(command: &[&str], options: &[&str], least: u64) -> Shares {
     s
 }
 
+/// A process whose first thread has ended has no maps and no memory under its own number; those of its living threads do.
+#[test]
+fn a_process_whose_first_thread_has_ended_keeps_its_stacks_and_names() {
+    let victim = victim("relay.c");
+    let command = [victim.to_str().unwrap(), "4", "0.2", "leave"];
+    for options in [&["--hz", "997"][..], &["--clock", "wall"]] {
+        let r = run(options, &command);
+        assert!(r.output.status.success(), "{}", r.stderr());
+        let s = shares(&r);
+        // the very first samples come while the file is being made; and this machine may be slow
+        assert!(s.samples > 30 && s.whole * 10 >= s.samples * 9, "{options:?}: {s:?}");
+        let rows = r.report(&["--by", "function"]);
+        let unknown = pct_tests::pct::seconds_in(&rows, "[unknown]");
+        let all: f64 = rows.iter().map(|row| row.cpu_seconds).sum();
+        assert!(unknown <= 0.05 * all, "{options:?}: {unknown:.3} s of {all:.3} have no name");
+    }
+}
+
 /// Function names of an object by `nm`: (address, name), sorted.
 fn functions(path: &Path) -> Vec<(u64, String)> {
     let out = Command::new("nm").arg("-n").arg(path).output().expect("nm");

@@ -5,6 +5,7 @@ use crate::choose::{Class, Facts, Libc, Link};
 use crate::gadgets::{self, Gadgets};
 use crate::image::{Image, PctNote};
 use crate::memory::{Memory, ProcessMemory};
+use crate::tasks;
 use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
 use std::fs;
 use std::io;
@@ -96,7 +97,7 @@ fn working_threads_block(process: &Process) -> bool {
 /// ended, though its parent may not have heard of it yet.
 pub fn start_time(pid: i32) -> Option<u64> {
     let stat = Process::new(pid).ok()?.stat().ok()?;
-    (!matches!(stat.state, 'Z' | 'X')).then_some(stat.starttime)
+    (!tasks::has_ended(&tasks::folder(pid))).then_some(stat.starttime)
 }
 
 fn status_word(text: &str, key: &str) -> Option<String> {
@@ -111,12 +112,13 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
     let unreadable = |what| move |source: io::Error| FactsError::Unreadable { pid, what, source };
     let process = Process::new(pid).map_err(|_| FactsError::NoSuchProcess(pid))?;
     let stat = process.stat().map_err(|_| FactsError::NoSuchProcess(pid))?;
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).map_err(unreadable("status"))?;
+    let folder = tasks::folder(pid);
+    let status = fs::read_to_string(folder.join("status")).map_err(unreadable("status"))?;
     let word = |key: &str| status_word(&status, key);
     let number = |key: &str| word(key).and_then(|w| w.split_whitespace().next()?.parse::<i32>().ok());
-    let exe_file = fs::File::open(format!("/proc/{pid}/exe"));
+    let exe_file = fs::File::open(folder.join("exe"));
     let memory = ProcessMemory::open(pid, false).ok();
-    let maps: Vec<MemoryMap> = process.maps().map(|m| m.0).unwrap_or_default();
+    let maps: Vec<MemoryMap> = tasks::maps(pid).map(|m| m.0).unwrap_or_default();
     let may_trace = memory.is_some() && !maps.is_empty();
     let class = class_of(exe_file);
     let caught = word("SigCgt").and_then(|w| u64::from_str_radix(&w, 16).ok()).unwrap_or(0);
@@ -125,7 +127,7 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
         facts: Facts {
             pid,
             name: stat.comm.clone(),
-            state: stat.state,
+            state: word("State").and_then(|w| w.chars().next()).unwrap_or(stat.state),
             threads: usize::try_from(stat.num_threads).unwrap_or(0),
             tracer: number("TracerPid").unwrap_or(0),
             same_user: same_user(&status),
@@ -153,7 +155,7 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
         },
         start_time: stat.starttime,
         own_pid: word("NSpid").and_then(|w| w.split_whitespace().last()?.parse().ok()).unwrap_or(pid),
-        exe: fs::read_link(format!("/proc/{pid}/exe")).ok(),
+        exe: fs::read_link(folder.join("exe")).ok(),
         maps,
         note: None,
         dlopen: None,
@@ -326,7 +328,7 @@ fn is_shell(pid: i32) -> bool {
         "sh", "dash", "bash", "zsh", "ksh", "mksh", "lksh", "fish", "busybox", "ash", "tcsh", "csh", "yash",
         "rbash",
     ];
-    let exe = fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+    let exe = fs::read_link(tasks::folder(pid).join("exe")).unwrap_or_default();
     let name = exe.file_name().unwrap_or_default().to_string_lossy();
     let name = name.strip_suffix(" (deleted)").unwrap_or(&name);
     SHELLS.contains(&name.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.'))
@@ -385,8 +387,9 @@ fn descendant(pid: i32) -> bool {
 }
 
 fn same_files(pid: i32) -> bool {
+    let folder = tasks::folder(pid);
     let same = |what: &str| {
-        let a = fs::metadata(format!("/proc/{pid}/{what}"));
+        let a = fs::metadata(folder.join(what));
         let b = fs::metadata(format!("/proc/self/{what}"));
         matches!((a, b), (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()))
     };

@@ -78,7 +78,7 @@ impl Image {
     pub fn program_of(pid: i32, memory: &impl Memory) -> Option<Image> {
         const AT_PHDR: u64 = 3;
         const AT_PHNUM: u64 = 5;
-        let auxv = std::fs::read(format!("/proc/{pid}/auxv")).ok()?;
+        let auxv = std::fs::read(crate::tasks::folder(pid).join("auxv")).ok()?;
         let value = |tag: u64| {
             auxv.chunks_exact(16).find_map(|c| {
                 let word = |b: &[u8]| u64::from_ne_bytes(b.try_into().unwrap_or_default());

@@ -15,6 +15,7 @@ use crate::memory::{Memory, ProcessMemory};
 use crate::ptrace::borrow::{Borrowed, CallError, let_late_go};
 use crate::ptrace::sys::ChildSignal;
 use crate::safe::{SafePoints, any_call, candidates};
+use crate::tasks;
 use procfs::process::MemoryMap;
 use std::ffi::CString;
 use std::fs::TryLockError;
@@ -277,7 +278,7 @@ impl Search<'_> {
             }
             // another moment: the threads have moved on a little, and there may be new ones
             std::thread::sleep(Duration::from_micros(100 + u64::from(tries % 10) * 100));
-            if let Ok(now) = procfs::process::Process::new(pid).and_then(|p| p.maps()) {
+            if let Ok(now) = tasks::maps(pid) {
                 self.maps = now.0;
             }
         }
@@ -483,7 +484,7 @@ pub(crate) fn result(value: u64) -> Result<(), InjectError> {
 
 /// A library with the note that was not there when the target was looked at.
 fn loaded_library(pid: i32, memory: &ProcessMemory) -> Option<(Image, PctNote)> {
-    let maps = procfs::process::Process::new(pid).and_then(|p| p.maps()).ok()?;
+    let maps = tasks::maps(pid).ok()?;
     maps.0
         .iter()
         .filter(|m| m.offset == 0 && m.inode != 0)

@@ -35,4 +35,5 @@ pub mod regions;
 pub mod safe;
 pub mod stack;
 pub mod subject;
+pub mod tasks;
 pub mod unwind;

@@ -3,6 +3,7 @@
 //! Everything above is generic over [`Memory`], so that made-up images test the readers. Whatever is read comes from a
 //! stranger: every length is bounded before use.
 
+use crate::tasks;
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::unix::fs::FileExt;
@@ -98,7 +99,7 @@ impl ProcessMemory {
     /// # Errors
     /// EACCES or EPERM without the right to trace the process, ENOENT when it is gone.
     pub fn open(pid: i32, write: bool) -> io::Result<Self> {
-        let file = OpenOptions::new().read(true).write(write).open(format!("/proc/{pid}/mem"))?;
+        let file = OpenOptions::new().read(true).write(write).open(tasks::folder(pid).join("mem"))?;
         Ok(ProcessMemory { file })
     }
 

@@ -3,6 +3,7 @@
 use crate::image::Image;
 use crate::memory::ProcessMemory;
 use crate::recording::Subject;
+use crate::tasks;
 use pct_format::header::{Clock, StackMode};
 use procfs::process::Process;
 use std::os::unix::ffi::OsStrExt;
@@ -32,16 +33,17 @@ impl Subject {
         let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let own = status.lines().find_map(|l| l.strip_prefix("NSpid:"));
         let own = own.and_then(|l| l.split_whitespace().last()?.parse().ok());
+        let folder = tasks::folder(pid);
         let memory = ProcessMemory::open(pid, false).ok();
         let build_id = memory.and_then(|m| Image::program_of(pid, &m)?.build_id(&m)).unwrap_or_default();
-        let exe = std::fs::read_link(format!("/proc/{pid}/exe")).unwrap_or_default();
+        let exe = std::fs::read_link(folder.join("exe")).unwrap_or_default();
         Subject {
             pid: pid as u32,
             own_pid: own.unwrap_or(pid as u32),
             ppid: stat.as_ref().map_or(0, |s| s.ppid as u32),
             uid: std::fs::metadata(format!("/proc/{pid}")).map_or(0, |m| m.uid()),
             start_ticks: stat.map_or(0, |s| s.starttime),
-            argv: std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default(),
+            argv: std::fs::read(folder.join("cmdline")).unwrap_or_default(),
             exe: exe.as_os_str().as_bytes().to_vec(),
             build_id,
             clock_asked: manner.clock_asked,

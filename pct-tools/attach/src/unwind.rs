@@ -7,10 +7,11 @@ use crate::memory::{Memory, ProcessMemory};
 use crate::objects::{Objects, Placed};
 use crate::outside::Unwind;
 use crate::ptrace::sys::Regs;
+use crate::tasks;
 use pct_format::record::{CutCause, Frame};
 use pct_unwind::set::{Entry, Set};
 use pct_unwind::{Budget, Cache, End, Gregs, stack, walk};
-use procfs::process::{MMPermissions, MMapPath, MemoryMap, Process};
+use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 use self_cell::self_cell;
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -127,7 +128,7 @@ impl Unwind for StackWalker {
     }
 
     fn refresh(&mut self, pid: i32, memory: &ProcessMemory) {
-        let Ok(maps) = Process::new(pid).and_then(|p| p.maps()) else { return };
+        let Ok(maps) = tasks::maps(pid) else { return };
         self.learn(&maps.0, memory);
     }
 }

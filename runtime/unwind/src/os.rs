@@ -13,7 +13,7 @@ mod number {
     pub(super) const MUNMAP: u64 = 11;
     pub(super) const RT_SIGPROCMASK: u64 = 14;
     pub(super) const PREAD64: u64 = 17;
-    pub(super) const GETPID: u64 = 39;
+    pub(super) const GETTID: u64 = 186;
     pub(super) const OPENAT: u64 = 257;
     pub(super) const CLOSE: u64 = 3;
     pub(super) const PROCESS_VM_READV: u64 = 310;
@@ -27,7 +27,7 @@ mod number {
     pub(super) const MUNMAP: u64 = 215;
     pub(super) const RT_SIGPROCMASK: u64 = 135;
     pub(super) const PREAD64: u64 = 67;
-    pub(super) const GETPID: u64 = 172;
+    pub(super) const GETTID: u64 = 178;
     pub(super) const OPENAT: u64 = 56;
     pub(super) const CLOSE: u64 = 57;
     pub(super) const PROCESS_VM_READV: u64 = 270;
@@ -103,7 +103,8 @@ pub fn copy(addr: u64, into: &mut [u8]) -> bool {
     let remote = [addr, len];
     // SAFETY: the kernel writes at most `len` bytes into `into` and copies from `addr` with a check of each page.
     let got = unsafe {
-        let pid = call(GETPID, [0; 6]) as u64;
+        // the thread's own number: a first thread that has ended keeps the process's, and has no memory any more
+        let pid = call(GETTID, [0; 6]) as u64;
         call(
             PROCESS_VM_READV,
             [
@@ -130,7 +131,7 @@ impl pct_elf::Memory for OwnMemory {
 }
 
 fn copy_by_file(addr: u64, to: u64, len: u64) -> bool {
-    let path = c"/proc/self/mem";
+    let path = c"/proc/thread-self/mem";
     // SAFETY: opens a file for reading with O_CLOEXEC, reads at most `len` bytes into the caller's slice and closes it.
     unsafe {
         let fd = call(OPENAT, [HERE, path.as_ptr().expose_provenance() as u64, 0x8_0000, 0, 0, 0]);

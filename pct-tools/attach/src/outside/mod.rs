@@ -32,6 +32,7 @@ use crate::ptrace::borrow::CallError;
 use crate::ptrace::restart;
 use crate::ptrace::sys::{self, Errno, Regs, Signals, Stop, Tid};
 use crate::subject::Manner;
+use crate::tasks;
 use crate::unwind::Shared;
 use pct_format::header::{Clock, State};
 use pct_format::record::Frame;
@@ -150,7 +151,7 @@ impl Outside {
         // until a pass finds nothing new: threads are born meanwhile (those of seized threads are traced by themselves)
         loop {
             let mut found = false;
-            for tid in tasks(pid).map_err(CallError::Memory)? {
+            for tid in threads_of(pid).map_err(CallError::Memory)? {
                 if outside.threads.contains_key(&tid) {
                     continue;
                 }
@@ -159,6 +160,7 @@ impl Outside {
                     Err(e) if e.is_gone() => {}
                     // a thread that was born of a seized one is traced already, and tells of itself by its first stop
                     Err(e) if e.0 == libc::EPERM && tracer_of(tid) == std::process::id() as i32 => {}
+                    Err(e) if e.0 == libc::EPERM && tasks::has_ended(&folder_of(tid)) => {}
                     Err(source) => return Err(CallError::Request { what: "seize", tid, source }.into()),
                 }
             }
@@ -263,6 +265,9 @@ impl Outside {
             }
             let Some(stat) = t.stat() else { continue };
             t.seen_ns = stat.cpu_ns;
+            if t.ended {
+                continue;
+            }
             let used = match wall {
                 true => now.saturating_duration_since(t.sampled_at).as_nanos() as u64,
                 false => stat.cpu_ns.saturating_sub(t.sampled_ns),
@@ -276,6 +281,8 @@ impl Outside {
             }
             match t.place() {
                 Some(Place::Running) => running.push(*tid),
+                // a first thread that has ended while others go on waits for nothing
+                Some(Place::Waiting { sp: 0, .. }) if tasks::has_ended(&folder_of(*tid)) => t.ended = true,
                 Some(Place::Waiting { sp, pc, .. }) if wall => {
                     waiting.push((*tid, Some((sp, pc, stat.slices))));
                 }
@@ -532,7 +539,7 @@ impl Outside {
                     idle += 1;
                     // a zombie leader, whose other threads run on, never stops
                     if idle > 20 {
-                        self.threads.retain(|tid, _| !is_zombie(*tid));
+                        self.threads.retain(|tid, _| !tasks::has_ended(&folder_of(*tid)));
                     }
                     std::thread::sleep(Duration::from_micros(200));
                 }
@@ -576,7 +583,7 @@ fn signal_of(stop: Stop) -> i32 {
 }
 
 /// The threads of a process.
-fn tasks(pid: i32) -> io::Result<Vec<Tid>> {
+fn threads_of(pid: i32) -> io::Result<Vec<Tid>> {
     let entries = std::fs::read_dir(format!("/proc/{pid}/task"))?;
     Ok(entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok().map(Tid)).collect())
 }
@@ -596,7 +603,7 @@ fn tracer_of(tid: Tid) -> i32 {
     status_number(tid, "TracerPid:").unwrap_or(0)
 }
 
-fn is_zombie(tid: Tid) -> bool {
-    let text = std::fs::read_to_string(format!("/proc/{tid}/stat")).unwrap_or_default();
-    text.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with(['Z', 'X']))
+/// Of any thread, by its own number.
+fn folder_of(tid: Tid) -> PathBuf {
+    PathBuf::from(format!("/proc/{tid}"))
 }

@@ -9,6 +9,7 @@ use crate::ptrace::sys::{Regs, Tid};
 use crate::recording::{Recording, Subject};
 use crate::regions::Regions;
 use crate::subject::Manner;
+use crate::tasks;
 use crate::unwind::{Shared, StackWalker};
 use pct_format::State;
 use pct_format::header::{LossCause, StackMode};
@@ -78,7 +79,7 @@ impl Process {
     }
 
     fn refresh(&mut self) {
-        let Ok(maps) = ProcProcess::new(self.pid).and_then(|p| p.maps()) else { return };
+        let Ok(maps) = tasks::maps(self.pid) else { return };
         let now = self.regions.of(&maps.0, &self.memory);
         self.known = now.iter().map(|r| (r.start, r.end)).collect();
         if let Some(recording) = &mut self.recording {
@@ -170,7 +171,7 @@ impl Process {
             && let Some(recording) = &mut self.recording
         {
             use std::os::unix::ffi::OsStrExt;
-            let exe = std::fs::read_link(format!("/proc/{}/exe", self.pid)).unwrap_or_default();
+            let exe = std::fs::read_link(tasks::folder(self.pid).join("exe")).unwrap_or_default();
             recording.exec(exe.as_os_str().as_bytes());
         }
         match self.recording.take() {

@@ -47,6 +47,8 @@ pub(super) struct Thread {
     /// A stop was asked for and has not come yet.
     pub(super) interrupting: bool,
     pub(super) wait: Option<Wait>,
+    /// It is a zombie that nobody can reap before the process's other threads have ended.
+    pub(super) ended: bool,
 }
 
 impl Thread {
@@ -66,6 +68,7 @@ impl Thread {
             system_ns: 0,
             interrupting: false,
             wait: None,
+            ended: false,
         };
         if !born {
             thread.sampled_ns = thread.stat()?.cpu_ns;

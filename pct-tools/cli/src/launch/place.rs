@@ -7,6 +7,7 @@
 use crate::runlib;
 use anyhow::{Context as _, Result, bail};
 use pct_attach::facts::Target;
+use pct_attach::tasks;
 use pct_profile::load::run::STATUS;
 use std::fs::{self, DirBuilder, OpenOptions};
 use std::io;
@@ -78,7 +79,7 @@ impl Place {
                     _ => Path::new("/tmp").join(name),
                 };
                 let below = targets.strip_prefix("/").unwrap_or(&targets).to_owned();
-                Place { ours: PathBuf::from(format!("/proc/{pid}/root")).join(below), targets }
+                Place { ours: tasks::folder(pid).join("root").join(below), targets }
             }
         };
         let shown = place.ours.display().to_string();
@@ -197,8 +198,9 @@ impl Library {
         if runlib::LIBRARY.is_empty() {
             runlib::path()?; // says so
         }
-        let root = PathBuf::from(format!("/proc/{pid}/root"));
-        let cwd = fs::read_link(format!("/proc/{pid}/cwd")).ok();
+        let of = tasks::folder(pid);
+        let root = of.join("root");
+        let cwd = fs::read_link(of.join("cwd")).ok();
         let folders = cwd.into_iter().chain(["/tmp", "/dev/shm", "/var/tmp"].map(PathBuf::from));
         let copies: Vec<Library> = folders.filter_map(|folder| copy_to(&root, &folder).ok()).collect();
         if copies.is_empty() {

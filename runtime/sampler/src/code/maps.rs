@@ -154,7 +154,7 @@ impl<'b, R: FnMut(&mut [u8]) -> usize> Lines<'b, R> {
 /// # Errors
 /// The maps file cannot be opened.
 pub fn each(buffer: &mut [u8], mut each: impl FnMut(Mapping<'_>) -> bool) -> sys::Result<()> {
-    let fd = sys::open(sys::c(c"/proc/self/maps"), sys::O_RDONLY, 0)?;
+    let fd = sys::open(sys::c(c"/proc/thread-self/maps"), sys::O_RDONLY, 0)?;
     let mut lines = Lines::new(buffer, |b: &mut [u8]| sys::read(&fd, b).unwrap_or(0));
     while let Some(line) = lines.next_line() {
         if let Some(mapping) = Mapping::parse(line)

@@ -5,7 +5,7 @@
 //! new sorted array by pointer; arrays are kept, since a handler may still be reading an old one. A region gets its counters
 //! at its first sample: most processes are sampled in two or three of their dozen regions, or in none.
 //!
-//! Signal safety of the reading side ([`Regions::find`]): loads. The refresh reads /proc/self/maps and /proc/self/mem.
+//! Signal safety of the reading side ([`Regions::find`]): loads. The refresh reads /proc/thread-self/maps and /proc/thread-self/mem.
 
 use core::hint::cold_path;
 use core::sync::atomic::{AtomicPtr, AtomicU64, Ordering};
@@ -178,7 +178,7 @@ impl Regions {
             log,
             keep,
         };
-        let memory = sys::open(sys::c(c"/proc/self/mem"), sys::O_RDONLY, 0).ok();
+        let memory = sys::open(sys::c(c"/proc/thread-self/mem"), sys::O_RDONLY, 0).ok();
         let mut count = 0;
         // Where the object begins whose mappings pass by: its first page has the headers.
         let mut object = (0u64, 0u64, 0u64);

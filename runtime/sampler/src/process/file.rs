@@ -89,7 +89,7 @@ pub fn open(session: &Session, house: &mut House) -> bool {
     if let Some(mut keep) = session.keep.lock_patiently() {
         keep.begin_keep(&session.log);
     }
-    if sys::open(sys::c(c"/proc/self/maps"), sys::O_RDONLY, 0).is_err() {
+    if sys::open(sys::c(c"/proc/thread-self/maps"), sys::O_RDONLY, 0).is_err() {
         report(b"its /proc cannot be read, so its code has no names and its stacks have one frame");
     }
     housekeeper::refresh_regions(session, house);
@@ -281,7 +281,8 @@ fn write_header(session: &Session, seed: &Seed, exe: &[u8], house: &mut House) {
     strings.put(Text::Parent, seed.parent.bytes());
     strings.put(Text::Options, seed.options_text.bytes());
     strings.put(Text::Writer, concat!("pct ", env!("CARGO_PKG_VERSION")).as_bytes());
-    if let Ok(cwd) = sys::readlink(sys::c(c"/proc/self/cwd"), house.buffer.get_mut(..1024).unwrap_or(&mut []))
+    if let Ok(cwd) =
+        sys::readlink(sys::c(c"/proc/thread-self/cwd"), house.buffer.get_mut(..1024).unwrap_or(&mut []))
     {
         strings.put(Text::Cwd, cwd);
     }

@@ -29,13 +29,13 @@ pub struct Auxv {
 }
 
 impl Auxv {
-    /// Reads /proc/self/auxv.
+    /// Reads /proc/thread-self/auxv.
     ///
     /// # Errors
     /// The file cannot be read.
     pub fn read() -> crate::sys::Result<Auxv> {
         let mut buffer = [0u8; 1024];
-        let bytes = crate::sys::read_file(crate::sys::c(c"/proc/self/auxv"), &mut buffer)?;
+        let bytes = crate::sys::read_file(crate::sys::c(c"/proc/thread-self/auxv"), &mut buffer)?;
         let mut auxv = Auxv::default();
         for pair in bytes.as_chunks::<16>().0 {
             let word = |half: &[u8]| half.first_chunk::<8>().map_or(0, |b| u64::from_le_bytes(*b));

@@ -1,0 +1,45 @@
+//! Which folder of `/proc` speaks for a process: its own, or a thread's.
+//!
+//! `/proc/PID` is that of the first thread. When that one has ended by `pthread_exit` and others work on, it is a zombie without memory:
+//! its maps are empty, its memory and its program cannot be opened. The folders of the living threads have all of that.
+
+use procfs::ProcResult;
+use procfs::process::{MemoryMaps, Process};
+use std::path::{Path, PathBuf};
+
+/// `/proc/PID`, or the folder of a living thread where the first one has ended and others have not.
+pub fn folder(pid: i32) -> PathBuf {
+    let own = PathBuf::from(format!("/proc/{pid}"));
+    if !has_ended(&own) {
+        return own;
+    }
+    let tasks = std::fs::read_dir(own.join("task")).into_iter().flatten().flatten();
+    tasks.map(|entry| entry.path()).find(|task| !has_ended(task)).unwrap_or(own)
+}
+
+/// What is mapped in a process.
+///
+/// # Errors
+/// As procfs: it is gone, or may not be looked into.
+pub fn maps(pid: i32) -> ProcResult<MemoryMaps> {
+    Process::new_with_root(folder(pid))?.maps()
+}
+
+/// Whether the thread of this folder is a zombie, or gone.
+pub fn has_ended(folder: &Path) -> bool {
+    let Ok(text) = std::fs::read_to_string(folder.join("stat")) else { return true };
+    text.rsplit(')').next().is_none_or(|rest| rest.trim_start().starts_with(['Z', 'X']))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_living_process_speaks_for_itself_and_one_that_is_gone_too() {
+        let me = i32::try_from(std::process::id()).expect("small");
+        assert_eq!(folder(me), PathBuf::from(format!("/proc/{me}")));
+        assert!(!maps(me).expect("ours").0.is_empty());
+        assert_eq!(folder(i32::MAX), PathBuf::from(format!("/proc/{}", i32::MAX)));
+    }
+}
