@@ -13,6 +13,7 @@
 //! - inlined calls are frames of their own; the frame that really has a stack frame is the outermost of its group;
 //! - time spent in the kernel is below the frame that entered it, in the frame `[system]` of the object `kernel`.
 
+use crate::language::{Language, Spoken};
 use crate::rows::{Children, mix};
 use rustc_hash::FxHashMap;
 use std::fmt;
@@ -130,6 +131,8 @@ impl<I: Id, T> std::ops::IndexMut<I> for IdVec<I, T> {
 pub enum ObjectKind {
     /// An executable or shared library.
     File,
+    /// A source file (module) of an interpreted language: the object of its functions.
+    Module(Language),
     /// Code without a file: made at run time, or the vdso.
     Anonymous,
     /// Time spent in the kernel on behalf of the program.
@@ -150,16 +153,16 @@ pub struct Object {
 }
 
 impl Object {
-    /// The last part of the path: what tables show.
+    /// What tables show: the last part of the path. Of a module the last two, since many are called `__init__.py`.
     #[must_use]
     pub fn name(&self) -> &str {
-        if self.kind != ObjectKind::File {
-            return &self.path;
-        }
-        match self.path.rsplit_once('/') {
-            Some((_, name)) if !name.is_empty() => name,
-            _ => &self.path,
-        }
+        let parts = match self.kind {
+            ObjectKind::File => 1,
+            ObjectKind::Module(_) if self.path.starts_with('/') => 2,
+            _ => return &self.path,
+        };
+        let name = self.path.rmatch_indices('/').nth(parts - 1).map(|(at, _)| &self.path[at + 1..]);
+        name.filter(|name| !name.is_empty()).unwrap_or(&self.path)
     }
 }
 
@@ -342,6 +345,8 @@ pub struct Account {
     pub whole_stacks: u64,
     /// Samples whose stack was cut, by cause.
     pub cut_stacks: Vec<Loss>,
+    /// What the recording says of interpreted languages; empty if no interpreter was read.
+    pub languages: Vec<Spoken>,
     /// Counts that fell between a change of the mapped code and its discovery.
     pub uncertain: u64,
     /// Things to know about the input, one line each: damaged files, missing debug data, programs that could not
@@ -374,7 +379,8 @@ impl Account {
     }
 }
 
-fn add_loss(rows: &mut Vec<Loss>, cause: &str, samples: u64) {
+/// Adds to the row of a cause.
+pub(crate) fn add_loss(rows: &mut Vec<Loss>, cause: &str, samples: u64) {
     if samples == 0 {
         return;
     }
@@ -473,7 +479,8 @@ impl Profile {
 pub struct Builder {
     profile: Profile,
     objects: FxHashMap<Object, ObjectId>,
-    functions: FxHashMap<ObjectId, FxHashMap<Box<str>, FunctionId>>,
+    /// By object and, for functions of modules, their line.
+    functions: FxHashMap<(ObjectId, u32), FxHashMap<Box<str>, FunctionId>>,
     files: FxHashMap<Box<str>, FileId>,
     frames: FxHashMap<Frame, FrameId>,
     stacks: Children,
@@ -506,11 +513,20 @@ impl Builder {
     }
     /// The function of this name in this object.
     pub fn function(&mut self, object: ObjectId, name: &str) -> FunctionId {
-        let names = self.functions.entry(object).or_default();
+        self.function_at(object, name, None)
+    }
+    /// The function of this name that is declared at this place: modules may have several of one name.
+    pub fn function_at(
+        &mut self,
+        object: ObjectId,
+        name: &str,
+        declared: Option<(FileId, u32)>,
+    ) -> FunctionId {
+        let names = self.functions.entry((object, declared.map_or(0, |(_, line)| line))).or_default();
         if let Some(&id) = names.get(name) {
             return id;
         }
-        let id = self.profile.functions.push(Function { name: name.to_owned(), object, declared: None });
+        let id = self.profile.functions.push(Function { name: name.to_owned(), object, declared });
         names.insert(name.into(), id);
         id
     }
