@@ -4,7 +4,7 @@ use crate::face::Face;
 use anyhow::{Context as _, Result, bail};
 use pct_profile::load::{self, Options, whole};
 use pct_profile::model::{Account, Cell};
-use pct_profile::{Filter, Latency, Pattern, Profile};
+use pct_profile::{Filter, Frames, Latency, Pattern, Profile};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -33,6 +33,34 @@ pub struct Look {
     /// Only up to this time after the start.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub to: Option<u64>,
+    /// Which frames of Python programs: mixed hides the interpreter's own that only carry calls.
+    #[arg(long, value_name = "WHICH", value_enum, default_value = "mixed")]
+    pub frames: ShownFrames,
+}
+
+/// Which frames of programs of interpreted languages are shown.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
+pub enum ShownFrames {
+    /// All that were recorded.
+    All,
+    /// Machine code alone.
+    Native,
+    /// Python functions alone.
+    Python,
+    /// Both, without the interpreter's own that only carry calls.
+    #[default]
+    Mixed,
+}
+
+impl From<ShownFrames> for Frames {
+    fn from(typed: ShownFrames) -> Frames {
+        match typed {
+            ShownFrames::All => Frames::All,
+            ShownFrames::Native => Frames::Native,
+            ShownFrames::Python => Frames::Python,
+            ShownFrames::Mixed => Frames::Mixed,
+        }
+    }
 }
 
 /// A number of rows, levels, lines.
@@ -103,7 +131,7 @@ impl Look {
     /// How to load for it.
     #[must_use]
     pub fn options(&self) -> Options {
-        Options { window: self.window(), ..defaults() }
+        Options { window: self.window(), frames: self.frames.into(), ..defaults() }
     }
     /// The cells that it leaves. The window was applied when loading.
     #[must_use]

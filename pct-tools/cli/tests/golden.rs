@@ -7,7 +7,7 @@
 use pct_format::LossCause;
 use pct_format::builder::Builder;
 use pct_format::layout::Text;
-use pct_format::record::{CutCause, Frame};
+use pct_format::record::{CodeFrame, CutCause, Frame, InterpreterState, LostCode};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -43,6 +43,88 @@ fn demo(factor: u64) -> Vec<u8> {
     b.finish()
 }
 
+/// A Python program: `main` calls `parse`, which compresses, sorts, waits for the lock and makes garbage. Two samples have no
+/// frames of Python, one a function that was not written down; the names of machine code are in an archive.
+fn python() -> Vec<u8> {
+    let mut b = Builder::new();
+    b.argv(&[b"python3", b"app.py"]).text(Text::Exe, b"/nonexistent/python3");
+    b.word(pct_format::layout::header::STACK_MODE, 4);
+    b.region(1, 1, 0x40_0000..0x40_8000, 0, 11, b"", b"/nonexistent/python3");
+    b.region(2, 1, 0x50_0000..0x50_8000, 0, 12, b"", b"/nonexistent/libz.so");
+    b.interpreter(2, 0x030b_07f0, InterpreterState::Read, b"/nonexistent/python3");
+    b.interpreter(3, 0x030f_00a1, InterpreterState::UnknownVersion, b"/nonexistent/libpython3.15.so");
+    // Units 0 and 1 are the line after the first, 2 to 4 the one after that.
+    let lines = [0x80 | 11 << 3 | 1, 0, 0, 0x80 | 11 << 3 | 2, 0, 0];
+    b.code(1, 4, "<module>", "app.py", 1, &lines).code(2, 5, "Parser.parse", "app.py", 4, &lines);
+    b.code(3, 6, "Parser.parse.<locals>.<lambda>", "app.py", 6, &lines[..1])
+        .code(4, 7, "hostile", "app.py", 9, b"?");
+    let thread = b.thread(1, 2000, b"python3");
+    let code = |id, offset| Frame::Code(CodeFrame::new(id, Some(offset)).expect("a code"));
+    let (run, call, next) = (Frame::Return(0x40_1210), Frame::Return(0x40_1110), Frame::Return(0x40_1020));
+    let in_main = b.stack(&[code(1, 0), run]);
+    let first = b.stack(&[code(2, 0), call, next, code(1, 2), run]);
+    let second = b.stack(&[code(2, 2), call, next, code(1, 2), run]);
+    let called = b.stack(&[next, code(2, 2), call, next, code(1, 2), run]);
+    let keys =
+        b.stack(&[code(3, 9), call, Frame::Return(0x40_1510), next, code(2, 3), call, next, code(1, 2), run]);
+    let hostile = b.stack(&[code(4, 0), call, next, code(1, 2), run]);
+    let torn = b.stack(&[Frame::NoCode(LostCode::Torn), run]);
+    let unwritten = b.stack(&[Frame::NoCode(LostCode::NotWritten), call, next, code(1, 2), run]);
+    let mut time = 10;
+    for (samples, pc, stack) in [
+        (6, 0x40_1010, in_main),
+        (20, 0x40_1010, first),
+        (40, 0x40_1010, second),
+        (15, 0x50_0010, called),
+        (5, 0x40_1310, called),
+        (4, 0x40_1410, called),
+        (7, 0x40_1510, called),
+        (9, 0x40_1010, keys),
+        (2, 0x40_1010, hostile),
+        (2, 0x40_1010, torn),
+        (1, 0x40_1010, unwritten),
+    ] {
+        for _ in 0..samples {
+            time += MS;
+            b.sample(thread, time, pc, 1, false, stack);
+        }
+    }
+    b.finish()
+}
+
+/// What the addresses of [`python`] are called, as `pct archive` keeps it.
+const PYTHON_NAMES: &str = "pct-symbols 1\n\
+S _PyEval_EvalFrameDefault\n\
+S _PyFunction_Vectorcall\n\
+S pymain_run_python.constprop.0\n\
+S deflate\n\
+S take_gil\n\
+S gc_collect_main\n\
+S list_sort_impl\n\
+O file 0 - /nonexistent/python3\n\
+A 1010 - 1\n\
+F 0 - 0 0 - 1\n\
+A 101f - 1\n\
+F 0 - 0 0 - 1\n\
+A 110f - 1\n\
+F 1 - 0 0 - 1\n\
+A 120f - 1\n\
+F 2 - 0 0 - 1\n\
+A 1310 - 1\n\
+F 4 - 0 0 - 1\n\
+A 1410 - 1\n\
+F 5 - 0 0 - 1\n\
+A 150f - 1\n\
+F 6 - 0 0 - 1\n\
+A 1510 - 1\n\
+F 6 - 0 0 - 1\n\
+O file 0 - /nonexistent/libz.so\n\
+A 10 - 1\n\
+F 3 - 0 0 - 1\n\
+E b9139691\n";
+
+const APP: &str = "import zlib\nimport app\napp.main()\ndef parse(self):\n    text = self.next()\n    return zlib.compress(text)\n";
+
 fn fixtures(dir: &Path) {
     let write = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).expect("written");
     write("demo.pct", &demo(1));
@@ -67,6 +149,10 @@ fn fixtures(dir: &Path) {
     };
     info.write(&run).expect("written");
     std::fs::create_dir(dir.join("empty")).expect("made");
+    std::fs::create_dir(dir.join("pct-python3-2000")).expect("made");
+    write("pct-python3-2000/python3-2000.pct", &python());
+    write("pct-python3-2000/symbols.pctsym", PYTHON_NAMES.as_bytes());
+    write("app.py", APP.as_bytes());
 }
 
 fn said(words: &[&str], dir: &Path) -> String {

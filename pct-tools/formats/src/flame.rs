@@ -1,9 +1,9 @@
 //! Flame graphs of a profile, by pct-icicle.
 
 use pct_icicle::{Hint, Tree};
-use pct_profile::model::{Cell, Profile};
+use pct_profile::model::{Cell, FunctionId, Profile};
 use pct_profile::tree::NodeId;
-use pct_profile::{By, CallTree, Split};
+use pct_profile::{By, CallTree, Language, Split};
 
 /// The call tree as a tree of weighted names; weights are microseconds of CPU time. `reverse`: hot functions at the root.
 pub fn tree(profile: &Profile, cells: &[Cell], split: Split, reverse: bool) -> Tree {
@@ -26,6 +26,14 @@ pub fn difference(profile: (&Profile, &[Cell]), base: (&Profile, &[Cell])) -> Tr
     tree
 }
 
+/// Whose colour a function has: its language's, or of machine code its object's.
+fn group(profile: &Profile, function: FunctionId) -> &str {
+    match profile.language(function) {
+        Language::Native => profile.objects[profile.functions[function].object].name(),
+        language => language.name(),
+    }
+}
+
 fn add(
     tree: &mut Tree,
     profile: &Profile,
@@ -38,7 +46,7 @@ fn add(
         let node = &calls.nodes[id];
         let at = tree.child(parent, &node.label.name(profile));
         match node.label.function(profile) {
-            Some(function) => tree.set_group(at, profile.objects[profile.functions[function].object].name()),
+            Some(function) => tree.set_group(at, group(profile, function)),
             None => tree.set_hint(at, Hint::Other),
         }
         weigh(tree, at, node.ends.cpu_ns().saturating_add(500) / 1000);

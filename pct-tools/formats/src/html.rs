@@ -79,7 +79,7 @@ fn functions(out: &mut String, profile: &Profile, cells: &[Cell], total: u64) {
     let rows = &flat.rows;
     for row in rows.iter().take(ROWS) {
         let name = row.label.map_or_else(String::new, |l| l.name(profile));
-        let object = row.label.and_then(|l| l.object(profile)).map_or("", |o| profile.objects[o].name());
+        let object = row.label.and_then(|label| label.whereabouts(profile)).unwrap_or_default();
         let share = percent(row.own.cpu_ns(), total);
         let _ = write!(
             out,
@@ -89,7 +89,7 @@ fn functions(out: &mut String, profile: &Profile, cells: &[Cell], total: u64) {
             seconds(row.own.cpu_ns()),
             percent(row.total.cpu_ns(), total),
             text(&cut(&name, 160)),
-            text(object),
+            text(&object),
         );
     }
     let rest = rows.iter().skip(ROWS).fold(0u64, |sum, r| sum.saturating_add(r.own.cpu_ns()));

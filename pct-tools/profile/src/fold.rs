@@ -180,11 +180,14 @@ impl Roles {
     fn of(profile: &Profile) -> Self {
         let functions = || profile.functions.enumerate();
         let spoken = |object: ObjectId| matches!(profile.objects[object].kind, ObjectKind::Module(_));
-        // An interpreter's image is known by its loop.
-        let images: FxHashSet<ObjectId> = functions()
+        // An interpreter's image is known by its loop, or if that has no name (stripped, or the file is gone) by its place.
+        let mut images: FxHashSet<ObjectId> = functions()
             .filter(|(_, f)| !spoken(f.object) && role(&f.name) == Role::Loop)
             .map(|(_, f)| f.object)
             .collect();
+        if images.is_empty() {
+            images = nameless_loops(profile, spoken);
+        }
         let kinds = functions()
             .map(|(_, f)| match spoken(f.object) {
                 true => Kind::Spoken,
@@ -204,6 +207,25 @@ impl Roles {
     }
 }
 
+impl Kind {
+    /// Whether a frame directly below one of a language is the loop that runs it. The loop's cold part may have no name.
+    fn is_loop(self) -> bool {
+        matches!(self, Self::Interpreter(Role::Loop | Role::Nameless))
+    }
+}
+
+/// Objects of nameless functions that stand where a loop does: directly below a frame of a language.
+fn nameless_loops(profile: &Profile, spoken: impl Fn(ObjectId) -> bool) -> FxHashSet<ObjectId> {
+    let function = |stack: StackId| &profile.functions[profile.leaf(stack)];
+    let stacks = profile.stacks.enumerate();
+    stacks
+        .filter(|(_, node)| node.parent.is_some_and(|parent| spoken(function(parent).object)))
+        .map(|(id, _)| function(id))
+        .filter(|f| !spoken(f.object) && role(&f.name) == Role::Nameless)
+        .map(|f| f.object)
+        .collect()
+}
+
 /// What is known of each stack of a profile, callers first.
 struct Walked {
     kind: Kind,
@@ -219,10 +241,9 @@ fn walk(profile: &Profile, roles: &Roles) -> Vec<Walked> {
         let kind = roles.kind(profile, id);
         let above = node.parent.map(|parent| &walked[parent.index()]);
         let spoken = if kind == Kind::Spoken { Some(id) } else { above.and_then(|above| above.spoken) };
-        let runs_it = above.is_some_and(|above| match kind {
-            Kind::Interpreter(Role::Loop) => above.kind == Kind::Spoken,
-            Kind::Spoken => false,
-            _ => above.runs_it && profile.frames[node.frame].inlined,
+        let runs_it = above.is_some_and(|above| match above.kind {
+            Kind::Spoken => kind.is_loop(),
+            _ => kind != Kind::Spoken && above.runs_it && profile.frames[node.frame].inlined,
         });
         walked.push(Walked { kind, spoken, runs_it });
     }
@@ -503,6 +524,24 @@ mod tests {
                 "start;_PyEval_EvalFrameDefault 9",
             ]
         );
+    }
+
+    #[test]
+    fn a_loop_without_a_name_is_known_by_its_place() {
+        let lines = "[python3+0x9];py:<module>;[python3+0x1];[python3+0x2];py:f;[python3+0x1] 1
+            [python3+0x9];py:<module>;[python3+0x1];so:deflate 2
+            [python3+0x9];py:<module>;[python3+0x1];[python3+0x3] 4";
+        assert_eq!(
+            drawn(&fold(profile(lines), Frames::Mixed)),
+            [
+                "[python3+0x9];<module>;[python3+0x3] 4",
+                "[python3+0x9];<module>;deflate 2",
+                "[python3+0x9];<module>;f 1",
+            ]
+        );
+        // Without native stacks a library's code stands there.
+        let lines = "py:<module>;so:deflate 2";
+        assert_eq!(drawn(&fold(profile(lines), Frames::Mixed)), drawn(&profile(lines)));
     }
 
     #[test]

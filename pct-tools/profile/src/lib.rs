@@ -16,9 +16,9 @@
 pub mod annotate;
 pub mod diff;
 pub mod flat;
-pub mod latency;
 pub mod fold;
 pub mod language;
+pub mod latency;
 pub mod load;
 pub mod model;
 pub mod rows;
@@ -28,9 +28,9 @@ pub mod tree;
 
 pub use diff::Diff;
 pub use flat::Flat;
-pub use latency::Latency;
 pub use fold::Frames;
 pub use language::Language;
+pub use latency::Latency;
 pub use model::{Builder, Profile, Weight};
 pub use select::{Filter, Pattern};
 pub use tree::{By, CallTree, Label, Split};

@@ -5,7 +5,8 @@
 //! one function's inclusive time is asked for, a sample counts once, at the outermost occurrence.
 
 use crate::model::{
-    Cell, Frame, FrameId, FunctionId, Id, IdVec, ObjectId, ProcessId, Profile, StackId, ThreadId, Weight,
+    Cell, Frame, FrameId, FunctionId, Id, IdVec, ObjectId, ObjectKind, ProcessId, Profile, StackId, ThreadId,
+    Weight,
 };
 use rustc_hash::FxHashMap;
 
@@ -254,6 +255,19 @@ impl Label {
             }
             Self::Object(id) => Some(id),
         }
+    }
+    /// What the column of objects shows: its object; of a function of a module also the line.
+    #[must_use]
+    pub fn whereabouts(self, profile: &Profile) -> Option<String> {
+        let object = &profile.objects[self.object(profile)?];
+        let line = match (self, object.kind) {
+            (Self::Function(id), ObjectKind::Module(_)) => profile.functions[id].declared,
+            _ => None,
+        };
+        Some(match line {
+            Some((_, line)) => format!("{}:{line}", object.name()),
+            None => object.name().to_owned(),
+        })
     }
     /// The function, if it is one or a place in one.
     #[must_use]

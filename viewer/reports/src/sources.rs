@@ -27,6 +27,8 @@ pub struct Folders {
     pub beside: Vec<PathBuf>,
     /// Those that the debug information of the recording's objects names.
     pub of_debug_info: Vec<PathBuf>,
+    /// Single files: Python modules that ran. Only their suffix vouches for them, so nothing beside them is shown.
+    pub modules: HashSet<PathBuf>,
 }
 
 impl Sources {
@@ -76,14 +78,26 @@ impl Folders {
         out
     }
 
+    /// Of the files that a recording names as Python modules, those that are Python sources by their suffix, links followed.
+    pub fn of_modules<'a>(files: impl Iterator<Item = &'a str>) -> HashSet<PathBuf> {
+        files.filter_map(|file| Path::new(file).canonicalize().ok()).filter(|real| is_module(real)).collect()
+    }
+
     /// Whether a path without links lies below one of the folders. What is hidden there (`.ssh`) is no source.
     fn hold(&self, real: &Path) -> bool {
+        if is_module(real) && self.modules.contains(real) {
+            return true;
+        }
         let all = self.beside.iter().chain(&self.of_debug_info);
         let is_plain = |part: Component<'_>| !part.as_os_str().as_encoded_bytes().starts_with(b".");
         all.filter_map(|folder| folder.canonicalize().ok())
             .filter_map(|folder| real.strip_prefix(folder).ok())
             .any(|below| below.components().all(is_plain))
     }
+}
+
+fn is_module(path: &Path) -> bool {
+    path.extension().is_some_and(|suffix| suffix == "py")
 }
 
 /// A path without `.` and `..`, which compilers leave in (`/build/../src/a.c`).
@@ -122,6 +136,7 @@ mod tests {
         let sources = Sources::Below(Folders {
             beside: vec![at.join("data")],
             of_debug_info: Folders::of_files(named.iter().map(String::as_str)),
+            ..Folders::default()
         });
         for file in ["src/a.c", "src/deep/b.c", "src/inside.c", "data/m.m", "secret/../src/a.c"] {
             let found = sources.find(&name(file)).unwrap_or_else(|| panic!("{file}"));
@@ -146,6 +161,24 @@ mod tests {
         std::fs::remove_file(&found).unwrap();
         symlink(at.join("secret/key"), &found).unwrap();
         assert_eq!(sources.open(&found).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
+    }
+
+    #[test]
+    fn of_python_modules_only_the_files_themselves_are_shown() {
+        let root = tempfile::tempdir().unwrap();
+        let name = |file: &str| root.path().join(file).to_string_lossy().into_owned();
+        for file in ["a.py", "b.py", "key"] {
+            std::fs::write(name(file), "x").unwrap();
+        }
+        symlink(name("key"), name("link.py")).unwrap();
+        let named = [name("a.py"), name("key"), name("link.py"), name("none.py")];
+        let modules = Folders::of_modules(named.iter().map(String::as_str));
+        let sources = Sources::Below(Folders { modules, ..Folders::default() });
+        let found = sources.find(&name("a.py")).expect("named, and a module by its suffix");
+        assert!(sources.open(&found).is_ok());
+        for file in ["b.py", "key", "link.py", "none.py"] {
+            assert_eq!(sources.find(&name(file)), None, "{file}");
+        }
     }
 
     #[test]

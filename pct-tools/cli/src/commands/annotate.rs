@@ -6,7 +6,7 @@ use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Context as _, Result, bail};
 use pct_profile::annotate::{Lines, instructions, lines};
-use pct_profile::model::{Cell, FunctionId, ObjectId, Weight};
+use pct_profile::model::{Cell, FunctionId, Object, ObjectId, ObjectKind, Weight};
 use pct_profile::text::numbers::{seconds, share};
 use pct_profile::text::table::{Align, Column, Rank, Table, tame};
 use pct_profile::{Pattern, Profile};
@@ -21,9 +21,10 @@ use std::process::{Command, ExitCode, Stdio};
 #[command(after_help = "Examples:
   pct annotate shade_pixel                  lines, then instructions, of the newest run
   pct annotate memcpy pct-render-4711 --asm
+  pct annotate app/lex.py                   all functions of a Python module
   pct annotate shade_pixel --html shade.html")]
 pub struct Args {
-    /// The function: its exact name, or a regular expression.
+    /// The function: its exact name, or a regular expression; or a Python file.
     #[arg(value_name = "FUNCTION")]
     pub function: Pattern,
     /// Run folders and .pct files; the newest run here if none.
@@ -71,19 +72,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let paths = look::paths(&args.paths)?;
     let profile = look::load(&paths, &args.look.options(), face)?;
     let cells = args.look.cells(&profile);
-    let exact = profile.functions.iter().any(|function| function.name == args.function.as_str());
-    let hit = |id: FunctionId| {
-        let name = &profile.functions[id].name;
-        if exact { name == args.function.as_str() } else { args.function.matches(name) }
-    };
-    let names: Vec<&str> =
-        profile.functions.ids().filter(|&id| hit(id)).map(|id| profile.functions[id].name.as_str()).collect();
-    if names.is_empty() {
-        bail!("no function {:?} in this profile", args.function.as_str());
-    }
-    if names.len() > 20 {
-        bail!("{} functions match {:?}; name one of them", names.len(), args.function.as_str());
-    }
+    let wanted = Wanted::of(&profile, &args.function);
+    let hit = |id: FunctionId| wanted.holds(&profile, id);
+    let names = wanted.names(&profile)?;
     let whole: u64 = cells.iter().map(|cell| cell.weight.cpu_ns()).sum();
     let mut remarks = Vec::new();
     let mut listings = Vec::new();
@@ -95,8 +86,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         listings.extend(code_listings(&profile, &cells, hit, &mut remarks));
     }
     let title = format!(
-        "{}: {} CPU s in it ({}), {} with what it calls ({})",
-        names.join(", "),
+        "{names}: {} CPU s in it ({}), {} with what it calls ({})",
         seconds(found.sum.0.cpu_ns()),
         share(found.sum.0.cpu_ns(), whole),
         seconds(found.sum.1.cpu_ns()),
@@ -113,6 +103,65 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         face.hint(format_args!("note: {remark}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Which functions a word means.
+enum Wanted<'a> {
+    /// Those of exactly this name.
+    Exact(&'a str),
+    /// Those whose names match.
+    Matching(&'a Pattern),
+    /// Those of these modules.
+    Modules(Vec<ObjectId>),
+}
+
+impl<'a> Wanted<'a> {
+    fn of(profile: &Profile, word: &'a Pattern) -> Self {
+        let names = || profile.functions.iter().map(|function| function.name.as_str());
+        if names().any(|name| name == word.as_str()) {
+            return Self::Exact(word.as_str());
+        }
+        let path = Path::new(word.as_str());
+        let is_module = |object: &Object| {
+            matches!(object.kind, ObjectKind::Module(_)) && Path::new(&object.path).ends_with(path)
+        };
+        let modules: Vec<ObjectId> =
+            profile.objects.enumerate().filter(|(_, object)| is_module(object)).map(|(id, _)| id).collect();
+        if modules.is_empty() { Self::Matching(word) } else { Self::Modules(modules) }
+    }
+
+    fn holds(&self, profile: &Profile, id: FunctionId) -> bool {
+        let function = &profile.functions[id];
+        match self {
+            Self::Exact(name) => function.name == *name,
+            Self::Matching(pattern) => pattern.matches(&function.name),
+            Self::Modules(modules) => modules.contains(&function.object),
+        }
+    }
+
+    /// What is annotated, in words.
+    ///
+    /// # Errors
+    /// When it is nothing, or too much.
+    fn names(&self, profile: &Profile) -> Result<String> {
+        if let Self::Modules(modules) = self {
+            let paths: Vec<&str> = modules.iter().map(|id| profile.objects[*id].path.as_str()).collect();
+            return Ok(paths.join(", "));
+        }
+        let names: Vec<&str> = profile
+            .functions
+            .ids()
+            .filter(|&id| self.holds(profile, id))
+            .map(|id| profile.functions[id].name.as_str())
+            .collect();
+        match (self, names.len()) {
+            (Self::Matching(pattern), 0) => bail!("no function {:?} in this profile", pattern.as_str()),
+            (Self::Matching(pattern), 21..) => {
+                bail!("{} functions match {:?}; name one of them", names.len(), pattern.as_str())
+            }
+            _ => Ok(names.join(", ")),
+        }
+    }
 }
 
 fn source_listings(
@@ -134,6 +183,8 @@ fn source_listings(
         let source = read_source(Path::new(path));
         if let Err(why) = &source {
             remarks.push(format!("{path}: {why}; only line numbers are shown"));
+        } else if is_newer(path, profile) {
+            remarks.push(format!("{path} was changed after the program started; its lines may be others"));
         }
         let source = source.unwrap_or_default();
         let mut rows = Vec::new();
@@ -162,6 +213,16 @@ fn source_listings(
         listings.push(Listing { title: path.clone(), rows, totals: true });
     }
     listings
+}
+
+/// Whether a file was written to after the recording began. Of compiled code, the build-id says more; a module has none.
+fn is_newer(path: &str, profile: &Profile) -> bool {
+    let of_module = |object: &Object| object.path == path && matches!(object.kind, ObjectKind::Module(_));
+    let written = std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
+    let since = written.and_then(|at| at.duration_since(std::time::UNIX_EPOCH).ok());
+    profile.start_realtime_ns != 0
+        && since.is_some_and(|at| at.as_nanos() > u128::from(profile.start_realtime_ns))
+        && profile.objects.iter().any(of_module)
 }
 
 /// Larger than any source file that somebody wrote.

@@ -28,7 +28,7 @@ pub struct Args {
     /// Run folders and .pct files; the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
-    /// What a row is: function, line, pc, object, thread, process; two of them with a comma.
+    /// What a row is: function, line, pc, object (of Python code its module), thread, process; two of them with a comma.
     #[arg(long, value_name = "WHAT", default_value = "function", value_parser = by, help_heading = "Which table")]
     pub by: Rows,
     /// The call tree, from the outermost function inwards.
@@ -88,7 +88,7 @@ fn by(text: &str) -> Result<Rows, String> {
             "function" => place.replace(By::Function).map(drop),
             "line" => place.replace(By::Line).map(drop),
             "pc" | "address" => place.replace(By::Pc).map(drop),
-            "object" => place.replace(By::Object).map(drop),
+            "object" | "module" => place.replace(By::Object).map(drop),
             "thread" => part.replace(Split::Thread).map(drop),
             "process" => part.replace(Split::Process).map(drop),
             _ => return Err("expected function, line, pc, object, thread or process".into()),

@@ -222,7 +222,7 @@ fn functions(profile: &Profile, cells: &[Cell], view: &View, rows: usize, layout
     ]);
     for row in flat.rows.iter().take(rows) {
         let label = row.label;
-        let object = label.and_then(|label| label.object(profile));
+        let place = label.and_then(|label| label.whereabouts(profile));
         table.row(
             Rank::of(row.own.cpu_ns(), whole),
             vec![
@@ -230,7 +230,7 @@ fn functions(profile: &Profile, cells: &[Cell], view: &View, rows: usize, layout
                 format!("{:.0}%", row.own.cpu_ns() as f64 / f64::from(view.last_s) / 1e7),
                 bar(row.own.cpu_ns(), most, layout.unicode),
                 label.map(|label| tame(&label.name(profile))).unwrap_or_default(),
-                object.map(|object| tame(profile.objects[object].name())).unwrap_or_default(),
+                place.map(|place| tame(&place)).unwrap_or_default(),
             ],
         );
     }

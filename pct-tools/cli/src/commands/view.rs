@@ -6,9 +6,9 @@ use crate::look::{self, Look};
 use anyhow::{Context as _, Result};
 use pct_deep::{Compensation, Contexts, Reading};
 use pct_native::reading::MAGIC;
-use pct_profile::Profile;
 use pct_profile::load::{self, run::Info};
 use pct_profile::model::{FileId, FunctionId, ObjectKind};
+use pct_profile::{Language, Profile};
 use pct_reports::page::{self, Request};
 use pct_reports::query::{Cmd, DiffScale, DiffWhat, Incl};
 use pct_reports::render::text::TextOptions;
@@ -248,13 +248,13 @@ type Read<'a> = &'a mut dyn FnMut(&[PathBuf], &load::Options) -> Result<Profile>
 
 /// Reads a deep profile, or makes one of a recording.
 fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
-    let mut of_debug_info = Vec::new();
+    let (mut of_debug_info, mut modules) = (Vec::new(), HashSet::new());
     let mut subject = if is_deep(path) {
         Subject::open(path, how.reading)?
     } else {
         let profile = read(&[path.to_owned()], &how.look.options())?;
         if is_own(path) || is_of_perf(&head(path)) {
-            of_debug_info = source_folders(&profile);
+            (of_debug_info, modules) = (source_folders(&profile), python_modules(&profile));
         }
         let made = deep::made(&profile, &how.look, &how.fold)
             .with_context(|| format!("{}: nothing to view", path.display()))?;
@@ -264,8 +264,14 @@ fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
     };
     let mut beside: Vec<PathBuf> = std::env::current_dir().into_iter().collect();
     beside.extend(path.parent().map(Path::to_owned));
-    subject.sources = Sources::Below(Folders { beside, of_debug_info });
+    subject.sources = Sources::Below(Folders { beside, of_debug_info, modules });
     Ok(subject)
+}
+
+/// The sources of the profile's Python modules.
+fn python_modules(profile: &Profile) -> HashSet<PathBuf> {
+    let python = profile.objects.iter().filter(|o| o.kind == ObjectKind::Module(Language::Python));
+    Folders::of_modules(python.map(|object| object.path.as_str()))
 }
 
 /// The folders that the debug information of the profile's objects names. Text formats name files too, but of those

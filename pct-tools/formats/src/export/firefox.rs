@@ -2,8 +2,8 @@
 //! (<https://github.com/firefox-devtools/profiler/blob/main/src/types/profile.js>). Checked against its schema only.
 
 use super::{events, thread_name};
-use pct_profile::Profile;
 use pct_profile::model::{Cell, FrameId, Id, ObjectKind, StackId};
+use pct_profile::{Language, Profile};
 use serde_json::{Value, json};
 use std::collections::HashMap;
 
@@ -140,7 +140,7 @@ impl Tables {
                 "column": nothing(n), "length": n,
             },
             "funcTable": {
-                "isJS": vec![false; functions.len()], "relevantForJS": vec![false; functions.len()], "name": names,
+                "isJS": functions.iter().map(|f| profile.language(*f) == Language::JavaScript).collect::<Vec<_>>(), "relevantForJS": vec![false; functions.len()], "name": names,
                 "resource": functions.iter().map(|f| self.object_ids[&profile.functions[*f].object]).collect::<Vec<_>>(),
                 "fileName": files,
                 "lineNumber": functions.iter().map(|f| profile.functions[*f].declared.map(|d| d.1)).collect::<Vec<_>>(),

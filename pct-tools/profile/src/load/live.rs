@@ -85,8 +85,9 @@ impl Live {
         self.symbols.resolve(raw.queries());
         let mut profile = resolve::profile(raw, &self.symbols, &options);
         account.whole_stacks = profile.account.whole_stacks;
+        account.languages = std::mem::take(&mut profile.account.languages);
         profile.account = account;
-        Ok(profile)
+        Ok(crate::fold::fold(profile, options.frames))
     }
 }
 

@@ -12,9 +12,11 @@ pub mod pcs;
 mod raw;
 mod resolve;
 pub mod run;
+mod spoken;
 mod tally;
 pub mod whole;
 
+use crate::fold::{self, Frames};
 use crate::model::{Account, Profile};
 use pct_symbols::Symbolizer;
 use std::io;
@@ -31,13 +33,22 @@ pub struct Options {
     pub lines: bool,
     /// Count only samples in this half-open window, nanoseconds since the first process's start.
     pub window: Option<(u64, u64)>,
+    /// Which frames of programs of interpreted languages are kept.
+    pub frames: Frames,
     /// Folder in which names from big debug information are kept for the next time.
     pub cache: Option<PathBuf>,
 }
 
 impl Default for Options {
     fn default() -> Self {
-        Self { timeline: false, symbols: true, lines: true, window: None, cache: None }
+        Self {
+            timeline: false,
+            symbols: true,
+            lines: true,
+            window: None,
+            frames: Frames::default(),
+            cache: None,
+        }
     }
 }
 
@@ -176,7 +187,9 @@ pub fn load_from(
     let mut profile = resolve::profile(raw, &symbols, options);
     account.whole_stacks += profile.account.whole_stacks;
     account.outside_window = profile.account.outside_window;
+    account.languages = std::mem::take(&mut profile.account.languages);
     profile.account = account;
+    let mut profile = fold::fold(profile, options.frames);
     profile.title = if title.is_empty() { default_title(&profile, paths) } else { title };
     Ok(profile)
 }

@@ -6,9 +6,11 @@
 //! between two changes of the regions. Files without such overlaps have one epoch.
 
 use super::Error;
+use super::spoken::{Speaking, SpokenTable, note_interpreters};
 use super::tally::{BATCH, Counted, Key, Meaning, One, Tally};
+use crate::Language;
 use crate::model::{Account, Process};
-use pct_format::record::{Frame, Record, RegionFacts, Stack, region_flag};
+use pct_format::record::{Frame, LostCode, Record, RegionFacts, Stack, region_flag};
 use pct_format::{CutCause, File, Header, Index, Recorder, Region, SegmentKind, StackMode, State};
 use pct_symbols::{BuildId, CodeAddr, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
 use rustc_hash::FxHashMap;
@@ -38,6 +40,10 @@ pub(super) enum Place {
     Waiting,
     /// The stack goes on outwards, but was not followed.
     Cut(CutCause),
+    /// A function of an interpreted language, by its number in [`Raw::spoken`], and its line (0 = not known).
+    Spoken(u32, u32),
+    /// Here frames of an interpreted language are missing.
+    Lost(Language, LostCode),
 }
 
 /// A thread of a file, by its place in [`Raw::threads`].
@@ -111,6 +117,8 @@ pub(super) struct Raw {
     known: FxHashMap<(NodeIndex, Place), NodeIndex>,
     pub(super) processes: Vec<(Process, u64)>,
     pub(super) threads: Vec<RawThread>,
+    /// Functions of interpreted languages.
+    pub(super) spoken: SpokenTable,
     pub(super) sums: FxHashMap<(u32, NodeIndex), Sum>,
     pub(super) timed: Vec<RawTimed>,
     pub(super) marks: Vec<RawMark>,
@@ -127,6 +135,7 @@ impl Raw {
             known: FxHashMap::default(),
             processes: Vec::new(),
             threads: Vec::new(),
+            spoken: SpokenTable::default(),
             sums: FxHashMap::default(),
             timed: Vec::new(),
             marks: Vec::new(),
@@ -197,6 +206,7 @@ impl Raw {
         let process = self.processes.len();
         self.processes.push(process_of(&file.header(), path));
         account_of(&index, path, account);
+        note_interpreters(&index.interpreters, account);
         let first_thread = self.threads.len();
         for thread in &index.threads {
             self.threads.push(RawThread { process, tid: thread.tid, name: thread.name.clone() });
@@ -206,6 +216,11 @@ impl Raw {
             objects: Objects { index: &index, symbols, of_region: FxHashMap::default() },
             nodes: FxHashMap::default(),
             epochs: epochs(&index.regions),
+            speaking: Speaking::new(
+                &index.codes,
+                &index.interpreters,
+                file.header().text(pct_format::layout::Text::Cwd),
+            ),
             account,
             index: &index,
             with_stacks: file.header().stack_mode() != StackMode::None,
@@ -215,6 +230,7 @@ impl Raw {
             Recorder::Log => reading.log(first_thread),
             Recorder::Counts => reading.counts(process),
         }
+        reading.speaking.close(path, reading.account);
         for mark in &index.marks {
             let thread = index.threads.iter().position(|thread| thread.tid == mark.tid);
             self.marks.push(RawMark {
@@ -236,6 +252,7 @@ struct Reading<'r, 'i> {
     /// (stack id, epoch) to node, and whether it is cut.
     nodes: FxHashMap<(u32, u32), Found>,
     epochs: Vec<u64>,
+    speaking: Speaking<'r>,
     account: &'r mut Account,
     with_stacks: bool,
     /// Samples by the wall clock: `system` says that the thread waited.
@@ -366,8 +383,11 @@ impl Reading<'_, '_> {
         let place = match frame {
             Frame::Return(pc) => self.objects.place(pc, time, CodeAddr::Return),
             Frame::Exact(pc) => self.objects.place(pc, time, CodeAddr::Pc),
-            // Not shown yet: the native frames around them are.
-            Frame::Code(_) | Frame::NoCode(_) => return above,
+            Frame::Code(code) => match self.speaking.place(&mut self.raw.spoken, code) {
+                Some((function, line)) => Place::Spoken(function, line),
+                None => Place::Lost(self.speaking.language(), LostCode::NotWritten),
+            },
+            Frame::NoCode(why) => Place::Lost(self.speaking.language(), why),
             Frame::Cut(cause) => {
                 *cut = Some(cause);
                 Place::Cut(cause)

@@ -1,9 +1,13 @@
 //! The trie of addresses becomes the trie of frames.
 
-use super::raw::{Place, ROOT, Raw};
+use super::raw::{NodeIndex, Place, ROOT, Raw};
+use super::spoken::{SpokenTable, lost_frame};
+use crate::Language;
+use crate::fold::account_of_languages;
 use crate::model::{
-    Builder, Frame, Mark, Object, ObjectId, ObjectKind, Profile, StackId, TimedSample, Weight,
+    Builder, Frame, Mark, Object, ObjectId, ObjectKind, Profile, StackId, TimedSample, Weight, add_loss,
 };
+use pct_format::record::LostCode;
 use pct_symbols::{CodeAddr, ObjectKind as Kind, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::path::Path;
@@ -12,6 +16,7 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &super::Options) 
     let mut b = Builder::new(options.timeline || options.window.is_some());
     let start = raw.processes.iter().map(|(_, start)| *start).filter(|&start| start != 0).min().unwrap_or(0);
     b.profile_mut().start_realtime_ns = start;
+    let wholeness = Wholeness::of(&raw);
     let processes: Vec<_> = raw
         .processes
         .into_iter()
@@ -22,21 +27,32 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &super::Options) 
         .collect();
     let threads: Vec<_> =
         raw.threads.iter().map(|t| b.thread(processes[t.process], t.tid, &t.name)).collect();
-    let mut places = Places { symbols, objects: FxHashMap::default(), known: FxHashMap::default(), options };
-    let mut stacks: Vec<StackId> = Vec::with_capacity(raw.nodes.len());
+    let mut places = Places {
+        symbols,
+        spoken: &raw.spoken,
+        objects: FxHashMap::default(),
+        known: FxHashMap::default(),
+        options,
+    };
+    let mut above: Vec<Option<StackId>> = Vec::with_capacity(raw.nodes.len());
     for (parent, place) in &raw.nodes {
-        let mut at = if *parent == ROOT { None } else { stacks.get(*parent as usize).copied() };
+        let mut at = if *parent == ROOT { None } else { above.get(*parent as usize).copied().flatten() };
         for &frame in places.frames(&mut b, *place) {
             at = Some(b.stack(at, frame));
         }
-        stacks.push(at.expect("every place has a frame but waiting, which is below another"));
+        above.push(at);
     }
+    let stack_of = |node: NodeIndex| {
+        above[node as usize].expect("samples end in a place in code, or in the kernel or waiting below one")
+    };
+    let mut halves = FxHashMap::default();
     let in_window = |at: u64| options.window.is_none_or(|(from, to)| (from..to).contains(&at));
     let mut sums: Vec<_> = raw.sums.into_iter().collect();
     sums.sort_unstable_by_key(|(key, _)| *key);
     if options.window.is_none() {
         for ((thread, node), sum) in sums {
-            b.add(threads[thread as usize], stacks[node as usize], weight(sum.samples, sum.ns, sum.system));
+            wholeness.count(node, sum.samples, &mut halves);
+            b.add(threads[thread as usize], stack_of(node), weight(sum.samples, sum.ns, sum.system));
         }
     }
     let mut outside = None;
@@ -47,9 +63,10 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &super::Options) 
             outside = Some((samples + 1, time_ns.max(last)));
             continue;
         }
-        let (thread, stack) = (threads[timed.thread as usize], stacks[timed.node as usize]);
+        let (thread, stack) = (threads[timed.thread as usize], stack_of(timed.node));
         b.add_timed(TimedSample { time_ns, weight_ns: timed.ns, thread, stack });
         if options.window.is_some() {
+            wholeness.count(timed.node, 1, &mut halves);
             let system = matches!(raw.nodes[timed.node as usize].1, Place::System | Place::Waiting);
             b.add(thread, stack, weight(1, timed.ns, system));
         }
@@ -61,7 +78,48 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &super::Options) 
     }
     b.profile_mut().account.whole_stacks = raw.whole;
     b.profile_mut().account.outside_window = outside;
-    b.finish()
+    let account = &mut b.profile_mut().account;
+    let mut halves: Vec<_> = halves.into_iter().collect();
+    halves.sort_unstable();
+    for ((language, lost), samples) in halves {
+        let row = account.spoken(language);
+        match lost {
+            None => row.whole += samples,
+            Some(why) => add_loss(&mut row.flawed, why.name(), samples),
+        }
+    }
+    let mut profile = b.finish();
+    if options.symbols {
+        account_of_languages(&mut profile);
+    }
+    profile
+}
+
+/// Which language a sample speaks, and why frames of it are missing, if they are.
+type Half = (Language, Option<LostCode>);
+
+/// For each place of the trie: what a sample that ends there says of interpreted languages.
+struct Wholeness(Vec<Option<Half>>);
+
+impl Wholeness {
+    fn of(raw: &Raw) -> Self {
+        let mut halves: Vec<Option<Half>> = Vec::with_capacity(raw.nodes.len());
+        for (parent, place) in &raw.nodes {
+            let above = halves.get(*parent as usize).copied().flatten();
+            halves.push(match place {
+                Place::Lost(language, why) => Some((*language, Some(*why))),
+                Place::Spoken(function, _) => above.or_else(|| Some((raw.spoken.language(*function), None))),
+                _ => above,
+            });
+        }
+        Self(halves)
+    }
+
+    fn count(&self, node: NodeIndex, samples: u64, sums: &mut FxHashMap<Half, u64>) {
+        if let Some(half) = self.0[node as usize] {
+            *sums.entry(half).or_default() += samples;
+        }
+    }
 }
 
 fn weight(samples: u64, ns: u64, system: bool) -> Weight {
@@ -81,6 +139,7 @@ fn is_sampler(path: &Path) -> bool {
 /// Places to frames, outermost first.
 struct Places<'a> {
     symbols: &'a Symbolizer,
+    spoken: &'a SpokenTable,
     objects: FxHashMap<pct_symbols::ObjectId, ObjectId>,
     known: FxHashMap<Place, Box<[crate::model::FrameId]>>,
     options: &'a super::Options,
@@ -100,6 +159,8 @@ impl Places<'_> {
             Place::Code(object, address) => (object, address),
             Place::System => return vec![b.system_frame()],
             Place::Waiting => return Vec::new(),
+            Place::Spoken(function, line) => return vec![self.spoken.frame(b, function, line)],
+            Place::Lost(language, why) => return lost_frame(b, language, why).into_iter().collect(),
             Place::Unknown | Place::Cut(_) => {
                 let object = b.unknown_object();
                 let name = match place {

@@ -1,6 +1,7 @@
 //! The lines around every table: what was measured, and what was accounted for and lost.
 
 use super::numbers::{count, in_words, seconds, share, thousands};
+use crate::language::{Language, Spoken};
 use crate::latency::Latency;
 use crate::model::{Cell, Loss, Profile, Weight};
 
@@ -106,6 +107,7 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
             causes(&account.cut_stacks)
         ));
     }
+    lines.extend(account.languages.iter().flat_map(|row| spoken(profile, row)));
     let shown: Weight = shown.iter().map(|cell| cell.weight).sum();
     if shown != total {
         lines.push(format!(
@@ -126,6 +128,44 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
         lines.push(format!("{} still running", count(account.running, "process is", "processes are")));
     }
     lines.extend(account.notes.iter().map(|note| format!("note: {}", in_words(note))));
+    lines
+}
+
+/// Where the time of a language's threads went, and what is missing of its frames.
+fn spoken(profile: &Profile, row: &Spoken) -> Vec<String> {
+    let (name, spent) = (row.language.name(), row.spent);
+    let whole = profile.total().cpu_ns();
+    let lock = match row.language {
+        Language::Python => "waiting for the GIL",
+        _ => "waiting for the interpreter's lock",
+    };
+    let parts: Vec<String> = [
+        (spent.inside, format!("in {name}")),
+        (spent.native, format!("in C called from {name}")),
+        (spent.lock, lock.to_owned()),
+        (spent.garbage, "garbage collector".to_owned()),
+        (spent.outside, format!("outside of {name}")),
+    ]
+    .into_iter()
+    .filter(|(weight, _)| weight.cpu_ns() > 0)
+    .map(|(weight, words)| format!("{words} {}", share(weight.cpu_ns(), whole)))
+    .collect();
+    let mut lines = Vec::new();
+    if !parts.is_empty() {
+        lines.push(parts.join(", "));
+    }
+    let flawed: u64 = row.flawed.iter().map(|loss| loss.samples).sum();
+    if flawed > 0 {
+        let all = row.whole.saturating_add(flawed);
+        lines.push(format!(
+            "{name} frames whole in {} of {} samples ({}); {} not: {}",
+            thousands(row.whole),
+            thousands(all),
+            share(row.whole, all),
+            thousands(flawed),
+            causes(&row.flawed)
+        ));
+    }
     lines
 }
 

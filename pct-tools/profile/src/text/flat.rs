@@ -7,6 +7,7 @@
 use super::Layout;
 use super::numbers::{count, seconds, share, share_error, thousands};
 use super::table::{Column, Rank, Table, tame};
+use crate::Language;
 use crate::flat::{Flat, Row};
 use crate::model::{Profile, Weight};
 use crate::tree::Label;
@@ -134,8 +135,10 @@ const FIELDS: &[Field] = &[
         shown: |c| c.labels.is_some_and(|label| !matches!(label, Label::Object(_))),
         column: |_| Column::name("object", 8),
         cell: |c, row| {
-            let object = row.label.and_then(|label| label.object(c.profile));
-            object.map(|object| tame(c.profile.objects[object].name())).unwrap_or_default()
+            row.label
+                .and_then(|label| label.whereabouts(c.profile))
+                .map(|place| tame(&place))
+                .unwrap_or_default()
         },
     },
 ];
@@ -242,6 +245,7 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
             value["thread"] = json!(fields.tid.map(|_| fields.thread));
             value["object"] = json!(fields.object);
             value["function"] = json!(fields.function);
+            value["language"] = json!(fields.language.map(Language::name));
             value["file"] = json!(fields.file);
             value["line"] = json!(fields.line);
             value["address"] = json!(fields.address);
@@ -287,6 +291,16 @@ pub fn account_json(profile: &Profile) -> Value {
         "lost": losses(&account.losses),
         "whole_stacks": account.whole_stacks,
         "cut_stacks": losses(&account.cut_stacks),
+        "languages": account.languages.iter().map(|row| json!({
+            "language": row.language.name(),
+            "whole_samples": row.whole,
+            "flawed": losses(&row.flawed),
+            "inside": weight_json(row.spent.inside),
+            "native": weight_json(row.spent.native),
+            "waiting_for_lock": weight_json(row.spent.lock),
+            "collecting_garbage": weight_json(row.spent.garbage),
+            "outside": weight_json(row.spent.outside),
+        })).collect::<Vec<_>>(),
         "uncertain": account.uncertain,
         "notes": account.notes,
     })
@@ -303,6 +317,7 @@ struct Fields<'a> {
     /// With line or address.
     name: String,
     function: String,
+    language: Option<Language>,
     file: Option<&'a str>,
     line: Option<u32>,
     address: Option<u64>,
@@ -331,6 +346,11 @@ impl<'a> Fields<'a> {
             if let Some(function) = label.function(profile) {
                 fields.function.clone_from(&profile.functions[function].name);
                 fields.name = label.name(profile);
+                fields.language = Some(profile.language(function));
+                let declared = profile.functions[function].declared;
+                if let Some((file, line)) = declared.filter(|_| matches!(label, Label::Function(_))) {
+                    (fields.file, fields.line) = (Some(profile.files[file].as_str()), Some(line));
+                }
             }
             if let Label::Place(frame) | Label::Address(frame) = label {
                 let by_address = matches!(label, Label::Address(_));

@@ -72,7 +72,7 @@ pub fn table(profile: &Profile, tree: &CallTree, whole: u64, prune: &Prune, layo
             table.row(Rank::Plain, Vec::new());
         }
         let own = if node.own.is_zero() { String::new() } else { share(node.own.cpu_ns(), whole) };
-        let object = node.label.object(profile).map(|object| tame(profile.objects[object].name()));
+        let object = node.label.whereabouts(profile).map(|place| tame(&place));
         table.row(
             Rank::of(node.own.cpu_ns(), whole),
             vec![
