@@ -30,7 +30,7 @@
 //! - [`demangle()`]: names as people wrote them.
 //! - [`jit`]: code that programs made themselves.
 //! - [`archive`]: names kept for another machine or after a rebuild; `cache`: the same, for the next run here.
-//! - [`callframes`]: from a frame to its caller, for recordings that hold copies of the stack.
+//! - [`unwind`]: an object's unwind data, for recordings that hold copies of the stack.
 //! - [`translator`]: other programs as co-processes.
 //! - [`names`], [`addr2func`]: name lists of `nm -n`, searched where they lie.
 //!
@@ -41,7 +41,6 @@ pub mod addr2func;
 mod answers;
 pub mod archive;
 mod cache;
-pub mod callframes;
 pub mod debugfile;
 mod demangle;
 mod dwarf;
@@ -56,6 +55,7 @@ mod quickhash;
 mod symbolizer;
 mod symtab;
 pub mod translator;
+pub mod unwind;
 mod vdso;
 mod work;
 

@@ -11,13 +11,13 @@ use std::path::{Path, PathBuf};
 use crate::answers::NO_TEXT;
 use crate::archive::{Archive, ArchiveError, Kept, KeptSpan};
 use crate::cache;
-use crate::callframes::CallFrames;
 use crate::debugfile::DebugDirs;
 use crate::objects::{CodeAddr, Note, ObjectId, ObjectInfo, Problem};
 use crate::open::{Opened, open};
 use crate::quickhash::QuickMap;
 use crate::symtab::Source;
 use crate::translator::Template;
+use crate::unwind::UnwindData;
 use crate::work::{Outcome, Task, work};
 
 /// Number of a text (function or file name) in its [`Symbolizer`].
@@ -261,10 +261,10 @@ impl Symbolizer {
         id
     }
 
-    /// The call frame information of an object's own file, if that is the one that was sampled and has any.
-    pub fn call_frames(&self, id: ObjectId) -> Option<CallFrames> {
+    /// The unwind data of an object's own file, if that is the one that was sampled and has any.
+    pub fn unwind_data(&self, id: ObjectId) -> Option<UnwindData> {
         let Opened::Elf(object) = open(self.object(id), &self.options, &mut Vec::new()) else { return None };
-        CallFrames::of(object.image?)
+        UnwindData::of(object.image?)
     }
 
     /// What was registered under a number.

@@ -464,7 +464,7 @@ pub(crate) fn function_by_unwind(image: &Image, address: u64) -> Option<(u64, u6
 
 /// The unwind entry of an address by the search table. gimli's own search trusts the table's length and that its pointers lie
 /// behind the section's start.
-pub(crate) fn fde_at<R: gimli::Reader<Offset = usize>>(
+fn fde_at<R: gimli::Reader<Offset = usize>>(
     header: &gimli::ParsedEhFrameHdr<R>,
     eh_frame: &gimli::EhFrame<R>,
     bases: &gimli::BaseAddresses,

@@ -8,6 +8,7 @@ use super::expr;
 use super::reader::Section;
 use super::rule::ucontext;
 use super::stack::Memory;
+use super::table::Table;
 
 /// The general registers of an interrupted thread, in the kernel's order (`uc_mcontext.gregs` of the handler's `ucontext`).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -50,6 +51,17 @@ impl Regs {
         Regs { values, known: u32::MAX }
     }
 
+    /// Those of a copy that has not all of them, by DWARF number.
+    pub fn of(values: [Option<u64>; reg::COLUMNS]) -> Regs {
+        let mut out = Regs { values: [0; reg::COLUMNS], known: 0 };
+        for (number, value) in (0..).zip(values) {
+            if let Some(value) = value {
+                out.set(number, value);
+            }
+        }
+        out
+    }
+
     /// Nothing but the three registers that a chain of frame pointers gives.
     pub fn three(pc: u64, sp: u64, bp: u64) -> Regs {
         let mut out = Regs { values: [0; reg::COLUMNS], known: 0 };
@@ -74,6 +86,31 @@ impl Regs {
         }
     }
 
+    /// Goes to the caller by an object's table, which covers `pc` (the address to look up: of a caller, one inside its
+    /// call). The stack of a caller lies higher, unless a signal's frame leads to another stack.
+    ///
+    /// # Errors
+    /// What is missing, or is not well formed.
+    pub fn step(
+        &self,
+        table: &Table<'_>,
+        pc: u64,
+        memory: &mut impl Memory,
+    ) -> Result<StepOut, Failed> {
+        let fde = table.find(pc).ok_or(Failed::NoData)?;
+        let Some(caller) = self.caller(table.eh_frame(), &fde, pc, memory)? else {
+            return Ok(StepOut::Outermost);
+        };
+        if caller.get(reg::RA) == Some(0) {
+            return Ok(StepOut::Outermost);
+        }
+        if fde.signal {
+            return Ok(StepOut::Interrupted(caller));
+        }
+        let rises = caller.get(reg::RSP) > self.get(reg::RSP);
+        if rises { Ok(StepOut::Caller(caller)) } else { Err(Failed::Memory) }
+    }
+
     /// The registers of the caller. `Ok(None)`: this is the outermost frame.
     pub fn caller(
         &self,
@@ -88,7 +125,7 @@ impl Regs {
         }
         let cfa = match row.cfa {
             Cfa::None => return Err(Failed::Data),
-            Cfa::Reg(r, o) => self.get(r).ok_or(Failed::Data)?.wrapping_add(o as i64 as u64),
+            Cfa::Reg(r, o) => self.get(r).ok_or(Failed::Lost)?.wrapping_add(o as i64 as u64),
             Cfa::Expr(at) => self.compute(eh, at, None, pc, memory).ok_or(Failed::Memory)?,
         };
         let mut out = Regs { values: [0; reg::COLUMNS], known: 0 };
@@ -148,11 +185,92 @@ fn load(memory: &mut impl Memory, addr: u64) -> Option<u64> {
     }
 }
 
+/// Where a step led.
+#[derive(Clone, Copy, Debug)]
+pub enum StepOut {
+    /// To the caller: its address is behind a call.
+    Caller(Regs),
+    /// To code that a signal interrupted: its address is that of its next instruction.
+    Interrupted(Regs),
+    /// Nowhere: there is no caller.
+    Outermost,
+}
+
 /// Why a step was not possible.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Failed {
-    /// The unwind data is not well formed, or wants a register that is lost.
+    /// There is no unwind data of the address.
+    NoData,
+    /// The unwind data is not well formed.
     Data,
+    /// A register whose value is not known.
+    Lost,
     /// Memory that cannot be read.
     Memory,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::table::{FdeRef, buckets_for};
+    use crate::testing::eh_frame;
+
+    const CODE: u64 = 0x1000;
+    const STACK: u64 = 0x7000;
+
+    struct Words<'a>(&'a [u64]);
+
+    impl Memory for Words<'_> {
+        fn enter(&mut self, _: u64) -> bool {
+            true
+        }
+        fn peek(&self, addr: u64) -> Option<u64> {
+            let at = usize::try_from(addr.checked_sub(STACK)? / 8).ok()?;
+            self.0.get(at).copied()
+        }
+        fn read(&mut self, addr: u64) -> Option<u64> {
+            self.peek(addr)
+        }
+        fn far(&mut self, addr: u64) -> Option<u64> {
+            self.peek(addr)
+        }
+        fn code(&mut self, _: u64) -> Option<[u8; 16]> {
+            None
+        }
+    }
+
+    /// A step at `pc` of a function that pushes rbp in its first byte, with these registers and words of stack.
+    fn step(pc: u64, known: &[(u8, u64)], stack: &[u64]) -> Result<StepOut, Failed> {
+        let (bytes, fdes) = eh_frame(&[(CODE, 0x20)], 0x4000);
+        let index = [FdeRef { pc: 0, fde: u32::try_from(fdes[0]).expect("small") }];
+        let mut buckets = vec![0; buckets_for(1)];
+        let section = Section { bytes: &bytes, addr: 0x4000 };
+        let table = Table::new(CODE, section, &index, &mut buckets);
+        let mut values = [None; reg::COLUMNS];
+        for (number, value) in known {
+            values[usize::from(*number)] = Some(*value);
+        }
+        Regs::of(values).step(&table, pc, &mut Words(stack))
+    }
+
+    #[test]
+    fn a_step_restores_what_the_function_saved() {
+        let sp = (reg::RSP, STACK);
+        let Ok(StepOut::Caller(caller)) = step(CODE + 8, &[sp], &[0x7100, 0x2222]) else { panic!("a caller") };
+        let found = [reg::RA, reg::RSP, reg::RBP].map(|number| caller.get(number));
+        assert_eq!(found, [Some(0x2222), Some(STACK + 16), Some(0x7100)]);
+        assert_eq!(caller.get(3), None, "nobody said what rbx was");
+        // In its first instruction nothing is pushed yet.
+        let Ok(StepOut::Caller(caller)) = step(CODE, &[sp], &[0x2222]) else { panic!("a caller") };
+        assert_eq!((caller.get(reg::RA), caller.get(reg::RBP)), (Some(0x2222), None));
+    }
+
+    #[test]
+    fn what_a_step_lacks_is_told_apart() {
+        let sp = (reg::RSP, STACK);
+        assert!(matches!(step(CODE + 0x20, &[sp], &[1, 2]), Err(Failed::NoData)));
+        assert!(matches!(step(CODE + 8, &[], &[1, 2]), Err(Failed::Lost)));
+        assert!(matches!(step(CODE + 8, &[sp], &[1]), Err(Failed::Memory)));
+        assert!(matches!(step(CODE + 8, &[sp], &[1, 0]), Ok(StepOut::Outermost)));
+    }
 }

@@ -486,7 +486,7 @@ impl<M: Memory> Walk<'_, M> {
 
 fn cause(failed: Failed) -> End {
     match failed {
-        Failed::Data => End::BadData,
+        Failed::NoData | Failed::Data | Failed::Lost => End::BadData,
         Failed::Memory => End::BadRead,
     }
 }

@@ -1,17 +1,21 @@
 //! Stacks from copies of the program's registers and stack (`perf record --call-graph dwarf`).
 //!
-//! Frame after frame is found by the object's own call frame information ([`pct_symbols::callframes`]) and read from the copy,
-//! which begins at the stack pointer and ends after so many octets as were asked for. A stack whose outermost frame was not
-//! reached is cut, and has a cause.
+//! Frame after frame is found by the object's own unwind data ([`pct_unwind`]) and read from the copy, which begins at the
+//! stack pointer and ends after so many octets as were asked for. A stack whose outermost frame was not reached is cut,
+//! and has a cause.
 
 use super::file::{Sample, words};
 use super::space::{Place, Spaces};
-use pct_symbols::callframes::{CallFrames, RETURN_ADDRESS, Registers, Step};
+use pct_elf::{BytesAt, Memory as _};
+use pct_symbols::unwind::UnwindData;
 use pct_symbols::{CodeAddr, ObjectId, Symbolizer};
+use pct_unwind::cfi::reg;
+use pct_unwind::full::{Failed, Regs, StepOut};
+use pct_unwind::stack::Memory;
 use rustc_hash::FxHashMap;
 
-/// DWARF's numbers of the kernel's registers of x86-64, in the order of the kernel's: ax, bx, cx, dx, si, di, bp, sp, ip; then flags
-/// and segments, which no frame needs; then r8 to r15.
+/// DWARF's numbers of the kernel's registers of x86-64, in the order of the kernel's: ax, bx, cx, dx, si, di, bp, sp,
+/// ip (16: the return address); then flags and segments, which no frame needs; then r8 to r15.
 const DWARF: [Option<usize>; 24] = [
     Some(0),
     Some(3),
@@ -21,7 +25,7 @@ const DWARF: [Option<usize>; 24] = [
     Some(5),
     Some(6),
     Some(7),
-    Some(RETURN_ADDRESS),
+    Some(16),
     None,
     None,
     None,
@@ -42,10 +46,10 @@ const DWARF: [Option<usize>; 24] = [
 /// Frames of one stack.
 const MOST_FRAMES: usize = 4096;
 
-/// Call frame information of the objects that were met.
+/// Unwind data of the objects that were met.
 #[derive(Default)]
 pub(super) struct Unwinder {
-    objects: FxHashMap<ObjectId, Option<CallFrames>>,
+    objects: FxHashMap<ObjectId, Option<UnwindData>>,
 }
 
 impl Unwinder {
@@ -58,36 +62,66 @@ impl Unwinder {
         symbols: &Symbolizer,
         places: &mut Vec<Place>,
     ) -> Option<&'static str> {
-        let mut registers = Registers::default();
-        let there = (0..64).filter(|bit| mask >> bit & 1 == 1);
-        for (bit, word) in there.zip(words(sample.registers)) {
-            if let Some(number) = DWARF.get(bit).copied().flatten() {
-                registers.0[number] = Some(word);
-            }
-        }
-        let (Some(pc), Some(sp)) = (registers.pc(), registers.sp()) else { return Some("no registers") };
-        let read = |address: u64| {
-            let at = usize::try_from(address.checked_sub(sp)?).ok()?;
-            let word = sample.stack.get(at..at.checked_add(8)?)?;
-            Some(u64::from_le_bytes(word.try_into().ok()?))
+        let mut registers = registers(sample, mask);
+        let (Some(pc), Some(sp)) = (registers.get(reg::RA), registers.get(reg::RSP)) else {
+            return Some("no registers");
         };
+        let mut copy = StackCopy(BytesAt { at: sp, bytes: sample.stack });
         let mut address = CodeAddr::Pc(pc);
         for _ in 0..MOST_FRAMES {
             let place = spaces.find(sample.pid, address);
             places.push(place);
             let Place::Code(object, code) = place else { return Some("no unwind data") };
-            let frames = self.objects.entry(object).or_insert_with(|| symbols.call_frames(object));
-            let Some(frames) = frames else { return Some("no unwind data") };
-            let step = frames.step(code.lookup(), &mut registers, &read);
-            let next = registers.pc().unwrap_or(0);
-            address = match step {
-                Step::Caller => CodeAddr::Return(next),
-                Step::Interrupted => CodeAddr::Pc(next),
-                Step::Outermost => return None,
-                Step::NoData => return Some("no unwind data"),
-                Step::NoMemory => return Some("end of the copied stack"),
+            let data = self.objects.entry(object).or_insert_with(|| symbols.unwind_data(object));
+            let Some(data) = data else { return Some("no unwind data") };
+            let Some(look_up) = data.address_of_offset(code.lookup()) else { return Some("no unwind data") };
+            let next = |registers: &Regs| registers.get(reg::RA).unwrap_or(0);
+            (registers, address) = match registers.step(data.table(), look_up, &mut copy) {
+                Ok(StepOut::Caller(caller)) => (caller, CodeAddr::Return(next(&caller))),
+                Ok(StepOut::Interrupted(caller)) => (caller, CodeAddr::Pc(next(&caller))),
+                Ok(StepOut::Outermost) => return None,
+                Err(Failed::NoData | Failed::Data) => return Some("no unwind data"),
+                Err(Failed::Lost | Failed::Memory) => return Some("end of the copied stack"),
             };
         }
         Some("depth limit")
+    }
+}
+
+/// The registers of a sample that `mask` says are there.
+fn registers(sample: &Sample<'_>, mask: u64) -> Regs {
+    let mut values = [None; reg::COLUMNS];
+    let there = (0..64).filter(|bit| mask >> bit & 1 == 1);
+    for (bit, word) in there.zip(words(sample.registers)) {
+        let number = DWARF.get(bit).copied().flatten();
+        if let Some(value) = number.and_then(|number| values.get_mut(number)) {
+            *value = Some(word);
+        }
+    }
+    Regs::of(values)
+}
+
+/// The part of the stack that was copied. Nothing else can be read.
+struct StackCopy<'a>(BytesAt<'a>);
+
+impl Memory for StackCopy<'_> {
+    fn enter(&mut self, sp: u64) -> bool {
+        self.peek(sp).is_some()
+    }
+
+    fn peek(&self, addr: u64) -> Option<u64> {
+        self.0.word(addr)
+    }
+
+    fn read(&mut self, addr: u64) -> Option<u64> {
+        self.peek(addr)
+    }
+
+    fn far(&mut self, addr: u64) -> Option<u64> {
+        self.peek(addr)
+    }
+
+    fn code(&mut self, _: u64) -> Option<[u8; 16]> {
+        None
     }
 }

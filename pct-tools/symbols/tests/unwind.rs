@@ -5,8 +5,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use pct_kit::Dice;
-use pct_symbols::callframes::{CallFrames, RETURN_ADDRESS, Registers, Step};
+use pct_symbols::unwind::UnwindData;
 use pct_symbols::{DebugDirs, ObjectId, ObjectInfo, Options, Symbolizer};
+use pct_unwind::cfi::reg;
+use pct_unwind::full::{Failed, Regs, StepOut};
+use pct_unwind::stack::Memory;
 
 /// Recursion, a frame of unknown size, a call from libc (qsort), a signal's frame.
 const PROGRAM: &str = r#"
@@ -75,7 +78,7 @@ int main(void) {
 
 #[derive(Default)]
 struct Said {
-    registers: Registers,
+    registers: [Option<u64>; reg::COLUMNS],
     stack: Vec<u8>,
     trace: Vec<u64>,
     /// Start, end, offset, path.
@@ -89,7 +92,7 @@ fn said(output: &str) -> Said {
         let words: Vec<&str> = line.split_whitespace().collect();
         match words[..] {
             ["register", n, value] => {
-                out.registers.0[n.parse::<usize>().expect("a number")] = Some(hex(value));
+                out.registers[n.parse::<usize>().expect("a number")] = Some(hex(value));
             }
             ["stack", bytes] => {
                 let byte = |i: usize| u8::from_str_radix(&bytes[i..i + 2], 16).expect("a byte");
@@ -106,31 +109,59 @@ fn said(output: &str) -> Said {
     out
 }
 
-/// The return addresses that unwinding finds, and how it ended.
-fn unwound(said: &Said, stack: &[u8]) -> (Vec<u64>, Step) {
+/// A copy of a stack from `sp` on.
+struct StackCopy<'a> {
+    sp: u64,
+    bytes: &'a [u8],
+}
+
+impl Memory for StackCopy<'_> {
+    fn enter(&mut self, sp: u64) -> bool {
+        self.peek(sp).is_some()
+    }
+
+    fn peek(&self, addr: u64) -> Option<u64> {
+        let at = usize::try_from(addr.checked_sub(self.sp)?).ok()?;
+        Some(u64::from_le_bytes(*self.bytes.get(at..)?.first_chunk()?))
+    }
+
+    fn read(&mut self, addr: u64) -> Option<u64> {
+        self.peek(addr)
+    }
+
+    fn far(&mut self, addr: u64) -> Option<u64> {
+        self.peek(addr)
+    }
+
+    fn code(&mut self, _: u64) -> Option<[u8; 16]> {
+        None
+    }
+}
+
+/// The return addresses that unwinding finds, and what ended it; `None`: it came to the outermost frame.
+fn unwound(said: &Said, stack: &[u8]) -> (Vec<u64>, Option<Failed>) {
     let mut symbols = Symbolizer::new(Options { debug_dirs: DebugDirs::none(), ..Options::default() });
-    let mut objects: BTreeMap<ObjectId, Option<CallFrames>> = BTreeMap::new();
-    let mut registers = said.registers;
-    let sp = registers.sp().expect("was said");
-    let read = |address: u64| {
-        let at = usize::try_from(address.checked_sub(sp)?).ok()?;
-        Some(u64::from_le_bytes(stack.get(at..at.checked_add(8)?)?.try_into().ok()?))
-    };
+    let mut objects: BTreeMap<ObjectId, Option<UnwindData>> = BTreeMap::new();
+    let mut registers = Regs::of(said.registers);
+    let sp = registers.get(reg::RSP).expect("was said");
+    let mut memory = StackCopy { sp, bytes: stack };
     let (mut found, mut back) = (Vec::new(), 0);
     loop {
-        let pc = registers.pc().expect("a step leaves one") - back;
+        let pc = registers.get(reg::RA).expect("a step leaves one") - back;
         let Some(map) = said.maps.iter().find(|m| (m.0..m.1).contains(&pc)) else {
-            return (found, Step::NoData);
+            return (found, Some(Failed::NoData));
         };
         let object = symbols.add(ObjectInfo::file(&map.3));
-        let frames = objects.entry(object).or_insert_with(|| symbols.call_frames(object));
-        let Some(frames) = frames else { return (found, Step::NoData) };
-        back = match frames.step(pc - map.0 + map.2, &mut registers, &read) {
-            Step::Caller => 1,
-            Step::Interrupted => 0,
-            end => return (found, end),
+        let data = objects.entry(object).or_insert_with(|| symbols.unwind_data(object));
+        let Some(data) = data else { return (found, Some(Failed::NoData)) };
+        let look_up = data.address_of_offset(pc - map.0 + map.2).expect("it is mapped");
+        (registers, back) = match registers.step(data.table(), look_up, &mut memory) {
+            Ok(StepOut::Caller(caller)) => (caller, 1),
+            Ok(StepOut::Interrupted(caller)) => (caller, 0),
+            Ok(StepOut::Outermost) => return (found, None),
+            Err(failed) => return (found, Some(failed)),
         };
-        found.push(registers.0[RETURN_ADDRESS].expect("a step leaves one"));
+        found.push(registers.get(reg::RA).expect("a step leaves one"));
     }
 }
 
@@ -159,13 +190,14 @@ fn copies_of_the_stack_unwind_as_the_program_itself_does() {
         let Some(said) = run(dir.path(), flags) else { return };
         assert!(said.trace.len() > 10, "{}", said.trace.len());
         let (found, end) = unwound(&said, &said.stack);
-        assert_eq!((found, end), (said.trace.clone(), Step::Outermost), "{flags:?}");
+        assert_eq!((found, end), (said.trace.clone(), None), "{flags:?}");
         // A copy that is too short gives the frames that are in it.
         let mut lengths = std::collections::BTreeSet::new();
         for cut in (0..said.stack.len()).step_by(256) {
             let (found, end) = unwound(&said, &said.stack[..cut]);
             assert!(said.trace.starts_with(&found), "{flags:?}, {cut}");
-            assert!(end == Step::NoMemory || found.len() == said.trace.len(), "{flags:?}, {cut}: {end:?}");
+            let cut_off = matches!(end, Some(Failed::Memory | Failed::Lost));
+            assert!(cut_off || found.len() == said.trace.len(), "{flags:?}, {cut}: {end:?}");
             lengths.insert(found.len());
         }
         assert!(lengths.len() > 2, "{lengths:?}");
