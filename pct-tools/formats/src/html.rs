@@ -1,6 +1,7 @@
 //! One self-contained page of a profile: the flame graph with zoom and search, the tables of functions and threads with a
 //! filter, and what was accounted for. No network, no file beside it.
 
+use crate::export::threads::thread_name;
 use crate::flame;
 use pct_icicle::text::{cut, escape_into};
 use pct_icicle::{Direction, Options, write_svg};
@@ -107,7 +108,7 @@ fn functions(out: &mut String, profile: &Profile, cells: &[Cell], total: u64) {
 
 fn threads(out: &mut String, profile: &Profile, cells: &[Cell], total: u64) {
     let mut sums: Vec<(u64, String)> =
-        profile.threads.enumerate().map(|(id, _)| (0, crate::export::thread_name(profile, id))).collect();
+        profile.threads.enumerate().map(|(id, _)| (0, thread_name(profile, id))).collect();
     for cell in cells {
         sums[pct_profile::model::Id::index(cell.thread)].0 += cell.weight.cpu_ns();
     }

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use crate::image::Image;
 use crate::jit::JitMap;
 use crate::objects::{ObjectInfo, ObjectKind, Problem, shown_path};
-use crate::symbolizer::Options;
+use crate::options::Options;
 use crate::symtab::SymbolTable;
 use crate::{debugfile, vdso};
 

@@ -11,12 +11,11 @@ use std::path::{Path, PathBuf};
 use crate::answers::NO_TEXT;
 use crate::archive::{Archive, ArchiveError, Kept, KeptSpan};
 use crate::cache;
-use crate::debugfile::DebugDirs;
 use crate::objects::{CodeAddr, Note, ObjectId, ObjectInfo, Problem};
 use crate::open::{Opened, open};
+use crate::options::{Cache, Options};
 use crate::quickhash::QuickMap;
 use crate::symtab::Source;
-use crate::translator::Template;
 use crate::unwind::UnwindData;
 use crate::work::{Outcome, Task, work};
 
@@ -57,52 +56,6 @@ pub struct Declaration {
     pub file: TextId,
     /// Line, from 1.
     pub line: u32,
-}
-
-/// Where answers are kept, and of which objects. See [`Options::cache`].
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Cache {
-    /// The folder; made when it is needed.
-    pub dir: PathBuf,
-    /// Only objects with so many bytes of debug information or more.
-    pub least_bytes: u64,
-}
-
-impl Cache {
-    /// A cache in a folder, for objects that take a noticeable time.
-    pub fn new(dir: impl Into<PathBuf>) -> Cache {
-        Cache { dir: dir.into(), least_bytes: crate::work::HEAVY_BYTES }
-    }
-}
-
-/// How to symbolize.
-#[derive(Debug, Clone)]
-pub struct Options {
-    /// Where separate debug files lie.
-    pub debug_dirs: DebugDirs,
-    /// Directories where `perf-PID.map` files lie (`/tmp`).
-    pub jit_dirs: Vec<PathBuf>,
-    /// Read debug information: functions from symbol tables only if not.
-    pub lines: bool,
-    /// A co-process for ELF objects instead of the built-in translator.
-    pub translator: Option<Template>,
-    /// Where answers for big objects are kept from one run to the next; nowhere if absent.
-    pub cache: Option<Cache>,
-    /// Threads to work with; 0: as many as there are processors, at most 8.
-    pub threads: usize,
-}
-
-impl Default for Options {
-    fn default() -> Options {
-        Options {
-            debug_dirs: DebugDirs::default(),
-            jit_dirs: vec![PathBuf::from("/tmp")],
-            lines: true,
-            translator: None,
-            cache: None,
-            threads: 0,
-        }
-    }
 }
 
 fn numbers_of(archive: &Archive) -> HashMap<String, u32> {

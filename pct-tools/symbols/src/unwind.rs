@@ -34,7 +34,9 @@ pub struct UnwindData(TableOfImage);
 
 impl fmt::Debug for UnwindData {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("UnwindData").field("path", &self.0.borrow_owner().image.path()).finish_non_exhaustive()
+        f.debug_struct("UnwindData")
+            .field("path", &self.0.borrow_owner().image.path())
+            .finish_non_exhaustive()
     }
 }
 

@@ -12,7 +12,7 @@ use crate::image::Image;
 use crate::jit::JitMap;
 use crate::objects::{ObjectId, ObjectInfo, ObjectKind, Problem, shown_path};
 use crate::open::{ElfObject, Opened, open};
-use crate::symbolizer::Options;
+use crate::options::Options;
 use crate::symtab::{self, Found, Source, SymbolTable, is_behind};
 use crate::translator::{Template, addr2line_frames};
 use crate::{debugfile, dwarf};

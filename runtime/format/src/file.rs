@@ -5,7 +5,8 @@
 
 use crate::header::Header;
 use crate::layout::{self, header as at, segment, segment_kind};
-use crate::record::{Record, Words};
+use crate::record::Record;
+use crate::words::Words;
 
 /// Why bytes are not a .pct file that this version reads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -4,35 +4,8 @@
 //! reader sees an old or a new value. Only the latest anchor is several words: a sequence number tells a torn one.
 
 use crate::layout::{self, Text, header as at};
-use crate::record::Words;
-
-/// An enum whose values have a number in the file and a name.
-macro_rules! numbered {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $number:literal $text:literal),* $(,)? }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-        #[repr(u8)]
-        pub enum $name { $($(#[$vdoc])* $variant = $number),* }
-
-        impl $name {
-            /// All values, in order of their numbers.
-            pub const ALL: &'static [$name] = &[$($name::$variant),*];
-
-            /// The value with this number in a file, if it is one that this version knows.
-            #[must_use]
-            pub const fn from_number(number: u64) -> Option<$name> {
-                match number { $($number => Some($name::$variant),)* _ => None }
-            }
-
-            /// Its name, as options and reports write it.
-            #[must_use]
-            pub const fn name(self) -> &'static str {
-                match self { $($name::$variant => $text),* }
-            }
-        }
-    };
-}
-pub(crate) use numbered;
+use crate::numbered::numbered;
+use crate::words::Words;
 
 numbered! {
     /// Where the sampling of the process stands.

@@ -27,6 +27,8 @@
 
 pub mod answer;
 pub mod layout;
+mod numbered;
+mod words;
 
 pub mod head;
 pub mod record;

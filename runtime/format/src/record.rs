@@ -9,11 +9,12 @@ mod code;
 mod read;
 mod write;
 
-use crate::header::numbered;
+use crate::numbered::numbered;
+pub use crate::words::Words;
 pub use code::{
     CodeFacts, CodeFrame, InterpreterState, Language, LineTableForm, LineTablePart, LostCode, code_flag,
 };
-pub use read::{Frames, Record, Sample, Stack, Text, Words};
+pub use read::{Frames, Record, Sample, Stack, Text};
 pub use write::{Encoder, MAX_FRAMES, long_sample, sample, sample_with_frames, short_sample};
 
 /// Bits of a word that hold an address; the byte above holds a sample's weight or a frame's kind.

@@ -10,11 +10,11 @@
 //!
 //! Signal safety: as libc's `sigaltstack`; a few system calls and no lock.
 
-use core::sync::atomic::{AtomicU32, AtomicU64, AtomicUsize, Ordering};
+use core::sync::atomic::{AtomicU32, AtomicUsize, Ordering};
 
 use pct_sampler::{process::session, sys};
 
-use crate::host::{Real, real};
+use crate::host::{self, Real, real};
 
 /// stack_t as glibc and musl have it.
 #[repr(C)]
@@ -60,17 +60,9 @@ static PLACES_ALL: [Place; PLACES] = [const {
     }
 }; PLACES];
 
-/// Bytes of the kernel's frame by its own account; 0 = it gives none.
-static FRAME_BYTES: AtomicU64 = AtomicU64::new(0);
-
-/// Remembers the kernel's account of its frame (AT_MINSIGSTKSZ).
-pub(crate) fn set_frame_bytes(bytes: u64) {
-    FRAME_BYTES.store(bytes, Ordering::Relaxed);
-}
-
 /// The smallest stack that a handler of ours can run on: with a second frame, for a store of ours that faults ([`pct_sampler::signal::bus`]).
 fn enough() -> usize {
-    2 * (FRAME_BYTES.load(Ordering::Relaxed) as usize).clamp(SMALLEST, 1 << 20) + HANDLER_BYTES
+    2 * (host::signal_frame_bytes() as usize).clamp(SMALLEST, 1 << 20) + HANDLER_BYTES
 }
 
 /// The stack of ours that begins at `at`.

@@ -3,18 +3,24 @@
 //! The functions are also reachable without symbols, by the note that [`pct_sampler::process::note`] puts into the object.
 
 use pct_sampler::api::Host;
+use pct_sampler::process::options::On;
+use pct_sampler::process::session;
 
-use crate::{host, start};
+use crate::{exec, host, signals};
 
 pct_sampler::note!(on, off, stat);
 
-pub(crate) const HOST: Host = Host {
-    facts: host::facts,
-    guards_signals: host::has_libc,
-    environment: host::environ,
-    entries,
-    prepare: start::prepare,
-};
+pub(crate) const HOST: Host =
+    Host { facts: host::facts, guards_signals: host::has_libc, environment: host::environ, entries, prepare };
+
+/// What a process that is or may be sampled needs beside the sampler.
+fn prepare(environ: *const *const u8) {
+    exec::remember(environ);
+    let options = &session::seed().options;
+    if options.on == On::Signal {
+        signals::listen(options.toggle);
+    }
+}
 
 /// Addresses of pct_on, pct_off, pct_stat, and of the image, for the header.
 fn entries() -> [u64; 4] {

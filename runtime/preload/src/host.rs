@@ -78,6 +78,8 @@ static FOUND: [AtomicUsize; NAMES.len()] = [const { AtomicUsize::new(0) }; NAMES
 /// Address of the loader's r_debug, 0 = there is none; valid once KNOWN.
 static DEBUG: AtomicU64 = AtomicU64::new(0);
 static KNOWN: AtomicBool = AtomicBool::new(false);
+/// Bytes of the kernel's signal frame by its own account; 0 = it gives none, or it was not read yet.
+static FRAME_BYTES: AtomicU64 = AtomicU64::new(0);
 /// The environment vector as the constructor found it, 0 = not.
 static FIRST_ENVIRON: AtomicU64 = AtomicU64::new(0);
 
@@ -137,7 +139,7 @@ fn debug() -> u64 {
         };
         arch::set_hwcap2(auxv.hwcap2);
         time::set_vdso(auxv.vdso);
-        crate::altstack::set_frame_bytes(auxv.signal_frame);
+        FRAME_BYTES.store(auxv.signal_frame, Ordering::Relaxed);
         DEBUG.store(debug_of(&auxv).unwrap_or(0), Ordering::Relaxed);
         KNOWN.store(true, Ordering::Release);
     }
@@ -161,6 +163,11 @@ pub(crate) fn has_libc() -> bool {
     // The first entry of the list is the program.
     let program = LinkedObjects::new(&memory, debug()).next().filter(|program| program.dynamic != 0);
     program.is_none_or(|program| Dynamic::read(&memory, program.dynamic, program.bias).needs_library)
+}
+
+/// Bytes of the kernel's signal frame by its own account (AT_MINSIGSTKSZ); 0 = it gives none.
+pub(crate) fn signal_frame_bytes() -> u64 {
+    FRAME_BYTES.load(Ordering::Relaxed)
 }
 
 /// Reads the processor's and the kernel's facts, before sampling starts.

@@ -4,10 +4,7 @@
 //! millisecond; without `PCT` it does no more than look for it. The destructor runs at `exit`: it writes the last anchor
 //! and the CPU times.
 
-use pct_sampler::process::options::On;
-use pct_sampler::process::session;
-
-use crate::{api, exec, host, signals};
+use crate::{api, host};
 
 #[used]
 #[unsafe(link_section = ".init_array")]
@@ -25,15 +22,6 @@ extern "C" fn init(count: usize, arguments: u64, environment: u64) {
     };
     // SAFETY: the environment vector of a process that has one thread yet, or whose loader calls us: nobody changes it.
     unsafe { pct_sampler::api::begin(&api::HOST, environ) }
-}
-
-/// What a process that is or may be sampled needs beside the sampler.
-pub(crate) fn prepare(environ: *const *const u8) {
-    exec::remember(environ);
-    let options = &session::seed().options;
-    if options.on == On::Signal {
-        signals::listen(options.toggle);
-    }
 }
 
 extern "C" fn fini() {

@@ -91,12 +91,7 @@ impl Regs {
     ///
     /// # Errors
     /// What is missing, or is not well formed.
-    pub fn step(
-        &self,
-        table: &Table<'_>,
-        pc: u64,
-        memory: &mut impl Memory,
-    ) -> Result<StepOut, Failed> {
+    pub fn step(&self, table: &Table<'_>, pc: u64, memory: &mut impl Memory) -> Result<StepOut, Failed> {
         let fde = table.find(pc).ok_or(Failed::NoData)?;
         let Some(caller) = self.caller(table.eh_frame(), &fde, pc, memory)? else {
             return Ok(StepOut::Outermost);
@@ -256,7 +251,9 @@ mod tests {
     #[test]
     fn a_step_restores_what_the_function_saved() {
         let sp = (reg::RSP, STACK);
-        let Ok(StepOut::Caller(caller)) = step(CODE + 8, &[sp], &[0x7100, 0x2222]) else { panic!("a caller") };
+        let Ok(StepOut::Caller(caller)) = step(CODE + 8, &[sp], &[0x7100, 0x2222]) else {
+            panic!("a caller")
+        };
         let found = [reg::RA, reg::RSP, reg::RBP].map(|number| caller.get(number));
         assert_eq!(found, [Some(0x2222), Some(STACK + 16), Some(0x7100)]);
         assert_eq!(caller.get(3), None, "nobody said what rbx was");

@@ -248,7 +248,7 @@ fn program_lines(program: &Path) -> Option<String> {
     let mut symbols = Symbolizer::default();
     let object = symbols.add(ObjectInfo::file(&found.program));
     if matches!(found.obstacle, None | Some(Obstacle::Unloadable(Unloadable::Static))) {
-        let how = match symbols.call_frames(object) {
+        let how = match symbols.unwind_data(object) {
             Some(_) => "unwind data ok",
             None => "no unwind data, frame pointers are used",
         };

@@ -3,7 +3,7 @@
 //! Call counts are those of a deep profile. They are not known to a sampler; callgrind wants some, so its call edges say 1. An edge's inclusive cost counts a
 //! sample once, however often the edge recurs on its stack.
 
-use super::path;
+use super::threads::path;
 use pct_profile::Profile;
 use pct_profile::model::{Cell, FunctionId, Id};
 use pct_profile::text::table::tame;

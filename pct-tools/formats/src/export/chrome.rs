@@ -1,7 +1,7 @@
 //! Trace events (JSON), for chrome://tracing and Perfetto: a slice for each function call that samples next to each other
 //! share.
 
-use super::{events, path, thread_name};
+use super::threads::{events, path, thread_name};
 use pct_profile::Profile;
 use pct_profile::model::{Cell, FrameId};
 use serde_json::{Value, json};

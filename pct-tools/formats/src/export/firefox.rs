@@ -1,7 +1,7 @@
 //! The Firefox Profiler's processed format, version 47
 //! (<https://github.com/firefox-devtools/profiler/blob/main/src/types/profile.js>). Checked against its schema only.
 
-use super::{events, thread_name};
+use super::threads::{events, thread_name};
 use pct_profile::model::{Cell, FrameId, Id, ObjectKind, StackId};
 use pct_profile::{Language, Profile};
 use serde_json::{Value, json};

@@ -1,7 +1,7 @@
 //! speedscope's file format: <https://www.speedscope.app/file-format-schema.json>. One sampled profile a thread, in order of
 //! time where the recording has it.
 
-use super::{events, path, thread_name};
+use super::threads::{events, path, thread_name};
 use pct_profile::Profile;
 use pct_profile::model::{Cell, Id};
 use serde_json::json;

@@ -1,6 +1,6 @@
 //! Folded stacks: `a;b;c 123` lines. A count is taken as so many samples of 1 ms.
 
-use super::Problem;
+use super::problem::Problem;
 use pct_profile::model::{Builder, FrameId, Object, ObjectKind, Process, Profile, StackId, Weight};
 use rustc_hash::FxHashMap;
 

@@ -8,8 +8,10 @@ pub mod folded;
 pub mod perf_data;
 pub mod perf_script;
 pub mod pprof;
+mod problem;
 
 use pct_profile::Profile;
+use problem::Problem;
 use std::path::{Path, PathBuf};
 
 /// Why a file could not be imported at all.
@@ -34,12 +36,6 @@ pub enum ImportError {
         /// What was expected and what was found.
         problem: String,
     },
-}
-
-/// What one of the parsers could not make sense of: a place and a problem.
-pub(crate) struct Problem {
-    pub(crate) place: String,
-    pub(crate) problem: String,
 }
 
 /// More than this is not unpacked: a gzip of a few octets may promise any size.

@@ -9,7 +9,7 @@
 //! The period is taken as nanoseconds for the software clocks; for other events each sample stands for 1 ms, since the text
 //! does not say what an event is worth.
 
-use super::Problem;
+use super::problem::Problem;
 use pct_profile::model::{
     Builder, Object, ObjectKind, Process, ProcessId, Profile, StackId, ThreadId, Weight,
 };

@@ -3,7 +3,7 @@
 //! The value taken is the one in nanoseconds (`cpu`, `time`), else the last one, each unit as a nanosecond times a million
 //! (a sample of 1 ms). Indices that lead nowhere are counted and left out.
 
-use super::Problem;
+use super::problem::Problem;
 use crate::protobuf::{Fields, Value, numbers};
 use pct_profile::model::{Builder, Object, ObjectId, ObjectKind, Process, Profile, Weight};
 use std::collections::HashMap;

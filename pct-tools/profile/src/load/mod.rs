@@ -8,6 +8,7 @@
 //! could be read is it an error.
 
 pub mod live;
+mod options;
 pub mod pcs;
 mod raw;
 mod resolve;
@@ -16,80 +17,13 @@ mod spoken;
 mod tally;
 pub mod whole;
 
-use crate::fold::{self, Frames};
+pub use options::{Error, Options};
+
+use crate::fold;
 use crate::model::{Account, Profile};
 use pct_symbols::Symbolizer;
 use std::io;
 use std::path::{Path, PathBuf};
-
-/// What to load and how.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Keep samples in order of time ([`Profile::timeline`]).
-    pub timeline: bool,
-    /// Translate addresses; without, functions are `[no symbol]` and frames have addresses only.
-    pub symbols: bool,
-    /// Read lines and inlined calls from debug information, not only names.
-    pub lines: bool,
-    /// Count only samples in this half-open window, nanoseconds since the first process's start.
-    pub window: Option<(u64, u64)>,
-    /// Which frames of programs of interpreted languages are kept.
-    pub frames: Frames,
-    /// Folder in which names from big debug information are kept for the next time.
-    pub cache: Option<PathBuf>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Self {
-            timeline: false,
-            symbols: true,
-            lines: true,
-            window: None,
-            frames: Frames::default(),
-            cache: None,
-        }
-    }
-}
-
-/// Nothing could be loaded.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum Error {
-    /// A path could not be read.
-    #[error("{}: {why}", path.display())]
-    Unreadable {
-        /// The file or folder.
-        path: PathBuf,
-        /// What the system says.
-        why: io::Error,
-    },
-    /// A folder without .pct files.
-    #[error("{}: no .pct file in it{}", path.display(), hint)]
-    Empty {
-        /// The folder.
-        path: PathBuf,
-        /// Why that may be; empty, or starts with `: `.
-        hint: String,
-    },
-    /// A file that is no profile.
-    #[error("{}: {why}", path.display())]
-    Bad {
-        /// The file.
-        path: PathBuf,
-        /// What was expected and found, and where.
-        why: pct_format::Error,
-    },
-    /// An archive of names could not be written.
-    #[error("{why}")]
-    Archive {
-        /// What failed, and where.
-        why: pct_symbols::archive::ArchiveError,
-    },
-    /// No run in the current folder.
-    #[error("no pct-NAME-PID folder here; name a folder or file, or make one by: pct run -- COMMAND")]
-    NoRun,
-}
 
 /// Told about the progress of long work: what, done, of.
 pub type Progress<'a> = &'a mut dyn FnMut(&str, u64, u64);

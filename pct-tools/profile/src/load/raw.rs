@@ -5,9 +5,9 @@
 //! stack id of a file can stand for different code, so the memory of what was looked up goes by *epoch*, the time
 //! between two changes of the regions. Files without such overlaps have one epoch.
 
-use super::Error;
+use super::options::{Error, Options};
 use super::spoken::{Speaking, SpokenTable, note_interpreters};
-use super::tally::{BATCH, Counted, Key, Meaning, One, Tally};
+use super::tally::{BATCH, Counted, Key, Meaning, NodeIndex, One, Tally};
 use crate::Language;
 use crate::model::{Account, Process};
 use pct_format::record::{Frame, LostCode, Record, RegionFacts, Stack, region_flag};
@@ -19,8 +19,6 @@ use std::ffi::OsString;
 use std::os::unix::ffi::OsStringExt as _;
 use std::path::{Path, PathBuf};
 
-/// Place of a node in [`Raw::nodes`].
-pub(super) type NodeIndex = u32;
 /// "No caller".
 pub(super) const ROOT: NodeIndex = u32::MAX;
 
@@ -129,7 +127,7 @@ pub(super) struct Raw {
 }
 
 impl Raw {
-    pub(super) fn new(options: &super::Options) -> Self {
+    pub(super) fn new(options: &Options) -> Self {
         Self {
             nodes: Vec::new(),
             known: FxHashMap::default(),

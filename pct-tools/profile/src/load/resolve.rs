@@ -1,7 +1,9 @@
 //! The trie of addresses becomes the trie of frames.
 
-use super::raw::{NodeIndex, Place, ROOT, Raw};
+use super::options::Options;
+use super::raw::{Place, ROOT, Raw};
 use super::spoken::{SpokenTable, lost_frame};
+use super::tally::NodeIndex;
 use crate::Language;
 use crate::fold::account_of_languages;
 use crate::model::{
@@ -12,7 +14,7 @@ use pct_symbols::{CodeAddr, ObjectKind as Kind, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
-pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &super::Options) -> Profile {
+pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Profile {
     let mut b = Builder::new(options.timeline || options.window.is_some());
     let start = raw.processes.iter().map(|(_, start)| *start).filter(|&start| start != 0).min().unwrap_or(0);
     b.profile_mut().start_realtime_ns = start;
@@ -142,7 +144,7 @@ struct Places<'a> {
     spoken: &'a SpokenTable,
     objects: FxHashMap<pct_symbols::ObjectId, ObjectId>,
     known: FxHashMap<Place, Box<[crate::model::FrameId]>>,
-    options: &'a super::Options,
+    options: &'a Options,
 }
 
 impl Places<'_> {

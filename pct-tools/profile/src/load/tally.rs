@@ -8,6 +8,9 @@
 use pct_format::CutCause;
 use std::hash::{BuildHasher as _, RandomState};
 
+/// Place of a node in the trie of addresses.
+pub(super) type NodeIndex = u32;
+
 /// All that makes two samples of a file the same.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(super) struct Key {
@@ -40,7 +43,7 @@ impl Key {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Meaning {
     /// The node of the trie.
-    pub(super) node: super::raw::NodeIndex,
+    pub(super) node: NodeIndex,
     /// Why its stack is cut, if it is.
     pub(super) cut: Option<CutCause>,
 }

@@ -3,7 +3,7 @@
 //! The program's rows come in sequences of ascending addresses; a row holds from its address up to the next row's. The
 //! wanted addresses are sorted too, so both are walked side by side, and the run stops when all are found.
 
-use super::{Dwarf, Slice};
+use super::question::{Dwarf, Slice};
 use crate::answers::{Answers, NO_TEXT};
 use crate::quickhash::QuickMap;
 

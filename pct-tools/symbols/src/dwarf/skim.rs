@@ -8,6 +8,8 @@
 
 use gimli::constants as dw;
 
+use super::question::Slice;
+
 /// What an entry's abbreviation makes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -53,7 +55,7 @@ pub(super) struct Skimmer<'a> {
     /// The unit's bytes from its header's first byte on.
     data: &'a [u8],
     abbreviations: &'a gimli::Abbreviations,
-    header: &'a gimli::UnitHeader<super::Slice<'a>>,
+    header: &'a gimli::UnitHeader<Slice<'a>>,
     compiled: Vec<Option<Compiled>>,
     steps: Vec<Step>,
 }
@@ -74,7 +76,7 @@ const MAX_CODE: u64 = 1 << 16;
 impl<'a> Skimmer<'a> {
     pub(super) fn new(
         data: &'a [u8],
-        header: &'a gimli::UnitHeader<super::Slice<'a>>,
+        header: &'a gimli::UnitHeader<Slice<'a>>,
         abbreviations: &'a gimli::Abbreviations,
     ) -> Skimmer<'a> {
         Skimmer { data, abbreviations, header, compiled: Vec::new(), steps: Vec::new() }

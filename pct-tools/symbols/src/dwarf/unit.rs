@@ -11,7 +11,7 @@ use super::skim::{Kind, Skimmer};
 use super::units::Index;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use super::{Dwarf, Question, Rest, Slice};
+use super::question::{Dwarf, Question, Rest, Slice};
 use crate::answers::{Answers, LocalFrame, LocalPlace, NO_TEXT};
 use crate::demangle::demangle;
 use crate::quickhash::QuickMap;

@@ -5,7 +5,7 @@
 
 use gimli::{DebugInfoOffset, UnitType};
 
-use super::Dwarf;
+use super::question::{Dwarf, Slice};
 
 /// One unit's place in `.debug_info`.
 #[derive(Debug, Clone, Copy)]
@@ -86,7 +86,7 @@ impl Index {
         }
     }
 
-    fn claim_by_root(&mut self, dwarf: &Dwarf<'_>, unit: &gimli::Unit<super::Slice<'_>>, number: usize) {
+    fn claim_by_root(&mut self, dwarf: &Dwarf<'_>, unit: &gimli::Unit<Slice<'_>>, number: usize) {
         let before = self.ranges.len();
         if let Ok(mut ranges) = dwarf.unit_ranges(unit) {
             while let Ok(Some(range)) = ranges.next() {

@@ -5,7 +5,7 @@
 
 use super::Encoder;
 use crate::head::kind;
-use crate::header::numbered;
+use crate::numbered::numbered;
 
 numbered! {
     /// An interpreted language, by its interpreter.

@@ -27,6 +27,8 @@ pub const BLOCK_WORDS: usize = BLOCK_BYTES / 8;
 pub const MAX_BLOCKS: usize = (1 << 30) / BLOCK_BYTES;
 /// Words that a block must have left for another thread to go on in it: an eighth of it.
 const LEAST_REST: usize = BLOCK_WORDS / 8;
+/// Most threads that are sampled at the same time: each has a ring.
+pub const MAX_RINGS: usize = 4096;
 /// Longest path of a file.
 pub const PATH_BYTES: usize = 1536;
 
@@ -93,7 +95,7 @@ pub struct Place {
 #[repr(C)]
 pub struct Log {
     /// Samples overwritten and their weight, by slot of the ring that had written them.
-    overwritten: [[AtomicU64; 2]; crate::record::rings::MAX_RINGS],
+    overwritten: [[AtomicU64; 2]; MAX_RINGS],
     blocks: [Block; MAX_BLOCKS],
     /// Losses before there is a header to count them in.
     early: [AtomicU64; 2 * LOSS_PAIRS],

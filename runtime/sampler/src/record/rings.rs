@@ -23,8 +23,6 @@ use pct_format::layout::{header as at, segment_kind};
 use pct_format::push::{self, RECORDS_AT, SegmentHead};
 use pct_format::record::Encoder;
 
-/// Most threads that are sampled at the same time.
-pub const MAX_RINGS: usize = 4096;
 const BASES: usize = 2 * MAX_RINGS;
 
 /// Slot not in use.

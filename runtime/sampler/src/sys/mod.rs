@@ -19,6 +19,7 @@ use numbers;
 mod aarch64;
 pub mod arch;
 pub mod auxv;
+mod c_string;
 mod clocks;
 mod files;
 pub mod filter;
@@ -28,6 +29,7 @@ pub mod text;
 #[cfg(target_arch = "x86_64")]
 mod x86_64;
 
+pub use c_string::{CStr, c};
 pub use clocks::*;
 pub use files::*;
 
@@ -113,33 +115,6 @@ pub type Result<T> = core::result::Result<T, Errno>;
 #[inline(always)]
 fn check(result: isize) -> Result<usize> {
     if (-4095..0).contains(&result) { Err(Errno(-result as i32)) } else { Ok(result as usize) }
-}
-
-/// A path or other C string for the kernel: ends with exactly one NUL.
-#[derive(Clone, Copy, Debug)]
-pub struct CStr<'a>(&'a [u8]);
-
-impl<'a> CStr<'a> {
-    /// Checks that `bytes` end with a NUL.
-    #[must_use]
-    pub fn new(bytes: &'a [u8]) -> Option<Self> {
-        if let [.., 0] = bytes { Some(CStr(bytes)) } else { None }
-    }
-
-    /// The bytes without the NUL.
-    #[must_use]
-    pub fn bytes(&self) -> &'a [u8] {
-        match self.0 {
-            [text @ .., _] => text,
-            [] => self.0,
-        }
-    }
-}
-
-/// A C string from a literal.
-#[must_use]
-pub const fn c(text: &'static core::ffi::CStr) -> CStr<'static> {
-    CStr(text.to_bytes_with_nul())
 }
 
 /// Memory that can be read.

@@ -12,7 +12,7 @@
 //! Invariant: no octet is read without a check, and no memory is taken by a number of the file that is larger than the file.
 
 use super::compressed;
-use crate::import::Problem;
+use crate::import::problem::Problem;
 use std::collections::HashMap;
 
 /// Octets with a place, each read checked.

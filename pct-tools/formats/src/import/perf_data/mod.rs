@@ -10,7 +10,7 @@ mod file;
 mod space;
 mod unwind;
 
-use super::Problem;
+use super::problem::Problem;
 use file::{Octets, PerfData, Record, kind, words};
 use pct_profile::model::{
     Builder, Frame, FrameId, Object, ObjectId, ObjectKind, Process, ProcessId, Profile, StackId, ThreadId,

@@ -8,8 +8,8 @@
 use gimli::constants as dw;
 use gimli::{AttributeValue, Section, UnitOffset};
 
+use super::super::question::{Dwarf, Question, Slice, name_by_symbol};
 use super::super::skim::{Kind, Skimmer};
-use super::super::{Dwarf, Question, Slice, name_by_symbol};
 use super::{File, Walk, open_other, sup_unit};
 use crate::answers::{Answers, NO_TEXT};
 use crate::demangle::demangle;
