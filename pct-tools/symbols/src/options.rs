@@ -5,6 +5,9 @@ use std::path::PathBuf;
 use crate::debugfile::DebugDirs;
 use crate::translator::Template;
 
+/// So much debug information makes an object everybody's work.
+pub(crate) const HEAVY_BYTES: u64 = 4 << 20;
+
 /// Where answers are kept, and of which objects. See [`Options::cache`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
@@ -17,7 +20,7 @@ pub struct Cache {
 impl Cache {
     /// A cache in a folder, for objects that take a noticeable time.
     pub fn new(dir: impl Into<PathBuf>) -> Cache {
-        Cache { dir: dir.into(), least_bytes: crate::work::HEAVY_BYTES }
+        Cache { dir: dir.into(), least_bytes: HEAVY_BYTES }
     }
 }
 

@@ -12,7 +12,7 @@ use crate::image::Image;
 use crate::jit::JitMap;
 use crate::objects::{ObjectId, ObjectInfo, ObjectKind, Problem, shown_path};
 use crate::open::{ElfObject, Opened, open};
-use crate::options::Options;
+use crate::options::{HEAVY_BYTES, Options};
 use crate::symtab::{self, Found, Source, SymbolTable, is_behind};
 use crate::translator::{Template, addr2line_frames};
 use crate::{debugfile, dwarf};
@@ -32,9 +32,6 @@ pub(crate) struct Outcome {
     /// All answers are from the object itself or its own debug file, which took a while: worth keeping.
     pub(crate) lasting: bool,
 }
-
-/// So much debug information makes an object everybody's work.
-pub(crate) const HEAVY_BYTES: u64 = 4 << 20;
 
 /// Works on objects in parallel: see the module's text.
 pub(crate) fn work(tasks: Vec<Task>, options: &Options) -> Vec<Outcome> {

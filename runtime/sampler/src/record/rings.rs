@@ -15,7 +15,7 @@ use core::hint::cold_path;
 use core::sync::atomic::{AtomicI32, AtomicI64, AtomicU32, AtomicU64, Ordering};
 
 use crate::code::callers::OfThread;
-use crate::record::log::{BLOCK_WORDS, Log, Place};
+use crate::record::log::{BLOCK_WORDS, Log, MAX_RINGS, Place};
 use crate::{sys, sys::arch};
 use pct_format::LossCause;
 use pct_format::head::kind;

@@ -2,7 +2,7 @@
 
 /// A path or other C string for the kernel: ends with exactly one NUL.
 #[derive(Clone, Copy, Debug)]
-pub struct CStr<'a>(&'a [u8]);
+pub struct CStr<'a>(pub(super) &'a [u8]);
 
 impl<'a> CStr<'a> {
     /// Checks that `bytes` end with a NUL.
