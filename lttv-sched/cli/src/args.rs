@@ -16,6 +16,7 @@ pub struct Args {
 const EXAMPLES: &str = "Examples:
   lttv events ~/lttng-traces/auto-20261121 --from +1.5s --to +1.6s
   lttv events trace --filter 'name == sched_* && prev_tid == 4711' --columns ns,cpu,name,fields --format json
+  lttv events --follow pct-server-4711
   lttv stats trace
   lttv stats trace --by syscall --from 17:46:23
   lttv states trace --at 50%
@@ -135,6 +136,9 @@ pub struct EventsArgs {
     /// At most so many events.
     #[arg(short = 'n', long, value_name = "N")]
     pub count: Option<u64>,
+    /// Go on while programs write these recordings (.pct), until all of them have ended.
+    #[arg(short, long)]
+    pub follow: bool,
 }
 
 /// What to show of an event.
@@ -174,7 +178,8 @@ pub struct StatsArgs {
     /// Most rows of each table.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
-    /// How long things took instead: how often, total, mean, percentiles, longest (kernel traces).
+    /// How long things took instead: how often, total, mean, percentiles, longest (kernel traces). Or samples by function
+    /// (.pct recordings).
     #[arg(long, value_enum, value_name = "WHAT")]
     pub by: Option<By>,
 }
@@ -192,6 +197,8 @@ pub enum By {
     Device,
     /// System calls on file descriptors, by file.
     File,
+    /// Samples of recordings, by the function that ran.
+    Function,
 }
 
 /// Arguments of `states`.

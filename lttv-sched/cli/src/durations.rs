@@ -38,6 +38,7 @@ pub fn run(s: &mut Session, args: &StatsArgs, by: args::By, filter: Option<Filte
         args::By::Irq => (By::Irq, "irq"),
         args::By::Device => (By::Device, "device"),
         args::By::File => (By::File, "file"),
+        args::By::Function => anyhow::bail!(args::Usage("functions have samples, no durations".into())),
     };
     s.require_states("stats --by")?;
     s.use_states()?;

@@ -1,70 +1,162 @@
 //! `lttv events`: a line for each event.
 
 use std::fmt::Write;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use lttv_engine::call::Event;
 use lttv_engine::hooks::Flow;
+use lttv_engine::request::EventsRequest;
 use lttv_engine::source::{EventHead, Scope};
 use lttv_engine::time::Time;
+use pct_profile::load::is_running;
 use serde::ser::SerializeMap;
 use serde::{Serialize, Serializer};
 
-use crate::args::{Column, EventsArgs, Format};
+use crate::args::{Column, EventsArgs, Format, Usage};
 use crate::fields::{self, Fields};
 use crate::filter::Filter;
 use crate::output::Out;
-use crate::session::Session;
+use crate::session::{OWNER, Session};
 use crate::times;
 
 const CONTEXT: [Scope; 2] = [Scope::StreamContext, Scope::EventContext];
 
+/// Where events go, and what is left to list.
+struct Listing {
+    out: Out,
+    columns: Vec<Column>,
+    filter: Option<Filter>,
+    format: Format,
+    /// How many events may still be listed; no limit without.
+    left: Option<u64>,
+    at: Time,
+}
+
+impl Listing {
+    /// Lists an event, if it passes the filter. False when no further one is wanted.
+    fn list(&mut self, event: &Event<'_>) -> bool {
+        self.at = event.time;
+        if self.is_done() {
+            return false;
+        }
+        if self.filter.as_ref().is_some_and(|filter| !filter.matches(event)) {
+            return true;
+        }
+        if self.format == Format::Text {
+            as_text(&mut self.out.line, event, &self.columns);
+            self.out.end_line();
+        } else {
+            self.out.row(&Row { event, columns: &self.columns });
+        }
+        self.left = self.left.map(|left| left - 1);
+        !self.is_done()
+    }
+
+    fn is_done(&self) -> bool {
+        self.out.closed || self.left == Some(0)
+    }
+}
+
+type Shared = Arc<Mutex<Listing>>;
+
+fn locked(listing: &Shared) -> MutexGuard<'_, Listing> {
+    listing.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
 /// Lists events.
 ///
 /// # Errors
-/// The output cannot be written.
+/// The output cannot be written; what is not written any more cannot be followed.
 pub fn run(s: &mut Session, args: &EventsArgs, filter: Option<Filter>) -> anyhow::Result<()> {
     let columns = columns(args, s.traces.len());
-    let for_programs = s.format != Format::Text;
-    let shared = Arc::new(Mutex::new((Out::new(s.format), Time::MIN)));
-    let (out, mut first, mut left) = (shared.clone(), s.first_result(), args.count);
-    let mut request = s.window(None, |_| Flow::Go);
-    // Without a filter the engine counts; with one only what passes counts.
-    if filter.is_none() {
-        request.num_events = args.count;
+    let (out, format, left) = (Out::new(s.format), s.format, args.count);
+    let listing: Shared = Arc::new(Mutex::new(Listing { out, columns, filter, format, left, at: Time::MIN }));
+    if args.follow {
+        follow(s, &listing)?;
+    } else if args.count != Some(0) {
+        list(s, &listing, s.from, s.to)?;
+    }
+    Ok(locked(&listing).out.finish()?)
+}
+
+/// Lists the events of a window.
+fn list(s: &mut Session, listing: &Shared, from: Option<Time>, to: Option<Time>) -> anyhow::Result<()> {
+    let (of_hook, mut first) = (listing.clone(), s.first_result());
+    let mut request = EventsRequest::new(OWNER).from_time(from.unwrap_or(Time::MIN));
+    request.end_time = to;
+    {
+        let listing = locked(listing);
+        // Without a filter the engine counts; with one only what passes counts.
+        request.num_events = listing.left.filter(|_| listing.filter.is_none());
     }
     let ends = request.stop_flag.clone();
-    let request = request.on_event(move |call| {
-        let e = &call.event;
-        if filter.as_ref().is_some_and(|f| !f.matches(e)) {
-            return Flow::Go;
-        }
-        if left == Some(0) {
-            ends.set();
-            return Flow::Go;
-        }
+    s.submit(request.on_event(move |call| {
         first();
-        let mut guard = out.lock().unwrap_or_else(PoisonError::into_inner);
-        let (o, at) = &mut *guard;
-        *at = e.time;
-        if for_programs {
-            o.row(&Row { event: e, columns: &columns });
-        } else {
-            as_text(&mut o.line, e, &columns);
-            o.end_line();
-        }
-        left = left.map(|n| n - 1);
-        if o.closed || left == Some(0) {
+        if !locked(&of_hook).list(&call.event) {
             ends.set();
         }
         Flow::Go
-    });
-    if args.count != Some(0) {
-        s.submit(request)?;
+    }))?;
+    s.drive(|| Some(locked(listing).at));
+    Ok(())
+}
+
+/// Shortest time between two looks at files that are being written.
+const LOOK: Duration = Duration::from_millis(200);
+
+/// How far behind the last event a look ends, ns. Times are read from anchors that the writer renews, and may move by a ns or
+/// two from look to look: no event must lie at the border.
+const BEHIND_LAST: i64 = 1_000;
+
+/// Lists the events of recordings while they are written.
+///
+/// Each look opens the files as they are then. What is listed after a look is what was written up to the look before: a
+/// thread that was held up while it wrote a sample has had that long to finish, so that the order of time is kept.
+fn follow(s: &mut Session, listing: &Shared) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        s.recordings.iter().all(Option::is_some),
+        Usage("--follow: only recordings (.pct) are followed, and one of these traces is none".into())
+    );
+    let (mut from, mut seen, mut delivered) = (s.from, None, 0);
+    loop {
+        let started = Instant::now();
+        // Asked before the files are read: what an ended program has written is all there then.
+        let running = s.sources().any(|source| is_running(source.identity().path()));
+        s.reopen()?;
+        let until = if running { seen.min(Some(s.to.unwrap_or(Time::MAX))) } else { s.to };
+        if !running || until > from {
+            let read = s.events_read();
+            list(s, listing, from, until)?;
+            delivered += s.events_read() - read;
+            locked(listing).out.flush();
+            from = until;
+        }
+        let all = running && s.to.is_some() && from >= s.to;
+        if !running || all || locked(listing).is_done() {
+            break;
+        }
+        seen = s.span().map(|(_, last)| last.saturating_add(BEHIND_LAST)).max(seen);
+        // Reading large files again and again takes a fifth of the time at most.
+        std::thread::sleep(LOOK.max(started.elapsed() * 4));
     }
-    s.drive(|| Some(shared.lock().unwrap_or_else(PoisonError::into_inner).1));
-    let mut guard = shared.lock().unwrap_or_else(PoisonError::into_inner);
-    Ok(guard.0.finish()?)
+    if !locked(listing).is_done() {
+        tell_late(s, delivered)?;
+    }
+    Ok(())
+}
+
+/// Says how many events came so late that they were not listed.
+fn tell_late(s: &mut Session, delivered: u64) -> anyhow::Result<()> {
+    let read = s.events_read();
+    let request = s.window(None, |_| Flow::Go);
+    s.submit(request)?;
+    s.drive(|| None);
+    let late = (s.events_read() - read).saturating_sub(delivered);
+    if late > 0 {
+        complain!("lttv: {late} events were written late and are not listed");
+    }
+    Ok(())
 }
 
 fn columns(args: &EventsArgs, traces: usize) -> Vec<Column> {

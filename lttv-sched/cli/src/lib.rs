@@ -4,7 +4,7 @@
 //! idle, and prints. Windows are seeks, not scans; what the command prints last is what was lost and what was wrong.
 //!
 //! Reading order: [`args`] (what was typed), [`times`] and [`filter`] (its small languages), [`session`], [`fields`] (an event
-//! as text or JSON), [`output`], then a module for each command: [`events`], [`stats`] (and [`durations`]), [`states`],
+//! as text or JSON), [`output`], then a module for each command: [`events`], [`stats`] (and [`durations`], [`functions`]), [`states`],
 //! [`threads`], [`histogram`], [`info`], and [`generate`] for packagers.
 #![forbid(unsafe_code)]
 
@@ -21,6 +21,7 @@ pub mod durations;
 pub mod events;
 pub mod fields;
 pub mod filter;
+pub mod functions;
 pub mod generate;
 pub mod histogram;
 pub mod info;
@@ -63,6 +64,7 @@ fn command(args: &Args) -> anyhow::Result<bool> {
     match &args.command {
         Command::Events(a) => events::run(&mut session, a, filter)?,
         Command::Stats(a) => match a.by {
+            Some(args::By::Function) => functions::run(&mut session, a, filter)?,
             Some(by) => durations::run(&mut session, a, by, filter)?,
             None => stats::run(&mut session, a, filter)?,
         },

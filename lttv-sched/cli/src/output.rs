@@ -103,13 +103,18 @@ impl Out {
         self.end_line();
     }
 
+    /// Writes what is held back, for a reader who waits for it.
+    pub fn flush(&mut self) {
+        let flushed = self.to.flush();
+        self.note(flushed);
+    }
+
     /// Writes what is held back.
     ///
     /// # Errors
     /// A write failed, for another reason than that the reader has gone.
     pub fn finish(&mut self) -> io::Result<()> {
-        let flushed = self.to.flush();
-        self.note(flushed);
+        self.flush();
         self.error.take().map_or(Ok(()), Err)
     }
 

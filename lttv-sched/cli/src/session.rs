@@ -1,7 +1,8 @@
 //! Open traces in an engine, and the loop that steps it.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, HashSet};
 use std::io::{self, IsTerminal};
+use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -17,7 +18,7 @@ use lttv_engine::request::{EventsRequest, StopFlag};
 use lttv_engine::source::{LossKind, Source};
 use lttv_engine::time::Time;
 use lttv_modules::state;
-use lttv_sources::Opened;
+use lttv_sources::{Opened, PctSource};
 
 use crate::args::{Common, Format, Usage};
 use crate::filter::Filter;
@@ -34,7 +35,14 @@ pub struct Session {
     pub traceset: TracesetId,
     /// The traces, in the order of the command line.
     pub traces: Vec<TraceId>,
+    /// The recordings among the traces, in their places.
+    pub recordings: Vec<Option<Arc<PctSource>>>,
     labels: Vec<String>,
+    /// What was typed, to open it again.
+    paths: Vec<PathBuf>,
+    options: lttv_ctf::Options,
+    /// Complaints of the engine that were told.
+    told: HashSet<String>,
     /// Window asked for.
     pub from: Option<Time>,
     /// Exclusive end of it.
@@ -78,6 +86,7 @@ struct OpenedTraces {
     names: Vec<Vec<String>>,
     /// Of each trace that tells, what is the same in all its copies.
     fingerprints: Vec<Option<Vec<u8>>>,
+    recordings: Vec<Option<Arc<PctSource>>>,
     clocks: Vec<Option<String>>,
     failed: bool,
 }
@@ -105,6 +114,7 @@ impl OpenedTraces {
             self.clocks.push(opened.foreign_clock);
         }
         self.traces.push(id);
+        self.recordings.push(opened.recording);
         self.names.push(opened.names);
         self.fingerprints.push(opened.fingerprint);
         Ok(())
@@ -175,14 +185,12 @@ impl Session {
         let mut engine = Engine::new(Config { chunk_events: Some(common.chunk), ..Config::default() });
         let traceset = engine.traceset_new();
         let mut opened = OpenedTraces::default();
-        for path in &common.traces {
-            for found in lttv_sources::open(path, &options) {
-                match found {
-                    Ok(trace) => opened.add(trace, &mut engine, traceset)?,
-                    Err(error) => {
-                        opened.failed = true;
-                        complain!("lttv: {error}");
-                    }
+        for found in common.traces.iter().flat_map(|path| lttv_sources::open(path, &options)) {
+            match found {
+                Ok(trace) => opened.add(trace, &mut engine, traceset)?,
+                Err(error) => {
+                    opened.failed = true;
+                    complain!("lttv: {error}");
                 }
             }
         }
@@ -200,7 +208,11 @@ impl Session {
             engine,
             traceset,
             traces: opened.traces,
+            recordings: opened.recordings,
             labels,
+            paths: common.traces.clone(),
+            options,
+            told: HashSet::new(),
             from: None,
             to: None,
             format: common.format,
@@ -219,6 +231,40 @@ impl Session {
         s.to = common.to.as_deref().map(|t| s.time(t)).transpose()?;
         s.check_window()?;
         Ok(s)
+    }
+
+    /// Opens what was typed again, as it is now: recordings that are being written have grown, folders may have new ones. Traces
+    /// keep their numbers; new ones come behind them. What cannot be opened now may be the next time.
+    ///
+    /// # Errors
+    /// The engine refused something.
+    pub fn reopen(&mut self) -> anyhow::Result<()> {
+        let path_of =
+            |trace: &TraceId| Some(self.engine.trace(*trace)?.source().identity().path().to_owned());
+        let order: Vec<Option<PathBuf>> = self.traces.iter().map(path_of).collect();
+        for trace in std::mem::take(&mut self.traces) {
+            self.engine.traceset_remove(self.traceset, trace)?;
+            self.engine.close(trace)?;
+        }
+        let found = self.paths.iter().flat_map(|path| lttv_sources::open(path, &self.options));
+        let mut found: Vec<Opened> = found.filter_map(Result::ok).collect();
+        let place = |opened: &Opened| {
+            let path = opened.source.identity().path();
+            order.iter().position(|known| known.as_deref() == Some(path)).unwrap_or(usize::MAX)
+        };
+        found.sort_by_key(place);
+        let mut opened = OpenedTraces::default();
+        for trace in found {
+            opened.add(trace, &mut self.engine, self.traceset)?;
+        }
+        self.labels = opened.labels();
+        (self.traces, self.recordings) = (opened.traces, opened.recordings);
+        Ok(())
+    }
+
+    /// Events read so far.
+    pub fn events_read(&self) -> u64 {
+        self.read
     }
 
     /// Refuses a filter that compares what no event has.
@@ -422,6 +468,9 @@ impl Session {
                         | DiagnosticKind::ModuleFailed { .. }
                         | DiagnosticKind::Refused(_)
                 );
+                if !self.told.insert(d.to_string()) {
+                    continue;
+                }
                 if let Some(b) = &bar {
                     b.suspend(|| complain!("lttv: {d}"));
                 } else {

@@ -27,7 +27,7 @@ use crate::state::{SystemState, ThreadKey};
 use kernel::KernelThreads;
 use recorded::RecordedThreads;
 
-pub use recorded::tells_threads;
+pub use recorded::{SYSTEM_SAMPLE, USER_SAMPLE, tells_threads};
 
 /// What a thread does with its time.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]

@@ -16,6 +16,8 @@ const MOST_FILES: usize = 100_000;
 pub struct Opened {
     /// The source for the engine.
     pub source: Arc<dyn Source>,
+    /// The recording, where it is one.
+    pub recording: Option<Arc<PctSource>>,
     /// Parts of it that cannot be read at all; the rest can.
     pub lost: Vec<ReadError>,
     /// Names by which people may call it: its path, its folder or file, its host.
@@ -88,6 +90,7 @@ fn ctf(dir: &Path, options: &lttv_ctf::Options) -> Vec<Result<Opened, OpenError>
 
 fn of_ctf(source: CtfSource) -> Opened {
     Opened {
+        recording: None,
         lost: source.lost(),
         names: source.trace().names(),
         fingerprint: source.fingerprint(),
@@ -97,10 +100,17 @@ fn of_ctf(source: CtfSource) -> Opened {
 }
 
 fn pct(path: &Path) -> Result<Opened, OpenError> {
-    let source = PctSource::open(path)?;
+    let source = Arc::new(PctSource::open(path)?);
     let file = path.file_name().unwrap_or(path.as_os_str());
     let names = [path.as_os_str(), file].map(|name| name.to_string_lossy().into_owned()).into();
-    Ok(Opened { source: Arc::new(source), lost: Vec::new(), names, fingerprint: None, foreign_clock: None })
+    Ok(Opened {
+        recording: Some(source.clone()),
+        source,
+        lost: Vec::new(),
+        names,
+        fingerprint: None,
+        foreign_clock: None,
+    })
 }
 
 fn is_pct(path: &Path) -> bool {

@@ -21,8 +21,11 @@ use lttv_engine::source::{
 };
 use lttv_engine::time::Time;
 use pct_format::layout::Text;
-use pct_format::record::Frame;
+use pct_format::record::{Frame, RegionFacts};
 use pct_format::{File, Index, Record, SegmentKind, Stack, Stacks};
+
+/// Field of samples that is not listed: index of the region ([`PctSource::regions`]) that held the PC.
+pub const REGION_INDEX: &str = "region_index";
 
 /// Largest file that is read, bytes.
 const MOST_BYTES: u64 = 16 << 30;
@@ -108,9 +111,7 @@ struct Event {
 
 #[derive(Debug)]
 struct RegionInfo {
-    start: u64,
-    end: u64,
-    offset: u64,
+    facts: RegionFacts<Vec<u8>>,
     path: String,
 }
 
@@ -124,6 +125,7 @@ struct File1 {
 #[derive(Debug)]
 struct Data {
     pid: u32,
+    ns_pid: u32,
     comm: String,
     files: Vec<File1>,
     frames: Vec<u64>,
@@ -158,6 +160,16 @@ impl PctSource {
         PctSource::parse(&bytes, path, identity)
     }
 
+    /// The regions of the process: which object was mapped where. Samples name theirs by [`REGION_INDEX`].
+    pub fn regions(&self) -> impl Iterator<Item = &RegionFacts<Vec<u8>>> {
+        self.data.regions.iter().map(|region| &region.facts)
+    }
+
+    /// The number that the process had for itself.
+    pub fn ns_pid(&self) -> u32 {
+        self.data.ns_pid
+    }
+
     fn parse(bytes: &[u8], path: &Path, identity: TraceIdentity) -> Result<PctSource, PctError> {
         let file =
             File::parse(bytes).map_err(|error| PctError::Format { path: path.to_path_buf(), error })?;
@@ -169,6 +181,7 @@ impl PctSource {
         let mut data = reading.data;
         let text = |t| String::from_utf8_lossy(header.text(t)).into_owned();
         data.pid = header.pid();
+        data.ns_pid = header.ns_pid();
         data.comm = text(Text::Exe).rsplit('/').next().unwrap_or_default().to_string();
         for f in &mut data.files {
             // Stable: events of one time keep the order in which they were written.
@@ -219,16 +232,13 @@ struct Reading<'i, 'a> {
 
 impl<'i, 'a> Reading<'i, 'a> {
     fn new(index: &'i Index<'a>) -> Self {
-        let path = |p: &[u8]| String::from_utf8_lossy(p).into_owned();
-        let regions = index.regions.iter();
-        let regions = regions.map(|r| RegionInfo {
-            start: r.facts.start,
-            end: r.facts.end,
-            offset: r.facts.offset,
-            path: path(&r.facts.path),
+        let regions = index.regions.iter().map(|region| RegionInfo {
+            facts: region.facts.clone(),
+            path: String::from_utf8_lossy(&region.facts.path).into_owned(),
         });
         let data = Data {
             pid: 0,
+            ns_pid: 0,
             comm: String::new(),
             files: Vec::new(),
             frames: Vec::new(),
@@ -431,7 +441,7 @@ impl PctCursor {
                             v.push(("region", Value::Text(Cow::Borrowed(&r.path))));
                             v.push((
                                 "offset",
-                                Value::Unsigned(e.a.wrapping_sub(r.start).wrapping_add(r.offset)),
+                                Value::Unsigned(e.a.wrapping_sub(r.facts.start).wrapping_add(r.facts.offset)),
                             ));
                         }
                     }
@@ -440,9 +450,9 @@ impl PctCursor {
                     Kind::ThreadEnd => v.push(("cpu_ns", Value::Unsigned(e.a))),
                     Kind::RegionBegin | Kind::RegionEnd => {
                         if let Some(r) = region {
-                            v.push(("start", Value::Unsigned(r.start)));
-                            v.push(("end", Value::Unsigned(r.end)));
-                            v.push(("offset", Value::Unsigned(r.offset)));
+                            v.push(("start", Value::Unsigned(r.facts.start)));
+                            v.push(("end", Value::Unsigned(r.facts.end)));
+                            v.push(("offset", Value::Unsigned(r.facts.offset)));
                             v.push(("path", Value::Text(Cow::Borrowed(&r.path))));
                         }
                     }
@@ -500,6 +510,10 @@ impl Cursor for PctCursor {
         if let Some(i) = name.strip_prefix("stack.").filter(|_| scope == Scope::Payload) {
             let e = self.event()?;
             return self.frames(e.callers).get(i.parse::<usize>().ok()?).map(|f| frame_value(*f));
+        }
+        if name == REGION_INDEX && scope == Scope::Payload {
+            let region = self.event()?.region;
+            return (region != u32::MAX).then_some(Value::Unsigned(region.into()));
         }
         self.values(scope).into_iter().find(|(n, _)| *n == name).map(|(_, v)| v)
     }

@@ -7,6 +7,7 @@ mod command;
 mod costs;
 mod events;
 mod info;
+mod recordings;
 mod states;
 mod stats;
 mod support;

@@ -22,9 +22,14 @@ enum Told {
     End,
 }
 
+/// Name of the event for a sample of code of the program.
+pub const USER_SAMPLE: &str = "sample";
+/// Name of the event for a sample of the kernel's work for the program.
+pub const SYSTEM_SAMPLE: &str = "system_sample";
+
 const TELLING: [(&str, Told); 4] = [
-    ("sample", Told::Sample { mode: "user" }),
-    ("system_sample", Told::Sample { mode: "syscall" }),
+    (USER_SAMPLE, Told::Sample { mode: "user" }),
+    (SYSTEM_SAMPLE, Told::Sample { mode: "syscall" }),
     ("thread_begin", Told::Begin),
     ("thread_end", Told::End),
 ];

@@ -18,6 +18,7 @@ mod tally;
 pub mod whole;
 
 pub use options::{Error, Options};
+pub use raw::{address_in_object, object_info};
 
 use crate::fold;
 use crate::model::{Account, Profile};

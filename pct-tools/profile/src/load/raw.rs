@@ -479,28 +479,25 @@ impl Objects<'_, '_> {
         let object = *self
             .of_region
             .entry(region.id)
-            .or_insert_with(|| self.symbols.add(object_info(&region.facts, &header)));
-        let address = match self.symbols.object(object).kind {
-            ObjectKind::File => pc.wrapping_sub(region.facts.start).wrapping_add(region.facts.offset),
-            ObjectKind::Vdso => pc.wrapping_sub(region.facts.start),
-            ObjectKind::Jit { .. } | ObjectKind::Opaque => pc,
-        };
+            .or_insert_with(|| self.symbols.add(object_info(&region.facts, header.ns_pid())));
+        let address = address_in_object(&self.symbols.object(object).kind, &region.facts, pc);
         Place::Code(object, kind(address))
     }
 }
 
-fn object_info(region: &RegionFacts<Vec<u8>>, header: &Header<'_>) -> ObjectInfo {
+/// What the symbolizer is told of the object of a region of a process, whose own number for itself is `ns_pid`.
+pub fn object_info(region: &RegionFacts<Vec<u8>>, ns_pid: u32) -> ObjectInfo {
     let path = real_path(&region.path);
     let text = String::from_utf8_lossy(&region.path);
     let jitdump = text.contains("/jit-") && text.ends_with(".dump");
     let kind = match &*text {
         "[vdso]" => ObjectKind::Vdso,
         _ if jitdump || region.path.is_empty() || region.flags & region_flag::ANONYMOUS != 0 => {
-            ObjectKind::Jit { pid: header.ns_pid() }
+            ObjectKind::Jit { pid: ns_pid }
         }
         _ if region.path.starts_with(b"[") || region.path.starts_with(b"//") => {
             if text == "[heap]" || text == "[stack]" || text.starts_with("[anon") {
-                ObjectKind::Jit { pid: header.ns_pid() }
+                ObjectKind::Jit { pid: ns_pid }
             } else {
                 ObjectKind::Opaque
             }
@@ -517,6 +514,15 @@ fn object_info(region: &RegionFacts<Vec<u8>>, header: &Header<'_>) -> ObjectInfo
         map_offset: Some(region.offset),
         also_try: Vec::new(),
         path,
+    }
+}
+
+/// The address by which the symbolizer knows a PC of a region of an object.
+pub fn address_in_object(kind: &ObjectKind, region: &RegionFacts<Vec<u8>>, pc: u64) -> u64 {
+    match kind {
+        ObjectKind::File => pc.wrapping_sub(region.start).wrapping_add(region.offset),
+        ObjectKind::Vdso => pc.wrapping_sub(region.start),
+        ObjectKind::Jit { .. } | ObjectKind::Opaque => pc,
     }
 }
 

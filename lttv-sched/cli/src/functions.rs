@@ -1,0 +1,189 @@
+//! `lttv stats --by function`: samples of recordings by the function that ran.
+//!
+//! The engine delivers the samples of the window that pass the filter; names are those that `pct report` gives. This module
+//! is why the command depends on pct-symbols and pct-profile: the crates below it know nothing of symbols.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use lttv_engine::call::Event;
+use lttv_engine::hooks::Flow;
+use lttv_modules::threads::{SYSTEM_SAMPLE, USER_SAMPLE};
+use lttv_sources::pct::REGION_INDEX;
+use pct_num::thousands;
+use pct_profile::load::{address_in_object, object_info};
+use pct_symbols::{CodeAddr, ObjectId, Symbolizer};
+use rustc_hash::FxHashMap;
+use serde::Serialize;
+
+use crate::args::{Format, StatsArgs};
+use crate::filter::Filter;
+use crate::line;
+use crate::output::Out;
+use crate::session::Session;
+use crate::times;
+
+/// Where a sample was taken.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
+enum Place {
+    /// In the kernel, for the program.
+    System,
+    /// In no region that the recording knows.
+    Unknown,
+    /// At a PC in a region of the recording of this trace.
+    Code { trace: usize, region: usize, pc: u64 },
+}
+
+/// Samples, and the CPU time that they stand for, ns.
+#[derive(Clone, Copy, Default)]
+struct Samples {
+    count: u64,
+    ns: u64,
+}
+
+impl Samples {
+    fn add(&mut self, other: Samples) {
+        self.count += other.count;
+        self.ns = self.ns.saturating_add(other.ns);
+    }
+}
+
+/// A row of the table.
+#[derive(Serialize)]
+struct Row<'s> {
+    kind: &'static str,
+    name: &'s str,
+    object: &'s str,
+    samples: u64,
+    cpu_ns: u64,
+}
+
+/// Shows the functions.
+///
+/// # Errors
+/// No trace is a recording; the engine refused the request; the output cannot be written.
+pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow::Result<()> {
+    anyhow::ensure!(
+        s.recordings.iter().any(Option::is_some),
+        "stats --by function: none of these traces is a recording of samples (.pct)"
+    );
+    let collected: Arc<Mutex<FxHashMap<Place, Samples>>> = Arc::default();
+    let (to, mut first) = (collected.clone(), s.first_result());
+    let request = s.window(filter, move |event| {
+        if let Some((place, samples)) = sampled(event) {
+            first();
+            to.lock().unwrap_or_else(PoisonError::into_inner).entry(place).or_default().add(samples);
+        }
+        Flow::Go
+    });
+    s.submit(request)?;
+    s.drive(|| None);
+    let collected = std::mem::take(&mut *collected.lock().unwrap_or_else(PoisonError::into_inner));
+    let functions = Named::new(s, &collected).functions(collected);
+    let mut rows: Vec<_> = functions.iter().collect();
+    rows.sort_by_key(|(name, samples)| (std::cmp::Reverse(samples.ns), *name));
+    let mut out = Out::new(s.format);
+    match s.format {
+        Format::Text => text(&mut out, &rows, args.rows),
+        _ => {
+            for ((name, object), samples) in rows {
+                let (samples, cpu_ns) = (samples.count, samples.ns);
+                out.row(&Row { kind: "function", name, object, samples, cpu_ns });
+            }
+        }
+    }
+    Ok(out.finish()?)
+}
+
+/// What an event is a sample of, if it is one.
+fn sampled(event: &Event<'_>) -> Option<(Place, Samples)> {
+    let number = |name: &str| event.field(name)?.as_u64();
+    let place = match event.name() {
+        SYSTEM_SAMPLE => Place::System,
+        USER_SAMPLE => match number(REGION_INDEX).and_then(|region| usize::try_from(region).ok()) {
+            Some(region) => Place::Code { trace: event.trace(), region, pc: number("pc")? },
+            None => Place::Unknown,
+        },
+        _ => return None,
+    };
+    Some((place, Samples { count: 1, ns: number("weight_ns")? }))
+}
+
+/// The places with the names of their functions.
+struct Named {
+    symbols: Symbolizer,
+    found: FxHashMap<Place, (ObjectId, CodeAddr)>,
+}
+
+impl Named {
+    fn new(s: &Session, places: &FxHashMap<Place, Samples>) -> Named {
+        let mut named = Named { symbols: Symbolizer::new(options()), found: FxHashMap::default() };
+        let mut objects: Vec<Vec<ObjectId>> = Vec::new();
+        for recording in &s.recordings {
+            let recording = recording.iter();
+            let regions = recording.flat_map(|file| file.regions().map(|region| (region, file.ns_pid())));
+            objects.push(regions.map(|(region, pid)| named.symbols.add(object_info(region, pid))).collect());
+        }
+        let regions: Vec<Vec<_>> =
+            s.recordings.iter().map(|file| file.iter().flat_map(|file| file.regions()).collect()).collect();
+        for place in places.keys() {
+            let Place::Code { trace, region, pc } = *place else { continue };
+            let facts = regions.get(trace).and_then(|regions| regions.get(region));
+            let object = objects.get(trace).and_then(|objects| objects.get(region));
+            if let (Some(facts), Some(object)) = (facts, object) {
+                let kind = &named.symbols.object(*object).kind;
+                let address = CodeAddr::Pc(address_in_object(kind, facts, pc));
+                named.found.insert(*place, (*object, address));
+            }
+        }
+        named.symbols.resolve(named.found.values().copied());
+        for note in named.symbols.notes() {
+            complain!("lttv: {note}");
+        }
+        named
+    }
+
+    fn functions(&self, places: FxHashMap<Place, Samples>) -> BTreeMap<(String, String), Samples> {
+        let mut functions: BTreeMap<(String, String), Samples> = BTreeMap::new();
+        for (place, samples) in places {
+            functions.entry(self.name(place)).or_default().add(samples);
+        }
+        functions
+    }
+
+    /// Function and object.
+    fn name(&self, place: Place) -> (String, String) {
+        let Some((object, address)) = self.found.get(&place) else {
+            let name = if place == Place::System { ("[system]", "kernel") } else { ("[unknown]", "") };
+            return (name.0.into(), name.1.into());
+        };
+        let path = &self.symbols.object(*object).path;
+        let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
+        let frame = self.symbols.frames(*object, *address).first();
+        (frame.map_or("[no name]", |frame| self.symbols.text(frame.function)).into(), file)
+    }
+}
+
+/// As `pct report` translates; names of big objects are kept in the same cache.
+fn options() -> pct_symbols::Options {
+    let folder = lttv_ctf::default_folder();
+    let beside: Option<PathBuf> = folder.and_then(|folder| Some(folder.parent()?.join("symbols")));
+    let cache = beside.as_ref().map(pct_symbols::Cache::new);
+    pct_symbols::Options { cache, ..pct_symbols::Options::default() }
+}
+
+fn text(out: &mut Out, rows: &[(&(String, String), &Samples)], most: usize) {
+    let total = rows.iter().map(|(_, samples)| samples.ns).sum::<u64>().max(1);
+    let tenths = |ns: u64| u128::from(ns) * 1000 / u128::from(total);
+    line!(out, "{:>10}  {:>6}  {:>10}  function (object)", "samples", "share", "CPU time");
+    for ((name, object), samples) in rows.iter().take(most) {
+        let (share, time) = (tenths(samples.ns), times::duration(samples.ns));
+        let object = if object.is_empty() { String::new() } else { format!(" ({object})") };
+        let count = thousands(samples.count);
+        line!(out, "{count:>10}  {:>3}.{}%  {time:>10}  {name}{object}", share / 10, share % 10);
+    }
+    if rows.len() > most {
+        line!(out, "{} more functions", rows.len() - most);
+    }
+}
