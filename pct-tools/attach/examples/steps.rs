@@ -6,11 +6,11 @@ use pct_attach::blob::{Blob, by_blob};
 use pct_attach::facts;
 use pct_attach::inject::{by_dlopen, off};
 use pct_attach::memory::ProcessMemory;
-use pct_attach::ptrace::borrow::{OBSERVER, Step};
+use pct_attach::ptrace::step::{ControllerStep, OBSERVER};
 use std::sync::Mutex;
 use std::time::Instant;
 
-static SEEN: Mutex<Vec<(Step, Instant)>> = Mutex::new(Vec::new());
+static SEEN: Mutex<Vec<(ControllerStep, Instant)>> = Mutex::new(Vec::new());
 
 fn main() {
     let args: Vec<String> = std::env::args().collect();

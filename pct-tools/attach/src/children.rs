@@ -5,7 +5,7 @@
 
 use crate::facts::Target;
 use crate::image::Image;
-use crate::inject::{InjectError, text};
+use crate::inject_error::{InjectError, text};
 use crate::memory::{Memory, ProcessMemory};
 use crate::ptrace::borrow::Borrowed;
 use std::time::Duration;

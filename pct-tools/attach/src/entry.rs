@@ -11,7 +11,8 @@
 //!
 //! Invariant: while a value lives, the thread is stopped and its registers are the kernel's own for the new image.
 
-use crate::ptrace::borrow::{CallError, wait_stop};
+use crate::ptrace::error::CallError;
+use crate::ptrace::stop::wait_stop;
 use crate::ptrace::sys::{self, Stop, Tid};
 use std::time::Duration;
 

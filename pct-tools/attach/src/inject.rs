@@ -11,13 +11,16 @@ use crate::children::{self, Functions};
 use crate::choose::Refusal;
 use crate::facts::{self, Target};
 use crate::image::{Image, PctNote};
+pub use crate::inject_error::InjectError;
+use crate::inject_error::text;
 use crate::memory::{Memory, ProcessMemory};
-use crate::ptrace::borrow::{Borrowed, CallError, let_late_go};
+use crate::ptrace::borrow::Borrowed;
+use crate::ptrace::error::CallError;
+use crate::ptrace::stop::let_late_go;
 use crate::ptrace::sys::ChildSignal;
 use crate::safe::{SafePoints, any_call, candidates};
 use crate::tasks;
 use procfs::process::MemoryMap;
-use std::ffi::CString;
 use std::fs::TryLockError;
 use std::sync::OnceLock;
 use std::time::{Duration, Instant};
@@ -36,93 +39,6 @@ const PATIENCE: Duration = Duration::from_secs(1);
 const TURN: Duration = Duration::from_secs(10);
 /// A thread that does not stop in this time is left for another.
 const STOP: Duration = Duration::from_millis(200);
-
-/// Why nothing was injected.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum InjectError {
-    /// No thread came to a safe point in time.
-    #[error(
-        "no thread of process {pid} came to a point where {what} may be called within 5 s (last: {last}){help}"
-    )]
-    NoSafePoint {
-        /// The target.
-        pid: i32,
-        /// Which code was to be called.
-        what: &'static str,
-        /// Why the last one tried was not safe.
-        last: String,
-        /// What would do.
-        help: &'static str,
-    },
-    /// The remote call failed.
-    #[error(transparent)]
-    Call(#[from] CallError),
-    /// The target could not be read.
-    #[error(transparent)]
-    Facts(#[from] facts::FactsError),
-    /// dlopen gave an error.
-    #[error("dlopen of {path} in the target: {why}")]
-    Dlopen {
-        /// The library.
-        path: String,
-        /// The loader's words.
-        why: String,
-    },
-    /// The sampler is loaded, but its note was not found.
-    #[error("{path} is loaded in the target, but it is not a libpct.so of this version")]
-    NoNote {
-        /// The library.
-        path: String,
-    },
-    /// `pct_on` refused.
-    #[error("the sampler in the target: {0}{hint}", hint = hint_for(.0))]
-    On(std::io::Error),
-    /// The sampler could not make its file.
-    #[error("its sampler cannot make a recording: {0}{limit}", limit = limit_for(.0))]
-    File(std::io::Error),
-    /// No clock of the sampler works.
-    #[error("no clock for its sampler: {0}")]
-    Clock(std::io::Error),
-    /// Somebody samples it already.
-    #[error("process {0} is being sampled already; pct off {0} ends that")]
-    Already(i32),
-    /// The target lacks a function.
-    #[error("the target has no {0}")]
-    Missing(&'static str),
-    /// A text holds a NUL.
-    #[error("a NUL in {0}")]
-    Nul(&'static str),
-    /// The process is not the one that was looked at, or it has executed another program.
-    #[error("process {0} is another one by now")]
-    Reused(i32),
-    /// It may not be attached to any more.
-    #[error(transparent)]
-    Refused(#[from] Refusal),
-    /// Another controller has had it all the time.
-    #[error("another pct is at work in process {0}")]
-    Busy(i32),
-}
-
-/// Whose limit an error of making a file is.
-fn limit_for(error: &std::io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EMFILE) => " (its limit RLIMIT_NOFILE)",
-        Some(libc::EFBIG) => " (its limit RLIMIT_FSIZE)",
-        _ => "",
-    }
-}
-
-/// What the sampler means by an error number.
-fn hint_for(error: &std::io::Error) -> &'static str {
-    match error.raw_os_error() {
-        Some(libc::EBUSY) => " (no signal is free for its clock)",
-        Some(libc::EINVAL) => " (an option is not for it)",
-        Some(libc::EAGAIN) => " (it is being switched by another thread)",
-        Some(libc::EALREADY) => " (it is on already)",
-        _ => "",
-    }
-}
 
 /// What code a call needs to be safe from.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -362,10 +278,6 @@ impl Turn {
 fn symbol(target: &Target, memory: &ProcessMemory, name: &'static str) -> Result<u64, InjectError> {
     let found = target.images.iter().find_map(|(_, i)| i.symbol(memory, name));
     found.ok_or(InjectError::Missing(name))
-}
-
-pub(crate) fn text(bytes: &str, what: &'static str) -> Result<Vec<u8>, InjectError> {
-    CString::new(bytes).map(CString::into_bytes_with_nul).map_err(|_| InjectError::Nul(what))
 }
 
 /// Calls malloc and free: when a lock is held by somebody who waits for us, this blocks, and nothing is lost yet.

@@ -23,6 +23,7 @@ pub mod gadgets;
 mod go;
 pub mod image;
 pub mod inject;
+pub mod inject_error;
 pub mod linger;
 #[expect(unsafe_code, reason = "the fence around mmap(2)")]
 pub mod mapped;

@@ -16,8 +16,8 @@
 //! The kernel tells the stack pointer of a thread that does not run. One that runs is stopped for a moment and asked.
 
 use crate::memory::ProcessMemory;
-use crate::ptrace::borrow::stack_pointer;
 use crate::ptrace::frame::Owner;
+use crate::ptrace::stop::stack_pointer;
 use crate::ptrace::sys::Tid;
 use crate::stack::HANDLER;
 use std::time::Duration;

@@ -8,10 +8,10 @@
 use crate::facts::Target;
 use crate::image::Image;
 use crate::memory::{Memory, ProcessMemory};
-use crate::outside::Unwind;
 use crate::ptrace::call::is_in_a_call;
 use crate::ptrace::sys::{self, Regs, Tid};
 use crate::unwind::StackWalker;
+use crate::unwind::Unwind;
 use pct_format::record::Frame;
 use procfs::process::MemoryMap;
 use std::rc::Rc;

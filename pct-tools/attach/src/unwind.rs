@@ -5,7 +5,6 @@
 
 use crate::memory::{Memory, ProcessMemory};
 use crate::objects::{Objects, Placed};
-use crate::outside::Unwind;
 use crate::ptrace::sys::Regs;
 use crate::tasks;
 use pct_format::record::{CutCause, Frame};
@@ -20,6 +19,14 @@ use std::rc::Rc;
 const PIECE: usize = 16 << 10;
 /// No more of a stack than this is looked at.
 const MOST_STACK: usize = 8 << 20;
+
+/// Walks a stopped thread's stack.
+pub trait Unwind {
+    /// The return addresses from the inside outwards, perhaps ended by [`Frame::Cut`]. The thread is stopped meanwhile.
+    fn walk(&mut self, regs: &Regs, memory: &ProcessMemory, out: &mut Vec<Frame>);
+    /// The target's regions have changed.
+    fn refresh(&mut self, pid: i32, memory: &ProcessMemory);
+}
 
 /// What all walkers have in common: copies of unwind data, and rules found in them.
 #[derive(Default)]

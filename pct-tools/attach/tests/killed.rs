@@ -16,7 +16,7 @@ use pct_attach::facts::{self, Target};
 use pct_attach::inject::{InjectError, by_dlopen, by_note, off};
 use pct_attach::mapped::MappedFile;
 use pct_attach::memory::ProcessMemory;
-use pct_attach::ptrace::borrow::{OBSERVER, Step};
+use pct_attach::ptrace::step::{ControllerStep, OBSERVER};
 use pct_attach::ptrace::sys::{self, Tid};
 use pct_kit::Dice;
 use std::fmt::Write as _;
@@ -139,7 +139,7 @@ fn met(step: &Path) -> (usize, String) {
     let mut words = [0u8; 16];
     let read = std::fs::File::open(step).and_then(|f| f.read_exact_at(&mut words, 0));
     let (step, doing) = (usize::from(words[0]), usize::from(words[8]));
-    (step, format!("{:?} in {:?} ({read:?})", Step::ALL[step], Doing::ALL[doing]))
+    (step, format!("{:?} in {:?} ({read:?})", ControllerStep::ALL[step], Doing::ALL[doing]))
 }
 
 /// Everything that can be known of a target that did not live; its folder is kept.
@@ -201,7 +201,7 @@ fn until(victim: &Victim, what: &str, mut done: impl FnMut() -> bool) -> Result<
 struct Harness {
     library: PathBuf,
     dir: tempfile::TempDir,
-    fell: [u32; Step::ALL.len()],
+    fell: [u32; ControllerStep::ALL.len()],
     dice: Dice,
 }
 
@@ -417,7 +417,8 @@ fn targets_outlive_controllers_killed_at_random_moments() {
     let dir = tempfile::tempdir().unwrap();
     let programs = programs();
     let library = built("fakepct.c", BARE, &dir);
-    let mut harness = Harness { library, dir, fell: [0; Step::ALL.len()], dice: Dice::new(u64::from(kills)) };
+    let mut harness =
+        Harness { library, dir, fell: [0; ControllerStep::ALL.len()], dice: Dice::new(u64::from(kills)) };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         for _ in 0..load {
@@ -440,7 +441,7 @@ fn targets_outlive_controllers_killed_at_random_moments() {
             harness.round(program, 10 * round, 10.min(kills - 10 * round));
         }
     });
-    for (step, n) in Step::ALL.iter().zip(harness.fell) {
+    for (step, n) in ControllerStep::ALL.iter().zip(harness.fell) {
         println!("{n:5} kills while {step:?}");
     }
     assert!(harness.fell[1..].iter().sum::<u32>() > 0, "no kill fell into an attach");

@@ -10,7 +10,7 @@ use pct_attach::blob::{Blob, by_blob};
 use pct_attach::facts;
 use pct_attach::inject::InjectError;
 use pct_attach::memory::ProcessMemory;
-use pct_attach::ptrace::borrow::{OBSERVER, Step};
+use pct_attach::ptrace::step::{ControllerStep, OBSERVER};
 use pct_attach::ptrace::sys::{self, Tid};
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
@@ -41,11 +41,11 @@ fn asked(name: &str) -> String {
 /// What happens at the steps of a controller, told by `PCT_TEST_DOES`: `linger` sends the held thread a signal and kills the
 /// controller when the registers are those of its call; anything else is the number of a signal that is sent to the target at the
 /// step `PCT_TEST_AT`.
-fn at_step(step: Step) {
+fn at_step(step: ControllerStep) {
     let pid: i32 = asked("PCT_TEST_LINGERER").parse().unwrap();
     let count = 1 + STEPS.fetch_add(1, Ordering::SeqCst);
     match asked("PCT_TEST_DOES").as_str() {
-        "linger" if step == Step::Committed => {
+        "linger" if step == ControllerStep::Committed => {
             let held = threads(pid).into_iter().filter(|(_, state)| *state == 't');
             for (tid, _) in held {
                 sys::send(pid, Tid(tid), SIGNAL).unwrap();

@@ -26,16 +26,15 @@ pub mod waiting;
 
 use crate::choose::Refusal;
 use crate::entry::Held;
-use crate::inject::{InjectError, Turn};
-use crate::memory::ProcessMemory;
-use crate::ptrace::borrow::CallError;
+use crate::inject::Turn;
+use crate::inject_error::InjectError;
+use crate::ptrace::error::CallError;
 use crate::ptrace::restart;
-use crate::ptrace::sys::{self, Errno, Regs, Signals, Stop, Tid};
+use crate::ptrace::sys::{self, Errno, Signals, Stop, Tid};
 use crate::subject::Manner;
 use crate::tasks;
 use crate::unwind::Shared;
 use pct_format::header::{Clock, State};
-use pct_format::record::Frame;
 use process::Process;
 use std::collections::HashMap;
 use std::io;
@@ -44,14 +43,6 @@ use std::rc::Rc;
 use std::time::{Duration, Instant};
 use thread::{Thread, Wait};
 use waiting::Place;
-
-/// Walks a stopped thread's stack.
-pub trait Unwind {
-    /// The return addresses from the inside outwards, perhaps ended by [`Frame::Cut`]. The thread is stopped meanwhile.
-    fn walk(&mut self, regs: &Regs, memory: &ProcessMemory, out: &mut Vec<Frame>);
-    /// The target's regions have changed.
-    fn refresh(&mut self, pid: i32, memory: &ProcessMemory);
-}
 
 /// What is sampled, and where it goes.
 #[derive(Debug, Clone)]

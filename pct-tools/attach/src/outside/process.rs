@@ -2,7 +2,6 @@
 //!
 //! The file is made at the first sample: a process that forks and executes at once leaves none.
 
-use super::Unwind as _;
 use super::{handler_entry, waiting};
 use crate::memory::ProcessMemory;
 use crate::ptrace::sys::{Regs, Tid};
@@ -10,6 +9,7 @@ use crate::recording::{Recording, Subject};
 use crate::regions::Regions;
 use crate::subject::Manner;
 use crate::tasks;
+use crate::unwind::Unwind as _;
 use crate::unwind::{Shared, StackWalker};
 use pct_format::State;
 use pct_format::header::{LossCause, StackMode};

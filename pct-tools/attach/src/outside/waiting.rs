@@ -8,8 +8,8 @@
 //! longer.
 
 use crate::memory::{Memory, ProcessMemory};
-use crate::outside::Unwind;
 use crate::ptrace::sys::{self, Regs};
+use crate::unwind::Unwind;
 use pct_format::record::Frame;
 
 /// What a thread does at the moment.

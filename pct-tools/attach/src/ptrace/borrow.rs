@@ -10,241 +10,24 @@
 //! are its own, or a chain that ends in `rt_sigreturn` on a whole frame. So the order is: write memory, SETREGSET, mask,
 //! resume; and back: extended state, mask, SETREGSET, detach.
 
-use super::call::Scratch;
+use super::bell::bell;
+use super::error::CallError;
 use super::frame::{Frame, Owner, RESTARTS};
 use super::restart;
-use super::sys::{self, Errno, Regs, Stop, Tid};
+use super::scratch::Scratch;
+use super::step::{ControllerStep, report_step};
+use super::stop::{interrupted, is_late, wait_stop};
+use super::sys::{self, Errno, Regs, Tid};
 use crate::entry::Held;
 use crate::gadgets::{self, Gadgets};
 use crate::linger::{Threads, blocked_sp, own_tid};
 use crate::memory::ProcessMemory;
 use crate::stack::{self, Borrower};
 use procfs::process::MemoryMap;
-use std::cell::RefCell;
-use std::io;
-use std::sync::OnceLock;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-/// Why a remote call did not happen, or not to its end.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum CallError {
-    /// The thread ended meanwhile.
-    #[error("thread {0} ended meanwhile")]
-    Gone(Tid),
-    /// The thread did not stop in time (a vfork parent, or a sleep that no signal ends).
-    #[error("thread {0} did not stop within {1} ms")]
-    NoStop(Tid, u128),
-    /// The call did not come back in time; where it was is told.
-    #[error(
-        "a call in thread {tid} did not return within {ms} ms (it was at {rip:#x}, in system call {call})"
-    )]
-    Timeout {
-        /// The borrowed thread.
-        tid: Tid,
-        /// The limit.
-        ms: u128,
-        /// Its program counter then.
-        rip: u64,
-        /// The system call it was in, -1: none.
-        call: i64,
-        /// It waits for a lock and nobody has woken it: cutting it off takes nothing away from anybody.
-        waits: bool,
-    },
-    /// The call raised a fault of its own.
-    #[error("a call in thread {tid} raised signal {signal} at {rip:#x}")]
-    Fault {
-        /// The borrowed thread.
-        tid: Tid,
-        /// SIGSEGV, SIGBUS, SIGILL or SIGFPE.
-        signal: i32,
-        /// Where.
-        rip: u64,
-    },
-    /// There is no room for the first frame on any stack of the target.
-    #[error("no room on a stack of the target for the first call")]
-    NoRoom,
-    /// The target's text has no gadgets.
-    #[error("the target's text has no instructions to build a self-restoring call from (any more)")]
-    NoGadgets,
-    /// A request to the kernel failed.
-    #[error("{what} of thread {tid}: {source}")]
-    Request {
-        /// Which.
-        what: &'static str,
-        /// The thread.
-        tid: Tid,
-        /// The kernel's answer.
-        source: Errno,
-    },
-    /// The target's memory could not be read or written.
-    #[error("memory of the target: {0}")]
-    Memory(#[from] io::Error),
-    /// A system call of the target failed.
-    #[error("{call} in the target: {source}")]
-    SystemCall {
-        /// Its name.
-        call: &'static str,
-        /// The kernel's answer to the target.
-        source: Errno,
-    },
-}
-
-impl CallError {
-    /// What a refused request means: the thread may end at any time.
-    pub(crate) fn of(what: &'static str, tid: Tid) -> impl FnOnce(Errno) -> CallError {
-        move |source| match source.is_gone() {
-            true => CallError::Gone(tid),
-            false => CallError::Request { what, tid, source },
-        }
-    }
-}
-
-/// What a controller is doing with a thread: told to [`OBSERVER`], so that a harness that kills controllers at random can
-/// say where each kill fell.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-#[repr(u8)]
-pub enum Step {
-    /// Not holding any thread.
-    Away = 0,
-    /// Seized, waiting for the stop.
-    Stopping = 1,
-    /// Stopped, its state being saved.
-    Saving = 2,
-    /// The chain is being written; the registers are still its own.
-    Preparing = 3,
-    /// The registers are the chain's; not resumed yet.
-    Committed = 4,
-    /// Our call runs.
-    Running = 5,
-    /// The call is done; between two calls.
-    Between = 6,
-    /// Its state is being set back.
-    Restoring = 7,
-}
-
-impl Step {
-    /// All steps, in order of their numbers.
-    pub const ALL: [Step; 8] = [
-        Step::Away,
-        Step::Stopping,
-        Step::Saving,
-        Step::Preparing,
-        Step::Committed,
-        Step::Running,
-        Step::Between,
-        Step::Restoring,
-    ];
-}
-
-/// Told of each step, when set.
-pub static OBSERVER: OnceLock<fn(Step)> = OnceLock::new();
-
-pub(super) fn step(step: Step) {
-    if let Some(observer) = OBSERVER.get() {
-        observer(step);
-    }
-}
-
-/// So long the end of a thread that is about to end is waited for.
+/// How long we wait for a dying thread to be reaped.
 const ENDS: Duration = Duration::from_secs(1);
-
-/// Waits for the next stop of one thread.
-///
-/// # Errors
-/// [`CallError::NoStop`] after `limit`; [`CallError::Gone`] when it ended.
-pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
-    /// SIGCHLD is the process's: another thread of ours may take it, so its absence is not believed for longer.
-    const LOOK: u64 = 1_000_000;
-    let start = Instant::now();
-    // a thread that waits is put on a processor as soon as the stop is there; one that looks again and again is not
-    let signal = sys::ChildSignal::block();
-    loop {
-        match sys::look(tid) {
-            Ok(Some(stop)) if stop.is_end() => return Err(CallError::Gone(tid)),
-            Ok(Some(stop)) => return Ok(stop),
-            Ok(None) => {}
-            Err(e) if e.0 == libc::EINTR => continue,
-            Err(e) if e.0 == libc::ECHILD => return Err(CallError::Gone(tid)),
-            Err(source) => return Err(CallError::Request { what: "wait", tid, source }),
-        }
-        let left = limit.saturating_sub(start.elapsed());
-        if left.is_zero() {
-            return Err(CallError::NoStop(tid, limit.as_millis()));
-        }
-        signal.wait(LOOK.min(left.as_nanos() as u64));
-    }
-}
-
-/// Waits until a seized thread that was asked to stop has done so; signals that come before are passed on.
-fn interrupted(tid: Tid, limit: Duration) -> Result<(), CallError> {
-    let request = |what| CallError::of(what, tid);
-    sys::interrupt(tid).map_err(request("interrupt"))?;
-    loop {
-        match wait_stop(tid, limit)? {
-            Stop::Interrupted | Stop::Group(_) => return Ok(()),
-            // the interrupt is still due
-            Stop::Signal(s) => sys::cont(tid, s).map_err(request("continue"))?,
-            _ => sys::cont(tid, 0).map_err(request("continue"))?,
-        }
-    }
-}
-
-/// Lets a thread go that is seized and was asked to stop, if it has stopped by now or is no more. Says whether.
-fn let_go(tid: Tid) -> bool {
-    let signal = match sys::look(tid) {
-        Ok(None) => return false,
-        Err(e) if e.0 == libc::EINTR => return false,
-        Ok(Some(stop)) if stop.is_end() => return true,
-        Ok(Some(Stop::Signal(signal))) => signal,
-        Ok(Some(_)) => 0,
-        Err(_) => return true,
-    };
-    set_again(tid);
-    sys::detach(tid, signal).is_ok() || sys::look(tid).is_err()
-}
-
-thread_local! {
-    /// Threads that this tracer (a tracer is a thread) has seized and asked to stop, and that had not stopped in time.
-    static LATE: RefCell<Vec<Tid>> = const { RefCell::new(Vec::new()) };
-}
-
-/// Remembers a thread that did not stop in time: it will, and must be let go then.
-fn is_late(tid: Tid) {
-    LATE.with_borrow_mut(|late| late.push(tid));
-}
-
-/// Lets go which threads have stopped by now though nobody waits for them any more; those that still have not.
-pub fn let_late_go() -> Vec<Tid> {
-    LATE.with_borrow_mut(|late| {
-        late.retain(|tid| !let_go(*tid));
-        late.clone()
-    })
-}
-
-/// Makes a system call again that the stop has cut short; the thread's registers before that.
-fn set_again(tid: Tid) -> Option<Regs> {
-    let regs = sys::regs(tid).ok()?;
-    if let Some(again) = restart::again(tid, &regs, None) {
-        let _ = sys::set_regs(tid, &again);
-    }
-    Some(regs)
-}
-
-/// The stack pointer of a thread that runs: it is stopped for a moment. `None` when that cannot be done within `limit`, or somebody
-/// else traces it.
-pub fn stack_pointer(tid: Tid, limit: Duration) -> Option<u64> {
-    sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).ok()?;
-    if let Err(why) = interrupted(tid, limit) {
-        if matches!(why, CallError::NoStop(..)) {
-            is_late(tid);
-        }
-        return None;
-    }
-    let regs = set_again(tid);
-    let _ = sys::detach(tid, 0);
-    Some(regs?.rsp)
-}
 
 /// One thread of the target in our hands. Dropping it gives it back.
 #[derive(Debug)]
@@ -293,7 +76,7 @@ impl<'m> Borrowed<'m> {
     ) -> Result<Self, CallError> {
         let request = |what| CallError::of(what, tid);
         let mut held = Borrowed::of(process, tid, memory, gadgets)?;
-        step(Step::Stopping);
+        report_step(ControllerStep::Stopping);
         sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).map_err(request("seize"))?;
         held.given_back = false;
         interrupted(tid, limit).inspect_err(|e| match e {
@@ -355,7 +138,7 @@ impl<'m> Borrowed<'m> {
 
     /// Saves what is to be set back, and finds room for the first frame.
     fn save(&mut self, maps: &[MemoryMap]) -> Result<(), CallError> {
-        step(Step::Saving);
+        report_step(ControllerStep::Saving);
         let tid = self.tid;
         let request = |what| CallError::of(what, tid);
         self.saved = sys::regs(tid).map_err(request("registers"))?;
@@ -365,7 +148,7 @@ impl<'m> Borrowed<'m> {
         if !gadgets::are_at(self.gadgets, self.memory) {
             return Err(CallError::NoGadgets);
         }
-        self.bell = super::call::bell(self.process, self.mask);
+        self.bell = bell(self.process, self.mask);
         let sp = self.saved.rsp;
         let threads = Threads { process: self.process, memory: self.memory, held: (tid, sp) };
         let room = (Frame::room(self.xstate.len()) as u64).next_multiple_of(64) + 64;
@@ -450,7 +233,7 @@ impl<'m> Borrowed<'m> {
     }
 
     fn try_restore(&mut self) -> Result<(), CallError> {
-        step(Step::Restoring);
+        report_step(ControllerStep::Restoring);
         if self.changed {
             let r = sys::set_xstate(self.tid, &self.xstate);
             self.request("set extended state", r)?;
@@ -483,7 +266,7 @@ impl<'m> Borrowed<'m> {
             self.request("send signal", r)?;
         }
         let r = sys::detach(self.tid, first);
-        step(Step::Away);
+        report_step(ControllerStep::Away);
         self.request("detach", r)
     }
 }

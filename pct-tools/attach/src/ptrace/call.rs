@@ -18,38 +18,17 @@
 //! Invariant: as in `borrow`. Left alone at any point, the thread finishes the call and restores itself from the frame. A signal
 //! handler may run meanwhile (the mask is set after the registers): there is room for it below each stack pointer of ours.
 
-use super::borrow::{Borrowed, CallError, Step, step, wait_stop};
+use super::bell::{SYNCHRONOUS, bit};
+use super::borrow::Borrowed;
+use super::error::CallError;
 use super::frame::{Frame, RESTARTS};
+use super::scratch::{CODE, DATA, FRAME, Scratch, WHOLE};
+use super::step::{ControllerStep, report_step};
+use super::stop::wait_stop;
 use super::sys::{self, Errno, Regs, Stop};
 use crate::memory::Memory;
 use procfs::process::{MMPermissions, MemoryMap};
 use std::time::{Duration, Instant};
-
-/// The scratch mapping in the target.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Scratch {
-    /// Start: the code page.
-    start: u64,
-    /// Where the frame's ucontext is.
-    ucontext: u64,
-}
-
-const CODE: u64 = 4096;
-/// Room for the frame and, below it, for handlers.
-const FRAMES: u64 = 256 << 10;
-/// The frame lies at this end of it: extended state is 11 KiB at most.
-const FRAME: u64 = FRAMES - (32 << 10);
-/// Room for strings and results.
-const DATA: u64 = 64 << 10;
-/// The stack of called functions: dlopen wants much.
-const STACK: u64 = 512 << 10;
-const WHOLE: u64 = CODE + FRAMES + DATA + STACK;
-
-impl Scratch {
-    fn result(self) -> u64 {
-        self.start + CODE + FRAMES
-    }
-}
 
 /// What the code page begins with:
 ///
@@ -75,22 +54,6 @@ const BARE_AT: u64 = 64;
 const LEAST: Duration = Duration::from_millis(50);
 /// So long a call that may be cut off, but only while it waits for a lock, is given to come back or to wait.
 const PROBE: Duration = Duration::from_secs(5);
-
-/// Synchronous signals are never blocked: a fault of ours must be seen.
-const SYNCHRONOUS: u64 =
-    bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGILL) | bit(libc::SIGFPE) | bit(libc::SIGTRAP);
-
-const fn bit(signal: i32) -> u64 {
-    1 << (signal - 1)
-}
-
-/// A signal for which `process` has no handler, which does nothing then, and which a thread with this mask does not block.
-pub(super) fn bell(process: i32, mask: u64) -> Option<i32> {
-    let text = std::fs::read_to_string(format!("/proc/{process}/status")).ok()?;
-    let caught = text.lines().find_map(|l| l.strip_prefix("SigCgt:"))?;
-    let caught = u64::from_str_radix(caught.trim(), 16).ok()?;
-    [libc::SIGURG, libc::SIGWINCH].into_iter().find(|s| (caught | mask) & bit(*s) == 0)
-}
 
 /// Whether a stopped thread is in a call of another controller, which was killed: it must be left to finish that first. Its own
 /// registers are in the frame, so nothing is known of what it was doing.
@@ -139,7 +102,7 @@ impl Borrowed<'_> {
 
     /// A system call with nothing but the target's own text and the first frame.
     fn first_system_call(&mut self, number: i64, args: [u64; 6], limit: Duration) -> Result<i64, CallError> {
-        step(Step::Preparing);
+        report_step(ControllerStep::Preparing);
         let frame = self.frame(self.first_frame);
         self.memory.write(frame.at, &frame.bytes)?;
         let mut regs = self.saved;
@@ -159,7 +122,7 @@ impl Borrowed<'_> {
                 _ => continue,
             }
         }
-        step(Step::Between);
+        report_step(ControllerStep::Between);
         let r = sys::regs(self.tid);
         Ok(self.request("registers", r)?.rax as i64)
     }
@@ -170,7 +133,7 @@ impl Borrowed<'_> {
         self.request("set registers", r)?;
         self.changed = true;
         self.overdue = None;
-        step(Step::Committed);
+        report_step(ControllerStep::Committed);
         if !self.masked {
             let r = sys::set_sigmask(self.tid, !SYNCHRONOUS & !self.bell.map_or(0, bit));
             self.request("set signal mask", r)?;
@@ -181,7 +144,7 @@ impl Borrowed<'_> {
 
     /// Runs to the next stop; signals that come nevertheless are kept for the end.
     fn resume(&mut self, until: Until, limit: Duration) -> Result<Stop, CallError> {
-        step(Step::Running);
+        report_step(ControllerStep::Running);
         let r = match until {
             Until::SystemCall => sys::syscall(self.tid, 0),
             Until::Bell => sys::cont(self.tid, 0),
@@ -299,7 +262,7 @@ impl Borrowed<'_> {
 
     /// Runs the trampoline with rax, rbx and the arguments in `regs`; what the function returns.
     fn run(&mut self, scratch: Scratch, mut regs: Regs, limit: Duration) -> Result<u64, CallError> {
-        step(Step::Preparing);
+        report_step(ControllerStep::Preparing);
         regs.rip = scratch.start;
         regs.rsp = scratch.start + WHOLE - 64; // a multiple of 16 at the call instruction
         regs.rbp = 0;
@@ -321,7 +284,7 @@ impl Borrowed<'_> {
                 Err(e) => return Err(e),
             }
         }
-        step(Step::Between);
+        report_step(ControllerStep::Between);
         Ok(self.memory.word(scratch.result())?)
     }
 

@@ -1,8 +1,13 @@
 //! ptrace: the fence ([`sys`]), the self-restoring signal frame ([`frame`]) and the borrowed thread ([`borrow`]).
 
+mod bell;
 pub mod borrow;
 pub mod call;
+pub mod error;
 pub mod frame;
 pub mod restart;
+mod scratch;
+pub mod step;
+pub mod stop;
 #[expect(unsafe_code, reason = "the fence around ptrace(2) and waitpid(2)")]
 pub mod sys;

@@ -13,7 +13,7 @@ use pct_attach::facts::{self, Target};
 use pct_attach::inject::{self, Done, InjectError};
 use pct_attach::memory::ProcessMemory;
 use pct_attach::outside::{Ended, Outside, Settings};
-use pct_attach::ptrace::borrow::CallError;
+use pct_attach::ptrace::error::CallError;
 use pct_attach::ptrace::sys::Signals;
 use pct_attach::subject::Manner;
 use pct_format::header::{self as file, StackMode};

@@ -16,7 +16,7 @@ use nix::errno::Errno;
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
 use nix::unistd::{ForkResult, Pid};
 use pct_attach::entry::{Held, Seized};
-use pct_attach::ptrace::borrow::CallError;
+use pct_attach::ptrace::error::CallError;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io::Read as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};

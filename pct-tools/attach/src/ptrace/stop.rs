@@ -1,0 +1,104 @@
+//! Stopping seized threads, and letting go those that stop too late.
+
+use super::error::CallError;
+use super::restart;
+use super::sys::{self, Regs, Stop, Tid};
+use std::cell::RefCell;
+use std::time::{Duration, Instant};
+
+/// Waits for the next stop of one thread.
+///
+/// # Errors
+/// [`CallError::NoStop`] after `limit`; [`CallError::Gone`] when it ended.
+pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
+    /// SIGCHLD is the process's: another thread of ours may take it, so its absence is not believed for longer.
+    const LOOK: u64 = 1_000_000;
+    let start = Instant::now();
+    // a thread that waits is put on a processor as soon as the stop is there; one that looks again and again is not
+    let signal = sys::ChildSignal::block();
+    loop {
+        match sys::look(tid) {
+            Ok(Some(stop)) if stop.is_end() => return Err(CallError::Gone(tid)),
+            Ok(Some(stop)) => return Ok(stop),
+            Ok(None) => {}
+            Err(e) if e.0 == libc::EINTR => continue,
+            Err(e) if e.0 == libc::ECHILD => return Err(CallError::Gone(tid)),
+            Err(source) => return Err(CallError::Request { what: "wait", tid, source }),
+        }
+        let left = limit.saturating_sub(start.elapsed());
+        if left.is_zero() {
+            return Err(CallError::NoStop(tid, limit.as_millis()));
+        }
+        signal.wait(LOOK.min(left.as_nanos() as u64));
+    }
+}
+
+/// Waits until a seized thread that was asked to stop has done so; signals that come before are passed on.
+pub(super) fn interrupted(tid: Tid, limit: Duration) -> Result<(), CallError> {
+    let request = |what| CallError::of(what, tid);
+    sys::interrupt(tid).map_err(request("interrupt"))?;
+    loop {
+        match wait_stop(tid, limit)? {
+            Stop::Interrupted | Stop::Group(_) => return Ok(()),
+            // the interrupt is still due
+            Stop::Signal(s) => sys::cont(tid, s).map_err(request("continue"))?,
+            _ => sys::cont(tid, 0).map_err(request("continue"))?,
+        }
+    }
+}
+
+/// Lets a thread go that is seized and was asked to stop, if it has stopped by now or is no more. Says whether.
+fn let_go(tid: Tid) -> bool {
+    let signal = match sys::look(tid) {
+        Ok(None) => return false,
+        Err(e) if e.0 == libc::EINTR => return false,
+        Ok(Some(stop)) if stop.is_end() => return true,
+        Ok(Some(Stop::Signal(signal))) => signal,
+        Ok(Some(_)) => 0,
+        Err(_) => return true,
+    };
+    set_again(tid);
+    sys::detach(tid, signal).is_ok() || sys::look(tid).is_err()
+}
+
+thread_local! {
+    /// Threads that this tracer (a tracer is a thread) has seized and asked to stop, and that had not stopped in time.
+    static LATE: RefCell<Vec<Tid>> = const { RefCell::new(Vec::new()) };
+}
+
+/// Remembers a thread that did not stop in time: it will, and must be let go then.
+pub(super) fn is_late(tid: Tid) {
+    LATE.with_borrow_mut(|late| late.push(tid));
+}
+
+/// Lets go which threads have stopped by now though nobody waits for them any more; those that still have not.
+pub fn let_late_go() -> Vec<Tid> {
+    LATE.with_borrow_mut(|late| {
+        late.retain(|tid| !let_go(*tid));
+        late.clone()
+    })
+}
+
+/// Makes a system call again that the stop has cut short; the thread's registers before that.
+fn set_again(tid: Tid) -> Option<Regs> {
+    let regs = sys::regs(tid).ok()?;
+    if let Some(again) = restart::again(tid, &regs, None) {
+        let _ = sys::set_regs(tid, &again);
+    }
+    Some(regs)
+}
+
+/// The stack pointer of a thread that runs: it is stopped for a moment. `None` when that cannot be done within `limit`, or somebody
+/// else traces it.
+pub fn stack_pointer(tid: Tid, limit: Duration) -> Option<u64> {
+    sys::seize(tid, libc::PTRACE_O_TRACESYSGOOD).ok()?;
+    if let Err(why) = interrupted(tid, limit) {
+        if matches!(why, CallError::NoStop(..)) {
+            is_late(tid);
+        }
+        return None;
+    }
+    let regs = set_again(tid);
+    let _ = sys::detach(tid, 0);
+    Some(regs?.rsp)
+}
