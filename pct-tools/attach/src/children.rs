@@ -126,6 +126,27 @@ pub fn arm(
     Ok(whole)
 }
 
+/// CPU nanoseconds, user and system, of a process and of the children that it waited for. `None`: it is gone.
+pub fn used_with(pid: i32) -> Option<(u64, u64)> {
+    let stat = procfs::process::Process::new(pid).and_then(|p| p.stat()).ok()?;
+    let tick = 1_000_000_000 / procfs::ticks_per_second().max(1);
+    let ns = |own: u64, children: i64| {
+        own.saturating_add(u64::try_from(children).unwrap_or(0)).saturating_mul(tick)
+    };
+    Some((ns(stat.utime, stat.cutime), ns(stat.stime, stat.cstime)))
+}
+
+/// The children of a process that live.
+pub fn living_of(pid: i32) -> Vec<i32> {
+    let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
+    let mut living = Vec::new();
+    for line in children {
+        living.extend(line.split_whitespace().filter_map(|word| word.parse::<i32>().ok()));
+    }
+    living
+}
+
 /// The processes that a target has made, as far as `/proc` tells.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Made {
@@ -138,12 +159,7 @@ pub struct Made {
 impl Made {
     /// What `pid` has made so far.
     pub fn by(pid: i32) -> Made {
-        let tasks = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
-        let children = tasks.filter_map(|task| std::fs::read_to_string(task.path().join("children")).ok());
-        let mut living = Vec::new();
-        for line in children {
-            living.extend(line.split_whitespace().filter_map(|word| word.parse::<i32>().ok()));
-        }
+        let living = living_of(pid);
         let stat = procfs::process::Process::new(pid).and_then(|p| p.stat());
         Made { living, ended_ticks: stat.map_or(0, |s| s.cutime + s.cstime) }
     }

@@ -4,7 +4,7 @@
 //! its maps are empty, its memory and its program cannot be opened. The folders of the living threads have all of that.
 
 use procfs::ProcResult;
-use procfs::process::{MemoryMaps, Process};
+use procfs::process::{MMapPath, MemoryMaps, Process};
 use std::path::{Path, PathBuf};
 
 /// `/proc/PID`, or the folder of a living thread where the first one has ended and others have not.
@@ -23,6 +23,15 @@ pub fn folder(pid: i32) -> PathBuf {
 /// As procfs: it is gone, or may not be looked into.
 pub fn maps(pid: i32) -> ProcResult<MemoryMaps> {
     Process::new_with_root(folder(pid))?.maps()
+}
+
+/// Whether a file whose name holds `part` is mapped in a process. One that is gone counts as well.
+pub fn has_mapped(pid: i32, part: &str) -> bool {
+    let Ok(maps) = maps(pid) else { return true };
+    maps.0.iter().any(|map| match &map.pathname {
+        MMapPath::Path(path) => path.file_name().is_some_and(|name| name.to_string_lossy().contains(part)),
+        _ => false,
+    })
 }
 
 /// Whether the thread of this folder is a zombie, or gone.

@@ -323,6 +323,8 @@ pub struct Loss {
     pub cause: String,
     /// How many.
     pub samples: u64,
+    /// What they stood for, nanoseconds of CPU time; 0 where it is not known.
+    pub ns: u64,
 }
 
 /// The closing account: what the tables cover of what was used.
@@ -362,13 +364,13 @@ pub struct Account {
 }
 
 impl Account {
-    /// Adds a loss to its cause's row.
-    pub fn lose(&mut self, cause: &str, samples: u64) {
-        add_loss(&mut self.losses, cause, samples);
+    /// Adds a loss to its cause's row: how many samples, and how much time they stood for.
+    pub fn lose(&mut self, cause: &str, samples: u64, ns: u64) {
+        add_loss(&mut self.losses, cause, samples, ns);
     }
     /// Adds samples with a cut stack to their cause's row.
     pub fn cut(&mut self, cause: &str, samples: u64) {
-        add_loss(&mut self.cut_stacks, cause, samples);
+        add_loss(&mut self.cut_stacks, cause, samples, 0);
     }
     /// Adds a note once.
     pub fn note(&mut self, line: impl Into<String>) {
@@ -380,13 +382,16 @@ impl Account {
 }
 
 /// Adds to the row of a cause.
-pub(crate) fn add_loss(rows: &mut Vec<Loss>, cause: &str, samples: u64) {
-    if samples == 0 {
+pub(crate) fn add_loss(rows: &mut Vec<Loss>, cause: &str, samples: u64, ns: u64) {
+    if samples == 0 && ns == 0 {
         return;
     }
     match rows.iter_mut().find(|row| row.cause == cause) {
-        Some(row) => row.samples = row.samples.saturating_add(samples),
-        None => rows.push(Loss { cause: cause.to_owned(), samples }),
+        Some(row) => {
+            row.samples = row.samples.saturating_add(samples);
+            row.ns = row.ns.saturating_add(ns);
+        }
+        None => rows.push(Loss { cause: cause.to_owned(), samples, ns }),
     }
 }
 
@@ -671,11 +676,11 @@ pub(crate) mod tests {
     #[test]
     fn losses_are_summed_by_cause() {
         let mut a = Account::default();
-        a.lose("wrap", 0);
+        a.lose("wrap", 0, 0);
         assert!(a.losses.is_empty());
-        a.lose("wrap", 2);
-        a.lose("wrap", 3);
-        a.lose("busy", 1);
+        a.lose("wrap", 2, 20);
+        a.lose("wrap", 3, 30);
+        a.lose("busy", 1, 10);
         assert_eq!(a.losses.len(), 2);
         assert_eq!(a.losses[0].samples, 5);
     }

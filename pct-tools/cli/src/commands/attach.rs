@@ -1,6 +1,7 @@
 //! `pct attach`: profiles a process that runs already, and leaves it as it was.
 
 mod silence;
+mod tree;
 
 use crate::face::{Face, say};
 use crate::launch::place::{Library, Place};
@@ -22,6 +23,7 @@ use silence::Watch;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
+use tree::Tree;
 
 /// What can be typed after `pct attach`.
 #[derive(clap::Args, Debug)]
@@ -124,6 +126,7 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
     let files_before = recordings(&place.ours);
     let watch = Watch::begin(target, args.hz.unwrap_or(INSIDE_HZ));
     let before = Made::by(args.pid);
+    let tree = args.follow.then(|| Tree::begin(args.pid, &place.ours));
     let done = injected(args, target, method, &place).inspect_err(|_| place.remove_if_empty())?;
     let method = done.0;
     let done = done.1;
@@ -146,10 +149,14 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
         ));
         return Ok(ExitCode::SUCCESS);
     };
+    let mut tree = tree.filter(|_| done.children);
     let signals = Signals::control();
     let end = Instant::now() + time;
     let lives = || facts::start_time(args.pid) == Some(target.start_time);
     while lives() {
+        if let Some(tree) = &mut tree {
+            tree.look();
+        }
         let left = end.saturating_duration_since(Instant::now()).min(Duration::from_millis(100));
         if left.is_zero() || signals.wait(left.as_nanos() as u64).is_some_and(|s| s != libc::SIGCHLD) {
             break;
@@ -179,6 +186,9 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
                 Ok(_) => break,
             }
         }
+    }
+    if let Some(Err(why)) = tree.map(Tree::end) {
+        face.warn(format_args!("{ours}: cannot write run.json: {why}"));
     }
     let files = recordings(&place.ours);
     let samples: u64 =

@@ -39,6 +39,24 @@ pub enum Obstacle {
     UnknownFormat,
 }
 
+impl Obstacle {
+    /// What such a program is, in a few words.
+    #[must_use]
+    pub fn short(&self) -> &'static str {
+        match self {
+            Obstacle::Unloadable(Unloadable::Static) => "a static program",
+            Obstacle::Unloadable(Unloadable::Bits32) => "a 32-bit program",
+            Obstacle::Unloadable(Unloadable::Machine(_)) => "a program for another machine",
+            Obstacle::Go => "a Go program without a C library",
+            Obstacle::Setuid | Obstacle::Setgid | Obstacle::Capabilities => {
+                "a program that changes its rights at its start"
+            }
+            Obstacle::Controls => "a debugger or emulator",
+            Obstacle::Empty | Obstacle::UnknownFormat => "no ELF program",
+        }
+    }
+}
+
 /// What was found: the last file of the chain, and the obstacle.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {

@@ -617,8 +617,18 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
         let sum = account.used_by_files_ns.unwrap_or(0).saturating_add(user).saturating_add(system);
         account.used_by_files_ns = Some(sum);
     }
-    for loss in header.losses().filter(|loss| loss.cause.loses_samples()) {
-        account.lose(loss.cause.name(), loss.samples);
+    for loss in header.losses() {
+        if loss.cause.loses_samples() {
+            let ns = loss.weight.saturating_mul(header.period_ns());
+            account.lose(loss.cause.name(), loss.samples, ns);
+        } else {
+            account.note(format!(
+                "{}: the log was full: {} stacks or pieces of code could not be written, so some samples have no callers or no \
+                 names (a larger --limit helps)",
+                path.display(),
+                loss.samples
+            ));
+        }
     }
     if index.torn_segments > 0 {
         let n = index.torn_segments;

@@ -87,7 +87,7 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
         let row = account.spoken(language);
         match lost {
             None => row.whole += samples,
-            Some(why) => add_loss(&mut row.flawed, why.name(), samples),
+            Some(why) => add_loss(&mut row.flawed, why.name(), samples, 0),
         }
     }
     let mut profile = b.finish();

@@ -94,6 +94,20 @@ impl Info {
         })
     }
 
+    /// A folder that was named again holds the samples of several runs: then what they used is a sum too.
+    #[must_use]
+    pub fn after_earlier(self, folder: &Path) -> Self {
+        let Some(before) = Self::read(folder) else { return self };
+        Self {
+            started_realtime_ns: before.started_realtime_ns.min(self.started_realtime_ns),
+            elapsed_ns: before.elapsed_ns.saturating_add(self.elapsed_ns),
+            user_ns: before.user_ns.saturating_add(self.user_ns),
+            system_ns: before.system_ns.saturating_add(self.system_ns),
+            runs: before.runs.saturating_add(1),
+            ..self
+        }
+    }
+
     /// Puts what the run used into the account; of several runs the sums.
     pub fn close(&self, account: &mut Account) {
         let (user, system) = account.used.unwrap_or_default();
@@ -189,6 +203,17 @@ fn status_text(folder: &Path) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_folder_of_several_runs_has_their_sum() {
+        let dir = tempfile::tempdir().expect("a folder");
+        for n in 1..4 {
+            let once = Info { user_ns: 3, system_ns: 2, elapsed_ns: 7, runs: 1, ..Info::default() };
+            let info = once.after_earlier(dir.path());
+            assert_eq!((info.user_ns, info.system_ns, info.elapsed_ns, info.runs), (3 * n, 2 * n, 7 * n, n));
+            info.write(dir.path()).expect("written");
+        }
+    }
 
     #[test]
     fn each_cause_is_told_once() {

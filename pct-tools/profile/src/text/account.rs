@@ -172,19 +172,25 @@ fn spoken(profile: &Profile, row: &Spoken) -> Vec<String> {
 /// Whether far more was sampled than the kernel counted: it counts a process when somebody waits for its end, and what is left
 /// alone (daemons, children of those that were killed) never.
 fn left_alone(profile: &Profile, total: Weight) -> bool {
-    let Some((user, system)) = profile.account.used else { return false };
+    profile.account.used.is_some_and(|(user, system)| exceeds(total, user.saturating_add(system)))
+}
+
+/// Whether more was sampled than was used, by more than chance does.
+fn exceeds(total: Weight, used_ns: u64) -> bool {
     let sampled = total.cpu_ns() as f64;
     // Four times the error of counting so many samples, and 5 %.
     let chance = 4.0 * sampled / (total.samples.max(1) as f64).sqrt();
-    sampled > 1.05 * (user.saturating_add(system) as f64) + chance
+    sampled > 1.05 * (used_ns as f64) + chance
 }
 
 fn accounted(profile: &Profile, total: Weight) -> String {
     let account = &profile.account;
     let alone = left_alone(profile, total);
+    // What files say of their processes is as old as their last note: one that ended by _exit wrote none.
+    let stale = account.used.is_none() && account.used_by_files_ns.is_some_and(|used| exceeds(total, used));
     let used = account.used.map(|(user, system)| user.saturating_add(system)).or(account.used_by_files_ns);
     // what threads waited nobody counts but we
-    let used = used.filter(|_| !profile.by_wall_clock());
+    let used = used.filter(|_| !profile.by_wall_clock() && !stale);
     let mut line = match used {
         Some(used) => {
             let mut line = if alone {
@@ -207,10 +213,12 @@ fn accounted(profile: &Profile, total: Weight) -> String {
         }
         None => format!("accounted {} {}", seconds(total.cpu_ns()), profile.unit()),
     };
-    let gap = used.unwrap_or(0).saturating_sub(total.cpu_ns());
+    let lost_ns: u64 = account.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.ns));
+    let gap = used.unwrap_or(0).saturating_sub(total.cpu_ns().saturating_add(lost_ns));
     // A sampled total is right within its sampling error, short processes without a sample included (others stand for
     // them); more than that is time that nobody sampled.
-    let noticeable = gap > used.unwrap_or(0) / 20 && gap > 20_000_000;
+    let is_noticeable = |ns: u64| ns > used.unwrap_or(0) / 20 && ns > 20_000_000;
+    let noticeable = is_noticeable(gap);
     if noticeable {
         line += &format!(
             "; {} s in no sample (starts of processes, processes too short or not profiled)",
@@ -223,7 +231,8 @@ fn accounted(profile: &Profile, total: Weight) -> String {
         }
     } else {
         let lost: u64 = account.losses.iter().map(|loss| loss.samples).sum();
-        line += &format!("; {} lost: {}", count(lost, "sample", "samples"), causes(&account.losses));
+        let worth = if is_noticeable(lost_ns) { format!(" ({} s)", seconds(lost_ns)) } else { String::new() };
+        line += &format!("; {}{worth} lost: {}", count(lost, "sample", "samples"), causes(&account.losses));
     }
     line
 }
@@ -294,5 +303,25 @@ mod tests {
             "accounted 5.00 CPU s (1.63 in processes that were waited for); nothing lost"
         );
         assert!(headline(&daemon).starts_with("5.00 CPU s"), "{}", headline(&daemon));
+    }
+
+    #[test]
+    fn what_was_lost_has_a_cause_and_is_not_told_as_another_one() {
+        let first = |p: &Profile| closing(p, &p.cells).remove(0);
+        let mut wrapped = profile(100, 4_000_000_000);
+        wrapped.account.lose("overwritten by wrap", 3900, 3_900_000_000);
+        assert_eq!(
+            first(&wrapped),
+            "accounted 0.10 of 4.00 CPU s; 3,900 samples (3.90 s) lost: 3,900 overwritten by wrap"
+        );
+    }
+
+    #[test]
+    fn files_that_were_last_written_long_before_the_end_say_nothing_of_the_sum() {
+        let mut profile = profile(960, 0);
+        (profile.account.used, profile.account.used_by_files_ns) = (None, Some(140_000_000));
+        assert_eq!(closing(&profile, &profile.cells)[0], "accounted 0.96 CPU s; nothing lost");
+        profile.account.used_by_files_ns = Some(950_000_000);
+        assert_eq!(closing(&profile, &profile.cells)[0], "accounted 0.96 of 0.95 CPU s; nothing lost");
     }
 }

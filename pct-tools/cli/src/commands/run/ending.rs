@@ -34,7 +34,8 @@ pub(super) fn close(
         say(&format!("pct: no samples: {}\n", why_none(args, obstacle, ended)));
         return Ok(());
     }
-    let (info, runs) = after_earlier(info, folder);
+    let info = info.after_earlier(folder);
+    let runs = info.runs;
     info.write(folder).with_context(|| format!("{}: cannot write run.json", folder.display()))?;
     if !recorded {
         say(&format!("pct: no samples: {}\n", why_none(args, obstacle, ended)));
@@ -54,21 +55,6 @@ pub(super) fn close(
         return Ok(());
     }
     summary(args, folder, fixed, face)
-}
-
-/// A folder that was named again holds the samples of several runs: then what they used is a sum too. Gives the number of runs.
-fn after_earlier(info: Info, folder: &Path) -> (Info, u64) {
-    let Some(before) = Info::read(folder) else { return (info, 1) };
-    let runs = before.runs.saturating_add(1);
-    let sum = Info {
-        started_realtime_ns: before.started_realtime_ns.min(info.started_realtime_ns),
-        elapsed_ns: before.elapsed_ns.saturating_add(info.elapsed_ns),
-        user_ns: before.user_ns.saturating_add(info.user_ns),
-        system_ns: before.system_ns.saturating_add(info.system_ns),
-        runs,
-        ..info
-    };
-    (sum, runs)
 }
 
 fn why_none(args: &Args, obstacle: Option<&Found>, ended: &Ended) -> String {
@@ -140,20 +126,4 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
         })?,
     }
     Ok(())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_folder_of_several_runs_has_their_sum() {
-        let dir = tempfile::tempdir().expect("a folder");
-        let once = || Info { user_ns: 3, system_ns: 2, elapsed_ns: 7, runs: 1, ..Info::default() };
-        for n in 1..4 {
-            let (info, runs) = after_earlier(once(), dir.path());
-            assert_eq!((info.user_ns, info.system_ns, info.elapsed_ns, runs), (3 * n, 2 * n, 7 * n, n));
-            info.write(dir.path()).expect("written");
-        }
-    }
 }

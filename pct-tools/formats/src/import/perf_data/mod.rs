@@ -237,7 +237,7 @@ impl Reading<'_> {
             }
         }
         let account = &mut b.profile_mut().account;
-        account.lose("dropped by the recorder", self.lost);
+        account.lose("dropped by the recorder", self.lost, 0);
         for note in &self.data.notes {
             account.note(note.clone());
         }
