@@ -357,6 +357,7 @@ impl std::fmt::Display for Short {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tree::GroupWeights;
     use proptest::prelude::*;
 
     #[test]
@@ -458,6 +459,26 @@ mod tests {
         assert_eq!(words, ["libm 50.0%", "prog 33.3%", "libc 16.7%"]);
         let s = svg(&t, &Options { script: false, ..Options::default() });
         assert!(s.contains("prog 33.3%</text>") && s.contains("libm (30, 50.00%; libm)"), "{s}");
+    }
+
+    #[test]
+    fn pictures_of_parts_have_the_colours_of_the_whole() {
+        let weights = GroupWeights {
+            whole: 1000,
+            of: vec![("libc".to_owned(), 440), ("prog".to_owned(), 530), ("rare".to_owned(), 1)],
+        };
+        // In this part libc weighs most, in the whole it does not.
+        let mut t = Tree::new("all");
+        for (name, weight) in [("libc", 90), ("prog", 10), ("other", 5)] {
+            let id = t.add_stack([name], weight);
+            t.set_group(id, name);
+        }
+        t.set_group_weights(weights);
+        let keys = legend(&t, &Options::default());
+        let words: Vec<&str> = keys.iter().map(|k| k.label.as_str()).collect();
+        assert_eq!(words, ["prog 53.0%", "libc 44.0%", "other 0.0%"]);
+        let colours: Vec<_> = [0, 1, 3].iter().map(|&place| colour::of_rank(place, "")).collect();
+        assert_eq!(keys.iter().map(|k| Some(k.colour)).collect::<Vec<_>>(), colours);
     }
 
     proptest! {

@@ -5,6 +5,7 @@ use crate::difference::Differences;
 use crate::draw::Options;
 use crate::tree::Tree;
 use std::cmp::Reverse;
+use std::collections::HashMap;
 
 /// A colour and what it means.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -24,16 +25,17 @@ pub fn legend(tree: &Tree, options: &Options) -> Vec<Key> {
     }
     let colours = Groups::of(tree);
     let mut keys: Vec<Key> = Vec::new();
+    let mut grey = 0;
     for &(group, weight) in &colours.ranked {
+        let Some(colour) = colours.of_group(group) else {
+            grey += 1;
+            continue;
+        };
         let percent = if colours.whole == 0 { 0.0 } else { weight as f64 * 100.0 / colours.whole as f64 };
-        keys.push(Key {
-            colour: colours.of_group(group).unwrap_or(colour::GREY),
-            label: format!("{} {percent:.1}%", tree.groups[group as usize]),
-        });
+        keys.push(Key { colour, label: format!("{} {percent:.1}%", tree.groups[group as usize]) });
     }
-    let rest = keys.split_off(keys.len().min(colour::PALETTE));
-    if !rest.is_empty() {
-        keys.push(Key { colour: colour::GREY, label: format!("{} more", rest.len()) });
+    if grey > 0 {
+        keys.push(Key { colour: colour::GREY, label: format!("{grey} more") });
     }
     keys
 }
@@ -58,11 +60,27 @@ impl Groups {
                 *weight = weight.saturating_add(node.own);
             }
         }
+        let mut places: HashMap<&str, usize> = HashMap::new();
+        if let Some(known) = &tree.weights {
+            whole = known.whole;
+            let mut all: Vec<(&str, u64)> =
+                known.of.iter().map(|(name, weight)| (name.as_str(), *weight)).collect();
+            all.sort_by_key(|&(name, weight)| (Reverse(weight), name));
+            let of: HashMap<&str, u64> = all.iter().copied().collect();
+            places.extend(all.iter().enumerate().map(|(place, (name, _))| (*name, place)));
+            for (weight, name) in weights.iter_mut().zip(&tree.groups) {
+                *weight = of.get(&**name).copied().unwrap_or(0);
+            }
+        }
         let mut ranked: Vec<(u32, u64)> = (0..).zip(weights).collect();
         ranked.sort_by_key(|&(group, weight)| (Reverse(weight), group));
         let mut place = vec![0; ranked.len()];
-        for (at, (group, _)) in ranked.iter().enumerate() {
-            place[*group as usize] = at;
+        // Groups whose weight in the whole is not known come after those whose is.
+        let mut next = places.len();
+        for (group, _) in &ranked {
+            let known = places.get(&*tree.groups[*group as usize]).copied();
+            place[*group as usize] = known.unwrap_or(next);
+            next += usize::from(known.is_none());
         }
         Groups { ranked, place, whole }
     }

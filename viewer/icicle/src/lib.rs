@@ -34,4 +34,4 @@ pub use difference::Drawn;
 pub use draw::{Click, Options, svg, write_svg};
 pub use layout::{DiffBy, Direction, Order};
 pub use legend::{Key, legend};
-pub use tree::{NodeId, Tree};
+pub use tree::{GroupWeights, NodeId, Tree};

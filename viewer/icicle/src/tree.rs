@@ -36,6 +36,17 @@ pub struct Tree {
     pub(crate) marked: Option<u32>,
     /// Names of what nodes belong to.
     pub(crate) groups: Vec<Box<str>>,
+    /// What groups weigh in all that this tree is a part of.
+    pub(crate) weights: Option<GroupWeights>,
+}
+
+/// What groups weigh in a whole of which a tree may be a part.
+#[derive(Clone, Debug, Default)]
+pub struct GroupWeights {
+    /// The weight of everything.
+    pub whole: u64,
+    /// The weight of each group.
+    pub of: Vec<(String, u64)>,
 }
 
 impl Tree {
@@ -50,6 +61,7 @@ impl Tree {
             links: Vec::new(),
             marked: None,
             groups: Vec::new(),
+            weights: None,
         };
         let name = tree.intern(root);
         tree.nodes.push(Node { parent: 0, name, own: 0, base: 0, hint: Hint::Auto, link: 0, group: None });
@@ -146,6 +158,11 @@ impl Tree {
     /// How to colour the node.
     pub fn set_hint(&mut self, id: NodeId, hint: Hint) {
         self.nodes[id.0 as usize].hint = hint;
+    }
+
+    /// Gives groups the colours and shares that they have in the whole, so that all pictures of its parts agree.
+    pub fn set_group_weights(&mut self, weights: GroupWeights) {
+        self.weights = Some(weights);
     }
 
     /// What the node belongs to (an object, a module): those of one group have one colour, which the legend names.
