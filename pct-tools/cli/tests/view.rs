@@ -177,6 +177,23 @@ fn what_changed_is_told_from_chance() {
 }
 
 #[test]
+fn pages_of_a_recording_speak_of_functions_callers_and_objects() {
+    let dir = folder(&[("a.folded", BEFORE)]);
+    let queries =
+        ["menu", "root/no", "root/90", "clique/2", "proc/2", "program_modules", "clique_tree/2/time"];
+    for query in queries {
+        let (text, said, status) = pct(dir.path(), &["view", "--text", query, "a.folded"]);
+        assert_eq!(status, 0, "{query}: {said}");
+        for word in ["clique", "procedure", "redo", "mercury", "module", "ancestor"] {
+            // Commands (`clique/2`) are the same for all profiles.
+            let words = text.split_whitespace().filter(|token| !token.contains(['/', '_']));
+            let found: Vec<&str> = words.filter(|token| token.to_lowercase().contains(word)).collect();
+            assert!(found.is_empty(), "{query}: {found:?}");
+        }
+    }
+}
+
+#[test]
 fn a_file_is_the_same_each_time_and_reads_back_with_its_names() {
     let dir = folder(&[("a.folded", BEFORE)]);
     for name in ["one.data", "two.data"] {

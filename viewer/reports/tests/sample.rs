@@ -3,6 +3,7 @@
 use pct_deep::Compensation;
 use pct_reports::page::{self, Request};
 use pct_reports::query::{Cmd, Contour, Cost, Group, Incl, Limit, PrefsIndication};
+use pct_reports::render::html::Place;
 use pct_reports::render::text::TextOptions;
 use pct_reports::report::recursion::TypeKey;
 use pct_reports::report::{Report, coverage};
@@ -243,4 +244,83 @@ fn sums_over_what_lies_within_one_another_say_so() {
     assert!(parallel.contains("its executions lie within one another"), "{parallel}");
     let types = text("recursion_type_freq");
     assert!(types.contains("totals may be more than 100 %"), "{types}");
+}
+
+fn html(subject: &Subject, query: &str) -> String {
+    page::html(subject, &Request::parse(query).expect("a query"), &Place::default()).body
+}
+
+/// What stands in an element that opens with `start`, up to `end`.
+fn part<'a>(page: &'a str, start: &str, end: &str) -> &'a str {
+    let from = page.find(start).unwrap_or_else(|| panic!("no {start}"));
+    let to = page[from..].find(end).expect("an end");
+    &page[from..from + to]
+}
+
+#[test]
+fn views_are_tabs_and_settings_are_options() {
+    let Some(s) = subject() else { return };
+    for (query, here, others) in [
+        ("proc/57", "call sites and callees", ["callers", "text with coverage", "in parallel"]),
+        (
+            "proc_static_coverage/57",
+            "text with coverage",
+            ["callers", "call sites and callees", "in parallel"],
+        ),
+        ("feedback/57", "in parallel", ["callers", "call sites and callees", "text with coverage"]),
+        ("clique/91", "procedures and calls", ["icicle of all below", "the procedure", ""]),
+        ("clique_tree/91/callseqs", "icicle of all below", ["procedures and calls", "the procedure", ""]),
+    ] {
+        let page = html(&s, query);
+        let tabs = part(&page, "<nav class=\"tabs\"", "</nav>");
+        assert!(tabs.contains(&format!("<span aria-current=\"page\">{here}</span>")), "{query}: {tabs}");
+        for other in others.into_iter().filter(|o| !o.is_empty()) {
+            assert!(tabs.contains(&format!(">{other}</a>")), "{query}: {tabs}");
+        }
+        let sections = part(&page, "<nav class=\"sections\"", "</nav>");
+        for section in ["menu", "call tree", "icicle", "procedures", "modules", "in parallel"] {
+            assert!(sections.contains(&format!(">{section}</a>")), "{query}: {sections}");
+        }
+        let options = part(&page, "<details class=\"options\"", "</details>");
+        assert!(!options.contains("icicle") && !options.contains("coverage"), "{query}: {options}");
+    }
+}
+
+#[test]
+fn coverage_is_coloured_and_its_counts_are_grouped() {
+    let Some(s) = subject() else { return };
+    let page = html(&s, "proc_static_coverage/57");
+    // One of 201 calls is the end of the list.
+    assert!(
+        page.contains("<tr class=\"seldom\"><td>1</td><td>1</td><td class=\"l\"><code>      V_3 &lt;= []"),
+        "{page}"
+    );
+    assert!(page.contains("<tr class=\"hot\"><td>200</td><td>200</td>"), "{page}");
+    let Report::TopProcs(Ok(r)) = report(&s, Cmd::top(Limit::Ranks(1, 60), Cost::Callseqs, Incl::Total))
+    else {
+        panic!("a top list")
+    };
+    let escape = r.procs.iter().find(|p| p.desc.name == "escape/7-0").expect("is there").desc.ps;
+    let page = html(&s, &format!("proc_static_coverage/{escape}"));
+    assert!(page.contains("<td>100,976,685</td>"), "{page}");
+    // The terminal's form is the text with its counts among the lines, as ever.
+    let request = Request::parse("proc_static_coverage/57").expect("a query");
+    let text = page::text(&s, &request, &TextOptions::default()).body;
+    assert!(text.contains("      % 1 - 1\n      V_3 <= []"), "{text}");
+}
+
+#[test]
+fn costs_come_first_zeros_are_muted_and_columns_of_zeros_are_not_there() {
+    let Some(s) = subject() else { return };
+    let page = html(&s, "clique/91");
+    let heads: Vec<&str> = page
+        .match_indices("scope=\"colgroup\">")
+        .map(|(at, m)| {
+            let rest = &page[at + m.len()..];
+            &rest[..rest.find('<').expect("an end")]
+        })
+        .collect();
+    assert_eq!(heads, ["Clock ticks", "Call sequence numbers", "Memory words", "Port counts"]);
+    assert!(page.contains("Columns of zeros are left out: Port counts (Fails, Redos, Excps)."), "{page}");
+    assert!(!page.contains(">Excps<") && page.contains("<td class=\"z\">0</td>"), "{page}");
 }

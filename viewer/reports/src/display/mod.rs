@@ -24,8 +24,14 @@ pub struct Display {
     pub crumbs: Vec<Link>,
     /// The content.
     pub items: Vec<Item>,
-    /// Controls that change how the page looks or lead elsewhere.
+    /// The parts of the profile that every page leads to: links, and the one that this page is.
+    pub sections: Vec<Item>,
+    /// What else can be seen of what the page is about: links, and the view that this page is.
+    pub tabs: Vec<Item>,
+    /// Controls that change how the page looks.
     pub controls: Vec<Item>,
+    /// What the words of the page mean.
+    pub help: &'static [(&'static str, &'static str)],
     /// The page itself, for links to its other forms.
     pub this: Option<This>,
 }
@@ -73,12 +79,87 @@ pub enum Item {
     Table(Table),
     /// Text whose lines stay as they are.
     Verbatim(String),
+    /// A program's text with counts.
+    Listing(Listing),
     /// A tree as a picture.
     Picture(Picture),
     /// Items side by side where there is room.
     Columns(Vec<Item>),
     /// Only for developers.
     Developer(Box<Item>),
+}
+
+/// A program's text with counts beside its lines.
+#[derive(Clone, Debug)]
+pub struct Listing {
+    /// What the counts are.
+    pub heads: &'static [&'static str],
+    /// The lines.
+    pub lines: Vec<ListingLine>,
+    /// The same as plain text, counts among the lines.
+    pub plain: String,
+}
+
+/// A line of a [`Listing`].
+#[derive(Clone, Debug)]
+pub struct ListingLine {
+    /// As many as there are heads; empty where there is none.
+    pub counts: Vec<String>,
+    /// How often it ran, compared with the others; `None`: it is no line that runs.
+    pub heat: Option<Heat>,
+    /// Its text.
+    pub text: String,
+}
+
+/// How often something ran.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Heat {
+    /// Not once.
+    Never,
+    /// Less than a hundredth as often as the one that ran most.
+    Seldom,
+    /// In between.
+    Usual,
+    /// At least half as often as the one that ran most.
+    Hot,
+}
+
+impl Heat {
+    /// All, the coldest first.
+    pub const ALL: [Heat; 4] = [Heat::Never, Heat::Seldom, Heat::Usual, Heat::Hot];
+
+    /// Of `count` executions, where the most is `most`.
+    #[must_use]
+    pub fn of(count: i64, most: i64) -> Heat {
+        match count {
+            ..=0 => Heat::Never,
+            n if n.saturating_mul(2) >= most => Heat::Hot,
+            n if n.saturating_mul(100) < most => Heat::Seldom,
+            _ => Heat::Usual,
+        }
+    }
+
+    /// The class of the style sheet.
+    #[must_use]
+    pub fn class(self) -> &'static str {
+        match self {
+            Heat::Never => "never",
+            Heat::Seldom => "seldom",
+            Heat::Usual => "usual",
+            Heat::Hot => "hot",
+        }
+    }
+
+    /// What it means, for legends.
+    #[must_use]
+    pub fn meaning(self) -> &'static str {
+        match self {
+            Heat::Never => "never",
+            Heat::Seldom => "seldom: below 1 % of the most often executed",
+            Heat::Usual => "in between",
+            Heat::Hot => "hot: at least half as often as the most often executed",
+        }
+    }
 }
 
 /// How a list is laid out.
@@ -258,6 +339,22 @@ impl Data {
         if is_bound { Data::AtMost(Box::new(self)) } else { self }
     }
 
+    /// Whether it is a number, and that number zero.
+    #[must_use]
+    pub fn is_zero(&self) -> bool {
+        match self {
+            Data::Float(x)
+            | Data::Memory(x, ..)
+            | Data::Percent(x)
+            | Data::Time(x)
+            | Data::Seconds(x)
+            | Data::Change(x) => *x == 0.0,
+            Data::Int(n) | Data::IntChange(n) => *n == 0,
+            Data::AtMost(inner) => inner.is_zero(),
+            Data::Link(_) | Data::Text(_) | Data::Label(_) | Data::Code(_) | Data::Hinted(..) => false,
+        }
+    }
+
     /// Whether it is a number: set flush right.
     #[must_use]
     pub fn is_number(&self) -> bool {
@@ -282,6 +379,17 @@ pub enum Cell {
     Empty,
 }
 
+impl Cell {
+    /// How many columns it takes.
+    #[must_use]
+    pub fn columns(&self) -> usize {
+        match self {
+            Cell::Span(_, n) => *n,
+            Cell::One(_) | Cell::Empty => 1,
+        }
+    }
+}
+
 /// A tree to draw: the picture of cliques.
 #[derive(Clone, Debug)]
 pub struct Picture {
@@ -299,6 +407,8 @@ pub struct Picture {
     pub levels: u32,
     /// The nodes; a parent stands before its children. The first is the root.
     pub nodes: Vec<PictureNode>,
+    /// What each group weighs in the whole profile, of which the picture may show a part.
+    pub groups: Option<pct_icicle::GroupWeights>,
     /// The node of this page.
     pub here: Option<usize>,
     /// With the controls of a picture that is a page by itself.
@@ -340,7 +450,10 @@ impl Display {
             banner: None,
             crumbs: Vec::new(),
             items: Vec::new(),
+            sections: Vec::new(),
+            tabs: Vec::new(),
             controls: Vec::new(),
+            help: &[],
             this: None,
         }
     }
@@ -349,7 +462,7 @@ impl Display {
     #[must_use]
     pub fn links(&self) -> Vec<&Link> {
         let mut out: Vec<&Link> = self.crumbs.iter().collect();
-        for item in self.items.iter().chain(&self.controls) {
+        for item in self.sections.iter().chain(&self.tabs).chain(&self.items).chain(&self.controls) {
             item.links(&mut out);
         }
         out
@@ -369,6 +482,7 @@ impl Item {
             | Item::Current(_)
             | Item::Break
             | Item::Verbatim(_)
+            | Item::Listing(_)
             | Item::Picture(_) => {}
         }
     }

@@ -6,10 +6,24 @@ use crate::query::{Cmd, Prefs};
 /// What a column holds: decides alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnClass {
-    /// Names, places, words: flush left.
+    /// Words: flush left.
     Words,
+    /// What the row is about: flush left, and seen however narrow the window is.
+    Name,
+    /// Where it is, and its like: flush left, the first to go where there is no room.
+    Place,
     /// Numbers: flush right.
     Number,
+    /// The row's place: flush right, goes where there is no room.
+    Rank,
+}
+
+impl ColumnClass {
+    /// Whether the column is flush left.
+    #[must_use]
+    pub fn is_words(self) -> bool {
+        matches!(self, ColumnClass::Words | ColumnClass::Name | ColumnClass::Place)
+    }
 }
 
 /// Which way the rows are ordered by a column.
@@ -89,6 +103,43 @@ pub enum Row {
     Note(Vec<Data>),
     /// Only for developers.
     Developer(Box<Row>),
+}
+
+impl Row {
+    /// Its cells, if it has cells of its own.
+    #[must_use]
+    pub fn cells(&self) -> Option<&[Cell]> {
+        match self {
+            Row::Cells(cells) | Row::Summary(cells) => Some(cells),
+            Row::Developer(inner) => inner.cells(),
+            Row::Separator | Row::Section(_) | Row::Note(_) => None,
+        }
+    }
+
+    fn cells_mut(&mut self) -> Option<&mut Vec<Cell>> {
+        match self {
+            Row::Cells(cells) | Row::Summary(cells) => Some(cells),
+            Row::Developer(inner) => inner.cells_mut(),
+            Row::Separator | Row::Section(_) | Row::Note(_) => None,
+        }
+    }
+}
+
+/// Takes columns, named in ascending order, out of a row.
+fn remove_columns(cells: &mut Vec<Cell>, gone: &[usize]) {
+    let mut column = 0;
+    cells.retain_mut(|cell| {
+        let columns = column..column + cell.columns();
+        column = columns.end;
+        let lost = gone.iter().filter(|c| columns.contains(c)).count();
+        match cell {
+            Cell::Span(_, n) => {
+                *n -= lost;
+                *n > 0
+            }
+            Cell::One(_) | Cell::Empty => lost == 0,
+        }
+    });
 }
 
 /// When a table has lines around it.
@@ -173,7 +224,14 @@ impl Paging {
 impl Table {
     /// A table with these columns.
     #[must_use]
-    pub fn new(boxing: Boxing, head: Vec<HeadGroup>) -> Table {
+    pub fn new(boxing: Boxing, mut head: Vec<HeadGroup>) -> Table {
+        // Each row is about something: where no column says so, it is the first one of words.
+        let mut heads: Vec<&mut Head> = head.iter_mut().flat_map(|g| &mut g.heads).collect();
+        if heads.iter().all(|h| h.class != ColumnClass::Name)
+            && let Some(first) = heads.iter_mut().find(|h| h.class == ColumnClass::Words)
+        {
+            first.class = ColumnClass::Name;
+        }
         let columns = head.iter().map(|g| g.heads.len()).sum();
         Table { boxing, head: Some(head), columns, rows: Vec::new(), flat: false, paging: None }
     }
@@ -202,6 +260,63 @@ impl Table {
         self.head.iter().flatten().flat_map(|g| g.heads.iter().map(|h| h.class)).collect()
     }
 
+    /// Takes out the columns of costs in which all is zero, but for the one that the rows are ordered by, and says
+    /// in a row of its own which they were.
+    pub fn without_zeros(&mut self) {
+        let mut seen: Vec<bool> = vec![false; self.columns];
+        let mut rows = 0;
+        for row in &self.rows {
+            let Some(cells) = row.cells() else { continue };
+            rows += 1;
+            let mut column = 0;
+            for cell in cells {
+                let is_seen = match cell {
+                    Cell::One(data) => !data.is_zero(),
+                    Cell::Span(..) => true,
+                    Cell::Empty => false,
+                };
+                seen.iter_mut().skip(column).take(cell.columns()).for_each(|any| *any |= is_seen);
+                column += cell.columns();
+            }
+        }
+        let Some(groups) = self.head.as_mut().filter(|_| rows > 0) else { return };
+        let (mut column, mut gone, mut names) = (0, Vec::new(), Vec::new());
+        for group in groups.iter_mut() {
+            let mut heads_gone = Vec::new();
+            group.heads.retain(|head| {
+                let is_zero = group.coloured && head.sorted.is_none() && !seen[column];
+                if is_zero {
+                    gone.push(column);
+                    heads_gone.push(super::format::data(&head.data));
+                }
+                column += 1;
+                !is_zero
+            });
+            // Shares and quotients go with what they are of.
+            heads_gone.retain(|name| name != "%" && name != "/call");
+            match (&group.title, heads_gone.as_slice()) {
+                (_, []) => {}
+                (Some(title), _) if group.heads.is_empty() => names.push(title.clone()),
+                (Some(title), heads) => names.push(format!("{title} ({})", heads.join(", "))),
+                (None, heads) => names.push(heads.join(", ")),
+            }
+        }
+        if gone.is_empty() {
+            return;
+        }
+        groups.retain(|group| !group.heads.is_empty());
+        self.columns -= gone.len();
+        for row in &mut self.rows {
+            if let Some(cells) = row.cells_mut() {
+                remove_columns(cells, &gone);
+            }
+        }
+        if !names.is_empty() {
+            let text = format!("Columns of zeros are left out: {}.", names.join("; "));
+            self.rows.push(Row::Note(vec![Data::Text(text)]));
+        }
+    }
+
     /// Whether every row spans all columns.
     ///
     /// # Errors
@@ -213,13 +328,7 @@ impl Table {
                 row = inner;
             }
             if let Row::Cells(cells) | Row::Summary(cells) = row {
-                let span: usize = cells
-                    .iter()
-                    .map(|c| match c {
-                        Cell::Span(_, n) => *n,
-                        Cell::One(_) | Cell::Empty => 1,
-                    })
-                    .sum();
+                let span: usize = cells.iter().map(Cell::columns).sum();
                 if span != self.columns {
                     return Err(i);
                 }
@@ -297,5 +406,63 @@ mod tests {
         assert_eq!(t.check(), Ok(()));
         t.rows.push(Row::Developer(Box::new(Row::Cells(vec![Cell::Empty]))));
         assert_eq!(t.check(), Err(1));
+    }
+
+    fn group(title: &str, heads: &[&str]) -> HeadGroup {
+        HeadGroup {
+            title: Some(title.to_owned()),
+            heads: heads.iter().map(|h| Head::text(h, ColumnClass::Number)).collect(),
+            coloured: true,
+        }
+    }
+
+    #[test]
+    fn columns_of_zeros_are_left_out_and_named() {
+        let name = HeadGroup::single(Head::text("Procedure", ColumnClass::Words));
+        let mut time = group("Time", &["Self", "%"]);
+        time.heads[0].sorted = Some(Sorted::Descending);
+        let mut t = Table::new(
+            Boxing::Always,
+            vec![name, time, group("Ports", &["Calls", "Fails", "Redos"]), group("Memory", &["Self", "%"])],
+        );
+        assert_eq!(t.classes()[0], ColumnClass::Name);
+        let one = |n| Cell::One(Data::Int(n));
+        let row = |calls| {
+            let mut cells =
+                vec![Cell::One(Data::text("p")), one(0), Cell::One(Data::Percent(0.0)), one(calls)];
+            cells.extend([one(0), one(0), one(0), Cell::One(Data::Percent(0.0))]);
+            cells
+        };
+        t.rows = vec![
+            Row::Cells(row(7)),
+            Row::Developer(Box::new(Row::Summary(row(0)))),
+            Row::Cells(vec![
+                Cell::Span(Data::text("a name over two"), 2),
+                Cell::Empty,
+                Cell::Empty,
+                Cell::Empty,
+                Cell::Span(Data::text("x"), 3),
+            ]),
+        ];
+        t.without_zeros();
+        assert_eq!(t.check(), Ok(()));
+        // The column that rows are ordered by stays; words and what is no zero stay.
+        let heads: Vec<String> = t
+            .head
+            .iter()
+            .flatten()
+            .flat_map(|g| &g.heads)
+            .map(|h| super::super::format::data(&h.data))
+            .collect();
+        assert_eq!(heads, ["Procedure", "Self", "Calls", "Redos", "Self", "%"]);
+        let Some(Row::Note(note)) = t.rows.last() else { panic!("a note") };
+        assert_eq!(super::super::format::data(&note[0]), "Columns of zeros are left out: Ports (Fails).");
+        // Nothing more to leave out; a table without rows keeps its heads.
+        let rows = t.rows.len();
+        t.without_zeros();
+        assert_eq!(t.rows.len(), rows);
+        let mut empty = Table::new(Boxing::Always, vec![group("Ports", &["Calls"])]);
+        empty.without_zeros();
+        assert_eq!(empty.columns, 1);
     }
 }

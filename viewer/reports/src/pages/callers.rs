@@ -26,7 +26,6 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &CallersReport) -> Display {
     }
     d.controls.extend([
         ctx.caller_controls(r.desc.ps),
-        ctx.related_proc_controls(r.desc.ps),
         ctx.sort_controls(),
         ctx.qualify_controls(),
         ctx.field_controls(),

@@ -8,9 +8,10 @@ use crate::display::{Cell, Data, Display, HeadGroup, Item, Label, Link, Row, Tab
 use crate::query::{Cmd, Order, Prefs, Summarise};
 use crate::report::clique::{CONTEXTS, CliqueCallee, CliquePd, CliqueReport, CliqueSite};
 use crate::report::common::{CliqueDesc, Perf};
+use crate::subject::NATIVE_ROOT;
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &CliqueReport) -> Display {
-    let mut d = Display::new(format!("Clique {}: {}", r.clique.clique, r.clique.entry.qualified_name));
+    let mut d = Display::new(title(ctx, r));
     if let Some(id) = ctx.subject.profile.clique_id(i64::from(r.clique.clique)) {
         d.items.push(tree::strip_of(ctx, id));
     }
@@ -24,10 +25,24 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &CliqueReport) -> Display {
         ctx.sort_controls(),
         ctx.field_controls(),
         ctx.format_controls(),
-        ctx.related_clique_controls(r.clique.clique),
         ctx.general_controls(),
     ];
     d
+}
+
+/// A context of a recording has no number that says anything: what identifies it is how it is called.
+fn title(ctx: &Ctx<'_>, r: &CliqueReport) -> String {
+    let name = &r.clique.entry.qualified_name;
+    if !ctx.subject.profile.is_native() {
+        return format!("Clique {}: {name}", r.clique.clique);
+    }
+    match r.ancestors.first() {
+        _ if ctx.subject.profile.root_clique().number() == r.clique.clique => "Calls from the top".to_owned(),
+        Some(a) if a.caller.entry.name != NATIVE_ROOT => {
+            format!("{}, called from {}", ctx.name(&r.clique.entry, None), ctx.name(&a.caller.entry, None))
+        }
+        _ => ctx.name(&r.clique.entry, None),
+    }
 }
 
 /// Menu, root clique, and the closest callers.
@@ -83,7 +98,9 @@ impl<'a> Page<'a> {
         if desc.clique == self.r.clique.clique {
             return Data::text(self.name(desc));
         }
-        let mut hint = format!("clique {}", desc.clique);
+        let is_native = self.ctx.subject.profile.is_native();
+        let mut hint =
+            if is_native { desc.entry.qualified_name.clone() } else { format!("clique {}", desc.clique) };
         if !desc.others.is_empty() {
             hint.push_str(&format!(
                 ", with {} more {}",
@@ -104,15 +121,17 @@ impl<'a> Page<'a> {
         self.ancestors(&mut t);
         let procs = &self.r.procs;
         let many = procs.len() > 1 || self.r.members > 1;
-        t.rows.push(Row::Section(Data::Label(Label::bold(if many {
-            format!(
-                "{}s of the clique ({} contexts)",
-                self.ctx.words().proc,
-                format::int(self.r.members as i64)
-            )
-        } else {
-            format!("{} of the clique", self.ctx.words().proc)
-        }))));
+        let contexts = format::int(self.r.members as i64);
+        t.rows.push(Row::Section(Data::Label(Label::bold(
+            match (self.ctx.subject.profile.is_native(), many) {
+                (true, true) => {
+                    format!("Functions that call each other ({contexts} call contexts), and their callees")
+                }
+                (true, false) => "The function and its callees".to_owned(),
+                (false, true) => format!("Procedures of the clique ({contexts} contexts)"),
+                (false, false) => "Procedure of the clique".to_owned(),
+            },
+        ))));
         let mut silent = 0;
         for p in procs {
             if p.contexts > 1 {
@@ -161,10 +180,11 @@ impl<'a> Page<'a> {
             None => usize::MAX,
         };
         let shown = self.r.ancestors.len().min(limit);
+        let word = if self.ctx.subject.profile.is_native() { "Callers" } else { "Ancestors" };
         let title = if shown < all {
-            format!("Ancestors: the closest {} of {}", format::int(shown as i64), format::int(all as i64))
+            format!("{word}: the closest {} of {}", format::int(shown as i64), format::int(all as i64))
         } else {
-            "Ancestors".to_owned()
+            word.to_owned()
         };
         t.rows.push(Row::Section(Data::Label(Label::bold(title))));
         for a in self.r.ancestors[..shown].iter().rev() {

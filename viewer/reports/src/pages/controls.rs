@@ -50,16 +50,11 @@ impl Ctx<'_> {
     }
 
     pub(crate) fn general_controls(&self) -> Item {
-        let mut items = vec![self.other(Cmd::Menu, "menu")];
-        if self.subject.shelf.as_ref().is_some_and(|s| s.entries().len() > 1) {
-            items.push(self.other(Cmd::Recordings, "other recordings"));
-        }
-        items.push(Item::Link(
-            Link::control(Cmd::Restart, &self.prefs, "restart").hint("read the data file again"),
-        ));
-        items.push(Item::Link(
-            Link::control(Cmd::Quit, &self.prefs, "quit").hint("stop the server of this file"),
-        ));
+        let link = |cmd, label, hint: &str| Item::Link(Link::control(cmd, &self.prefs, label).hint(hint));
+        let items = vec![
+            link(Cmd::Restart, "restart", "read the data file again"),
+            link(Cmd::Quit, "quit", "stop the server of this file"),
+        ];
         block("General", items)
     }
 
@@ -298,40 +293,6 @@ impl Ctx<'_> {
             }
         }
         lines("Callers", all)
-    }
-
-    pub(crate) fn related_proc_controls(&self, ps: u32) -> Item {
-        let n = i64::from(ps);
-        let mut items = vec![self.other(Cmd::Proc(n), "call sites and callees")];
-        if !self.subject.profile.is_native() {
-            items.push(self.other(Cmd::StaticCoverage(n), "text with coverage"));
-        }
-        if self.subject.has_body(ps) {
-            items.push(self.other(Cmd::Feedback(Some(n)), "what could run in parallel"));
-        }
-        items.push(Item::Developer(Box::new(self.other(Cmd::DumpPs(n), "raw dump"))));
-        block(&format!("The {}", self.words().proc.to_lowercase()), items)
-    }
-
-    pub(crate) fn related_clique_controls(&self, clique: u32) -> Item {
-        let n = i64::from(clique);
-        // The page may have been reached as `root`.
-        let here = |cmd: Cmd, label: &str, now: bool| {
-            if now { Item::Current(label.to_owned()) } else { self.other(cmd, label) }
-        };
-        block(
-            "The clique",
-            vec![
-                here(
-                    Cmd::Clique(n),
-                    "procedures and calls",
-                    matches!(self.cmd, Cmd::Clique(_) | Cmd::Root(_)),
-                ),
-                self.other(Cmd::CliqueTree(n, self.tree_cost()), "icicle of all below"),
-                Item::Developer(Box::new(self.other(Cmd::CliqueRecursion(n), "recursion"))),
-                Item::Developer(Box::new(self.other(Cmd::DumpClique(n), "raw dump"))),
-            ],
-        )
     }
 
     pub(crate) fn tree_controls(&self, clique: u32) -> Item {

@@ -149,6 +149,7 @@ fn picture(ctx: &Ctx<'_>, r: &DiffReport, draws_older: bool) -> Item {
                 link: n.clique.map(|c| Cmd::Clique(i64::from(c))),
             })
             .collect(),
+        groups: None,
         here: None,
         large: false,
     })

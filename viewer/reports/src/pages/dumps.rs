@@ -193,6 +193,5 @@ pub(super) fn clique(ctx: &Ctx<'_>, r: &DumpClique) -> Display {
         t.rows.push(Row::Note(vec![Data::text(format!("{} more", r.count - r.members.len()))]));
     }
     d.items.push(Item::Table(t));
-    d.controls.insert(0, ctx.related_clique_controls(r.clique));
     d
 }

@@ -59,7 +59,6 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &FeedbackReport) -> Display {
                 ctx.link(ctx.cmd.clone(), "in parallel"),
             ]);
             d.items.push(Item::Link(ctx.link(Cmd::Feedback(None), "the whole program")));
-            d.controls.push(ctx.related_proc_controls(desc.ps));
         }
         None => d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), "in parallel")]),
     }

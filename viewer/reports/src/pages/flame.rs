@@ -2,7 +2,7 @@
 
 use super::Ctx;
 use crate::display::{Display, Item, Picture, PictureNode, format};
-use crate::query::Cmd;
+use crate::query::{Cmd, Cost};
 use crate::report::flame::FlameReport;
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &FlameReport) -> Display {
@@ -43,6 +43,7 @@ pub(super) fn picture(ctx: &Ctx<'_>, r: &FlameReport, levels: u32, large: bool) 
                 link: Some(Cmd::Proc(i64::from(n.ps))),
             })
             .collect(),
+        groups: Some(super::tree::group_weights(ctx, Cost::Time)),
         here: None,
         large,
     })

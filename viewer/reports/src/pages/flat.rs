@@ -65,7 +65,7 @@ impl Ctx<'_> {
         shown: Option<std::ops::Range<usize>>,
     ) -> Table {
         let columns = PerfColumns::new(self.cmd, &self.prefs, flat.totals != Totals::None, self.scale());
-        let mut head = vec![HeadGroup::single(Head::text("Rank", ColumnClass::Number))];
+        let mut head = vec![HeadGroup::single(Head::text("Rank", ColumnClass::Rank))];
         head.extend(flat.lead.iter().map(|c| HeadGroup::single(c.head.clone())));
         let paging = match shown {
             Some(_) => None,
@@ -111,12 +111,12 @@ impl Ctx<'_> {
 
     /// A head that orders by name.
     pub(crate) fn name_head(&self, text: &str) -> Head {
-        perf::order_head(self.cmd, &self.prefs, text, Order::Name, ColumnClass::Words)
+        perf::order_head(self.cmd, &self.prefs, text, Order::Name, ColumnClass::Name)
     }
 
     /// A head that orders by source place.
     pub(crate) fn place_head(&self, text: &str) -> Head {
-        perf::order_head(self.cmd, &self.prefs, text, Order::Context, ColumnClass::Words)
+        perf::order_head(self.cmd, &self.prefs, text, Order::Context, ColumnClass::Place)
     }
 
     /// "12 procedures never called are hidden: show".

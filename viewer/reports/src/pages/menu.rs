@@ -1,8 +1,8 @@
 //! The menu.
 
 use super::Ctx;
-use crate::display::{Data, Display, Item, Link, List, ListClass, MemUnit, Table};
-use crate::query::{Cmd, Cost, CostOrder, Inactive, Incl, Limit, Order, Prefs, Scope};
+use crate::display::{Data, Display, Item, List, ListClass, MemUnit, Table};
+use crate::query::{Cmd, Cost, Incl, Limit};
 use crate::report::menu::MenuReport;
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
@@ -90,11 +90,10 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     let size = |n: usize| count(n as u64);
     let mut facts = vec![
         ("Clock ticks in the program", count(r.user_quanta)),
-        ("Clock ticks in the profiler itself", count(r.instrumentation_quanta)),
+        ("Clock ticks in the profiler itself, counted nowhere else", count(r.instrumentation_quanta)),
     ];
     if r.ticks_per_second > 0 {
         facts.push(("Ticks a second", count(r.ticks_per_second)));
-        facts.push(("All ticks as time", Data::Time(r.total_seconds)));
     }
     let words = ctx.subject.profile.root_total().words;
     facts.extend([
@@ -114,23 +113,11 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
 }
 
 fn starts(ctx: &Ctx<'_>) -> Vec<Item> {
-    let order = Order::Cost(CostOrder { cost: Cost::Time, incl: Incl::Total, scope: Scope::Overall });
-    let prefs = Prefs {
-        order,
-        inactive_sites: Inactive::Hide,
-        inactive_procs: Inactive::Hide,
-        inactive_modules: Inactive::Hide,
-        ..ctx.prefs
-    };
     let root = i64::from(ctx.subject.profile.root_clique().number());
     let cost = if ctx.subject.times_matter() { Cost::Time } else { Cost::Callseqs };
     let mut items = vec![
-        Item::Link(Link::new(Cmd::Root(None), &prefs, "the root of the call graph")),
-        Item::Link(Link::new(
-            Cmd::Root(Some(90)),
-            &prefs,
-            "where the action starts: the call graph from there on",
-        )),
+        Item::Link(ctx.link(Cmd::Root(None), "the root of the call graph")),
+        Item::Link(ctx.link(Cmd::Root(Some(90)), "where the action starts: the call graph from there on")),
         Item::Link(ctx.link(Cmd::CliqueTree(root, cost), "the whole call graph as a picture")),
         Item::Link(ctx.link(Cmd::ProgramModules, "the program's modules")),
     ];

@@ -22,12 +22,14 @@ mod recordings;
 mod recursion;
 mod search;
 mod source;
+mod tabs;
 mod top_procs;
 mod tree;
 mod var_use;
 
 use crate::display::{Banner, Cell, Data, Display, Item, Link, This, format};
 use crate::query::{Cmd, Cost, Group, Inactive, Order, Prefs, Qualify};
+use crate::render::html::{HELP, NATIVE_HELP};
 use crate::report::Report;
 use crate::report::common::ProcDesc;
 use crate::subject::Subject;
@@ -82,9 +84,22 @@ pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: 
         Report::Proc(Ok(r)) if !matches!(cmd, Cmd::ProcNamed(_)) => Some(Cmd::ProcNamed(r.raw_name.clone())),
         _ => None,
     };
+    display.items.iter_mut().for_each(leave_out_zeros);
+    display.sections = ctx.sections();
+    display.tabs = ctx.tabs(report);
+    display.help = if subject.profile.is_native() { NATIVE_HELP } else { HELP };
     display.banner = Some(banner(subject));
     display.this = Some(This { cmd: cmd.clone(), page, prefs: *prefs, permalink });
     display
+}
+
+/// Tables without the columns in which all is zero.
+fn leave_out_zeros(item: &mut Item) {
+    match item {
+        Item::Table(table) => table.without_zeros(),
+        Item::Columns(items) => items.iter_mut().for_each(leave_out_zeros),
+        _ => {}
+    }
 }
 
 fn banner(subject: &Subject) -> Banner {
@@ -92,7 +107,9 @@ fn banner(subject: &Subject) -> Banner {
     let mut facts = Vec::new();
     if header.ticks_per_second > 0 && subject.times_matter() {
         let seconds = header.user_quanta as f64 / header.ticks_per_second as f64;
-        facts.push(format!("{} s", format::float(seconds, 2)));
+        // Of a recording this is what the tables add up to; what the system measured is said on the overview.
+        let unit = if subject.only_time() { "CPU s in samples" } else { "s" };
+        facts.push(format!("{} {unit}", format::float(seconds, 2)));
     }
     if let (true, Some(recorded)) = (subject.only_time(), &subject.recorded) {
         if recorded.side.samples > 0 {

@@ -49,7 +49,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     }
     let size = |n: usize| Data::Int(i64::try_from(n).unwrap_or(i64::MAX));
     d.items.push(Item::Heading("The profile".to_owned()));
-    let mut facts = vec![("CPU seconds", Data::Seconds(r.total_seconds))];
+    let mut facts = vec![("CPU seconds in samples", Data::Seconds(r.total_seconds))];
     if let Some(o) = &r.recording {
         facts.push(("Samples", Data::Int(i64::try_from(o.samples).unwrap_or(i64::MAX))));
         if o.rate_hz > 0 {
@@ -60,9 +60,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
         ("Functions", size(r.pss.saturating_sub(1))),
         ("Objects", size(r.modules)),
         ("Call sites", size(r.csss)),
-        ("Call contexts", size(r.pds)),
-        ("Calls between contexts", size(r.csds)),
-        ("Cliques: contexts that call each other", size(r.cliques)),
+        ("Call contexts: a function with those that called it", size(r.pds)),
     ]);
     d.items.push(Item::Table(Table::facts(facts)));
     d.controls = vec![ctx.general_controls(), ctx.developer_controls()];

@@ -226,21 +226,6 @@ impl PerfColumns {
             }
         };
         let mut columns = PerfColumns { heads: Vec::new(), sources: Vec::new(), memory };
-        if fields.port == PortFields::Counts {
-            let mut heads = Vec::new();
-            for port in PORTS {
-                let head = match port.order {
-                    Some(cost) => {
-                        let order = Order::Cost(CostOrder { cost, incl: Incl::Own, scope: Scope::Overall });
-                        order_head(cmd, prefs, port.head, order, ColumnClass::Number)
-                    }
-                    None => Head::text(port.head, ColumnClass::Number),
-                };
-                heads.push(head.help(port.help));
-                columns.sources.push(Source::Port(port.value));
-            }
-            columns.heads.push(HeadGroup { title: Some("Port counts".to_owned()), heads, coloured: true });
-        }
         for quantity in QUANTITIES {
             let Some(title) = (quantity.title)(&fields) else { continue };
             let mut heads = Vec::new();
@@ -267,6 +252,21 @@ impl PerfColumns {
             }
             let title = if by.only_time { "CPU seconds" } else { title };
             columns.heads.push(HeadGroup { title: Some(title.to_owned()), heads, coloured: true });
+        }
+        if fields.port == PortFields::Counts {
+            let mut heads = Vec::new();
+            for port in PORTS {
+                let head = match port.order {
+                    Some(cost) => {
+                        let order = Order::Cost(CostOrder { cost, incl: Incl::Own, scope: Scope::Overall });
+                        order_head(cmd, prefs, port.head, order, ColumnClass::Number)
+                    }
+                    None => Head::text(port.head, ColumnClass::Number),
+                };
+                heads.push(head.help(port.help));
+                columns.sources.push(Source::Port(port.value));
+            }
+            columns.heads.push(HeadGroup { title: Some("Port counts".to_owned()), heads, coloured: true });
         }
         columns
     }
@@ -371,7 +371,7 @@ mod tests {
     }
 
     #[test]
-    fn the_order_of_columns_is_self_then_total() {
+    fn the_order_of_columns_is_costs_before_counts_and_self_before_total() {
         let prefs = Prefs { fields: Fields::ALL, ..Prefs::default_for(true) };
         let columns = PerfColumns::new(&Cmd::Menu, &prefs, true, MERCURY);
         let texts: Vec<String> = columns
@@ -382,8 +382,8 @@ mod tests {
             .collect();
         assert_eq!(
             texts.join(" "),
-            "Calls Exits Fails Redos Excps Self Time % /call Total Time % /call Self % /call Total % /call \
-             Self % /call Total % /call Self % /call Total % /call"
+            "Self Time % /call Total Time % /call Self % /call Total % /call Self % /call Total % /call \
+             Self % /call Total % /call Calls Exits Fails Redos Excps"
         );
     }
 }

@@ -59,7 +59,6 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
         ctx.sort_controls(),
         ctx.field_controls(),
         ctx.format_controls(),
-        ctx.related_proc_controls(r.desc.ps),
         ctx.general_controls(),
     ]);
     d
@@ -84,7 +83,7 @@ fn neighbours(ctx: &Ctx<'_>, rows: &[ProcCallee], rest: Option<&Rest>, none: &st
             Column::new(ctx.name_head(ctx.words().proc), |row: &&ProcCallee| {
                 Cell::One(Data::Link(ctx.proc_link(&row.desc, None)))
             }),
-            Column::new(Head::text(ctx.words().module, ColumnClass::Words), |row: &&ProcCallee| {
+            Column::new(Head::text(ctx.words().module, ColumnClass::Place), |row: &&ProcCallee| {
                 Cell::One(Data::Link(ctx.link(Cmd::Module(row.desc.module.clone()), &*row.desc.module)))
             }),
         ],

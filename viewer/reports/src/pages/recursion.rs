@@ -57,7 +57,7 @@ pub(super) fn of_clique(ctx: &Ctx<'_>, r: &CliqueRecursionReport) -> Display {
         ctx.link(Cmd::Clique(n), format!("clique {n}")),
         ctx.link(ctx.cmd.clone(), "recursion"),
     ]);
-    d.controls = vec![ctx.related_clique_controls(r.clique.clique), ctx.general_controls()];
+    d.controls = vec![ctx.general_controls()];
     d
 }
 

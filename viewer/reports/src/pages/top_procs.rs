@@ -45,7 +45,7 @@ fn columns<'a>(ctx: &'a Ctx<'_>, note: Option<Vec<Data>>) -> Flat<'a, &'a TopPro
         }),
     ];
     if ctx.subject.profile.is_native() {
-        lead.push(Column::new(Head::text("Object", ColumnClass::Words), |p: &&TopProc| {
+        lead.push(Column::new(Head::text("Object", ColumnClass::Place), |p: &&TopProc| {
             Cell::One(Data::Link(ctx.link(Cmd::Module(p.desc.module.clone()), &*p.desc.module)))
         }));
     }

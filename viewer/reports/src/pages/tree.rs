@@ -3,7 +3,7 @@
 use super::Ctx;
 use crate::display::{Display, Item, Picture, PictureNode, format};
 use crate::query::{Cmd, Cost, Qualify};
-use crate::report::tree::{TreeReport, overview as overview_of, strip};
+use crate::report::tree::{TreeReport, overview as overview_of, strip, weight_of};
 use pct_deep::CliqueId;
 
 fn unit_of(ctx: &Ctx<'_>, cost: Cost) -> &'static str {
@@ -43,14 +43,31 @@ fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Pictu
                 link: Some(Cmd::Clique(i64::from(n.clique))),
             })
             .collect(),
+        groups: Some(group_weights(ctx, r.cost)),
         here: (!large).then_some(r.here),
         large,
     }
 }
 
+/// What each module costs by itself in the whole profile.
+pub(super) fn group_weights(ctx: &Ctx<'_>, cost: Cost) -> pct_icicle::GroupWeights {
+    let profile = &ctx.subject.profile;
+    let of = profile.modules().map(|module| {
+        let own = profile.module_figures(module).own.inherited();
+        (profile.module_name(module).into_owned(), weight_of(&own, cost))
+    });
+    pct_icicle::GroupWeights { whole: weight_of(&profile.root_total(), cost), of: of.collect() }
+}
+
 pub(super) fn display(ctx: &Ctx<'_>, r: &TreeReport) -> Display {
     let top = &r.nodes[0];
-    let mut d = Display::new(format!("All below clique {}: {}", top.clique, top.name));
+    let is_native = ctx.subject.profile.is_native();
+    let is_root = top.clique == ctx.subject.profile.root_clique().number();
+    let mut d = Display::new(match is_native {
+        _ if is_root => "All calls, recursion folded".to_owned(),
+        true => format!("All below {}", shown_name(ctx, &top.name)),
+        false => format!("All below clique {}: {}", top.clique, top.name),
+    });
     let mut caption = format!("width: {} with descendants", unit_of(ctx, r.cost));
     if r.left_out > 0 {
         caption.push_str(&format!("; {} small branches left out", format::int(r.left_out as i64)));
@@ -58,15 +75,13 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TreeReport) -> Display {
     d.items.push(Item::Picture(picture(ctx, r, caption, true)));
     let clique = i64::from(top.clique);
     d.crumbs = ctx.crumbs(vec![
-        ctx.link(Cmd::Clique(clique), format!("clique {clique}")),
-        ctx.link(ctx.cmd.clone(), "icicle"),
+        ctx.link(
+            Cmd::Clique(clique),
+            if is_native { shown_name(ctx, &top.name) } else { format!("clique {clique}") },
+        ),
+        ctx.link(ctx.cmd.clone(), if is_native { "picture" } else { "icicle" }),
     ]);
-    d.controls = vec![
-        ctx.tree_controls(top.clique),
-        ctx.related_clique_controls(top.clique),
-        ctx.qualify_controls(),
-        ctx.general_controls(),
-    ];
+    d.controls = vec![ctx.tree_controls(top.clique), ctx.qualify_controls(), ctx.general_controls()];
     d
 }
 
@@ -80,8 +95,12 @@ pub(super) fn strip_of(ctx: &Ctx<'_>, clique: CliqueId) -> Item {
     let r = strip(ctx.subject, clique, ctx.tree_cost());
     let widest = r.nodes.first().map_or(0, |n| n.total);
     let narrow = r.nodes.get(r.here).is_some_and(|n| n.total.saturating_mul(1000) < widest);
-    let here =
-        if narrow { "this clique is too narrow to be seen" } else { "the outlined one is this clique" };
+    let word = if ctx.subject.profile.is_native() { "call" } else { "clique" };
+    let here = if narrow {
+        format!("this {word} is too narrow to be seen")
+    } else {
+        format!("the outlined one is this {word}")
+    };
     let caption = format!("width: {} with descendants; {here}", unit_of(ctx, r.cost));
     Item::Picture(picture(ctx, &r, caption, false))
 }

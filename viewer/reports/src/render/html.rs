@@ -4,12 +4,8 @@
 //! through maud's escaping; addresses are percent-encoded by [`crate::query::print`] and begin with `?`, so they hold
 //! whatever host, port and scheme the reader came by.
 
-use crate::display::table::{Boxing, ColumnClass, Paging, Sorted};
-use crate::display::{
-    Cell, Compared, Data, Display, HeadGroup, Item, Label, Link, LinkClass, List, ListClass, Picture, Row,
-    Table, format,
-};
-use crate::query::{self, Boxes, Cmd, Colour, Developer, Incl, Prefs};
+use crate::display::{Data, Display, Heat, Item, Label, Link, LinkClass, List, ListClass, Listing, format};
+use crate::query::{self, Cmd, Colour, Developer, Prefs};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use std::borrow::Cow;
 
@@ -82,6 +78,8 @@ pub fn page(display: &Display, place: &Place) -> String {
                 }
                 main #content {
                     @if let Some(title) = &display.title { h1 { (with_breaks(title)) } }
+                    (r.tabs("tabs", "views of this", &display.tabs))
+                    (r.options(display))
                     @for item in &display.items { (r.item(item)) }
                     @if display.title.is_none() && display.items.is_empty() { p { "There is nothing to show." } }
                 }
@@ -117,14 +115,15 @@ pub fn confirm(question: &str, cmd: &Cmd, place: &Place) -> String {
     body.replacen("<p></p>", &button.into_string(), 1)
 }
 
-struct Renderer<'a> {
-    place: &'a Place,
-    prefs: Option<Prefs>,
-    developer: bool,
+/// What a page is rendered with.
+pub(super) struct Renderer<'a> {
+    pub(super) place: &'a Place,
+    pub(super) prefs: Option<Prefs>,
+    pub(super) developer: bool,
 }
 
 impl Renderer<'_> {
-    fn href(&self, cmd: &Cmd, page: u32, prefs: Option<&Prefs>) -> String {
+    pub(super) fn href(&self, cmd: &Cmd, page: u32, prefs: Option<&Prefs>) -> String {
         format!("?{}", query::print(cmd, page, prefs, &self.place.file))
     }
 
@@ -148,6 +147,7 @@ impl Renderer<'_> {
                     }
                 }
             }
+            (self.tabs("sections", "the program", &display.sections))
             @if !display.crumbs.is_empty() {
                 nav.crumbs aria-label="path" {
                     @for (i, link) in display.crumbs.iter().enumerate() {
@@ -162,6 +162,32 @@ impl Renderer<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Links side by side, the one in force marked.
+    fn tabs(&self, class: &str, name: &str, items: &[Item]) -> Markup {
+        let shown: Vec<&Item> = items.iter().filter_map(|i| i.seen_by(self.developer)).collect();
+        html! {
+            @if shown.len() > 1 {
+                nav class=(class) aria-label=(name) {
+                    @for item in shown {
+                        @match item {
+                            Item::Link(link) => {
+                                a href=(self.address(link)) title=[link.hint.as_deref()] { (link.label.text) }
+                            }
+                            Item::Current(text) => { span aria-current="page" { (text) } }
+                            other => { (self.inline(other)) }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// What can be set, closed until somebody asks for it.
+    fn options(&self, display: &Display) -> Markup {
+        html! {
             @if display.controls.iter().any(|i| i.seen_by(self.developer).is_some()) {
                 details.options {
                     summary { "display options" }
@@ -188,7 +214,7 @@ impl Renderer<'_> {
                 details.help {
                     summary { "help on the columns" }
                     dl {
-                        @for (word, meaning) in HELP { dt { (word) } dd { (meaning) } }
+                        @for (word, meaning) in display.help { dt { (word) } dd { (meaning) } }
                     }
                 }
             }
@@ -207,6 +233,7 @@ impl Renderer<'_> {
             Item::List(list) => self.list(list),
             Item::Table(table) => self.table(table),
             Item::Verbatim(text) => html! { pre tabindex="0" { (text) } },
+            Item::Listing(listing) => self.listing(listing),
             Item::Picture(picture) => self.picture(picture),
             Item::Columns(items) => html! { div.columns { @for i in items { (self.item(i)) } } },
             Item::Developer(inner) => self.item(inner),
@@ -242,11 +269,33 @@ impl Renderer<'_> {
         }
     }
 
-    fn link(&self, link: &Link) -> Markup {
-        let href = match &link.file {
+    /// A program's text with its counts beside it.
+    fn listing(&self, listing: &Listing) -> Markup {
+        html! {
+            table.listing {
+                thead { tr { @for head in listing.heads { th scope="col" { (head) } } th.l scope="col" { "text" } } }
+                tbody {
+                    @for line in &listing.lines {
+                        tr class=[line.heat.map(Heat::class)] {
+                            @for count in &line.counts { td { (count) } }
+                            td.l { code { (line.text) } }
+                        }
+                    }
+                }
+            }
+            ul.legend { @for heat in Heat::ALL { li { span class={ "key " (heat.class()) } {} " " (heat.meaning()) } } }
+        }
+    }
+
+    fn address(&self, link: &Link) -> String {
+        match &link.file {
             Some(file) => format!("?{}", query::print(&link.cmd, link.page, link.prefs.as_ref(), file)),
             None => self.href(&link.cmd, link.page, link.prefs.as_ref()),
-        };
+        }
+    }
+
+    pub(super) fn link(&self, link: &Link) -> Markup {
+        let href = self.address(link);
         let rel = link.cmd.is_control().then_some("nofollow");
         html! {
             @if matches!(link.cmd, Cmd::Source(..)) {
@@ -259,7 +308,7 @@ impl Renderer<'_> {
         }
     }
 
-    fn datum(&self, data: &Data) -> Markup {
+    pub(super) fn datum(&self, data: &Data) -> Markup {
         match data {
             Data::Link(link) => self.link(link),
             Data::Text(text) | Data::Hinted(text, _) => with_breaks(text),
@@ -268,214 +317,6 @@ impl Renderer<'_> {
             number => html! { (format::data(number)) },
         }
     }
-
-    fn table(&self, table: &Table) -> Markup {
-        let boxed = match table.boxing {
-            Boxing::Never => false,
-            Boxing::Always => true,
-            Boxing::ByPref => self.prefs.is_none_or(|p| p.boxes == Boxes::Box),
-        };
-        let class = match (table.head.is_some(), boxed) {
-            (false, _) => "facts",
-            (true, true) => "data boxed",
-            (true, false) => "data",
-        };
-        let classes = table.classes();
-        html! {
-            table class=(class) data-flat[table.flat] {
-                @if let Some(groups) = &table.head { (self.head(groups)) }
-                tbody { @for row in &table.rows { (self.row(row, table.columns, &classes)) } }
-            }
-            @if let Some(paging) = &table.paging { (self.paging(paging)) }
-        }
-    }
-
-    fn paging(&self, paging: &Paging) -> Markup {
-        html! {
-            p.paging {
-                "rows " (format::int(paging.first as i64)) " to " (format::int(paging.last as i64))
-                " of " (format::int(paging.total as i64)) " "
-                @for link in &paging.links { (self.link(link)) " " }
-            }
-        }
-    }
-
-    fn head(&self, groups: &[HeadGroup]) -> Markup {
-        let two = groups.iter().any(|g| g.title.is_some());
-        let mut coloured = 0;
-        let shades: Vec<bool> = groups
-            .iter()
-            .map(|g| {
-                coloured += usize::from(g.coloured);
-                g.coloured && coloured % 2 == 1
-            })
-            .collect();
-        let cell_class = |shade: bool, class: ColumnClass, first: bool| {
-            let mut c = String::new();
-            if class == ColumnClass::Words {
-                c.push_str("l ");
-            }
-            if shade {
-                c.push_str("shade ");
-            }
-            if first {
-                c.push('g');
-            }
-            c
-        };
-        html! {
-            @for (group, shade) in groups.iter().zip(&shades) {
-                colgroup span=(group.heads.len()) class=(if *shade { "shade" } else { "" }) {}
-            }
-            thead {
-                tr {
-                    @for (group, shade) in groups.iter().zip(&shades) {
-                        @if let Some(title) = &group.title {
-                            th.group.shade[*shade].g colspan=(group.heads.len()) scope="colgroup" { (title) }
-                        } @else {
-                            @for head in &group.heads {
-                                th rowspan=[two.then_some("2")] scope="col" class=(cell_class(*shade, head.class, false))
-                                    title=[head.help] aria-sort=[head.sorted.map(sort_word)] { (self.datum(&head.data)) }
-                            }
-                        }
-                    }
-                }
-                @if two {
-                    tr.second {
-                        @for (group, shade) in groups.iter().zip(&shades) {
-                            @if group.title.is_some() {
-                                @for (i, head) in group.heads.iter().enumerate() {
-                                    th scope="col" class=(cell_class(*shade, head.class, i == 0)) title=[head.help]
-                                        aria-sort=[head.sorted.map(sort_word)] {
-                                        (self.datum(&head.data))
-                                    }
-                                }
-                            }
-                        }
-                    }
-                }
-            }
-        }
-    }
-
-    fn row(&self, row: &Row, columns: usize, classes: &[ColumnClass]) -> Markup {
-        match row {
-            Row::Cells(cells) => html! { tr { (self.cells(cells, classes)) } },
-            Row::Summary(cells) => html! { tr.sum { (self.cells(cells, classes)) } },
-            Row::Separator => html! { tr.sep { td colspan=(columns) {} } },
-            Row::Section(data) => html! {
-                tr.section { th colspan=(columns) scope="rowgroup" { (self.datum(data)) } }
-            },
-            Row::Note(parts) => html! {
-                tr.note { td colspan=(columns) { @for p in parts { (self.datum(p)) " " } } }
-            },
-            Row::Developer(inner) if self.developer => self.row(inner, columns, classes),
-            Row::Developer(_) => html! {},
-        }
-    }
-
-    fn cells(&self, cells: &[Cell], classes: &[ColumnClass]) -> Markup {
-        let mut column = 0;
-        html! {
-            @for cell in cells {
-                @match cell {
-                    Cell::Empty => { td {} }
-                    Cell::One(data) => {
-                        @let words = match classes.get(column) {
-                            Some(class) => *class == ColumnClass::Words,
-                            None => !data.is_number(),
-                        };
-                        td class=[cell_class(words, data)] title=[format::raw(data)] { (self.datum(data)) }
-                    }
-                    Cell::Span(data, n) => { td class=[cell_class(true, data)] colspan=(n) { (self.datum(data)) } }
-                }
-                @let () = column += match cell { Cell::Span(_, n) => *n, Cell::One(_) | Cell::Empty => 1 };
-            }
-        }
-    }
-
-    fn picture(&self, picture: &Picture) -> Markup {
-        let Some(root) = picture.nodes.first() else { return html! {} };
-        let mut tree = pct_icicle::Tree::new(&root.name);
-        let mut ids = vec![tree.root()];
-        let mut own: Vec<u64> = picture.nodes.iter().map(|n| n.total).collect();
-        let mut before: Vec<u64> = picture.nodes.iter().map(|n| n.before).collect();
-        for (i, node) in picture.nodes.iter().enumerate().skip(1) {
-            let parent = node.parent.min(i - 1);
-            own[parent] = own[parent].saturating_sub(node.total);
-            before[parent] = before[parent].saturating_sub(node.before);
-            let id = tree.push(ids[parent], &node.name);
-            ids.push(id);
-        }
-        for (i, node) in picture.nodes.iter().enumerate() {
-            tree.add(ids[i], own[i]);
-            if picture.compares.is_some() {
-                tree.add_base(ids[i], before[i]);
-            }
-            if let Some(group) = &node.group {
-                tree.set_group(ids[i], group);
-            }
-            if let Some(cmd) = &node.link {
-                tree.set_link(ids[i], &self.href(cmd, 1, self.prefs.as_ref()));
-            }
-        }
-        if let Some(here) = picture.here.and_then(|i| ids.get(i)) {
-            tree.mark(*here);
-        }
-        let options = pct_icicle::Options {
-            unit: picture.unit.to_owned(),
-            direction: pct_icicle::Direction::Icicle,
-            order: pct_icicle::Order::Weight,
-            click: if picture.zooms { pct_icicle::Click::Zoom } else { pct_icicle::Click::Link },
-            row: if picture.large { 18 } else { 17 },
-            min_width: if picture.large { 0.3 } else { 1.0 },
-            frame: picture.large,
-            nonce: self.place.nonce.clone(),
-            max_depth: picture.levels,
-            weight: if picture.seconds { seconds_of } else { pct_icicle::Options::default().weight },
-            diff: picture.compares.map(|c| match c.incl {
-                Incl::Own => pct_icicle::DiffBy::Own,
-                Incl::Total => pct_icicle::DiffBy::Total,
-            }),
-            drawn: match picture.compares {
-                Some(Compared { draws_older: true, .. }) => pct_icicle::Drawn::Before,
-                _ => pct_icicle::Drawn::After,
-            },
-            normalize: false,
-            ..pct_icicle::Options::default()
-        };
-        html! {
-            figure.picture {
-                (PreEscaped(pct_icicle::svg(&tree, &options)))
-                @if !options.frame {
-                    ul.legend {
-                        @for key in pct_icicle::legend(&tree, &options) {
-                            li {
-                                svg.key width="12" height="12" aria-hidden="true" {
-                                    rect width="12" height="12" fill=(key.colour) {}
-                                }
-                                " " (key.label)
-                            }
-                        }
-                    }
-                }
-                figcaption { (picture.caption) }
-            }
-        }
-    }
-}
-
-/// The word of `aria-sort`; the style sheet makes the mark of it.
-fn sort_word(sorted: Sorted) -> &'static str {
-    match sorted {
-        Sorted::Descending => "descending",
-        Sorted::Ascending => "ascending",
-    }
-}
-
-/// Nanoseconds as seconds.
-fn seconds_of(ns: u64) -> String {
-    format::float(ns as f64 / 1e9, 3)
 }
 
 fn label(label: &Label) -> Markup {
@@ -493,7 +334,7 @@ fn label(label: &Label) -> Markup {
 }
 
 /// Names of more octets than this may take several lines.
-const LONG: usize = 48;
+pub(super) const LONG: usize = 48;
 
 /// Escaped text that, if it is long, may be broken after `.`, `_`, `/` and `:`.
 fn with_breaks(text: &str) -> Markup {
@@ -519,30 +360,7 @@ fn with_breaks(text: &str) -> Markup {
     PreEscaped(out)
 }
 
-/// Alignment and heat of a cell.
-fn cell_class(words: bool, data: &Data) -> Option<&'static str> {
-    const HEAT: [&str; 10] = ["", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9"];
-    match data {
-        Data::AtMost(inner) => cell_class(words, inner),
-        Data::Percent(share) => {
-            // Square root: one percent is visible, a hundred is full.
-            let level = (share.clamp(0.0, 1.0).sqrt() * 9.0 + 0.2) as usize;
-            Some(HEAT[level.min(9)]).filter(|c| !c.is_empty())
-        }
-        // Long names may take several lines; places and short names stay on one.
-        Data::Link(Link { label: Label { text, .. }, .. })
-        | Data::Text(text)
-        | Data::Label(Label { text, .. })
-            if words && text.len() > LONG =>
-        {
-            Some("w")
-        }
-        _ if words => Some("l"),
-        _ => None,
-    }
-}
-
-/// What the words of the pages mean.
+/// What the words of a Mercury program's pages mean.
 pub const HELP: &[(&str, &str)] = &[
     ("Calls", "how often it was called: exits + fails + exceptions - redos"),
     ("Exits, Fails", "returns with success, and failures"),
@@ -561,11 +379,25 @@ pub const HELP: &[(&str, &str)] = &[
     ),
 ];
 
+/// What the words of a recording's pages mean.
+pub const NATIVE_HELP: &[(&str, &str)] = &[
+    ("CPU seconds", "time on a processor, by samples; a function with few samples is known only roughly"),
+    ("Self", "time in the function itself"),
+    ("Total", "time in it and in everything called from there; recursion counts once"),
+    ("%", "the number to its left as a share of the whole recording"),
+    ("Calls", "how often it was called, where that is known"),
+    ("Object", "the program or library that a function belongs to"),
+    ("[object+0x1234]", "code without a name: its place in the object"),
+];
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::display::table::Head;
-    use crate::display::{Banner, This};
+    use crate::display::table::{Boxing, ColumnClass, Head};
+    use crate::display::{
+        Banner, Cell, Compared, HeadGroup, ListingLine, Picture, PictureNode, Row, Table, This,
+    };
+    use crate::query::Incl;
 
     fn hostile() -> String {
         "<script>alert('x')</script>&\"\u{1b}[2J\u{202e}txt".to_owned()
@@ -598,6 +430,11 @@ mod tests {
             Item::Text(bad()),
             Item::Warning(bad()),
             Item::Verbatim(bad()),
+            Item::Listing(Listing {
+                heads: &["n"],
+                lines: vec![ListingLine { counts: vec![bad()], heat: Some(Heat::Hot), text: bad() }],
+                plain: bad(),
+            }),
             Item::Link(link.clone()),
             Item::List(List {
                 class: ListClass::Bullets,
@@ -612,7 +449,7 @@ mod tests {
                 compares: Some(Compared { incl: Incl::Total, draws_older: false }),
                 levels: 9,
                 zooms: true,
-                nodes: vec![crate::display::PictureNode {
+                nodes: vec![PictureNode {
                     parent: 0,
                     name: bad(),
                     total: 1,
@@ -620,11 +457,14 @@ mod tests {
                     group: Some(bad()),
                     link: None,
                 }],
+                groups: None,
                 here: Some(0),
                 large: true,
             }),
         ];
         d.controls = d.items.clone();
+        d.tabs = d.items.clone();
+        d.sections = d.items.clone();
         let place = Place {
             script: Some("/cgi-bin/mdprof_cgi".into()),
             file: bad(),

@@ -1,4 +1,6 @@
 //! Displays as HTML and as terminal text. (JSON is made of reports, not of displays: [`crate::page::json`].)
 
 pub mod html;
+mod html_picture;
+mod html_table;
 pub mod text;

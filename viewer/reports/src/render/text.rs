@@ -4,7 +4,7 @@
 //! cut in the middle when the width is limited, numbers never.
 
 use crate::display::table::ColumnClass;
-use crate::display::{Cell, Data, Display, Item, List, ListClass, Picture, Row, Table, format};
+use crate::display::{Cell, Data, Display, Item, List, ListClass, Listing, Picture, Row, Table, format};
 use crate::query::{Cmd, Developer};
 
 /// How text is laid out.
@@ -71,7 +71,7 @@ fn write_item(out: &mut String, item: &Item, developer: bool, options: &TextOpti
             write_table(out, table, developer, options);
             out.push('\n');
         }
-        Item::Verbatim(text) => {
+        Item::Verbatim(text) | Item::Listing(Listing { plain: text, .. }) => {
             for l in text.lines() {
                 line(out, &clean(l));
             }
@@ -153,7 +153,7 @@ fn write_table(out: &mut String, table: &Table, developer: bool, options: &TextO
         let heads = groups
             .iter()
             .flat_map(|g| &g.heads)
-            .map(|h| Piece { text: format::data(&h.data), span: 1, left: h.class == ColumnClass::Words })
+            .map(|h| Piece { text: format::data(&h.data), span: 1, left: h.class.is_words() })
             .collect();
         lines.push(Line::Pieces(heads, None));
         lines.push(Line::Rule);
@@ -269,7 +269,7 @@ fn fit(widths: &mut [usize], classes: &[ColumnClass], lines: &[Line], options: &
     let mut total = widths.iter().sum::<usize>() + 2 * widths.len().saturating_sub(1) + command;
     while total > limit {
         let widest = (0..widths.len())
-            .filter(|&i| classes.get(i) == Some(&ColumnClass::Words) && widths[i] > 12)
+            .filter(|&i| classes.get(i).is_some_and(|c| c.is_words()) && widths[i] > 12)
             .max_by_key(|&i| widths[i]);
         let Some(i) = widest else { return };
         let take = (total - limit).min(widths[i] - 12).min((widths[i] / 4).max(1));
@@ -295,7 +295,7 @@ fn push_row(
                     Cell::Empty => (String::new(), 1, false),
                     Cell::One(data) => {
                         let left = match classes.get(column) {
-                            Some(class) => *class == ColumnClass::Words,
+                            Some(class) => class.is_words(),
                             None => !data.is_number(),
                         };
                         (clean(&format::data(data)), 1, left)

@@ -18,10 +18,53 @@ pub struct CoverageReport {
     pub pd: Option<u32>,
     /// The text.
     pub text: String,
+    /// Of each line of the text the goal, by its place in `goals`, whose counts it says or whose code it is.
+    #[serde(skip)]
+    pub lines: Vec<LineOf>,
     /// The goals, in preorder.
     pub goals: Vec<GoalCount>,
     /// Where counts do not add up.
     pub problems: Vec<String>,
+}
+
+/// What a line of the text is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LineOf {
+    /// A remark, or code of no goal: brackets and commas between goals.
+    Nothing,
+    /// The remark with the counts of a goal.
+    Counts(usize),
+    /// Code of a goal.
+    Code(usize),
+}
+
+/// Tells the lines of a text apart by the remarks in it, which come in the order of `said`.
+fn lines_of(text: &str, said: &[(usize, String)]) -> Vec<LineOf> {
+    let mut next = said.iter();
+    let mut awaited = next.next();
+    let mut goal = None;
+    text.lines()
+        .map(|line| {
+            let line = line.trim();
+            if let Some(remark) = line.strip_prefix('%') {
+                return match awaited {
+                    // `% 1 - 1`, in conjunctions `% conjunction: 1 - 1`
+                    Some((g, counts))
+                        if remark.trim_start().trim_start_matches("conjunction: ") == counts =>
+                    {
+                        awaited = next.next();
+                        goal = Some(*g);
+                        LineOf::Counts(*g)
+                    }
+                    _ => LineOf::Nothing,
+                };
+            }
+            match goal {
+                Some(g) if line.bytes().any(|b| b.is_ascii_alphanumeric()) => LineOf::Code(g),
+                _ => LineOf::Nothing,
+            }
+        })
+        .collect()
 }
 
 /// Counts of a goal; `None` is unknown.
@@ -80,13 +123,17 @@ fn create(
     let body = subject.body(ps)?;
     let coverage = coverage::infer(&body, measured);
     let show = |n: Option<i64>| n.map_or_else(|| "_".to_owned(), |n| n.to_string());
+    let mut said: Vec<(usize, String)> = Vec::new();
     let text = subject.annotated(ps, &body, &mut |goal| {
         let c = coverage.counts.get(goal).copied().unwrap_or_default();
-        vec![format!("{} - {}", show(c.before), show(c.after))]
+        let counts = format!("{} - {}", show(c.before), show(c.after));
+        said.push((goal, counts.clone()));
+        vec![counts]
     })?;
     Ok(CoverageReport {
         desc: proc_desc(&subject.profile, ps),
         pd,
+        lines: lines_of(&text, &said),
         text,
         goals: body
             .nodes

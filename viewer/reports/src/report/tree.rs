@@ -41,7 +41,9 @@ pub struct TreeNode {
     pub module: String,
 }
 
-fn of(cost: &Desc, kind: Cost) -> u64 {
+/// What a picture of `kind` has of a cost.
+#[must_use]
+pub fn weight_of(cost: &Desc, kind: Cost) -> u64 {
     let v = match kind {
         Cost::Time => cost.quanta,
         Cost::Allocs => cost.allocs,
@@ -57,7 +59,7 @@ fn shown_cost(profile: &Profile, cost: Cost) -> Cost {
         Cost::Calls | Cost::Redos => Cost::Callseqs,
         c => c,
     };
-    match of(&profile.root_total(), cost) {
+    match weight_of(&profile.root_total(), cost) {
         0 if profile.is_native() => Cost::Time,
         0 => Cost::Callseqs,
         _ => cost,
@@ -123,7 +125,7 @@ impl Builder<'_> {
         // What an entering call costs is what its clique costs.
         let (owns, descs) = (profile.csd_owns(&csds), profile.csd_descs(&csds));
         for ((child, own), desc) in children.into_iter().zip(owns).zip(descs) {
-            let weight = of(&own.total(&desc), self.cost);
+            let weight = weight_of(&own.total(&desc), self.cost);
             if weight > 0 {
                 heaviest.push((weight, child));
             }
@@ -206,7 +208,7 @@ pub fn create(subject: &Subject, number: i64, cost: Cost) -> Result<Arc<TreeRepo
     let cost = shown_cost(profile, cost);
     Ok(subject.tree_of(clique, cost, || {
         let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
-        let total = of(&profile.clique_total(clique), cost);
+        let total = weight_of(&profile.clique_total(clique), cost);
         let top = b.push(0, clique, total);
         b.grow(top, clique, NODES, total / 3000, usize::MAX);
         TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out }
@@ -219,7 +221,7 @@ pub fn overview(subject: &Subject, clique: CliqueId, cost: Cost) -> TreeReport {
     let profile = &subject.profile;
     let cost = shown_cost(profile, cost);
     let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
-    let total = of(&profile.clique_total(clique), cost);
+    let total = weight_of(&profile.clique_total(clique), cost);
     let top = b.push(0, clique, total);
     b.grow(top, clique, 400, (total / 500).max(1), 12);
     TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out }
@@ -240,7 +242,7 @@ pub fn strip(subject: &Subject, clique: CliqueId, cost: Cost) -> TreeReport {
     }
     path.reverse();
     let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
-    let mut at = b.push(0, path[0], of(&profile.clique_total(path[0]), cost));
+    let mut at = b.push(0, path[0], weight_of(&profile.clique_total(path[0]), cost));
     for pair in path.windows(2) {
         let (from, to) = (pair[0], pair[1]);
         let mut next = None;
@@ -262,7 +264,7 @@ pub fn strip(subject: &Subject, clique: CliqueId, cost: Cost) -> TreeReport {
             None => b.push(at, to, 0),
         };
     }
-    let least = of(&profile.clique_total(path[0]), cost) / 1000;
+    let least = weight_of(&profile.clique_total(path[0]), cost) / 1000;
     b.grow(at, clique, 120, least.max(1), 2);
     TreeReport { cost, nodes: b.nodes, here: at, left_out: b.left_out }
 }
