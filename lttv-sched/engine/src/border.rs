@@ -1,23 +1,21 @@
 //! The borders of a chunk: which hooks are called around it, in which order, and how event hooks come into the context and
 //! leave it. The same for foreground requests and background modules.
 
-use std::collections::BTreeMap;
-
 use crate::call::{
-    BorderCall, BorderHooks, Cause, EndReason, EventHooks, EventHooksById, EventHooksByName, Moment,
+    BorderCall, BorderHooks, Cause, Commands, EndReason, EventHooks, EventHooksById, EventHooksByName,
+    EventsRequest, Moment,
 };
-use crate::command::Commands;
-use crate::context::{TracefileContext, TracesetContext};
+use crate::context::TracesetContext;
+use crate::data::{Statuses, TraceData};
 use crate::hooks::{Called, HookKey, PriorityMismatch};
-use crate::ids::{OwnerId, RequestId, TraceId};
+use crate::ids::{OwnerId, RequestId};
 use crate::module::ModuleHooks;
-use crate::request::EventsRequest;
-use crate::source::EventId;
-use crate::trace::{Trace, TraceData};
+use crate::registered::{Registered, SlotHooks};
+use crate::source::{EventId, TracefileInfo};
 
 /// What border hooks of one request or module are told, apart from the moment.
 pub(crate) struct Borders<'a> {
-    pub(crate) traces: &'a BTreeMap<TraceId, Trace>,
+    pub(crate) traces: &'a dyn Statuses,
     pub(crate) commands: &'a mut Commands,
     pub(crate) own: Option<&'a mut TraceData>,
     pub(crate) request: Option<RequestId>,
@@ -32,7 +30,7 @@ type Place = (Option<usize>, Option<usize>);
 
 impl<'a> Borders<'a> {
     pub(crate) fn new(
-        traces: &'a BTreeMap<TraceId, Trace>,
+        traces: &'a dyn Statuses,
         commands: &'a mut Commands,
         own: Option<&'a mut TraceData>,
     ) -> Borders<'a> {
@@ -127,11 +125,11 @@ impl<'a> ChunkHooks<'a> {
     }
 
     /// The lists for chosen events of a tracefile: those by id, then those by name.
-    fn chosen(&self, tracefile: &mut TracefileContext) -> Vec<(EventId, &'a EventHooks)> {
-        let by_id = self.event_by_id.of_channel(&tracefile.info.channel).into_iter().flatten();
+    fn chosen(&self, hooks: &mut SlotHooks, info: &TracefileInfo) -> Vec<(EventId, &'a EventHooks)> {
+        let by_id = self.event_by_id.of_channel(&info.channel).into_iter().flatten();
         let mut lists: Vec<(EventId, &EventHooks)> = by_id.map(|(id, list)| (*id, list)).collect();
         for (name, list) in self.event_by_name.iter() {
-            lists.extend(tracefile.ids_of(name).iter().map(|id| (*id, list)));
+            lists.extend(hooks.ids_of(name, info).iter().map(|id| (*id, list)));
         }
         lists
     }
@@ -143,39 +141,47 @@ impl<'a> ChunkHooks<'a> {
         }
     }
 
-    /// Whether the event hooks can come into the context.
-    pub(crate) fn check(&self, context: &mut TracesetContext) -> Result<(), PriorityMismatch> {
-        for trace in self.traces(context) {
-            let slots = context.traces[trace].slots();
-            for slot in &mut context.slots[slots] {
-                slot.event.accepts(self.event)?;
-                let lists = self.chosen(slot);
-                for (at, (id, list)) in lists.iter().enumerate() {
-                    let registered = slot.event_by_id.get(id);
-                    let before = lists[..at].iter().filter(|(other, _)| other == id).map(|(_, list)| *list);
-                    registered.into_iter().chain(before).try_for_each(|other| other.accepts(list))?;
-                }
+    /// Whether the event hooks can come to those of the context.
+    pub(crate) fn check(
+        &self,
+        context: &TracesetContext,
+        registered: &mut Registered,
+    ) -> Result<(), PriorityMismatch> {
+        for index in self.traces(context).flat_map(|trace| context.traces[trace].slots()) {
+            let hooks = registered.slot_mut(index);
+            hooks.event.accepts(self.event)?;
+            let lists = self.chosen(hooks, &context.slots[index].of.info);
+            for (at, (id, list)) in lists.iter().enumerate() {
+                let there = hooks.event_by_id.get(id);
+                let before = lists[..at].iter().filter(|(other, _)| other == id).map(|(_, list)| *list);
+                there.into_iter().chain(before).try_for_each(|other| other.accepts(list))?;
             }
         }
         Ok(())
     }
 
-    /// Before-hooks, outermost first; event hooks into the context. To be called after [`ChunkHooks::check`]. Gives the first
-    /// failure; all hooks were called and all event hooks are in the context in any case.
-    pub(crate) fn begin(&self, context: &mut TracesetContext, borders: &mut Borders<'_>) -> Option<String> {
+    /// Before-hooks, outermost first; event hooks to those of the context. To be called after [`ChunkHooks::check`]. Gives the first
+    /// failure; all hooks were called and all event hooks are registered in any case.
+    pub(crate) fn begin(
+        &self,
+        context: &TracesetContext,
+        registered: &mut Registered,
+        borders: &mut Borders<'_>,
+    ) -> Option<String> {
         let [of_traceset, of_trace, of_tracefile] = self.before;
         let mut failure = borders.call_plain(Moment::BeforeChunkTraceset, of_traceset, Some(context));
         for trace in self.traces(context) {
             let called = borders.call(Moment::BeforeChunkTrace, of_trace, Some(context), (Some(trace), None));
             failure = failure.or_else(|| first_failure(&called));
             for slot in context.traces[trace].slots() {
-                let place = (Some(trace), Some(context.slots[slot].tracefile));
+                let of = &context.slots[slot].of;
+                let place = (Some(trace), Some(of.tracefile));
                 let called = borders.call(Moment::BeforeChunkTracefile, of_tracefile, Some(context), place);
                 failure = failure.or_else(|| first_failure(&called));
-                let slot = &mut context.slots[slot];
-                let mut added = slot.event.add_list(self.event);
-                for (id, list) in self.chosen(slot) {
-                    added = added.and(slot.event_by_id.entry(id).or_default().add_list(list));
+                let hooks = registered.slot_mut(slot);
+                let mut added = hooks.event.add_list(self.event);
+                for (id, list) in self.chosen(hooks, &of.info) {
+                    added = added.and(hooks.event_by_id.entry(id).or_default().add_list(list));
                 }
                 debug_assert!(added.is_ok(), "checked before");
             }
@@ -183,23 +189,29 @@ impl<'a> ChunkHooks<'a> {
         failure
     }
 
-    /// Event hooks out of the context; after-hooks, innermost first. Gives the first failure; all hooks were called.
-    pub(crate) fn end(&self, context: &mut TracesetContext, borders: &mut Borders<'_>) -> Option<String> {
+    /// Event hooks out again; after-hooks, innermost first. Gives the first failure; all hooks were called.
+    pub(crate) fn end(
+        &self,
+        context: &TracesetContext,
+        registered: &mut Registered,
+        borders: &mut Borders<'_>,
+    ) -> Option<String> {
         let [of_traceset, of_trace, of_tracefile] = self.after;
         let mut failure = None;
         for trace in self.traces(context) {
             for slot in context.traces[trace].slots() {
-                let place = (Some(trace), Some(context.slots[slot].tracefile));
-                let tracefile = &mut context.slots[slot];
-                for (id, list) in self.chosen(tracefile) {
-                    if let Some(registered) = tracefile.event_by_id.get_mut(&id) {
-                        registered.remove_list(list);
-                        if registered.is_empty() {
-                            tracefile.event_by_id.remove(&id);
+                let of = &context.slots[slot].of;
+                let place = (Some(trace), Some(of.tracefile));
+                let hooks = registered.slot_mut(slot);
+                for (id, list) in self.chosen(hooks, &of.info) {
+                    if let Some(there) = hooks.event_by_id.get_mut(&id) {
+                        there.remove_list(list);
+                        if there.is_empty() {
+                            hooks.event_by_id.remove(&id);
                         }
                     }
                 }
-                tracefile.event.remove_list(self.event);
+                hooks.event.remove_list(self.event);
                 let called = borders.call(Moment::AfterChunkTracefile, of_tracefile, Some(context), place);
                 failure = failure.or_else(|| first_failure(&called));
             }

@@ -1,8 +1,8 @@
 //! Moving by a number of events instead of a time: for lists of events that scroll.
 
-use crate::call::Event;
 use crate::context::TracesetContext;
 use crate::engine::{CommandError, Engine};
+use crate::event::Event;
 use crate::ids::TracesetId;
 use crate::position::Position;
 use crate::time::Time;
@@ -148,7 +148,7 @@ impl TracesetContext {
         let Some((_, index)) = self.merge.least() else { return };
         let slot = &mut self.slots[index as usize];
         let time = slot.key;
-        let result = slot.cursor.advance();
+        let result = slot.of.cursor.advance();
         slot.take(result, Some(time), &mut self.diagnostics);
         self.floor = Some(time);
         match slot.head() {

@@ -1,20 +1,23 @@
-//! What hooks are given: the event, or the moment at the border of a chunk, request or pass, and a way to ask the engine
-//! for more.
+//! What hooks are given, and what they may ask for: the event, or the moment at the border of a chunk, request or pass; requests,
+//! notifications, commands.
+//!
+//! These types need each other: a hook is called with a list of commands, a command may bring a request, and a request
+//! brings hooks. So they stand in one file.
 
 use std::any::Any;
-use std::collections::BTreeMap;
+use std::fmt;
 use std::ops::Deref;
 use std::sync::{Arc, Mutex};
 
-use crate::attribute::Attribute;
-use crate::command::Commands;
-use crate::context::{TracefileContext, TracesetContext};
+use crate::context::TracesetContext;
+use crate::data::{ModuleStatus, Statuses, TraceData};
+use crate::flags::{Class, Gate, StopFlag};
 use crate::hooks::{Flow, Hook, HookKey, Hooks, HooksById, HooksByName, PRIORITY_DEFAULT, Priority};
-use crate::ids::{OwnerId, RequestId, TraceId};
+use crate::ids::{OwnerId, RequestId, TraceId, TracesetId};
 use crate::position::Position;
-use crate::source::{Cursor, EventHead, Scope, TracefileInfo, Value};
 use crate::time::Time;
-use crate::trace::{ModuleStatus, Trace, TraceData};
+
+pub use crate::event::Event;
 
 /// Function of an event hook.
 pub type EventFn = dyn FnMut(&mut EventCall<'_>) -> Flow + Send;
@@ -60,64 +63,6 @@ impl Hook<BorderFn> {
     /// A border hook that nobody shares, with the default priority.
     pub fn on_border(function: impl FnMut(&mut BorderCall<'_>) -> Flow + Send + 'static) -> Self {
         Hook::border(HookKey::unique(), PRIORITY_DEFAULT, function)
-    }
-}
-
-/// An event under a cursor.
-#[derive(Clone, Copy)]
-pub struct Event<'a> {
-    /// Recorded time, class, CPU.
-    pub head: EventHead,
-    /// Order time: the recorded one, or the greatest before it where the recorded one goes back.
-    pub time: Time,
-    pub(crate) of: &'a TracefileContext,
-}
-
-impl<'a> Event<'a> {
-    /// Index of its trace in the traceset.
-    #[inline]
-    pub fn trace(&self) -> usize {
-        self.of.trace
-    }
-
-    /// That trace.
-    #[inline]
-    pub fn trace_id(&self) -> TraceId {
-        self.of.trace_id
-    }
-
-    /// Index of its tracefile in the trace.
-    #[inline]
-    pub fn tracefile(&self) -> usize {
-        self.of.tracefile
-    }
-
-    /// Name of the event's class.
-    #[inline]
-    pub fn name(&self) -> &'a str {
-        self.of.info.class_name(self.head.id)
-    }
-
-    /// The tracefile that it belongs to.
-    #[inline]
-    pub fn info(&self) -> &'a TracefileInfo {
-        &self.of.info
-    }
-
-    /// The cursor that stands on it, for all there is to read.
-    #[inline]
-    pub fn cursor(&self) -> &'a dyn Cursor {
-        self.of.cursor.as_ref()
-    }
-
-    /// A field by name, payload first; see [`Cursor::field`].
-    pub fn field(&self, name: &str) -> Option<Value<'a>> {
-        self.of.cursor.field(name)
-    }
-
-    /// A field by name in one scope.
-    pub fn field_in(&self, scope: Scope, name: &str) -> Option<Value<'a>> {
-        self.of.cursor.field_in(scope, name)
     }
 }
 
@@ -234,7 +179,7 @@ pub struct BorderCall<'a> {
     pub context: Option<&'a TracesetContext>,
     /// The trace's own data, for hooks of background modules and notifications.
     pub own: Option<&'a mut TraceData>,
-    pub(crate) traces: &'a BTreeMap<TraceId, Trace>,
+    pub(crate) traces: &'a dyn Statuses,
     /// Takes what the hook wants of the engine; done at the end of this turn.
     pub commands: &'a mut Commands,
 }
@@ -243,9 +188,7 @@ impl BorderCall<'_> {
     /// How far a module is with a trace of this context.
     pub fn status(&self, trace: TraceId, module: &str) -> ModuleStatus {
         let own = self.own.as_ref().filter(|data| data.trace() == trace);
-        own.map(|data| data.status(module))
-            .or_else(|| self.traces.get(&trace).map(|trace| trace.data.status(module)))
-            .unwrap_or_default()
+        own.map_or_else(|| self.traces.status(trace, module), |data| data.status(module))
     }
 
     /// Whether a module is ready for all traces of this context: results are final then, else provisional.
@@ -256,10 +199,306 @@ impl BorderCall<'_> {
     }
 }
 
-/// The data of a trace as [`BorderCall::own`] gives it, for hooks that only publish.
-impl TraceData {
-    /// The attribute tree of the trace.
-    pub fn attributes_mut(&mut self) -> &mut Attribute {
-        &mut self.attributes
+/// A request for the events of a traceset between two bounds. Bounds may be given in several ways; the first end met counts.
+#[derive(Clone)]
+pub struct EventsRequest {
+    /// Who may take it back.
+    pub owner: OwnerId,
+    /// Data of the viewer for its hooks; the engine does not look at it.
+    pub viewer: Option<Arc<dyn Any + Send + Sync>>,
+    /// First event: the first one with time >= this. One of the two starts must be given.
+    pub start_time: Option<Time>,
+    /// First event: the one this names. Has precedence over `start_time`.
+    pub start_position: Option<Position>,
+    /// Exclusive: no event with time >= this.
+    pub end_time: Option<Time>,
+    /// Exclusive: the event this names is not delivered.
+    pub end_position: Option<Position>,
+    /// So many events and no more, of the trace if limited to one.
+    pub num_events: Option<u64>,
+    /// Only events of the trace with this index in the traceset.
+    pub trace: Option<usize>,
+    /// Set by the viewer's hooks to end the request.
+    pub stop_flag: StopFlag,
+    /// Holds the request back while closed.
+    pub gate: Option<Gate>,
+    /// How soon it is wanted.
+    pub class: Class,
+    /// Called once, before the first chunk.
+    pub before_request: BorderHooks,
+    /// Called for each chunk.
+    pub before_chunk_traceset: BorderHooks,
+    /// Called for each chunk and trace.
+    pub before_chunk_trace: BorderHooks,
+    /// Called for each chunk and tracefile.
+    pub before_chunk_tracefile: BorderHooks,
+    /// Called for every event.
+    pub event: EventHooks,
+    /// Called for chosen events.
+    pub event_by_id: EventHooksById,
+    /// Called for the events of chosen names.
+    pub event_by_name: EventHooksByName,
+    /// Called for each chunk and tracefile.
+    pub after_chunk_tracefile: BorderHooks,
+    /// Called for each chunk and trace.
+    pub after_chunk_trace: BorderHooks,
+    /// Called for each chunk.
+    pub after_chunk_traceset: BorderHooks,
+    /// Called once, with the reason why the request ended.
+    pub after_request: BorderHooks,
+}
+
+impl EventsRequest {
+    /// A request without bounds or hooks. A start must be added.
+    pub fn new(owner: OwnerId) -> EventsRequest {
+        EventsRequest {
+            owner,
+            viewer: None,
+            start_time: None,
+            start_position: None,
+            end_time: None,
+            end_position: None,
+            num_events: None,
+            trace: None,
+            stop_flag: StopFlag::new(),
+            gate: None,
+            class: Class::default(),
+            before_request: BorderHooks::new(),
+            before_chunk_traceset: BorderHooks::new(),
+            before_chunk_trace: BorderHooks::new(),
+            before_chunk_tracefile: BorderHooks::new(),
+            event: EventHooks::new(),
+            event_by_id: EventHooksById::new(),
+            event_by_name: EventHooksByName::new(),
+            after_chunk_tracefile: BorderHooks::new(),
+            after_chunk_trace: BorderHooks::new(),
+            after_chunk_traceset: BorderHooks::new(),
+            after_request: BorderHooks::new(),
+        }
+    }
+
+    /// Starts at the first event with time >= `t`.
+    #[must_use]
+    pub fn from_time(mut self, t: Time) -> Self {
+        self.start_time = Some(t);
+        self
+    }
+
+    /// Starts at the event that `position` names.
+    #[must_use]
+    pub fn from_position(mut self, position: Position) -> Self {
+        self.start_position = Some(position);
+        self
+    }
+
+    /// Ends before the first event with time >= `t`.
+    #[must_use]
+    pub fn until_time(mut self, t: Time) -> Self {
+        self.end_time = Some(t);
+        self
+    }
+
+    /// Ends before the event that `position` names.
+    #[must_use]
+    pub fn until_position(mut self, position: Position) -> Self {
+        self.end_position = Some(position);
+        self
+    }
+
+    /// Ends after `n` events.
+    #[must_use]
+    pub fn count(mut self, n: u64) -> Self {
+        self.num_events = Some(n);
+        self
+    }
+
+    /// Only events of the trace with this index in the traceset.
+    #[must_use]
+    pub fn only_trace(mut self, index: usize) -> Self {
+        self.trace = Some(index);
+        self
+    }
+
+    /// How soon it is wanted.
+    #[must_use]
+    pub fn class(mut self, class: Class) -> Self {
+        self.class = class;
+        self
+    }
+
+    /// Adds a hook of its own for every event.
+    #[must_use]
+    pub fn on_event(mut self, hook: impl FnMut(&mut EventCall<'_>) -> Flow + Send + 'static) -> Self {
+        self.event.add(Hook::on_event(hook)).expect("its key is new");
+        self
+    }
+
+    /// Adds a hook of its own for the events of a name. The other events cost the request next to nothing.
+    #[must_use]
+    pub fn on_event_named(
+        mut self,
+        name: &str,
+        hook: impl FnMut(&mut EventCall<'_>) -> Flow + Send + 'static,
+    ) -> Self {
+        self.event_by_name.find(name).add(Hook::on_event(hook)).expect("its key is new");
+        self
+    }
+
+    /// Adds a hook of its own for the end of the request.
+    #[must_use]
+    pub fn on_end(mut self, hook: impl FnMut(&mut BorderCall<'_>) -> Flow + Send + 'static) -> Self {
+        self.after_request.add(Hook::on_border(hook)).expect("its key is new");
+        self
+    }
+}
+
+/// Wants to be called when a pass has come to a time or position, or to its end.
+#[derive(Clone)]
+pub struct BackgroundNotify {
+    /// Who may take it back.
+    pub owner: OwnerId,
+    /// The module that it waits for.
+    pub module: Arc<str>,
+    /// Called at the first chunk border where the next event's time is at least this.
+    pub time: Option<Time>,
+    /// Called at the first chunk border at or after this position. Of a traceset with the trace, or of the trace alone.
+    pub position: Option<Position>,
+    /// What is called, once, with the cause.
+    pub hook: Hook<BorderFn>,
+}
+
+impl BackgroundNotify {
+    /// Waits for the end of the pass that computes `module`.
+    pub fn new(owner: OwnerId, module: &str, hook: Hook<BorderFn>) -> BackgroundNotify {
+        BackgroundNotify { owner, module: module.into(), time: None, position: None, hook }
+    }
+
+    /// Also called once the pass has come to this time.
+    #[must_use]
+    pub fn at_time(mut self, t: Time) -> Self {
+        self.time = Some(t);
+        self
+    }
+
+    /// Also called once the pass has come to this position.
+    #[must_use]
+    pub fn at_position(mut self, position: Position) -> Self {
+        self.position = Some(position);
+        self
+    }
+}
+
+/// Something that the engine is to do. Each variant is the method of the engine with its name.
+#[derive(Clone)]
+#[non_exhaustive]
+#[expect(missing_docs, reason = "named as the parameters of the methods are")]
+pub enum Command {
+    /// [`crate::engine::Engine::events_request`], under an id that was given out before.
+    EventsRequest { traceset: TracesetId, id: RequestId, request: Box<EventsRequest> },
+    /// [`crate::engine::Engine::remove`].
+    Remove { traceset: TracesetId, request: RequestId },
+    /// [`crate::engine::Engine::remove_all`].
+    RemoveAll { traceset: TracesetId, owner: OwnerId },
+    /// [`crate::engine::Engine::stop`].
+    Stop { traceset: TracesetId },
+    /// [`crate::engine::Engine::request`].
+    Request { trace: TraceId, module: Arc<str>, requester: OwnerId },
+    /// [`crate::engine::Engine::request_and_notify`].
+    RequestAndNotify { trace: TraceId, notify: BackgroundNotify },
+    /// [`crate::engine::Engine::cancel`].
+    Cancel { trace: TraceId, module: Arc<str> },
+    /// [`crate::engine::Engine::notify_remove`].
+    NotifyRemove { owner: OwnerId },
+}
+
+impl fmt::Display for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Command::EventsRequest { traceset, id, request } => {
+                write!(f, "events request {} of traceset {} by owner {}", id.0, traceset.0, request.owner.0)?;
+                match (&request.start_position, request.start_time) {
+                    (Some(_), _) => f.write_str(", from a position")?,
+                    (None, Some(start)) => write!(f, ", from {start}")?,
+                    (None, None) => f.write_str(", without a start")?,
+                }
+                if request.end_position.is_some() {
+                    f.write_str(", up to a position")?;
+                }
+                request.end_time.map_or(Ok(()), |end| write!(f, ", until {end}"))?;
+                request.num_events.map_or(Ok(()), |most| write!(f, ", {most} events"))?;
+                request.trace.map_or(Ok(()), |index| write!(f, ", of the trace with index {index}"))
+            }
+            Command::Remove { traceset, request } => {
+                write!(f, "remove request {} of traceset {}", request.0, traceset.0)
+            }
+            Command::RemoveAll { traceset, owner } => {
+                write!(f, "remove all requests of owner {} from traceset {}", owner.0, traceset.0)
+            }
+            Command::Stop { traceset } => write!(f, "stop traceset {}", traceset.0),
+            Command::Request { trace, module, requester } => {
+                write!(f, "compute {module} of trace {} for owner {}", trace.0, requester.0)
+            }
+            Command::RequestAndNotify { trace, notify } => {
+                write!(f, "compute {} of trace {}, notify owner {}", notify.module, trace.0, notify.owner.0)
+            }
+            Command::Cancel { trace, module } => write!(f, "cancel {module} of trace {}", trace.0),
+            Command::NotifyRemove { owner } => write!(f, "drop the notifications of owner {}", owner.0),
+        }
+    }
+}
+
+impl fmt::Debug for Command {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        fmt::Display::fmt(self, f)
+    }
+}
+
+/// What hooks ask of the engine. Done in order at the next chunk border.
+#[derive(Default)]
+pub struct Commands {
+    queue: Vec<Command>,
+    next_request: u64,
+}
+
+impl Commands {
+    /// Asks for a command to be done. What is refused is a diagnostic.
+    pub fn push(&mut self, command: Command) {
+        self.queue.push(command);
+    }
+
+    /// Submits a request. If it is refused, that is a diagnostic and none of its hooks is called.
+    pub fn events_request(&mut self, traceset: TracesetId, request: EventsRequest) -> RequestId {
+        let id = self.allocate();
+        self.push(Command::EventsRequest { traceset, id, request: Box::new(request) });
+        id
+    }
+
+    /// [`crate::engine::Engine::remove_all`].
+    pub fn remove_all(&mut self, traceset: TracesetId, owner: OwnerId) {
+        self.push(Command::RemoveAll { traceset, owner });
+    }
+
+    /// [`crate::engine::Engine::request`].
+    pub fn request(&mut self, trace: TraceId, module: &str, requester: OwnerId) {
+        self.push(Command::Request { trace, module: module.into(), requester });
+    }
+
+    pub(crate) fn allocate(&mut self) -> RequestId {
+        self.next_request += 1;
+        RequestId(self.next_request)
+    }
+
+    /// An id that was given out elsewhere is in use here from now on.
+    pub(crate) fn reserve(&mut self, id: RequestId) {
+        self.next_request = self.next_request.max(id.0);
+    }
+
+    #[inline]
+    pub(crate) fn is_empty(&self) -> bool {
+        self.queue.is_empty()
+    }
+
+    pub(crate) fn take(&mut self) -> Vec<Command> {
+        std::mem::take(&mut self.queue)
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use crate::attribute::AttributeValue;
 use crate::context::TracesetContext;
 use crate::engine::Engine;
+use crate::registered::Registered;
 use crate::trace::{ModuleStatus, Trace};
 
 /// A statement that must hold, with what was found instead.
@@ -27,7 +28,7 @@ impl Engine {
                 holds(ids.insert(request.id), || format!("I-1: {:?} is in two places", request.id))?;
                 holds(!request.entered, || format!("I-2: hooks of {:?} are in the context", request.id))?;
             }
-            context(&traceset.context)?;
+            context(&traceset.context, &traceset.registered)?;
         }
         let ended = self.ended_total + self.ended.len() as u64;
         holds(self.accepted == pending + ended + self.silent, || {
@@ -49,8 +50,8 @@ impl Engine {
     }
 }
 
-fn context(context: &TracesetContext) -> Result<(), String> {
-    holds(context.hook_count() == 0, || "I-2: event hooks are left in a context".into())?;
+fn context(context: &TracesetContext, registered: &Registered) -> Result<(), String> {
+    holds(registered.hook_count() == 0, || "I-2: event hooks are left in a context".into())?;
     if !context.placed {
         return Ok(());
     }
@@ -95,5 +96,5 @@ fn trace(trace: &Trace) -> Result<(), String> {
     holds(waiting == 0 || background.queued().count() > 0, || {
         "I-8: a notification waits for a pass that nobody asked for".into()
     })?;
-    background.context().map_or(Ok(()), context)
+    background.pass.as_ref().map_or(Ok(()), |pass| context(&pass.context, &pass.registered))
 }

@@ -12,11 +12,11 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::MutexGuard;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::call::{EventCall, EventFn};
-use crate::command::Commands;
-use crate::context::{NO_CODE, TracesetContext};
+use crate::call::{Commands, EventCall, EventFn, EventHooks};
+use crate::context::{ModelSlot, NO_CODE, TracesetContext};
 use crate::hooks::{Flow, Hook, HookKey, PRIORITY_STATE, panic_text};
 use crate::position::{Key, Position};
+use crate::registered::{Registered, SlotHooks};
 use crate::source::{EventId, Passed, Quiet, ReadError};
 use crate::time::Time;
 
@@ -68,7 +68,7 @@ struct SlotCalls {
 impl SlotCalls {
     #[inline]
     fn of(&self, id: Option<EventId>) -> Range {
-        match id.and_then(|id| self.by_id.get(id.0 as usize)) {
+        match id.and_then(|id| self.by_id.get(id.index())) {
             Some(range) => *range,
             None => self.base,
         }
@@ -90,33 +90,40 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// Compiles the hooks of a context and its models' wishes; `hooks` false: the models only.
-    pub(crate) fn compile(context: &TracesetContext, hooks: bool) -> Dispatch {
+    /// Compiles the hooks registered for a context and its models' wishes; without hooks: the models only.
+    pub(crate) fn compile(context: &TracesetContext, hooks: Option<&Registered>) -> Dispatch {
         let mut dispatch = Dispatch { hooks: Vec::new(), calls: Vec::new(), slots: Vec::new() };
         for slot in 0..context.slots.len() {
-            let compiled = dispatch.compile_slot(context, slot, hooks);
+            let of_slot = hooks.and_then(|hooks| hooks.slot(slot));
+            let compiled = dispatch.compile_slot(context, slot, of_slot);
             dispatch.slots.push(compiled);
         }
         dispatch
     }
 
-    fn compile_slot(&mut self, context: &TracesetContext, index: usize, hooks: bool) -> SlotCalls {
+    fn compile_slot(
+        &mut self,
+        context: &TracesetContext,
+        index: usize,
+        hooks: Option<&SlotHooks>,
+    ) -> SlotCalls {
         let slot = &context.slots[index];
-        let models = &context.models[slot.trace].models;
+        let models = &context.models[slot.of.trace].models;
         let base = self.list(context, index, None, hooks);
-        let special = |id: usize| {
-            models
-                .iter()
-                .any(|model| model.codes[slot.tracefile].get(id).is_some_and(|&code| code != NO_CODE))
-                || (hooks && slot.event_by_id.contains_key(&EventId(id as u32)))
-        };
-        let greatest_hooked = slot.event_by_id.keys().next_back().map_or(0, |id| id.0 as usize + 1);
+        let by_event = hooks.map(|hooks| &hooks.event_by_id).filter(|by_id| !by_id.is_empty());
+        let greatest_hooked =
+            by_event.and_then(|by_id| by_id.keys().next_back()).map_or(0, |id| id.index() + 1);
         // Ids come from hooks of this process, but a table of 2^32 entries is never what was meant.
-        let ids = slot.info.classes.len().max(greatest_hooked.min(1 << 20));
+        let ids = slot.of.info.classes.len().max(greatest_hooked.min(1 << 20));
         let mut by_id = Vec::new();
-        if !models.is_empty() || (hooks && !slot.event_by_id.is_empty()) {
-            for id in 0..ids {
-                by_id.push(if special(id) { self.list(context, index, Some(id), hooks) } else { base });
+        if !models.is_empty() || by_event.is_some() {
+            for (id, at) in (0..).map(EventId).zip(0..ids) {
+                let code = |model: &ModelSlot| {
+                    model.codes[slot.of.tracefile].get(at).is_some_and(|&code| code != NO_CODE)
+                };
+                let special =
+                    models.iter().any(code) || by_event.is_some_and(|by_id| by_id.contains_key(&id));
+                by_id.push(if special { self.list(context, index, Some(id), hooks) } else { base });
             }
         }
         let wanted = by_id.iter().copied().map(any).collect();
@@ -124,20 +131,27 @@ impl Dispatch {
     }
 
     /// Appends the calls for one event id (none: any other) of a slot.
-    fn list(&mut self, context: &TracesetContext, index: usize, id: Option<usize>, hooks: bool) -> Range {
+    fn list(
+        &mut self,
+        context: &TracesetContext,
+        index: usize,
+        id: Option<EventId>,
+        hooks: Option<&SlotHooks>,
+    ) -> Range {
         let slot = &context.slots[index];
-        let begin = self.calls.len() as u32;
+        let begin = self.next_call();
         let mut models: Vec<Call> = Vec::new();
-        for (at, model) in (0u32..).zip(&context.models[slot.trace].models) {
-            let code = id.and_then(|id| model.codes[slot.tracefile].get(id).copied()).unwrap_or(NO_CODE);
+        for (at, model) in (0u32..).zip(&context.models[slot.of.trace].models) {
+            let code =
+                id.and_then(|id| model.codes[slot.of.tracefile].get(id.index()).copied()).unwrap_or(NO_CODE);
             if code != NO_CODE && model.failed.is_none() {
                 models.push(Call::Model { index: at, code });
             }
         }
-        if hooks {
-            let none = crate::call::EventHooks::new();
-            let chosen = id.and_then(|id| slot.event_by_id.get(&EventId(id as u32)));
-            for hook in slot.event.merged(chosen.unwrap_or(&none)) {
+        if let Some(hooks) = hooks {
+            let none = EventHooks::new();
+            let chosen = id.and_then(|id| hooks.event_by_id.get(&id));
+            for hook in hooks.event.merged(chosen.unwrap_or(&none)) {
                 if hook.priority() >= PRIORITY_STATE {
                     self.calls.append(&mut models);
                 }
@@ -146,11 +160,16 @@ impl Dispatch {
                     self.hooks.push(hook.clone());
                     self.hooks.len() - 1
                 });
-                self.calls.push(Call::Hook(at as u32));
+                self.calls.push(Call::Hook(u32::try_from(at).expect("fewer than 2^32 hooks")));
             }
         }
         self.calls.append(&mut models);
-        (begin, self.calls.len() as u32)
+        (begin, self.next_call())
+    }
+
+    /// Index of the next call in the flat list.
+    fn next_call(&self) -> u32 {
+        u32::try_from(self.calls.len()).expect("fewer than 2^32 calls")
     }
 }
 
@@ -296,7 +315,7 @@ impl Run<'_, '_, '_> {
             upto,
             most: (self.most - self.middle.count).min(QUIET_RUN),
         };
-        let result = slot.cursor.pass(&quiet, &mut self.passing);
+        let result = slot.of.cursor.pass(&quiet, &mut self.passing);
         let last = self.passing.last;
         self.account(index);
         let slot = &mut self.context.slots[index];
@@ -320,7 +339,7 @@ impl Run<'_, '_, '_> {
     fn is_past(&self, time: Time, slot: u32, end: &Key) -> bool {
         match (time, slot).cmp(&(end.time, end.slot)) {
             std::cmp::Ordering::Less => false,
-            std::cmp::Ordering::Equal => self.context.slots[slot as usize].cursor.pos() >= end.pos,
+            std::cmp::Ordering::Equal => self.context.slots[slot as usize].of.cursor.pos() >= end.pos,
             std::cmp::Ordering::Greater => true,
         }
     }
@@ -332,7 +351,7 @@ impl Run<'_, '_, '_> {
         let time = slot.key;
         slot.chunk_count += 1;
         slot.last_delivered = time;
-        let result = slot.cursor.advance();
+        let result = slot.of.cursor.advance();
         slot.take(result, Some(time), &mut self.context.diagnostics);
         self.context.floor = Some(time);
     }
@@ -373,7 +392,7 @@ impl Run<'_, '_, '_> {
                 Call::Model { index: model, code } => {
                     let slot = &self.context.slots[index];
                     let event = slot.event();
-                    let model = &mut self.context.models[slot.trace].models[model as usize];
+                    let model = &mut self.context.models[slot.of.trace].models[model as usize];
                     if model.failed.is_none() {
                         self.calling = Some((index, at, end));
                         model.model.apply(code, &event);
@@ -398,7 +417,7 @@ impl Run<'_, '_, '_> {
         match self.calling.map(|(slot, at, _)| (slot, self.dispatch.calls[at as usize])) {
             Some((_, Call::Hook(hook))) => self.fail(hook as usize, why.into()),
             Some((slot, Call::Model { index, .. })) => {
-                let trace = self.context.slots[slot].trace;
+                let trace = self.context.slots[slot].of.trace;
                 self.context.models[trace].models[index as usize].failed = Some(why.into());
                 self.middle.cut = true;
             }

@@ -7,12 +7,11 @@
 //! times of one tracefile never decrease between seeks; every event before the cursor has an order time <= `floor`.
 
 use std::any::Any;
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use crate::call::{Event, EventHooks};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
+use crate::event::{CursorOf, Event};
 use crate::hooks::panic_text;
 use crate::ids::{TraceId, TracesetId};
 use crate::merge::MergeQueue;
@@ -67,18 +66,10 @@ impl Held {
 
 /// Cursor of one tracefile in one context.
 pub struct TracefileContext {
-    pub(crate) trace: usize,
-    pub(crate) trace_id: TraceId,
-    pub(crate) tracefile: usize,
-    pub(crate) info: TracefileInfo,
-    pub(crate) cursor: Box<dyn Cursor>,
+    pub(crate) of: CursorOf,
     held: Held,
     /// Order time of the head; of the last event when exhausted.
     pub(crate) key: Time,
-    pub(crate) event: EventHooks,
-    pub(crate) event_by_id: BTreeMap<EventId, EventHooks>,
-    /// The ids of names that were asked for.
-    ids_of_names: BTreeMap<Arc<str>, Arc<[EventId]>>,
     /// Events delivered in the running chunk.
     pub(crate) chunk_count: u64,
     /// Order time of the event delivered last.
@@ -90,7 +81,7 @@ pub struct TracefileContext {
 impl TracefileContext {
     /// Its tracefile.
     pub fn info(&self) -> &TracefileInfo {
-        &self.info
+        &self.of.info
     }
 
     /// The event under the cursor; absent when exhausted.
@@ -115,30 +106,8 @@ impl TracefileContext {
         self.held.present.then_some(self.key)
     }
 
-    /// The hooks registered for every event of this tracefile.
-    pub fn hooks(&self) -> &EventHooks {
-        &self.event
-    }
-
-    /// Number of hooks registered, for chosen events too.
-    pub fn hook_count(&self) -> usize {
-        self.event.len() + self.event_by_id.values().map(EventHooks::len).sum::<usize>()
-    }
-
-    /// The ids that the events of a name have here. The classes are searched the first time only.
-    pub(crate) fn ids_of(&mut self, name: &Arc<str>) -> Arc<[EventId]> {
-        if let Some(known) = self.ids_of_names.get(name) {
-            return known.clone();
-        }
-        let classes = (0..).zip(self.info.classes.iter());
-        let ids: Arc<[EventId]> =
-            classes.filter(|(_, class)| class.name == *name).map(|(id, _)| EventId(id)).collect();
-        self.ids_of_names.insert(name.clone(), ids.clone());
-        ids
-    }
-
     fn entry(&self) -> Option<Entry> {
-        self.held.present.then(|| Entry { pos: self.cursor.pos(), key: self.key })
+        self.held.present.then(|| Entry { pos: self.of.cursor.pos(), key: self.key })
     }
 
     /// The event under the cursor. Only where there is one.
@@ -148,7 +117,7 @@ impl TracefileContext {
         Event {
             head: EventHead { ts: self.held.ts, id: self.held.id, cpu: self.held.cpu },
             time: self.key,
-            of: self,
+            of: &self.of,
         }
     }
 
@@ -195,8 +164,8 @@ impl TracefileContext {
 
     fn diagnostic(&self, kind: DiagnosticKind) -> Diagnostic {
         Diagnostic {
-            trace: Some(self.trace_id),
-            tracefile: Some((self.tracefile, self.info.name.clone())),
+            trace: Some(self.of.trace_id),
+            tracefile: Some((self.of.tracefile, self.of.info.name.clone())),
             kind,
         }
     }
@@ -316,16 +285,15 @@ impl TracesetContext {
                 let opened = source.cursor(tracefile);
                 let error = opened.as_ref().err().cloned();
                 let mut slot = TracefileContext {
-                    trace: index,
-                    trace_id: *id,
-                    tracefile,
-                    info: info.clone(),
-                    cursor: opened.unwrap_or_else(|_| Box::new(Nothing)),
+                    of: CursorOf {
+                        trace: index,
+                        trace_id: *id,
+                        tracefile,
+                        info: info.clone(),
+                        cursor: opened.unwrap_or_else(|_| Box::new(Nothing)),
+                    },
                     held: Held::NONE,
                     key: Time::MIN,
-                    event: EventHooks::new(),
-                    event_by_id: BTreeMap::new(),
-                    ids_of_names: BTreeMap::new(),
                     chunk_count: 0,
                     last_delivered: Time::MIN,
                     reported_backwards: false,
@@ -381,11 +349,6 @@ impl TracesetContext {
         self.models.get(trace).is_some_and(|models| models.partial)
     }
 
-    /// Number of event hooks registered in all tracefiles.
-    pub fn hook_count(&self) -> usize {
-        self.slots.iter().map(TracefileContext::hook_count).sum()
-    }
-
     /// Adds a state model for a trace. The context must be placed anew before it is right.
     pub(crate) fn add_model(&mut self, trace: usize, module: &Arc<str>, mut model: Box<dyn StateModel>) {
         let Some(context) = self.traces.get(trace) else { return };
@@ -393,8 +356,8 @@ impl TracesetContext {
         // A model that panicked is not used again.
         let codes = catch_unwind(AssertUnwindSafe(|| {
             let codes = slots.iter().map(|slot| {
-                let classes = slot.info.classes.iter();
-                classes.map(|class| model.classify(&slot.info, class).unwrap_or(NO_CODE)).collect()
+                let classes = slot.of.info.classes.iter();
+                classes.map(|class| model.classify(&slot.of.info, class).unwrap_or(NO_CODE)).collect()
             });
             codes.collect::<Vec<_>>()
         }));
@@ -421,7 +384,11 @@ impl TracesetContext {
 
     /// Key of the next event.
     pub(crate) fn next_key(&self) -> Option<Key> {
-        self.merge.least().map(|(time, slot)| Key { time, slot, pos: self.slots[slot as usize].cursor.pos() })
+        self.merge.least().map(|(time, slot)| Key {
+            time,
+            slot,
+            pos: self.slots[slot as usize].of.cursor.pos(),
+        })
     }
 
     /// Whether the cursor stands at the first event with time >= t, as far as is known.
@@ -475,7 +442,7 @@ impl TracesetContext {
     /// The tracefiles of one trace to a time; the queue must be rebuilt after it.
     pub(crate) fn seek_trace_time(&mut self, trace: usize, t: Time) {
         for slot in &mut self.slots[self.traces[trace].slots()] {
-            let result = slot.cursor.seek_time(t);
+            let result = slot.of.cursor.seek_time(t);
             slot.key = t;
             slot.take(result, None, &mut self.diagnostics);
         }
@@ -486,7 +453,7 @@ impl TracesetContext {
         for (slot, entry) in self.slots[self.traces[trace].slots()].iter_mut().zip(entries) {
             match entry {
                 Some(entry) => {
-                    let result = slot.cursor.seek(entry.pos);
+                    let result = slot.of.cursor.seek(entry.pos);
                     slot.take(result, Some(entry.key), &mut self.diagnostics);
                 }
                 None => slot.end(),
@@ -501,7 +468,7 @@ impl TracesetContext {
 
     /// Sum of the packets opened by all cursors.
     pub fn packets_decoded(&self) -> u64 {
-        self.slots.iter().map(|slot| slot.cursor.packets_decoded()).sum()
+        self.slots.iter().map(|slot| slot.of.cursor.packets_decoded()).sum()
     }
 }
 

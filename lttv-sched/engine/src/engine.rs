@@ -13,19 +13,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
 use crate::attribute::Attribute;
-use crate::background::{BackgroundNotify, Saving};
-use crate::call::BorderFn;
-use crate::command::{Command, Commands};
+use crate::call::{Command, Commands};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::foreground::{Env, Traceset, Turn};
-use crate::hooks::Hook;
-use crate::ids::{OwnerId, TraceId, TracesetId};
+use crate::foreground::Traceset;
+use crate::ids::{TraceId, TracesetId};
 use crate::module::{ModuleError, ModuleTable};
-use crate::position::{Position, WrongTraceset};
+use crate::pass::Saving;
+use crate::position::WrongTraceset;
 use crate::request::Ended;
 use crate::source::{ReadError, Source};
-use crate::time::Time;
 use crate::trace::Trace;
+use crate::turn::{Env, Turn};
 
 /// Sizes and switches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -432,26 +430,4 @@ impl Engine {
 fn next_after<T: Ord + Copy>(last: Option<T>, all: impl Iterator<Item = T> + Clone) -> Option<T> {
     let after = |candidate: &T| last.is_none_or(|last| *candidate > last);
     all.clone().find(after).or_else(|| all.min())
-}
-
-/// A notification with a hook of its own.
-impl BackgroundNotify {
-    /// Waits for the end of the pass that computes `module`.
-    pub fn new(owner: OwnerId, module: &str, hook: Hook<BorderFn>) -> BackgroundNotify {
-        BackgroundNotify { owner, module: module.into(), time: None, position: None, hook }
-    }
-
-    /// Also called once the pass has come to this time.
-    #[must_use]
-    pub fn at_time(mut self, t: Time) -> Self {
-        self.time = Some(t);
-        self
-    }
-
-    /// Also called once the pass has come to this position.
-    #[must_use]
-    pub fn at_position(mut self, position: Position) -> Self {
-        self.position = Some(position);
-        self
-    }
 }

@@ -10,44 +10,21 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 
 use crate::attribute::Attribute;
 use crate::border::{Borders, ChunkHooks};
 use crate::call::{EndReason, Moment};
 use crate::chunk::{Dispatch, Limits, Middle, middle};
-use crate::command::Commands;
 use crate::context::TracesetContext;
-use crate::diagnostic::Diagnostic;
 use crate::hooks::HookKey;
 use crate::ids::{OwnerId, TraceId, TracesetId};
 use crate::position::{Position, cmp_next};
+use crate::registered::Registered;
 use crate::request::{Accepted, Ended, Start};
 use crate::seek::{Target, seek};
 use crate::source::Source;
 use crate::time::Time;
-use crate::trace::Trace;
-
-/// What a turn may use of the engine.
-pub(crate) struct Env<'a> {
-    pub(crate) traces: &'a BTreeMap<TraceId, Trace>,
-    pub(crate) commands: &'a mut Commands,
-    /// Greatest number of events in a chunk.
-    pub(crate) chunk: Option<u64>,
-    pub(crate) attention: &'a Arc<AtomicBool>,
-    pub(crate) diagnostics: &'a mut Vec<Diagnostic>,
-    pub(crate) ended: &'a mut Vec<Ended>,
-    pub(crate) hook_calls: &'a mut u64,
-}
-
-/// What a turn came to.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Turn {
-    /// A chunk was served, with so many events.
-    Served(u64),
-    /// There was nothing to do.
-    Nothing,
-}
+use crate::turn::{Env, Turn};
 
 /// A part of the traceset that an owner has been given.
 #[derive(Clone, Debug)]
@@ -66,6 +43,7 @@ pub struct Traceset {
     pub(crate) id: TracesetId,
     pub(crate) attributes: Attribute,
     pub(crate) context: TracesetContext,
+    pub(crate) registered: Registered,
     pub(crate) list_out: Vec<Accepted>,
     pub(crate) list_in: Vec<Accepted>,
     pub(crate) state_modules: Vec<Arc<str>>,
@@ -78,6 +56,7 @@ impl Traceset {
             id,
             attributes: Attribute::new(),
             context: TracesetContext::new(Some(id), &[]),
+            registered: Registered::default(),
             list_out: Vec::new(),
             list_in: Vec::new(),
             state_modules: Vec::new(),
@@ -195,11 +174,14 @@ impl Traceset {
             }
             let hooks = ChunkHooks::of_request(&request.spec, trace_index(&self.context, request));
             if request.failed.is_none() {
-                request.failed = hooks.check(&mut self.context).err().map(|mismatch| mismatch.to_string());
+                request.failed = hooks
+                    .check(&self.context, &mut self.registered)
+                    .err()
+                    .map(|mismatch| mismatch.to_string());
             }
             request.entered = request.failed.is_none();
             if request.entered {
-                request.failed = hooks.begin(&mut self.context, &mut borders);
+                request.failed = hooks.begin(&self.context, &mut self.registered, &mut borders);
             }
         }
     }
@@ -231,7 +213,7 @@ impl Traceset {
         }
         let limits =
             Limits { end_time, events, end_position: end_position.as_ref(), attention: Some(env.attention) };
-        let dispatch = Dispatch::compile(context, true);
+        let dispatch = Dispatch::compile(context, Some(&self.registered));
         let middle = middle(&mut self.context, &dispatch, &limits, env.commands);
         self.context.counters.events_read += middle.count;
         self.context.counters.chunks += 1;
@@ -260,7 +242,7 @@ impl Traceset {
                 let failed =
                     middle.failures.iter().find(|(key, _)| of_hook(*key)).map(|(_, why)| why.to_string());
                 let failed = request.failed.take().or(failed);
-                let at_end = hooks.end(&mut self.context, &mut borders);
+                let at_end = hooks.end(&self.context, &mut self.registered, &mut borders);
                 request.failed = failed.or(at_end);
                 request.entered = false;
             }
@@ -359,6 +341,7 @@ impl Traceset {
         env.diagnostics.append(&mut self.context.diagnostics);
         let counters = self.context.counters;
         self.context = TracesetContext::new(Some(self.id), traces);
+        self.registered = Registered::default();
         self.context.counters = counters;
         self.completed.clear();
         let gone: Vec<Accepted> = self

@@ -32,10 +32,12 @@
 //!
 //! - data: [`time`], [`ids`], [`source`] (what a trace must offer), [`describe`], [`identity`], [`position`], [`diagnostic`];
 //! - lists and trees: [`hooks`], [`attribute`];
-//! - reading: `merge`, [`context`] (cursors of a traceset), `chunk` (the inner loop), `border` (hooks around it),
-//!   [`state`] and `seek` (saved states, seeking with them), [`savefile`], [`browse`] (so many events forward or back);
-//! - asking: [`request`], [`command`], [`call`] (what hooks are given), [`module`];
-//! - serving: [`foreground`], [`background`], [`trace`], [`engine`], `check` (invariants); `driver` (a thread, optional);
+//! - reading: `event`, [`state`] (models and their saved states), `merge`, [`context`] (cursors of a traceset);
+//! - asking: `data` (what is known of a trace), `flags`, [`call`] (what hooks are given, and what they ask for), [`request`],
+//!   [`command`], [`module`], `registered` (hooks in a context);
+//! - serving: `border` (hooks around a chunk), `chunk` (the inner loop), [`background`], [`trace`], `turn`, `seek` (with saved
+//!   states), [`foreground`], `pass` (background work), [`engine`], [`savefile`], [`browse`] (so many events forward or
+//!   back), `check` (invariants); `driver` (a thread, optional);
 //! - [`synthetic`] traces for tests.
 //!
 //! Architecture invariants: no I/O beyond resolving a path, no clock unless a budget names an instant, no thread outside
@@ -51,18 +53,23 @@ mod check;
 mod chunk;
 pub mod command;
 pub mod context;
+mod data;
 pub mod describe;
 pub mod diagnostic;
 #[cfg(feature = "driver")]
 pub mod driver;
 pub mod engine;
+mod event;
+mod flags;
 pub mod foreground;
 pub mod hooks;
 pub mod identity;
 pub mod ids;
 mod merge;
 pub mod module;
+mod pass;
 pub mod position;
+mod registered;
 pub mod request;
 pub mod savefile;
 mod seek;
@@ -71,3 +78,4 @@ pub mod state;
 pub mod synthetic;
 pub mod time;
 pub mod trace;
+mod turn;

@@ -8,9 +8,9 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::call::{BorderHooks, EventHooks, EventHooksById, EventHooksByName};
+use crate::data::TraceData;
 use crate::source::Source;
 use crate::state::StateModel;
-use crate::trace::TraceData;
 
 /// The hooks of a module for one pass over one trace.
 #[derive(Clone, Default)]

@@ -5,8 +5,8 @@
 
 use std::collections::BTreeMap;
 
+use crate::call::Commands;
 use crate::chunk::{Dispatch, Limits, middle};
-use crate::command::Commands;
 use crate::context::TracesetContext;
 use crate::ids::TraceId;
 use crate::position::{Position, WrongTraceset};
@@ -47,7 +47,7 @@ pub(crate) fn seek(
         Target::Time(t) => Limits { end_time: Some(t), ..Limits::default() },
         Target::Position(position) => Limits { end_position: Some(position), ..Limits::default() },
     };
-    let dispatch = Dispatch::compile(context, false);
+    let dispatch = Dispatch::compile(context, None);
     let replayed = middle(context, &dispatch, &limits, &mut Commands::default());
     context.counters.events_replayed += replayed.count;
     context.floor = match target {

@@ -28,6 +28,15 @@ use crate::time::Time;
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EventId(pub u32);
 
+impl EventId {
+    /// As an index into the classes.
+    #[inline]
+    pub fn index(self) -> usize {
+        // No table is as long as the greatest index where usize has fewer bits than u32.
+        usize::try_from(self.0).unwrap_or(usize::MAX)
+    }
+}
+
 /// What the merge needs to know of an event; nothing of it is decoded beyond this until a hook asks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventHead {
@@ -84,7 +93,7 @@ pub struct TracefileInfo {
 impl TracefileInfo {
     /// Name of an event class; `?` for an id outside the table.
     pub fn class_name(&self, id: EventId) -> &str {
-        self.classes.get(id.0 as usize).map_or("?", |class| &class.name)
+        self.classes.get(id.index()).map_or("?", |class| &class.name)
     }
 }
 
@@ -306,7 +315,7 @@ impl Quiet<'_> {
     /// Whether an event may be stepped over when so much was already.
     #[inline]
     fn covers(&self, head: &EventHead, passed: &Passed) -> bool {
-        let wanted = self.wanted.get(head.id.0 as usize).copied().unwrap_or(self.others_wanted);
+        let wanted = self.wanted.get(head.id.index()).copied().unwrap_or(self.others_wanted);
         !wanted && head.ts >= passed.last && head.ts <= self.upto && passed.count < self.most
     }
 }

@@ -10,7 +10,7 @@
 use std::any::Any;
 use std::sync::Arc;
 
-use crate::call::Event;
+use crate::event::Event;
 use crate::position::Entry;
 use crate::source::{EventClass, TracefileInfo};
 use crate::time::Time;

@@ -6,10 +6,10 @@ use super::{CommandError, Engine, Notified, Outcome};
 use crate::background::{BackgroundNotify, BackgroundRequest};
 use crate::call::{Cause, EndReason};
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::foreground::Env;
 use crate::ids::{OwnerId, TraceId};
 use crate::module::{ModuleError, ModuleTable, guarded};
 use crate::trace::{ModuleStatus, Trace};
+use crate::turn::Env;
 
 impl Engine {
     pub(super) fn modules_failed(&mut self, failed: Vec<(Arc<str>, String)>) {

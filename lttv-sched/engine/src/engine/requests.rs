@@ -2,9 +2,10 @@
 
 use super::{CommandError, Engine};
 use crate::call::EndReason;
-use crate::foreground::{Env, Interval};
+use crate::foreground::Interval;
 use crate::ids::{OwnerId, RequestId, TracesetId};
 use crate::request::{Accepted, EventsRequest, Start};
+use crate::turn::Env;
 
 impl Engine {
     /// Submits a request. It is served by later steps; its hooks may be called until it has ended.

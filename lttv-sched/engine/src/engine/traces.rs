@@ -7,11 +7,11 @@ use super::{CommandError, Engine, OpenError, Opener};
 use crate::attribute::{Attribute, AttributeValue};
 use crate::call::EndReason;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::foreground::Env;
 use crate::identity::TraceIdentity;
 use crate::ids::TraceId;
 use crate::source::Source;
 use crate::trace::Trace;
+use crate::turn::Env;
 
 impl Engine {
     /// Teaches the engine a format. Openers are tried in the order in which they were added.

@@ -7,12 +7,13 @@ use crate::attribute::Attribute;
 use crate::call::EndReason;
 use crate::context::TracesetContext;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
-use crate::foreground::{Env, Traceset};
+use crate::foreground::Traceset;
 use crate::ids::{TraceId, TracesetId};
 use crate::module::{ModuleError, guarded};
 use crate::position::Position;
 use crate::source::Source;
 use crate::time::Time;
+use crate::turn::Env;
 
 impl Engine {
     /// An empty traceset.

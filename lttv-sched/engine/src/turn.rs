@@ -1,0 +1,32 @@
+//! A turn of the engine, which is one chunk: what it may use, and what it came to.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use crate::call::Commands;
+use crate::diagnostic::Diagnostic;
+use crate::ids::TraceId;
+use crate::request::Ended;
+use crate::trace::Trace;
+
+/// What a turn may use of the engine.
+pub(crate) struct Env<'a> {
+    pub(crate) traces: &'a BTreeMap<TraceId, Trace>,
+    pub(crate) commands: &'a mut Commands,
+    /// Greatest number of events in a chunk.
+    pub(crate) chunk: Option<u64>,
+    pub(crate) attention: &'a Arc<AtomicBool>,
+    pub(crate) diagnostics: &'a mut Vec<Diagnostic>,
+    pub(crate) ended: &'a mut Vec<Ended>,
+    pub(crate) hook_calls: &'a mut u64,
+}
+
+/// What a turn came to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Turn {
+    /// A chunk was served, with so many events.
+    Served(u64),
+    /// There was nothing to do.
+    Nothing,
+}
