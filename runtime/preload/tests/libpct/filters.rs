@@ -53,6 +53,12 @@ fn under_a_filter_that_lets_handlers_return_sampling_goes_on() {
 }
 
 #[test]
+fn under_limits_on_files_sampling_goes_on() {
+    let Some(run) = run("landlock") else { return };
+    about(seconds(&run, "landlock"), 0.5);
+}
+
+#[test]
 fn a_question_about_filters_is_no_filter() {
     let Some(run) = run("question") else { return };
     about(seconds(&run, "question"), 0.2);
