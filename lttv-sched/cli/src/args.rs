@@ -23,6 +23,7 @@ const EXAMPLES: &str = "Examples:
   lttv threads trace --thread 4711 --from +1s --to +2s
   lttv info trace --packets
   lttv histogram trace --buckets 40
+  lttv view trace
 
 Times: 1795295131.094746936 (seconds), 1795295131094746936 (ns), +1.5s +20ms +3us +7ns (from the start), 50% (of the span),
 '2026-11-21 17:05:31.5' (local; --utc or a Z at the end: UTC), 17:05:31 (on the day of the first event).
@@ -44,6 +45,8 @@ pub enum Command {
     Histogram(HistogramArgs),
     /// What a trace says of itself: environment, clocks, streams, packets, losses.
     Info(InfoArgs),
+    /// Look at the traces on a time axis, in a browser.
+    View(ViewArgs),
     /// Manual pages and completions, from the same definition as the parser (for packagers).
     #[command(hide = true)]
     Generate(GenerateArgs),
@@ -59,6 +62,7 @@ impl Command {
             Command::Threads(a) => Some(&a.common),
             Command::Histogram(a) => Some(&a.common),
             Command::Info(a) => Some(&a.common),
+            Command::View(a) => Some(&a.common),
             Command::Generate(_) => None,
         }
     }
@@ -246,6 +250,17 @@ pub struct HistogramArgs {
     /// Number of buckets.
     #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub buckets: u32,
+}
+
+/// Arguments of `view`.
+#[derive(Debug, clap::Args)]
+pub struct ViewArgs {
+    /// What all commands have.
+    #[command(flatten)]
+    pub common: Common,
+    /// Port of 127.0.0.1 to serve on; 0 takes a free one.
+    #[arg(long, value_name = "N", default_value_t = 0)]
+    pub port: u16,
 }
 
 /// Arguments of `generate`.

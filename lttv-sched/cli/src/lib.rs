@@ -5,7 +5,7 @@
 //!
 //! Reading order: [`args`] (what was typed), [`times`] and [`filter`] (its small languages), [`session`], [`fields`] (an event
 //! as text or JSON), [`output`], then a module for each command: [`events`], [`stats`] (and [`durations`], [`functions`]), [`states`],
-//! [`threads`], [`histogram`], [`info`], and [`generate`] for packagers.
+//! [`threads`], [`histogram`], [`info`], [`view`], and [`generate`] for packagers.
 #![forbid(unsafe_code)]
 
 /// `eprintln!` that does not mind when nobody reads: a closed stderr is no reason to end.
@@ -31,6 +31,7 @@ pub mod states;
 pub mod stats;
 pub mod threads;
 pub mod times;
+pub mod view;
 
 use std::process::ExitCode;
 
@@ -72,6 +73,7 @@ fn command(args: &Args) -> anyhow::Result<bool> {
         Command::Threads(a) => threads::run(&mut session, a, filter)?,
         Command::Histogram(a) => histogram::run(&mut session, a, filter)?,
         Command::Info(a) => info::run(&mut session, a, filter.as_ref())?,
+        Command::View(a) => view::run(&mut session, a)?,
         Command::Generate(_) => {}
     }
     Ok(session.close())

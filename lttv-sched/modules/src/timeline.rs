@@ -1,12 +1,12 @@
 //! What each lane shows in each bucket of time, at all levels of zoom: the data of the timeline page.
 //!
-//! A **lane** is a thread with samples, a CPU or thread with states, or somebody's other events. Time is cut into **buckets** of
-//! 2^L ns at absolute places, 256 of them in a **tile** ([`tile`]). A **cell** is what a lane has in a bucket: items, weight, and
-//! the heaviest key with its weight.
+//! A **lane** is a thread with samples, a CPU or thread with states, or somebody's other events. Time is cut into
+//! **buckets** of 2^L ns at absolute places, 256 of them in a **tile** ([`tile`]). A **cell** is what a lane has in a
+//! bucket: items, weight, and the heaviest key with its weight.
 //!
-//! The module makes a pyramid of cells in one pass ([`pyramid`], [`cells`]) within a budget. What is finer than its base level is
-//! computed by a foreground request over the tile alone ([`WindowTile`]). Both put events into lanes by the same code
-//! (`collect`), so both give equal tiles.
+//! The module makes a pyramid of cells in one pass ([`pyramid`], [`cells`]) within a budget. What is finer than its
+//! base level is computed by a foreground request over the tile alone ([`WindowTile`]). Both put events into lanes by
+//! the same code (`collect`), so both give equal tiles.
 //!
 //! Invariants: items and weight of a tile are the sums of the two tiles below it (TL-1) and what one request over its
 //! time counts (TL-2); the heaviest key of a cell is exact at every level, or the cell says that it is not (TL-3).

@@ -57,13 +57,15 @@ pub struct Response {
     pub body: String,
     /// Nonce of the scripts and styles of an HTML page, for its content security policy.
     pub nonce: Option<String>,
+    /// The page's script may ask this server for more.
+    pub fetches: bool,
 }
 
 impl Response {
     /// A page.
     #[must_use]
     pub fn page(form: Form, body: String) -> Response {
-        Response { status: 200, content_type: form.content_type(), body, nonce: None }
+        Response { status: 200, content_type: form.content_type(), body, nonce: None, fetches: false }
     }
 
     /// A short plain text with a status.
@@ -74,6 +76,7 @@ impl Response {
             content_type: Form::Text.content_type(),
             body: format!("{}\n", text.trim_end()),
             nonce: None,
+            fetches: false,
         }
     }
 
@@ -95,12 +98,13 @@ impl Response {
             Some(nonce) => format!("'nonce-{nonce}'"),
             None => "'unsafe-inline'".to_owned(),
         };
+        let connect = if self.fetches { " connect-src 'self';" } else { "" };
         vec![
             (
                 "Content-Security-Policy",
                 // Styles inside pictures have no nonce of their own.
                 format!(
-                    "default-src 'none'; script-src {own}; style-src 'unsafe-inline'; img-src data:; \
+                    "default-src 'none'; script-src {own}; style-src 'unsafe-inline'; img-src data:;{connect} \
                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
                 ),
             ),
@@ -141,6 +145,9 @@ pub enum Reply {
     /// A stream.
     Stream(Stream),
 }
+
+/// Something that answers requests of several threads.
+pub type SharedAnswers = std::sync::Arc<dyn Answers + Send + Sync>;
 
 /// Something that answers requests.
 pub trait Answers {
@@ -183,5 +190,8 @@ mod tests {
         let policy = &r.security_headers()[0].1;
         assert!(policy.contains("default-src 'none'"));
         assert!(policy.contains("script-src 'nonce-abc'"));
+        assert!(!policy.contains("connect-src"));
+        r.fetches = true;
+        assert!(r.security_headers()[0].1.contains("; connect-src 'self';"));
     }
 }

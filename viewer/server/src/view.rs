@@ -1,6 +1,6 @@
 //! What `pct view` does: one page of a profile on the terminal, or all of them in a browser.
 
-use crate::answer::{After, Answers, Request, Response};
+use crate::answer::{After, Answers, Reply, Request, Response, SharedAnswers};
 use crate::http::{self, Listening};
 use crate::library::Library;
 use pct_reports::query::{Cmd, print};
@@ -21,22 +21,33 @@ pub enum ViewError {
 /// Profiles ready to be served.
 pub struct Served {
     listening: Listening,
-    library: Library,
+    answers: SharedAnswers,
     first: String,
     invitation: Option<TempPath>,
 }
 
 /// The profiles, and the file that leads to them as long as nobody has come.
 struct Opened {
-    library: Library,
+    answers: SharedAnswers,
     invitation: Mutex<Option<TempPath>>,
 }
 
 impl Answers for Opened {
     fn answer(&self, request: &Request<'_>) -> (Response, After) {
-        // Who asks knows the address: the file has done its work.
+        self.withdraw_invitation();
+        self.answers.answer(request)
+    }
+
+    fn answer_path(&self, path: &str, query: &str) -> Option<Reply> {
+        self.withdraw_invitation();
+        self.answers.answer_path(path, query)
+    }
+}
+
+impl Opened {
+    /// Who asks knows the address: the file has done its work.
+    fn withdraw_invitation(&self) {
         drop(self.invitation.lock().unwrap_or_else(PoisonError::into_inner).take());
-        self.library.answer(request)
     }
 }
 
@@ -47,12 +58,15 @@ impl Served {
     /// The port is taken.
     pub fn new(library: Library, first: &Cmd, name: &str, port: u16) -> Result<Served, ViewError> {
         let first = print(first, 1, None, name);
-        Ok(Served {
-            listening: Listening::on(port)?,
-            library: library.with_nonce(http::nonce),
-            first,
-            invitation: None,
-        })
+        Served::of(Arc::new(library.with_nonce(http::nonce)), &first, port)
+    }
+
+    /// The same for whatever answers. The bare address leads to its page `first`.
+    ///
+    /// # Errors
+    /// The port is taken.
+    pub fn of(answers: SharedAnswers, first: &str, port: u16) -> Result<Served, ViewError> {
+        Ok(Served { listening: Listening::on(port)?, answers, first: first.to_owned(), invitation: None })
     }
 
     /// The address to open: it holds the token, keep it to yourself.
@@ -96,7 +110,7 @@ impl Served {
     /// # Errors
     /// The system gives us nothing to wait for connections with.
     pub fn run(self) -> io::Result<()> {
-        let opened = Opened { library: self.library, invitation: Mutex::new(self.invitation) };
+        let opened = Opened { answers: self.answers, invitation: Mutex::new(self.invitation) };
         self.listening.serve(Arc::new(opened), &self.first)
     }
 }

@@ -1,8 +1,8 @@
 //! Cells of one lane at all levels: what is finished, and the open bucket of each level.
 //!
-//! An item goes to the open bucket of the base level. When time leaves a bucket, its cell is stored and its whole tally is
-//! merged into the open bucket one level up: so the heaviest key of each level is exact, and an item costs one update. A
-//! state that fills many buckets is stored once with its length, and goes up as one interval.
+//! An item goes to the open bucket of the base level. When time leaves a bucket, its cell is stored and its whole
+//! tally is merged into the open bucket one level up: so the heaviest key of each level is exact, and an item costs
+//! one update. A state that fills many buckets is stored once with its length, and goes up as one interval.
 //!
 //! Invariant: what is stored at a level lies before the open bucket of that level.
 

@@ -1,5 +1,5 @@
-//! Lanes of a trace and names of what is in them. One table for the pass and for all windows of a trace, so that a number
-//! means the same in every tile.
+//! Lanes of a trace and names of what is in them. One table for the pass and for all windows of a trace, so that a
+//! number means the same in every tile.
 
 use std::sync::Arc;
 

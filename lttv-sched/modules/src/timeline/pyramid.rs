@@ -8,8 +8,8 @@ use super::tile::{COARSEST, TileId};
 /// Level at which a pass begins: buckets of 1 us.
 pub const FIRST_BASE: u32 = 10;
 
-/// What lanes have in buckets, from a base level up. When there are more cells than the budget allows, the finest level goes
-/// and the base rises; sums stay what they are.
+/// What lanes have in buckets, from a base level up. When there are more cells than the budget allows, the finest
+/// level goes and the base rises; sums stay what they are.
 #[derive(Clone, Debug)]
 pub struct Pyramid {
     base: u32,

@@ -47,8 +47,8 @@ impl WindowTile {
         self.inner.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Bounds a request to the tile and adds the hooks that fill it. The request must be limited to the trace with index
-    /// `trace` of a traceset that uses the state ([`lttv_engine::engine::Engine::traceset_use_state`]).
+    /// Bounds a request to the tile and adds the hooks that fill it. The request must be limited to the trace with
+    /// index `trace` of a traceset that uses the state ([`lttv_engine::engine::Engine::traceset_use_state`]).
     #[must_use]
     pub fn attach(&self, request: EventsRequest, trace: usize) -> EventsRequest {
         let (start, end) = (self.id.start(), self.id.end());

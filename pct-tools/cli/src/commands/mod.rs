@@ -16,5 +16,6 @@ pub mod off;
 pub mod print;
 pub mod report;
 pub mod run;
+mod timeline;
 pub mod top;
 pub mod view;

@@ -1,6 +1,7 @@
 //! `pct view`: recordings and deep profiles in the browser, or one of their pages on the terminal.
 
 use crate::commands::deep::{self, Fold};
+use crate::commands::timeline::{self, ClockShift};
 use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Context as _, Result};
@@ -28,6 +29,8 @@ use std::time::{SystemTime, UNIX_EPOCH};
   pct view                                               the newest recording here, in a browser
   pct view pct-render-4711                               that recording
   pct view pct-render-4711 pct-render-4802               a list of the two, and what changed
+  pct view --timeline pct-render-4711                    threads over time: zoom, select a range
+  pct view --timeline pct-server-123 ~/lttng-traces/s    samples and a kernel trace on one time axis
   pct view --base pct-render-4711 pct-render-4802        what changed from the first to the second
   pct view Deep.data                                     a deep profile (pct deep, Mercury programs)
   pct view --text root/90 Deep.data                      where the action starts, here
@@ -44,6 +47,12 @@ pub struct Args {
     /// Show what changed since this recording.
     #[arg(long, value_name = "DIR|FILE")]
     pub base: Option<PathBuf>,
+    /// Show recordings and traces (CTF: LTTng, barectf) over time.
+    #[arg(long, conflicts_with_all = ["base", "text", "json"])]
+    pub timeline: bool,
+    /// Added to the times of traces beside recordings: of all, or of those with a name (their folder, path or host).
+    #[arg(long, value_name = "[NAME=]TIME", requires = "timeline", allow_hyphen_values = true)]
+    pub clock_shift: Vec<ClockShift>,
     /// Print a page as text.
     #[arg(long, value_name = "QUERY", conflicts_with = "json")]
     pub text: Option<String>,
@@ -83,6 +92,13 @@ struct How {
 /// # Errors
 /// A file cannot be read, the query is none, the page cannot be made, the port is taken.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
+    if args.timeline {
+        return serve(
+            args,
+            timeline::served(&args.files, &args.look, &args.clock_shift, args.port, face)?,
+            face,
+        );
+    }
     let rule = if args.compat_compensation { Compensation::Compat } else { Compensation::Exact };
     let contexts = if args.canonical_clique { Contexts::Canonical } else { Contexts::Recorded };
     let how = How { reading: Reading { rule, contexts }, fold: args.fold.clone(), look: args.look.clone() };

@@ -1,0 +1,561 @@
+// The timeline's script: tiles on a canvas, zoom and pan by mouse and keyboard, a selection, all of it in the address.
+// Times are numbers of ns after the begin of the span; whole times go over the wire as decimal text.
+(function () {
+"use strict";
+var $ = function (id) { return document.getElementById(id); };
+var boot = JSON.parse($("boot").textContent), nonce = document.currentScript.nonce, root = document.documentElement;
+var origin = BigInt(boot.span[0]);
+var rel = function (text) { return Number(BigInt(text) - origin); };
+var abs = function (ns) { return String(origin + BigInt(Math.round(ns))); };
+var plot = $("plot"), lanes = $("lanes"), axis = $("axis"), details = $("details"), part = $("window");
+var span = { from: 0, to: rel(boot.span[1]) };
+var view, sel, lane, tab, all, name, at;
+var rows = [], tiles = new Map(), asking = new Map(), names = new Map(), wanted = new Set();
+var generation = 0, page = Math.floor(Math.random() * 4e9) + 1, here = -1, pointer = null, drag = null;
+var count = { asked: 0, redraws: 0, dropped: 0 };
+var BUCKETS = 256, LEAST = 100, KEPT = 400, gap = boot.gap;
+
+var canvas = document.createElement("canvas"), pen = canvas.getContext("2d");
+plot.prepend(canvas);
+plot.tabIndex = 0;
+root.classList.add("js");
+var line = document.createElement("div");
+line.id = "pointer";
+line.hidden = true;
+plot.append(line);
+
+// ---- the address
+
+function take(query) {
+  var p = new URLSearchParams(query), text = function (key, other) { return p.has(key) ? p.get(key) : other; };
+  view = { from: rel(text("from", boot.span[0])), to: rel(text("to", boot.span[1])) };
+  sel = p.has("a") && p.has("b") ? { from: rel(p.get("a")), to: rel(p.get("b")) } : null;
+  lane = text("lane", null); tab = text("tab", null); all = p.get("all") === "1"; name = text("name", ""); at = text("at", null);
+}
+function query() {
+  var p = new URLSearchParams({ from: abs(view.from), to: abs(view.to) });
+  if (sel) { p.set("a", abs(sel.from)); p.set("b", abs(sel.to)); }
+  if (lane) p.set("lane", lane);
+  if (tab) p.set("tab", tab);
+  if (all) p.set("all", "1");
+  if (at) p.set("at", at);
+  if (name) p.set("name", name);
+  return p.toString();
+}
+function remember(push) {
+  history[push ? "pushState" : "replaceState"](null, "", "tl?" + query());
+}
+
+// ---- rows
+
+function readRows() {
+  var y = 0;
+  rows = [].map.call(lanes.querySelectorAll(".row"), function (element) {
+    var height = +element.dataset.h, row = { id: element.dataset.id, kind: element.dataset.kind, y: y, h: height, element: element };
+    y += height + gap;
+    return row;
+  });
+  rows.height = y;
+  rows.asked = rows.map(function (row) { return row.id; }).join(",");
+  tiles.forEach(function (tile) { tile.image = null; });
+}
+function rowAt(y) {
+  return rows.findIndex(function (row) { return y >= row.y && y < row.y + row.h + gap; });
+}
+
+// ---- tiles
+
+function width() { return Math.max(1, Math.round(plot.clientWidth * (window.devicePixelRatio || 1))); }
+function level() {
+  var l = 3, ns = view.to - view.from, px = width();
+  while (l < 45 && ns / Math.pow(2, l) > px) l++;
+  return l;
+}
+function tileAt(l, ns) { return (origin + BigInt(Math.floor(ns))) >> BigInt(l + 8); }
+function begin(l, i) { return Number((i << BigInt(l + 8)) - origin); }
+function key(l, i) { return l + "/" + i; }
+function visible(l) {
+  var out = [], last = tileAt(l, view.to - 1);
+  for (var i = tileAt(l, view.from); i <= last; i++) out.push(i);
+  return out;
+}
+function ask() {
+  var l = level(), shown = visible(l), list = shown.slice();
+  list.push(shown[0] - 1n, shown[shown.length - 1] + 1n);
+  asking.forEach(function (stop, k) {
+    if (!list.some(function (i) { return key(l, i) === k; })) { stop.abort(); asking.delete(k); count.dropped++; }
+  });
+  list.forEach(function (i) {
+    var k = key(l, i), tile = tiles.get(k);
+    if (asking.has(k) || (tile && tile.final && tile.all === rows.asked)) return;
+    var start = begin(l, i), end = start + Math.pow(2, l + 8);
+    if (end <= span.from || start > span.to) return;
+    fetchTile(l, i, k);
+  });
+  show();
+}
+function fetchTile(l, i, k) {
+  var stop = new AbortController(), wantedLanes = rows.asked, mine = generation;
+  asking.set(k, stop);
+  count.asked++;
+  fetch("tl/tile?l=" + l + "&i=" + i + "&g=" + mine + "&page=" + page + "&lanes=" + wantedLanes, { signal: stop.signal })
+    .then(function (answer) { if (!answer.ok) throw new Error(answer.status); return answer.json(); })
+    .then(function (got) {
+      asking.delete(k);
+      lost(false);
+      got.start = begin(l, i);
+      got.all = wantedLanes;
+      tiles.delete(k);
+      tiles.set(k, got);
+      if (tiles.size > KEPT) tiles.delete(tiles.keys().next().value);
+      if (!got.final) setTimeout(later, 150);
+      draw();
+    })
+    .catch(function (error) {
+      if (asking.get(k) === stop) asking.delete(k);
+      if (error.name === "AbortError") return;
+      if (error.message === "410") { later(); return; }
+      lost(true);
+      setTimeout(later, 1000);
+    });
+}
+var waiting = null;
+function later() {
+  clearTimeout(waiting);
+  waiting = setTimeout(ask, 60);
+}
+function lost(is) {
+  var box = $("gone");
+  if (is && !box) {
+    box = document.createElement("p");
+    box.id = "gone";
+    box.className = "warning";
+    box.textContent = "The server does not answer. What is here stays; it is asked again each second.";
+    $("axis").before(box);
+  } else if (!is && box) box.remove();
+}
+
+// ---- names and colours
+
+function colour(id, k) {
+  var full = id.slice(0, id.indexOf(".") + 1) + k, known = names.get(full);
+  if (known) return known.rgb;
+  if (known === undefined) wanted.add(full);
+  return 0xff999999;
+}
+var naming = false;
+function askNames() {
+  if (naming || !wanted.size) return;
+  var list = Array.from(wanted).slice(0, 300);
+  naming = true;
+  fetch("tl/names?k=" + list.join(",")).then(function (a) { return a.json(); }).then(function (got) {
+    naming = false;
+    list.forEach(function (k) {
+      var n = got[k];
+      wanted.delete(k);
+      if (n) {
+        var c = parseInt(n.color.slice(1), 16);
+        n.rgb = (0xff000000 | (c & 255) << 16 | c & 0xff00 | c >> 16) >>> 0;
+      }
+      names.set(k, n || null);
+    });
+    tiles.forEach(function (tile) { tile.image = null; });
+    draw();
+  }).catch(function () { naming = false; setTimeout(askNames, 1000); });
+}
+
+// ---- drawing
+
+var HEIGHTS = [0.25, 0.12, 1, 1, 1, 1, 1, 1, 0.55, 0.25];
+function part_of(kind, n, w, k, bucket) {
+  if (kind === "samples") return Math.min(1, w / bucket);
+  if (kind === "events") return Math.min(1, Math.max(0.3, Math.log2(1 + n) / 12));
+  return HEIGHTS[k] || 1;
+}
+// The picture of a tile: a pixel for each bucket. Made once, blitted while panning.
+function image(tile) {
+  if (tile.image) return tile.image;
+  var ratio = window.devicePixelRatio || 1, height = Math.max(1, Math.round(rows.height * ratio));
+  var picture = document.createElement("canvas");
+  picture.width = BUCKETS;
+  picture.height = height;
+  var p = picture.getContext("2d"), data = p.createImageData(BUCKETS, height), px = new Uint32Array(data.data.buffer);
+  var bucket = Math.pow(2, tile.l);
+  rows.forEach(function (row) {
+    var got = tile.lanes[row.id];
+    if (!got) return;
+    var c = got.c, bottom = Math.round((row.y + row.h) * ratio), full = bottom - Math.round(row.y * ratio);
+    for (var j = 0; j < c.length; j += 6) {
+      var k = c[j + 4] < 0 ? -1 - c[j + 4] : c[j + 4], rgb = colour(row.id, k);
+      var high = Math.max(1, Math.round(full * part_of(row.kind, c[j + 2], c[j + 3], k, bucket)));
+      for (var y = bottom - high; y < bottom; y++) px.fill(rgb, y * BUCKETS + c[j], y * BUCKETS + c[j] + c[j + 1]);
+    }
+  });
+  p.putImageData(data, 0, 0);
+  tile.image = picture;
+  return picture;
+}
+var frame = 0;
+function draw() {
+  root.dataset.state = "painted";
+  if (!frame) frame = requestAnimationFrame(paint);
+}
+function x_of(ns) { return (ns - view.from) / (view.to - view.from) * canvas.width; }
+function blit(tile) {
+  var x = Math.round(x_of(tile.start)), right = Math.round(x_of(tile.start + Math.pow(2, tile.l + 8)));
+  if (right > x) pen.drawImage(image(tile), 0, 0, BUCKETS, tile.image.height, x, 0, right - x, tile.image.height);
+}
+function paint() {
+  frame = 0;
+  count.redraws++;
+  var ratio = window.devicePixelRatio || 1, w = width(), h = Math.max(1, Math.round(rows.height * ratio));
+  if (canvas.width !== w) canvas.width = w;
+  if (canvas.height !== h) canvas.height = h;
+  canvas.style.height = plot.style.height = rows.height + "px";
+  var style = getComputedStyle(root);
+  pen.fillStyle = style.getPropertyValue("--bg");
+  pen.fillRect(0, 0, w, h);
+  pen.fillStyle = style.getPropertyValue("--lane");
+  var from = Math.max(0, x_of(span.from)), to = Math.min(w, x_of(span.to));
+  rows.forEach(function (row) { pen.fillRect(from, Math.round(row.y * ratio), Math.max(0, to - from), Math.round(row.h * ratio)); });
+  pen.imageSmoothingEnabled = false;
+  var l = level(), whole = true, any = true;
+  visible(l).forEach(function (i) {
+    var tile = tiles.get(key(l, i)), start = begin(l, i), end = start + Math.pow(2, l + 8);
+    if (end <= span.from || start > span.to) return;
+    if (tile && tile.all === rows.asked) {
+      blit(tile);
+      if (!tile.final) { whole = false; hatch(start, end, tile.partial); }
+      return;
+    }
+    any = whole = false;
+    // What is at hand of another level, coarser first, until the tile is there.
+    for (var up = l + 8; up > l; up--) {
+      var above = tiles.get(key(up, i >> BigInt(up - l)));
+      if (above) { clipped(above, start, end); return; }
+    }
+    for (var down = 1; down < 4 && l - down >= 3; down++) {
+      for (var j = 0n; j < 1n << BigInt(down); j++) {
+        var below = tiles.get(key(l - down, (i << BigInt(down)) + j));
+        if (below) blit(below);
+      }
+    }
+  });
+  root.dataset.state = whole && !wanted.size ? "final" : any ? "provisional" : "painted";
+  for (var c in count) root.dataset[c] = count[c];
+  askNames();
+}
+function clipped(tile, start, end) {
+  pen.save();
+  pen.beginPath();
+  pen.rect(x_of(start), 0, x_of(end) - x_of(start), canvas.height);
+  pen.clip();
+  blit(tile);
+  pen.restore();
+}
+// Not final: strokes that lean to the right; begun with an unknown state: to the left.
+function hatch(start, end, left) {
+  var x = x_of(start), right = x_of(end), h = canvas.height, step = 14;
+  pen.save();
+  pen.beginPath();
+  pen.rect(x, 0, right - x, h);
+  pen.clip();
+  pen.strokeStyle = "rgba(128,128,128,.35)";
+  pen.beginPath();
+  for (var at = Math.floor((x - h) / step) * step; at < right + h; at += step) {
+    pen.moveTo(at, left ? 0 : h);
+    pen.lineTo(at + h, left ? h : 0);
+  }
+  pen.stroke();
+  pen.restore();
+}
+
+// ---- what stands around the canvas
+
+function grouped(n) { return String(n).replace(/\B(?=(\d{3})+$)/g, ","); }
+function since(ns, wide) {
+  var digits = wide < 1e4 ? 9 : wide < 1e7 ? 6 : wide < 1e10 ? 4 : 2, sign = ns < 0 ? "-" : "";
+  ns = Math.abs(Math.round(ns));
+  var s = Math.floor(ns / 1e9), rest = String(ns - s * 1e9).padStart(9, "0");
+  return sign + grouped(s) + "." + rest.slice(0, digits);
+}
+function duration(ns) {
+  ns = Math.round(ns);
+  if (ns < 1000) return ns + " ns";
+  var u = ns < 1e6 ? [1e3, "us"] : ns < 1e9 ? [1e6, "ms"] : [1e9, "s"], x = ns / u[0];
+  return x.toFixed(x < 10 ? 3 : x < 100 ? 2 : 1) + " " + u[1];
+}
+function percent(ns) { return (ns - view.from) / (view.to - view.from) * 100; }
+function show() {
+  var wide = view.to - view.from, least = Math.max(1, wide / 8), step = Math.pow(10, Math.floor(Math.log10(least)));
+  step *= least <= step ? 1 : least <= 2 * step ? 2 : least <= 5 * step ? 5 : 10;
+  var ticks = [];
+  for (var k = Math.floor(view.from / step) + 1; k * step < view.to && ticks.length < 40; k++) {
+    var tick = document.createElement("span");
+    tick.style.left = percent(k * step) + "%";
+    tick.textContent = since(k * step, wide);
+    ticks.push(tick);
+  }
+  axis.replaceChildren.apply(axis, ticks);
+  document.querySelectorAll("#losses span").forEach(function (loss) {
+    loss.style.left = Math.min(101, Math.max(-1, percent(rel(loss.dataset.from)))) + "%";
+    loss.style.right = 100 - Math.min(101, Math.max(-1, percent(rel(loss.dataset.to)))) + "%";
+  });
+  document.querySelector(".steer .range").textContent =
+    since(view.from, wide) + " s to " + since(view.to, wide) + " s, " + duration(wide) + " wide";
+  var box = $("selected"), range = drag && drag.range || sel;
+  if (!range) { if (box) box.remove(); return draw(); }
+  if (!box) { box = document.createElement("div"); box.id = "selected"; plot.append(box); }
+  box.style.left = Math.max(-1, percent(range.from)) + "%";
+  box.style.right = 100 - Math.min(101, percent(range.to)) + "%";
+  draw();
+}
+function tell(x, y) {
+  var ns = view.from + x / plot.clientWidth * (view.to - view.from), at = rowAt(y), row = rows[at], l = level();
+  line.hidden = false;
+  line.style.left = x + "px";
+  var text = since(ns, view.to - view.from) + " s";
+  if (row) {
+    text += "   " + row.element.querySelector("a").title;
+    var i = tileAt(l, ns), tile = tiles.get(key(l, i)), got = tile && tile.lanes[row.id];
+    var bucket = Math.pow(2, l), place = tile ? Math.floor((ns - tile.start) / bucket) : -1;
+    for (var j = 0; got && j < got.c.length; j += 6) {
+      var c = got.c;
+      if (place < c[j] || place >= c[j] + c[j + 1]) continue;
+      var k = c[j + 4], known = names.get(row.id.slice(0, row.id.indexOf(".") + 1) + (k < 0 ? -1 - k : k));
+      text += "   " + (k < 0 ? "about " : "") + (known ? known.name + (known.object ? "  " + known.object : "") : "?");
+      if (row.kind === "samples") text += "   " + grouped(c[j + 2]) + " samples, " + duration(c[j + 3]) + " CPU in " + duration(bucket) + ", top " + Math.round(c[j + 5] / Math.max(1, c[j + 3]) * 100) + " %";
+      else if (row.kind === "events") text += "   " + grouped(c[j + 2]) + " events in " + duration(bucket);
+      else text += "   " + Math.round(c[j + 5] / bucket * 100) + " % of " + duration(bucket) + (c[j + 2] ? ", " + c[j + 2] + " changes" : "");
+    }
+  }
+  details.textContent = text;
+}
+
+// ---- the part about the range
+
+var askedPart = 0, partTimer = null;
+function renewPart(soon) {
+  clearTimeout(partTimer);
+  partTimer = setTimeout(function () {
+    var mine = ++askedPart;
+    part.classList.add("busy");
+    fetch("tl/window?" + query()).then(function (a) { return a.text(); }).then(function (text) {
+      if (mine !== askedPart) return;
+      part.innerHTML = text;
+      // Scripts of pictures do not run when they come as text: each is made anew, with the page's own permission.
+      part.querySelectorAll("script").forEach(function (old) {
+        var fresh = document.createElementNS(old.namespaceURI, "script");
+        fresh.setAttribute("nonce", nonce);
+        fresh.textContent = old.textContent;
+        old.replaceWith(fresh);
+      });
+      part.classList.remove("busy");
+    }).catch(function () { if (mine === askedPart) setTimeout(function () { renewPart(true); }, 1000); });
+  }, soon ? 0 : 350);
+}
+function renewLanes() {
+  return fetch("tl/lanes?" + query()).then(function (a) { return a.text(); }).then(function (text) {
+    lanes.innerHTML = text;
+    readRows();
+    later();
+  });
+}
+
+// ---- moving
+
+var pushTimer = null;
+function go(from, to, push) {
+  var wide = Math.min(Math.max(LEAST, to - from), (span.to - span.from) * 1.5), middle = (from + to) / 2;
+  if (wide !== to - from) { from = middle - wide / 2; to = middle + wide / 2; }
+  // Some of the span stays on the screen.
+  var slack = wide * 0.75;
+  from = Math.min(Math.max(from, span.from - slack), span.to - wide + slack);
+  view = { from: from, to: from + wide };
+  at = null;
+  generation++;
+  show();
+  later();
+  if (!sel) renewPart();
+  // One step of the history for each rest, so that back undoes a zoom.
+  if (push && !pushTimer) remember(true);
+  clearTimeout(pushTimer);
+  pushTimer = setTimeout(function () { pushTimer = null; remember(false); }, 400);
+}
+function zoom(factor, x) {
+  var wide = view.to - view.from, middle = x === undefined ? 0.5 : x / plot.clientWidth, ns = view.from + wide * middle;
+  go(ns - wide * factor * middle, ns + wide * factor * (1 - middle), true);
+}
+function pan(share) {
+  var by = (view.to - view.from) * share;
+  go(view.from + by, view.to + by, false);
+}
+function select(range) {
+  sel = range && range.to - range.from >= 1 ? range : null;
+  at = null;
+  show();
+  remember(true);
+  renewPart(true);
+}
+function choose(word) { tab = word; at = null; remember(true); renewPart(true); }
+
+plot.addEventListener("wheel", function (e) {
+  e.preventDefault();
+  var x = e.clientX - plot.getBoundingClientRect().left;
+  if (e.ctrlKey || e.metaKey) zoom(Math.pow(1.0025, e.deltaY), x);
+  else pan((Math.abs(e.deltaX) > Math.abs(e.deltaY) ? e.deltaX : e.deltaY) / 900);
+}, { passive: false });
+function ns_at(e) {
+  var box = plot.getBoundingClientRect();
+  return view.from + (e.clientX - box.left) / box.width * (view.to - view.from);
+}
+plot.addEventListener("pointerdown", function (e) {
+  if (e.button) return;
+  plot.focus({ preventScroll: true });
+  plot.setPointerCapture(e.pointerId);
+  drag = { x: e.clientX, ns: ns_at(e), from: view.from, to: view.to, pan: e.shiftKey };
+});
+plot.addEventListener("pointermove", function (e) {
+  var box = plot.getBoundingClientRect();
+  pointer = e.clientX - box.left;
+  if (drag && drag.pan) {
+    var by = (drag.x - e.clientX) / box.width * (drag.to - drag.from);
+    go(drag.from + by, drag.to + by, false);
+  } else if (drag && Math.abs(e.clientX - drag.x) > 3) {
+    var ns = ns_at(e);
+    drag.range = { from: Math.round(Math.min(ns, drag.ns)), to: Math.round(Math.max(ns, drag.ns)) };
+    show();
+    details.textContent = duration(drag.range.to - drag.range.from);
+    return;
+  }
+  tell(pointer, e.clientY - box.top);
+});
+plot.addEventListener("pointerup", function (e) {
+  var range = drag && drag.range;
+  drag = null;
+  if (range) select(range);
+  else mark(rowAt(e.clientY - plot.getBoundingClientRect().top));
+});
+plot.addEventListener("pointercancel", function () { drag = null; show(); });
+plot.addEventListener("pointerleave", function () { pointer = null; line.hidden = true; });
+plot.addEventListener("dblclick", function (e) {
+  var ns = ns_at(e);
+  if (sel && ns >= sel.from && ns <= sel.to) go(sel.from, sel.to, true);
+  else zoom(0.25, e.clientX - plot.getBoundingClientRect().left);
+});
+function mark(i) {
+  if (rows[here]) rows[here].element.classList.remove("here");
+  here = Math.min(Math.max(i, -1), rows.length - 1);
+  if (rows[here]) { rows[here].element.classList.add("here"); rows[here].element.scrollIntoView({ block: "nearest" }); }
+}
+var KEYS = {
+  w: function () { zoom(0.5, pointer === null ? undefined : pointer); },
+  s: function () { zoom(2, pointer === null ? undefined : pointer); },
+  a: function () { pan(-0.25); },
+  d: function () { pan(0.25); },
+  j: function () { mark(here + 1); },
+  k: function () { mark(Math.max(0, here - 1)); },
+  m: function () { select({ from: Math.round(view.from), to: Math.round(view.to) }); },
+  z: function () { if (sel) go(sel.from, sel.to, true); },
+  Escape: function () { if (sel) select(null); },
+  f: function () { choose("flame"); },
+  i: function () { choose("inverted"); },
+  t: function () { choose("stats"); },
+  e: function () { choose("events"); },
+  0: function () { go(span.from, span.to, true); },
+  "?": function () { $("help").showModal(); },
+  Enter: function () { if (rows[here]) alone(rows[here].id); }
+};
+KEYS["+"] = KEYS["="] = KEYS.w;
+KEYS["-"] = KEYS.s;
+KEYS.ArrowLeft = KEYS.a;
+KEYS.ArrowRight = KEYS.d;
+document.addEventListener("keydown", function (e) {
+  var target = e.target;
+  if (e.ctrlKey || e.metaKey || e.altKey || /^(INPUT|TEXTAREA|SELECT)$/.test(target.tagName) || $("help").open) return;
+  if (e.key === "Enter" && target.closest && target.closest("a,button,summary")) return;
+  if (target.closest && target.closest("svg.pct-icicle") || !KEYS[e.key]) return;
+  e.preventDefault();
+  KEYS[e.key]();
+});
+function alone(id) { lane = lane === id ? null : id; at = null; remember(true); here = -1; renewLanes(); renewPart(true); }
+// Links keep their meaning without script; with it they move the same page.
+document.addEventListener("click", function (e) {
+  var a = e.target.closest && e.target.closest("a");
+  if (!a || e.ctrlKey || e.metaKey || e.shiftKey || e.button) return;
+  var q = a.getAttribute("href") || "", row = a.closest(".row");
+  if (row) { e.preventDefault(); alone(row.dataset.id); return; }
+  if (a.dataset.tab) { e.preventDefault(); choose(a.dataset.tab); return; }
+  if (q.indexOf("tl?") !== 0) return;
+  e.preventDefault();
+  var steer = a.closest(".steer"), before = { from: view.from, to: view.to, sel: sel };
+  if (steer) {
+    // The links were made for the view that the page came with.
+    var word = a.textContent;
+    if (word === "whole") KEYS[0]();
+    else if (word === "out") zoom(2);
+    else if (word === "left") pan(-0.5);
+    else if (word === "right") pan(0.5);
+    else if (word === "zoom to selection") KEYS.z();
+    else if (word === "drop selection") select(null);
+    else if (word === "all lanes") alone(lane);
+    return;
+  }
+  take(q.slice(3));
+  view = before;
+  sel = before.sel;
+  remember(true);
+  if (a.closest("#lanes")) renewLanes(); else renewPart(true);
+});
+addEventListener("popstate", function () {
+  var before = lane + all;
+  take(location.search);
+  generation++;
+  show();
+  if (before !== lane + all) renewLanes();
+  later();
+  renewPart(true);
+});
+new ResizeObserver(function () { show(); later(); }).observe(plot);
+matchMedia("(prefers-color-scheme:dark)").addEventListener("change", draw);
+var theme = $("theme");
+theme.hidden = false;
+theme.onclick = function () {
+  var dark = root.dataset.theme ? root.dataset.theme === "dark" : matchMedia("(prefers-color-scheme:dark)").matches;
+  root.dataset.theme = dark ? "light" : "dark";
+  draw();
+};
+
+// ---- while the traces are being read
+
+function counted(n, so) {
+  $("events").textContent = $("events").textContent.replace(/^[\d,]+/, grouped(n)).replace(/ so far$/, "") + so;
+}
+function follow() {
+  var events = new EventSource("tl/stream"), shown = 0;
+  events.addEventListener("progress", function (e) {
+    var n = JSON.parse(e.data).reduce(function (sum, t) { return sum + t.events; }, 0), box = $("progress");
+    if (box) box.textContent = "The traces are being read: " + grouped(n) + " events so far.";
+    counted(n, " so far");
+    if (n > shown * 2) { shown = n; renewLanes(); } else later();
+  });
+  events.addEventListener("ready", function (e) {
+    events.close();
+    counted(JSON.parse(e.data).reduce(function (sum, t) { return sum + t.events; }, 0), "");
+    if ($("progress")) $("progress").remove();
+    boot.whole = true;
+    renewLanes().then(function () { renewPart(true); });
+  });
+}
+
+take(location.search || "");
+tab = boot.tab && !new URLSearchParams(location.search).has("tab") ? null : tab;
+readRows();
+show();
+ask();
+if (!boot.whole) follow();
+window.timeline = {
+  count: count, rows: function () { return rows; }, names: names, tiles: tiles, canvas: canvas,
+  view: function () { return view; }, level: level, visible: visible, key: key, begin: begin, x_of: x_of, outside: function (ns) { return ns < span.from || ns > span.to; }, go: go, select: select
+};
+})();

@@ -1,0 +1,161 @@
+//! Lists of events: a page of rows, and where the next page begins.
+
+use std::fmt::Write as _;
+
+use lttv_engine::call::Event;
+use lttv_engine::source::{Compound, EventHead, FieldVisitor, Scope, Value};
+
+/// Which events are asked for.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventsAsk {
+    /// First time.
+    pub from: i64,
+    /// So many wanted events at that very time are passed over: they were on the page before.
+    pub skip: u64,
+    /// End; an event at this time is not wanted.
+    pub to: i64,
+    /// Most rows.
+    pub most: usize,
+    /// Only events of this trace, and of its thread or CPU.
+    pub only: Option<Only>,
+    /// Only events with this in their name; empty: all.
+    pub name: String,
+}
+
+/// A trace, and a part of it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Only {
+    /// Index of the trace.
+    pub trace: usize,
+    /// Only events on this CPU.
+    pub cpu: Option<u32>,
+    /// Only events of this thread, as the events themselves say it.
+    pub tid: Option<i64>,
+    /// Only events of this tracefile.
+    pub tracefile: Option<usize>,
+}
+
+/// Fields that say which thread an event is of or about.
+const TIDS: [&str; 5] = ["vtid", "tid", "prev_tid", "next_tid", "child_tid"];
+
+impl EventsAsk {
+    /// Whether an event belongs in the list.
+    pub(crate) fn wants(&self, event: &Event<'_>) -> bool {
+        if !self.name.is_empty() && !event.name().contains(&*self.name) {
+            return false;
+        }
+        let Some(only) = self.only else { return true };
+        event.trace() == only.trace
+            && only.cpu.is_none_or(|cpu| event.head.cpu == cpu)
+            && only.tracefile.is_none_or(|tracefile| event.tracefile() == tracefile)
+            && only.tid.is_none_or(|tid| {
+                TIDS.iter().any(|name| event.field(name).and_then(|value| value.as_i64()) == Some(tid))
+            })
+    }
+}
+
+/// An event as a row.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EventRow {
+    /// When, ns.
+    pub time: i64,
+    /// Index of its trace.
+    pub trace: usize,
+    /// Its CPU, where known.
+    pub cpu: Option<u32>,
+    /// Name of its tracefile.
+    pub of: String,
+    /// Its name.
+    pub name: String,
+    /// Its fields as text.
+    pub fields: String,
+}
+
+/// Longest text of fields.
+const MOST_TEXT: usize = 2000;
+
+impl EventRow {
+    pub(crate) fn of(event: &Event<'_>) -> EventRow {
+        let mut fields = String::new();
+        for scope in [Scope::EventContext, Scope::Payload] {
+            let before = fields.len();
+            if event.cursor().text(scope, &mut fields).is_none() {
+                fields.truncate(before);
+                event.cursor().visit(scope, &mut Plain { out: &mut fields, open: Vec::new() });
+            }
+        }
+        if fields.len() > MOST_TEXT {
+            fields.truncate(fields.floor_char_boundary(MOST_TEXT));
+            fields.push('\u{2026}');
+        }
+        EventRow {
+            time: event.time.ns(),
+            trace: event.trace(),
+            cpu: (event.head.cpu != EventHead::NO_CPU).then_some(event.head.cpu),
+            of: event.info().name.to_string(),
+            name: event.name().to_owned(),
+            fields,
+        }
+    }
+}
+
+/// Writes `a = 1, b = {c = 2}`.
+struct Plain<'o> {
+    out: &'o mut String,
+    /// What closes each open part.
+    open: Vec<char>,
+}
+
+impl Plain<'_> {
+    fn name(&mut self, name: &str) {
+        if !self.out.is_empty() && !self.out.ends_with(['{', '[']) {
+            self.out.push_str(", ");
+        }
+        if !name.is_empty() {
+            let _ = write!(self.out, "{name} = ");
+        }
+    }
+}
+
+impl FieldVisitor for Plain<'_> {
+    fn value(&mut self, name: &str, value: Value<'_>) {
+        self.name(name);
+        let _ = write!(self.out, "{value}");
+    }
+
+    fn begin(&mut self, name: &str, compound: Compound) {
+        self.name(name);
+        let (open, close) = if compound == Compound::Struct { ('{', '}') } else { ('[', ']') };
+        self.out.push(open);
+        self.open.push(close);
+    }
+
+    fn end(&mut self) {
+        self.out.extend(self.open.pop());
+    }
+}
+
+/// A page of events.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    /// The rows.
+    pub rows: Vec<EventRow>,
+    /// Where the next page begins: its first time, and events at that time to pass over.
+    pub next: Option<(i64, u64)>,
+    /// The search did not take too long.
+    pub is_whole: bool,
+}
+
+impl Listed {
+    /// `rows` may have one more than was asked for: then there is a next page.
+    pub(crate) fn new(mut rows: Vec<EventRow>, ask: &EventsAsk, is_whole: bool) -> Listed {
+        let more = rows.len() > ask.most;
+        rows.truncate(ask.most);
+        let next = rows.last().filter(|_| more).map(|last| {
+            let at_that_time = rows.iter().rev().take_while(|row| row.time == last.time).count();
+            let before = if last.time == ask.from { ask.skip } else { 0 };
+            (last.time, before + at_that_time as u64)
+        });
+        Listed { rows, next, is_whole }
+    }
+}

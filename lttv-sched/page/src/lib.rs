@@ -1,0 +1,29 @@
+//! The timeline page: samples and trace events on one time axis, in a browser.
+//!
+//! The page never holds a trace. It asks for tiles of 256 buckets at the level of zoom that its pixels need, and draws
+//! them on a canvas; what is selected is asked for as a flame graph, a table, statistics, a list of events. Without
+//! script the same address gives the same picture as SVG with links.
+//!
+//! In reading order: [`recording`] (samples as plain data: how a command gives them, and how it answers for ranges),
+//! [`store`] (the engine's thread, tiles, windows), [`events`] (lists of events), [`view`] (what an address says),
+//! [`board`] (which lanes, and how cells look), [`picture`] (lanes as SVG), [`tiles`] (tiles as JSON), `html` (the
+//! page), [`web`] (which address gives what).
+//!
+//! Invariant: this crate reads no files and knows no symbols; what an address asks for costs no more than its limits
+//! allow.
+#![forbid(unsafe_code)]
+
+pub mod board;
+pub mod events;
+mod html;
+pub mod picture;
+pub mod recording;
+pub mod store;
+pub mod tiles;
+pub mod view;
+pub mod web;
+mod words;
+
+pub use recording::{Recording, Window, WindowSums, Windows};
+pub use store::{Shown, Store};
+pub use web::TimelinePage;

@@ -1,0 +1,125 @@
+//! The lanes as SVG: what is seen without script.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+
+use lttv_modules::timeline::tile::{COARSEST, bucket_ns, level_for};
+
+use crate::board::{Board, GAP, Rgb, height, named, tiles_of};
+use crate::store::{Asker, Store};
+use crate::view::{LaneRef, View};
+
+/// Most rectangles of a picture; a coarser level is drawn when there would be more.
+const MOST_RECTS: usize = 4000;
+/// Width of the picture in its own units; the page stretches it.
+const WIDTH: f64 = 1000.0;
+/// Buckets at most over the width, at first.
+const BUCKETS: u64 = 700;
+/// Least height of a cell that is not empty, pixels.
+const LEAST: f64 = 1.0;
+
+/// A picture.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Picture {
+    /// The SVG element.
+    pub svg: String,
+    /// Nothing of it will change.
+    pub is_final: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Rect {
+    x: f64,
+    width: f64,
+    height: f64,
+    colour: Rgb,
+}
+
+/// Draws the lanes of a board.
+pub fn draw(store: &Store, board: &Board, view: &View) -> Picture {
+    let mut level = level_for(view.width().unsigned_abs(), BUCKETS);
+    loop {
+        let (rows, is_final) = rects(store, board, view, level);
+        let count: usize = rows.iter().map(Vec::len).sum();
+        if count <= MOST_RECTS || level == COARSEST {
+            return Picture { svg: svg(board, &rows), is_final };
+        }
+        level += 1;
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "places in a picture")]
+fn rects(store: &Store, board: &Board, view: &View, level: u32) -> (Vec<Vec<Rect>>, bool) {
+    let places: HashMap<LaneRef, usize> =
+        board.rows.iter().enumerate().map(|(at, row)| (row.id, at)).collect();
+    let mut rows: Vec<Vec<Rect>> = vec![Vec::new(); board.rows.len()];
+    let mut colours: HashMap<(usize, u32), Rgb> = HashMap::new();
+    let (width_ns, scale) = (bucket_ns(level), WIDTH / view.width() as f64);
+    let mut is_final = store.is_whole();
+    for trace in 0..store.traces().len() {
+        for id in tiles_of(view, level) {
+            let Some(tile) = store.tile(trace, id, Asker::default()) else { continue };
+            is_final &= tile.is_final;
+            for lane in tile.lanes {
+                let Some(&at) = places.get(&LaneRef { trace, lane: lane.lane }) else { continue };
+                let Some(row) = board.rows.get(at) else { continue };
+                for cell in &lane.cells {
+                    let begin = (cell.bucket << level).saturating_sub(view.from);
+                    let end = ((cell.bucket + i64::from(cell.len)) << level).saturating_sub(view.from);
+                    let (x, right) = (begin as f64 * scale, end as f64 * scale);
+                    let (x, right) = (x.max(0.0), right.min(WIDTH));
+                    if right <= x {
+                        continue;
+                    }
+                    let colour = *colours.entry((trace, cell.top())).or_insert_with(|| {
+                        named(store, trace, cell.top()).map_or(Rgb(150, 150, 150), |n| n.colour)
+                    });
+                    let full = f64::from(row.height());
+                    let height = (height(row.kind, cell, width_ns) * full).round().max(LEAST);
+                    push(&mut rows[at], Rect { x, width: right - x, height, colour });
+                }
+            }
+        }
+    }
+    (rows, is_final)
+}
+
+/// Appends a rectangle, or makes the last one wider where the two look like one.
+fn push(row: &mut Vec<Rect>, rect: Rect) {
+    match row.last_mut() {
+        Some(last)
+            if last.colour == rect.colour
+                && last.height == rect.height
+                && (last.x + last.width - rect.x).abs() < 1e-6 =>
+        {
+            last.width += rect.width;
+        }
+        _ => row.push(rect),
+    }
+}
+
+fn svg(board: &Board, rows: &[Vec<Rect>]) -> String {
+    let height = board.height();
+    let mut out = format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" class="lanes" width="100%" height="{height}" viewBox="0 0 {WIDTH} {height}" preserveAspectRatio="none" role="img" aria-label="lanes over time">"#
+    );
+    let mut y = 0;
+    for (row, rects) in board.rows.iter().zip(rows) {
+        let bottom = f64::from(y + row.height());
+        let _ = write!(out, r#"<rect class="lane" y="{y}" width="{WIDTH}" height="{}"/>"#, row.height());
+        for rect in rects {
+            let _ = write!(
+                out,
+                r#"<rect x="{:.2}" y="{}" width="{:.2}" height="{}" fill="{}"/>"#,
+                rect.x,
+                bottom - rect.height,
+                rect.width.max(0.3),
+                rect.height,
+                rect.colour
+            );
+        }
+        y += row.height() + GAP;
+    }
+    out.push_str("</svg>");
+    out
+}

@@ -1,0 +1,374 @@
+//! A recording of samples, as plain data, and as a trace of the engine.
+//!
+//! Who can read recordings (the command `pct`) gives the samples with their functions already named, and answers what
+//! a range of time spent where ([`Windows`]). So this crate knows neither file formats nor symbols, and a range has
+//! the numbers that the command's own reports have.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use lttv_engine::identity::TraceIdentity;
+use lttv_engine::source::{
+    Cursor, CursorPos, EventClass, EventHead, EventId, FieldVisitor, ReadError, Scope, Source, TracefileInfo,
+    Value,
+};
+use lttv_engine::time::Time;
+use pct_icicle::Tree;
+
+/// A sample.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sample {
+    /// When, ns since 1970.
+    pub time_ns: i64,
+    /// CPU time that it stands for.
+    pub weight_ns: u64,
+    /// The function that ran, by its place in [`Recording::functions`].
+    pub function: u32,
+}
+
+/// A thread and its samples in order of time.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Thread {
+    /// Process id.
+    pub pid: u32,
+    /// Thread id.
+    pub tid: u32,
+    /// Name of its process.
+    pub process: String,
+    /// Its own name.
+    pub name: String,
+    /// The samples.
+    pub samples: Vec<Sample>,
+}
+
+/// A function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Function {
+    /// Its name.
+    pub name: String,
+    /// Name of the program or library in which it lies.
+    pub object: String,
+}
+
+/// A recording.
+pub struct Recording {
+    /// Its name for people: the path.
+    pub name: String,
+    /// When the recorded program began, ns since 1970: the time from which `pct report --from` counts.
+    pub start_ns: i64,
+    /// The threads; places in this list name threads in [`Window::threads`].
+    pub threads: Vec<Thread>,
+    /// The functions.
+    pub functions: Vec<Function>,
+    /// Instants that the program has named, in order of time.
+    pub marks: Vec<(i64, String)>,
+    /// Things to know: what was lost, what could not be read.
+    pub notes: Vec<String>,
+    /// Answers what a range spent where.
+    pub windows: Arc<dyn Windows>,
+}
+
+/// A range of time, and of threads.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Window {
+    /// First time, ns since 1970.
+    pub from_ns: i64,
+    /// End; what is at this time is not in it.
+    pub to_ns: i64,
+    /// Only these threads; none: all.
+    pub threads: Option<Vec<usize>>,
+    /// The functions that ran are at the root of the tree, their callers above; else the outermost callers are.
+    pub inverted: bool,
+}
+
+/// A row of the table of functions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FunctionRow {
+    /// Name.
+    pub name: String,
+    /// Name of the program or library.
+    pub object: String,
+    /// CPU time in the function itself.
+    pub own_ns: u64,
+    /// CPU time in it and in what it called.
+    pub total_ns: u64,
+    /// Samples in the function itself.
+    pub samples: u64,
+}
+
+/// What a range spent where.
+#[derive(Clone, Debug)]
+pub struct WindowSums {
+    /// Samples.
+    pub samples: u64,
+    /// CPU time that they stand for.
+    pub cpu_ns: u64,
+    /// Functions, the heaviest by own time first; those without own time are not there.
+    pub functions: Vec<FunctionRow>,
+    /// The call tree; weights are microseconds.
+    pub tree: Tree,
+}
+
+/// Answers what a range of a recording spent where, with the numbers of `pct report --from --to`.
+pub trait Windows: Send + Sync {
+    /// The sums of a range.
+    fn sums(&self, window: &Window) -> WindowSums;
+}
+
+/// What the source keeps: samples by thread, then the marks.
+struct Data {
+    threads: Vec<Thread>,
+    functions: Vec<Function>,
+    /// When, and which of the classes of marks.
+    marks: Vec<(i64, u32)>,
+}
+
+/// The samples as a trace: a tracefile for each thread, and one for the marks.
+pub(crate) struct SampleSource {
+    identity: TraceIdentity,
+    infos: Vec<TracefileInfo>,
+    data: Arc<Data>,
+    notes: Vec<String>,
+}
+
+/// Different marks that are told apart by name; the rest has one name.
+const MOST_MARKS: usize = 1000;
+
+impl SampleSource {
+    pub(crate) fn new(recording: &mut Recording) -> SampleSource {
+        let samples: Arc<[EventClass]> = Arc::new([EventClass::named("sample")]);
+        let mut infos: Vec<TracefileInfo> = Vec::new();
+        for thread in &recording.threads {
+            let own = if thread.name.is_empty() { &thread.process } else { &thread.name };
+            let name = match *own == thread.process {
+                true => format!("{own} ({})", thread.tid),
+                false => format!("{}/{own} ({})", thread.process, thread.tid),
+            };
+            infos.push(TracefileInfo {
+                channel: "samples".into(),
+                name: name.as_str().into(),
+                cpu: None,
+                classes: samples.clone(),
+            });
+        }
+        let mut classes: Vec<EventClass> = Vec::new();
+        let marks = std::mem::take(&mut recording.marks).into_iter().map(|(time, name)| {
+            let known = classes.iter().position(|class| *class.name == *name);
+            let at = known.unwrap_or_else(|| {
+                match classes.len() {
+                    0..MOST_MARKS => classes.push(EventClass::named(&name)),
+                    MOST_MARKS => classes.push(EventClass::named("other marks")),
+                    _ => {}
+                }
+                classes.len() - 1
+            });
+            (time, u32::try_from(at).unwrap_or(0))
+        });
+        let marks = marks.collect();
+        infos.push(TracefileInfo {
+            channel: "marks".into(),
+            name: "marks".into(),
+            cpu: None,
+            classes: classes.into(),
+        });
+        let mut threads = recording.threads.clone();
+        for (thread, left) in threads.iter_mut().zip(&mut recording.threads) {
+            left.samples = Vec::new();
+            thread.samples.sort_by_key(|sample| sample.time_ns);
+        }
+        let data = Data { threads, functions: recording.functions.clone(), marks };
+        SampleSource {
+            identity: TraceIdentity::named(&recording.name),
+            infos,
+            data: Arc::new(data),
+            notes: recording.notes.clone(),
+        }
+    }
+}
+
+impl Data {
+    fn len(&self, file: usize) -> usize {
+        self.threads.get(file).map_or(self.marks.len(), |thread| thread.samples.len())
+    }
+
+    fn time(&self, file: usize, at: usize) -> Option<i64> {
+        match self.threads.get(file) {
+            Some(thread) => Some(thread.samples.get(at)?.time_ns),
+            None => Some(self.marks.get(at)?.0),
+        }
+    }
+}
+
+impl Source for SampleSource {
+    fn identity(&self) -> &TraceIdentity {
+        &self.identity
+    }
+
+    fn tracefiles(&self) -> &[TracefileInfo] {
+        &self.infos
+    }
+
+    fn cursor(&self, tracefile: usize) -> Result<Box<dyn Cursor>, ReadError> {
+        if tracefile >= self.infos.len() {
+            return Err(ReadError::new(format!("no tracefile {tracefile}, there are {}", self.infos.len())));
+        }
+        Ok(Box::new(SampleCursor { data: self.data.clone(), file: tracefile, at: usize::MAX }))
+    }
+
+    fn time_span(&self) -> Option<(Time, Time)> {
+        let ends = (0..self.infos.len()).filter_map(|file| {
+            let last = self.data.len(file).checked_sub(1)?;
+            Some((self.data.time(file, 0)?, self.data.time(file, last)?))
+        });
+        ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).map(|(a, b)| (Time(a), Time(b)))
+    }
+
+    fn warnings(&self) -> Vec<ReadError> {
+        self.notes.iter().map(ReadError::new).collect()
+    }
+}
+
+struct SampleCursor {
+    data: Arc<Data>,
+    file: usize,
+    at: usize,
+}
+
+impl SampleCursor {
+    fn go(&mut self, at: usize) -> Result<Option<EventHead>, ReadError> {
+        self.at = at.min(self.data.len(self.file));
+        Ok(self.head())
+    }
+}
+
+const FIELDS: [&str; 4] = ["weight_ns", "function", "name", "object"];
+const CONTEXT: [&str; 3] = ["vpid", "vtid", "procname"];
+
+impl Cursor for SampleCursor {
+    fn head(&self) -> Option<EventHead> {
+        let ts = Time(self.data.time(self.file, self.at)?);
+        let id = match self.data.threads.get(self.file) {
+            Some(_) => 0,
+            None => self.data.marks.get(self.at)?.1,
+        };
+        Some(EventHead { ts, id: EventId(id), cpu: EventHead::NO_CPU })
+    }
+
+    fn advance(&mut self) -> Result<Option<EventHead>, ReadError> {
+        self.go(self.at.saturating_add(1))
+    }
+
+    fn seek_time(&mut self, t: Time) -> Result<Option<EventHead>, ReadError> {
+        let at = match self.data.threads.get(self.file) {
+            Some(thread) => thread.samples.partition_point(|sample| sample.time_ns < t.ns()),
+            None => self.data.marks.partition_point(|mark| mark.0 < t.ns()),
+        };
+        self.go(at)
+    }
+
+    fn seek(&mut self, pos: CursorPos) -> Result<Option<EventHead>, ReadError> {
+        let n = self.data.len(self.file);
+        let at = usize::try_from(pos.0[0]).unwrap_or(usize::MAX);
+        if at > n {
+            self.at = n;
+            return Err(ReadError::new(format!("position {at} is not in this tracefile of {n} events")));
+        }
+        self.go(at)
+    }
+
+    fn pos(&self) -> CursorPos {
+        CursorPos([self.at.min(self.data.len(self.file)) as u64, 0, 0, 0])
+    }
+
+    fn field_in(&self, scope: Scope, name: &str) -> Option<Value<'_>> {
+        let thread = self.data.threads.get(self.file)?;
+        let sample = thread.samples.get(self.at)?;
+        let function = || usize::try_from(sample.function).ok().and_then(|at| self.data.functions.get(at));
+        match (scope, name) {
+            (Scope::Payload, "weight_ns") => Some(Value::Unsigned(sample.weight_ns)),
+            (Scope::Payload, "function") => Some(Value::Unsigned(sample.function.into())),
+            (Scope::Payload, "name") => Some(Value::Text(Cow::Borrowed(&function()?.name))),
+            (Scope::Payload, "object") => Some(Value::Text(Cow::Borrowed(&function()?.object))),
+            (Scope::StreamContext, "vpid") => Some(Value::Unsigned(thread.pid.into())),
+            (Scope::StreamContext, "vtid") => Some(Value::Unsigned(thread.tid.into())),
+            (Scope::StreamContext, "procname") => Some(Value::Text(Cow::Borrowed(&thread.process))),
+            _ => None,
+        }
+    }
+
+    fn visit(&self, scope: Scope, visitor: &mut dyn FieldVisitor) {
+        let names: &[&str] = match scope {
+            Scope::Payload => &FIELDS,
+            Scope::StreamContext => &CONTEXT,
+            _ => &[],
+        };
+        for name in names {
+            if let Some(value) = self.field_in(scope, name) {
+                visitor.value(name, value);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    struct Nothing;
+
+    impl Windows for Nothing {
+        fn sums(&self, _: &Window) -> WindowSums {
+            WindowSums { samples: 0, cpu_ns: 0, functions: Vec::new(), tree: Tree::new("all") }
+        }
+    }
+
+    /// Two threads with `n` samples each, 1 ms apart from 1 s on; the first runs function 0, the second 1 and 2 in
+    /// turn.
+    pub(crate) fn two_threads(n: i64) -> Recording {
+        let thread = |tid: u32, of: &dyn Fn(i64) -> u32| Thread {
+            pid: 10,
+            tid,
+            process: "prog".into(),
+            name: if tid == 10 { "prog".into() } else { "worker".into() },
+            samples: (0..n)
+                .map(|i| Sample {
+                    time_ns: 1_000_000_000 + i * 1_000_000,
+                    weight_ns: 1_000_000,
+                    function: of(i),
+                })
+                .collect(),
+        };
+        let function = |name: &str| Function { name: name.into(), object: "prog".into() };
+        Recording {
+            name: "two threads".into(),
+            start_ns: 1_000_000_000,
+            threads: vec![thread(10, &|_| 0), thread(11, &|i| if i % 2 == 0 { 1 } else { 2 })],
+            functions: ["one", "two", "three<T>"].map(function).into(),
+            marks: vec![(1_000_000_500, "phase".into())],
+            notes: Vec::new(),
+            windows: Arc::new(Nothing),
+        }
+    }
+
+    #[test]
+    fn a_recording_is_a_trace_with_a_tracefile_for_each_thread() {
+        let mut recording = two_threads(5);
+        let source = SampleSource::new(&mut recording);
+        let names: Vec<&str> = source.tracefiles().iter().map(|info| &*info.name).collect();
+        assert_eq!(names, ["prog (10)", "prog/worker (11)", "marks"]);
+        assert_eq!(source.time_span(), Some((Time(1_000_000_000), Time(1_004_000_000))));
+        let mut cursor = source.cursor(1).expect("a cursor");
+        let head = cursor.seek_time(Time(1_000_000_001)).expect("seeks").expect("an event");
+        assert_eq!(head.ts, Time(1_001_000_000));
+        assert_eq!(cursor.field("function"), Some(Value::Unsigned(2)));
+        assert_eq!(cursor.field("name").and_then(|v| v.as_str().map(str::to_owned)), Some("three<T>".into()));
+        assert_eq!(cursor.field("vtid"), Some(Value::Unsigned(11)));
+        let place = cursor.pos();
+        assert_eq!(cursor.advance().expect("reads").map(|h| h.ts), Some(Time(1_002_000_000)));
+        assert_eq!(cursor.seek(place).expect("seeks"), Some(head));
+        assert!(cursor.seek(CursorPos([6, 0, 0, 0])).is_err());
+        let mut marks = source.cursor(2).expect("a cursor");
+        assert_eq!(marks.seek_time(Time::MIN).expect("seeks").map(|h| h.ts), Some(Time(1_000_000_500)));
+        assert_eq!(source.tracefiles()[2].class_name(EventId(0)), "phase");
+    }
+}

@@ -1,0 +1,130 @@
+//! Tiles and names as JSON, and questions for them as addresses ask them.
+
+use std::fmt::Write as _;
+
+use lttv_modules::timeline::Tile;
+use lttv_modules::timeline::tile::TileId;
+use serde_json::{Value, json};
+
+use crate::board::named;
+use crate::store::{Asker, Store};
+use crate::view::{BadAddress, LaneRef, number, parts};
+
+/// Most lanes that a tile is asked for at once.
+const MOST_LANES: usize = 1000;
+/// Most names that are asked for at once.
+const MOST_NAMES: usize = 500;
+
+/// A question for a tile.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TileAsk {
+    /// Which tile.
+    pub id: TileId,
+    /// For whom.
+    pub asker: Asker,
+    /// Of which lanes; none: all.
+    pub lanes: Option<Vec<LaneRef>>,
+}
+
+impl TileAsk {
+    /// What a query asks for.
+    ///
+    /// # Errors
+    /// It makes no sense.
+    pub fn parse(query: &str) -> Result<TileAsk, BadAddress> {
+        let (mut level, mut index, mut asker, mut lanes) = (None, None, Asker::default(), None);
+        for (key, text) in parts(query) {
+            match key {
+                "l" => level = Some(number::<u32>(key, &text)?),
+                "i" => index = Some(number::<i64>(key, &text)?),
+                "g" => asker.generation = number(key, &text)?,
+                "page" => asker.page = number(key, &text)?,
+                "lanes" => lanes = Some(lane_list(&text)?),
+                _ => {}
+            }
+        }
+        let id = level.zip(index).and_then(|(level, index)| TileId::new(level, index));
+        let id =
+            id.ok_or_else(|| BadAddress("l and i: expected a level from 3 to 45 and a tile of it".into()))?;
+        Ok(TileAsk { id, asker, lanes })
+    }
+}
+
+fn lane_list(text: &str) -> Result<Vec<LaneRef>, BadAddress> {
+    if text.split(',').count() > MOST_LANES {
+        return Err(BadAddress(format!("lanes: at most {MOST_LANES} at once")));
+    }
+    let lanes = text.split(',').filter(|lane| !lane.is_empty());
+    lanes.map(|lane| lane.parse().map_err(|()| BadAddress(format!("lanes: {lane}: expected 0.12")))).collect()
+}
+
+/// A tile of all traces as JSON:
+/// `{"v","l","i","g","final","partial","sum":{"n","w"},"lanes":{"0.12":{"n","w","c":[..]}}}`. Each cell is six numbers
+/// in `c`: bucket (from the begin of the tile), length in buckets, items, weight, key, weight of the key; a key below
+/// 0 is -1 - key and not sure. None: the page that asks has moved on.
+pub fn tile(store: &Store, ask: &TileAsk) -> Option<String> {
+    let mut lanes = String::new();
+    let (mut is_final, mut is_partial, mut sum) = (true, false, (0u64, 0u64));
+    for trace in 0..store.traces().len() {
+        let tile = store.tile(trace, ask.id, ask.asker)?;
+        is_final &= tile.is_final;
+        is_partial |= tile.is_partial;
+        let (n, w) = write_lanes(&mut lanes, trace, &tile, ask);
+        sum = (sum.0 + n, sum.1.saturating_add(w));
+    }
+    let (l, i, g) = (ask.id.level(), ask.id.index(), ask.asker.generation);
+    Some(format!(
+        r#"{{"v":1,"l":{l},"i":{i},"g":{g},"final":{is_final},"partial":{is_partial},"sum":{{"n":{},"w":{}}},"lanes":{{{lanes}}}}}"#,
+        sum.0, sum.1
+    ))
+}
+
+fn write_lanes(out: &mut String, trace: usize, tile: &Tile, ask: &TileAsk) -> (u64, u64) {
+    let mut all = (0u64, 0u64);
+    for lane in &tile.lanes {
+        let id = LaneRef { trace, lane: lane.lane };
+        if ask.lanes.as_ref().is_some_and(|wanted| !wanted.contains(&id)) {
+            continue;
+        }
+        let len = |cell: &lttv_modules::timeline::cells::Cell| u64::from(cell.len);
+        let n: u64 = lane.cells.iter().map(|cell| cell.n * len(cell)).sum();
+        let w: u64 = lane.cells.iter().map(|cell| cell.w.saturating_mul(len(cell))).sum();
+        all = (all.0 + n, all.1.saturating_add(w));
+        let comma = if out.is_empty() { "" } else { "," };
+        let _ = write!(out, r#"{comma}"{id}":{{"n":{n},"w":{w},"c":["#);
+        for (at, cell) in lane.cells.iter().enumerate() {
+            let comma = if at == 0 { "" } else { "," };
+            let key = i64::from(cell.top());
+            let key = if cell.is_approximate() { -1 - key } else { key };
+            let bucket = cell.bucket - ask.id.first_bucket();
+            let _ = write!(out, "{comma}{bucket},{},{},{},{key},{}", cell.len, cell.n, cell.w, cell.tw);
+        }
+        out.push_str("]}");
+    }
+    all
+}
+
+/// Names and colours of keys: `k=0.17,1.4` of traces 0 and 1.
+///
+/// # Errors
+/// The question makes no sense.
+pub fn names(store: &Store, query: &str) -> Result<Value, BadAddress> {
+    let mut out = serde_json::Map::new();
+    for (_, text) in parts(query).filter(|(key, _)| *key == "k") {
+        if text.split(',').count() > MOST_NAMES {
+            return Err(BadAddress(format!("k: at most {MOST_NAMES} at once")));
+        }
+        for word in text.split(',').filter(|word| !word.is_empty()) {
+            let key: LaneRef = word.parse().map_err(|()| BadAddress(format!("k: {word}: expected 0.17")))?;
+            let found = u32::try_from(key.lane).ok().and_then(|number| named(store, key.trace, number));
+            if let Some(found) = found {
+                let colour = found.colour.to_string();
+                out.insert(
+                    word.to_owned(),
+                    json!({"name": found.name, "object": found.object, "color": colour}),
+                );
+            }
+        }
+    }
+    Ok(Value::Object(out))
+}

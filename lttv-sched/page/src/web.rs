@@ -1,0 +1,166 @@
+//! What is answered to which address. All stand under `tl`; the page itself is `tl?from=..&to=..`.
+
+use pct_server::answer::{After, Answers, Form, Reply, Request, Response, Stream};
+use pct_server::http::nonce;
+use serde_json::json;
+
+use crate::board::{Board, colour_of_state};
+use crate::html;
+use crate::store::Store;
+use crate::tiles::{self, TileAsk};
+use crate::view::{BadAddress, View};
+
+use lttv_modules::timeline::lanes::STATES;
+use std::sync::Arc;
+use std::time::Duration;
+
+/// The timeline of some traces, for a server.
+pub struct TimelinePage {
+    store: Arc<Store>,
+}
+
+/// How often a stream looks for news.
+const STREAM_PERIOD: Duration = Duration::from_millis(200);
+/// Looks without news after which a stream sends a comment, so that a reader that is gone is noticed.
+const QUIET_LOOKS: u32 = 50;
+
+impl TimelinePage {
+    /// For these traces.
+    pub fn new(store: Store) -> TimelinePage {
+        TimelinePage { store: Arc::new(store) }
+    }
+
+    fn page(&self, query: &str) -> Response {
+        let span = self.store.span();
+        let mut response = match View::parse(query, span) {
+            Ok(view) => {
+                let nonce = nonce();
+                let body = html::page(&self.store, &view, &nonce);
+                Response { nonce: Some(nonce), ..Response::page(Form::Html, body) }
+            }
+            Err(error) => html::message(400, &error.0),
+        };
+        response.fetches = true;
+        response
+    }
+
+    fn view(&self, query: &str) -> Result<View, BadAddress> {
+        View::parse(query, self.store.span())
+    }
+
+    fn fragment(
+        &self,
+        query: &str,
+        make: impl FnOnce(&Store, &View) -> String,
+    ) -> Result<Response, BadAddress> {
+        let view = self.view(query)?;
+        Ok(Response::page(Form::Html, make(&self.store, &view)))
+    }
+
+    fn meta(&self) -> Response {
+        let (from, to) = self.store.span();
+        let traces = self.store.traces().enumerate().map(|(id, shown)| {
+            let timeline = self.store.timeline(id);
+            let events = timeline.as_ref().map_or(0, |timeline| timeline.events().0);
+            let computed_to = timeline.as_ref().map_or(from, |timeline| timeline.computed_to().ns());
+            let ready = timeline.as_ref().is_some_and(|timeline| timeline.is_whole());
+            let start = shown.recording.as_ref().map(|recording| recording.start_ns.to_string());
+            let kind = if shown.recording.is_some() { "recording" } else { "trace" };
+            json!({
+                "id": id, "name": shown.name, "kind": kind, "events": events, "base": timeline.map(|t| t.base()),
+                "computed_to": computed_to.to_string(), "ready": ready, "start": start,
+            })
+        });
+        let traces: Vec<_> = traces.collect();
+        let board = Board::of(&self.store, &View { all: true, ..View::whole((from, to)) });
+        let lanes = board.rows.iter().map(|row| {
+            json!({
+                "id": row.id.to_string(), "trace": row.id.trace, "kind": row.kind.name(), "name": row.name,
+                "n": row.n, "w": row.w,
+            })
+        });
+        let lanes: Vec<_> = lanes.collect();
+        let states = (0..)
+            .zip(STATES)
+            .map(|(key, name)| json!({"name": name, "color": colour_of_state(key).to_string()}));
+        let states: Vec<_> = states.collect();
+        json_response(&json!({
+            "v": 1, "span": [from.to_string(), to.to_string()], "origin": from.to_string(), "traces": traces,
+            "lanes": lanes, "states": states, "diag": self.store.said(),
+        }))
+    }
+
+    fn stream(&self) -> Stream {
+        let store = self.store.clone();
+        let (mut before, mut quiet, mut ended) = (None, 0, false);
+        let pieces = std::iter::from_fn(move || {
+            loop {
+                if ended {
+                    return None;
+                }
+                if before.is_some() {
+                    std::thread::sleep(STREAM_PERIOD);
+                }
+                let now = progress(&store);
+                if before.as_ref() != Some(&now) {
+                    (quiet, ended) = (0, store.is_whole());
+                    let name = if ended { "ready" } else { "progress" };
+                    let piece = format!("event: {name}\ndata: {now}\n\n");
+                    before = Some(now);
+                    return Some(piece.into_bytes());
+                }
+                quiet += 1;
+                if quiet >= QUIET_LOOKS {
+                    quiet = 0;
+                    return Some(b": nothing new\n\n".to_vec());
+                }
+            }
+        });
+        Stream { content_type: "text/event-stream", pieces: Box::new(pieces) }
+    }
+}
+
+/// How far the passes are, as JSON.
+fn progress(store: &Store) -> String {
+    let rows = (0..store.traces().len()).filter_map(|trace| {
+        let timeline = store.timeline(trace)?;
+        let (to, ready) = (timeline.computed_to().ns().to_string(), timeline.is_whole());
+        Some(json!({"trace": trace, "computed_to": to, "events": timeline.events().0, "ready": ready}))
+    });
+    json!(rows.collect::<Vec<_>>()).to_string()
+}
+
+fn json_response(value: &serde_json::Value) -> Response {
+    Response::page(Form::Json, value.to_string())
+}
+
+impl Answers for TimelinePage {
+    fn answer(&self, request: &Request<'_>) -> (Response, After) {
+        match request.query {
+            "quit" => (html::message(200, "The server has ended."), After::Quit),
+            query => (self.page(query.strip_prefix("timeline").unwrap_or(query)), After::Serve),
+        }
+    }
+
+    fn answer_path(&self, path: &str, query: &str) -> Option<Reply> {
+        let made = match path {
+            "/tl" | "/tl/" => Ok(self.page(query)),
+            "/tl/meta" => Ok(self.meta()),
+            "/tl/tile" => TileAsk::parse(query).map(|ask| match tiles::tile(&self.store, &ask) {
+                Some(body) => Response::page(Form::Json, body),
+                None => Response::plain(410, "This page has moved on since."),
+            }),
+            "/tl/names" => tiles::names(&self.store, query).map(|names| json_response(&names)),
+            "/tl/lanes" => {
+                self.fragment(query, |store, view| html::lanes(store, &Board::of(store, view), view))
+            }
+            "/tl/window" => self.fragment(query, html::window),
+            "/tl/window.json" => {
+                self.view(query).map(|view| json_response(&html::window_json(&self.store, &view)))
+            }
+            "/tl/stream" => return Some(Reply::Stream(self.stream())),
+            _ => return None,
+        };
+        Some(Reply::Whole(made.unwrap_or_else(|error| Response::plain(400, &error.0))))
+    }
+}

@@ -1,0 +1,135 @@
+//! Addresses and what they give, without a browser.
+
+use std::collections::HashSet;
+
+use pct_server::answer::Answers as _;
+use serde_json::Value;
+
+use crate::recorded::{HOSTILE, SAMPLES, START, STEP, get, page};
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[test]
+fn senseless_addresses_are_refused_with_the_limit() {
+    let page = page();
+    let many = "0.1,".repeat(1001);
+    for (path, query) in [
+        ("/tl", "from=x".to_owned()),
+        ("/tl", "from=9&to=3".to_owned()),
+        ("/tl/tile", String::new()),
+        ("/tl/tile", "l=2&i=0".to_owned()),
+        ("/tl/tile", "l=46&i=0".to_owned()),
+        ("/tl/tile", "l=3&i=9223372036854775807".to_owned()),
+        ("/tl/tile", "l=20&i=99999999999999999999".to_owned()),
+        ("/tl/tile", format!("l=20&i=0&lanes={many}")),
+        ("/tl/tile", "l=20&i=0&lanes=x".to_owned()),
+        ("/tl/names", "k=1".to_owned()),
+        ("/tl/window", "a=1&b=y".to_owned()),
+    ] {
+        assert_eq!(get(&page, path, &query).status, 400, "{path}?{query}");
+    }
+    assert!(page.answer_path("/tl/nothing", "").is_none());
+    // A tile far away is empty and final.
+    let far = json(&get(&page, "/tl/tile", "l=45&i=-1024").body);
+    assert_eq!((&far["final"], &far["sum"]["n"]), (&Value::Bool(true), &Value::from(0)));
+}
+
+#[test]
+fn a_page_that_has_moved_on_is_told_so() {
+    let page = page();
+    let index = START >> (5 + 8);
+    let ask = |g: u32| get(&page, "/tl/tile", &format!("l=5&i={index}&page=9&g={g}")).status;
+    assert_eq!((ask(3), ask(4), ask(4), ask(3)), (200, 200, 200, 410));
+}
+
+#[test]
+fn tiles_at_every_level_have_the_samples_of_their_time() {
+    let page = page();
+    let mut counted = HashSet::new();
+    for level in [3u32, 9, 16, 20, 24, 30, 45] {
+        for offset in [0, 1, 700, SAMPLES - 1] {
+            let time = START + offset * STEP;
+            let index = time >> (level + 8);
+            let (from, to) = (index << (level + 8), (index + 1) << (level + 8));
+            let expected: usize = [1, 4]
+                .iter()
+                .map(|every| {
+                    (0..SAMPLES).step_by(*every).filter(|i| (from..to).contains(&(START + i * STEP))).count()
+                })
+                .sum();
+            let marks = usize::from((from..to).contains(&(START + 7)));
+            let tile = json(&get(&page, "/tl/tile", &format!("l={level}&i={index}")).body);
+            assert_eq!(tile["final"], Value::Bool(true), "level {level}");
+            assert_eq!(tile["sum"]["n"], Value::from(expected + marks), "level {level}, {offset}");
+            counted.insert(expected);
+        }
+    }
+    assert!(counted.len() > 4);
+}
+
+#[test]
+fn names_become_neither_markup_nor_script() {
+    let page = page();
+    let html = get(&page, "/tl", "").body;
+    assert!(!html.contains("<b onclick"), "{html}");
+    let window = get(&page, "/tl/window", "tab=events").body;
+    assert!(!window.contains("<b onclick"));
+    let scripts = html.matches("<script").count();
+    assert_eq!(html.matches("</script>").count(), scripts);
+    let figures = json(&get(&page, "/tl/window.json", "").body);
+    let names = figures["recordings"][0]["functions"].as_array().expect("functions");
+    assert!(names.iter().any(|row| row["name"] == HOSTILE));
+}
+
+/// The links of a page that lead to pages of the timeline.
+fn links(html: &str) -> Vec<String> {
+    html.split("href=\"tl?")
+        .skip(1)
+        .filter_map(|rest| Some(rest.split('"').next()?.replace("&amp;", "&")))
+        .collect()
+}
+
+#[test]
+fn without_script_links_lead_everywhere_and_each_page_has_its_picture() {
+    let page = page();
+    let first = get(&page, "/tl", "").body;
+    assert!(first.contains("<svg") && first.contains("<rect x="), "a picture");
+    assert!(!first.contains("http-equiv=\"refresh\""), "final");
+    let links_of_first = links(&first);
+    assert!(links_of_first.len() > 12, "{links_of_first:?}");
+    for query in links_of_first {
+        let next = get(&page, "/tl", &query);
+        assert_eq!(next.status, 200, "{query}");
+        assert!(next.body.contains("<svg"), "{query}");
+    }
+    // A range by address alone: the numbers of the page are those of the data.
+    let (a, b) = (START + 100 * STEP, START + 300 * STEP);
+    let figures = json(&get(&page, "/tl/window.json", &format!("a={a}&b={b}")).body);
+    assert_eq!(figures["recordings"][0]["samples"], 200 + 50);
+    let html = get(&page, "/tl", &format!("a={a}&b={b}")).body;
+    assert!(html.contains("250 samples, 0.25 CPU s"), "{html}");
+    // Of the second thread alone.
+    let alone = get(&page, "/tl/lanes", "").body;
+    let id = alone.split("data-id=\"").nth(2).and_then(|rest| rest.split('"').next()).expect("a second lane");
+    let figures = json(&get(&page, "/tl/window.json", &format!("a={a}&b={b}&lane={id}")).body);
+    assert_eq!(figures["recordings"][0]["samples"], 50, "lane {id}");
+}
+
+#[test]
+fn a_list_of_events_goes_on_where_it_ended() {
+    let page = page();
+    let mut query = "tab=events".to_owned();
+    let mut seen = 0;
+    for _ in 0..100 {
+        let html = get(&page, "/tl/window", &query).body;
+        seen += html.matches("<tr data-t=").count();
+        match links(&html).into_iter().find(|link| html.contains(">next<") && link.contains("at=")) {
+            Some(next) => query = next,
+            None => break,
+        }
+    }
+    let (all, quarter) = (SAMPLES, SAMPLES / 4);
+    assert_eq!(seen, usize::try_from(all + quarter + 1).expect("small"));
+}

@@ -1,0 +1,158 @@
+//! `pct view --timeline`: a range has the numbers that `pct report` gives for the same window.
+
+use pct_format::builder::Builder;
+use pct_format::record::Frame;
+use serde_json::Value;
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpStream;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+
+const PCT: &str = env!("CARGO_BIN_EXE_pct");
+
+/// The code of this test's C library, as it is mapped here: start, end, offset in the file, path. Its functions have names.
+fn libc() -> Option<(u64, u64, u64, String)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
+    let line = maps.lines().find(|line| line.contains("r-xp") && line.contains("libc.so.6"))?;
+    let mut words = line.split_whitespace();
+    let (start, end) = words.next()?.split_once('-')?;
+    let offset = words.nth(1)?;
+    let number = |hex: &str| u64::from_str_radix(hex, 16).ok();
+    Some((number(start)?, number(end)?, number(offset)?, words.last()?.to_owned()))
+}
+
+/// Two threads, a sample each millisecond, in places spread over the library.
+fn recording() -> Option<Vec<u8>> {
+    let (start, end, offset, path) = libc()?;
+    let mut b = Builder::new();
+    b.region(1, 0, start..end, offset, 1, &[], path.as_bytes());
+    let threads = [b.thread(0, 100, b"first"), b.thread(0, 101, b"second")];
+    let place = |i: u64| start + (i * 7919 * 64) % (end - start);
+    let stacks: Vec<u32> =
+        (0..5).map(|i| b.stack(&[Frame::Return(place(i + 900)), Frame::Return(place(i + 901))])).collect();
+    for i in 0..1000u64 {
+        let (thread, stack) = (threads[usize::from(i % 3 == 0)], stacks[usize::try_from(i % 5).ok()?]);
+        b.sample(thread, 1_000_000 * (i + 1), place(i % 23), 1 + i % 2, i % 11 == 0, stack);
+    }
+    Some(b.finish())
+}
+
+struct Serving {
+    child: Child,
+    url: String,
+}
+
+impl Serving {
+    fn new(dir: &Path, files: &[&str]) -> Serving {
+        let mut child = Command::new(PCT)
+            .args(["view", "--timeline", "--no-open", "-q"])
+            .args(files)
+            .current_dir(dir)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::null())
+            .spawn()
+            .expect("starts");
+        let mut url = String::new();
+        BufReader::new(child.stdout.take().expect("is piped")).read_line(&mut url).expect("says its address");
+        Serving { child, url: url.trim().to_owned() }
+    }
+
+    /// What the server answers below its secret.
+    fn get(&self, path: &str) -> String {
+        let rest = self.url.strip_prefix("http://").expect("an address");
+        let (host, below) = rest.split_once('/').expect("a path");
+        let secret = below.split('/').next().expect("a secret");
+        let mut stream = TcpStream::connect(host).expect("connects");
+        write!(stream, "GET /{secret}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
+            .expect("sends");
+        let mut text = String::new();
+        stream.read_to_string(&mut text).expect("receives");
+        let (head, body) = text.split_once("\r\n\r\n").expect("an answer");
+        assert!(head.starts_with("HTTP/1.1 200"), "{path}: {head}");
+        body.to_owned()
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+fn json(text: &str) -> Value {
+    serde_json::from_str(text).expect("JSON")
+}
+
+#[test]
+fn a_range_has_the_numbers_of_the_report_of_the_same_window() {
+    let Some(bytes) = recording() else { return pct_kit::skip("no libc.so.6 is mapped") };
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("a.pct"), bytes).expect("written");
+    let serving = Serving::new(dir.path(), &["a.pct"]);
+    // The report counts from the begin of the process.
+    let meta = json(&serving.get("tl/meta"));
+    let start: i64 = meta["traces"][0]["start"].as_str().and_then(|t| t.parse().ok()).expect("a time");
+    let mut samples = Vec::new();
+    for (from_us, to_us) in
+        [(0, 2_000_000), (1_000, 2_000), (100_000, 400_500), (250_250, 250_251), (999_000, 5_000_000)]
+    {
+        let window = ["--from", &format!("{from_us}us"), "--to", &format!("{to_us}us")];
+        let report = Command::new(PCT)
+            .args(["report", "-q", "--format", "json", "a.pct"])
+            .args(window)
+            .current_dir(dir.path())
+            .output()
+            .expect("runs");
+        let report = json(&String::from_utf8_lossy(&report.stdout));
+        let (a, b) = (start + from_us * 1000, start + to_us * 1000);
+        let page = json(&serving.get(&format!("tl/window.json?a={a}&b={b}")));
+        let page = &page["recordings"][0];
+        assert_eq!(page["samples"], report["total"]["samples"], "{window:?}");
+        let of_report: Vec<(String, u64, u64)> = report["rows"]
+            .as_array()
+            .expect("rows")
+            .iter()
+            .map(|row| {
+                let ns = (row["total_seconds"].as_f64().expect("seconds") * 1e9).round();
+                let name = row["function"].as_str().expect("a name").to_owned();
+                (name, row["samples"].as_u64().expect("a count"), format!("{ns}").parse().expect("ns"))
+            })
+            .collect();
+        let of_page: Vec<(String, u64, u64)> = page["functions"]
+            .as_array()
+            .expect("functions")
+            .iter()
+            .map(|row| {
+                let number = |name: &str| row[name].as_u64().expect("a number");
+                (row["name"].as_str().expect("a name").to_owned(), number("samples"), number("total_ns"))
+            })
+            .collect();
+        assert_eq!(of_page, of_report, "{window:?}");
+        samples.push(of_page.len());
+    }
+    // Windows with many functions, with one, with none.
+    assert!(samples[0] > 3 && samples[1] == 1 && samples[3] == 0, "{samples:?}");
+}
+
+#[test]
+fn what_is_no_recording_and_no_trace_is_said_and_the_rest_is_shown() {
+    let Some(bytes) = recording() else { return pct_kit::skip("no libc.so.6 is mapped") };
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("a.pct"), bytes).expect("written");
+    std::fs::create_dir(dir.path().join("empty")).expect("made");
+    let alone = |file: &str| {
+        let run = Command::new(PCT)
+            .args(["view", "--timeline", "--no-open", file])
+            .current_dir(dir.path())
+            .output();
+        let run = run.expect("runs");
+        (run.status.code(), String::from_utf8_lossy(&run.stderr).into_owned())
+    };
+    let (status, why) = alone("empty");
+    assert_eq!(status, Some(1), "{why}");
+    assert!(why.contains("neither a CTF trace nor a .pct file"), "{why}");
+    assert_eq!(alone("nothing").0, Some(1));
+    let serving = Serving::new(dir.path(), &["empty", "a.pct"]);
+    assert_eq!(json(&serving.get("tl/meta"))["traces"].as_array().map(Vec::len), Some(1));
+}
