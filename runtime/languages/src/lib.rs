@@ -4,10 +4,31 @@
 //! instructions at each call. Nothing is called, stopped or changed: everything is loads through [`pct_elf::Memory`], so
 //! that the same code serves the handler, another process that is stopped, and tests.
 //!
-//! Only [`cpython`] so far.
+//! Only [`cpython`] so far. [`mod@weave`] puts an interpreter's frames between the native ones.
 //!
 //! Signal safety: as the given memory; nothing here allocates, locks, calls or panics.
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod cpython;
+pub mod weave;
+
+use pct_elf::Memory;
+
+/// The memory of a process in which a thread stands still.
+///
+/// Reading the own process wants to know what is mapped, which costs a system call a page; these two say what the kernel
+/// need not be asked for, and what it must be asked for again. A memory whose reads are all made by the kernel ignores both.
+pub trait ThreadMemory: Memory {
+    /// All from `from` to before `to` is mapped as long as the thread stands: the living owner of this memory names it. The
+    /// memory may forget what it was told before.
+    fn trust(&self, from: u64, to: u64) {
+        let _ = (from, to);
+    }
+
+    /// Whether the page of `at` is mapped now, whatever it was before.
+    fn look_again(&self, at: u64) -> bool {
+        let _ = at;
+        true
+    }
+}

@@ -10,9 +10,12 @@ use nix::sys::uio::{RemoteIoVec, process_vm_readv};
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
 use pct_elf::{Image, Memory, Symbols};
-use pct_languages::cpython::{Frame, Interpreter, ThreadData, code, lines, walk};
+use pct_languages::ThreadMemory;
+use pct_languages::cpython::{Frame, Interpreter, Standing, ThreadData, code, lines, walk};
 
 struct Other(Pid);
+
+impl ThreadMemory for Other {}
 
 impl Memory for Other {
     fn copy(&self, at: u64, into: &mut [u8]) -> bool {
@@ -59,7 +62,8 @@ fn seen(memory: &Other, interpreter: &Interpreter, data: &ThreadData, thread: Pi
     let registers = ptrace::getregs(thread).expect("registers");
     let (state, _) = interpreter.state(memory, data, registers.fs_base).expect("a state");
     let mut frames = [Frame::default(); 1000];
-    let chain = walk(memory, interpreter, state, registers.rsp, &mut frames).expect("a whole chain");
+    let standing = Standing { stack_pointer: registers.rsp, registers: std::iter::empty() };
+    let chain = walk(memory, interpreter, state, &standing, &mut frames).expect("a whole chain");
     assert!(!chain.cut);
     let layout = interpreter.layout;
     let shown = frames[..chain.frames].iter().map(|frame| {

@@ -35,4 +35,4 @@ pub use cache::Cache;
 pub use full::Gregs;
 pub use registry::{Refreshed, Region, Registry};
 pub use stack::{Extent, Live};
-pub use walk::{Budget, End, Walked, walk};
+pub use walk::{Budget, EXACT, End, Placed, Slot, Walked, walk};

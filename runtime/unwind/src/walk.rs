@@ -59,6 +59,49 @@ const fn look_up(entry: u64) -> u64 {
     if entry & EXACT == 0 { entry.wrapping_sub(1) } else { entry & !EXACT }
 }
 
+/// What a walk stores for each caller: its entry alone, or more.
+pub trait Slot: Copy {
+    /// The entry, and the canonical frame address of the frame that it was found in: the caller's stack pointer.
+    fn new(entry: u64, cfa: u64) -> Self;
+
+    /// The entry.
+    fn entry(self) -> u64;
+}
+
+impl Slot for u64 {
+    #[inline(always)]
+    fn new(entry: u64, _: u64) -> u64 {
+        entry
+    }
+
+    #[inline(always)]
+    fn entry(self) -> u64 {
+        self
+    }
+}
+
+/// A caller with its place on the stack, for those who weave other frames between those of a walk.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[repr(C)]
+pub struct Placed {
+    /// The entry, see [`EXACT`].
+    pub entry: u64,
+    /// Where the frame that was called ends and this one begins.
+    pub cfa: u64,
+}
+
+impl Slot for Placed {
+    #[inline(always)]
+    fn new(entry: u64, cfa: u64) -> Placed {
+        Placed { entry, cfa }
+    }
+
+    #[inline(always)]
+    fn entry(self) -> u64 {
+        self.entry
+    }
+}
+
 /// What a walk may cost.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Budget {
@@ -89,13 +132,13 @@ pub struct Walked {
 }
 
 /// Walks the stack of the thread interrupted with `regs` and stores its return addresses (see [`EXACT`]), innermost first,
-/// without the interrupted PC itself.
-pub fn walk<M: Memory>(
+/// without the interrupted PC itself. `out` decides what is stored with each ([`Slot`]).
+pub fn walk<M: Memory, S: Slot>(
     set: &Set<'_>,
     cache: &Cache,
     regs: &Gregs,
     memory: &mut M,
-    out: &mut [u64],
+    out: &mut [S],
     budget: Budget,
 ) -> Walked {
     let (sp, bp) = (regs.get(reg::RSP), regs.get(reg::RBP));
@@ -146,11 +189,11 @@ struct Base {
     regs: Regs,
 }
 
-struct Walk<'a, M> {
+struct Walk<'a, M, S> {
     set: &'a Set<'a>,
     cache: &'a Cache,
     memory: &'a mut M,
-    out: &'a mut [u64],
+    out: &'a mut [S],
     frames: usize,
     at: Place,
     units: u32,
@@ -164,7 +207,7 @@ struct Walk<'a, M> {
 /// What a step leads to: a caller, or the end.
 type Step = Result<Place, End>;
 
-impl<M: Memory> Walk<'_, M> {
+impl<M: Memory, S: Slot> Walk<'_, M, S> {
     /// Frames whose rules are at hand and whose stack is there: nearly all. Everything is in registers meanwhile; the first frame
     /// that is anything else is left to [`Walk::run`].
     /// Some: the stack ends there.
@@ -193,7 +236,7 @@ impl<M: Memory> Walk<'_, M> {
             }
             let user = ra != 0 && ra >> ADDRESS_BITS == 0;
             let (true, true, Some(slot)) = (user, cfa > sp, self.out.get_mut(frames)) else { break };
-            *slot = ra;
+            *slot = S::new(ra, cfa);
             frames += 1;
             units -= 1;
             (look, sp, bp) = (ra.wrapping_sub(1), cfa, caller_bp);
@@ -268,7 +311,7 @@ impl<M: Memory> Walk<'_, M> {
             if ra >> ADDRESS_BITS != 0 {
                 return End::BadData;
             }
-            if !self.store(ra) {
+            if !self.store(ra, cfa) {
                 return End::Depth;
             }
             self.by = By::Data;
@@ -278,10 +321,10 @@ impl<M: Memory> Walk<'_, M> {
 
     /// Stores an entry; false when there is no room.
     #[inline(always)]
-    fn store(&mut self, entry: u64) -> bool {
+    fn store(&mut self, entry: u64, cfa: u64) -> bool {
         match self.out.get_mut(self.frames) {
             Some(slot) => {
-                *slot = entry;
+                *slot = S::new(entry, cfa);
                 self.frames += 1;
                 true
             }
@@ -371,9 +414,9 @@ impl<M: Memory> Walk<'_, M> {
         if self.by != By::Context
             && let Some(slot) = self.frames.checked_sub(1).and_then(|last| self.out.get_mut(last))
         {
-            *slot |= EXACT;
+            *slot = S::new(slot.entry() | EXACT, sp);
         }
-        if !self.store(pc | EXACT) {
+        if !self.store(pc | EXACT, at.sp) {
             return Err(End::Depth);
         }
         self.base = Some(Base { frame: self.frames, regs: Regs::all(&gregs) });
@@ -401,11 +444,12 @@ impl<M: Memory> Walk<'_, M> {
         if ra >> ADDRESS_BITS != 0 {
             return Err(End::NoData);
         }
-        if !self.store(ra) {
+        let cfa = bp.wrapping_add(16);
+        if !self.store(ra, cfa) {
             return Err(End::Depth);
         }
         self.by = By::Chain;
-        Ok(Place { look: ra.wrapping_sub(1), sp: bp.wrapping_add(16), bp: up })
+        Ok(Place { look: ra.wrapping_sub(1), sp: cfa, bp: up })
     }
 
     /// The address is in no region that is known.
@@ -441,7 +485,7 @@ impl<M: Memory> Walk<'_, M> {
             return Err(End::BadData);
         }
         let entry = if fde.signal { pc | EXACT } else { pc };
-        if !self.store(entry) {
+        if !self.store(entry, sp) {
             return Err(End::Depth);
         }
         self.base = Some(Base { frame: self.frames, regs: caller });
@@ -460,7 +504,7 @@ impl<M: Memory> Walk<'_, M> {
             self.units = self.units.checked_sub(COLD).ok_or(End::Time)?;
             let look = match base.frame.checked_sub(1) {
                 None => self.first.get(reg::RA),
-                Some(i) => look_up(self.out.get(i).copied().ok_or(End::BadData)?),
+                Some(i) => look_up(self.out.get(i).ok_or(End::BadData)?.entry()),
             };
             base.regs = match self.set.fde(look) {
                 Some((eh, fde)) => {

@@ -8,7 +8,7 @@
 //! address on the C stack that lies inside that call's native frame ([`Owner`]): this is how both stacks are woven without
 //! knowing any function's name or extent.
 
-use pct_elf::Memory;
+use crate::ThreadMemory;
 
 use super::find::Interpreter;
 use super::layout::{Entries, FirstFrame, Instruction};
@@ -65,32 +65,67 @@ const fn plausible(address: u64) -> bool {
     address & 7 == 0 && address > 4096 && address >> 47 == 0
 }
 
-/// Reads the frames of the thread with this state into `out`, innermost first. `stack_pointer` is where the thread stands.
+/// Longest distance on the C stack between two calls of the bytecode loop that is believed.
+const LONGEST_STRETCH: u64 = 64 << 20;
+
+/// Where a thread stands.
+#[derive(Clone, Copy, Debug)]
+pub struct Standing<R> {
+    /// Its stack pointer.
+    pub stack_pointer: u64,
+    /// What its registers hold, in any order: general ones, and halves of vector registers. A chain that was met half built is
+    /// repaired by them.
+    pub registers: R,
+}
+
+/// Reads the frames of the thread with this state into `out`, innermost first.
+///
+/// In 3.11 and 3.12 the compiler tells the state of a new call of the bytecode loop, or of an inlined call, some instructions
+/// before what that call needs is stored. What is to be stored is in registers then, and what was running is still whole: the
+/// stack just before the call is given.
 ///
 /// # Errors
 /// The chain was met half built.
-pub fn walk<M: Memory>(
+pub fn walk<M: ThreadMemory, R: Iterator<Item = u64> + Clone>(
     memory: &M,
     interpreter: &Interpreter,
     state: u64,
-    stack_pointer: u64,
+    thread: &Standing<R>,
     out: &mut [Frame],
 ) -> Result<Chain, Torn> {
-    let mut walk = Walk { memory, interpreter, state, out, frames: 0 };
+    let mut walk = Walk { memory, interpreter, state, out, frames: 0, stack: FrameStack::default() };
     match interpreter.layout.first {
-        FirstFrame::Object { at } => walk.chain(walk.word(state + at)?, None),
-        FirstFrame::Current { at } => walk.chain(walk.word(state + at)?, None),
+        FirstFrame::Object { at } | FirstFrame::Current { at } => {
+            let head = walk.word(state + at)?;
+            walk.chain_from(head, None)
+        }
         FirstFrame::ByCFrame { at, current, previous } => {
-            let mut c_frame = walk.word(state + at)?;
-            let mut head = walk.word(c_frame.wrapping_add(current))?;
-            if c_frame >= stack_pointer && head != 0 && walk.code_of(head).is_err() {
-                // The loop is being entered: the state names its CFrame before that one names a frame. What was running
-                // is still named by the one before.
-                c_frame = walk.word(c_frame.wrapping_add(previous))?;
-                head = walk.word(c_frame.wrapping_add(current))?;
-            }
+            let c_frame = walk.word(state + at)?;
             let by_flag = matches!(interpreter.layout.entries, Entries::Flag { .. });
-            walk.chain(head, by_flag.then_some((c_frame, previous)))
+            let of = |c_frame| by_flag.then_some((c_frame, previous));
+            let head = walk.word(c_frame.wrapping_add(current))?;
+            if let Ok(chain) = walk.chain_from(head, of(c_frame)) {
+                return Ok(chain);
+            }
+            if c_frame < thread.stack_pointer {
+                return Err(Torn);
+            }
+            // An inlined call: the frame that calls is the next one below on the frame stack.
+            if let Some(caller) = walk.nearest_frame_below(head, thread.registers.clone())
+                && let Ok(chain) = walk.chain_from(caller, of(c_frame))
+            {
+                return Ok(chain);
+            }
+            // A call of the loop: what ran before is named by the CFrame of the loop that calls.
+            let named = memory.word(c_frame.wrapping_add(previous));
+            let near = named.into_iter().chain(thread.registers.clone()).filter(|address| {
+                let stretch = address.wrapping_sub(c_frame);
+                address & 7 == 0 && stretch != 0 && stretch < LONGEST_STRETCH
+            });
+            let outer = near.filter(|address| walk.names_frame(address.wrapping_add(current))).min();
+            let outer = outer.ok_or(Torn)?;
+            let head = walk.word(outer.wrapping_add(current))?;
+            walk.chain_from(head, of(outer))
         }
     }
 }
@@ -101,11 +136,53 @@ struct Walk<'a, M> {
     state: u64,
     out: &'a mut [Frame],
     frames: usize,
+    stack: FrameStack,
 }
 
-impl<M: Memory> Walk<'_, M> {
+/// A chunk of the thread's frame stack. Frames lie in it from `low` on, below `high`.
+#[derive(Clone, Copy, Default)]
+struct FrameStack {
+    chunk: u64,
+    low: u64,
+    high: u64,
+}
+
+/// Longest chunk that is believed.
+const LONGEST_CHUNK: u64 = 1 << 32;
+
+impl<M: ThreadMemory> Walk<'_, M> {
     fn word(&self, at: u64) -> Result<u64, Torn> {
         self.memory.word(at).ok_or(Torn)
+    }
+
+    fn chain_from(&mut self, head: u64, c_frame: Option<(u64, u64)>) -> Result<Chain, Torn> {
+        self.frames = 0;
+        self.stack = self.frame_stack().ok_or(Torn)?;
+        self.chain(head, c_frame)
+    }
+
+    /// Of these addresses the highest below `head` at which a frame lies, all on one chunk of the frame stack.
+    fn nearest_frame_below(&mut self, head: u64, addresses: impl Iterator<Item = u64>) -> Option<u64> {
+        self.stack = self.frame_stack()?;
+        let FrameStack { low, high, .. } = self.stack;
+        let on_stack = |address: u64| address >= low && address < high && plausible(address);
+        if !on_stack(head) {
+            return None;
+        }
+        addresses
+            .filter(|address| *address < head && on_stack(*address) && self.code_of(*address).is_ok())
+            .max()
+    }
+
+    /// Is the address of a frame stored at `place`?
+    fn names_frame(&mut self, place: u64) -> bool {
+        let Some(frame) = self.memory.word(place).filter(|frame| plausible(*frame)) else { return false };
+        let on_stack = self.on_frame_stack(frame);
+        if !on_stack && !self.memory.look_again(frame) {
+            return false;
+        }
+        let owner = self.interpreter.layout.owner.and_then(|at| self.memory.bytes(frame + at));
+        self.code_of(frame).is_ok() && (on_stack || owner == Some([OWNED_BY_GENERATOR]))
     }
 
     /// The chain from its innermost frame. `c_frame`: address of the CFrame of the innermost group, and where it names the next.
@@ -118,6 +195,12 @@ impl<M: Memory> Walk<'_, M> {
                 return Err(Torn);
             }
             if let Some(owner_at) = layout.owner {
+                let on_stack = self.on_frame_stack(frame);
+                // Only the first two links are ever met half built. What they name may be gone: it is not believed to be as it
+                // was a moment ago.
+                if !on_stack && self.frames < 2 && !self.memory.look_again(frame) {
+                    return Err(Torn);
+                }
                 let [owner] = self.memory.bytes(frame + owner_at).ok_or(Torn)?;
                 if owner == OWNED_BY_C_STACK && layout.entries == Entries::Boundary {
                     // The frames before it are a group that this address belongs to.
@@ -133,8 +216,7 @@ impl<M: Memory> Walk<'_, M> {
                     frame = self.word(frame + layout.previous)?;
                     continue;
                 }
-                if owner > OWNED_BY_GENERATOR || (owner != OWNED_BY_GENERATOR && !self.on_frame_stack(frame))
-                {
+                if owner > OWNED_BY_GENERATOR || (owner != OWNED_BY_GENERATOR && !on_stack) {
                     return Err(Torn);
                 }
             }
@@ -178,31 +260,58 @@ impl<M: Memory> Walk<'_, M> {
         }
     }
 
-    /// Does the frame lie in the thread's frame stack, and in use?
-    fn on_frame_stack(&self, frame: u64) -> bool {
-        let Some((chunk_at, top_at)) = self.interpreter.layout.datastack else { return true };
-        let memory = self.memory;
-        let (Some(mut chunk), Some(top)) =
-            (memory.word(self.state + chunk_at), memory.word(self.state + top_at))
-        else {
-            return false;
+    /// The current chunk of the thread's frame stack; one without addresses where the version has no such stack.
+    fn frame_stack(&self) -> Option<FrameStack> {
+        let Some((chunk_at, top_at)) = self.interpreter.layout.datastack else {
+            return Some(FrameStack::default());
         };
-        let mut end = Some(top);
+        let chunk = self.memory.word(self.state + chunk_at)?;
+        if chunk == 0 {
+            // No frame was made yet.
+            return Some(FrameStack::default());
+        }
+        let top = self.memory.word(self.state + top_at)?;
+        let mut stack = self.chunk(chunk)?;
+        // Between two stores of the interpreter the top is another chunk's: then all of this one counts.
+        if stack.low <= top && top < stack.high {
+            stack.high = top;
+        }
+        Some(stack)
+    }
+
+    /// The chunk at this address: the thread's state, or a younger chunk, says that it is one.
+    fn chunk(&self, chunk: u64) -> Option<FrameStack> {
+        if !plausible(chunk) {
+            return None;
+        }
+        self.memory.trust(chunk, chunk + CHUNK_HEAD);
+        let size = self.memory.word(chunk + 8).filter(|size| *size < LONGEST_CHUNK)?;
+        self.memory.trust(chunk, chunk + size);
+        Some(FrameStack { chunk, low: chunk + CHUNK_HEAD, high: chunk + size })
+    }
+
+    /// Does the frame lie in the thread's frame stack, and in use?
+    fn on_frame_stack(&mut self, frame: u64) -> bool {
+        let current = self.stack;
+        if frame >= current.low && frame < current.high {
+            return true;
+        }
+        if current.chunk == 0 {
+            return false;
+        }
+        // Outwards to older chunks; the younger ones are not needed any more.
+        let mut chunk = current.chunk;
         for _ in 0..MOST_CHUNKS {
-            if !plausible(chunk) {
-                return false;
-            }
-            let Some(end) = end.take().or_else(|| Some(chunk.wrapping_add(memory.word(chunk + 8)?))) else {
-                return false;
-            };
-            if frame >= chunk + CHUNK_HEAD && frame < end {
+            let Some(older) = self.memory.word(chunk).filter(|older| *older != 0) else { break };
+            let Some(stack) = self.chunk(older) else { break };
+            if frame >= stack.low && frame < stack.high {
+                self.stack = stack;
                 return true;
             }
-            match memory.word(chunk) {
-                Some(older) => chunk = older,
-                None => return false,
-            }
+            chunk = older;
         }
+        // The memory believes in the last chunk that it was told of.
+        self.memory.trust(current.low, current.high);
         false
     }
 

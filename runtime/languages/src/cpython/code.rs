@@ -102,3 +102,90 @@ pub fn line_table<M: Memory>(memory: &M, layout: &Layout, code: u64) -> Option<O
     let length = memory.word(object.checked_add(LENGTH)?)?;
     Some(Octets { at: object.checked_add(BYTES_DATA)?, length })
 }
+
+/// Copies a text as UTF-8; how many octets it has, and whether it was cut to fit. `None`: it cannot be read.
+///
+/// Halves of surrogate pairs, which texts of CPython may hold alone, become U+FFFD.
+pub fn utf8<M: Memory>(memory: &M, text: Text, out: &mut [u8]) -> Option<(usize, bool)> {
+    const READ: usize = 64;
+    let (mut used, mut read) = (0, 0_u64);
+    let mut octets = [0; READ];
+    let width = usize::from(text.width);
+    let characters = (READ / 4) as u64;
+    while read < text.length {
+        let count = characters.min(text.length - read);
+        let at = text.at.checked_add(read.checked_mul(u64::from(text.width))?)?;
+        let octets = octets.get_mut(..usize::try_from(count).ok()? * width)?;
+        if !memory.copy(at, octets) {
+            return None;
+        }
+        let mut rest = &*octets;
+        while let Some((character, others)) = rest.split_at_checked(width.max(1)) {
+            rest = others;
+            let number = character.iter().rev().fold(0, |number, octet| number << 8 | u32::from(*octet));
+            let (bytes, length) = encode(char::from_u32(number).unwrap_or(char::REPLACEMENT_CHARACTER));
+            let Some(place) = out.get_mut(used..used + length) else { return Some((used, true)) };
+            for (place, byte) in place.iter_mut().zip(bytes) {
+                *place = byte;
+            }
+            used += length;
+        }
+        read += count;
+    }
+    Some((used, false))
+}
+
+/// A character as UTF-8 and the number of its octets. (`char::encode_utf8` can panic as far as the linker knows.)
+fn encode(character: char) -> ([u8; 4], usize) {
+    let code = u32::from(character);
+    let low = |shift: u32| 0x80 | (code >> shift & 0x3f) as u8;
+    match code {
+        0..0x80 => ([code as u8, 0, 0, 0], 1),
+        0x80..0x800 => ([0xc0 | (code >> 6) as u8, low(0), 0, 0], 2),
+        0x800..0x1_0000 => ([0xe0 | (code >> 12) as u8, low(6), low(0), 0], 3),
+        _ => ([0xf0 | (code >> 18) as u8, low(12), low(6), low(0)], 4),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    extern crate std;
+    use super::*;
+    use std::string::String;
+    use std::vec::Vec;
+
+    fn converted(text: &str, width: u8, room: usize) -> (String, bool) {
+        let octets: Vec<u8> =
+            text.chars().flat_map(|c| u32::from(c).to_le_bytes().into_iter().take(width.into())).collect();
+        let text = Text { at: 0, length: text.chars().count() as u64, width };
+        let mut out = std::vec![0; room];
+        let (used, cut) = utf8(&octets.as_slice(), text, &mut out).unwrap();
+        (String::from_utf8(out[..used].to_vec()).unwrap(), cut)
+    }
+
+    #[test]
+    fn texts_of_each_width_become_utf8() {
+        let long = "é".repeat(100);
+        for (text, width) in [("plain", 1), ("", 1), (&*long, 1), ("čaj ☕", 2), ("a😀é☕", 4)] {
+            assert_eq!(converted(text, width, 1000), (text.into(), false));
+        }
+        assert_eq!(converted("\u{0}x", 1, 10).0, "\u{0}x");
+    }
+
+    #[test]
+    fn a_text_is_cut_between_characters() {
+        assert_eq!(converted("abc", 1, 2), ("ab".into(), true));
+        assert_eq!(converted("aé", 1, 2), ("a".into(), true));
+        assert_eq!(converted("☕☕", 2, 5), ("☕".into(), true));
+    }
+
+    #[test]
+    fn halves_of_pairs_and_what_cannot_be_read_are_survived() {
+        let half = [0x00_u8, 0xd8];
+        let mut out = [0; 8];
+        let text = Text { at: 0, length: 1, width: 2 };
+        assert_eq!(utf8(&&half[..], text, &mut out), Some((3, false)));
+        assert_eq!(&out[..3], "\u{fffd}".as_bytes());
+        assert_eq!(utf8(&&half[..], Text { length: u64::MAX, ..text }, &mut out), None);
+    }
+}

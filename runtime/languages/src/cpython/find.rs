@@ -14,6 +14,8 @@ use super::layout::{Instruction, Layout};
 pub struct Interpreter {
     /// Where it keeps what.
     pub layout: &'static Layout,
+    /// `Py_Version`; before 3.11 only the major and minor version are known.
+    pub version: u32,
     /// Address of `_PyRuntime`.
     pub runtime: u64,
     /// Address of `PyCode_Type`: the type of every code object.
@@ -31,6 +33,21 @@ pub enum Refused {
     Version(u8),
     /// A published offset differs from the layout's: a debug build or another implementation.
     Layout(u8),
+}
+
+impl Refused {
+    /// The version as `Py_Version` has it, as far as it is known; else 0.
+    #[must_use]
+    pub const fn version(self) -> u32 {
+        match self {
+            Refused::NoVersion => 0,
+            Refused::Version(minor) | Refused::Layout(minor) => version_of(minor),
+        }
+    }
+}
+
+const fn version_of(minor: u8) -> u32 {
+    u32::from_be_bytes([3, minor, 0, 0])
 }
 
 /// Longest list of a type's members.
@@ -82,7 +99,8 @@ impl Interpreter {
             && code_members_agree(memory, code_type, layout)
             && frame_type.is_some_and(|frame| frame_members_agree(memory, frame, layout));
         if agrees {
-            Ok(Interpreter { layout, runtime, code_type, bytecode_loop })
+            let version = published.unwrap_or(version_of(minor));
+            Ok(Interpreter { layout, version, runtime, code_type, bytecode_loop })
         } else {
             Err(Refused::Layout(minor))
         }

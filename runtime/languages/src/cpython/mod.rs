@@ -16,7 +16,7 @@ pub mod find;
 pub mod layout;
 pub mod lines;
 
-pub use chain::{Frame, Owner, Torn, walk};
+pub use chain::{Frame, Owner, Standing, Torn, walk};
 pub use code::{Identity, Text};
 pub use find::{Interpreter, Refused, ThreadData};
 pub use layout::Layout;
