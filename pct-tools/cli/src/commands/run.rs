@@ -56,6 +56,9 @@ pub struct Args {
     /// Counters per region are one per 2^SHIFT bytes (mode counts).
     #[arg(long, value_name = "SHIFT", allow_negative_numbers = true, value_parser = look::within(0..=20), help_heading = "Sampling")]
     pub shift: Option<u32>,
+    /// Whether the functions of CPython (3.8 to 3.13) are part of the stacks [default: on].
+    #[arg(long, value_enum, help_heading = "Sampling")]
+    pub python: Option<Python>,
     /// Which children are profiled too.
     #[arg(long, value_enum, help_heading = "Which processes")]
     pub follow: Option<Follow>,
@@ -149,6 +152,15 @@ pub enum Follow {
     None,
 }
 
+/// Whether Python's functions are read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Python {
+    /// Where an interpreter is found.
+    On,
+    /// Never: its native functions alone.
+    Off,
+}
+
 /// When sampling starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
 pub enum On {
@@ -218,6 +230,7 @@ pub fn options(args: &Args, folder: &Path, spare: Option<&Spare>) -> OsString {
         ("limit", args.limit.map(|n| n.to_string())),
         ("signal", args.signal.map(|n| n.to_string())),
         ("shift", args.shift.map(|n| n.to_string())),
+        ("python", args.python.map(name)),
         ("follow", args.follow.map(name)),
         ("include", args.include.clone()),
         ("exclude", args.exclude.clone()),
@@ -503,6 +516,7 @@ mod tests {
             (["--depth", "0"], "--depth"),
             (["--shift", "99"], "--shift"),
             (["--on", "never"], "--on"),
+            (["--python", "maybe"], "--python"),
             (["--follow", "me"], "--follow"),
             (["--hz", "-5"], "1 to 20000"),
             (["--nonsense", "1"], "--nonsense"),

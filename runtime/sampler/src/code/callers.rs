@@ -9,17 +9,22 @@
 //! Signal safety: [`words`] makes system calls only for stacks that are not the thread's own (is the next page there?), for the
 //! buffer once per thread, and none under a filter on system calls.
 
+use core::hint::cold_path;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
 use crate::code::maps::Mapping;
-use crate::code::regions::Entry;
+use crate::code::python::{self, Found, Scratch};
+use crate::code::regions::List;
 use crate::process::session::Session;
 use crate::record::rings::Ring;
 use crate::sys::arch::Regs;
 use crate::{process::housekeeper, record::time, sys};
 use pct_format::record::Frame;
 use pct_format::{CutCause, StackMode};
-use pct_unwind::{Budget, End, Extent, Gregs, Live, Region, Registry, Walked, walk};
+use pct_languages::cpython::Standing;
+use pct_languages::weave::Woven;
+use pct_unwind::cfi::reg;
+use pct_unwind::{Budget, End, Extent, Gregs, Live, Region, Registry, Slot, Walked, walk};
 
 static REGISTRY: Registry = Registry::new();
 /// When a sample last made us look at the regions, and whether that found nothing.
@@ -30,6 +35,8 @@ static IN_VAIN: AtomicBool = AtomicBool::new(false);
 const PROBES: u32 = 256;
 /// Nanoseconds that a unit of the walker's budget stands for.
 const UNIT_NS: u64 = 8;
+/// Units that a Python frame costs.
+const UNITS_OF_PYTHON: u32 = 4;
 /// Least time between two looks at the regions from samples: 1 % of it is what a look may cost.
 const APART_NS: u64 = 10_000_000;
 /// Depth up to which the period alone limits a walk. Who asks for more wants the entire recursion and pays for it.
@@ -45,6 +52,9 @@ pub struct OfThread {
     /// Buffer of frame words, 0 = none yet.
     buffer: AtomicU64,
     room: AtomicU64,
+    /// [`Scratch`] for weaving, 0 = none yet, and the depth that it is made for.
+    scratch: AtomicU64,
+    scratch_depth: AtomicU64,
 }
 
 impl OfThread {
@@ -71,8 +81,30 @@ impl OfThread {
         Some(unsafe { core::slice::from_raw_parts_mut(at as *mut u64, depth as usize + 1) })
     }
 
-    /// Unmaps the buffer. Nobody is in the session any more.
+    /// What weaving needs. The caller holds the ring's busy flag.
+    fn scratch(&self, depth: u32, may_call: bool) -> Option<Scratch<'_>> {
+        let mut at = self.scratch.load(Ordering::Relaxed);
+        if at == 0 || self.scratch_depth.load(Ordering::Relaxed) < u64::from(depth) {
+            if !may_call {
+                return None;
+            }
+            at = sys::map_memory(Scratch::bytes(depth)).ok()? as u64;
+            self.scratch.store(at, Ordering::Relaxed);
+            self.scratch_depth.store(u64::from(depth), Ordering::Relaxed);
+        }
+        // SAFETY: a mapping of ours for at least this depth (a depth never falls within a session), which stays as long as anybody
+        // is in the session; the busy flag keeps others away.
+        Some(unsafe { Scratch::new(at as *mut u8, depth) })
+    }
+
+    /// Unmaps the buffers. Nobody is in the session any more.
     pub fn unmap(&self) {
+        let at = self.scratch.swap(0, Ordering::Relaxed);
+        if at != 0 {
+            let depth = self.scratch_depth.load(Ordering::Relaxed) as u32;
+            // SAFETY: made by `scratch` for this depth; nobody uses it any more.
+            unsafe { sys::unmap(at as *mut u8, Scratch::bytes(depth)) };
+        }
         let at = self.buffer.swap(0, Ordering::Relaxed);
         if at != 0 {
             // SAFETY: made by `new_buffer` with this length; nobody uses it any more.
@@ -109,12 +141,15 @@ pub fn words<'r>(session: &Session, ring: &'r Ring, regs: Regs, spare: &'r mut [
         *spare = [Frame::Cut(CutCause::Other).encode()];
         return spare;
     };
-    let mut walked = once(session, ring, regs, buffer.get_mut(..depth as usize).unwrap_or(&mut []));
-    if walked.unknown && look_again(session) {
-        walked = once(session, ring, regs, buffer.get_mut(..depth as usize).unwrap_or(&mut []));
-    }
-    let mut len = walked.frames;
-    if let Some(cause) = cut(walked.end)
+    let (frames, cut) = match session.python.current() {
+        None => native(session, ring, regs, buffer.get_mut(..depth as usize).unwrap_or(&mut [])),
+        Some(found) => {
+            cold_path();
+            with_python(session, ring, regs, found, buffer.get_mut(..depth as usize).unwrap_or(&mut []))
+        }
+    };
+    let mut len = frames;
+    if let Some(cause) = cut
         && let Some(place) = buffer.get_mut(len)
     {
         *place = Frame::Cut(cause).encode();
@@ -123,14 +158,92 @@ pub fn words<'r>(session: &Session, ring: &'r Ring, regs: Regs, spare: &'r mut [
     buffer.get_mut(..len).unwrap_or(&mut [])
 }
 
-/// One walk with the modules as they are now.
-fn once(session: &Session, ring: &Ring, regs: Regs, out: &mut [u64]) -> Walked {
-    // SAFETY: the kernel's context of the running handler; the 17 general registers stand 40 bytes into it.
-    let gregs = unsafe { &*((regs.context + 40) as *const Gregs) };
+/// A walk, and another one if it made us find new code: how many frames it stored, and why it is cut.
+#[inline(always)]
+fn native<S: Slot>(session: &Session, ring: &Ring, regs: Regs, out: &mut [S]) -> (usize, Option<CutCause>) {
+    let mut walked = once(session, ring, regs, out);
+    if walked.unknown && look_again(session) {
+        walked = once(session, ring, regs, out);
+    }
+    (walked.frames, cut(walked.end))
+}
+
+/// The stack of a thread that may run Python. How many words were stored, and why it is cut.
+#[inline(never)]
+fn with_python(
+    session: &Session,
+    ring: &Ring,
+    regs: Regs,
+    found: &Found,
+    out: &mut [u64],
+) -> (usize, Option<CutCause>) {
+    let Some(mut scratch) = ring.stack.scratch(out.len() as u32, session.may_call()) else {
+        return native(session, ring, regs, out);
+    };
+    let (callers, cut) = native(session, ring, regs, scratch.placed);
+    let thread = Standing { stack_pointer: gregs(regs).get(reg::RSP), registers: registers(regs) };
+    let most = budget(session, ring, out.len()).units / UNITS_OF_PYTHON;
+    let here = (regs.pc, &thread);
+    // SAFETY: the extent is the thread's own stack (see `StackFinder`), and this handler runs on that thread.
+    let woven = unsafe {
+        scratch.weave(
+            (session, found),
+            ring.stack.extent(),
+            here,
+            (callers, cut.is_none()),
+            most as usize,
+            out,
+        )
+    };
+    match woven {
+        Some(Woven { words, full: true }) => (words, Some(CutCause::Depth)),
+        Some(Woven { words, full: false }) => (words, cut),
+        None => {
+            for (word, placed) in out.iter_mut().zip(scratch.placed.iter().take(callers)) {
+                *word = placed.entry;
+            }
+            (callers, cut)
+        }
+    }
+}
+
+/// The registers of the interrupted thread.
+fn gregs(regs: Regs) -> &'static Gregs {
+    // SAFETY: the kernel's context of the running handler, which outlives all uses within it; the 17 general registers stand 40
+    // bytes into it.
+    unsafe { &*((regs.context + 40) as *const Gregs) }
+}
+
+/// What the interrupted thread's general registers hold, and the halves of its first sixteen vector registers.
+fn registers(regs: Regs) -> impl Iterator<Item = u64> + Clone {
+    const VECTORS: usize = 32;
+    // SAFETY: the kernel's context: 17 general registers, as in `gregs`; behind them and five more words the address of the
+    // floating-point state, which the kernel has put on the same stack.
+    let (general, state) = unsafe {
+        let words = (regs.context + 40) as *const u64;
+        (&*words.cast::<[u64; 17]>(), words.add(23).read())
+    };
+    let vectors = if state == 0 {
+        &[0; VECTORS]
+    } else {
+        // SAFETY: the state begins as FXSAVE stores it: the vector registers stand 160 bytes into it.
+        unsafe { &*((state + 160) as *const [u64; VECTORS]) }
+    };
+    general.iter().chain(vectors).copied()
+}
+
+/// What a walk may cost.
+fn budget(session: &Session, ring: &Ring, depth: usize) -> Budget {
     let period =
         ring.period_ns.load(Ordering::Relaxed).max(session.settings.period_ns.load(Ordering::Relaxed));
-    let deeper = if out.len() > USUAL_DEPTH { out.len() as u32 } else { 0 };
-    let budget = Budget { units: ((period / 20 / UNIT_NS) as u32).saturating_add(deeper) };
+    let deeper = if depth > USUAL_DEPTH { depth as u32 } else { 0 };
+    Budget { units: ((period / 20 / UNIT_NS) as u32).saturating_add(deeper) }
+}
+
+/// One walk with the modules as they are now.
+fn once<S: Slot>(session: &Session, ring: &Ring, regs: Regs, out: &mut [S]) -> Walked {
+    let gregs = gregs(regs);
+    let budget = budget(session, ring, out.len());
     let probes = if session.may_call() { PROBES } else { 0 };
     // SAFETY: the extent is the interrupted thread's own stack (see `StackFinder`), and this handler runs on that thread.
     let mut memory = unsafe { Live::new(ring.stack.extent(), probes) };
@@ -178,14 +291,14 @@ fn cut(end: End) -> Option<CutCause> {
 }
 
 /// Makes the modules agree with the regions. By the housekeeper, after each look at the maps.
-pub fn refresh(session: &Session, regions: &[Entry]) {
+pub fn refresh(session: &Session, list: &mut List) {
     let mode = session.settings.stack.load(Ordering::Relaxed);
     if mode == StackMode::None as u32 {
         return;
     }
     // Without tables every frame goes by its frame pointer.
     let tables = mode != StackMode::Fp as u32;
-    let refreshed = REGISTRY.refresh(regions.iter().map(|e| Region {
+    let refreshed = REGISTRY.refresh(list.entries().iter().map(|e| Region {
         start: e.start,
         end: e.end,
         base: if tables { e.base } else { 0 },
@@ -194,6 +307,7 @@ pub fn refresh(session: &Session, regions: &[Entry]) {
     if refreshed.changed {
         IN_VAIN.store(false, Ordering::Relaxed);
     }
+    python::refresh(session, list);
 }
 
 /// Finds the stacks of threads that are new, among the mappings as they pass by. By the housekeeper.

@@ -2,4 +2,6 @@
 
 pub mod callers;
 pub mod maps;
+pub mod python;
+pub mod readable;
 pub mod regions;

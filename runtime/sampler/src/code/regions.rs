@@ -47,6 +47,8 @@ pub struct Entry {
     pub base: u64,
     /// Id in the file.
     pub id: u32,
+    /// Its object was given out by [`List::next_new_object`].
+    looked_at: bool,
     /// Its counters.
     counters: Counters,
 }
@@ -91,6 +93,8 @@ pub struct List {
     count: [usize; 2],
     entries: [[Entry; MAX_REGIONS]; 2],
     next_id: u32,
+    /// Entries before this one were asked for by [`List::next_new_object`].
+    looked_to: usize,
     buffer: [u8; 8192],
     record: [u64; 1024],
 }
@@ -148,6 +152,39 @@ impl List {
     pub fn entries(&self) -> &[Entry] {
         let count = self.count.get(self.which).copied().unwrap_or(0);
         self.entries.get(self.which).and_then(|e| e.get(..count)).unwrap_or(&[])
+    }
+
+    /// Where an object is mapped that was not given out before; of an object with several regions perhaps more than once.
+    pub fn next_new_object(&mut self) -> Option<u64> {
+        let count = self.count.get(self.which).copied()?;
+        let entries = self.entries.get_mut(self.which)?.get_mut(..count)?;
+        loop {
+            let entry = entries.get_mut(self.looked_to)?;
+            self.looked_to += 1;
+            if !entry.looked_at {
+                entry.looked_at = true;
+                if entry.base != 0 && entry.inode != 0 {
+                    return Some(entry.base);
+                }
+            }
+        }
+    }
+
+    /// The path of the object that is mapped at `base`, as the maps file has it; empty when it is gone.
+    pub fn path_of(&mut self, base: u64) -> Buf<1024> {
+        let mut path = Buf::new();
+        let _ = maps::each(&mut self.buffer, |m| {
+            if m.start == base {
+                path.push(m.file().0);
+            }
+            m.start < base
+        });
+        path
+    }
+
+    /// Room for a record.
+    pub fn record(&mut self) -> &mut [u64] {
+        &mut self.record
     }
 }
 
@@ -214,6 +251,7 @@ impl Regions {
             *place = count;
         }
         list.which = new;
+        list.looked_to = 0;
         if changed {
             let epoch = self.epoch.fetch_add(1, Ordering::Relaxed) + 1;
             log.header_set(at::REGION_EPOCH, epoch);
@@ -347,6 +385,7 @@ impl Scan<'_> {
             inode,
             base: if m.inode != 0 || path == b"[vdso]" { base } else { 0 },
             id,
+            looked_at: false,
             counters: Counters::default(),
         }
     }

@@ -174,7 +174,7 @@ pub fn refresh_regions(session: &Session, house: &mut House) {
     let mut stacks = callers::StackFinder::new(session);
     let list = &mut house.list;
     session.regions.refresh(list, &session.log, &session.keep, session.counts(), |m| stacks.see(m));
-    callers::refresh(session, house.list.entries());
+    callers::refresh(session, &mut house.list);
 }
 
 /// Counters for the region of the PC that is wanted.

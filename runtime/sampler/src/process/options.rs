@@ -63,6 +63,8 @@ pub struct Options {
     pub toggle: i32,
     /// log2 of the bytes of code per counter (recorder `counts`) to begin with.
     pub shift: u64,
+    /// Frames of CPython are woven into stacks.
+    pub python: bool,
     /// Process id of the controller that switches sampling on, 0 = nobody: it is told of refusals instead of stderr.
     pub controller: u32,
 }
@@ -87,6 +89,7 @@ impl Options {
             on: On::Start,
             toggle: 12,
             shift: 2,
+            python: true,
             controller: 0,
         }
     }
@@ -225,6 +228,16 @@ const KEYS: &[Key] = &[
     key("controller", "a process id", |o, v| {
         put(&mut o.controller, within(v, 1..=u64::from(u32::MAX)).map(|n| n as u32))
     }),
+    key("python", "on, off", |o, v| {
+        put(
+            &mut o.python,
+            match v {
+                b"on" => Some(true),
+                b"off" => Some(false),
+                _ => None,
+            },
+        )
+    }),
     key("shift", "0 to 20", |o, v| put(&mut o.shift, within(v, 0..=20))),
 ];
 
@@ -260,7 +273,7 @@ mod tests {
     fn every_key_takes_its_values() {
         let mut o = Options::new();
         let text = b"mode=profil,hz=100,clock=itimer-real,stack=auto,depth=20000,out=/tmp/x,limit=1M,\
-            follow=exec,include=a:b*,exclude=c,signal=27,on=manual,toggle=10,shift=4,,";
+            follow=exec,include=a:b*,exclude=c,signal=27,on=manual,toggle=10,shift=4,python=off,,";
         assert_eq!(parse(text, &mut o), Ok(()));
         assert_eq!(
             (o.mode, o.hz, o.clock, o.stack),
@@ -268,7 +281,7 @@ mod tests {
         );
         assert_eq!((o.depth, o.out.bytes(), o.limit), (20000, &b"/tmp/x"[..], 1 << 20));
         assert_eq!((o.follow, o.signal), (Follow { fork: false, exec: true }, 27));
-        assert_eq!((o.on, o.toggle, o.shift), (On::Manual, 10, 4));
+        assert_eq!((o.on, o.toggle, o.shift, o.python), (On::Manual, 10, 4, false));
         assert!(o.wants(b"a") && o.wants(b"bcd") && !o.wants(b"c") && !o.wants(b"d"));
     }
 
@@ -294,6 +307,7 @@ mod tests {
             "on=now",
             "toggle=65",
             "shift=21",
+            "python=yes",
             "mode",
         ] {
             assert!(said(bad.as_bytes()).contains("bad value"), "{bad}");

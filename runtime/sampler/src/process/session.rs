@@ -10,9 +10,11 @@ use core::cell::UnsafeCell;
 use core::mem::offset_of;
 use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use crate::code::python::Python;
 use crate::code::regions::{List, Regions};
 use crate::process::options::Options;
 use crate::record::chain::Chain;
+use crate::record::codes::Codes;
 use crate::record::log::{Log, PATH_BYTES};
 use crate::record::rings::Rings;
 use crate::record::stacks::Stacks;
@@ -179,6 +181,8 @@ pub struct Session {
     pub settings: Settings,
     /// Regions, for the recorder `counts`.
     pub regions: Regions,
+    /// The interpreter of the process.
+    pub python: Python,
     /// CPU time used while off.
     pub spent: Spent,
     /// Raw time at which the housekeeper is due.
@@ -205,6 +209,8 @@ pub struct Session {
     pub stacks: Stacks,
     /// Perf events that all threads inherit.
     pub inherited: Inherited,
+    /// Functions of interpreted languages.
+    pub codes: Codes,
 }
 
 const _: () = {
@@ -348,6 +354,7 @@ impl Session {
     fn give_back(&self) {
         self.log.unmap();
         self.stacks.unmap();
+        self.codes.unmap();
         self.rings.unmap();
         let at = core::ptr::from_ref(self).cast_mut().cast::<u8>();
         // SAFETY: our own mapping, whose contents nobody wants any more; every field is valid as zeros, and all are atomics or cells

@@ -1,0 +1,267 @@
+//! CPython in this process: found by the housekeeper, its frames woven into stacks by handlers.
+//!
+//! An image is an interpreter if it defines two symbols; each object with code is asked for the first of them once. What was found
+//! is checked ([`pct_languages::cpython::Interpreter`]), published by one pointer, and told in the file, also when its frames
+//! cannot be read.
+//!
+//! Everything is in the session's memory: the child of a fork finds its interpreter itself, and writes down the functions that it
+//! meets in its own file.
+//!
+//! Signal safety: [`Python::current`] is one load; [`weave`] is as [`crate::code::callers`]. Finding is for the housekeeper.
+
+use core::cell::RefCell;
+use core::mem::size_of;
+use core::sync::atomic::{AtomicPtr, Ordering};
+
+use pct_elf::{Image, Memory, Symbols};
+use pct_format::head::kind;
+use pct_format::record::{Encoder, InterpreterState, Language};
+use pct_languages::cpython::{self, Interpreter, Refused, Standing, ThreadData};
+use pct_languages::weave::{Interpreted, Lost, Native, Woven, weave};
+use pct_unwind::{Extent, Placed};
+
+use crate::code::readable::{KnownPages, Readable};
+use crate::code::regions::{List, keep_record};
+use crate::process::session::{Session, seed};
+use crate::record::codes::SampleCodes;
+use crate::record::time;
+use crate::sys;
+use crate::sys::arch;
+use crate::sys::loaded::MemoryFile;
+
+/// Pages that one sample may ask for.
+const PROBES: u32 = 512;
+
+/// An interpreter whose frames are read.
+#[derive(Debug)]
+pub struct Found {
+    interpreter: Interpreter,
+    data: ThreadData,
+    /// Where its object is mapped.
+    base: u64,
+}
+
+/// The interpreter of the process. All zeros: none was found.
+#[derive(Debug)]
+#[repr(C)]
+pub struct Python {
+    current: AtomicPtr<Found>,
+}
+
+impl Python {
+    /// The interpreter whose frames are read.
+    #[inline(always)]
+    #[must_use]
+    pub fn current(&self) -> Option<&Found> {
+        // SAFETY: published when it was complete, in memory that stays.
+        unsafe { self.current.load(Ordering::Acquire).as_ref() }
+    }
+}
+
+/// What a thread needs to weave, beside the words of its stack: in one mapping.
+#[derive(Debug)]
+pub struct Scratch<'r> {
+    known: &'r KnownPages,
+    /// Native frames.
+    pub placed: &'r mut [Placed],
+    frames: &'r mut [cpython::Frame],
+}
+
+impl<'r> Scratch<'r> {
+    /// Octets of the mapping for stacks of this depth.
+    #[must_use]
+    pub const fn bytes(depth: u32) -> usize {
+        size_of::<KnownPages>() + depth as usize * (size_of::<Placed>() + size_of::<cpython::Frame>())
+    }
+
+    /// In memory of [`Scratch::bytes`].
+    ///
+    /// # Safety
+    /// `at` is a mapping of so many bytes, zero when it was made and used for nothing else, and nobody else uses it while the value
+    /// lives.
+    #[must_use]
+    pub unsafe fn new(at: *mut u8, depth: u32) -> Scratch<'r> {
+        let depth = depth as usize;
+        // SAFETY: by the caller's promise; all three are valid as zeros or are written before they are read, and the sizes of the
+        // first two are multiples of the alignment of what follows.
+        unsafe {
+            let placed = at.add(size_of::<KnownPages>());
+            let frames = placed.add(depth * size_of::<Placed>());
+            Scratch {
+                known: &*at.cast(),
+                placed: core::slice::from_raw_parts_mut(placed.cast(), depth),
+                frames: core::slice::from_raw_parts_mut(frames.cast(), depth),
+            }
+        }
+    }
+}
+
+const _: () = {
+    assert!(size_of::<KnownPages>().is_multiple_of(align_of::<Placed>()));
+    assert!(size_of::<Placed>().is_multiple_of(align_of::<cpython::Frame>()));
+};
+
+impl Scratch<'_> {
+    /// Writes the stack of the thread that we are on into `out`: of the native frames here the first `callers`, and the
+    /// interpreter's, at most `most`, at their places. `None`: the thread runs nothing of the interpreter.
+    ///
+    /// # Safety
+    /// All of `stack` above the thread's stack pointer can be read.
+    pub unsafe fn weave(
+        &mut self,
+        (session, found): (&Session, &Found),
+        stack: Extent,
+        (pc, thread): (u64, &Standing<impl Iterator<Item = u64> + Clone>),
+        (callers, whole): (usize, bool),
+        most: usize,
+        out: &mut [u64],
+    ) -> Option<Woven> {
+        let sp = thread.stack_pointer;
+        let native = Native { pc, sp, callers: self.placed.get(..callers)?, whole };
+        let frames = self.frames.get_mut(..most.min(self.placed.len()))?;
+        let probes = if session.may_call() { PROBES } else { 0 };
+        // SAFETY: by the caller's promise.
+        let memory = unsafe { Readable::new(stack, sp, self.known, probes) };
+        let interpreter = &found.interpreter;
+        let (state, attached) = interpreter.state(&memory, &found.data, arch::thread_base())?;
+        let others = interpreter.has_several(&memory);
+        let interpreted = if attached == Some(false) && others {
+            // The state that the thread's key names is the main interpreter's, whichever it runs.
+            Err(Lost::Several)
+        } else {
+            match cpython::walk(&memory, interpreter, state, thread, frames) {
+                Ok(chain) => {
+                    let frames = frames.get(..chain.frames).unwrap_or(&[]);
+                    Ok(Interpreted { frames, cut: chain.cut, others })
+                }
+                Err(cpython::Torn) => Err(Lost::Torn),
+            }
+        };
+        let mut codes = SampleCodes::new(session, &memory, interpreter.layout);
+        Some(weave(&native, interpreted, interpreter.bytecode_loop, &mut codes, out))
+    }
+}
+
+/// A memory that is read a page at a time: each read of the own memory's file is a system call.
+struct ByPage<M> {
+    memory: M,
+    page: RefCell<(u64, [u8; PAGE])>,
+}
+
+const PAGE: usize = 4096;
+
+impl<M: Memory> ByPage<M> {
+    fn new(memory: M) -> Self {
+        ByPage { memory, page: RefCell::new((u64::MAX, [0; PAGE])) }
+    }
+}
+
+impl<M: Memory> Memory for ByPage<M> {
+    fn copy(&self, at: u64, into: &mut [u8]) -> bool {
+        let Ok(mut page) = self.page.try_borrow_mut() else { return false };
+        let (known, bytes) = &mut *page;
+        for (i, octet) in (0..).zip(into) {
+            let Some(at) = at.checked_add(i) else { return false };
+            let (base, place) = (at & !(PAGE as u64 - 1), at as usize % PAGE);
+            if *known != base {
+                *known = u64::MAX;
+                if !self.memory.copy(base, bytes) {
+                    return false;
+                }
+                *known = base;
+            }
+            match bytes.get(place) {
+                Some(found) => *octet = *found,
+                None => return false,
+            }
+        }
+        true
+    }
+}
+
+fn symbols_at<M: Memory>(memory: &M, base: u64) -> Option<Symbols> {
+    Image::at_base(memory, base)?.symbols(memory)
+}
+
+/// Looks at the objects that are new. By the housekeeper, after each look at the maps.
+pub fn refresh(session: &Session, list: &mut List) {
+    let python = &session.python;
+    if session.counts() {
+        return;
+    }
+    let gone = |base: u64| !list.entries().iter().any(|entry| entry.base == base);
+    if python.current().is_some_and(|found| gone(found.base)) {
+        python.current.store(core::ptr::null_mut(), Ordering::Release);
+    }
+    let mut file = None;
+    while let Some(base) = list.next_new_object() {
+        if file.is_none() {
+            file = sys::open(sys::c(c"/proc/self/mem"), sys::O_RDONLY, 0).ok();
+        }
+        let Some(file) = &file else { return };
+        let memory = &ByPage::new(MemoryFile(file));
+        let Some(symbols) = symbols_at(memory, base) else { continue };
+        // One look-up for objects that are no interpreter.
+        if symbols.find(memory, b"_PyRuntime").is_some() {
+            consider(session, list, memory, &symbols, base);
+        }
+    }
+}
+
+/// An object that may be an interpreter: takes it if it can be read, and says in the file what it is.
+#[cold]
+#[inline(never)]
+fn consider<M: Memory>(session: &Session, list: &mut List, memory: &M, symbols: &Symbols, base: u64) {
+    let path = list.path_of(base);
+    let found = Interpreter::find(memory, symbols, path.bytes());
+    let data = || {
+        let objects = list.entries().iter().map(|entry| entry.base).filter(|base| *base != 0);
+        objects.filter_map(|base| symbols_at(memory, base)).find_map(|s| ThreadData::find(memory, &s))
+    };
+    let (version, state) = match found {
+        None => (0, InterpreterState::NoSymbols),
+        Some(Err(refused)) => (refused.version(), state_of(refused)),
+        Some(Ok(interpreter)) => {
+            let state = if !seed().options.python {
+                InterpreterState::SwitchedOff
+            } else if session.python.current().is_some() {
+                InterpreterState::Second
+            } else {
+                match data() {
+                    Some(data) if publish(session, Found { interpreter, data, base }) => {
+                        InterpreterState::Read
+                    }
+                    // Without memory nothing is said, as nothing was found out.
+                    Some(_) => return,
+                    None => InterpreterState::NoThreadData,
+                }
+            };
+            (interpreter.version, state)
+        }
+    };
+    let record = Encoder::new(list.record())
+        .word(time::now())
+        .number(u64::from(version))
+        .number(state as u64)
+        .text(path.bytes())
+        .finish(kind::INTERPRETER, Language::CPython as u32);
+    keep_record(&session.keep, &session.log, record);
+}
+
+fn state_of(refused: Refused) -> InterpreterState {
+    match refused {
+        Refused::NoVersion | Refused::Version(_) => InterpreterState::UnknownVersion,
+        Refused::Layout(_) => InterpreterState::OtherLayout,
+    }
+}
+
+/// Makes it the interpreter that handlers see. There are few in a process's life: their memory is not given back.
+fn publish(session: &Session, found: Found) -> bool {
+    let Ok(memory) = sys::map_memory(size_of::<Found>()) else { return false };
+    let place = memory.cast::<Found>();
+    // SAFETY: fresh memory of that size, aligned to a page.
+    unsafe { place.write(found) };
+    // Release: whoever sees the pointer sees what it leads to.
+    session.python.current.store(place, Ordering::Release);
+    true
+}
