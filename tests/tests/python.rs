@@ -1,0 +1,402 @@
+//! Python functions in native stacks: every CPython that is installed, on programs that know which callers are possible.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::{Path, PathBuf};
+
+use pct_format::codes::Code;
+use pct_format::record::{CodeFrame, Frame, InterpreterState, LineTableForm, LostCode, Stack};
+use pct_format::{File, Index};
+use pct_languages::cpython::layout::LineTable;
+use pct_languages::cpython::{Layout, lines};
+use pct_tests::pct::{Run, run};
+use pct_tests::{root, skip};
+
+/// The interpreters that are installed here and whose frames can be read.
+fn pythons(test: &str) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pyenv"));
+    for versions in std::env::var_os("PYENV_ROOT").map(PathBuf::from).into_iter().chain(home) {
+        for version in std::fs::read_dir(versions.join("versions")).into_iter().flatten().flatten() {
+            let name = version.file_name().to_string_lossy().into_owned();
+            let minor: Option<u8> =
+                name.strip_prefix("3.").and_then(|rest| rest.split('.').next()?.parse().ok());
+            if minor.is_some_and(|minor| Layout::of(minor).is_some()) {
+                found.push(version.path().join("bin/python3"));
+            }
+        }
+    }
+    found.push("/usr/bin/python3".into());
+    found.retain(|python| python.exists());
+    found.sort();
+    found.dedup();
+    if found.is_empty() {
+        skip(test, "no python3 is installed");
+    }
+    found
+}
+
+/// What a run left: its files' bytes.
+fn files(run: &Run) -> Vec<Vec<u8>> {
+    let entries = std::fs::read_dir(&run.dir).expect("the recording's folder");
+    let paths = entries.map(|entry| entry.expect("entry").path());
+    paths
+        .filter(|path| path.extension().is_some_and(|e| e == "pct"))
+        .map(|p| std::fs::read(p).expect("readable"))
+        .collect()
+}
+
+/// A frame of a function of Python.
+#[derive(Clone, Debug, PartialEq, Eq)]
+struct Function {
+    name: String,
+    file: String,
+    first_line: u32,
+    line: u32,
+}
+
+impl Function {
+    fn of(code: &Code, frame: CodeFrame) -> Function {
+        let form = match code.line_form.expect("a line table") {
+            LineTableForm::Lnotab => LineTable::Lnotab,
+            LineTableForm::Pairs => LineTable::Pairs,
+            LineTableForm::Locations => LineTable::Locations,
+        };
+        assert!(code.lines_are_whole, "{code:?}");
+        let first_line = code.facts.first_line;
+        let line = match frame.offset() {
+            Some(offset) => lines::line(form, &code.lines, first_line, 2 * offset),
+            None => first_line,
+        };
+        let (name, file) = (code.facts.name.clone(), code.facts.file.clone());
+        Function { name, file, first_line, line }
+    }
+
+    /// The last part of its name.
+    fn simple(&self) -> &str {
+        self.name.rsplit('.').next().unwrap_or(&self.name)
+    }
+}
+
+/// A frame of a stack: native, Python's, or Python's that is missing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Seen {
+    Native,
+    Python(Function),
+    Missing(LostCode),
+    Cut,
+}
+
+/// All stacks, innermost frame first; the first one is the sampled PC.
+fn stacks(bytes: &[u8]) -> Vec<Vec<Seen>> {
+    let file = File::parse(bytes).expect("a whole file");
+    let index = Index::new(&file);
+    let seen = |frame: Frame| match frame {
+        Frame::Return(_) | Frame::Exact(_) => Seen::Native,
+        Frame::Code(frame) => {
+            let code = index.codes.get(frame.id()).expect("each code that is named is there");
+            Seen::Python(Function::of(code, frame))
+        }
+        Frame::NoCode(why) => Seen::Missing(why),
+        Frame::Cut(_) => Seen::Cut,
+    };
+    let of = |stack: Stack<'_>| -> Vec<Seen> {
+        let frames: Vec<Frame> = match stack {
+            Stack::Id(id) => index.stacks.frames(id).collect(),
+            Stack::Frames(frames) => frames.iter().collect(),
+            Stack::None => Vec::new(),
+        };
+        std::iter::once(Seen::Native).chain(frames.into_iter().map(seen)).collect()
+    };
+    index.samples_by_time().map(|(_, sample)| of(sample.stack)).collect()
+}
+
+/// The Python functions of a stack, and whether native frames lie between each and the one before.
+fn functions(stack: &[Seen]) -> Vec<(&Function, bool)> {
+    let mut found = Vec::new();
+    let mut native = false;
+    for frame in stack {
+        match frame {
+            Seen::Python(function) => found.push((function, std::mem::take(&mut native))),
+            _ => native = true,
+        }
+    }
+    found
+}
+
+/// What a line of a program may call, by its comment: names, and whether through C only.
+fn calls(line: &str) -> (Vec<&str>, bool) {
+    let by = |mark: &str| line.split_once(mark).map(|(_, names)| names.split_whitespace().collect());
+    match (by("# through C "), by("# calls ")) {
+        (Some(names), _) => (names, true),
+        (None, names) => (names.unwrap_or_default(), false),
+    }
+}
+
+/// Why a caller cannot have called, if it cannot.
+fn impossible(
+    source: &[&str],
+    script: &str,
+    callee: &Function,
+    native: bool,
+    caller: &Function,
+) -> Option<String> {
+    let made = |function: &Function| {
+        let number = function.file.strip_prefix("<made ")?.strip_suffix('>')?;
+        Some(number.parse::<u64>().expect("a number"))
+    };
+    if let Some(number) = made(callee) {
+        let (made_name, calls_name) = (format!("made_{number}"), format!("calls_{number}"));
+        let right = match caller.name.as_str() {
+            name if name == calls_name => callee.name == made_name && caller.file == callee.file,
+            "by_exec" => callee.name == calls_name || callee.name == "<module>",
+            _ => false,
+        };
+        return (!right).then(|| "another generated function".to_owned());
+    }
+    if let Some(number) = made(caller) {
+        let line = 2 + u32::try_from(number % 7).expect("small");
+        let right = callee.name == "leaf" && caller.name == format!("made_{number}") && caller.line == line
+            || callee.name == "Thing.__del__"
+            || callee.name == "__del__";
+        return (!right).then(|| "generated code".to_owned());
+    }
+    // Objects die anywhere; the rest of the library is not the program's to know.
+    if callee.file != script || caller.file != script || callee.simple() == "__del__" {
+        return None;
+    }
+    let text = source.get(caller.line as usize - 1).copied().unwrap_or("");
+    let (names, through_c) = calls(text);
+    if !names.contains(&callee.simple()) {
+        return Some(format!("line {} does not call it: {text}", caller.line));
+    }
+    // A generator function is called to make the generator: before its first line, and not through C.
+    (through_c && !native && callee.line != callee.first_line).then(|| "no native frame between".to_owned())
+}
+
+#[derive(Debug, Default)]
+struct Counts {
+    samples: u64,
+    of_python: u64,
+    missing: BTreeMap<String, u64>,
+    leaves: BTreeMap<String, u64>,
+    impossible: Vec<String>,
+    open_ended: u64,
+}
+
+#[test]
+fn callers_lines_and_ends_of_stacks_are_those_of_the_program() {
+    for python in pythons("callers_lines_and_ends_of_stacks_are_those_of_the_program") {
+        let script = root().join("tests/victims/woven.py");
+        let script = script.to_str().expect("UTF-8");
+        let source = std::fs::read_to_string(script).expect("source");
+        let source: Vec<&str> = source.lines().collect();
+        let r = run(&["--hz", "5000"], &[python.to_str().expect("UTF-8"), script, "1.5"]);
+        assert!(r.output.status.success(), "{}: {}", python.display(), r.stderr());
+        let truth: serde_json::Value = serde_json::from_str(&r.stdout()).expect("the program's own truth");
+        let lines: BTreeMap<u32, BTreeSet<u32>> =
+            serde_json::from_value(truth["lines"].clone()).expect("lines");
+        let mut counts = Counts::default();
+        for bytes in files(&r) {
+            for stack in stacks(&bytes) {
+                counts.samples += 1;
+                for frame in &stack {
+                    if let Seen::Missing(why) = frame {
+                        *counts.missing.entry(why.name().to_owned()).or_default() += 1;
+                    }
+                }
+                let found = functions(&stack);
+                let (Some((innermost, _)), Some((outermost, _))) = (found.first(), found.last()) else {
+                    continue;
+                };
+                counts.of_python += 1;
+                let ours = found.iter().any(|(function, _)| function.file == script);
+                *counts.leaves.entry(innermost.simple().to_owned()).or_default() += u64::from(ours);
+                // (What imports itself before the program has its `<module>` only in part of the versions.)
+                if ours
+                    && !["<module>", "_bootstrap"].contains(&outermost.simple())
+                    && !stack.iter().any(|frame| matches!(frame, Seen::Cut | Seen::Missing(_)))
+                {
+                    counts.open_ended += 1;
+                }
+                for (function, _) in found.iter().filter(|(function, _)| function.file == script) {
+                    let known =
+                        lines.get(&function.first_line).is_some_and(|known| known.contains(&function.line));
+                    if !known && function.line != function.first_line {
+                        counts.impossible.push(format!("{function:?}: not a line of it"));
+                    }
+                }
+                for pair in found.windows(2) {
+                    let [(callee, _), (caller, native)] = *pair else { continue };
+                    if let Some(why) = impossible(&source, script, callee, native, caller) {
+                        counts.impossible.push(format!("{callee:?} from {caller:?}: {why}"));
+                    }
+                }
+            }
+        }
+        let interpreters: Vec<u64> = files(&r)
+            .iter()
+            .flat_map(|bytes| {
+                let file = File::parse(bytes).expect("a file");
+                Index::new(&file).interpreters.iter().map(|found| found.state).collect::<Vec<_>>()
+            })
+            .collect();
+        assert_eq!(interpreters, [InterpreterState::Read as u64], "{}", python.display());
+        println!(
+            "{}: {} samples, {} of Python, {:?}",
+            python.display(),
+            counts.samples,
+            counts.of_python,
+            counts.missing
+        );
+        assert!(
+            counts.impossible.is_empty(),
+            "{}: {} of {} samples, {:#?}",
+            python.display(),
+            counts.impossible.len(),
+            counts.samples,
+            &counts.impossible[..counts.impossible.len().min(5)]
+        );
+        assert_eq!(counts.open_ended, 0, "{}", python.display());
+        assert!(counts.of_python * 100 >= counts.samples * 95, "{}: {counts:?}", python.display());
+        // Half built chains: less than one in a thousand.
+        let missing: u64 = counts.missing.values().sum();
+        assert!(missing * 1000 <= counts.samples, "{}: {counts:?}", python.display());
+        for leaf in ["leaf", "by_zlib", "by_gc"] {
+            assert!(counts.leaves.get(leaf).is_some_and(|n| *n > 0), "{}: {counts:?}", python.display());
+        }
+    }
+}
+
+/// Runs a program's text; gives the stacks of each file.
+fn run_text(python: &Path, options: &[&str], text: &str) -> (Run, Vec<Vec<Vec<Seen>>>) {
+    let r = run(options, &[python.to_str().expect("UTF-8"), "-c", text]);
+    assert!(r.output.status.success(), "{}: {}", python.display(), r.stderr());
+    let found = files(&r).iter().map(|bytes| stacks(bytes)).collect();
+    (r, found)
+}
+
+/// Whether the functions of the stack, innermost first, begin with these names.
+fn begins(stack: &[Seen], names: &[&str]) -> bool {
+    let found = functions(stack);
+    found.len() >= names.len()
+        && found.iter().zip(names).all(|((function, _), name)| function.simple() == *name)
+}
+
+#[test]
+fn forked_children_write_their_functions_into_their_own_files() {
+    let text = "
+import os, multiprocessing
+def spin():
+    return sum(i * i for i in range(300000))
+def child(_=None):
+    return spin()
+spin()
+if os.fork() == 0:
+    child(); child()
+    os._exit(0)
+os.wait()
+with multiprocessing.get_context('fork').Pool(2) as pool:
+    pool.map(child, range(8))
+";
+    for python in pythons("forked_children_write_their_functions_into_their_own_files") {
+        let (_run, files) = run_text(&python, &["--hz", "2000"], text);
+        let with_child = files.iter().filter(|stacks| {
+            stacks.iter().any(|stack| {
+                let found = functions(stack);
+                found.iter().any(|(function, _)| function.simple() == "child")
+                    && found.last().is_some_and(|(function, _)| function.simple() == "<module>")
+            })
+        });
+        // The child, and at least one of the pool's two (which of them gets how much is the kernel's).
+        assert!(with_child.count() >= 2, "{}: {} files", python.display(), files.len());
+        for stack in files.iter().flatten() {
+            assert!(
+                !stack.iter().any(|frame| matches!(frame, Seen::Missing(LostCode::Several))),
+                "{stack:?}"
+            );
+        }
+    }
+}
+
+#[test]
+fn deep_recursion_is_cut_and_says_so() {
+    let text = "
+import sys
+sys.setrecursionlimit(10000)
+def bottom():
+    return sum(range(2000000))
+def down(n):
+    return down(n - 1) if n else bottom()
+for _ in range(5):
+    down(3000)
+";
+    for python in pythons("deep_recursion_is_cut_and_says_so") {
+        let (_run, files) = run_text(&python, &["--depth", "100"], text);
+        let deep = files.iter().flatten().filter(|stack| begins(stack, &["bottom", "down", "down"]));
+        let mut count = 0;
+        for stack in deep {
+            count += 1;
+            assert!(stack.len() <= 102, "{}: {} frames", python.display(), stack.len());
+            let cut = matches!(stack.last(), Some(Seen::Cut | Seen::Missing(LostCode::Cut)));
+            assert!(cut, "{}: {:?}", python.display(), stack.last());
+        }
+        assert!(count > 10, "{}: {count}", python.display());
+    }
+}
+
+#[test]
+fn a_thread_that_runs_a_subinterpreter_is_not_shown_as_the_main_one() {
+    let text = "
+try:
+    import _interpreters as interpreters
+except ImportError:
+    import _xxsubinterpreters as interpreters
+code = '''
+import zlib
+def spin():
+    return sum(i * i for i in range(3000000))
+def pack():
+    for _ in range(100):
+        zlib.compress(bytes(range(256)) * 400)
+spin(); pack()
+'''
+def main():
+    other = interpreters.create()
+    (getattr(interpreters, 'exec', None) or interpreters.run_string)(other, code)
+main()
+";
+    for python in pythons("a_thread_that_runs_a_subinterpreter_is_not_shown_as_the_main_one") {
+        let (r, files) = run_text(&python, &[], text);
+        let mut seen = BTreeMap::<String, u64>::new();
+        for stack in files.iter().flatten() {
+            let name = match (functions(stack).first(), stack.iter().find(|f| matches!(f, Seen::Missing(_))))
+            {
+                (Some((function, _)), _) => function.simple().to_owned(),
+                (None, Some(missing)) => format!("{missing:?}"),
+                (None, None) => "none".to_owned(),
+            };
+            *seen.entry(name).or_default() += 1;
+        }
+        println!("{}: {seen:?} {}", python.display(), r.stderr().lines().next().unwrap_or_default());
+        let count = |name: &str| seen.get(name).copied().unwrap_or(0);
+        assert!(count("spin") + count("<genexpr>") > 20, "{}: {seen:?}", python.display());
+        let packed = count("pack") + count("Missing(Several)");
+        assert!(packed > 20, "{}: {seen:?}", python.display());
+        // `main` runs nothing itself but the making of the interpreter.
+        assert!(count("main") * 5 < packed, "{}: {seen:?}", python.display());
+    }
+}
+
+#[test]
+fn switched_off_it_leaves_stacks_native_and_says_so() {
+    for python in pythons("switched_off_it_leaves_stacks_native_and_says_so") {
+        let r = run(&["--python", "off"], &[python.to_str().expect("UTF-8"), "-c", "sum(range(5000000))"]);
+        assert!(r.output.status.success(), "{}", r.stderr());
+        for bytes in files(&r) {
+            assert!(stacks(&bytes).iter().flatten().all(|frame| matches!(frame, Seen::Native | Seen::Cut)));
+            let file = File::parse(&bytes).expect("a file");
+            let states: Vec<u64> = Index::new(&file).interpreters.iter().map(|found| found.state).collect();
+            assert_eq!(states, [InterpreterState::SwitchedOff as u64]);
+        }
+    }
+}
