@@ -31,26 +31,33 @@ const MOST_OWN_FRAMES: usize = 2048;
 /// See [`goes_on_by_first`].
 const MOST_PASSED_OVER: u32 = 3;
 
+/// Address of the handler.
+#[must_use]
+pub fn entry() -> usize {
+    arch::aligned::<OnSignal> as *const () as usize
+}
+
 /// The handler.
 ///
 /// The sampling clock's way through it is one straight line, all else lies off it (`cold_path`): fresh out of the kernel the
 /// processor knows neither the code nor its branches, so each jump and each line of cache costs more than the work itself.
-///
-/// # Safety
-/// For the kernel to call.
-pub unsafe extern "C" fn on_signal(signal: i32, info: *const u8, context: *const u8) {
-    // SAFETY: the kernel's arguments, used before this returns.
-    let (details, regs) = unsafe { (SigInfo::new(info), arch::regs(context)) };
-    if let Some(session) = session::current()
-        && details.code() > 0
-        && signal == session.settings.signal.load(Ordering::Relaxed)
-        && on_clock(session, details, regs)
-    {
-        return;
-    }
-    cold_path();
-    if !on_tick_timer(signal, details, regs) {
-        host::foreign(signal, info, context);
+struct OnSignal;
+
+impl arch::Handler for OnSignal {
+    unsafe extern "C" fn handle(signal: i32, info: *const u8, context: *const u8) {
+        // SAFETY: the kernel's arguments, used before this returns.
+        let (details, regs) = unsafe { (SigInfo::new(info), arch::regs(context)) };
+        if let Some(session) = session::current()
+            && details.code() > 0
+            && signal == session.settings.signal.load(Ordering::Relaxed)
+            && on_clock(session, details, regs)
+        {
+            return;
+        }
+        cold_path();
+        if !on_tick_timer(signal, details, regs) {
+            host::foreign(signal, info, context);
+        }
     }
 }
 

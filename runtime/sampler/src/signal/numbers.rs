@@ -20,7 +20,7 @@ use core::sync::atomic::{Ordering, fence};
 use crate::process::session::{self, Quiet, Refused, Session};
 use crate::process::{file, housekeeper, threads};
 use crate::signal::clock::itimer;
-use crate::signal::handler::on_signal;
+use crate::signal::handler;
 use crate::sys::arch::{SI_TIMER, SigInfo};
 use crate::sys::{self, SigAction, SignalSet, arch, signal_bit};
 use pct_format::layout::header as at;
@@ -77,7 +77,7 @@ fn choose(clock: Clock, asked: i32, tick: i32, avoid: SignalSet, traced: bool) -
 
 fn action() -> SigAction {
     SigAction {
-        handler: on_signal as *const () as usize,
+        handler: handler::entry(),
         flags: sys::SA_SIGINFO | sys::SA_RESTART | sys::SA_ONSTACK | sys::SA_RESTORER,
         restorer: arch::restorer(),
         // All but the synchronous ones: nothing interrupts us, and a fault of ours is not held back.
@@ -93,14 +93,14 @@ fn set_plain(signal: i32, handler: usize) {
 fn installed(signal: i32) -> bool {
     // SAFETY: only reads.
     let now = unsafe { sys::sigaction(signal, None) };
-    now.is_ok_and(|a| a.handler == on_signal as *const () as usize)
+    now.is_ok_and(|a| a.handler == handler::entry())
 }
 
 /// Takes a signal that nobody handles; puts back what was there if somebody does.
 fn take_if_free(signal: i32) -> bool {
     // SAFETY: the handler is made to run at any instant in any thread, and finds no session when there is none.
     let Ok(old) = (unsafe { sys::sigaction(signal, Some(&action())) }) else { return false };
-    let free = old.handler == SIG_DFL || old.handler == on_signal as *const () as usize;
+    let free = old.handler == SIG_DFL || old.handler == handler::entry();
     if !free {
         // SAFETY: the host's own action.
         let _ = unsafe { sys::sigaction(signal, Some(&old)) };
@@ -315,20 +315,24 @@ fn say_taken(session: &Session, clock: Clock) {
 
 /// Switches sampling on and off by `signal`, until the process ends.
 pub fn listen(signal: i32) {
-    let action = SigAction { handler: on_toggle as *const () as usize, ..action() };
-    // SAFETY: `on_toggle` is made to run at any instant in any thread.
+    let action = SigAction { handler: arch::aligned::<OnToggle> as *const () as usize, ..action() };
+    // SAFETY: `OnToggle` is made to run at any instant in any thread.
     let _ = unsafe { sys::sigaction(signal, Some(&action)) };
 }
 
-extern "C" fn on_toggle(_: i32, _: *const u8, _: *const u8) {
-    match session::current().filter(|s| s.on.load(Ordering::Relaxed)) {
-        Some(session) => session::stop(session, pct_format::State::Stopped),
-        None => {
-            if let Err(refused) = session::start() {
-                file::report(match refused {
-                    Refused::Clock(_) => b"the clock does not work here: sampling stays off",
-                    _ => b"sampling could not be switched on",
-                });
+struct OnToggle;
+
+impl arch::Handler for OnToggle {
+    unsafe extern "C" fn handle(_: i32, _: *const u8, _: *const u8) {
+        match session::current().filter(|s| s.on.load(Ordering::Relaxed)) {
+            Some(session) => session::stop(session, pct_format::State::Stopped),
+            None => {
+                if let Err(refused) = session::start() {
+                    file::report(match refused {
+                        Refused::Clock(_) => b"the clock does not work here: sampling stays off",
+                        _ => b"sampling could not be switched on",
+                    });
+                }
             }
         }
     }

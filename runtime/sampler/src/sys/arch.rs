@@ -77,6 +77,29 @@ mod imp {
         pct_restorer as *const () as usize
     }
 
+    /// A handler that runs `H` on an aligned stack, whatever it was entered with: qemu's user mode gives 8 bytes too few.
+    ///
+    /// # Safety
+    /// For the kernel to call.
+    #[unsafe(naked)]
+    pub unsafe extern "C" fn aligned<H: super::Handler>() {
+        core::arch::naked_asm!(
+            ".cfi_startproc",
+            "push rbp",
+            ".cfi_def_cfa_offset 16",
+            ".cfi_offset rbp, -16",
+            "mov rbp, rsp",
+            ".cfi_def_cfa_register rbp",
+            "and rsp, -16",
+            "call {handle}",
+            "leave",
+            ".cfi_def_cfa rsp, 8",
+            "ret",
+            ".cfi_endproc",
+            handle = sym H::handle,
+        )
+    }
+
     /// A handler that asks `A` for an address and jumps there with the kernel's arguments, or returns where it is 0.
     ///
     /// # Safety
@@ -87,7 +110,12 @@ mod imp {
             "push rdi",
             "push rsi",
             "push rdx",
+            "push rbp",
+            "mov rbp, rsp",
+            "and rsp, -16",
             "call {answer}",
+            "mov rsp, rbp",
+            "pop rbp",
             "pop rdx",
             "pop rsi",
             "pop rdi",
@@ -232,6 +260,15 @@ mod imp {
         }
     }
 
+    /// A handler that runs `H`: the machine itself keeps stacks aligned.
+    ///
+    /// # Safety
+    /// For the kernel to call.
+    #[unsafe(naked)]
+    pub unsafe extern "C" fn aligned<H: super::Handler>() {
+        core::arch::naked_asm!("b {handle}", handle = sym H::handle)
+    }
+
     /// A handler that asks `A` for an address and jumps there with the kernel's arguments, or returns where it is 0.
     ///
     /// # Safety
@@ -300,6 +337,15 @@ mod imp {
         // SAFETY: the instruction before is on the page that the thread executes from.
         unsafe { ((pc - 4) as *const u32).read_unaligned() == 0xd400_0001 }
     }
+}
+
+/// What a signal handler does.
+pub trait Handler {
+    /// Gets what the kernel passes to a handler.
+    ///
+    /// # Safety
+    /// `info` and `context` are what the kernel passed to the running handler of `signal`.
+    unsafe extern "C" fn handle(signal: i32, info: *const u8, context: *const u8);
 }
 
 /// Decides, in a handler, where it goes on.
