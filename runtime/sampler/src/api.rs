@@ -7,7 +7,7 @@ use core::sync::atomic::Ordering;
 use pct_format::{State, answer};
 
 use crate::process::boot::{self, Boot};
-use crate::{process::births, process::file, process::session, record::mark};
+use crate::{process::births, process::file, process::session, process::threads, record::mark};
 
 /// What a library knows of the program that it is in.
 #[derive(Clone, Copy, Debug)]
@@ -68,8 +68,12 @@ pub unsafe fn on(host: &Host, options: *const u8) -> i32 {
         Boot::Sampling => {
             (host.prepare)(vector);
             boot::find_threads();
-            match session::current().filter(|s| s.by_controller()).map_or(Ok(()), file::make_now) {
-                Ok(()) => 0,
+            let borrowed = session::current().filter(|s| s.by_controller());
+            match borrowed.map_or(Ok(()), file::make_now) {
+                Ok(()) => {
+                    borrowed.inspect(|session| threads::before_given_back(session));
+                    0
+                }
                 Err(errno) => {
                     let _ = off();
                     -(answer::OF_FILE + errno.0)

@@ -171,6 +171,14 @@ fn a_start_with_another_place_makes_a_file_there() {
 }
 
 #[test]
+fn a_thread_that_is_borrowed_to_switch_sampling_is_given_back_without_a_signal() {
+    let Some(program) = hostile() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let folder = folder.path().to_str().expect("text");
+    Run::new(program, &["borrowed", folder], "on=manual", |_| ()).ok();
+}
+
+#[test]
 fn a_program_without_a_free_descriptor_is_sampled_when_it_has_one() {
     let Some(run) = run("descriptors", "hz=1000") else { return };
     let a = run.only_file();

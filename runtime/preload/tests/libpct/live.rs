@@ -9,7 +9,7 @@ use std::process::{Command, Output};
 use std::sync::OnceLock;
 
 use pct_format::layout::header as at;
-use pct_format::{File, Index, State};
+use pct_format::{Clock, File, Index, State};
 
 use crate::library;
 
@@ -59,6 +59,7 @@ pub(crate) struct Account {
     user_by_thread: Vec<f64>,
     /// Events that all threads inherit, and why there are none.
     inherited: (u64, u64),
+    clock: Option<Clock>,
     marks: Vec<String>,
     /// Paths of the regions that samples fell into, and how many.
     regions: std::collections::BTreeMap<String, u64>,
@@ -131,6 +132,7 @@ fn account(path: &Path) -> Account {
         marks: index.marks.iter().map(|m| m.name.clone()).collect(),
         lost: header.losses().map(|l| (l.cause.name(), l.weight)).collect(),
         bytes: bytes.len(),
+        clock: header.clock_got(),
         inherited: (header.word(at::INHERITED_EVENTS), header.word(at::INHERITED_ERRNO)),
         ..Account::default()
     };
@@ -342,6 +344,21 @@ fn switching_threads_have_their_shares(arguments: &[&str], inherited_to_the_end:
 #[test]
 fn threads_that_switch_have_their_shares() {
     switching_threads_have_their_shares(&["switching"], true);
+}
+
+/// In a program that works in bursts the one period of inherited events would be in step: threads that wait seldom have events of
+/// their own. If they switch all the time later, those would slow them down.
+#[test]
+fn threads_change_their_clocks_with_how_often_they_wait() {
+    let Some(victim) = victim() else { return };
+    let a = Run::new(victim, &["threads"], "", |_| ()).ok().only_file();
+    if a.inherited.1 != 0 || a.clock != Some(Clock::Sigtrap) {
+        return pct_kit::skip(&format!("no inherited events here: error {}", a.inherited.1));
+    }
+    assert_eq!(a.inherited.0, 0, "{a:#?}");
+    let a = Run::new(victim, &["switching-later"], "", |_| ()).ok().only_file();
+    assert_eq!(a.clock, Some(Clock::Thread), "{a:#?}");
+    about(a.user + a.system, 1.6);
 }
 
 #[test]

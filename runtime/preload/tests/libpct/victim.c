@@ -66,7 +66,7 @@ static void *answer(void *seconds) {
     return NULL;
 }
 
-static int switching(double seconds, const char *executes) {
+static int switching(double before, double seconds, const char *executes) {
     pthread_t t;
     char byte = 0;
     cpu_set_t one;
@@ -74,6 +74,8 @@ static int switching(double seconds, const char *executes) {
     CPU_SET(sched_getcpu(), &one);
     sched_setaffinity(0, sizeof one, &one);
     if (pipe(there) || pipe(back) || pthread_create(&t, NULL, answer, NULL)) return 1;
+    if (before > 0) spin(before);
+    seconds += before;
     struct timespec now;
     for (int failed = 0;;) {
         clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &now);
@@ -187,7 +189,9 @@ int main(int argc, char **argv) {
         execv(argv[0], args);
         return 1;
     } else if (!strcmp(mode, "switching")) {
-        return switching(2, argc > 2 ? argv[2] : NULL);
+        return switching(0, 2, argc > 2 ? argv[2] : NULL);
+    } else if (!strcmp(mode, "switching-later")) {
+        return switching(0.6, 1, NULL);
     } else if (!strcmp(mode, "half-blocked")) {
         // One thread blocks the signals that ours are among (but not all), the other works on.
         double seconds = 0.5;

@@ -85,8 +85,15 @@ pub(crate) fn watch(session: &Session) {
         timer = made.0 + 1;
         session.watch.store(timer, Ordering::Relaxed);
     }
-    let _ = sys::timer_set(sys::TimerId(timer - 1), 2 * ROUND_NS, 2 * ROUND_NS);
+    // As many threads as tick use so much more CPU time from a round to the next.
+    let threads =
+        if sys::kernel_version() < TIMERS_MEET_WHO_RUNS { session.rings.living().count() } else { 1 };
+    let after = 2 * ROUND_NS * (threads as u64).clamp(1, 64);
+    let _ = sys::timer_set(sys::TimerId(timer - 1), after, after);
 }
+
+/// The first kernel that gives the signal of a process's CPU timer to the thread that runs.
+const TIMERS_MEET_WHO_RUNS: (u64, u64) = (6, 4);
 
 /// What the process's timer carries: no ring has this value.
 pub const WATCH: u64 = u64::MAX;
@@ -140,6 +147,7 @@ pub fn full(session: &Session, house: &mut House) {
         return;
     }
     numbers::give_way_to_tracer(session);
+    threads::follow_waits(session);
     if !session.log.is_open() {
         return;
     }

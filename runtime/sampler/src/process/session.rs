@@ -532,6 +532,7 @@ pub fn stop(session: &Session, state: State) {
         let _house = session.house.lock_patiently();
         housekeeper::stop_watching(session);
         threads::disarm_all(session);
+        numbers::drop_pending(session);
     }
     close(session, state);
     session.spent.off();

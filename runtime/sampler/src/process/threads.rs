@@ -12,9 +12,9 @@ use crate::code::regions::keep_record;
 use crate::process::session::{self, House, Session};
 use crate::record::log::Log;
 use crate::record::rings::{FREE, LIVE, Ring};
-use crate::signal::clock::{self, itimer, perf, period, thread_timer};
-use crate::signal::masks;
+use crate::signal::clock::{self, inherited, itimer, perf, period, thread_timer};
 use crate::signal::system_time::{SYSTEM_NS_UNKNOWN, go_by_timer};
+use crate::signal::{masks, numbers};
 use crate::sys::text::{Buf, parse_number};
 use crate::sys::{self, Errno};
 use pct_format::Clock;
@@ -130,6 +130,17 @@ fn arm_event(session: &Session, ring: &Ring, own: bool) -> sys::Result<()> {
     Ok(())
 }
 
+/// A controller gives the calling thread back, which it has borrowed with all signals blocked. What expired meanwhile would cut short
+/// the call that the thread was taken from. So its clock begins anew, and the signals that wait are taken away.
+pub(crate) fn before_given_back(session: &Session) {
+    if let Some(ring) = session.rings.own(session.may_call())
+        && ring.perf_page.load(Ordering::Relaxed) != 0
+    {
+        let _ = arm_event(session, ring, true);
+    }
+    numbers::drop_pending(session);
+}
+
 /// The process is about to make a thread: before the first one there is a set of events to be inherited, and where many threads end
 /// early there is one no more.
 pub fn before_birth(session: &Session) {
@@ -189,6 +200,21 @@ pub(crate) fn event_for_each(session: &Session) {
     if session.inherited.end() {
         arm_eventless(session);
         note_inherited(session);
+    }
+}
+
+/// The clocks of many threads, by how often these wait: see [`inherited`]. The caller holds the housekeeper's lock.
+pub(crate) fn follow_waits(session: &Session) {
+    if session.clock() != Clock::Sigtrap || session.rings.living().nth(1).is_none() {
+        return;
+    }
+    let Some(waits) = session.inherited.waits_a_second() else { return };
+    if session.inherited.is_on() {
+        if waits < inherited::FEW_WAITS {
+            event_for_each(session);
+        }
+    } else if waits > inherited::MANY_WAITS && session::seed().options.clock == Clock::Auto {
+        numbers::go_by_timers(session);
     }
 }
 

@@ -19,7 +19,7 @@ use core::sync::atomic::{Ordering, fence};
 
 use crate::process::session::{self, Quiet, Refused, Session};
 use crate::process::{file, housekeeper, threads};
-use crate::signal::clock::itimer;
+use crate::signal::clock::{self, itimer};
 use crate::signal::handler;
 use crate::sys::arch::{SI_TIMER, SigInfo};
 use crate::sys::{self, SigAction, SignalSet, arch, signal_bit};
@@ -235,6 +235,20 @@ pub(crate) fn give_way_to_tracer(session: &Session) {
     move_with_house(session, session.signals(), 0, || ());
 }
 
+/// The sampling clock becomes each thread's CPU timer, for good. The caller holds the housekeeper's lock.
+pub(crate) fn go_by_timers(session: &Session) {
+    let settings = &session.settings;
+    let period = settings.period_ns.load(Ordering::Relaxed);
+    let hz = 1_000_000_000u64.checked_div(period).unwrap_or(0).max(1);
+    let expected = clock::first_choice(Clock::Thread, hz).expected_mhz;
+    settings.clock.store(Clock::Thread as u32, Ordering::Relaxed);
+    settings.expected_mhz.store(expected, Ordering::Relaxed);
+    move_with_house(session, 0, 0, || ());
+    if session.log.is_open() {
+        session.log.header_set(at::RATE_GOT, expected);
+    }
+}
+
 /// [`move_with_house`] by one who is not the housekeeper.
 fn move_clocks(session: &Session, taken: SignalSet, avoid: SignalSet, between: impl FnOnce()) {
     // A round in another thread arms clocks. (Who does not let go of the lock for a second is stopped or dead: then what is armed
@@ -243,15 +257,25 @@ fn move_clocks(session: &Session, taken: SignalSet, avoid: SignalSet, between: i
     move_with_house(session, taken, avoid, between);
 }
 
+/// Takes our clocks' signals away that wait for the calling thread to let them through; the host's own stay.
+pub(crate) fn drop_pending(session: &Session) {
+    let settings = &session.settings;
+    for signal in [&settings.signal, &settings.tick_signal] {
+        HandOver::new(signal.load(Ordering::Relaxed)).put_aside(session);
+    }
+}
+
 /// Gives both numbers back for good: sampling has ended, and no handler of ours may run from now on.
 pub(crate) fn release(session: &Session) {
     let settings = &session.settings;
-    for signal in
-        [settings.signal.swap(0, Ordering::Relaxed), settings.tick_signal.swap(0, Ordering::Relaxed)]
-    {
-        // Ignoring a signal takes it away wherever it is pending.
+    for signal in [&settings.signal, &settings.tick_signal] {
+        let signal = signal.swap(0, Ordering::Relaxed);
+        // Ignoring a signal takes it away wherever it is pending. A trap stays ignored: one of an event that has ended is still to come
+        // in a thread that lost its CPU on the way out of the kernel. (Those of breakpoints kill all the same.)
         set_plain(signal, SIG_IGN);
-        set_plain(signal, SIG_DFL);
+        if signal != SIGTRAP {
+            set_plain(signal, SIG_DFL);
+        }
     }
 }
 

@@ -355,6 +355,16 @@ pub fn rusage_ns(who: i32) -> (u64, u64) {
     (ns(0), ns(2))
 }
 
+/// How often threads of this process, also those that have ended, gave up their CPU to wait.
+#[must_use]
+pub fn waits() -> u64 {
+    let mut usage = [0u64; 18];
+    // SAFETY: `usage` has the 144 bytes of struct rusage.
+    unsafe { call(nr::GETRUSAGE, [RUSAGE_SELF as usize, usage.as_mut_ptr() as usize, 0, 0, 0, 0]) };
+    // ru_nvcsw
+    usage[16]
+}
+
 /// Soft limit of a resource; `u64::MAX` = none.
 #[must_use]
 pub fn soft_limit(resource: i32) -> u64 {

@@ -11,6 +11,8 @@
 //!   was sampled too seldom or too often evens out over the process ([`Inherited::missing_ns`]).
 //! - A thread begins with an entire period, so threads that end within it would never be sampled. Where many threads end early
 //!   ([`Inherited::loses_short_threads`]) the process goes back to an event per thread, for good.
+//! - A program that works in bursts may be in step with that one period. Where threads wait seldom ([`FEW_WAITS`]) the swaps save
+//!   little, and each thread gets an event of its own, whose period is drawn anew all the time.
 //! - Threads that are older than the set (a process that was attached to, `pct_on` in the middle) keep an event each, and there is no set.
 //!
 //! The events live by their mappings, one page each in one range; unmapping the range ends them in all threads. A fork's child has
@@ -39,6 +41,14 @@ const ENOUGH_DEATHS: u32 = 16;
 /// is worth an event per thread.
 const PERIODS_A_DEATH: u64 = 32;
 
+/// Waits a CPU second. Below this number an event per thread costs less than 4 % (each switch between two threads some 9 us on a virtual
+/// machine), and bursts longer than a quarter of a millisecond cannot be in step.
+pub const FEW_WAITS: u64 = 4_000;
+/// With more than this, and an event per thread, the threads go by their CPU timers: those cost nothing at a switch.
+pub const MANY_WAITS: u64 = 20_000;
+/// CPU ns that tell how often threads wait.
+const WAITS_JUDGED_NS: u64 = 100_000_000;
+
 /// The set of a process. All zeros is none.
 #[derive(Debug)]
 #[repr(C)]
@@ -60,6 +70,9 @@ pub struct Inherited {
     judged: AtomicU32,
     /// Why the kernel refused the set, 0 = it did not.
     errno: AtomicU32,
+    /// CPU ns and waits of the process when it was last looked how often threads wait.
+    looked_cpu_ns: AtomicU64,
+    looked_waits: AtomicU64,
 }
 
 impl Inherited {
@@ -120,6 +133,7 @@ impl Inherited {
         self.judged.store(0, Ordering::Relaxed);
         self.accounted_ns.store(0, Ordering::Relaxed);
         self.began_cpu_ns.store(sys::clock_ns(sys::CLOCK_PROCESS_CPU), Ordering::Relaxed);
+        let _ = self.waits_a_second();
         let attr = perf::inherited_attr(drawn, DATA);
         for (i, cpu) in cpus(online).enumerate() {
             let mapped = sys::perf_event_open(&attr, 0, Some(cpu))
@@ -184,6 +198,20 @@ impl Inherited {
             self.judged.store(births, Ordering::Relaxed);
         }
         due
+    }
+
+    /// How often threads waited for each second of CPU time since the last look. `None`: that was too little time; the next look takes it in.
+    pub fn waits_a_second(&self) -> Option<u64> {
+        let (cpu, waits) = (sys::clock_ns(sys::CLOCK_PROCESS_CPU), sys::waits());
+        let used = cpu.saturating_sub(self.looked_cpu_ns.load(Ordering::Relaxed));
+        if used < WAITS_JUDGED_NS
+            && self.looked_cpu_ns.load(Ordering::Relaxed) >= self.began_cpu_ns.load(Ordering::Relaxed)
+        {
+            return None;
+        }
+        self.looked_cpu_ns.store(cpu, Ordering::Relaxed);
+        let waited = waits.saturating_sub(self.looked_waits.swap(waits, Ordering::Relaxed));
+        u64::try_from(u128::from(waited) * 1_000_000_000 / u128::from(used.max(1))).ok()
     }
 
     /// Whether so many threads ended so early that the set loses much of their time. `unseen`: dead threads that were not said to be.
