@@ -8,7 +8,7 @@
 //!
 //! The root is `<program>` with one callback site, below which the ways in are: main, the threads' start functions.
 
-use crate::graph::{Graph, Proc, ROOT_SITE, Site};
+use crate::graph::{EdgeId, Graph, GroupId, Proc, ROOT_SITE, Site, SiteId};
 use pct_deep::{
     Builder, Counts, Coverage, CsdId, Css, CssId, CssKind, DeepData, DeepError, Header, Id, Own, PdId,
     PredOrFunc, ProcLabel, ProcStatic, PsId, SiteKind, Slot, StrId, Strings,
@@ -75,7 +75,7 @@ pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec
     let mut sites_of: Vec<Vec<CssId>> = vec![Vec::new(); procs.len()];
     let mut kinds: Vec<SiteKind> = Vec::new();
     for (i, call) in sites.iter().enumerate() {
-        let site = &graph.sites[call.site as usize];
+        let site = &graph.sites[call.site];
         kinds.push(out.site(CssId::at(i), site, call.callee)?);
         sites_of[proc_of.of(site.caller)].push(CssId::at(i));
     }
@@ -84,26 +84,26 @@ pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec
     }
     for (i, edge) in graph.edges.iter().enumerate() {
         let own = Own { quanta: i64::try_from(edge.own_ns).unwrap_or(i64::MAX), ..Own::default() };
-        b.csd(CsdId::at(i), PdId::at(edge.callee as usize), &own)?;
+        b.csd(CsdId::at(i), PdId::at(edge.callee.index()), &own)?;
     }
     let (starts, mut edges) = edges_by_caller(graph);
-    let site = |edge: &u32| site_of[*edge as usize];
+    let site = |edge: &EdgeId| site_of[edge.index()];
     for at in starts.windows(2) {
-        let mine = &mut edges[at[0] as usize..at[1] as usize];
+        let mine = &mut edges[at[0]..at[1]];
         if mine.len() > 1 {
             mine.sort_unstable_by_key(|edge| (site(edge), *edge));
         }
     }
-    let csds: Vec<CsdId> = edges.iter().map(|edge| CsdId::at(*edge as usize)).collect();
+    let csds: Vec<CsdId> = edges.iter().map(|edge| CsdId::at(edge.index())).collect();
     let mut slots: Vec<Slot<'_>> = Vec::new();
     for (i, context) in graph.contexts.iter().enumerate() {
         let proc = proc_of.of(context.proc);
-        let end = starts[i + 1] as usize;
-        let mut at = starts[i] as usize;
+        let end = starts[i + 1];
+        let mut at = starts[i];
         slots.clear();
         for css in &sites_of[proc] {
             let from = at;
-            while at < end && site(&edges[at]) as usize == css.index() {
+            while at < end && site(&edges[at]) == *css {
                 at += 1;
             }
             slots.push(match kinds[css.index()] {
@@ -118,43 +118,42 @@ pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec
 
 /// Numbers of procedures in the data.
 struct ProcNumbers {
-    groups: Vec<u32>,
-    functions: Vec<u32>,
+    groups: Vec<Option<usize>>,
+    functions: Vec<Option<usize>>,
 }
 
 impl ProcNumbers {
     /// That of a procedure of the graph.
     fn of(&self, proc: Proc) -> usize {
         let number = match proc {
-            Proc::Root => 0,
-            Proc::Group(group) => self.groups[group as usize],
+            Proc::Root => Some(0),
+            Proc::Group(group) => self.groups[group.index()],
             Proc::Function(function) => self.functions[function.index()],
         };
-        number as usize
+        number.expect("every procedure of the graph has a number")
     }
 }
 
 /// The graph's procedures in their order, and their places in it.
 fn procedures(profile: &Profile, graph: &Graph) -> (Vec<Proc>, ProcNumbers) {
-    const NONE: u32 = u32::MAX;
     let mut numbers = ProcNumbers {
-        groups: vec![NONE; graph.groups.len()],
-        functions: vec![NONE; profile.functions.len()],
+        groups: vec![None; graph.groups.len()],
+        functions: vec![None; profile.functions.len()],
     };
-    for context in &graph.contexts {
+    for context in graph.contexts.iter() {
         match context.proc {
             Proc::Root => {}
-            Proc::Group(group) => numbers.groups[group as usize] = 0,
-            Proc::Function(function) => numbers.functions[function.index()] = 0,
+            Proc::Group(group) => numbers.groups[group.index()] = Some(0),
+            Proc::Function(function) => numbers.functions[function.index()] = Some(0),
         }
     }
     let mut procs = vec![Proc::Root];
-    for (i, number) in numbers.groups.iter_mut().enumerate().filter(|(_, n)| **n != NONE) {
-        *number = number_of(procs.len());
-        procs.push(Proc::Group(number_of(i)));
+    for (i, number) in numbers.groups.iter_mut().enumerate().filter(|(_, n)| n.is_some()) {
+        *number = Some(procs.len());
+        procs.push(Proc::Group(GroupId::from_index(i)));
     }
-    for (i, number) in numbers.functions.iter_mut().enumerate().filter(|(_, n)| **n != NONE) {
-        *number = number_of(procs.len());
+    for (i, number) in numbers.functions.iter_mut().enumerate().filter(|(_, n)| n.is_some()) {
+        *number = Some(procs.len());
         procs.push(Proc::Function(FunctionId::from_index(i)));
     }
     (procs, numbers)
@@ -164,57 +163,57 @@ fn procedures(profile: &Profile, graph: &Graph) -> (Vec<Proc>, ProcNumbers) {
 /// in are, call several.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct CallSite {
-    site: u32,
-    callee: Option<u32>,
+    site: SiteId,
+    callee: Option<PsId>,
 }
 
 /// The call sites in the order of their procedures and places, and that of each edge as a number of this order.
-fn call_sites(graph: &Graph, proc_of: &ProcNumbers) -> (Vec<CallSite>, Vec<u32>) {
-    let site_of = |site: u32, callee: Proc| {
-        let several = graph.sites[site as usize].place.is_none();
-        CallSite { site, callee: (!several).then(|| number_of(proc_of.of(callee))) }
+fn call_sites(graph: &Graph, proc_of: &ProcNumbers) -> (Vec<CallSite>, Vec<CssId>) {
+    let site_of = |site: SiteId, callee: Proc| {
+        let several = graph.sites[site].place.is_none();
+        CallSite { site, callee: (!several).then(|| PsId::at(proc_of.of(callee))) }
     };
-    let mut numbers: FxHashMap<CallSite, u32> = FxHashMap::default();
+    let mut numbers: FxHashMap<CallSite, usize> = FxHashMap::default();
     let mut sites = vec![CallSite { site: ROOT_SITE, callee: None }];
     numbers.insert(sites[0], 0);
-    let found: Vec<u32> = graph
+    let found: Vec<usize> = graph
         .edges
         .iter()
         .map(|edge| {
-            let site = site_of(edge.site, graph.contexts[edge.callee as usize].proc);
+            let site = site_of(edge.site, graph.contexts[edge.callee].proc);
             *numbers.entry(site).or_insert_with(|| {
                 sites.push(site);
-                number_of(sites.len() - 1)
+                sites.len() - 1
             })
         })
         .collect();
-    let mut order: Vec<u32> = (0..number_of(sites.len())).collect();
+    let mut order: Vec<usize> = (0..sites.len()).collect();
     order.sort_unstable_by_key(|at| {
-        let CallSite { site, callee } = sites[*at as usize];
-        (graph.sites[site as usize], callee)
+        let CallSite { site, callee } = sites[*at];
+        (graph.sites[site], callee)
     });
-    let mut place = vec![0u32; sites.len()];
+    let mut place = vec![CssId::at(0); sites.len()];
     for (i, at) in order.iter().enumerate() {
-        place[*at as usize] = number_of(i);
+        place[*at] = CssId::at(i);
     }
-    let sorted = order.iter().map(|at| sites[*at as usize]).collect();
-    (sorted, found.into_iter().map(|at| place[at as usize]).collect())
+    let sorted = order.iter().map(|at| sites[*at]).collect();
+    (sorted, found.into_iter().map(|at| place[at]).collect())
 }
 
 /// The edges in the order of their callers, and where those of each context begin, and of the one after the last.
-fn edges_by_caller(graph: &Graph) -> (Vec<u32>, Vec<u32>) {
-    let mut starts = vec![0u32; graph.contexts.len() + 1];
-    for edge in &graph.edges {
-        starts[edge.caller as usize + 1] += 1;
+fn edges_by_caller(graph: &Graph) -> (Vec<usize>, Vec<EdgeId>) {
+    let mut starts = vec![0; graph.contexts.len() + 1];
+    for edge in graph.edges.iter() {
+        starts[edge.caller.index() + 1] += 1;
     }
     for i in 1..starts.len() {
         starts[i] += starts[i - 1];
     }
     let mut next = starts.clone();
-    let mut edges = vec![0u32; graph.edges.len()];
-    for (i, edge) in graph.edges.iter().enumerate() {
-        let at = &mut next[edge.caller as usize];
-        edges[*at as usize] = number_of(i);
+    let mut edges: Vec<EdgeId> = graph.edges.ids().collect();
+    for (id, edge) in graph.edges.enumerate() {
+        let at = &mut next[edge.caller.index()];
+        edges[*at] = id;
         *at += 1;
     }
     (starts, edges)
@@ -244,11 +243,11 @@ impl Nodes<'_> {
         self.b.string(no_nul(text).as_bytes())
     }
 
-    fn site(&mut self, id: CssId, site: &Site, callee: Option<u32>) -> Result<SiteKind, DeepError> {
+    fn site(&mut self, id: CssId, site: &Site, callee: Option<PsId>) -> Result<SiteKind, DeepError> {
         let empty = self.text("")?;
         let kind = match callee {
             None => CssKind::Callback,
-            Some(only) => CssKind::Normal { callee: PsId::at(only as usize), type_subst: empty },
+            Some(callee) => CssKind::Normal { callee, type_subst: empty },
         };
         let file = match site.place.and_then(|p| p.file) {
             Some(file) => self.profile.files[file].clone(),
@@ -264,7 +263,7 @@ impl Nodes<'_> {
     fn procedure(&mut self, id: PsId, proc: Proc, sites: &[CssId]) -> Result<(), DeepError> {
         let (name, module) = match proc {
             Proc::Root => ("<program>".to_owned(), String::new()),
-            Proc::Group(group) => (self.graph.groups[group as usize].clone(), String::new()),
+            Proc::Group(group) => (self.graph.groups[group].clone(), String::new()),
             Proc::Function(f) => {
                 let function = &self.profile.functions[f];
                 (function.name.clone(), self.profile.objects[function.object].name().to_owned())
@@ -366,7 +365,7 @@ mod tests {
         b.declare(known, header, 3);
         b.declare(known, source, 9);
         for function in [known, unknown] {
-            let address = Some(function.index() as u64);
+            let address = Some(u64::from(function.number()));
             let frame =
                 pct_profile::model::Frame { function, file: Some(source), line: 20, address, inlined: false };
             let frame = b.frame(frame);

@@ -5,7 +5,7 @@ use crate::graph::{Graph, Proc};
 use pct_deep::native::{FunctionFacts, LineCost, ProcessFacts, Recorded, Side, StackNode, ThreadFacts};
 use pct_deep::{Id as _, PsId};
 use pct_profile::Profile;
-use pct_profile::model::{Cell, Id, StackId};
+use pct_profile::model::{Cell, FileId, Id, StackId};
 use rustc_hash::FxHashMap;
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BinaryHeap};
@@ -111,18 +111,16 @@ struct Trie<'a> {
     profile: &'a Profile,
     /// Samples and nanoseconds of a stack and all that begin with it.
     totals: Vec<(u64, u64)>,
-    first_child: Vec<u32>,
-    next: Vec<u32>,
-    roots: Vec<u32>,
+    first_child: Vec<Option<StackId>>,
+    next: Vec<Option<StackId>>,
+    roots: Vec<StackId>,
 }
-
-const NONE: u32 = u32::MAX;
 
 impl<'a> Trie<'a> {
     fn new(profile: &'a Profile, weights: &[(u64, u64)]) -> Self {
         let mut totals = weights.to_vec();
-        let mut first_child = vec![NONE; totals.len()];
-        let mut next = vec![NONE; totals.len()];
+        let mut first_child = vec![None; totals.len()];
+        let mut next = vec![None; totals.len()];
         let mut roots = Vec::new();
         // from the last to the first: a stack's total is complete when its turn comes, and lists are built from behind
         for (id, node) in profile.stacks.enumerate().rev() {
@@ -137,40 +135,39 @@ impl<'a> Trie<'a> {
                     totals[p].0 += samples;
                     totals[p].1 += ns;
                     next[i] = first_child[p];
-                    first_child[p] = i as u32;
+                    first_child[p] = Some(id);
                 }
-                None => roots.push(i as u32),
+                None => roots.push(id),
             }
         }
         roots.reverse();
         Trie { profile, totals, first_child, next, roots }
     }
 
-    fn function(&self, stack: u32) -> usize {
-        let node = self.profile.stacks[StackId::from_index(stack as usize)];
+    fn function(&self, stack: StackId) -> usize {
+        let node = self.profile.stacks[stack];
         self.profile.frames[node.frame].function.index()
     }
 
-    fn children(&self, stack: u32) -> impl Iterator<Item = u32> + '_ {
-        let some = |s: u32| (s != NONE).then_some(s);
-        std::iter::successors(some(self.first_child[stack as usize]), move |s| some(self.next[*s as usize]))
+    fn children(&self, stack: StackId) -> impl Iterator<Item = StackId> + '_ {
+        std::iter::successors(self.first_child[stack.index()], move |s| self.next[s.index()])
     }
 
     /// Visits stacks outermost first: `enter` when met, `leave` when all below were.
-    fn walk(&self, mut enter: impl FnMut(u32), mut leave: impl FnMut(u32)) {
+    fn walk(&self, mut enter: impl FnMut(StackId), mut leave: impl FnMut(StackId)) {
         for &root in &self.roots {
             let mut path = vec![root];
             enter(root);
-            let mut down = self.first_child[root as usize];
+            let mut down = self.first_child[root.index()];
             while let Some(&top) = path.last() {
-                if down != NONE {
-                    path.push(down);
-                    enter(down);
-                    down = self.first_child[down as usize];
+                if let Some(child) = down {
+                    path.push(child);
+                    enter(child);
+                    down = self.first_child[child.index()];
                 } else {
                     leave(top);
                     path.pop();
-                    down = if path.is_empty() { NONE } else { self.next[top as usize] };
+                    down = if path.is_empty() { None } else { self.next[top.index()] };
                 }
             }
         }
@@ -178,8 +175,8 @@ impl<'a> Trie<'a> {
 
     /// Whether any stack tells who called: a kernel frame below the program's only frame does not.
     fn has_stacks(&self) -> bool {
-        let kernel = |s: u32| {
-            let node = self.profile.stacks[StackId::from_index(s as usize)];
+        let kernel = |s: StackId| {
+            let node = self.profile.stacks[s];
             self.profile.object_of(node.frame).kind == pct_profile::model::ObjectKind::Kernel
                 || self.profile.frames[node.frame].inlined
         };
@@ -194,11 +191,11 @@ impl<'a> Trie<'a> {
             |stack| {
                 let function = self.function(stack);
                 let facts = &mut facts[function];
-                facts.samples += weights[stack as usize].0;
+                facts.samples += weights[stack.index()].0;
                 let on_stack = &mut depth.borrow_mut()[function];
                 if *on_stack == 0 {
-                    facts.stacked += self.totals[stack as usize].0;
-                    facts.stacked_ns += self.totals[stack as usize].1;
+                    facts.stacked += self.totals[stack.index()].0;
+                    facts.stacked_ns += self.totals[stack.index()].1;
                 }
                 *on_stack += 1;
             },
@@ -214,11 +211,11 @@ impl<'a> Trie<'a> {
         let mut branches: Vec<Branch> = Vec::new();
         // Branches that are known and not yet taken; of equal ones the one met first.
         let mut open: BinaryHeap<(u64, Reverse<usize>)> = BinaryHeap::new();
-        let mut waiting: Vec<Option<(Branch, Vec<u32>)>> = Vec::new();
-        let offer = |parent, stacks: &mut Vec<u32>, open: &mut BinaryHeap<_>, waiting: &mut Vec<_>| {
+        let mut waiting: Vec<Option<(Branch, Vec<StackId>)>> = Vec::new();
+        let offer = |parent, stacks: &mut Vec<StackId>, open: &mut BinaryHeap<_>, waiting: &mut Vec<_>| {
             stacks.sort_by_key(|s| self.function(*s));
             for same in stacks.chunk_by(|a, b| self.function(*a) == self.function(*b)) {
-                let total_ns = same.iter().map(|s| self.totals[*s as usize].1).sum();
+                let total_ns = same.iter().map(|s| self.totals[s.index()].1).sum();
                 open.push((total_ns, Reverse(waiting.len())));
                 let branch = Branch { parent, function: self.function(same[0]), total_ns };
                 waiting.push(Some((branch, same.to_vec())));
@@ -279,20 +276,16 @@ fn functions(
 }
 
 fn lines(profile: &Profile, weights: &[(u64, u64)]) -> Vec<LineCost> {
-    let mut sums: FxHashMap<(u32, u32), u64> = FxHashMap::default();
+    let mut sums: FxHashMap<(FileId, u32), u64> = FxHashMap::default();
     for ((_, node), &(_, ns)) in profile.stacks.enumerate().zip(weights) {
         let frame = &profile.frames[node.frame];
         if let Some(file) = frame.file.filter(|_| ns > 0 && frame.line > 0) {
-            *sums.entry((file.index() as u32, frame.line)).or_default() += ns;
+            *sums.entry((file, frame.line)).or_default() += ns;
         }
     }
     let mut out: Vec<LineCost> = sums
         .into_iter()
-        .map(|((file, line), ns)| LineCost {
-            file: profile.files[Id::from_index(file as usize)].clone(),
-            line,
-            ns,
-        })
+        .map(|((file, line), ns)| LineCost { file: profile.files[file].clone(), line, ns })
         .collect();
     out.sort_by(|a, b| a.file.cmp(&b.file).then(a.line.cmp(&b.line)));
     out

@@ -5,13 +5,25 @@
 //! to it (recursion is folded); else it leads to a new context with creator d.
 
 use pct_profile::Profile;
-use pct_profile::model::{Cell, FileId, Frame, FunctionId, Id};
+use pct_profile::ids;
+use pct_profile::model::{Cell, FileId, Frame, FunctionId, Id as _, IdVec};
 use pct_profile::rows::{Children, mix};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
 /// Most call edges; beyond it new contexts of a procedure are one, which is counted.
 pub const MOST_EDGES: usize = 4_000_000;
+
+ids! {
+    /// Names a row of [`Graph::contexts`].
+    ContextId,
+    /// Names a row of [`Graph::edges`].
+    EdgeId,
+    /// Names a row of [`Graph::sites`].
+    SiteId,
+    /// Names a row of [`Graph::groups`].
+    GroupId,
+}
 
 /// Which samples keep their contexts to themselves. Threads of one name are one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -27,8 +39,8 @@ pub struct Apart {
 pub enum Proc {
     /// `<program>`.
     Root,
-    /// A thread or process that keeps its contexts to itself: an index of [`Graph::groups`].
-    Group(u32),
+    /// A thread or process that keeps its contexts to itself.
+    Group(GroupId),
     /// A function of the profile.
     Function(FunctionId),
 }
@@ -57,71 +69,70 @@ pub struct Context {
     /// Its procedure.
     pub proc: Proc,
     /// The context that first called it; the root is its own.
-    pub creator: u32,
+    pub creator: ContextId,
 }
 
 /// A call edge.
 #[derive(Clone, Copy, Debug)]
 pub struct Edge {
     /// From this context
-    pub caller: u32,
-    /// through this site (an index of [`Graph::sites`])
-    pub site: u32,
+    pub caller: ContextId,
+    /// through this site
+    pub site: SiteId,
     /// to this one.
-    pub callee: u32,
+    pub callee: ContextId,
     /// Nanoseconds spent in the callee itself when called this way.
     pub own_ns: u64,
 }
 
 /// The root's site among a graph's sites.
-pub const ROOT_SITE: u32 = 0;
+pub const ROOT_SITE: SiteId = SiteId(0);
+/// The root.
+const ROOT: ContextId = ContextId(0);
 
 /// Contexts and edges; context 0 is the root.
 #[derive(Debug, Default)]
 pub struct Graph {
     /// The contexts.
-    pub contexts: Vec<Context>,
+    pub contexts: IdVec<ContextId, Context>,
     /// The edges, in the order of their first use.
-    pub edges: Vec<Edge>,
+    pub edges: IdVec<EdgeId, Edge>,
     /// Call sites, in the order of their first use. The root's is the first one.
-    pub sites: Vec<Site>,
+    pub sites: IdVec<SiteId, Site>,
     /// Names of the threads and processes that are kept apart.
-    pub groups: Vec<String>,
+    pub groups: IdVec<GroupId, String>,
     /// Nanoseconds whose contexts were folded because of the limit.
     pub folded_ns: u64,
     /// Finds an edge by its caller, site, and callee's procedure.
     index: Children,
-    site_numbers: FxHashMap<Site, u32>,
-    folded: FxHashMap<Proc, u32>,
+    site_numbers: FxHashMap<Site, SiteId>,
+    folded: FxHashMap<Proc, ContextId>,
 }
 
 impl Graph {
     /// An empty graph: the root.
     pub fn new() -> Graph {
-        let contexts = vec![Context { proc: Proc::Root, creator: 0 }];
-        let mut graph = Graph { contexts, ..Graph::default() };
+        let mut graph = Graph::default();
+        graph.contexts.push(Context { proc: Proc::Root, creator: ROOT });
         graph.site(Site { caller: Proc::Root, place: None });
         graph
     }
 
     /// The number of a site.
-    fn site(&mut self, site: Site) -> u32 {
-        *self.site_numbers.entry(site).or_insert_with(|| {
-            self.sites.push(site);
-            u32::try_from(self.sites.len() - 1).expect("sites are fewer than frames")
-        })
+    fn site(&mut self, site: Site) -> SiteId {
+        *self.site_numbers.entry(site).or_insert_with(|| self.sites.push(site))
     }
 
-    fn find(&self, caller: u32, site: u32, callee: Proc) -> Option<u32> {
+    fn find(&self, caller: ContextId, site: SiteId, callee: Proc) -> Option<EdgeId> {
         let same = |row: u32| {
-            let edge = &self.edges[row as usize];
-            (edge.caller, edge.site) == (caller, site) && self.contexts[edge.callee as usize].proc == callee
+            let edge = &self.edges[EdgeId(row)];
+            (edge.caller, edge.site) == (caller, site) && self.contexts[edge.callee].proc == callee
         };
-        self.index.find(caller as usize, || hash_of(caller, site, callee), same)
+        self.index.find(caller.index(), || hash_of(caller, site, callee), same).map(EdgeId)
     }
 
     /// The edge for a call; made at its first use. True: it is beyond the limit.
-    fn edge(&mut self, caller: u32, site: u32, callee: Proc, most: usize) -> (u32, bool) {
+    fn edge(&mut self, caller: ContextId, site: SiteId, callee: Proc, most: usize) -> (EdgeId, bool) {
         if let Some(edge) = self.find(caller, site, callee) {
             return (edge, false);
         }
@@ -131,7 +142,7 @@ impl Graph {
             None if beyond => match self.folded.get(&callee) {
                 Some(known) => *known,
                 None => {
-                    let made = self.context(callee, 0);
+                    let made = self.context(callee, ROOT);
                     self.folded.insert(callee, made);
                     made
                 }
@@ -139,44 +150,41 @@ impl Graph {
             None => self.context(callee, caller),
         };
         // beyond the limit all edges into a folded context hang under the root's site: their number is that of procedures
-        let (caller, site) = if beyond { (0, ROOT_SITE) } else { (caller, site) };
+        let (caller, site) = if beyond { (ROOT, ROOT_SITE) } else { (caller, site) };
         if beyond && let Some(edge) = self.find(caller, site, callee) {
             return (edge, beyond);
         }
-        let edge = u32::try_from(self.edges.len()).expect("edges are limited to millions");
-        self.edges.push(Edge { caller, site, callee: context, own_ns: 0 });
+        let edge = self.edges.push(Edge { caller, site, callee: context, own_ns: 0 });
         let (edges, contexts) = (&self.edges, &self.contexts);
-        self.index.insert(caller as usize, edge, |row| {
-            let edge = &edges[row as usize];
-            hash_of(edge.caller, edge.site, contexts[edge.callee as usize].proc)
+        self.index.insert(caller.index(), edge.number(), |row| {
+            let edge = &edges[EdgeId(row)];
+            hash_of(edge.caller, edge.site, contexts[edge.callee].proc)
         });
         (edge, beyond)
     }
 
     /// The creator rule: the nearest context of `proc` among `context` and its creators.
-    fn ancestor(&self, context: u32, proc: Proc) -> Option<u32> {
+    fn ancestor(&self, context: ContextId, proc: Proc) -> Option<ContextId> {
         let mut at = context;
         loop {
-            let c = self.contexts[at as usize];
+            let c = self.contexts[at];
             if c.proc == proc {
                 return Some(at);
             }
-            if at == 0 {
+            if at == ROOT {
                 return None;
             }
             at = c.creator;
         }
     }
 
-    fn context(&mut self, proc: Proc, creator: u32) -> u32 {
-        let id = u32::try_from(self.contexts.len()).expect("contexts are fewer than edges");
-        self.contexts.push(Context { proc, creator });
-        id
+    fn context(&mut self, proc: Proc, creator: ContextId) -> ContextId {
+        self.contexts.push(Context { proc, creator })
     }
 
     /// Adds a profile's cells. At most `most` edges are made, and one more per procedure.
     pub fn add(&mut self, profile: &Profile, cells: &[Cell], most: usize) {
-        self.add_below(0, profile, cells, most);
+        self.add_below(ROOT, profile, cells, most);
     }
 
     /// Adds a profile's cells, those of each thread or process below a context of its own.
@@ -184,60 +192,56 @@ impl Graph {
         if apart == Apart::default() {
             return self.add(profile, cells, most);
         }
-        let mut parts: BTreeMap<Vec<u32>, Vec<Cell>> = BTreeMap::new();
+        let mut parts: BTreeMap<Vec<GroupId>, Vec<Cell>> = BTreeMap::new();
         for cell in cells {
             parts.entry(self.groups_of(profile, cell, apart)).or_default().push(*cell);
         }
         for (groups, cells) in parts {
-            let mut base = 0;
+            let mut base = ROOT;
             for group in groups {
-                let site = self.site(Site { caller: self.contexts[base as usize].proc, place: None });
+                let site = self.site(Site { caller: self.contexts[base].proc, place: None });
                 let (edge, _) = self.edge(base, site, Proc::Group(group), usize::MAX);
-                base = self.edges[edge as usize].callee;
+                base = self.edges[edge].callee;
             }
             self.add_below(base, profile, &cells, most);
         }
     }
 
     /// The process and the thread of a cell, as far as they are kept apart.
-    fn groups_of(&mut self, profile: &Profile, cell: &Cell, apart: Apart) -> Vec<u32> {
+    fn groups_of(&mut self, profile: &Profile, cell: &Cell, apart: Apart) -> Vec<GroupId> {
         names_of(profile, cell, apart).into_iter().map(|name| self.group(name)).collect()
     }
 
     /// The groups, of those that there are, that a cell belongs to.
-    pub(crate) fn known_groups_of(&self, profile: &Profile, cell: &Cell) -> Vec<u32> {
+    pub(crate) fn known_groups_of(&self, profile: &Profile, cell: &Cell) -> Vec<GroupId> {
         let names = names_of(profile, cell, Apart { processes: true, threads: true });
-        let at = |name: &String| self.groups.iter().position(|g| g == name).map(|i| i as u32);
+        let at = |name: &String| self.groups.iter().position(|g| g == name).map(GroupId::from_index);
         names.iter().filter_map(at).collect()
     }
 
-    fn group(&mut self, name: String) -> u32 {
+    fn group(&mut self, name: String) -> GroupId {
         let known = self.groups.iter().position(|g| *g == name);
-        let at = known.unwrap_or_else(|| {
-            self.groups.push(name);
-            self.groups.len() - 1
-        });
-        u32::try_from(at).expect("threads are fewer than 2^32")
+        known.map_or_else(|| self.groups.push(name), GroupId::from_index)
     }
 
     /// Adds what another graph of the same profile holds. A graph is the union of those of its parts, in any order: the
     /// creator rule looks at the call path only. (Beyond the limit, what is folded depends on the order.)
     pub fn merge(&mut self, other: &Graph, most: usize) {
         // an edge's caller is the root or the callee of an edge before it
-        let mut mine = vec![0u32; other.contexts.len()];
-        let groups: Vec<u32> = other.groups.iter().map(|g| self.group(g.clone())).collect();
+        let mut mine = vec![ROOT; other.contexts.len()];
+        let groups: Vec<GroupId> = other.groups.iter().map(|g| self.group(g.clone())).collect();
         let own_name = |proc: Proc| match proc {
-            Proc::Group(g) => Proc::Group(groups[g as usize]),
+            Proc::Group(g) => Proc::Group(groups[g.index()]),
             named => named,
         };
-        let sites: Vec<u32> =
+        let sites: Vec<SiteId> =
             other.sites.iter().map(|s| self.site(Site { caller: own_name(s.caller), ..*s })).collect();
-        for edge in &other.edges {
-            let callee = own_name(other.contexts[edge.callee as usize].proc);
-            let site = sites[edge.site as usize];
-            let (at, beyond) = self.edge(mine[edge.caller as usize], site, callee, most);
-            mine[edge.callee as usize] = self.edges[at as usize].callee;
-            self.edges[at as usize].own_ns += edge.own_ns;
+        for edge in other.edges.iter() {
+            let callee = own_name(other.contexts[edge.callee].proc);
+            let site = sites[edge.site.index()];
+            let (at, beyond) = self.edge(mine[edge.caller.index()], site, callee, most);
+            mine[edge.callee.index()] = self.edges[at].callee;
+            self.edges[at].own_ns += edge.own_ns;
             if beyond {
                 self.folded_ns += edge.own_ns;
             }
@@ -245,38 +249,36 @@ impl Graph {
         self.folded_ns += other.folded_ns;
     }
 
-    fn add_below(&mut self, base: u32, profile: &Profile, cells: &[Cell], most: usize) {
+    fn add_below(&mut self, base: ContextId, profile: &Profile, cells: &[Cell], most: usize) {
         let mut own = vec![0u64; profile.stacks.len()];
         for cell in cells {
             own[cell.stack.index()] += cell.weight.cpu_ns();
         }
         let used = used(profile, &own);
-        let base_site = self.site(Site { caller: self.contexts[base as usize].proc, place: None });
+        let base_site = self.site(Site { caller: self.contexts[base].proc, place: None });
         // by the caller's frame
-        let mut site_of: Vec<u32> = vec![u32::MAX; profile.frames.len()];
-        // callers have smaller ids: each stack's edge follows from its caller's
-        let mut edge_of: Vec<u32> = vec![u32::MAX; profile.stacks.len()];
+        let mut site_of: Vec<Option<SiteId>> = vec![None; profile.frames.len()];
+        // callers have smaller ids: each stack's context follows from its caller's
+        let mut context_of: Vec<ContextId> = vec![ROOT; profile.stacks.len()];
         for (id, node) in profile.stacks.enumerate().filter(|(id, _)| used[id.index()]) {
             let (caller, site) = match node.parent {
                 None => (base, base_site),
                 Some(parent) => {
-                    let context = self.edges[edge_of[parent.index()] as usize].callee;
+                    let context = context_of[parent.index()];
                     let frame = profile.stacks[parent].frame;
                     let site = &mut site_of[frame.index()];
-                    if *site == u32::MAX {
-                        *site = self.site(site_in(&profile.frames[frame]));
-                    }
-                    (context, *site)
+                    let site = *site.get_or_insert_with(|| self.site(site_in(&profile.frames[frame])));
+                    (context, site)
                 }
             };
             let callee = Proc::Function(profile.frames[node.frame].function);
             let (edge, beyond) = self.edge(caller, site, callee, most);
             let ns = own[id.index()];
-            self.edges[edge as usize].own_ns += ns;
+            self.edges[edge].own_ns += ns;
             if beyond {
                 self.folded_ns += ns;
             }
-            edge_of[id.index()] = edge;
+            context_of[id.index()] = self.edges[edge].callee;
         }
     }
 
@@ -312,13 +314,13 @@ fn used(profile: &Profile, own: &[u64]) -> Vec<bool> {
     used
 }
 
-fn hash_of(caller: u32, site: u32, callee: Proc) -> u32 {
+fn hash_of(caller: ContextId, site: SiteId, callee: Proc) -> u32 {
     let callee = match callee {
         Proc::Root => u64::MAX,
-        Proc::Group(group) => u64::MAX - 1 - u64::from(group),
-        Proc::Function(function) => function.index() as u64,
+        Proc::Group(group) => u64::MAX - 1 - u64::from(group.number()),
+        Proc::Function(function) => u64::from(function.number()),
     };
-    mix((u64::from(caller) << 32) | u64::from(site), callee)
+    mix((u64::from(caller.number()) << 32) | u64::from(site.number()), callee)
 }
 
 /// The site in a caller's frame.
@@ -384,11 +386,11 @@ mod tests {
                 Proc::Root | Proc::Group(_) => "<program>".to_owned(),
                 Proc::Function(f) => p.functions[f].name.clone(),
             };
-            let path = |mut c: u32| {
-                let mut names = vec![name(g.contexts[c as usize].proc)];
-                while c != 0 {
-                    c = g.contexts[c as usize].creator;
-                    names.push(name(g.contexts[c as usize].proc));
+            let path = |mut c: ContextId| {
+                let mut names = vec![name(g.contexts[c].proc)];
+                while c != ROOT {
+                    c = g.contexts[c].creator;
+                    names.push(name(g.contexts[c].proc));
                 }
                 names
             };
@@ -426,16 +428,16 @@ mod tests {
         let mut known = vec![false; g.contexts.len()];
         known[0] = true;
         let mut out = Vec::new();
-        for e in &g.edges {
-            let callee = g.contexts[e.callee as usize].proc;
-            let mut path = way[e.caller as usize].clone();
-            path.push(format!("{:?} -> {callee:?}", g.sites[e.site as usize]));
-            if !known[e.callee as usize] {
-                known[e.callee as usize] = true;
-                way[e.callee as usize] = path.clone();
+        for e in g.edges.iter() {
+            let callee = g.contexts[e.callee].proc;
+            let mut path = way[e.caller.index()].clone();
+            path.push(format!("{:?} -> {callee:?}", g.sites[e.site]));
+            if !known[e.callee.index()] {
+                known[e.callee.index()] = true;
+                way[e.callee.index()] = path.clone();
             } else {
                 // an edge back: it leads to a context that its way has met, or to one made by an edge before
-                path.push(format!("back to {:?}", way[e.callee as usize]));
+                path.push(format!("back to {:?}", way[e.callee.index()]));
             }
             out.push((path, e.own_ns));
         }
@@ -503,7 +505,7 @@ mod tests {
             // root -> process -> threads
             let used = lines.iter().filter(|l| !l.is_empty()).count();
             prop_assert_eq!(g.groups.len(), if used == 0 { 0 } else { used + 1 });
-            prop_assert!(g.edges.iter().filter(|e| e.caller == 0).count() <= 1);
+            prop_assert!(g.edges.iter().filter(|e| e.caller == ROOT).count() <= 1);
         }
 
         #[test]

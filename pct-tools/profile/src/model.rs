@@ -26,8 +26,12 @@ pub trait Id: Copy + Eq + Hash + fmt::Debug {
     fn index(self) -> usize;
     /// The id of a row; tables hold fewer than 2^32 rows (the builder refuses more).
     fn from_index(index: usize) -> Self;
+    /// The row as a number.
+    fn number(self) -> u32;
 }
 
+/// Declares types of row numbers, each for one table.
+#[macro_export]
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident),* $(,)?) => { $(
         $(#[$doc])*
@@ -38,11 +42,10 @@ macro_rules! ids {
             fn from_index(index: usize) -> Self {
                 Self(u32::try_from(index).expect("tables hold fewer than 2^32 rows"))
             }
+            fn number(self) -> u32 { self.0 }
         }
     )* };
 }
-
-pub(crate) use ids;
 
 ids! {
     /// Names a row of [`Profile::objects`].

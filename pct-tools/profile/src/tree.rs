@@ -53,7 +53,7 @@ pub enum Label {
     Object(ObjectId),
 }
 
-crate::model::ids! {
+crate::ids! {
     /// Names a node of a [`CallTree`].
     NodeId,
 }
