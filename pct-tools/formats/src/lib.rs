@@ -9,6 +9,10 @@
 //! Each format is one module with one function from a profile and the cells that are looked at to octets, or back. Weights
 //! are nanoseconds of CPU time wherever a format lets us say so.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod export;
 pub mod flame;

@@ -7,10 +7,10 @@ pub struct Message(pub Vec<u8>);
 impl Message {
     fn varint(&mut self, mut n: u64) {
         while n >= 0x80 {
-            self.0.push((n as u8) | 0x80);
+            self.0.push(n.to_le_bytes()[0] | 0x80);
             n >>= 7;
         }
-        self.0.push(n as u8);
+        self.0.push(n.to_le_bytes()[0]);
     }
 
     /// A number; zero is the default and is left out.

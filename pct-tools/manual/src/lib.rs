@@ -1,6 +1,10 @@
 //! Manual pages and completions of a command, from the same definition as its parser: the body of `pct generate` and
 //! `lttv generate`, which are for packagers and hidden from the others.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 use std::io;
 use std::path::{Path, PathBuf};

@@ -231,7 +231,8 @@ impl<'a> Trie<'a> {
             covered += mine.len();
             stacks.clear();
             stacks.extend(mine.iter().flat_map(|s| self.children(*s)));
-            offer(Some(branches.len() as u32 - 1), &mut stacks, &mut open, &mut waiting);
+            let own = u32::try_from(branches.len() - 1).ok();
+            offer(own, &mut stacks, &mut open, &mut waiting);
         }
         let used = self.totals.iter().filter(|t| **t != (0, 0)).count();
         (branches, used - covered)

@@ -11,6 +11,10 @@
 //!
 //! The unit of quanta is the nanosecond, so that the sum of quanta is the sum of the samples' weights, exactly.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod deep;
 pub mod facts;

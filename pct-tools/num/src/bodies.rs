@@ -1,6 +1,11 @@
-//! Every body of the routines, for the benches and as each other's oracle.
+//! What the routines are made of; the bench has the bodies that were slower.
 //!
 //! Writers fill the end of a 64-byte buffer and give the index of the first digit.
+
+#![expect(
+    clippy::cast_possible_truncation,
+    reason = "digits and table indices are below a base or its square"
+)]
 
 use crate::MAX_DIGITS;
 
@@ -16,23 +21,11 @@ pub const POW10: [u64; 20] = {
 };
 
 /// "00" "01" ... "99".
-static PAIRS: [[u8; 2]; 100] = {
+pub static PAIRS: [[u8; 2]; 100] = {
     let mut pairs = [[0u8; 2]; 100];
     let mut i = 0;
     while i < 100 {
         pairs[i] = [b'0' + (i / 10) as u8, b'0' + (i % 10) as u8];
-        i += 1;
-    }
-    pairs
-};
-
-/// "00" "01" ... "ff".
-static HEX_PAIRS: [[u8; 2]; 256] = {
-    let digits = *b"0123456789abcdef";
-    let mut pairs = [[0u8; 2]; 256];
-    let mut i = 0;
-    while i < 256 {
-        pairs[i] = [digits[i >> 4], digits[i & 15]];
         i += 1;
     }
     pairs
@@ -45,31 +38,6 @@ pub const fn ndigits_pow2<const B: u32>(n: u64) -> usize {
     bits.div_ceil(B.trailing_zeros()) as usize
 }
 
-/// Decimal digits: compare with one power after the other, short numbers first.
-#[inline]
-pub const fn ndigits10_branching(n: u64) -> usize {
-    let mut digits = 1;
-    while digits < 20 && n >= POW10[digits] {
-        digits += 1;
-    }
-    digits
-}
-
-/// Decimal digits: bisection over the powers, a tree of branches.
-#[inline]
-pub const fn ndigits10_bisection(n: u64) -> usize {
-    let (mut low, mut high) = (1, 20);
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        if n >= POW10[middle] {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    low
-}
-
 /// Decimal digits without a branch: the number of bits gives the length to within one (1233 / 4096 is just above
 /// log10 of 2), one comparison settles it.
 #[inline]
@@ -77,20 +45,6 @@ pub const fn ndigits10_branch_free(n: u64) -> usize {
     let n = n | 1;
     let guess = ((64 - n.leading_zeros()) as usize * 1233) >> 12;
     guess + (n >= POW10[guess]) as usize
-}
-
-/// Decimal: one digit a step.
-#[inline]
-pub fn decimal_single(mut n: u64, out: &mut [u8; MAX_DIGITS]) -> usize {
-    let mut at = MAX_DIGITS;
-    loop {
-        at -= 1;
-        out[at] = b'0' + (n % 10) as u8;
-        n /= 10;
-        if n == 0 {
-            return at;
-        }
-    }
 }
 
 /// Decimal: two digits a step from a table of pairs.
@@ -112,90 +66,6 @@ pub fn decimal_pairs(mut n: u64, out: &mut [u8; MAX_DIGITS]) -> usize {
     at
 }
 
-/// Decimal: four digits a step, in 32 bits as soon as the number fits.
-#[inline]
-pub fn decimal_quads(mut n: u64, out: &mut [u8; MAX_DIGITS]) -> usize {
-    let mut at = MAX_DIGITS;
-    while n > u64::from(u32::MAX) {
-        let quad = (n % 10_000) as u32;
-        n /= 10_000;
-        at -= 4;
-        out[at..at + 2].copy_from_slice(&PAIRS[(quad / 100) as usize]);
-        out[at + 2..at + 4].copy_from_slice(&PAIRS[(quad % 100) as usize]);
-    }
-    let mut n = n as u32;
-    while n >= 10_000 {
-        let quad = n % 10_000;
-        n /= 10_000;
-        at -= 4;
-        out[at..at + 2].copy_from_slice(&PAIRS[(quad / 100) as usize]);
-        out[at + 2..at + 4].copy_from_slice(&PAIRS[(quad % 100) as usize]);
-    }
-    if n >= 100 {
-        at -= 2;
-        out[at..at + 2].copy_from_slice(&PAIRS[(n % 100) as usize]);
-        n /= 100;
-    }
-    if n >= 10 {
-        at -= 2;
-        out[at..at + 2].copy_from_slice(&PAIRS[n as usize]);
-    } else {
-        at -= 1;
-        out[at] = b'0' + n as u8;
-    }
-    at
-}
-
-/// Decimal by a floating-point reciprocal: the quotient is a multiplication by 1/100 and may be one off, which the
-/// remainder shows. Exact below 2^53; longer numbers are split once at 10^15.
-#[inline]
-pub fn decimal_reciprocal(n: u64, out: &mut [u8; MAX_DIGITS]) -> usize {
-    const SPLIT: u64 = POW10[15];
-    let mut at = MAX_DIGITS;
-    let mut n = n;
-    if n >= SPLIT {
-        let mut low = n % SPLIT;
-        n /= SPLIT;
-        for _ in 0..7 {
-            let (quotient, rest) = hundredth(low);
-            at -= 2;
-            out[at..at + 2].copy_from_slice(&PAIRS[rest]);
-            low = quotient;
-        }
-        at -= 1;
-        out[at] = b'0' + low as u8;
-    }
-    while n >= 100 {
-        let (quotient, rest) = hundredth(n);
-        at -= 2;
-        out[at..at + 2].copy_from_slice(&PAIRS[rest]);
-        n = quotient;
-    }
-    if n >= 10 {
-        at -= 2;
-        out[at..at + 2].copy_from_slice(&PAIRS[n as usize]);
-    } else {
-        at -= 1;
-        out[at] = b'0' + n as u8;
-    }
-    at
-}
-
-/// Quotient and remainder by 100 of a number below 2^53, by multiplication with 0.01.
-#[inline]
-fn hundredth(n: u64) -> (u64, usize) {
-    let mut quotient = (n as f64 * 0.01) as u64;
-    let mut rest = n.wrapping_sub(quotient * 100) as i64;
-    if rest < 0 {
-        quotient -= 1;
-        rest += 100;
-    } else if rest >= 100 {
-        quotient += 1;
-        rest -= 100;
-    }
-    (quotient, rest as usize)
-}
-
 /// Powers of two: one digit a step.
 #[inline]
 pub fn pow2_single<const B: u32>(mut n: u64, out: &mut [u8; MAX_DIGITS]) -> usize {
@@ -208,26 +78,6 @@ pub fn pow2_single<const B: u32>(mut n: u64, out: &mut [u8; MAX_DIGITS]) -> usiz
             return at;
         }
     }
-}
-
-/// Hexadecimal: a byte, two digits, a step.
-#[inline]
-pub fn hex_pairs(mut n: u64, out: &mut [u8; MAX_DIGITS]) -> usize {
-    let mut at = MAX_DIGITS;
-    while n > 0xff {
-        at -= 2;
-        out[at..at + 2].copy_from_slice(&HEX_PAIRS[(n & 0xff) as usize]);
-        n >>= 8;
-    }
-    let last = HEX_PAIRS[n as usize];
-    if n > 0xf {
-        at -= 2;
-        out[at..at + 2].copy_from_slice(&last);
-    } else {
-        at -= 1;
-        out[at] = last[1];
-    }
-    at
 }
 
 /// Spreads the 8 nibbles of a number over 8 bytes, most significant first in memory order.

@@ -4,25 +4,31 @@
 //! - [`str2num()`]: text to number, by a table of byte values; overflow and foreign bytes are errors that say where.
 //! - [`ndigits()`]: how many digits a number has, without writing it.
 //! - [`thousands()`]: a number for people.
+//! - [`float()`], [`rounded()`]: counts and floating-point numbers.
 //! - [`significance()`]: is the difference of two sampled amounts more than chance?
 //!
 //! The base is a const parameter, so that every divisor is a constant and a division becomes a multiplication.
-//! Each routine exists in several bodies; the module [`bodies`] keeps them all, tested against one another, and
-//! `cargo run --release -p pct-num --example num_bench` measures them beside the standard library and `itoa`. The
-//! public names are the winners; `docs/num.md` has the table that decided.
+//! `cargo run --release -p pct-num --example num_bench` measures each routine beside the bodies that lost, the standard
+//! library and `itoa`; `docs/num.md` has the table that decided.
 //!
 //! No I/O, no `unsafe`.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 extern crate alloc;
 
 pub mod bodies;
+mod float;
 mod ndigits;
 mod num2str;
 mod significance;
 mod str2num;
 mod thousands;
 
+pub use float::{float, rounded};
 pub use ndigits::ndigits;
 pub use num2str::{Align, Digits, Layout, num2str, num2str_batch, num2str_into};
 pub use significance::{CLEAR, Sampled, significance};

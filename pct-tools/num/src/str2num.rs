@@ -38,6 +38,7 @@ impl core::error::Error for NumError {}
 const FOREIGN: u8 = 0xff;
 
 /// The value of each byte as a digit; [`FOREIGN`] for those that are none.
+#[expect(clippy::cast_possible_truncation, reason = "values are below 16")]
 static VALUES: [u8; 256] = {
     let mut values = [FOREIGN; 256];
     let mut i = 0;

@@ -7,6 +7,7 @@
 use crate::flat::Flat;
 use crate::model::{Profile, Weight};
 use pct_num::{CLEAR, Sampled};
+use pct_num::{float, rounded};
 
 /// What differs, in a row.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,14 +70,14 @@ impl Diff {
         let scale = match compare {
             Compare::Seconds => 1.0,
             Compare::Shares if after.1.total.cpu_ns() == 0 => 1.0,
-            Compare::Shares => before.1.total.cpu_ns() as f64 / after.1.total.cpu_ns() as f64,
+            Compare::Shares => float(before.1.total.cpu_ns()) / float(after.1.total.cpu_ns()),
         };
         let mut rows: std::collections::BTreeMap<(String, String), (Weight, Weight)> = Default::default();
         for row in &before.1.rows {
             rows.entry(key(before.0, row)).or_default().0 += row.own;
         }
         for row in &after.1.rows {
-            let scaled = |ns: u64| (ns as f64 * scale).round().max(0.0) as u64;
+            let scaled = |ns: u64| rounded(float(ns) * scale);
             rows.entry(key(after.0, row)).or_default().1 += Weight {
                 samples: row.own.samples,
                 user_ns: scaled(row.own.user_ns),
@@ -125,15 +126,15 @@ impl Diff {
     /// rows. `clear_only`: only where the growth is more than chance.
     #[must_use]
     pub fn grown(&self, limit: f64, clear_only: bool) -> Vec<Growth<'_>> {
-        let whole = self.before.cpu_ns() as f64;
+        let whole = float(self.before.cpu_ns());
         let growth = |row, ns: u64| Growth {
             row,
             ns,
-            share: if whole > 0.0 { ns as f64 / whole } else { f64::INFINITY },
+            share: if whole > 0.0 { float(ns) / whole } else { f64::INFINITY },
         };
         // By shares both totals are equal.
-        let after = self.after.cpu_ns() as f64 * self.scale;
-        let grown = (after - whole).round().clamp(0.0, 9e18) as u64;
+        let after = float(self.after.cpu_ns()) * self.scale;
+        let grown = rounded((after - whole).min(9e18));
         let total = (grown > 0 && (!clear_only || self.z >= CLEAR)).then(|| growth(None, grown));
         let mut rows: Vec<Growth<'_>> = self
             .rows
@@ -156,7 +157,7 @@ fn key(profile: &Profile, row: &crate::flat::Row) -> (String, String) {
 }
 
 fn significance(before: Weight, after: Weight) -> f64 {
-    let sampled = |w: Weight| Sampled { samples: w.samples, amount: w.cpu_ns() as f64 };
+    let sampled = |w: Weight| Sampled { samples: w.samples, amount: float(w.cpu_ns()) };
     pct_num::significance(sampled(before), sampled(after))
 }
 

@@ -10,6 +10,7 @@
 //! lies between [`Latency::least_ns`] and the sum.
 
 use crate::model::{Cell, Id as _, ObjectKind, Profile, StackId, ThreadId, Weight};
+use pct_num::{float, rounded};
 use rustc_hash::FxHashMap;
 use std::collections::BTreeMap;
 
@@ -52,7 +53,7 @@ impl Latency {
         for stretch in &stretches {
             let Some(sum) = sums.get_mut(&(stretch.thread, stretch.stack)) else { continue };
             let parallelism = swept.parallelism(stretch);
-            let latency = stretch.weight_ns as f64 / parallelism;
+            let latency = float(stretch.weight_ns) / parallelism;
             *sum += weight(profile, stretch.stack, latency);
             *by_parallelism.entry(class(parallelism)).or_default() += latency;
         }
@@ -77,11 +78,11 @@ fn weight(profile: &Profile, stack: StackId, latency: f64) -> Weight {
 
 fn nanoseconds(ns: f64) -> u64 {
     // Sums of the recording's own nanoseconds: never negative, never near the end of the range.
-    ns.round().clamp(0.0, 9e18) as u64
+    rounded(ns.min(9e18))
 }
 
 fn class(parallelism: f64) -> u32 {
-    parallelism.round().clamp(1.0, 1e6) as u32
+    u32::try_from(rounded(parallelism.clamp(1.0, 1e6))).unwrap_or(1)
 }
 
 /// The samples as stretches of their threads, in order of their ends. Samples of waiting threads (clock `wall`) only end one.
@@ -110,7 +111,7 @@ fn stretches(profile: &Profile) -> Vec<Stretch> {
             thread: sample.thread,
             stack: sample.stack,
             weight_ns: sample.weight_ns,
-            density: if room == 0 { 0.0 } else { fits as f64 / room as f64 },
+            density: if room == 0 { 0.0 } else { float(fits) / float(room) },
         });
     }
     stretches
@@ -141,7 +142,7 @@ impl Swept {
         let (mut parallelism, mut integral, mut now) = (0.0_f64, 0.0, changes.first().map_or(0, |c| c.0));
         for at_once in changes.chunk_by(|a, b| a.0 == b.0) {
             let time = at_once[0].0;
-            let passed = (time - now) as f64;
+            let passed = float(time - now);
             integral += passed / parallelism.max(1.0);
             swept.most += passed * parallelism.clamp(0.0, 1.0);
             swept.least +=
@@ -173,7 +174,7 @@ impl Swept {
         let at = |time: u64| self.times.binary_search(&time).ok().map(|at| self.integral[at]);
         match (at(stretch.begin_ns), at(stretch.end_ns)) {
             (Some(begin), Some(end)) if end > begin => {
-                ((stretch.end_ns - stretch.begin_ns) as f64 / (end - begin)).max(1.0)
+                (float(stretch.end_ns - stretch.begin_ns) / (end - begin)).max(1.0)
             }
             // A stretch without duration: nothing is known of it.
             _ => 1.0,

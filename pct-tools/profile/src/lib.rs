@@ -12,6 +12,10 @@
 //! [`model`] holds facts only; views ([`tree`], [`flat`], [`diff`]) hold numbers and ids, no words; [`text`] turns
 //! views into tables for people, CSV and JSON. Nothing here prints or knows a terminal.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod annotate;
 pub mod diff;

@@ -16,6 +16,10 @@
 //!
 //! Apply it before text is measured or cut, since an escape is longer than what it stands for.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};

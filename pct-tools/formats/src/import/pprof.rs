@@ -47,7 +47,7 @@ pub(super) fn read(bytes: &[u8]) -> Result<Profile, Problem> {
         threads: HashMap::new(),
         dangling: 0,
     };
-    let unit = |i: &(u64, u64)| t.strings.get(i.1 as usize).map(String::as_str);
+    let unit = |i: &(u64, u64)| t.strings.get(usize::try_from(i.1).ok()?).map(String::as_str);
     let value = t.types.iter().position(|ty| unit(ty) == Some("nanoseconds"));
     let which = value.unwrap_or(t.types.len().saturating_sub(1));
     let scale = if value.is_some() { 1 } else { 1_000_000 };

@@ -11,6 +11,7 @@ use super::raw::Raw;
 use super::{Error, Options, files_of, resolve};
 use crate::model::{Account, Profile};
 use pct_format::{SegmentKind, layout};
+use pct_num::{float, rounded};
 use pct_symbols::Symbolizer;
 use rustc_hash::FxHashMap;
 use std::fs::File;
@@ -173,7 +174,7 @@ fn peek(head: &[u8; layout::SEGMENT_HEADER_BYTES]) -> Option<(SegmentKind, u64, 
     if magic & !0xff != layout::SEGMENT_MAGIC {
         return None;
     }
-    let kind = match magic as u8 {
+    let kind = match magic.to_le_bytes()[0] {
         layout::segment_kind::KEEP => SegmentKind::Keep,
         layout::segment_kind::RING => SegmentKind::Ring,
         _ => SegmentKind::Counters,
@@ -189,8 +190,8 @@ fn since_raw(header: &pct_format::Header<'_>, since_ns: u64) -> u64 {
         return 0;
     }
     let back_ns = last.realtime_ns.saturating_sub(since_ns.saturating_sub(1_000_000_000));
-    let scale = (last.raw - first.raw) as f64 / (last.realtime_ns - first.realtime_ns) as f64;
-    last.raw.saturating_sub((back_ns as f64 * scale) as u64)
+    let scale = float(last.raw - first.raw) / float(last.realtime_ns - first.realtime_ns);
+    last.raw.saturating_sub(rounded((float(back_ns) * scale).floor()))
 }
 
 /// The .pct files that a process has mapped.

@@ -80,7 +80,7 @@ impl Whens {
         if self.list.get(self.last as usize) != Some(&pair) {
             self.last = *self.places.entry(pair).or_insert_with(|| {
                 self.list.push(pair);
-                (self.list.len() - 1) as u32
+                u32::try_from(self.list.len() - 1).expect("pairs of 32-bit numbers of one file")
             });
         }
         self.last
@@ -567,7 +567,7 @@ fn process_of(header: &Header<'_>, path: &Path) -> (Process, u64) {
     let command: Vec<String> = header.argv().map(lossy).collect();
     let exe = lossy(header.text(pct_format::layout::Text::Exe));
     let clock = header.clock_got().map(|clock| clock.name().to_owned()).unwrap_or_default();
-    let hz = |rate: f64| rate.round().clamp(0.0, 1e9) as u64;
+    let hz = |rate: f64| pct_num::rounded(rate.min(1e9));
     let process = Process {
         pid: header.pid(),
         parent: Some(header.ppid()).filter(|&ppid| ppid != 0),

@@ -9,6 +9,7 @@
 //! says why the program could not be sampled, if so. Unknown members are ignored.
 
 use crate::model::Account;
+use pct_num::float;
 use serde_json::{Value, json};
 use std::borrow::Cow;
 use std::collections::HashSet;
@@ -126,7 +127,7 @@ impl Info {
             None => format!(
                 ": {} used {:.3} CPU s and left no sample",
                 self.command.first().map_or("the program", String::as_str),
-                (self.user_ns + self.system_ns) as f64 / 1e9
+                float(self.user_ns + self.system_ns) / 1e9
             ),
         }
     }

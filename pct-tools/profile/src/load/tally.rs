@@ -104,10 +104,11 @@ impl Tally {
 
     /// The first place to look at.
     #[inline(always)]
+    #[expect(clippy::cast_possible_truncation, reason = "a hash is mixed from both halves of the product")]
     fn first(&self, key: Key) -> usize {
         let other = u64::from(key.stack) << 32 | u64::from(key.when);
         let product = u128::from(key.pc ^ self.seeds[0]) * u128::from(other ^ self.seeds[1]);
-        ((product >> 64) as u64 ^ product as u64) as usize & (self.places.len() - 1)
+        ((product >> 64) as usize ^ product as usize) & (self.places.len() - 1)
     }
 
     /// The place of a key, or the free one where it belongs.

@@ -4,6 +4,7 @@ use super::numbers::{count, in_words, seconds, share, thousands};
 use crate::language::{Language, Spoken};
 use crate::latency::Latency;
 use crate::model::{Cell, Loss, Profile, Weight};
+use pct_num::float;
 
 /// One line: total, processes, threads, samples, rate, clock.
 #[must_use]
@@ -177,10 +178,10 @@ fn left_alone(profile: &Profile, total: Weight) -> bool {
 
 /// Whether more was sampled than was used, by more than chance does.
 fn exceeds(total: Weight, used_ns: u64) -> bool {
-    let sampled = total.cpu_ns() as f64;
+    let sampled = float(total.cpu_ns());
     // Four times the error of counting so many samples, and 5 %.
-    let chance = 4.0 * sampled / (total.samples.max(1) as f64).sqrt();
-    sampled > 1.05 * (used_ns as f64) + chance
+    let chance = 4.0 * sampled / float(total.samples.max(1)).sqrt();
+    sampled > 1.05 * float(used_ns) + chance
 }
 
 fn accounted(profile: &Profile, total: Weight) -> String {

@@ -4,6 +4,7 @@ use super::Layout;
 use super::numbers::{count, seconds, share, signed_seconds};
 use super::table::{Column, Rank, Table, tame};
 use crate::diff::{Delta, Diff, Growth};
+use pct_num::float;
 use serde_json::{Value, json};
 
 /// The table for people: clear differences first, the rest summed up after `rows`.
@@ -95,9 +96,9 @@ pub fn csv(diff: &Diff) -> String {
         out += &format!(
             "{},{:.6},{},{:.6},{:.6},{:.2},{},{}\n",
             row.before.samples,
-            row.before.cpu_ns() as f64 / 1e9,
+            float(row.before.cpu_ns()) / 1e9,
             row.after.samples,
-            row.after.cpu_ns() as f64 / 1e9,
+            float(row.after.cpu_ns()) / 1e9,
             row.change_ns() as f64 / 1e9,
             row.z,
             super::flat::csv_field(&row.object),

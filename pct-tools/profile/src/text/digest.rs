@@ -9,6 +9,7 @@ use super::{Layout, account, flat, tree};
 use crate::flat::{Flat, Order};
 use crate::model::{Cell, Profile};
 use crate::tree::{By, CallTree, Split};
+use pct_num::{float, rounded};
 
 /// Fewer lines than this hold nothing that is useful.
 pub const LEAST_LINES: usize = 12;
@@ -57,7 +58,7 @@ fn few(all: Vec<String>, most: usize) -> String {
 /// The hottest functions: a head, rows, and a line for the rest.
 fn functions(profile: &Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
     let table = Flat::of(profile, cells, Some(By::Function), Split::Merged, Order::Own);
-    let least = (table.total.cpu_ns() as f64 * LEAST_SHARE) as u64;
+    let least = rounded((float(table.total.cpu_ns()) * LEAST_SHARE).floor());
     let worth = table.rows.iter().take_while(|row| row.own.cpu_ns() >= least.max(1)).count();
     let rows = worth.clamp(1, lines.saturating_sub(2).max(1));
     let total = profile.stacks.iter().any(|stack| stack.parent.is_some());

@@ -11,6 +11,7 @@ use crate::Language;
 use crate::flat::{Flat, Row};
 use crate::model::{Profile, Weight};
 use crate::tree::Label;
+use pct_num::float;
 use serde_json::{Value, json};
 
 /// How many samples make the sampling error of shares not worth a column.
@@ -60,7 +61,7 @@ fn unit(profile: &Profile, latency: bool) -> &'static str {
 fn parallelism(row: &Row) -> String {
     let cpu = row.cpu.unwrap_or_default();
     let latency = row.own.cpu_ns();
-    if latency == 0 { String::new() } else { format!("{:.1}", cpu.cpu_ns() as f64 / latency as f64) }
+    if latency == 0 { String::new() } else { format!("{:.1}", float(cpu.cpu_ns()) / float(latency)) }
 }
 
 /// A column, declared once: when it is shown, its head, its cell.
@@ -185,14 +186,14 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
     let latency = flat.rows.iter().any(|row| row.cpu.is_some());
     let mut out = String::from(CSV_HEADER);
     out += if latency { ",latency_seconds\n" } else { "\n" };
-    let whole = flat.total.cpu_ns().max(1) as f64;
+    let whole = float(flat.total.cpu_ns().max(1));
     for row in flat.rows.iter().take(rows) {
         let fields = Fields::of(profile, row);
         out += &format!(
             "{},{:.6},{:.6},{},{},{},{},{}",
             row.own.samples,
-            row.cpu.unwrap_or(row.own).cpu_ns() as f64 / 1e9,
-            row.own.cpu_ns() as f64 / whole,
+            float(row.cpu.unwrap_or(row.own).cpu_ns()) / 1e9,
+            float(row.own.cpu_ns()) / whole,
             fields.pid.map(|pid| pid.to_string()).unwrap_or_default(),
             csv_field(fields.process),
             fields.tid.map(|tid| tid.to_string()).unwrap_or_default(),
@@ -200,7 +201,7 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
             csv_field(&fields.name),
         );
         if latency {
-            out += &format!(",{:.6}", row.own.cpu_ns() as f64 / 1e9);
+            out += &format!(",{:.6}", float(row.own.cpu_ns()) / 1e9);
         }
         out.push('\n');
     }
@@ -223,7 +224,7 @@ pub fn csv_field(text: &str) -> String {
 /// The rows and the account as JSON.
 #[must_use]
 pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
-    let whole = flat.total.cpu_ns().max(1) as f64;
+    let whole = float(flat.total.cpu_ns().max(1));
     let rows: Vec<Value> = flat
         .rows
         .iter()
@@ -231,10 +232,10 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
         .map(|row| {
             let fields = Fields::of(profile, row);
             let mut value = weight_json(row.cpu.unwrap_or(row.own));
-            value["share"] = json!(row.own.cpu_ns() as f64 / whole);
-            let total = json!(row.total.cpu_ns() as f64 / 1e9);
+            value["share"] = json!(float(row.own.cpu_ns()) / whole);
+            let total = json!(float(row.total.cpu_ns()) / 1e9);
             if row.cpu.is_some() {
-                value["latency_seconds"] = json!(row.own.cpu_ns() as f64 / 1e9);
+                value["latency_seconds"] = json!(float(row.own.cpu_ns()) / 1e9);
                 value["total_latency_seconds"] = total;
             } else {
                 value["total_seconds"] = total;
@@ -266,9 +267,9 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
 pub fn weight_json(weight: Weight) -> Value {
     json!({
         "samples": weight.samples,
-        "cpu_seconds": weight.cpu_ns() as f64 / 1e9,
-        "user_seconds": weight.user_ns as f64 / 1e9,
-        "system_seconds": weight.system_ns as f64 / 1e9,
+        "cpu_seconds": float(weight.cpu_ns()) / 1e9,
+        "user_seconds": float(weight.user_ns) / 1e9,
+        "system_seconds": float(weight.system_ns) / 1e9,
     })
 }
 
@@ -280,14 +281,14 @@ pub fn account_json(profile: &Profile) -> Value {
         rows.iter().map(|loss| json!({"cause": loss.cause, "samples": loss.samples})).collect()
     };
     let used = account.used.map(
-        |(user, system)| json!({"user_seconds": user as f64 / 1e9, "system_seconds": system as f64 / 1e9}),
+        |(user, system)| json!({"user_seconds": float(user) / 1e9, "system_seconds": float(system) / 1e9}),
     );
     json!({
-        "accounted_seconds": profile.total().cpu_ns() as f64 / 1e9,
+        "accounted_seconds": float(profile.total().cpu_ns()) / 1e9,
         "used": used,
         "processes": profile.processes.len(),
         "processes_without_sample": account.without_sample,
-        "without_sample_seconds": account.without_sample_ns as f64 / 1e9,
+        "without_sample_seconds": float(account.without_sample_ns) / 1e9,
         "lost": losses(&account.losses),
         "whole_stacks": account.whole_stacks,
         "cut_stacks": losses(&account.cut_stacks),

@@ -2,11 +2,12 @@
 
 use crate::model::Weight;
 pub use pct_num::thousands;
+use pct_num::{float, rounded};
 
 /// Nanoseconds as seconds with two decimals, or three below a tenth: `12.41`, `0.012`.
 #[must_use]
 pub fn seconds(ns: u64) -> String {
-    let s = ns as f64 / 1e9;
+    let s = float(ns) / 1e9;
     if ns == 0 {
         "0.00".into()
     } else if ns < 100_000_000 {
@@ -14,7 +15,7 @@ pub fn seconds(ns: u64) -> String {
     } else if s < 10_000.0 {
         format!("{s:.2}")
     } else {
-        thousands(s.round() as u64)
+        thousands(rounded(s))
     }
 }
 
@@ -28,7 +29,7 @@ pub fn signed_seconds(ns: i64) -> String {
 /// `part` of `whole` in percent with one decimal; empty when there is no whole.
 #[must_use]
 pub fn share(part: u64, whole: u64) -> String {
-    if whole == 0 { String::new() } else { format!("{:.1}%", part as f64 / whole as f64 * 100.0) }
+    if whole == 0 { String::new() } else { format!("{:.1}%", float(part) / float(whole) * 100.0) }
 }
 
 /// The sampling error of a share in percentage points (one standard deviation): `1.5`.
@@ -37,12 +38,12 @@ pub fn share(part: u64, whole: u64) -> String {
 /// row's sum of squares is taken from its own mean weight. With equal weights it is the binomial sqrt(p (1 - p) / n).
 #[must_use]
 pub fn share_error(part: Weight, whole: Weight) -> f64 {
-    let all = whole.cpu_ns() as f64;
+    let all = float(whole.cpu_ns());
     if all == 0.0 || whole.samples == 0 {
         return 0.0;
     }
-    let squares = |ns: f64, samples: u64| if samples == 0 { 0.0 } else { ns * ns / samples as f64 };
-    let own = (part.cpu_ns() as f64).min(all);
+    let squares = |ns: f64, samples: u64| if samples == 0 { 0.0 } else { ns * ns / float(samples) };
+    let own = float(part.cpu_ns()).min(all);
     let p = own / all;
     let others = squares(all - own, whole.samples.saturating_sub(part.samples));
     ((1.0 - p).powi(2) * squares(own, part.samples) + p.powi(2) * others).sqrt() / all * 100.0

@@ -4,6 +4,7 @@
 //! right out of sight: no name is padded to more than [`MOST_PADDED`] characters.
 
 use super::Layout;
+use pct_num::float;
 use std::fmt::Write as _;
 
 /// Characters of a name that a table shows, however much room there is.
@@ -62,7 +63,7 @@ impl Rank {
     /// By share: at least 10 %, at least 2 %, at least 0.2 %, less.
     #[must_use]
     pub fn of(part: u64, whole: u64) -> Self {
-        match part as f64 / (whole as f64).max(1.0) {
+        match float(part) / float(whole).max(1.0) {
             share if share >= 0.1 => Self::High,
             share if share >= 0.02 => Self::Middle,
             share if share >= 0.002 => Self::Plain,

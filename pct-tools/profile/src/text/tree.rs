@@ -8,6 +8,7 @@ use super::numbers::{count, share};
 use super::table::{Column, Rank, Table, tame};
 use crate::model::{Id as _, Profile};
 use crate::tree::{CallTree, NodeId};
+use pct_num::{float, rounded};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -40,7 +41,7 @@ pub fn table(profile: &Profile, tree: &CallTree, whole: u64, prune: &Prune, layo
     ]);
     let marks: [&str; 4] =
         if layout.unicode { ["├─ ", "└─ ", "│  ", "   "] } else { ["+- ", "`- ", "|  ", "   "] };
-    let chosen = choose(tree, (whole as f64 * prune.least_share) as u64, prune);
+    let chosen = choose(tree, rounded((float(whole) * prune.least_share).floor()), prune);
     let mut hidden = (0_u64, 0_u64);
     // What waits to be written: a node, the prefix of its line, the prefix of lines below it, its level.
     let mut pending: Vec<(NodeId, String, String, usize)> = Vec::new();
@@ -131,8 +132,8 @@ pub fn csv(profile: &Profile, tree: &CallTree) -> String {
             id.index(),
             node.parent.map(|parent| parent.index().to_string()).unwrap_or_default(),
             node.total.samples,
-            node.own.cpu_ns() as f64 / 1e9,
-            node.total.cpu_ns() as f64 / 1e9,
+            float(node.own.cpu_ns()) / 1e9,
+            float(node.total.cpu_ns()) / 1e9,
             csv_field(object.unwrap_or_default()),
             csv_field(&node.label.name(profile)),
         );

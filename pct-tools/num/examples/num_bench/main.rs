@@ -5,6 +5,8 @@
 //! Two kinds of numbers: short (counts of a profile, 1 to 6 digits, short ones more often) and long (64-bit, all
 //! lengths of bits alike). All bodies of a row get the same numbers in interleaved rounds; sums of what they wrote are compared.
 
+mod losing;
+
 use std::fmt::Write as _;
 use std::hint::black_box;
 use std::time::Instant;
@@ -24,10 +26,10 @@ fn main() {
     println!("{:<34} {:>10} {:>10}", "ns a number", "short", "long");
     table("decimal", &short, &long, || {
         vec![
-            ("num2str, single digits", writer(bodies::decimal_single)),
+            ("num2str, single digits", writer(losing::decimal_single)),
             ("num2str, pairs", writer(bodies::decimal_pairs)),
-            ("num2str, quads", writer(bodies::decimal_quads)),
-            ("num2str, float reciprocal", writer(bodies::decimal_reciprocal)),
+            ("num2str, quads", writer(losing::decimal_quads)),
+            ("num2str, float reciprocal", writer(losing::decimal_reciprocal)),
             ("itoa", itoa_writer()),
             ("std write!", std_writer(|n, s| write!(s, "{n}"))),
         ]
@@ -35,7 +37,7 @@ fn main() {
     table("hexadecimal", &short, &long, || {
         vec![
             ("num2str, single digits", writer(bodies::pow2_single::<16>)),
-            ("num2str, pairs", writer(bodies::hex_pairs)),
+            ("num2str, pairs", writer(losing::hex_pairs)),
             ("num2str, words", writer(bodies::hex_words)),
             ("std write!", std_writer(|n, s| write!(s, "{n:x}"))),
         ]
@@ -81,8 +83,8 @@ fn main() {
     });
     table("digits of a decimal", &short, &long, || {
         vec![
-            ("ndigits, branching", counter(bodies::ndigits10_branching)),
-            ("ndigits, bisection", counter(bodies::ndigits10_bisection)),
+            ("ndigits, branching", counter(losing::ndigits10_branching)),
+            ("ndigits, bisection", counter(losing::ndigits10_bisection)),
             ("ndigits, branch-free", counter(bodies::ndigits10_branch_free)),
             ("std ilog10", counter(|n| n.checked_ilog10().unwrap_or(0) as usize + 1)),
         ]
