@@ -61,7 +61,7 @@ fn command() -> ExitCode {
         Ok(code) => code,
         Err(error) if face::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            face.warn(format_args!("{error:#}"));
+            face.warn(face::chain(&error));
             ExitCode::from(match error.is::<look::Usage>() {
                 _ if runs => launch::FAILED,
                 true => 2,

@@ -37,7 +37,7 @@ pub fn path() -> Result<PathBuf> {
     for (place, strict) in places() {
         match lay_out(&place, strict) {
             Ok(path) => return Ok(path),
-            Err(why) => tried.push(format!("{}: {why:#}", place.display())),
+            Err(why) => tried.push(format!("{}: {}", place.display(), crate::face::chain(&why))),
         }
     }
     bail!("no folder for libpct.so: {}", tried.join("; "))

@@ -19,11 +19,21 @@ pub fn size(stream: &impl AsFd) -> Option<(usize, usize)> {
     (size.ws_col > 0).then(|| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
-/// Columns that tables may take: what COLUMNS says (also for a pipe or file: who exports it means it), else what the terminal says,
-/// else 80; `None` without either.
+/// Columns that tables may take: what COLUMNS says (also for a pipe or file: who exports it means it), but no more than the terminal has,
+/// whose window may have become smaller since; else what the terminal says, else 80; `None` without either.
 pub fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|value| value.parse().ok()).filter(|&n| n > 0);
-    said.or_else(|| stream.is_terminal().then(|| size(stream).map_or(80, |(columns, _)| columns)))
+    let terminal = stream.is_terminal().then(|| size(stream).map(|(columns, _)| columns));
+    narrower(said, terminal)
+}
+
+/// `terminal`: `None` where there is none, `Some(None)` where it does not know.
+fn narrower(said: Option<usize>, terminal: Option<Option<usize>>) -> Option<usize> {
+    match (said, terminal) {
+        (Some(said), Some(Some(columns))) => Some(said.min(columns)),
+        (Some(said), _) => Some(said),
+        (None, terminal) => terminal.map(|columns| columns.unwrap_or(80)),
+    }
 }
 
 /// The terminal in raw mode with the other screen; set back when dropped.
@@ -158,7 +168,17 @@ fn write(text: &str) -> std::io::Result<()> {
 
 #[cfg(test)]
 mod tests {
-    use super::keys;
+    use super::{keys, narrower};
+
+    #[test]
+    fn tables_are_never_wider_than_the_window() {
+        assert_eq!(narrower(Some(200), Some(Some(80))), Some(80));
+        assert_eq!(narrower(Some(60), Some(Some(80))), Some(60));
+        assert_eq!(narrower(Some(200), None), Some(200));
+        assert_eq!(narrower(Some(200), Some(None)), Some(200));
+        assert_eq!(narrower(None, Some(None)), Some(80));
+        assert_eq!(narrower(None, None), None);
+    }
 
     #[test]
     fn keys_typed_fast_are_all_there_and_arrows_are_none() {

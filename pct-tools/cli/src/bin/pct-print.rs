@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 
 use pct_cli::commands::print::{Args, Key, What, run};
-use pct_cli::face::{ColorChoice, Face, in_words, is_closed_pipe, say};
+use pct_cli::face::{ColorChoice, Face, chain, in_words, is_closed_pipe, say};
 use std::process::ExitCode;
 
 const HELP: &str = "\
@@ -41,7 +41,7 @@ fn main() -> ExitCode {
                 Ok(code) => code,
                 Err(error) if is_closed_pipe(&error) => ExitCode::SUCCESS,
                 Err(error) => {
-                    say(&format!("pct-print: {}\n", in_words(&format!("{error:#}"))));
+                    say(&format!("pct-print: {}\n", in_words(&chain(&error))));
                     ExitCode::from(1)
                 }
             }

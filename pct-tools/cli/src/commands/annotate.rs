@@ -254,7 +254,9 @@ fn code_listings(
         let build_id = object.build_id.as_deref().and_then(BuildId::parse);
         match code_of(path, build_id.as_ref(), &offsets) {
             Ok(found) => listings.extend(found),
-            Err(why) => remarks.push(format!("{}: no instructions: {why:#}", path.display())),
+            Err(why) => {
+                remarks.push(format!("{}: no instructions: {}", path.display(), crate::face::chain(&why)))
+            }
         }
     }
     listings

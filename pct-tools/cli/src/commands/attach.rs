@@ -3,7 +3,7 @@
 mod silence;
 mod tree;
 
-use crate::face::{Face, say};
+use crate::face::{Face, chain, say};
 use crate::launch::place::{Library, Place};
 use crate::runlib;
 use anyhow::{Context as _, Result};
@@ -223,7 +223,7 @@ fn injected(args: &Args, target: &Target, method: Method, place: &Place) -> Resu
         Method::Dlopen => match by_dlopen(args, target, &memory, &options) {
             Ok(done) => Ok((method, done)),
             Err(why) if args.method.is_some() || args.follow || !harmless(&why) => Err(why),
-            Err(why) => by_blob().with_context(|| format!("method 2: {why:#}; then method 4")),
+            Err(why) => by_blob().with_context(|| format!("method 2: {}; then method 4", chain(&why))),
         },
         Method::Blob => by_blob(),
         _ => Ok((method, inject::by_note(target, &memory, &options)?)),

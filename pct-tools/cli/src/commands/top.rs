@@ -188,6 +188,9 @@ fn head(profile: &Profile, view: &View) -> String {
         line += &format!("  {} Hz  {}", thousands(process.hz), account::clock_in_words(&process.clock));
     }
     line += &format!("  last {} s", view.last_s);
+    if profile.account.running == 0 {
+        line += if profile.processes.len() > 1 { "  all have ended" } else { "  it has ended" };
+    }
     if view.paused {
         line += "  PAUSED";
     }

@@ -126,7 +126,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     match subject(&here, &how, &mut |paths, options| look::load(paths, options, face)) {
         Ok(subject) => library.put(&name, subject),
         Err(e) if !list => return Err(e),
-        Err(e) => face.warn(format_args!("{e:#}")),
+        Err(e) => face.warn(crate::face::chain(&e)),
     }
     let query = args.text.as_ref().or(args.json.as_ref());
     let Some(query) = query else {
@@ -194,7 +194,7 @@ fn book(path: &Path, how: &How) -> Book {
     let entry = entry(&path);
     let load = move || {
         let mut quietly = |paths: &[PathBuf], options: &load::Options| look::load_quietly(paths, options);
-        subject(&path, &how, &mut quietly).map_err(|e| format!("{e:#}"))
+        subject(&path, &how, &mut quietly).map_err(|e| crate::face::chain(&e))
     };
     Book { entry, load: Box::new(load) }
 }
