@@ -6,7 +6,8 @@
 mod ending;
 mod held;
 
-use crate::face::Face;
+use crate::face::{Face, chain};
+use crate::launch::bound::Bound;
 use crate::launch::check::{self, Found, Obstacle};
 use crate::launch::spare::Spare;
 use crate::launch::spawn::{self, Folder};
@@ -17,6 +18,7 @@ use anyhow::{Context as _, Result};
 use nix::errno::Errno;
 use pct_profile::load::run::Info;
 use std::ffi::{OsStr, OsString};
+use std::ops::RangeInclusive;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -50,6 +52,9 @@ pub struct Args {
     /// Bytes of log per process, with K, M or G; then it wraps [default: 64M].
     #[arg(long, value_name = "BYTES", value_parser = bytes, help_heading = "Sampling")]
     pub limit: Option<u64>,
+    /// Bytes on the disk for all recordings of the run; then those of ended processes go, the oldest first [default: 2G].
+    #[arg(long, value_name = "BYTES", value_parser = bytes_of_run, help_heading = "Results")]
+    pub limit_run: Option<u64>,
     /// Signal to sample with, by name or number, instead of a free one.
     #[arg(long, value_name = "SIG", value_parser = signal, help_heading = "Sampling")]
     pub signal: Option<i32>,
@@ -173,6 +178,14 @@ pub enum On {
 }
 
 fn bytes(text: &str) -> Result<u64, String> {
+    bytes_within(text, 64 << 10..=1 << 30, "64K to 1G")
+}
+
+fn bytes_of_run(text: &str) -> Result<u64, String> {
+    bytes_within(text, 1 << 20..=1 << 40, "1M to 1024G")
+}
+
+fn bytes_within(text: &str, range: RangeInclusive<u64>, words: &str) -> Result<u64, String> {
     let (digits, factor) = match text.as_bytes().last() {
         Some(b'K' | b'k') => (&text[..text.len() - 1], 1 << 10),
         Some(b'M' | b'm') => (&text[..text.len() - 1], 1 << 20),
@@ -180,10 +193,7 @@ fn bytes(text: &str) -> Result<u64, String> {
         _ => (text, 1),
     };
     let number: u64 = digits.parse().map_err(|_| "expected a number of bytes, e.g. 64M".to_owned())?;
-    number
-        .checked_mul(factor)
-        .filter(|n| (64 << 10..=1 << 30).contains(n))
-        .ok_or_else(|| "expected 64K to 1G".to_owned())
+    number.checked_mul(factor).filter(|n| range.contains(n)).ok_or_else(|| format!("expected {words}"))
 }
 
 fn word(text: &str) -> Result<String, String> {
@@ -319,7 +329,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let library = match runlib::path() {
         Ok(path) => Some(path),
         Err(why) => {
-            face.warn(format_args!("{why:#}; the program runs unprofiled"));
+            face.warn(format_args!("{}; the program runs unprofiled", chain(&why)));
             None
         }
     };
@@ -338,7 +348,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let started = match spawn::start(&args.command, &folder(args), environment, hold) {
         Ok(started) => started,
         Err(why) => {
-            face.warn(format_args!("{why:#}; the program runs unprofiled"));
+            face.warn(format_args!("{}; the program runs unprofiled", chain(&why)));
             spare.take().into_iter().for_each(Spare::discard);
             Err(spawn::become_unprofiled(&args.command)?)
         }
@@ -365,18 +375,24 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
                 found.iter_mut().for_each(|found| found.obstacle = None);
                 status = seen;
             }
-            Err(why) => face.warn(format_args!("{why:#}; the program runs unprofiled")),
+            Err(why) => face.warn(format_args!("{}; the program runs unprofiled", chain(&why))),
         }
     }
     drop(started.held.take());
+    let bound = started.folder.as_deref().map(|folder| Bound::new(folder, args.limit_run.unwrap_or(2 << 30)));
+    let keep_bound = || {
+        let _ = bound.as_ref().map(Bound::enforce);
+    };
     let ended = match status {
         Some(status) => spawn::used(&started, status),
-        None => spawn::wait(&started),
+        None => spawn::wait(&started, keep_bound),
     };
     let ended = ended.context("waiting for the program")?;
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     if let Some(folder) = started.folder.as_deref().filter(|_| library.is_some()) {
         let close = || {
+            // what came since the last look
+            keep_bound();
             if let Some(Err(why)) = spare.take().map(|spare| spare.collect(folder)) {
                 face.warn(format_args!("{why}"));
             }
@@ -395,7 +411,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             };
             let how = (fixed && outside.is_none(), face);
             if let Err(why) = ending::close(args, folder, found.as_ref(), &ended, info, how) {
-                face.warn(format_args!("{why:#}"));
+                face.warn(chain(&why));
             }
         };
         if let Err(why) = apart::run(close) {

@@ -7,7 +7,9 @@
 use pct_profile::load::run::STATUS;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
 use std::io::{self, Read as _, Write as _};
-use std::os::unix::fs::{DirBuilderExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown};
+use std::os::unix::fs::{
+    DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown,
+};
 use std::path::{Path, PathBuf};
 
 /// The place. It goes with [`Spare::collect`].
@@ -16,6 +18,8 @@ pub struct Spare {
     outer: PathBuf,
     /// Where processes write.
     pub folder: PathBuf,
+    /// Says that we live, to whoever looks for places that were left behind.
+    _lives: Option<File>,
 }
 
 impl Spare {
@@ -32,9 +36,12 @@ impl Spare {
     fn make_in(place: &Path) -> io::Result<Spare> {
         let mut random = [0_u8; 16];
         File::open("/dev/urandom")?.read_exact(&mut random)?;
-        let outer = place.join(format!("pct-run-{}-{:02x}{:02x}", std::process::id(), random[0], random[1]));
+        let outer = place.join(format!("{PREFIX}{}-{:02x}{:02x}", std::process::id(), random[0], random[1]));
+        remove_stale(place);
         DirBuilder::new().mode(0o700).create(&outer)?;
-        let spare = Spare { folder: outer.join(random.map(|byte| format!("{byte:02x}")).concat()), outer };
+        let lives = File::open(&outer).ok().filter(|folder| folder.try_lock().is_ok());
+        let folder = outer.join(random.map(|byte| format!("{byte:02x}")).concat());
+        let spare = Spare { folder, outer, _lives: lives };
         let made = spare.fill();
         if made.is_err() {
             let _ = fs::remove_dir_all(&spare.outer);
@@ -91,6 +98,46 @@ impl Spare {
     }
 }
 
+const PREFIX: &str = "pct-run-";
+
+/// Removes places that a pct left behind that was killed: ours, of a process that is not there any more, not held by its lock, and
+/// without a recording. (A process of another namespace has the lock, whatever its number is here.)
+fn remove_stale(place: &Path) {
+    let us = nix::unistd::geteuid().as_raw();
+    for entry in fs::read_dir(place).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let pid =
+            name.to_str().and_then(|name| name.strip_prefix(PREFIX)?.split_once('-')?.0.parse::<i32>().ok());
+        let Some(pid) = pid.filter(|pid| *pid > 0) else { continue };
+        let ours = entry.metadata().is_ok_and(|meta| meta.is_dir() && meta.uid() == us);
+        let dead =
+            nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), None) == Err(nix::errno::Errno::ESRCH);
+        if ours && dead && File::open(entry.path()).is_ok_and(|folder| folder.try_lock().is_ok()) {
+            remove_if_empty(&entry.path());
+        }
+    }
+}
+
+/// Removes a place in which nothing was written.
+fn remove_if_empty(outer: &Path) {
+    let list = |folder: &Path| -> Vec<PathBuf> {
+        fs::read_dir(folder).into_iter().flatten().flatten().map(|entry| entry.path()).collect()
+    };
+    let is_dir = |path: &Path| path.symlink_metadata().is_ok_and(|meta| meta.is_dir());
+    let inner = list(outer);
+    let is_empty_status = |path: &PathBuf| {
+        path.file_name().is_some_and(|name| name == STATUS)
+            && path.symlink_metadata().is_ok_and(|meta| meta.is_file() && meta.len() == 0)
+    };
+    if inner.iter().all(|folder| is_dir(folder) && list(folder).iter().all(is_empty_status)) {
+        for folder in inner {
+            let _ = fs::remove_file(folder.join(STATUS));
+            let _ = fs::remove_dir(folder);
+        }
+        let _ = fs::remove_dir(outer);
+    }
+}
+
 fn open(file: &Path) -> io::Result<File> {
     OpenOptions::new().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(file)
 }
@@ -124,6 +171,25 @@ fn move_to(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn places_of_killed_runs_go_if_nothing_is_in_them() {
+        let top = tempfile::tempdir().expect("a folder");
+        // no process has this number
+        let dead = |name: &str| top.path().join(format!("{PREFIX}{}-{name}", i32::MAX));
+        let ours = top.path().join(format!("{PREFIX}{}-0000", std::process::id()));
+        for place in [dead("empty"), dead("full"), dead("held"), ours.clone()] {
+            fs::create_dir_all(place.join("inner")).expect("made");
+            fs::write(place.join("inner").join(STATUS), "").expect("written");
+        }
+        fs::write(dead("full").join("inner/x-7.pct"), "first").expect("written");
+        let held = File::open(dead("held")).expect("there");
+        held.try_lock().expect("free");
+        std::os::unix::fs::symlink("/", dead("link")).expect("made");
+        remove_stale(top.path());
+        assert!(!dead("empty").exists() && dead("full").exists() && dead("held").exists() && ours.exists());
+        assert!(dead("link").symlink_metadata().is_ok());
+    }
 
     #[test]
     fn recordings_move_and_the_place_goes() {
