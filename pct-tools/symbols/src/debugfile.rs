@@ -85,7 +85,7 @@ pub fn find(image: &Image, dirs: &DebugDirs, refused: &mut Vec<(PathBuf, String)
             (Some(a), Some(b)) if a == b => return Some(found),
             (Some(a), Some(b)) => refused.push((path, format!("its build-id is {b}, not {a}"))),
             _ => {
-                let got = crc32(found.data());
+                let got = crc32fast::hash(found.data());
                 if got == crc {
                     return Some(found);
                 }
@@ -146,80 +146,4 @@ pub fn supplementary(image: &Image, dirs: &DebugDirs, refused: &mut Vec<(PathBuf
         refused.push((path, format!("its build-id is {got}, not {id}")));
     }
     by_build_id(&id, dirs, refused)
-}
-
-/// The CRC-32 of IEEE 802.3 (reflected, polynomial 0xedb88320), as debug links use it: eight bytes a step.
-pub fn crc32(data: &[u8]) -> u32 {
-    let t = &CRC_TABLES;
-    let mut crc = !0u32;
-    let mut eights = data.chunks_exact(8);
-    for c in &mut eights {
-        let low = u32::from_le_bytes([c[0], c[1], c[2], c[3]]) ^ crc;
-        crc = t[7][(low & 0xff) as usize]
-            ^ t[6][(low >> 8 & 0xff) as usize]
-            ^ t[5][(low >> 16 & 0xff) as usize]
-            ^ t[4][(low >> 24) as usize]
-            ^ t[3][c[4] as usize]
-            ^ t[2][c[5] as usize]
-            ^ t[1][c[6] as usize]
-            ^ t[0][c[7] as usize];
-    }
-    for byte in eights.remainder() {
-        crc = t[0][((crc ^ u32::from(*byte)) & 0xff) as usize] ^ (crc >> 8);
-    }
-    !crc
-}
-
-static CRC_TABLES: [[u32; 256]; 8] = crc_tables();
-
-const fn crc_tables() -> [[u32; 256]; 8] {
-    let mut t = [[0u32; 256]; 8];
-    let mut i = 0;
-    while i < 256 {
-        let mut c = i as u32;
-        let mut k = 0;
-        while k < 8 {
-            c = if c & 1 != 0 { 0xedb8_8320 ^ (c >> 1) } else { c >> 1 };
-            k += 1;
-        }
-        t[0][i] = c;
-        i += 1;
-    }
-    let mut n = 1;
-    while n < 8 {
-        let mut i = 0;
-        while i < 256 {
-            let before = t[n - 1][i];
-            t[n][i] = t[0][(before & 0xff) as usize] ^ (before >> 8);
-            i += 1;
-        }
-        n += 1;
-    }
-    t
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use proptest::prelude::*;
-
-    #[test]
-    fn the_checksum_is_the_usual_one() {
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-        assert_eq!(crc32(b""), 0);
-    }
-
-    proptest! {
-        #[test]
-        fn eight_bytes_a_step_give_what_one_gives(data in proptest::collection::vec(any::<u8>(), 0..100)) {
-            let mut crc = !0u32;
-            for b in &data {
-                crc ^= u32::from(*b);
-                for _ in 0..8 {
-                    crc = if crc & 1 != 0 { 0xedb8_8320 ^ (crc >> 1) } else { crc >> 1 };
-                }
-            }
-            prop_assert_eq!(crc32(&data), !crc);
-        }
-    }
 }

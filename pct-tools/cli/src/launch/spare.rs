@@ -6,7 +6,7 @@
 
 use pct_profile::load::run::STATUS;
 use std::fs::{self, DirBuilder, File, OpenOptions, Permissions};
-use std::io::{self, Read as _, Write as _};
+use std::io::{self, Write as _};
 use std::os::unix::fs::{
     DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _, lchown,
 };
@@ -35,7 +35,7 @@ impl Spare {
 
     fn make_in(place: &Path) -> io::Result<Spare> {
         let mut random = [0_u8; 16];
-        File::open("/dev/urandom")?.read_exact(&mut random)?;
+        getrandom::fill(&mut random)?;
         let outer = place.join(format!("{PREFIX}{}-{:02x}{:02x}", std::process::id(), random[0], random[1]));
         remove_stale(place);
         DirBuilder::new().mode(0o700).create(&outer)?;
