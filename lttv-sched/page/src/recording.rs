@@ -171,11 +171,13 @@ impl SampleSource {
             cpu: None,
             classes: classes.into(),
         });
-        let mut threads = recording.threads.clone();
-        for (thread, left) in threads.iter_mut().zip(&mut recording.threads) {
-            left.samples = Vec::new();
-            thread.samples.sort_by_key(|sample| sample.time_ns);
-        }
+        // The samples move: there may be many.
+        let threads = recording.threads.iter_mut().map(|thread| {
+            let mut samples = std::mem::take(&mut thread.samples);
+            samples.sort_by_key(|sample| sample.time_ns);
+            Thread { samples, ..thread.clone() }
+        });
+        let threads = threads.collect();
         let data = Data { threads, functions: recording.functions.clone(), marks };
         SampleSource {
             identity: TraceIdentity::named(&recording.name),

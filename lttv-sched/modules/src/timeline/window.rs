@@ -22,9 +22,15 @@ pub struct WindowTile {
 }
 
 struct Inner {
-    collector: Collector,
+    filled: Filled,
     is_partial: bool,
     ended: Option<EndReason>,
+}
+
+/// Tables of a collector are many times larger than a tile: they go when the request has ended.
+enum Filled {
+    Yet(Box<Collector>),
+    Whole(Tile),
 }
 
 impl WindowTile {
@@ -34,7 +40,7 @@ impl WindowTile {
         let begin = begin_of(timeline, id);
         let pyramid = Pyramid::of_level(id.level());
         let collector = Collector::new(source, &timeline.tables, pyramid, begin);
-        let inner = Inner { collector, is_partial: false, ended: None };
+        let inner = Inner { filled: Filled::Yet(Box::new(collector)), is_partial: false, ended: None };
         WindowTile { inner: Arc::new(Mutex::new(inner)), timeline: timeline.clone(), id }
     }
 
@@ -59,19 +65,22 @@ impl WindowTile {
             let context = call.context;
             let mut inner = tile.inner();
             inner.is_partial = context.is_some_and(|context| context.state_is_partial(trace));
-            if let Some(state) = context.and_then(|context| context.state::<SystemState>(trace)) {
-                inner.collector.begin(state, from);
+            let state = context.and_then(|context| context.state::<SystemState>(trace));
+            if let (Some(state), Filled::Yet(collector)) = (state, &mut inner.filled) {
+                collector.begin(state, from);
             }
             Flow::Go
         });
         let tile = self.clone();
         let event = Hook::event(HookKey::unique(), PRIORITY_STATS_AFTER, move |call| {
-            tile.inner().collector.event(&call.event, call.state::<SystemState>());
+            if let Filled::Yet(collector) = &mut tile.inner().filled {
+                collector.event(&call.event, call.state::<SystemState>());
+            }
             Flow::Go
         });
         let tile = self.clone();
         let done = Hook::border(HookKey::unique(), PRIORITY_DEFAULT, move |call| {
-            tile.inner().ended = call.reason.cloned();
+            tile.finish(call.reason.cloned());
             Flow::Go
         });
         let added = request.before_request.add(begin).and(request.event.add(event));
@@ -85,17 +94,32 @@ impl WindowTile {
         self.inner().ended.clone()
     }
 
+    fn finish(&self, reason: Option<EndReason>) {
+        let lanes = self.timeline.tables().lanes().len();
+        let mut inner = self.inner();
+        inner.ended = reason;
+        if let (Some(EndReason::Completed | EndReason::EndOfTraceset), Filled::Yet(collector)) =
+            (&inner.ended, &inner.filled)
+        {
+            let last = self.timeline.source.time_span().map_or(collector.at, |span| span.1);
+            let now = self.id.end().min(last.max(collector.at));
+            let mut tile = Tile::of(&collector.pyramid, lanes, self.id, now);
+            (tile.is_final, tile.is_partial) = (!inner.is_partial, inner.is_partial);
+            inner.filled = Filled::Whole(tile);
+        }
+    }
+
     /// The tile as far as it is filled.
     pub fn tile(&self) -> Tile {
         let lanes = self.timeline.tables().lanes().len();
         let inner = self.inner();
-        let whole = matches!(inner.ended, Some(EndReason::Completed | EndReason::EndOfTraceset));
-        let last = self.timeline.source.time_span().map_or(inner.collector.at, |span| span.1);
-        let now = if whole { self.id.end().min(last.max(inner.collector.at)) } else { inner.collector.at };
-        let mut tile = Tile::of(&inner.collector.pyramid, lanes, self.id, now);
-        tile.is_final = whole && !inner.is_partial;
-        tile.is_partial = inner.is_partial;
-        tile
+        match &inner.filled {
+            Filled::Whole(tile) => tile.clone(),
+            Filled::Yet(collector) => {
+                let tile = Tile::of(&collector.pyramid, lanes, self.id, collector.at);
+                Tile { is_partial: inner.is_partial, ..tile }
+            }
+        }
     }
 }
 

@@ -1,13 +1,18 @@
 //! Addresses and what they give, without a browser.
 
 use std::collections::HashSet;
+use std::sync::Arc;
 
+use lttv_engine::source::Value;
+use lttv_engine::synthetic::{SyntheticEvent, SyntheticFile, SyntheticTrace};
+use lttv_modules::timeline::lanes::STATES;
+use lttv_page::{Shown, TimelinePage};
 use pct_server::answer::Answers as _;
-use serde_json::Value;
+use serde_json::Value as Json;
 
-use crate::recorded::{HOSTILE, SAMPLES, START, STEP, get, page};
+use crate::recorded::{HOSTILE, SAMPLES, START, STEP, get, page, recording, whole};
 
-fn json(text: &str) -> Value {
+fn json(text: &str) -> Json {
     serde_json::from_str(text).expect("JSON")
 }
 
@@ -33,7 +38,7 @@ fn senseless_addresses_are_refused_with_the_limit() {
     assert!(page.answer_path("/tl/nothing", "").is_none());
     // A tile far away is empty and final.
     let far = json(&get(&page, "/tl/tile", "l=45&i=-1024").body);
-    assert_eq!((&far["final"], &far["sum"]["n"]), (&Value::Bool(true), &Value::from(0)));
+    assert_eq!((&far["final"], &far["sum"]["n"]), (&Json::Bool(true), &Json::from(0)));
 }
 
 #[test]
@@ -61,8 +66,8 @@ fn tiles_at_every_level_have_the_samples_of_their_time() {
                 .sum();
             let marks = usize::from((from..to).contains(&(START + 7)));
             let tile = json(&get(&page, "/tl/tile", &format!("l={level}&i={index}")).body);
-            assert_eq!(tile["final"], Value::Bool(true), "level {level}");
-            assert_eq!(tile["sum"]["n"], Value::from(expected + marks), "level {level}, {offset}");
+            assert_eq!(tile["final"], Json::Bool(true), "level {level}");
+            assert_eq!(tile["sum"]["n"], Json::from(expected + marks), "level {level}, {offset}");
             counted.insert(expected);
         }
     }
@@ -81,6 +86,54 @@ fn names_become_neither_markup_nor_script() {
     let figures = json(&get(&page, "/tl/window.json", "").body);
     let names = figures["recordings"][0]["functions"].as_array().expect("functions");
     assert!(names.iter().any(|row| row["name"] == HOSTILE));
+}
+
+/// A kernel trace in which the recording's second thread, 501, runs on CPU 3 from the 10th to the 20th of its steps.
+fn kernel_trace() -> Shown {
+    let switch = |step: i64, prev: i64, next: i64| {
+        let field = |name: &str, value| (name.into(), Value::Signed(value));
+        let fields = vec![field("prev_tid", prev), field("prev_state", 1), field("next_tid", next)];
+        SyntheticEvent { ts: START + step * STEP, id: 0, cpu: 3, fields }
+    };
+    let events = vec![switch(0, 7, 0), switch(10, 0, 501), switch(20, 501, 0), switch(30, 0, 7)];
+    let file = SyntheticFile::new("kernel", Some(3), &["sched_switch"], events);
+    let source = Arc::new(SyntheticTrace::new("kernel", vec![file]));
+    Shown {
+        name: "kernel".into(),
+        source,
+        recording: None,
+        notes: vec!["its times are shifted by 5 ns".into()],
+    }
+}
+
+#[test]
+fn a_recording_and_a_kernel_trace_lie_on_one_axis_and_a_threads_lanes_together() {
+    let page = TimelinePage::new(whole(vec![Shown::recording(recording()), kernel_trace()]));
+    let lanes = get(&page, "/tl/lanes", "all=1").body;
+    let rows: Vec<(&str, &str)> = lanes
+        .split("data-id=\"")
+        .skip(1)
+        .filter_map(|rest| {
+            Some((rest.split('"').next()?, rest.split("data-kind=\"").nth(1)?.split('"').next()?))
+        })
+        .collect();
+    let kinds: Vec<&str> = rows.iter().map(|row| row.1).collect();
+    assert_eq!(kinds[..5], ["cpu", "events", "samples", "samples", "thread"], "{rows:?}");
+    // The states of thread 501 beside its samples: blocked until it runs, blocked again after.
+    let level = 19;
+    let bucket = |step: i64| (START + step * STEP) >> level;
+    let state = |step: i64| {
+        let tile = json(&get(&page, "/tl/tile", &format!("l={level}&i={}", bucket(step) >> 8)).body);
+        let cells = tile["lanes"][rows[4].0]["c"].as_array().expect("cells").clone();
+        let place = bucket(step) & 255;
+        let cell = cells.chunks(6).find(|cell| {
+            let (at, len) = (cell[0].as_i64().expect("a place"), cell[1].as_i64().expect("a length"));
+            (at..at + len).contains(&place)
+        });
+        cell.map(|cell| STATES[usize::try_from(cell[4].as_u64().expect("a key")).expect("small")])
+    };
+    assert_eq!((state(5), state(15), state(25)), (None, Some("unknown"), Some("blocked")));
+    assert!(get(&page, "/tl", "").body.contains("shifted by 5 ns"));
 }
 
 /// The links of a page that lead to pages of the timeline.
