@@ -79,3 +79,24 @@ impl Auxv {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_vector_behind_an_environment_is_read_up_to_its_end() {
+        // Two variables, NULL; pairs; AT_NULL; what follows belongs to nobody.
+        let words: [u64; 18] = [1, 2, 0, 3, 0x1000, 5, 9, 33, 0x2000, 23, 1, 51, 3376, 77, 5, 0, 0, 3];
+        // SAFETY: the array has the shape of what the kernel makes.
+        let found = unsafe { Auxv::behind(words.as_ptr().expose_provenance() as u64) };
+        assert_eq!((found.headers, found.header_count, found.vdso), (0x1000, 9, 0x2000));
+        assert_eq!((found.secure, found.signal_frame, found.hwcap2), (true, 3376, 0));
+    }
+
+    #[test]
+    fn our_own_vector_names_our_program() {
+        let found = Auxv::read().expect("our own");
+        assert!(found.headers != 0 && found.header_count > 3 && !found.secure);
+    }
+}

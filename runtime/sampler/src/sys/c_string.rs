@@ -26,3 +26,16 @@ impl<'a> CStr<'a> {
 pub const fn c(text: &'static core::ffi::CStr) -> CStr<'static> {
     CStr(text.to_bytes_with_nul())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_what_ends_with_a_nul_is_taken_and_the_nul_is_not_shown() {
+        assert_eq!(CStr::new(b"/tmp\0").map(|text| text.bytes()), Some(&b"/tmp"[..]));
+        assert_eq!(CStr::new(b"\0").map(|text| text.bytes()), Some(&b""[..]));
+        assert!(CStr::new(b"/tmp").is_none() && CStr::new(b"").is_none());
+        assert_eq!(c(c"/proc/self").bytes(), b"/proc/self");
+    }
+}
