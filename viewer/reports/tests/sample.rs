@@ -312,7 +312,8 @@ fn coverage_is_coloured_and_its_counts_are_grouped() {
 #[test]
 fn costs_come_first_zeros_are_muted_and_columns_of_zeros_are_not_there() {
     let Some(s) = subject() else { return };
-    let page = html(&s, "clique/91");
+    // Long texts may be broken at a colon.
+    let page = html(&s, "clique/91").replace("<wbr>", "");
     let heads: Vec<&str> = page
         .match_indices("scope=\"colgroup\">")
         .map(|(at, m)| {
@@ -322,5 +323,5 @@ fn costs_come_first_zeros_are_muted_and_columns_of_zeros_are_not_there() {
         .collect();
     assert_eq!(heads, ["Clock ticks", "Call sequence numbers", "Memory words", "Port counts"]);
     assert!(page.contains("Columns of zeros are left out: Port counts (Fails, Redos, Excps)."), "{page}");
-    assert!(!page.contains(">Excps<") && page.contains("<td class=\"z\">0</td>"), "{page}");
+    assert!(!page.contains(">Excps</th>") && page.contains("<td class=\"z\">0</td>"), "{page}");
 }
