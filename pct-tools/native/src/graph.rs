@@ -51,12 +51,12 @@ pub struct Site {
     /// The procedure that calls.
     pub caller: Proc,
     /// Where in it; `None` for the root's site.
-    pub place: Option<Place>,
+    pub place: Option<SourceLine>,
 }
 
 /// A place in code, as people see it: calls at several addresses of one line are one place, whether inlined or not.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub struct Place {
+pub struct SourceLine {
     /// Source file.
     pub file: Option<FileId>,
     /// Source line, 0: not known.
@@ -325,7 +325,10 @@ fn hash_of(caller: ContextId, site: SiteId, callee: Proc) -> u32 {
 
 /// The site in a caller's frame.
 fn site_in(frame: &Frame) -> Site {
-    Site { caller: Proc::Function(frame.function), place: Some(Place { file: frame.file, line: frame.line }) }
+    Site {
+        caller: Proc::Function(frame.function),
+        place: Some(SourceLine { file: frame.file, line: frame.line }),
+    }
 }
 
 #[cfg(test)]

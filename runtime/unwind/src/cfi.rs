@@ -34,7 +34,7 @@ pub enum Cfa {
 
 /// Where the caller's value of a register is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum RegisterLocation {
     /// Not changed, or nothing said.
     Same,
     /// Lost. For the return address: there is no caller.
@@ -51,33 +51,33 @@ pub enum Place {
     ValueExpr(u32),
 }
 
-impl Place {
+impl RegisterLocation {
     /// In one word, because rows lie on small signal stacks: three bits for the kind, the rest a number. `None`: the number
     /// does not fit (a frame of more than 256 MB).
     fn pack(self) -> Option<u32> {
         let (kind, number) = match self {
-            Place::Same => (0, 0),
-            Place::Undefined => (1, 0),
-            Place::At(k) => (2, k),
-            Place::Value(k) => (3, k),
-            Place::Reg(r) => (4, i32::from(r)),
-            Place::AtExpr(at) => (5, i32::try_from(at).ok()?),
-            Place::ValueExpr(at) => (6, i32::try_from(at).ok()?),
+            RegisterLocation::Same => (0, 0),
+            RegisterLocation::Undefined => (1, 0),
+            RegisterLocation::At(k) => (2, k),
+            RegisterLocation::Value(k) => (3, k),
+            RegisterLocation::Reg(r) => (4, i32::from(r)),
+            RegisterLocation::AtExpr(at) => (5, i32::try_from(at).ok()?),
+            RegisterLocation::ValueExpr(at) => (6, i32::try_from(at).ok()?),
         };
         let word = number << 3 | kind;
         (word >> 3 == number).then_some(word as u32)
     }
 
-    fn unpack(word: u32) -> Place {
+    fn unpack(word: u32) -> RegisterLocation {
         let number = word as i32 >> 3;
         match word & 7 {
-            1 => Place::Undefined,
-            2 => Place::At(number),
-            3 => Place::Value(number),
-            4 => Place::Reg(number as u8),
-            5 => Place::AtExpr(number as u32),
-            6 => Place::ValueExpr(number as u32),
-            _ => Place::Same,
+            1 => RegisterLocation::Undefined,
+            2 => RegisterLocation::At(number),
+            3 => RegisterLocation::Value(number),
+            4 => RegisterLocation::Reg(number as u8),
+            5 => RegisterLocation::AtExpr(number as u32),
+            6 => RegisterLocation::ValueExpr(number as u32),
+            _ => RegisterLocation::Same,
         }
     }
 }
@@ -94,9 +94,9 @@ pub struct Row {
 impl Row {
     const EMPTY: Row = Row { cfa: Cfa::None, regs: [0; reg::COLUMNS] };
 
-    /// Place of the register with number `n`; columns that are not kept count as unchanged.
-    pub fn place(&self, n: u8) -> Place {
-        self.regs.get(usize::from(n)).map_or(Place::Same, |&word| Place::unpack(word))
+    /// Location of the register with number `n`; columns that are not kept count as unchanged.
+    pub fn place(&self, n: u8) -> RegisterLocation {
+        self.regs.get(usize::from(n)).map_or(RegisterLocation::Same, |&word| RegisterLocation::unpack(word))
     }
 }
 
@@ -305,7 +305,7 @@ impl<'f> Machine<'f> {
         let fde = self.fde;
         if fde.usual {
             self.row.cfa = Cfa::Reg(reg::RSP, 8);
-            self.set(u64::from(reg::RA), Place::At(-8))?;
+            self.set(u64::from(reg::RA), RegisterLocation::At(-8))?;
         } else {
             self.run(&eh.until(fde.shared.1), fde.shared.0, &mut |_, _| {})?;
         }
@@ -326,7 +326,7 @@ impl<'f> Machine<'f> {
                 1 => self.after(u64::from(low)),
                 2 => {
                     let offset = self.factored(c.uleb()? as i64)?;
-                    self.set(u64::from(low), Place::At(offset))?;
+                    self.set(u64::from(low), RegisterLocation::At(offset))?;
                     continue;
                 }
                 3 => {
@@ -366,18 +366,18 @@ impl<'f> Machine<'f> {
             0x05 => {
                 let r = c.uleb()?;
                 let offset = self.factored(c.uleb()? as i64)?;
-                self.set(r, Place::At(offset))?;
+                self.set(r, RegisterLocation::At(offset))?;
             }
             0x06 => {
                 let r = c.uleb()?;
                 self.restore(r);
             }
-            0x07 => self.set(c.uleb()?, Place::Undefined)?,
-            0x08 => self.set(c.uleb()?, Place::Same)?,
+            0x07 => self.set(c.uleb()?, RegisterLocation::Undefined)?,
+            0x08 => self.set(c.uleb()?, RegisterLocation::Same)?,
             0x09 => {
                 let r = c.uleb()?;
                 let from = u8::try_from(c.uleb()?).ok()?;
-                self.set(r, Place::Reg(from))?;
+                self.set(r, RegisterLocation::Reg(from))?;
             }
             0x0a => {
                 *self.saved.get_mut(self.depth)? = self.row;
@@ -403,12 +403,12 @@ impl<'f> Machine<'f> {
             0x10 => {
                 let r = c.uleb()?;
                 let at = block(c)?;
-                self.set(r, Place::AtExpr(at))?;
+                self.set(r, RegisterLocation::AtExpr(at))?;
             }
             0x11 => {
                 let r = c.uleb()?;
                 let offset = self.factored(c.sleb()?)?;
-                self.set(r, Place::At(offset))?;
+                self.set(r, RegisterLocation::At(offset))?;
             }
             0x12 => {
                 let r = u8::try_from(c.uleb()?).ok()?;
@@ -423,17 +423,17 @@ impl<'f> Machine<'f> {
             0x14 => {
                 let r = c.uleb()?;
                 let offset = self.factored(c.uleb()? as i64)?;
-                self.set(r, Place::Value(offset))?;
+                self.set(r, RegisterLocation::Value(offset))?;
             }
             0x15 => {
                 let r = c.uleb()?;
                 let offset = self.factored(c.sleb()?)?;
-                self.set(r, Place::Value(offset))?;
+                self.set(r, RegisterLocation::Value(offset))?;
             }
             0x16 => {
                 let r = c.uleb()?;
                 let at = block(c)?;
-                self.set(r, Place::ValueExpr(at))?;
+                self.set(r, RegisterLocation::ValueExpr(at))?;
             }
             // GNU: size of pushed arguments, which changes nothing for us; offset with its sign turned.
             0x2e => {
@@ -442,7 +442,7 @@ impl<'f> Machine<'f> {
             0x2f => {
                 let r = c.uleb()?;
                 let offset = self.factored((c.uleb()? as i64).checked_neg()?)?;
-                self.set(r, Place::At(offset))?;
+                self.set(r, RegisterLocation::At(offset))?;
             }
             _ => return None,
         }
@@ -453,7 +453,7 @@ impl<'f> Machine<'f> {
         i32::try_from(n.checked_mul(self.fde.data_align)?).ok()
     }
 
-    fn set(&mut self, r: u64, place: Place) -> Option<()> {
+    fn set(&mut self, r: u64, place: RegisterLocation) -> Option<()> {
         // Vector and segment registers have numbers from 17 on: of no use here.
         if let Some(slot) = self.row.regs.get_mut(r as usize) {
             *slot = place.pack()?;
@@ -493,7 +493,7 @@ mod tests {
         let by_bytes = Fde { usual: false, ..fde };
         for pc in [0x1000, 0x1001, 0x103f] {
             assert_eq!(fde.row(&eh, pc), by_bytes.row(&eh, pc));
-            assert!(fde.row(&eh, pc).is_some_and(|r| r.place(reg::RA) == Place::At(-8)));
+            assert!(fde.row(&eh, pc).is_some_and(|r| r.place(reg::RA) == RegisterLocation::At(-8)));
         }
     }
 
@@ -504,7 +504,13 @@ mod tests {
         let fde = Fde::parse(&eh, at[0]).expect("an FDE");
         let mut rows = Vec::new();
         fde.each_row(&eh, |from, row| rows.push((from, row.cfa, row.place(reg::RBP)))).expect("well formed");
-        assert_eq!(rows, [(0x1000, Cfa::Reg(7, 8), Place::Same), (0x1001, Cfa::Reg(7, 16), Place::At(-16))]);
+        assert_eq!(
+            rows,
+            [
+                (0x1000, Cfa::Reg(7, 8), RegisterLocation::Same),
+                (0x1001, Cfa::Reg(7, 16), RegisterLocation::At(-16))
+            ]
+        );
     }
 
     proptest! {

@@ -3,7 +3,7 @@
 //! Assembler that keeps the CFA in rbx or rax, frames realigned for vector registers, functions that hold the return address
 //! in a register, data that computes. Registers that nobody can know any more are marked as such; a step that needs one fails.
 
-use super::cfi::{Cfa, Fde, Place, Row, reg};
+use super::cfi::{Cfa, Fde, RegisterLocation, Row, reg};
 use super::expr;
 use super::reader::Section;
 use super::rule::ucontext;
@@ -115,7 +115,7 @@ impl Regs {
         memory: &mut impl Memory,
     ) -> Result<Option<Regs>, Failed> {
         let row = fde.row(eh, pc).ok_or(Failed::Data)?;
-        if row.place(reg::RA) == Place::Undefined {
+        if row.place(reg::RA) == RegisterLocation::Undefined {
             return Ok(None);
         }
         let cfa = match row.cfa {
@@ -145,18 +145,18 @@ impl Regs {
         memory: &mut impl Memory,
     ) -> Option<u64> {
         match row.place(n) {
-            Place::Same if n == reg::RSP => Some(cfa),
-            Place::Same if n == reg::RA => None,
-            Place::Same => self.get(n),
-            Place::Undefined => None,
-            Place::At(k) => load(memory, cfa.wrapping_add(k as i64 as u64)),
-            Place::Value(k) => Some(cfa.wrapping_add(k as i64 as u64)),
-            Place::Reg(r) => self.get(r),
-            Place::AtExpr(at) => {
+            RegisterLocation::Same if n == reg::RSP => Some(cfa),
+            RegisterLocation::Same if n == reg::RA => None,
+            RegisterLocation::Same => self.get(n),
+            RegisterLocation::Undefined => None,
+            RegisterLocation::At(k) => load(memory, cfa.wrapping_add(k as i64 as u64)),
+            RegisterLocation::Value(k) => Some(cfa.wrapping_add(k as i64 as u64)),
+            RegisterLocation::Reg(r) => self.get(r),
+            RegisterLocation::AtExpr(at) => {
                 let addr = self.compute(eh, at, Some(cfa), pc, memory)?;
                 load(memory, addr)
             }
-            Place::ValueExpr(at) => self.compute(eh, at, Some(cfa), pc, memory),
+            RegisterLocation::ValueExpr(at) => self.compute(eh, at, Some(cfa), pc, memory),
         }
     }
 

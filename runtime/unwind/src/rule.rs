@@ -4,7 +4,7 @@
 //! right below it, and the caller's rbp is unchanged or saved at a distance from it. A [`Rule`] is that, packed so that a
 //! cache slot holds it beside its key; whatever does not fit is [`Kind::Full`] and is interpreted with all registers.
 
-use super::cfi::{Cfa, Fde, Place, Row, reg};
+use super::cfi::{Cfa, Fde, RegisterLocation, Row, reg};
 use super::expr::{self, Folded};
 use super::reader::Section;
 
@@ -140,16 +140,16 @@ impl Rule {
             return Rule::plain(Kind::Signal);
         }
         match row.place(reg::RA) {
-            Place::Undefined => return Rule::plain(Kind::End),
-            Place::At(-8) if !signal => {}
+            RegisterLocation::Undefined => return Rule::plain(Kind::End),
+            RegisterLocation::At(-8) if !signal => {}
             _ => return full,
         }
-        if !matches!(row.place(reg::RSP), Place::Same | Place::Value(0)) {
+        if !matches!(row.place(reg::RSP), RegisterLocation::Same | RegisterLocation::Value(0)) {
             return full;
         }
         let bp = match row.place(reg::RBP) {
-            Place::Same => 0,
-            Place::At(k) if k != 0 => i64::from(k),
+            RegisterLocation::Same => 0,
+            RegisterLocation::At(k) if k != 0 => i64::from(k),
             _ => return full,
         };
         match folded {

@@ -151,7 +151,7 @@ pub fn walk<M: Memory, S: Slot>(
         memory,
         out,
         frames: 0,
-        at: Place { look: regs.get(reg::RA), sp, bp },
+        at: WalkPoint { look: regs.get(reg::RA), sp, bp },
         units: budget.units,
         switches: SWITCHES,
         first: regs,
@@ -165,7 +165,7 @@ pub fn walk<M: Memory, S: Slot>(
 
 /// A frame: the address to look up and the two registers.
 #[derive(Clone, Copy)]
-struct Place {
+struct WalkPoint {
     look: u64,
     sp: u64,
     bp: u64,
@@ -195,7 +195,7 @@ struct Walk<'a, M, S> {
     memory: &'a mut M,
     out: &'a mut [S],
     frames: usize,
-    at: Place,
+    at: WalkPoint,
     units: u32,
     switches: u32,
     first: &'a Gregs,
@@ -205,7 +205,7 @@ struct Walk<'a, M, S> {
 }
 
 /// What a step leads to: a caller, or the end.
-type Step = Result<Place, End>;
+type Step = Result<WalkPoint, End>;
 
 impl<M: Memory, S: Slot> Walk<'_, M, S> {
     /// Frames whose rules are at hand and whose stack is there: nearly all. Everything is in registers meanwhile; the first frame
@@ -213,7 +213,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
     /// Some: the stack ends there.
     #[inline(always)]
     fn easy(&mut self) -> Option<End> {
-        let Place { mut look, mut sp, mut bp } = self.at;
+        let WalkPoint { mut look, mut sp, mut bp } = self.at;
         let (mut frames, mut units) = (self.frames, self.units);
         let mut end = None;
         while units != 0 {
@@ -245,7 +245,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
             self.by = By::Data;
         }
         (self.frames, self.units) = (frames, units);
-        self.at = Place { look, sp, bp };
+        self.at = WalkPoint { look, sp, bp };
         end
     }
 
@@ -255,7 +255,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
             if let Some(end) = self.easy() {
                 return end;
             }
-            let Place { look, sp, bp } = self.at;
+            let WalkPoint { look, sp, bp } = self.at;
             let mut rule = self.cache.get(self.set.generation, look);
             let Some(left) = self.units.checked_sub(1) else {
                 return End::Time;
@@ -315,7 +315,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
                 return End::Depth;
             }
             self.by = By::Data;
-            self.at = Place { look: ra.wrapping_sub(1), sp: cfa, bp: caller_bp };
+            self.at = WalkPoint { look: ra.wrapping_sub(1), sp: cfa, bp: caller_bp };
         }
     }
 
@@ -374,7 +374,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
     #[cold]
     #[inline(never)]
     fn seldom(&mut self, rule: Rule) -> Result<u64, Option<End>> {
-        let Place { look, sp, bp } = self.at;
+        let WalkPoint { look, sp, bp } = self.at;
         let step = match rule.kind() {
             Kind::LoadSp | Kind::LoadBp => {
                 let from = if rule.kind() == Kind::LoadSp { sp } else { bp };
@@ -402,7 +402,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
     fn signal(&mut self, sp: u64) -> Step {
         let gregs = Gregs::of_signal_frame(self.memory, sp).ok_or(End::BadRead)?;
         let pc = gregs.get(reg::RA);
-        let at = Place { look: pc, sp: gregs.get(reg::RSP), bp: gregs.get(reg::RBP) };
+        let at = WalkPoint { look: pc, sp: gregs.get(reg::RSP), bp: gregs.get(reg::RBP) };
         self.switches = self.switches.checked_sub(1).ok_or(End::Loop)?;
         if !self.memory.enter(at.sp) {
             return Err(End::NoStack);
@@ -449,7 +449,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
             return Err(End::Depth);
         }
         self.by = By::Chain;
-        Ok(Place { look: ra.wrapping_sub(1), sp: cfa, bp: up })
+        Ok(WalkPoint { look: ra.wrapping_sub(1), sp: cfa, bp: up })
     }
 
     /// The address is in no region that is known.
@@ -490,7 +490,7 @@ impl<M: Memory, S: Slot> Walk<'_, M, S> {
         }
         self.base = Some(Base { frame: self.frames, regs: caller });
         self.by = if fde.signal { By::Context } else { By::Data };
-        Ok(Place { look: look_up(entry), sp, bp: caller.get(reg::RBP).unwrap_or(0) })
+        Ok(WalkPoint { look: look_up(entry), sp, bp: caller.get(reg::RBP).unwrap_or(0) })
     }
 
     /// All registers of the frame that the walk is at, by steps from where they were last known.
