@@ -59,7 +59,12 @@ pub fn run(s: &mut Session, args: &HistogramArgs, filter: Option<Filter>) -> any
                 let bar = u64::try_from(u128::from(*n) * u128::from(BAR) / u128::from(most)).unwrap_or(BAR);
                 // What is there is seen, however little.
                 let bar = if *n > 0 { bar.max(1) } else { 0 };
-                line!(&mut out, "{} {n:>10} {}", times::shown(start), "#".repeat(bar as usize));
+                line!(
+                    &mut out,
+                    "{} {n:>10} {}",
+                    times::shown(start),
+                    "#".repeat(usize::try_from(bar).unwrap_or(0))
+                );
             }
             _ => {
                 out.row(&Bucket { from_ns: Some(start.ns()), width_ns: Some(h.width_ns()), events: *n });

@@ -7,6 +7,10 @@
 //! as text or JSON), [`output`], then a module for each command: [`events`], [`stats`] (and [`durations`], [`functions`]), [`states`],
 //! [`threads`], [`histogram`], [`info`], [`view`], and [`generate`] for packagers.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 /// `eprintln!` that does not mind when nobody reads: a closed stderr is no reason to end.
 macro_rules! complain {

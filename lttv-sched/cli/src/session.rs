@@ -1,6 +1,6 @@
 //! Open traces in an engine, and the loop that steps it.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -23,6 +23,7 @@ use lttv_sources::{Opened, PctSource};
 use crate::args::{Common, Format, Usage};
 use crate::filter::Filter;
 use crate::times::{self, Shown};
+use rustc_hash::FxHashSet;
 
 /// The command as a client of the engine.
 pub const OWNER: OwnerId = OwnerId(1);
@@ -42,7 +43,7 @@ pub struct Session {
     paths: Vec<PathBuf>,
     options: lttv_ctf::Options,
     /// Complaints of the engine that were told.
-    told: HashSet<String>,
+    told: FxHashSet<String>,
     /// Window asked for.
     pub from: Option<Time>,
     /// Exclusive end of it.
@@ -212,7 +213,7 @@ impl Session {
             labels,
             paths: common.traces.clone(),
             options,
-            told: HashSet::new(),
+            told: FxHashSet::default(),
             from: None,
             to: None,
             format: common.format,

@@ -1,6 +1,5 @@
 //! `lttv threads`: what each thread did over a window, as sums or interval by interval.
 
-use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lttv_engine::hooks::Flow;
@@ -18,6 +17,7 @@ use crate::line;
 use crate::output::Out;
 use crate::session::Session;
 use crate::times;
+use rustc_hash::FxHashSet;
 
 /// What a filter may ask of the sums of a thread, and of an interval.
 const COLUMNS: [&str; 3] = ["trace", "tid", "name"];
@@ -36,7 +36,7 @@ pub fn run(s: &mut Session, args: &ThreadsArgs, filter: Option<Filter>) -> anyho
          (sched_switch and the like) nor samples of threads"
     );
     if !args.thread.is_empty() {
-        let wanted: HashSet<i64> = args.thread.iter().copied().collect();
+        let wanted: FxHashSet<i64> = args.thread.iter().copied().collect();
         return intervals(s, filter, move |interval| wanted.contains(&interval.thread.key.tid));
     }
     known_columns(filter.as_ref(), &COLUMNS)?;

@@ -71,9 +71,13 @@ pub fn parse(text: &str, span: impl Fn() -> Option<(Time, Time)>) -> Result<Time
     if let Some(p) = text.strip_suffix('%') {
         let p: f64 = p.parse().ok().filter(|p: &f64| p.is_finite()).ok_or_else(wrong)?;
         let (a, b) = needs(span())?;
-        #[expect(clippy::cast_precision_loss, reason = "a share of the span needs no more")]
-        let offset = (i128::from(b.ns()) - i128::from(a.ns())) as f64 * p / 100.0;
-        return Ok(Time(a.ns().saturating_add(offset as i64)));
+        #[expect(
+            clippy::cast_precision_loss,
+            clippy::cast_possible_truncation,
+            reason = "a share of the span needs no more; what is too large is cut to the ends"
+        )]
+        let offset = ((i128::from(b.ns()) - i128::from(a.ns())) as f64 * p / 100.0) as i64;
+        return Ok(Time(a.ns().saturating_add(offset)));
     }
     if let Some(rest) = text.strip_prefix('+') {
         return Ok(needs(span())?.0.saturating_add(offset(rest, 9).ok_or_else(wrong)?));

@@ -34,7 +34,7 @@ pub(crate) fn big(data: &[u8], x: u64, len: u32) -> u64 {
 /// Fewer than eight bytes at the end of the data.
 fn tail(data: &[u8], byte: usize, shift: impl Fn(u32) -> u32) -> u64 {
     let rest = data.get(byte..).unwrap_or(&[]);
-    rest.iter().take(8).enumerate().fold(0, |v, (i, b)| v | u64::from(*b) << shift(i as u32))
+    (0..).zip(rest.iter().take(8)).fold(0, |v, (i, b)| v | u64::from(*b) << shift(i))
 }
 
 /// The low `len` bits set.
@@ -45,12 +45,22 @@ pub(crate) fn mask(len: u32) -> u64 {
 /// Two's complement of `len` bits to 64.
 pub(crate) fn extend(v: u64, len: u32) -> u64 {
     let s = 64 - len.clamp(1, 64);
-    (((v << s) as i64) >> s) as u64
+    ((v << s).cast_signed() >> s).cast_unsigned()
 }
 
 /// The `len` low bits in the opposite order.
 pub(crate) fn reverse(v: u64, len: u32) -> u64 {
     v.reverse_bits() >> (64 - len.clamp(1, 64))
+}
+
+/// A number from a trace as an index. What no memory holds is beyond every table.
+pub(crate) fn index(number: u64) -> usize {
+    usize::try_from(number).unwrap_or(usize::MAX)
+}
+
+/// An index into a table of the metadata, which has an entry for some bytes of a text of limited length.
+pub(crate) fn row(index: usize) -> u32 {
+    u32::try_from(index).expect("the metadata has fewer than 2^32 entries")
 }
 
 #[cfg(test)]

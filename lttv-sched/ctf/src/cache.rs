@@ -20,8 +20,7 @@ use std::path::Path;
 use std::time::{Duration, SystemTime};
 
 use crate::folder::Folder;
-use crate::packet::{Extent, StreamFile};
-use crate::stream::Packet;
+use crate::packet::{Extent, Packet, StreamFile};
 
 const MAGIC: &[u8; 8] = b"PCTPACKS";
 const VERSION: u64 = 1;

@@ -20,7 +20,7 @@ impl Clock {
     /// A clock of a class; `shift` (ns) is added to all its times.
     pub fn new(c: &ClockClass, shift: i64) -> Clock {
         let freq = c.freq.max(1);
-        let rest = c.offset.rem_euclid(i128::from(freq)) as u64;
+        let rest = u64::try_from(c.offset.rem_euclid(i128::from(freq))).expect("less than the frequency");
         let base = i128::from(c.offset_s) * i128::from(NS)
             + c.offset.div_euclid(i128::from(freq)) * i128::from(NS)
             + i128::from(shift);
@@ -44,12 +44,12 @@ impl Clock {
             Ok(cycles) => (u128::from(cycles / self.freq), u128::from(cycles % self.freq)),
             Err(_) => (cycles / freq, cycles % freq),
         };
-        let part = match (c as u64).checked_mul(NS) {
+        let part = match u64::try_from(c).ok().and_then(|c| c.checked_mul(NS)) {
             Some(p) => u128::from(p / self.freq),
             None => c * u128::from(NS) / freq,
         };
         // s < 2^65, so that the sum fits easily.
-        i64::try_from(self.base + (s * u128::from(NS) + part) as i128).ok()
+        i64::try_from(self.base + (s * u128::from(NS) + part).cast_signed()).ok()
     }
 }
 

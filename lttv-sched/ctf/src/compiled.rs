@@ -1,13 +1,14 @@
 //! A trace class with all its decode programs.
 
-use std::collections::HashMap;
 use std::sync::OnceLock;
 
+use crate::bits::{index, row};
 use crate::clock::Clock;
 use crate::error::MetaError;
 use crate::model::{FieldClass, Kind, Role, Scope, StreamClass, TraceClass};
 use crate::program::{Program, compile};
 use crate::resolve::{ALL, Place, Resolved, resolve};
+use rustc_hash::FxHashMap;
 
 /// Metadata ready for decoding.
 #[derive(Debug)]
@@ -16,7 +17,7 @@ pub(crate) struct Compiled {
     pub(crate) header: Program,
     pub(crate) streams: Vec<CompiledStream>,
     pub(crate) regs: u32,
-    by_id: HashMap<u64, usize>,
+    by_id: FxHashMap<u64, usize>,
     resolved: Resolved,
     /// Packets with another UUID than the metadata's are errors.
     pub(crate) strict: bool,
@@ -37,7 +38,7 @@ pub(crate) struct CompiledStream {
     pub(crate) discarded_len: u32,
     /// Event id to index: small ids directly, the rest by hash.
     dense: Vec<u32>,
-    sparse: HashMap<u64, u32>,
+    sparse: FxHashMap<u64, u32>,
     /// The id of its only event class, when no field holds ids.
     sole: Option<u64>,
 }
@@ -67,7 +68,7 @@ impl Compiled {
         let header = program(ALL, ALL, Scope::PacketHeader, &class.packet_header);
         let mut streams = Vec::new();
         for (i, s) in class.streams.iter().enumerate() {
-            let i = i as u32;
+            let i = row(i);
             let mut c = CompiledStream {
                 packet_context: program(i, ALL, Scope::PacketContext, &s.packet_context),
                 event_header: program(i, ALL, Scope::EventHeader, &s.event_header),
@@ -88,18 +89,18 @@ impl Compiled {
                     .and_then(|c| role_len(c, Role::Discarded))
                     .unwrap_or(64),
                 dense: Vec::new(),
-                sparse: HashMap::new(),
+                sparse: FxHashMap::default(),
                 sole: sole(s),
             };
             for (j, e) in s.events.iter().enumerate() {
                 if e.id < DENSE {
-                    let id = e.id as usize;
+                    let id = index(e.id);
                     if c.dense.len() <= id {
                         c.dense.resize(id + 1, ALL);
                     }
-                    c.dense[id] = j as u32;
+                    c.dense[id] = row(j);
                 } else {
-                    c.sparse.insert(e.id, j as u32);
+                    c.sparse.insert(e.id, row(j));
                 }
             }
             streams.push(c);
@@ -118,7 +119,7 @@ impl Compiled {
     fn compile_event(&self, stream: usize, event: usize) -> Box<CompiledEvent> {
         let class = &self.class.streams[stream];
         let of = &class.events[event];
-        let place = |scope| Place { stream: stream as u32, event: event as u32, scope };
+        let place = |scope| Place { stream: row(stream), event: row(event), scope };
         Box::new(CompiledEvent {
             specific: program(&self.resolved, place(Scope::SpecificContext), of.context.as_deref()),
             payload: program(&self.resolved, place(Scope::Payload), of.fields.as_deref()),

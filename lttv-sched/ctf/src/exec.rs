@@ -8,6 +8,7 @@
 //! option, an optional 0 or 1; structures and arrays of fixed length have no slot of their own.
 
 use crate::bits;
+use crate::bits::index;
 use crate::error::Fault;
 use crate::model::{ByteOrder, Role};
 use crate::program::{Array, Fixed, Len, Load, Mark, Op, Program, Run};
@@ -114,7 +115,8 @@ impl State {
     fn mark(&mut self, m: Mark, v: u64, read: u32) {
         match m {
             Mark::Store { reg, signed } => {
-                self.regs[reg as usize] = Some(if signed { i128::from(v as i64) } else { i128::from(v) });
+                self.regs[reg as usize] =
+                    Some(if signed { i128::from(v.cast_signed()) } else { i128::from(v) });
             }
             Mark::Role { role: Role::Clock, len } => self.tick(v, if len == 0 { read } else { len }),
             Mark::Role { role: Role::EventId, .. } => self.id = v,
@@ -272,15 +274,15 @@ fn load(f: &Fixed, data: &[u8], x: u64) -> u64 {
     let x = x + f.off;
     match f.load {
         Load::U8 => u64::from(bytes::<1>(data, x)[0]),
-        Load::I8 => i64::from(bytes::<1>(data, x)[0] as i8) as u64,
+        Load::I8 => i64::from(bytes::<1>(data, x)[0].cast_signed()).cast_unsigned(),
         Load::U16L => u64::from(u16::from_le_bytes(bytes(data, x))),
         Load::U16B => u64::from(u16::from_be_bytes(bytes(data, x))),
-        Load::I16L => i64::from(i16::from_le_bytes(bytes(data, x))) as u64,
-        Load::I16B => i64::from(i16::from_be_bytes(bytes(data, x))) as u64,
+        Load::I16L => i64::from(i16::from_le_bytes(bytes(data, x))).cast_unsigned(),
+        Load::I16B => i64::from(i16::from_be_bytes(bytes(data, x))).cast_unsigned(),
         Load::U32L => u64::from(u32::from_le_bytes(bytes(data, x))),
         Load::U32B => u64::from(u32::from_be_bytes(bytes(data, x))),
-        Load::I32L => i64::from(i32::from_le_bytes(bytes(data, x))) as u64,
-        Load::I32B => i64::from(i32::from_be_bytes(bytes(data, x))) as u64,
+        Load::I32L => i64::from(i32::from_le_bytes(bytes(data, x))).cast_unsigned(),
+        Load::I32B => i64::from(i32::from_be_bytes(bytes(data, x))).cast_unsigned(),
         Load::U64L => u64::from_le_bytes(bytes(data, x)),
         Load::U64B => u64::from_be_bytes(bytes(data, x)),
         Load::Bits { len, big, signed, reversed } => {
@@ -301,7 +303,8 @@ fn string<S: Sink>(unit: u64, inp: &Input<'_>, x: u64, sink: &mut S) -> Result<u
     let n = if unit == 1 {
         memchr::memchr(0, text)
     } else {
-        text.chunks_exact(unit as usize).position(|c| c.iter().all(|b| *b == 0)).map(|i| i * unit as usize)
+        let wide = index(unit);
+        text.chunks_exact(wide).position(|c| c.iter().all(|b| *b == 0)).map(|i| i * wide)
     };
     match n {
         Some(n) => {

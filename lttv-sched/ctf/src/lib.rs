@@ -16,6 +16,10 @@
 //!
 //! [`Trace`] and [`Reader`] are the library's own face; [`CtfSource`] makes a trace a source of the engine.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 mod bits;
 mod cache;

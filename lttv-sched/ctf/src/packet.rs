@@ -78,6 +78,20 @@ pub(crate) struct Extent {
     pub(crate) there: u64,
 }
 
+/// A packet in the order of its stream.
+#[derive(Clone, Debug)]
+pub(crate) struct Packet {
+    pub(crate) extent: Extent,
+    pub(crate) begin: Option<u64>,
+    pub(crate) end: Option<u64>,
+    pub(crate) seq: Option<u64>,
+    pub(crate) discarded: Option<u64>,
+    /// No event of this packet or one before is later than this (ns); a running maximum, so that it can be searched.
+    pub(crate) upto: i64,
+    /// The stream ends here: what was found instead of a packet is in [`Stream::bad`].
+    pub(crate) bad: bool,
+}
+
 /// What the header and context of a packet say.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {

@@ -9,6 +9,7 @@
 //!     Run { align 8, 80 bits: a b0 b1 b2 }   Str   Run { align 64, 64 bits: t }
 //! ```
 
+use crate::bits::row;
 use crate::model::{Bits, BitsKind, ByteOrder, FieldClass, Kind, Length, Range, Role};
 use crate::resolve::{Key, Place, Ref, Resolved};
 
@@ -253,7 +254,7 @@ impl Draft {
             r.last = Some((order, r.bits.saturating_add(bits)));
         }
         r.fields.push(Fixed { off: r.bits, load });
-        let i = r.fields.len() as u32 - 1;
+        let i = row(r.fields.len() - 1);
         self.advance(bits);
         i
     }
@@ -344,7 +345,7 @@ impl Compiler<'_> {
             Kind::Struct(members) => {
                 d.align(c.align);
                 for (i, m) in members.iter().enumerate() {
-                    self.path.1.push(i as u32);
+                    self.path.1.push(row(i));
                     self.class(d, &m.class);
                     self.path.1.pop();
                 }
@@ -356,11 +357,11 @@ impl Compiler<'_> {
                 for (i, o) in options.iter().enumerate() {
                     let ranges =
                         o.ranges.as_deref().or_else(|| labels.as_ref().map(|l| &l[i][..])).unwrap_or(&[]);
-                    table.extend(ranges.iter().map(|r| (*r, i as u32)));
+                    table.extend(ranges.iter().map(|r| (*r, row(i))));
                 }
                 let clear = self.inside();
                 let options =
-                    options.iter().enumerate().map(|(i, o)| self.nested(i as u32, &o.class)).collect();
+                    options.iter().enumerate().map(|(i, o)| self.nested(row(i), &o.class)).collect();
                 d.push(Op::Variant(Box::new(Choice { reg, table, options, clear })), 1);
             }
             Kind::Optional(_, ranges, inner) => {
@@ -423,5 +424,5 @@ fn load_of(b: &Bits, byte_known: bool) -> Load {
             _ => {}
         }
     }
-    Load::Bits { len: b.len as u8, big: b.order == Big, signed, reversed: b.reversed }
+    Load::Bits { len: u8::try_from(b.len).unwrap_or(64), big: b.order == Big, signed, reversed: b.reversed }
 }

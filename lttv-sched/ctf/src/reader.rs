@@ -9,6 +9,7 @@
 use std::cell::RefCell;
 use std::sync::Arc;
 
+use crate::bits::index;
 use crate::compiled::Compiled;
 use crate::error::{Fault, ReadError};
 use crate::exec::{Input, Nothing, State, Stop, run};
@@ -253,7 +254,7 @@ impl Reader {
         let path = self.of.files.first().map(|f| f.path.clone()).unwrap_or_default();
         ReadError {
             path,
-            packet: p.packet as usize,
+            packet: index(p.packet),
             packet_at: 0,
             at: p.bit / 8,
             fault: Fault::Io("no event of this stream is at this position".into()),
@@ -341,7 +342,7 @@ impl Reader {
         self.first = h.bits;
         self.header_bits = h.header_bits;
         self.packet_head.clear();
-        self.packet_head.extend_from_slice(&self.data[..h.bits.div_ceil(8) as usize]);
+        self.packet_head.extend_from_slice(&self.data[..index(h.bits.div_ceil(8))]);
         self.decoded.get_mut().valid = 0;
         Ok(())
     }

@@ -4,10 +4,10 @@
 //! Since an inner array element overwrites the register of the one before, "the same element" needs no further care. A
 //! register under a variant or optional is emptied when that one is decoded, so a choice that was not taken is never read.
 
-use std::collections::HashMap;
-
+use crate::bits::row;
 use crate::error::MetaError;
 use crate::model::{BitsKind, FieldClass, Kind, Length, Location, Range, Scope, TraceClass};
+use rustc_hash::FxHashMap;
 
 /// Stands for "all" in a [`Place`].
 pub(crate) const ALL: u32 = u32::MAX;
@@ -37,9 +37,9 @@ pub(crate) struct Resolved {
     /// Number of registers.
     pub(crate) regs: u32,
     /// Registers that a field stores its value to.
-    pub(crate) stores: HashMap<Key, u32>,
+    pub(crate) stores: FxHashMap<Key, u32>,
     /// What a field refers to.
-    pub(crate) refs: HashMap<Key, Ref>,
+    pub(crate) refs: FxHashMap<Key, Ref>,
 }
 
 /// Resolves every location of a trace.
@@ -56,7 +56,7 @@ pub(crate) fn resolve(t: &TraceClass) -> Result<Resolved, MetaError> {
     }
     for (i, s) in t.streams.iter().enumerate() {
         roots.truncate(usize::from(header.is_some()));
-        let stream = i as u32;
+        let stream = row(i);
         for (scope, c) in [
             (Scope::PacketContext, &s.packet_context),
             (Scope::EventHeader, &s.event_header),
@@ -73,7 +73,7 @@ pub(crate) fn resolve(t: &TraceClass) -> Result<Resolved, MetaError> {
                 [(Scope::SpecificContext, e.context.as_deref()), (Scope::Payload, e.fields.as_deref())]
             {
                 if let Some(c) = c {
-                    r.root(&mut roots, Place { stream, event: j as u32, scope }, c)?;
+                    r.root(&mut roots, Place { stream, event: row(j), scope }, c)?;
                 }
             }
         }
@@ -133,7 +133,7 @@ impl Resolver {
             Kind::Struct(members) => {
                 way.structs.push((way.path.len(), c));
                 for (i, m) in members.iter().enumerate() {
-                    way.path.push(i as u32);
+                    way.path.push(row(i));
                     self.walk(roots, way, &m.class)?;
                     way.path.pop();
                 }
@@ -166,7 +166,7 @@ impl Resolver {
                 });
                 self.out.refs.insert((way.place, way.path.clone()), Ref { reg, options: labels });
                 for (i, o) in options.iter().enumerate() {
-                    way.path.push(i as u32);
+                    way.path.push(row(i));
                     self.walk(roots, way, &o.class)?;
                     way.path.pop();
                 }
@@ -372,7 +372,7 @@ fn step(
                         Kind::Bits(_) | Kind::VarInt(_) | Kind::Variant(..) | Kind::Optional(..)
                     )
                 {
-                    into(i as u32, &o.class, names, arrays);
+                    into(row(i), &o.class, names, arrays);
                 }
             }
         }
@@ -384,7 +384,7 @@ fn step(
                 .position(|m| m.raw_name == *name)
                 .or_else(|| members.iter().position(|m| m.name == bare));
             if let Some(i) = i {
-                into(i as u32, &members[i].class, &names[1..], arrays);
+                into(row(i), &members[i].class, &names[1..], arrays);
             }
         }
         _ if names.is_empty() => out.push((path.clone(), arrays.clone())),

@@ -1,6 +1,6 @@
 //! A trace as a source of the engine: streams are tracefiles, events of a stream without a clock are untimed.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 
@@ -17,6 +17,7 @@ use crate::model::{BitsKind, ClockClass, EnvValue, Origin};
 use crate::reader::{EventTime, Head, Position, Reader};
 use crate::trace::{Options, Trace, open_each};
 use crate::values::{Seen, View, float, integer};
+use rustc_hash::FxHashMap;
 
 /// A CTF trace for the engine.
 pub struct CtfSource {
@@ -58,7 +59,7 @@ impl CtfSource {
                     .collect()
             })
             .collect();
-        let mut owner: HashMap<String, usize> = HashMap::new();
+        let mut owner: FxHashMap<String, usize> = FxHashMap::default();
         let infos = (0..trace.stream_count())
             .map(|i| {
                 let s = trace.stream(i);
@@ -377,7 +378,7 @@ fn scalar<'d>(v: View<'_, 'd>) -> Option<Value<'d>> {
                 let value = integer(b.signed(), raw);
                 Value::Enum { value, label: m.labels(value).next() }
             }
-            (BitsKind::Signed, None) => Value::Signed(raw as i64),
+            (BitsKind::Signed, None) => Value::Signed(raw.cast_signed()),
             _ => Value::Unsigned(raw),
         },
         Seen::VarInt(i, raw) => match &i.mappings {
@@ -385,7 +386,7 @@ fn scalar<'d>(v: View<'_, 'd>) -> Option<Value<'d>> {
                 let value = integer(i.signed, raw);
                 Value::Enum { value, label: m.labels(value).next() }
             }
-            None if i.signed => Value::Signed(raw as i64),
+            None if i.signed => Value::Signed(raw.cast_signed()),
             None => Value::Unsigned(raw),
         },
         Seen::Text(t) => Value::Text(t),
@@ -400,7 +401,7 @@ fn scalar<'d>(v: View<'_, 'd>) -> Option<Value<'d>> {
 fn show(name: &str, v: View<'_, '_>, visitor: &mut dyn FieldVisitor) {
     match v.seen() {
         Seen::Struct => visitor.begin(name, Compound::Struct),
-        Seen::Array(n) => visitor.begin(name, Compound::Array(n as usize)),
+        Seen::Array(n) => visitor.begin(name, Compound::Array(crate::bits::index(n))),
         Seen::Variant(_, inner) | Seen::Optional(Some(inner)) => return show(name, inner, visitor),
         Seen::Optional(None) => return,
         _ => {

@@ -1,30 +1,17 @@
 //! A stream: its packets in order, from one file or several, with their times and losses.
 
-use std::collections::HashMap;
 use std::path::Path;
 
 use lttv_engine::source::LossKind;
 
+use crate::bits::row;
 use crate::cache::Cache;
 use crate::compiled::Compiled;
 use crate::error::{Diagnostic, Fault, ReadError};
 use crate::exec::{Input, Nothing, State, Stop, run};
 use crate::index;
-use crate::packet::{Extent, Head, StreamFile, WINDOW, error, head, read_head};
-
-/// A packet in the order of its stream.
-#[derive(Clone, Debug)]
-pub(crate) struct Packet {
-    pub(crate) extent: Extent,
-    pub(crate) begin: Option<u64>,
-    pub(crate) end: Option<u64>,
-    pub(crate) seq: Option<u64>,
-    pub(crate) discarded: Option<u64>,
-    /// No event of this packet or one before is later than this (ns); a running maximum, so that it can be searched.
-    pub(crate) upto: i64,
-    /// The stream ends here: what was found instead of a packet is in [`Stream::bad`].
-    pub(crate) bad: bool,
-}
+use crate::packet::{Extent, Head, Packet, StreamFile, WINDOW, error, head, read_head};
+use rustc_hash::FxHashMap;
 
 /// A data stream.
 #[derive(Debug)]
@@ -70,7 +57,7 @@ pub(crate) fn streams(
     diagnostics: &mut Vec<Diagnostic>,
 ) -> (Vec<Stream>, Vec<ReadError>) {
     let mut groups: Vec<Vec<Scanned>> = Vec::new();
-    let mut known: HashMap<(usize, u64), usize> = HashMap::new();
+    let mut known: FxHashMap<(usize, u64), usize> = FxHashMap::default();
     let mut lost_files = Vec::new();
     for i in 0..files.len() {
         match scan(c, files, i, use_index, cache, diagnostics) {
@@ -116,7 +103,7 @@ fn scan(
         s.packets = entries.into_iter().enumerate().map(|(n, e)| from_entry(i, n, &e, &first)).collect();
         return Ok(s);
     }
-    if let Some(packets) = cache.and_then(|cache| cache.load(f, i as u32, id)) {
+    if let Some(packets) = cache.and_then(|cache| cache.load(f, row(i), id)) {
         s.packets = packets;
         return Ok(s);
     }
@@ -142,7 +129,7 @@ fn scan(
             diagnostics.extend(told_foreign(f, &h, number));
         }
         let there = size.min(f.len - at);
-        let extent = Extent { file: i as u32, number, at, size, there };
+        let extent = Extent { file: row(i), number, at, size, there };
         s.packets.push(Packet {
             extent,
             begin: h.begin,
@@ -226,7 +213,7 @@ fn read_small(path: &Path) -> Option<Vec<u8>> {
 fn from_entry(file: usize, n: usize, e: &index::Entry, first: &Head) -> Packet {
     let size = e.packet_size / 8;
     let extent = Extent {
-        file: file as u32,
+        file: row(file),
         number: u32::try_from(n).unwrap_or(u32::MAX),
         at: e.offset,
         size,

@@ -152,7 +152,7 @@ pub fn value(out: &mut String, v: View<'_, '_>) {
 
 fn number(out: &mut String, base: Base, n: i128, len: u32) {
     // A negative number in another base than ten is shown as its bits.
-    let bits = || (n as u128) & if len >= 64 { u128::from(u64::MAX) } else { (1 << len) - 1 };
+    let bits = || n.cast_unsigned() & if len >= 64 { u128::from(u64::MAX) } else { (1 << len) - 1 };
     let _ = match base {
         Base::Decimal => write!(out, "{n}"),
         Base::Hexadecimal => write!(out, "0x{:X}", bits()),
@@ -194,7 +194,7 @@ fn general(out: &mut String, v: f64) {
     let (mantissa, exp) = e.split_once('e').unwrap_or((&e, "0"));
     let exp: i32 = exp.parse().unwrap_or(0);
     if (-4..6).contains(&exp) {
-        let s = format!("{v:.*}", (5 - exp).max(0) as usize);
+        let s = format!("{v:.*}", usize::try_from(5 - exp).unwrap_or(0));
         out.push_str(if s.contains('.') { s.trim_end_matches('0').trim_end_matches('.') } else { &s });
     } else {
         let m = if mantissa.contains('.') {

@@ -1,6 +1,5 @@
 //! Finding and opening traces.
 
-use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -16,6 +15,7 @@ use crate::packet::StreamFile;
 use crate::reader::{Reader, Shared};
 use crate::stream::{StreamLoss, streams};
 use crate::{json, tsdl};
+use rustc_hash::FxHashSet;
 
 /// Deepest directory below the one given that is searched for traces.
 const SEARCH_DEPTH: usize = 32;
@@ -187,7 +187,8 @@ fn compatible(mut parts: Vec<Part>) -> Vec<Vec<Part>> {
     let mut out = Vec::new();
     while !parts.is_empty() {
         let best = (0..parts.len()).rev().max_by_key(|i| events(&parts[*i].class)).expect("not empty");
-        let names = |s: &StreamClass| s.events.iter().map(|e| (e.id, e.name.clone())).collect::<HashSet<_>>();
+        let names =
+            |s: &StreamClass| s.events.iter().map(|e| (e.id, e.name.clone())).collect::<FxHashSet<_>>();
         let (best_class, print) = (parts[best].class.clone(), parts[best].print);
         let fits = |c: &TraceClass| {
             c.major == best_class.major

@@ -4,6 +4,7 @@
 
 use std::borrow::Cow;
 
+use crate::bits::index;
 use crate::model::{Bits, BitsKind, Encoding, FieldClass, Kind, Length, VarInt};
 
 /// A decoded field.
@@ -48,12 +49,12 @@ fn width(c: &FieldClass, slots: &[u64]) -> usize {
                 Length::Field(_) => (1, first()),
             };
             if matches!(e.kind, Kind::Bits(_) | Kind::VarInt(_)) {
-                return start + n as usize;
+                return index(n).saturating_add(start);
             }
             (0..n).fold(start, |at, _| at + width(e, slots.get(at..).unwrap_or(&[])))
         }
         Kind::Variant(_, o) => {
-            1 + o.get(first() as usize).map_or(0, |o| width(&o.class, slots.get(1..).unwrap_or(&[])))
+            1 + o.get(index(first())).map_or(0, |o| width(&o.class, slots.get(1..).unwrap_or(&[])))
         }
         Kind::Optional(_, _, e) => 1 + if first() == 1 { width(e, slots.get(1..).unwrap_or(&[])) } else { 0 },
     }
@@ -82,7 +83,7 @@ impl<'s, 'd> View<'s, 'd> {
             Kind::Struct(_) => Seen::Struct,
             Kind::Array(Length::Fixed(n), _) => Seen::Array(*n),
             Kind::Array(Length::Field(_), _) => Seen::Array(first),
-            Kind::Variant(_, o) => match o.get(first as usize) {
+            Kind::Variant(_, o) => match o.get(index(first)) {
                 Some(o) => Seen::Variant(&o.name, below(&o.class)),
                 None => Seen::Struct,
             },
@@ -92,7 +93,7 @@ impl<'s, 'd> View<'s, 'd> {
 
     /// Raw bytes of a text or BLOB (a text's up to its terminator, or all that its length covers); empty for other fields.
     pub fn bytes(&self) -> &'d [u8] {
-        let at = |i: usize| self.slots.get(i).copied().unwrap_or(0) as usize;
+        let at = |i: usize| index(self.slots.get(i).copied().unwrap_or(0));
         match self.class.kind {
             Kind::String(_) | Kind::Text(..) | Kind::Blob(_) => {
                 self.data.get(at(0)..at(0).saturating_add(at(1))).unwrap_or(&[])
@@ -175,7 +176,7 @@ impl<'s, 'd> Iterator for Parts<'s, 'd> {
 
 /// Bytes to text. `cut`: stop at the first zero code unit.
 fn text(e: Encoding, bytes: &[u8], cut: bool) -> Cow<'_, str> {
-    let unit = e.unit() as usize;
+    let unit = index(e.unit());
     let bytes = match cut {
         true if unit == 1 => &bytes[..memchr::memchr(0, bytes).unwrap_or(bytes.len())],
         true => {
@@ -205,12 +206,16 @@ fn text(e: Encoding, bytes: &[u8], cut: bool) -> Cow<'_, str> {
 
 /// A fixed-length floating-point number.
 pub fn float(b: &Bits, v: u64) -> f64 {
-    if b.len == 32 { f64::from(f32::from_bits(v as u32)) } else { f64::from_bits(v) }
+    if b.len == 32 {
+        f64::from(f32::from_bits(u32::try_from(v & u64::from(u32::MAX)).unwrap_or(0)))
+    } else {
+        f64::from_bits(v)
+    }
 }
 
 /// A fixed-length or LEB128 integer as a number.
 pub fn integer(signed: bool, v: u64) -> i128 {
-    if signed { i128::from(v as i64) } else { i128::from(v) }
+    if signed { i128::from(v.cast_signed()) } else { i128::from(v) }
 }
 
 impl Bits {

@@ -6,7 +6,7 @@
 //!
 //! The commands by what they are about: `traces`, `tracesets`, `requests`, `modules`, `background`; here the types and the driver.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -24,6 +24,7 @@ use crate::request::Ended;
 use crate::source::{ReadError, Source};
 use crate::trace::Trace;
 use crate::turn::{Env, Turn};
+use rustc_hash::FxHashSet;
 
 /// Sizes and switches.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -190,7 +191,7 @@ pub struct Engine {
     pub(crate) ended_total: u64,
     pub(crate) ended: Vec<Ended>,
     pub(crate) diagnostics: Vec<Diagnostic>,
-    reported: HashSet<String>,
+    reported: FxHashSet<String>,
     hook_calls: u64,
     /// What contexts did that are gone: events read, events replayed, seeks.
     retired: (u64, u64, u64),
@@ -247,7 +248,7 @@ impl Engine {
             ended_total: 0,
             ended: Vec::new(),
             diagnostics: Vec::new(),
-            reported: HashSet::new(),
+            reported: FxHashSet::default(),
             hook_calls: 0,
             retired: (0, 0, 0),
         }

@@ -43,6 +43,10 @@
 //! Architecture invariants: no I/O beyond resolving a path, no clock unless a budget names an instant, no thread outside
 //! `driver`, no knowledge of any trace format, no user interface.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod attribute;
 pub mod background;

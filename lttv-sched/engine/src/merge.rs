@@ -25,6 +25,7 @@ fn pack((time, slot): Entry) -> u128 {
 }
 
 #[inline]
+#[expect(clippy::cast_possible_truncation, reason = "the low half is the slot")]
 fn unpack(key: u128) -> Entry {
     let time = ((key >> 64) as u64) ^ SIGN;
     (Time(time.cast_signed()), key as u32)

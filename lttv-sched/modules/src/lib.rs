@@ -13,6 +13,10 @@
 //! Each is a [`lttv_engine::module::Module`]: register it, ask for it by name, read its result from the trace's data when it
 //! is ready. Results depend on the trace only, not on how the engine cut its chunks or what else ran in the pass.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod durations;
 mod files;

@@ -6,6 +6,10 @@
 //! Times of both are nanoseconds since 1970, so that samples and kernel or UST events of one machine can be looked at in
 //! one traceset.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod open;
 pub mod pct;

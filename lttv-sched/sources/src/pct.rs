@@ -10,7 +10,6 @@
 //! `procname`, as LTTng names them, so that one filter fits both.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -23,6 +22,7 @@ use lttv_engine::time::Time;
 use pct_format::layout::Text;
 use pct_format::record::{Frame, RegionFacts};
 use pct_format::{File, Index, Record, SegmentKind, Stack, Stacks};
+use rustc_hash::FxHashMap;
 
 /// Field of samples that is not listed: index of the region ([`PctSource::regions`]) that held the PC.
 pub const REGION_INDEX: &str = "region_index";
@@ -134,6 +134,13 @@ struct Data {
     texts: Vec<String>,
 }
 
+impl Data {
+    /// The text that an event names.
+    fn text(&self, number: u64) -> &str {
+        usize::try_from(number).ok().and_then(|number| self.texts.get(number)).map_or("", String::as_str)
+    }
+}
+
 /// A sample log for the engine.
 pub struct PctSource {
     identity: TraceIdentity,
@@ -226,7 +233,7 @@ impl PctSource {
 /// The file on its way to [`Data`].
 struct Reading<'i, 'a> {
     index: &'i Index<'a>,
-    region_of_id: HashMap<u32, u32>,
+    region_of_id: FxHashMap<u32, u32>,
     data: Data,
 }
 
@@ -246,8 +253,13 @@ impl<'i, 'a> Reading<'i, 'a> {
             regions: regions.collect(),
             texts: Vec::new(),
         };
-        let region_of_id = index.regions.iter().enumerate().map(|(i, r)| (r.id, i as u32)).collect();
+        let region_of_id = (0..).zip(&index.regions).map(|(row, region)| (region.id, row)).collect();
         Reading { index, region_of_id, data }
+    }
+
+    /// Number of the frames kept so far: files have fewer than 2^32, as they have fewer than 2^34 bytes.
+    fn frames(&self) -> u32 {
+        u32::try_from(self.data.frames.len()).unwrap_or(u32::MAX)
     }
 
     fn ns(&self, raw: u64) -> i64 {
@@ -265,7 +277,7 @@ impl<'i, 'a> Reading<'i, 'a> {
 
     fn threads(&mut self) {
         let file = *self.index.file();
-        let mut slots = HashMap::new();
+        let mut slots = FxHashMap::default();
         for (i, t) in self.index.threads.iter().enumerate() {
             slots.insert(t.serial, i);
             let mut events = Vec::new();
@@ -293,9 +305,9 @@ impl<'i, 'a> Reading<'i, 'a> {
                             Stack::None => Callers::None,
                             Stack::Id(id) => Callers::Id(id),
                             Stack::Frames(f) => {
-                                let start = self.data.frames.len() as u32;
+                                let start = self.frames();
                                 self.data.frames.extend(f.iter().map(Frame::encode));
-                                Callers::Own(start, self.data.frames.len() as u32)
+                                Callers::Own(start, self.frames())
                             }
                         };
                         let e = self.event(sample.time, kind, sample.pc);
@@ -314,8 +326,7 @@ impl<'i, 'a> Reading<'i, 'a> {
 
     fn process(&mut self) {
         let mut events = Vec::new();
-        for (i, r) in self.index.regions.iter().enumerate() {
-            let region = i as u32;
+        for (region, r) in (0..).zip(&self.index.regions) {
             events.push(Event { region, ..self.event(r.from, Kind::RegionBegin, 0) });
             if r.to != u64::MAX {
                 events.push(Event { region, ..self.event(r.to, Kind::RegionEnd, 0) });
@@ -445,7 +456,7 @@ impl PctCursor {
                             ));
                         }
                     }
-                    Kind::Mark => v.push(("name", text(self.data.texts.get(e.a as usize).map_or("", |t| t)))),
+                    Kind::Mark => v.push(("name", text(self.data.text(e.a)))),
                     Kind::ThreadBegin => {}
                     Kind::ThreadEnd => v.push(("cpu_ns", Value::Unsigned(e.a))),
                     Kind::RegionBegin | Kind::RegionEnd => {
@@ -456,7 +467,7 @@ impl PctCursor {
                             v.push(("path", Value::Text(Cow::Borrowed(&r.path))));
                         }
                     }
-                    Kind::Exec => v.push(("path", text(self.data.texts.get(e.a as usize).map_or("", |t| t)))),
+                    Kind::Exec => v.push(("path", text(self.data.text(e.a)))),
                     Kind::Fork => v.push(("child", Value::Unsigned(e.a))),
                 }
                 v

@@ -92,7 +92,7 @@ impl Lowerer {
             "structure" => {
                 let own = self.alignment(o, "minimum-alignment")?;
                 let mut members: Vec<Member> = Vec::new();
-                let mut seen = std::collections::HashSet::new();
+                let mut seen = rustc_hash::FxHashSet::default();
                 for m in self.list(o, "member-classes")? {
                     let Value::Object(m) = m else {
                         return self.err("structure member that is not an object");
@@ -168,7 +168,7 @@ impl Lowerer {
 
     fn bits(&mut self, o: &Object, kind: BitsKind) -> Result<FieldClass> {
         let len = match self.uint(o, "length")? {
-            Some(n @ 1..=64) => n as u32,
+            Some(n @ 1..=64) => u32::try_from(n).unwrap_or(64),
             Some(n) => return self.err(format!("fixed-length field of {n} bits: 1 to 64 are supported")),
             None => return self.err("`length` is missing"),
         };

@@ -5,13 +5,13 @@
 
 mod classes;
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
 use crate::error::MetaError;
 use crate::model::{ClockClass, EnvValue, EventClass, FieldClass, Origin, Scope, StreamClass, TraceClass};
+use rustc_hash::FxHashMap;
 
 type Result<T> = std::result::Result<T, MetaError>;
 type Object = Map<String, Value>;
@@ -42,7 +42,7 @@ pub fn parse(text: &[u8]) -> Result<TraceClass> {
 struct Lowerer {
     line: usize,
     preamble: bool,
-    aliases: HashMap<String, FieldClass>,
+    aliases: FxHashMap<String, FieldClass>,
     used: usize,
     seen_trace: bool,
     uuid: Option<[u8; 16]>,

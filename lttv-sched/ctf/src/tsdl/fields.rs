@@ -1,6 +1,5 @@
 //! Type expressions to field classes: attributes, scopes of names, declarators.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 
 use super::ast::{Attr, AttrValue, Decl, Declarator, Dim, Enumerator, FieldEntry, TypeExpr, TypeKind};
@@ -9,6 +8,7 @@ use crate::model::{
     Base, Bits, BitsKind, ByteOrder, Encoding, EnvValue, FieldClass, Kind, Length, Location, MAX_CLASSES,
     MAX_DEPTH, Mappings, Member, Range, Scope, VariantOption,
 };
+use rustc_hash::FxHashMap;
 
 type Result<T> = std::result::Result<T, MetaError>;
 
@@ -19,7 +19,7 @@ fn err<T>(line: usize, what: impl Into<String>) -> Result<T> {
 /// Types in sight, from the root inwards, and what a type may refer to.
 pub(super) struct Types<'a> {
     /// `alias`, `struct name`, `variant name`, `enum name` -> class; the innermost scope is last.
-    scopes: Vec<HashMap<String, FieldClass>>,
+    scopes: Vec<FxHashMap<String, FieldClass>>,
     native: Option<ByteOrder>,
     clocks: &'a [String],
     env: &'a [(String, EnvValue)],
@@ -34,12 +34,12 @@ impl<'a> Types<'a> {
         clocks: &'a [String],
         env: &'a [(String, EnvValue)],
     ) -> Types<'a> {
-        Types { scopes: vec![HashMap::new()], native, clocks, env, used: 0, warnings: Vec::new() }
+        Types { scopes: vec![FxHashMap::default()], native, clocks, env, used: 0, warnings: Vec::new() }
     }
 
     /// Runs `f` with an inner scope of names.
     pub(super) fn scoped<T>(&mut self, f: impl FnOnce(&mut Self) -> Result<T>) -> Result<T> {
-        self.scopes.push(HashMap::new());
+        self.scopes.push(FxHashMap::default());
         let r = f(self);
         self.scopes.pop();
         r
@@ -191,7 +191,7 @@ impl<'a> Types<'a> {
 
     fn members(&mut self, body: &[FieldEntry]) -> Result<Vec<(String, FieldClass)>> {
         let mut out: Vec<(String, FieldClass)> = Vec::new();
-        let mut seen = std::collections::HashSet::new();
+        let mut seen = rustc_hash::FxHashSet::default();
         for e in body {
             match e {
                 FieldEntry::Decl(d) => self.decl(d)?,
@@ -266,7 +266,7 @@ impl<'a> Types<'a> {
         for a in attrs {
             match a.path.as_str() {
                 "size" => match a.value {
-                    AttrValue::Int(v @ 1..=64) => size = Some(v as u32),
+                    AttrValue::Int(v @ 1..=64) => size = u32::try_from(v).ok(),
                     _ => return err(a.line, format!("integer size {}: expected 1 to 64", shown(&a.value))),
                 },
                 "signed" => signed = boolean(&a.value, a.line)?,
@@ -377,7 +377,7 @@ fn location(path: &str, line: usize) -> Location {
 
 fn mappings(body: &[Enumerator]) -> Result<Mappings> {
     let mut out: Vec<(String, Vec<Range>)> = Vec::new();
-    let mut index: HashMap<&str, usize> = HashMap::new();
+    let mut index: FxHashMap<&str, usize> = FxHashMap::default();
     let mut next = 0i128;
     for e in body {
         let (lo, hi) = e.range.unwrap_or((next, next));

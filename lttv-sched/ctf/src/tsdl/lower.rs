@@ -1,6 +1,5 @@
 //! Blocks to classes of traces, clocks, streams and events.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
 use super::ast::{Attr, AttrValue, Block, Entry};
@@ -11,6 +10,7 @@ use crate::model::{
     BitsKind, ClockClass, EnvValue, EventClass, FieldClass, Kind, Length, Origin, Role, Scope, StreamClass,
     TraceClass,
 };
+use rustc_hash::FxHashSet;
 
 type Result<T> = std::result::Result<T, MetaError>;
 
@@ -44,7 +44,7 @@ pub(super) fn lower(text: &[u8]) -> Result<TraceClass> {
     let names: Vec<String> = clocks.iter().map(|c| c.id.clone()).collect();
     let mut types = Types::new(head.order, &names, &env);
     let (mut packet_header, mut streams, mut events) = (None, Vec::new(), Vec::new());
-    let mut shared = HashSet::new();
+    let mut shared = FxHashSet::default();
     parser::parse(text, &mut |entry| {
         match entry {
             Entry::Decl(d) => types.decl(&d)?,
@@ -137,7 +137,7 @@ pub(crate) fn parse_uuid(text: &str) -> Option<[u8; 16]> {
     let mut out = [0; 16];
     for (i, o) in out.iter_mut().enumerate() {
         let digit = |c: u8| char::from(c).to_digit(16);
-        *o = (digit(hex[2 * i])? * 16 + digit(hex[2 * i + 1])?) as u8;
+        *o = u8::try_from(digit(hex[2 * i])? * 16 + digit(hex[2 * i + 1])?).ok()?;
     }
     Some(out)
 }
@@ -283,7 +283,11 @@ struct RawEvent {
     event: Unnumbered<EventClass>,
 }
 
-fn event_block(b: &Block, types: &mut Types<'_>, shared: &mut HashSet<Arc<FieldClass>>) -> Result<RawEvent> {
+fn event_block(
+    b: &Block,
+    types: &mut Types<'_>,
+    shared: &mut FxHashSet<Arc<FieldClass>>,
+) -> Result<RawEvent> {
     let (mut id, mut stream, mut seen) = (None, None, Vec::new());
     let mut class =
         EventClass { id: 0, name: String::new(), loglevel: None, uri: None, context: None, fields: None };
@@ -342,12 +346,12 @@ fn number_streams(raw: Vec<Unnumbered<StreamClass>>) -> Result<Vec<(StreamClass,
 }
 
 fn attach_events(streams: &mut [(StreamClass, usize)], events: Vec<RawEvent>) -> Result<()> {
-    let mut counts = std::collections::HashMap::new();
+    let mut counts = rustc_hash::FxHashMap::default();
     let sole = if streams.len() == 1 { Some(streams[0].0.id) } else { None };
     for e in &events {
         *counts.entry(e.stream.or(sole)).or_insert(0) += 1;
     }
-    let mut seen = std::collections::HashSet::new();
+    let mut seen = rustc_hash::FxHashSet::default();
     for e in events {
         let line = e.event.line;
         let stream = match e.stream.or(sole) {
@@ -408,7 +412,7 @@ fn add_clocks(class: &FieldClass, clocks: &mut Vec<usize>) {
 }
 
 /// The one copy of a class for all event classes that have it.
-fn one_for_all(class: FieldClass, shared: &mut HashSet<Arc<FieldClass>>) -> Arc<FieldClass> {
+fn one_for_all(class: FieldClass, shared: &mut FxHashSet<Arc<FieldClass>>) -> Arc<FieldClass> {
     if let Some(known) = shared.get(&class) {
         return known.clone();
     }

@@ -1,6 +1,6 @@
 //! Counting while a pass runs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use lttv_engine::call::Event;
@@ -9,6 +9,7 @@ use lttv_engine::time::Time;
 
 use super::{Branches, Stats};
 use crate::state::{Kind, Mode, Status, SystemState, Thread, ThreadKey, kind_of};
+use rustc_hash::FxHashMap;
 
 /// What is known of a class of events.
 #[derive(Clone, Copy)]
@@ -55,7 +56,7 @@ fn left(kind: Kind) -> Option<Mode> {
 impl Collector {
     pub(super) fn new(tracefiles: &[TracefileInfo]) -> Collector {
         let mut names: Vec<Arc<str>> = Vec::new();
-        let mut known: HashMap<Arc<str>, u32> = HashMap::new();
+        let mut known: FxHashMap<Arc<str>, u32> = FxHashMap::default();
         let mut class = |name: &Arc<str>| {
             let next = u32::try_from(names.len()).unwrap_or(u32::MAX);
             let index = *known.entry(name.clone()).or_insert_with(|| {
