@@ -78,7 +78,8 @@ impl Codes {
     pub(crate) fn add_lines(&mut self, id: u32, part: &LineTablePart<Text<'_>>) {
         let Some(code) = self.0.get_mut(&id) else { return };
         let have = code.lines.len() as u64;
-        // A part that does not follow the last one: one between them is missing, and the rest would be lines of other code.
+        // A part that does not follow the last one: one between them is missing, and the rest would be lines of other
+        // code.
         if part.offset != have || code.lines_are_whole {
             return;
         }

@@ -1,8 +1,8 @@
 //! Frames of interpreted languages, read where the interpreter keeps them.
 //!
-//! The sampled thread stands still in our handler, so the interpreter's own chain of frames is whole there, but for a few
-//! instructions at each call. Nothing is called, stopped or changed: everything is loads through [`pct_elf::Memory`], so
-//! that the same code serves the handler, another process that is stopped, and tests.
+//! The sampled thread stands still in our handler, so the interpreter's own chain of frames is whole there, but for a
+//! few instructions at each call. Nothing is called, stopped or changed: everything is loads through
+//! [`pct_elf::Memory`], so that the same code serves the handler, another process that is stopped, and tests.
 //!
 //! Only [`cpython`] so far. [`mod@weave`] puts an interpreter's frames between the native ones.
 //!
@@ -17,11 +17,12 @@ use pct_elf::Memory;
 
 /// The memory of a process in which a thread stands still.
 ///
-/// Reading the own process wants to know what is mapped, which costs a system call a page; these two say what the kernel
-/// need not be asked for, and what it must be asked for again. A memory whose reads are all made by the kernel ignores both.
+/// Reading the own process wants to know what is mapped, which costs a system call a page; these two say what the
+/// kernel need not be asked for, and what it must be asked for again. A memory whose reads are all made by the kernel
+/// ignores both.
 pub trait ThreadMemory: Memory {
-    /// All from `from` to before `to` is mapped as long as the thread stands: the living owner of this memory names it. The
-    /// memory may forget what it was told before.
+    /// All from `from` to before `to` is mapped as long as the thread stands: the living owner of this memory names
+    /// it. The memory may forget what it was told before.
     fn trust(&self, from: u64, to: u64) {
         let _ = (from, to);
     }

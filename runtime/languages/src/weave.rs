@@ -1,8 +1,9 @@
 //! Two stacks of one thread made one: an interpreter's frames at their places among the native ones.
 //!
-//! The frames that one call of the bytecode loop runs are a *group*. For CPython 3.11 and later each group comes with an address
-//! on the C stack that lies inside that call's native frame, so its place needs no names: it is the native frame whose part of
-//! the stack holds the address. For 3.8 to 3.10 each frame has a call of the loop for itself, and calls are counted.
+//! The frames that one call of the bytecode loop runs are a *group*. For CPython 3.11 and later each group comes with
+//! an address on the C stack that lies inside that call's native frame, so its place needs no names: it is the native
+//! frame whose part of the stack holds the address. For 3.8 to 3.10 each frame has a call of the loop for itself, and
+//! calls are counted.
 //!
 //! ```text
 //!  native frames, innermost first        groups               woven
@@ -13,8 +14,9 @@
 //!    bytecode loop   [sp .. cfa)          main          ->       bytecode loop, main
 //! ```
 //!
-//! What does not fit is not shown: a call of the loop without frames may only be the innermost one (it is being entered or left),
-//! and each group must find its frame if the native stack is whole. Else [`Lost::Torn`] stands there and the native half stays.
+//! What does not fit is not shown: a call of the loop without frames may only be the innermost one (it is being
+//! entered or left), and each group must find its frame if the native stack is whole. Else [`Lost::Torn`] stands
+//! there and the native half stays.
 //!
 //! Signal safety: nothing here allocates, locks, calls or panics.
 
@@ -75,8 +77,8 @@ pub struct Woven {
     pub full: bool,
 }
 
-/// Writes both halves into `out`, innermost first, without the sampled PC. `bytecode_loop`: the addresses of the loop's code, first
-/// and behind the last, as far as they are known.
+/// Writes both halves into `out`, innermost first, without the sampled PC. `bytecode_loop`: the addresses of the
+/// loop's code, first and behind the last, as far as they are known.
 pub fn weave<W: Words>(
     native: &Native<'_>,
     interpreted: Result<Interpreted<'_>, Lost>,

@@ -1,7 +1,7 @@
 //! Functions of interpreted languages: what a frame word, a code record and a line table record say.
 //!
-//! A *code* is a function as its interpreter has it (CPython: a code object). It gets a number in the file when it is first
-//! met; its names and its line table are copied then, since generated code may be gone a moment later.
+//! A *code* is a function as its interpreter has it (CPython: a code object). It gets a number in the file when it is
+//! first met; its names and its line table are copied then, since generated code may be gone a moment later.
 
 use super::Encoder;
 use crate::head::kind;
@@ -88,7 +88,8 @@ impl CodeFrame {
     pub(super) const OFFSET_BITS: u64 = (1 << 24) - 1;
     const NO_OFFSET: u32 = 0xff_ffff;
 
-    /// A frame of code `id` (not 0) at `offset` code units. `None` there, or an offset too large: its instruction is not known.
+    /// A frame of code `id` (not 0) at `offset` code units. `None` there, or an offset too large: its instruction is
+    /// not known.
     #[inline]
     #[must_use]
     pub const fn new(id: u32, offset: Option<u32>) -> Option<CodeFrame> {
@@ -105,8 +106,8 @@ impl CodeFrame {
         self.id
     }
 
-    /// Which instruction runs, or calls, in code units (CPython: two octets each). `None`: not known, or none has run yet: the
-    /// line is the function's first.
+    /// Which instruction runs, or calls, in code units (CPython: two octets each). `None`: not known, or none has run
+    /// yet: the line is the function's first.
     #[must_use]
     pub const fn offset(self) -> Option<u32> {
         if self.offset == Self::NO_OFFSET { None } else { Some(self.offset) }

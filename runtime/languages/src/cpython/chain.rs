@@ -1,12 +1,13 @@
 //! The chain of frames of one thread, innermost first.
 //!
-//! A chain can be torn: the compiler stores the new head some instructions before what it points to, and a signal can come
-//! between. So each frame is checked before it is followed: its place (the thread's frame stack, or a generator's object),
-//! its owner, and its code object by the exact type. A chain with a frame that fails is [`Torn`], and nothing of it is used.
+//! A chain can be torn: the compiler stores the new head some instructions before what it points to, and a signal can
+//! come between. So each frame is checked before it is followed: its place (the thread's frame stack, or a
+//! generator's object), its owner, and its code object by the exact type. A chain with a frame that fails is
+//! [`Torn`], and nothing of it is used.
 //!
-//! The frames of one call of the bytecode loop form a group, and for 3.11 and later the outermost of a group comes with an
-//! address on the C stack that lies inside that call's native frame ([`Owner`]): this is how both stacks are woven without
-//! knowing any function's name or extent.
+//! The frames of one call of the bytecode loop form a group, and for 3.11 and later the outermost of a group comes
+//! with an address on the C stack that lies inside that call's native frame ([`Owner`]): this is how both stacks are
+//! woven without knowing any function's name or extent.
 
 use crate::ThreadMemory;
 
@@ -73,16 +74,16 @@ const LONGEST_STRETCH: u64 = 64 << 20;
 pub struct Standing<R> {
     /// Its stack pointer.
     pub stack_pointer: u64,
-    /// What its registers hold, in any order: general ones, and halves of vector registers. A chain that was met half built is
-    /// repaired by them.
+    /// What its registers hold, in any order: general ones, and halves of vector registers. A chain that was met half
+    /// built is repaired by them.
     pub registers: R,
 }
 
 /// Reads the frames of the thread with this state into `out`, innermost first.
 ///
-/// In 3.11 and 3.12 the compiler tells the state of a new call of the bytecode loop, or of an inlined call, some instructions
-/// before what that call needs is stored. What is to be stored is in registers then, and what was running is still whole: the
-/// stack just before the call is given.
+/// In 3.11 and 3.12 the compiler tells the state of a new call of the bytecode loop, or of an inlined call, some
+/// instructions before what that call needs is stored. What is to be stored is in registers then, and what was
+/// running is still whole: the stack just before the call is given.
 ///
 /// # Errors
 /// The chain was met half built.
@@ -185,7 +186,8 @@ impl<M: ThreadMemory> Walk<'_, M> {
         self.code_of(frame).is_ok() && (on_stack || owner == Some([OWNED_BY_GENERATOR]))
     }
 
-    /// The chain from its innermost frame. `c_frame`: address of the CFrame of the innermost group, and where it names the next.
+    /// The chain from its innermost frame. `c_frame`: address of the CFrame of the innermost group, and where it
+    /// names the next.
     fn chain(&mut self, head: u64, mut c_frame: Option<(u64, u64)>) -> Result<Chain, Torn> {
         let layout = self.interpreter.layout;
         let mut frame = head;
@@ -196,8 +198,8 @@ impl<M: ThreadMemory> Walk<'_, M> {
             }
             if let Some(owner_at) = layout.owner {
                 let on_stack = self.on_frame_stack(frame);
-                // Only the first two links are ever met half built. What they name may be gone: it is not believed to be as it
-                // was a moment ago.
+                // Only the first two links are ever met half built. What they name may be gone: it is not believed to
+                // be as it was a moment ago.
                 if !on_stack && self.frames < 2 && !self.memory.look_again(frame) {
                     return Err(Torn);
                 }

@@ -1,13 +1,14 @@
 //! CPython in this process: found by the housekeeper, its frames woven into stacks by handlers.
 //!
-//! An image is an interpreter if it defines two symbols; each object with code is asked for the first of them once. What was found
-//! is checked ([`pct_languages::cpython::Interpreter`]), published by one pointer, and told in the file, also when its frames
-//! cannot be read.
+//! An image is an interpreter if it defines two symbols; each object with code is asked for the first of them once.
+//! What was found is checked ([`pct_languages::cpython::Interpreter`]), published by one pointer, and told in the
+//! file, also when its frames cannot be read.
 //!
-//! Everything is in the session's memory: the child of a fork finds its interpreter itself, and writes down the functions that it
-//! meets in its own file.
+//! Everything is in the session's memory: the child of a fork finds its interpreter itself, and writes down the
+//! functions that it meets in its own file.
 //!
-//! Signal safety: [`Python::current`] is one load; [`weave`] is as [`crate::code::callers`]. Finding is for the housekeeper.
+//! Signal safety: [`Python::current`] is one load; [`weave`] is as [`crate::code::callers`]. Finding is for the
+//! housekeeper.
 
 use core::cell::RefCell;
 use core::mem::size_of;
@@ -77,13 +78,13 @@ impl<'r> Scratch<'r> {
     /// In memory of [`Scratch::bytes`].
     ///
     /// # Safety
-    /// `at` is a mapping of so many bytes, zero when it was made and used for nothing else, and nobody else uses it while the value
-    /// lives.
+    /// `at` is a mapping of so many bytes, zero when it was made and used for nothing else, and nobody else uses it
+    /// while the value lives.
     #[must_use]
     pub unsafe fn new(at: *mut u8, depth: u32) -> Scratch<'r> {
         let depth = depth as usize;
-        // SAFETY: by the caller's promise; all three are valid as zeros or are written before they are read, and the sizes of the
-        // first two are multiples of the alignment of what follows.
+        // SAFETY: by the caller's promise; all three are valid as zeros or are written before they are read, and the
+        // sizes of the first two are multiples of the alignment of what follows.
         unsafe {
             let placed = at.add(size_of::<KnownPages>());
             let frames = placed.add(depth * size_of::<Placed>());

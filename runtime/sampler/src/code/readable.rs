@@ -1,11 +1,12 @@
 //! The own memory for a handler that follows pointers which may be wrong.
 //!
 //! What can be read goes by pages. Known without asking: the thread's own stack from where it stands, and what
-//! [`ThreadMemory::trust`] was told of. Every other page is asked for by a system call that reads one word of it and does nothing
-//! else ([`pct_unwind::os::readable`]); the answers are remembered for a number of samples of the thread.
+//! [`ThreadMemory::trust`] was told of. Every other page is asked for by a system call that reads one word of it and
+//! does nothing else ([`pct_unwind::os::readable`]); the answers are remembered for a number of samples of the
+//! thread.
 //!
-//! An answer may grow old: what was mapped some samples ago may be gone. A whole chain of frames names nothing that is gone, and
-//! the first links of one that was met half built are asked for anew ([`ThreadMemory::look_again`]).
+//! An answer may grow old: what was mapped some samples ago may be gone. A whole chain of frames names nothing that
+//! is gone, and the first links of one that was met half built are asked for anew ([`ThreadMemory::look_again`]).
 //!
 //! This is a fence: loads from addresses that others wrote. Signal safety: loads, and one kind of raw system call.
 
@@ -41,8 +42,8 @@ pub struct Readable<'k> {
 }
 
 impl<'k> Readable<'k> {
-    /// The memory as seen by a handler on the thread whose stack is `stack`, and which stands at `stack_pointer`. At most `probes`
-    /// pages are asked for.
+    /// The memory as seen by a handler on the thread whose stack is `stack`, and which stands at `stack_pointer`. At
+    /// most `probes` pages are asked for.
     ///
     /// # Safety
     /// All of `stack` above `stack_pointer` can be read while the value lives.
@@ -108,7 +109,8 @@ impl Memory for Readable<'_> {
             return false;
         }
         let from = core::ptr::with_exposed_provenance::<u8>(at as usize);
-        // SAFETY: every page of the range is mapped: by the promise of `new`, by what owns it (`trust`), or as the kernel said.
+        // SAFETY: every page of the range is mapped: by the promise of `new`, by what owns it (`trust`), or as the
+        // kernel said.
         unsafe { core::ptr::copy_nonoverlapping(from, into.as_mut_ptr(), into.len()) };
         true
     }

@@ -1,8 +1,9 @@
 //! The functions of interpreted languages that samples have met: code object -> id, and what the file says of each.
 //!
-//! Whoever meets a function first writes it down at once, in the handler: the frame that runs it holds a reference, so its code
-//! object cannot die meanwhile, and no other moment has that property (generated code is freed within microseconds). An address
-//! is no identity; the key is a number over all that the object points to ([`pct_languages::cpython::code::identity`]).
+//! Whoever meets a function first writes it down at once, in the handler: the frame that runs it holds a reference,
+//! so its code object cannot die meanwhile, and no other moment has that property (generated code is freed within
+//! microseconds). An address is no identity; the key is a number over all that the object points to
+//! ([`pct_languages::cpython::code::identity`]).
 //!
 //! One sample writes at most [`MOST_NEW`], and nobody waits: what could not be written is met again.
 //!

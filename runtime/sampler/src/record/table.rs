@@ -1,6 +1,7 @@
 //! Hash tables of numbers that handlers read while one of them adds: 64-bit key -> 32-bit number.
 //!
-//! Open-addressed; grows by levels, never shrinks, and is read without a lock. Who adds holds a lock of the table's owner.
+//! Open-addressed; grows by levels, never shrinks, and is read without a lock. Who adds holds a lock of the table's
+//! owner.
 //!
 //! Signal safety: loads; stores under the owner's lock; a further level is one mapping of memory.
 
@@ -70,8 +71,9 @@ fn put(level: &[Slot], key: u64, id: u32) -> bool {
     false
 }
 
-/// A hash table in levels, each four times as large as the one before. A key is at the first level that had a place for it
-/// when it came, and places are never freed: where a level has a free place for a key, no later one has the key.
+/// A hash table in levels, each four times as large as the one before. A key is at the first level that had a place
+/// for it when it came, and places are never freed: where a level has a free place for a key, no later one has the
+/// key.
 #[derive(Debug)]
 #[repr(C)]
 pub struct Table<const N: usize> {
