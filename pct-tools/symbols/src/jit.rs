@@ -1,16 +1,26 @@
 //! Code that a program made itself: `/tmp/perf-PID.map` and jitdump files.
 //!
-//! Both are written by the program while it runs, in place, so they are read into memory, and the last line may
-//! be half there. Where code was replaced, the latest entry that covers an address wins.
+//! Both are written by the program while it runs, in place, so they are read into memory, and the last line may be half there.
 //!
-//! perf map: one line per function, `START SIZE NAME`, numbers hexadecimal, the name is the rest of the line.
+//! perf map: one line per function, `START SIZE NAME`, numbers hexadecimal, the name is the rest of the line. It has no times, and
+//! runtimes use addresses again: V8 frees code and puts other code there. So the last line that covers an address is not the one
+//! that held when a sample was taken. Who watches the map while the program runs notes how long it was at which time (a file
+//! `perf-PID.times` beside the map's copy); each line then has a time after which and one by which it was written, [`Written`].
+//! A jitdump has times of its own.
 //!
-//! jitdump: a header (magic `JiTD`, version, size, machine, pad, pid, time stamp, flags), then records
-//! (kind u32, size u32, time u64, body) in the writer's byte order. Read here: 0 code load (pid, tid u32; vma,
-//! code address, size, index u64; name NUL, code), 1 code move (pid, tid u32; vma, old, new, size, index u64),
-//! 2 debug info (code address, count u64, then address u64, line u32, discriminator u32, file NUL each), 3 close.
+//! The *age* of an address is what tells its functions apart in a batch of questions: it is put into the upper eight bits of the
+//! address ([`aged`]), which no program uses.
+//!
+//! | age | the function is |
+//! |---|---|
+//! | 0 | the only one that ever covered the address; of several of them, it is not known which |
+//! | n from 1 to 126 | the nth that was written |
+//! | 127 | one beyond those: it is not known which |
+//! | 128 + n, n below 127 | the nth (none for 0) or one of those written between the next two looks at the map |
+//! | 255 | none: the first of several was written later |
 
-use std::collections::HashMap;
+mod dump;
+
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
@@ -18,6 +28,12 @@ use std::path::Path;
 
 /// Larger files are not read: a perf map of a gigabyte is a runaway program's.
 const MAX_FILE: u64 = 1 << 30;
+/// Suffix of the file that has the times of a copied perf map: lines of nanoseconds since 1970 and octets.
+pub const TIMES: &str = "times";
+/// Functions in a block of the index.
+const BLOCK: usize = 64;
+/// Names that are listed where it is not known which one is right.
+const LISTED: usize = 3;
 
 /// One made function.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -30,31 +46,102 @@ pub struct JitFunction {
     pub name: String,
     /// Lines by address, ascending: (address, line, index into [`JitMap::files`]).
     pub lines: Vec<(u64, u32, u32)>,
+    /// When it was written.
+    pub written: Written,
 }
 
-/// All made functions of one process, sorted, not overlapping.
+/// When an entry of a map was written, nanoseconds since 1970.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub struct Written {
+    /// It was not there at this time.
+    pub after: u64,
+    /// It was there at this time.
+    pub by: u64,
+}
+
+/// At a time that is not known.
+impl Default for Written {
+    fn default() -> Self {
+        Written { after: 0, by: u64::MAX }
+    }
+}
+
+/// What the times of entries count.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+enum Times {
+    /// Since 1970.
+    #[default]
+    Realtime,
+    /// Of CLOCK_MONOTONIC.
+    Monotonic,
+}
+
+/// All made functions of one process.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct JitMap {
+    /// By start, then in the order in which they were written.
     functions: Vec<JitFunction>,
+    /// For each of the functions its place in the order in which they were written.
+    order: Vec<u32>,
+    /// Highest end of the functions of each block, and of those of it and all blocks before.
+    ends: Vec<(u64, u64)>,
     /// Source files of jitdump's line records.
     pub files: Vec<String>,
     /// Lines or records that could not be understood.
     pub bad: u64,
+    times: Times,
 }
+
+/// The function at an aged address.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Made<'a> {
+    /// Nobody wrote one down.
+    Nothing,
+    /// This one.
+    One(&'a JitFunction),
+    /// One of these: their names, and how many more.
+    Several(Vec<&'a str>, usize),
+}
+
+/// An address of code that was made, with its age.
+#[must_use]
+pub fn aged(address: u64, age: u8) -> u64 {
+    address & ADDRESS | u64::from(age) << 56
+}
+
+/// The address without its age.
+#[must_use]
+pub fn address_of(aged: u64) -> u64 {
+    aged & ADDRESS
+}
+
+const ADDRESS: u64 = (1 << 56) - 1;
+const BEYOND: u8 = 127;
+const EITHER: u8 = 128;
+const NOT_YET: u8 = 255;
 
 impl JitMap {
     /// Reads a perf map's text. Never fails: lines that are not understood are counted in `bad`.
     pub fn parse_perf_map(data: &[u8]) -> JitMap {
+        JitMap::parse_watched(data, &[])
+    }
+
+    /// The same of a map of which it is known how long it was when: nanoseconds since 1970, ascending, and octets.
+    pub fn parse_watched(data: &[u8], looks: &[(u64, u64)]) -> JitMap {
         let mut map = JitMap::default();
         let mut found = Vec::new();
-        for line in data.split(|b| *b == b'\n').filter(|l| !l.is_empty()) {
+        let mut end = 0_u64;
+        for line in data.split(|b| *b == b'\n') {
+            end += line.len() as u64 + 1;
+            if line.is_empty() {
+                continue;
+            }
             match perf_line(line) {
-                Some(f) => found.push(f),
+                Some(f) => found.push(JitFunction { written: written(looks, end), ..f }),
                 None => map.bad += 1,
             }
         }
-        map.functions = latest_wins(found);
-        map
+        map.with(found)
     }
 
     /// Reads a jitdump file.
@@ -62,62 +149,232 @@ impl JitMap {
     /// # Errors
     /// A text that says what is wrong with the header. Damaged records end the reading and are counted in `bad`.
     pub fn parse_jitdump(data: &[u8]) -> Result<JitMap, String> {
-        Dump::parse(data)
+        dump::Dump::parse(data)
     }
 
-    /// Reads a perf map or jitdump file, whichever it is.
+    /// Takes functions over, in the order in which they were written.
+    fn with(mut self, functions: Vec<JitFunction>) -> JitMap {
+        let mut sorted: Vec<(u32, JitFunction)> = (0..).zip(functions).collect();
+        sorted.sort_by_key(|(order, f)| (f.start, *order));
+        (self.order, self.functions) = sorted.into_iter().unzip();
+        let mut reach = 0;
+        let highest = |block: &[JitFunction]| {
+            let end = block.iter().map(|f| f.end).max().unwrap_or(0);
+            reach = end.max(reach);
+            (end, reach)
+        };
+        self.ends = self.functions.chunks(BLOCK).map(highest).collect();
+        self
+    }
+
+    /// Turns times of CLOCK_MONOTONIC into those since 1970, by the difference of the two clocks.
+    #[must_use]
+    pub fn by_realtime(mut self, realtime_minus_monotonic_ns: i64) -> JitMap {
+        if self.times == Times::Monotonic {
+            for f in &mut self.functions {
+                if f.written != Written::default() {
+                    let shifted = |at: u64| at.saturating_add_signed(realtime_minus_monotonic_ns);
+                    f.written = Written { after: shifted(f.written.after), by: shifted(f.written.by) };
+                }
+            }
+            self.times = Times::Realtime;
+        }
+        self
+    }
+
+    /// Reads a perf map or jitdump file, whichever it is, and the times of a map that was watched.
     ///
     /// # Errors
-    /// What opening gives; `InvalidData` for a damaged jitdump, for a file of more than 1 GiB and for one that
-    /// belongs to neither this user, `owner` nor root: anybody can put a file into `/tmp`.
-    pub fn open(path: &Path, owner: Option<u32>) -> io::Result<JitMap> {
+    /// What opening gives; `InvalidData` for a damaged jitdump, for a file of more than 1 GiB, for one that belongs to neither
+    /// this user, `owner` nor root (anybody can put a file into `/tmp`), and for one that was last written before `since`
+    /// (nanoseconds since 1970): that is of an earlier process with this number.
+    pub fn open(path: &Path, owner: Option<u32>, since: Option<u64>) -> io::Result<JitMap> {
         let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
-        let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
-        let meta = file.metadata()?;
-        let me = own_uid();
-        if !meta.is_file() {
-            return Err(bad("not a regular file".into()));
-        }
-        if meta.uid() != 0 && meta.uid() != me && Some(meta.uid()) != owner {
-            return Err(bad(format!(
-                "belongs to uid {}, neither to the process, to you nor to root",
-                meta.uid()
-            )));
-        }
-        if meta.len() > MAX_FILE {
-            return Err(bad(format!("{} bytes are too many", meta.len())));
-        }
-        let mut data = Vec::new();
-        file.take(MAX_FILE).read_to_end(&mut data)?;
+        let data = read(path, owner, since)?;
         if data.starts_with(b"JiTD") || data.starts_with(b"DTiJ") {
             return JitMap::parse_jitdump(&data).map_err(bad);
         }
-        Ok(JitMap::parse_perf_map(&data))
+        let looks = read(&path.with_extension(TIMES), owner, None).unwrap_or_default();
+        Ok(JitMap::parse_watched(&data, &parse_looks(&looks)))
     }
 
-    /// The function that holds an address.
+    /// The function that holds an address: of several the one that was written last.
     pub fn find(&self, address: u64) -> Option<&JitFunction> {
-        let next = self.functions.partition_point(|f| f.start <= address);
-        self.functions.get(next.checked_sub(1)?).filter(|f| address < f.end)
+        self.covering(address).pop()
     }
 
-    /// All functions, ascending.
+    /// All functions, by their start.
     pub fn functions(&self) -> &[JitFunction] {
         &self.functions
     }
 
-    /// File and line of an address, where jitdump told them.
-    pub fn line(&self, address: u64) -> Option<(&str, u32)> {
-        let lines = &self.find(address)?.lines;
+    /// The functions that cover an address, in the order in which they were written. What was written again is there once.
+    fn covering(&self, address: u64) -> Vec<&JitFunction> {
+        let behind = self.functions.partition_point(|f| f.start <= address);
+        let mut found: Vec<(u32, &JitFunction)> = Vec::new();
+        let blocks = &self.ends[..behind.div_ceil(BLOCK)];
+        for (block, &(end, _)) in
+            blocks.iter().enumerate().rev().take_while(|(_, (_, reach))| *reach > address)
+        {
+            if end > address {
+                let from = block * BLOCK;
+                let to = behind.min(from + BLOCK);
+                let rows = self.order[from..to].iter().copied().zip(&self.functions[from..to]);
+                found.extend(rows.filter(|(_, f)| address < f.end));
+            }
+        }
+        found.sort_unstable_by_key(|(order, _)| *order);
+        let mut found: Vec<&JitFunction> = found.into_iter().map(|(_, f)| f).collect();
+        found.dedup_by(|later, before| (later.start, &later.name) == (before.start, &before.name));
+        found
+    }
+
+    /// The age of an address at a time, nanoseconds since 1970. See the module's text.
+    #[must_use]
+    pub fn age(&self, address: u64, time_ns: u64) -> u8 {
+        let all = self.covering(address);
+        if all.len() < 2 || all.iter().all(|f| f.written == Written::default()) {
+            return 0;
+        }
+        let surely = all.iter().take_while(|f| f.written.by <= time_ns).count();
+        let perhaps = all.iter().take_while(|f| f.written.after < time_ns).count();
+        match u8::try_from(surely) {
+            Ok(0) if perhaps == 0 => NOT_YET,
+            Ok(nth) if nth < BEYOND => nth + if perhaps > surely { EITHER } else { 0 },
+            _ => BEYOND,
+        }
+    }
+
+    /// Times at which the age of some address changes, ascending.
+    #[must_use]
+    pub fn changes(&self) -> Vec<u64> {
+        let mut changes = Vec::new();
+        let mut reach: Option<&JitFunction> = None;
+        let mut note = |f: &JitFunction| changes.extend([f.written.after, f.written.by]);
+        for f in &self.functions {
+            match reach {
+                Some(before) if f.start < before.end => {
+                    note(before);
+                    note(f);
+                    if f.end > before.end {
+                        reach = Some(f);
+                    }
+                }
+                _ => reach = Some(f),
+            }
+        }
+        changes.retain(|&at| at != 0 && at != u64::MAX);
+        changes.sort_unstable();
+        changes.dedup();
+        changes
+    }
+
+    /// What an aged address stands for.
+    #[must_use]
+    pub fn made(&self, aged: u64) -> Made<'_> {
+        let mut all = self.covering(address_of(aged));
+        let age = u8::try_from(aged >> 56).unwrap_or(0);
+        let nth = usize::from(age & !EITHER);
+        let (from, to) = match age {
+            0 | BEYOND => (0, all.len()),
+            NOT_YET => (0, 0),
+            age if age < EITHER => (nth - 1, nth),
+            _ => {
+                let window = all.get(nth).map(|f| f.written);
+                let same = all.iter().skip(nth).take_while(|f| Some(f.written) == window).count();
+                (nth.saturating_sub(1), nth + same)
+            }
+        };
+        all.truncate(to);
+        all.drain(..from.min(all.len()));
+        let Some(last) = all.last().copied() else { return Made::Nothing };
+        if all.iter().all(|f| f.name == last.name) {
+            return Made::One(last);
+        }
+        let mut names: Vec<&str> = all.iter().map(|f| f.name.as_str()).collect();
+        names.sort_unstable();
+        names.dedup();
+        let more = names.len().saturating_sub(LISTED);
+        names.truncate(LISTED);
+        Made::Several(names, more)
+    }
+
+    /// File and line of an address in a function, where jitdump told them.
+    pub fn line_in(&self, function: &JitFunction, address: u64) -> Option<(&str, u32)> {
+        let lines = &function.lines;
         let next = lines.partition_point(|l| l.0 <= address);
         let (_, line, file) = lines.get(next.checked_sub(1)?)?;
         Some((self.files.get(*file as usize)?, *line))
     }
+
+    /// File and line of an address, where jitdump told them.
+    pub fn line(&self, address: u64) -> Option<(&str, u32)> {
+        self.line_in(self.find(address)?, address)
+    }
+}
+
+/// A file's octets; see [`JitMap::open`].
+fn read(path: &Path, owner: Option<u32>, since: Option<u64>) -> io::Result<Vec<u8>> {
+    let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
+    let file = File::options().read(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK).open(path)?;
+    let meta = file.metadata()?;
+    let me = own_uid();
+    if !meta.is_file() {
+        return Err(bad("not a regular file".into()));
+    }
+    if meta.uid() != 0 && meta.uid() != me && Some(meta.uid()) != owner {
+        return Err(bad(format!(
+            "belongs to uid {}, neither to the process, to you nor to root",
+            meta.uid()
+        )));
+    }
+    if meta.len() > MAX_FILE {
+        return Err(bad(format!("{} bytes are too many", meta.len())));
+    }
+    let written = u64::try_from(meta.mtime()).unwrap_or(0);
+    if since.is_some_and(|since| written < since / 1_000_000_000) {
+        return Err(bad("older than the process: of an earlier one with this number".into()));
+    }
+    let mut data = Vec::new();
+    file.take(MAX_FILE).read_to_end(&mut data)?;
+    Ok(data)
+}
+
+/// Whether a file begins as a jitdump does, whatever its name.
+pub fn is_jitdump(path: &Path) -> bool {
+    let mut magic = [0; 4];
+    // Opening a device may do something.
+    let regular = std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
+    let file = regular.then(|| File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok());
+    file.flatten()
+        .is_some_and(|mut file| file.read_exact(&mut magic).is_ok() && matches!(&magic, b"JiTD" | b"DTiJ"))
 }
 
 /// The effective user of this process, from /proc: no system call wrapper needed.
 fn own_uid() -> u32 {
     std::fs::metadata("/proc/self").map_or(u32::MAX, |m| m.uid())
+}
+
+/// Lines of time and length; those that make no sense are left out, and so is what goes back.
+fn parse_looks(text: &[u8]) -> Vec<(u64, u64)> {
+    let mut looks: Vec<(u64, u64)> = Vec::new();
+    for line in String::from_utf8_lossy(text).lines() {
+        let pair =
+            line.split_once(' ').and_then(|(at, octets)| Some((at.parse().ok()?, octets.parse().ok()?)));
+        let last = looks.last().copied().unwrap_or_default();
+        looks.extend(pair.filter(|&(at, octets)| at >= last.0 && octets >= last.1));
+    }
+    looks
+}
+
+/// When an entry was written that ends at this octet.
+fn written(looks: &[(u64, u64)], end: u64) -> Written {
+    let next = looks.partition_point(|&(_, octets)| octets < end);
+    let at = |look: Option<&(u64, u64)>| look.map(|(at, _)| *at);
+    Written {
+        after: at(next.checked_sub(1).and_then(|last| looks.get(last))).unwrap_or(0),
+        by: at(looks.get(next)).unwrap_or(u64::MAX),
+    }
 }
 
 fn perf_line(line: &[u8]) -> Option<JitFunction> {
@@ -130,159 +387,8 @@ fn perf_line(line: &[u8]) -> Option<JitFunction> {
     if name.is_empty() || size == 0 {
         return None;
     }
-    Some(JitFunction { start, end: start.checked_add(size)?, name: name.to_string(), lines: Vec::new() })
-}
-
-/// Sorts functions that were given in order of time; where two overlap, the later one keeps its whole extent and
-/// the older one what is left on its sides.
-fn latest_wins(functions: Vec<JitFunction>) -> Vec<JitFunction> {
-    use std::collections::BTreeMap;
-    let mut live: BTreeMap<u64, JitFunction> = BTreeMap::new();
-    for new in functions {
-        let overlapped: Vec<u64> = live
-            .range(..new.end)
-            .rev()
-            .take_while(|(_, f)| f.end > new.start)
-            .map(|(start, _)| *start)
-            .collect();
-        for start in overlapped {
-            let Some(old) = live.remove(&start) else { continue };
-            if old.end > new.end {
-                let tail = JitFunction { start: new.end, ..old.clone() };
-                live.insert(tail.start, tail);
-            }
-            if old.start < new.start {
-                live.insert(old.start, JitFunction { end: new.start, ..old });
-            }
-        }
-        live.insert(new.start, new);
-    }
-    live.into_values().collect()
-}
-
-/// A jitdump file being read.
-struct Dump<'a> {
-    data: &'a [u8],
-    big: bool,
-}
-
-impl<'a> Dump<'a> {
-    fn parse(data: &'a [u8]) -> Result<JitMap, String> {
-        let big = match data.get(..4) {
-            Some(b"DTiJ") => false,
-            Some(b"JiTD") => true,
-            _ => return Err("no jitdump magic".into()),
-        };
-        let dump = Dump { data, big };
-        let version = dump.u32(4).ok_or("ends in its header")?;
-        if version != 1 {
-            return Err(format!("jitdump version {version}, known is 1"));
-        }
-        let mut at = dump.u32(8).ok_or("ends in its header")? as usize;
-        if at < 40 {
-            return Err(format!("header of {at} bytes, 40 are the least"));
-        }
-        let mut map = JitMap::default();
-        let mut files: HashMap<String, u32> = HashMap::new();
-        let mut loads: Vec<(u64, JitFunction)> = Vec::new();
-        let mut latest: HashMap<u64, usize> = HashMap::new();
-        let mut pending: HashMap<u64, Vec<(u64, u32, u32)>> = HashMap::new();
-        while at < data.len() {
-            let Some((kind, size)) = dump.u32(at).zip(dump.u32(at + 4)) else {
-                map.bad += 1;
-                break;
-            };
-            let size = size as usize;
-            let Some(body) = size.checked_sub(16).and_then(|_| data.get(at + 16..at.checked_add(size)?))
-            else {
-                map.bad += 1;
-                break;
-            };
-            let record = Dump { data: body, big };
-            let ok = match kind {
-                0 => record.load(&mut loads, &mut latest, &mut pending).is_some(),
-                1 => record.code_move(&mut loads, &mut latest).is_some(),
-                2 => record.debug_info(&mut map.files, &mut files, &mut pending).is_some(),
-                3 => break,
-                _ => true,
-            };
-            if !ok {
-                map.bad += 1;
-            }
-            at += size;
-        }
-        map.functions = latest_wins(loads.into_iter().map(|(_, f)| f).collect());
-        Ok(map)
-    }
-
-    fn u32(&self, at: usize) -> Option<u32> {
-        let b = self.data.get(at..at.checked_add(4)?)?.try_into().ok()?;
-        Some(if self.big { u32::from_be_bytes(b) } else { u32::from_le_bytes(b) })
-    }
-
-    fn u64(&self, at: usize) -> Option<u64> {
-        let b = self.data.get(at..at.checked_add(8)?)?.try_into().ok()?;
-        Some(if self.big { u64::from_be_bytes(b) } else { u64::from_le_bytes(b) })
-    }
-
-    fn text(&self, at: usize) -> Option<(String, usize)> {
-        let rest = self.data.get(at..)?;
-        let end = memchr::memchr(0, rest)?;
-        Some((String::from_utf8_lossy(&rest[..end]).into_owned(), at + end + 1))
-    }
-
-    fn load(
-        &self,
-        loads: &mut Vec<(u64, JitFunction)>,
-        latest: &mut HashMap<u64, usize>,
-        pending: &mut HashMap<u64, Vec<(u64, u32, u32)>>,
-    ) -> Option<()> {
-        let (start, size, index) = (self.u64(16)?, self.u64(24)?, self.u64(32)?);
-        let (name, _) = self.text(40)?;
-        let end = start.checked_add(size).filter(|_| size > 0)?;
-        let lines = pending.remove(&start).unwrap_or_default();
-        latest.insert(index, loads.len());
-        loads.push((index, JitFunction { start, end, name, lines }));
-        Some(())
-    }
-
-    fn code_move(&self, loads: &mut Vec<(u64, JitFunction)>, latest: &mut HashMap<u64, usize>) -> Option<()> {
-        let (new, size, index) = (self.u64(24)?, self.u64(32)?, self.u64(40)?);
-        let old = &loads.get(*latest.get(&index)?)?.1;
-        let delta = new.wrapping_sub(old.start);
-        let lines = old.lines.iter().map(|l| (l.0.wrapping_add(delta), l.1, l.2)).collect();
-        let moved = JitFunction { start: new, end: new.checked_add(size)?, name: old.name.clone(), lines };
-        if size == 0 {
-            return None;
-        }
-        latest.insert(index, loads.len());
-        loads.push((index, moved));
-        Some(())
-    }
-
-    fn debug_info(
-        &self,
-        texts: &mut Vec<String>,
-        files: &mut HashMap<String, u32>,
-        pending: &mut HashMap<u64, Vec<(u64, u32, u32)>>,
-    ) -> Option<()> {
-        let (start, count) = (self.u64(0)?, self.u64(8)?);
-        let mut at = 16;
-        let mut lines = Vec::new();
-        for _ in 0..count {
-            let (address, line) = (self.u64(at)?, self.u32(at + 8)?);
-            let (file, next) = self.text(at + 16)?;
-            let number = *files.entry(file).or_insert_with_key(|f| {
-                texts.push(f.clone());
-                (texts.len() - 1) as u32
-            });
-            lines.push((address, line, number));
-            at = next;
-        }
-        lines.sort_by_key(|l| l.0);
-        pending.insert(start, lines);
-        Some(())
-    }
+    let end = start.checked_add(size)?;
+    Some(JitFunction { start, end, name: name.to_string(), lines: Vec::new(), written: Written::default() })
 }
 
 #[cfg(test)]
@@ -308,6 +414,59 @@ mod tests {
             (Some("old"), Some("old"), Some("new"), Some("new"))
         );
         assert_eq!((at(0x1060), at(0x10ff), at(0x1100)), (Some("old"), Some("old"), None));
+    }
+
+    fn names(made: Made<'_>) -> Vec<String> {
+        match made {
+            Made::Nothing => Vec::new(),
+            Made::One(f) => vec![f.name.clone()],
+            Made::Several(names, _) => names.into_iter().map(str::to_owned).collect(),
+        }
+    }
+
+    #[test]
+    fn a_sample_sees_the_entries_that_existed_then() {
+        let text = b"1000 10 a\n2000 10 alone\n1000 10 b\n1000 10 b\n1004 8 c\n";
+        // Lines end at 10, 24, 34, 44, 53.
+        let map = JitMap::parse_watched(text, &[(100, 24), (200, 44), (300, 53)]);
+        let at = |address, time| names(map.made(aged(address, map.age(address, time))));
+        assert_eq!(at(0x1000, 100), ["a"]);
+        // Between two looks it may be either.
+        assert_eq!(at(0x1000, 150), ["a", "b"]);
+        assert_eq!(at(0x1000, 200), ["b"]);
+        assert_eq!(at(0x1000, 9999), ["b"]);
+        assert_eq!(at(0x1005, 250), ["b", "c"]);
+        assert_eq!(at(0x1005, 300), ["c"]);
+        // An address that one function had is named whenever it was sampled.
+        assert_eq!(at(0x2000, 1), ["alone"]);
+        assert_eq!(at(0x1000, 50), ["a"], "the first look finds it: it may have been there");
+        assert_eq!(map.changes(), [100, 200, 300]);
+        assert!(at(0x3000, 200).is_empty());
+    }
+
+    #[test]
+    fn without_times_an_address_of_several_functions_has_no_one_name() {
+        let map = JitMap::parse_perf_map(b"1000 10 a\n1000 10 b\n1000 10 a\n");
+        assert_eq!(names(map.made(aged(0x1000, map.age(0x1000, 5)))), ["a", "b"]);
+        assert_eq!(names(map.made(0x1000)), ["a", "b"]);
+        let many: String = (0..9).map(|n| format!("1000 10 f{n}\n")).collect();
+        let map = JitMap::parse_perf_map(many.as_bytes());
+        assert!(matches!(map.made(0x1000), Made::Several(listed, 6) if listed == ["f0", "f1", "f2"]));
+    }
+
+    #[test]
+    fn a_map_from_before_the_process_is_refused_and_times_lie_beside_a_copy() {
+        let dir = tempfile::tempdir().expect("a folder");
+        let path = dir.path().join("perf-7.map");
+        std::fs::write(&path, "1000 10 a\n1000 10 b\n").expect("written");
+        let now = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).expect("after 1970");
+        let now = u64::try_from(now.as_nanos()).expect("before 2554");
+        assert!(JitMap::open(&path, None, Some(now - 60_000_000_000)).is_ok());
+        let why = JitMap::open(&path, None, Some(now + 60_000_000_000)).expect_err("refused").to_string();
+        assert!(why.contains("older than the process"), "{why}");
+        std::fs::write(dir.path().join("perf-7.times"), "5 10\nnonsense\n4 11\n9 20\n").expect("written");
+        let map = JitMap::open(&path, None, None).expect("read");
+        assert_eq!(map.functions()[1].written, Written { after: 5, by: 9 });
     }
 
     fn record(kind: u32, body: &[u8]) -> Vec<u8> {
@@ -367,10 +526,10 @@ mod tests {
         }
 
         #[test]
-        fn any_text_is_a_map_without_overlaps(text in "([0-9a-f]{1,5} [0-9a-f]{1,3} [a-z]{1,3}\n){0,40}") {
+        fn any_text_is_a_map_and_the_last_line_wins(text in "([0-9a-f]{1,5} [0-9a-f]{1,3} [a-z]{1,3}\n){0,40}") {
             let map = JitMap::parse_perf_map(text.as_bytes());
             for pair in map.functions().windows(2) {
-                prop_assert!(pair[0].end <= pair[1].start);
+                prop_assert!(pair[0].start <= pair[1].start);
             }
             // The naive twin: the last line that covers an address.
             for address in [0u64, 0x10, 0x1ff, 0xfff, 0x12345] {

@@ -48,8 +48,12 @@ pub struct ObjectInfo {
     /// File offset at which the executable mapping began; lets a debug file answer for an object that is gone.
     pub map_offset: Option<u64>,
     /// Where else the same object may lie, in order: `/proc/PID/root/...`, a copy kept aside. A copy must have
-    /// the build-id.
+    /// the build-id. Of code that was made at run time: jitdumps and copies of maps that are surely the process's.
     pub also_try: Vec<PathBuf>,
+    /// Start of the process, nanoseconds since 1970, where known: a map that was last written before is another's.
+    pub since_realtime_ns: Option<u64>,
+    /// What the times of a jitdump lack to be nanoseconds since 1970.
+    pub realtime_minus_monotonic_ns: i64,
 }
 
 impl ObjectInfo {

@@ -121,16 +121,16 @@ fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
 }
 
 fn open_jit(info: &ObjectInfo, pid: u32, options: &Options, problems: &mut Vec<Problem>) -> Opened {
-    let mut candidates: Vec<PathBuf> = Vec::new();
-    if info.path.extension().is_some_and(|e| e == "dump") {
-        candidates.push(shown_path(&info.path));
-    }
-    candidates.extend(info.also_try.iter().cloned());
-    candidates.extend(options.jit_dirs.iter().map(|d| d.join(format!("perf-{pid}.map"))));
+    // Those of the recording are its own process's; in a folder that all share, another's of the same number may lie.
+    let own = std::iter::once(shown_path(&info.path))
+        .filter(|path| path.extension().is_some_and(|e| e == "dump"))
+        .chain(info.also_try.iter().cloned())
+        .map(|path| (path, None));
+    let shared = options.jit_dirs.iter().map(|d| (d.join(format!("perf-{pid}.map")), info.since_realtime_ns));
     let mut last = None;
-    for path in candidates {
-        match JitMap::open(&path, None) {
-            Ok(map) => return Opened::Jit(map),
+    for (path, since) in own.chain(shared) {
+        match JitMap::open(&path, None, since) {
+            Ok(map) => return Opened::Jit(map.by_realtime(info.realtime_minus_monotonic_ns)),
             Err(e) => last = Some((path, e)),
         }
     }

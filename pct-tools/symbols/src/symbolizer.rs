@@ -11,7 +11,14 @@ use std::path::{Path, PathBuf};
 use crate::answers::NO_TEXT;
 use crate::archive::{Archive, ArchiveError, Kept, KeptSpan};
 use crate::cache;
+<<<<<<< HEAD
 use crate::objects::{CodeAddr, Note, ObjectId, ObjectInfo, Problem};
+=======
+use crate::callframes::CallFrames;
+use crate::debugfile::DebugDirs;
+use crate::jit::{self, JitMap};
+use crate::objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem};
+>>>>>>> 8d7718b (symbols, profile: names of code made at run time by time)
 use crate::open::{Opened, open};
 use crate::options::{Cache, Options};
 use crate::quickhash::QuickMap;
@@ -75,6 +82,8 @@ struct Entry {
     info: ObjectInfo,
     known: QuickMap<u64, Span>,
     opened: Option<Opened>,
+    /// What opening it met, not told yet: nobody may ask for its names.
+    problems: Vec<Problem>,
     /// Its number in the archive.
     archived: Option<usize>,
     /// What was kept of it: an archive of this object alone. None: not looked for yet.
@@ -210,7 +219,14 @@ impl Symbolizer {
         let id = ObjectId(self.objects.len() as u32);
         self.by_info.insert(info.clone(), id);
         let archived = self.archive.as_ref().and_then(|a| a.find(&info));
-        self.objects.push(Entry { info, known: QuickMap::default(), opened: None, archived, kept: None });
+        self.objects.push(Entry {
+            info,
+            known: QuickMap::default(),
+            opened: None,
+            problems: Vec::new(),
+            archived,
+            kept: None,
+        });
         id
     }
 
@@ -218,6 +234,37 @@ impl Symbolizer {
     pub fn unwind_data(&self, id: ObjectId) -> Option<UnwindData> {
         let Opened::Elf(object) = open(self.object(id), &self.options, &mut Vec::new()) else { return None };
         UnwindData::of(object.image?)
+    }
+
+    /// The map of an object of code that was made at run time; opened at the first question.
+    fn jit_map(&mut self, id: ObjectId) -> Option<&JitMap> {
+        let entry = &mut self.objects[id.index()];
+        if !matches!(entry.info.kind, ObjectKind::Jit { .. }) {
+            return None;
+        }
+        if entry.opened.is_none() {
+            entry.opened = Some(open(&entry.info, &self.options, &mut entry.problems));
+        }
+        match &entry.opened {
+            Some(Opened::Jit(map)) => Some(map),
+            _ => None,
+        }
+    }
+
+    /// Times, nanoseconds since 1970 and ascending, at which addresses of code that was made at run time changed their meaning.
+    pub fn jit_changes(&mut self, id: ObjectId) -> Vec<u64> {
+        self.jit_map(id).map(JitMap::changes).unwrap_or_default()
+    }
+
+    /// An address of code that was made at run time, so that it means what it meant at this time (nanoseconds since 1970); of
+    /// any other object the address itself. [`crate::jit::address_of`] gives the address back.
+    pub fn at_time(&mut self, id: ObjectId, address: CodeAddr, time_ns: u64) -> CodeAddr {
+        let Some(map) = self.jit_map(id) else { return address };
+        let age = map.age(address.lookup(), time_ns);
+        match address {
+            CodeAddr::Pc(pc) => CodeAddr::Pc(jit::aged(pc, age)),
+            CodeAddr::Return(pc) => CodeAddr::Return(jit::aged(pc, age)),
+        }
     }
 
     /// What was registered under a number.
@@ -351,7 +398,8 @@ impl Symbolizer {
         }
         entry.opened = Some(opened);
         let path = entry.info.path.clone();
-        for problem in problems {
+        let earlier = std::mem::take(&mut entry.problems);
+        for problem in earlier.into_iter().chain(problems) {
             let note = Note { object, path: path.clone(), problem };
             if !self.notes.contains(&note) {
                 self.notes.push(note);

@@ -9,7 +9,7 @@ use std::sync::atomic::AtomicBool;
 use crate::answers::{Answers, LocalFrame, LocalPlace, NO_TEXT};
 use crate::demangle::demangle;
 use crate::image::Image;
-use crate::jit::JitMap;
+use crate::jit::{self, JitMap, Made};
 use crate::objects::{ObjectId, ObjectInfo, ObjectKind, Problem, shown_path};
 use crate::open::{ElfObject, Opened, open};
 use crate::options::{HEAVY_BYTES, Options};
@@ -125,11 +125,12 @@ fn translate(ready: Ready, options: &Options, threads: usize) -> Outcome {
 }
 
 fn jit_frames(map: &JitMap, addresses: &[u64], answers: &mut Answers) {
-    for address in addresses {
-        match map.find(*address) {
-            Some(function) => {
-                answers.name(*address, &function.name, Source::Jit, Some(*address - function.start));
-                if let Some((file, line)) = map.line(*address) {
+    for aged in addresses {
+        let address = jit::address_of(*aged);
+        match map.made(*aged) {
+            Made::One(function) => {
+                answers.name(*aged, &function.name, Source::Jit, Some(address - function.start));
+                if let Some((file, line)) = map.line_in(function, address) {
                     let file = answers.text(file);
                     if let Some(frame) = answers.frames.last_mut() {
                         frame.file = file;
@@ -137,7 +138,11 @@ fn jit_frames(map: &JitMap, addresses: &[u64], answers: &mut Answers) {
                     }
                 }
             }
-            None => answers.name(*address, symtab::NAMELESS_CODE, Source::Unknown, None),
+            Made::Several(names, more) => {
+                let more = if more == 0 { String::new() } else { format!(" or one of {more} more") };
+                answers.name(*aged, &format!("{}{more}", names.join(" or ")), Source::Jit, None);
+            }
+            Made::Nothing => answers.name(*aged, symtab::NAMELESS_CODE, Source::Unknown, None),
         }
     }
 }

@@ -8,6 +8,7 @@
 //! could be read is it an error.
 
 pub mod live;
+mod objects;
 mod options;
 pub mod pcs;
 mod raw;
@@ -18,7 +19,7 @@ mod tally;
 pub mod whole;
 
 pub use options::{Error, Options};
-pub use raw::{address_in_object, object_info};
+pub use objects::{address_in_object, object_info};
 
 use crate::fold;
 use crate::model::{Account, Profile};

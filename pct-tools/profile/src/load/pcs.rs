@@ -15,7 +15,8 @@ use std::path::PathBuf;
 pub struct Row {
     /// The object, in [`Pcs::symbols`]; `None`: in no region.
     pub object: Option<ObjectId>,
-    /// Offset in the object's file; for code without a file the address in the process; 0 for `None`.
+    /// Offset in the object's file; for code without a file the address in the process (of code that was made at run time
+    /// with its age, see [`pct_symbols::jit`]); 0 for `None`.
     pub offset: u64,
     /// Samples.
     pub samples: u64,
@@ -104,8 +105,10 @@ impl Pcs {
     pub fn address(&mut self, row: &Row) -> u64 {
         let Some(object) = row.object else { return row.offset };
         let info = self.symbols.object(object);
-        if info.kind != ObjectKind::File {
-            return row.offset;
+        match info.kind {
+            ObjectKind::File => {}
+            ObjectKind::Jit { .. } => return pct_symbols::jit::address_of(row.offset),
+            ObjectKind::Vdso | ObjectKind::Opaque => return row.offset,
         }
         let image = self.images.entry(object).or_insert_with(|| Image::open(&info.path).ok());
         image.as_ref().and_then(|image| image.address_of_offset(row.offset)).unwrap_or(row.offset)

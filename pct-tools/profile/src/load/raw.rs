@@ -5,19 +5,18 @@
 //! stack id of a file can stand for different code, so the memory of what was looked up goes by *epoch*, the time
 //! between two changes of the regions. Files without such overlaps have one epoch.
 
+use super::objects::{Epochs, Objects};
 use super::options::{Error, Options};
 use super::spoken::{Speaking, SpokenTable, note_interpreters};
 use super::tally::{BATCH, Counted, Key, Meaning, NodeIndex, One, Tally};
 use crate::Language;
 use crate::model::{Account, Process};
-use pct_format::record::{Frame, LostCode, Record, RegionFacts, Stack, region_flag};
+use pct_format::record::{Frame, LostCode, Record, Stack};
 use pct_format::{CutCause, File, Header, Index, Recorder, Region, SegmentKind, StackMode, State};
-use pct_symbols::{BuildId, CodeAddr, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
+use pct_symbols::{CodeAddr, ObjectId, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::collections::HashSet;
-use std::ffi::OsString;
-use std::os::unix::ffi::OsStringExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 /// "No caller".
 pub(super) const ROOT: NodeIndex = u32::MAX;
@@ -42,6 +41,13 @@ pub(super) enum Place {
     Spoken(u32, u32),
     /// Here frames of an interpreted language are missing.
     Lost(Language, LostCode),
+}
+
+impl Place {
+    /// Of an address, if it lies in a region.
+    fn of(place: Option<(ObjectId, CodeAddr)>) -> Self {
+        place.map_or(Self::Unknown, |(object, address)| Self::Code(object, address))
+    }
 }
 
 /// A thread of a file, by its place in [`Raw::threads`].
@@ -211,9 +217,9 @@ impl Raw {
         }
         let mut reading = Reading {
             raw: self,
-            objects: Objects { index: &index, symbols, of_region: FxHashMap::default() },
+            epochs: Epochs::default(),
+            objects: Objects::new(&index, symbols, path),
             nodes: FxHashMap::default(),
-            epochs: epochs(&index.regions),
             speaking: Speaking::new(
                 &index.codes,
                 &index.interpreters,
@@ -224,6 +230,7 @@ impl Raw {
             with_stacks: file.header().stack_mode() != StackMode::None,
             wall: file.header().clock_got() == Some(pct_format::Clock::Wall),
         };
+        reading.epochs = reading.objects.epochs();
         match file.header().recorder() {
             Recorder::Log => reading.log(first_thread),
             Recorder::Counts => reading.counts(process),
@@ -249,7 +256,7 @@ struct Reading<'r, 'i> {
     index: &'r Index<'i>,
     /// (stack id, epoch) to node, and whether it is cut.
     nodes: FxHashMap<(u32, u32), Found>,
-    epochs: Vec<u64>,
+    epochs: Epochs,
     speaking: Speaking<'r>,
     account: &'r mut Account,
     with_stacks: bool,
@@ -368,7 +375,7 @@ impl Reading<'_, '_> {
     }
 
     fn leaf(&mut self, above: NodeIndex, pc: u64, time: u64, system: bool) -> NodeIndex {
-        let place = self.objects.place(pc, time, CodeAddr::Pc);
+        let place = Place::of(self.objects.place(pc, time, CodeAddr::Pc));
         let node = self.raw.node(above, place);
         match (system, self.wall) {
             (true, true) => self.raw.node(node, Place::Waiting),
@@ -379,8 +386,8 @@ impl Reading<'_, '_> {
 
     fn frame(&mut self, above: NodeIndex, frame: Frame, time: u64, cut: &mut Option<CutCause>) -> NodeIndex {
         let place = match frame {
-            Frame::Return(pc) => self.objects.place(pc, time, CodeAddr::Return),
-            Frame::Exact(pc) => self.objects.place(pc, time, CodeAddr::Pc),
+            Frame::Return(pc) => Place::of(self.objects.place(pc, time, CodeAddr::Return)),
+            Frame::Exact(pc) => Place::of(self.objects.place(pc, time, CodeAddr::Pc)),
             Frame::Code(code) => match self.speaking.place(&mut self.raw.spoken, code) {
                 Some((function, line)) => Place::Spoken(function, line),
                 None => Place::Lost(self.speaking.language(), LostCode::NotWritten),
@@ -415,7 +422,7 @@ impl Reading<'_, '_> {
     }
 
     fn epoch(&self, time: u64) -> u32 {
-        u32::try_from(self.epochs.partition_point(|&change| change <= time)).unwrap_or(u32::MAX)
+        self.epochs.at(time, |raw| self.index.timeline.realtime_ns(raw))
     }
 
     /// Counters have no threads: one stands for the process.
@@ -438,15 +445,11 @@ impl Reading<'_, '_> {
         };
         for area in file.counters() {
             for (offset, count) in area.nonzero() {
-                let place = match by_id.get(&area.region) {
-                    Some(region) => self.objects.in_region(
-                        region,
-                        region.facts.start.saturating_add(offset),
-                        CodeAddr::Pc,
-                    ),
-                    None => Place::Unknown,
-                };
-                add(self.raw, place, count, false);
+                let place = by_id.get(&area.region).map(|region| {
+                    let pc = region.facts.start.saturating_add(offset);
+                    self.objects.in_region(region, pc, CodeAddr::Pc, None)
+                });
+                add(self.raw, Place::of(place), count, false);
             }
         }
         add(self.raw, Place::Unknown, header.word(pct_format::layout::header::UNKNOWN), false);
@@ -454,112 +457,6 @@ impl Reading<'_, '_> {
         self.account.uncertain =
             self.account.uncertain.saturating_add(header.word(pct_format::layout::header::UNCERTAIN));
     }
-}
-
-/// Regions to the symbolizer's objects.
-struct Objects<'r, 'i> {
-    index: &'r Index<'i>,
-    symbols: &'r mut Symbolizer,
-    of_region: FxHashMap<u32, ObjectId>,
-}
-
-impl Objects<'_, '_> {
-    fn place(&mut self, pc: u64, time: u64, kind: fn(u64) -> CodeAddr) -> Place {
-        // A return address may be the first byte after a region (a call that never returns).
-        let inside = if matches!(kind(1), CodeAddr::Return(_)) { pc.saturating_sub(1) } else { pc };
-        let index = self.index;
-        match index.region_at(inside, time) {
-            Some(region) => self.in_region(region, pc, kind),
-            None => Place::Unknown,
-        }
-    }
-
-    fn in_region(&mut self, region: &Region, pc: u64, kind: fn(u64) -> CodeAddr) -> Place {
-        let header = self.index.file().header();
-        let object = *self
-            .of_region
-            .entry(region.id)
-            .or_insert_with(|| self.symbols.add(object_info(&region.facts, header.ns_pid())));
-        let address = address_in_object(&self.symbols.object(object).kind, &region.facts, pc);
-        Place::Code(object, kind(address))
-    }
-}
-
-/// What the symbolizer is told of the object of a region of a process, whose own number for itself is `ns_pid`.
-pub fn object_info(region: &RegionFacts<Vec<u8>>, ns_pid: u32) -> ObjectInfo {
-    let path = real_path(&region.path);
-    let text = String::from_utf8_lossy(&region.path);
-    let jitdump = text.contains("/jit-") && text.ends_with(".dump");
-    let kind = match &*text {
-        "[vdso]" => ObjectKind::Vdso,
-        _ if jitdump || region.path.is_empty() || region.flags & region_flag::ANONYMOUS != 0 => {
-            ObjectKind::Jit { pid: ns_pid }
-        }
-        _ if region.path.starts_with(b"[") || region.path.starts_with(b"//") => {
-            if text == "[heap]" || text == "[stack]" || text.starts_with("[anon") {
-                ObjectKind::Jit { pid: ns_pid }
-            } else {
-                ObjectKind::Opaque
-            }
-        }
-        _ => ObjectKind::File,
-    };
-    if kind != ObjectKind::File {
-        return ObjectInfo { kind, path, ..ObjectInfo::default() };
-    }
-    ObjectInfo {
-        kind,
-        build_id: BuildId::new(&region.build_id),
-        dev_ino: (region.inode != 0).then_some((region.device, region.inode)),
-        map_offset: Some(region.offset),
-        also_try: Vec::new(),
-        path,
-    }
-}
-
-/// The address by which the symbolizer knows a PC of a region of an object.
-pub fn address_in_object(kind: &ObjectKind, region: &RegionFacts<Vec<u8>>, pc: u64) -> u64 {
-    match kind {
-        ObjectKind::File => pc.wrapping_sub(region.start).wrapping_add(region.offset),
-        ObjectKind::Vdso => pc.wrapping_sub(region.start),
-        ObjectKind::Jit { .. } | ObjectKind::Opaque => pc,
-    }
-}
-
-/// The kernel writes a newline in a path as `\012`, and a backslash as itself: so that may also be what the file is called.
-fn real_path(path: &[u8]) -> PathBuf {
-    let written = PathBuf::from(OsString::from_vec(path.to_owned()));
-    let newline = b"\\012";
-    if memchr::memmem::find(path, newline).is_none() || written.exists() {
-        return written;
-    }
-    let mut real = Vec::with_capacity(path.len());
-    let mut rest = path;
-    while let Some(at) = memchr::memmem::find(rest, newline) {
-        real.extend_from_slice(&rest[..at]);
-        real.push(b'\n');
-        rest = &rest[at + newline.len()..];
-    }
-    real.extend_from_slice(rest);
-    PathBuf::from(OsString::from_vec(real))
-}
-
-/// Times at which the same addresses changed their meaning; empty when they never did.
-fn epochs(regions: &[Region]) -> Vec<u64> {
-    let mut overlap = false;
-    let mut end = 0;
-    for region in regions {
-        overlap |= region.facts.start < end;
-        end = end.max(region.facts.end);
-    }
-    if !overlap {
-        return Vec::new();
-    }
-    let mut changes: Vec<u64> =
-        regions.iter().flat_map(|r| [r.from, r.to]).filter(|&t| t != u64::MAX).collect();
-    changes.sort_unstable();
-    changes.dedup();
-    changes
 }
 
 fn process_of(header: &Header<'_>, path: &Path) -> (Process, u64) {
@@ -667,18 +564,7 @@ fn is_alive(header: &Header<'_>) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::{process_name, real_path};
-    use std::path::Path;
-
-    #[test]
-    fn a_newline_in_a_path_is_read_back() {
-        assert_eq!(real_path(b"/nonexistent/a b"), Path::new("/nonexistent/a b"));
-        assert_eq!(real_path(b"/nonexistent/a\\012b\\012"), Path::new("/nonexistent/a\nb\n"));
-        let dir = tempfile::tempdir().expect("a folder");
-        let odd = dir.path().join("a\\012b");
-        std::fs::write(&odd, b"").expect("written");
-        assert_eq!(real_path(odd.as_os_str().as_encoded_bytes()), odd);
-    }
+    use super::process_name;
 
     #[test]
     fn scripts_are_named_by_interpreter_and_script() {

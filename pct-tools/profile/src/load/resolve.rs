@@ -182,6 +182,10 @@ impl Places<'_> {
             CodeAddr::Pc(address) => address,
             CodeAddr::Return(address) => address.saturating_sub(1),
         };
+        let exact = match self.symbols.object(object).kind {
+            Kind::Jit { .. } => pct_symbols::jit::address_of(exact),
+            _ => exact,
+        };
         let found = if self.options.symbols { self.symbols.frames(object, address) } else { &[] };
         if found.is_empty() {
             let function = b.function(id, "[no symbol]");

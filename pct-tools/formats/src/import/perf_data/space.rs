@@ -83,7 +83,7 @@ impl Spaces {
             dev_ino: inode
                 .filter(|(device, inode)| file && *device != 0 && *inode != 0 && build_id.is_none()),
             map_offset: file.then_some(offset),
-            also_try: Vec::new(),
+            ..ObjectInfo::default()
         });
         let space = self.of.entry(pid).or_default();
         // What lay there is gone, but for the parts before and behind.
