@@ -11,14 +11,8 @@ use std::path::{Path, PathBuf};
 use crate::answers::NO_TEXT;
 use crate::archive::{Archive, ArchiveError, Kept, KeptSpan};
 use crate::cache;
-<<<<<<< HEAD
-use crate::objects::{CodeAddr, Note, ObjectId, ObjectInfo, Problem};
-=======
-use crate::callframes::CallFrames;
-use crate::debugfile::DebugDirs;
 use crate::jit::{self, JitMap};
 use crate::objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem};
->>>>>>> 8d7718b (symbols, profile: names of code made at run time by time)
 use crate::open::{Opened, open};
 use crate::options::{Cache, Options};
 use crate::quickhash::QuickMap;

@@ -11,7 +11,7 @@ use crate::launch::bound::Bound;
 use crate::launch::check::{self, Found, Obstacle};
 use crate::launch::spare::Spare;
 use crate::launch::spawn::{self, Folder};
-use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND, apart, inherited};
+use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND, apart, inherited, maps};
 use crate::look;
 use crate::runlib;
 use anyhow::{Context as _, Result};
@@ -363,6 +363,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if let Some(why) = &started.trouble {
         face.warn(format_args!("{why}; the program runs unprofiled"));
     }
+    let maps = started.folder.as_deref().and_then(maps::Watch::begin);
     let mut status = None;
     if hold && started.folder.is_some() {
         let entered = match outside {
@@ -388,11 +389,15 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         None => spawn::wait(&started, keep_bound),
     };
     let ended = ended.context("waiting for the program")?;
+    let mut maps = maps.and_then(maps::Watch::end);
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
     if let Some(folder) = started.folder.as_deref().filter(|_| library.is_some()) {
         let close = || {
             // what came since the last look
             keep_bound();
+            if let Some(Err(why)) = maps.as_mut().map(maps::Watched::copy) {
+                face.warn(format_args!("names of code made at run time are not kept: {why}"));
+            }
             if let Some(Err(why)) = spare.take().map(|spare| spare.collect(folder)) {
                 face.warn(format_args!("{why}"));
             }

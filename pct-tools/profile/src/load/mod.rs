@@ -18,8 +18,8 @@ mod spoken;
 mod tally;
 pub mod whole;
 
+pub use objects::{address_in_object, object_info, start_of_process};
 pub use options::{Error, Options};
-pub use objects::{address_in_object, object_info};
 
 use crate::fold;
 use crate::model::{Account, Profile};

@@ -125,7 +125,8 @@ impl MadeCode {
 
 /// Start of the process, nanoseconds since 1970. The kernel counts it from the boot, like CLOCK_MONOTONIC but for the time that
 /// the machine slept: then it is not known.
-fn start_of_process(header: &Header<'_>) -> Option<u64> {
+#[must_use]
+pub fn start_of_process(header: &Header<'_>) -> Option<u64> {
     let anchor = header.first_anchor();
     let hz = Some(header.tick_hz()).filter(|&hz| hz > 0)?;
     let since_boot = header.start_ticks().checked_mul(1_000_000_000)? / hz;
