@@ -13,10 +13,10 @@
 //! interpreter's loop itself, for which the function that it runs stands; samples without a frame of an interpreted language
 //! are left as they are (but by [`Frames::Python`]).
 
-use crate::language::{Language, Spent};
+use crate::language::Language;
 use crate::model::{
-    Cell, Frame, FrameId, Function, Id, IdVec, ObjectId, ObjectKind, Profile, StackId, StackNode, ThreadId,
-    Weight,
+    Cell, Frame, FrameId, Function, Id, IdVec, ObjectId, ObjectKind, Profile, Spent, StackId, StackNode,
+    ThreadId, Weight,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 

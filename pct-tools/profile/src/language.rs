@@ -1,6 +1,4 @@
-//! Languages: the one place for their names, and what a recording says of the frames of interpreted ones.
-
-use crate::model::{Account, Loss, ObjectKind, Profile, Weight};
+//! Languages: the one place for their names.
 
 /// The language that a function is written in, as far as a profile tells languages apart.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -41,65 +39,6 @@ impl Language {
         } else {
             Self::Native
         }
-    }
-}
-
-/// What a recording says of one interpreted language.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Spoken {
-    /// Which language.
-    pub language: Language,
-    /// Samples whose frames of the language are all there.
-    pub whole: u64,
-    /// Samples whose frames of the language are not, or not all, there, by cause.
-    pub flawed: Vec<Loss>,
-    /// Where the time of the language's threads went.
-    pub spent: Spent,
-}
-
-/// Where time went, as seen from an interpreted language: each sample is in one of them.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Spent {
-    /// In functions of the language itself: the innermost frame that is shown is one.
-    pub inside: Weight,
-    /// In native code that such a function called.
-    pub native: Weight,
-    /// Waiting for the global interpreter lock.
-    pub lock: Weight,
-    /// Collecting garbage.
-    pub garbage: Weight,
-    /// In samples without a frame of the language.
-    pub outside: Weight,
-}
-
-impl Account {
-    /// The row of a language, made if need be.
-    pub fn spoken(&mut self, language: Language) -> &mut Spoken {
-        let known = self.languages.iter().position(|row| row.language == language);
-        let at = known.unwrap_or_else(|| {
-            let (flawed, spent) = (Vec::new(), Spent::default());
-            self.languages.push(Spoken { language, whole: 0, flawed, spent });
-            self.languages.len() - 1
-        });
-        &mut self.languages[at]
-    }
-}
-
-impl Profile {
-    /// The language of a function.
-    #[must_use]
-    pub fn language(&self, function: crate::model::FunctionId) -> Language {
-        let function = &self.functions[function];
-        match self.objects[function.object].kind {
-            ObjectKind::Module(language) => language,
-            ObjectKind::Anonymous => Language::of_jit_name(&function.name),
-            _ => Language::Native,
-        }
-    }
-    /// Some function is of an interpreted language.
-    #[must_use]
-    pub fn has_languages(&self) -> bool {
-        self.functions.ids().any(|function| self.language(function) != Language::Native)
     }
 }
 

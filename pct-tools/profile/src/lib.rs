@@ -17,6 +17,7 @@
     deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
 )]
 
+pub mod account;
 pub mod annotate;
 pub mod diff;
 pub mod flat;

@@ -5,9 +5,10 @@ use super::raw::{Place, ROOT, Raw};
 use super::spoken::{SpokenTable, lost_frame};
 use super::tally::NodeIndex;
 use crate::Language;
+use crate::account::add_loss;
 use crate::fold::account_of_languages;
 use crate::model::{
-    Builder, Frame, Mark, Object, ObjectId, ObjectKind, Profile, StackId, TimedSample, Weight, add_loss,
+    Builder, Frame, Mark, Object, ObjectId, ObjectKind, Profile, StackId, TimedSample, Weight,
 };
 use pct_format::record::LostCode;
 use pct_symbols::{CodeAddr, ObjectKind as Kind, Symbolizer};

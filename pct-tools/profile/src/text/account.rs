@@ -1,9 +1,9 @@
 //! The lines around every table: what was measured, and what was accounted for and lost.
 
 use super::numbers::{count, in_words, seconds, share, thousands};
-use crate::language::{Language, Spoken};
+use crate::language::Language;
 use crate::latency::Latency;
-use crate::model::{Cell, Loss, Profile, Weight};
+use crate::model::{Cell, Loss, Profile, Spoken, Weight};
 use pct_num::float;
 
 /// One line: total, processes, threads, samples, rate, clock.
