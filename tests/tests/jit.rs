@@ -63,6 +63,50 @@ fn node_says_what_it_compiled() {
     hot_and_whole(&r, &name.expect("a function of that name"), 99.0);
 }
 
+/// Functions that are made, run for a while and are dropped, one after the other: V8 puts the code of each where that of the one
+/// before was. The program says how much CPU time each had.
+#[test]
+fn code_where_other_code_was_has_its_own_name() {
+    let Some(node) = tool_or_skip("node", "code_where_other_code_was_has_its_own_name") else { return };
+    let script = "const used = () => { const u = process.cpuUsage(); return u.user + u.system };
+        for (let g = 0; g < 30; g++) {
+            let f = new Function('n', `return (function made_${g}_(n) {
+                let x = ${g}; for (let i = 0; i < n; i++) x = (x * 48271 + i) % 2147483647; return x })`)();
+            const from = used();
+            while (used() - from < 50000) f(20000);
+            console.log(`made_${g}_`, (used() - from) / 1e6);
+            f = null; gc(); gc();
+        }";
+    let flags = ["--expose-gc", "--perf-basic-prof", "--interpreted-frames-native-stack", "-e", script];
+    let mut command = vec![node.to_str().unwrap()];
+    command.extend(flags);
+    let r = run(&["--hz", "997", "--no-report"], &command);
+    // What is read is the copy beside the recording: the map itself is gone.
+    for row in r.report(&["--by", "process"]) {
+        let _ = std::fs::remove_file(Path::new("/tmp").join(format!("perf-{}.map", row.pid)));
+    }
+    let rows = r.report(&["--by", "function"]);
+    let text = r.stdout();
+    let truth: Vec<(&str, f64)> = text
+        .lines()
+        .filter_map(|line| line.split_once(' '))
+        .filter_map(|(name, s)| Some((name, s.parse().ok()?)))
+        .collect();
+    assert_eq!(truth.len(), 30, "{}", r.stderr());
+    let all: f64 = truth.iter().map(|(_, seconds)| seconds).sum();
+    let (mut named, mut wrong) = (0.0, 0.0);
+    for &(name, seconds) in &truth {
+        // One of several is said to be that, and is nobody's.
+        let own = rows.iter().filter(|row| row.function.contains(name) && !row.function.contains(" or "));
+        let got: f64 = own.map(|row| row.cpu_seconds).sum();
+        named += got;
+        // Four standard deviations of the number of samples.
+        wrong += (got - seconds - 4.0 * (seconds / 997.0).sqrt()).max(0.0);
+    }
+    assert!(named > 0.5 * all, "{named} s of {all} s have a name: {rows:?}");
+    assert!(wrong < 0.01 * all, "{wrong} s of {all} s are some other function's: {rows:?}");
+}
+
 #[test]
 fn java_says_what_it_compiled() {
     let (Some(java), Some(javac)) = (

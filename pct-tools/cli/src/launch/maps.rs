@@ -2,8 +2,8 @@
 //!
 //! Runtimes write `/tmp/perf-PID.map` as they compile, and put new code where old code was. So which line holds for a sample depends
 //! on when the line was written, and the map does not say. Here a thread looks at the length of each map again and again; what it
-//! saw goes into `perf-PID.times` beside the copy (docs/pct-format.md). While nothing grows it looks some ten times a second,
-//! while a map grows two hundred times. It holds maps open, so that a program may take its map away at its end.
+//! saw goes into `perf-PID.times` beside the copy (docs/pct-format.md). Without maps it looks ten times a second, with maps fifty
+//! times, and two hundred times where one grew lately. It holds maps open, so that a program may take its map away at its end.
 
 use nix::fcntl::OFlag;
 use nix::sys::signal::{SigSet, SigmaskHow};
@@ -17,10 +17,14 @@ use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant, SystemTime};
 
-/// Between two looks for new processes and maps, and at maps that do not grow.
+/// Between two looks for new processes and maps.
 const IDLE: Duration = Duration::from_millis(100);
+/// Between two looks at maps that do not grow.
+const STEADY: Duration = Duration::from_millis(20);
 /// Between two looks at maps of which one grew lately.
 const BUSY: Duration = Duration::from_millis(5);
+/// So long ago is lately.
+const LATELY: Duration = Duration::from_secs(1);
 /// Maps that are held open; others are copied at the end, if they are still there.
 const MOST_OPEN: usize = 200;
 /// Octets of the thread's stack.
@@ -63,8 +67,9 @@ impl Watch {
 struct Map {
     file: File,
     inode: u64,
-    /// Nanoseconds since 1970, octets.
+    /// Nanoseconds since 1970, octets; at growth, and at the look before.
     looks: Vec<(u64, u64)>,
+    last_look_ns: u64,
 }
 
 /// What a recording says of its process.
@@ -100,7 +105,11 @@ impl Watched {
             if self.look() {
                 grew = Some(now);
             }
-            let pause = if grew.is_some_and(|at| at.elapsed() < IDLE) { BUSY } else { IDLE };
+            let pause = match grew {
+                Some(at) if at.elapsed() < LATELY => BUSY,
+                Some(_) => STEADY,
+                None => IDLE,
+            };
             if stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout) {
                 return;
             }
@@ -173,12 +182,15 @@ impl Map {
         let written = u64::try_from(meta.mtime()).unwrap_or(0);
         let since = process.since_realtime_ns.map_or(0, |ns| ns / 1_000_000_000);
         let fits = meta.is_file() && (meta.uid() == process.uid || meta.uid() == 0) && written >= since;
-        fits.then(|| Map { inode: meta.ino(), file, looks: Vec::new() })
+        fits.then(|| Map { inode: meta.ino(), file, looks: Vec::new(), last_look_ns: 0 })
     }
 
     fn look(&mut self) -> bool {
         let Ok(octets) = self.file.metadata().map(|meta| meta.len()) else { return false };
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let now = u64::try_from(now.as_nanos()).unwrap_or(u64::MAX);
         let before = self.looks.last().map_or(0, |(_, octets)| *octets);
+        let last = std::mem::replace(&mut self.last_look_ns, now);
         if octets < before {
             // Begun anew: what was seen of the old contents says nothing.
             self.looks.clear();
@@ -186,8 +198,11 @@ impl Map {
         if octets == before {
             return false;
         }
-        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
-        self.looks.push((u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), octets));
+        // What is new was not there at the last look, which may be long after it grew before.
+        if octets > before && self.looks.last().is_some_and(|(at, _)| *at < last) {
+            self.looks.push((last, before));
+        }
+        self.looks.push((now, octets));
         true
     }
 }
@@ -243,6 +258,7 @@ mod tests {
         let mut watched = Watched { folder: dir.path().to_owned(), ..Watched::default() };
         watched.find();
         assert!(watched.look() && !watched.look());
+        // The last look before it grows again is written down too.
         std::fs::write(&map.0, "1000 10 a\n1000 10 b\n").expect("written");
         assert!(watched.look());
         // What the program takes away at its end is held open.
@@ -252,7 +268,7 @@ mod tests {
         assert_eq!(std::fs::read_to_string(&copy).expect("read"), "1000 10 a\n1000 10 b\n");
         let times = std::fs::read_to_string(copy.with_extension("times")).expect("read");
         let lengths: Vec<&str> = times.lines().filter_map(|line| line.split(' ').nth(1)).collect();
-        assert_eq!(lengths, ["10", "20"]);
+        assert_eq!(lengths, ["10", "10", "20"]);
     }
 
     #[test]
