@@ -105,13 +105,15 @@ fn list(s: &mut Session, listing: &Shared, from: Option<Time>, to: Option<Time>)
 /// Shortest time between two looks at files that are being written.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How far behind the last event a look ends, ns. Times are read from anchors that the writer renews, and may move by a ns or
+/// How far behind the last event a look ends, ns. Times are read from anchors that the writer renews, and may
+/// move by a ns or
 /// two from look to look: no event must lie at the border.
 const BEHIND_LAST: i64 = 1_000;
 
 /// Lists the events of recordings while they are written.
 ///
-/// Each look opens the files as they are then. What is listed after a look is what was written up to the look before: a
+/// Each look opens the files as they are then. What is listed after a look is what was written up to the look
+/// before: a
 /// thread that was held up while it wrote a sample has had that long to finish, so that the order of time is kept.
 fn follow(s: &mut Session, listing: &Shared) -> anyhow::Result<()> {
     anyhow::ensure!(

@@ -1,6 +1,7 @@
 //! `lttv stats --by function`: samples of recordings by the function that ran.
 //!
-//! The engine delivers the samples of the window that pass the filter; names are those that `pct report` gives. This module
+//! The engine delivers the samples of the window that pass the filter; names are those that `pct report`
+//! gives. This module
 //! is why the command depends on pct-symbols and pct-profile: the crates below it know nothing of symbols.
 
 use std::collections::BTreeMap;

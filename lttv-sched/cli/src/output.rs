@@ -12,7 +12,8 @@ use crate::args::Format;
 
 /// Where results go. A closed pipe is the reader's way to say that it has enough.
 ///
-/// Names in traces are chosen by whoever was traced: what could steer a terminal is written as an escape ([`pct_text`]).
+/// Names in traces are chosen by whoever was traced: what could steer a terminal is written as an escape
+/// ([`pct_text`]).
 pub struct Out {
     to: BufWriter<io::Stdout>,
     /// The text of the present line.
@@ -67,7 +68,8 @@ impl Out {
         self.note(written);
     }
 
-    /// Writes an object of JSON as a line of CSV. The names of the columns come before the first line, and again after an
+    /// Writes an object of JSON as a line of CSV. The names of the columns come before the first line, and
+    /// again after an
     /// empty line where they change.
     fn csv(&mut self, json: &str) {
         let columns: Columns = match serde_json::from_str(json) {

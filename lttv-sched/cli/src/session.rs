@@ -234,7 +234,8 @@ impl Session {
         Ok(s)
     }
 
-    /// Opens what was typed again, as it is now: recordings that are being written have grown, folders may have new ones. Traces
+    /// Opens what was typed again, as it is now: recordings that are being written have grown, folders may
+    /// have new ones. Traces
     /// keep their numbers; new ones come behind them. What cannot be opened now may be the next time.
     ///
     /// # Errors
@@ -378,7 +379,8 @@ impl Session {
         }
     }
 
-    /// Computes the states of all traces behind, or takes those that an earlier run has kept, and lets the traceset use them.
+    /// Computes the states of all traces behind, or takes those that an earlier run has kept, and lets the
+    /// traceset use them.
     ///
     /// # Errors
     /// The engine refused something.
@@ -406,7 +408,8 @@ impl Session {
         Ok(())
     }
 
-    /// Lets the traceset use the states of its traces, and computes them first where the window begins after its start: from
+    /// Lets the traceset use the states of its traces, and computes them first where the window begins after
+    /// its start: from
     /// the start on, the state is right without a look at what lies behind.
     ///
     /// # Errors

@@ -27,7 +27,8 @@ const INTERVAL_COLUMNS: [&str; 10] =
 /// Shows threads.
 ///
 /// # Errors
-/// No trace tells what threads do; the filter asks for what rows do not have; the engine refused a request; the output cannot
+/// No trace tells what threads do; the filter asks for what rows do not have; the engine refused a request;
+/// the output cannot
 /// be written.
 pub fn run(s: &mut Session, args: &ThreadsArgs, filter: Option<Filter>) -> anyhow::Result<()> {
     anyhow::ensure!(
