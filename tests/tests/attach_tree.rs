@@ -1,7 +1,7 @@
-//! `pct attach --follow`: the account of a tree of processes closes, and what could not be sampled is named.
+//! The account of a tree of processes closes, and what could not be sampled is named: `pct attach --follow`, programs under another root.
 
-use pct_tests::pct::binary;
-use pct_tests::victims::victim_with;
+use pct_tests::pct::{binary, run};
+use pct_tests::victims::{victim, victim_with};
 use pct_tests::{skip, tool_or_skip};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
@@ -64,4 +64,34 @@ fn the_account_of_a_followed_tree_closes_and_static_children_are_named() {
         "{used} s by the account, {counted} s by the target itself: {account}"
     );
     assert!(account.to_string().contains("relay-static is a static program"), "{account}");
+}
+
+/// The loader finds no libpct.so there, and says nothing.
+#[test]
+fn a_program_that_begins_under_another_root_is_named() {
+    let test = "a_program_that_begins_under_another_root_is_named";
+    let Some(chroot) = tool_or_skip("chroot", test) else { return };
+    let program = victim("relay.c");
+    let root = tempfile::tempdir().expect("a folder");
+    let needed = Command::new("ldd").arg(&program).output().expect("ldd");
+    let needed = String::from_utf8_lossy(&needed.stdout).into_owned();
+    let libraries = needed.split_whitespace().filter(|word| word.starts_with('/'));
+    for library in libraries {
+        let there = root.path().join(library.trim_start_matches('/'));
+        std::fs::create_dir_all(there.parent().expect("a folder")).expect("made");
+        std::fs::copy(library, there).expect("copied");
+    }
+    std::fs::copy(&program, root.path().join("relay")).expect("copied");
+    let words = [chroot.to_str().unwrap(), root.path().to_str().unwrap(), "/relay", "1", "2"];
+    if !Command::new(&chroot)
+        .arg(root.path())
+        .args(["/relay", "0"])
+        .output()
+        .is_ok_and(|out| out.status.success())
+    {
+        return skip(test, "this user may not change the root");
+    }
+    let r = run(&[], &words);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    assert!(r.stderr().contains("relay runs under another root, where /"), "{}", r.stderr());
 }

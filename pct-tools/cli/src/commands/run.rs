@@ -9,6 +9,7 @@ mod held;
 use crate::face::{Face, chain};
 use crate::launch::bound::Bound;
 use crate::launch::check::{self, Found, Obstacle};
+use crate::launch::elsewhere::Elsewhere;
 use crate::launch::spare::Spare;
 use crate::launch::spawn::{self, Folder};
 use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND, apart, inherited, maps};
@@ -367,8 +368,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let mut status = None;
     if hold && started.folder.is_some() {
         let entered = match outside {
-            Some(clock) => held::watch(args, &mut started, clock, face),
-            None => held::enter(args, &mut started, spare.as_ref()).map(|()| None),
+            Some(clock) => held::survived(|| held::watch(args, &mut started, clock, face)),
+            None => held::survived(|| held::enter(args, &mut started, spare.as_ref()).map(|()| None)),
         };
         match entered {
             // it is profiled all the same: nothing stands in the way any more
@@ -386,7 +387,18 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     };
     let ended = match status {
         Some(status) => spawn::used(&started, status),
-        None => spawn::wait(&started, keep_bound),
+        None => {
+            let look = started.folder.as_deref().zip(preload);
+            let mut elsewhere = look.map(|(folder, library)| Elsewhere::new(library, folder));
+            let mut looks = 0_u64;
+            spawn::wait(&started, || {
+                elsewhere.iter_mut().for_each(|elsewhere| elsewhere.look(started.pid.as_raw()));
+                looks += 1;
+                if looks.is_multiple_of(4) {
+                    keep_bound();
+                }
+            })
+        }
     };
     let ended = ended.context("waiting for the program")?;
     let mut maps = maps.and_then(maps::Watch::end);

@@ -4,10 +4,10 @@
 //! the CPU time of the process, so that the account still closes.
 
 use pct_format::File as Recording;
-use pct_profile::load::{self, run::STATUS};
+use pct_profile::load::{self, run};
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
@@ -82,17 +82,13 @@ impl Bound {
         if fs::remove_file(path).is_err() {
             return false;
         }
-        let mut options = fs::OpenOptions::new();
-        options.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        if let Ok(mut status) = options.open(self.folder.join(STATUS)) {
-            let most = self.most >> 20;
-            let line = format!(
-                "{pid} the recording of a process that had ended was given up: all together had reached {most} MB (--limit-run)\n\
-                 {pid}\t{used}\n"
-            );
-            // a line more or less is not worth ending for
-            let _ = status.write_all(line.as_bytes());
-        }
+        let most = self.most >> 20;
+        let cause = format!(
+            "the recording of a process that had ended was given up: all together had reached {most} MB (--limit-run)"
+        );
+        let pid = i32::try_from(pid).unwrap_or(0);
+        run::tell(&self.folder, pid, &cause);
+        run::tell_used(&self.folder, pid, used);
         true
     }
 }
@@ -117,7 +113,7 @@ mod tests {
     #[test]
     fn the_oldest_of_the_ended_go_first_and_are_named() {
         let folder = tempfile::tempdir().expect("a folder");
-        fs::write(folder.path().join(STATUS), "").expect("written");
+        fs::write(folder.path().join(run::STATUS), "").expect("written");
         let old = recording(folder.path(), 1_000_001, 50);
         let new = recording(folder.path(), 1_000_002, 1);
         let each = fs::metadata(&new).expect("there").blocks() * 512;
@@ -127,8 +123,8 @@ mod tests {
         assert_eq!(Bound::new(folder.path(), all).enforce(), 0);
         assert_eq!(Bound::new(folder.path(), all - 1).enforce(), 1);
         assert!(!old.exists() && new.exists() && foreign.exists());
-        let said = load::run::status_lines(folder.path());
+        let said = run::status_lines(folder.path());
         assert!(said.len() == 1 && said[0].contains("process 1000001"), "{said:?}");
-        assert_eq!(load::run::without_sample(folder.path(), &std::collections::HashSet::new()).0, 1);
+        assert_eq!(run::without_sample(folder.path(), &std::collections::HashSet::new()).0, 1);
     }
 }

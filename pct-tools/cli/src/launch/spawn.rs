@@ -340,9 +340,9 @@ fn used_by_children() -> Result<(u64, u64), Errno> {
 }
 
 /// How often there is something to do while the program runs.
-const ASIDE_MS: u16 = 2000;
+const ASIDE_MS: u16 = 500;
 
-/// Waits for the program's end. `aside` is called every two seconds meanwhile (never by kernels before 5.3).
+/// Waits for the program's end. `aside` is called twice a second meanwhile (never by kernels before 5.3).
 ///
 /// # Errors
 /// When the kernel does not know the program any more (somebody else waited for it).

@@ -136,6 +136,24 @@ impl Info {
 /// Name of the file that sampled processes append lines to: `PID cause`, and `PID<TAB>NANOSECONDS` of CPU time when one
 /// ends without a sample. Who starts them makes it.
 pub const STATUS: &str = "pct.status";
+/// Adds to the status file that `pid` was not sampled, and why. (A line more or less is not worth failing for.)
+pub fn tell(folder: &Path, pid: i32, cause: &str) {
+    append(folder, &format!("{pid} {}\n", cause.replace(['\n', '\t'], "?")));
+}
+
+/// Adds to the status file what CPU time a process used that has no samples (any more).
+pub fn tell_used(folder: &Path, pid: i32, ns: u64) {
+    append(folder, &format!("{pid}\t{ns}\n"));
+}
+
+fn append(folder: &Path, line: &str) {
+    let mut options = std::fs::OpenOptions::new();
+    options.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
+    if let Ok(mut file) = options.open(folder.join(STATUS)) {
+        let _ = file.write_all(line.as_bytes());
+    }
+}
+
 /// More than this of it is not read: each process writes a line or two.
 const MOST_STATUS: u64 = 64 << 20;
 

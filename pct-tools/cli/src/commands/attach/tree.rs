@@ -6,11 +6,8 @@
 
 use crate::launch::check;
 use pct_attach::{children, tasks};
-use pct_profile::load::run::{Info, STATUS};
+use pct_profile::load::run::{self, Info};
 use std::collections::HashSet;
-use std::fs::OpenOptions;
-use std::io::Write as _;
-use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::time::{Instant, SystemTime};
 
@@ -62,21 +59,13 @@ impl Tree {
             let same = std::fs::read_link(tasks::folder(pid).join("exe")).is_ok_and(|now| now == exe);
             if let Some(what) = found.and_then(|found| found.obstacle).filter(|_| same) {
                 let name = exe.file_name().unwrap_or_default().to_string_lossy();
-                self.name(
+                run::tell(
+                    &self.folder,
                     pid,
                     &format!("{name} is {}: not sampled (pct attach --method 6 does)", what.short()),
                 );
             }
         }
-    }
-
-    fn name(&self, pid: i32, cause: &str) {
-        let mut options = OpenOptions::new();
-        options.append(true).custom_flags(libc::O_NOFOLLOW | libc::O_NONBLOCK);
-        let Ok(mut file) = options.open(self.folder.join(STATUS)) else { return };
-        let cause = cause.replace(['\n', '\t'], "?");
-        // a line more or less is not worth ending for
-        let _ = file.write_all(format!("{pid} {cause}\n").as_bytes());
     }
 
     /// Sampling has ended: notes what the kernel counted.

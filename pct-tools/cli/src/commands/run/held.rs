@@ -17,6 +17,7 @@ use pct_attach::ptrace::sys::{Signals, Stop};
 use pct_attach::subject::Manner;
 use pct_elf::Unloadable;
 use pct_format::header::{self as file, StackMode};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 
 /// It has no loader that would load a library: the sampler is put into it before its first instruction.
 pub(super) fn static_program(found: Option<&Found>) -> bool {
@@ -47,6 +48,13 @@ pub(super) fn enter(args: &Args, started: &mut Started, spare: Option<&Spare>) -
     let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
     blob::at_entry(held, &target, &memory, &blob, &options)?;
     Ok(())
+}
+
+/// Does `work`, and makes an error of a panic: the program's status must not go with it. (What panicked lets the program go, as any end
+/// of it does.)
+pub(super) fn survived<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+    catch_unwind(AssertUnwindSafe(work))
+        .unwrap_or_else(|_| Err(anyhow::anyhow!("pct itself failed, see above")))
 }
 
 /// `None`: it ended before it executed anything.
@@ -86,16 +94,31 @@ pub(super) fn watch(
     // what ends a controller is passed on to the program by the handlers that are there already
     let signals = Signals::child();
     let mut outside = Outside::adopt(held, settings)?;
-    let ran = outside.run(None, &signals);
+    // whatever it dies of: the program goes on, and its status is told
+    let ran = survived(|| Ok(outside.run(None, &signals)));
     let counts = outside.finish();
     signals.unblock();
     if let Some(why) = &counts.failed {
         face.warn(format_args!("a recording could not be made: {why}"));
     }
-    ran?;
+    match ran {
+        Ok(ran) => drop(ran?),
+        Err(why) => face.warn(format_args!("sampling ended before the program: {why}")),
+    }
     Ok(match counts.status {
         Some(Stop::Exited(code)) => Some(Ok(code)),
         Some(Stop::Killed(signal)) => Some(Err(signal)),
         _ => None,
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::survived;
+
+    #[test]
+    fn a_panic_of_ours_is_an_error_and_no_end() {
+        assert!(survived(|| -> anyhow::Result<u8> { panic!("as a bug does") }).is_err());
+        assert_eq!(survived(|| Ok(7)).expect("done"), 7);
+    }
 }

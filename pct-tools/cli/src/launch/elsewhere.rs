@@ -1,0 +1,79 @@
+//! Processes of a run that executed a program under another root (chroot, a container), where the loader does not find our library: nobody
+//! in there can say so, so we look.
+//!
+//! A process that changes its root and goes on has the library already; only a program that begins there lacks it.
+
+use pct_attach::{children, tasks};
+use pct_profile::load::run;
+use std::collections::HashSet;
+use std::fs;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+
+/// What is looked for, and who was named.
+#[derive(Debug)]
+pub struct Elsewhere {
+    library: PathBuf,
+    folder: PathBuf,
+    named: HashSet<i32>,
+}
+
+/// Which folder is the root of a process.
+fn root_of(process: &Path) -> Option<(u64, u64)> {
+    fs::metadata(process.join("root")).ok().map(|meta| (meta.dev(), meta.ino()))
+}
+
+impl Elsewhere {
+    /// Programs load `library`; causes are told in `folder`.
+    #[must_use]
+    pub fn new(library: &Path, folder: &Path) -> Elsewhere {
+        Elsewhere { library: library.to_owned(), folder: folder.to_owned(), named: HashSet::new() }
+    }
+
+    /// Looks at a process and all that it has made.
+    pub fn look(&mut self, first: i32) {
+        let ours = root_of(Path::new("/proc/self"));
+        let mut left = vec![first];
+        while let Some(pid) = left.pop() {
+            left.extend(children::living_of(pid));
+            let process = tasks::folder(pid);
+            let Some(root) = root_of(&process).filter(|root| Some(*root) != ours) else { continue };
+            if self.named.contains(&pid) || self.is_found(&process) || tasks::has_mapped(pid, "libpct") {
+                continue;
+            }
+            // it may have executed something else, or ended, since
+            if root_of(&tasks::folder(pid)) == Some(root) {
+                self.named.insert(pid);
+                let exe = fs::read_link(process.join("exe")).unwrap_or_default();
+                run::tell(&self.folder, pid, &self.cause(&exe));
+            }
+        }
+    }
+
+    fn is_found(&self, process: &Path) -> bool {
+        let below = self.library.strip_prefix("/").unwrap_or(&self.library);
+        process.join("root").join(below).exists()
+    }
+
+    fn cause(&self, exe: &Path) -> String {
+        let name = exe.file_name().unwrap_or_default().to_string_lossy();
+        format!(
+            "{name} runs under another root, where {} is not: not sampled (pct attach does, or copy it there)",
+            self.library.display()
+        )
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn processes_under_our_root_are_not_named() {
+        let folder = tempfile::tempdir().expect("a folder");
+        fs::write(folder.path().join(run::STATUS), "").expect("written");
+        let mut elsewhere = Elsewhere::new(Path::new("/nowhere/libpct.so"), folder.path());
+        elsewhere.look(i32::try_from(std::process::id()).expect("small"));
+        assert!(run::status_lines(folder.path()).is_empty());
+    }
+}
