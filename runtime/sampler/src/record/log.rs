@@ -13,6 +13,7 @@
 use core::cell::UnsafeCell;
 use core::sync::atomic::{AtomicBool, AtomicPtr, AtomicU32, AtomicU64, Ordering};
 
+use crate::record::block::{Block, state};
 use crate::sys::lock::Lock;
 use crate::sys::text::Buf;
 use crate::sys::{self, Errno, Fd, FileId};
@@ -31,35 +32,6 @@ const LEAST_REST: usize = BLOCK_WORDS / 8;
 pub const MAX_RINGS: usize = 4096;
 /// Longest path of a file.
 pub const PATH_BYTES: usize = 1536;
-
-/// States of a block.
-mod state {
-    // 0: not handed out.
-    /// A thread writes to it.
-    pub(super) const CURRENT: u32 = 1;
-    /// Full; may be overwritten.
-    pub(super) const LEFT: u32 = 2;
-    /// Never overwritten.
-    pub(super) const KEPT: u32 = 3;
-    /// Its thread has ended before it was full: another may go on in it, or overwrite it.
-    pub(super) const RESTING: u32 = 4;
-    /// The file ends before it: somebody cut it.
-    pub(super) const GONE: u32 = 5;
-}
-
-/// What we know of a block, in private memory.
-#[derive(Debug)]
-#[repr(C)]
-struct Block {
-    state: AtomicU32,
-    /// Slot of the ring that wrote it.
-    ring: AtomicU32,
-    generation: AtomicU64,
-    samples: AtomicU64,
-    weight: AtomicU64,
-    /// While it rests: next record's word in the segment.
-    rest: AtomicU32,
-}
 
 /// What growing needs: the file by name, since no descriptor is kept.
 #[derive(Debug)]
@@ -313,10 +285,7 @@ impl Log {
             None => self.steal()?,
         };
         let block = self.blocks.get(number as usize)?;
-        block.ring.store(ring, Ordering::Relaxed);
-        block.samples.store(0, Ordering::Relaxed);
-        block.weight.store(0, Ordering::Relaxed);
-        block.state.store(state::CURRENT, Ordering::Release);
+        block.begin(ring);
         // The next ones in good time, so that threads seldom meet at the end of the file.
         if may_call {
             let allocated = self.hot.allocated.load(Ordering::Relaxed);
@@ -328,10 +297,10 @@ impl Log {
     /// A ring's block is full or its thread has ended: it may be overwritten from now on.
     #[cold]
     pub fn leave_ring(&self, of: Place, samples: u64, weight: u64) {
-        self.leave(of, samples, weight, state::LEFT);
+        self.leave(of, samples, weight, |block| block.leave([samples, weight]));
     }
 
-    fn leave(&self, of: Place, samples: u64, weight: u64, left: u32) {
+    fn leave(&self, of: Place, samples: u64, weight: u64, give_away: impl FnOnce(&Block)) {
         if of.block >= self.hot.allocated.load(Ordering::Relaxed) {
             return self.lose(LossCause::Cut, samples, weight);
         }
@@ -339,27 +308,16 @@ impl Log {
             count.store(samples, Ordering::Relaxed);
         }
         if let Some(block) = self.blocks.get(of.block as usize) {
-            block.samples.store(samples, Ordering::Relaxed);
-            block.weight.store(weight, Ordering::Relaxed);
-            // Release: whoever takes it sees the counts, and where it goes on.
-            block.state.store(left, Ordering::Release);
+            give_away(block);
         }
     }
 
     /// A ring's thread has ended and its block has room from word `next` of the segment on: another ring may take it.
-    ///
-    /// The block is given away by one store, after all that belongs to it: one that is left first and rests a moment later may
-    /// have had another owner in between.
     pub fn rest(&self, of: Place, next: usize, samples: u64, weight: u64) {
         if next + LEAST_REST > of.words {
             return self.leave_ring(of, samples, weight);
         }
-        if let Some(block) = self.blocks.get(of.block as usize) {
-            block.rest.store(next as u32, Ordering::Relaxed);
-            // Before it can be taken: the number never falls below none.
-            self.resting.fetch_add(1, Ordering::Relaxed);
-        }
-        self.leave(of, samples, weight, state::RESTING);
+        self.leave(of, samples, weight, |block| block.rest(&self.resting, next as u32, [samples, weight]));
     }
 
     /// Sampling starts again in this file: samples to come stand for so much time, whatever the header says, and go into
@@ -368,15 +326,7 @@ impl Log {
         self.period_ns.store(period_ns, Ordering::Relaxed);
         let used = self.hot.next.load(Ordering::Relaxed) as usize;
         for block in self.blocks.iter().take(used) {
-            let left = block.state.compare_exchange(
-                state::RESTING,
-                state::LEFT,
-                Ordering::Relaxed,
-                Ordering::Relaxed,
-            );
-            if left.is_ok() {
-                self.resting.fetch_sub(1, Ordering::Relaxed);
-            }
+            block.stop_resting(&self.resting);
         }
     }
 
@@ -394,24 +344,8 @@ impl Log {
         }
         let used = self.hot.next.load(Ordering::Relaxed) as usize;
         for (number, block) in self.blocks.iter().take(used).enumerate() {
-            if block.state.load(Ordering::Relaxed) != state::RESTING {
-                continue;
-            }
-            // Acquire: with `rest`.
-            let taken = block.state.compare_exchange(
-                state::RESTING,
-                state::CURRENT,
-                Ordering::Acquire,
-                Ordering::Relaxed,
-            );
-            if taken.is_ok() {
-                self.resting.fetch_sub(1, Ordering::Relaxed);
-                // What is in it is of several threads: if it is overwritten, that is in the header's sum alone.
-                block.ring.store(u32::MAX, Ordering::Relaxed);
-                let next = block.rest.load(Ordering::Relaxed) as usize;
-                let (samples, weight) =
-                    (block.samples.load(Ordering::Relaxed), block.weight.load(Ordering::Relaxed));
-                return Some((place(number as u32, 1), next, samples, weight));
+            if let Some((next, [samples, weight])) = block.take_resting(&self.resting) {
+                return Some((place(number as u32, 1), next as usize, samples, weight));
             }
         }
         None
@@ -562,14 +496,9 @@ impl Log {
         let mut lost = [0; 2];
         for block in self.blocks.iter().take(blocks as usize).skip(block as usize) {
             // (What a thread writes to at this moment is counted when it leaves it.)
-            let was = block.state.swap(state::GONE, Ordering::Acquire);
-            if was == state::RESTING {
-                self.resting.fetch_sub(1, Ordering::Relaxed);
-            }
-            if matches!(was, state::LEFT | state::RESTING) {
-                lost[0] += block.samples.load(Ordering::Relaxed);
-                lost[1] += block.weight.load(Ordering::Relaxed);
-            }
+            let [samples, weight] = block.lose(&self.resting);
+            lost[0] += samples;
+            lost[1] += weight;
         }
         // Where the header is gone too, the file is shorter than one, and the run's folder says why.
         self.lose(LossCause::Cut, lost[0].max(1), lost[1]);
@@ -586,13 +515,7 @@ impl Log {
                 .filter(|(_, _, state)| matches!(*state, state::LEFT | state::RESTING))
                 .min_by_key(|(_, b, _)| b.generation.load(Ordering::Relaxed));
             let (number, block, was) = oldest?;
-            let taken =
-                block.state.compare_exchange(was, state::CURRENT, Ordering::Acquire, Ordering::Relaxed);
-            if taken.is_ok() {
-                if was == state::RESTING {
-                    self.resting.fetch_sub(1, Ordering::Relaxed);
-                }
-                let lost = [block.samples.load(Ordering::Relaxed), block.weight.load(Ordering::Relaxed)];
+            if let Some(lost) = block.steal(was, &self.resting) {
                 if let Some(counts) = self.overwritten.get(block.ring.load(Ordering::Relaxed) as usize) {
                     for (count, more) in counts.iter().zip(lost) {
                         count.fetch_add(more, Ordering::Relaxed);

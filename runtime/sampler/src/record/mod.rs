@@ -1,5 +1,6 @@
 //! What is written, and where: segments of the mapped file, a ring for each thread, the table of stacks, times and marks.
 
+mod block;
 pub mod chain;
 pub mod codes;
 pub mod log;
@@ -8,3 +9,8 @@ pub mod rings;
 pub mod stacks;
 pub mod table;
 pub mod time;
+
+/// Atomics of what is also run as a model: `tests/block_model.rs` puts a simulation of them in their place.
+mod sync {
+    pub(super) use core::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+}
