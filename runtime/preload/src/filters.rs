@@ -1,12 +1,13 @@
 //! Filters on system calls: `prctl`, `seccomp`, `seccomp_load`, `syscall`.
 //!
-//! Under a filter our handlers make no system call but their own return. The file is made and blocks are allocated before. The
-//! filter is looked into ([`pct_sampler::sys::filter`]): if it forbids that return, sampling ends before it is in force. If it would
-//! kill a process that starts to be sampled, the programs that are executed under it are not.
+//! Under a filter our handlers make no system call but their own return. The file is made and blocks are allocated
+//! before. The filter is looked into ([`pct_sampler::sys::filter`]): if it forbids that return, sampling ends before
+//! it is in force. If it would kill a process that starts to be sampled, the programs that are executed under it are
+//! not.
 //!
-//! A filter that the program sets by an instruction of its own is not seen. Without root's rights it must give up new privileges
-//! first (PR_SET_NO_NEW_PRIVS), so sampling pauses there. What cannot be known: a filter of root's, or of a program that gives up
-//! its privileges by such an instruction too, or that was started without them.
+//! A filter that the program sets by an instruction of its own is not seen. Without root's rights it must give up new
+//! privileges first (PR_SET_NO_NEW_PRIVS), so sampling pauses there. What cannot be known: a filter of root's, or of
+//! a program that gives up its privileges by such an instruction too, or that was started without them.
 //!
 //! Signal safety: as the functions' own; all of it runs before the host's call.
 
@@ -31,9 +32,11 @@ pub(crate) fn starts_would_kill() -> bool {
     NO_STARTS.load(Ordering::Relaxed)
 }
 
-/// Before a filter on system calls. `program` is its `struct sock_fprog`; 0: the strict mode, which lets handlers return.
+/// Before a filter on system calls. `program` is its `struct sock_fprog`; 0: the strict mode, which lets handlers
+/// return.
 fn before_filter(program: usize) {
-    // Under an earlier filter that kills we may not even look. What a child of vfork does is not its parent's, whose memory it has.
+    // Under an earlier filter that kills we may not even look. What a child of vfork does is not its parent's, whose
+    // memory it has.
     if starts_would_kill() || session::current().is_some() && own().is_none() {
         return;
     }
@@ -66,9 +69,9 @@ fn before_filter(program: usize) {
     }
 }
 
-/// Before the program gives up new privileges, as it must before a filter unless it is root's. If the filter comes through us, sampling
-/// goes on. If it comes by an instruction of the program's own, nobody tells us, and our next call would end the process. So sampling
-/// pauses until a filter is seen or another program is executed.
+/// Before the program gives up new privileges, as it must before a filter unless it is root's. If the filter comes
+/// through us, sampling goes on. If it comes by an instruction of the program's own, nobody tells us, and our next
+/// call would end the process. So sampling pauses until a filter is seen or another program is executed.
 fn before_unseen_filter() {
     if !EXPECTED.load(Ordering::Relaxed)
         && let Some(session) = own().filter(|s| s.may_call())

@@ -16,8 +16,8 @@ pub(crate) unsafe extern "C" fn missing() {
     core::arch::naked_asm!("mov x0, #-1", "ret")
 }
 
-/// Defines the exported `$name`: `$hook($which, argument 1, 2, 3, 4)` runs first and gives the address to jump to (0: the
-/// call fails with -1).
+/// Defines the exported `$name`: `$hook($which, argument 1, 2, 3, 4)` runs first and gives the address to jump to (0:
+/// the call fails with -1).
 macro_rules! jump_after {
     ($name:ident, $hook:path, $which:literal) => {
         #[cfg(target_arch = "x86_64")]

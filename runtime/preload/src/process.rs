@@ -1,9 +1,9 @@
 //! fork, exit, and what changes the process's rights.
 //!
-//! fork: our signals are held back in the parent meanwhile, so that the copy of a big process is not interrupted again and
-//! again; the child begins anew. A child that was made in a way that we do not see begins at its first wrapped call.
-//! Before rights go (setuid, chroot, and [`crate::filters`]) the file is made and blocks are allocated, since neither may
-//! be possible afterwards.
+//! fork: our signals are held back in the parent meanwhile, so that the copy of a big process is not interrupted
+//! again and again; the child begins anew. A child that was made in a way that we do not see begins at its first
+//! wrapped call. Before rights go (setuid, chroot, and [`crate::filters`]) the file is made and blocks are allocated,
+//! since neither may be possible afterwards.
 
 use core::sync::atomic::Ordering;
 

@@ -1,4 +1,5 @@
-//! Every order in which two threads can meet at a block of the log: one ends and lets the block rest while another overwrites it.
+//! Every order in which two threads can meet at a block of the log: one ends and lets the block rest while another
+//! overwrites it.
 //!
 //! The code is the log's own (`src/record/block.rs`) on simulated atomics.
 
@@ -17,7 +18,8 @@ mod block;
 use block::{Block, state};
 use sync::{AtomicU32, AtomicU64, Ordering};
 
-/// Samples of the thread that ends, and of the one that overwrites: so many records are in the block, and the next begins there.
+/// Samples of the thread that ends, and of the one that overwrites: so many records are in the block, and the next
+/// begins there.
 const FIRST: u32 = 3;
 const SECOND: u32 = 7;
 
@@ -43,8 +45,8 @@ fn held(records: u32) -> block::Held {
     [u64::from(records); 2]
 }
 
-/// The first owner ends by `rest` while another thread overwrites the block and ends itself. Whoever goes on in it afterwards goes on
-/// behind the last record, and each record is in the block or counted as overwritten.
+/// The first owner ends by `rest` while another thread overwrites the block and ends itself. Whoever goes on in it
+/// afterwards goes on behind the last record, and each record is in the block or counted as overwritten.
 fn model(rest: fn(&Log)) {
     loom::model(move || {
         let log = new_log();

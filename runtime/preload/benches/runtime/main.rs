@@ -1,7 +1,8 @@
 //! What the library costs, and how even it samples: `cargo bench -p pct-preload [-- handler|start|stacks|rate|empty|phase|switches]`.
 //!
-//! - handler: self-sent signals in the very library that is shipped; ns over an empty handler in the same process, for the
-//!   recorder `log` (with and without stacks) and `counts`; and microseconds for a new draw of the period, every few samples.
+//! - handler: self-sent signals in the very library that is shipped; ns over an empty handler in the same process,
+//!   for the recorder `log` (with and without stacks) and `counts`; and microseconds for a new draw of the period,
+//!   every few samples.
 //! - start: microseconds that the library adds to `true`, idle and active.
 //! - stacks: the same program at the bottom of 20 and 100 frames, at 1000 Hz: CPU with stacks over CPU with flat samples, and the
 //!   size of the file.
@@ -146,7 +147,8 @@ fn send(signal: i32) {
 
 fn inside_handler() {
     const EMPTY: i32 = 50;
-    /// At this rate the period is drawn anew every 8 samples: three of four batches are without a draw, and so is the median.
+    /// At this rate the period is drawn anew every 8 samples: three of four batches are without a draw, and so is the
+    /// median.
     const BATCH: usize = 2;
     // SAFETY: a handler that does nothing, with the flags and mask of the sampler's.
     unsafe {

@@ -346,8 +346,8 @@ fn threads_that_switch_have_their_shares() {
     switching_threads_have_their_shares(&["switching"], true);
 }
 
-/// In a program that works in bursts the one period of inherited events would be in step: threads that wait seldom have events of
-/// their own. If they switch all the time later, those would slow them down.
+/// In a program that works in bursts the one period of inherited events would be in step: threads that wait seldom
+/// have events of their own. If they switch all the time later, those would slow them down.
 #[test]
 fn threads_change_their_clocks_with_how_often_they_wait() {
     let Some(victim) = victim() else { return };

@@ -6,8 +6,8 @@ use std::process::{Command, Output};
 use crate::library;
 use crate::live::{about, files_in, victim};
 
-/// The first expiries may be as near as a tenth of a millisecond, and the first tick comes after four or eight. Without the look for a
-/// debugger there are a thousand stops in a second.
+/// The first expiries may be as near as a tenth of a millisecond, and the first tick comes after four or eight.
+/// Without the look for a debugger there are a thousand stops in a second.
 const FEW: usize = 120;
 
 /// Runs `victim spin SECONDS` under gdb, which goes on after each stop; `None` without gdb or a compiler.

@@ -162,8 +162,8 @@ pub fn full(session: &Session, house: &mut House) {
 /// Least time between two looks for a debugger beside those of the rounds.
 const TRACER_LOOKS_APART_NS: u64 = 100_000_000;
 
-/// The samples of a thread do not come although it uses time: perhaps a debugger keeps the signals. (gdb stops at each SIGTRAP, and
-/// does not hand it on.)
+/// The samples of a thread do not come although it uses time: perhaps a debugger keeps the signals. (gdb stops at
+/// each SIGTRAP, and does not hand it on.)
 pub(crate) fn look_for_tracer(session: &Session) {
     let now = clock();
     let last = session.looked_for_tracer.load(Ordering::Relaxed);

@@ -538,8 +538,8 @@ pub fn stop(session: &Session, state: State) {
     session.spent.off();
 }
 
-/// A filter on system calls may be set from now on in a way that nobody sees: no signal of ours may come, and no call be made. True
-/// if sampling was on. [`resume`] takes it back.
+/// A filter on system calls may be set from now on in a way that nobody sees: no signal of ours may come, and no call
+/// be made. True if sampling was on. [`resume`] takes it back.
 pub fn pause(session: &Session) -> bool {
     if !session.on.load(Ordering::Relaxed) {
         return false;

@@ -130,8 +130,9 @@ fn arm_event(session: &Session, ring: &Ring, own: bool) -> sys::Result<()> {
     Ok(())
 }
 
-/// A controller gives the calling thread back, which it has borrowed with all signals blocked. What expired meanwhile would cut short
-/// the call that the thread was taken from. So its clock begins anew, and the signals that wait are taken away.
+/// A controller gives the calling thread back, which it has borrowed with all signals blocked. What expired meanwhile
+/// would cut short the call that the thread was taken from. So its clock begins anew, and the signals that wait are
+/// taken away.
 pub(crate) fn before_given_back(session: &Session) {
     if let Some(ring) = session.rings.own(session.may_call())
         && ring.perf_page.load(Ordering::Relaxed) != 0
@@ -233,8 +234,8 @@ pub(crate) fn arm_eventless(session: &Session) {
     }
 }
 
-/// Gives each perf clock its right period that still runs with the one of its first expiry: handlers cannot do so from now on, since
-/// they may make no system calls.
+/// Gives each perf clock its right period that still runs with the one of its first expiry: handlers cannot do so
+/// from now on, since they may make no system calls.
 pub fn settle_periods(session: &Session) {
     let nominal = session.settings.period_ns.load(Ordering::Relaxed);
     let clock = session.clock();

@@ -7,9 +7,9 @@
 //!                      \--------/ another ring goes on where the last one stopped
 //! ```
 //!
-//! A block is given away by one store, after all that belongs to it. One that is left first and rests a moment later may have
-//! had another owner in between, whose records would be cut off: `tests/block_model.rs` tries every order of two threads, with
-//! this file's code and with that mistake.
+//! A block is given away by one store, after all that belongs to it. One that is left first and rests a moment later
+//! may have had another owner in between, whose records would be cut off: `tests/block_model.rs` tries every order of
+//! two threads, with this file's code and with that mistake.
 //!
 //! Signal safety: loads and stores.
 

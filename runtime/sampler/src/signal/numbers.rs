@@ -30,8 +30,8 @@ use pct_format::{Clock, LossCause};
 /// by default: it would wake threads that sleep.) A standard signal cannot overflow a queue.
 const CLOCK_SIGNALS: [i32; 4] = [16, 30, 27, 26];
 const SIGTRAP: i32 = 5;
-/// SIGPROF and SIGVTALRM: gdb and lldb pass them to the program without a stop. While a debugger is there they serve the clock and
-/// the tick.
+/// SIGPROF and SIGVTALRM: gdb and lldb pass them to the program without a stop. While a debugger is there they serve
+/// the clock and the tick.
 const PASSED_BY_DEBUGGERS: [i32; 2] = [27, 26];
 /// Real-time signals tried for the tick, from the top down: programs count from the bottom.
 const TICK_SIGNALS: core::ops::RangeInclusive<i32> = 40..=61;
@@ -215,8 +215,8 @@ pub fn still_ours(session: &Session) -> bool {
     session.on.load(Ordering::Relaxed)
 }
 
-/// If a debugger has come, which would stop the program at each of our signals, the clocks move to signals that it lets pass. The
-/// caller holds the housekeeper's lock.
+/// If a debugger has come, which would stop the program at each of our signals, the clocks move to signals that it
+/// lets pass. The caller holds the housekeeper's lock.
 ///
 /// Not where the clock or the signal was named. Nor where a controller attached: that one is a tracer itself at times.
 pub(crate) fn give_way_to_tracer(session: &Session) {
@@ -270,8 +270,9 @@ pub(crate) fn release(session: &Session) {
     let settings = &session.settings;
     for signal in [&settings.signal, &settings.tick_signal] {
         let signal = signal.swap(0, Ordering::Relaxed);
-        // Ignoring a signal takes it away wherever it is pending. A trap stays ignored: one of an event that has ended is still to come
-        // in a thread that lost its CPU on the way out of the kernel. (Those of breakpoints kill all the same.)
+        // Ignoring a signal takes it away wherever it is pending. A trap stays ignored: one of an event that has
+        // ended is still to come in a thread that lost its CPU on the way out of the kernel. (Those of breakpoints
+        // kill all the same.)
         set_plain(signal, SIG_IGN);
         if signal != SIGTRAP {
             set_plain(signal, SIG_DFL);

@@ -77,7 +77,8 @@ mod imp {
         pct_restorer as *const () as usize
     }
 
-    /// A handler that runs `H` on an aligned stack, whatever it was entered with: qemu's user mode gives 8 bytes too few.
+    /// A handler that runs `H` on an aligned stack, whatever it was entered with: qemu's user mode gives 8 bytes too
+    /// few.
     ///
     /// # Safety
     /// For the kernel to call.

@@ -1,8 +1,8 @@
 //! Filters on system calls (seccomp): what a filter that the program is about to install will say to our calls.
 //!
-//! Under a filter a handler of ours makes one call only, the return from it. If the filter refuses that one, each signal would
-//! end the program, so sampling must end before. A filter is a small program of the classic BPF machine, which only jumps
-//! forward. It is run here with the numbers of our calls.
+//! Under a filter a handler of ours makes one call only, the return from it. If the filter refuses that one, each
+//! signal would end the program, so sampling must end before. A filter is a small program of the classic BPF machine,
+//! which only jumps forward. It is run here with the numbers of our calls.
 //!
 //! Signal safety: arithmetic and reads of the program's memory; [`of_program`] makes a system call for each page.
 
@@ -71,7 +71,8 @@ pub fn judge(filter: &[Instruction]) -> Verdict {
     }
 }
 
-/// Runs a filter for a call. `arguments`: each word of the arguments and of the place; `None`: a filter that looks is not to be known.
+/// Runs a filter for a call. `arguments`: each word of the arguments and of the place; `None`: a filter that looks is
+/// not to be known.
 fn answer(filter: &[Instruction], number: usize, arguments: Option<u32>) -> Answer {
     const ACTION: u32 = 0xffff_0000;
     let Some(said) = run(filter, number as u32, arguments) else { return Answer::Unknown };
@@ -147,8 +148,8 @@ fn run(filter: &[Instruction], number: u32, arguments: Option<u32>) -> Option<u3
     }
 }
 
-/// The verdict on the filter at `program` (`struct sock_fprog`), which the caller is about to hand to the kernel. `None`: the kernel
-/// will refuse it, since there is no filter that could be read.
+/// The verdict on the filter at `program` (`struct sock_fprog`), which the caller is about to hand to the kernel.
+/// `None`: the kernel will refuse it, since there is no filter that could be read.
 #[must_use]
 pub fn of_program(program: usize) -> Option<Verdict> {
     if !is_readable(program, 16) {

@@ -11,8 +11,8 @@
 //!   was sampled too seldom or too often evens out over the process ([`Inherited::missing_ns`]).
 //! - A thread begins with an entire period, so threads that end within it would never be sampled. Where many threads end early
 //!   ([`Inherited::loses_short_threads`]) the process goes back to an event per thread, for good.
-//! - A program that works in bursts may be in step with that one period. Where threads wait seldom ([`FEW_WAITS`]) the swaps save
-//!   little, and each thread gets an event of its own, whose period is drawn anew all the time.
+//! - A program that works in bursts may be in step with that one period. Where threads wait seldom ([`FEW_WAITS`])
+//!   the swaps save little, and each thread gets an event of its own, whose period is drawn anew all the time.
 //! - Threads that are older than the set (a process that was attached to, `pct_on` in the middle) keep an event each, and there is no set.
 //!
 //! The events live by their mappings, one page each in one range; unmapping the range ends them in all threads. A fork's child has
@@ -41,8 +41,8 @@ const ENOUGH_DEATHS: u32 = 16;
 /// is worth an event per thread.
 const PERIODS_A_DEATH: u64 = 32;
 
-/// Waits a CPU second. Below this number an event per thread costs less than 4 % (each switch between two threads some 9 us on a virtual
-/// machine), and bursts longer than a quarter of a millisecond cannot be in step.
+/// Waits a CPU second. Below this number an event per thread costs less than 4 % (each switch between two threads
+/// some 9 us on a virtual machine), and bursts longer than a quarter of a millisecond cannot be in step.
 pub const FEW_WAITS: u64 = 4_000;
 /// With more than this, and an event per thread, the threads go by their CPU timers: those cost nothing at a switch.
 pub const MANY_WAITS: u64 = 20_000;
@@ -200,7 +200,8 @@ impl Inherited {
         due
     }
 
-    /// How often threads waited for each second of CPU time since the last look. `None`: that was too little time; the next look takes it in.
+    /// How often threads waited for each second of CPU time since the last look. `None`: that was too little time;
+    /// the next look takes it in.
     pub fn waits_a_second(&self) -> Option<u64> {
         let (cpu, waits) = (sys::clock_ns(sys::CLOCK_PROCESS_CPU), sys::waits());
         let used = cpu.saturating_sub(self.looked_cpu_ns.load(Ordering::Relaxed));

@@ -43,7 +43,8 @@ pub struct Chosen {
     pub errno: i32,
 }
 
-/// A small generator for phases and periods. Not for secrets. No system call: a handler may need it under a filter on them.
+/// A small generator for phases and periods. Not for secrets. No system call: a handler may need it under a filter on
+/// them.
 #[must_use]
 pub fn random(below: u64) -> u64 {
     let counter = crate::sys::arch::counter();
