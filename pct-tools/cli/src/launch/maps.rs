@@ -6,6 +6,7 @@
 //! times, and two hundred times where one grew lately. It holds maps open, so that a program may take its map away at its end.
 
 use nix::fcntl::OFlag;
+use nix::sys::resource::{RLIM_INFINITY, Resource, getrlimit};
 use nix::sys::signal::{SigSet, SigmaskHow};
 use pct_profile::load;
 use std::collections::{HashMap, HashSet};
@@ -39,9 +40,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Of the processes that record into this folder. `None` if there can be no thread: then maps are copied without times.
+    /// Of the processes that record into this folder. `None` if there can be no thread, or if memory is limited: memory that
+    /// runs out would end pct, and with it the program's status. Then no maps are copied.
     #[must_use]
     pub fn begin(folder: &Path) -> Option<Watch> {
+        if getrlimit(Resource::RLIMIT_AS).is_ok_and(|(soft, _)| soft != RLIM_INFINITY) {
+            return None;
+        }
         let (stop, stopped) = channel();
         // Signals are for the thread that waits for the program.
         let before = SigSet::all().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok()?;
