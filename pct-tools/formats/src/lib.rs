@@ -19,6 +19,7 @@ pub mod flame;
 pub mod html;
 pub mod import;
 pub mod protobuf;
+pub mod sheet;
 
 pub use export::{Format, export};
 pub use import::{ImportError, import, import_with};

@@ -3,8 +3,8 @@
 //! - [`num2str()`]: a number into a small buffer; [`Layout`] pads and aligns; [`num2str_batch`] writes many.
 //! - [`str2num()`]: text to number, by a table of byte values; overflow and foreign bytes are errors that say where.
 //! - [`ndigits()`]: how many digits a number has, without writing it.
-//! - [`thousands()`]: a number for people.
 //! - [`float()`], [`rounded()`]: counts and floating-point numbers.
+//! - [`thousands()`]: a number for people; [`seconds()`], [`share()`], [`count()`]: amounts with one rule for each kind.
 //! - [`significance()`]: is the difference of two sampled amounts more than chance?
 //!
 //! The base is a const parameter, so that every divisor is a constant and a division becomes a multiplication.
@@ -20,6 +20,7 @@
 
 extern crate alloc;
 
+mod amounts;
 pub mod bodies;
 mod float;
 mod ndigits;
@@ -28,6 +29,7 @@ mod significance;
 mod str2num;
 mod thousands;
 
+pub use amounts::{count, percent, seconds, share, signed_seconds};
 pub use float::{float, rounded};
 pub use ndigits::ndigits;
 pub use num2str::{Align, Digits, Layout, num2str, num2str_batch, num2str_into};

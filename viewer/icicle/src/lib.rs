@@ -26,6 +26,7 @@ mod difference;
 pub mod draw;
 pub mod layout;
 pub mod legend;
+mod sheet;
 pub mod text;
 pub mod tree;
 
@@ -34,4 +35,5 @@ pub use difference::Drawn;
 pub use draw::{Click, Options, svg, write_svg};
 pub use layout::{DiffBy, Direction, Order};
 pub use legend::{Key, legend};
+pub use sheet::{SHEET, heat_class};
 pub use tree::{GroupWeights, NodeId, Tree};

@@ -5,6 +5,10 @@
 use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Context as _, Result, bail};
+use maud::{Markup, html};
+use pct_formats::sheet;
+use pct_icicle::heat_class;
+use pct_num::percent;
 use pct_profile::annotate::{Lines, instructions, lines};
 use pct_profile::model::{Cell, FunctionId, Object, ObjectId, ObjectKind, Weight};
 use pct_profile::text::numbers::{seconds, share};
@@ -363,44 +367,62 @@ fn text(title: &str, listings: &[Listing], whole: u64, face: &Face) -> String {
 
 /// One self-contained page; heat in the cells' background.
 fn html(title: &str, listings: &[Listing], whole: u64) -> String {
-    let escape = |text: &str| {
-        text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
-    };
-    let mut page = format!(
-        "<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\"><title>{0}</title>\n<style>\n\
-         :root{{color-scheme:light dark}}body{{font:14px system-ui,sans-serif;margin:1.5em}}\n\
-         table{{border-collapse:collapse;font:12px ui-monospace,monospace}}td{{padding:0 .6em;white-space:pre}}\n\
-         td.n{{text-align:right;font-variant-numeric:tabular-nums}}th{{text-align:left;padding:0 .6em}}h2{{font-size:1em}}\n\
-         </style></head><body>\n<h1 style=\"font-size:1.2em\">{0}</h1>\n",
-        escape(title)
-    );
-    for listing in listings {
-        page += &format!("<h2>{}</h2>\n<table><tr><th>self</th>", escape(&listing.title));
-        if listing.totals {
-            page += "<th>total</th>";
-        }
-        page += "<th></th><th></th></tr>\n";
-        let most = listing.rows.iter().map(|row| row.own.cpu_ns()).max().unwrap_or(0).max(1);
-        for row in &listing.rows {
-            let heat = row.own.cpu_ns() as f64 / most as f64 * 0.7;
-            let cell = |weight: Weight| {
-                if weight.is_zero() {
-                    "<td class=n></td>".to_owned()
-                } else {
-                    format!(
-                        "<td class=n title=\"{} s\">{}</td>",
-                        weight.cpu_ns() as f64 / 1e9,
-                        share(weight.cpu_ns(), whole)
-                    )
+    let content = html! {
+        @for listing in listings {
+            @let most = listing.rows.iter().map(|row| row.own.cpu_ns()).max().unwrap_or(0);
+            h2 { (listing.title) }
+            table.data.boxed {
+                thead {
+                    tr {
+                        th { "self" }
+                        @if listing.totals { th { "total" } }
+                        th { (if listing.totals { "line" } else { "address" }) }
+                        th.l { "text" }
+                    }
                 }
-            };
-            page += &format!("<tr style=\"background:rgba(255,80,0,{heat:.2})\">{}", cell(row.own));
-            if listing.totals {
-                page += &cell(row.total);
+                tbody {
+                    @for row in &listing.rows {
+                        tr {
+                            (weight_cell(row.own, whole, most))
+                            @if listing.totals { (weight_cell(row.total, whole, 0)) }
+                            td { (row.place) }
+                            td.l { code { (row.text) } }
+                        }
+                    }
+                }
             }
-            page += &format!("<td class=n>{}</td><td>{}</td></tr>\n", escape(&row.place), escape(&row.text));
         }
-        page += "</table>\n";
+    };
+    sheet::page(title, &[], &content, None)
+}
+
+/// A share of the whole, as hot as it is beside the most; nothing where nothing was spent.
+fn weight_cell(weight: Weight, whole: u64, most: u64) -> Markup {
+    let ns = weight.cpu_ns();
+    html! {
+        @if weight.is_zero() {
+            td {}
+        } @else {
+            td class=(heat_class(percent(ns, most) / 100.0)) title={ (seconds(ns)) " s" } { (share(ns, whole)) }
+        }
     }
-    page + "</body></html>\n"
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn text_in_a_page_is_no_markup() {
+        let own = Weight { samples: 1, user_ns: 250_000_000, system_ns: 0 };
+        let row = |own, text: &str| Row { own, total: own, place: "7".into(), text: text.into() };
+        let rows = vec![row(own, "if (a < b && c == 'x')"), row(Weight::ZERO, "\u{202e}\"")];
+        let page = html("<T as U>", &[Listing { title: "a<b>.c".into(), rows, totals: true }], 1_000_000_000);
+        assert!(
+            page.contains("<h2>a&lt;b&gt;.c</h2>") && page.contains("if (a &lt; b &amp;&amp; c == "),
+            "{page}"
+        );
+        assert!(page.contains("<td class=\"h9\" title=\"0.25 s\">25.0%</td>"), "{page}");
+        assert!(!page.contains("<T as") && !page.contains('\u{202e}'), "{page}");
+    }
 }

@@ -1,36 +1,8 @@
-//! How numbers are written: thousands separated by commas, seconds with two decimals, shares with one.
+//! How numbers are written ([`pct_num`] has the rules), how sure a share is, and messages of the system in words.
 
 use crate::model::Weight;
-pub use pct_num::thousands;
-use pct_num::{float, rounded};
-
-/// Nanoseconds as seconds with two decimals, or three below a tenth: `12.41`, `0.012`.
-#[must_use]
-pub fn seconds(ns: u64) -> String {
-    let s = float(ns) / 1e9;
-    if ns == 0 {
-        "0.00".into()
-    } else if ns < 100_000_000 {
-        format!("{s:.3}")
-    } else if s < 10_000.0 {
-        format!("{s:.2}")
-    } else {
-        thousands(rounded(s))
-    }
-}
-
-/// A signed difference in seconds: `+0.51`, `-1.20`.
-#[must_use]
-pub fn signed_seconds(ns: i64) -> String {
-    let sign = if ns < 0 { '-' } else { '+' };
-    format!("{sign}{}", seconds(ns.unsigned_abs()))
-}
-
-/// `part` of `whole` in percent with one decimal; empty when there is no whole.
-#[must_use]
-pub fn share(part: u64, whole: u64) -> String {
-    if whole == 0 { String::new() } else { format!("{:.1}%", float(part) / float(whole) * 100.0) }
-}
+use pct_num::float;
+pub use pct_num::{count, seconds, share, signed_seconds, thousands};
 
 /// The sampling error of a share in percentage points (one standard deviation): `1.5`.
 ///
@@ -47,12 +19,6 @@ pub fn share_error(part: Weight, whole: Weight) -> f64 {
     let p = own / all;
     let others = squares(all - own, whole.samples.saturating_sub(part.samples));
     ((1.0 - p).powi(2) * squares(own, part.samples) + p.powi(2) * others).sqrt() / all * 100.0
-}
-
-/// `1 process`, `3 processes`.
-#[must_use]
-pub fn count(n: u64, one: &str, many: &str) -> String {
-    format!("{} {}", thousands(n), if n == 1 { one } else { many })
 }
 
 /// A message without the numbers that Rust puts behind the system's words: ` (os error 2)`.
@@ -88,13 +54,7 @@ mod tests {
     }
 
     #[test]
-    fn numbers_read_well() {
-        assert_eq!(seconds(12_411_000_000), "12.41");
-        assert_eq!(seconds(12_000_000), "0.012");
-        assert_eq!(seconds(23_456_000_000_000), "23,456");
-        assert_eq!(signed_seconds(-1_200_000_000), "-1.20");
-        assert_eq!(share(1, 3), "33.3%");
-        assert_eq!(share(1, 0), "");
+    fn the_error_of_a_share_is_that_of_its_samples() {
         let weight = |samples, user_ns| Weight { samples, user_ns, system_ns: 0 };
         assert!((share_error(weight(50, 50), weight(100, 100)) - 5.0).abs() < 1e-9);
         // ten samples of a tenth each say more than one of the whole
@@ -102,6 +62,5 @@ mod tests {
             share_error(weight(1, 50), weight(51, 100)) > 2.0 * share_error(weight(10, 50), weight(60, 100))
         );
         assert!(share_error(weight(9, 90), weight(9, 90)) == 0.0);
-        assert_eq!(count(1, "process", "processes"), "1 process");
     }
 }

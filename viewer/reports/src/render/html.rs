@@ -64,7 +64,7 @@ pub fn page(display: &Display, place: &Place) -> String {
                 meta name="robots" content="noindex, nofollow";
                 link rel="icon" href="data:,";
                 title { (title) }
-                style nonce=[place.nonce.as_deref()] { (PreEscaped(STYLE)) }
+                style nonce=[place.nonce.as_deref()] { (PreEscaped(pct_icicle::SHEET)) (PreEscaped(STYLE)) }
                 script nonce=[place.nonce.as_deref()] { (PreEscaped(THEME)) }
             }
             body class=(body_class) {

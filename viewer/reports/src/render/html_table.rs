@@ -162,17 +162,12 @@ fn column_class(class: ColumnClass) -> &'static str {
 
 /// Alignment and heat of a cell.
 fn cell_class(words: bool, data: &Data) -> Option<&'static str> {
-    const HEAT: [&str; 10] = ["", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9"];
     match data {
         Data::AtMost(inner) => cell_class(words, inner),
         data if data.is_number() && !format::data(data).bytes().any(|b| (b'1'..=b'9').contains(&b)) => {
             Some("z")
         }
-        Data::Percent(share) => {
-            // Square root: one percent is visible, a hundred is full.
-            let level = (share.clamp(0.0, 1.0).sqrt() * 9.0 + 0.2) as usize;
-            Some(HEAT[level.min(9)]).filter(|c| !c.is_empty())
-        }
+        Data::Percent(share) => Some(pct_icicle::heat_class(*share)).filter(|c| !c.is_empty()),
         // Long names may take several lines; places and short names stay on one.
         Data::Link(Link { label: Label { text, .. }, .. })
         | Data::Text(text)

@@ -1,0 +1,76 @@
+//! Amounts as people read them: one rule for each kind, wherever they are shown.
+//!
+//! - Seconds have two decimals, below a tenth three, from ten thousand on none: `12.41`, `0.012`, `23,456`.
+//! - Shares are per cent with one decimal: `33.3%`.
+//! - Counts have their thousands separated and the word that goes with them: `1 process`, `1,204 samples`.
+
+use crate::{float, thousands};
+use alloc::format;
+use alloc::string::String;
+
+/// Nanoseconds as seconds, without the unit.
+#[must_use]
+pub fn seconds(ns: u64) -> String {
+    const TENTH: u64 = 100_000_000;
+    // Rounded as it is shown: what would read 10000.00 has no decimals any more.
+    const TEN_THOUSAND: u64 = 9_999_995_000_000;
+    let seconds = float(ns) / 1e9;
+    match ns {
+        0 => "0.00".into(),
+        1..TENTH => format!("{seconds:.3}"),
+        TENTH..TEN_THOUSAND => format!("{seconds:.2}"),
+        _ => thousands(ns.saturating_add(500_000_000) / 1_000_000_000),
+    }
+}
+
+/// A difference in nanoseconds as seconds, with its sign.
+#[must_use]
+pub fn signed_seconds(ns: i64) -> String {
+    let sign = if ns < 0 { '-' } else { '+' };
+    format!("{sign}{}", seconds(ns.unsigned_abs()))
+}
+
+/// `part` of `whole` in per cent; 0 when there is no whole.
+#[must_use]
+pub fn percent(part: u64, whole: u64) -> f64 {
+    if whole == 0 { 0.0 } else { float(part) / float(whole) * 100.0 }
+}
+
+/// `part` of `whole` in per cent, with the sign; empty when there is no whole.
+#[must_use]
+pub fn share(part: u64, whole: u64) -> String {
+    if whole == 0 { String::new() } else { format!("{:.1}%", percent(part, whole)) }
+}
+
+/// A number with the word for one of them, or for several.
+#[must_use]
+pub fn count(n: u64, one: &str, many: &str) -> String {
+    format!("{} {}", thousands(n), if n == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_read_well() {
+        assert_eq!(seconds(0), "0.00");
+        assert_eq!(seconds(12_411_000_000), "12.41");
+        assert_eq!(seconds(12_400_000_000), "12.40");
+        assert_eq!(seconds(12_000_000), "0.012");
+        assert_eq!(seconds(100_000_000), "0.10");
+        assert_eq!(seconds(9_999_994_999_999), "9999.99");
+        assert_eq!(seconds(9_999_996_000_000), "10,000");
+        assert_eq!(seconds(23_456_000_000_000), "23,456");
+        assert_eq!(
+            (signed_seconds(-1_200_000_000), signed_seconds(510_000_000)),
+            ("-1.20".into(), "+0.51".into())
+        );
+        assert_eq!((share(1, 3), share(1, 0)), ("33.3%".into(), String::new()));
+        assert_eq!(
+            (count(1, "process", "processes"), count(1204, "sample", "samples")),
+            ("1 process".into(), "1,204 samples".into())
+        );
+        assert!(!seconds(u64::MAX).is_empty());
+    }
+}
