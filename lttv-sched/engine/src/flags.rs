@@ -53,7 +53,7 @@ impl StopFlag {
 }
 
 /// Lets a slow client hold back its request without holding up anybody else: a request whose gate is closed is not served.
-/// An event hook that closes the gate should answer [`Flow::Stop`], so that no further event comes.
+/// An event hook that closes the gate should answer [`Flow::Stop`](crate::hooks::Flow::Stop), so that no further event comes.
 #[derive(Clone, Default, Debug)]
 pub struct Gate(Arc<AtomicBool>);
 

@@ -64,7 +64,7 @@ impl<'m> Borrowed<'m> {
     /// Seizes and stops `tid` of `process`. `maps` tells where there are stacks.
     ///
     /// # Errors
-    /// When the thread is gone, does not stop within `limit` (see [`let_late_go`]), another program runs than that whose gadgets these
+    /// When the thread is gone, does not stop within `limit` (see [`let_late_go`](super::stop::let_late_go)), another program runs than that whose gadgets these
     /// are, or there is no room for a frame. It is not held then.
     pub fn stop(
         process: i32,

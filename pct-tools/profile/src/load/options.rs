@@ -8,7 +8,7 @@ use crate::fold::Frames;
 /// What to load and how.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// Keep samples in order of time ([`Profile::timeline`]).
+    /// Keep samples in order of time ([`crate::Profile::timeline`]).
     pub timeline: bool,
     /// Translate addresses; without, functions are `[no symbol]` and frames have addresses only.
     pub symbols: bool,
