@@ -38,8 +38,10 @@ pub fn look_up(form: LineTable, table: &[u8], whole: bool, first_line: u32, offs
     };
     match found {
         Ok(Some(line)) => match u32::try_from(line) {
-            Ok(line) if line > 0 => Answer::Line(line),
-            _ => Answer::Damaged,
+            // From 3.11 on a module's first instruction has line 0.
+            Ok(0) => Answer::NoLine,
+            Ok(line) => Answer::Line(line),
+            Err(_) => Answer::Damaged,
         },
         Ok(None) => Answer::NoLine,
         Err(answer) => answer,
@@ -150,6 +152,16 @@ mod tests {
         let table = [4, 1, 2, 128, 4, 1];
         let at = |offset| line(LineTable::Pairs, &table, 10, offset);
         assert_eq!([0, 4, 6, 8].map(at), [11, 10, 12, 12]);
+    }
+
+    #[test]
+    fn the_first_instruction_of_a_module_has_line_0_which_is_no_line() {
+        // As CPython 3.12 writes it: one unit, one line back from line 1; then the first line.
+        let table = [0x80 | 13 << 3, 3, 0x80 | 13 << 3, 2];
+        assert_eq!(look_up(LineTable::Locations, &table, true, 1, 0), Answer::NoLine);
+        assert_eq!(look_up(LineTable::Locations, &table, true, 1, 2), Answer::Line(1));
+        let before_any_line = [0x80 | 13 << 3, 5];
+        assert_eq!(look_up(LineTable::Locations, &before_any_line, true, 1, 0), Answer::Damaged);
     }
 
     #[test]
