@@ -118,7 +118,10 @@ const BEHIND_LAST: i64 = 1_000;
 fn follow(s: &mut Session, listing: &Shared) -> anyhow::Result<()> {
     anyhow::ensure!(
         s.recordings.iter().all(Option::is_some),
-        Usage("--follow: only recordings (.pct) can be followed, and one of these traces is not a recording".into())
+        Usage(
+            "--follow: only recordings (.pct) can be followed, and one of these traces is not a recording"
+                .into()
+        )
     );
     let (mut from, mut seen, mut delivered) = (s.from, None, 0);
     loop {
