@@ -399,7 +399,7 @@ impl<F: ?Sized> HooksByName<F> {
         Self::default()
     }
 
-    /// The list of the events of a name, made when there is none.
+    /// The list of the events of a name, made if it does not exist.
     pub fn find(&mut self, name: &str) -> &mut Hooks<F> {
         self.lists.entry(name.into()).or_default()
     }

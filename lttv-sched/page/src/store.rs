@@ -160,7 +160,7 @@ impl Store {
         self.traces.get(index).map(|row| &row.shown)
     }
 
-    /// First and last time of all traces; a span of one microsecond where there is none.
+    /// First and last time of all traces; a span of one microsecond if no trace has an event.
     pub fn span(&self) -> (i64, i64) {
         let spans = self.traces().filter_map(|shown| shown.source.time_span());
         let span = spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1)));

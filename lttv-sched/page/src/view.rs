@@ -125,7 +125,7 @@ pub fn encoded(text: &str) -> String {
 /// A number of an address.
 ///
 /// # Errors
-/// It is none, or does not fit.
+/// The text is not a number, or out of the range of `T`.
 pub fn number<T: std::str::FromStr>(key: &str, text: &str) -> Result<T, BadAddress> {
     text.parse().map_err(|_| BadAddress(format!("{key}={text}: expected a whole number in its limits")))
 }

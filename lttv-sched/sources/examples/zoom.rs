@@ -76,7 +76,7 @@ impl Viewer {
     }
 }
 
-/// Shows a trace and obeys commands until there are none.
+/// Shows a trace and obeys commands until stdin ends.
 pub(crate) fn run(path: &Path, name: Option<String>, input: impl BufRead, mut out: impl Write) -> Done<()> {
     let mut viewer = Viewer::open(path, name)?;
     let mut lines = input.lines();

@@ -123,7 +123,7 @@ pub(super) struct Tables {
 }
 
 impl Tables {
-    /// The lane of this kind, made with this name where there is none.
+    /// The lane of this kind. If it does not exist, it is made with this name.
     pub(super) fn lane(&mut self, kind: LaneKind, of: LaneOf, name: impl FnOnce() -> Arc<str>) -> usize {
         if let Some(lane) = self.lane_of.get(&(kind, of)) {
             return *lane;

@@ -1,6 +1,6 @@
 //! The signal by which a thread says that its call is done.
 
-/// Synchronous signals are never blocked: a fault of ours must be seen.
+/// Synchronous signals (SIGSEGV and its kind) are never blocked, so that a fault in pct itself ends it.
 pub(super) const SYNCHRONOUS: u64 =
     bit(libc::SIGSEGV) | bit(libc::SIGBUS) | bit(libc::SIGILL) | bit(libc::SIGFPE) | bit(libc::SIGTRAP);
 

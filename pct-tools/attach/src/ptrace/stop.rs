@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 /// # Errors
 /// [`CallError::NoStop`] after `limit`; [`CallError::Gone`] when it ended.
 pub fn wait_stop(tid: Tid, limit: Duration) -> Result<Stop, CallError> {
-    /// SIGCHLD is the process's: another thread of ours may take it, so its absence is not believed for longer.
+    /// SIGCHLD is the process's: another thread of pct may take it. So the wait for it is no longer than this.
     const LOOK: u64 = 1_000_000;
     let start = Instant::now();
     // a thread that waits is put on a processor as soon as the stop is there; one that looks again and again is not
