@@ -2,6 +2,7 @@
 //!
 //! - Seconds have two decimals, below a tenth three, from ten thousand on none: `12.41`, `0.012`, `23,456`.
 //! - Shares are per cent with one decimal: `33.3%`.
+//! - Bytes have three digits and a decimal unit: `412 MB`, `1.93 kB`, `17 B`.
 //! - Counts have their thousands separated and the word that goes with them: `1 process`, `1,204 samples`.
 
 use crate::{float, thousands};
@@ -42,6 +43,29 @@ pub fn share(part: u64, whole: u64) -> String {
     if whole == 0 { String::new() } else { format!("{:.1}%", percent(part, whole)) }
 }
 
+/// An amount of memory with its unit: kB is 1000 bytes, as MB is a million.
+#[must_use]
+pub fn bytes(amount: f64) -> String {
+    const UNITS: [&str; 6] = ["kB", "MB", "GB", "TB", "PB", "EB"];
+    if !amount.is_finite() {
+        return "?".into();
+    }
+    let sign = if amount <= -0.5 { "-" } else { "" };
+    let mut rest = amount.abs();
+    // Rounded as it is shown: what would read 1000 has the next unit.
+    if rest < 999.5 {
+        return format!("{sign}{rest:.0} B");
+    }
+    let mut unit = 0;
+    rest /= 1000.0;
+    while rest >= 999.5 && unit + 1 < UNITS.len() {
+        rest /= 1000.0;
+        unit += 1;
+    }
+    let decimals = if rest < 9.995 { 2 } else { usize::from(rest < 99.95) };
+    format!("{sign}{rest:.decimals$} {}", UNITS[unit])
+}
+
 /// A number with the word for one of them, or for several.
 #[must_use]
 pub fn count(n: u64, one: &str, many: &str) -> String {
@@ -51,6 +75,29 @@ pub fn count(n: u64, one: &str, many: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_have_three_digits_and_a_unit() {
+        let cases = [
+            (0.0, "0 B"),
+            (17.4, "17 B"),
+            (999.4, "999 B"),
+            (999.6, "1.00 kB"),
+            (1934.0, "1.93 kB"),
+            (9995.0, "10.0 kB"),
+            (99_960.0, "100 kB"),
+            (999_600.0, "1.00 MB"),
+            (412e6, "412 MB"),
+            (-2.5e9, "-2.50 GB"),
+            (1e25, "10000000 EB"),
+            (f64::NAN, "?"),
+            (f64::INFINITY, "?"),
+            (-0.2, "0 B"),
+        ];
+        for (amount, text) in cases {
+            assert_eq!(bytes(amount), text, "{amount}");
+        }
+    }
 
     #[test]
     fn amounts_read_well() {

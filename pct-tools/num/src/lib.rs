@@ -6,6 +6,7 @@
 //! - [`float()`], [`rounded()`]: counts and floating-point numbers.
 //! - [`thousands()`]: a number for people; [`seconds()`], [`share()`], [`count()`]: amounts with one rule for each kind.
 //! - [`significance()`]: is the difference of two sampled amounts more than chance?
+//! - [`Estimate`], [`Growth`]: amounts of memory from samples of allocated bytes, with their intervals of confidence.
 //!
 //! The base is a const parameter, so that every divisor is a constant and a division becomes a multiplication.
 //! `cargo run --release -p pct-num --example num_bench` measures each routine beside the bodies that lost, the standard
@@ -22,15 +23,22 @@ extern crate alloc;
 
 mod amounts;
 pub mod bodies;
+mod estimate;
 mod float;
+mod gamma;
+mod growth;
 mod ndigits;
 mod num2str;
 mod significance;
 mod str2num;
 mod thousands;
 
-pub use amounts::{count, percent, seconds, share, signed_seconds};
+pub use amounts::{bytes, count, percent, seconds, share, signed_seconds};
+pub use estimate::{
+    Estimate, Interval, detection_limit, round_to_sum, sampling_probability, thinning_probability,
+};
 pub use float::{float, rounded};
+pub use growth::Growth;
 pub use ndigits::ndigits;
 pub use num2str::{Align, Digits, Layout, num2str, num2str_batch, num2str_into};
 pub use significance::{CLEAR, Sampled, significance};
