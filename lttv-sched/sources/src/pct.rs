@@ -21,7 +21,7 @@ use lttv_engine::source::{
 use lttv_engine::time::Time;
 use pct_format::layout::Text;
 use pct_format::record::{Frame, RegionFacts};
-use pct_format::{File, Index, Record, SegmentKind, Stack, Stacks};
+use pct_format::{File, Index, Record, Stack, Stacks};
 use rustc_hash::FxHashMap;
 
 /// Field of samples that is not listed: index of the region ([`PctSource::regions`]) that held the PC.
@@ -286,7 +286,7 @@ impl<'i, 'a> Reading<'i, 'a> {
             self.data.files.push(File1 { tid: t.tid, name: t.name.clone(), events });
         }
         let mut segments: Vec<_> =
-            file.segments().filter(|s| s.kind() != SegmentKind::Counters && s.thread() != 0).collect();
+            file.segments().filter(|s| !s.kind().is_area() && s.thread() != 0).collect();
         segments.sort_by_key(pct_format::Segment::generation);
         let header_period = file.header().period_ns();
         let runs = segments.into_iter().flat_map(|s| {

@@ -6,6 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use crate::head::kind;
 use crate::header::{Anchor, Clock, LossCause, Recorder, State, TimeSource};
+use crate::heap::{self, AllocServer};
 use crate::layout::{self, Text, header as at, segment_kind};
 use crate::push::{self, SegmentHead};
 use crate::record::{
@@ -98,15 +99,26 @@ impl Builder {
 
     /// Sets a string of the header; cut when there is no room left.
     pub fn text(&mut self, which: Text, text: &[u8]) -> &mut Self {
+        let reference = self.string(text);
+        self.word(at::TEXT + which as usize, reference)
+    }
+
+    /// Says who serves malloc.
+    pub fn alloc_server(&mut self, server: AllocServer, path: &[u8]) -> &mut Self {
+        let reference = self.string(path);
+        self.word(at::ALLOC_SERVER, server as u64).word(at::ALLOC_SERVER_PATH, reference)
+    }
+
+    fn string(&mut self, text: &[u8]) -> u64 {
         let room = layout::FIRST_SEGMENT_AT - self.strings;
         let text = &text[..text.len().min(room)];
         for (i, byte) in text.iter().enumerate() {
             let at = self.strings + i;
             self.words[at / 8].fetch_or(u64::from(*byte) << (8 * (at % 8)), Ordering::Relaxed);
         }
-        self.word(at::TEXT + which as usize, (self.strings as u64) << 32 | text.len() as u64);
+        let reference = (self.strings as u64) << 32 | text.len() as u64;
         self.strings += text.len();
-        self
+        reference
     }
 
     /// Sets the arguments.
@@ -318,6 +330,35 @@ impl Builder {
         push::begin_segment(&self.words[from..], &head);
         for (place, count) in self.words[from + layout::SEGMENT_HEADER_WORDS..].iter().zip(counts) {
             place.store(*count, Ordering::Relaxed);
+        }
+        self
+    }
+
+    /// Adds an area of the table of live blocks, of so many places: these entries, then free ones.
+    pub fn heap(&mut self, entries: &[[u64; heap::ENTRY_WORDS]], places: usize) -> &mut Self {
+        self.area(segment_kind::HEAP, places, heap::ENTRY_WORDS, entries.as_flattened())
+    }
+
+    /// Adds an area of sums by stack, of so many places: these sums, then unused ones.
+    pub fn heap_sums(&mut self, sums: &[[u64; heap::SUM_WORDS]], places: usize) -> &mut Self {
+        self.area(segment_kind::HEAP_SUM, places, heap::SUM_WORDS, sums.as_flattened())
+    }
+
+    /// Adds the account of allocation sampling ([`heap::account`]).
+    pub fn heap_account(&mut self, words: &[u64; heap::ACCOUNT_WORDS]) -> &mut Self {
+        self.area(segment_kind::HEAP_ACCOUNT, words.len(), 1, words)
+    }
+
+    fn area(&mut self, kind: u8, places: usize, each: usize, words: &[u64]) -> &mut Self {
+        let blocks = (layout::SEGMENT_HEADER_BYTES + places * each * 8).div_ceil(layout::BLOCK_BYTES);
+        let from = self.words.len();
+        self.words.extend((0..blocks * BLOCK_WORDS).map(|_| AtomicU64::new(0)));
+        self.generation += 1;
+        let (generation, blocks, count) = (self.generation, blocks as u64, places as u64);
+        let head = SegmentHead { kind, generation, blocks, count, ..Default::default() };
+        push::begin_segment(&self.words[from..], &head);
+        for (place, word) in self.words[from + layout::SEGMENT_HEADER_WORDS..].iter().zip(words) {
+            place.store(*word, Ordering::Relaxed);
         }
         self
     }

@@ -4,6 +4,7 @@
 //! begun anew meanwhile is then recognised by its two generation words and left out.
 
 use crate::header::Header;
+use crate::heap::{self, HeapAccount, HeapSums, HeapTable};
 use crate::layout::{self, header as at, segment, segment_kind};
 use crate::record::Record;
 use crate::words::Words;
@@ -87,6 +88,20 @@ pub enum SegmentKind {
     Ring,
     /// Counters of a region.
     Counters,
+    /// A part of the table of live blocks ([`crate::heap`]).
+    Heap,
+    /// A part of the sums of allocations by stack.
+    HeapSum,
+    /// The account of allocation sampling.
+    HeapAccount,
+}
+
+impl SegmentKind {
+    /// Whether such a segment is an area: several blocks of words, without records.
+    #[must_use]
+    pub const fn is_area(self) -> bool {
+        !matches!(self, SegmentKind::Keep | SegmentKind::Ring)
+    }
 }
 
 /// A .pct file in memory. Copies nothing; every number is checked when it is used.
@@ -161,7 +176,7 @@ impl<'a> File<'a> {
         }
         let end = if first { self.block_bytes } else { offset.checked_add(self.block_bytes)? };
         let mut segment = Segment::parse(self.bytes.get(offset..end)?, offset)?;
-        if segment.kind == SegmentKind::Counters {
+        if segment.kind.is_area() {
             let blocks = usize::try_from(segment.word(segment::BLOCKS)).ok()?;
             let bytes = blocks.checked_mul(self.block_bytes)?;
             // A copy cut short gives what is there.
@@ -174,6 +189,23 @@ impl<'a> File<'a> {
     /// Counter areas, in order of their place.
     pub fn counters(&self) -> impl Iterator<Item = CounterArea<'a>> + use<'a> {
         self.segments().filter_map(|s| s.counters())
+    }
+
+    /// Areas of the table of live blocks.
+    pub fn heap_tables(&self) -> impl Iterator<Item = HeapTable<'a>> + use<'a> {
+        self.segments().filter(|s| s.kind == SegmentKind::Heap).map(|s| HeapTable(s.area(heap::ENTRY_WORDS)))
+    }
+
+    /// Areas of the sums of allocations by stack.
+    pub fn heap_sums(&self) -> impl Iterator<Item = HeapSums<'a>> + use<'a> {
+        self.segments().filter(|s| s.kind == SegmentKind::HeapSum).map(|s| HeapSums(s.area(heap::SUM_WORDS)))
+    }
+
+    /// The account of allocation sampling; `None` when allocations were not sampled, or none was due yet.
+    #[must_use]
+    pub fn heap_account(&self) -> Option<HeapAccount<'a>> {
+        let segment = self.segments().find(|s| s.kind == SegmentKind::HeapAccount)?;
+        Some(HeapAccount(segment.area(1)))
     }
 }
 
@@ -196,9 +228,7 @@ impl<'a> Iterator for Segments<'a> {
             let found = self.file.segment_at(offset);
             let block = self.file.block_bytes;
             let step = match &found {
-                Some(s) if s.kind == SegmentKind::Counters => {
-                    s.words.len().saturating_mul(8).div_ceil(block).max(1)
-                }
+                Some(s) if s.kind.is_area() => s.words.len().saturating_mul(8).div_ceil(block).max(1),
                 _ => 1,
             };
             let from = if self.next == 0 { 0 } else { self.next };
@@ -232,11 +262,14 @@ impl<'a> Segment<'a> {
             segment_kind::KEEP => SegmentKind::Keep,
             segment_kind::RING => SegmentKind::Ring,
             segment_kind::COUNTERS => SegmentKind::Counters,
+            segment_kind::HEAP => SegmentKind::Heap,
+            segment_kind::HEAP_SUM => SegmentKind::HeapSum,
+            segment_kind::HEAP_ACCOUNT => SegmentKind::HeapAccount,
             _ => return None,
         };
         let generation = words.get(segment::GENERATION)?;
         let last = words.get(words.len().checked_sub(1)?)?;
-        if generation == 0 || kind != SegmentKind::Counters && last != generation {
+        if generation == 0 || !kind.is_area() && last != generation {
             return None;
         }
         Some(Segment { words, offset, kind })
@@ -328,7 +361,7 @@ impl<'a> Segment<'a> {
     pub fn records(&self) -> Records<'a> {
         let end = self.words.len().saturating_sub(1);
         let words = match self.kind {
-            SegmentKind::Counters => Words::default(),
+            kind if kind.is_area() => Words::default(),
             _ => self.words.slice(layout::SEGMENT_HEADER_WORDS, end),
         };
         Records { words, at: 0 }
@@ -344,6 +377,13 @@ impl<'a> Segment<'a> {
             words,
             next: Some(Run { thread: self.thread(), tid: self.tid(), name, words, from: 0, to: 0 }),
         }
+    }
+
+    /// The words of an area's places, so many words each, as far as they are there.
+    fn area(&self, each: usize) -> Words<'a> {
+        let places = usize::try_from(self.word(segment::COUNT)).unwrap_or(usize::MAX);
+        let from = layout::SEGMENT_HEADER_WORDS;
+        self.words.slice(from, from.saturating_add(places.saturating_mul(each)))
     }
 
     /// The counters, if that is what it holds.

@@ -86,6 +86,18 @@ pub mod kind {
     pub const LINE_TABLE: u8 = 19;
     /// An interpreter was found; argument = language. Words: time, version, state, path.
     pub const INTERPRETER: u8 = 20;
+    /// A sampled request for memory; argument = stack id. Words: time, thread id, address, size, shift, flags.
+    pub const ALLOC: u8 = 21;
+    /// A sampled block was freed; argument = stack id of its request. Words: time, thread id, address, size, shift, time of
+    /// the request.
+    pub const FREE: u8 = 22;
+    /// An instant that the program named (`pct_heap_mark`). Words: time, thread id, live octets, allocated octets, name.
+    pub const HEAP_MARK: u8 = 23;
+    /// The interval of allocation samples changed; argument = shift. Words: time, interval.
+    pub const ALLOC_INTERVAL: u8 = 24;
+    /// What the process's memory is. Words: time, live octets, allocated octets, resident octets (anonymous, file, shared),
+    /// octets of thread stacks, octets that the allocator holds and nobody has.
+    pub const MEMORY: u8 = 25;
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 //! Words of the header change while the process runs (state, losses, latest anchor); each is one aligned word, so a
 //! reader sees an old or a new value. Only the latest anchor is several words: a sequence number tells a torn one.
 
+use crate::heap::AllocServer;
 use crate::layout::{self, Text, header as at};
 use crate::numbered::numbered;
 use crate::words::Words;
@@ -174,12 +175,33 @@ impl<'a> Header<'a> {
     /// One of the strings; empty when it is absent or does not lie in the header's block.
     #[must_use]
     pub fn text(&self, which: Text) -> &'a [u8] {
-        let reference = self.word(at::TEXT + which as usize);
+        self.string(self.word(at::TEXT + which as usize))
+    }
+
+    fn string(&self, reference: u64) -> &'a [u8] {
         let (from, len) = ((reference >> 32) as usize, (reference & 0xffff_ffff) as usize);
         if from < layout::STRINGS_AT {
             return &[];
         }
         from.checked_add(len).and_then(|to| self.block.get(from..to)).unwrap_or(&[])
+    }
+
+    /// Interval of allocation samples that was asked for, in octets; `None` when allocations were not sampled.
+    #[must_use]
+    pub fn alloc_interval(&self) -> Option<u64> {
+        Some(self.word(at::ALLOC_INTERVAL)).filter(|interval| *interval != 0)
+    }
+
+    /// Who serves malloc in the process; an unknown number is taken for not known.
+    #[must_use]
+    pub fn alloc_server(&self) -> AllocServer {
+        AllocServer::from_number(self.word(at::ALLOC_SERVER)).unwrap_or(AllocServer::NotKnown)
+    }
+
+    /// Path of the object that serves malloc; empty = not known.
+    #[must_use]
+    pub fn alloc_server_path(&self) -> &'a [u8] {
+        self.string(self.word(at::ALLOC_SERVER_PATH))
     }
 
     /// Version: major, minor.

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use crate::codes::{Codes, Interpreter};
-use crate::file::{File, Segment, SegmentKind};
+use crate::file::{File, Segment};
 use crate::header::Anchor;
 use crate::record::{Frame, Record, RegionFacts, Sample};
 
@@ -233,7 +233,7 @@ impl<'a> Index<'a> {
         // A stack id costs its definition at least a word of the file.
         let most_stacks = file.bytes().len() / 8;
         for segment in &segments {
-            if segment.kind() == SegmentKind::Counters {
+            if segment.kind().is_area() {
                 continue;
             }
             if segment.thread() != 0 {
@@ -429,7 +429,7 @@ fn torn(file: &File<'_>) -> u64 {
     let mut torn = 0;
     for at in starts {
         if let Some(segment) = known.contains(&at).then(|| file.segment_at(at)).flatten() {
-            within = at + segment.counters().map_or(block, |_| segment.bytes().max(block));
+            within = at + segment.bytes().max(block);
         } else if at >= within && magic(at).is_some_and(|w| w & !0xff == crate::layout::SEGMENT_MAGIC) {
             torn += 1;
         }
@@ -602,7 +602,7 @@ mod tests {
                 let word = match how {
                     0 => word,
                     1 => crate::layout::SEGMENT_MAGIC | word & 3,
-                    2 => crate::head::Head { kind: word as u8 % 21, words: (word >> 8) as u16 % 50, arg: (word >> 32) as u32 % 9 }.encode(),
+                    2 => crate::head::Head { kind: word as u8 % 28, words: (word >> 8) as u16 % 50, arg: (word >> 32) as u32 % 9 }.encode(),
                     _ => word & 0xffff,
                 };
                 let at = (at & !7) % (bytes.len() - 8);

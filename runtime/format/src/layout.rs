@@ -138,6 +138,18 @@ pub mod header {
     pub const INHERITED_EVENTS: usize = 106;
     /// Why there are no inherited events: errno of the refused call, 0 = they were not asked for, or are there.
     pub const INHERITED_ERRNO: usize = 107;
+    /// Allocation sampling: interval asked for in octets, 0 = allocations were not sampled.
+    pub const ALLOC_INTERVAL: usize = 108;
+    /// Allocation sampling: how often that is doubled at the moment.
+    pub const ALLOC_SHIFT: usize = 109;
+    /// Allocation sampling: seed of the draws.
+    pub const ALLOC_SEED: usize = 110;
+    /// Allocation sampling: who serves malloc ([`crate::AllocServer`]).
+    pub const ALLOC_SERVER: usize = 111;
+    /// Allocation sampling: path of the object that does, a string reference as those of [`TEXT`]; 0 = none.
+    pub const ALLOC_SERVER_PATH: usize = 112;
+    /// Allocation sampling: what was wrapped ([`crate::heap::source`]).
+    pub const ALLOC_SOURCES: usize = 113;
 }
 
 /// The strings of the header, by their place after [`header::TEXT`].
@@ -196,13 +208,13 @@ pub mod segment {
     pub const PERIOD_NS: usize = 9;
     /// Thread's name, 16 bytes, NUL-padded (two words).
     pub const NAME: usize = 10;
-    /// Counter areas: blocks that the area takes. 1 otherwise.
+    /// Areas (counters and those of [`crate::heap`]): blocks that the area takes. 1 otherwise.
     pub const BLOCKS: usize = 12;
     /// Counter areas: region id.
     pub const REGION: usize = 13;
     /// Counter areas: log2 of the bytes of code per counter.
     pub const SHIFT: usize = 14;
-    /// Counter areas: number of counters. Ring segments: samples written so far, updated when the segment is left.
+    /// Counter areas: number of counters. Heap areas: number of places. Ring segments: samples written so far, updated when the segment is left.
     pub const COUNT: usize = 15;
 }
 
@@ -214,6 +226,12 @@ pub mod segment_kind {
     pub const RING: u8 = 2;
     /// Counters of one region.
     pub const COUNTERS: u8 = 3;
+    /// A part of the table of live blocks ([`crate::heap`]).
+    pub const HEAP: u8 = 4;
+    /// A part of the sums of allocations by stack.
+    pub const HEAP_SUM: u8 = 5;
+    /// The account of allocation sampling.
+    pub const HEAP_ACCOUNT: u8 = 6;
 }
 
 const _: () = assert!(header::TEXT + TEXTS <= header::ARGC);

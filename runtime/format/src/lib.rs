@@ -38,6 +38,7 @@ pub mod push;
 
 pub mod file;
 pub mod header;
+pub mod heap;
 
 #[cfg(feature = "std")]
 pub mod builder;
@@ -50,6 +51,7 @@ pub use file::{CounterArea, Error, File, Segment, SegmentKind};
 #[cfg(feature = "std")]
 pub use file::{Run, Runs};
 pub use header::{Anchor, Clock, Header, Loss, LossCause, Recorder, StackMode, State, TimeSource};
+pub use heap::{AllocServer, EntryState, HeapEntry, HeapSum};
 #[cfg(feature = "std")]
 pub use index::{Index, Region, Stacks, Thread, Timeline};
 pub use record::{CutCause, Frames, Record, Sample, Stack};

@@ -128,11 +128,11 @@ pub struct SegmentHead {
 /// Begins a segment over whatever the block held. `block` is the whole segment, header and last word included.
 ///
 /// The last word goes first and the first word last: a reader that copies upwards and finds both generations equal
-/// has a segment of one generation. Counter areas must be zero already (fresh blocks are).
+/// has a segment of one generation. Areas must be zero already (fresh blocks are).
 pub fn begin_segment<S: Store + ?Sized>(block: &S, head: &SegmentHead) {
     use crate::layout::{SEGMENT_HEADER_WORDS, SEGMENT_MAGIC, segment};
     let Some(last) = block.len().checked_sub(1) else { return };
-    if head.kind != crate::layout::segment_kind::COUNTERS {
+    if matches!(head.kind, crate::layout::segment_kind::KEEP | crate::layout::segment_kind::RING) {
         block.set(last, head.generation);
     }
     // Release: the last word is seen before the segment is seen to change.

@@ -14,7 +14,7 @@ pub use crate::words::Words;
 pub use code::{
     CodeFacts, CodeFrame, InterpreterState, Language, LineTableForm, LineTablePart, LostCode, code_flag,
 };
-pub use read::{Frames, Record, Sample, Stack, Text};
+pub use read::{Frames, MemoryLevel, Record, Sample, Stack, Text};
 pub use write::{Encoder, MAX_FRAMES, long_sample, sample, sample_with_frames, short_sample};
 
 /// Bits of a word that hold an address; the byte above holds a sample's weight or a frame's kind.
@@ -183,7 +183,7 @@ mod tests {
         }
 
         #[test]
-        fn any_words_decode_without_panic(words: Vec<u64>, kind in 0u8..23, len in 0u16..40, arg: u32) {
+        fn any_words_decode_without_panic(words: Vec<u64>, kind in 0u8..28, len in 0u16..40, arg: u32) {
             let mut words = words;
             words.insert(0, Head { kind, words: len, arg }.encode());
             let raw = bytes(&words);
@@ -235,6 +235,49 @@ mod tests {
             prop_assert_eq!((code, part.form, part.offset, part.whole), (id, form, at, at + table.len() as u64));
             prop_assert_eq!(part.octets.to_vec(), table);
         }
+    }
+
+    #[test]
+    fn records_of_memory_survive_the_round_trip() {
+        let mut buffer = [0u64; 20];
+        let decode = |words: &[u64]| {
+            assert!(words.iter().all(|w| *w != 0));
+            let raw = bytes(words);
+            format!("{:?}", Record::decode(Words::new(&raw), 0).unwrap().0)
+        };
+        let numbers = |kind: u8, argument: u32, numbers: &[u64], name: Option<&[u8]>, buffer: &mut [u64]| {
+            let mut encoder = Encoder::new(buffer).word(77);
+            for number in numbers {
+                encoder = encoder.number(*number);
+            }
+            if let Some(name) = name {
+                encoder = encoder.text(name);
+            }
+            decode(encoder.finish(kind, argument).unwrap())
+        };
+        assert_eq!(
+            numbers(kind::ALLOC, 9, &[1, 0x1000, 0, 2, 4], None, &mut buffer),
+            "Alloc { stack: 9, time: 77, tid: 1, address: 4096, size: 0, shift: 2, flags: 4 }"
+        );
+        assert_eq!(
+            numbers(kind::FREE, 0, &[1, 0x1000, 64, 0, 76], None, &mut buffer),
+            "Free { stack: 0, time: 77, tid: 1, address: 4096, size: 64, shift: 0, allocated: 76 }"
+        );
+        let mark = numbers(kind::HEAP_MARK, 0, &[3, 10, 20], Some(b"full"), &mut buffer);
+        assert!(mark.starts_with("HeapMark { time: 77, tid: 3, live: 10, allocated: 20, name: "), "{mark}");
+        assert_eq!(
+            numbers(kind::ALLOC_INTERVAL, 3, &[4096], None, &mut buffer),
+            "AllocInterval { shift: 3, time: 77, interval: 4096 }"
+        );
+        let level = numbers(kind::MEMORY, 0, &[1, 2, 3, 4, 5, 6, 0], None, &mut buffer);
+        assert_eq!(
+            level,
+            "Memory(MemoryLevel { time: 77, live: 1, allocated: 2, resident_anonymous: 3, resident_files: 4, \
+             resident_shared: 5, stacks: 6, slack: 0 })"
+        );
+        // Cut short, they are of an unknown kind, not something else.
+        let cut = numbers(kind::MEMORY, 0, &[1, 2], None, &mut buffer);
+        assert!(cut.starts_with("Unknown"), "{cut}");
     }
 
     #[test]

@@ -120,7 +120,7 @@ fn short_copy(path: &Path, tail: &mut Tail, since_ns: u64) -> io::Result<Vec<u8>
         match kind {
             SegmentKind::Keep => keeps.push((generation, at)),
             SegmentKind::Ring => rings.entry(thread).or_default().push((generation, at, time)),
-            SegmentKind::Counters => {}
+            _ => {}
         }
     }
     keeps.sort_unstable();

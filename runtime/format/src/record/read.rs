@@ -78,6 +78,27 @@ pub struct Sample<'a> {
     pub stack: Stack<'a>,
 }
 
+/// What the memory of a process was at an instant, in octets; 0 = not known.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct MemoryLevel {
+    /// Raw time.
+    pub time: u64,
+    /// Estimate of what is live.
+    pub live: u64,
+    /// Estimate of what was allocated since the start.
+    pub allocated: u64,
+    /// Resident anonymous memory.
+    pub resident_anonymous: u64,
+    /// Resident pages of files.
+    pub resident_files: u64,
+    /// Resident shared memory.
+    pub resident_shared: u64,
+    /// Thread stacks.
+    pub stacks: u64,
+    /// What the allocator has from the kernel and has given to nobody.
+    pub slack: u64,
+}
+
 /// A record as read. Lives are bounded by the file's bytes; nothing is copied.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
@@ -246,6 +267,64 @@ pub enum Record<'a> {
         /// Path of the object.
         path: Text<'a>,
     },
+    /// A sampled request for memory.
+    Alloc {
+        /// Stack of the request, 0 = none.
+        stack: u32,
+        /// Raw time.
+        time: u64,
+        /// Kernel's id of the thread.
+        tid: u32,
+        /// Address of the block.
+        address: u64,
+        /// Octets asked for.
+        size: u64,
+        /// How often the interval asked for was doubled.
+        shift: u64,
+        /// [`crate::heap::entry_flag`].
+        flags: u64,
+    },
+    /// A sampled block was freed.
+    Free {
+        /// Stack of its request.
+        stack: u32,
+        /// Raw time.
+        time: u64,
+        /// Kernel's id of the thread that freed it.
+        tid: u32,
+        /// Its address.
+        address: u64,
+        /// Octets that were asked for.
+        size: u64,
+        /// Its shift.
+        shift: u64,
+        /// Raw time of the request.
+        allocated: u64,
+    },
+    /// An instant of the heap that the program named.
+    HeapMark {
+        /// Raw time.
+        time: u64,
+        /// Thread that named it.
+        tid: u32,
+        /// Estimate of the octets live then.
+        live: u64,
+        /// Estimate of the octets allocated until then.
+        allocated: u64,
+        /// Its name.
+        name: Text<'a>,
+    },
+    /// The interval of allocation samples changed.
+    AllocInterval {
+        /// How often the interval asked for is doubled from now on.
+        shift: u32,
+        /// Raw time.
+        time: u64,
+        /// The interval from now on, in octets.
+        interval: u64,
+    },
+    /// What the memory of the process was, in octets.
+    Memory(MemoryLevel),
     /// A kind that this reader does not know; the words are there.
     Unknown {
         /// Its head.
@@ -386,6 +465,44 @@ impl<'a> Record<'a> {
                 state: rest.number()?,
                 path: rest.text()?,
             },
+            kind::ALLOC => Record::Alloc {
+                stack: head.arg,
+                time: rest.word()?,
+                tid: rest.id()?,
+                address: rest.number()?,
+                size: rest.number()?,
+                shift: rest.number()?,
+                flags: rest.number()?,
+            },
+            kind::FREE => Record::Free {
+                stack: head.arg,
+                time: rest.word()?,
+                tid: rest.id()?,
+                address: rest.number()?,
+                size: rest.number()?,
+                shift: rest.number()?,
+                allocated: rest.number()?,
+            },
+            kind::HEAP_MARK => Record::HeapMark {
+                time: rest.word()?,
+                tid: rest.id()?,
+                live: rest.number()?,
+                allocated: rest.number()?,
+                name: rest.text()?,
+            },
+            kind::ALLOC_INTERVAL => {
+                Record::AllocInterval { shift: head.arg, time: rest.word()?, interval: rest.number()? }
+            }
+            kind::MEMORY => Record::Memory(MemoryLevel {
+                time: rest.word()?,
+                live: rest.number()?,
+                allocated: rest.number()?,
+                resident_anonymous: rest.number()?,
+                resident_files: rest.number()?,
+                resident_shared: rest.number()?,
+                stacks: rest.number()?,
+                slack: rest.number()?,
+            }),
             _ => return None,
         })
     }
