@@ -4,32 +4,32 @@
 //! Under a function means: somewhere on the stack; a sample in a recursion counts once. That is found in one
 //! depth-first walk of the stacks with a counter per function of how often it is on the current path.
 
-use crate::model::{Cell, Id, Profile, StackId, Weight};
-use crate::tree::{By, Label, Labels, Split, for_each_part, used_stacks};
+use crate::model::{Id, Profile, StackId, Weight};
+use crate::tree::{Amount, By, Label, Labels, Measured, Split, for_each_part, used_stacks};
 use rustc_hash::FxHashMap;
 
 /// A row.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Row {
+pub struct Row<W = Weight> {
     /// The process or thread that it is about, when the table is split.
     pub part: Option<Label>,
     /// What it is about; `None` when the table is only split.
     pub label: Option<Label>,
     /// Measured right there.
-    pub own: Weight,
+    pub own: W,
     /// Measured there or in what it called.
-    pub total: Weight,
+    pub total: W,
     /// Its own CPU time, if the table is weighed by something else ([`Flat::beside`]).
     pub cpu: Option<Weight>,
 }
 
 /// The table, heaviest row first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Flat {
+pub struct Flat<W = Weight> {
     /// The rows.
-    pub rows: Vec<Row>,
+    pub rows: Vec<Row<W>>,
     /// Sum of all rows' own weights.
-    pub total: Weight,
+    pub total: W,
 }
 
 /// How rows are ordered.
@@ -42,10 +42,16 @@ pub enum Order {
     Total,
 }
 
-impl Flat {
+impl<W: Amount> Flat<W> {
     /// Counts the cells. `by` = `None` gives one row per part.
     #[must_use]
-    pub fn of(profile: &Profile, cells: &[Cell], by: Option<By>, split: Split, order: Order) -> Self {
+    pub fn of<C: Measured<Amount = W>>(
+        profile: &Profile,
+        cells: &[C],
+        by: Option<By>,
+        split: Split,
+        order: Order,
+    ) -> Self {
         let mut rows = Vec::new();
         let labels = Labels::of(profile, by.unwrap_or_default());
         let callees = Callees::of(profile);
@@ -67,22 +73,24 @@ impl Flat {
         });
         // What is only on the way to where time is spent has no place in a ranking by own time.
         if order == Order::Own {
-            rows.retain(|row| !row.own.is_zero());
+            rows.retain(|row: &Row<W>| !row.own.is_nothing());
         }
-        let key = |row: &Row| match order {
-            Order::Own => (row.own.cpu_ns(), row.own.samples, row.total.cpu_ns()),
-            Order::Total => (row.total.cpu_ns(), row.total.samples, row.own.cpu_ns()),
+        let key = |row: &Row<W>| match order {
+            Order::Own => (row.own.heaviness(), row.total.heaviness().0),
+            Order::Total => (row.total.heaviness(), row.own.heaviness().0),
         };
         // Names only where numbers do not decide, so that equal profiles give equal tables.
         rows.sort_by(|a, b| {
             key(b).cmp(&key(a)).then_with(|| {
-                let name = |row: &Row| row.label.map(|label| label.name(profile));
+                let name = |row: &Row<W>| row.label.map(|label| label.name(profile));
                 name(a).cmp(&name(b)).then(a.part.cmp(&b.part)).then(a.label.cmp(&b.label))
             })
         });
         Self { total: rows.iter().map(|row| row.own).sum(), rows }
     }
+}
 
+impl Flat {
     /// Gives each row the CPU time that the same row has in `cpu`, a table of the same kind over the cells as measured.
     #[must_use]
     pub fn beside(mut self, cpu: &Flat) -> Self {
@@ -94,13 +102,13 @@ impl Flat {
     }
 }
 
-fn sums(
+fn sums<W: Amount>(
     profile: &Profile,
-    stacks: &[Weight],
+    stacks: &[W],
     labels: &Labels,
     callees: &Callees,
-) -> FxHashMap<Label, (Weight, Weight)> {
-    let mut sums: FxHashMap<Label, (Weight, Weight)> = FxHashMap::default();
+) -> FxHashMap<Label, (W, W)> {
+    let mut sums: FxHashMap<Label, (W, W)> = FxHashMap::default();
     let used = used_stacks(profile, stacks);
     // Weight at and below each stack.
     let mut below = stacks.to_vec();

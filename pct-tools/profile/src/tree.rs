@@ -36,6 +36,52 @@ pub enum Split {
     Thread,
 }
 
+/// What is summed over a tree: CPU time, or memory.
+pub trait Amount: Copy + Default + std::ops::AddAssign + std::iter::Sum {
+    /// Nothing was measured.
+    fn is_nothing(&self) -> bool;
+    /// By what nodes are ranked: the first number counts, the second decides between equal ones.
+    fn heaviness(&self) -> (u64, u64);
+}
+
+impl Amount for Weight {
+    fn is_nothing(&self) -> bool {
+        self.is_zero()
+    }
+    fn heaviness(&self) -> (u64, u64) {
+        (self.cpu_ns(), self.samples)
+    }
+}
+
+/// Something that was measured in a stack: one row of what a tree is made of.
+pub trait Measured {
+    /// What was measured.
+    type Amount: Amount;
+    /// Where; its frame is the innermost one.
+    fn stack(&self) -> StackId;
+    /// How much.
+    fn amount(&self) -> Self::Amount;
+    /// Which part of a split it belongs to.
+    fn part(&self, profile: &Profile, split: Split) -> Option<Label>;
+}
+
+impl Measured for Cell {
+    type Amount = Weight;
+    fn stack(&self) -> StackId {
+        self.stack
+    }
+    fn amount(&self) -> Weight {
+        self.weight
+    }
+    fn part(&self, profile: &Profile, split: Split) -> Option<Label> {
+        match split {
+            Split::Merged => None,
+            Split::Process => Some(Label::Process(profile.threads[self.thread].process)),
+            Split::Thread => Some(Label::Thread(self.thread)),
+        }
+    }
+}
+
 /// What a row or node stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub enum Label {
@@ -60,37 +106,37 @@ crate::ids! {
 
 /// A node: a label in the context of its parents.
 #[derive(Clone, Copy, Debug)]
-pub struct Node {
+pub struct Node<W = Weight> {
     /// The caller; `None` for roots.
     pub parent: Option<NodeId>,
     /// What it stands for.
     pub label: Label,
     /// What was measured in the function itself: in a tree of callers that of the root, on the way through no other node.
-    pub own: Weight,
+    pub own: W,
     /// Of the stacks that end at this node, wherever the tree begins: these sum up to the totals.
-    pub ends: Weight,
+    pub ends: W,
     /// With everything below.
-    pub total: Weight,
+    pub total: W,
     first: u32,
     count: u32,
 }
 
 /// Nodes in an arena, callers before callees.
 #[derive(Clone, Debug, Default)]
-pub struct CallTree {
+pub struct CallTree<W = Weight> {
     /// All nodes; a parent has a smaller id than its children.
-    pub nodes: IdVec<NodeId, Node>,
+    pub nodes: IdVec<NodeId, Node<W>>,
     /// The outermost nodes, heaviest first.
     pub roots: Vec<NodeId>,
     /// Sum over the roots.
-    pub total: Weight,
+    pub total: W,
     children: Vec<NodeId>,
 }
 
-impl CallTree {
+impl<W: Amount> CallTree<W> {
     /// The tree of these cells from the outermost frame inwards.
     #[must_use]
-    pub fn top_down(profile: &Profile, cells: &[Cell], by: By, split: Split) -> Self {
+    pub fn top_down<C: Measured<Amount = W>>(profile: &Profile, cells: &[C], by: By, split: Split) -> Self {
         let labels = Labels::of(profile, by);
         let mut grow = Grow::default();
         for_each_part(profile, cells, split, |part, stacks| {
@@ -121,12 +167,12 @@ impl CallTree {
 
     /// The tree of these cells from the innermost frame outwards: who called what is hot.
     #[must_use]
-    pub fn bottom_up(profile: &Profile, cells: &[Cell], by: By, split: Split) -> Self {
+    pub fn bottom_up<C: Measured<Amount = W>>(profile: &Profile, cells: &[C], by: By, split: Split) -> Self {
         let labels = Labels::of(profile, by);
         let mut grow = Grow::default();
         for_each_part(profile, cells, split, |part, stacks| {
             let root = part.map(|label| grow.node(None, label));
-            for (id, weight) in profile.stacks.ids().zip(stacks).filter(|(_, weight)| !weight.is_zero()) {
+            for (id, weight) in profile.stacks.ids().zip(stacks).filter(|(_, weight)| !weight.is_nothing()) {
                 grow.outwards(profile, &labels, root, id, *weight);
                 let innermost = grow.node(root, labels.of_frame(profile.stacks[id].frame));
                 grow.nodes[innermost].own += *weight;
@@ -137,7 +183,12 @@ impl CallTree {
 
     /// What these functions call, with the weights of the samples that they are part of: a root per function.
     #[must_use]
-    pub fn callees(profile: &Profile, cells: &[Cell], of: impl Fn(FunctionId) -> bool, by: By) -> Self {
+    pub fn callees<C: Measured<Amount = W>>(
+        profile: &Profile,
+        cells: &[C],
+        of: impl Fn(FunctionId) -> bool,
+        by: By,
+    ) -> Self {
         let labels = Labels::of(profile, by);
         let wanted: Vec<bool> = profile.functions.ids().map(of).collect();
         let mut grow = Grow::default();
@@ -168,7 +219,12 @@ impl CallTree {
     /// Who calls these functions: a root per function, its children are callers, theirs the callers' callers. A
     /// sample in a recursion counts once, by the callers of the outermost occurrence.
     #[must_use]
-    pub fn callers(profile: &Profile, cells: &[Cell], of: impl Fn(FunctionId) -> bool, by: By) -> Self {
+    pub fn callers<C: Measured<Amount = W>>(
+        profile: &Profile,
+        cells: &[C],
+        of: impl Fn(FunctionId) -> bool,
+        by: By,
+    ) -> Self {
         let labels = Labels::of(profile, by);
         let wanted: Vec<bool> = profile.functions.ids().map(of).collect();
         let mut grow = Grow::default();
@@ -176,13 +232,13 @@ impl CallTree {
             // For each stack the outermost occurrence of a wanted function on it, itself included.
             let mut outermost: Vec<Option<StackId>> = Vec::with_capacity(profile.stacks.len());
             // What passes through each of them, and the part of it that was measured in the function itself.
-            let mut at: FxHashMap<StackId, (Weight, Weight)> = FxHashMap::default();
+            let mut at: FxHashMap<StackId, (W, W)> = FxHashMap::default();
             for (id, stack) in profile.stacks.enumerate() {
                 let found = stack
                     .parent
                     .and_then(|parent| outermost[parent.index()])
                     .or_else(|| wanted[profile.frames[stack.frame].function.index()].then_some(id));
-                if let Some(found) = found.filter(|_| !stacks[id.index()].is_zero()) {
+                if let Some(found) = found.filter(|_| !stacks[id.index()].is_nothing()) {
                     let (passing, own) = at.entry(found).or_default();
                     *passing += stacks[id.index()];
                     if profile.leaf(id) == profile.leaf(found) {
@@ -324,34 +380,30 @@ impl Labels {
 }
 
 /// Calls `f` for each part of the split that has cells, with the weights per stack of that part.
-pub(crate) fn for_each_part(
+pub(crate) fn for_each_part<C: Measured>(
     profile: &Profile,
-    cells: &[Cell],
+    cells: &[C],
     split: Split,
-    mut f: impl FnMut(Option<Label>, &[Weight]),
+    mut f: impl FnMut(Option<Label>, &[C::Amount]),
 ) {
-    let part = |cell: &Cell| match split {
-        Split::Merged => None,
-        Split::Process => Some(Label::Process(profile.threads[cell.thread].process)),
-        Split::Thread => Some(Label::Thread(cell.thread)),
-    };
-    let mut order: Vec<&Cell> = cells.iter().collect();
+    let part = |cell: &C| cell.part(profile, split);
+    let mut order: Vec<&C> = cells.iter().collect();
     order.sort_by_key(|cell| part(cell));
-    let mut weights = vec![Weight::ZERO; profile.stacks.len()];
+    let mut weights = vec![C::Amount::default(); profile.stacks.len()];
     for run in order.chunk_by(|a, b| part(a) == part(b)) {
         for cell in run {
-            weights[cell.stack.index()] += cell.weight;
+            weights[cell.stack().index()] += cell.amount();
         }
         f(part(run[0]), &weights);
         for cell in run {
-            weights[cell.stack.index()] = Weight::ZERO;
+            weights[cell.stack().index()] = C::Amount::default();
         }
     }
 }
 
 /// Which stacks have weight at or below them.
-pub(crate) fn used_stacks(profile: &Profile, weights: &[Weight]) -> Vec<bool> {
-    let mut used: Vec<bool> = weights.iter().map(|weight| !weight.is_zero()).collect();
+pub(crate) fn used_stacks<W: Amount>(profile: &Profile, weights: &[W]) -> Vec<bool> {
+    let mut used: Vec<bool> = weights.iter().map(|weight| !weight.is_nothing()).collect();
     for (id, node) in profile.stacks.enumerate().rev() {
         if let Some(parent) = node.parent.filter(|_| used[id.index()]) {
             used[parent.index()] = true;
@@ -363,21 +415,26 @@ pub(crate) fn used_stacks(profile: &Profile, weights: &[Weight]) -> Vec<bool> {
 /// Levels that views from the inside outwards go: more than anybody reads.
 const MOST_LEVELS: usize = 2000;
 
-#[derive(Default)]
-struct Grow {
-    nodes: IdVec<NodeId, Node>,
+struct Grow<W> {
+    nodes: IdVec<NodeId, Node<W>>,
     known: FxHashMap<(Option<NodeId>, Label), NodeId>,
 }
 
-impl Grow {
+impl<W> Default for Grow<W> {
+    fn default() -> Self {
+        Self { nodes: IdVec::new(), known: FxHashMap::default() }
+    }
+}
+
+impl<W: Amount> Grow<W> {
     fn node(&mut self, parent: Option<NodeId>, label: Label) -> NodeId {
         *self.known.entry((parent, label)).or_insert_with(|| {
             self.nodes.push(Node {
                 parent,
                 label,
-                own: Weight::ZERO,
-                ends: Weight::ZERO,
-                total: Weight::ZERO,
+                own: W::default(),
+                ends: W::default(),
+                total: W::default(),
                 first: 0,
                 count: 0,
             })
@@ -385,7 +442,7 @@ impl Grow {
     }
 
     /// Adds a weight to a node of a tree from the outside inwards.
-    fn measure(&mut self, node: NodeId, weight: Weight) {
+    fn measure(&mut self, node: NodeId, weight: W) {
         self.nodes[node].own += weight;
         self.nodes[node].ends += weight;
     }
@@ -397,7 +454,7 @@ impl Grow {
         labels: &Labels,
         parent: Option<NodeId>,
         stack: StackId,
-        weight: Weight,
+        weight: W,
     ) {
         let mut at = parent;
         let mut next = Some(stack);
@@ -413,7 +470,7 @@ impl Grow {
         }
     }
 
-    fn finish(mut self, profile: &Profile) -> CallTree {
+    fn finish(mut self, profile: &Profile) -> CallTree<W> {
         let mut counts = vec![0_u32; self.nodes.len()];
         for id in self.nodes.ids().rev() {
             let ends = self.nodes[id].ends;
@@ -446,9 +503,8 @@ impl Grow {
         let heavier = |a: &NodeId, b: &NodeId| {
             let (a, b) = (&nodes[*a], &nodes[*b]);
             b.total
-                .cpu_ns()
-                .cmp(&a.total.cpu_ns())
-                .then(b.total.samples.cmp(&a.total.samples))
+                .heaviness()
+                .cmp(&a.total.heaviness())
                 .then_with(|| a.label.name(profile).cmp(&b.label.name(profile)))
                 .then(a.label.cmp(&b.label))
         };
