@@ -1,0 +1,246 @@
+//! The map of the house holds: crates depend on each other only as ARCHITECTURE.md says, and inside a crate no modules
+//! depend on each other in a circle.
+//!
+//! A circle means that none of its files can be read or tested without the others. Where circles are left, `CIRCLES`
+//! names the files; the list may only become shorter.
+
+mod arrows;
+mod crates;
+
+use std::collections::BTreeSet;
+
+/// Files of circles that are left: folder of the crate, then files below its `src`.
+const CIRCLES: &[(&str, &[&str])] = &[
+    ("lttv-sched/engine", &["attribute.rs", "attribute/text.rs"]),
+    (
+        "lttv-sched/modules",
+        &[
+            "state.rs",
+            "state/doubt.rs",
+            "state/model.rs",
+            "stats.rs",
+            "stats/collect.rs",
+            "threads.rs",
+            "threads/kernel.rs",
+            "threads/recorded.rs",
+        ],
+    ),
+    (
+        "pct-tools/cli",
+        &[
+            "commands/attach.rs",
+            "commands/attach/silence.rs",
+            "commands/deep.rs",
+            "commands/run.rs",
+            "commands/run/ending.rs",
+            "commands/run/held.rs",
+            "commands/view.rs",
+            "face.rs",
+            "look.rs",
+            "runlib.rs",
+        ],
+    ),
+    ("pct-tools/fleet", &["columns.rs", "tables.rs"]),
+    (
+        "pct-tools/symbols",
+        &[
+            "dwarf/unit.rs",
+            "dwarf/unit/scope.rs",
+            "jit.rs",
+            "jit/dump.rs",
+            "translator/mod.rs",
+            "translator/template.rs",
+        ],
+    ),
+    ("runtime/format", &["record.rs", "record/code.rs", "record/write.rs"]),
+    (
+        "runtime/sampler",
+        &[
+            "code/callers.rs",
+            "code/python.rs",
+            "process/births.rs",
+            "process/boot.rs",
+            "process/file.rs",
+            "process/housekeeper.rs",
+            "process/session.rs",
+            "process/threads.rs",
+            "record/codes.rs",
+            "record/rings.rs",
+            "signal/bus.rs",
+            "signal/clock/inherited.rs",
+            "signal/clock/itimer.rs",
+            "signal/clock/mod.rs",
+            "signal/clock/perf.rs",
+            "signal/clock/period.rs",
+            "signal/clock/thread_timer.rs",
+            "signal/handler.rs",
+            "signal/host.rs",
+            "signal/masks.rs",
+            "signal/numbers.rs",
+            "signal/system_time.rs",
+            "sys/aarch64.rs",
+            "sys/files.rs",
+            "sys/mod.rs",
+            "sys/x86_64.rs",
+        ],
+    ),
+    ("viewer/deep", &["groups.rs", "model.rs", "procrep/body.rs", "procrep/mod.rs"]),
+    (
+        "viewer/feedback",
+        &[
+            "context.rs",
+            "recursion.rs",
+            "synthetic/mod.rs",
+            "synthetic/play.rs",
+            "synthetic/rep.rs",
+            "use_times.rs",
+        ],
+    ),
+    ("viewer/icicle", &["difference.rs", "draw.rs", "legend.rs"]),
+    (
+        "viewer/reports",
+        &[
+            "display/format.rs",
+            "display/mod.rs",
+            "display/table.rs",
+            "pages/callers.rs",
+            "pages/clique.rs",
+            "pages/controls.rs",
+            "pages/coverage.rs",
+            "pages/diff.rs",
+            "pages/dumps.rs",
+            "pages/feedback.rs",
+            "pages/flame.rs",
+            "pages/flat.rs",
+            "pages/getters_setters.rs",
+            "pages/menu.rs",
+            "pages/mod.rs",
+            "pages/modules.rs",
+            "pages/overview.rs",
+            "pages/proc.rs",
+            "pages/recordings.rs",
+            "pages/recursion.rs",
+            "pages/search.rs",
+            "pages/source.rs",
+            "pages/top_procs.rs",
+            "pages/tree.rs",
+            "pages/var_use.rs",
+            "query/cmd.rs",
+            "query/prefs.rs",
+            "report/callers.rs",
+            "report/clique.rs",
+            "report/coverage.rs",
+            "report/diff.rs",
+            "report/dumps.rs",
+            "report/feedback.rs",
+            "report/flame.rs",
+            "report/menu.rs",
+            "report/mod.rs",
+            "report/module_rep.rs",
+            "report/proc.rs",
+            "report/recordings.rs",
+            "report/recursion.rs",
+            "report/source.rs",
+            "report/tree.rs",
+            "report/var_use.rs",
+            "subject.rs",
+        ],
+    ),
+    ("viewer/server", &["cgi/client.rs", "cgi/mod.rs", "cgi/serve.rs"]),
+];
+
+/// Circles between folders (a folder counts as one thing with all that is in it) that are left.
+const FOLDERS: &[(&str, &[&str])] = &[
+    ("pct-tools/attach", &["entry.rs", "linger.rs", "ptrace/mod.rs", "stack.rs"]),
+    (
+        "pct-tools/cli",
+        &["commands/deep.rs", "commands/view.rs", "face.rs", "launch/mod.rs", "look.rs", "runlib.rs"],
+    ),
+    ("pct-tools/fleet", &["columns.rs", "tables.rs"]),
+    (
+        "runtime/sampler",
+        &[
+            "code/mod.rs",
+            "process/births.rs",
+            "process/boot.rs",
+            "process/file.rs",
+            "process/housekeeper.rs",
+            "process/mod.rs",
+            "process/session.rs",
+            "process/threads.rs",
+            "record/mod.rs",
+            "signal/bus.rs",
+            "signal/handler.rs",
+            "signal/host.rs",
+            "signal/masks.rs",
+            "signal/mod.rs",
+            "signal/numbers.rs",
+        ],
+    ),
+    ("viewer/deep", &["groups.rs", "model.rs"]),
+    ("viewer/feedback", &["context.rs", "recursion.rs", "use_times.rs"]),
+    ("viewer/icicle", &["difference.rs", "draw.rs", "legend.rs"]),
+    ("viewer/reports", &["query/cmd.rs", "query/prefs.rs", "report/mod.rs", "subject.rs"]),
+    ("viewer/server", &["cgi/client.rs", "cgi/serve.rs"]),
+];
+
+/// Compares the circles that were found in one crate with its entry in `list`.
+fn judge(
+    what: &str,
+    folder: &str,
+    list: &[(&str, &[&str])],
+    found: &[arrows::Circle],
+    complaints: &mut Vec<String>,
+) {
+    let listed: BTreeSet<&str> = list
+        .iter()
+        .filter(|(name, _)| *name == folder)
+        .flat_map(|(_, files)| files.iter().copied())
+        .collect();
+    let met: BTreeSet<&str> =
+        found.iter().flat_map(|circle| circle.members.iter().map(String::as_str)).collect();
+    for circle in found {
+        if circle.members.iter().any(|member| !listed.contains(member.as_str())) {
+            complaints.push(format!(
+                "{folder}: a circle of {what}: {}\n{}",
+                circle.members.join(", "),
+                circle.arrows
+            ));
+        }
+    }
+    for gone in listed.difference(&met) {
+        complaints.push(format!("{folder}: {gone} is in no circle of {what} any more: take it off the list"));
+    }
+}
+
+#[test]
+fn modules_do_not_depend_on_each_other_in_circles() {
+    let mut complaints = Vec::new();
+    for krate in crates::workspace() {
+        let krate = krate.folder;
+        let map = arrows::Map::read(&crates::root().join(&krate).join("src"));
+        judge("files", &krate, CIRCLES, &map.circles_of_files(), &mut complaints);
+        judge("folders", &krate, FOLDERS, &map.circles_of_folders(), &mut complaints);
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
+
+#[test]
+fn crates_depend_on_each_other_as_the_map_says() {
+    let allowed = crates::arrows_of_the_map();
+    let mut complaints = Vec::new();
+    for krate in crates::workspace() {
+        for used in &krate.uses {
+            if !allowed.get(&krate.short).is_some_and(|below| below.contains(used)) {
+                complaints.push(format!("{} uses {used}: no such arrow in ARCHITECTURE.md", krate.short));
+            }
+            let viewer = krate.folder.starts_with("viewer/");
+            assert!(
+                !(viewer && matches!(used.as_str(), "profile" | "symbols" | "format")),
+                "{} uses {used}",
+                krate.short
+            );
+        }
+    }
+    assert!(complaints.is_empty(), "{}", complaints.join("\n"));
+}
