@@ -66,6 +66,22 @@ pub fn bytes(amount: f64) -> String {
     format!("{sign}{rest:.decimals$} {}", UNITS[unit])
 }
 
+/// A size that people chose in powers of two: `512 KiB`, `1 MiB`; else as [`bytes`].
+#[must_use]
+pub fn bytes_binary(size: u64) -> String {
+    const UNITS: [&str; 5] = ["KiB", "MiB", "GiB", "TiB", "PiB"];
+    let mut unit = None;
+    let mut rest = size;
+    while rest >= 1024 && rest.is_multiple_of(1024) && unit.is_none_or(|at| at + 1 < UNITS.len()) {
+        rest /= 1024;
+        unit = Some(unit.map_or(0, |at: usize| at + 1));
+    }
+    match unit {
+        Some(at) => format!("{} {}", thousands(rest), UNITS[at]),
+        None => bytes(float(size)),
+    }
+}
+
 /// A number with the word for one of them, or for several.
 #[must_use]
 pub fn count(n: u64, one: &str, many: &str) -> String {
@@ -96,6 +112,20 @@ mod tests {
         ];
         for (amount, text) in cases {
             assert_eq!(bytes(amount), text, "{amount}");
+        }
+    }
+
+    #[test]
+    fn sizes_in_powers_of_two_are_said_so() {
+        let cases = [
+            (0, "0 B"),
+            (512 << 10, "512 KiB"),
+            (1 << 20, "1 MiB"),
+            (1000, "1.00 kB"),
+            (1 << 60, "1,024 PiB"),
+        ];
+        for (size, text) in cases {
+            assert_eq!(bytes_binary(size), text);
         }
     }
 

@@ -33,7 +33,7 @@ mod significance;
 mod str2num;
 mod thousands;
 
-pub use amounts::{bytes, count, percent, seconds, share, signed_seconds};
+pub use amounts::{bytes, bytes_binary, count, percent, seconds, share, signed_seconds};
 pub use estimate::{
     Estimate, Interval, detection_limit, round_to_sum, sampling_probability, thinning_probability,
 };

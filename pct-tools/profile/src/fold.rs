@@ -407,7 +407,7 @@ impl Folding {
     fn take_over(self, profile: &mut Profile, new: &[StackId]) {
         let ends = || {
             let cells = profile.cells.iter().map(|cell| cell.stack);
-            cells.chain(profile.timeline.iter().map(|sample| sample.stack))
+            cells.chain(profile.timeline.iter().map(|sample| sample.stack)).chain(profile.memory.stacks())
         };
         let mut used = vec![false; self.stacks.len()];
         for stack in ends() {
@@ -427,6 +427,9 @@ impl Folding {
         let of = |old: StackId| kept[new[old.index()].index()].expect("where samples end is used");
         for sample in &mut profile.timeline {
             sample.stack = of(sample.stack);
+        }
+        for stack in profile.memory.stacks_mut() {
+            *stack = of(*stack);
         }
         let mut sums: FxHashMap<(ThreadId, StackId), usize> = FxHashMap::default();
         let mut cells: Vec<Cell> = Vec::with_capacity(profile.cells.len());

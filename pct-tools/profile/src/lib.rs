@@ -7,6 +7,7 @@
 //!   (or a foreign format)            (model.rs)                   +--> Flat       (tables)
 //!                                                                 +--> Diff       (two profiles)
 //!                                                                 +--> Latency    (cells weighed by parallelism)
+//! allocation samples -------------------> Memory  --Selection--> cells ...         (the same views, of estimates)
 //! ```
 //!
 //! [`model`] holds facts only; views ([`tree`], [`flat`], [`diff`]) hold numbers and ids, no words; [`text`] turns
@@ -25,6 +26,7 @@ pub mod fold;
 pub mod language;
 pub mod latency;
 pub mod load;
+pub mod memory;
 pub mod model;
 pub mod rows;
 pub mod select;
@@ -36,6 +38,7 @@ pub use flat::Flat;
 pub use fold::Frames;
 pub use language::Language;
 pub use latency::Latency;
+pub use memory::Memory;
 pub use model::{Builder, Profile, Weight};
 pub use select::{Filter, Pattern};
 pub use tree::{By, CallTree, Label, Split};

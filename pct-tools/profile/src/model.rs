@@ -14,6 +14,7 @@
 //! - time spent in the kernel is below the frame that entered it, in the frame `[system]` of the object `kernel`.
 
 use crate::language::Language;
+use crate::memory::Memory;
 use crate::rows::{Children, mix};
 
 pub use crate::account::{Account, Loss, Spent, Spoken, Weight};
@@ -302,6 +303,8 @@ pub struct Profile {
     /// How often a function calls another from a line; samplers do not know it. They are of the whole run, whatever cells are
     /// looked at.
     pub call_counts: FxHashMap<(FunctionId, u32, FunctionId), u64>,
+    /// What is known of memory; empty if allocations were not sampled, or not asked for when loading.
+    pub memory: Memory,
     /// Start of the first process, nanoseconds since 1970; 0 = unknown.
     pub start_realtime_ns: u64,
     /// Title for pages and files: the command, or the file's name.

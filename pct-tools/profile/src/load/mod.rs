@@ -7,6 +7,7 @@
 //! A file that cannot be read is a note in the account, and the others are still loaded. Only when nothing at all
 //! could be read is it an error.
 
+mod heap;
 pub mod live;
 mod objects;
 mod options;
@@ -18,6 +19,7 @@ mod spoken;
 mod tally;
 pub mod whole;
 
+pub use heap::WantedMemory;
 pub use objects::{address_in_object, object_info, start_of_process};
 pub use options::{Error, Options};
 

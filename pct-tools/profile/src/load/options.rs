@@ -3,6 +3,7 @@
 use std::io;
 use std::path::PathBuf;
 
+use super::heap::WantedMemory;
 use crate::fold::Frames;
 
 /// What to load and how.
@@ -18,6 +19,8 @@ pub struct Options {
     pub window: Option<(u64, u64)>,
     /// Which frames of programs of interpreted languages are kept.
     pub frames: Frames,
+    /// How much of allocation samples is loaded ([`crate::Profile::memory`]).
+    pub memory: WantedMemory,
     /// Folder in which names from big debug information are kept for the next time.
     pub cache: Option<PathBuf>,
 }
@@ -30,6 +33,7 @@ impl Default for Options {
             lines: true,
             window: None,
             frames: Frames::default(),
+            memory: WantedMemory::default(),
             cache: None,
         }
     }

@@ -5,6 +5,7 @@
 //! stack id of a file can stand for different code, so the memory of what was looked up goes by *epoch*, the time
 //! between two changes of the regions. Files without such overlaps have one epoch.
 
+use super::heap::{self, RawMemory, WantedMemory};
 use super::objects::{Epochs, Objects};
 use super::options::{Error, Options};
 use super::spoken::{Speaking, SpokenTable, note_interpreters};
@@ -41,6 +42,10 @@ pub(super) enum Place {
     Spoken(u32, u32),
     /// Here frames of an interpreted language are missing.
     Lost(Language, LostCode),
+    /// Memory whose stack was not recorded.
+    NoStack,
+    /// Memory that the parent process had allocated before the fork.
+    Inherited,
 }
 
 impl Place {
@@ -129,6 +134,9 @@ pub(super) struct Raw {
     pub(super) whole: u64,
     /// Samples before this are left out; 0 = none.
     pub(super) since_realtime_ns: u64,
+    /// What the files say of memory.
+    pub(super) memory: RawMemory,
+    wanted_memory: WantedMemory,
     timeline: bool,
 }
 
@@ -145,6 +153,8 @@ impl Raw {
             marks: Vec::new(),
             whole: 0,
             since_realtime_ns: 0,
+            memory: RawMemory::default(),
+            wanted_memory: options.memory,
             timeline: options.timeline || options.window.is_some(),
         }
     }
@@ -167,7 +177,7 @@ impl Raw {
         })
     }
 
-    fn node(&mut self, parent: NodeIndex, place: Place) -> NodeIndex {
+    pub(super) fn node(&mut self, parent: NodeIndex, place: Place) -> NodeIndex {
         *self.known.entry((parent, place)).or_insert_with(|| {
             self.nodes.push((parent, place));
             NodeIndex::try_from(self.nodes.len() - 1).unwrap_or(ROOT)
@@ -235,6 +245,10 @@ impl Raw {
             Recorder::Log => reading.log(first_thread),
             Recorder::Counts => reading.counts(process),
         }
+        let wanted = reading.raw.wanted_memory;
+        if wanted != WantedMemory::Nothing {
+            heap::read(&mut reading, process, path, wanted);
+        }
         reading.speaking.close(path, reading.account);
         for mark in &index.marks {
             let thread = index.threads.iter().position(|thread| thread.tid == mark.tid);
@@ -250,15 +264,15 @@ impl Raw {
 }
 
 /// One file being read.
-struct Reading<'r, 'i> {
-    raw: &'r mut Raw,
+pub(super) struct Reading<'r, 'i> {
+    pub(super) raw: &'r mut Raw,
     objects: Objects<'r, 'i>,
-    index: &'r Index<'i>,
+    pub(super) index: &'r Index<'i>,
     /// (stack id, epoch) to node, and whether it is cut.
     nodes: FxHashMap<(u32, u32), Found>,
     epochs: Epochs,
     speaking: Speaking<'r>,
-    account: &'r mut Account,
+    pub(super) account: &'r mut Account,
     with_stacks: bool,
     /// Samples by the wall clock: `system` says that the thread waited.
     wall: bool,
@@ -403,7 +417,7 @@ impl Reading<'_, '_> {
 
     /// The node of a stack of the file, made with all its callers if need be. Deep recursions are long chains, so
     /// this is a loop.
-    fn stack(&mut self, id: u32, epoch: u32, time: u64) -> Found {
+    pub(super) fn stack(&mut self, id: u32, epoch: u32, time: u64) -> Found {
         let mut chain = Vec::new();
         let mut next = id;
         let (mut at, mut cut) = loop {
@@ -421,7 +435,7 @@ impl Reading<'_, '_> {
         (at, cut)
     }
 
-    fn epoch(&self, time: u64) -> u32 {
+    pub(super) fn epoch(&self, time: u64) -> u32 {
         self.epochs.at(time, |raw| self.index.timeline.realtime_ns(raw))
     }
 

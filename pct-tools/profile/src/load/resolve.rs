@@ -79,6 +79,7 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
         let thread = mark.thread.and_then(|at| threads.get(at)).copied();
         b.profile_mut().marks.push(Mark { time_ns, thread, name: mark.name });
     }
+    b.profile_mut().memory = raw.memory.finish(start, &processes, stack_of);
     b.profile_mut().account.whole_stacks = raw.whole;
     b.profile_mut().account.outside_window = outside;
     let account = &mut b.profile_mut().account;
@@ -164,10 +165,12 @@ impl Places<'_> {
             Place::Waiting => return Vec::new(),
             Place::Spoken(function, line) => return vec![self.spoken.frame(b, function, line)],
             Place::Lost(language, why) => return lost_frame(b, language, why).into_iter().collect(),
-            Place::Unknown | Place::Cut(_) => {
+            Place::Unknown | Place::Cut(_) | Place::NoStack | Place::Inherited => {
                 let object = b.unknown_object();
                 let name = match place {
                     Place::Cut(cause) => format!("<truncated: {}>", cause.name()),
+                    Place::NoStack => "[no stack]".to_owned(),
+                    Place::Inherited => "[allocated before the fork]".to_owned(),
                     _ => "[unknown]".to_owned(),
                 };
                 let function = b.function(object, &name);

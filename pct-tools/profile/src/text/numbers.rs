@@ -2,7 +2,7 @@
 
 use crate::model::Weight;
 use pct_num::float;
-pub use pct_num::{count, seconds, share, signed_seconds, thousands};
+pub use pct_num::{bytes, count, seconds, share, signed_seconds, thousands};
 
 /// The sampling error of a share in percentage points (one standard deviation): `1.5`.
 ///

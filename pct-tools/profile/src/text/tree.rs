@@ -6,8 +6,8 @@ use super::Layout;
 use super::flat::{csv_field, weight_json};
 use super::numbers::{count, share};
 use super::table::{Column, Rank, Table, tame};
-use crate::model::{Id as _, Profile};
-use crate::tree::{CallTree, NodeId};
+use crate::model::{Id as _, Profile, Weight};
+use crate::tree::{Amount, CallTree, Node, NodeId};
 use pct_num::{float, rounded};
 use serde_json::{Value, json};
 use std::cmp::Reverse;
@@ -33,24 +33,43 @@ impl Default for Prune {
 /// The tree for people. `whole` is what shares are of: nanoseconds of CPU time.
 #[must_use]
 pub fn table(profile: &Profile, tree: &CallTree, whole: u64, prune: &Prune, layout: &Layout) -> String {
-    let mut table = Table::new(vec![
-        Column::number("self"),
-        Column::number("total"),
-        Column::name("call", 24),
-        Column::name("object", 8),
-    ]);
+    let heads = vec![Column::number("self"), Column::number("total")];
+    let least = rounded((float(whole) * prune.least_share).floor());
+    let cells = |node: &Node| {
+        let own = if node.own.is_zero() { String::new() } else { share(node.own.cpu_ns(), whole) };
+        (Rank::of(node.own.cpu_ns(), whole), vec![own, share(node.total.cpu_ns(), whole)])
+    };
+    let hidden = |sum: Weight| share(sum.cpu_ns(), whole);
+    draw(profile, tree, (least, prune), layout, (heads, &cells, &hidden))
+}
+
+/// The numbers of a tree's lines: their heads, those of a node with its rank, and that of what is not shown.
+pub(super) type Numbers<'a, W> =
+    (Vec<Column>, &'a dyn Fn(&Node<W>) -> (Rank, Vec<String>), &'a dyn Fn(W) -> String);
+
+/// Draws a tree of any amounts: columns of numbers, then the calls. Nodes below `least` in rank are summed up.
+pub(super) fn draw<W: Amount>(
+    profile: &Profile,
+    tree: &CallTree<W>,
+    (least, prune): (u64, &Prune),
+    layout: &Layout,
+    (heads, numbers, hidden_sum): Numbers<'_, W>,
+) -> String {
+    let mut columns = heads;
+    columns.extend([Column::name("call", 24), Column::name("object", 8)]);
+    let mut table = Table::new(columns);
     let marks: [&str; 4] =
         if layout.unicode { ["├─ ", "└─ ", "│  ", "   "] } else { ["+- ", "`- ", "|  ", "   "] };
-    let chosen = choose(tree, rounded((float(whole) * prune.least_share).floor()), prune);
-    let mut hidden = (0_u64, 0_u64);
+    let chosen = choose(tree, least, prune);
+    let (mut hidden, mut not_shown) = (0_u64, W::default());
     // What waits to be written: a node, the prefix of its line, the prefix of lines below it, its level.
     let mut pending: Vec<(NodeId, String, String, usize)> = Vec::new();
     let mut push = |pending: &mut Vec<_>, nodes: &[NodeId], below: &str, level: usize| {
         let (shown, left_out): (Vec<NodeId>, Vec<NodeId>) =
             nodes.iter().partition(|&&id| chosen.contains(&id));
         for &id in &left_out {
-            hidden.0 += 1;
-            hidden.1 = hidden.1.saturating_add(tree.nodes[id].total.cpu_ns());
+            hidden += 1;
+            not_shown += tree.nodes[id].total;
         }
         let alone = shown.len() == 1 && left_out.is_empty();
         for (at, &id) in shown.iter().enumerate().rev() {
@@ -72,23 +91,17 @@ pub fn table(profile: &Profile, tree: &CallTree, whole: u64, prune: &Prune, layo
         if level == 0 && !table.is_empty() {
             table.row(Rank::Plain, Vec::new());
         }
-        let own = if node.own.is_zero() { String::new() } else { share(node.own.cpu_ns(), whole) };
         let object = node.label.whereabouts(profile).map(|place| tame(&place));
-        table.row(
-            Rank::of(node.own.cpu_ns(), whole),
-            vec![
-                own,
-                share(node.total.cpu_ns(), whole),
-                format!("{prefix}{}", tame(&node.label.name(profile))),
-                object.unwrap_or_default(),
-            ],
-        );
+        let (rank, mut cells) = numbers(node);
+        cells.push(format!("{prefix}{}", tame(&node.label.name(profile))));
+        cells.push(object.unwrap_or_default());
+        table.row(rank, cells);
         push(&mut pending, tree.children(id), &below, level + 1);
     }
     let mut text = table.render(layout);
-    if hidden.0 > 0 {
+    if hidden > 0 {
         let line =
-            format!("  ... {} not shown: {}", count(hidden.0, "branch", "branches"), share(hidden.1, whole));
+            format!("  ... {} not shown: {}", count(hidden, "branch", "branches"), hidden_sum(not_shown));
         text += &if layout.color { format!("\x1b[2m{line}\x1b[0m\n") } else { line + "\n" };
     }
     text
@@ -96,11 +109,12 @@ pub fn table(profile: &Profile, tree: &CallTree, whole: u64, prune: &Prune, layo
 
 /// The nodes that are drawn: the heaviest, so that a heavy branch is never left out for light ones of a branch before it. Roots
 /// come first, up to half of the lines: each is a stack of its own.
-fn choose(tree: &CallTree, least: u64, prune: &Prune) -> HashSet<NodeId> {
-    let shown = |&id: &NodeId| tree.nodes[id].total.cpu_ns() >= least.max(1);
+fn choose<W: Amount>(tree: &CallTree<W>, least: u64, prune: &Prune) -> HashSet<NodeId> {
+    let heaviness = |id: NodeId| tree.nodes[id].total.heaviness().0;
+    let shown = |&id: &NodeId| heaviness(id) >= least.max(1);
     let mut chosen = HashSet::new();
     // Of equal ones the earlier. A callee comes into the heap after its caller, and is never heavier.
-    let entry = |id: NodeId, level: usize| (tree.nodes[id].total.cpu_ns(), Reverse(id), level);
+    let entry = |id: NodeId, level: usize| (heaviness(id), Reverse(id), level);
     let mut heap: BinaryHeap<_> = BinaryHeap::new();
     let mut roots: Vec<_> = tree.roots.iter().copied().filter(shown).map(|id| entry(id, 0)).collect();
     roots.sort_unstable_by(|a, b| b.cmp(a));

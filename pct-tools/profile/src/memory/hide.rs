@@ -1,0 +1,162 @@
+//! Frames of allocators at the inner end of a stack: everybody's stack ends in malloc, and what people look for is who called it.
+//!
+//! Only names say so. A frame that stands between two of the program's own functions stays: hiding begins at the innermost
+//! frame and ends at the first one that is no allocator's. The outermost frame always stays.
+
+use crate::model::{Id as _, Profile, StackId};
+
+/// Functions that allocate for their caller, by their whole name without arguments.
+const NAMES: &[&str] = &[
+    "malloc",
+    "calloc",
+    "realloc",
+    "reallocarray",
+    "memalign",
+    "aligned_alloc",
+    "posix_memalign",
+    "valloc",
+    "pvalloc",
+    "operator new",
+    "operator new[]",
+    "strdup",
+    "strndup",
+    "__strdup",
+    "__strndup",
+    "xmalloc",
+    "xrealloc",
+    "xcalloc",
+    "g_malloc",
+    "g_malloc0",
+    "g_realloc",
+    "__rust_alloc",
+    "__rust_alloc_zeroed",
+    "__rust_realloc",
+    "__rdl_alloc",
+    "__rdl_realloc",
+    "__rdl_alloc_zeroed",
+    "exchange_malloc",
+    "_PyMem_RawMalloc",
+    "_PyMem_RawRealloc",
+    "_PyMem_RawCalloc",
+    "_PyObject_Malloc",
+    "_PyObject_Realloc",
+    "_PyObject_Calloc",
+    "PyObject_Malloc",
+    "PyObject_Realloc",
+    "PyObject_Calloc",
+    "PyMem_Malloc",
+    "PyMem_Realloc",
+    "PyMem_Calloc",
+    "PyMem_RawMalloc",
+    "PyMem_RawRealloc",
+    "PyMem_RawCalloc",
+];
+/// Names that begin so: allocators, and what containers of standard libraries call between their public face and them.
+const PREFIXES: &[&str] = &[
+    "operator new",
+    "__gnu_cxx::new_allocator<",
+    "__gnu_cxx::__alloc_traits<",
+    "std::__new_allocator<",
+    "std::allocator<",
+    "std::allocator_traits<",
+    "std::__allocated_ptr<",
+    "std::__allocate_guarded<",
+    "std::__detail::_Hashtable_alloc<",
+    "std::__1::allocator<",
+    "std::__1::allocator_traits<",
+    "std::__1::__libcpp_allocate",
+    "__libc_",
+    "__GI___libc_",
+    "__GI_",
+    "alloc::alloc::",
+    "<alloc::alloc::Global as ",
+    "alloc::raw_vec::",
+    "hashbrown::raw::",
+    "std::alloc::",
+    "<std::alloc::System as ",
+];
+
+/// The last part of a qualified name that is internal to libstdc++: `std::vector<int>::_M_realloc_insert`. Such names are
+/// reserved to the implementation.
+fn is_container_inside(name: &str) -> bool {
+    name.starts_with("std::") && (name.contains(">::_M_") || name.contains(">::_S_"))
+}
+
+/// Whether a function allocates for its caller.
+#[must_use]
+pub fn is_allocator(name: &str) -> bool {
+    let plain = name.split_once('(').map_or(name, |(plain, _)| plain);
+    let plain = plain.split_once('@').map_or(plain, |(plain, _)| plain);
+    // What a compiler appended behind a dot (`.cold`, `.part.0`) does not count.
+    let stem = plain.split_once('.').map_or(plain, |(stem, _)| stem);
+    // Templates that return something have their type in front.
+    let bare = match plain.rsplit_once(' ') {
+        Some((front, back)) if !front.contains("operator") && back.starts_with("std::") => back,
+        _ => plain,
+    };
+    NAMES.contains(&stem)
+        || [plain, bare]
+            .iter()
+            .any(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || is_container_inside(name))
+}
+
+/// For each stack the one to show instead: itself without the allocators' frames at its inner end.
+#[must_use]
+pub fn callers_of_allocators(profile: &Profile) -> Vec<StackId> {
+    let hidden: Vec<bool> = profile.functions.iter().map(|function| is_allocator(&function.name)).collect();
+    let mut shown: Vec<StackId> = Vec::with_capacity(profile.stacks.len());
+    for (id, node) in profile.stacks.enumerate() {
+        let hide = hidden[profile.frames[node.frame].function.index()];
+        // Callers come first: that of the parent is known.
+        shown.push(match node.parent {
+            Some(parent) if hide => shown[parent.index()],
+            _ => id,
+        });
+    }
+    shown
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::folded;
+
+    #[test]
+    fn allocators_are_told_by_name() {
+        for name in [
+            "malloc",
+            "calloc.part.0",
+            "operator new(unsigned long)",
+            "operator new[](unsigned long, std::nothrow_t const&)",
+            "std::vector<int, std::allocator<int> >::_M_realloc_insert<int const&>(int const&)",
+            "void std::vector<int>::_M_realloc_append<int>(int&&)",
+            "std::__new_allocator<int>::allocate(unsigned long, void const*)",
+            "alloc::raw_vec::RawVec<T,A>::grow_one",
+            "alloc::alloc::exchange_malloc",
+            "__GI___libc_malloc",
+            "malloc@plt",
+        ] {
+            assert!(is_allocator(name), "{name}");
+        }
+        for name in [
+            "main",
+            "my_malloc_user",
+            "Cache::insert(int)",
+            "std::sort<int*>(int*, int*)",
+            "mallocate",
+            "Session::malloc_all",
+        ] {
+            assert!(!is_allocator(name), "{name}");
+        }
+    }
+
+    #[test]
+    fn only_the_inner_end_is_hidden() {
+        let p = folded("main;work;operator new(unsigned long);malloc 1\nmalloc;hook;calloc 1\nmalloc 1");
+        let shown = callers_of_allocators(&p);
+        let names: Vec<&str> =
+            p.cells.iter().map(|cell| p.functions[p.leaf(shown[cell.stack.index()])].name.as_str()).collect();
+        // An allocator at the outer end stays: something must be shown.
+        assert_eq!(names, ["work", "hook", "malloc"]);
+    }
+}

@@ -1,0 +1,142 @@
+//! What grew, as a table: estimates before and after, the change with its interval, and whether it is more than chance.
+
+use super::Layout;
+use super::flat::csv_field;
+use super::memory::{estimate_json, interval};
+use super::numbers::{bytes, count};
+use super::table::{Column, Rank, Table, tame};
+use crate::memory::growth::{GrowthRow, MemoryDiff};
+use pct_num::{Estimate, Growth, rounded};
+use serde_json::{Value, json};
+
+/// The table for people: clear changes first; the rest is summed up after `rows`.
+#[must_use]
+pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
+    let mut table = Table::new(vec![
+        Column::number("before"),
+        Column::number("after"),
+        Column::number("change"),
+        Column::number("95 % interval"),
+        Column::number("sure"),
+        Column::name("site", 16),
+        Column::name("object", 8),
+    ]);
+    let whole = rounded(diff.total.before.amount.max(diff.total.after.amount));
+    let shown = diff.rows.len().min(rows);
+    for row in &diff.rows[..shown] {
+        let size = rounded(row.growth.amount.abs());
+        let rank = if row.growth.is_clear() { Rank::of(size, whole) } else { Rank::Low };
+        table.row(
+            rank,
+            vec![
+                bytes(row.before.amount),
+                bytes(row.after.amount),
+                signed(row.growth.amount),
+                limits(&row.growth),
+                sureness(&row.growth).to_owned(),
+                tame(&row.name),
+                tame(&row.object),
+            ],
+        );
+    }
+    let total = &diff.total;
+    let mut text = format!(
+        "  {}: {} ({}) before, {} ({}) after: {} ({}), {}\n",
+        diff.measure.name(),
+        bytes(total.before.amount),
+        interval(&total.before),
+        bytes(total.after.amount),
+        interval(&total.after),
+        signed(total.growth.amount),
+        limits(&total.growth),
+        in_words(&total.growth),
+    );
+    text += &table.render(layout);
+    if shown < diff.rows.len() {
+        let rest = &diff.rows[shown..];
+        let sum = |side: fn(&GrowthRow) -> &Estimate| rest.iter().map(|row| side(row).amount).sum::<f64>();
+        text += &format!(
+            "  ... {}: {} before, {} after\n",
+            count(rest.len() as u64, "more site", "more sites"),
+            bytes(sum(|row| &row.before)),
+            bytes(sum(|row| &row.after)),
+        );
+    }
+    text
+}
+
+/// A change of memory with its sign.
+fn signed(amount: f64) -> String {
+    let text = bytes(amount);
+    if text.starts_with('-') || amount < 0.5 { text } else { format!("+{text}") }
+}
+
+fn limits(growth: &Growth) -> String {
+    format!("{} .. {}", signed(growth.interval.low), signed(growth.interval.high))
+}
+
+/// The same marks as for CPU time, by the same limits as probabilities.
+fn sureness(growth: &Growth) -> &'static str {
+    match growth.by_chance {
+        p if p < 6e-7 => "***",
+        _ if growth.is_clear() => "**",
+        p if p < 0.05 => "?",
+        _ => "-",
+    }
+}
+
+fn in_words(growth: &Growth) -> &'static str {
+    match sureness(growth) {
+        "-" => "within chance",
+        "?" => "perhaps chance",
+        _ => "clear",
+    }
+}
+
+/// All rows as CSV.
+#[must_use]
+pub fn csv(diff: &MemoryDiff) -> String {
+    let mut out = String::from(
+        "before_samples,before,after_samples,after,change,change_low,change_high,by_chance,object,function\n",
+    );
+    for row in &diff.rows {
+        out += &format!(
+            "{},{:.0},{},{:.0},{:.0},{:.0},{:.0},{:.3e},{},{}\n",
+            row.before.samples,
+            row.before.amount,
+            row.after.samples,
+            row.after.amount,
+            row.growth.amount,
+            row.growth.interval.low,
+            row.growth.interval.high,
+            row.growth.by_chance,
+            csv_field(&row.object),
+            csv_field(&row.name),
+        );
+    }
+    out
+}
+
+/// All rows as JSON.
+#[must_use]
+pub fn json(diff: &MemoryDiff) -> Value {
+    let row = |row: &GrowthRow| {
+        json!({
+            "function": row.name,
+            "object": row.object,
+            "before": estimate_json(&row.before),
+            "after": estimate_json(&row.after),
+            "change": row.growth.amount,
+            "low": row.growth.interval.low,
+            "high": row.growth.interval.high,
+            "by_chance": row.growth.by_chance,
+            "clear": row.growth.is_clear(),
+        })
+    };
+    json!({
+        "version": 1,
+        "measure": diff.measure.name(),
+        "total": row(&diff.total),
+        "rows": diff.rows.iter().map(row).collect::<Vec<_>>(),
+    })
+}
