@@ -25,10 +25,10 @@ struct truth { const char *name; double seconds; };
 /* burns about `units` x 0.05 ms without a call, so that all its time has this function's name */
 #define BURNER(f)                                                                                    \
     static struct truth f##_truth = {#f, 0};                                                         \
-    __attribute__((noinline)) uint64_t f(long units, double *seconds) {                              \
+    __attribute__((noinline)) uint64_t f(double units, double *seconds) {                            \
         double t0 = thread_cpu();                                                                    \
         uint64_t x = (uint64_t)units * 2654435761u + 88172645463325252u;                             \
-        for (long n = units * 30000; n > 0; n--) {                                                   \
+        for (long n = (long)(units * 30000); n > 0; n--) {                                           \
             x ^= x << 13; x ^= x >> 7; x ^= x << 17;                                                 \
         }                                                                                            \
         *seconds += thread_cpu() - t0;                                                               \

@@ -19,9 +19,13 @@ static void *work(void *arg) {
     snprintf(name, sizeof name, "worker-%d", j->index);
     if (j->index > 0) pthread_setname_np(pthread_self(), name);
     double end = thread_cpu() + j->budget;
+    uint64_t dice = 88172645463325252u + (uint64_t)j->index * 2654435761u;
     for (long n = 0; j->rounds ? n < j->rounds : thread_cpu() < end; n++) {
-        /* rounds of different length: a program in step with a sampler's period is phase.c's business */
-        long k = 1 + n * 7 % 5;
+        /* Rounds of random length, 0.08 to 4.8 ms and all between: a program in step with a sampler's period is phase.c's
+         * business. (Five lengths in turn made 12.00 ms, three ticks of a kernel with HZ=250: each tick-bound sample fell on
+         * one of three places.) Every run does the same rounds. */
+        dice ^= dice << 13; dice ^= dice >> 7; dice ^= dice << 17;
+        double k = 0.1 + 5.9 * (double)(dice >> 11) / (double)(1ull << 53);
         burn_sink += alpha(8 * k, &j->cpu[0]);
         burn_sink += beta(5 * k, &j->cpu[1]);
         burn_sink += gamma_(2 * k, &j->cpu[2]);

@@ -11,7 +11,7 @@ BURNER(unseen)
 BURNER(alpha)
 BURNER(beta)
 BURNER(gamma_)
-typedef uint64_t burner(long, double *);
+typedef uint64_t burner(double, double *);
 static double spend(burner *f, double seconds) {
     double spent = 0;
     while (spent < seconds) burn_sink += f(4, &spent);
