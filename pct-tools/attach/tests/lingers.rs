@@ -133,7 +133,7 @@ fn a_handler_on_top_of_a_call(stack: &str, waits: &str) {
     let worker = || threads(pid).into_iter().map(|(tid, _)| tid).find(|tid| *tid != pid);
     until(&victim, "its threads to wait", || {
         worker().is_some_and(|tid| blocked_in(pid, tid) == Some(libc::SYS_poll))
-            && blocked_in(pid, pid) == Some(libc::SYS_pause)
+            && blocked_in(pid, pid) == Some(libc::SYS_rt_sigsuspend)
     });
     let worker = worker().unwrap();
     assert_eq!(controlled(pid, &library, "linger", 0).status.signal(), Some(libc::SIGKILL));
