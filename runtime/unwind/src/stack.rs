@@ -1,8 +1,12 @@
 //! Reading the interrupted thread's stack.
 //!
-//! The top of a thread's stack is found outside the handler and given as [`Extent`]. A stack that is not the known one (an
-//! alternate stack, a coroutine) is taken a page at a time: the kernel is asked whether the next page can be read before any
-//! of it is. What lies elsewhere (a `jmp_buf` on the heap) is copied by the kernel, which refuses instead of faulting.
+//! The thread's stack is found outside the handler and given as [`Extent`]. That may be older than what is mapped now: the kernel
+//! shows neighbours as one mapping (stacks of coroutines, a stack beside other memory), and the program may have unmapped or
+//! protected a part since. So the extent only limits where frames are looked for. The page of the stack pointer is there; before
+//! another page is read for the first time in a walk the kernel is asked whether it can be (a tenth of a microsecond).
+//!
+//! A stack that is not the known one (an alternate stack, a coroutine) is taken a page at a time, without a gap. What lies
+//! elsewhere (a `jmp_buf` on the heap) is copied by the kernel, which refuses instead of faulting.
 //!
 //! This is a fence: the one place where the walker touches memory that is not ours.
 //! Signal safety: raw system calls only, and none for a stack within its known extent.
@@ -28,7 +32,7 @@ pub trait Memory {
     fn code(&mut self, addr: u64) -> Option<[u8; 16]>;
 }
 
-/// A stack known to be mapped from the stack pointer up: `lo` inclusive, `hi` exclusive. `hi` <= `lo`: not known.
+/// The mapping that holds a stack, as it was when it was looked for: `lo` inclusive, `hi` exclusive. `hi` <= `lo`: not known.
 ///
 /// The first thread's stack grows: what is mapped of it is contiguous, so its `lo` is the end of the mapping below.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -39,24 +43,32 @@ pub struct Extent {
     pub hi: u64,
 }
 
-/// The memory of the process that we run in.
+/// The memory of the process that we run in: a window of pages that can be read, which follows the walk.
 #[derive(Debug)]
 pub struct Live {
     known: Extent,
+    /// Lowest address of the window, 0 = there is none.
     lo: u64,
     /// Highest offset from `lo` at which eight bytes can be read.
     span: u64,
+    /// Lowest address of the known stack that belongs to this walk; `u64::MAX`: it is on another stack.
+    floor: u64,
     probes: u32,
+    may_ask: bool,
+    /// The walk has begun: other stacks than the first are where it was led to.
+    begun: bool,
 }
 
 impl Live {
-    /// Memory for a walk on a thread whose own stack is `known`. At most `probes` pages of other stacks are looked at.
+    /// Memory for a walk on a thread whose own stack is within `known`. At most `probes` pages of other stacks are looked at. With
+    /// no probes the kernel is asked nothing at all, and `known` is taken as mapped from the stack pointer up.
     ///
     /// # Safety
-    /// - All of `known` above the thread's stack pointer stays readable while the value lives.
+    /// - What of `known` above the thread's stack pointer can be read when the kernel is asked stays so while the value lives;
+    ///   without probes, all of it can.
     /// - The caller runs on the thread whose stack is read, so that it cannot go away meanwhile.
     pub unsafe fn new(known: Extent, probes: u32) -> Live {
-        Live { known, lo: 0, span: 0, probes }
+        Live { known, lo: 0, span: 0, floor: u64::MAX, probes, may_ask: probes > 0, begun: false }
     }
 
     fn probe(&mut self, page: u64) -> bool {
@@ -65,12 +77,47 @@ impl Live {
         os::readable(page)
     }
 
+    fn set_window(&mut self, lo: u64, end: u64) {
+        (self.lo, self.span) = (lo, end - lo - 8);
+    }
+
     #[cold]
     fn read_beyond(&mut self, addr: u64) -> Option<u64> {
-        if addr < self.lo || self.lo == 0 || self.lo >= self.known.lo && self.lo < self.known.hi {
+        if self.lo == 0 {
             return None;
         }
-        // An unknown stack: readable up to `lo + span + 8`, a page border. Go on page by page.
+        if self.floor == u64::MAX { self.read_unknown(addr) } else { self.read_known(addr) }
+    }
+
+    /// Moves the window, or makes it longer, over eight bytes of the known stack.
+    fn read_known(&mut self, addr: u64) -> Option<u64> {
+        let behind = addr.checked_add(8)?;
+        if addr < self.floor || behind > self.known.hi || !self.may_ask {
+            return None;
+        }
+        let end = self.lo + self.span + 8;
+        // Upwards without a gap, as stacks are read, it only grows.
+        let (lo, mut page) = if addr >= self.lo && addr / PAGE <= end / PAGE {
+            (self.lo, end)
+        } else {
+            let page = addr & !(PAGE - 1);
+            (page.max(self.floor), page)
+        };
+        while page < behind {
+            if !os::readable(page) {
+                return None;
+            }
+            page = (page & !(PAGE - 1)).checked_add(PAGE)?;
+        }
+        self.set_window(lo, page.min(self.known.hi));
+        self.peek(addr)
+    }
+
+    fn read_unknown(&mut self, addr: u64) -> Option<u64> {
+        if addr < self.lo {
+            return None;
+        }
+        // Readable up to `lo + span + 8`, a page border. Go on page by page.
         let last = addr.checked_add(7)?;
         let mut end = self.lo.checked_add(self.span)?.checked_add(8)?;
         while last >= end {
@@ -80,33 +127,36 @@ impl Live {
             end = end.checked_add(PAGE)?;
             self.span = end - self.lo - 8;
         }
-        self.read(addr)
+        self.peek(addr)
     }
 }
 
 impl Memory for Live {
     fn enter(&mut self, sp: u64) -> bool {
         let page = sp & !(PAGE - 1);
+        let stands_here = !core::mem::replace(&mut self.begun, true);
         if sp >= self.known.lo && sp < self.known.hi && self.known.hi - sp >= 8 {
             // What lies below sp on its page is mapped as well: epilogues name slots just below.
-            self.lo = page.max(self.known.lo);
-            self.span = self.known.hi - 8 - self.lo;
-            return true;
+            self.floor = page.max(self.known.lo);
+            let end = if self.may_ask { self.known.hi.min(page + PAGE) } else { self.known.hi };
+            if end - self.floor >= 8 && (stands_here || !self.may_ask || os::readable(page)) {
+                self.set_window(self.floor, end);
+                return true;
+            }
         }
+        (self.lo, self.span, self.floor) = (0, 0, u64::MAX);
         if page == 0 || !self.probe(page) {
-            (self.lo, self.span) = (0, 0);
             return false;
         }
-        self.lo = page;
-        self.span = PAGE - 8;
+        (self.lo, self.span) = (page, PAGE - 8);
         true
     }
 
     #[inline(always)]
     fn peek(&self, addr: u64) -> Option<u64> {
         if addr.wrapping_sub(self.lo) <= self.span && self.lo != 0 {
-            // SAFETY: [lo, lo + span + 8) is readable: it is part of the known extent from sp's page on, which the caller of
-            // `new` vouches for, or was probed page by page on the stack that this thread uses.
+            // SAFETY: [lo, lo + span + 8) is readable: the page of the stack pointer, and pages that were asked for in this walk, on
+            // the stack that this thread uses; or where nothing may be asked the known extent, which the caller of `new` vouches for.
             return Some(unsafe {
                 core::ptr::with_exposed_provenance::<u64>(addr as usize).read_unaligned()
             });
@@ -140,7 +190,7 @@ mod tests {
     use super::*;
 
     fn live(known: Extent) -> Live {
-        // SAFETY: the tests give extents of memory that they hold.
+        // SAFETY: the tests give extents of memory that they hold, or that they have unmapped for good.
         unsafe { Live::new(known, 8) }
     }
 
@@ -157,6 +207,45 @@ mod tests {
         assert_eq!(m.read(lo + 8000), Some(1000));
         assert_eq!(m.read(u64::MAX - 3), None);
         assert_eq!(m.read(0), None);
+    }
+
+    #[test]
+    fn holes_in_what_was_a_stack_are_not_read() {
+        let map = os::map(8 * 4096).expect("memory");
+        let base = map.expose_provenance() as u64;
+        let known = Extent { lo: base, hi: base + 8 * 4096 };
+        assert!(os::protect_none(base + 2 * 4096, 4096));
+        os::unmap(map.wrapping_add(5 * 4096), 4096);
+        let mut m = live(known);
+        assert!(m.enter(base + 4096 + 100));
+        assert_eq!(m.read(base + 4096), Some(0), "below, on its page");
+        assert_eq!(m.read(base + 4088), None, "below that");
+        assert_eq!(m.read(base + 2 * 4096 - 8), Some(0));
+        for hole in
+            [base + 2 * 4096 - 4, base + 2 * 4096, base + 3 * 4096 - 4, base + 5 * 4096, base + 6 * 4096 - 1]
+        {
+            assert_eq!(m.read(hole), None);
+        }
+        for there in
+            [base + 3 * 4096, base + 5 * 4096 - 8, base + 6 * 4096, base + 4 * 4096 - 4, base + 8 * 4096 - 8]
+        {
+            assert_eq!(m.read(there), Some(0), "{:#x}", there - base);
+        }
+        assert!(m.enter(base + 6 * 4096));
+        assert!(!m.enter(base + 5 * 4096 + 16), "a walk was led there");
+        os::unmap(map, 5 * 4096);
+        os::unmap(map.wrapping_add(6 * 4096), 2 * 4096);
+    }
+
+    #[test]
+    fn without_questions_the_extent_is_taken_as_mapped() {
+        let words: Vec<u64> = (0..2048).collect();
+        let lo = words.as_ptr().expose_provenance() as u64;
+        // SAFETY: the words live as long as the test.
+        let mut m = unsafe { Live::new(Extent { lo, hi: lo + 8 * 2048 }, 0) };
+        assert!(m.enter(lo + 64));
+        assert_eq!(m.peek(lo + 8 * 2047), Some(2047));
+        assert!(!m.enter(lo + 8 * 2048), "another stack");
     }
 
     #[test]

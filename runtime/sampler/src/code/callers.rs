@@ -6,8 +6,8 @@
 //! The modules are in static memory, not in the session's: a forked child goes on with its parent's copies. (Rules found it
 //! finds again.)
 //!
-//! Signal safety: [`words`] makes system calls only for stacks that are not the thread's own (is the next page there?), for the
-//! buffer once per thread, and none under a filter on system calls.
+//! Signal safety: [`words`] makes system calls for pages of stacks beyond the first (are they there?), for the buffer once per
+//! thread, and none under a filter on system calls.
 
 use core::hint::cold_path;
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -245,7 +245,8 @@ fn once<S: Slot>(session: &Session, ring: &Ring, regs: Regs, out: &mut [S]) -> W
     let gregs = gregs(regs);
     let budget = budget(session, ring, out.len());
     let probes = if session.may_call() { PROBES } else { 0 };
-    // SAFETY: the extent is the interrupted thread's own stack (see `StackFinder`), and this handler runs on that thread.
+    // SAFETY: the extent holds the interrupted thread's own stack (see `StackFinder`), this handler runs on that thread, and nobody
+    // unmaps what a thread's frames stand on while it runs.
     let mut memory = unsafe { Live::new(ring.stack.extent(), probes) };
     match REGISTRY.hold(session.rings.number(ring) as usize) {
         Some(held) => walk(held.set(), &session.rules, gregs, &mut memory, out, budget),
