@@ -167,15 +167,6 @@ impl PartialEq for AttributeValue {
     }
 }
 
-impl fmt::Debug for AttributeValue {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            AttributeValue::Tree(tree) => tree.fmt(f),
-            other => text::write_value(f, other),
-        }
-    }
-}
-
 /// A name that is already taken.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("attribute {0} exists already")]
@@ -380,12 +371,6 @@ impl PartialEq for Attribute {
     /// Equal entries in equal order; holes do not count.
     fn eq(&self, other: &Self) -> bool {
         self.count() == other.count() && self.iter().eq(other.iter())
-    }
-}
-
-impl fmt::Debug for Attribute {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&text::write(self))
     }
 }
 

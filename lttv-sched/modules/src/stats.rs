@@ -7,10 +7,10 @@
 
 mod branches;
 mod collect;
+mod counts;
 mod tree;
 mod window;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lttv_engine::call::EndReason;
@@ -19,97 +19,12 @@ use lttv_engine::hooks::{
 };
 use lttv_engine::module::{Module, ModuleHooks};
 use lttv_engine::source::{EventId, Source};
-use lttv_engine::time::Time;
 
-use crate::state::{self, Mode, SystemState, activity, kind_of};
+use crate::state::{self, SystemState, kind_of};
 use collect::Collector;
 
 /// Name of the module and of its result, a [`Stats`].
 pub const NAME: &str = "stats";
-
-/// The statistics of a trace.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Stats {
-    /// Names of events.
-    pub names: Vec<Arc<str>>,
-    /// What was counted, by branch, and the threads of the branches.
-    pub branches: Branches,
-    /// For each CPU and thread number, the time from each switch to it to the next switch on that CPU, in ns. Before the first
-    /// switch and after the last nothing is counted.
-    pub run_ns: BTreeMap<(u32, i64), i64>,
-    /// Switches of each CPU.
-    pub switches: BTreeMap<u32, u64>,
-    /// Time of the first and last event.
-    pub span: Option<(Time, Time)>,
-    /// Events by channel, those without an event too.
-    pub channels: BTreeMap<Arc<str>, u64>,
-    /// For each CPU, the part of the CPU time above that was accounted while events of that CPU had been lost and no switch had
-    /// been seen on it since, in ns: what ran there then is not sure.
-    pub in_doubt: BTreeMap<u32, i64>,
-}
-
-impl Stats {
-    /// Number of events.
-    pub fn total(&self) -> u64 {
-        self.branches.iter().map(|branch| branch.total()).sum()
-    }
-
-    /// Events by name.
-    pub fn by_name(&self) -> BTreeMap<Arc<str>, u64> {
-        let mut counts = vec![0; self.names.len()];
-        for (name, count) in self.branches.iter().flat_map(|branch| branch.events()) {
-            if let Some(sum) = counts.get_mut(name as usize) {
-                *sum += count;
-            }
-        }
-        let counts = self.names.iter().cloned().zip(counts);
-        counts.filter(|(_, count)| *count > 0).collect()
-    }
-
-    /// Events by CPU; the key is absent for those whose CPU is not known.
-    pub fn by_cpu(&self) -> BTreeMap<Option<u32>, u64> {
-        let mut counts = BTreeMap::new();
-        for branch in self.branches.iter() {
-            *counts.entry(branch.cpu).or_default() += branch.total();
-        }
-        counts
-    }
-
-    /// Events and CPU time (ns) by mode.
-    pub fn by_mode(&self) -> BTreeMap<Mode, (u64, i64)> {
-        self.by(|branch| branch.mode)
-    }
-
-    /// Events and CPU time (ns) by what was done, in the words of [`crate::state::activity`].
-    pub fn by_activity(&self) -> BTreeMap<&'static str, (u64, i64)> {
-        let threads = self.branches.threads();
-        self.by(|branch| {
-            let tid = branch.thread.map_or(-1, |thread| threads[thread].key.tid);
-            activity(branch.mode, branch.submode, tid)
-        })
-    }
-
-    fn by<K: Ord>(&self, key: impl Fn(&Branch<'_>) -> K) -> BTreeMap<K, (u64, i64)> {
-        let mut sums: BTreeMap<K, (u64, i64)> = BTreeMap::new();
-        for branch in self.branches.iter() {
-            let sum = sums.entry(key(&branch)).or_default();
-            sum.0 += branch.total();
-            sum.1 += branch.cpu_time + branch.unknown_time;
-        }
-        sums
-    }
-
-    /// Time on a CPU of each thread, whether its mode was known or not, in ns.
-    pub fn cpu_time_by_thread(&self) -> impl Iterator<Item = (&ThreadInfo, i64)> {
-        let mut times = vec![0; self.branches.threads().len()];
-        for branch in self.branches.iter() {
-            if let Some(thread) = branch.thread {
-                times[thread] += branch.cpu_time + branch.unknown_time;
-            }
-        }
-        self.branches.threads().iter().zip(times)
-    }
-}
 
 /// Computes the statistics of a trace.
 #[derive(Clone, Copy, Debug, Default)]
@@ -171,5 +86,6 @@ impl Module for StatsModule {
 }
 
 pub use branches::{Branch, Branches, ThreadInfo};
+pub use counts::Stats;
 pub use tree::of as tree_of;
 pub use window::WindowStats;

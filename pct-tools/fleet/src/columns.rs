@@ -1,6 +1,5 @@
 //! Columns to Parquet octets: one typed call a column, in the order of the schema.
 
-use crate::tables::Table;
 use crate::{FORMAT, INTERVAL_S};
 use parquet::basic::{Compression, ZstdLevel};
 use parquet::data_type::{ByteArray, ByteArrayType, DataType, FixedLenByteArray, FixedLenByteArrayType};
@@ -127,6 +126,19 @@ fn levels(lengths: &[usize]) -> (Vec<i16>, Vec<i16>) {
         }
     }
     (definitions, repetitions)
+}
+
+/// A kind of row: its table, its schema, its columns in the schema's order.
+pub trait Table: Ord + Sized {
+    /// Name of the table's folder.
+    const NAME: &'static str;
+    /// Parquet's text form of the schema.
+    const SCHEMA: &'static str;
+    /// Writes all columns of these rows.
+    ///
+    /// # Errors
+    /// What Parquet says.
+    fn write(rows: &[Self], to: &mut Columns<'_>) -> Result<(), Problem>;
 }
 
 #[cfg(test)]

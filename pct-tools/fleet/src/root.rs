@@ -5,8 +5,9 @@
 //! files 0600: function names tell what a program does.
 
 use crate::columns;
+use crate::columns::Table;
 use crate::gather::Tables;
-use crate::tables::{Sample, Table};
+use crate::tables::Sample;
 use anyhow::{Context as _, Result};
 use blake2::{Blake2b512, Digest as _};
 use jiff::Timestamp;

@@ -4,7 +4,7 @@
 //! structs. (Unsigned 64-bit integers become decimals in Spark.) No Arrow schema is written: DataFusion fails on some of them.
 //! Columns may be added, always optional; none changes its type or meaning.
 
-use crate::columns::{Columns, Problem};
+use crate::columns::{Columns, Problem, Table};
 use crate::ids::{CodePlace, STACK_ID};
 
 /// A row of `samples`: what one thread name of a service on a host spent in a stack, within one interval.
@@ -81,19 +81,6 @@ pub struct Host {
     pub first_seen: i64,
     /// Version of pct that wrote the row.
     pub pct: String,
-}
-
-/// A kind of row: its table, its schema, its columns in the schema's order.
-pub trait Table: Ord + Sized {
-    /// Name of the table's folder.
-    const NAME: &'static str;
-    /// Parquet's text form of the schema.
-    const SCHEMA: &'static str;
-    /// Writes all columns of these rows.
-    ///
-    /// # Errors
-    /// What Parquet says.
-    fn write(rows: &[Self], to: &mut Columns<'_>) -> Result<(), Problem>;
 }
 
 impl Table for Sample {

@@ -11,20 +11,6 @@ use std::collections::BTreeSet;
 
 /// Files of circles that are left: folder of the crate, then files below its `src`.
 const CIRCLES: &[(&str, &[&str])] = &[
-    ("lttv-sched/engine", &["attribute.rs", "attribute/text.rs"]),
-    (
-        "lttv-sched/modules",
-        &[
-            "state.rs",
-            "state/doubt.rs",
-            "state/model.rs",
-            "stats.rs",
-            "stats/collect.rs",
-            "threads.rs",
-            "threads/kernel.rs",
-            "threads/recorded.rs",
-        ],
-    ),
     (
         "pct-tools/cli",
         &[
@@ -40,7 +26,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "runlib.rs",
         ],
     ),
-    ("pct-tools/fleet", &["columns.rs", "tables.rs"]),
     (
         "pct-tools/symbols",
         &[
@@ -84,7 +69,7 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "sys/x86_64.rs",
         ],
     ),
-    ("viewer/deep", &["groups.rs", "model.rs", "procrep/body.rs", "procrep/mod.rs"]),
+    ("viewer/deep", &["procrep/body.rs", "procrep/mod.rs"]),
     (
         "viewer/feedback",
         &[
@@ -96,7 +81,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "use_times.rs",
         ],
     ),
-    ("viewer/icicle", &["difference.rs", "draw.rs", "legend.rs"]),
     (
         "viewer/reports",
         &[
@@ -125,8 +109,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "pages/top_procs.rs",
             "pages/tree.rs",
             "pages/var_use.rs",
-            "query/cmd.rs",
-            "query/prefs.rs",
             "report/callers.rs",
             "report/clique.rs",
             "report/coverage.rs",
@@ -146,7 +128,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "subject.rs",
         ],
     ),
-    ("viewer/server", &["cgi/client.rs", "cgi/mod.rs", "cgi/serve.rs"]),
 ];
 
 /// Circles between folders (a folder counts as one thing with all that is in it) that are left.
@@ -156,7 +137,6 @@ const FOLDERS: &[(&str, &[&str])] = &[
         "pct-tools/cli",
         &["commands/deep.rs", "commands/view.rs", "face.rs", "launch/mod.rs", "look.rs", "runlib.rs"],
     ),
-    ("pct-tools/fleet", &["columns.rs", "tables.rs"]),
     (
         "runtime/sampler",
         &[
@@ -177,11 +157,8 @@ const FOLDERS: &[(&str, &[&str])] = &[
             "signal/numbers.rs",
         ],
     ),
-    ("viewer/deep", &["groups.rs", "model.rs"]),
     ("viewer/feedback", &["context.rs", "recursion.rs", "use_times.rs"]),
-    ("viewer/icicle", &["difference.rs", "draw.rs", "legend.rs"]),
-    ("viewer/reports", &["query/cmd.rs", "query/prefs.rs", "report/mod.rs", "subject.rs"]),
-    ("viewer/server", &["cgi/client.rs", "cgi/serve.rs"]),
+    ("viewer/reports", &["report/mod.rs", "subject.rs"]),
 ];
 
 /// Compares the circles that were found in one crate with its entry in `list`.

@@ -13,11 +13,10 @@ use crate::cursor::put_num;
 use crate::error::{DeepError, ErrorCode, NodeRef};
 use crate::figures::{Own, PackedOwn};
 use crate::goal_path::GoalPath;
+use crate::groups::Span;
 use crate::id::{CsdId, CssId, Id, IdVec, PdId, PsId};
 use crate::label::ProcLabel;
-use crate::model::{
-    Coverage, CoveragePoint, Css, DeepData, Header, MOST_NODES, PathId, PointKind, Ps, Slot, Span,
-};
+use crate::model::{Coverage, CoveragePoint, Css, DeepData, Header, MOST_NODES, PathId, PointKind, Ps, Slot};
 use crate::strings::{StrId, Strings};
 
 /// How many nodes of each kind a profile has.

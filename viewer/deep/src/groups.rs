@@ -4,7 +4,19 @@
 use std::marker::PhantomData;
 
 use crate::id::Id;
-use crate::model::Span;
+
+/// A part of an arena.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Span {
+    pub(crate) start: u32,
+    pub(crate) len: u32,
+}
+
+impl Span {
+    pub(crate) fn of<T>(self, arena: &[T]) -> &[T] {
+        &arena[self.start as usize..][..self.len as usize]
+    }
+}
 
 /// For each `K`, some `V`s in ascending order.
 ///

@@ -8,6 +8,7 @@ use std::borrow::Cow;
 
 use crate::figures::{Desc, Own, PackedOwn};
 use crate::goal_path::GoalPath;
+use crate::groups::{MOSTLY1_MAX, Span};
 use crate::id::{CsdId, CssId, Id, IdVec, PdId, PsId, ids_to};
 use crate::label::ProcLabel;
 use crate::strings::{StrId, Strings};
@@ -178,19 +179,6 @@ pub struct Ps {
     pub(crate) points: Span,
 }
 
-/// A part of an arena.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Span {
-    pub(crate) start: u32,
-    pub(crate) len: u32,
-}
-
-impl Span {
-    pub(crate) fn of<T>(self, arena: &[T]) -> &[T] {
-        &arena[self.start as usize..][..self.len as usize]
-    }
-}
-
 /// The place in a context for the calls of one call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot<'a> {
@@ -253,7 +241,7 @@ impl<'a> Iterator for Slots<'a> {
 impl ExactSizeIterator for Slots<'_> {}
 
 /// The largest number of CSDs, and of PDs.
-pub(crate) const MOST_NODES: u32 = crate::groups::MOSTLY1_MAX;
+pub(crate) const MOST_NODES: u32 = MOSTLY1_MAX;
 
 /// A deep profile's data: what the file says, complete, each node checked against the others that
 /// it names. Made by the reader or by a [`Builder`](crate::Builder).

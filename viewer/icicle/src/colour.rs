@@ -87,6 +87,15 @@ pub fn difference(x: f64) -> Rgb {
     if x >= 0.0 { Rgb(245, fade(95.0), fade(80.0)) } else { Rgb(fade(105.0), fade(150.0), 245) }
 }
 
+/// A colour and what it means.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Key {
+    /// The colour.
+    pub colour: Rgb,
+    /// What it means.
+    pub label: String,
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -3,21 +3,10 @@
 //! One cost is chosen ([`DiffBy`]): the tooltip says it and the colour means it. Colours are relative to the largest change in the
 //! tree, which the legend says in numbers.
 
-use crate::colour::{self, Rgb};
-use crate::draw::Options;
+use crate::colour::{self, Key, Rgb};
 use crate::layout::DiffBy;
-use crate::legend::Key;
+use crate::options::Options;
 use crate::tree::Tree;
-
-/// Which of two profiles the widths are those of.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Drawn {
-    /// The newer one.
-    #[default]
-    After,
-    /// The older one: what vanished can be seen.
-    Before,
-}
 
 /// The costs of all nodes in both profiles.
 pub(crate) struct Differences<'a> {

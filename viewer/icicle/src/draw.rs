@@ -3,10 +3,11 @@
 //! Geometry is written in percent of the width, so that the script can let the picture follow the window; without
 //! script the `viewBox` scales it. The script finds a frame's name in its tooltip, up to the last ` (`.
 
-use crate::colour::{self, Hint};
-use crate::difference::{Differences, Drawn};
-use crate::layout::{DiffBy, Direction, Frame, Order, layout};
-use crate::legend::{Groups, Key, legend};
+use crate::colour::{self, Hint, Key};
+use crate::difference::Differences;
+use crate::layout::{Direction, Frame, layout};
+use crate::legend::{Groups, legend};
+use crate::options::{Click, Drawn, Options};
 use crate::text::{cut, escape_into};
 use crate::tree::Tree;
 use pct_num::thousands;
@@ -17,79 +18,6 @@ const STYLE: &str = include_str!("icicle.css");
 
 /// Average width of a character over the size of the font that the style sheet asks for.
 const CHAR_PX: f64 = 6.65;
-
-/// What a click on a frame does.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Click {
-    /// Zooms in (with script).
-    #[default]
-    Zoom,
-    /// Follows the node's link, if it has one; else zooms.
-    Link,
-}
-
-/// How to draw. `Options::default()` is a stand-alone flame graph.
-#[derive(Clone, Debug)]
-pub struct Options {
-    /// Headline; empty: none.
-    pub title: String,
-    /// Smaller line beside the headline; empty: none.
-    pub subtitle: String,
-    /// What a weight counts, as in `1,234 samples`.
-    pub unit: String,
-    /// How a weight is written, without its unit (default: whole numbers with thousands separated).
-    pub weight: fn(u64) -> String,
-    /// Where the root is.
-    pub direction: Direction,
-    /// Order of siblings.
-    pub order: Order,
-    /// What a click does.
-    pub click: Click,
-    /// Width in pixels that names are cut for; the script cuts anew for the real width. At least 100.
-    pub width: u32,
-    /// Height of one level in pixels. At least 8.
-    pub row: u32,
-    /// Subtrees narrower than this many pixels (of `width`) are not drawn. Their weight is said below the picture.
-    pub min_width: f64,
-    /// Levels drawn; deeper ones are counted.
-    pub max_depth: u32,
-    /// Colours by the difference to the weights given with [`Tree::add_base`]; `None`: by group or [`Hint`].
-    pub diff: Option<DiffBy>,
-    /// Whose widths a differential picture has. Unless shares are compared, the pictures of both have one scale.
-    pub drawn: Drawn,
-    /// Compare shares of the two totals rather than absolute weights (two runs of different length).
-    pub normalize: bool,
-    /// Zoom, search and keyboard. Without it the picture has tooltips and links only.
-    pub script: bool,
-    /// Room for the headline, search and zoom controls and the closing line. False: frames only (part of a page).
-    pub frame: bool,
-    /// Nonce of the page's content security policy for the script.
-    pub nonce: Option<String>,
-}
-
-impl Default for Options {
-    fn default() -> Self {
-        Options {
-            title: String::new(),
-            subtitle: String::new(),
-            unit: String::new(),
-            weight: thousands,
-            direction: Direction::default(),
-            order: Order::default(),
-            click: Click::default(),
-            width: 1200,
-            row: 18,
-            min_width: 0.3,
-            max_depth: 1000,
-            diff: None,
-            drawn: Drawn::default(),
-            normalize: true,
-            script: true,
-            frame: true,
-            nonce: None,
-        }
-    }
-}
 
 /// The picture as text.
 #[must_use]
@@ -357,6 +285,7 @@ impl std::fmt::Display for Short {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::layout::DiffBy;
     use crate::tree::GroupWeights;
     use proptest::prelude::*;
 

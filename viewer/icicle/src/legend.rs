@@ -1,20 +1,11 @@
 //! What the colours of a picture mean: objects with their share, or changes in numbers.
 
-use crate::colour::{self, Rgb};
+use crate::colour::{self, Key, Rgb};
 use crate::difference::Differences;
-use crate::draw::Options;
+use crate::options::Options;
 use crate::tree::Tree;
 use std::cmp::Reverse;
 use std::collections::HashMap;
-
-/// A colour and what it means.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Key {
-    /// The colour.
-    pub colour: Rgb,
-    /// What it means.
-    pub label: String,
-}
 
 /// The colours of a picture, those of most weight first. Empty: colours mean nothing but the frames' names.
 #[must_use]

@@ -14,7 +14,7 @@
 //! assert!(picture.starts_with("<svg"));
 //! ```
 //!
-//! In reading order: [`tree`] (the data), [`layout`] (tree to frames: numbers only), [`colour`], `difference` (two profiles in
+//! In reading order: [`tree`] (the data), [`layout`] (tree to frames: numbers only), [`options`], [`colour`], `difference` (two profiles in
 //! one tree), [`mod@legend`], [`text`] (escaping, cutting), [`svg`](mod@draw) (frames to text).
 //!
 //! Invariants: what is not drawn (too narrow, too deep) is counted and said in the picture; no name, link or title
@@ -26,14 +26,15 @@ mod difference;
 pub mod draw;
 pub mod layout;
 pub mod legend;
+pub mod options;
 mod sheet;
 pub mod text;
 pub mod tree;
 
-pub use colour::Hint;
-pub use difference::Drawn;
-pub use draw::{Click, Options, svg, write_svg};
+pub use colour::{Hint, Key};
+pub use draw::{svg, write_svg};
 pub use layout::{DiffBy, Direction, Order};
-pub use legend::{Key, legend};
+pub use legend::legend;
+pub use options::{Click, Drawn, Options};
 pub use sheet::{SHEET, heat_class};
 pub use tree::{GroupWeights, NodeId, Tree};

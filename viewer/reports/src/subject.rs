@@ -2,7 +2,7 @@
 
 use crate::analysis::contour::{self, ContourState};
 use crate::analysis::{Bodies, Body, BodyCache};
-use crate::query::{Cmd, Contour, Cost, Group, Order, Prefs, PrefsIndication};
+use crate::query::{Cmd, Contour, Cost, Group, Prefs, PrefsIndication};
 use crate::report::callers::CallersReport;
 use crate::report::feedback::{self, Analysis};
 use crate::report::proc::ProcReport;
@@ -278,7 +278,7 @@ impl Subject {
     #[must_use]
     pub fn prefs_for(&self, cmd: &Cmd, asked: PrefsIndication) -> Prefs {
         let prefs = self.prefs(asked);
-        match (asked, Order::named_by(cmd)) {
+        match (asked, cmd.order()) {
             (PrefsIndication::Given(_), _) | (_, None) => prefs,
             (_, Some(order)) => Prefs { order, ..prefs },
         }
@@ -288,7 +288,7 @@ impl Subject {
     /// with it: whoever looks through a top list meets the pages beyond it as by any other way.
     #[must_use]
     pub fn prefs_between(&self, from: &Cmd, to: &Cmd, prefs: &Prefs) -> Prefs {
-        let order = match (Order::named_by(from), Order::named_by(to)) {
+        let order = match (from.order(), to.order()) {
             _ if from == to => prefs.order,
             (_, Some(order)) => order,
             (Some(order), None) if prefs.order == order => self.prefs(PrefsIndication::Default).order,

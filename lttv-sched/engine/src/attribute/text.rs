@@ -66,7 +66,7 @@ impl fmt::Display for Shown<'_> {
     }
 }
 
-pub(super) fn write_value(f: &mut fmt::Formatter<'_>, value: &AttributeValue) -> fmt::Result {
+fn write_value(f: &mut fmt::Formatter<'_>, value: &AttributeValue) -> fmt::Result {
     match value {
         AttributeValue::None => f.write_str("none"),
         AttributeValue::Int(n) => write!(f, "int {n}"),
@@ -197,6 +197,21 @@ fn unquote(quoted: &str) -> Option<(String, &str)> {
         }
     }
     None
+}
+
+impl fmt::Debug for AttributeValue {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            AttributeValue::Tree(tree) => tree.fmt(f),
+            other => write_value(f, other),
+        }
+    }
+}
+
+impl fmt::Debug for Attribute {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&write(self))
+    }
 }
 
 #[cfg(test)]

@@ -7,7 +7,9 @@ use lttv_engine::call::Event;
 use lttv_engine::source::{EventClass, TracefileInfo};
 use lttv_engine::state::{Snapshot, StateModel};
 
-use super::{Kind, Losses, SystemState, kind_of};
+use super::kind::{Kind, kind_of};
+use super::losses::Losses;
+use super::system::SystemState;
 
 /// First byte of an encoded state: raised whenever its layout changes.
 const VERSION: u8 = 4;
@@ -85,26 +87,5 @@ impl StateModel for SystemModel {
         let sound = state.threads.iter().all(|(key, thread)| thread.key == *key && !thread.stack.is_empty())
             && state.cpus.values().all(|cpu| !cpu.modes.is_empty());
         sound.then(|| Arc::new(state) as Snapshot)
-    }
-}
-
-/// Threads as a list: their keys are not text.
-pub(super) mod as_list {
-    use std::collections::BTreeMap;
-    use std::sync::Arc;
-
-    use serde::{Deserialize, Deserializer, Serializer};
-
-    use super::super::{Thread, ThreadKey};
-
-    type Threads = BTreeMap<ThreadKey, Arc<Thread>>;
-
-    pub(in super::super) fn serialize<S: Serializer>(threads: &Threads, to: S) -> Result<S::Ok, S::Error> {
-        to.collect_seq(threads.values())
-    }
-
-    pub(in super::super) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Threads, D::Error> {
-        let list: Vec<Arc<Thread>> = Vec::deserialize(from)?;
-        Ok(list.into_iter().map(|thread| (thread.key, thread)).collect())
     }
 }

@@ -7,7 +7,8 @@ use lttv_engine::call::Event;
 use lttv_engine::source::{EventHead, TracefileInfo};
 use lttv_engine::time::Time;
 
-use super::{Branches, Stats};
+use super::branches::Branches;
+use super::counts::Stats;
 use crate::state::{Kind, Mode, Status, SystemState, Thread, ThreadKey, kind_of};
 use rustc_hash::FxHashMap;
 

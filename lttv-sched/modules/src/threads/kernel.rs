@@ -7,7 +7,7 @@ use lttv_engine::source::{EventHead, TracefileInfo};
 use lttv_engine::time::Time;
 use rustc_hash::FxHashMap;
 
-use super::{Activity, Collected, ThreadId, ThreadInterval, ThreadState};
+use super::interval::{Activity, Collected, ThreadId, ThreadInterval, ThreadState};
 use crate::files::{CallFile, OpenFiles};
 use crate::state::{CpuMode, Kind, Mode, Status, SystemState, Thread, ThreadKey, kind_of, softirq_name};
 

@@ -11,7 +11,7 @@ use lttv_engine::source::{EventId, Source, Value};
 use lttv_engine::time::Time;
 use rustc_hash::FxHashMap;
 
-use super::{Activity, Collected, ThreadId, ThreadInterval, ThreadState};
+use super::interval::{Activity, Collected, ThreadId, ThreadInterval, ThreadState};
 use crate::state::ThreadKey;
 
 /// What an event of a recording tells.

@@ -5,7 +5,7 @@
 //! recording), `source/FILE/LINE`, `recordings` (the other profiles at hand), `diff/NAME/WHAT/INCL/SCALE` (with one of them),
 //! `feedback` and `feedback/N` (what is worth executing in parallel, in the program and in a procedure).
 
-use super::prefs::Unrecognised;
+use super::prefs::{CostOrder, Order, Unrecognised};
 use super::words::{
     Contour, Cost, DiffScale, DiffWhat, Group, Incl, Scope, decode, encode, parse_float, parse_int,
 };
@@ -124,6 +124,15 @@ impl Cmd {
     #[must_use]
     pub fn top(limit: Limit, cost: Cost, incl: Incl) -> Cmd {
         Cmd::TopProcs { limit, cost, incl, scope: Scope::Overall }
+    }
+
+    /// The order that the command names itself: a top list is ordered by what it lists the top of.
+    #[must_use]
+    pub fn order(&self) -> Option<Order> {
+        match *self {
+            Cmd::TopProcs { cost, incl, scope, .. } => Some(Order::Cost(CostOrder { cost, incl, scope })),
+            _ => None,
+        }
     }
 
     /// Whether answering it changes the server rather than shows something.

@@ -1,6 +1,5 @@
 //! The twelve preferences, each a field of the query, printed and parsed side by side.
 
-use super::cmd::Cmd;
 use super::words::{
     AllocFields, Boxes, CallseqFields, Colour, Contour, Cost, Developer, Inactive, Incl, MemFields,
     PortFields, Qualify, Scope, Summarise, TimeFields, TimeFormat, parse_int,
@@ -63,15 +62,6 @@ pub enum Order {
 }
 
 impl Order {
-    /// The order that a command names itself: a top list is ordered by what it lists the top of.
-    #[must_use]
-    pub fn named_by(cmd: &Cmd) -> Option<Order> {
-        match *cmd {
-            Cmd::TopProcs { cost, incl, scope, .. } => Some(Order::Cost(CostOrder { cost, incl, scope })),
-            _ => None,
-        }
-    }
-
     /// The criterion of a cost order, or the default one.
     #[must_use]
     pub fn cost(self) -> CostOrder {

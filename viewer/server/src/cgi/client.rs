@@ -3,10 +3,13 @@
 use super::message::{self, Ask, MAX, Reply, Status};
 use super::mutex;
 use super::names::{self, Names};
-use super::{Settings, serve};
+use super::print::printed;
+use super::serve;
+use super::settings::Settings;
+use super::wait::{left, ready};
 use crate::answer::{Form, Request, Response};
 use crate::viewer::Viewer;
-use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::stat::Mode;
 use pct_reports::query::{Cmd, Query};
 use std::fs::File;
@@ -208,7 +211,7 @@ fn alone(
     let viewer = viewer.with_nonce(crate::http::nonce);
     let request = Request { form: asked.form, query: &asked.query, script: &asked.script };
     let (response, _) = viewer.answer_query(&request, query);
-    let _ = super::printed(&response, head);
+    let _ = printed(&response, head);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -265,24 +268,6 @@ fn start(
         Some(Status::Ready) => Ok(Started::Ready),
         Some(Status::Failed(why)) => Err(unavailable(&why)),
         None => Ok(Started::Lost),
-    }
-}
-
-/// Time left, rounded up, in steps that `poll` takes.
-pub(super) fn left(deadline: Instant) -> PollTimeout {
-    let ms = deadline.saturating_duration_since(Instant::now()).as_millis() + 1;
-    PollTimeout::try_from(ms.min(60_000)).unwrap_or(PollTimeout::MAX)
-}
-
-fn ready(fd: &impl AsFd, events: PollFlags, deadline: Instant) -> io::Result<bool> {
-    loop {
-        let mut fds = [PollFd::new(fd.as_fd(), events)];
-        match poll(&mut fds, left(deadline)) {
-            Ok(0) if Instant::now() >= deadline => return Ok(false),
-            Ok(0) | Err(nix::errno::Errno::EINTR) => {}
-            Ok(_) => return Ok(true),
-            Err(e) => return Err(e.into()),
-        }
     }
 }
 

@@ -18,26 +18,31 @@
 //!   a client, and a want file whose reader is gone is stale;
 //! - a message is one line, no longer than what a pipe takes in one piece.
 //!
-//! In reading order: [`names`] (the private directory, names in it), [`mutex`], [`message`], [`client`], [`serve`],
-//! `pages`.
+//! In reading order: `settings`, [`names`] (the private directory, names in it), [`mutex`], [`message`],
+//! [`client`], [`serve`], `pages`.
 
 pub mod client;
 pub mod message;
 pub mod mutex;
 pub mod names;
 mod pages;
+mod print;
 pub mod serve;
+mod settings;
+mod wait;
 
 use crate::answer::{Form, Response};
 use crate::program::Program;
+pub use print::cgi_text;
+pub use settings::{Settings, idle_of};
+
 use client::Asked;
-use pct_deep::{Compensation, Contexts, Reading};
+use pct_deep::Contexts;
 use pct_reports::query::{Cmd, Prefs, Query, parse_cmd, print};
 use pct_reports::render::html::{self, Place};
+use print::printed;
 use std::io::{self, BufRead as _, Write as _};
-use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 const PROGRAM: Program = Program {
     name: "mdprof_cgi",
@@ -70,129 +75,6 @@ environment: MDPROF_ROOTS    colon list of directories; files elsewhere are refu
 
 example: http://localhost/cgi-bin/mdprof_cgi?/home/me/run/Deep.data",
 };
-
-/// What the environment and the command line set.
-#[derive(Clone, Debug)]
-pub struct Settings {
-    /// Directories whose files may be asked for; `None`: any.
-    pub roots: Option<Vec<PathBuf>>,
-    /// How long a new server stays idle; `None`: for ever.
-    pub idle: Option<Duration>,
-    /// How a new server reads the file.
-    pub reading: Reading,
-    /// How long a request waits for locks, loads and answers together.
-    pub wait: Duration,
-    /// Whether a server may be started.
-    pub server: bool,
-    /// Whether a new server leaves us.
-    pub detach: bool,
-    /// Whether the last request and answer are kept.
-    pub debug: bool,
-    /// How long a new server works on one page before its reader is told to come back.
-    pub query: Duration,
-    /// Whether what changes the server has to be asked for by POST.
-    pub post: bool,
-    /// Whether a refusal says why a file is not shown, and so whether it is there.
-    pub tells: bool,
-}
-
-/// Whether a variable of the environment says yes.
-fn is_set(name: &str) -> bool {
-    !matches!(std::env::var(name).as_deref(), Ok("" | "0") | Err(_))
-}
-
-/// Minutes, fractions allowed, as an idle time; 0 is for ever. `None`: not a number of minutes up to a week.
-#[must_use]
-pub fn idle_of(minutes: &str) -> Option<Option<Duration>> {
-    let n: f64 = minutes.trim().parse().ok()?;
-    #[expect(clippy::cast_precision_loss, reason = "a week in minutes")]
-    let most = crate::viewer::MAX_TIMEOUT as f64;
-    if !(0.0..=most).contains(&n) {
-        return None;
-    }
-    Some((n > 0.0).then(|| Duration::from_secs_f64(n * 60.0)))
-}
-
-impl Settings {
-    /// From the environment. What makes no sense there is named on stderr (the web server's log) and has its default.
-    #[must_use]
-    pub fn from_env() -> Settings {
-        let complain = |name: &str| complain!("mdprof_cgi: {name} is not understood; the default holds");
-        let number = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-        let default_idle = Some(Duration::from_secs(30 * 60));
-        let idle = number("MDPROF_TIMEOUT").map_or(default_idle, |v| {
-            idle_of(&v).unwrap_or_else(|| {
-                complain("MDPROF_TIMEOUT");
-                default_idle
-            })
-        });
-        let wait =
-            number("MDPROF_WAIT").map_or(Some(50), |v| v.parse().ok()).filter(|n| (1..=86_400).contains(n));
-        if wait.is_none() {
-            complain("MDPROF_WAIT");
-        }
-        let query: Option<f64> = number("MDPROF_QUERY")
-            .map_or(Some(40.0), |v| v.parse().ok())
-            .filter(|n| (0.000_001..=86_400.0).contains(n));
-        if query.is_none() {
-            complain("MDPROF_QUERY");
-        }
-        Settings {
-            roots: std::env::var_os("MDPROF_ROOTS").map(|v| {
-                std::env::split_paths(&v)
-                    .filter(|p| p.is_absolute())
-                    .filter_map(|p| p.canonicalize().ok())
-                    .collect()
-            }),
-            idle,
-            reading: Reading {
-                rule: if is_set("MDPROF_COMPAT") { Compensation::Compat } else { Compensation::Exact },
-                contexts: if is_set("MDPROF_CANONICAL") { Contexts::Canonical } else { Contexts::Recorded },
-            },
-            wait: Duration::from_secs(wait.unwrap_or(50)),
-            server: true,
-            detach: true,
-            debug: false,
-            query: Duration::from_secs_f64(query.unwrap_or(40.0)),
-            post: std::env::var("MDPROF_POST").as_deref() != Ok("0"),
-            tells: is_set("MDPROF_TELLS"),
-        }
-    }
-}
-
-/// A response as a CGI program prints it.
-#[must_use]
-pub fn cgi_text(response: &Response) -> Vec<u8> {
-    let reason = match response.status {
-        200 => "OK",
-        400 => "Bad Request",
-        403 => "Forbidden",
-        404 => "Not Found",
-        405 => "Method Not Allowed",
-        414 => "URI Too Long",
-        _ => "Service Unavailable",
-    };
-    let mut out = format!(
-        "Status: {} {reason}\r\nContent-Type: {}\r\nContent-Length: {}\r\n",
-        response.status,
-        response.content_type,
-        response.body.len()
-    );
-    for (name, value) in response.security_headers() {
-        out.push_str(&format!("{name}: {value}\r\n"));
-    }
-    out.push_str("\r\n");
-    out.push_str(&response.body);
-    out.into_bytes()
-}
-
-fn printed(response: &Response, head: bool) -> io::Result<()> {
-    let text = cgi_text(response);
-    let mut out = io::stdout().lock();
-    let end = if head { text.len() - response.body.len() } else { text.len() };
-    out.write_all(&text[..end])?;
-    out.flush()
-}
 
 /// The whole program: as CGI when `QUERY_STRING` is set, else by its arguments.
 pub fn main() -> ExitCode {
@@ -335,15 +217,6 @@ fn decode(explain: impl Fn(&str) -> String) -> ExitCode {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn idle_times_are_minutes() {
-        assert_eq!(idle_of("30"), Some(Some(Duration::from_secs(1800))));
-        assert_eq!(idle_of("0"), Some(None));
-        for bad in ["", "-1", "x", "1e9", "NaN", "inf"] {
-            assert_eq!(idle_of(bad), None, "{bad}");
-        }
-    }
 
     #[test]
     fn a_response_has_its_status_first_and_its_length() {

@@ -3,7 +3,9 @@
 use super::message::{self, Ask, MAX, Reply, Status};
 use super::names::{self, Names};
 use super::pages::{Finished, Pages};
-use super::{Settings, cgi_text, client, mutex};
+use super::print::cgi_text;
+use super::settings::Settings;
+use super::{mutex, wait};
 use crate::answer::{After, Form, Request, Response};
 use crate::http;
 use crate::viewer::Viewer;
@@ -308,7 +310,7 @@ impl Server {
                 PollFd::new(self.pages.bell(), PollFlags::POLLIN),
                 PollFd::new(self.pipe.as_fd(), requests),
             ];
-            let polled = poll(&mut fds, if next <= now { 0u8.into() } else { client::left(next) });
+            let polled = poll(&mut fds, if next <= now { 0u8.into() } else { wait::left(next) });
             let ready = fds.map(|fd| fd.revents().is_some_and(|r| r.contains(PollFlags::POLLIN)));
             if ready[0] && matches!(self.signals.read_signal(), Ok(Some(_))) {
                 self.stopped = true;

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use lttv_engine::source::Source;
 use lttv_engine::time::Time;
 
-use super::{SystemState, Thread, kind_of};
+use super::kind::kind_of;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Gap {
@@ -52,22 +52,8 @@ impl Losses {
     }
 
     /// Since when what was known of a CPU at `known` (its last certain word) is in doubt at `now`, if it is.
-    fn since(&self, cpu: u32, known: Option<Time>, now: Time) -> Option<Time> {
+    pub(super) fn since(&self, cpu: u32, known: Option<Time>, now: Time) -> Option<Time> {
         let open = |gap: &&Gap| gap.from < now && known.is_none_or(|known| known <= gap.to);
         self.of_cpu(cpu).find(open).map(|gap| gap.from)
-    }
-}
-
-impl SystemState {
-    /// Since when what is said of a CPU is in doubt at the time `now` (the state's own): events of it were lost, and no switch
-    /// has been seen on it since.
-    pub fn in_doubt(&self, cpu: u32, now: Time) -> Option<Time> {
-        self.losses.since(cpu, self.cpus.get(&cpu).and_then(|cpu| cpu.last_switch), now)
-    }
-
-    /// Since when what is said of a thread is in doubt: events of the CPU where it was last seen were lost since.
-    pub fn thread_in_doubt(&self, thread: &Thread, now: Time) -> Option<Time> {
-        let seen = thread.top().change.max(thread.inserted);
-        self.losses.since(thread.cpu?, Some(seen), now)
     }
 }
