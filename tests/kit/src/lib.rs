@@ -5,8 +5,11 @@
 //! - [`asked`]: sizes by environment variables.
 //! - [`Dice`]: numbers that look random and are the same in every run.
 //! - [`Cpu`], [`thread_ns`], [`peak_kib`]: what a run cost.
+//! - [`kernel_trace`]: a trace of the kernel of a simulated machine, with what happened in it.
 //! - [`median`]: of several runs.
 #![forbid(unsafe_code)]
+
+pub mod kernel_trace;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;

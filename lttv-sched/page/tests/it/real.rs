@@ -22,7 +22,7 @@ const TRACES: [(&str, &str); 5] = [
 ];
 
 /// All traces at a path.
-fn opened(path: &Path) -> Vec<Shown> {
+pub(crate) fn opened(path: &Path) -> Vec<Shown> {
     let found = lttv_ctf::CtfSource::open(path, &lttv_ctf::Options::default()).expect("opens");
     let shown = found.into_iter().enumerate().map(|(at, trace)| Shown {
         name: format!("{} {at}", path.display()),
