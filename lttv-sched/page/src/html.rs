@@ -11,6 +11,7 @@ use lttv_modules::stats::Stats;
 use lttv_modules::timeline::lanes::{LaneKind, LaneOf, STATES};
 
 use crate::board::{Board, BoardRow, GAP, colour_of_state};
+use crate::density;
 use crate::events::{EventsAsk, Only};
 use crate::picture;
 use crate::recording::{Recording, Window, WindowSums};
@@ -29,6 +30,8 @@ const MOST_LEVELS: u32 = 200;
 const MOST_EVENTS: usize = 200;
 /// Most losses that are drawn.
 const MOST_LOSSES: usize = 500;
+/// Parts of the span in the strip of what was recorded when.
+const DENSITY_SLOTS: usize = 200;
 /// Ticks of the axis, about.
 const TICKS: i64 = 8;
 
@@ -95,6 +98,7 @@ pub(crate) fn page(store: &Store, view: &View, nonce: &str) -> String {
                     (notes(store))
                     (steering(view, span))
                     div id="axis" aria-hidden="true" { (axis(view, span.0)) }
+                    (recorded(store, view))
                     (losses(store, view))
                     div.board {
                         div id="lanes" { (lanes_markup(&board, view)) }
@@ -205,6 +209,30 @@ fn axis(view: &View, origin: i64) -> Markup {
             span style={ "left:" (percent(view, time)) } { (since(origin, time, width.unsigned_abs())) }
         }
     }
+}
+
+/// How much traces have when, by their packets: true from the start, before any event is read.
+fn recorded(store: &Store, view: &View) -> Markup {
+    let span = store.span();
+    let sources = store.traces().map(|shown| shown.source.as_ref());
+    let slots = density::slots(sources, span, DENSITY_SLOTS);
+    let most = slots.iter().map(|slot| slot.bytes).max().unwrap_or(0);
+    html! {
+        @if most > 0 {
+            div id="recorded" aria-hidden="true" {
+                @for slot in slots.iter().filter(|slot| slot.bytes > 0) {
+                    span data-from=(slot.from) data-to=(slot.to)
+                        style={ "left:" (percent(view, slot.from)) ";right:calc(100% - " (percent(view, slot.to)) ");height:" (height_of(slot.bytes, most)) }
+                        title={ "recorded here: " (pct_num::bytes(pct_num::float(slot.bytes))) } {}
+                }
+            }
+        }
+    }
+}
+
+/// The height of a slot; what is not empty is seen.
+fn height_of(bytes: u64, most: u64) -> String {
+    format!("{:.0}%", pct_num::percent(bytes, most).max(8.0))
 }
 
 /// Where events or samples were lost, and how many.

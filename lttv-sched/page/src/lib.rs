@@ -5,7 +5,7 @@
 //! script the same address gives the same picture as SVG with links.
 //!
 //! In reading order: [`recording`] (samples as plain data: how a command gives them, and how it answers for ranges),
-//! [`store`] (the engine's thread, tiles, windows), [`events`] (lists of events), [`view`] (what an address says),
+//! [`store`] (the engine's thread, tiles, windows), [`events`] (lists of events), [`density`] (what was recorded when), [`view`] (what an address says),
 //! [`board`] (which lanes, and how cells look), [`picture`] (lanes as SVG), [`tiles`] (tiles as JSON), `html` (the
 //! page), [`web`] (which address gives what).
 //!
@@ -14,6 +14,7 @@
 #![forbid(unsafe_code)]
 
 pub mod board;
+pub mod density;
 pub mod events;
 mod html;
 pub mod picture;

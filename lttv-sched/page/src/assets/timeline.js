@@ -297,9 +297,9 @@ function show() {
     ticks.push(tick);
   }
   axis.replaceChildren.apply(axis, ticks);
-  document.querySelectorAll("#losses span").forEach(function (loss) {
-    loss.style.left = Math.min(101, Math.max(-1, percent(rel(loss.dataset.from)))) + "%";
-    loss.style.right = 100 - Math.min(101, Math.max(-1, percent(rel(loss.dataset.to)))) + "%";
+  document.querySelectorAll("#losses span, #recorded span").forEach(function (piece) {
+    piece.style.left = Math.min(101, Math.max(-1, percent(rel(piece.dataset.from)))) + "%";
+    piece.style.right = 100 - Math.min(101, Math.max(-1, percent(rel(piece.dataset.to)))) + "%";
   });
   document.querySelector(".steer .range").textContent =
     since(view.from, wide) + " s to " + since(view.to, wide) + " s, " + duration(wide) + " wide";
