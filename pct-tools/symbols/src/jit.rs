@@ -20,11 +20,14 @@
 //! | 255 | none: the first of several was written later |
 
 mod dump;
+mod function;
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::Path;
+
+pub use function::{JitFunction, Written};
 
 /// Larger files are not read: a perf map of a gigabyte is a runaway program's.
 const MAX_FILE: u64 = 1 << 30;
@@ -34,37 +37,6 @@ pub const TIMES: &str = "times";
 const BLOCK: usize = 64;
 /// Names that are listed where it is not known which one is right.
 const LISTED: usize = 3;
-
-/// One made function.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct JitFunction {
-    /// First address.
-    pub start: u64,
-    /// Behind the last address.
-    pub end: u64,
-    /// As the program wrote it.
-    pub name: String,
-    /// Lines by address, ascending: (address, line, index into [`JitMap::files`]).
-    pub lines: Vec<(u64, u32, u32)>,
-    /// When it was written.
-    pub written: Written,
-}
-
-/// When an entry of a map was written, nanoseconds since 1970.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Written {
-    /// It was not there at this time.
-    pub after: u64,
-    /// It was there at this time.
-    pub by: u64,
-}
-
-/// At a time that is not known.
-impl Default for Written {
-    fn default() -> Self {
-        Written { after: 0, by: u64::MAX }
-    }
-}
 
 /// What the times of entries count.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
@@ -149,7 +121,9 @@ impl JitMap {
     /// # Errors
     /// A text that says what is wrong with the header. Damaged records end the reading and are counted in `bad`.
     pub fn parse_jitdump(data: &[u8]) -> Result<JitMap, String> {
-        dump::Dump::parse(data)
+        let dump = dump::parse(data)?;
+        let map = JitMap { times: Times::Monotonic, files: dump.files, bad: dump.bad, ..JitMap::default() };
+        Ok(map.with(dump.functions))
     }
 
     /// Takes functions over, in the order in which they were written.

@@ -26,17 +26,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "runlib.rs",
         ],
     ),
-    (
-        "pct-tools/symbols",
-        &[
-            "dwarf/unit.rs",
-            "dwarf/unit/scope.rs",
-            "jit.rs",
-            "jit/dump.rs",
-            "translator/mod.rs",
-            "translator/template.rs",
-        ],
-    ),
     ("runtime/format", &["record.rs", "record/code.rs", "record/write.rs"]),
     (
         "runtime/sampler",
@@ -67,18 +56,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
             "sys/files.rs",
             "sys/mod.rs",
             "sys/x86_64.rs",
-        ],
-    ),
-    ("viewer/deep", &["procrep/body.rs", "procrep/mod.rs"]),
-    (
-        "viewer/feedback",
-        &[
-            "context.rs",
-            "recursion.rs",
-            "synthetic/mod.rs",
-            "synthetic/play.rs",
-            "synthetic/rep.rs",
-            "use_times.rs",
         ],
     ),
     (
@@ -157,7 +134,6 @@ const FOLDERS: &[(&str, &[&str])] = &[
             "signal/numbers.rs",
         ],
     ),
-    ("viewer/feedback", &["context.rs", "recursion.rs", "use_times.rs"]),
     ("viewer/reports", &["report/mod.rs", "subject.rs"]),
 ];
 

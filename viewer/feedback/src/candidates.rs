@@ -12,7 +12,7 @@ use pct_analysis::body::NodeKind;
 use pct_deep::procrep::{self, AtomicKind, Detism, Var};
 use pct_deep::{GoalPath, ProcLabel, Step, StrId};
 
-use crate::context::{Context, World};
+use crate::context::Context;
 use crate::cost::{Abort, Cost, sequence};
 use crate::costs::{self, Costs, is_above};
 use crate::join::merge_pushes;
@@ -22,8 +22,10 @@ use crate::model::{
 };
 use crate::partition::{self, Conjunction, Item, UseTimes};
 use crate::recursion::{Recursion, SiteCosts};
-use crate::use_times::{Caller, Finder, Kind, Stop, one_of, pessimistic, plain_arguments};
+use crate::use_times::{Caller, Finder, Stop, one_of, pessimistic, plain_arguments};
+use crate::variables::Use;
 use crate::variables::{self, GoalVars};
+use crate::world::World;
 
 /// A context to look at.
 pub struct Task<'a> {
@@ -464,7 +466,7 @@ fn not_det(goals: impl Iterator<Item = Detism>) -> Option<&'static str> {
 }
 
 /// Known use times of the goals of a context.
-type Cells = HashMap<(usize, Var, Kind), f64>;
+type Cells = HashMap<(usize, Var, Use), f64>;
 
 /// Use times for the goals of a list.
 struct Times<'a, 'b> {
@@ -476,19 +478,19 @@ struct Times<'a, 'b> {
 
 impl UseTimes for Times<'_, '_> {
     fn production(&mut self, goal: usize, var: Var) -> Result<f64, Abort> {
-        self.cell(goal, var, Kind::Production)
+        self.cell(goal, var, Use::Production)
     }
     fn consumption(&mut self, goal: usize, var: Var) -> Result<f64, Abort> {
-        self.cell(goal, var, Kind::Consumption)
+        self.cell(goal, var, Use::Consumption)
     }
 }
 
 impl Times<'_, '_> {
-    fn cell(&mut self, index: usize, var: Var, kind: Kind) -> Result<f64, Abort> {
+    fn cell(&mut self, index: usize, var: Var, kind: Use) -> Result<f64, Abort> {
         let goal = self.pieces[index].goal;
         debug_assert!(match kind {
-            Kind::Production => self.vars[goal].bound.contains(&var),
-            Kind::Consumption => self.vars[goal].consumed.contains(&var),
+            Use::Production => self.vars[goal].bound.contains(&var),
+            Use::Consumption => self.vars[goal].consumed.contains(&var),
         });
         let key = (goal, var, kind);
         if let Some(&time) = self.search.cells.borrow().get(&key) {
@@ -503,7 +505,7 @@ impl Times<'_, '_> {
         Ok(time)
     }
 
-    fn finder(&self, kind: Kind) -> Finder<'_> {
+    fn finder(&self, kind: Use) -> Finder<'_> {
         let task = self.search.task;
         Finder { world: task.world, follow: follow(task), kind }
     }
@@ -517,7 +519,7 @@ impl Times<'_, '_> {
     }
 
     /// When a call uses a variable (section 12.2).
-    fn of_call(&mut self, goal: usize, atom: &AtomicKind, var: Var, kind: Kind) -> Result<f64, Abort> {
+    fn of_call(&mut self, goal: usize, atom: &AtomicKind, var: Var, kind: Use) -> Result<f64, Abort> {
         let context = self.search.context;
         let Some(site) = context.site(goal) else { return Ok(0.0) };
         let slot = context.body.nodes[goal].slot;
@@ -533,8 +535,8 @@ impl Times<'_, '_> {
             plain_arguments(atom).iter().enumerate().filter(|(_, a)| **a == var).map(|(i, _)| i).collect();
         if positions.is_empty() {
             return match kind {
-                Kind::Consumption => Ok(0.0),
-                Kind::Production => Err(Abort::of("a call produces what is not among its arguments")),
+                Use::Consumption => Ok(0.0),
+                Use::Production => Err(Abort::of("a call produces what is not among its arguments")),
             };
         }
         if site.higher_order {
@@ -561,7 +563,7 @@ impl Times<'_, '_> {
     }
 
     /// When a compound goal uses a variable (section 12.3).
-    fn of_compound(&mut self, goal: usize, var: Var, kind: Kind) -> Result<f64, Abort> {
+    fn of_compound(&mut self, goal: usize, var: Var, kind: Use) -> Result<f64, Abort> {
         let task = self.search.task;
         let cost = self.search.costs.first[goal].per_call();
         let clique = self.search.context.clique;
@@ -571,7 +573,7 @@ impl Times<'_, '_> {
         };
         match self.finder(kind).of_goal(&task.context, &task.recursive, goal, var, depth) {
             Ok(Some(time)) => Ok(time),
-            Ok(None) if kind == Kind::Consumption => Ok(cost),
+            Ok(None) if kind == Use::Consumption => Ok(cost),
             Ok(None) => Err(Abort::of(format!("variable {} is produced nowhere in a goal", var.0))),
             Err(Stop::Cannot(why)) => {
                 self.warn(Place::Clique(clique), &why);
@@ -584,10 +586,10 @@ impl Times<'_, '_> {
 
 /// What goals that are neither calls nor compound are taken to do: they need their inputs at once, and give their outputs
 /// at a cost of 1 (though they have none).
-fn atom_time(kind: Kind) -> f64 {
+fn atom_time(kind: Use) -> f64 {
     match kind {
-        Kind::Production => 1.0,
-        Kind::Consumption => 0.0,
+        Use::Production => 1.0,
+        Use::Consumption => 0.0,
     }
 }
 
@@ -641,7 +643,7 @@ impl Writer<'_, '_> {
             },
             procrep::GoalKind::Atomic(atom) => GoalKind::Atomic(atom.clone()),
         };
-        let shown = |kind: Kind| -> Vec<(Var, f64)> {
+        let shown = |kind: Use| -> Vec<(Var, f64)> {
             if context.before(goal) == 0 {
                 return Vec::new();
             }
@@ -652,17 +654,17 @@ impl Writer<'_, '_> {
             detism: original.detism,
             cost: piece.cost.per_call(),
             above: piece.costly,
-            productions: shown(Kind::Production),
-            consumptions: shown(Kind::Consumption),
+            productions: shown(Use::Production),
+            consumptions: shown(Use::Consumption),
         }
     }
 
     /// A use time that became known (section 11.7).
-    fn time(&self, goal: usize, var: Var, kind: Kind) -> Option<f64> {
+    fn time(&self, goal: usize, var: Var, kind: Use) -> Option<f64> {
         let vars = &self.search.vars.as_ref()?[goal];
         let uses = match kind {
-            Kind::Production => &vars.bound,
-            Kind::Consumption => &vars.consumed,
+            Use::Production => &vars.bound,
+            Use::Consumption => &vars.consumed,
         };
         if !uses.contains(&var) {
             return None;

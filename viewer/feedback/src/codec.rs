@@ -7,7 +7,7 @@ use crate::model::{
     BestAlgorithm, Candidate, Candidates, DependentConjuncts, Goal, GoalKind, Metrics, Params,
     ProcCandidates, Push, VarNames,
 };
-use crate::term::{Kind, Term};
+use crate::term::{Term, TermKind};
 
 /// A term that does not stand for what it should: what was expected, and the term's line.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -18,28 +18,28 @@ type Decoded<T> = Result<T, IllTyped>;
 const COMPONENT: &str = "fcw_candidate_parallel_conjunctions";
 
 fn compound(name: &str, args: Vec<Term>) -> Term {
-    Kind::Compound(name.to_owned(), args).into()
+    TermKind::Compound(name.to_owned(), args).into()
 }
 fn atom(name: &str) -> Term {
     compound(name, Vec::new())
 }
 fn string(text: &str) -> Term {
-    Kind::Str(text.to_owned()).into()
+    TermKind::Str(text.to_owned()).into()
 }
 fn int(n: i64) -> Term {
-    Kind::Int(n).into()
+    TermKind::Int(n).into()
 }
 fn float(x: f64) -> Term {
-    Kind::Float(x).into()
+    TermKind::Float(x).into()
 }
 fn var(v: Var) -> Term {
     int(i64::from(v.0))
 }
 fn pair(key: Term, value: Term) -> Term {
-    Kind::Pair(Box::new(key), Box::new(value)).into()
+    TermKind::Pair(Box::new(key), Box::new(value)).into()
 }
 fn list<'a, T: 'a>(items: impl IntoIterator<Item = &'a T>, f: impl FnMut(&'a T) -> Term) -> Term {
-    Kind::List(items.into_iter().map(f).collect()).into()
+    TermKind::List(items.into_iter().map(f).collect()).into()
 }
 
 fn wrong<T>(term: &Term, expected: &str) -> Decoded<T> {
@@ -48,7 +48,7 @@ fn wrong<T>(term: &Term, expected: &str) -> Decoded<T> {
 /// The name and arguments of a compound term.
 fn parts<'a>(term: &'a Term, expected: &str) -> Decoded<(&'a str, &'a [Term])> {
     match &term.kind {
-        Kind::Compound(name, args) => Ok((name, args)),
+        TermKind::Compound(name, args) => Ok((name, args)),
         _ => wrong(term, expected),
     }
 }
@@ -61,19 +61,19 @@ fn args<'a, const N: usize>(term: &'a Term, name: &str) -> Decoded<&'a [Term; N]
 }
 fn to_string(term: &Term) -> Decoded<String> {
     match &term.kind {
-        Kind::Str(text) => Ok(text.clone()),
+        TermKind::Str(text) => Ok(text.clone()),
         _ => wrong(term, "a string"),
     }
 }
 fn to_int(term: &Term) -> Decoded<i64> {
     match term.kind {
-        Kind::Int(n) => Ok(n),
+        TermKind::Int(n) => Ok(n),
         _ => wrong(term, "an integer"),
     }
 }
 fn to_float(term: &Term) -> Decoded<f64> {
     match term.kind {
-        Kind::Float(x) => Ok(x),
+        TermKind::Float(x) => Ok(x),
         _ => wrong(term, "a float"),
     }
 }
@@ -85,7 +85,7 @@ fn to_var(term: &Term) -> Decoded<Var> {
 }
 fn to_list<T>(term: &Term, f: impl FnMut(&Term) -> Decoded<T>) -> Decoded<Vec<T>> {
     match &term.kind {
-        Kind::List(items) => items.iter().map(f).collect(),
+        TermKind::List(items) => items.iter().map(f).collect(),
         _ => wrong(term, "a list"),
     }
 }
@@ -95,13 +95,13 @@ fn to_pair<T, U>(
     g: impl Fn(&Term) -> Decoded<U>,
 ) -> Decoded<(T, U)> {
     match &term.kind {
-        Kind::Pair(key, value) => Ok((f(key)?, g(value)?)),
+        TermKind::Pair(key, value) => Ok((f(key)?, g(value)?)),
         _ => wrong(term, "a pair"),
     }
 }
 /// One of some constants.
 fn to_choice<T: Copy>(term: &Term, choices: &[(&str, T)]) -> Decoded<T> {
-    if let Kind::Compound(name, args) = &term.kind
+    if let TermKind::Compound(name, args) = &term.kind
         && args.is_empty()
         && let Some((_, value)) = choices.iter().find(|(n, _)| n == name)
     {

@@ -1,7 +1,7 @@
 //! What is known of one procedure in one context: its body, coverage and call sites, joined (docs/feedback.md, sections 3 and
 //! 6).
 
-use std::cell::{Cell, RefCell};
+use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -11,8 +11,6 @@ use pct_analysis::{Bodies, Body};
 use pct_deep::{CliqueId, CsdId, PdId, Profile, SiteKind};
 
 use crate::cost::Abort;
-use crate::recursion::{self, Recursion};
-use crate::use_times::Memo;
 
 /// What a context's call site does.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -111,30 +109,19 @@ pub enum Missing {
 /// Contexts that are kept ready.
 const CONTEXTS: usize = 4096;
 
-/// A profile with all that was found out about it, each thing once.
-pub struct World<'a> {
+/// The contexts of a profile, each made once.
+pub struct Contexts<'a> {
     /// Where bodies come from.
     pub bodies: &'a dyn Bodies,
     /// The profile.
     pub profile: &'a Profile,
-    contexts: RefCell<HashMap<PdId, Rc<Context>>>,
-    recursions: RefCell<HashMap<CliqueId, Rc<Recursion>>>,
-    pub(crate) uses: RefCell<Memo>,
-    /// Goals that are being scanned at the moment, one inside the other, over all calls followed.
-    pub(crate) scanning: Cell<u32>,
+    ready: RefCell<HashMap<PdId, Rc<Context>>>,
 }
 
-impl<'a> World<'a> {
-    /// A profile of which nothing is known yet.
+impl<'a> Contexts<'a> {
+    /// None is made yet.
     pub fn new(bodies: &'a dyn Bodies) -> Self {
-        Self {
-            bodies,
-            profile: bodies.profile(),
-            contexts: RefCell::default(),
-            recursions: RefCell::default(),
-            uses: RefCell::default(),
-            scanning: Cell::new(0),
-        }
+        Self { bodies, profile: bodies.profile(), ready: RefCell::default() }
     }
 
     /// A context.
@@ -142,7 +129,7 @@ impl<'a> World<'a> {
     /// # Errors
     /// Its counts contradict each other. The inner error: there is no body, or there are no counts.
     pub fn context(&self, pd: PdId) -> Result<Result<Rc<Context>, Missing>, Abort> {
-        if let Some(context) = self.contexts.borrow().get(&pd) {
+        if let Some(context) = self.ready.borrow().get(&pd) {
             return Ok(Ok(Rc::clone(context)));
         }
         let profile = self.profile;
@@ -156,24 +143,11 @@ impl<'a> World<'a> {
         }
         let clique = profile.pd_clique(pd);
         let context = Rc::new(Context { pd, clique, body, coverage, sites: sites(profile, pd) });
-        let mut known = self.contexts.borrow_mut();
+        let mut known = self.ready.borrow_mut();
         if known.len() >= CONTEXTS {
             known.clear();
         }
         known.insert(pd, Rc::clone(&context));
         Ok(Ok(context))
-    }
-
-    /// How a clique recurses.
-    ///
-    /// # Errors
-    /// The profile contradicts itself.
-    pub fn recursion(&self, clique: CliqueId) -> Result<Rc<Recursion>, Abort> {
-        if let Some(known) = self.recursions.borrow().get(&clique) {
-            return Ok(Rc::clone(known));
-        }
-        let recursion = Rc::new(recursion::classify(self, clique)?);
-        self.recursions.borrow_mut().insert(clique, Rc::clone(&recursion));
-        Ok(recursion)
     }
 }

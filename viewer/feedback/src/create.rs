@@ -16,7 +16,7 @@ use crate::message::Message;
 use crate::model::{BestAlgorithm, DependentConjuncts, Feedback, Params};
 use crate::options::{Opt, Parsed, Takes, Value, parse};
 use crate::report;
-use crate::term::{Kind, Term};
+use crate::term::{Term, TermKind};
 use crate::walk::{self, Observer, Progress, Stopped};
 
 /// What `--help` prints.
@@ -387,8 +387,8 @@ fn read(
     let rep = input::open_rep(&rep_path);
     match &rep {
         Ok(rep) => {
-            let names = rep.modules().map(|m| Term::from(Kind::Str(rep.module_name(m).into_owned())));
-            stages.line(&Term::from(Kind::List(names.collect())).to_string())?;
+            let names = rep.modules().map(|m| Term::from(TermKind::Str(rep.module_name(m).into_owned())));
+            stages.line(&Term::from(TermKind::List(names.collect())).to_string())?;
             stages.done()?;
         }
         Err(RepError::None) => {}

@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 
 use crate::codec;
 use crate::model::Feedback;
-use crate::term::{self, Kind, Term, TermError};
+use crate::term::{self, Term, TermError, TermKind};
 
 const LINE_1: &str = "Mercury Compiler Feedback";
 const VERSION: &str = "19";
@@ -117,7 +117,7 @@ pub fn parse(text: &str, program: Option<&str>) -> Result<Feedback, Cause> {
         TermError::End => Cause::End,
         TermError::Bad(message, line) => Cause::Term(message, line),
     })?;
-    let Kind::List(components) = &term.kind else {
+    let TermKind::List(components) = &term.kind else {
         return Err(Cause::Term("Expected a list of components".to_owned(), term.line));
     };
     let mut feedback = Feedback { program: got.to_owned(), candidates: None };
@@ -141,7 +141,7 @@ fn line(text: &str) -> Result<(&str, &str), Cause> {
 /// The text of a feedback file.
 pub fn to_text(feedback: &Feedback) -> String {
     let components: Vec<Term> = feedback.candidates.iter().map(codec::component).collect();
-    let term = Term::from(Kind::List(components));
+    let term = Term::from(TermKind::List(components));
     format!("{LINE_1}\n{VERSION}\n{}\n{term}.\n", feedback.program)
 }
 

@@ -5,7 +5,7 @@
 //! read), [`message`] (what the analysis says besides), [`options`] (command lines as the original tools read them).
 //!
 //! The analysis, as functions from a profile with bodies to data: [`walk`] goes through the cliques and collects,
-//! [`context`] is a procedure in one context with all that is known of it, [`recursion`] how its clique recurses and what
+//! [`context`] is a procedure in one context, [`world`] keeps what was found out about all, [`recursion`] how its clique recurses and what
 //! recursive calls cost, [`variables`] what goals consume and bind, [`cost`] the algebra of costs and [`costs`] those of a
 //! body's goals, [`candidates`] the search in a body, [`partition`] the best way to cut a conjunction into parallel
 //! conjuncts, [`use_times`] when goals produce and consume variables, [`join`] what the walk brings together.
@@ -37,6 +37,7 @@ pub mod term;
 pub mod use_times;
 pub mod variables;
 pub mod walk;
+pub mod world;
 
 pub use model::{
     Candidate, Candidates, Feedback, Goal, GoalKind, Metrics, Params, ProcCandidates, Push, VarNames,

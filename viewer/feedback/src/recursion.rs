@@ -10,7 +10,7 @@ use pct_analysis::body::NodeKind;
 use pct_deep::CliqueId;
 use pct_deep::procrep::Detism;
 
-use crate::context::{Context, Missing, World};
+use crate::context::{Context, Contexts, Missing};
 use crate::cost::Abort;
 
 /// How a clique recurses.
@@ -128,8 +128,8 @@ pub fn probability(p: f64) -> Result<f64, Abort> {
 ///
 /// # Errors
 /// The profile contradicts itself.
-pub fn classify(world: &World<'_>, clique: CliqueId) -> Result<Recursion, Abort> {
-    let profile = world.profile;
+pub fn classify(contexts: &Contexts<'_>, clique: CliqueId) -> Result<Recursion, Abort> {
+    let profile = contexts.profile;
     let errors = |text: &str| Ok(Recursion::Errors(vec![text.to_owned()]));
     let Some(entry) = profile.clique_entry(clique) else {
         return errors("This clique doesn't appear to have an entry procedure");
@@ -139,7 +139,7 @@ pub fn classify(world: &World<'_>, clique: CliqueId) -> Result<Recursion, Abort>
         return Ok(Recursion::Mutual(members));
     }
     let pd = profile.csd_callee(entry);
-    let context = match world.context(pd)? {
+    let context = match contexts.context(pd)? {
         Ok(context) => context,
         Err(Missing::Coverage) => return errors("No coverage information available"),
         Err(Missing::Representation) if profile.header().coverage != pct_deep::Coverage::Dynamic => {

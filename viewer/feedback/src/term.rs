@@ -8,14 +8,14 @@ use std::fmt::{self, Write};
 #[derive(Clone, Debug)]
 pub struct Term {
     /// What it is.
-    pub kind: Kind,
+    pub kind: TermKind,
     /// From 1.
     pub line: u32,
 }
 
 /// The kinds of terms.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Kind {
+pub enum TermKind {
     /// `name` or `name(arguments)`
     Compound(String, Vec<Term>),
     /// `[items]`
@@ -36,8 +36,8 @@ impl PartialEq for Term {
     }
 }
 
-impl From<Kind> for Term {
-    fn from(kind: Kind) -> Self {
+impl From<TermKind> for Term {
+    fn from(kind: TermKind) -> Self {
         Self { kind, line: 0 }
     }
 }
@@ -111,7 +111,7 @@ impl<'a> Parser<'a> {
             self.rest = rest;
             let line = left.line;
             let right = self.argument(depth)?;
-            return Ok(Term { kind: Kind::Pair(Box::new(left), Box::new(right)), line });
+            return Ok(Term { kind: TermKind::Pair(Box::new(left), Box::new(right)), line });
         }
         Ok(left)
     }
@@ -124,9 +124,9 @@ impl<'a> Parser<'a> {
         let kind = match first {
             '[' => {
                 self.expect('[')?;
-                Kind::List(self.items(']', depth)?)
+                TermKind::List(self.items(']', depth)?)
             }
-            '"' => Kind::Str(self.quoted('"')?),
+            '"' => TermKind::Str(self.quoted('"')?),
             '\'' => {
                 let name = self.quoted('\'')?;
                 self.compound(name, depth)?
@@ -140,12 +140,12 @@ impl<'a> Parser<'a> {
         };
         Ok(Term { kind, line })
     }
-    fn compound(&mut self, name: String, depth: u32) -> Result<Kind, TermError> {
+    fn compound(&mut self, name: String, depth: u32) -> Result<TermKind, TermError> {
         if self.rest.starts_with('(') {
             self.expect('(')?;
-            return Ok(Kind::Compound(name, self.items(')', depth)?));
+            return Ok(TermKind::Compound(name, self.items(')', depth)?));
         }
-        Ok(Kind::Compound(name, Vec::new()))
+        Ok(TermKind::Compound(name, Vec::new()))
     }
     fn items(&mut self, close: char, depth: u32) -> Result<Vec<Term>, TermError> {
         let mut items = Vec::new();
@@ -162,7 +162,7 @@ impl<'a> Parser<'a> {
             self.expect(',')?;
         }
     }
-    fn number(&mut self) -> Result<Kind, TermError> {
+    fn number(&mut self) -> Result<TermKind, TermError> {
         let start = self.rest;
         if self.rest.starts_with('-') {
             self.rest = &self.rest[1..];
@@ -184,7 +184,8 @@ impl<'a> Parser<'a> {
             self.take_while(|c| c.is_ascii_digit());
         }
         let text = &start[..start.len() - self.rest.len()];
-        let kind = if float { text.parse().ok().map(Kind::Float) } else { text.parse().ok().map(Kind::Int) };
+        let kind =
+            if float { text.parse().ok().map(TermKind::Float) } else { text.parse().ok().map(TermKind::Int) };
         match kind {
             Some(kind) => Ok(kind),
             None => self.bad(format!("Syntax error: `{text}' is not a number")),
@@ -249,7 +250,7 @@ impl fmt::Display for Term {
             Ok(())
         };
         match &self.kind {
-            Kind::Compound(name, args) => {
+            TermKind::Compound(name, args) => {
                 f.write_str(name)?;
                 if args.is_empty() {
                     return Ok(());
@@ -258,15 +259,15 @@ impl fmt::Display for Term {
                 list(f, args)?;
                 f.write_char(')')
             }
-            Kind::List(items) => {
+            TermKind::List(items) => {
                 f.write_char('[')?;
                 list(f, items)?;
                 f.write_char(']')
             }
-            Kind::Pair(key, value) => write!(f, "{key} - {value}"),
-            Kind::Int(n) => write!(f, "{n}"),
-            Kind::Float(x) => f.write_str(&float(*x)),
-            Kind::Str(text) => {
+            TermKind::Pair(key, value) => write!(f, "{key} - {value}"),
+            TermKind::Int(n) => write!(f, "{n}"),
+            TermKind::Float(x) => f.write_str(&float(*x)),
+            TermKind::Str(text) => {
                 f.write_char('"')?;
                 for c in text.chars() {
                     match c {
@@ -353,7 +354,7 @@ mod tests {
         let text = "[ f(a,\n \"x\\\"\\\\\\n\\x41\\\"), % note\n -3 - 2.5e1, g ] . rest";
         let term = parse(text, 4).unwrap();
         assert_eq!(term.to_string(), "[f(a, \"x\\\"\\\\\\nA\"), -3 - 25.0, g]");
-        let Kind::List(items) = &term.kind else { panic!("a list") };
+        let TermKind::List(items) = &term.kind else { panic!("a list") };
         assert_eq!(items.iter().map(|t| t.line).collect::<Vec<_>>(), [4, 6, 6]);
     }
 
@@ -370,17 +371,17 @@ mod tests {
 
     fn term() -> impl Strategy<Value = Term> {
         let leaf = prop_oneof![
-            any::<i64>().prop_map(Kind::Int),
-            any::<f64>().prop_filter("finite", |x| x.is_finite()).prop_map(Kind::Float),
-            any::<String>().prop_map(Kind::Str),
+            any::<i64>().prop_map(TermKind::Int),
+            any::<f64>().prop_filter("finite", |x| x.is_finite()).prop_map(TermKind::Float),
+            any::<String>().prop_map(TermKind::Str),
             prop::sample::select(vec!["no", "a_b", "x1"])
-                .prop_map(|n| Kind::Compound(n.to_owned(), Vec::new())),
+                .prop_map(|n| TermKind::Compound(n.to_owned(), Vec::new())),
         ]
         .prop_map(Term::from);
         leaf.prop_recursive(4, 40, 5, |inner| {
             prop_oneof![
-                prop::collection::vec(inner.clone(), 0..5).prop_map(Kind::List),
-                prop::collection::vec(inner, 1..5).prop_map(|a| Kind::Compound("f".to_owned(), a)),
+                prop::collection::vec(inner.clone(), 0..5).prop_map(TermKind::List),
+                prop::collection::vec(inner, 1..5).prop_map(|a| TermKind::Compound("f".to_owned(), a)),
             ]
             .prop_map(Term::from)
         })

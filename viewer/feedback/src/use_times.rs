@@ -5,31 +5,23 @@
 //! question (`pct_analysis::var_use`) but decides some cases better; here the original tool's numbers are kept.
 
 use std::cell::Cell;
-use std::collections::HashMap;
 use std::rc::Rc;
 
 use pct_analysis::body::NodeKind;
 use pct_deep::procrep::{AtomicGoal, AtomicKind, Inst, Var};
 use pct_deep::{CliqueId, CsdId, PdId, StrId};
 
-use crate::context::{Context, Missing, World};
+use crate::context::{Context, Missing};
 use crate::cost::Abort;
 use crate::recursion::{Recursion, SiteCosts, average, or, probability};
-
-/// What is done with a variable.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// It gets its value.
-    Production,
-    /// Its value is needed for the first time.
-    Consumption,
-}
+use crate::variables::Use;
+use crate::world::World;
 
 /// The answer for what cannot be followed and costs `cost` (section 12).
-pub fn pessimistic(kind: Kind, cost: f64) -> f64 {
+pub fn pessimistic(kind: Use, cost: f64) -> f64 {
     match kind {
-        Kind::Production => cost,
-        Kind::Consumption => 0.0,
+        Use::Production => cost,
+        Use::Consumption => 0.0,
     }
 }
 
@@ -55,11 +47,8 @@ fn cannot<T>(text: &str) -> Result<T, Stop> {
     Err(Stop::Cannot(text.to_owned()))
 }
 
-/// Answers for calls that enter a clique: by call, argument, kind, and the module that may not be left.
-pub(crate) type Memo = HashMap<(CsdId, usize, Kind, Option<StrId>), Result<f64, String>>;
-
 /// Answers that are kept.
-const MEMO: usize = 1 << 20;
+const MOST_USE_TIMES: usize = 1 << 20;
 
 /// Goals inside goals, over all calls that are followed. What is deeper cannot be told.
 const MAX_SCANNING: u32 = 60_000;
@@ -91,7 +80,7 @@ pub struct Finder<'a> {
     /// The module that may not be left; `None`: all calls are followed.
     pub follow: Option<StrId>,
     /// What is looked for.
-    pub kind: Kind,
+    pub kind: Use,
 }
 
 impl<'a> Finder<'a> {
@@ -141,7 +130,7 @@ impl<'a> Finder<'a> {
     /// When a call that enters a clique uses an argument (section 12.5).
     fn enter(&self, csd: CsdId, arg: usize, clique: CliqueId) -> Result<f64, Stop> {
         let key = (csd, arg, self.kind, self.follow);
-        if let Some(known) = self.world.uses.borrow().get(&key) {
+        if let Some(known) = self.world.use_times.borrow().get(&key) {
             return known.clone().map_err(Stop::Cannot);
         }
         let _depth = self.deeper()?;
@@ -150,8 +139,8 @@ impl<'a> Finder<'a> {
             Err(Stop::Cannot(text)) => Err(text),
             Err(abort @ Stop::Abort(_)) => return Err(abort),
         };
-        let mut uses = self.world.uses.borrow_mut();
-        if uses.len() >= MEMO {
+        let mut uses = self.world.use_times.borrow_mut();
+        if uses.len() >= MOST_USE_TIMES {
             uses.clear();
         }
         uses.insert(key, found.clone());
@@ -172,8 +161,8 @@ impl<'a> Finder<'a> {
                 let (_, found) = scan.plain(0, 0.0, Some(scan.var))?;
                 match (found, self.kind) {
                     (Some(time), _) => Ok(time + 1.0),
-                    (None, Kind::Consumption) => Ok(cost + 1.0),
-                    (None, Kind::Production) => contradiction("an output argument is produced nowhere"),
+                    (None, Use::Consumption) => Ok(cost + 1.0),
+                    (None, Use::Production) => contradiction("an output argument is produced nowhere"),
                 }
             }
             Recursion::Single { depth, .. } => Ok(self.recursive(first, arg, depth, vec![first])? + 1.0),
@@ -190,8 +179,8 @@ impl<'a> Finder<'a> {
             let case = Case { scan: &scan, recursion: &recursion, recursive };
             let (total, found) = case.scan(0, 0.0, Some(scan.var))?;
             Ok(found.unwrap_or(match self.kind {
-                Kind::Consumption => 0.0,
-                Kind::Production => total,
+                Use::Consumption => 0.0,
+                Use::Production => total,
             }))
         };
         Ok(case(false)? + depth * case(true)?)
@@ -236,9 +225,9 @@ pub fn plain_arguments(kind: &AtomicKind) -> &[Var] {
 ///
 /// # Errors
 /// There are several different times of production.
-pub fn one_of(kind: Kind, times: &[f64]) -> Result<f64, Abort> {
+pub fn one_of(kind: Use, times: &[f64]) -> Result<f64, Abort> {
     let least = times.iter().copied().fold(f64::INFINITY, f64::min);
-    if kind == Kind::Production && times.iter().any(|&t| t > least) {
+    if kind == Use::Production && times.iter().any(|&t| t > least) {
         return Err(Abort::of("a call produces a variable at several times"));
     }
     Ok(least)
@@ -277,8 +266,8 @@ impl<'a> Scan<'a> {
             return cannot(&format!("proc_dynamic_var_use_info: ArgNum {arg} out of range for PD {pd}"));
         };
         let wanted = match finder.kind {
-            Kind::Consumption => (Inst::Ground, Inst::Ground),
-            Kind::Production => (Inst::Free, Inst::Ground),
+            Use::Consumption => (Inst::Ground, Inst::Ground),
+            Use::Production => (Inst::Free, Inst::Ground),
         };
         if (head.initial, head.last) != wanted {
             return contradiction(format!(
@@ -300,7 +289,7 @@ impl<'a> Scan<'a> {
     }
 
     fn produces(&self) -> bool {
-        self.finder.kind == Kind::Production
+        self.finder.kind == Use::Production
     }
 
     /// Whether a goal cannot hold the use.

@@ -6,6 +6,15 @@ use pct_analysis::Body;
 use pct_analysis::body::NodeKind;
 use pct_deep::procrep::{Inst, Var};
 
+/// What is done with a variable.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Use {
+    /// It gets its value.
+    Production,
+    /// Its value is needed for the first time.
+    Consumption,
+}
+
 /// The variables of a goal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GoalVars {

@@ -8,11 +8,12 @@ use pct_analysis::Bodies;
 use pct_deep::{CliqueId, CsdId, PdId, ProcLabel, Profile, PsId};
 
 use crate::candidates::{self, Found, Task};
-use crate::context::{Missing, World};
+use crate::context::Missing;
 use crate::cost::Abort;
 use crate::join::{Brief, merge_pushes};
 use crate::message::{Level, Message, Place};
 use crate::model::{Candidate, Candidates, Params, ProcCandidates, Push, VarNames};
+use crate::world::World;
 
 /// Why the analysis of a profile stopped, or left a context out.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -9,7 +9,7 @@ use common::Quiet;
 use pct_analysis::Bodies;
 use pct_deep::procrep::{Detism, HeadVar, Inst, Var};
 use pct_deep::{CsdId, GoalPath, Id, PdId, ProcLabel, Profile};
-use pct_feedback::context::{Context, World};
+use pct_feedback::context::Context;
 use pct_feedback::cost::Cost;
 use pct_feedback::input::Input;
 use pct_feedback::join::merge_pushes;
@@ -18,8 +18,10 @@ use pct_feedback::recursion::{Recursion, SiteCost};
 use pct_feedback::synthetic::{
     Code, Outcome, Pass, Pick, Proc, Program, Stage, chain, input, map_like, output,
 };
-use pct_feedback::use_times::{Caller, Finder, Kind, Stop};
+use pct_feedback::use_times::{Caller, Finder, Stop};
+use pct_feedback::variables::Use;
 use pct_feedback::walk::{self, Stopped, analyse};
+use pct_feedback::world::World;
 use pct_feedback::{Params, Push, costs, variables};
 
 fn name_of(profile: &Profile, pd: PdId) -> String {
@@ -277,7 +279,7 @@ fn use_time(
     from: &str,
     to: &str,
     arg: usize,
-    kind: Kind,
+    kind: Use,
     modules: bool,
 ) -> Result<f64, Stop> {
     let input = program.input().unwrap();
@@ -310,9 +312,9 @@ fn use_times_in_switches_and_conditions() {
     });
     let at = |program: &Program, arg, kind| use_time(program, "again", "body", arg, kind, false);
     // Found at 150, or by default after the switch: (150 + 130) / 2 = 140. The average of 150 and 140, and 1 for the call.
-    assert_eq!(at(&program, 0, Kind::Consumption), Ok(146.0));
+    assert_eq!(at(&program, 0, Use::Consumption), Ok(146.0));
     // The output is there at 140.
-    assert_eq!(at(&program, 1, Kind::Production), Ok(141.0));
+    assert_eq!(at(&program, 1, Use::Production), Ok(141.0));
 
     let program = driven(20, &[50, 30], vec![input(1), output(2)], |work| {
         Code::if_then_else(
@@ -322,9 +324,9 @@ fn use_times_in_switches_and_conditions() {
         )
     });
     // 5 times at 50, 15 times by default right after the condition, at 0: 12.5.
-    assert_eq!(at(&program, 0, Kind::Consumption), Ok(13.5));
+    assert_eq!(at(&program, 0, Use::Consumption), Ok(13.5));
     // 5 times at 50, 15 times at 30.
-    assert_eq!(at(&program, 1, Kind::Production), Ok(36.0));
+    assert_eq!(at(&program, 1, Use::Production), Ok(36.0));
 
     // The condition itself uses it; a variable that is not used at all is taken to be used at the end of all calls.
     let program = driven(20, &[50], vec![input(1), input(3)], |work| {
@@ -334,8 +336,8 @@ fn use_times_in_switches_and_conditions() {
             Code::construct(5, &[1]),
         )
     });
-    assert_eq!(at(&program, 0, Kind::Consumption), Ok(1.0));
-    assert_eq!(at(&program, 1, Kind::Consumption), Ok(20.0 * 50.0 + 1.0));
+    assert_eq!(at(&program, 0, Use::Consumption), Ok(1.0));
+    assert_eq!(at(&program, 1, Use::Consumption), Ok(20.0 * 50.0 + 1.0));
 }
 
 #[test]
@@ -348,9 +350,9 @@ fn use_times_in_disjunctions() {
         ])
     });
     // Time flows through: 40, then 20.
-    assert_eq!(use_time(&program, "again", "body", 0, Kind::Consumption, false), Ok(61.0));
+    assert_eq!(use_time(&program, "again", "body", 0, Use::Consumption, false), Ok(61.0));
     // In both: the first.
-    assert_eq!(use_time(&program, "again", "body", 1, Kind::Consumption, false), Ok(41.0));
+    assert_eq!(use_time(&program, "again", "body", 1, Use::Consumption, false), Ok(41.0));
 }
 
 #[test]
@@ -358,19 +360,19 @@ fn use_times_of_recursive_procedures() {
     let program = map_like(200, 50_000);
     let (f, rec) = (50_003.0, 50_004.0);
     // The list is switched on at once.
-    assert_eq!(use_time(&program, "main", "map", 0, Kind::Consumption, false), Ok(1.0));
+    assert_eq!(use_time(&program, "main", "map", 0, Use::Consumption, false), Ok(1.0));
     // The base case gives the output at once; each of 201 levels after f and a recursive call.
-    assert_eq!(use_time(&program, "main", "map", 1, Kind::Production, false), Ok(201.0 * (f + rec) + 1.0));
+    assert_eq!(use_time(&program, "main", "map", 1, Use::Production, false), Ok(201.0 * (f + rec) + 1.0));
     // A recursive call is looked at one level below 2.
-    assert_eq!(use_time(&program, "map", "map", 1, Kind::Production, false), Ok(f + rec + 1.0));
-    assert_eq!(use_time(&program, "map", "f", 1, Kind::Production, false), Ok(f));
-    assert_eq!(use_time(&program, "map", "f", 0, Kind::Consumption, false), Ok(2.0));
-    let Err(Stop::Cannot(why)) = use_time(&program, "map", "f", 7, Kind::Consumption, false) else {
+    assert_eq!(use_time(&program, "map", "map", 1, Use::Production, false), Ok(f + rec + 1.0));
+    assert_eq!(use_time(&program, "map", "f", 1, Use::Production, false), Ok(f));
+    assert_eq!(use_time(&program, "map", "f", 0, Use::Consumption, false), Ok(2.0));
+    let Err(Stop::Cannot(why)) = use_time(&program, "map", "f", 7, Use::Consumption, false) else {
         panic!("there is no such argument")
     };
     assert!(why.starts_with("proc_dynamic_var_use_info: ArgNum 7 out of range for PD "), "{why}");
     assert!(matches!(
-        use_time(&program, "map", "f", 0, Kind::Production, false),
+        use_time(&program, "map", "f", 0, Use::Production, false),
         Err(Stop::Abort(a)) if a.text().contains("has mode ground >> ground, where free >> ground is expected")
     ));
 }
@@ -383,12 +385,12 @@ fn calls_into_other_modules_are_followed_on_request_only() {
     program.procs[f].label = label;
     // All ten calls together, without the calls themselves.
     let all = 10.0 * 5002.0;
-    assert_eq!(use_time(&program, "map", "f", 1, Kind::Production, false), Ok(all));
-    assert_eq!(use_time(&program, "map", "f", 0, Kind::Consumption, false), Ok(0.0));
-    assert_eq!(use_time(&program, "map", "f", 1, Kind::Production, true), Ok(5003.0));
-    assert_eq!(use_time(&program, "map", "f", 0, Kind::Consumption, true), Ok(2.0));
+    assert_eq!(use_time(&program, "map", "f", 1, Use::Production, false), Ok(all));
+    assert_eq!(use_time(&program, "map", "f", 0, Use::Consumption, false), Ok(0.0));
+    assert_eq!(use_time(&program, "map", "f", 1, Use::Production, true), Ok(5003.0));
+    assert_eq!(use_time(&program, "map", "f", 0, Use::Consumption, true), Ok(2.0));
     // Builtins have no body: their clique's type is an error, and the answer pessimistic.
-    assert_eq!(use_time(&program, "f", "f_work", 0, Kind::Consumption, true), Ok(0.0));
+    assert_eq!(use_time(&program, "f", "f_work", 0, Use::Consumption, true), Ok(0.0));
 }
 
 /// The analysis of a program, without what it says of `again`, which drives `body`.

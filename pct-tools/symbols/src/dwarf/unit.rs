@@ -18,6 +18,7 @@ use crate::quickhash::QuickMap;
 use crate::symtab::Source;
 
 mod scope;
+mod scoped_names;
 
 use scope::{Scopes, is_cpp};
 

@@ -5,21 +5,40 @@
 //! move (pid, tid u32; vma, old, new, size, index u64), 2 debug info (code address, count u64, then address u64, line u32,
 //! discriminator u32, file NUL each), 3 close. Times are those of CLOCK_MONOTONIC unless a flag says otherwise.
 
-use super::{JitFunction, JitMap, Times, Written};
+use super::function::{JitFunction, Written};
 use std::collections::HashMap;
 
 /// Flag of the header: times are not of CLOCK_MONOTONIC.
 const ARCH_TIMESTAMP: u64 = 1;
 
+/// What a jitdump file holds.
+#[derive(Default)]
+pub(super) struct Contents {
+    /// In the order in which they were written; times are of CLOCK_MONOTONIC.
+    pub(super) functions: Vec<JitFunction>,
+    /// Source files of the line records.
+    pub(super) files: Vec<String>,
+    /// Records that could not be understood.
+    pub(super) bad: u64,
+}
+
+/// Reads a file. Damaged records end the reading and are counted in `bad`.
+///
+/// # Errors
+/// A text that says what is wrong with the header.
+pub(super) fn parse(data: &[u8]) -> Result<Contents, String> {
+    Dump::parse(data)
+}
+
 /// A jitdump file being read.
-pub(super) struct Dump<'a> {
+struct Dump<'a> {
     data: &'a [u8],
     big: bool,
 }
 
 impl<'a> Dump<'a> {
     /// All functions of a file.
-    pub(super) fn parse(data: &'a [u8]) -> Result<JitMap, String> {
+    fn parse(data: &'a [u8]) -> Result<Contents, String> {
         let big = match data.get(..4) {
             Some(b"DTiJ") => false,
             Some(b"JiTD") => true,
@@ -35,20 +54,20 @@ impl<'a> Dump<'a> {
         if at < 40 {
             return Err(format!("header of {at} bytes, 40 are the least"));
         }
-        let mut map = JitMap::default();
+        let mut contents = Contents::default();
         let mut files: HashMap<String, u32> = HashMap::new();
         let mut loads: Vec<(u64, JitFunction)> = Vec::new();
         let mut latest: HashMap<u64, usize> = HashMap::new();
         let mut pending: HashMap<u64, Vec<(u64, u32, u32)>> = HashMap::new();
         while at < data.len() {
             let Some((kind, size)) = dump.u32(at).zip(dump.u32(at + 4)) else {
-                map.bad += 1;
+                contents.bad += 1;
                 break;
             };
             let size = size as usize;
             let Some(body) = size.checked_sub(16).and_then(|_| data.get(at + 16..at.checked_add(size)?))
             else {
-                map.bad += 1;
+                contents.bad += 1;
                 break;
             };
             let record = Dump { data: body, big };
@@ -58,16 +77,17 @@ impl<'a> Dump<'a> {
             let ok = match kind {
                 0 => record.load(written, &mut loads, &mut latest, &mut pending).is_some(),
                 1 => record.code_move(written, &mut loads, &mut latest).is_some(),
-                2 => record.debug_info(&mut map.files, &mut files, &mut pending).is_some(),
+                2 => record.debug_info(&mut contents.files, &mut files, &mut pending).is_some(),
                 3 => break,
                 _ => true,
             };
             if !ok {
-                map.bad += 1;
+                contents.bad += 1;
             }
             at += size;
         }
-        Ok(JitMap { times: Times::Monotonic, ..map }.with(loads.into_iter().map(|(_, f)| f).collect()))
+        contents.functions = loads.into_iter().map(|(_, f)| f).collect();
+        Ok(contents)
     }
 
     fn u32(&self, at: usize) -> Option<u32> {

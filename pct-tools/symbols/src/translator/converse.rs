@@ -10,7 +10,8 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
-use super::{MAX_LINE, Template, TranslatorError};
+use super::answers::{MAX_LINE, TranslatorError};
+use super::template::Template;
 
 /// So much of the end of its stderr is kept.
 const STDERR_TAIL: usize = 4096;

@@ -16,13 +16,13 @@
 //!
 //! SIGPIPE has to be ignored, as it is in every Rust program that did not change it.
 
+mod answers;
 mod collect;
 mod converse;
 mod template;
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
-use std::io;
 use std::path::Path;
 
 use pct_num::{Layout, num2str_into};
@@ -30,101 +30,9 @@ use pct_num::{Layout, num2str_into};
 use crate::image::BuildId;
 use collect::{Collect, End};
 
+pub use answers::{Answers, TranslatorError};
 pub use collect::addr2line_frames;
 pub use template::{Template, TemplateError};
-
-/// How many lines answer an address. See the module's text.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Answers {
-    /// Found out by a run on an unknown address.
-    #[default]
-    Auto,
-    /// So many lines each, at least 1.
-    Fixed(usize),
-    /// One line or more, told apart by a sentinel.
-    Sentinel,
-}
-
-/// What went wrong with a translator.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum TranslatorError {
-    /// It could not be started.
-    #[error("{program}: cannot be started: {source}")]
-    Start {
-        /// Its name.
-        program: String,
-        /// What the system said.
-        source: io::Error,
-    },
-    /// The template asks for a build-id that the object does not have.
-    #[error("%b in its command line, but the object has no build-id")]
-    NoBuildId,
-    /// It ended before all addresses were answered.
-    #[error("{program}: ended ({status}) after {answered} of {asked} addresses{}", said(.stderr))]
-    TooFew {
-        /// Its name.
-        program: String,
-        /// How it ended.
-        status: String,
-        /// Whole answers.
-        answered: usize,
-        /// Addresses in all.
-        asked: usize,
-        /// The end of what it wrote to stderr.
-        stderr: String,
-    },
-    /// It gave more lines than there were addresses for.
-    #[error(
-        "{program}: answered more than it was asked ({lines} lines for {asked} addresses); nothing of it is used"
-    )]
-    TooMany {
-        /// Its name.
-        program: String,
-        /// Lines that came.
-        lines: usize,
-        /// Addresses that it had been given.
-        asked: usize,
-    },
-    /// It was silent for too long.
-    #[error("{program}: silent for {seconds} s after {answered} of {asked} addresses; stopped{}", said(.stderr))]
-    Silent {
-        /// Its name.
-        program: String,
-        /// How long.
-        seconds: u64,
-        /// Whole answers.
-        answered: usize,
-        /// Addresses in all.
-        asked: usize,
-        /// The end of what it wrote to stderr.
-        stderr: String,
-    },
-    /// A line without end.
-    #[error("{program}: a line of more than {MAX_LINE} bytes; stopped")]
-    LongLine {
-        /// Its name.
-        program: String,
-    },
-    /// A pipe failed.
-    #[error("{program}: {source}")]
-    Pipe {
-        /// Its name.
-        program: String,
-        /// What the system said.
-        source: io::Error,
-    },
-}
-
-fn said(stderr: &str) -> String {
-    match stderr.trim().lines().last() {
-        Some(line) => format!("; it said: {line}"),
-        None => String::new(),
-    }
-}
-
-/// Longer lines are not believed.
-const MAX_LINE: usize = 1 << 20;
 
 /// What a translator gave: an answer (its lines) per address, None where there is none, and why it stopped early.
 #[derive(Debug)]

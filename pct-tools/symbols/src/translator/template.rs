@@ -6,7 +6,7 @@ use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Answers, TranslatorError};
+use super::answers::{Answers, TranslatorError};
 use crate::image::BuildId;
 
 /// A command line with places for the object: `addr2line -e %o -f -C`.

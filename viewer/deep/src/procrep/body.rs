@@ -27,7 +27,7 @@
 use super::goal::{
     AtomicGoal, AtomicKind, Case, Detism, Goal, GoalKind, HeadVar, Inst, NamedVar, Procedure, Var,
 };
-use super::{StringTable, Type};
+use super::types::{StringTable, Type};
 use crate::cursor::{Cursor, Decoded, Fault};
 use crate::error::{DeepError, ErrorCode};
 

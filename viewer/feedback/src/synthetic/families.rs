@@ -1,6 +1,6 @@
 //! Families of programs whose best parallelisation is known, or can be found by trying everything.
 
-use super::{Code, Pass, Pick, Proc, Program, input, output};
+use super::program::{Code, Pass, Pick, Proc, Program, input, output};
 
 /// One goal of a [`chain`].
 #[derive(Clone, Debug, PartialEq, Eq)]

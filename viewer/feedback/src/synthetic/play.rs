@@ -10,7 +10,7 @@ use pct_deep::{
     PdId, PointKind, PredOrFunc, ProcLabel, ProcStatic, PsId, Slot, Step, StrId,
 };
 
-use super::{Code, CodeKind, Outcome, Pick, Program};
+use super::program::{Code, CodeKind, Outcome, Pick, Program};
 
 /// Where a procedure's call sites and coverage points are, by goal number in preorder.
 #[derive(Default)]

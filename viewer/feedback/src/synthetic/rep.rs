@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use pct_deep::procrep::{AtomicGoal, AtomicKind, Var};
 use pct_deep::{PredOrFunc, ProcLabel};
 
-use super::{Code, CodeKind, Proc, Program};
+use super::program::{Code, CodeKind, Proc, Program};
 
 /// The octets of the file.
 pub(super) fn encode(program: &Program) -> Vec<u8> {
