@@ -11,6 +11,10 @@
 //! Privacy: function names, base names of files, host and service are written. Command lines, environments, folders, process and
 //! thread ids are not.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod cli;
 pub mod columns;

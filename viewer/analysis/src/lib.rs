@@ -4,6 +4,10 @@
 //! infers how often each goal was entered and left; [`recursion`] classifies how a clique recurses; [`var_use`] finds
 //! when a call first uses an argument; [`cache`] keeps bodies that are laid out. [`contour`] reads contour files. Pages and feedback files are made from them.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 use pct_deep::{Profile, PsId};
 use serde::Serialize;

@@ -9,6 +9,10 @@
 //!
 //! Invariant: nothing but [`http`] and `connections` knows of sockets, nothing but [`viewer`] of profiles' files, nothing but [`cgi`] of pipes.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 /// `eprintln!` that does not mind when nobody reads: a closed stderr is no reason to end.
 macro_rules! complain {

@@ -66,7 +66,7 @@ pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
     let profile = &subject.profile;
     let ids = |count: usize| -> Vec<i64> {
         let step = options.sample.map_or(1, |n| count.div_ceil(n.max(1)).max(1));
-        (1..=count as i64).step_by(step).collect()
+        (1..=i64::try_from(count).unwrap_or(i64::MAX)).step_by(step).collect()
     };
     let mut out = vec![
         Cmd::Menu,
@@ -146,7 +146,9 @@ pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
 #[must_use]
 pub fn invalid_commands(subject: &Subject) -> Vec<Cmd> {
     let profile = &subject.profile;
-    let beyond = |count: usize| [0, -1, count as i64 + 1, i64::MAX, i64::MIN];
+    let beyond = |count: usize| {
+        [0, -1, i64::try_from(count).map_or(i64::MAX, |n| n.saturating_add(1)), i64::MAX, i64::MIN]
+    };
     let mut out = Vec::new();
     for n in beyond(profile.clique_count()) {
         out.extend([
