@@ -94,7 +94,7 @@ fn side(profile: &Profile, cells: &[Cell], graph: &Graph) -> Side {
             .map(|p| ProcessFacts { pid: p.pid, name: p.name.clone() })
             .collect(),
         threads,
-        headline: pct_profile::text::account::headline(profile),
+        headline: pct_profile::text::account::headline_without_time(profile),
         account: pct_profile::text::account::closing(profile, cells),
         build_ids: profile
             .objects

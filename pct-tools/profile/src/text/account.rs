@@ -10,6 +10,29 @@ use pct_num::float;
 #[must_use]
 pub fn headline(profile: &Profile) -> String {
     let total = profile.total();
+    let sampled = (total.user_ns, total.system_ns);
+    let wall = profile.by_wall_clock();
+    let used = profile.account.used.filter(|_| !wall && !left_alone(profile, total)).unwrap_or(sampled);
+    let (first, second) = if wall { ("running", "waiting") } else { ("user", "system") };
+    format!(
+        "{} {} in {} ({} {first}, {} {second}), {}",
+        seconds(used.0.saturating_add(used.1)),
+        profile.unit(),
+        processes_and_threads(profile),
+        seconds(used.0),
+        seconds(used.1),
+        samples_and_clock(profile),
+    )
+}
+
+/// The headline without its times, for pages that have the time of the samples beside it: two figures that differ by
+/// what was lost would puzzle there.
+#[must_use]
+pub fn headline_without_time(profile: &Profile) -> String {
+    format!("{}, {}", processes_and_threads(profile), samples_and_clock(profile))
+}
+
+fn processes_and_threads(profile: &Profile) -> String {
     let mut threads: Vec<bool> = vec![false; profile.threads.len()];
     for cell in &profile.cells {
         if let Some(seen) = threads.get_mut(crate::model::Id::index(cell.thread)) {
@@ -17,24 +40,12 @@ pub fn headline(profile: &Profile) -> String {
         }
     }
     let threads = threads.into_iter().filter(|seen| *seen).count() as u64;
-    let sampled = (total.user_ns, total.system_ns);
-    let wall = profile.by_wall_clock();
-    let used = profile.account.used.filter(|_| !wall && !left_alone(profile, total)).unwrap_or(sampled);
-    let (first, second) = if wall { ("running", "waiting") } else { ("user", "system") };
-    let mut line = format!(
-        "{} {} in {}, {} ({} {first}, {} {second}), {}",
-        seconds(used.0.saturating_add(used.1)),
-        profile.unit(),
-        count(profile.processes.len() as u64, "process", "processes"),
-        count(threads, "thread", "threads"),
-        seconds(used.0),
-        seconds(used.1),
-        count(total.samples, "sample", "samples"),
-    );
-    if let Some(clock) = clock(profile) {
-        line += &clock;
-    }
-    line
+    let processes = count(profile.processes.len() as u64, "process", "processes");
+    format!("{processes}, {}", count(threads, "thread", "threads"))
+}
+
+fn samples_and_clock(profile: &Profile) -> String {
+    count(profile.total().samples, "sample", "samples") + &clock(profile).unwrap_or_default()
 }
 
 fn clock(profile: &Profile) -> Option<String> {

@@ -8,6 +8,9 @@ use crate::display::{Cell, Data, Display, Item, List, ListClass};
 use crate::query::{Cmd, Inactive, Prefs};
 use crate::report::modules::{ModuleProc, ModuleReport, ModuleRow, ProgramModulesReport};
 
+/// Modules that a remark names.
+const NAMED: usize = 5;
+
 pub(super) fn display_all(ctx: &Ctx<'_>, r: &ProgramModulesReport) -> Display {
     let mut d = Display::new(format!("The program's {}", ctx.words().modules));
     let mut rows: Vec<&ModuleRow> =
@@ -27,6 +30,17 @@ pub(super) fn display_all(ctx: &Ctx<'_>, r: &ProgramModulesReport) -> Display {
         note: ctx.hidden_note(r.modules.len() - rows.len(), ctx.words().modules, show),
     };
     d.items.push(Item::Table(ctx.flat(&flat, &rows, None)));
+    let least: Vec<&str> = rows.iter().filter(|m| m.total_is_least).map(|m| &*m.name).take(NAMED).collect();
+    if !least.is_empty() {
+        let more = rows.iter().filter(|m| m.total_is_least).count() - least.len();
+        let more = if more > 0 { format!(" and {more} more") } else { String::new() };
+        d.items.push(Item::Text(format!(
+            "Of {}{more} the time in and below is at least what is shown: functions of several {} call each other in \
+             a circle, and the samples do not say which of them called the others.",
+            least.join(", "),
+            ctx.words().modules,
+        )));
+    }
     d.crumbs = ctx.crumbs(vec![ctx.link(Cmd::ProgramModules, ctx.modules_title())]);
     d.controls = vec![
         ctx.inactive_controls(Hideable::Modules),

@@ -72,6 +72,21 @@ box.addEventListener("input",function(){var t=box.value.toLowerCase();
 rows.forEach(function(r){r.classList.toggle("off",t!==""&&r.textContent.toLowerCase().indexOf(t)<0);});});
 table.parentNode.insertBefore(box,table);
 });
+/* columns beyond the edge of the window are named above their table */
+function sayCut(){
+d.querySelectorAll("table.data").forEach(function(table){
+var edge=root.clientWidth,out=[].filter.call(table.querySelectorAll("thead th:not(.group)"),function(th){return th.getBoundingClientRect().right>edge+1;});
+var p=table.previousElementSibling;
+if(!p||p.className!=="cut")p=null;
+if(!out.length){if(p)p.hidden=true;return;}
+if(!p){p=d.createElement("p");p.className="cut";table.before(p);}
+p.hidden=false;
+p.textContent="to the right, beyond the window: "+out.map(function(th){return (th.textContent.trim()||"?");}).join(", ");
+});
+}
+var cutTimer=0;
+function cutLater(){if(!cutTimer)cutTimer=requestAnimationFrame(function(){cutTimer=0;sayCut();});}
+addEventListener("resize",cutLater);addEventListener("scroll",cutLater,{passive:true});sayCut();
 /* keyboard */
 var at=-1;
 function lines(){return [].filter.call(d.querySelectorAll("main tbody tr"),function(r){return r.querySelector("a")&&r.offsetParent;});}

@@ -25,6 +25,8 @@ pub struct ModuleRow {
     pub active: bool,
     /// Own costs; of a native program also those of everything that ran below the object's functions.
     pub perf: Perf,
+    /// What ran below the object's functions may be more than `perf` says: see [`inclusive`].
+    pub total_is_least: bool,
 }
 
 /// Data of a module's page.
@@ -62,10 +64,11 @@ pub fn create_all(profile: &Profile) -> ProgramModulesReport {
             let figures = profile.module_figures(m);
             let own = figures.own;
             ModuleRow {
+                total_is_least: inclusive.as_ref().is_some_and(|totals| totals[m.index()].is_least),
                 name: profile.module_name(m).into_owned(),
                 active: profile.is_active(&own, &figures.desc),
                 perf: match &inclusive {
-                    Some(total) => rates.row(&own, &(total[m.index()] - own.inherited())),
+                    Some(totals) => rates.row(&own, &(totals[m.index()].cost - own.inherited())),
                     None => rates.own_row(&own),
                 },
             }
@@ -74,26 +77,35 @@ pub fn create_all(profile: &Profile) -> ProgramModulesReport {
     ProgramModulesReport { modules }
 }
 
+/// What ran in a module or below it.
+#[derive(Clone, Copy, Debug, Default)]
+struct Total {
+    cost: Desc,
+    is_least: bool,
+}
+
 /// What ran in each module or below it, by module. A cost counts once for a module, however often the way down to
 /// it leaves the module and comes back.
 ///
 /// The way down to a context is the contexts that enter the cliques above it, those that leave them, and the one
-/// that enters its own clique. In which order the members of a clique call each other is not recorded.
-fn inclusive(profile: &Profile) -> Vec<Desc> {
+/// that enters its own clique. In which order the members of a clique call each other is not recorded: where functions
+/// of several modules call each other in a circle, what ran in another member below this module's is not counted.
+/// Then the sum is the least that it can be, and says so.
+fn inclusive(profile: &Profile) -> Vec<Total> {
     enum Task {
         Enter(CliqueId),
         Member(PdId, ModuleId),
         Leave(ModuleId),
     }
     let modules = profile.modules().len();
-    let (mut total, mut above) = (vec![Desc::default(); modules], vec![0u32; modules]);
+    let (mut totals, mut above) = (vec![Total::default(); modules], vec![0u32; modules]);
     let mut tasks = vec![Task::Enter(profile.root_clique())];
     while let Some(task) = tasks.pop() {
         match task {
             Task::Enter(clique) => {
                 let first = profile.ps_module(profile.pd_ps(profile.clique_entry_pd(clique)));
                 if above[first.index()] == 0 {
-                    total[first.index()] += match profile.clique_entry(clique) {
+                    totals[first.index()].cost += match profile.clique_entry(clique) {
                         Some(csd) => profile.csd_total(csd),
                         None => profile.root_total(),
                     };
@@ -107,7 +119,10 @@ fn inclusive(profile: &Profile) -> Vec<Desc> {
                 if module != first {
                     // Each member by itself: nothing of one is in another.
                     if above[module.index()] == 0 {
-                        total[module.index()] += profile.pd_total(pd);
+                        let total = &mut totals[module.index()];
+                        let here = profile.pd_total(pd);
+                        total.is_least |= here != Desc::default();
+                        total.cost += here;
                     }
                     above[module.index()] += 1;
                     tasks.push(Task::Leave(module));
@@ -125,7 +140,7 @@ fn inclusive(profile: &Profile) -> Vec<Desc> {
             Task::Leave(module) => above[module.index()] -= 1,
         }
     }
-    total
+    totals
 }
 
 /// Whether a module stands for no object: contexts above a native program's own (the root, threads and processes that
@@ -187,13 +202,28 @@ mod tests {
         }
     }
 
+    /// All modules that may be on the way down: of each clique on it those whose members cost something.
+    fn widest_way_down(profile: &Profile, pd: PdId) -> BTreeSet<ModuleId> {
+        let mut found = way_down(profile, pd);
+        let mut clique = profile.pd_clique(pd);
+        loop {
+            let costly = |pd: &PdId| profile.pd_total(*pd) != Desc::default();
+            let members = profile.clique_members(clique).iter().copied().filter(costly);
+            found.extend(members.map(|pd| profile.ps_module(profile.pd_ps(pd))));
+            let Some(entry) = profile.clique_entry(clique) else { return found };
+            clique = profile.pd_clique(profile.csd_caller(entry));
+        }
+    }
+
     #[test]
     fn a_cost_counts_once_for_each_module_on_the_way_down_to_it() {
+        let mut bounds = 0;
         for shape in Shape::ALL {
             let params = Params { shape, contexts: 400, procs: 30, ..Params::default() };
             let data = generate(&params).expect("generates");
             let profile = Profile::new(data, Compensation::Exact).expect("well formed");
             let mut expected = vec![Desc::default(); profile.modules().len()];
+            let mut most = expected.clone();
             let mut plain = Desc::default();
             for csd in profile.csds() {
                 let own: Own = profile.csd_own(csd);
@@ -201,11 +231,21 @@ mod tests {
                 for module in way_down(&profile, profile.csd_callee(csd)) {
                     expected[module.index()] += own.inherited();
                 }
+                for module in widest_way_down(&profile, profile.csd_callee(csd)) {
+                    most[module.index()] += own.inherited();
+                }
             }
-            let found = inclusive(&profile);
+            let totals = inclusive(&profile);
+            let found: Vec<Desc> = totals.iter().map(|total| total.cost).collect();
             assert_eq!(found, expected, "{shape:?}");
+            // A sum that does not say that it is the least is what it could be at most.
+            for (total, most) in totals.iter().zip(&most).filter(|(total, _)| !total.is_least) {
+                assert_eq!(total.cost, *most, "{shape:?}");
+            }
+            bounds += totals.iter().filter(|total| total.is_least).count();
             let root = profile.ps_module(profile.pd_ps(profile.root()));
             assert_eq!(found[root.index()], plain, "{shape:?}");
         }
+        assert!(bounds > 0, "some shape has a circle through several modules");
     }
 }
