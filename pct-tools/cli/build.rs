@@ -1,6 +1,6 @@
-//! Builds libpct.so and hands it to the compiler, so that `pct` carries its library inside.
+//! Builds libpct.so and libpct-alloc.so and hands them to the compiler, so that `pct` carries its libraries inside.
 //!
-//! A nested cargo builds the crate `pct-preload` with the profile `preload` into its own target folder (another
+//! libpct-alloc.so is the same crate with the feature `alloc`: it also wraps the functions that allocate memory. A nested cargo builds the crate `pct-preload` with the profile `preload` into its own target folder (another
 //! folder, so the two cargos cannot wait for each other), and `runlib.rs` includes the bytes. Flags and wrappers
 //! of the outer build (clippy's, coverage's) are cleared: they are not meant for what runs inside other people's
 //! processes. In a checkout without that crate the library is empty and `pct run` says that it has none.
@@ -17,24 +17,37 @@ fn main() {
         println!("cargo:rerun-if-changed={}", root.join(path).display());
     }
     println!("cargo:rerun-if-env-changed=PCT_BUILD_WITHOUT_RUNTIME");
-    let library = if root.join("runtime/preload/Cargo.toml").exists()
+    let carried = if root.join("runtime/preload/Cargo.toml").exists()
         && env::var_os("PCT_BUILD_WITHOUT_RUNTIME").is_none()
     {
-        std::fs::read(build(&root, &out.join("rt"))).expect("the library that was just built")
+        true
     } else {
         println!("cargo:warning=this pct carries no libpct.so: it reads profiles but cannot record");
-        Vec::new()
+        false
     };
-    println!("cargo:rustc-env=PCT_LIBRARY_HASH={:016x}", fnv(&library));
-    std::fs::write(out.join("libpct.so"), library).expect("OUT_DIR is writable");
+    for (features, name, variable) in [
+        (None, "libpct.so", "PCT_LIBRARY_HASH"),
+        (Some("alloc"), "libpct-alloc.so", "PCT_ALLOC_LIBRARY_HASH"),
+    ] {
+        let library = if carried {
+            std::fs::read(build(&root, &out.join("rt"), features)).expect("the library that was just built")
+        } else {
+            Vec::new()
+        };
+        println!("cargo:rustc-env={variable}={:016x}", fnv(&library));
+        std::fs::write(out.join(name), library).expect("OUT_DIR is writable");
+    }
 }
 
-fn build(root: &Path, target: &Path) -> PathBuf {
+fn build(root: &Path, target: &Path, features: Option<&str>) -> PathBuf {
     let triple = env::var("TARGET").expect("cargo sets it");
     let mut cargo = Command::new(env::var_os("CARGO").expect("cargo sets it"));
     cargo.current_dir(root);
     cargo.args(["build", "-q", "-p", "pct-preload", "--lib", "--profile", "preload", "--target", &triple]);
     cargo.arg("--target-dir").arg(target);
+    if let Some(features) = features {
+        cargo.args(["--features", features]);
+    }
     if env::var("CARGO_NET_OFFLINE").is_ok_and(|value| value == "true") {
         cargo.arg("--offline");
     }

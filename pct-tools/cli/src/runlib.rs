@@ -1,4 +1,5 @@
-//! The library inside: libpct.so, carried in the executable and laid out where every program can load it.
+//! The libraries inside: libpct.so and libpct-alloc.so, carried in the executable and laid out where every program can
+//! load them.
 //!
 //! A preloaded library must be readable by whatever user the program becomes, on a file system that allows
 //! execution, under a path without the separators that the dynamic linker splits LD_PRELOAD at. The per-user cache
@@ -18,24 +19,45 @@ use std::path::{Path, PathBuf};
 /// libpct.so as built by the build script; empty in a build without the runtime.
 pub static LIBRARY: &[u8] = include_bytes!(concat!(env!("OUT_DIR"), "/libpct.so"));
 
-/// Its file name: the hash makes versions live side by side, since running programs keep theirs mapped.
-#[must_use]
-pub fn file_name() -> String {
-    format!("libpct-{}.so", env!("PCT_LIBRARY_HASH"))
+/// A library that this pct carries.
+#[derive(Clone, Copy, Debug)]
+pub struct Carried {
+    octets: &'static [u8],
+    /// The hash makes versions live side by side, since running programs keep theirs mapped.
+    file_name: &'static str,
 }
 
-/// The path of the library, laid out now if it is not there yet.
+/// libpct.so.
+pub const SAMPLER: Carried =
+    Carried { octets: LIBRARY, file_name: concat!("libpct-", env!("PCT_LIBRARY_HASH"), ".so") };
+
+/// libpct-alloc.so: the same, which also samples allocations. A program that has libpct.so calls the C library's own
+/// malloc.
+pub const ALLOC_SAMPLER: Carried = Carried {
+    octets: include_bytes!(concat!(env!("OUT_DIR"), "/libpct-alloc.so")),
+    file_name: concat!("libpct-alloc-", env!("PCT_ALLOC_LIBRARY_HASH"), ".so"),
+};
+
+/// The path of libpct.so, laid out now if it is not there yet.
+///
+/// # Errors
+/// As [`path_of`].
+pub fn path() -> Result<PathBuf> {
+    path_of(SAMPLER)
+}
+
+/// The path of a library, laid out now if it is not there yet.
 ///
 /// # Errors
 /// When this pct carries no library, or no folder that would do can be written; the message names each folder that
 /// was tried and why it failed.
-pub fn path() -> Result<PathBuf> {
-    if LIBRARY.is_empty() {
+pub fn path_of(library: Carried) -> Result<PathBuf> {
+    if library.octets.is_empty() {
         bail!("this pct was built without libpct.so, so it can read profiles but not record any");
     }
     let mut tried = Vec::new();
     for (place, strict) in places() {
-        match lay_out(&place, strict) {
+        match lay_out(library, &place, strict) {
             Ok(path) => return Ok(path),
             Err(why) => tried.push(format!("{}: {}", place.display(), crate::face::chain(&why))),
         }
@@ -65,7 +87,7 @@ fn places() -> Vec<(PathBuf, bool)> {
     strict.chain(last).collect()
 }
 
-fn lay_out(dir: &Path, reachable: bool) -> Result<PathBuf> {
+fn lay_out(library: Carried, dir: &Path, reachable: bool) -> Result<PathBuf> {
     if dir.as_os_str().as_bytes().iter().any(|byte| b" :\t\n".contains(byte)) {
         bail!("the dynamic linker would split this path");
     }
@@ -88,12 +110,12 @@ fn lay_out(dir: &Path, reachable: bool) -> Result<PathBuf> {
     if flags.contains(nix::sys::statvfs::FsFlags::ST_NOEXEC) {
         bail!("mounted noexec");
     }
-    let path = dir.join(file_name());
-    if holds_library(&path, uid) {
+    let path = dir.join(library.file_name);
+    if holds(library, &path, uid) {
         return Ok(path);
     }
-    write_whole(dir, &path)?;
-    if !holds_library(&path, uid) {
+    write_whole(library, dir, &path)?;
+    if !holds(library, &path, uid) {
         bail!("what was written is not what is there");
     }
     Ok(path)
@@ -103,19 +125,18 @@ fn everybody_may_enter(dir: &Path) -> bool {
     dir.ancestors().all(|part| fs::metadata(part).is_ok_and(|meta| meta.mode() & 0o001 != 0))
 }
 
-fn holds_library(path: &Path, uid: u32) -> bool {
+fn holds(library: Carried, path: &Path, uid: u32) -> bool {
     let Ok(meta) = fs::symlink_metadata(path) else { return false };
     meta.is_file()
         && meta.uid() == uid
         && meta.mode() & 0o7777 == 0o755
-        && meta.len() == LIBRARY.len() as u64
-        && fs::read(path).is_ok_and(|bytes| bytes == LIBRARY)
+        && meta.len() == library.octets.len() as u64
+        && fs::read(path).is_ok_and(|bytes| bytes == library.octets)
 }
 
 /// Temporary file and rename, so that nobody ever maps half a library.
-fn write_whole(dir: &Path, path: &Path) -> Result<()> {
-    let mut name = OsString::from(".tmp-");
-    name.push(format!("{}-{}", std::process::id(), env!("PCT_LIBRARY_HASH")));
+fn write_whole(library: Carried, dir: &Path, path: &Path) -> Result<()> {
+    let name = OsString::from(format!(".tmp-{}-{}", std::process::id(), library.file_name));
     let temporary = dir.join(name);
     let _ = fs::remove_file(&temporary);
     let written = (|| -> std::io::Result<()> {
@@ -125,7 +146,7 @@ fn write_whole(dir: &Path, path: &Path) -> Result<()> {
             .custom_flags(libc::O_NOFOLLOW)
             .mode(0o700)
             .open(&temporary)?;
-        file.write_all(LIBRARY)?;
+        file.write_all(library.octets)?;
         file.set_permissions(fs::Permissions::from_mode(0o755))?;
         fs::rename(&temporary, path)
     })();
@@ -139,17 +160,17 @@ mod tests {
     #[test]
     fn a_folder_with_a_separator_or_strange_owner_is_refused() {
         let top = tempfile::tempdir().expect("a folder");
-        let refused = lay_out(&top.path().join("a b"), false).unwrap_err();
+        let refused = lay_out(SAMPLER, &top.path().join("a b"), false).unwrap_err();
         assert!(refused.to_string().contains("split"));
         let open = top.path().join("open");
         fs::create_dir(&open).expect("made");
         fs::set_permissions(&open, fs::Permissions::from_mode(0o777)).expect("set");
-        assert!(lay_out(&open, false).unwrap_err().to_string().contains("ours alone"));
+        assert!(lay_out(SAMPLER, &open, false).unwrap_err().to_string().contains("ours alone"));
         let link = top.path().join("link");
         std::os::unix::fs::symlink("/tmp", &link).expect("made");
-        assert!(lay_out(&link, false).is_err());
+        assert!(lay_out(SAMPLER, &link, false).is_err());
         fs::set_permissions(top.path(), fs::Permissions::from_mode(0o700)).expect("set");
-        let closed = lay_out(&top.path().join("closed"), true).unwrap_err();
+        let closed = lay_out(SAMPLER, &top.path().join("closed"), true).unwrap_err();
         assert!(closed.to_string().contains("cannot reach"));
     }
 
@@ -157,11 +178,11 @@ mod tests {
     fn the_library_is_written_once_and_repaired_when_damaged() {
         let top = tempfile::tempdir().expect("a folder");
         let dir = top.path().join("pct");
-        let path = lay_out(&dir, false).expect("laid out");
+        let path = lay_out(SAMPLER, &dir, false).expect("laid out");
         let first = fs::metadata(&path).expect("there").ino();
-        assert_eq!(fs::metadata(lay_out(&dir, false).expect("again")).expect("there").ino(), first);
+        assert_eq!(fs::metadata(lay_out(SAMPLER, &dir, false).expect("again")).expect("there").ino(), first);
         fs::write(&path, b"scribble").expect("written");
-        let path = lay_out(&dir, false).expect("repaired");
+        let path = lay_out(SAMPLER, &dir, false).expect("repaired");
         assert_eq!(fs::read(path).expect("read"), LIBRARY);
     }
 }

@@ -1,6 +1,7 @@
 //! Prints what a .pct file holds, without symbols: `cargo run -p pct-format --example dump -- FILE...`
 
-use pct_format::{CounterArea, File, Index};
+use pct_format::heap::account;
+use pct_format::{CounterArea, EntryState, File, HeapSum, Index};
 
 fn main() {
     for path in std::env::args().skip(1) {
@@ -74,8 +75,63 @@ fn main() {
                 word(at::COUNTED)
             );
         }
+        heap(&file, &index);
         for loss in h.losses() {
             println!("  lost: {}: {} samples, weight {}", loss.cause.name(), loss.samples, loss.weight);
         }
+    }
+}
+
+/// Allocation samples: the account, what is live, and the stacks that allocated most.
+fn heap(file: &File<'_>, index: &Index<'_>) {
+    let h = file.header();
+    let (Some(interval), Some(all)) = (h.alloc_interval(), file.heap_account()) else { return };
+    let estimate = |at| all.estimate(at).unwrap_or(f64::NAN);
+    println!(
+        "  allocations: interval {interval} x 2^{}, malloc served by {} {}",
+        all.count(account::SHIFT),
+        h.alloc_server().name(),
+        String::from_utf8_lossy(h.alloc_server_path())
+    );
+    println!(
+        "  {} samples: {:.0} bytes (+- {:.0}), {:.0} blocks; {} freed; live {:.0}, peak {:.0} bytes; own tables {} bytes",
+        all.count(account::SAMPLES),
+        estimate(account::BYTES),
+        estimate(account::BYTES_VARIANCE).sqrt(),
+        estimate(account::BLOCKS),
+        all.count(account::FREED_SAMPLES),
+        estimate(account::LIVE_BYTES),
+        estimate(account::PEAK_BYTES),
+        all.count(account::OWN_BYTES)
+    );
+    for (name, at) in [
+        ("rate rises", account::RATE_RISES),
+        ("thinnings", account::THINNINGS),
+        ("untracked", account::UNTRACKED),
+        ("missed frees", account::MISSED_FREES),
+        ("without stack", account::WITHOUT_STACK),
+        ("without sum", account::WITHOUT_SUM),
+        ("early calls", account::EARLY_CALLS),
+        ("inherited", account::INHERITED),
+        ("shared words", account::SHARED),
+    ] {
+        if all.count(at) != 0 {
+            println!("    {name}: {}", all.count(at));
+        }
+    }
+    let (mut live, mut ghosts, mut bad) = (0, 0, 0);
+    for entry in file.heap_tables().flat_map(|table| table.entries()) {
+        match entry {
+            Ok(entry) if entry.state == EntryState::Ghost => ghosts += 1,
+            Ok(_) => live += 1,
+            Err(_) => bad += 1,
+        }
+    }
+    println!("  live table: {live} live, {ghosts} freed since the peak, {bad} not readable");
+    let mut sums: Vec<HeapSum> = file.heap_sums().flat_map(|sums| sums.sums()).flatten().collect();
+    sums.sort_by(|a, b| b.bytes.0.total_cmp(&a.bytes.0));
+    for sum in sums.iter().take(10) {
+        let frames: Vec<_> = index.stacks.frames(sum.stack).take(4).collect();
+        println!("    {:.0} bytes, {} samples, {} freed: {frames:x?}", sum.bytes.0, sum.samples, sum.freed.0);
     }
 }

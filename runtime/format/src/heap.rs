@@ -34,7 +34,7 @@ pub const MAX_SIZE: u64 = 1 << 47;
 /// Largest shift that can be true.
 pub const MAX_SHIFT: u32 = 40;
 /// Smallest and largest interval that can be asked for, in octets.
-pub const INTERVALS: core::ops::RangeInclusive<u64> = 16..=1 << 40;
+pub const INTERVALS: core::ops::RangeInclusive<u64> = 16..=1 << 30;
 /// The interval if none is asked for, in octets.
 pub const DEFAULT_INTERVAL: u64 = 512 << 10;
 

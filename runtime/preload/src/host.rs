@@ -123,6 +123,52 @@ fn look(which: Real) -> usize {
     found
 }
 
+/// An object of the loader's list that has what was looked for.
+#[cfg(feature = "alloc")]
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Definer {
+    /// Address of the function.
+    pub(crate) address: usize,
+    /// Address of the object's dynamic section, by which objects are told apart.
+    pub(crate) dynamic: u64,
+    /// Its place in the list; the program's is 0.
+    pub(crate) number: usize,
+    /// The object's path as the loader knows it; the program's is empty.
+    pub(crate) path: &'static [u8],
+}
+
+/// The first object that defines `name`: of all (with ours), or of those behind ours.
+#[cfg(feature = "alloc")]
+pub(crate) fn definer(name: &[u8], only_behind: bool) -> Option<Definer> {
+    let ours = own_dynamic();
+    let memory = objects_memory();
+    let mut behind = false;
+    for (number, object) in LinkedObjects::new(&memory, debug()).enumerate() {
+        if object.dynamic == ours {
+            behind = true;
+            if only_behind {
+                continue;
+            }
+        }
+        if only_behind && !behind {
+            continue;
+        }
+        let symbols = Symbols::new(&memory, object.dynamic, object.bias);
+        if let Some(symbol) = symbols.and_then(|symbols| symbols.find(&memory, name)) {
+            // SAFETY: names are C strings that stay while the object is loaded; allocators are not unloaded.
+            let path = unsafe { boot::text(object.name as *const u8) };
+            return Some(Definer { address: symbol.address as usize, dynamic: object.dynamic, number, path });
+        }
+    }
+    None
+}
+
+/// Whether an object is this library.
+#[cfg(feature = "alloc")]
+pub(crate) fn is_ours(definer: &Definer) -> bool {
+    definer.dynamic == own_dynamic()
+}
+
 /// The memory of the loader's list and of the objects in it.
 fn objects_memory() -> Loaded {
     // SAFETY: see the module's head about the list; the objects in it are mapped by the loader.

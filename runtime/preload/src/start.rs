@@ -21,7 +21,13 @@ extern "C" fn init(count: usize, arguments: u64, environment: u64) {
         host::environ()
     };
     // SAFETY: the environment vector of a process that has one thread yet, or whose loader calls us: nobody changes it.
-    unsafe { pct_sampler::api::begin(&api::HOST, environ) }
+    unsafe {
+        #[cfg(all(feature = "alloc", target_arch = "x86_64"))]
+        crate::malloc::prepare(pct_sampler::process::boot::variable(environ, b"PCT"));
+        pct_sampler::api::begin(&api::HOST, environ);
+    }
+    #[cfg(all(feature = "alloc", target_arch = "x86_64"))]
+    crate::malloc::tell();
 }
 
 extern "C" fn fini() {

@@ -18,6 +18,7 @@
 //! - [`code`]: which code there is: [`code::maps`], [`code::regions`], [`code::callers`];
 //! - [`pct_unwind`], a crate of its own: stacks by the objects' unwind data;
 //! - [`signal`]: [`signal::clock`] expires, [`signal::handler`] records a sample;
+//! - [`heap`]: samples of allocations, taken in wrappers and not in a handler;
 //! - [`process`]: start, threads, the housekeeper, exec and end: [`process::session`].
 //!
 //! Invariants: what a handler decides by is private memory, never the mapped file; a handler waits for nothing; every sample
@@ -27,6 +28,7 @@
 pub mod api;
 
 pub mod code;
+pub mod heap;
 pub mod process;
 pub mod record;
 pub mod signal;

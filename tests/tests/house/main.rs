@@ -27,11 +27,14 @@ const CIRCLES: &[(&str, &[&str])] = &[
         ],
     ),
     ("runtime/format", &["record.rs", "record/code.rs", "record/write.rs"]),
+    // The wrappers' machine code calls what counts, and that finds the wrappers' targets.
+    ("runtime/preload", &["malloc/entry.rs", "malloc/mod.rs", "malloc/start.rs"]),
     (
         "runtime/sampler",
         &[
             "code/callers.rs",
             "code/python.rs",
+            "heap/mod.rs",
             "process/births.rs",
             "process/boot.rs",
             "process/file.rs",
@@ -114,10 +117,12 @@ const FOLDERS: &[(&str, &[&str])] = &[
         "pct-tools/cli",
         &["commands/deep.rs", "commands/view.rs", "face.rs", "launch/mod.rs", "look.rs", "runlib.rs"],
     ),
+    ("runtime/preload", &["malloc/entry.rs", "malloc/start.rs"]),
     (
         "runtime/sampler",
         &[
             "code/mod.rs",
+            "heap/mod.rs",
             "process/births.rs",
             "process/boot.rs",
             "process/file.rs",

@@ -31,6 +31,7 @@ use std::time::{Instant, SystemTime};
   pct run -- ./render scene.json
   pct run --hz 4000 --no-report -o /tmp/prof -- make -j2
   pct run --stack none --clock thread -- python3 job.py
+  pct run --alloc -- ./server
 
 The status is the program's own: killed by a signal, pct ends by the same one; 127 not found,
 126 not executable, 125 pct itself failed. Nothing is written to the program's stdout.")]
@@ -65,6 +66,12 @@ pub struct Args {
     /// Whether the functions of CPython (3.8 to 3.13) are part of the stacks [default: on].
     #[arg(long, value_enum, help_heading = "Sampling")]
     pub python: Option<Python>,
+    /// Sample what memory is allocated, on average once in so many bytes, with K, M or G [default: 512K].
+    #[arg(long, value_name = "BYTES", num_args = 0..=1, require_equals = true, default_missing_value = "512K", value_parser = alloc_interval, help_heading = "Sampling")]
+    pub alloc: Option<u64>,
+    /// Seed of the allocation samples: the same one gives the same samples in a program of one thread.
+    #[arg(long, value_name = "N", requires = "alloc", allow_negative_numbers = true, value_parser = look::within(1..=u32::MAX), help_heading = "Sampling")]
+    pub alloc_seed: Option<u32>,
     /// Which children are profiled too.
     #[arg(long, value_enum, help_heading = "Which processes")]
     pub follow: Option<Follow>,
@@ -182,6 +189,10 @@ fn bytes(text: &str) -> Result<u64, String> {
     bytes_within(text, 64 << 10..=1 << 30, "64K to 1G")
 }
 
+fn alloc_interval(text: &str) -> Result<u64, String> {
+    bytes_within(text, pct_format::heap::INTERVALS, "16 to 1G bytes between samples")
+}
+
 fn bytes_of_run(text: &str) -> Result<u64, String> {
     bytes_within(text, 1 << 20..=1 << 40, "1M to 1024G")
 }
@@ -242,6 +253,8 @@ pub fn options(args: &Args, folder: &Path, spare: Option<&Spare>) -> OsString {
         ("signal", args.signal.map(|n| n.to_string())),
         ("shift", args.shift.map(|n| n.to_string())),
         ("python", args.python.map(name)),
+        ("alloc", args.alloc.map(|n| n.to_string())),
+        ("alloc-seed", args.alloc_seed.map(|n| n.to_string())),
         ("follow", args.follow.map(name)),
         ("include", args.include.clone()),
         ("exclude", args.exclude.clone()),
@@ -327,7 +340,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     sensible(args)?;
     inherited::survive_file_size_limits();
     let mut found = check::find(&args.command[0]).and_then(|file| check::inspect(&file));
-    let library = match runlib::path() {
+    let carried = if args.alloc.is_some() { runlib::ALLOC_SAMPLER } else { runlib::SAMPLER };
+    let library = match runlib::path_of(carried) {
         Ok(path) => Some(path),
         Err(why) => {
             face.warn(format_args!("{}; the program runs unprofiled", chain(&why)));
@@ -550,6 +564,11 @@ mod tests {
             (["--shift", "99"], "--shift"),
             (["--on", "never"], "--on"),
             (["--python", "maybe"], "--python"),
+            (["--alloc=0", "-v"], "--alloc"),
+            (["--alloc=-1", "-v"], "--alloc"),
+            (["--alloc=1T", "-v"], "--alloc"),
+            (["--alloc=512Q", "-v"], "--alloc"),
+            (["--alloc-seed", "1"], "--alloc"),
             (["--follow", "me"], "--follow"),
             (["--hz", "-5"], "1 to 20000"),
             (["--nonsense", "1"], "--nonsense"),

@@ -15,7 +15,7 @@ use core::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use crate::code::maps::Mapping;
 use crate::code::python::{self, Found, Scratch};
 use crate::code::regions::List;
-use crate::process::session::Session;
+use crate::process::session::{self, Session};
 use crate::record::rings::Ring;
 use crate::sys::arch::Regs;
 use crate::{process::housekeeper, record::time, sys};
@@ -136,19 +136,50 @@ pub fn wanted(session: &Session, regs: Regs) -> bool {
 /// caller holds the ring's busy flag while it uses them. `spare` is used when there is no memory for a buffer.
 #[inline(always)]
 pub fn words<'r>(session: &Session, ring: &'r Ring, regs: Regs, spare: &'r mut [u64; 1]) -> &'r mut [u64] {
+    words_from(session, ring, regs, None, spare)
+}
+
+/// The same for a call: `caller` is the first word, behind it the frames outside of the calling function, which `regs` stand for.
+#[inline(never)]
+pub fn words_of_call<'r>(
+    session: &Session,
+    ring: &'r Ring,
+    regs: Regs,
+    caller: u64,
+    spare: &'r mut [u64; 1],
+) -> &'r mut [u64] {
+    words_from(session, ring, regs, Some(caller), spare)
+}
+
+#[inline(always)]
+fn words_from<'r>(
+    session: &Session,
+    ring: &'r Ring,
+    regs: Regs,
+    caller: Option<u64>,
+    spare: &'r mut [u64; 1],
+) -> &'r mut [u64] {
     let depth = session.settings.depth.load(Ordering::Relaxed);
     let Some(buffer) = ring.stack.buffer(depth, session.may_call()) else {
-        *spare = [Frame::Cut(CutCause::Other).encode()];
+        *spare = [caller.unwrap_or_else(|| Frame::Cut(CutCause::Other).encode())];
         return spare;
     };
+    let mut first = 0;
+    if let Some(caller) = caller
+        && let Some(place) = buffer.first_mut()
+    {
+        *place = caller;
+        first = 1;
+    }
+    let out = buffer.get_mut(first..depth as usize).unwrap_or(&mut []);
     let (frames, cut) = match session.python.current() {
-        None => native(session, ring, regs, buffer.get_mut(..depth as usize).unwrap_or(&mut [])),
+        None => native(session, ring, regs, out),
         Some(found) => {
             cold_path();
-            with_python(session, ring, regs, found, buffer.get_mut(..depth as usize).unwrap_or(&mut []))
+            with_python(session, ring, regs, found, out)
         }
     };
-    let mut len = frames;
+    let mut len = first + frames;
     if let Some(cause) = cut
         && let Some(place) = buffer.get_mut(len)
     {
@@ -268,6 +299,8 @@ pub(crate) fn look_again(session: &Session) -> bool {
     if now.wrapping_sub(LOOKED.load(Ordering::Relaxed)) < APART_NS {
         return false;
     }
+    // A handler of the host's that jumps out of this (the sample may be one of an allocation, outside of ours) must not come.
+    let _alone = session::alone();
     let Some(mut house) = session.house.try_lock() else { return false };
     LOOKED.store(now, Ordering::Relaxed);
     let before = session.regions.epoch.load(Ordering::Relaxed);

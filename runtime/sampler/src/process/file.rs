@@ -7,6 +7,7 @@
 
 use core::sync::atomic::{AtomicI32, Ordering};
 
+use crate::heap;
 use crate::process::boot;
 use crate::process::session::{self, House, Seed, Session};
 use crate::record::log::PATH_BYTES;
@@ -141,6 +142,7 @@ pub fn secure(session: &Session) {
         }
         housekeeper::full(session, &mut house);
     }
+    heap::secure(session);
     session.log.grow_ahead(SECURED_BLOCKS);
 }
 
@@ -281,6 +283,16 @@ fn write_header(session: &Session, seed: &Seed, exe: &[u8], house: &mut House) {
     strings.put(Text::Parent, seed.parent.bytes());
     strings.put(Text::Options, seed.options_text.bytes());
     strings.put(Text::Writer, concat!("pct ", env!("CARGO_PKG_VERSION")).as_bytes());
+    if let Some((interval, shift, dice)) = session.heap.for_header() {
+        let facts = heap::facts();
+        set(at::ALLOC_INTERVAL, interval);
+        set(at::ALLOC_SHIFT, shift);
+        set(at::ALLOC_SEED, dice);
+        set(at::ALLOC_SERVER, facts.server as u64);
+        set(at::ALLOC_SOURCES, facts.sources);
+        let reference = strings.add(facts.path);
+        set(at::ALLOC_SERVER_PATH, reference);
+    }
     if let Ok(cwd) =
         sys::readlink(sys::c(c"/proc/thread-self/cwd"), house.buffer.get_mut(..1024).unwrap_or(&mut []))
     {
@@ -304,6 +316,12 @@ struct Strings<'a> {
 
 impl Strings<'_> {
     fn put(&mut self, which: Text, text: &[u8]) {
+        let reference = self.add(text);
+        self.session.log.header_set(at::TEXT + which as usize, reference);
+    }
+
+    /// Adds a string, cut if there is no room for all of it: its reference.
+    fn add(&mut self, text: &[u8]) -> u64 {
         let room = layout::FIRST_SEGMENT_AT.saturating_sub(self.at);
         let text = text.get(..text.len().min(room)).unwrap_or(&[]);
         for (i, byte) in text.iter().enumerate() {
@@ -312,8 +330,9 @@ impl Strings<'_> {
                 word.fetch_or(u64::from(*byte) << (8 * (at % 8)), Ordering::Relaxed);
             }
         }
-        self.session.log.header_set(at::TEXT + which as usize, (self.at as u64) << 32 | text.len() as u64);
+        let reference = (self.at as u64) << 32 | text.len() as u64;
         self.at += text.len();
+        reference
     }
 }
 

@@ -1,6 +1,7 @@
 //! `PCT=key=value,...`: one table of keys, parsed once at start into a plain struct.
 
 use crate::sys::text::{Buf, matches, parse_number, split_once};
+use pct_format::heap::INTERVALS;
 use pct_format::{Clock, Recorder, StackMode};
 
 /// Longest path template that is taken.
@@ -65,6 +66,10 @@ pub struct Options {
     pub shift: u64,
     /// Frames of CPython are woven into stacks.
     pub python: bool,
+    /// Mean bytes between allocation samples, 0 = none are taken.
+    pub alloc: u64,
+    /// Seed of their draws, 0 = another one for each process.
+    pub alloc_seed: u64,
     /// Process id of the controller that switches sampling on, 0 = nobody: it is told of refusals instead of stderr.
     pub controller: u32,
 }
@@ -90,6 +95,8 @@ impl Options {
             toggle: 12,
             shift: 2,
             python: true,
+            alloc: 0,
+            alloc_seed: 0,
             controller: 0,
         }
     }
@@ -238,6 +245,10 @@ const KEYS: &[Key] = &[
             },
         )
     }),
+    key("alloc", "16 to 1G bytes, off", |o, v| {
+        put(&mut o.alloc, if v == b"off" { Some(0) } else { size(v).filter(|n| INTERVALS.contains(n)) })
+    }),
+    key("alloc-seed", "a number", |o, v| put(&mut o.alloc_seed, parse_number(v))),
     key("shift", "0 to 20", |o, v| put(&mut o.shift, within(v, 0..=20))),
 ];
 
@@ -309,6 +320,13 @@ mod tests {
             "shift=21",
             "python=yes",
             "mode",
+            "alloc=0",
+            "alloc=-1",
+            "alloc=2G",
+            "alloc=1T",
+            "alloc=512Q",
+            "alloc=15",
+            "alloc-seed=x",
         ] {
             assert!(said(bad.as_bytes()).contains("bad value"), "{bad}");
         }

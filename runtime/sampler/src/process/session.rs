@@ -12,6 +12,7 @@ use core::sync::atomic::{AtomicBool, AtomicI32, AtomicPtr, AtomicU32, AtomicU64,
 
 use crate::code::python::Python;
 use crate::code::regions::{List, Regions};
+use crate::heap::{self, Heap};
 use crate::process::options::Options;
 use crate::record::chain::Chain;
 use crate::record::codes::Codes;
@@ -68,7 +69,7 @@ pub struct Seed {
     pub parent: Buf<PATH_BYTES>,
 }
 
-const _: () = assert!(offset_of!(Seed, argv) < 4000, "what a start writes is on one page");
+const _: () = assert!(offset_of!(Seed, argv) < 4032, "what a start writes is on one page");
 
 impl Seed {
     /// Directories to write to, in this order; the second may be empty.
@@ -211,6 +212,8 @@ pub struct Session {
     pub inherited: Inherited,
     /// Functions of interpreted languages.
     pub codes: Codes,
+    /// Allocation samples.
+    pub heap: Heap,
 }
 
 const _: () = {
@@ -355,6 +358,7 @@ impl Session {
         self.log.unmap();
         self.stacks.unmap();
         self.codes.unmap();
+        self.heap.unmap();
         self.rings.unmap();
         let at = core::ptr::from_ref(self).cast_mut().cast::<u8>();
         // SAFETY: our own mapping, whose contents nobody wants any more; every field is valid as zeros, and all are atomics or cells
@@ -417,6 +421,7 @@ pub fn start() -> Result<&'static Session, Refused> {
     // The whole answer lies in /proc and costs a third of a start. A debugger that comes by another way is seen later.
     let traced = sys::addresses_are_fixed() && threads::is_traced();
     settings.traced.store(traced, Ordering::Relaxed);
+    heap::set_up(session);
     let mut choice = clock::first_choice(options.clock, options.hz);
     loop {
         settings.clock.store(choice.clock as u32, Ordering::Relaxed);
@@ -464,6 +469,7 @@ pub fn start() -> Result<&'static Session, Refused> {
     if session.log.is_open() {
         session.log.header_set(at::STATE, State::Armed as u64);
     }
+    heap::start(session);
     Ok(session)
 }
 
@@ -527,6 +533,7 @@ pub fn stop(session: &Session, state: State) {
         return;
     }
     WAS_ON.store(false, Ordering::Relaxed);
+    heap::stop(session);
     {
         // A round in another thread arms clocks; later rounds see that it is off.
         let _house = session.house.lock_patiently();
