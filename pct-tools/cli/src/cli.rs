@@ -78,6 +78,8 @@ commands! {
     Diff(diff),
     /// Show what is hot right now, in a run in progress
     Top(top),
+    /// Show where the live memory of a running program was allocated
+    Heap(heap),
     /// Show a function's source lines and instructions with their shares
     Annotate(annotate),
     /// Keep names, lines and build-ids beside a run's data

@@ -13,6 +13,7 @@ pub mod commands;
 pub mod face;
 pub mod launch;
 pub mod look;
+pub mod memory;
 pub mod runlib;
 #[expect(unsafe_code, reason = "one ioctl without a safe wrapper")]
 pub mod term;

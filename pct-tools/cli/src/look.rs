@@ -136,15 +136,19 @@ impl Look {
     /// The cells that it leaves. The window was applied when loading.
     #[must_use]
     pub fn cells(&self, profile: &Profile) -> Vec<Cell> {
-        let filter = Filter {
+        self.filter().cells(profile)
+    }
+    /// The filter that was typed, without the window.
+    #[must_use]
+    pub fn filter(&self) -> Filter {
+        Filter {
             focus: self.focus.clone(),
             ignore: self.ignore.clone(),
             object: self.object.clone(),
             thread: self.thread.clone(),
             process: self.process.clone(),
             window: None,
-        };
-        filter.cells(profile)
+        }
     }
 }
 

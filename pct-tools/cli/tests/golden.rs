@@ -4,6 +4,10 @@
 //! behind `--- stderr`, then the status. A new file in the folder is a new test; `PCT_BLESS=1 cargo test -p pct
 //! --test golden` writes what is said now. The files that commands read are made here, in a folder of their own.
 
+#[allow(dead_code, reason = "the tests of pct-profile use more of it")]
+#[path = "../../profile/tests/memory/program.rs"]
+mod program;
+
 use pct_format::LossCause;
 use pct_format::builder::Builder;
 use pct_format::layout::Text;
@@ -129,6 +133,12 @@ fn fixtures(dir: &Path) {
     let write = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).expect("written");
     write("demo.pct", &demo(1));
     write("slower.pct", &demo(3));
+    write("memory.pct", &program::example(1, true).finish());
+    let mut later = program::example(2, true);
+    for _ in 0..4000 {
+        later.allocate(3, 1500);
+    }
+    write("later.pct", &later.finish());
     write("cut.pct", &demo(1)[..100]);
     write("empty.pct", b"");
     write("text.pct", b"this is not a profile, although it is long enough to be taken for one by its size\n");

@@ -1,5 +1,7 @@
 //! Flame graphs of a profile, by pct-icicle.
 
+pub mod memory;
+
 use pct_icicle::{Hint, Tree};
 use pct_profile::model::{Cell, FunctionId, Profile};
 use pct_profile::tree::NodeId;

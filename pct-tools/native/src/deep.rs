@@ -8,11 +8,12 @@
 //!
 //! The root is `<program>` with one callback site, below which the ways in are: main, the threads' start functions.
 
-use crate::graph::{EdgeId, Graph, GroupId, Proc, ROOT_SITE, Site, SiteId};
+use crate::graph::{Edge, EdgeId, Graph, GroupId, Proc, ROOT_SITE, Site, SiteId};
 use pct_deep::{
     Builder, Counts, Coverage, CsdId, Css, CssId, CssKind, DeepData, DeepError, Header, Id, Own, PdId,
     PredOrFunc, ProcLabel, ProcStatic, PsId, SiteKind, Slot, StrId, Strings,
 };
+use pct_num::round_to_sum;
 use pct_profile::Profile;
 use pct_profile::model::{FileId, FunctionId, Id as _};
 use rustc_hash::FxHashMap;
@@ -32,19 +33,49 @@ pub enum NativeError {
 /// Ticks of a second: quanta are nanoseconds.
 pub const TICKS_PER_SECOND: u64 = 1_000_000_000;
 
+/// Which view of memory the columns of allocations have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Allocated {
+    /// What was allocated since the start.
+    #[default]
+    All,
+    /// What is live at the end.
+    Live,
+    /// What was live when most was.
+    Peak,
+}
+
+impl Allocated {
+    /// Blocks and octets of an edge.
+    fn of(self, edge: &Edge) -> (f64, f64) {
+        match self {
+            Self::All => edge.own_memory.allocated,
+            Self::Live => edge.own_memory.live,
+            Self::Peak => edge.own_memory.peak,
+        }
+    }
+}
+
+/// Octets of a machine word.
+const WORD: f64 = 8.0;
+
 /// The data of a graph. The same graph gives the same data.
 ///
 /// # Errors
 /// When the graph is empty, or too large for the format.
 pub fn deep(profile: &Profile, graph: &Graph) -> Result<DeepData, NativeError> {
-    deep_and_procs(profile, graph).map(|(data, _)| data)
+    deep_and_procs(profile, graph, Allocated::All).map(|(data, _)| data)
 }
 
 /// The same, and which procedure each of the data's procedures is.
 ///
 /// # Errors
 /// As [`deep`].
-pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec<Proc>), NativeError> {
+pub fn deep_and_procs(
+    profile: &Profile,
+    graph: &Graph,
+    memory: Allocated,
+) -> Result<(DeepData, Vec<Proc>), NativeError> {
     if graph.edges.is_empty() {
         return Err(NativeError::Empty);
     }
@@ -82,8 +113,14 @@ pub fn deep_and_procs(profile: &Profile, graph: &Graph) -> Result<(DeepData, Vec
     for (i, proc) in procs.iter().enumerate() {
         out.procedure(PsId::at(i), *proc, &sites_of[i])?;
     }
+    // Whole numbers whose sums are those of the estimates.
+    let blocks: Vec<f64> = graph.edges.iter().map(|edge| memory.of(edge).0).collect();
+    let words: Vec<f64> = graph.edges.iter().map(|edge| memory.of(edge).1 / WORD).collect();
+    let (blocks, words) = (round_to_sum(&blocks), round_to_sum(&words));
     for (i, edge) in graph.edges.iter().enumerate() {
-        let own = Own { quanta: i64::try_from(edge.own_ns).unwrap_or(i64::MAX), ..Own::default() };
+        let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
+        let quanta = signed(edge.own_ns);
+        let own = Own { quanta, allocs: signed(blocks[i]), words: signed(words[i]), ..Own::default() };
         b.csd(CsdId::at(i), PdId::at(edge.callee.index()), &own)?;
     }
     let (starts, mut edges) = edges_by_caller(graph);

@@ -6,6 +6,7 @@
 
 use pct_profile::Profile;
 use pct_profile::ids;
+use pct_profile::memory::{Held, MemoryCell};
 use pct_profile::model::{Cell, FileId, Frame, FunctionId, Id as _, IdVec};
 use pct_profile::rows::{Children, mix};
 use rustc_hash::FxHashMap;
@@ -83,6 +84,30 @@ pub struct Edge {
     pub callee: ContextId,
     /// Nanoseconds spent in the callee itself when called this way.
     pub own_ns: u64,
+    /// What the callee itself allocated when called this way.
+    pub own_memory: OwnMemory,
+}
+
+/// Blocks and octets, as estimated: each pair for one view of memory.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct OwnMemory {
+    /// Allocated since the start.
+    pub allocated: (f64, f64),
+    /// Live at the end.
+    pub live: (f64, f64),
+    /// Live when most was.
+    pub peak: (f64, f64),
+}
+
+impl OwnMemory {
+    fn add(&mut self, more: &OwnMemory) {
+        for (sum, more) in
+            [(&mut self.allocated, more.allocated), (&mut self.live, more.live), (&mut self.peak, more.peak)]
+        {
+            sum.0 += more.0;
+            sum.1 += more.1;
+        }
+    }
 }
 
 /// The root's site among a graph's sites.
@@ -154,7 +179,13 @@ impl Graph {
         if beyond && let Some(edge) = self.find(caller, site, callee) {
             return (edge, beyond);
         }
-        let edge = self.edges.push(Edge { caller, site, callee: context, own_ns: 0 });
+        let edge = self.edges.push(Edge {
+            caller,
+            site,
+            callee: context,
+            own_ns: 0,
+            own_memory: OwnMemory::default(),
+        });
         let (edges, contexts) = (&self.edges, &self.contexts);
         self.index.insert(caller.index(), edge.number(), |row| {
             let edge = &edges[EdgeId(row)];
@@ -242,6 +273,7 @@ impl Graph {
             let (at, beyond) = self.edge(mine[edge.caller.index()], site, callee, most);
             mine[edge.callee.index()] = self.edges[at].callee;
             self.edges[at].own_ns += edge.own_ns;
+            self.edges[at].own_memory.add(&edge.own_memory);
             if beyond {
                 self.folded_ns += edge.own_ns;
             }
@@ -254,32 +286,68 @@ impl Graph {
         for cell in cells {
             own[cell.stack.index()] += cell.weight.cpu_ns();
         }
-        let used = used(profile, &own);
-        let base_site = self.site(Site { caller: self.contexts[base].proc, place: None });
-        // by the caller's frame
-        let mut site_of: Vec<Option<SiteId>> = vec![None; profile.frames.len()];
-        // callers have smaller ids: each stack's context follows from its caller's
-        let mut context_of: Vec<ContextId> = vec![ROOT; profile.stacks.len()];
-        for (id, node) in profile.stacks.enumerate().filter(|(id, _)| used[id.index()]) {
-            let (caller, site) = match node.parent {
-                None => (base, base_site),
-                Some(parent) => {
-                    let context = context_of[parent.index()];
-                    let frame = profile.stacks[parent].frame;
-                    let site = &mut site_of[frame.index()];
-                    let site = *site.get_or_insert_with(|| self.site(site_in(&profile.frames[frame])));
-                    (context, site)
-                }
-            };
-            let callee = Proc::Function(profile.frames[node.frame].function);
-            let (edge, beyond) = self.edge(caller, site, callee, most);
-            let ns = own[id.index()];
+        let edges = self.edges_of(base, profile, &used(profile, &own), most);
+        for (ns, edge) in own.into_iter().zip(edges) {
+            let Some((edge, beyond)) = edge else { continue };
             self.edges[edge].own_ns += ns;
             if beyond {
                 self.folded_ns += ns;
             }
-            context_of[id.index()] = self.edges[edge].callee;
         }
+    }
+
+    /// Adds what was allocated, by the same contexts. Which thread allocated is not known, so all of it is below the root.
+    pub fn add_memory(&mut self, profile: &Profile, cells: &[MemoryCell], most: usize) {
+        let mut own = vec![OwnMemory::default(); profile.stacks.len()];
+        let mut wanted = vec![0; profile.stacks.len()];
+        for cell in cells {
+            let pair = |held: &Held| (held.blocks.amount, held.bytes.amount);
+            let figures = &cell.figures;
+            let (allocated, live, peak) =
+                (pair(&figures.allocated), pair(&figures.live), pair(&figures.peak));
+            own[cell.stack.index()].add(&OwnMemory { allocated, live, peak });
+            wanted[cell.stack.index()] = 1;
+        }
+        let edges = self.edges_of(ROOT, profile, &used(profile, &wanted), most);
+        for (memory, edge) in own.iter().zip(edges) {
+            if let Some((edge, _)) = edge {
+                self.edges[edge].own_memory.add(memory);
+            }
+        }
+    }
+
+    /// The edge of each used stack below a context, made if need be, and whether it was folded because of the limit.
+    fn edges_of(
+        &mut self,
+        base: ContextId,
+        profile: &Profile,
+        used: &[bool],
+        most: usize,
+    ) -> Vec<Option<(EdgeId, bool)>> {
+        let base_site = self.site(Site { caller: self.contexts[base].proc, place: None });
+        // by the caller's frame
+        let mut site_of: Vec<Option<SiteId>> = vec![None; profile.frames.len()];
+        // callers have smaller ids: each stack's context follows from its caller's
+        let mut edges: Vec<Option<(EdgeId, bool)>> = Vec::with_capacity(profile.stacks.len());
+        for (id, node) in profile.stacks.enumerate() {
+            if !used[id.index()] {
+                edges.push(None);
+                continue;
+            }
+            let above = node.parent.and_then(|parent| Some((parent, edges[parent.index()]?.0)));
+            let (caller, site) = match above {
+                None => (base, base_site),
+                Some((parent, edge)) => {
+                    let frame = profile.stacks[parent].frame;
+                    let site = &mut site_of[frame.index()];
+                    let site = *site.get_or_insert_with(|| self.site(site_in(&profile.frames[frame])));
+                    (self.edges[edge].callee, site)
+                }
+            };
+            let callee = Proc::Function(profile.frames[node.frame].function);
+            edges.push(Some(self.edge(caller, site, callee, most)));
+        }
+        edges
     }
 
     /// All time in the graph.

@@ -21,12 +21,13 @@ pub mod facts;
 pub mod graph;
 pub mod reading;
 
-pub use deep::{NativeError, deep};
+pub use deep::{Allocated, NativeError, deep};
 pub use graph::{Apart, Graph};
 
 use pct_deep::native::Recorded;
 use pct_deep::{Compensation, DeepData, DeepError};
 use pct_profile::Profile;
+use pct_profile::memory::MemoryCell;
 use pct_profile::model::Cell;
 
 /// A deep profile made of a recording.
@@ -36,6 +37,18 @@ pub struct Made {
     pub data: DeepData,
     /// What the recording knows beyond it.
     pub recorded: Recorded,
+    /// The same contexts and numbers with what is live, and with what was live at the peak, as their allocations; none if
+    /// allocations were not sampled.
+    pub sisters: Option<Sisters>,
+}
+
+/// Two more views of the same graph.
+#[derive(Debug)]
+pub struct Sisters {
+    /// What is live at the end.
+    pub live: DeepData,
+    /// What was live when most was.
+    pub peak: DeepData,
 }
 
 /// Makes a deep profile of these cells, with at most `most` call edges and one more per procedure.
@@ -43,14 +56,35 @@ pub struct Made {
 /// # Errors
 /// When there is no sample, or a table is too large for the format.
 pub fn make(profile: &Profile, cells: &[Cell], apart: Apart, most: usize) -> Result<Made, NativeError> {
+    make_with_memory(profile, cells, &[], apart, most)
+}
+
+/// [`make`], whose allocations are those of `memory`: estimates in whole numbers, whose sums are exact.
+///
+/// # Errors
+/// When there is no sample, or a table is too large for the format.
+pub fn make_with_memory(
+    profile: &Profile,
+    cells: &[Cell],
+    memory: &[MemoryCell],
+    apart: Apart,
+    most: usize,
+) -> Result<Made, NativeError> {
     std::thread::scope(|scope| {
         let stacks = scope.spawn(|| facts::stacks(profile, cells));
         let mut graph = Graph::new();
         graph.add_apart(profile, cells, apart, most);
-        let (data, procs) = deep::deep_and_procs(profile, &graph)?;
+        graph.add_memory(profile, memory, most);
+        let (data, procs) = deep::deep_and_procs(profile, &graph, Allocated::All)?;
+        let sisters = if memory.is_empty() {
+            None
+        } else {
+            let of = |view| deep::deep_and_procs(profile, &graph, view).map(|(data, _)| data);
+            Some(Sisters { live: of(Allocated::Live)?, peak: of(Allocated::Peak)? })
+        };
         let stacks = stacks.join().expect("walking stacks does not panic");
         let recorded = facts::facts(profile, cells, &graph, &procs, stacks);
-        Ok(Made { data, recorded })
+        Ok(Made { data, recorded, sisters })
     })
 }
 

@@ -12,6 +12,8 @@ pub enum Hint {
     Other,
     /// Share of something, 0 (pale) to 1 (strong).
     Heat(f32),
+    /// A function in a picture of memory: a green tone picked by the name, so that nobody takes it for one of time.
+    Memory,
 }
 
 /// A colour as `#rrggbb`.
@@ -42,6 +44,7 @@ pub fn of(hint: Hint, name: &str) -> Rgb {
         Hint::Auto => Rgb(235 + b / 2, 130 + a + a / 2, 60 + b * 2),
         Hint::Other => Rgb(190 + b, 190 + b, 194 + b),
         Hint::Heat(x) => heat(x),
+        Hint::Memory => Rgb(104 + b * 2, 188 + a / 2, 120 + a),
     }
 }
 
@@ -110,7 +113,8 @@ mod tests {
 
     #[test]
     fn black_text_is_readable_on_every_colour() {
-        let hints = [Hint::Auto, Hint::Other, Hint::Heat(0.0), Hint::Heat(1.0), Hint::Heat(f32::NAN)];
+        let hints =
+            [Hint::Auto, Hint::Other, Hint::Heat(0.0), Hint::Heat(1.0), Hint::Heat(f32::NAN), Hint::Memory];
         for hint in hints {
             for i in 0..500 {
                 let c = of(hint, &format!("name{i}"));

@@ -155,6 +155,10 @@ impl Picture<'_> {
                     out.push_str("; ");
                     escape_into(out, &tree.groups[group as usize]);
                 }
+                if let Some(detail) = tree.details.get(&frame.node) {
+                    out.push_str("; ");
+                    escape_into(out, detail);
+                }
             }
         }
         let fill = match (&self.differences, node.group) {

@@ -38,6 +38,8 @@ pub struct Tree {
     pub(crate) groups: Vec<Box<str>>,
     /// What groups weigh in all that this tree is a part of.
     pub(crate) weights: Option<GroupWeights>,
+    /// What tooltips say behind the weight, by node.
+    pub(crate) details: HashMap<u32, Box<str>, Fast>,
 }
 
 /// What groups weigh in a whole of which a tree may be a part.
@@ -62,6 +64,7 @@ impl Tree {
             marked: None,
             groups: Vec::new(),
             weights: None,
+            details: HashMap::default(),
         };
         let name = tree.intern(root);
         tree.nodes.push(Node { parent: 0, name, own: 0, base: 0, hint: Hint::Auto, link: 0, group: None });
@@ -158,6 +161,11 @@ impl Tree {
     /// How to colour the node.
     pub fn set_hint(&mut self, id: NodeId, hint: Hint) {
         self.nodes[id.0 as usize].hint = hint;
+    }
+
+    /// What the tooltip says of the node behind its weight: how sure that is. It must hold no ` (`.
+    pub fn set_detail(&mut self, id: NodeId, detail: &str) {
+        self.details.insert(id.0, detail.into());
     }
 
     /// Gives groups the colours and shares that they have in the whole, so that all pictures of its parts agree.

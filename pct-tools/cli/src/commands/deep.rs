@@ -6,8 +6,10 @@ use crate::look::{self, Look};
 use anyhow::{Context as _, Result, bail};
 use pct_deep::native::fnv;
 use pct_deep::{Version, to_octets};
-use pct_native::{Apart, Made, graph::MOST_EDGES, make};
+use pct_native::{Apart, Made, graph::MOST_EDGES, make_with_memory};
 use pct_profile::Profile;
+use pct_profile::load::{Options, WantedMemory};
+use pct_profile::memory::{Measure, MemoryCell, Selection};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,7 +27,8 @@ pub struct Args {
     /// newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
-    /// The file to write; what its format cannot say goes into NAME.native beside it.
+    /// The file to write; what its format cannot say goes into NAME.native beside it. If allocations were sampled, NAME.live.data
+    /// and NAME.peak.data have what was live at the end and at the peak as allocations of the same contexts.
     #[arg(short, long, value_name = "FILE.data", default_value = "Deep.data")]
     pub out: PathBuf,
     /// How contexts are made.
@@ -74,13 +77,19 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         return merged(args, face);
     }
     let paths = look::paths(&args.paths)?;
-    let profile = look::load(&paths, &args.look.options(), face)?;
+    let profile = look::load(&paths, &options(&args.look), face)?;
     let mut made = made(&profile, &args.look, &args.fold)?;
     let octets = to_octets(&made.data, Version::V9)?;
     let side = &mut made.recorded.side;
     (side.length, side.hash) = (octets.len() as u64, fnv(&octets));
     store(&args.out, &octets)?;
     store(&beside, side.to_text().as_bytes())?;
+    if let Some(sisters) = &made.sisters {
+        for (name, data) in [("live.data", &sisters.live), ("peak.data", &sisters.peak)] {
+            store(&args.out.with_extension(name), &to_octets(data, Version::V9)?)?;
+        }
+    }
+    let side = &made.recorded.side;
     if side.folded_ns > 0 {
         let s = std::time::Duration::from_nanos(side.folded_ns).as_secs_f64();
         face.warn(format_args!(
@@ -127,9 +136,40 @@ fn store(path: &Path, octets: &[u8]) -> Result<()> {
 /// When it has no samples.
 pub fn made(profile: &Profile, look: &Look, fold: &Fold) -> Result<Made> {
     let cells = look.cells(profile);
-    if cells.is_empty() && !profile.cells.is_empty() {
+    let apart = Apart { threads: fold.threads == Share::Split, processes: fold.processes == Share::Split };
+    let memory = memory(profile, look, apart);
+    if cells.is_empty() && !profile.cells.is_empty() && memory.is_empty() {
         bail!("none of the {} samples is in the part that was asked for", profile.total().samples);
     }
-    let apart = Apart { threads: fold.threads == Share::Split, processes: fold.processes == Share::Split };
-    Ok(make(profile, &cells, apart, fold.nodes)?)
+    let mut made = make_with_memory(profile, &cells, &memory, apart, fold.nodes)?;
+    if !memory.is_empty() {
+        made.recorded.side.account.extend(about_memory(profile));
+    }
+    Ok(made)
+}
+
+/// How a recording is loaded for a deep profile: with what is known of memory.
+#[must_use]
+pub fn options(look: &Look) -> Options {
+    Options { memory: WantedMemory::Tables, ..look.options() }
+}
+
+/// What was allocated in the part that is looked at. Memory is counted by stack: of one thread or a time it is not known.
+fn memory(profile: &Profile, look: &Look, apart: Apart) -> Vec<MemoryCell> {
+    if apart != Apart::default() || look.thread.is_some() || look.window().is_some() {
+        return Vec::new();
+    }
+    let filter = look.filter();
+    Selection { by: Measure::Bytes, filter, ..Selection::default() }.cells(profile, &profile.memory)
+}
+
+/// What readers must know of the columns of allocations.
+fn about_memory(profile: &Profile) -> Vec<String> {
+    let seeds: Vec<String> =
+        profile.memory.processes.iter().map(|process| process.seed.to_string()).collect();
+    vec![format!(
+        "allocations and words (of 8 bytes) are estimates from samples (seed {}): {}",
+        seeds.join(", "),
+        pct_profile::text::memory::limit(&profile.memory)
+    )]
 }

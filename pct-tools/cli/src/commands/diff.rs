@@ -1,10 +1,14 @@
 //! `pct diff`: two profiles, and which differences are more than chance.
 
+mod memory;
+
 use crate::face::Face;
-use crate::look::{self, Format, Look};
+use crate::look::{self, Format, Look, Usage};
+use crate::memory::MemoryLook;
 use anyhow::Result;
 use pct_profile::diff::{Compare, Diff};
 use pct_profile::flat::Order;
+use pct_profile::memory::Measure;
 use pct_profile::text::diff;
 use pct_profile::{By, Flat, Profile, Split};
 use std::path::PathBuf;
@@ -18,6 +22,8 @@ use std::process::ExitCode;
   pct diff --shares before/ after/            runs of different length
   pct diff --by object --format csv a.pct b.pct
   pct diff --fail-over 5% --significant main/ branch/   a gate for CI: status 3 if more
+  pct diff --alloc before/ after/             live memory: what grew
+  pct diff --alloc run/@10s run/@600s         two instants of one run
 
 The column 'sure': *** and ** more than chance, ? perhaps chance, - within chance.")]
 pub struct Args {
@@ -33,9 +39,9 @@ pub struct Args {
     /// Compare shares of the total instead of CPU seconds.
     #[arg(long)]
     pub shares: bool,
-    /// What a row is.
-    #[arg(long, value_enum, default_value = "function")]
-    pub by: What,
+    /// What a row is: function, line or object. With --alloc also what is compared: live, peak, bytes or blocks.
+    #[arg(long, value_name = "WHAT", default_value = "function", value_parser = rows)]
+    pub by: Rows,
     /// Rows of the table.
     #[arg(short = 'n', long, value_name = "N", default_value_t = 30, allow_negative_numbers = true, value_parser = crate::look::number)]
     pub rows: usize,
@@ -48,20 +54,47 @@ pub struct Args {
     /// In which form.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
+    /// Memory.
+    #[command(flatten)]
+    pub memory: MemoryLook,
     /// Which samples.
     #[command(flatten)]
     pub look: Look,
 }
 
-/// What a row of the comparison is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
-pub enum What {
-    /// A function.
-    Function,
-    /// A source line.
-    Line,
-    /// A program or library.
-    Object,
+/// What a row of the comparison is, and of memory what is compared.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rows {
+    /// Function, line or object, if it was typed.
+    pub by: Option<By>,
+    /// What is compared, if it was typed.
+    pub measure: Option<Measure>,
+}
+
+fn rows(text: &str) -> Result<Rows, String> {
+    let mut rows = Rows::default();
+    for word in text.split(',') {
+        let before = match word {
+            "function" => rows.by.replace(By::Function).map(drop),
+            "line" => rows.by.replace(By::Line).map(drop),
+            "object" => rows.by.replace(By::Object).map(drop),
+            _ => match crate::memory::measure(word) {
+                Ok(known) if !matches!(known, Measure::Age | Measure::Size) => {
+                    rows.measure.replace(known).map(drop)
+                }
+                _ => {
+                    return Err(
+                        "expected function, line or object; of memory also live, peak, bytes or blocks"
+                            .into(),
+                    );
+                }
+            },
+        };
+        if before.is_some() {
+            return Err("expected one of function, line, object, and one of live, peak, bytes, blocks".into());
+        }
+    }
+    Ok(rows)
 }
 
 /// Exit status when something grew over the limit of --fail-over.
@@ -72,21 +105,23 @@ const OVER_LIMIT: u8 = 3;
 /// # Errors
 /// When one of the profiles cannot be read.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
-    let by = match args.by {
-        What::Function => By::Function,
-        What::Line => By::Line,
-        What::Object => By::Object,
-    };
-    let load = |path: &PathBuf| -> Result<(Profile, Flat)> {
-        let profile = look::load(std::slice::from_ref(path), &args.look.options(), face)?;
-        let flat = Flat::of(&profile, &args.look.cells(&profile), Some(by), Split::Merged, Order::Own);
-        Ok((profile, flat))
-    };
     let (before_path, after_path) = match (&args.base, &args.second) {
         (Some(base), _) => (base, &args.first),
         (None, Some(second)) => (&args.first, second),
         // The parser asks for one of the two.
         (None, None) => (&args.first, &args.first),
+    };
+    if args.memory.alloc {
+        return memory::run(args, (before_path, after_path), face);
+    }
+    if let Some(measure) = args.by.measure {
+        return Err(Usage(format!("--by {} compares memory: it needs --alloc", measure.name())).into());
+    }
+    let by = args.by.by.unwrap_or_default();
+    let load = |path: &PathBuf| -> Result<(Profile, Flat)> {
+        let profile = look::load(std::slice::from_ref(path), &args.look.options(), face)?;
+        let flat = Flat::of(&profile, &args.look.cells(&profile), Some(by), Split::Merged, Order::Own);
+        Ok((profile, flat))
     };
     let (before, after) = (load(before_path)?, load(after_path)?);
     let compare = if args.shares { Compare::Shares } else { Compare::Seconds };

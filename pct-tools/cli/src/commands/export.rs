@@ -2,10 +2,12 @@
 
 use crate::commands::flame::write_beside;
 use crate::face::Face;
-use crate::look::{self, Look};
+use crate::look::{self, Look, Usage};
+use crate::memory::MemoryLook;
 use anyhow::Result;
 use pct_formats::Format;
 use pct_profile::load::Options;
+use pct_profile::memory::Measure;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -13,6 +15,7 @@ use std::process::ExitCode;
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
   pct export --format pprof -o prof.pb.gz && go tool pprof -top prof.pb.gz
+  pct export --alloc --format pprof       a heap profile for go tool pprof
   pct export --format speedscope pct-render-4711      then open the file on a speedscope page
   pct export --format folded -o - | flamegraph.pl > x.svg
   pct export --format callgrind -o - > callgrind.out && callgrind_annotate callgrind.out")]
@@ -26,6 +29,12 @@ pub struct Args {
     /// The file to write; - is stdout [default: profile.SUFFIX in the run's folder, or here].
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
+    /// Of memory as folded: live, peak, bytes or blocks [default: live]. A pprof file has all of them.
+    #[arg(long, value_name = "WHAT", value_parser = crate::memory::measure, requires = "alloc")]
+    pub by: Option<Measure>,
+    /// Memory.
+    #[command(flatten)]
+    pub memory: MemoryLook,
     /// Which samples.
     #[command(flatten)]
     pub look: Look,
@@ -44,17 +53,40 @@ fn format(text: &str) -> Result<Format, String> {
 /// When no profile could be read or the file cannot be written.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let paths = look::paths(&args.paths)?;
+    if args.memory.alloc {
+        return memory(args, &paths, face);
+    }
     let options = Options { timeline: args.format.wants_timeline(), ..args.look.options() };
     let profile = look::load(&paths, &options, face)?;
     let cells = args.look.cells(&profile);
     let bytes = pct_formats::export(&profile, &cells, args.format);
+    store(args, &paths, "profile", &bytes, face)?;
+    Ok(look::status(&profile.account))
+}
+
+/// Memory in a format that has it.
+fn memory(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCode> {
+    let measure = args.by.unwrap_or_default();
+    let loaded = args.memory.load(paths, &args.look, measure, face)?;
+    let (profile, cells) = (&loaded.profile, &loaded.cells[..]);
+    let bytes = match args.format {
+        Format::Pprof => pct_formats::export::pprof::write_memory(profile, cells),
+        Format::Folded => pct_formats::export::folded::write_memory(profile, cells, measure).into_bytes(),
+        _ => return Err(Usage("memory can be written as pprof or folded".into()).into()),
+    };
+    store(args, paths, "heap", &bytes, face)?;
+    Ok(look::status(&profile.account))
+}
+
+/// Writes the file where it was asked for, or beside the recording by this name.
+fn store(args: &Args, paths: &[PathBuf], name: &str, bytes: &[u8], face: &Face) -> Result<()> {
     match &args.out {
-        Some(path) if path.as_os_str() == "-" => face.print_file(&bytes)?,
+        Some(path) if path.as_os_str() == "-" => face.print_file(bytes),
         given => {
-            let name = format!("profile.{}", args.format.suffix());
-            let path = write_beside(given.as_deref(), &paths, &name, &bytes)?;
+            let name = format!("{name}.{}", args.format.suffix());
+            let path = write_beside(given.as_deref(), paths, &name, bytes)?;
             face.hint(path.display());
+            Ok(())
         }
     }
-    Ok(look::status(&profile.account))
 }

@@ -1,12 +1,16 @@
 //! `pct flame`: a flame graph as one SVG file.
 
+mod memory;
+
 use crate::face::Face;
 use crate::look::{self, Look};
+use crate::memory::MemoryLook;
 use anyhow::{Context as _, Result};
 use pct_formats::flame;
 use pct_icicle::{DiffBy, Direction, Options, svg};
 use pct_profile::Split;
 use pct_profile::load::Options as Load;
+use pct_profile::memory::Measure;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -16,6 +20,8 @@ use std::process::ExitCode;
   pct flame                              the newest run here, into its folder
   pct flame pct-render-4711 -o x.svg     then open x.svg in a browser: click zooms, / searches
   pct flame new --base old -o diff.svg   red: more than before, blue: less
+  pct flame --alloc                      live memory by where it was allocated, in green
+  pct flame --alloc --by bytes           everything that was allocated
   pct flame --icicle --split thread -o - | less")]
 pub struct Args {
     /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if none.
@@ -31,7 +37,7 @@ pub struct Args {
     #[arg(long, conflicts_with = "base")]
     pub reverse: bool,
     /// Weigh each sample by 1 / (threads that ran then), as `pct report --latency`.
-    #[arg(long, conflicts_with = "base")]
+    #[arg(long, conflicts_with_all = ["base", "alloc"])]
     pub latency: bool,
     /// The older recording to compare with.
     #[arg(long, value_name = "DIR|FILE")]
@@ -39,9 +45,15 @@ pub struct Args {
     /// One part per process or thread.
     #[arg(long, value_enum, conflicts_with = "base")]
     pub split: Option<Parts>,
+    /// Of memory: live, peak, bytes or blocks (allocated since the start) [default: live].
+    #[arg(long, value_name = "WHAT", value_parser = crate::memory::measure, requires = "alloc")]
+    pub by: Option<Measure>,
     /// Leave out what is narrower than this many pixels of 1200.
     #[arg(long, value_name = "PIXELS", default_value_t = 0.3, allow_negative_numbers = true, value_parser = pixels)]
     pub min_width: f64,
+    /// Memory.
+    #[command(flatten)]
+    pub memory: MemoryLook,
     /// Which samples.
     #[command(flatten)]
     pub look: Look,
@@ -67,18 +79,16 @@ pub enum Parts {
 /// When no profile could be read or the file cannot be written.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let paths = look::paths(&args.paths)?;
+    if args.memory.alloc {
+        return memory::run(args, &paths, face);
+    }
     let profile = look::load(&paths, &Load { timeline: args.latency, ..args.look.options() }, face)?;
     let mut cells = args.look.cells(&profile);
     if args.latency {
         cells = look::latency(&profile, &cells)?.cells;
     }
-    let mut options = Options {
-        title: profile.title.clone(),
-        unit: if args.latency { "us of latency" } else { "us of CPU time" }.into(),
-        direction: if args.icicle { Direction::Icicle } else { Direction::Flame },
-        min_width: args.min_width,
-        ..Options::default()
-    };
+    let unit = if args.latency { "us of latency" } else { "us of CPU time" };
+    let mut options = args.picture(&profile.title, unit);
     let tree = if let Some(base) = &args.base {
         let old = look::load(std::slice::from_ref(base), &args.look.options(), face)?;
         let old_cells = args.look.cells(&old);
@@ -94,15 +104,33 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         };
         flame::tree(&profile, &cells, split, args.reverse)
     };
-    let text = svg(&tree, &options);
-    match &args.out {
-        Some(path) if path.as_os_str() == "-" => face.print(&text)?,
-        given => {
-            let path = write_beside(given.as_deref(), &paths, "flame.svg", text.as_bytes())?;
-            face.hint(format_args!("{}   open it in a browser: click zooms, / searches", path.display()));
+    args.write(&svg(&tree, &options), &paths, "flame.svg", face)?;
+    Ok(look::status(&profile.account))
+}
+
+impl Args {
+    /// How the picture looks.
+    fn picture(&self, title: &str, unit: &str) -> Options {
+        Options {
+            title: title.to_owned(),
+            unit: unit.to_owned(),
+            direction: if self.icicle { Direction::Icicle } else { Direction::Flame },
+            min_width: self.min_width,
+            ..Options::default()
         }
     }
-    Ok(look::status(&profile.account))
+
+    /// Writes the picture where it was asked for, or beside the recording by this name.
+    fn write(&self, text: &str, paths: &[PathBuf], name: &str, face: &Face) -> Result<()> {
+        match &self.out {
+            Some(path) if path.as_os_str() == "-" => face.print(text),
+            given => {
+                let path = write_beside(given.as_deref(), paths, name, text.as_bytes())?;
+                face.hint(format_args!("{}   open it in a browser: click zooms, / searches", path.display()));
+                Ok(())
+            }
+        }
+    }
 }
 
 /// Writes to the file that the user named, or else to a new file beside the recording. Returns its path.

@@ -9,6 +9,7 @@ pub mod doctor;
 pub mod export;
 pub mod flame;
 pub mod generate;
+pub mod heap;
 pub mod lib;
 pub mod log;
 pub mod mcp;

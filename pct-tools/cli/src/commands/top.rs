@@ -65,7 +65,7 @@ struct View {
 /// # Errors
 /// When there is nothing to look at.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
-    let paths = target(args)?;
+    let paths = target(args.target.as_deref())?;
     let mut live = Live::new(paths);
     let mut view =
         View { page: Page::Functions, paused: false, typing: None, search: None, last_s: args.last };
@@ -92,8 +92,12 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     }
 }
 
-fn target(args: &Args) -> Result<Vec<PathBuf>> {
-    let Some(word) = &args.target else { return look::paths(&[]) };
+/// The files of what was typed: a process id, a file, a folder; the newest run here if nothing was.
+///
+/// # Errors
+/// When there is no such process, or it writes no recording.
+pub(crate) fn target(typed: Option<&str>) -> Result<Vec<PathBuf>> {
+    let Some(word) = typed else { return look::paths(&[]) };
     match word.parse::<u32>() {
         Ok(pid) if !PathBuf::from(word).exists() => {
             let files = files_of_process(pid);

@@ -268,7 +268,7 @@ fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
     let mut subject = if is_deep(path) {
         Subject::open(path, how.reading)?
     } else {
-        let profile = read(&[path.to_owned()], &how.look.options())?;
+        let profile = read(&[path.to_owned()], &deep::options(&how.look))?;
         if is_own(path) || is_of_perf(&head(path)) {
             (of_debug_info, modules) = (source_folders(&profile), python_modules(&profile));
         }

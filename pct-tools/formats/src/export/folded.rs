@@ -2,23 +2,42 @@
 //!
 //! The format has no unit, and everybody who reads it takes the counts for samples.
 
-use pct_profile::model::{Cell, Profile};
+use pct_num::round_to_sum;
+use pct_profile::memory::{Measure, MemoryCell};
+use pct_profile::model::{Cell, Id as _, Profile};
 use pct_profile::text::table::tame;
+use pct_profile::tree::{Amount, NodeId};
 use pct_profile::{By, CallTree, Split};
 use std::fmt::Write as _;
 
 /// The lines, in the order of the call tree, heaviest branch first. `;` in a name becomes `:`, hidden characters are written out.
 pub fn write(profile: &Profile, cells: &[Cell]) -> String {
     let tree = CallTree::top_down(profile, cells, By::Function, Split::Merged);
+    // What was imported without a number of samples is still there.
+    lines(profile, &tree, |_, own| (!own.is_zero()).then(|| own.samples.max(1)))
+}
+
+/// The same of memory: octets, or blocks, in whole numbers whose sum is that of the estimates.
+pub fn write_memory(profile: &Profile, cells: &[MemoryCell], measure: Measure) -> String {
+    let tree = CallTree::top_down(profile, cells, By::Function, Split::Merged);
+    let own: Vec<f64> = tree.nodes.iter().map(|node| node.own.estimate(measure).amount).collect();
+    let own = round_to_sum(&own);
+    lines(profile, &tree, |id, _| Some(own[id.index()]).filter(|&amount| amount > 0))
+}
+
+fn lines<W: Amount>(
+    profile: &Profile,
+    tree: &CallTree<W>,
+    count: impl Fn(NodeId, &W) -> Option<u64>,
+) -> String {
     let mut out = String::new();
     let mut names: Vec<String> = Vec::new();
     tree.walk(|id, depth| {
         let node = &tree.nodes[id];
         names.truncate(depth);
         names.push(tame(&node.label.name(profile)).replace(';', ":"));
-        // What was imported without a number of samples is still there.
-        if !node.own.is_zero() {
-            let _ = writeln!(out, "{} {}", names.join(";"), node.own.samples.max(1));
+        if let Some(count) = count(id, &node.own) {
+            let _ = writeln!(out, "{} {count}", names.join(";"));
         }
         true
     });

@@ -2,6 +2,10 @@
 //!
 //! One location for each place with a stack frame of its own; inlined calls are further lines of it, innermost first.
 
+mod memory;
+
+pub use memory::write as write_memory;
+
 use super::strings::Strings;
 use crate::protobuf::Message;
 use flate2::Compression;
@@ -13,75 +17,125 @@ use pct_profile::{By, Flat, Profile, Split};
 use std::collections::HashMap;
 use std::io::Write as _;
 
-/// The octets of a `.pb.gz` file.
+/// The octets of a `.pb.gz` file of CPU samples.
 pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
-    let mut strings = Strings::default();
-    strings.id("");
-    let mut out = Message::default();
-    for (kind, unit) in [("samples", "count"), ("cpu", "nanoseconds")] {
-        out.bytes(1, &value_type(&mut strings, kind, unit));
-    }
-    let mut locations: HashMap<Vec<FrameId>, u64> = HashMap::new();
-    let mut order: Vec<Vec<FrameId>> = Vec::new();
+    let mut out = Writer::new(profile, &[("samples", "count"), ("cpu", "nanoseconds")]);
     for cell in cells {
-        let ids: Vec<u64> = groups(profile, cell.stack)
-            .into_iter()
-            .map(|group| {
-                let next = locations.len() as u64 + 1;
-                *locations.entry(group).or_insert_with_key(|group| {
-                    order.push(group.clone());
-                    next
-                })
-            })
-            .collect();
-        out.bytes(2, &sample(&mut strings, profile, cell, &ids));
+        let thread = &profile.threads[cell.thread];
+        let process = profile.process_of(cell.thread);
+        let labels = [
+            ("thread", Label::Text(&thread.name)),
+            ("tid", Label::Number(u64::from(thread.tid))),
+            ("pid", Label::Number(u64::from(process.pid))),
+        ];
+        out.sample(cell.stack, &[cell.weight.samples, cell.weight.cpu_ns()], &labels);
     }
-    // Readers take the first one for the program ("File:").
-    let program = program(profile);
-    let libraries = profile.objects.ids().filter(|id| Some(*id) != program);
-    for id in program.into_iter().chain(libraries) {
-        let object = &profile.objects[id];
-        let mut m = Message::default();
-        m.number(1, id.index() as u64 + 1);
-        // addresses are offsets in the object's file
-        m.number(3, if object.kind == ObjectKind::File { u64::MAX >> 1 } else { 0 });
-        m.number(5, strings.id(&object.path));
-        m.number(6, strings.id(object.build_id.as_deref().unwrap_or("")));
-        for has in 7..=10 {
-            m.number(has, 1);
-        }
-        out.bytes(3, &m.0);
-    }
-    for (i, group) in order.iter().enumerate() {
-        out.bytes(4, &location(profile, i as u64 + 1, group));
-    }
-    let files: HashMap<_, _> = profile.frames.iter().filter_map(|f| Some((f.function, f.file?))).collect();
-    for (id, function) in profile.functions.enumerate() {
-        let mut m = Message::default();
-        let name = strings.id(&tame(&function.name));
-        m.number(1, id.index() as u64 + 1);
-        m.number(2, name);
-        m.number(3, name);
-        let file = function.declared.map(|d| d.0).or_else(|| files.get(&id).copied());
-        m.number(4, file.map_or(0, |f| strings.id(&profile.files[f])));
-        m.number(5, function.declared.map_or(0, |d| u64::from(d.1)));
-        out.bytes(5, &m.0);
-    }
-    let period = value_type(&mut strings, "cpu", "nanoseconds");
     let hz = profile.processes.iter().map(|p| p.hz).max().unwrap_or(0);
-    let default = strings.id("cpu");
-    for text in strings.list() {
-        out.bytes(6, text.as_bytes());
+    let period = 1_000_000_000u64.checked_div(hz).unwrap_or(0);
+    out.finish(("cpu", "nanoseconds"), period, "cpu")
+}
+
+/// What a sample is marked with.
+#[derive(Clone, Copy)]
+enum Label<'a> {
+    Text(&'a str),
+    Number(u64),
+}
+
+/// A file being written: samples first, then the tables that they refer to.
+struct Writer<'p> {
+    profile: &'p Profile,
+    strings: Strings,
+    out: Message,
+    locations: HashMap<Vec<FrameId>, u64>,
+    order: Vec<Vec<FrameId>>,
+}
+
+impl<'p> Writer<'p> {
+    /// `types` are the names and units of each sample's values.
+    fn new(profile: &'p Profile, types: &[(&str, &str)]) -> Self {
+        let mut strings = Strings::default();
+        strings.id("");
+        let mut out = Message::default();
+        for (kind, unit) in types {
+            out.bytes(1, &value_type(&mut strings, kind, unit));
+        }
+        Self { profile, strings, out, locations: HashMap::new(), order: Vec::new() }
     }
-    out.number(9, profile.start_realtime_ns);
-    out.number(10, profile.account.elapsed_ns.unwrap_or(0));
-    out.bytes(11, &period);
-    out.number(12, 1_000_000_000u64.checked_div(hz).unwrap_or(0));
-    out.number(14, default);
-    let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
-    // writing into memory cannot fail
-    let _ = gz.write_all(&out.0);
-    gz.finish().unwrap_or_default()
+
+    fn sample(&mut self, stack: StackId, values: &[u64], labels: &[(&str, Label<'_>)]) {
+        let mut ids: Vec<u64> = Vec::new();
+        for group in groups(self.profile, stack) {
+            let next = self.locations.len() as u64 + 1;
+            ids.push(*self.locations.entry(group).or_insert_with_key(|group| {
+                self.order.push(group.clone());
+                next
+            }));
+        }
+        let mut m = Message::default();
+        m.packed(1, &ids);
+        m.packed(2, values);
+        for (key, value) in labels {
+            let mut l = Message::default();
+            l.number(1, self.strings.id(key));
+            match value {
+                Label::Text(text) => l.number(2, self.strings.id(text)),
+                Label::Number(number) => l.number(3, *number),
+            }
+            m.bytes(3, &l.0);
+        }
+        self.out.bytes(2, &m.0);
+    }
+
+    fn finish(self, period_type: (&str, &str), period: u64, default: &str) -> Vec<u8> {
+        let Self { profile, mut strings, mut out, order, .. } = self;
+        // Readers take the first one for the program ("File:").
+        let program = program(profile);
+        let libraries = profile.objects.ids().filter(|id| Some(*id) != program);
+        for id in program.into_iter().chain(libraries) {
+            let object = &profile.objects[id];
+            let mut m = Message::default();
+            m.number(1, id.index() as u64 + 1);
+            // addresses are offsets in the object's file
+            m.number(3, if object.kind == ObjectKind::File { u64::MAX >> 1 } else { 0 });
+            m.number(5, strings.id(&object.path));
+            m.number(6, strings.id(object.build_id.as_deref().unwrap_or("")));
+            for has in 7..=10 {
+                m.number(has, 1);
+            }
+            out.bytes(3, &m.0);
+        }
+        for (i, group) in order.iter().enumerate() {
+            out.bytes(4, &location(profile, i as u64 + 1, group));
+        }
+        let files: HashMap<_, _> =
+            profile.frames.iter().filter_map(|f| Some((f.function, f.file?))).collect();
+        for (id, function) in profile.functions.enumerate() {
+            let mut m = Message::default();
+            let name = strings.id(&tame(&function.name));
+            m.number(1, id.index() as u64 + 1);
+            m.number(2, name);
+            m.number(3, name);
+            let file = function.declared.map(|d| d.0).or_else(|| files.get(&id).copied());
+            m.number(4, file.map_or(0, |f| strings.id(&profile.files[f])));
+            m.number(5, function.declared.map_or(0, |d| u64::from(d.1)));
+            out.bytes(5, &m.0);
+        }
+        let period_type = value_type(&mut strings, period_type.0, period_type.1);
+        let default = strings.id(default);
+        for text in strings.list() {
+            out.bytes(6, text.as_bytes());
+        }
+        out.number(9, profile.start_realtime_ns);
+        out.number(10, profile.account.elapsed_ns.unwrap_or(0));
+        out.bytes(11, &period_type);
+        out.number(12, period);
+        out.number(14, default);
+        let mut gz = GzEncoder::new(Vec::new(), Compression::fast());
+        // writing into memory cannot fail
+        let _ = gz.write_all(&out.0);
+        gz.finish().unwrap_or_default()
+    }
 }
 
 fn value_type(strings: &mut Strings, kind: &str, unit: &str) -> Vec<u8> {
@@ -94,7 +148,10 @@ fn value_type(strings: &mut Strings, kind: &str, unit: &str) -> Vec<u8> {
 /// The object that is the program: of those that are no library the one that most time passed through.
 fn program(profile: &Profile) -> Option<ObjectId> {
     let objects = Flat::of(profile, &profile.cells, Some(By::Object), Split::Merged, Order::Total);
-    objects.rows.iter().filter_map(|row| row.label?.object(profile)).find(|id| {
+    // Of a program that only allocated there are no samples of time.
+    let mentioned = profile.objects.ids().map(pct_profile::Label::Object);
+    let labels = objects.rows.iter().filter_map(|row| row.label).chain(mentioned);
+    labels.filter_map(|label| label.object(profile)).find(|id| {
         let object = &profile.objects[*id];
         object.kind == ObjectKind::File && !object.name().contains(".so")
     })
@@ -114,27 +171,6 @@ pub(super) fn groups(profile: &Profile, stack: StackId) -> Vec<Vec<FrameId>> {
         groups.push(group);
     }
     groups
-}
-
-fn sample(strings: &mut Strings, profile: &Profile, cell: &Cell, locations: &[u64]) -> Vec<u8> {
-    let mut m = Message::default();
-    m.packed(1, locations);
-    m.packed(2, &[cell.weight.samples, cell.weight.cpu_ns()]);
-    let thread = &profile.threads[cell.thread];
-    let process = profile.process_of(cell.thread);
-    let mut label = |key: &str, text: Option<&str>, number: u64| {
-        let mut l = Message::default();
-        l.number(1, strings.id(key));
-        match text {
-            Some(text) => l.number(2, strings.id(text)),
-            None => l.number(3, number),
-        }
-        m.bytes(3, &l.0);
-    };
-    label("thread", Some(&thread.name), 0);
-    label("tid", None, u64::from(thread.tid));
-    label("pid", None, u64::from(process.pid));
-    m.0
 }
 
 fn location(profile: &Profile, id: u64, group: &[FrameId]) -> Vec<u8> {

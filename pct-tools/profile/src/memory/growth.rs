@@ -59,6 +59,21 @@ struct Pair {
     new: Estimate,
 }
 
+impl MemoryDiff {
+    /// The total and the rows that grew by more than `limit` (a fraction of the total before), worst first; the total before
+    /// its rows. `clear_only`: only where the growth is more than chance.
+    #[must_use]
+    pub fn grown(&self, limit: f64, clear_only: bool) -> Vec<&GrowthRow> {
+        let least = self.total.before.amount * limit;
+        let too_much = |row: &&GrowthRow| {
+            row.growth.amount > least && row.growth.amount > 0.0 && (!clear_only || row.growth.is_clear())
+        };
+        let mut rows: Vec<&GrowthRow> = self.rows.iter().filter(too_much).collect();
+        rows.sort_by(|a, b| b.growth.amount.total_cmp(&a.growth.amount));
+        Some(&self.total).into_iter().filter(too_much).chain(rows).collect()
+    }
+}
+
 type Rows = BTreeMap<(String, String), Pair>;
 
 /// Two recordings, or two rows of cells that have nothing in common.

@@ -65,6 +65,13 @@ pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
     text
 }
 
+/// What grew over a limit, as a line: `insert grew by 4.1 MB (3.9 .. 4.3 MB) (limit 5%)`.
+#[must_use]
+pub fn grown(row: &GrowthRow, limit: f64) -> String {
+    let name = if row.name.is_empty() { "the total".to_owned() } else { tame(&row.name) };
+    format!("{name} grew by {} ({}; limit {}%)", bytes(row.growth.amount), limits(&row.growth), limit * 100.0)
+}
+
 /// A change of memory with its sign.
 fn signed(amount: f64) -> String {
     let text = bytes(amount);

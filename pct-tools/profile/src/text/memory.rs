@@ -8,7 +8,7 @@ use super::numbers::{bytes, count, thousands};
 use super::table::{Column, Rank, Table, tame};
 use super::tree::{self, Prune};
 use crate::flat::{Flat, Row};
-use crate::memory::{Figures, Held, Measure, Memory};
+use crate::memory::{Figures, Held, Lifetimes, Measure, Memory};
 use crate::model::{Id as _, Profile};
 use crate::tree::{CallTree, Label, Node, NodeId};
 use pct_num::{Estimate, detection_limit, float, rounded};
@@ -149,7 +149,7 @@ const FIELDS: &[Field] = &[
     Field {
         shown: |c| c.wanted.wide && of_allocated(c.measure),
         head: |_| "lifetime",
-        cell: |_, f| f.lifetimes.median_ns().map_or_else(String::new, duration),
+        cell: |_, f| f.lifetimes.median_ns().map_or_else(String::new, lifetime),
     },
     Field {
         shown: |c| c.wanted.wide && of_allocated(c.measure),
@@ -173,6 +173,12 @@ fn head_of(measure: Measure) -> &'static str {
 
 fn mean_size(held: &Held) -> String {
     held.mean_size().map_or_else(String::new, bytes)
+}
+
+/// A median lifetime. The shortest ones are not told apart.
+fn lifetime(ns: f64) -> String {
+    let shortest = Lifetimes::limit_ns(1);
+    if ns < shortest { format!("< {}", duration(shortest)) } else { duration(ns) }
 }
 
 /// The share of what was allocated that was freed within a millisecond.
@@ -437,10 +443,9 @@ fn figures_json(figures: &Figures) -> Value {
     })
 }
 
-/// One line: what was allocated, what is live, what was at the peak, by how many samples.
+/// What was allocated, what is live, what was at the peak, by how many samples: two lines.
 #[must_use]
 pub fn headline(profile: &Profile, memory: &Memory, all: &Figures) -> String {
-    let interval_size = pct_num::bytes_binary(memory.interval_asked());
     let peak = memory.processes.iter().filter_map(|process| process.peak_ns).max();
     let at = match peak {
         Some(ns) if memory.processes.len() == 1 => format!(" at {} s", super::numbers::seconds(ns)),
@@ -448,18 +453,22 @@ pub fn headline(profile: &Profile, memory: &Memory, all: &Figures) -> String {
     };
     let allocated: Held =
         memory.processes.iter().fold(Held::default(), |sum, process| sum + process.allocated);
+    let in_words = |estimate: &Estimate| {
+        let estimate = *estimate + Estimate::nothing(float(memory.interval()));
+        format!("{} ({})", bytes(estimate.amount), interval(&estimate))
+    };
+    let others =
+        if profile.processes.len() > memory.processes.len() { "; others were not sampled" } else { "" };
     format!(
-        "allocated {} ({}) in {} blocks, live {} ({}), at the peak{at} {} ({}); {} in {}, one per {interval_size}",
-        bytes(allocated.bytes.amount),
-        interval(&allocated.bytes),
+        "live {}, peak {}{at}\nallocated {} in {} blocks; {} in {}, one per {}{others}",
+        in_words(&all.live.bytes),
+        in_words(&all.peak.bytes),
+        in_words(&allocated.bytes),
         amount(allocated.blocks.amount),
-        bytes(all.live.bytes.amount),
-        interval(&(all.live.bytes + Estimate::nothing(float(memory.interval())))),
-        bytes(all.peak.bytes.amount),
-        interval(&(all.peak.bytes + Estimate::nothing(float(memory.interval())))),
         count(allocated.samples(), "sample", "samples"),
         count(memory.processes.len() as u64, "process", "processes"),
-    ) + if profile.processes.len() > memory.processes.len() { "; others were not sampled" } else { "" }
+        pct_num::bytes_binary(memory.interval_asked()),
+    )
 }
 
 /// What is too small to be told from nothing, as a sentence.

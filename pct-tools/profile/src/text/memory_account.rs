@@ -1,6 +1,6 @@
 //! The account of memory: what resident memory is made of, as far as the recording has it, and what was not seen.
 
-use super::memory::{FEWEST_SAMPLES, estimate_json, interval, limit};
+use super::memory::{estimate_json, interval, limit};
 use super::numbers::{bytes, count, seconds, share};
 use crate::memory::{Figures, Level, Memory, ProcessMemory};
 use crate::model::Profile;
@@ -78,7 +78,7 @@ pub fn closing(
         lines.extend(of_process(process, &live_of(process)).into_iter().map(|line| format!("{of}{line}")));
     }
     if !memory.is_empty() {
-        lines.push(format!("{}; sites of fewer than {FEWEST_SAMPLES} samples are summed up", limit(memory)));
+        lines.push(limit(memory));
     }
     lines.extend(profile.account.notes.iter().map(|note| format!("note: {note}")));
     lines
@@ -101,18 +101,20 @@ fn of_process(process: &ProcessMemory, figures: &Figures) -> Vec<String> {
         let slack = if level.slack.is_none() { "the allocator's slack, " } else { "" };
         let rest = match (account.rest, account.over) {
             (_, 1..) => format!(
-                "; {} more than is resident, so some of it was never touched or is swapped out",
+                "; {} more than is resident: some of it was never touched or is swapped out",
                 bytes(float(account.over))
             ),
             (0, 0) => String::new(),
-            (rest, _) => format!(" + {} not told apart ({slack}maps, data of libraries)", bytes(float(rest))),
+            (rest, _) => {
+                format!(",\n  {} not told apart ({slack}maps, data of libraries)", bytes(float(rest)))
+            }
         };
         lines.push(format!(
-            "resident {} at {} s = {}{rest}; explained {}",
+            "resident {} at {} s, {} of it explained:\n  {}{rest}",
             bytes(float(account.resident)),
             seconds(level.time_ns),
-            parts.join(" + "),
             share(account.explained(), account.resident),
+            parts.join(", "),
         ));
     }
     let server = &process.server;

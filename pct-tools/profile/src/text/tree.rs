@@ -67,7 +67,8 @@ pub(super) fn draw<W: Amount>(
     let mut push = |pending: &mut Vec<_>, nodes: &[NodeId], below: &str, level: usize| {
         let (shown, left_out): (Vec<NodeId>, Vec<NodeId>) =
             nodes.iter().partition(|&&id| chosen.contains(&id));
-        for &id in &left_out {
+        // What has nothing of what is drawn is not missed.
+        for &id in left_out.iter().filter(|&&id| tree.nodes[id].total.heaviness().0 > 0) {
             hidden += 1;
             not_shown += tree.nodes[id].total;
         }

@@ -11,7 +11,7 @@ use pct_profile::memory::growth::{Side, between, over_time};
 use pct_profile::memory::{Figures, Measure, MemoryCell, Selection, When};
 use pct_profile::text::{Layout, growth, memory as text, memory_account};
 use pct_profile::{By, CallTree, Flat, Profile, Split};
-use program::{N, Program};
+use program::{N, Program, example};
 
 /// Loads a recording with its memory.
 fn loaded(bytes: &[u8], memory: WantedMemory) -> Profile {
@@ -33,30 +33,6 @@ fn of(profile: &Profile, cells: &[MemoryCell], function: &str) -> Figures {
 fn covers(estimate: &Estimate, truth: u64) -> bool {
     let limits = estimate.interval();
     (limits.low..=limits.high).contains(&(truth as f64))
-}
-
-const SITES: [&str; 4] = ["main;cache;insert", "main;serve;parse", "main;serve;parse;copy", "main;leak"];
-
-/// A cache that is filled and half emptied, much that is temporary, and a leak.
-fn example(seed: u64, log: bool) -> Program {
-    let mut p = Program::new(seed, &SITES);
-    p.log = log;
-    p.cpu(300);
-    let mut cache: Vec<_> = (0..4000).map(|_| p.allocate(0, 2000)).collect();
-    for round in 0..20_000 {
-        let parsed = p.allocate(1, 300);
-        let copied = p.allocate(2, 1000);
-        p.free(copied);
-        p.free(parsed);
-        if round % 40 == 0 {
-            p.allocate(3, 1500);
-        }
-    }
-    for block in cache.drain(2000..) {
-        p.free(block);
-    }
-    p.level(20_000_000, 4_000_000);
-    p
 }
 
 #[test]
@@ -126,7 +102,7 @@ fn the_report_says_what_people_ask() {
     assert!(table.contains("leak") && !table.contains("copy"), "{table}");
     let all: Figures = cells.iter().map(|cell| cell.figures).sum();
     let head = text::headline(&profile, &profile.memory, &all);
-    assert!(head.starts_with("allocated ") && head.contains("one per 64 KiB"), "{head}");
+    assert!(head.starts_with("live ") && head.contains("one per 64 KiB"), "{head}");
     let closing = memory_account::closing(&profile, &profile.memory, &|p| memory_account::live_of(&cells, p));
     let said = closing.join("\n");
     assert!(said.contains("resident 25.0 MB") && said.contains("allocator's slack 4.00 MB"), "{said}");

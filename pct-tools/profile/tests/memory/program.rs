@@ -255,3 +255,27 @@ impl Program {
         self.builder.finish()
     }
 }
+
+const SITES: [&str; 4] = ["main;cache;insert", "main;serve;parse", "main;serve;parse;copy", "main;leak"];
+
+/// A cache that is filled and half emptied, much that is temporary, and a leak.
+pub(crate) fn example(seed: u64, log: bool) -> Program {
+    let mut p = Program::new(seed, &SITES);
+    p.log = log;
+    p.cpu(300);
+    let mut cache: Vec<_> = (0..4000).map(|_| p.allocate(0, 2000)).collect();
+    for round in 0..20_000 {
+        let parsed = p.allocate(1, 300);
+        let copied = p.allocate(2, 1000);
+        p.free(copied);
+        p.free(parsed);
+        if round % 40 == 0 {
+            p.allocate(3, 1500);
+        }
+    }
+    for block in cache.drain(2000..) {
+        p.free(block);
+    }
+    p.level(20_000_000, 4_000_000);
+    p
+}
