@@ -6,18 +6,15 @@
 //!
 //! Invariant: a row names only processes and stacks of its profile.
 
-pub mod cells;
 mod figures;
-pub mod growth;
-pub mod hide;
 pub mod process;
 
-pub use cells::{MemoryCell, Selection, When};
+pub use crate::memory_views::cells::{MemoryCell, Selection, When};
+pub use crate::memory_views::growth::{self, GrowthRow, MemoryDiff};
 pub use figures::{Figures, Held, Lifetimes, Measure};
-pub use growth::{GrowthRow, MemoryDiff};
 pub use process::{Level, MemoryLosses, MemoryMark, ProcessMemory, Server};
 
-use crate::model::{ProcessId, StackId};
+use crate::ids::{ProcessId, StackId};
 use pct_num::Estimate;
 
 /// Everything that a recording says of memory.

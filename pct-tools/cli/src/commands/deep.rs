@@ -170,6 +170,6 @@ fn about_memory(profile: &Profile) -> Vec<String> {
     vec![format!(
         "allocations and words (of 8 bytes) are estimates from samples (seed {}): {}",
         seeds.join(", "),
-        pct_profile::text::memory::limit(&profile.memory)
+        pct_profile::text::memory_words::limit(&profile.memory)
     )]
 }

@@ -4,7 +4,7 @@ use pct_icicle::{Hint, Tree};
 use pct_num::round_to_sum;
 use pct_profile::memory::{Figures, Measure, MemoryCell};
 use pct_profile::model::{Id as _, Profile};
-use pct_profile::text::memory::{interval, interval_of_count};
+use pct_profile::text::memory_words::{interval, interval_of_count};
 use pct_profile::tree::NodeId;
 use pct_profile::{By, CallTree, Split};
 

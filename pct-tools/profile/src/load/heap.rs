@@ -2,110 +2,17 @@
 //!
 //! Everything in these areas may be damaged or half written. What cannot be is left out and counted, and the rest is used.
 
-use super::raw::{Place, ROOT, Raw, Reading};
+use super::memory::{RawBlock, RawMemory, RawProcess};
+use super::options::WantedMemory;
+use super::raw::{MemoryReader, Place, ROOT, Reading};
 use super::tally::NodeIndex;
-use crate::memory::{
-    Block, Held, Level, Lifetimes, Memory, MemoryLosses, MemoryMark, MemorySum, ProcessMemory, Server,
-};
-use crate::model::{ProcessId, StackId};
+use crate::memory::{Held, Level, Lifetimes, MemoryLosses, MemoryMark, ProcessMemory, Server};
 use pct_format::heap::{BadEntry, HeapAccount, INTERVALS, MAX_SHIFT, account, entry_flag};
 use pct_format::record::Record;
 use pct_format::{AllocServer, EntryState, HeapEntry, HeapSum, SegmentKind, layout};
 use pct_num::{Estimate, float};
 use rustc_hash::FxHashMap;
 use std::path::Path;
-
-/// How much of memory is loaded.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum WantedMemory {
-    /// Nothing: the recording is read as if allocations had not been sampled.
-    #[default]
-    Nothing,
-    /// Sums and blocks: what is live at the end and was at the peak.
-    Tables,
-    /// Also what the log still has of blocks that were freed: what was live at any instant.
-    Log,
-}
-
-/// Memory of all files so far, in terms of places of the trie.
-#[derive(Default)]
-pub(super) struct RawMemory {
-    sums: FxHashMap<(usize, NodeIndex), RawSum>,
-    blocks: Vec<RawBlock>,
-    processes: Vec<RawProcess>,
-}
-
-#[derive(Clone, Copy, Default)]
-struct RawSum {
-    allocated: Held,
-    freed: (u64, f64, f64),
-    lifetimes: Lifetimes,
-}
-
-struct RawBlock {
-    process: usize,
-    node: NodeIndex,
-    size: u64,
-    interval: u64,
-    allocated_realtime_ns: u64,
-    freed_realtime_ns: Option<u64>,
-    inherited: bool,
-    at_peak: bool,
-}
-
-/// A process; times are nanoseconds since 1970 until [`RawMemory::finish`].
-struct RawProcess {
-    process: usize,
-    memory: ProcessMemory,
-}
-
-impl RawMemory {
-    /// Everything in terms of the profile. `start` is the profile's, nanoseconds since 1970.
-    pub(super) fn finish(
-        self,
-        start: u64,
-        processes: &[ProcessId],
-        stack_of: impl Fn(NodeIndex) -> StackId,
-    ) -> Memory {
-        let since = |realtime_ns: u64| realtime_ns.saturating_sub(start);
-        let mut sums: Vec<MemorySum> = self
-            .sums
-            .into_iter()
-            .map(|((process, node), sum)| MemorySum {
-                process: processes[process],
-                stack: stack_of(node),
-                allocated: sum.allocated,
-                freed: sum.freed,
-                lifetimes: sum.lifetimes,
-            })
-            .collect();
-        sums.sort_by_key(|sum| (sum.process, sum.stack));
-        let blocks = self.blocks.into_iter().map(|block| Block {
-            process: processes[block.process],
-            stack: stack_of(block.node),
-            size: block.size,
-            interval: block.interval,
-            allocated_ns: since(block.allocated_realtime_ns),
-            freed_ns: block.freed_realtime_ns.map(since),
-            inherited: block.inherited,
-            at_peak: block.at_peak,
-        });
-        let about = self.processes.into_iter().map(|RawProcess { process, mut memory }| {
-            memory.process = processes[process];
-            memory.end_ns = since(memory.end_ns);
-            memory.peak_ns = memory.peak_ns.map(since);
-            memory.log_from_ns = memory.log_from_ns.map(since);
-            for level in &mut memory.levels {
-                level.time_ns = since(level.time_ns);
-            }
-            for mark in &mut memory.marks {
-                mark.time_ns = since(mark.time_ns);
-            }
-            memory
-        });
-        Memory { sums, blocks: blocks.collect(), processes: about.collect() }
-    }
-}
 
 /// What was wrong with a file's tables.
 #[derive(Default)]
@@ -118,8 +25,19 @@ struct Damage {
     below_live: u64,
 }
 
+/// What reads as much as is wanted.
+pub(super) fn reader(wanted: WantedMemory) -> Option<MemoryReader> {
+    match wanted {
+        WantedMemory::Nothing => None,
+        WantedMemory::Tables => {
+            Some(|reading, process, path| read(reading, process, path, WantedMemory::Tables))
+        }
+        WantedMemory::Log => Some(|reading, process, path| read(reading, process, path, WantedMemory::Log)),
+    }
+}
+
 /// Reads what the file says of memory, if its allocations were sampled.
-pub(super) fn read(reading: &mut Reading<'_, '_>, process: usize, path: &Path, wanted: WantedMemory) {
+fn read(reading: &mut Reading<'_, '_>, process: usize, path: &Path, wanted: WantedMemory) {
     let file = *reading.index.file();
     let header = file.header();
     let areas = file.segments().any(|segment| {
@@ -460,7 +378,7 @@ impl Heap {
         };
         self.notes(reading, account.is_some(), bad_estimates, path);
         self.memory.processes.push(RawProcess { process: self.process, memory });
-        reading.raw.add_memory(self.memory);
+        reading.raw.memory.add(self.memory);
     }
 
     fn notes(&self, reading: &mut Reading<'_, '_>, account: bool, bad_estimates: u64, path: &Path) {
@@ -545,14 +463,4 @@ fn ns_a_unit(reading: &Reading<'_, '_>) -> f64 {
     let (units, ns) =
         (last.raw.saturating_sub(first.raw), last.monotonic_ns.saturating_sub(first.monotonic_ns));
     if units == 0 || ns == 0 { 1.0 } else { float(ns) / float(units) }
-}
-
-impl Raw {
-    /// Adds what was read of a file.
-    fn add_memory(&mut self, more: RawMemory) {
-        let all = &mut self.memory;
-        all.sums.extend(more.sums);
-        all.blocks.extend(more.blocks);
-        all.processes.extend(more.processes);
-    }
 }

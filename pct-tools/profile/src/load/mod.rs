@@ -9,6 +9,7 @@
 
 mod heap;
 pub mod live;
+mod memory;
 mod objects;
 mod options;
 pub mod pcs;
@@ -19,9 +20,8 @@ mod spoken;
 mod tally;
 pub mod whole;
 
-pub use heap::WantedMemory;
 pub use objects::{address_in_object, object_info, start_of_process};
-pub use options::{Error, Options};
+pub use options::{Error, Options, WantedMemory};
 
 use crate::fold;
 use crate::model::{Account, Profile};
@@ -79,7 +79,7 @@ pub fn load_from(
     }
     each_once(&mut files);
     each_once(&mut runs);
-    let mut raw = raw::Raw::new(options);
+    let mut raw = raw::Raw::new(options).with_memory(heap::reader(options.memory));
     let count = files.len() as u64;
     for (done, file) in files.iter().enumerate() {
         progress("reading", done as u64, count);

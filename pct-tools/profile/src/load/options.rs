@@ -3,8 +3,19 @@
 use std::io;
 use std::path::PathBuf;
 
-use super::heap::WantedMemory;
 use crate::fold::Frames;
+
+/// How much of memory is loaded.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub enum WantedMemory {
+    /// Nothing: the recording is read as if allocations had not been sampled.
+    #[default]
+    Nothing,
+    /// Sums and blocks: what is live at the end and was at the peak.
+    Tables,
+    /// Also what the log still has of blocks that were freed: what was live at any instant.
+    Log,
+}
 
 /// What to load and how.
 #[derive(Clone, Debug)]

@@ -5,7 +5,7 @@
 //! stack id of a file can stand for different code, so the memory of what was looked up goes by *epoch*, the time
 //! between two changes of the regions. Files without such overlaps have one epoch.
 
-use super::heap::{self, RawMemory, WantedMemory};
+use super::memory::RawMemory;
 use super::objects::{Epochs, Objects};
 use super::options::{Error, Options};
 use super::spoken::{Speaking, SpokenTable, note_interpreters};
@@ -120,6 +120,9 @@ pub(super) struct RawTimed {
     pub(super) node: NodeIndex,
 }
 
+/// Reads what a file says of memory: of which process, and at which path.
+pub(super) type MemoryReader = fn(&mut Reading<'_, '_>, usize, &Path);
+
 /// All files so far.
 pub(super) struct Raw {
     pub(super) nodes: Vec<(NodeIndex, Place)>,
@@ -136,7 +139,8 @@ pub(super) struct Raw {
     pub(super) since_realtime_ns: u64,
     /// What the files say of memory.
     pub(super) memory: RawMemory,
-    wanted_memory: WantedMemory,
+    /// Reads what a file says of memory, if that is wanted.
+    memory_reader: Option<MemoryReader>,
     timeline: bool,
 }
 
@@ -154,9 +158,14 @@ impl Raw {
             whole: 0,
             since_realtime_ns: 0,
             memory: RawMemory::default(),
-            wanted_memory: options.memory,
+            memory_reader: None,
             timeline: options.timeline || options.window.is_some(),
         }
+    }
+
+    /// The same, which also reads what files say of memory.
+    pub(super) fn with_memory(self, reader: Option<MemoryReader>) -> Self {
+        Self { memory_reader: reader, ..self }
     }
 
     /// No file was read.
@@ -245,9 +254,8 @@ impl Raw {
             Recorder::Log => reading.log(first_thread),
             Recorder::Counts => reading.counts(process),
         }
-        let wanted = reading.raw.wanted_memory;
-        if wanted != WantedMemory::Nothing {
-            heap::read(&mut reading, process, path, wanted);
+        if let Some(read) = reading.raw.memory_reader {
+            read(&mut reading, process, path);
         }
         reading.speaking.close(path, reading.account);
         for mark in &index.marks {

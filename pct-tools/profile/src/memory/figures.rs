@@ -1,6 +1,5 @@
 //! What is summed over stacks.
 
-use crate::tree::Amount;
 use pct_num::{Estimate, float, rounded};
 use std::ops::{Add, AddAssign};
 
@@ -176,6 +175,11 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Nothing was measured.
+    #[must_use]
+    pub fn is_nothing(&self) -> bool {
+        self.live.bytes.is_empty() && self.peak.bytes.is_empty() && self.allocated.bytes.is_empty()
+    }
     /// What a measure is about.
     #[must_use]
     pub fn held(&self, measure: Measure) -> &Held {
@@ -229,16 +233,6 @@ impl std::iter::Sum for Figures {
             sum += more;
             sum
         })
-    }
-}
-
-impl Amount for Figures {
-    fn is_nothing(&self) -> bool {
-        self.live.bytes.is_empty() && self.peak.bytes.is_empty() && self.allocated.bytes.is_empty()
-    }
-    fn heaviness(&self) -> (u64, u64) {
-        // In thousandths, so that blocks and small means are told apart.
-        (rounded((self.rank() * 1000.0).min(1e18)), self.held(self.by).samples())
     }
 }
 

@@ -1,7 +1,7 @@
 //! What is known of a process as a whole: how its allocations were sampled, what was not seen, what its memory is.
 
 use super::Held;
-use crate::model::ProcessId;
+use crate::ids::ProcessId;
 
 /// Who serves malloc.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

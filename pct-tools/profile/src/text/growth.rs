@@ -2,7 +2,7 @@
 
 use super::Layout;
 use super::flat::csv_field;
-use super::memory::{estimate_json, interval};
+use super::memory_words::{estimate_json, interval};
 use super::numbers::{bytes, count};
 use super::table::{Column, Rank, Table, tame};
 use crate::memory::growth::{GrowthRow, MemoryDiff};

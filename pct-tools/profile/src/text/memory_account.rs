@@ -1,6 +1,6 @@
 //! The account of memory: what resident memory is made of, as far as the recording has it, and what was not seen.
 
-use super::memory::{estimate_json, interval, limit};
+use super::memory_words::{estimate_json, interval, limit};
 use super::numbers::{bytes, count, seconds, share};
 use crate::memory::{Figures, Level, Memory, ProcessMemory};
 use crate::model::Profile;

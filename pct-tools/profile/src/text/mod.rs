@@ -10,6 +10,7 @@ pub mod flat;
 pub mod growth;
 pub mod memory;
 pub mod memory_account;
+pub mod memory_words;
 pub mod numbers;
 pub mod table;
 pub mod tree;

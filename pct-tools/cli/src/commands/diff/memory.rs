@@ -1,6 +1,6 @@
 //! `pct diff --alloc`: what memory grew, between two recordings or two instants of one (`run/@10s run/@600s`).
 
-use super::{Args, OVER_LIMIT};
+use super::args::{Args, OVER_LIMIT};
 use crate::face::Face;
 use crate::look::{self, Format, Usage};
 use crate::memory::{load, warn_of_incomplete_log};

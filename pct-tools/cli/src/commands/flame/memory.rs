@@ -1,6 +1,6 @@
 //! `pct flame --alloc`: where memory was allocated, as a flame graph.
 
-use super::{Args, Parts};
+use super::args::{Args, Parts};
 use crate::face::Face;
 use crate::look::{self, Usage};
 use anyhow::Result;
@@ -9,7 +9,8 @@ use pct_icicle::{DiffBy, svg};
 use pct_num::{bytes, float};
 use pct_profile::Split;
 use pct_profile::memory::Measure;
-use pct_profile::text::memory::{headline, limit};
+use pct_profile::text::memory::headline;
+use pct_profile::text::memory_words::limit;
 use std::path::PathBuf;
 use std::process::ExitCode;
 

@@ -1,6 +1,6 @@
 //! `pct report --alloc`: where memory was allocated, what of it is live, what was live at the peak.
 
-use super::{Args, Rows, tree_is_wanted};
+use super::args::{Args, Rows, tree_is_wanted};
 use crate::face::Face;
 use crate::look::{self, Format, Usage};
 use crate::memory::Loaded;

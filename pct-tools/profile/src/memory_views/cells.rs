@@ -1,10 +1,11 @@
 //! The rows that trees and tables are made of: the figures of each process and stack, at an instant or at the end.
 
-use super::{Block, Figures, Measure, Memory, hide};
+use super::hide;
+use crate::memory::{Block, Figures, Measure, Memory};
 use crate::model::{Id as _, ProcessId, Profile, StackId};
 use crate::select::{Filter, stacks_through};
-use crate::tree::{Label, Measured, Split};
-use pct_num::float;
+use crate::tree::{Amount, Label, Measured, Split};
+use pct_num::{float, rounded};
 use rustc_hash::FxHashMap;
 
 /// All that one process has in one stack.
@@ -16,6 +17,16 @@ pub struct MemoryCell {
     pub stack: StackId,
     /// How much.
     pub figures: Figures,
+}
+
+impl Amount for Figures {
+    fn is_nothing(&self) -> bool {
+        Figures::is_nothing(self)
+    }
+    fn heaviness(&self) -> (u64, u64) {
+        // In thousandths, so that blocks and small means are told apart.
+        (rounded((self.rank() * 1000.0).min(1e18)), self.held(self.by).samples())
+    }
 }
 
 impl Measured for MemoryCell {

@@ -6,8 +6,9 @@
 //! Rows are matched by names, not ids: the two recordings may be of different builds.
 
 use super::cells::{MemoryCell, Selection, When};
-use super::{Figures, Measure, Memory};
+
 use crate::flat::{Flat, Order, Row};
+use crate::memory::{Figures, Measure, Memory};
 use crate::model::Profile;
 use crate::tree::{By, Split};
 use pct_num::{Estimate, Growth, float};

@@ -1,0 +1,132 @@
+//! What can be typed after `pct flame`, and where the picture goes.
+
+use crate::face::Face;
+use crate::look::Look;
+use crate::memory::MemoryLook;
+use anyhow::{Context as _, Result};
+use pct_icicle::{Direction, Options};
+use pct_profile::memory::Measure;
+use std::path::{Path, PathBuf};
+
+/// What can be typed after `pct flame`.
+#[derive(clap::Args, Debug)]
+#[command(after_help = "Examples:
+  pct flame                              the newest run here, into its folder
+  pct flame pct-render-4711 -o x.svg     then open x.svg in a browser: click zooms, / searches
+  pct flame new --base old -o diff.svg   red: more than before, blue: less
+  pct flame --alloc                      live memory by where it was allocated, in green
+  pct flame --alloc --by bytes           everything that was allocated
+  pct flame --icicle --split thread -o - | less")]
+pub struct Args {
+    /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if none.
+    #[arg(value_name = "DIR|FILE")]
+    pub paths: Vec<PathBuf>,
+    /// The file to write; - is stdout [default: flame.svg in the run's folder, or here].
+    #[arg(short, long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// The root on top.
+    #[arg(long)]
+    pub icicle: bool,
+    /// Hot functions at the root, their callers above them.
+    #[arg(long, conflicts_with = "base")]
+    pub reverse: bool,
+    /// Weigh each sample by 1 / (threads that ran then), as `pct report --latency`.
+    #[arg(long, conflicts_with_all = ["base", "alloc"])]
+    pub latency: bool,
+    /// The older recording to compare with.
+    #[arg(long, value_name = "DIR|FILE")]
+    pub base: Option<PathBuf>,
+    /// One part per process or thread.
+    #[arg(long, value_enum, conflicts_with = "base")]
+    pub split: Option<Parts>,
+    /// Of memory: live, peak, bytes or blocks (allocated since the start) [default: live].
+    #[arg(long, value_name = "WHAT", value_parser = crate::memory::measure, requires = "alloc")]
+    pub by: Option<Measure>,
+    /// Leave out what is narrower than this many pixels of 1200.
+    #[arg(long, value_name = "PIXELS", default_value_t = 0.3, allow_negative_numbers = true, value_parser = pixels)]
+    pub min_width: f64,
+    /// Memory.
+    #[command(flatten)]
+    pub memory: MemoryLook,
+    /// Which samples.
+    #[command(flatten)]
+    pub look: Look,
+}
+
+fn pixels(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| (0.0..=1200.0).contains(number));
+    number.ok_or_else(|| "expected a number from 0 to 1200".to_owned())
+}
+
+/// How a picture is split.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, clap::ValueEnum)]
+pub enum Parts {
+    /// By process.
+    Process,
+    /// By thread.
+    Thread,
+}
+
+impl Args {
+    /// How the picture looks.
+    pub(super) fn picture(&self, title: &str, unit: &str) -> Options {
+        Options {
+            title: title.to_owned(),
+            unit: unit.to_owned(),
+            direction: if self.icicle { Direction::Icicle } else { Direction::Flame },
+            min_width: self.min_width,
+            ..Options::default()
+        }
+    }
+
+    /// Writes the picture where it was asked for, or beside the recording by this name.
+    pub(super) fn write(&self, text: &str, paths: &[PathBuf], name: &str, face: &Face) -> Result<()> {
+        match &self.out {
+            Some(path) if path.as_os_str() == "-" => face.print(text),
+            given => {
+                let path = write_beside(given.as_deref(), paths, name, text.as_bytes())?;
+                face.hint(format_args!("{}   open it in a browser: click zooms, / searches", path.display()));
+                Ok(())
+            }
+        }
+    }
+}
+
+/// Writes to the file that the user named, or else to a new file beside the recording. Returns its path.
+///
+/// Somebody else may have made the recording's folder and a link of our name in it. So a file whose name nobody typed
+/// is made anew and takes the name's place: no link is followed.
+///
+/// # Errors
+/// When it cannot be written.
+pub fn write_beside(typed: Option<&Path>, paths: &[PathBuf], name: &str, bytes: &[u8]) -> Result<PathBuf> {
+    use std::io::Write as _;
+    use std::os::unix::fs::OpenOptionsExt as _;
+    if let Some(path) = typed {
+        std::fs::write(path, bytes).with_context(|| path.display().to_string())?;
+        return Ok(path.to_owned());
+    }
+    let path = beside(paths, name);
+    let fresh = path.with_file_name(format!(".{name}.{}", std::process::id()));
+    let written = std::fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .mode(0o600)
+        .open(&fresh)
+        .and_then(|mut file| file.write_all(bytes))
+        .and_then(|()| std::fs::rename(&fresh, &path));
+    if written.is_err() {
+        // Ours or not there; a file of this name that existed before is somebody's leftover.
+        let _ = std::fs::remove_file(&fresh);
+    }
+    written.with_context(|| path.display().to_string())?;
+    Ok(path)
+}
+
+/// Where a file goes whose name was not typed: into the run's folder when one run is looked at, else here.
+fn beside(paths: &[PathBuf], name: &str) -> PathBuf {
+    match paths {
+        [one] if one.is_dir() => one.join(name),
+        _ => PathBuf::from(name),
+    }
+}

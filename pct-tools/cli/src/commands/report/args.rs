@@ -1,0 +1,128 @@
+//! What can be typed after `pct report`.
+
+use crate::look::{self, Format, Look, Usage};
+use crate::memory::MemoryLook;
+use anyhow::Result;
+use pct_profile::memory::Measure;
+use pct_profile::{By, Pattern, Split};
+use std::path::PathBuf;
+
+/// What can be typed after `pct report`.
+#[derive(clap::Args, Debug, Default)]
+#[command(after_help = "Examples:
+  pct report                               the newest run in this folder
+  pct report pct-render-4711 --tree        its call tree
+  pct report --by thread,function -n 30    functions of each thread
+  pct report --callers memmove             who calls it
+  pct report --focus parse --from 2s       only samples under parse, from 2 s on
+  pct report --latency                     by the time that it cost, not the CPU time
+  pct report --budget 40                   what matters most, in 40 lines
+  pct report --alloc                       where live memory was allocated (after pct run --alloc)
+  pct report --alloc --by bytes --tree     the call tree of everything that was allocated
+  pct report --format csv > prof.csv       samples,cpu_seconds,share,pid,process,tid,object,function")]
+pub struct Args {
+    /// Run folders and .pct files; the newest run here if none.
+    #[arg(value_name = "DIR|FILE")]
+    pub paths: Vec<PathBuf>,
+    /// What a row is: function, line, pc, object (of Python code its module), thread, process; two of them with a comma
+    /// [default: function, of memory line]. With --alloc also what it is ranked by: live, peak, bytes, blocks, age, size.
+    #[arg(long, value_name = "WHAT", value_parser = by, help_heading = "Which table")]
+    pub by: Option<Rows>,
+    /// The call tree, from the outermost function inwards.
+    #[arg(long, group = "view", help_heading = "Which table")]
+    pub tree: bool,
+    /// The call tree from the hot functions outwards.
+    #[arg(long, group = "view", help_heading = "Which table")]
+    pub bottom_up: bool,
+    /// Who calls this function, as a tree.
+    #[arg(long, group = "view", value_name = "FUNCTION", help_heading = "Which table")]
+    pub callers: Option<Pattern>,
+    /// What this function calls, as a tree.
+    #[arg(long, group = "view", value_name = "FUNCTION", help_heading = "Which table")]
+    pub callees: Option<Pattern>,
+    /// Rank by the time in a function and all it calls.
+    #[arg(long, conflicts_with = "view", help_heading = "Which table")]
+    pub total: bool,
+    /// Weigh each sample by 1 / (threads that ran then): what the time cost the one who waited for the run.
+    #[arg(long, conflicts_with_all = ["html", "alloc"], help_heading = "Which table")]
+    pub latency: bool,
+    /// At most this many lines: the hottest functions, the heaviest call paths, the account.
+    #[arg(long, value_name = "LINES", value_parser = look::number, conflicts_with_all = ["view", "format", "total", "html", "latency", "by", "rows", "alloc"], help_heading = "Which table")]
+    pub budget: Option<usize>,
+    /// Rows of a table, lines of a tree [default: 40, or 200 for trees; csv and json: all].
+    #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = look::number, help_heading = "Which table")]
+    pub rows: Option<usize>,
+    /// Leave branches below this share of the total out of a tree, in percent.
+    #[arg(long, value_name = "PERCENT", default_value = "0.5", allow_negative_numbers = true, requires = "view", value_parser = look::percent, help_heading = "Which table")]
+    pub least: f64,
+    /// Levels of a tree.
+    #[arg(long, value_name = "LEVELS", requires = "view", allow_negative_numbers = true, value_parser = look::number, help_heading = "Which table")]
+    pub depth: Option<usize>,
+    /// In which form.
+    #[arg(long, value_enum, default_value = "text", help_heading = "Which table")]
+    pub format: Format,
+    /// Write one self-contained page (flame graph, tables with a filter) to this file instead; - is stdout.
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["view", "format", "total"], help_heading = "Which table")]
+    pub html: Option<PathBuf>,
+    /// Memory.
+    #[command(flatten)]
+    pub memory: MemoryLook,
+    /// Which samples.
+    #[command(flatten)]
+    pub look: Look,
+}
+
+/// What a row stands for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Rows {
+    /// Places in code, if they are told apart.
+    pub by: Option<By>,
+    /// Processes or threads, if they are told apart.
+    pub split: Split,
+    /// Of memory: by what they are ranked.
+    pub measure: Option<Measure>,
+}
+
+/// What was typed as rows.
+///
+/// # Errors
+/// Says what could be typed.
+pub(crate) fn by(text: &str) -> Result<Rows, String> {
+    let (mut place, mut part, mut measure) = (None, None, None);
+    for word in text.split(',') {
+        let before = match word {
+            "function" => place.replace(By::Function).map(drop),
+            "line" => place.replace(By::Line).map(drop),
+            "pc" | "address" => place.replace(By::Pc).map(drop),
+            "object" | "module" => place.replace(By::Object).map(drop),
+            "thread" => part.replace(Split::Thread).map(drop),
+            "process" => part.replace(Split::Process).map(drop),
+            word => match crate::memory::measure(word) {
+                Ok(known) => measure.replace(known).map(drop),
+                Err(_) => return Err("expected function, line, pc, object, thread or process".into()),
+            },
+        };
+        if before.is_some() {
+            return Err("expected one of function, line, pc, object, and one of thread, process".into());
+        }
+    }
+    Ok(Rows { by: place, split: part.unwrap_or(Split::Merged), measure })
+}
+
+impl Args {
+    /// What a row of CPU time is: a function, unless something else was typed.
+    pub(super) fn rows_of_cpu(&self) -> Result<Rows> {
+        let rows = self.by.unwrap_or(Rows { by: Some(By::Function), ..Rows::default() });
+        match rows.measure {
+            None => Ok(rows),
+            Some(measure) => {
+                Err(Usage(format!("--by {} ranks memory: it needs --alloc", measure.name())).into())
+            }
+        }
+    }
+}
+
+/// A tree is asked for, not a table.
+pub(super) fn tree_is_wanted(args: &Args) -> bool {
+    args.tree || args.bottom_up || args.callers.is_some() || args.callees.is_some()
+}

@@ -1,0 +1,89 @@
+//! Estimates of memory in words: amounts with their intervals, numbers of blocks, times.
+
+use super::numbers::{bytes, thousands};
+use crate::memory::Memory;
+use pct_num::{Estimate, detection_limit, rounded};
+use serde_json::{Value, json};
+
+/// An interval in words: `398 .. 427 MB`.
+#[must_use]
+pub fn interval(estimate: &Estimate) -> String {
+    let limits = estimate.interval();
+    between(&bytes(limits.low), &bytes(limits.high))
+}
+
+/// An interval of a number of blocks.
+#[must_use]
+pub fn interval_of_count(estimate: &Estimate) -> String {
+    let limits = estimate.interval();
+    between(&amount(limits.low.floor()), &amount(limits.high.ceil()))
+}
+
+/// Two amounts; the unit once if both have the same.
+fn between(low: &str, high: &str) -> String {
+    match (low.split_once(' '), high.split_once(' ')) {
+        (Some((number, unit)), Some((_, same))) if unit == same => format!("{number} .. {high}"),
+        _ => format!("{low} .. {high}"),
+    }
+}
+
+/// A number of blocks: three digits and a letter from ten thousand on.
+#[must_use]
+pub fn amount(number: f64) -> String {
+    if !number.is_finite() {
+        return "?".into();
+    }
+    if number < 9_999.5 {
+        return thousands(rounded(number.max(0.0)));
+    }
+    let text = bytes(number);
+    text.replace("kB", "k").replace('B', "")
+}
+
+/// A time as people say it: `340 us`, `12 s`, `2.1 h`.
+#[must_use]
+pub fn duration(ns: f64) -> String {
+    const UNITS: [(f64, &str); 7] =
+        [(1.0, "ns"), (1e3, "us"), (1e6, "ms"), (1e9, "s"), (60e9, "min"), (3600e9, "h"), (86_400e9, "d")];
+    let at = UNITS.iter().rposition(|(unit, _)| ns >= *unit).unwrap_or(0);
+    let (unit, name) = UNITS[at];
+    let number = ns.max(0.0) / unit;
+    let decimals = usize::from(number < 9.95);
+    format!("{number:.decimals$} {name}")
+}
+
+/// An estimate's members.
+pub(super) fn estimate_json(estimate: &Estimate) -> Value {
+    let limits = estimate.interval();
+    json!({"samples": estimate.samples, "estimate": estimate.amount, "low": limits.low, "high": limits.high})
+}
+
+/// What is too small to be told from nothing, as a sentence.
+#[must_use]
+pub fn limit(memory: &Memory) -> String {
+    format!(
+        "less than {} in one site cannot be told from nothing (one sample per {})",
+        bytes(detection_limit(memory.interval())),
+        pct_num::bytes_binary(memory.interval()),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn amounts_of_blocks_and_times_read_well() {
+        assert_eq!(amount(12.4), "12");
+        assert_eq!(amount(9_999.0), "9,999");
+        assert_eq!(amount(61_234.0), "61.2 k");
+        assert_eq!(amount(1.9e6), "1.90 M");
+        assert_eq!(amount(f64::NAN), "?");
+        assert_eq!(duration(0.0), "0.0 ns");
+        assert_eq!(duration(340_000.0), "340 us");
+        assert_eq!(duration(12e9), "12 s");
+        assert_eq!(duration(7.6e12), "2.1 h");
+        assert_eq!(between("398 MB", "427 MB"), "398 .. 427 MB");
+        assert_eq!(between("0 B", "1.93 MB"), "0 B .. 1.93 MB");
+    }
+}
