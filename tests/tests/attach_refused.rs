@@ -195,3 +195,20 @@ fn a_process_in_another_file_system_gets_its_library_there() {
         left.flatten().filter(|e| e.file_name().to_string_lossy().contains("libpct")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
+
+/// A thread in vfork cannot be stopped before its child executes or ends. It is not tried: it would be stopped at that moment for nobody.
+#[test]
+fn a_process_that_waits_in_vfork() {
+    let child = waiting(Command::new(victim("vforkwait.c")).arg("60"));
+    while !std::fs::read_to_string(format!("/proc/{}/syscall", child.pid()))
+        .is_ok_and(|s| ["56 ", "58 ", "435 "].iter().any(|call| s.starts_with(call)))
+    {
+        std::thread::yield_now();
+    }
+    let output = pct(&["attach", "--method", "2", "--for", "1", &child.pid()]);
+    let said = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{said}");
+    assert!(said.contains("waits in vfork until its child executes or ends"), "{said}");
+    assert!(!said.contains("--method 4"), "it could not stop it either: {said}");
+    assert!(status(&child.pid(), "TracerPid").ends_with("\t0"));
+}

@@ -18,7 +18,7 @@ use crate::ptrace::borrow::Borrowed;
 use crate::ptrace::error::CallError;
 use crate::ptrace::stop::let_late_go;
 use crate::ptrace::sys::ChildSignal;
-use crate::safe::{SafePoints, any_call, candidates};
+use crate::safe::{Candidates, SafePoints, any_call};
 use crate::tasks;
 use procfs::process::MemoryMap;
 use std::fs::TryLockError;
@@ -137,7 +137,12 @@ impl Search<'_> {
                     need.what()
                 ));
             }
-            for tid in candidates(pid) {
+            let Candidates { threads, in_vfork } = Candidates::of(pid, memory);
+            let only_vfork = threads.is_empty() && !in_vfork.is_empty();
+            if let Some(tid) = in_vfork.first().filter(|_| only_vfork) {
+                last = format!("thread {tid} waits in vfork until its child executes or ends");
+            }
+            for tid in threads {
                 let late = let_late_go();
                 if late.contains(&tid) {
                     continue;
@@ -193,12 +198,14 @@ impl Search<'_> {
                 }
             }
             // another moment: the threads have moved on a little, and there may be new ones
-            std::thread::sleep(Duration::from_micros(100 + u64::from(tries % 10) * 100));
+            let pause = if only_vfork { 5000 } else { 100 + u64::from(tries % 10) * 100 };
+            std::thread::sleep(Duration::from_micros(pause));
             if let Ok(now) = tasks::maps(pid) {
                 self.maps = now.0;
             }
         }
-        let help = if need == Need::Loader { "; --method 4 needs none" } else { "" };
+        let helps = need == Need::Loader && !Candidates::of(pid, memory).threads.is_empty();
+        let help = if helps { "; --method 4 needs none" } else { "" };
         Err(InjectError::NoSafePoint { pid, what: need.what(), last, help })
     }
 }

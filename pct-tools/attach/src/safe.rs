@@ -219,8 +219,37 @@ fn is_loader(image: &Image, memory: &ProcessMemory, name: &str) -> bool {
     name.starts_with("ld-") || image.soname(memory).is_some_and(|s| s.starts_with(b"ld-"))
 }
 
-/// The threads of a target, those first that wait where calls are safest; told without stopping any.
-pub fn candidates(pid: i32) -> Vec<Tid> {
+/// The threads of a target that can be stopped.
+#[derive(Debug, Default)]
+pub struct Candidates {
+    /// Those first that wait where calls are safest; told without stopping any.
+    pub threads: Vec<Tid>,
+    /// Threads that no stop can reach: their vfork returns when the child executes or ends.
+    pub in_vfork: Vec<Tid>,
+}
+
+impl Candidates {
+    /// Those of a process. `memory` is its own, where the flags of `clone3` are.
+    pub fn of(pid: i32, memory: &impl Memory) -> Candidates {
+        let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else {
+            return Candidates::default();
+        };
+        let mut ranked = Vec::new();
+        let mut in_vfork = Vec::new();
+        for tid in entries.flatten().filter_map(|e| e.file_name().to_str()?.parse().ok().map(Tid)) {
+            let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
+            match is_in_vfork(&text, memory) {
+                true => in_vfork.push(tid),
+                false => ranked.push((rank(&text), tid)),
+            }
+        }
+        ranked.sort_by_key(|(rank, _)| *rank);
+        Candidates { threads: ranked.into_iter().map(|(_, tid)| tid).collect(), in_vfork }
+    }
+}
+
+/// How good it is to stop a thread with this `/proc/TID/syscall`; 0 is best.
+fn rank(syscall: &str) -> u8 {
     const BEST: &[i64] = &[
         libc::SYS_poll,
         libc::SYS_ppoll,
@@ -236,22 +265,55 @@ pub fn candidates(pid: i32) -> Vec<Tid> {
         libc::SYS_clock_nanosleep,
         libc::SYS_wait4,
     ];
-    let Ok(entries) = std::fs::read_dir(format!("/proc/{pid}/task")) else { return Vec::new() };
-    let mut ranked: Vec<(u8, Tid)> = entries
-        .flatten()
-        .filter_map(|e| e.file_name().to_str()?.parse().ok())
-        .map(|tid: i32| {
-            let text = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/syscall")).unwrap_or_default();
-            let call = text.split_whitespace().next().and_then(|w| w.parse::<i64>().ok());
-            let rank = match call {
-                Some(c) if BEST.contains(&c) => 0,
-                None => 1, // running
-                Some(c) if !NOT_IN.contains(&c) => 2,
-                Some(_) => 3,
-            };
-            (rank, Tid(tid))
-        })
-        .collect();
-    ranked.sort_by_key(|(rank, _)| *rank);
-    ranked.into_iter().map(|(_, tid)| tid).collect()
+    match syscall.split_whitespace().next().and_then(|word| word.parse::<i64>().ok()) {
+        Some(call) if BEST.contains(&call) => 0,
+        None => 1, // running
+        Some(call) if !NOT_IN.contains(&call) => 2,
+        Some(_) => 3,
+    }
+}
+
+/// Does a thread with this `/proc/TID/syscall` wait in vfork, or in a clone that waits like it (posix_spawn)?
+fn is_in_vfork(syscall: &str, memory: &impl Memory) -> bool {
+    let mut words = syscall.split_whitespace();
+    let Some(call) = words.next().and_then(|word| word.parse::<i64>().ok()) else { return false };
+    let first = words.next().and_then(|word| u64::from_str_radix(word.trim_start_matches("0x"), 16).ok());
+    let flags = match (call, first) {
+        (libc::SYS_vfork, _) => return true,
+        (libc::SYS_clone, Some(flags)) => flags,
+        // the first word of struct clone_args
+        (libc::SYS_clone3, Some(at)) => memory.word(at).unwrap_or(0),
+        _ => 0,
+    };
+    flags & u64::from(libc::CLONE_VFORK.unsigned_abs()) != 0
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::io;
+
+    #[test]
+    fn threads_in_vfork_are_told_by_their_call() {
+        struct Flags;
+        impl Memory for Flags {
+            fn read(&self, at: u64, into: &mut [u8]) -> io::Result<()> {
+                let word = if at == 0x1000 { 0x4100_u64 } else { 0 };
+                into.copy_from_slice(word.to_le_bytes().get(..into.len()).expect("a word"));
+                Ok(())
+            }
+        }
+        for (syscall, waits) in [
+            ("58 0x0 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n", true),
+            ("56 0x4111 0x7f00 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n", true),
+            ("56 0x1200011 0x0 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n", false),
+            ("435 0x1000 0x58 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n", true),
+            ("435 0x2000 0x58 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n", false),
+            ("0 0x3 0x4111 0x0 0x0 0x0 0x0 0x7ffd 0x7f00\n", false),
+            ("running\n", false),
+            ("", false),
+        ] {
+            assert_eq!(is_in_vfork(syscall, &Flags), waits, "{syscall}");
+        }
+    }
 }
