@@ -337,3 +337,60 @@ fn base64(bytes: &[u8]) -> String {
     }
     out
 }
+
+/// Innermost functions of the kernel by samples, as `perf script` names them.
+fn innermost_by_perf(perf: &Path, data: &Path) -> std::collections::BTreeMap<String, u64> {
+    let out = Command::new(perf)
+        .args(["script", "-F", "ip,sym", "-i"])
+        .arg(data)
+        .output()
+        .expect("perf can be run");
+    let mut sums = std::collections::BTreeMap::new();
+    for sample in text(&out).split("\n\n") {
+        let Some(line) = sample.lines().find(|line| !line.trim().is_empty()) else { continue };
+        if let Some((address, name)) = line.trim().split_once(' ')
+            && address.starts_with("ffffffff")
+        {
+            *sums.entry(name.to_owned()).or_default() += 1;
+        }
+    }
+    sums
+}
+
+/// What the kernel does for a program has the names that perf gives it, in plain and in compressed recordings.
+#[test]
+fn functions_of_the_kernel_in_perf_data_are_those_of_perf() {
+    let test = "functions_of_the_kernel_in_perf_data_are_those_of_perf";
+    let Some(perf) = tool_or_skip("perf", test) else { return };
+    let scratch = tempfile::tempdir().expect("a folder");
+    let script = "i=0; while [ $i -lt 6000 ]; do i=$((i+1)); : > f$((i%10)); done";
+    for more in [&[][..], &["-z"]] {
+        let data = scratch.path().join(format!("perf{}.data", more.len()));
+        let done = Command::new(&perf)
+            .args(["record", "-q", "-e", "cpu-clock", "-F", "1999", "-g", "-o"])
+            .arg(&data)
+            .args(more)
+            .args(["--", "sh", "-c", script])
+            .current_dir(scratch.path())
+            .output()
+            .expect("perf can be run");
+        let wanted = innermost_by_perf(&perf, &data);
+        if !done.status.success() || wanted.values().sum::<u64>() < 30 {
+            return skip(test, "perf may not look into the kernel here");
+        }
+        let report =
+            Command::new(binary()).args(["report", "--format", "csv"]).arg(&data).output().expect("runs");
+        let said = format!("{}{}", text(&report), String::from_utf8_lossy(&report.stderr));
+        if said.contains("functions of the kernel have no names") {
+            return skip(test, "the kernel hides its addresses");
+        }
+        let rows = pct_tests::pct::report(&data, &[]);
+        let found: std::collections::BTreeMap<String, u64> = rows
+            .iter()
+            .filter(|row| row.object.starts_with('['))
+            .filter(|row| wanted.contains_key(&row.function))
+            .map(|row| (row.function.clone(), row.samples as u64))
+            .collect();
+        assert_eq!(found, wanted, "{more:?}");
+    }
+}

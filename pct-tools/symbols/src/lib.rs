@@ -28,7 +28,7 @@
 //! - [`debugfile`]: the search for separate debug files.
 //! - `dwarf`: debug information; `symtab`: every other source of function names.
 //! - [`demangle()`]: names as people wrote them.
-//! - [`jit`]: code that programs made themselves.
+//! - [`jit`]: code that programs made themselves; [`kallsyms`]: the kernel's functions.
 //! - [`archive`]: names kept for another machine or after a rebuild; `cache`: the same, for the next run here.
 //! - [`unwind`]: an object's unwind data, for recordings that hold copies of the stack.
 //! - [`translator`]: other programs as co-processes.
@@ -46,6 +46,7 @@ mod demangle;
 mod dwarf;
 mod image;
 pub mod jit;
+pub mod kallsyms;
 mod map;
 mod minidebug;
 pub mod names;

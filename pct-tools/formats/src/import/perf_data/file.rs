@@ -11,7 +11,7 @@
 //!
 //! Invariant: no octet is read without a check, and no memory is taken by a number of the file that is larger than the file.
 
-use super::compressed;
+use super::{compressed, kernel};
 use crate::import::problem::Problem;
 use std::collections::HashMap;
 
@@ -395,6 +395,11 @@ impl<'a> PerfData<'a> {
         let len = if misc >> 15 == 1 { usize::from(*id.get(20)?).min(20) } else { 20 };
         self.build_ids.insert(o.text(), id.get(..len)?);
         Some(())
+    }
+
+    /// The build-id of the kernel that was recorded.
+    pub(super) fn kernel_build_id(&self) -> Option<&'a [u8]> {
+        self.build_ids.iter().find(|(path, _)| kernel::is_kernel(path)).map(|(_, id)| *id)
     }
 
     /// What a sample record says; `None` when it is too short.

@@ -1,17 +1,19 @@
 //! perf.data, as `perf record` writes it: samples with the kernel's call chains, names from the objects themselves.
 //!
 //! One event is taken: the first one that counts CPU time, else the first. Of other events than clocks a sample stands for the
-//! time between samples if a frequency was asked for, else for 1 ms. Kernel frames become the one frame `[system]`, as
-//! everywhere in pct (`perf script`'s text has their names). Copies of the stack (`--call-graph dwarf`) are unwound with the
+//! time between samples if a frequency was asked for, else for 1 ms. Kernel frames have their names where those of the recorded
+//! kernel can be found (`kernel`), else they become the one frame `[system]`, and a note says why. Copies of the stack (`--call-graph dwarf`) are unwound with the
 //! objects' own tables (x86-64): see `unwind`.
 
 mod compressed;
 mod file;
+mod kernel;
 mod space;
 mod unwind;
 
 use super::problem::Problem;
 use file::{Octets, PerfData, Record, kind, words};
+use kernel::Kernel;
 use pct_profile::model::{
     Builder, Frame, FrameId, Object, ObjectId, ObjectKind, Process, ProcessId, Profile, StackId, ThreadId,
     TimedSample, Weight,
@@ -26,6 +28,8 @@ use unwind::Unwinder;
 const MS: u64 = 1_000_000;
 /// From here on a word of a call chain says what the following ones are.
 const CONTEXT: u64 = u64::MAX - 4094;
+/// Mode of the processor in a record's flags: the kernel.
+const IN_KERNEL: u16 = 1;
 const CONTEXT_KERNEL: u64 = (-128i64).cast_unsigned();
 const CONTEXT_USER: u64 = (-512i64).cast_unsigned();
 
@@ -35,6 +39,7 @@ type Sums = FxHashMap<(usize, Vec<Place>), Weight>;
 struct Reading<'a> {
     data: &'a PerfData<'a>,
     spaces: Spaces,
+    kernel: Kernel,
     symbols: Symbolizer,
     /// (pid, tid, name), in order of appearance.
     threads: Vec<(u32, u32)>,
@@ -61,6 +66,7 @@ pub(super) fn read(bytes: &[u8], timeline: bool) -> Result<Profile, Problem> {
     let mut r = Reading {
         data: &data,
         spaces: Spaces::default(),
+        kernel: Kernel::default(),
         symbols: Symbolizer::default(),
         threads: Vec::new(),
         numbers: FxHashMap::default(),
@@ -117,8 +123,9 @@ impl Reading<'_> {
                 }
                 let path = o.text();
                 let id = id.or_else(|| self.data.build_ids.get(path).copied());
-                // The kernel's own mappings (pid -1) and modules are one frame to us.
-                if record.misc & 7 != 1 {
+                if record.misc & 7 == IN_KERNEL {
+                    self.kernel.map(start, len, offset, path);
+                } else {
                     self.spaces.map(pid, start, len, offset, path, id, inode, &mut self.symbols);
                 }
             }
@@ -165,22 +172,25 @@ impl Reading<'_> {
         } else {
             MS
         };
-        let system = matches!(record.misc & 7, 1 | 4);
+        let system = matches!(record.misc & 7, IN_KERNEL | 4);
         let mut places = Vec::with_capacity(sample.chain.len() / 8 + 1);
-        let (mut user, mut first) = (!system, true);
+        let mut in_kernel = Vec::new();
+        let (mut half, mut first) = (if system { Half::Kernel } else { Half::User }, true);
         for word in words(sample.chain) {
-            match word {
-                CONTEXT_USER => user = true,
-                CONTEXT_KERNEL => user = false,
-                CONTEXT.. => user = false,
-                _ if !user => {}
-                ip => {
-                    places.push(
-                        self.spaces
-                            .find(sample.pid, if first { CodeAddr::Pc(ip) } else { CodeAddr::Return(ip) }),
-                    );
+            let place = |ip| if first { CodeAddr::Pc(ip) } else { CodeAddr::Return(ip) };
+            match (word, half) {
+                (CONTEXT_USER, _) => (half, first) = (Half::User, true),
+                (CONTEXT_KERNEL, _) => (half, first) = (Half::Kernel, true),
+                (CONTEXT.., _) => half = Half::Other,
+                (ip, Half::Kernel) => {
+                    in_kernel.push(Place::Kernel(place(ip)));
                     first = false;
                 }
+                (ip, Half::User) => {
+                    places.push(self.spaces.find(sample.pid, place(ip)));
+                    first = false;
+                }
+                (_, Half::Other) => {}
             }
         }
         if places.is_empty() && !sample.registers.is_empty() {
@@ -197,7 +207,13 @@ impl Reading<'_> {
         }
         self.chainless += u64::from(sample.chain.is_empty() && places.is_empty());
         if system {
-            places.insert(0, Place::System);
+            if in_kernel.is_empty() && record.misc & 7 == IN_KERNEL && sample.ip != 0 {
+                in_kernel.push(Place::Kernel(CodeAddr::Pc(sample.ip)));
+            }
+            if in_kernel.is_empty() {
+                in_kernel.push(Place::System);
+            }
+            places.splice(0..0, in_kernel);
         } else if places.is_empty() {
             places.push(Place::Unknown(0));
         }
@@ -221,8 +237,16 @@ impl Reading<'_> {
         let all: Vec<_> = all.collect();
         self.symbols.resolve(all);
         let (threads, attr) = (self.threads(&mut b, event), &self.data.attrs[event]);
-        let mut frames =
-            Frames { symbols: &self.symbols, objects: FxHashMap::default(), known: FxHashMap::default() };
+        let kernel_frames =
+            self.sums.keys().any(|(_, places)| places.iter().any(|place| matches!(place, Place::Kernel(_))));
+        let nameless =
+            kernel_frames.then(|| self.kernel.learn(self.data.kernel_build_id())).and_then(Result::err);
+        let mut frames = Frames {
+            symbols: &self.symbols,
+            kernel: &self.kernel,
+            objects: FxHashMap::default(),
+            known: FxHashMap::default(),
+        };
         let mut sums: Vec<_> = self.sums.into_iter().collect();
         sums.sort_unstable_by(|a, b| a.0.cmp(&b.0));
         for ((thread, places), weight) in sums {
@@ -240,6 +264,9 @@ impl Reading<'_> {
         account.lose("dropped by the recorder", self.lost, 0);
         for note in &self.data.notes {
             account.note(note.clone());
+        }
+        if let Some(why) = nameless {
+            account.note(format!("functions of the kernel have no names: {why}"));
         }
         for (n, what) in [
             (self.bad, "records that are damaged left out"),
@@ -293,9 +320,19 @@ impl Reading<'_> {
     }
 }
 
+/// Whose part of a call chain it is.
+#[derive(Clone, Copy)]
+enum Half {
+    Kernel,
+    User,
+    /// A hypervisor's guest.
+    Other,
+}
+
 /// Places to frames.
 struct Frames<'a> {
     symbols: &'a Symbolizer,
+    kernel: &'a Kernel,
     objects: FxHashMap<pct_symbols::ObjectId, ObjectId>,
     known: FxHashMap<Place, Vec<FrameId>>,
 }
@@ -304,6 +341,11 @@ impl Frames<'_> {
     fn stack(&mut self, b: &mut Builder, places: &[Place]) -> Option<StackId> {
         let mut at = None;
         for place in places {
+            // Without names the kernel is one frame.
+            let place = match place {
+                Place::Kernel(_) if !self.kernel.is_known() => &Place::System,
+                place => place,
+            };
             if !self.known.contains_key(place) {
                 let frames = self.of(b, *place);
                 self.known.insert(*place, frames);
@@ -311,14 +353,26 @@ impl Frames<'_> {
             for frame in &self.known[place] {
                 at = Some(b.stack(at, *frame));
             }
+            if *place == Place::System {
+                break;
+            }
         }
         at
+    }
+
+    fn of_kernel(&self, b: &mut Builder, address: CodeAddr) -> FrameId {
+        let Some((path, name)) = self.kernel.frame(address) else { return b.system_frame() };
+        let object = b.object(Object { path, build_id: None, kind: ObjectKind::Kernel });
+        let function = b.function(object, name.unwrap_or("[no symbol]"));
+        let address = Some(address.lookup());
+        b.frame(Frame { function, file: None, line: 0, address, inlined: false })
     }
 
     /// Outermost first.
     fn of(&mut self, b: &mut Builder, place: Place) -> Vec<FrameId> {
         let (object, address) = match place {
             Place::System => return vec![b.system_frame()],
+            Place::Kernel(address) => return vec![self.of_kernel(b, address)],
             Place::Unknown(address) => {
                 let object = b.unknown_object();
                 let function = b.function(object, "[unknown]");

@@ -10,8 +10,10 @@ use std::path::PathBuf;
 /// Where a frame is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
 pub(super) enum Place {
-    /// In the kernel.
+    /// In the kernel, nobody says where.
     System,
+    /// In the kernel's code.
+    Kernel(CodeAddr),
     /// Where nothing was mapped.
     Unknown(u64),
     /// In an object.

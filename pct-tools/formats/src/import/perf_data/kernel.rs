@@ -1,0 +1,164 @@
+//! Names of the kernel's functions in a perf.data file.
+//!
+//! The recorder writes where the kernel and its modules lay (mappings of process -1) and the kernel's build-id, no names. Those come
+//! from this machine's `/proc/kallsyms` if the same kernel runs here, else from the copy that `perf record` keeps in `~/.debug`.
+//! At each start the kernel lies elsewhere (KASLR): the recorder wrote the address of `_text`, so names are shifted by the difference.
+//!
+//! A wrong name is worse than none: without the kernel's build-id there are none, and a module's functions are named only where it lay
+//! when the file was recorded.
+
+use pct_symbols::kallsyms::{self, Kallsyms};
+use pct_symbols::{BuildId, CodeAddr};
+use std::path::PathBuf;
+
+/// The kernel itself, as an object.
+pub(super) const KERNEL: &str = "[kernel]";
+/// How recorders call it in mappings and build-ids.
+const RECORDED_AS: &[u8] = b"[kernel.kallsyms]";
+
+/// Where the kernel's code lay, and what it is called.
+#[derive(Default)]
+pub(super) struct Kernel {
+    modules: Vec<Module>,
+    /// A symbol and the address that it had.
+    reference: Option<(String, u64)>,
+    symbols: Option<Kallsyms>,
+    /// What to add to an address of the file to get one of `symbols` (wrapping).
+    shift: u64,
+}
+
+#[derive(Debug)]
+struct Module {
+    start: u64,
+    end: u64,
+    name: String,
+}
+
+impl Kernel {
+    /// A mapping of the kernel's: `[kernel.kallsyms]_text`, `[ext4]` or the path of a module's file.
+    pub(super) fn map(&mut self, start: u64, len: u64, offset: u64, path: &[u8]) {
+        let path = String::from_utf8_lossy(path);
+        if let Some(symbol) = path.strip_prefix("[kernel.kallsyms]") {
+            if !symbol.is_empty() {
+                self.reference.get_or_insert((symbol.to_owned(), offset));
+            }
+        } else if let Some(name) = module_of(&path) {
+            self.modules.push(Module { start, end: start.saturating_add(len), name });
+        }
+    }
+
+    /// Looks for the names. `build_id`: the kernel's, as recorded.
+    ///
+    /// # Errors
+    /// Why there are none, in words.
+    pub(super) fn learn(&mut self, build_id: Option<&[u8]>) -> Result<(), String> {
+        let build_id = build_id.and_then(BuildId::new).ok_or("the file has no build-id of the kernel")?;
+        let (symbols, from) = match kallsyms::running_build_id() {
+            Some(here) if here == build_id => {
+                (Kallsyms::read("/proc/kallsyms".as_ref()), "/proc/kallsyms".into())
+            }
+            _ => {
+                let kept = kept_by_recorder(&build_id).filter(|path| path.exists());
+                let kept = kept.ok_or("another kernel runs here, and ~/.debug has no copy of its symbols")?;
+                (Kallsyms::read(&kept), kept)
+            }
+        };
+        let symbols = symbols.map_err(|why| format!("{}: {why}", from.display()))?;
+        if let Some((symbol, recorded)) = &self.reference
+            && let Some(here) = symbols.address_of(symbol)
+        {
+            self.shift = here.wrapping_sub(*recorded);
+        }
+        self.symbols = Some(symbols);
+        Ok(())
+    }
+
+    /// Are there names?
+    pub(super) fn is_known(&self) -> bool {
+        self.symbols.is_some()
+    }
+
+    /// The object and the function of an address, when there are names at all.
+    pub(super) fn frame(&self, address: CodeAddr) -> Option<(String, Option<&str>)> {
+        let symbols = self.symbols.as_ref()?;
+        let at = address.lookup();
+        let module = self.modules.iter().find(|module| (module.start..module.end).contains(&at));
+        // A module that lies elsewhere than the kernel by another shift is not the one of then.
+        let found = symbols.find(at.wrapping_add(self.shift));
+        let found = found.filter(|found| found.module == module.map(|module| module.name.as_str()));
+        let found = found.filter(|_| module.is_none() || self.shift == 0);
+        let object = module.map_or_else(|| KERNEL.to_owned(), |module| format!("[{}]", module.name));
+        Some((object, found.map(|found| found.name)))
+    }
+}
+
+/// The kernel's build-id in a recorder's list.
+pub(super) fn is_kernel(path: &[u8]) -> bool {
+    path == RECORDED_AS
+}
+
+/// `[ext4]`, `/lib/modules/6.1/kernel/fs/ext4/ext4.ko.xz`: `ext4`. A dash in a file's name is an underscore in the kernel.
+fn module_of(path: &str) -> Option<String> {
+    if let Some(name) = path.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
+        return Some(name.to_owned())
+            .filter(|name| !name.starts_with("kernel") && !name.starts_with("guest"));
+    }
+    let file = path.rsplit('/').next()?;
+    let (name, _) = file.split_once(".ko")?;
+    Some(name.replace('-', "_"))
+}
+
+fn kept_by_recorder(build_id: &BuildId) -> Option<PathBuf> {
+    let home = PathBuf::from(std::env::var_os("HOME")?);
+    Some(home.join(".debug").join("[kernel.kallsyms]").join(build_id.to_string()).join("kallsyms"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_of_another_start_of_the_kernel_are_shifted_and_modules_must_lie_where_they_lay() {
+        let text = "ffffffff81000000 T _text\nffffffff81000100 t vfs_read\nffffffff81000200 t vfs_write\n\
+                    ffffffffc0000000 t ext4_create\t[ext4]\nffffffffc0000100 t ext4_open\t[ext4]\n";
+        let named = |recorded: u64| {
+            let mut kernel = Kernel::default();
+            kernel.map(recorded, 0x1000, recorded, b"[kernel.kallsyms]_text");
+            kernel.map(0xffff_ffff_c000_0000, 0x100, 0, b"/lib/modules/6.1/kernel/ext4.ko.xz");
+            kernel.symbols = Some(Kallsyms::parse(text.into()).expect("symbols"));
+            let here =
+                kernel.symbols.as_ref().and_then(|symbols| symbols.address_of("_text")).expect("it has one");
+            kernel.shift = here.wrapping_sub(recorded);
+            kernel
+        };
+        let same = named(0xffff_ffff_8100_0000);
+        assert_eq!(same.frame(CodeAddr::Pc(0xffff_ffff_8100_0110)), Some((KERNEL.into(), Some("vfs_read"))));
+        assert_eq!(
+            same.frame(CodeAddr::Return(0xffff_ffff_8100_0200)),
+            Some((KERNEL.into(), Some("vfs_read")))
+        );
+        assert_eq!(
+            same.frame(CodeAddr::Pc(0xffff_ffff_c000_0010)),
+            Some(("[ext4]".into(), Some("ext4_create")))
+        );
+        assert_eq!(
+            same.frame(CodeAddr::Pc(0xffff_ffff_c000_0110)),
+            Some((KERNEL.into(), None)),
+            "no module there then"
+        );
+        let moved = named(0xffff_ffff_9a00_0000);
+        assert_eq!(moved.frame(CodeAddr::Pc(0xffff_ffff_9a00_0110)), Some((KERNEL.into(), Some("vfs_read"))));
+        assert_eq!(moved.frame(CodeAddr::Pc(0xffff_ffff_c000_0010)), Some(("[ext4]".into(), None)));
+        assert_eq!(Kernel::default().frame(CodeAddr::Pc(1)), None);
+    }
+
+    #[test]
+    fn modules_have_names_of_files_or_in_brackets() {
+        assert_eq!(module_of("[ext4]").as_deref(), Some("ext4"));
+        assert_eq!(
+            module_of("/lib/modules/6.1/kernel/drivers/net/virtio-net.ko.zst").as_deref(),
+            Some("virtio_net")
+        );
+        assert_eq!(module_of("/usr/bin/true"), None);
+    }
+}
