@@ -54,13 +54,19 @@ pub(crate) struct Answers {
     pub(crate) spans: Vec<LocalSpan>,
 }
 
+/// A place in a table, as ids have it. A table of 2^32 entries would not fit into memory; the last number stands for all
+/// beyond.
+pub(crate) fn table_index(place: usize) -> u32 {
+    u32::try_from(place).unwrap_or(u32::MAX)
+}
+
 impl Answers {
     /// The number of a text.
     pub(crate) fn text(&mut self, text: &str) -> u32 {
         if let Some(n) = self.numbers.get(text) {
             return *n;
         }
-        let n = self.texts.len() as u32;
+        let n = table_index(self.texts.len());
         self.texts.push(text.to_string());
         self.numbers.insert(text.to_string(), n);
         n
@@ -68,15 +74,20 @@ impl Answers {
 
     /// Ends the list of frames pushed since `first` as the answer for `asked`.
     pub(crate) fn close(&mut self, asked: u64, first: usize, into: Option<u64>) {
-        let count = (self.frames.len() - first) as u32;
-        self.spans.push(LocalSpan { asked, first: first as u32, count, into: into.unwrap_or(u64::MAX) });
+        let count = table_index(self.frames.len() - first);
+        self.spans.push(LocalSpan {
+            asked,
+            first: table_index(first),
+            count,
+            into: into.unwrap_or(u64::MAX),
+        });
     }
 
     /// Takes over everything of another one; gives the new numbers of its texts.
     pub(crate) fn absorb(&mut self, other: Answers) -> Vec<u32> {
         let texts: Vec<u32> = other.texts.iter().map(|t| self.text(t)).collect();
         let number = |n: u32| texts.get(n as usize).copied().unwrap_or(NO_TEXT);
-        let base = self.frames.len() as u32;
+        let base = table_index(self.frames.len());
         self.frames.extend(other.frames.iter().map(|f| LocalFrame {
             function: number(f.function),
             file: number(f.file),

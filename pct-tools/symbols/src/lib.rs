@@ -35,6 +35,10 @@
 //! - [`names`], [`addr2func`]: name lists of `nm -n`, searched where they lie.
 //!
 //! Damaged files never panic: they answer less, and [`Symbolizer::notes`] says why.
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 #![deny(unsafe_code)]
 
 pub mod addr2func;

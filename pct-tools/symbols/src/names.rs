@@ -219,7 +219,7 @@ impl Names {
         // the worst it is bisection and a few probes more.
         if let Some((first, last)) = self.ends.filter(|(first, last)| first < last && address >= *first) {
             let bytes_per_address = self.map.len() as f64 / (last - first) as f64;
-            let mut at = ((address - first) as f64 * bytes_per_address) as usize;
+            let mut at = whole((address - first) as f64 * bytes_per_address);
             let mut above = true;
             for _ in 0..6 {
                 if search.high - search.low <= NEAR {
@@ -232,7 +232,8 @@ impl Names {
                 if off < NEAR as f64 {
                     break;
                 }
-                at = if above { at.saturating_add(off as usize) } else { at.saturating_sub(off as usize) };
+                let off = whole(off);
+                at = if above { at.saturating_add(off) } else { at.saturating_sub(off) };
             }
             let mut step = NEAR;
             while search.high - search.low > step {
@@ -346,6 +347,16 @@ impl Names {
         }
         Ok(best)
     }
+}
+
+/// A guess as a place: cut to a whole number; 0 if it is below, the largest number if it is above all places.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "saturates, and any guess will do"
+)]
+fn whole(guess: f64) -> usize {
+    guess as usize
 }
 
 /// Which of several symbols at one address names the code.

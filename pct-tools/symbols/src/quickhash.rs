@@ -17,6 +17,7 @@ const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl QuickHasher {
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of the product")]
     fn mix(&mut self, n: u64) {
         let product = u128::from(self.0.rotate_left(5) ^ n ^ 0x5851_f42d_4c95_7f2d) * u128::from(FACTOR);
         self.0 = (product as u64) ^ ((product >> 64) as u64);

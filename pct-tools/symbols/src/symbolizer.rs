@@ -8,7 +8,7 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use crate::answers::NO_TEXT;
+use crate::answers::{NO_TEXT, table_index};
 use crate::archive::{Archive, ArchiveError, Kept, KeptSpan};
 use crate::cache;
 use crate::jit::{self, JitMap};
@@ -60,7 +60,7 @@ pub struct Declaration {
 }
 
 fn numbers_of(archive: &Archive) -> HashMap<String, u32> {
-    archive.texts.iter().enumerate().map(|(i, t)| (t.clone(), i as u32)).collect()
+    archive.texts.iter().enumerate().map(|(i, t)| (t.clone(), table_index(i))).collect()
 }
 
 /// Where the frames of an address lie, and how far into the function it is.
@@ -152,7 +152,7 @@ impl Symbolizer {
         for (number, entry) in self.objects.iter().enumerate() {
             let mut known: Vec<u64> = entry.known.keys().copied().collect();
             known.sort_unstable();
-            self.add_to(&mut archive, &mut numbers, ObjectId(number as u32), known.into_iter());
+            self.add_to(&mut archive, &mut numbers, ObjectId(table_index(number)), known.into_iter());
         }
         for note in &self.notes {
             if self.objects[note.object.index()].known.is_empty() {
@@ -180,7 +180,7 @@ impl Symbolizer {
         let mut text = |id: TextId| {
             *numbers.entry(self.text(id).to_string()).or_insert_with_key(|t| {
                 texts.push(t.clone());
-                (texts.len() - 1) as u32
+                table_index(texts.len() - 1)
             })
         };
         let mut spans = Vec::new();
@@ -210,7 +210,7 @@ impl Symbolizer {
         if let Some(id) = self.by_info.get(&info) {
             return *id;
         }
-        let id = ObjectId(self.objects.len() as u32);
+        let id = ObjectId(table_index(self.objects.len()));
         self.by_info.insert(info.clone(), id);
         let archived = self.archive.as_ref().and_then(|a| a.find(&info));
         self.objects.push(Entry {
@@ -325,7 +325,7 @@ impl Symbolizer {
 
     /// Takes over frames that an archive has of an address.
     fn adopt(&mut self, object: ObjectId, address: u64, span: &KeptSpan, texts: &[String]) {
-        let first = self.frames.len() as u32;
+        let first = table_index(self.frames.len());
         for f in &span.frames {
             let function = self.intern(&texts[f.function as usize]);
             let file = f.file.map(|n| self.intern(&texts[n as usize]));
@@ -334,7 +334,7 @@ impl Symbolizer {
             let Kept { line, column, inlined, source, .. } = *f;
             self.frames.push(Frame { function, file, line, column, inlined, source, declared });
         }
-        let span = Span { first, count: span.frames.len() as u32, into: span.into.unwrap_or(u64::MAX) };
+        let span = Span { first, count: table_index(span.frames.len()), into: span.into.unwrap_or(u64::MAX) };
         self.objects[object.index()].known.insert(address, span);
     }
 
@@ -370,7 +370,7 @@ impl Symbolizer {
 
     fn take_over(&mut self, outcome: Outcome) {
         let Outcome { object, opened, answers, problems, .. } = outcome;
-        let base = self.frames.len() as u32;
+        let base = table_index(self.frames.len());
         let texts: Vec<TextId> = answers.texts.iter().map(|t| self.intern(t)).collect();
         self.frames.extend(answers.frames.iter().map(|f| {
             Frame {
@@ -405,7 +405,7 @@ impl Symbolizer {
         if let Some(id) = self.text_numbers.get(text) {
             return *id;
         }
-        let id = TextId(self.texts.len() as u32);
+        let id = TextId(table_index(self.texts.len()));
         self.texts.push(text.into());
         self.text_numbers.insert(text.into(), id);
         id

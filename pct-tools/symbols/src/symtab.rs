@@ -221,7 +221,7 @@ fn collect<'a, S>(
         if name.is_empty() || name[0] == b'$' || name.starts_with(b".L") {
             continue;
         }
-        let underscores = name.iter().take_while(|c| **c == b'_').count().min(15) as u32;
+        let underscores = name.iter().take(15).take_while(|c| **c == b'_').fold(0, |n: u32, _| n + 1);
         let mut rank = 0u32;
         if function {
             rank += 1000;
@@ -393,7 +393,7 @@ fn irelative(elf: &object::File<'_>, relocation: &object::Relocation) -> Option<
         object::Architecture::Aarch64 => object::elf::R_AARCH64_IRELATIVE,
         _ => return None,
     };
-    (r_type == wanted).then(|| relocation.addend() as u64)
+    (r_type == wanted).then(|| relocation.addend().cast_unsigned())
 }
 
 /// `[endbr64] [bnd] jmp *disp32(%rip)`: the address of the slot.
@@ -410,7 +410,7 @@ fn x86_64_slot(code: &[u8], address: u64) -> Option<u64> {
         return None;
     }
     let disp = i32::from_le_bytes(jump[2..6].try_into().ok()?);
-    Some(address.wrapping_add(at as u64 + 6).wrapping_add(i64::from(disp) as u64))
+    Some(address.wrapping_add(at as u64 + 6).wrapping_add_signed(i64::from(disp)))
 }
 
 /// `adrp x16, page; ldr x17, [x16, #low]`: the address of the slot.
@@ -423,8 +423,8 @@ fn aarch64_slot(code: &[u8], address: u64) -> Option<u64> {
         return None;
     }
     let imm = ((adrp >> 5) & 0x7_ffff) << 2 | (adrp >> 29) & 3;
-    let pages = i64::from((imm << 11) as i32 >> 11);
-    let page = (address.wrapping_add(first as u64 * 4) & !0xfff).wrapping_add((pages << 12) as u64);
+    let pages = i64::from((imm << 11).cast_signed() >> 11);
+    let page = (address.wrapping_add(first as u64 * 4) & !0xfff).wrapping_add_signed(pages << 12);
     Some(page.wrapping_add(u64::from((ldr >> 10) & 0xfff) * 8))
 }
 

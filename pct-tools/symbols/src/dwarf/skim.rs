@@ -9,6 +9,7 @@
 use gimli::constants as dw;
 
 use super::question::Slice;
+use crate::answers::table_index;
 
 /// What an entry's abbreviation makes of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -165,7 +166,7 @@ impl<'a> Skimmer<'a> {
 
     #[inline]
     fn compile(&mut self, code: u64) -> Option<Compiled> {
-        if let Some(Some(done)) = self.compiled.get(code as usize) {
+        if let Some(Some(done)) = self.compiled.get(usize::try_from(code).unwrap_or(usize::MAX)) {
             return done.known.then_some(*done);
         }
         self.compile_new(code)
@@ -174,7 +175,7 @@ impl<'a> Skimmer<'a> {
     #[cold]
     fn compile_new(&mut self, code: u64) -> Option<Compiled> {
         let abbreviation = self.abbreviations.get(code)?;
-        let first_step = self.steps.len() as u32;
+        let first_step = table_index(self.steps.len());
         let mut fixed = 0usize;
         let mut steps: Vec<Step> = Vec::new();
         let mut has_place = false;
@@ -207,10 +208,11 @@ impl<'a> Skimmer<'a> {
             known: true,
             fixed,
             first_step,
-            steps: steps.len() as u32,
+            steps: table_index(steps.len()),
         };
-        if code < MAX_CODE {
-            let slot = code as usize;
+        if code < MAX_CODE
+            && let Ok(slot) = usize::try_from(code)
+        {
             if self.compiled.len() <= slot {
                 self.compiled.resize(slot + 1, None);
             }

@@ -156,7 +156,7 @@ impl<'a> Dump<'a> {
             let (file, next) = self.text(at + 16)?;
             let number = *files.entry(file).or_insert_with_key(|f| {
                 texts.push(f.clone());
-                (texts.len() - 1) as u32
+                u32::try_from(texts.len() - 1).unwrap_or(u32::MAX)
             });
             lines.push((address, line, number));
             at = next;
