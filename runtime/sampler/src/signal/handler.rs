@@ -390,7 +390,7 @@ fn with_frames(
 #[inline(always)]
 fn count(session: &Session, pc: u64, weight: u64, system: bool) {
     let log = &session.log;
-    if session.changing.load(Ordering::Relaxed) {
+    if session.changed_at.load(Ordering::Relaxed) != 0 {
         cold_path();
         log.header_add(at::UNCERTAIN, weight);
     }
