@@ -5,6 +5,17 @@
 //! generator's object), its owner, and its code object by the exact type. A chain with a frame that fails is
 //! [`Torn`], and nothing of it is used.
 //!
+//! That is not enough. What a new frame's words held before are links and functions too, of frames that have ended:
+//! a stale link can lead to another living frame. So each link of the innermost group, the only one that can be half
+//! built, must be proved by something else that the interpreter stores (from 3.11 on):
+//!
+//! ```text
+//! frame stack   | main    | parse      | leaf |          a frame begins where its caller's ends (calls within the group)
+//!               ^         ^ = main + its size
+//! C stack       CFrame of the loop {current frame, previous}   what called the group is the current frame of the next
+//!                                                        outer loop (3.11, 3.12)
+//! ```
+//!
 //! The frames of one call of the bytecode loop form a group, and for 3.11 and later the outermost of a group comes
 //! with an address on the C stack that lies inside that call's native frame ([`Owner`]): this is how both stacks are
 //! woven without knowing any function's name or extent.
@@ -12,7 +23,7 @@
 use crate::ThreadMemory;
 
 use super::find::Interpreter;
-use super::layout::{Entries, FirstFrame, Instruction};
+use super::layout::{Entries, FirstFrame, FrameSize, Instruction};
 
 /// Which native frame runs a Python frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -96,25 +107,25 @@ pub fn walk<M: ThreadMemory, R: Iterator<Item = u64> + Clone>(
 ) -> Result<Chain, Torn> {
     let mut walk = Walk { memory, interpreter, state, out, frames: 0, stack: FrameStack::default() };
     match interpreter.layout.first {
-        FirstFrame::Object { at } | FirstFrame::Current { at } => {
+        FirstFrame::Object { at } => {
             let head = walk.word(state + at)?;
-            walk.chain_from(head, None)
+            walk.chain_from(head, None, None)
+        }
+        FirstFrame::Current { at } => {
+            let head = walk.word(state + at)?;
+            walk.chain_from(head, None, None).or_else(|Torn| walk.caller_of(head, None, thread))
         }
         FirstFrame::ByCFrame { at, current, previous } => {
+            let loops = |address| Some(Loop { address, current, previous });
             let c_frame = walk.word(state + at)?;
-            let by_flag = matches!(interpreter.layout.entries, Entries::Flag { .. });
-            let of = |c_frame| by_flag.then_some((c_frame, previous));
             let head = walk.word(c_frame.wrapping_add(current))?;
-            if let Ok(chain) = walk.chain_from(head, of(c_frame)) {
+            if let Ok(chain) = walk.chain_from(head, loops(c_frame), None) {
                 return Ok(chain);
             }
             if c_frame < thread.stack_pointer {
                 return Err(Torn);
             }
-            // An inlined call: the frame that calls is the next one below on the frame stack.
-            if let Some(caller) = walk.nearest_frame_below(head, thread.registers.clone())
-                && let Ok(chain) = walk.chain_from(caller, of(c_frame))
-            {
+            if let Ok(chain) = walk.caller_of(head, loops(c_frame), thread) {
                 return Ok(chain);
             }
             // A call of the loop: what ran before is named by the CFrame of the loop that calls.
@@ -126,9 +137,19 @@ pub fn walk<M: ThreadMemory, R: Iterator<Item = u64> + Clone>(
             let outer = near.filter(|address| walk.names_frame(address.wrapping_add(current))).min();
             let outer = outer.ok_or(Torn)?;
             let head = walk.word(outer.wrapping_add(current))?;
-            walk.chain_from(head, of(outer))
+            walk.chain_from(head, loops(outer), None)
         }
     }
+}
+
+/// The CFrame of a call of the bytecode loop (3.11, 3.12).
+#[derive(Clone, Copy)]
+struct Loop {
+    address: u64,
+    /// Offset of its current frame.
+    current: u64,
+    /// Offset of the CFrame of the next outer loop.
+    previous: u64,
 }
 
 struct Walk<'a, M> {
@@ -156,23 +177,41 @@ impl<M: ThreadMemory> Walk<'_, M> {
         self.memory.word(at).ok_or(Torn)
     }
 
-    fn chain_from(&mut self, head: u64, c_frame: Option<(u64, u64)>) -> Result<Chain, Torn> {
+    /// The chain from its innermost frame. `end`: where that one must end on the frame stack, if this is known.
+    fn chain_from(&mut self, head: u64, inner: Option<Loop>, end: Option<u64>) -> Result<Chain, Torn> {
         self.frames = 0;
         self.stack = self.frame_stack().ok_or(Torn)?;
-        self.chain(head, c_frame)
+        self.chain(head, inner, end)
     }
 
-    /// Of these addresses the highest below `head` at which a frame lies, all on one chunk of the frame stack.
-    fn nearest_frame_below(&mut self, head: u64, addresses: impl Iterator<Item = u64>) -> Option<u64> {
-        self.stack = self.frame_stack()?;
-        let FrameStack { low, high, .. } = self.stack;
-        let on_stack = |address: u64| address >= low && address < high && plausible(address);
-        if !on_stack(head) {
-            return None;
+    /// The chain from the frame that is calling `head`, or that `head` is returning to: a register holds it. It is the frame
+    /// that ends where `head` begins, or where the frame stack ends if `head` is not on it.
+    fn caller_of<R: Iterator<Item = u64> + Clone>(
+        &mut self,
+        head: u64,
+        inner: Option<Loop>,
+        thread: &Standing<R>,
+    ) -> Result<Chain, Torn> {
+        let FrameStack { low, high, .. } = self.frame_stack().ok_or(Torn)?;
+        let on_stack = |address: u64| address >= low && address < high;
+        let end = if on_stack(head) { head } else { high };
+        for register in thread.registers.clone().filter(|address| plausible(*address) && *address != head) {
+            let is_generator = || self.is_generator(register);
+            if (on_stack(register) || is_generator())
+                && let Ok(chain) = self.chain_from(register, inner, Some(end))
+            {
+                return Ok(chain);
+            }
         }
-        addresses
-            .filter(|address| *address < head && on_stack(*address) && self.code_of(*address).is_ok())
-            .max()
+        Err(Torn)
+    }
+
+    /// Is there the frame of a generator?
+    fn is_generator(&self, frame: u64) -> bool {
+        self.memory.look_again(frame)
+            && self.interpreter.layout.owner.and_then(|at| self.memory.bytes(frame + at))
+                == Some([OWNED_BY_GENERATOR])
+            && self.code_of(frame).is_ok()
     }
 
     /// Is the address of a frame stored at `place`?
@@ -186,18 +225,22 @@ impl<M: ThreadMemory> Walk<'_, M> {
         self.code_of(frame).is_ok() && (on_stack || owner == Some([OWNED_BY_GENERATOR]))
     }
 
-    /// The chain from its innermost frame. `c_frame`: address of the CFrame of the innermost group, and where it
-    /// names the next.
-    fn chain(&mut self, head: u64, mut c_frame: Option<(u64, u64)>) -> Result<Chain, Torn> {
+    /// `inner`: the innermost loop. `end`: see [`Self::chain_from`].
+    fn chain(&mut self, head: u64, inner: Option<Loop>, mut end: Option<u64>) -> Result<Chain, Torn> {
         let layout = self.interpreter.layout;
         let mut frame = head;
         let mut empty = 0;
+        // Where the innermost group lies; the loops whose groups come next, and what called the first.
+        let mut innermost = layout.frame_size.is_some();
+        let top = self.stack.high;
+        let mut c_frame = inner;
         while frame != 0 {
             if !plausible(frame) {
                 return Err(Torn);
             }
+            let mut on_stack = false;
             if let Some(owner_at) = layout.owner {
-                let on_stack = self.on_frame_stack(frame);
+                on_stack = self.on_frame_stack(frame);
                 // Only the first two links are ever met half built. What they name may be gone: it is not believed to
                 // be as it was a moment ago.
                 if !on_stack && self.frames < 2 && !self.memory.look_again(frame) {
@@ -216,6 +259,9 @@ impl<M: ThreadMemory> Walk<'_, M> {
                         return Err(Torn);
                     }
                     frame = self.word(frame + layout.previous)?;
+                    if core::mem::take(&mut innermost) {
+                        self.must_be_current(frame, inner)?;
+                    }
                     continue;
                 }
                 if owner > OWNED_BY_GENERATOR || (owner != OWNED_BY_GENERATOR && !on_stack) {
@@ -223,7 +269,12 @@ impl<M: ThreadMemory> Walk<'_, M> {
                 }
             }
             let code = self.code_of(frame)?;
+            if innermost && on_stack {
+                self.must_end(frame, code, end, top)?;
+                end = Some(frame);
+            }
             let offset = self.offset(frame, code)?;
+            let previous = self.word(frame + layout.previous)?;
             let owner = match layout.entries {
                 Entries::Each => Owner::NextLoop,
                 Entries::Boundary => Owner::Outer,
@@ -231,9 +282,12 @@ impl<M: ThreadMemory> Walk<'_, M> {
                     let [is_entry] = self.memory.bytes(frame + at).ok_or(Torn)?;
                     match (is_entry, &mut c_frame) {
                         (0, _) | (_, None) => Owner::Outer,
-                        (_, Some((address, previous))) => {
-                            let held = *address;
-                            *address = self.word(held.wrapping_add(*previous))?;
+                        (_, Some(holding)) => {
+                            if core::mem::take(&mut innermost) {
+                                self.must_be_current(previous, inner)?;
+                            }
+                            let held = holding.address;
+                            holding.address = self.word(held.wrapping_add(holding.previous))?;
                             Owner::Holding(held)
                         }
                     }
@@ -244,9 +298,47 @@ impl<M: ThreadMemory> Walk<'_, M> {
             };
             *place = Frame { code, offset, owner };
             self.frames += 1;
-            frame = self.word(frame + layout.previous)?;
+            frame = previous;
         }
-        Ok(Chain { frames: self.frames, cut: false })
+        match self.frames.checked_sub(1).and_then(|last| self.out.get(last)) {
+            // Each group ends with what tells its loop: a link was not stored yet.
+            Some(last) if last.owner == Owner::Outer => Err(Torn),
+            // A loop runs, so it has a frame; only the thread's own CFrame, which nobody called, has none.
+            None if inner.is_some_and(|inner| {
+                self.memory.word(inner.address.wrapping_add(inner.previous)) != Some(0)
+            }) =>
+            {
+                Err(Torn)
+            }
+            _ => Ok(Chain { frames: self.frames, cut: false }),
+        }
+    }
+
+    /// A frame on the frame stack ends where the one that it called begins (`end`), if it called one in the same chunk; else
+    /// before the stack's top.
+    fn must_end(&self, frame: u64, code: u64, end: Option<u64>, top: u64) -> Result<(), Torn> {
+        let words = match self.interpreter.layout.frame_size {
+            None => return Ok(()),
+            Some(FrameSize::Words { at }) => u64::from(self.memory.half(code + at).ok_or(Torn)?),
+            Some(FrameSize::Sum { head, variables, stack }) => {
+                let half = |at| self.memory.half(code + at).map(u64::from).ok_or(Torn);
+                head + half(variables)? + half(stack)?
+            }
+        };
+        let ends = frame + 8 * words;
+        let in_chunk = |address: u64| address >= self.stack.low && address <= self.stack.high;
+        match end {
+            Some(end) if in_chunk(end) && ends != end => Err(Torn),
+            None if in_chunk(top) && ends > top => Err(Torn),
+            _ => Ok(()),
+        }
+    }
+
+    /// What called the innermost group is the current frame of the next outer loop.
+    fn must_be_current(&self, frame: u64, inner: Option<Loop>) -> Result<(), Torn> {
+        let Some(Loop { address, current, previous }) = inner else { return Ok(()) };
+        let outer = self.word(address.wrapping_add(previous))?;
+        if self.word(outer.wrapping_add(current))? == frame { Ok(()) } else { Err(Torn) }
     }
 
     /// The code object of a frame, known by its type.

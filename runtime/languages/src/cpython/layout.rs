@@ -44,6 +44,25 @@ pub enum Instruction {
     },
 }
 
+/// How many words a function's frames take on the thread's frame stack, from 3.11 on.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum FrameSize {
+    /// 3.11: so many words for each frame, and two 32-bit numbers of the code: its variables, and its stack.
+    Sum {
+        /// Words of each frame before its variables.
+        head: u64,
+        /// Offset of the number of variables in the code.
+        variables: u64,
+        /// Offset of the largest number of values on its stack.
+        stack: u64,
+    },
+    /// 3.12 and later: a 32-bit number of the code.
+    Words {
+        /// Offset in the code.
+        at: u64,
+    },
+}
+
 /// How frames tell which of them a call of the bytecode loop began with.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Entries {
@@ -92,6 +111,8 @@ pub struct Layout {
     pub first: FirstFrame,
     /// Thread state: current chunk of the frame stack and its top, from 3.11 on.
     pub datastack: Option<(u64, u64)>,
+    /// Code: how large its frames are, where frames lie on a stack of their own.
+    pub frame_size: Option<FrameSize>,
     /// Frame: code object.
     pub code: u64,
     /// Frame: the next outer frame.
@@ -131,6 +152,7 @@ const V8: Layout = Layout {
     thread_id: 176,
     first: FirstFrame::Object { at: 24 },
     datastack: None,
+    frame_size: None,
     code: 32,
     previous: 24,
     instruction: Instruction::Index { at: 104, scale: 1 },
@@ -160,6 +182,7 @@ const V11: Layout = Layout {
     thread_id: 152,
     first: FirstFrame::ByCFrame { at: 56, current: 8, previous: 16 },
     datastack: Some((296, 304)),
+    frame_size: Some(FrameSize::Sum { head: 9, variables: 76, stack: 68 }),
     previous: 48,
     instruction: Instruction::Pointer { at: 56 },
     owner: Some(69),
@@ -180,6 +203,7 @@ const V12: Layout = Layout {
     thread_id: 136,
     first: FirstFrame::ByCFrame { at: 56, current: 0, previous: 8 },
     datastack: Some((232, 240)),
+    frame_size: Some(FrameSize::Words { at: 76 }),
     code: 0,
     previous: 8,
     owner: Some(70),
