@@ -137,14 +137,16 @@ pub struct Spoken {
     pub flawed: Vec<Loss>,
     /// Where the time of the language's threads went.
     pub spent: Spent,
+    /// Functions of the interpreter that have no names ran: whether they collected garbage is not known.
+    pub nameless: bool,
 }
 
 /// Where time went, as seen from an interpreted language: each sample is in one of them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spent {
-    /// In functions of the language itself: the innermost frame that is shown is one.
+    /// In functions of the language: in the interpreter, and in the C library and the kernel as far as it called them.
     pub inside: Weight,
-    /// In native code that such a function called.
+    /// In other native code that such a function called: extension modules, and what these call.
     pub native: Weight,
     /// Waiting for the global interpreter lock.
     pub lock: Weight,
@@ -160,7 +162,7 @@ impl Account {
         let known = self.languages.iter().position(|row| row.language == language);
         let at = known.unwrap_or_else(|| {
             let (flawed, spent) = (Vec::new(), Spent::default());
-            self.languages.push(Spoken { language, whole: 0, flawed, spent });
+            self.languages.push(Spoken { language, whole: 0, flawed, spent, nameless: false });
             self.languages.len() - 1
         });
         &mut self.languages[at]

@@ -15,8 +15,8 @@
 
 use crate::language::Language;
 use crate::model::{
-    Cell, Frame, FrameId, Function, Id, IdVec, ObjectId, ObjectKind, Profile, Spent, StackId, StackNode,
-    ThreadId, Weight,
+    Cell, Frame, FrameId, Function, Id, IdVec, Object, ObjectId, ObjectKind, Profile, Spent, StackId,
+    StackNode, ThreadId, Weight,
 };
 use rustc_hash::{FxHashMap, FxHashSet};
 
@@ -58,7 +58,16 @@ const CPYTHON: &[(Role, &[&str])] = &[
     (Role::Lock, &["take_gil", "PyEval_RestoreThread", "_PyThreadState_Attach"]),
     (
         Role::Garbage,
-        &["gc_collect_main", "gc_collect_generations", "gc_collect_with_callback", "_PyGC_Collect*"],
+        &[
+            "gc_collect_main",
+            "gc_collect_generations",
+            "gc_collect_with_callback",
+            "_PyGC_Collect*",
+            // 3.8
+            "collect",
+            "collect_generations",
+            "collect_with_callback",
+        ],
     ),
     (
         Role::Carrier,
@@ -167,8 +176,23 @@ enum Kind {
     Spoken,
     /// A function of the interpreter.
     Interpreter(Role),
-    /// Another function.
+    /// The C library, the loader or the kernel: whoever calls it has it work for him.
+    Servant,
+    /// Another function: of an extension module, or of a library that one uses.
     Other,
+}
+
+/// Objects that any code uses for itself, by the start of their file's name.
+const SERVANTS: &[&str] =
+    &["libc.so", "libc-", "libm.so", "libm-", "libpthread", "ld-linux", "ld-2", "ld-musl", "libc.musl"];
+
+/// Whether an object is one that works for whoever calls it.
+fn serves(object: &Object) -> bool {
+    match object.kind {
+        ObjectKind::Kernel => true,
+        ObjectKind::File => SERVANTS.iter().any(|start| object.name().starts_with(start)),
+        _ => object.path == "[vdso]",
+    }
 }
 
 /// The roles of all functions of a profile; without an interpreter that was read nobody has any.
@@ -192,6 +216,7 @@ impl Roles {
             .map(|(_, f)| match spoken(f.object) {
                 true => Kind::Spoken,
                 false if images.contains(&f.object) => Kind::Interpreter(role(&f.name)),
+                false if serves(&profile.objects[f.object]) => Kind::Servant,
                 false => Kind::Other,
             })
             .collect();
@@ -251,47 +276,93 @@ fn walk(profile: &Profile, roles: &Roles) -> Vec<Walked> {
 }
 
 /// Writes down where the time of each language's threads went. For a profile whose frames are all there.
+///
+/// The interpreter's own functions are the language at work: its arithmetic, its dictionaries, its memory. What they
+/// ask of the C library and the kernel is theirs too. C that the language called is what lies in other objects:
+/// extension modules, and all that these call.
 pub fn account_of_languages(profile: &mut Profile) {
     let roles = Roles::of(profile);
     if !roles.any_spoken() {
         return;
     }
     let walked = walk(profile, &roles);
-    let mut spent: FxHashMap<Language, Spent> = FxHashMap::default();
+    let mut spent: FxHashMap<Language, (Spent, bool)> = FxHashMap::default();
     let mut outside = Weight::ZERO;
     for cell in &profile.cells {
         let Some(spoken) = walked[cell.stack.index()].spoken else {
             outside += cell.weight;
             continue;
         };
-        let spent = spent.entry(profile.language(profile.leaf(spoken))).or_default();
-        let (mut at, mut place) = (cell.stack, &mut spent.inside);
-        while at != spoken {
-            let seen = &walked[at.index()];
-            match seen.kind {
-                Kind::Interpreter(Role::Lock) => {
-                    place = &mut spent.lock;
-                    break;
-                }
-                Kind::Interpreter(Role::Garbage) => {
-                    place = &mut spent.garbage;
-                    break;
-                }
-                _ if seen.runs_it => {}
-                _ => place = &mut spent.native,
+        let (spent, nameless) = spent.entry(profile.language(profile.leaf(spoken))).or_default();
+        let place = match activity(profile, &walked, cell.stack, spoken) {
+            Activity::Language => &mut spent.inside,
+            Activity::Nameless => {
+                *nameless = true;
+                &mut spent.inside
             }
-            let Some(parent) = profile.stacks[at].parent else { break };
-            at = parent;
-        }
+            Activity::Foreign => &mut spent.native,
+            Activity::Lock => &mut spent.lock,
+            Activity::Garbage => &mut spent.garbage,
+        };
         *place += cell.weight;
     }
-    let mut spent: Vec<(Language, Spent)> = spent.into_iter().collect();
+    let mut spent: Vec<(Language, (Spent, bool))> = spent.into_iter().collect();
     spent.sort_by_key(|(language, _)| *language);
-    for (at, (language, mut spent)) in spent.into_iter().enumerate() {
+    for (at, (language, (mut spent, nameless))) in spent.into_iter().enumerate() {
         // No language is nearer to it than another.
         spent.outside = if at == 0 { outside } else { Weight::ZERO };
-        profile.account.spoken(language).spent = spent;
+        let row = profile.account.spoken(language);
+        row.spent = spent;
+        row.nameless = nameless;
     }
+}
+
+/// What a thread was doing for a function of a language.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Activity {
+    /// Running it.
+    Language,
+    /// The same, in a function of the interpreter that has no name: it could be the collector's.
+    Nameless,
+    /// Running C that it called.
+    Foreign,
+    /// Waiting for the interpreter's lock.
+    Lock,
+    /// Collecting garbage.
+    Garbage,
+}
+
+/// What the frames within `spoken` of a sample that ends in `leaf` were doing.
+fn activity(profile: &Profile, walked: &[Walked], leaf: StackId, spoken: StackId) -> Activity {
+    let mut activity = Activity::Language;
+    let mut waits = false;
+    let mut at = leaf;
+    while at != spoken {
+        let seen = &walked[at.index()];
+        match seen.kind {
+            Kind::Interpreter(Role::Lock) => return Activity::Lock,
+            // CPython waits by a condition variable for nothing else: its other locks are semaphores.
+            Kind::Interpreter(_) if waits => return Activity::Lock,
+            Kind::Interpreter(Role::Garbage) => return Activity::Garbage,
+            Kind::Interpreter(Role::Nameless) if !seen.runs_it && activity == Activity::Language => {
+                activity = Activity::Nameless;
+            }
+            Kind::Other => activity = Activity::Foreign,
+            _ => {}
+        }
+        waits = match seen.kind {
+            Kind::Servant => waits || waits_for_condition(&profile.functions[profile.leaf(at)].name),
+            _ => false,
+        };
+        let Some(parent) = profile.stacks[at].parent else { break };
+        at = parent;
+    }
+    activity
+}
+
+/// Whether a function of the C library waits for a condition variable: `pthread_cond_timedwait`, `__pthread_cond_wait`.
+fn waits_for_condition(name: &str) -> bool {
+    name.contains("pthread_cond_") && name.contains("wait")
 }
 
 /// The profile with these frames only. Nothing changes in a recording without frames of an interpreted language.
@@ -462,6 +533,8 @@ mod tests {
         let mut object = |path: &str, kind| b.object(Object { path: path.into(), build_id: None, kind });
         let image = object("/usr/bin/python3", ObjectKind::File);
         let library = object("/lib/libx.so", ObjectKind::File);
+        let libc = object("/lib/libc.so.6", ObjectKind::File);
+        let kernel = object("kernel", ObjectKind::Kernel);
         let module = object("/srv/app.py", ObjectKind::Module(Language::Python));
         for line in lines.lines() {
             let (stack, count) = line.trim().rsplit_once(' ').expect("a count");
@@ -471,6 +544,8 @@ mod tests {
                 let (object, name, inlined) = match name.split_once(':') {
                     Some(("py", name)) => (module, name, false),
                     Some(("so", name)) => (library, name, false),
+                    Some(("libc", name)) => (libc, name, false),
+                    Some(("kernel", name)) => (kernel, name, false),
                     Some(("in", name)) => (image, name, true),
                     _ => (image, name, false),
                 };
@@ -511,6 +586,16 @@ mod tests {
         main;Py_RunMain;py:<module>;loop;take_gil;so:futex 7
         main;Py_RunMain;py:<module>;loop;PyObject_Malloc;gc_collect_main 8
         start;loop 9";
+
+    /// Who asks decides what the C library and the kernel work for.
+    const SERVED: &str = "main;py:f;loop;float_pow;libc:pow 1
+        main;py:f;loop;os_read;libc:read;kernel:[system] 2
+        main;py:f;loop;cfunction_call;so:dgemm;libc:memcpy 4
+        main;py:f;loop;so:array_add;PyFloat_FromDouble;libc:malloc 8
+        main;py:f;loop;[python3+0x7];libc:__pthread_cond_timedwait;libc:futex;kernel:[system] 16
+        main;py:f;loop;lock_acquire;libc:sem_clockwait;kernel:[system] 32
+        main;py:f;loop;so:wait_for_worker;libc:pthread_cond_wait;kernel:[system] 64
+        main;py:f;loop;[python3+0x7] 128";
 
     #[test]
     fn carriers_go_and_the_innermost_frame_stays() {
@@ -566,14 +651,19 @@ mod tests {
         assert!(p.account.languages.is_empty());
     }
 
+    fn spent(lines: &str) -> ([u64; 5], bool) {
+        let mut p = profile(lines);
+        account_of_languages(&mut p);
+        let row = &p.account.languages[0];
+        let Spent { inside, native, lock, garbage, outside } = row.spent;
+        ([inside, native, lock, garbage, outside].map(|w| w.samples), row.nameless)
+    }
+
     #[test]
     fn time_is_told_apart_by_what_was_called() {
-        let mut p = profile(STACKS);
-        account_of_languages(&mut p);
-        let spent = p.account.languages[0].spent;
-        let samples =
-            [spent.inside, spent.native, spent.lock, spent.garbage, spent.outside].map(|w| w.samples);
-        assert_eq!(samples, [6, 15, 7, 8, 9]);
+        // The interpreter sorts and calls: that is the language at work.
+        assert_eq!(spent(STACKS), ([15, 6, 7, 8, 9], false));
+        assert_eq!(spent(SERVED), ([1 + 2 + 32 + 128, 4 + 8 + 64, 16, 0, 0], true));
     }
 
     proptest! {

@@ -166,6 +166,11 @@ fn spoken(profile: &Profile, row: &Spoken) -> Vec<String> {
     if !parts.is_empty() {
         lines.push(parts.join(", "));
     }
+    if row.nameless && spent.garbage.cpu_ns() == 0 {
+        lines.push(format!(
+            "note: the {name} interpreter is stripped: what its garbage collector took counts as in {name}"
+        ));
+    }
     let flawed: u64 = row.flawed.iter().map(|loss| loss.samples).sum();
     if flawed > 0 {
         let all = row.whole.saturating_add(flawed);
