@@ -5,21 +5,24 @@
 
 mod other;
 
+use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 use other::{Ended, Other};
-use pct_languages::cpython::{Frame, Standing, code, walk};
+use pct_elf::Memory;
+use pct_languages::ThreadMemory;
+use pct_languages::cpython::{Frame, Interpreter, Layout, Standing, code, walk};
 
-/// Single steps of each version.
+/// Single steps of each version; `PCT_TEST_STEPS` for more.
 const STEPS: u64 = 60_000;
 
-/// For each function by its first line: its name, and what its lines may call.
+/// What the program's comments say: for each function by its name, what it may call.
 struct Source {
     calls: BTreeMap<String, BTreeSet<String>>,
 }
@@ -66,25 +69,68 @@ fn registers(pid: Pid, regs: &nix::libc::user_regs_struct) -> Vec<u64> {
     .collect()
 }
 
+/// A process's memory while it stands, read a page at a time.
+struct Standstill {
+    memory: Other,
+    pages: RefCell<HashMap<u64, Option<[u8; PAGE]>>>,
+}
+
+const PAGE: usize = 4096;
+
+impl ThreadMemory for Standstill {}
+
+impl Memory for Standstill {
+    fn copy(&self, at: u64, into: &mut [u8]) -> bool {
+        let mut pages = self.pages.borrow_mut();
+        (at..).zip(into).all(|(at, octet)| {
+            let base = at & !(PAGE as u64 - 1);
+            let page = pages.entry(base).or_insert_with(|| {
+                let mut page = [0; PAGE];
+                self.memory.copy(base, &mut page).then_some(page)
+            });
+            page.as_ref().is_some_and(|page| {
+                *octet = page[usize::try_from(at - base).expect("within a page")];
+                true
+            })
+        })
+    }
+}
+
 #[derive(Default, Debug)]
 struct Met {
     steps: u64,
     torn: u64,
-    torn_at: BTreeMap<u64, u64>,
+    torn_at: BTreeMap<String, u64>,
     impossible: BTreeMap<String, u64>,
     innermost: BTreeSet<String>,
 }
 
-fn step_through(python: &Path, source: &Source, script: &str) -> Met {
-    let command = Command::new(python).arg(script).stdout(Stdio::piped()).spawn().expect("python");
-    let mut child: Ended = Ended(command);
+/// The last part of a function's name; nothing for a frame that the interpreter pushes when the call of a class is
+/// inlined.
+fn simple_name(memory: &Other, layout: &Layout, object: u64) -> String {
+    let text = |text: Option<code::Text>| text.map(|text| other::text(memory, text)).unwrap_or_default();
+    let (name, file) =
+        (text(code::name(memory, layout, object)), text(code::filename(memory, layout, object)));
+    match (name.rsplit('.').next(), &*file) {
+        (Some("__init__"), "") => String::new(),
+        (Some("<module>"), "<string>") => "<made>".to_owned(),
+        (simple, _) => simple.unwrap_or_default().to_owned(),
+    }
+}
+
+/// Where an instruction is: in the bytecode loop, if it has a symbol.
+fn place(interpreter: &Interpreter, pc: u64) -> String {
+    let (first, end) = interpreter.bytecode_loop;
+    if pc >= first && pc < end { format!("loop+{:#x}", pc - first) } else { format!("{pc:#x}") }
+}
+
+/// Starts the program, and holds it where its endless loop begins.
+fn held(python: &Path, script: &str) -> (Ended, Pid) {
+    let mut child = Ended(Command::new(python).arg(script).stdout(Stdio::piped()).spawn().expect("python"));
     let pid = Pid::from_raw(i32::try_from(child.0.id()).expect("a pid"));
-    let ready = |child: &mut Child| {
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().expect("its output")).read_line(&mut line).expect("text");
-        assert_eq!(line, "ready\n");
-    };
-    ready(&mut child.0);
+    let mut line = String::new();
+    BufReader::new(child.0.stdout.take().expect("its output")).read_line(&mut line).expect("text");
+    assert_eq!(line, "ready\n");
     let status = format!("/proc/{pid}/status");
     while !std::fs::read_to_string(&status).expect("it lives").contains("State:\tT") {
         std::thread::yield_now();
@@ -93,53 +139,44 @@ fn step_through(python: &Path, source: &Source, script: &str) -> Met {
     ptrace::interrupt(pid).expect("it is to stand");
     waitpid(pid, Some(WaitPidFlag::__WALL)).expect("it stands");
     nix::sys::signal::kill(pid, nix::sys::signal::Signal::SIGCONT).expect("it goes on");
-    let memory = Other(pid);
-    let (interpreter, data) = other::find(&memory);
+    (child, pid)
+}
+
+fn step_through(python: &Path, source: &Source, script: &str) -> Met {
+    let (_child, pid) = held(python, script);
+    let (interpreter, data) = other::find(&Other(pid));
+    let memory = Standstill { memory: Other(pid), pages: RefCell::default() };
     let mut names: HashMap<u64, String> = HashMap::new();
     let mut met = Met::default();
     let mut frames = [Frame::default(); 100];
-    while met.steps < STEPS {
+    let steps = std::env::var("PCT_TEST_STEPS").map_or(STEPS, |steps| steps.parse().expect("a number"));
+    while met.steps < steps {
         ptrace::step(pid, None).expect("a step");
         match waitpid(pid, Some(WaitPidFlag::__WALL)).expect("it stands") {
             WaitStatus::Stopped(_, nix::sys::signal::Signal::SIGTRAP) => {}
             WaitStatus::Exited(..) | WaitStatus::Signaled(..) => panic!("{}: it ended", python.display()),
             _ => continue,
         }
+        memory.pages.borrow_mut().clear();
         let regs = ptrace::getregs(pid).expect("registers");
         let Some((state, _)) = interpreter.state(&memory, &data, regs.fs_base) else { continue };
         met.steps += 1;
         let standing = Standing { stack_pointer: regs.rsp, registers: registers(pid, &regs).into_iter() };
         let Ok(chain) = walk(&memory, &interpreter, state, &standing, &mut frames) else {
             met.torn += 1;
-            let offset = regs.rip.wrapping_sub(interpreter.bytecode_loop.0);
-            *met.torn_at.entry(offset).or_default() += 1;
+            *met.torn_at.entry(place(&interpreter, regs.rip)).or_default() += 1;
             continue;
         };
-        let stack: Vec<String> = frames[..chain.frames]
-            .iter()
-            .map(|frame| {
-                let key =
-                    code::identity(&memory, interpreter.layout, frame.code).map_or(0, |identity| identity.0);
-                let name = names.entry(key).or_insert_with(|| {
-                    let layout = interpreter.layout;
-                    let text = |text: Option<code::Text>| {
-                        text.map(|text| other::text(&memory, text)).unwrap_or_default()
-                    };
-                    let (name, file) = (
-                        text(code::name(&memory, layout, frame.code)),
-                        text(code::filename(&memory, layout, frame.code)),
-                    );
-                    match (name.rsplit('.').next(), &*file) {
-                        // A frame that the interpreter pushes when the call of a class is inlined.
-                        (Some("__init__"), "") => String::new(),
-                        (Some("<module>"), "<string>") => "<made>".to_owned(),
-                        (simple, _) => simple.unwrap_or_default().to_owned(),
-                    }
-                });
-                name.clone()
-            })
-            .filter(|name| !name.is_empty())
-            .collect();
+        let name = |frame: &Frame| {
+            let key =
+                code::identity(&memory, interpreter.layout, frame.code).map_or(0, |identity| identity.0);
+            names
+                .entry(key)
+                .or_insert_with(|| simple_name(&memory.memory, interpreter.layout, frame.code))
+                .clone()
+        };
+        let stack: Vec<String> =
+            frames[..chain.frames].iter().map(name).filter(|name| !name.is_empty()).collect();
         let mut why = match stack.last() {
             Some(outermost) if outermost == "<module>" => None,
             _ => Some("open end".to_owned()),
@@ -152,9 +189,7 @@ fn step_through(python: &Path, source: &Source, script: &str) -> Met {
         }
         met.innermost.extend(stack.first().cloned());
         if let Some(why) = why {
-            let offset = regs.rip.wrapping_sub(interpreter.bytecode_loop.0);
-            let inside = regs.rip >= interpreter.bytecode_loop.0 && regs.rip < interpreter.bytecode_loop.1;
-            let place = if inside { format!("loop+{offset:#x}") } else { format!("pc {:#x}", regs.rip) };
+            let place = place(&interpreter, regs.rip);
             *met.impossible.entry(format!("{why} at {place}: {}", stack.join(" < "))).or_default() += 1;
         }
     }
@@ -176,8 +211,8 @@ fn between_any_two_instructions_a_stack_is_possible_or_torn() {
             met.impossible.values().sum::<u64>(),
             met.innermost.len()
         );
-        for (offset, count) in &met.torn_at {
-            eprint!(" {offset:#x}x{count}");
+        for (place, count) in &met.torn_at {
+            eprintln!("    {count} torn at {place}");
         }
         for (stack, count) in met.impossible.iter().take(12) {
             eprintln!("    {count} x {stack}");

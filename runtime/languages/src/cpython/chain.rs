@@ -67,6 +67,8 @@ const OWNED_BY_C_STACK: u8 = 3;
 
 /// Longest list of chunks of a thread's frame stack.
 const MOST_CHUNKS: usize = 64;
+/// No thread's state is larger.
+const LARGEST_STATE: u64 = 4096;
 /// Bytes before the frames of a chunk: {previous, size, top}.
 const CHUNK_HEAD: u64 = 24;
 /// Groups and boundaries passed without storing a frame.
@@ -303,11 +305,8 @@ impl<M: ThreadMemory> Walk<'_, M> {
         match self.frames.checked_sub(1).and_then(|last| self.out.get(last)) {
             // Each group ends with what tells its loop: a link was not stored yet.
             Some(last) if last.owner == Owner::Outer => Err(Torn),
-            // A loop runs, so it has a frame; only the thread's own CFrame, which nobody called, has none.
-            None if inner.is_some_and(|inner| {
-                self.memory.word(inner.address.wrapping_add(inner.previous)) != Some(0)
-            }) =>
-            {
+            // A loop that runs has a frame. Only the thread's own CFrame, which is a part of its state, has none.
+            None if inner.is_some_and(|inner| inner.address.wrapping_sub(self.state) >= LARGEST_STATE) => {
                 Err(Torn)
             }
             _ => Ok(Chain { frames: self.frames, cut: false }),

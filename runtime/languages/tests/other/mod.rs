@@ -65,7 +65,8 @@ impl Drop for Ended {
     }
 }
 
-/// The interpreters that are installed here and whose frames can be read.
+/// The interpreters that are installed here and whose frames can be read; of them those whose path holds what
+/// `PCT_TEST_PYTHONS` says.
 pub(crate) fn pythons() -> Vec<PathBuf> {
     let mut pythons = Vec::new();
     let versions = std::env::var_os("PYENV_ROOT").map(PathBuf::from);
