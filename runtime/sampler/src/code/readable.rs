@@ -61,7 +61,8 @@ impl<'k> Readable<'k> {
     /// Whether the page with this number can be read.
     #[inline(always)]
     fn page(&self, page: u64) -> bool {
-        page != 0 && (page == self.last.get() || self.other_page(page))
+        let known = || self.known.pages.get(page as usize % PAGES).is_some_and(|known| known.get() == page);
+        page != 0 && (page == self.last.get() || known() || self.other_page(page))
     }
 
     #[inline(never)]
@@ -94,6 +95,11 @@ impl<'k> Readable<'k> {
     #[inline(always)]
     fn spans(&self, at: u64, len: u64) -> bool {
         let Some(end) = at.checked_add(len) else { return false };
+        // Most loads are from the frame stack.
+        let (from, to) = self.trusted.get();
+        if at >= from && end <= to {
+            return true;
+        }
         if end >> 47 != 0 {
             return false;
         }
