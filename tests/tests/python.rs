@@ -3,16 +3,19 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use pct_format::codes::Code;
 use pct_format::record::{CodeFrame, Frame, InterpreterState, LineTableForm, LostCode, Stack};
 use pct_format::{File, Index};
 use pct_languages::cpython::layout::LineTable;
 use pct_languages::cpython::{Layout, lines};
-use pct_tests::pct::{Run, run};
+use pct_tests::noise::drawn_from;
+use pct_tests::pct::{Run, binary, run};
 use pct_tests::{root, skip};
 
-/// The interpreters that are installed here and whose frames can be read.
+/// The interpreters that are installed here and whose frames can be read; of them those whose path holds what
+/// `PCT_TEST_PYTHONS` says.
 fn pythons(test: &str) -> Vec<PathBuf> {
     let mut found = Vec::new();
     let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pyenv"));
@@ -27,7 +30,8 @@ fn pythons(test: &str) -> Vec<PathBuf> {
         }
     }
     found.push("/usr/bin/python3".into());
-    found.retain(|python| python.exists());
+    let wanted = std::env::var("PCT_TEST_PYTHONS").unwrap_or_default();
+    found.retain(|python| python.exists() && python.to_string_lossy().contains(&wanted));
     found.sort();
     found.dedup();
     if found.is_empty() {
@@ -191,7 +195,10 @@ fn callers_lines_and_ends_of_stacks_are_those_of_the_program() {
         let script = script.to_str().expect("UTF-8");
         let source = std::fs::read_to_string(script).expect("source");
         let source: Vec<&str> = source.lines().collect();
-        let r = run(&["--hz", "5000"], &[python.to_str().expect("UTF-8"), script, "1.5"]);
+        // Longer for a search for what is rare: 60 seconds are half a million samples.
+        let seconds = std::env::var("PCT_TEST_PYTHON_SECONDS").unwrap_or_else(|_| "1.5".to_owned());
+        let options = ["--hz", "10000", "--limit", "512M"];
+        let r = run(&options, &[python.to_str().expect("UTF-8"), script, &seconds]);
         assert!(r.output.status.success(), "{}: {}", python.display(), r.stderr());
         let truth: serde_json::Value = serde_json::from_str(&r.stdout()).expect("the program's own truth");
         let lines: BTreeMap<u32, BTreeSet<u32>> =
@@ -229,7 +236,10 @@ fn callers_lines_and_ends_of_stacks_are_those_of_the_program() {
                 for pair in found.windows(2) {
                     let [(callee, _), (caller, native)] = *pair else { continue };
                     if let Some(why) = impossible(&source, script, callee, native, caller) {
-                        counts.impossible.push(format!("{callee:?} from {caller:?}: {why}"));
+                        counts.impossible.push(format!(
+                            "{callee:?} from {caller:?}: {why}; {:?}",
+                            found.iter().map(|(f, n)| (f.simple(), f.line, *n)).collect::<Vec<_>>()
+                        ));
                     }
                 }
             }
@@ -249,22 +259,20 @@ fn callers_lines_and_ends_of_stacks_are_those_of_the_program() {
             counts.of_python,
             counts.missing
         );
-        // Debian's 3.11 once gave an impossible caller in some 20,000 samples. The likely cause: a frame that is named before
-        // its function is stored, so that what lay in its place before is shown. Other faults are far more frequent.
-        let unfinished = counts.samples / 1000;
+        // (`between_any_two_instructions_a_stack_is_possible_or_torn` in pct-languages meets the rare places on purpose.)
         assert!(
-            counts.impossible.len() as u64 <= unfinished,
+            counts.impossible.is_empty(),
             "{}: {} of {} samples, {:#?}",
             python.display(),
             counts.impossible.len(),
             counts.samples,
-            &counts.impossible[..counts.impossible.len().min(5)]
+            &counts.impossible[..counts.impossible.len().min(20)]
         );
         assert_eq!(counts.open_ended, 0, "{}", python.display());
         assert!(counts.of_python * 100 >= counts.samples * 95, "{}: {counts:?}", python.display());
-        // Half built chains: less than one in a thousand.
+        // Half built chains: one in some 20,000 on the worst version. Five more than that come by chance in one of 100,000 runs.
         let missing: u64 = counts.missing.values().sum();
-        assert!(missing * 1000 <= counts.samples, "{}: {counts:?}", python.display());
+        assert!(missing <= 5 + counts.samples / 2000, "{}: {counts:?}", python.display());
         for leaf in ["leaf", "by_zlib", "by_gc"] {
             assert!(counts.leaves.get(leaf).is_some_and(|n| *n > 0), "{}: {counts:?}", python.display());
         }
@@ -389,6 +397,63 @@ main()
         // `main` runs nothing itself but the making of the interpreter.
         assert!(count("main") * 5 < packed, "{}: {seen:?}", python.display());
     }
+}
+
+#[test]
+fn where_the_time_of_a_program_went_is_what_it_says_itself() {
+    let text = "
+import gc, json, time, zlib
+DATA = bytes(range(256)) * 4000
+KNOTS = [[] for _ in range(100000)]
+for knot in KNOTS:
+    knot.append(knot)
+def arithmetic():
+    x = 1
+    for i in range(20000):
+        x = (x * x + i) % 1000003
+    return sorted(range(20000), key=lambda n: -n), 'abc' * x
+def packing():
+    zlib.compress(DATA)
+def collecting():
+    gc.collect()
+def spend(what, seconds):
+    start = time.process_time()
+    while time.process_time() < start + seconds:
+        what()
+    return time.process_time() - start
+print(json.dumps([spend(arithmetic, 0.9), spend(packing, 0.6), spend(collecting, 0.3)]))
+";
+    for python in pythons("where_the_time_of_a_program_went_is_what_it_says_itself") {
+        let (r, _) = run_text(&python, &["--hz", "2000"], text);
+        let truth: [f64; 3] = serde_json::from_str(&r.stdout()).expect("the program's own truth");
+        let report = Command::new(binary()).args(["report", "--format", "json"]).arg(&r.dir).output();
+        let report: serde_json::Value =
+            serde_json::from_slice(&report.expect("a report").stdout).expect("JSON");
+        let row = &report["account"]["languages"][0];
+        let spent = |what: &str| row[what]["cpu_seconds"].as_f64().unwrap_or_else(|| panic!("{what}: {row}"));
+        let (inside, native, garbage) = (spent("inside"), spent("native"), spent("collecting_garbage"));
+        println!("{}: {truth:?}, {inside} {native} {garbage}", python.display());
+        let samples = report["account"]["languages"][0]["whole_samples"].as_f64().expect("a count");
+        // Making the knots and starting up is beside all three: some 50 ms of 1.8 s.
+        let beside = 0.1;
+        let found = if garbage == 0.0 {
+            // A stripped interpreter's collector has no name: what it took is in Python, and the report says so.
+            assert!(
+                String::from_utf8_lossy(&report_text(&r)).contains("is stripped"),
+                "{}",
+                python.display()
+            );
+            drawn_from(&[truth[0] + truth[2], truth[1]], &[inside, native], samples, beside)
+        } else {
+            drawn_from(&truth, &[inside, native, garbage], samples, beside)
+        };
+        found.unwrap_or_else(|why| panic!("{}: {why}", python.display()));
+    }
+}
+
+/// What `pct report` says of a run.
+fn report_text(run: &Run) -> Vec<u8> {
+    Command::new(binary()).arg("report").arg(&run.dir).output().expect("a report").stdout
 }
 
 #[test]
