@@ -144,6 +144,11 @@ pub fn seconds_in(rows: &[Row], function: &str) -> f64 {
     rows.iter().filter(|r| r.function == function).map(|r| r.cpu_seconds).sum()
 }
 
+/// CPU seconds that the rows give to the kernel, whatever the system call.
+pub fn seconds_in_kernel(rows: &[Row]) -> f64 {
+    rows.iter().filter(|r| r.object == "kernel").map(|r| r.cpu_seconds).sum()
+}
+
 /// All samples of the rows.
 pub fn samples(rows: &[Row]) -> f64 {
     rows.iter().map(|r| r.samples).sum()

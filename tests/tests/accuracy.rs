@@ -1,7 +1,7 @@
 //! What pct reports is what the program did: shares against the victim's own clock, within a sampler's noise.
 
 use pct_tests::noise::drawn_from;
-use pct_tests::pct::{Row, run, samples, seconds_in};
+use pct_tests::pct::{Row, run, samples, seconds_in, seconds_in_kernel};
 use pct_tests::victims::{truth, values, victim};
 
 /// Asserts that the shares of the truth's functions are what a sampler can have drawn, with 1 % for what runs between the
@@ -15,7 +15,7 @@ fn agrees(stdout: &str, rows: &[Row]) {
         panic!("{why}; functions {truth:?}");
     }
     // The thread's clock, which is the truth here, runs on in interrupts and switches: that part is the kernel's.
-    let (sum, kernel) = (seen.iter().sum::<f64>(), seconds_in(rows, "[system]"));
+    let (sum, kernel) = (seen.iter().sum::<f64>(), seconds_in_kernel(rows));
     let fits = sum < 1.05 * total && sum + kernel > 0.95 * total;
     assert!(fits, "{sum:.3} CPU s seen in the functions, {kernel:.3} in the kernel, {total:.3} spent");
 }

@@ -4,7 +4,7 @@
 //! `PCT_TEST_CYCLES=500 cargo test -p pct-tests --test attach -- --nocapture` is the long run, which prints a line for each kind of
 //! program; the default is a few cycles each.
 
-use pct_tests::pct::{binary, report, seconds_in};
+use pct_tests::pct::{binary, report, seconds_in, seconds_in_kernel};
 use pct_tests::victims::{victim, victim_with};
 use pct_tests::{skip, tool_or_skip, which};
 use std::collections::BTreeMap;
@@ -614,7 +614,7 @@ fn what_a_server_forks_and_executes_is_followed() {
         let rows = report(&out, &["--by", "function"]);
         for (function, each) in [("forked_burns", 0.05), ("executed_burns", 0.05), ("parent_burns", 0.03)] {
             let spent = each * f64::from(ROUNDS);
-            let seen = seconds_in(&rows, function) + seconds_in(&rows, "[system]") / 3.0;
+            let seen = seconds_in(&rows, function) + seconds_in_kernel(&rows) / 3.0;
             // some hundred samples, and what a child does before its first one
             assert!(seen > 0.5 * spent && seen < 1.25 * spent, "{options:?}: {function} {seen:.3}: {rows:?}");
         }

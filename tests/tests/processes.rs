@@ -1,6 +1,6 @@
 //! Every process of a run is seen: forks, vforks, spawns, exec chains, short lives.
 
-use pct_tests::pct::{run, seconds_in};
+use pct_tests::pct::{run, seconds_in, seconds_in_kernel};
 use pct_tests::victims::{truth, victim};
 
 #[test]
@@ -9,7 +9,7 @@ fn the_whole_tree_is_followed() {
     let r = run(&["--hz", "1000"], &[victim.to_str().unwrap()]);
     assert_eq!(r.output.status.code(), Some(7), "{}", r.stderr());
     let rows = r.report(&["--by", "function"]);
-    let kernel = seconds_in(&rows, "[system]");
+    let kernel = seconds_in_kernel(&rows);
     for (name, spent) in truth(&r.stdout()) {
         let seen = seconds_in(&rows, &name);
         // The thread's clock, which is the truth here, runs on in interrupts and while a loaded host runs somebody else: that part

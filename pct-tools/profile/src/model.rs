@@ -11,7 +11,8 @@
 //!   forward visits callers before callees and one pass backward the reverse;
 //! - no two stack rows have the same parent and frame, no two frames or functions are equal;
 //! - inlined calls are frames of their own; the frame that really has a stack frame is the outermost of its group;
-//! - time spent in the kernel is below the frame that entered it, in the frame `[system]` of the object `kernel`.
+//! - time spent in the kernel is below the frame that entered it, in a frame of the object `kernel`: that of the system call
+//!   (`[read]`), or `[system]` where it is not known.
 
 use crate::language::Language;
 use crate::memory::Memory;
@@ -350,8 +351,12 @@ impl Builder {
     }
     /// The frame `[system]` of the object `kernel`.
     pub fn system_frame(&mut self) -> FrameId {
+        self.kernel_frame("[system]")
+    }
+    /// A frame of the object `kernel`: `[read]`, say.
+    pub fn kernel_frame(&mut self, name: &str) -> FrameId {
         let kernel = self.kernel();
-        let function = self.function(kernel, "[system]");
+        let function = self.function(kernel, name);
         self.plain_frame(function)
     }
     /// The stack of `frame` called from `parent`.

@@ -19,6 +19,7 @@ use pct_num::{NumError, str2num};
 use crate::image::BuildId;
 use crate::objects::{ObjectInfo, ObjectKind, shown_path};
 use crate::symtab::Source;
+use crate::system_call::{Said, Value};
 
 /// The archive's name in its directory.
 pub const FILE_NAME: &str = "symbols.pctsym";
@@ -84,6 +85,8 @@ pub(crate) struct KeptSpan {
     /// Bytes into the function; None: not known.
     pub(crate) into: Option<u64>,
     pub(crate) frames: Vec<Kept>,
+    /// What the code before the address says of the system call there.
+    pub(crate) system_call: Option<Said>,
 }
 
 /// An object with its addresses.
@@ -191,6 +194,15 @@ impl Archive {
                         "F {} {file} {} {} {inlined} {}",
                         f.function, f.line, f.column, f.source as u8
                     );
+                }
+                match span.system_call {
+                    Some(Said { register, value: Value::Number(number) }) => {
+                        let _ = writeln!(out, "c {register} = {number}");
+                    }
+                    Some(Said { register, value: Value::Entry(from) }) => {
+                        let _ = writeln!(out, "c {register} from {from}");
+                    }
+                    Some(Said { value: Value::Unknown, .. }) | None => {}
                 }
                 if span.frames.iter().any(|f| f.declared.is_some()) {
                     out.push('d');
@@ -319,6 +331,7 @@ impl Reader<'_> {
             b'A' => self.address(rest)?,
             b'F' => self.frame(rest)?,
             b'd' => self.declarations(rest)?,
+            b'c' => self.system_call(rest)?,
             // Room for later additions that an older reader may ignore: lower-case tags.
             b'a'..=b'z' => {}
             other => return Err(self.bad(format!("unknown tag {:?}", char::from(other)))),
@@ -382,6 +395,31 @@ impl Reader<'_> {
         }
     }
 
+    /// What the code before the address above says of a system call.
+    fn system_call(&mut self, rest: &[u8]) -> Result<(), ArchiveError> {
+        let mut words = rest.split(|b| *b == b' ');
+        let [register, how, what] = std::array::from_fn(|_| words.next().unwrap_or(&[]));
+        let register_of = |text: &[u8]| {
+            let number = self.number(text)?;
+            let known = u8::try_from(number).ok().filter(|register| *register < 16);
+            known.ok_or_else(|| self.bad(format!("names register {number}, there are 16")))
+        };
+        let register = register_of(register)?;
+        let value = match how {
+            b"=" => Value::Number(self.number(what)?),
+            b"from" => Value::Entry(register_of(what)?),
+            _ => return Err(self.bad("neither = nor from in what is said of a system call")),
+        };
+        let last = self.archive.objects.last_mut().zip(self.last);
+        match last.and_then(|(object, address)| object.spans.get_mut(&address)) {
+            Some(span) => {
+                span.system_call = Some(Said { register, value });
+                Ok(())
+            }
+            None => Err(self.bad("a system call (c) without frames (F) above")),
+        }
+    }
+
     fn address(&mut self, rest: &[u8]) -> Result<(), ArchiveError> {
         let mut words = rest.split(|b| *b == b' ');
         let [address, into, count] = std::array::from_fn(|_| words.next().unwrap_or(&[]));
@@ -395,7 +433,7 @@ impl Reader<'_> {
         if !(1..=10_000).contains(&count) {
             return Err(self.bad(format!("{count} frames, from 1 to 10000 can be")));
         }
-        self.open = Some((address, KeptSpan { into, frames: Vec::new() }, count));
+        self.open = Some((address, KeptSpan { into, frames: Vec::new(), system_call: None }, count));
         Ok(())
     }
 
@@ -517,8 +555,22 @@ mod tests {
         };
         let outer =
             Kept { function: 1, file: None, inlined: false, source: Source::Symbol, declared: None, ..frame };
-        archive.objects[0].spans.insert(0x1234, KeptSpan { into: Some(4), frames: vec![frame, outer] });
-        archive.objects[1].spans.insert(u64::MAX, KeptSpan { into: None, frames: vec![outer] });
+        archive.objects[0].spans.insert(
+            0x1234,
+            KeptSpan {
+                into: Some(4),
+                frames: vec![frame, outer],
+                system_call: Some(Said { register: 0, value: Value::Number(202) }),
+            },
+        );
+        archive.objects[1].spans.insert(
+            u64::MAX,
+            KeptSpan {
+                into: None,
+                frames: vec![outer],
+                system_call: Some(Said { register: 7, value: Value::Entry(6) }),
+            },
+        );
         archive
     }
 

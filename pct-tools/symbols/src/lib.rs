@@ -30,6 +30,7 @@
 //! - [`demangle()`]: names as people wrote them.
 //! - [`jit`]: code that programs made themselves; [`kallsyms`]: the kernel's functions.
 //! - [`archive`]: names kept for another machine or after a rebuild; `cache`: the same, for the next run here.
+//! - [`system_call`]: which system call a thread was in, by the code before the place where it came back.
 //! - [`unwind`]: an object's unwind data, for recordings that hold copies of the stack.
 //! - [`translator`]: other programs as co-processes.
 //! - [`names`], [`addr2func`]: name lists of `nm -n`, searched where they lie.
@@ -60,6 +61,8 @@ mod options;
 mod quickhash;
 mod symbolizer;
 mod symtab;
+pub mod system_call;
+mod system_calls;
 pub mod translator;
 pub mod unwind;
 mod vdso;
@@ -73,3 +76,4 @@ pub use objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem};
 pub use options::{Cache, Options};
 pub use symbolizer::{Declaration, Frame, Symbolizer, TextId};
 pub use symtab::Source;
+pub use system_call::CallSite;

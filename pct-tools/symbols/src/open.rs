@@ -86,6 +86,20 @@ pub(crate) fn open(info: &ObjectInfo, options: &Options, problems: &mut Vec<Prob
     }
 }
 
+/// The image of an object's own code, if that is the one that was sampled.
+pub(crate) fn code_of(info: &ObjectInfo) -> Option<Image> {
+    match info.kind {
+        ObjectKind::File => {
+            let mut problems = Vec::new();
+            open_file(info, &mut problems).filter(|_| !problems.contains(&Problem::Unverified))
+        }
+        ObjectKind::Vdso => {
+            vdso::image().filter(|i| info.build_id.is_none() || info.build_id.as_ref() == i.build_id())
+        }
+        ObjectKind::Jit { .. } | ObjectKind::Opaque => None,
+    }
+}
+
 /// The object's own file, if there is one that can be proved (or at least not disproved) to be it.
 fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
     let path = shown_path(&info.path);

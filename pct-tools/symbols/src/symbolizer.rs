@@ -17,6 +17,7 @@ use crate::open::{Opened, open};
 use crate::options::{Cache, Options};
 use crate::quickhash::QuickMap;
 use crate::symtab::Source;
+use crate::system_call::{CallSite, Said};
 use crate::unwind::UnwindData;
 use crate::work::{Outcome, Task, work};
 
@@ -75,6 +76,8 @@ struct Span {
 struct Entry {
     info: ObjectInfo,
     known: QuickMap<u64, Span>,
+    /// What the code before addresses says of system calls, where that was asked.
+    system_calls: QuickMap<u64, Said>,
     opened: Option<Opened>,
     /// What opening it met, not told yet: nobody may ask for its names.
     problems: Vec<Problem>,
@@ -196,7 +199,8 @@ impl Symbolizer {
                 declared: f.declared.map(|d| (text(d.file), d.line)),
             });
             let into = (span.into != u64::MAX).then_some(span.into);
-            spans.push((address, KeptSpan { into, frames: frames.collect() }));
+            let system_call = entry.system_calls.get(&address).copied();
+            spans.push((address, KeptSpan { into, frames: frames.collect(), system_call }));
         }
         if spans.is_empty() {
             return;
@@ -216,6 +220,7 @@ impl Symbolizer {
         self.objects.push(Entry {
             info,
             known: QuickMap::default(),
+            system_calls: QuickMap::default(),
             opened: None,
             problems: Vec::new(),
             archived,
@@ -334,8 +339,10 @@ impl Symbolizer {
             let Kept { line, column, inlined, source, .. } = *f;
             self.frames.push(Frame { function, file, line, column, inlined, source, declared });
         }
-        let span = Span { first, count: table_index(span.frames.len()), into: span.into.unwrap_or(u64::MAX) };
-        self.objects[object.index()].known.insert(address, span);
+        let found = Span { first, count: table_index(span.frames.len()), into: span.into.unwrap_or(u64::MAX) };
+        let entry = &mut self.objects[object.index()];
+        entry.known.insert(address, found);
+        entry.system_calls.extend(span.system_call.map(|said| (address, said)));
     }
 
     /// Takes an address's frames from what was kept of its object by an earlier run.
@@ -424,6 +431,15 @@ impl Symbolizer {
     pub fn offset_in_function(&self, object: ObjectId, address: CodeAddr) -> Option<u64> {
         let span = self.objects[object.index()].known.get(&address.lookup())?;
         (span.into != u64::MAX).then_some(span.into)
+    }
+
+    /// What was found out of the code before an address.
+    pub(crate) fn said(&self, site: CallSite) -> Option<Said> {
+        self.objects[site.object.index()].system_calls.get(&site.address.lookup()).copied()
+    }
+
+    pub(crate) fn say(&mut self, site: CallSite, said: Said) {
+        self.objects[site.object.index()].system_calls.insert(site.address.lookup(), said);
     }
 
     /// A function's or file's name.

@@ -8,7 +8,7 @@
 //! Nothing is mapped and nothing stopped: the sampled process does not notice.
 
 use super::raw::Raw;
-use super::{Error, Options, files_of, resolve};
+use super::{Error, Options, files_of, kernel, resolve};
 use crate::model::{Account, Profile};
 use pct_format::{SegmentKind, layout};
 use pct_num::{float, rounded};
@@ -84,6 +84,7 @@ impl Live {
             return Err(error);
         }
         self.symbols.resolve(raw.queries());
+        kernel::find_system_calls(&raw.nodes, &mut self.symbols);
         let mut profile = resolve::profile(raw, &self.symbols, &options);
         account.whole_stacks = profile.account.whole_stacks;
         account.languages = std::mem::take(&mut profile.account.languages);

@@ -8,6 +8,7 @@
 //! could be read is it an error.
 
 mod heap;
+mod kernel;
 pub mod live;
 mod memory;
 mod objects;
@@ -117,6 +118,7 @@ pub fn load_from(
     if options.symbols {
         progress("symbols", 0, 1);
         symbols.resolve(raw.queries());
+        kernel::find_system_calls(&raw.nodes, &mut symbols);
         for note in symbols.notes() {
             account.note(note.to_string());
         }
@@ -178,6 +180,7 @@ pub fn archive(dir: &Path, progress: Progress<'_>) -> Result<PathBuf, Error> {
     }
     progress("symbols", 0, 1);
     symbols.resolve(raw.queries());
+    kernel::find_system_calls(&raw.nodes, &mut symbols);
     symbols.write_archive(dir).map_err(|why| Error::Archive { why })
 }
 

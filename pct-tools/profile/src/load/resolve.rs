@@ -1,5 +1,6 @@
 //! The trie of addresses becomes the trie of frames.
 
+use super::kernel;
 use super::options::Options;
 use super::raw::{Place, ROOT, Raw};
 use super::spoken::{SpokenTable, lost_frame};
@@ -40,8 +41,13 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
     let mut above: Vec<Option<StackId>> = Vec::with_capacity(raw.nodes.len());
     for (parent, place) in &raw.nodes {
         let mut at = if *parent == ROOT { None } else { above.get(*parent as usize).copied().flatten() };
-        for &frame in places.frames(&mut b, *place) {
+        if *place == Place::System {
+            let frame = b.kernel_frame(&kernel::frame_name(&raw.nodes, *parent, symbols));
             at = Some(b.stack(at, frame));
+        } else {
+            for &frame in places.frames(&mut b, *place) {
+                at = Some(b.stack(at, frame));
+            }
         }
         above.push(at);
     }
@@ -161,8 +167,8 @@ impl Places<'_> {
     fn make(&mut self, b: &mut Builder, place: Place) -> Vec<crate::model::FrameId> {
         let (object, address) = match place {
             Place::Code(object, address) => (object, address),
-            Place::System => return vec![b.system_frame()],
-            Place::Waiting => return Vec::new(),
+            // What it was depends on its caller: see the caller of this function.
+            Place::System | Place::Waiting => return Vec::new(),
             Place::Spoken(function, line) => return vec![self.spoken.frame(b, function, line)],
             Place::Lost(language, why) => return lost_frame(b, language, why).into_iter().collect(),
             Place::Unknown | Place::Cut(_) | Place::NoStack | Place::Inherited => {
