@@ -185,6 +185,8 @@ pub(super) struct PerfData<'a> {
     pub(super) records: Vec<Record<'a>>,
     /// Build-ids by path, as the recorder wrote them at its end.
     pub(super) build_ids: HashMap<&'a [u8], &'a [u8]>,
+    /// Name and kernel release of the machine that was recorded.
+    pub(super) machine: Option<(&'a [u8], &'a [u8])>,
     /// What could not be read, with its place.
     pub(super) notes: Vec<String>,
     /// What compressed records hold (`perf record -z`), one behind the other.
@@ -364,18 +366,24 @@ impl<'a> PerfData<'a> {
     }
 
     fn read_features(&mut self, bytes: &'a [u8], at: usize, features: u64) {
-        const BUILD_ID: u64 = 1 << 2;
-        if features & BUILD_ID == 0 {
-            return;
-        }
-        let number = (features & (BUILD_ID - 1)).count_ones() as usize;
-        let mut place = Octets { bytes, at: at.saturating_add(16 * number) };
-        let section = || -> Option<&'a [u8]> {
+        const BUILD_ID: u32 = 2;
+        const HOST: u32 = 3;
+        const RELEASE: u32 = 4;
+        let section = |feature: u32| -> Option<&'a [u8]> {
+            let number = (features & ((1 << feature) - 1)).count_ones() as usize;
+            let mut place = Octets { bytes, at: at.saturating_add(16 * number) };
             let (at, size) = (place.u64()?, place.u64()?);
             Octets::from(bytes, at)?.take(usize::try_from(size).ok()?)
         };
-        let mut section = section;
-        let Some(list) = section() else {
+        let has = |feature: u32| features >> feature & 1 == 1;
+        // a length, then the text with zeros up to it
+        let text =
+            |feature| section(feature).filter(|_| has(feature)).and_then(|s| s.get(4..)).map(until_nul);
+        self.machine = text(HOST).zip(text(RELEASE));
+        if !has(BUILD_ID) {
+            return;
+        }
+        let Some(list) = section(BUILD_ID) else {
             self.notes.push(format!("octet {at}: the list of build-ids leads out of the file"));
             return;
         };
@@ -489,6 +497,10 @@ impl Attr {
             o.skip(8 * (each + times))
         }
     }
+}
+
+fn until_nul(text: &[u8]) -> &[u8] {
+    text.split(|octet| *octet == 0).next().unwrap_or_default()
 }
 
 /// The little-endian words of some octets.

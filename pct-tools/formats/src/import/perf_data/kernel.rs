@@ -4,7 +4,8 @@
 //! from this machine's `/proc/kallsyms` if the same kernel runs here, else from the copy that `perf record` keeps in `~/.debug`.
 //! At each start the kernel lies elsewhere (KASLR): the recorder wrote the address of `_text`, so names are shifted by the difference.
 //!
-//! A wrong name is worse than none: without the kernel's build-id there are none, and a module's functions are named only where it lay
+//! A wrong name is worse than none. Without the kernel's build-id (`perf record -z` of some versions writes none) it must have been this
+//! machine, the same release, and `_text` at the same address. And a module's functions are named only where it lay
 //! when the file was recorded.
 
 use pct_symbols::kallsyms::{self, Kallsyms};
@@ -47,12 +48,29 @@ impl Kernel {
         }
     }
 
-    /// Looks for the names. `build_id`: the kernel's, as recorded.
+    /// Looks for the names. `build_id`: the kernel's, as recorded; `machine`: name and kernel release of where that was.
     ///
     /// # Errors
     /// Why there are none, in words.
-    pub(super) fn learn(&mut self, build_id: Option<&[u8]>) -> Result<(), String> {
-        let build_id = build_id.and_then(BuildId::new).ok_or("the file has no build-id of the kernel")?;
+    pub(super) fn learn(
+        &mut self,
+        build_id: Option<&[u8]>,
+        machine: Option<(&[u8], &[u8])>,
+    ) -> Result<(), String> {
+        let Some(build_id) = build_id.and_then(BuildId::new) else {
+            let symbols =
+                Kallsyms::read("/proc/kallsyms".as_ref()).map_err(|why| format!("/proc/kallsyms: {why}"))?;
+            let in_place =
+                self.reference.as_ref().is_some_and(|(name, at)| symbols.address_of(name) == Some(*at));
+            if !in_place
+                || machine.is_none()
+                || machine != this_machine().as_ref().map(|(a, b)| (&a[..], &b[..]))
+            {
+                return Err("the file has no build-id of the kernel, and another one runs here".into());
+            }
+            self.symbols = Some(symbols);
+            return Ok(());
+        };
         let (symbols, from) = match kallsyms::running_build_id() {
             Some(here) if here == build_id => {
                 (Kallsyms::read("/proc/kallsyms".as_ref()), "/proc/kallsyms".into())
@@ -90,6 +108,14 @@ impl Kernel {
         let object = module.map_or_else(|| KERNEL.to_owned(), |module| format!("[{}]", module.name));
         Some((object, found.map(|found| found.name)))
     }
+}
+
+/// Name and kernel release of this machine.
+fn this_machine() -> Option<(Vec<u8>, Vec<u8>)> {
+    let read = |what| {
+        std::fs::read(format!("/proc/sys/kernel/{what}")).ok().map(|text| text.trim_ascii_end().to_vec())
+    };
+    read("hostname").zip(read("osrelease"))
 }
 
 /// The kernel's build-id in a recorder's list.

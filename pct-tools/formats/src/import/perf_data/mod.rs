@@ -239,8 +239,9 @@ impl Reading<'_> {
         let (threads, attr) = (self.threads(&mut b, event), &self.data.attrs[event]);
         let kernel_frames =
             self.sums.keys().any(|(_, places)| places.iter().any(|place| matches!(place, Place::Kernel(_))));
-        let nameless =
-            kernel_frames.then(|| self.kernel.learn(self.data.kernel_build_id())).and_then(Result::err);
+        let nameless = kernel_frames
+            .then(|| self.kernel.learn(self.data.kernel_build_id(), self.data.machine))
+            .and_then(Result::err);
         let mut frames = Frames {
             symbols: &self.symbols,
             kernel: &self.kernel,
