@@ -9,9 +9,10 @@ mod held;
 use crate::face::{Face, chain};
 use crate::launch::bound::Bound;
 use crate::launch::check::{self, Found, Obstacle};
+use crate::launch::controller::{Controller, End, Work};
 use crate::launch::elsewhere::Elsewhere;
 use crate::launch::spare::Spare;
-use crate::launch::spawn::{self, Folder};
+use crate::launch::spawn::{self, Folder, Started};
 use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND, apart, inherited, maps};
 use crate::look;
 use crate::runlib;
@@ -360,7 +361,13 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let preload = library.as_deref().filter(|_| outside.is_none() && !controls);
     let mut spare = library.as_ref().filter(|_| outside.is_none() && !controls).and_then(|_| Spare::make());
     let environment = |dir: Option<&Path>| environment(args, preload, dir, spare.as_ref());
-    let started = match spawn::start(&args.command, &folder(args), environment, hold) {
+    let control = hold.then(|| -> Work<'_> {
+        Box::new(|held, folder| match outside {
+            Some(clock) => held::watch(args, held, folder, clock, face),
+            None => held::enter(args, held, folder, spare.as_ref()),
+        })
+    });
+    let started = match spawn::start(&args.command, &folder(args), environment, control) {
         Ok(started) => started,
         Err(why) => {
             face.warn(format_args!("{}; the program runs unprofiled", chain(&why)));
@@ -379,41 +386,27 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         face.warn(format_args!("{why}; the program runs unprofiled"));
     }
     let maps = started.folder.as_deref().and_then(maps::Watch::begin);
-    let mut status = None;
-    if hold && started.folder.is_some() {
-        let entered = match outside {
-            Some(clock) => held::survived(|| held::watch(args, &mut started, clock, face)),
-            None => held::survived(|| held::enter(args, &mut started, spare.as_ref()).map(|()| None)),
-        };
-        match entered {
-            // it is profiled all the same: nothing stands in the way any more
-            Ok(seen) => {
-                found.iter_mut().for_each(|found| found.obstacle = None);
-                status = seen;
-            }
-            Err(why) => face.warn(format_args!("{}; the program runs unprofiled", chain(&why))),
-        }
+    if let Some(why) = started.no_controller.take().filter(|_| started.folder.is_some()) {
+        face.warn(format_args!("{why}; the program runs unprofiled"));
     }
-    drop(started.held.take());
     let bound = started.folder.as_deref().map(|folder| Bound::new(folder, args.limit_run.unwrap_or(2 << 30)));
     let keep_bound = || {
         let _ = bound.as_ref().map(Bound::enforce);
     };
-    let ended = match status {
-        Some(status) => spawn::used(&started, status),
-        None => {
-            let look = started.folder.as_deref().zip(preload);
-            let mut elsewhere = look.map(|(folder, library)| Elsewhere::new(library, folder));
-            let mut looks = 0_u64;
-            spawn::wait(&started, || {
-                elsewhere.iter_mut().for_each(|elsewhere| elsewhere.look(started.pid.as_raw()));
-                looks += 1;
-                if looks.is_multiple_of(4) {
-                    keep_bound();
-                }
-            })
+    let look = started.folder.clone().zip(preload);
+    let mut elsewhere = look.map(|(folder, library)| Elsewhere::new(library, &folder));
+    let mut looks = 0_u64;
+    let aside = |started: &mut Started| {
+        say_end_of(started.controller.as_mut().and_then(Controller::news), face);
+        elsewhere.iter_mut().for_each(|elsewhere| elsewhere.look(started.pid.as_raw()));
+        looks += 1;
+        if looks.is_multiple_of(4) {
+            keep_bound();
         }
     };
+    let let_go =
+        |started: &mut Started| say_end_of(started.controller.as_mut().and_then(Controller::close), face);
+    let ended = spawn::wait(&mut started, aside, let_go);
     let ended = ended.context("waiting for the program")?;
     let mut maps = maps.and_then(maps::Watch::end);
     let elapsed_ns = u64::try_from(began.elapsed().as_nanos()).unwrap_or(u64::MAX);
@@ -426,6 +419,10 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             }
             if let Some(Err(why)) = spare.take().map(|spare| spare.collect(folder)) {
                 face.warn(format_args!("{why}"));
+            }
+            // nothing stood in the way of a controller that did its work
+            if started.controller.as_ref().is_some_and(Controller::did_its_work) {
+                found.iter_mut().for_each(|found| found.obstacle = None);
             }
             let obstacle = found.as_ref().filter(|found| found.obstacle.is_some());
             let info = Info {
@@ -456,6 +453,17 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         Ok(code) => ExitCode::from(u8::try_from(code & 0xff).unwrap_or(FAILED)),
         Err(signal) => ExitCode::from(spawn::die_by(signal)),
     })
+}
+
+/// One line about a controller that did not come to the end of its work.
+fn say_end_of(controller: Option<End>, face: &Face) {
+    match controller {
+        None | Some(End::Done) => {}
+        Some(End::Refused(why)) => face.warn(format_args!("{why}; the program runs unprofiled")),
+        Some(End::Died(how)) => face.warn(format_args!(
+            "the process that sampled from outside did not come to its end ({how}); what the program did from then on is not sampled"
+        )),
+    }
 }
 
 /// Options that would do nothing without another one, and so say that something else was meant.

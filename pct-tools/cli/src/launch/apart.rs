@@ -6,50 +6,77 @@
 //!
 //! Invariant: nobody else runs in this process when it forks, so the new one may allocate and start threads.
 
-use super::spawn;
+use super::children;
 use crate::face;
-use nix::sys::signal::{SigSet, Signal};
+use nix::errno::Errno;
+use nix::sys::resource::{Resource, setrlimit};
+use nix::sys::signal::Signal;
 use nix::unistd::{ForkResult, Pid};
 use std::fs::File;
 use std::io::Read as _;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+/// A process that works for this one.
+#[derive(Debug)]
+pub(super) struct Apart {
+    /// Its process id.
+    pub(super) pid: Pid,
+    /// What std says when it ends a process, and what `work` writes to descriptor 2.
+    last_words: OwnedFd,
+}
+
 /// Does `work` in a process of its own and waits for it.
 ///
 /// # Errors
 /// Why it did not come to its end, in words.
 pub fn run(work: impl FnOnce()) -> Result<(), String> {
-    let (last_words, to_parent) = std::io::pipe().map_err(|why| why.to_string())?;
     // None of them may fall between the fork and the moment when both sides know what to do with it.
-    let mask = spawn::block_passed_on().map_err(|errno| errno.desc().to_owned())?;
-    // SAFETY: no other thread runs in this process (see above), so the child may do anything.
-    match unsafe { nix::unistd::fork() } {
-        Err(errno) => {
+    let mask = children::block_passed_on().map_err(|errno| errno.desc().to_owned())?;
+    let in_child = || {
+        children::end_by_signals();
+        let _ = mask.thread_set_mask();
+        work();
+        0
+    };
+    match fork(in_child) {
+        Err(why) => {
             let _ = mask.thread_set_mask();
-            Err(format!("cannot fork: {}", errno.desc()))
+            Err(why)
         }
-        Ok(ForkResult::Child) => {
-            drop(last_words);
-            let done = catch_unwind(AssertUnwindSafe(|| {
-                prepare(to_parent.into());
-                let _ = mask.thread_set_mask();
-                work();
-            }));
-            // SAFETY: ends this process at once, without the parent's exit handlers.
-            unsafe { libc::_exit(i32::from(done.is_err())) }
-        }
-        Ok(ForkResult::Parent { child }) => {
-            drop(to_parent);
-            wait(child, last_words.into(), &mask)
+        Ok(apart) => {
+            let status = children::wait_passing_signals_on(apart.pid, &mask);
+            apart.failure(status).map_or(Ok(()), Err)
         }
     }
 }
 
-/// The signals that end a program end this process; the kernel takes it first when memory runs out.
+/// Begins `work` in a process of its own, which ends with the status that `work` returns, or 1 after a panic.
+///
+/// # Errors
+/// Why there is no such process, in words.
+pub(super) fn fork(work: impl FnOnce() -> i32) -> Result<Apart, String> {
+    let (last_words, to_parent) = std::io::pipe().map_err(|why| why.to_string())?;
+    // SAFETY: no other thread runs in this process (see above), so the child may do anything.
+    match unsafe { nix::unistd::fork() } {
+        Err(errno) => Err(format!("cannot fork: {}", errno.desc())),
+        Ok(ForkResult::Child) => {
+            drop(last_words);
+            let done = catch_unwind(AssertUnwindSafe(|| {
+                prepare(to_parent.into());
+                work()
+            }));
+            // SAFETY: ends this process at once, without the parent's exit handlers.
+            unsafe { libc::_exit(done.unwrap_or(1)) }
+        }
+        Ok(ForkResult::Parent { child }) => Ok(Apart { pid: child, last_words: last_words.into() }),
+    }
+}
+
+/// The kernel takes this process first when memory runs out, and its end leaves no core file.
 fn prepare(to_parent: OwnedFd) {
-    spawn::end_by_signals();
     let _ = std::fs::write("/proc/self/oom_score_adj", "1000");
+    let _ = setrlimit(Resource::RLIMIT_CORE, 0, 0);
     let Ok(stderr) = std::io::stderr().as_fd().try_clone_to_owned() else { return };
     face::speak_through(File::from(stderr));
     // A full pipe must not hold up anybody: nobody reads before the end.
@@ -62,23 +89,29 @@ fn unblock(pipe: &OwnedFd) {
     let _ = nix::fcntl::fcntl(pipe, nix::fcntl::FcntlArg::F_SETFL(nix::fcntl::OFlag::O_NONBLOCK));
 }
 
-fn wait(child: Pid, last_words: OwnedFd, mask: &SigSet) -> Result<(), String> {
-    let status = spawn::wait_passing_signals_on(child, mask);
-    // Whatever else still holds the pipe's other end is not waited for.
-    unblock(&last_words);
-    let mut said = Vec::new();
-    let _ = File::from(last_words).take(64 << 10).read_to_end(&mut said);
-    let how = match status {
-        Ok(Ok(0)) => return Ok(()),
-        Ok(Ok(_)) => String::new(),
-        Ok(Err(signal)) => match Signal::try_from(signal) {
-            Ok(signal) => format!("ended by {signal}"),
-            Err(_) => format!("ended by signal {signal}"),
-        },
-        Err(errno) => errno.desc().to_owned(),
-    };
-    let said = one_line(&String::from_utf8_lossy(&said));
-    Err([how, said].into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(": "))
+impl Apart {
+    /// What it said last, in one line; `None`: nothing.
+    pub(super) fn said(self) -> Option<String> {
+        // Whatever else still holds the pipe's other end is not waited for.
+        unblock(&self.last_words);
+        let mut said = Vec::new();
+        let _ = File::from(self.last_words).take(64 << 10).read_to_end(&mut said);
+        Some(one_line(&String::from_utf8_lossy(&said))).filter(|line| !line.is_empty())
+    }
+
+    /// Why it did not come to its end, in words, when it ended with this `status`; `None`: it did.
+    pub(super) fn failure(self, status: Result<Result<i32, i32>, Errno>) -> Option<String> {
+        let how = match status {
+            Ok(Ok(0)) => return None,
+            Ok(Ok(_)) => None,
+            Ok(Err(signal)) => Some(match Signal::try_from(signal) {
+                Ok(signal) => format!("ended by {signal}"),
+                Err(_) => format!("ended by signal {signal}"),
+            }),
+            Err(errno) => Some(errno.desc().to_owned()),
+        };
+        Some(how.into_iter().chain(self.said()).collect::<Vec<_>>().join(": "))
+    }
 }
 
 /// What std said at the end of a process, without its advice.

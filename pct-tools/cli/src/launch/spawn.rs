@@ -1,30 +1,28 @@
-//! Starting and waiting for the program: fork, exec, signals. A fence for the system calls without safe wrappers.
+//! Starting the program and waiting for it: fork, exec. A fence for the system calls without safe wrappers.
 //!
 //! std's `Command` cannot be used: the folder's name holds the pid of the program, which exists only between fork
 //! and exec, and it puts SIGPIPE to its default where the program should inherit what pct was given.
 //!
-//! Signals. SIGINT and SIGQUIT from the terminal reach the whole foreground group, the program included; pct
-//! survives them and still reports. Those that somebody sends to pct alone, and SIGTERM, SIGHUP and others (`PASSED_ON`), are
-//! passed on to the program. All are blocked from before the fork until both sides have set themselves up, so that none
-//! falls between. The program starts with the signal mask and dispositions that pct was started with.
+//! All signals that are passed on ([`children`]) are blocked from before the fork until both sides have set themselves up, so
+//! that none falls between. The program starts with the signal mask and dispositions that pct was started with.
 //!
 //! Invariant: nobody else runs in pct when it forks, so the child may allocate: there is one thread, or a second one that waits
 //! for it (`main` under a small stack).
 
+use super::children::{self, Status};
+use super::controller::{self, Controller, Work};
 use super::inherited;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
-use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};
+use nix::sys::signal::SigSet;
 use nix::unistd::{ForkResult, Pid};
-use pct_attach::entry::{Held, Seized};
-use pct_attach::ptrace::error::CallError;
 use std::ffi::{CStr, CString, OsStr, OsString};
 use std::io::Read as _;
-use std::os::fd::{AsFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::AsFd as _;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::OpenOptionsExt as _;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicI32, Ordering};
 
 /// The folder that the run writes to.
 #[derive(Clone, Debug)]
@@ -54,10 +52,10 @@ pub struct Started {
     /// CPU time of children before this one, user and system, nanoseconds: whoever executed pct (`cargo run`, a shell's
     /// `exec`) may have waited for children of its own in this very process.
     used_before: (u64, u64),
-    /// It stands at its first instruction, where that was asked for and the kernel let us.
-    pub held: Option<Held>,
-    /// Why it does not stand there although that was asked for.
-    pub not_held: Option<CallError>,
+    /// Who holds it at its first instruction or samples it from outside, where that was asked for.
+    pub controller: Option<Controller>,
+    /// Why there is no controller although one was asked for.
+    pub no_controller: Option<String>,
 }
 
 /// The program could not be executed.
@@ -70,41 +68,12 @@ pub struct NotExecuted {
 /// How it ended, and what the tree of processes that it waited for used.
 #[derive(Clone, Copy, Debug)]
 pub struct Ended {
-    /// Exit status, or the signal's number (there are more than `Signal` has names for).
-    pub status: Result<i32, i32>,
+    /// Exit status, or the signal's number.
+    pub status: Status,
     /// User CPU time of the tree, nanoseconds.
     pub user_ns: u64,
     /// System CPU time of the tree, nanoseconds.
     pub system_ns: u64,
-}
-
-/// The running program's pid, for the handler; 0 = none.
-static CHILD: AtomicI32 = AtomicI32::new(0);
-
-/// The signals that people and supervisors end or steer programs by (`timeout -s`, `kill -USR1`), and the alarm that whoever
-/// executed pct may have set for its program.
-const PASSED_ON: [Signal; 7] = [
-    Signal::SIGINT,
-    Signal::SIGQUIT,
-    Signal::SIGTERM,
-    Signal::SIGHUP,
-    Signal::SIGUSR1,
-    Signal::SIGUSR2,
-    Signal::SIGALRM,
-];
-
-/// Async-signal-safe: reads an atomic, calls kill(2), keeps errno.
-extern "C" fn pass_on(number: i32, info: *mut libc::siginfo_t, _: *mut libc::c_void) {
-    let errno = Errno::last_raw();
-    // SAFETY: the kernel passes a siginfo that lives as long as the handler runs (SA_SIGINFO).
-    let code = unsafe { (*info).si_code };
-    let child = CHILD.load(Ordering::Relaxed);
-    let from_terminal = code == libc::SI_KERNEL && (number == libc::SIGINT || number == libc::SIGQUIT);
-    if child > 0 && !from_terminal {
-        // SAFETY: kill(2) takes two integers.
-        unsafe { libc::kill(child, number) };
-    }
-    Errno::set_raw(errno);
 }
 
 /// Does the file have this extended attribute?
@@ -115,7 +84,8 @@ pub(super) fn has_xattr(file: &Path, name: &CStr) -> bool {
 }
 
 /// Starts `command` (first word looked up in PATH as a shell does). `environment` gives the program's whole
-/// environment for the folder of the run, or for none. With `hold` it is stopped before its first instruction.
+/// environment for the folder of the run, or for none. With `control` it is stopped before its first instruction, and a
+/// process of its own does this work with it.
 ///
 /// # Errors
 /// Outer: pct could not fork. Inner: the program could not be executed (the folder is gone again).
@@ -123,14 +93,19 @@ pub fn start(
     command: &[OsString],
     folder: &Folder,
     environment: impl FnOnce(Option<&Path>) -> Vec<(OsString, OsString)>,
-    hold: bool,
+    control: Option<Work<'_>>,
 ) -> anyhow::Result<Result<Started, NotExecuted>> {
     let words: Vec<CString> = command.iter().map(|word| c_string(word)).collect::<anyhow::Result<_>>()?;
     let (mut from_child, to_parent) = std::io::pipe()?;
     let used_before = used_by_children()?;
-    // the child goes on when this is closed
-    let (mut word_to_go, say_go) = std::io::pipe()?;
-    let mask = block_passed_on()?;
+    let (gate, work) = match control {
+        Some(work) => {
+            let (gate, key) = controller::gate()?;
+            (Some(gate), Some((key, work)))
+        }
+        None => (None, None),
+    };
+    let mask = children::block_passed_on()?;
     // SAFETY: no other thread runs in this process (see above), so the child may do anything.
     match unsafe { nix::unistd::fork() } {
         Err(errno) => {
@@ -138,9 +113,9 @@ pub fn start(
             Err(anyhow::Error::new(errno).context("cannot fork"))
         }
         Ok(ForkResult::Child) => {
-            drop((from_child, say_go));
-            if hold {
-                let _ = word_to_go.read(&mut [0]);
+            drop((from_child, work));
+            if let Some(gate) = gate {
+                gate.wait();
             }
             let errno = become_program(&words, folder, environment, &to_parent, &mask);
             send(&to_parent, b'E', &(errno as i32).to_le_bytes());
@@ -148,32 +123,25 @@ pub fn start(
             unsafe { libc::_exit(127) }
         }
         Ok(ForkResult::Parent { child }) => {
-            drop(to_parent);
-            CHILD.store(child.as_raw(), Ordering::Relaxed);
-            let action = SigAction::new(SigHandler::SigAction(pass_on), SaFlags::SA_RESTART, SigSet::empty());
-            for signal in PASSED_ON {
-                let by_choice = signal == Signal::SIGINT || signal == Signal::SIGQUIT;
-                if !by_choice && inherited::is_ignored(signal as i32) {
-                    continue; // nohup
-                }
-                // SAFETY: the handler is async-signal-safe (see there).
-                let _ = unsafe { signal::sigaction(signal, &action) };
-            }
+            drop((to_parent, gate));
+            let begun = work.map(|(key, work)| key.begin(child, work));
+            children::pass_signals_on_to(child);
             let _ = mask.thread_set_mask();
-            drop(word_to_go);
-            let seized = hold.then(|| Seized::child(child.as_raw()));
-            drop(say_go);
-            let entered = seized.map(|seized| seized.and_then(Seized::at_entry));
             let mut told = Vec::new();
             let _ = from_child.read_to_end(&mut told);
-            Ok(told_by_child(child, folder, &told).map(|mut started| {
-                match entered {
-                    Some(Ok(held)) => started.held = held,
-                    Some(Err(why)) => started.not_held = Some(why),
-                    None => {}
-                }
-                Started { used_before, ..started }
-            }))
+            let told = told_by_child(child, folder, &told);
+            let (mut controller, no_controller) = match begun {
+                Some(Ok(controller)) => (Some(controller), None),
+                Some(Err(why)) => (None, Some(why)),
+                None => (None, None),
+            };
+            if let Some(controller) = &mut controller {
+                controller.goes_to(told.as_ref().ok().and_then(|started| started.folder.as_deref()));
+            }
+            if told.is_err() {
+                controller.as_mut().map(Controller::close);
+            }
+            Ok(told.map(|started| Started { used_before, controller, no_controller, ..started }))
         }
     }
 }
@@ -253,8 +221,14 @@ fn send(to: &std::io::PipeWriter, kind: u8, content: &[u8]) {
 }
 
 fn told_by_child(pid: Pid, folder: &Folder, mut told: &[u8]) -> Result<Started, NotExecuted> {
-    let mut started =
-        Started { pid, folder: None, trouble: None, used_before: (0, 0), held: None, not_held: None };
+    let mut started = Started {
+        pid,
+        folder: None,
+        trouble: None,
+        used_before: (0, 0),
+        controller: None,
+        no_controller: None,
+    };
     while let [kind, a, b, c, d, rest @ ..] = told {
         let length = u32::from_le_bytes([*a, *b, *c, *d]) as usize;
         let content = rest.get(..length).unwrap_or(rest);
@@ -342,82 +316,48 @@ fn used_by_children() -> Result<(u64, u64), Errno> {
 /// How often there is something to do while the program runs.
 const ASIDE_MS: u16 = 500;
 
-/// Waits for the program's end. `aside` is called twice a second meanwhile (never by kernels before 5.3).
+/// Waits for the program's end. `aside` is called twice a second meanwhile (never by kernels before 5.3). A panic of it is said by
+/// std, and it is not called again: the program's status must not go with it. `ended` is called when the program has ended, before
+/// its status is taken: whoever traces it still has to let it go.
 ///
 /// # Errors
 /// When the kernel does not know the program any more (somebody else waited for it).
-pub fn wait(started: &Started, mut aside: impl FnMut()) -> Result<Ended, Errno> {
-    // SAFETY: the call takes two numbers, and gives a descriptor that nobody else has.
-    let opened = unsafe { libc::syscall(libc::SYS_pidfd_open, started.pid.as_raw(), 0) };
-    if let Ok(number) = i32::try_from(opened)
-        && number >= 0
-    {
-        // SAFETY: it was just opened for us.
-        let ended = unsafe { OwnedFd::from_raw_fd(number) };
-        let mut ready = [PollFd::new(ended.as_fd(), PollFlags::POLLIN)];
+pub fn wait(
+    started: &mut Started,
+    mut aside: impl FnMut(&mut Started),
+    ended: impl FnOnce(&mut Started),
+) -> Result<Ended, Errno> {
+    if let Some(end) = children::pidfd(started.pid) {
+        let mut ready = [PollFd::new(end.as_fd(), PollFlags::POLLIN)];
+        let mut may_look = true;
         loop {
             match poll(&mut ready, ASIDE_MS) {
-                Ok(0) => aside(),
-                Err(Errno::EINTR) => {}
+                Ok(0) if may_look => {
+                    may_look = catch_unwind(AssertUnwindSafe(|| aside(started))).is_ok();
+                }
+                Ok(0) | Err(Errno::EINTR) => {}
                 // it ended, or the descriptor is of no use
                 _ => break,
             }
         }
-    }
-    used(started, wait_for(started.pid)?)
-}
-
-/// Blocks the signals that are passed on; gives the mask that was before.
-pub(super) fn block_passed_on() -> Result<SigSet, Errno> {
-    let set: SigSet = PASSED_ON.into_iter().collect();
-    set.thread_swap_mask(signal::SigmaskHow::SIG_BLOCK)
-}
-
-/// Waits for the end of a child that is passed the signals from now on, when `mask` lets them through: its exit status, or the signal's number.
-///
-/// # Errors
-/// When the kernel does not know the child.
-pub(super) fn wait_passing_signals_on(child: Pid, mask: &SigSet) -> Result<Result<i32, i32>, Errno> {
-    CHILD.store(child.as_raw(), Ordering::Relaxed);
-    let _ = mask.thread_set_mask();
-    let status = wait_for(child);
-    CHILD.store(0, Ordering::Relaxed);
-    status
-}
-
-/// In a child of pct: the signals that pct passes on end it.
-pub(super) fn end_by_signals() {
-    for signal in PASSED_ON.into_iter().filter(|&signal| !inherited::is_ignored(signal as i32)) {
-        // SAFETY: sets a disposition; no handler is involved.
-        let _ = unsafe { signal::signal(signal, SigHandler::SigDfl) };
+        ended(started);
+        used(started, children::wait_for(started.pid)?)
+    } else {
+        let status = children::wait_for(started.pid)?;
+        ended(started);
+        used(started, status)
     }
 }
 
-/// waitpid(2) with every signal's number: nix refuses a status with a real-time signal.
-fn wait_for(child: Pid) -> Result<Result<i32, i32>, Errno> {
-    loop {
-        let mut status = 0;
-        // SAFETY: waitpid writes one int through the pointer, which is a live local.
-        match Errno::result(unsafe { libc::waitpid(child.as_raw(), &raw mut status, 0) }) {
-            Ok(_) if libc::WIFEXITED(status) => return Ok(Ok(libc::WEXITSTATUS(status))),
-            Ok(_) if libc::WIFSIGNALED(status) => return Ok(Err(libc::WTERMSIG(status))),
-            Ok(_) | Err(Errno::EINTR) => {}
-            Err(errno) => return Err(errno),
-        }
-    }
-}
-
-/// What the program used, once somebody has waited for it and was told its `status`.
-///
-/// # Errors
-/// When the kernel does not tell.
-pub fn used(started: &Started, status: Result<i32, i32>) -> Result<Ended, Errno> {
-    CHILD.store(0, Ordering::Relaxed);
+/// What the program used, once somebody has waited for it and was told its `status`. Its controller's time is not the program's.
+fn used(started: &Started, status: Status) -> Result<Ended, Errno> {
+    children::pass_signals_on_to_nobody();
     let (user, system) = used_by_children()?;
+    let controller = started.controller.as_ref().map_or((0, 0), Controller::used);
     Ok(Ended {
         status,
-        user_ns: user.saturating_sub(started.used_before.0),
-        system_ns: system.saturating_sub(started.used_before.1),
+        user_ns: user.saturating_sub(started.used_before.0).saturating_sub(controller.0),
+        system_ns: system.saturating_sub(started.used_before.1).saturating_sub(controller.1),
     })
 }
 

@@ -5,7 +5,6 @@ use super::{Args, Clock, Follow, Mode, On, Stack, options};
 use crate::face::Face;
 use crate::launch::check::{Found, Obstacle};
 use crate::launch::spare::Spare;
-use crate::launch::spawn::Started;
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use pct_attach::blob::{self, Blob};
@@ -13,11 +12,12 @@ use pct_attach::entry::Held;
 use pct_attach::facts;
 use pct_attach::memory::ProcessMemory;
 use pct_attach::outside::{Outside, Settings};
-use pct_attach::ptrace::sys::{Signals, Stop};
+use pct_attach::ptrace::sys::Signals;
 use pct_attach::subject::Manner;
 use pct_elf::Unloadable;
 use pct_format::header::{self as file, StackMode};
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::Path;
 
 /// It has no loader that would load a library: the sampler is put into it before its first instruction.
 pub(super) fn static_program(found: Option<&Found>) -> bool {
@@ -38,11 +38,10 @@ pub(super) fn from_outside(args: &Args, found: Option<&Found>) -> Option<file::C
 }
 
 /// Puts the sampler into a program that stands at its first instruction, and lets it go.
-pub(super) fn enter(args: &Args, started: &mut Started, spare: Option<&Spare>) -> Result<()> {
-    let Some(held) = held(started)? else { return Ok(()) };
-    let folder = started.folder.as_deref().context("no folder")?;
-    let target = facts::read(started.pid.as_raw())?;
-    let memory = ProcessMemory::open(started.pid.as_raw(), true).context("its memory cannot be written")?;
+pub(super) fn enter(args: &Args, held: Held, folder: &Path, spare: Option<&Spare>) -> Result<()> {
+    let pid = held.tid().0;
+    let target = facts::read(pid)?;
+    let memory = ProcessMemory::open(pid, true).context("its memory cannot be written")?;
     let options =
         options(args, folder, spare).into_string().ok().context("the folder's name is not UTF-8")?;
     let blob = Blob::parse(runlib::LIBRARY).context("the carried libpct.so")?;
@@ -50,29 +49,14 @@ pub(super) fn enter(args: &Args, started: &mut Started, spare: Option<&Spare>) -
     Ok(())
 }
 
-/// Does `work`, and makes an error of a panic: the program's status must not go with it. (What panicked lets the program go, as any end
-/// of it does.)
-pub(super) fn survived<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
+/// Does `work`, and makes an error of a panic, so that what was recorded until then can be closed.
+fn survived<T>(work: impl FnOnce() -> Result<T>) -> Result<T> {
     catch_unwind(AssertUnwindSafe(work))
         .unwrap_or_else(|_| Err(anyhow::anyhow!("pct itself failed, see above")))
 }
 
-/// `None`: it ended before it executed anything.
-fn held(started: &mut Started) -> Result<Option<Held>> {
-    match (started.held.take(), started.not_held.take()) {
-        (None, Some(why)) => Err(why).context("it could not be stopped before its first instruction"),
-        (held, _) => Ok(held),
-    }
-}
-
-/// Samples the program and what it makes from outside until it ends: its status.
-pub(super) fn watch(
-    args: &Args,
-    started: &mut Started,
-    clock: file::Clock,
-    face: &Face,
-) -> Result<Option<Result<i32, i32>>> {
-    let Some(held) = held(started)? else { return Ok(None) };
+/// Samples the program and what it makes from outside until it ends.
+pub(super) fn watch(args: &Args, held: Held, folder: &Path, clock: file::Clock, face: &Face) -> Result<()> {
     let manner = Manner {
         clock_asked: if clock == file::Clock::Wall { clock } else { file::Clock::Auto },
         clock,
@@ -89,27 +73,19 @@ pub(super) fn watch(
         manner,
         follow: !matches!(args.follow, Some(Follow::None)),
         first_only: true,
-        folder: started.folder.clone().context("no folder")?,
+        folder: folder.to_owned(),
     };
-    // what ends a controller is passed on to the program by the handlers that are there already
     let signals = Signals::child();
     let mut outside = Outside::adopt(held, settings)?;
-    // whatever it dies of: the program goes on, and its status is told
     let ran = survived(|| Ok(outside.run(None, &signals)));
     let counts = outside.finish();
-    signals.unblock();
     if let Some(why) = &counts.failed {
         face.warn(format_args!("a recording could not be made: {why}"));
     }
-    match ran {
-        Ok(ran) => drop(ran?),
-        Err(why) => face.warn(format_args!("sampling ended before the program: {why}")),
+    if let Err(why) = ran.and_then(|ran| Ok(ran.map(drop)?)) {
+        face.warn(format_args!("sampling ended before the program: {why}"));
     }
-    Ok(match counts.status {
-        Some(Stop::Exited(code)) => Some(Ok(code)),
-        Some(Stop::Killed(signal)) => Some(Err(signal)),
-        _ => None,
-    })
+    Ok(())
 }
 
 #[cfg(test)]
