@@ -160,7 +160,7 @@ fn exceptions_fly_as_before() {
     assert!(r.stdout().contains("caught 133333 through 66667"), "{}", r.stdout());
     let rows = r.report(&["--by", "function"]);
     let spent = truth(&r.stdout())[0].1;
-    let seen = seconds_in(&rows, "after_throwing(long, double*)");
+    let seen = seconds_in(&rows, "after_throwing(double, double*)");
     assert!((seen / spent - 1.0).abs() < 0.15, "{seen:.3} s seen, {spent:.3} spent");
 }
 

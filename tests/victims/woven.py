@@ -22,7 +22,7 @@ def key(x):
 def by_sort():
     return sorted(range(30), key=key)  # through C key
 
-class Thing:
+class Thing:  # through C Thing
     def __init__(self, n):
         self.n = leaf(n)  # calls leaf
     def __lt__(self, o):

@@ -339,7 +339,8 @@ impl Symbolizer {
             let Kept { line, column, inlined, source, .. } = *f;
             self.frames.push(Frame { function, file, line, column, inlined, source, declared });
         }
-        let found = Span { first, count: table_index(span.frames.len()), into: span.into.unwrap_or(u64::MAX) };
+        let found =
+            Span { first, count: table_index(span.frames.len()), into: span.into.unwrap_or(u64::MAX) };
         let entry = &mut self.objects[object.index()];
         entry.known.insert(address, found);
         entry.system_calls.extend(span.system_call.map(|said| (address, said)));

@@ -9,7 +9,7 @@
 //! elsewhere (a `jmp_buf` on the heap) is copied by the kernel, which refuses instead of faulting.
 //!
 //! This is a fence: the one place where the walker touches memory that is not ours.
-//! Signal safety: raw system calls only, and none for a stack within its known extent.
+//! Signal safety: raw system calls only, and none where the caller forbids them.
 
 #![expect(unsafe_code, reason = "reads the stack of the thread that it runs on")]
 

@@ -2,7 +2,7 @@
 
 use super::Layout;
 use super::flat::csv_field;
-use super::memory_words::{estimate_json, interval};
+use super::memory_words::{estimate_json, interval, thousandths};
 use super::numbers::{bytes, count};
 use super::table::{Column, Rank, Table, tame};
 use crate::memory::growth::{GrowthRow, MemoryDiff};
@@ -134,8 +134,8 @@ pub fn json(diff: &MemoryDiff) -> Value {
             "before": estimate_json(&row.before),
             "after": estimate_json(&row.after),
             "change": row.growth.amount,
-            "low": row.growth.interval.low,
-            "high": row.growth.interval.high,
+            "low": thousandths(row.growth.interval.low),
+            "high": thousandths(row.growth.interval.high),
             "by_chance": row.growth.by_chance,
             "clear": row.growth.is_clear(),
         })

@@ -55,7 +55,14 @@ pub fn duration(ns: f64) -> String {
 /// An estimate's members.
 pub(super) fn estimate_json(estimate: &Estimate) -> Value {
     let limits = estimate.interval();
-    json!({"samples": estimate.samples, "estimate": estimate.amount, "low": limits.low, "high": limits.high})
+    let (low, high) = (thousandths(limits.low), thousandths(limits.high));
+    json!({"samples": estimate.samples, "estimate": thousandths(estimate.amount), "low": low, "high": high})
+}
+
+/// An amount of bytes or blocks for machines, to a thousandth: the last digits of a sum of many samples differ from one
+/// build of pct to another.
+pub(super) fn thousandths(amount: f64) -> f64 {
+    (amount * 1000.0).round() / 1000.0
 }
 
 /// What is too small to be told from nothing, as a sentence.
