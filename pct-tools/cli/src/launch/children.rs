@@ -15,6 +15,9 @@ use std::time::{Duration, Instant};
 /// Exit status, or the signal's number (there are more than `Signal` has names for).
 pub type Status = Result<i32, i32>;
 
+/// User and system CPU nanoseconds.
+pub(super) type Used = (u64, u64);
+
 /// The running program's pid, for the handler; 0 = none.
 static CHILD: AtomicI32 = AtomicI32::new(0);
 
@@ -98,7 +101,7 @@ pub(super) fn block_passed_on() -> Result<SigSet, Errno> {
 ///
 /// # Errors
 /// When the kernel does not know the child.
-pub(super) fn wait_passing_signals_on(child: Pid, mask: &SigSet) -> Result<Result<i32, i32>, Errno> {
+pub(super) fn wait_passing_signals_on(child: Pid, mask: &SigSet) -> Result<Status, Errno> {
     CHILD.store(child.as_raw(), Ordering::Relaxed);
     let _ = mask.thread_set_mask();
     let status = wait_for(child);
@@ -115,7 +118,7 @@ pub(super) fn end_by_signals() {
 }
 
 /// Waits for a child's end: exit status, or the signal's number.
-pub(super) fn wait_for(child: Pid) -> Result<Result<i32, i32>, Errno> {
+pub(super) fn wait_for(child: Pid) -> Result<Status, Errno> {
     loop {
         if let Some((status, _)) = wait_with_usage(child, 0)? {
             return Ok(status);
@@ -125,7 +128,7 @@ pub(super) fn wait_for(child: Pid) -> Result<Result<i32, i32>, Errno> {
 
 /// wait4(2) with every signal's number (nix refuses a status with a real-time signal): exit status, or the signal's number, and user
 /// and system CPU nanoseconds. `None`: it has not ended (with `WNOHANG`).
-pub(super) fn wait_with_usage(child: Pid, options: i32) -> Result<Option<(Status, (u64, u64))>, Errno> {
+pub(super) fn wait_with_usage(child: Pid, options: i32) -> Result<Option<(Status, Used)>, Errno> {
     let mut status = 0;
     // SAFETY: all-zero is a valid value of this plain struct.
     let mut usage: libc::rusage = unsafe { std::mem::zeroed() };
