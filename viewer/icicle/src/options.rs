@@ -38,7 +38,7 @@ pub struct Options {
     pub min_width: f64,
     /// Levels drawn; deeper ones are counted.
     pub max_depth: u32,
-    /// Colours by the difference to the weights given with [`Tree::add_base`]; `None`: by group or [`Hint`].
+    /// Colours by the difference to the weights given with [`crate::Tree::add_base`]; `None`: by group or [`crate::Hint`].
     pub diff: Option<DiffBy>,
     /// Whose widths a differential picture has. Unless shares are compared, the pictures of both have one scale.
     pub drawn: Drawn,
