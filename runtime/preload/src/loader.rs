@@ -2,21 +2,17 @@
 //!
 //! The real functions judge by their return address who calls (run paths, namespaces), so they are not called but jumped
 //! to: these wrappers leave no frame. Looking *before* each change means that every object was seen while it was mapped, so
-//! no sample of it goes to whatever takes its place. Where changes come faster than looks may cost, each look finds what the last
-//! change before it left, and the regions that it finds begin (and those that are gone end) at that change.
+//! no sample of it goes to whatever takes its place.
 
 use core::sync::atomic::Ordering;
 
-use pct_sampler::process::session::{self, Session};
-use pct_sampler::{code::callers, process::housekeeper, record::time};
+use pct_sampler::{code::callers, process::housekeeper, process::session, record::time};
 
 use crate::host::{Real, real};
 use crate::jump::jump_after;
 
-/// Least time between two looks for this reason.
+/// Least time between two looks for this reason: a program that loads and unloads without end must not feel us.
 const APART_NS: u64 = 2_000_000;
-/// A look may take one part in so many of the time until the next: a program that loads and unloads without end must not feel us.
-const SHARE: u64 = 100;
 
 extern "C" fn before_change(which: usize) -> usize {
     look();
@@ -35,22 +31,20 @@ fn look() {
     }
     // What changes now is found at the next tick.
     session.stale.store(true, Ordering::Relaxed);
-    look_at_last_change(session);
-    session.changed_at.store(time::now(), Ordering::Relaxed);
-}
-
-/// Looks at the regions as they are since the change before this one.
-fn look_at_last_change(session: &Session) {
+    session.changing.store(true, Ordering::Relaxed);
+    if !session.log.is_open() {
+        return;
+    }
     let now = time::monotonic_ns();
-    if !session.log.is_open() || now < session.next_look.load(Ordering::Relaxed) {
+    let last = session.looked.load(Ordering::Relaxed);
+    if now.wrapping_sub(last) < APART_NS {
         return;
     }
     callers::expect_change();
     let _alone = session::alone();
     if let Some(mut house) = session.house.try_lock() {
-        let took = housekeeper::cpu_ns_of(|| housekeeper::refresh_regions(session, &mut house));
-        let wait = took.saturating_mul(SHARE).max(APART_NS);
-        session.next_look.store(time::monotonic_ns() + wait, Ordering::Relaxed);
+        session.looked.store(now, Ordering::Relaxed);
+        housekeeper::refresh_regions(session, &mut house);
     }
 }
 

@@ -189,17 +189,16 @@ impl List {
 }
 
 impl Regions {
-    /// Looks at the maps file and records what changed, as of the raw time `now`. `counts`: handlers look regions up here. `see` is
-    /// shown every mapping.
+    /// Looks at the maps file and records what changed. `counts`: handlers look regions up here. `see` is shown every mapping.
     pub fn refresh(
         &self,
         list: &mut List,
-        now: u64,
         log: &Log,
         keep: &Lock<Chain>,
         counts: bool,
         mut see: impl FnMut(&Mapping<'_>),
     ) {
+        let now = crate::record::time::now();
         let old = list.which & 1;
         let new = old ^ 1;
         let [first, second] = &mut list.entries;

@@ -33,10 +33,10 @@ const NAMES_EVERY: u64 = 4;
 /// A round if one is due. Called from ticks: cheap when it is not.
 #[inline]
 pub fn maybe(session: &Session, now_ns: u64) {
-    // What changed is looked at soon, but a program that makes threads or loads plug-ins without end must not feel it.
-    if now_ns >= session.due.load(Ordering::Relaxed)
-        || now_ns >= session.soon.load(Ordering::Relaxed) && session.stale.load(Ordering::Relaxed)
-    {
+    let due = session.due.load(Ordering::Relaxed);
+    // What changed is looked at soon, but a program that makes threads without end must not feel it.
+    let soon = due.saturating_sub(ROUND_NS - SOON_NS);
+    if now_ns >= due || now_ns >= soon && session.stale.load(Ordering::Relaxed) {
         round(session, now_ns);
     }
 }
@@ -52,31 +52,21 @@ fn round(session: &Session, now_ns: u64) {
         return;
     }
     session.due.store(now_ns + ROUND_NS, Ordering::Relaxed);
-    session.soon.store(now_ns + SOON_NS, Ordering::Relaxed);
     session.stale.store(false, Ordering::Relaxed);
-    let took = cpu_ns_of(|| on_own_stack(session, &mut house, full));
+    on_own_stack(session, &mut house, full);
     let done = clock();
-    let (usual, share) = match until_next(done) {
-        ROUND_NS => (ROUND_NS, SHARE),
-        early => (early, EARLY_SHARE),
+    let took = done.wrapping_sub(now_ns);
+    let wait = match until_next(done) {
+        ROUND_NS => ROUND_NS.max(took.saturating_mul(SHARE)),
+        early => early.max(took.saturating_mul(EARLY_SHARE)),
     };
-    let paid_for = took.saturating_mul(share);
-    session.due.store(done + usual.max(paid_for), Ordering::Relaxed);
-    session.soon.store(done + SOON_NS.min(usual).max(paid_for), Ordering::Relaxed);
+    session.due.store(done + wait, Ordering::Relaxed);
     watch(session);
     // Switched off meanwhile, by one who may have given up waiting for us: no clock of ours may stay.
     if !session.on.load(Ordering::Relaxed) {
         stop_watching(session);
         threads::disarm_all(session);
     }
-}
-
-/// CPU ns that `work` takes. Not the time that passes: on a loaded machine it may wait for a processor many times longer than it
-/// works, and what is put off by its cost would be put off for seconds.
-pub fn cpu_ns_of(work: impl FnOnce()) -> u64 {
-    let began = sys::clock_ns(sys::CLOCK_THREAD_CPU);
-    work();
-    sys::clock_ns(sys::CLOCK_THREAD_CPU).saturating_sub(began)
 }
 
 /// Nanoseconds from a round to the next: as long as it was since the start, up to the usual.
@@ -188,14 +178,10 @@ pub(crate) fn look_for_tracer(session: &Session) {
 
 /// Looks at the regions.
 pub fn refresh_regions(session: &Session, house: &mut House) {
-    // What is found is as old as the change that made it: the samples since then are in it already.
-    let since = match session.changed_at.swap(0, Ordering::Relaxed) {
-        0 => time::now(),
-        changed => changed,
-    };
+    session.changing.store(false, Ordering::Relaxed);
     let mut stacks = callers::StackFinder::new(session);
     let list = &mut house.list;
-    session.regions.refresh(list, since, &session.log, &session.keep, session.counts(), |m| stacks.see(m));
+    session.regions.refresh(list, &session.log, &session.keep, session.counts(), |m| stacks.see(m));
     callers::refresh(session, &mut house.list);
 }
 
@@ -289,23 +275,4 @@ fn visit(session: &Session, ring: &Ring) {
 #[must_use]
 pub fn clock() -> u64 {
     time::monotonic_ns()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use std::time::{Duration, Instant};
-
-    #[test]
-    fn work_that_waits_costs_what_it_works() {
-        let start = Instant::now();
-        let took = cpu_ns_of(|| std::thread::sleep(Duration::from_millis(50)));
-        let passed = start.elapsed();
-        assert!(u128::from(took) < passed.as_nanos() / 2, "{took} ns of {passed:?}");
-        let work = || {
-            let end = sys::clock_ns(sys::CLOCK_THREAD_CPU) + 1_000_000;
-            while sys::clock_ns(sys::CLOCK_THREAD_CPU) < end {}
-        };
-        assert!(cpu_ns_of(work) >= 1_000_000);
-    }
 }

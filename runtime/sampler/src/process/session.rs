@@ -174,6 +174,8 @@ pub struct Session {
     pub failed: AtomicBool,
     /// It was said that the process ends without a sample.
     told: AtomicBool,
+    /// Regions are changing and were not looked at since.
+    pub changing: AtomicBool,
     /// Somebody saw a change of regions or threads: the housekeeper should come soon.
     pub stale: AtomicBool,
     /// Settings.
@@ -186,12 +188,8 @@ pub struct Session {
     pub spent: Spent,
     /// Raw time at which the housekeeper is due.
     pub due: AtomicU64,
-    /// The same for when something changed.
-    pub soon: AtomicU64,
-    /// Raw time of the loader's last change, if the regions were not looked at since; else 0.
-    pub changed_at: AtomicU64,
-    /// CLOCK_MONOTONIC ns from which on the regions may be looked at for a change of the loader's.
-    pub next_look: AtomicU64,
+    /// CLOCK_MONOTONIC ns of the last look at the regions for a change of the loader's.
+    pub looked: AtomicU64,
     /// CLOCK_MONOTONIC ns of the last look for a debugger.
     pub looked_for_tracer: AtomicU64,
     /// The process's timer: id + 1, 0 = none.
@@ -414,7 +412,6 @@ pub fn start() -> Result<&'static Session, Refused> {
     settings.depth.store(options.depth.clamp(1, 60_000) as u32, Ordering::Relaxed);
     session.pid.store(sys::getpid(), Ordering::Relaxed);
     session.due.store(0, Ordering::Relaxed);
-    session.soon.store(0, Ordering::Relaxed);
     // What stood in the way of a file may be gone by now.
     session.failed.store(false, Ordering::Relaxed);
     session.tries.store(0, Ordering::Relaxed);

@@ -390,7 +390,7 @@ fn with_frames(
 #[inline(always)]
 fn count(session: &Session, pc: u64, weight: u64, system: bool) {
     let log = &session.log;
-    if session.changed_at.load(Ordering::Relaxed) != 0 {
+    if session.changing.load(Ordering::Relaxed) {
         cold_path();
         log.header_add(at::UNCERTAIN, weight);
     }
