@@ -1,4 +1,4 @@
-//! What the commands share that look at memory instead of CPU time: options, loading, what is said when there is none.
+//! What the commands share that look at memory instead of CPU time: options, loading, what is said of a recording without memory.
 
 use crate::face::Face;
 use crate::look::{self, Look, Usage};

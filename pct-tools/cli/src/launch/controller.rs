@@ -98,7 +98,7 @@ impl Key {
     /// Begins the controller of `program`, which waits at the gate. Signals are blocked meanwhile (see `children`).
     ///
     /// # Errors
-    /// Why there is none, in words. The gate is open then.
+    /// Why the controller could not begin, in words. The gate is open then.
     pub(super) fn begin(self, program: Pid, work: Work<'_>) -> Result<Controller, String> {
         let parent = nix::unistd::getpid();
         let (mut read_folder, folder) = std::io::pipe().map_err(|why| why.to_string())?;

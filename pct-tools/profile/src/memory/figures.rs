@@ -18,7 +18,7 @@ impl Held {
     pub fn samples(&self) -> u64 {
         self.bytes.samples
     }
-    /// Mean size of a block in octets; `None` where there is none.
+    /// Mean size of a block in octets; `None` without a block.
     #[must_use]
     pub fn mean_size(&self) -> Option<f64> {
         (self.blocks.amount > 0.0).then(|| self.bytes.amount / self.blocks.amount)
@@ -101,7 +101,7 @@ impl Lifetimes {
             self.counts.iter().enumerate().map(|(k, &count)| f64::from(count) * part_below(k, ns)).sum();
         (all > 0).then(|| below / float(all))
     }
-    /// Half of them lived shorter, in nanoseconds; `None` where there is none.
+    /// Half of them lived shorter, in nanoseconds; `None` if no block was freed.
     #[must_use]
     pub fn median_ns(&self) -> Option<f64> {
         let half = float(self.samples()) / 2.0;

@@ -51,7 +51,7 @@ impl Kernel {
     /// Looks for the names. `build_id`: the kernel's, as recorded; `machine`: name and kernel release of where that was.
     ///
     /// # Errors
-    /// Why there are none, in words.
+    /// Why the kernel's functions have no names, in words.
     pub(super) fn learn(
         &mut self,
         build_id: Option<&[u8]>,
