@@ -12,6 +12,7 @@ use pct_kit::Cpu;
 use pct_reports::page::{Request, html};
 use pct_reports::query::{Cmd, Contour, Cost, Group, Incl, Limit, PrefsIndication, Scope};
 use pct_reports::render::html::Place;
+use pct_reports::report::ahead;
 use pct_reports::subject::{RepState, Subject};
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashSet};
@@ -139,7 +140,7 @@ fn main() {
     );
     // As servers do, which answer meanwhile.
     let before = Instant::now();
-    if let Some(thread) = Subject::prepare(&subject) {
+    if let Some(thread) = ahead::prepare(&subject) {
         let _ = thread.join();
     }
     eprintln!("prepared after {:.2} s more", before.elapsed().as_secs_f64());

@@ -2,6 +2,7 @@
 #![forbid(unsafe_code)]
 
 pub mod display;
+mod memo;
 pub mod page;
 pub mod pages;
 pub mod query;

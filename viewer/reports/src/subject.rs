@@ -1,23 +1,17 @@
 //! What pages are about: a profile and the files beside it.
 
 use crate::analysis::contour::{self, ContourState};
-use crate::analysis::{Bodies, Body, BodyCache};
-use crate::query::{Cmd, Contour, Cost, Group, Prefs, PrefsIndication};
-use crate::report::callers::CallersReport;
-use crate::report::feedback::{self, Analysis};
-use crate::report::proc::ProcReport;
-use crate::report::recursion::{self, FrequencyReport};
-use crate::report::tree::{self, Children, TreeReport};
-use crate::report::{self, Failure};
+use crate::analysis::{Bodies, Body, BodyCache, Failure};
+use crate::memo::Memos;
+use crate::query::{Cmd, Prefs, PrefsIndication};
 use crate::sources::Sources;
 use pct_deep::native::{self, Recorded, Side};
 use pct_deep::procrep::ProcRep;
-use pct_deep::{CliqueId, DeepError, Profile, PsId, Reading};
+use pct_deep::{DeepError, Profile, PsId, Reading};
 use serde::Serialize;
 use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
-use std::thread::JoinHandle;
 
 /// What is known of the program representation.
 #[derive(Debug, Default)]
@@ -53,12 +47,7 @@ pub struct Subject {
     /// Where it was read from.
     pub path: PathBuf,
     bodies: BodyCache,
-    pub(crate) callers: Memo<(PsId, Group, Contour), CallersReport>,
-    pub(crate) procs: Memo<PsId, ProcReport>,
-    children: Mutex<HashMap<(CliqueId, Cost), Arc<Children>>>,
-    trees: Mutex<HashMap<(CliqueId, Cost), Arc<TreeReport>>>,
-    frequencies: OnceLock<Result<Arc<FrequencyReport>, Failure>>,
-    feedback: OnceLock<Result<Arc<Analysis>, Failure>>,
+    pub(crate) memos: Memos,
     source_names: OnceLock<HashSet<String>>,
     source_paths: Mutex<HashMap<String, Option<PathBuf>>>,
 }
@@ -119,51 +108,6 @@ fn source_names(profile: &Profile) -> HashSet<String> {
     of_procs.chain(of_sites).filter(|name| !name.is_empty()).collect()
 }
 
-/// A procedure with more contexts has its reports kept.
-const LARGE: usize = 20_000;
-
-/// A procedure with more contexts has its reports made ahead.
-const VERY_LARGE: usize = 100_000;
-
-/// So many at most.
-const AHEAD: usize = 8;
-
-/// Reports of one kind that are kept.
-const REPORTS: usize = 64;
-
-/// Things that take long to find and are asked for again; the last ones are kept.
-#[derive(Debug)]
-pub(crate) struct Memo<K, V>(Mutex<HashMap<K, Arc<V>>>);
-
-impl<K, V> Default for Memo<K, V> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<K: std::hash::Hash + Eq, V> Memo<K, V> {
-    /// What is kept, or what `make` makes; failures are not kept. Two who ask at once may both make it.
-    pub(crate) fn get_or<E>(&self, key: K, make: impl FnOnce() -> Result<V, E>) -> Result<Arc<V>, E> {
-        let lock = || self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(&key) {
-            return Ok(Arc::clone(known));
-        }
-        let made = Arc::new(make()?);
-        let mut known = lock();
-        if known.len() >= REPORTS {
-            known.clear();
-        }
-        known.insert(key, Arc::clone(&made));
-        Ok(made)
-    }
-}
-
-/// Trees that are remembered.
-const TREES: usize = 32;
-
-/// Cliques whose children are remembered.
-const CHILDREN: usize = 64;
-
 fn open_rep(path: &Path) -> RepState {
     if std::fs::symlink_metadata(path).is_err() {
         return RepState::None;
@@ -189,12 +133,7 @@ impl Subject {
             name: String::new(),
             path: PathBuf::new(),
             bodies: BodyCache::default(),
-            callers: Memo::default(),
-            procs: Memo::default(),
-            children: Mutex::default(),
-            trees: Mutex::default(),
-            frequencies: OnceLock::new(),
-            feedback: OnceLock::new(),
+            memos: Memos::default(),
             source_names: OnceLock::new(),
             source_paths: Mutex::default(),
         }
@@ -376,94 +315,12 @@ impl Subject {
         Ok(rep.annotated_text(proc, &body.procedure, &mut |n, _, _| comments(n.saturating_sub(1))))
     }
 
-    /// Works out what would make the first page of its kind slow, in a thread of its own: pages do not wait for it. `None`: there is
-    /// no thread to be had; then everything is worked out when it is asked for.
-    pub fn prepare(subject: &Arc<Subject>) -> Option<JoinHandle<()>> {
-        let subject = Arc::clone(subject);
-        let thread = std::thread::Builder::new().name("prepare".to_owned());
-        let work = move || {
-            tree::prepare(&subject);
-            subject.prepare_procs();
-        };
-        thread.spawn(work).ok()
-    }
-
-    /// Makes the reports on the procedures with most contexts, if they are very many.
-    fn prepare_procs(&self) {
-        let contexts = |ps: PsId| self.profile.ps_pds(ps).len();
-        let mut large: Vec<PsId> = self.profile.pss().filter(|&ps| contexts(ps) > VERY_LARGE).collect();
-        large.sort_by_key(|&ps| std::cmp::Reverse(contexts(ps)));
-        for ps in large.into_iter().take(AHEAD) {
-            let _ = report::proc::kept(self, ps);
-            for &group in Group::ALL {
-                let (number, contour) = (i64::from(ps.number()), Contour::Ignore);
-                let asked = report::callers::Asked { number, group, bunch: 1, size: 20, contour };
-                let _ = report::callers::create_kept(self, asked);
-            }
-        }
-    }
-
-    /// Whether a procedure has so many contexts that reports on it are kept.
-    pub(crate) fn is_large(&self, ps: PsId) -> bool {
-        self.profile.ps_pds(ps).len() > LARGE
-    }
-
-    /// The children of a clique, if they were worked out before.
-    pub(crate) fn children_of(&self, clique: CliqueId, cost: Cost) -> Option<Arc<Children>> {
-        self.children.lock().unwrap_or_else(PoisonError::into_inner).get(&(clique, cost)).map(Arc::clone)
-    }
-
-    /// Remembers the children of a clique.
-    pub(crate) fn keep_children_of(&self, clique: CliqueId, cost: Cost, found: &Arc<Children>) {
-        let mut known = self.children.lock().unwrap_or_else(PoisonError::into_inner);
-        if known.len() >= CHILDREN {
-            known.clear();
-        }
-        known.insert((clique, cost), Arc::clone(found));
-    }
-
     /// Whether the program representation has a procedure.
     pub(crate) fn has_body(&self, ps: u32) -> bool {
         let ps = self.profile.ps_id(i64::from(ps));
         ps.is_some_and(
             |ps| matches!(&self.rep, RepState::Good(rep) if rep.find(&self.profile.label(ps)).is_some()),
         )
-    }
-
-    /// What is worth executing in parallel; worked out once.
-    ///
-    /// # Errors
-    /// There is no program representation, or it is broken.
-    pub fn feedback(&self) -> Result<Arc<Analysis>, Failure> {
-        self.feedback.get_or_init(|| feedback::analyse(self).map(Arc::new)).clone()
-    }
-
-    /// The tree below a clique; the last ones that were made are remembered.
-    pub(crate) fn tree_of(
-        &self,
-        clique: CliqueId,
-        cost: Cost,
-        make: impl FnOnce() -> TreeReport,
-    ) -> Arc<TreeReport> {
-        let lock = || self.trees.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(known) = lock().get(&(clique, cost)) {
-            return Arc::clone(known);
-        }
-        let made = Arc::new(make());
-        let mut trees = lock();
-        if trees.len() >= TREES {
-            trees.clear();
-        }
-        trees.insert((clique, cost), Arc::clone(&made));
-        made
-    }
-
-    /// How often each type of recursion occurs; worked out once.
-    ///
-    /// # Errors
-    /// There is no program representation, or it is broken.
-    pub fn frequencies(&self) -> Result<Arc<FrequencyReport>, Failure> {
-        self.frequencies.get_or_init(|| recursion::frequencies(self).map(Arc::new)).clone()
     }
 }
 

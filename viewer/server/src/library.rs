@@ -7,7 +7,7 @@ use crate::answer::{After, Answers, Form, Request, Response};
 use crate::viewer::render;
 use pct_reports::query::{Cmd, Query};
 use pct_reports::render::html::{self, Notice, Place};
-use pct_reports::report::Failure;
+use pct_reports::report::{Failure, ahead};
 use pct_reports::subject::{Shelf, ShelfEntry, Subject};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
@@ -66,7 +66,7 @@ impl Shelved {
         subject.shelf = self.own.upgrade().map(|s| s as Arc<dyn Shelf>);
         let subject = Arc::new(subject);
         // Goes on by itself.
-        let _ = Subject::prepare(&subject);
+        let _ = ahead::prepare(&subject);
         let used = self.tick();
         *self.read[i].lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Read { subject: Arc::clone(&subject), at: Instant::now(), used });
@@ -105,7 +105,7 @@ impl Shelved {
         subject.shelf = self.own.upgrade().map(|s| s as Arc<dyn Shelf>);
         let subject = Arc::new(subject);
         // Goes on by itself.
-        let _ = Subject::prepare(&subject);
+        let _ = ahead::prepare(&subject);
         let at = Instant::now();
         *slot = Some(Read { subject: Arc::clone(&subject), at, used: self.tick() });
         drop(slot);

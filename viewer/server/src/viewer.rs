@@ -6,6 +6,7 @@ use pct_reports::page;
 use pct_reports::query::{Cmd, Query};
 use pct_reports::render::html::{self, Notice, Place};
 use pct_reports::render::text::TextOptions;
+use pct_reports::report::ahead;
 use pct_reports::subject::Subject;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -159,7 +160,7 @@ impl Loaded {
         let stamp = Stamp::of(path);
         let subject = Arc::new(Subject::open(path, reading)?);
         // Goes on by itself.
-        let _ = Subject::prepare(&subject);
+        let _ = ahead::prepare(&subject);
         Ok(Loaded { subject, stamp })
     }
 

@@ -1,6 +1,6 @@
 //! Numbers as people read them: thousands separated, a fixed number of decimals, times with their unit.
 
-use super::{Data, MemUnit};
+use super::data::{Data, MemUnit};
 use pct_num::grouped;
 
 /// 1234567 as `1,234,567`.

@@ -1,6 +1,6 @@
 //! Tables: columns are declared once, header and rows are both made from the declaration.
 
-use super::{Cell, Data, Label, Link};
+use super::data::{Cell, Data, Label, Link};
 use crate::query::{Cmd, Prefs};
 
 /// What a column holds: decides alignment.

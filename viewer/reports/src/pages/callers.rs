@@ -1,7 +1,7 @@
 //! The callers of a procedure.
 
+use super::ctx::{Ctx, counted};
 use super::flat::{Flat, Keys, Totals};
-use super::{Ctx, counted};
 use crate::display::table::{Column, ColumnClass, Head};
 use crate::display::{Cell, Data, Display, Item, Link, List, ListClass, format};
 use crate::query::{Cmd, Group, Order};

@@ -1,8 +1,9 @@
 //! A clique's page.
 
 use super::controls::Hideable;
+use super::ctx::{Ctx, hidden, place};
 use super::perf::{PerfColumns, sort_by_cost};
-use super::{Ctx, hidden, place, tree};
+use super::tree;
 use crate::display::table::{Boxing, Paging};
 use crate::display::{Cell, Data, Display, HeadGroup, Item, Label, Link, Row, Table, format};
 use crate::query::{Cmd, Order, Prefs, Summarise};

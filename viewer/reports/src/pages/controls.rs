@@ -1,6 +1,6 @@
 //! Control blocks: links that differ from the page in one respect. What is in force now is said, not linked.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use crate::analysis::contour::ContourState;
 use crate::display::{Item, Link, List, ListClass};
 use crate::query::{

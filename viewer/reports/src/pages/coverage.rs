@@ -1,6 +1,6 @@
 //! A procedure's text with counts; a module's text.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use crate::display::{Display, Heat, Item, Listing, ListingLine, format};
 use crate::query::Cmd;
 use crate::report::coverage::{CoverageReport, LineOf};

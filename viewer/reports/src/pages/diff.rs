@@ -1,6 +1,6 @@
 //! What changed from one profile to another.
 
-use super::{Ctx, counted};
+use super::ctx::{Ctx, counted};
 use crate::display::table::{Boxing, ColumnClass, Head};
 use crate::display::{
     Cell, Compared, Data, Display, HeadGroup, Item, Label, List, ListClass, Picture, PictureNode, Row, Table,

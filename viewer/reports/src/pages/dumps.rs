@@ -1,7 +1,7 @@
 //! Raw dumps.
 
+use super::ctx::{Ctx, place};
 use super::perf::PerfColumns;
-use super::{Ctx, place};
 use crate::display::table::{Boxing, ColumnClass, Head};
 use crate::display::{Cell, Data, Display, HeadGroup, Item, Row, Table, format};
 use crate::query::Cmd;

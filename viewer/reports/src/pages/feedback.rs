@@ -1,6 +1,6 @@
 //! What could run in parallel: a table of candidates, and for a procedure their text.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use crate::display::table::{Boxing, Column, ColumnClass, Head, PAGE_ROWS, Paging};
 use crate::display::{Cell, Data, Display, HeadGroup, Item, Row, Table, format};
 use crate::query::Cmd;

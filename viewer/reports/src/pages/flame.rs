@@ -1,6 +1,6 @@
 //! The stacks of a recording as a picture.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use crate::display::{Display, Item, Picture, PictureNode, format};
 use crate::query::{Cmd, Cost};
 use crate::report::flame::FlameReport;

@@ -1,6 +1,6 @@
 //! Flat tables: a rank, some columns of words, the performance columns; ordered, paged, the rest summed up.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use super::perf::{self, PerfColumns, sort_by_cost};
 use crate::display::table::{Boxing, Column, ColumnClass, Head, Paging};
 use crate::display::{Cell, Data, HeadGroup, Label, Link, Row, Table};

@@ -1,6 +1,6 @@
 //! Accessors of a module.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use super::perf::{PerfColumns, cost_key};
 use crate::display::table::{Boxing, ColumnClass, Head};
 use crate::display::{Cell, Data, Display, HeadGroup, Item, Label, Row, Table};

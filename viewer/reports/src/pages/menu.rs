@@ -1,6 +1,6 @@
 //! The menu.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use crate::display::{Data, Display, Item, List, ListClass, MemUnit, Table};
 use crate::query::{Cmd, Cost, Incl, Limit};
 use crate::report::menu::MenuReport;

@@ -1,8 +1,8 @@
 //! The page of all modules, and a module's page.
 
 use super::controls::Hideable;
+use super::ctx::{Ctx, hidden};
 use super::flat::{Flat, Keys, Totals};
-use super::{Ctx, hidden};
 use crate::display::table::Column;
 use crate::display::{Cell, Data, Display, Item, List, ListClass};
 use crate::query::{Cmd, Inactive, Prefs};

@@ -1,6 +1,6 @@
 //! The first page of a native program's recording: where the time went, who used it, what was accounted for.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use crate::display::table::{Boxing, Column, ColumnClass, Head};
 use crate::display::{Cell, Data, Display, HeadGroup, Item, Label, List, ListClass, Row, Table, format};
 use crate::query::{Cmd, Cost, Incl, Limit};

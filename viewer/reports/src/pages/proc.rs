@@ -2,9 +2,9 @@
 
 use super::clique::site_kind_label;
 use super::controls::Hideable;
+use super::ctx::{Ctx, hidden, place};
 use super::flat::{Flat, Keys, Totals};
 use super::perf::{PerfColumns, sort_by_cost};
-use super::{Ctx, hidden, place};
 use crate::display::table::{Boxing, Column, ColumnClass, Head, Paging};
 use crate::display::{
     Cell, Data, Display, HeadGroup, Item, Label, Link, List, ListClass, Row, Table, format,

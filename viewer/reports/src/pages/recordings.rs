@@ -1,6 +1,6 @@
 //! The profiles that there are.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use crate::display::table::{Boxing, ColumnClass, Head};
 use crate::display::{Cell, Data, Display, HeadGroup, Item, Row, Table};
 use crate::query::{Cmd, DiffScale, DiffWhat, Incl};

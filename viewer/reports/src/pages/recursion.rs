@@ -1,6 +1,6 @@
 //! How a clique recurses; how often each type of recursion occurs.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use super::perf::{PerfColumns, sort_by_cost};
 use crate::analysis::recursion::{Level, RecursionType};
 use crate::display::table::{Boxing, ColumnClass, Head};

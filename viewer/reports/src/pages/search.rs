@@ -1,6 +1,6 @@
 //! What a search found.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use super::flat::{Flat, Keys, Totals};
 use crate::display::table::Column;
 use crate::display::{Cell, Data, Display, Item, List, ListClass};

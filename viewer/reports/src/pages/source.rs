@@ -1,6 +1,6 @@
 //! A source file with the time of its lines.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use crate::display::table::{Boxing, ColumnClass, Head};
 use crate::display::{
     Cell, Data, Display, HeadGroup, Item, Label, Link, List, ListClass, Row, Table, format,

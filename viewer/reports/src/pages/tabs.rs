@@ -1,7 +1,7 @@
 //! What a page leads to beside its own content: the parts of the profile, and the other views of what the page is
 //! about.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use crate::display::{Item, Link};
 use crate::query::{Cmd, Cost, Group, Incl, Limit};
 use crate::report::Report;

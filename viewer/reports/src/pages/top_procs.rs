@@ -1,6 +1,6 @@
 //! Top lists.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use super::flat::{Flat, Keys, Totals};
 use crate::display::table::{Column, ColumnClass, Head};
 use crate::display::{Cell, Data, Display, Item};

@@ -1,6 +1,6 @@
 //! The tree of cliques as a picture.
 
-use super::Ctx;
+use super::ctx::Ctx;
 use crate::display::{Display, Item, Picture, PictureNode, format};
 use crate::query::{Cmd, Cost, Qualify};
 use crate::report::tree::{TreeReport, overview as overview_of, strip, weight_of};

@@ -1,6 +1,6 @@
 //! When a call first uses each of its arguments.
 
-use super::{Ctx, place};
+use super::ctx::{Ctx, place};
 use crate::display::table::{Boxing, ColumnClass, Head};
 use crate::display::{Cell, Data, Display, HeadGroup, Item, Row, Table};
 use crate::query::Cmd;

@@ -1,10 +1,12 @@
 //! Who calls a procedure, grouped by call site, procedure, module or clique.
 
 use super::common::{
-    CliqueDesc, Describer, MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, proc_desc, site_desc,
+    CliqueDesc, Describer, MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, is_large, proc_desc, ps_of,
+    site_desc,
 };
-use super::{Failure, ps_of};
+use crate::analysis::Failure;
 use crate::analysis::contour::{ContourState, Exclusion};
+use crate::memo::Memo;
 use crate::query::{Contour, Group};
 use crate::subject::Subject;
 use pct_deep::figures::{Desc, Own};
@@ -162,6 +164,10 @@ fn container(profile: &Profile, csd: CsdId) -> PsId {
     profile.css_container(profile.csd_css(csd))
 }
 
+/// Reports that are kept.
+#[derive(Default)]
+struct Kept(Memo<(PsId, Group, Contour), CallersReport, 64>);
+
 /// The same, kept for procedures that have very many callers: their pages are many, too.
 ///
 /// # Errors
@@ -169,12 +175,12 @@ fn container(profile: &Profile, csd: CsdId) -> PsId {
 pub fn create_kept(subject: &Subject, asked: Asked) -> Result<CallersReport, Failure> {
     let Asked { number, group, bunch, size, contour } = asked;
     let make = |asked| create(&subject.profile, &subject.contour, asked);
-    let large = subject.profile.ps_id(number).filter(|&ps| subject.is_large(ps));
+    let large = subject.profile.ps_id(number).filter(|&ps| is_large(&subject.profile, ps));
     match large {
         Some(ps) if bunch >= 1 && size >= 1 => {
-            let whole = subject
-                .callers
-                .get_or((ps, group, contour), || make(Asked { bunch: 1, size: 20, ..asked }))?;
+            let kept = subject.memos.of::<Kept>();
+            let whole =
+                kept.0.get_or((ps, group, contour), || make(Asked { bunch: 1, size: 20, ..asked }))?;
             Ok(CallersReport { bunch, bunch_size: size, ..CallersReport::clone(&whole) })
         }
         _ => make(asked),

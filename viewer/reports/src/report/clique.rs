@@ -1,7 +1,9 @@
 //! A clique: who leads to it, its procedures, their call sites, and where those lead.
 
-use super::common::{CliqueDesc, Describer, Perf, ProcDesc, Rates, Rest, SiteDesc, proc_desc, site_desc};
-use super::{Failure, Window};
+use super::common::{
+    CliqueDesc, Describer, Perf, ProcDesc, Rates, Rest, SiteDesc, Window, proc_desc, site_desc,
+};
+use crate::analysis::Failure;
 use pct_deep::figures::{Desc, Own};
 use pct_deep::{CliqueId, CsdId, PdId, Profile, PsId, SiteKind};
 use serde::Serialize;

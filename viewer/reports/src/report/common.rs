@@ -1,11 +1,46 @@
 //! What all reports are made of: performance rows and descriptions of procedures, call sites and cliques.
 
+use crate::analysis::Failure;
 use pct_deep::figures::{Desc, Own};
 use pct_deep::{CliqueId, CssId, PdId, Profile, PsId};
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
+
+/// Which part of a long report is wanted.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Window {
+    /// From 1.
+    pub page: u32,
+}
+
+impl Window {
+    /// The positions of the page's items among `total`, `size` to a page; the last page if it is past the end.
+    #[must_use]
+    pub fn range(self, total: usize, size: usize) -> (usize, usize) {
+        let pages = total.div_ceil(size).max(1);
+        let page = (self.page.max(1) as usize).min(pages);
+        let from = ((page - 1) * size).min(total);
+        (from, (from + size).min(total))
+    }
+}
+
+/// The procedure of a number from outside.
+///
+/// # Errors
+/// There is none.
+pub fn ps_of(profile: &Profile, number: i64) -> Result<PsId, Failure> {
+    profile.ps_id(number).ok_or_else(|| Failure::index("proc_static", number))
+}
+
+/// A procedure with more contexts has its reports kept.
+const LARGE: usize = 20_000;
+
+/// Whether a procedure has so many contexts that reports on it are kept.
+pub(crate) fn is_large(profile: &Profile, ps: PsId) -> bool {
+    profile.ps_pds(ps).len() > LARGE
+}
 
 /// The measurements of one subject, with all that is derived from them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]

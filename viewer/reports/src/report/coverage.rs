@@ -1,8 +1,8 @@
 //! A procedure's text with how often each goal was entered and left.
 
-use super::common::{ProcDesc, proc_desc};
-use super::{Failure, ps_of};
+use super::common::{ProcDesc, proc_desc, ps_of};
 use crate::analysis::Bodies;
+use crate::analysis::Failure;
 use crate::analysis::coverage::{self, Measured};
 use crate::subject::Subject;
 use pct_deep::PsId;

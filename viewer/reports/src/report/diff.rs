@@ -4,7 +4,7 @@
 //! procedures that enter them, from the root. Of native programs CPU time is compared and significance is that of
 //! [`pct_num::significance`]; call sequence numbers of other profiles are exact, every change is one.
 
-use super::Failure;
+use crate::analysis::Failure;
 use crate::query::{DiffScale, DiffWhat, Incl};
 use crate::subject::Subject;
 use pct_deep::native::FunctionFacts;

@@ -1,8 +1,8 @@
 //! Raw dumps: what the file says about one node, for those who work on the profiler.
 
 use super::clique::kind_word;
-use super::common::{Perf, ProcDesc, Rates, SiteDesc, proc_desc, site_desc};
-use super::{Failure, ps_of};
+use super::common::{Perf, ProcDesc, Rates, SiteDesc, proc_desc, ps_of, site_desc};
+use crate::analysis::Failure;
 use pct_deep::figures::Desc;
 use pct_deep::{Coverage, CssKind, PointKind, Profile, PsId, Slot};
 use serde::Serialize;

@@ -1,12 +1,13 @@
 //! What is worth executing in parallel: candidates of the whole program, or of one procedure with their text.
 
-use super::common::{MAX_ROWS, ProcDesc, proc_desc};
-use super::{Failure, ps_of};
+use super::common::{MAX_ROWS, ProcDesc, proc_desc, ps_of};
+use crate::analysis::Failure;
 use crate::subject::Subject;
 use pct_feedback::message::{Level, Message};
 use pct_feedback::walk::{Observer, Outcome, ProcOutcome, Stopped, analyse as walk};
 use pct_feedback::{Candidate, Params, ProcCandidates, VarNames, report};
 use serde::Serialize;
+use std::sync::{Arc, OnceLock};
 
 /// Data of the page.
 #[derive(Clone, Debug, Serialize)]
@@ -98,7 +99,7 @@ impl Observer for Collector {
     }
 }
 
-/// Looks through the whole program with default parameters. Slow on large profiles: see [`Subject::feedback`].
+/// Looks through the whole program with default parameters. Slow on large profiles: reports ask [`kept`].
 ///
 /// # Errors
 /// There is no program representation, or it is broken.
@@ -112,6 +113,15 @@ pub fn analyse(subject: &Subject) -> Result<Analysis, Failure> {
     Ok(Analysis { params, outcome, problems: collector.problems })
 }
 
+/// The walk over the whole program.
+#[derive(Default)]
+struct Kept(OnceLock<Result<Arc<Analysis>, Failure>>);
+
+/// What is worth executing in parallel; worked out once.
+fn kept(subject: &Subject) -> Result<Arc<Analysis>, Failure> {
+    subject.memos.of::<Kept>().0.get_or_init(|| analyse(subject).map(Arc::new)).clone()
+}
+
 /// The report on procedure `number`, or on all.
 ///
 /// # Errors
@@ -119,7 +129,7 @@ pub fn analyse(subject: &Subject) -> Result<Analysis, Failure> {
 pub fn create(subject: &Subject, number: Option<i64>) -> Result<FeedbackReport, Failure> {
     let profile = &subject.profile;
     let ps = number.map(|n| ps_of(profile, n)).transpose()?;
-    let analysis = subject.feedback()?;
+    let analysis = kept(subject)?;
     let procs: Vec<&ProcOutcome> =
         analysis.outcome.procs.iter().filter(|p| ps.is_none_or(|ps| p.ps == ps)).collect();
     let mut candidates: Vec<CandidateRow> = procs.iter().flat_map(|p| rows(subject, p)).collect();

@@ -1,6 +1,6 @@
 //! The stacks of a recording as a tree of functions: recursion is not folded.
 
-use super::Failure;
+use crate::analysis::Failure;
 use crate::subject::Subject;
 use serde::Serialize;
 

@@ -1,9 +1,9 @@
 //! Accessors of a module's data structures: procedures named `STRUCTURE_get_FIELD` of arity 2 and
 //! `STRUCTURE_set_FIELD` of arity 3.
 
-use super::Failure;
 use super::common::{Perf, ProcDesc, Rates, proc_desc};
 use super::modules::find;
+use crate::analysis::Failure;
 use pct_deep::figures::{Desc, Own};
 use pct_deep::{ProcLabel, Profile, PsId};
 use serde::Serialize;

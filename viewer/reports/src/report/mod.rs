@@ -3,6 +3,7 @@
 //! A report is a function of the command and the profile alone, so other tools can use it; its JSON is what `--json`
 //! prints. One module per kind. A kind that cannot be made is the `Err` of its own kind, with the reason.
 
+pub mod ahead;
 pub mod callers;
 pub mod clique;
 pub mod common;
@@ -28,27 +29,9 @@ pub mod var_use;
 pub use crate::analysis::Failure;
 use crate::query::Cmd;
 use crate::subject::Subject;
-use pct_deep::{Profile, PsId};
+pub use common::Window;
 use serde::Serialize;
 use std::sync::Arc;
-
-/// Which part of a long report is wanted.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Window {
-    /// From 1.
-    pub page: u32,
-}
-
-impl Window {
-    /// The positions of the page's items among `total`, `size` to a page; the last page if it is past the end.
-    #[must_use]
-    pub fn range(self, total: usize, size: usize) -> (usize, usize) {
-        let pages = total.div_ceil(size).max(1);
-        let page = (self.page.max(1) as usize).min(pages);
-        let from = ((page - 1) * size).min(total);
-        (from, (from + size).min(total))
-    }
-}
 
 /// The data of a page.
 #[derive(Clone, Debug, Serialize)]
@@ -143,14 +126,6 @@ impl Report {
     }
 }
 
-/// The procedure of a number from outside.
-///
-/// # Errors
-/// There is none.
-pub fn ps_of(profile: &Profile, number: i64) -> Result<PsId, Failure> {
-    profile.ps_id(number).ok_or_else(|| Failure::index("proc_static", number))
-}
-
 /// Makes the report that a command asks for.
 #[must_use]
 pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
@@ -192,7 +167,7 @@ pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
         Cmd::Feedback(n) => Report::Feedback(feedback::create(subject, *n).map(Box::new)),
         Cmd::CliqueTree(n, cost) => Report::Tree(tree::create(subject, *n, *cost)),
         Cmd::CliqueRecursion(n) => Report::CliqueRecursion(recursion::of_clique(subject, *n)),
-        Cmd::RecursionTypeFreq => Report::Frequencies(subject.frequencies()),
+        Cmd::RecursionTypeFreq => Report::Frequencies(recursion::frequencies_kept(subject)),
         Cmd::StaticCoverage(n) => Report::Coverage(coverage::of_ps(subject, *n)),
         Cmd::DynamicCoverage(n) => Report::Coverage(coverage::of_pd(subject, *n)),
         Cmd::ModuleRep(name) => Report::ModuleRep(module_rep::create(subject, name)),

@@ -1,6 +1,6 @@
 //! The text of a module's procedures.
 
-use super::Failure;
+use crate::analysis::Failure;
 use crate::subject::Subject;
 use serde::Serialize;
 

@@ -1,7 +1,7 @@
 //! All modules; the procedures of one.
 
-use super::Failure;
 use super::common::{Perf, ProcDesc, Rates, proc_desc};
+use crate::analysis::Failure;
 use pct_deep::figures::Desc;
 use pct_deep::{CliqueId, Id as _, ModuleId, PdId, Profile};
 use serde::Serialize;

@@ -1,8 +1,9 @@
 //! A procedure over all its contexts: its cost, its call sites, whom they call.
 
 use super::clique::kind_word;
-use super::common::{MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, proc_desc, site_desc};
-use super::{Failure, ps_of};
+use super::common::{MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, is_large, proc_desc, ps_of, site_desc};
+use crate::analysis::Failure;
+use crate::memo::Memo;
 use crate::subject::Subject;
 use pct_deep::figures::{Desc, Own};
 use pct_deep::{CsdId, CssId, CssKind, PdId, Profile, PsId};
@@ -90,12 +91,16 @@ pub fn create(subject: &Subject, number: i64) -> Result<ProcReport, Failure> {
     Ok(kept(subject, ps_of(&subject.profile, number)?))
 }
 
+/// Reports that are kept.
+#[derive(Default)]
+struct Kept(Memo<PsId, ProcReport, 64>);
+
 /// The report on a procedure, kept if it has very many contexts.
 pub(crate) fn kept(subject: &Subject, ps: PsId) -> ProcReport {
-    if !subject.is_large(ps) {
+    if !is_large(&subject.profile, ps) {
         return of(&subject.profile, ps);
     }
-    let made = subject.procs.get_or(ps, || Ok::<_, Failure>(of(&subject.profile, ps)));
+    let made = subject.memos.of::<Kept>().0.get_or(ps, || Ok::<_, Failure>(of(&subject.profile, ps)));
     made.map_or_else(|_| of(&subject.profile, ps), |r| ProcReport::clone(&r))
 }
 

@@ -1,7 +1,7 @@
 //! How one clique recurses; how often each type of recursion occurs.
 
-use super::Failure;
 use super::common::{CliqueDesc, MAX_ROWS, Perf, ProcDesc, Rates, clique_desc, proc_desc};
+use crate::analysis::Failure;
 use crate::analysis::recursion::{RecursionType, classify};
 use crate::analysis::{Bodies, Body};
 use crate::subject::Subject;
@@ -10,8 +10,8 @@ use pct_deep::{CliqueId, PdId, Profile, PsId};
 use serde::Serialize;
 use std::cell::RefCell;
 use std::collections::{BTreeMap, HashMap};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
 
 /// Data of a clique's recursion page.
 #[derive(Clone, Debug, Serialize)]
@@ -197,7 +197,19 @@ fn classify_all(subject: &Subject) -> Sums {
     sums
 }
 
-/// The report on all cliques. Slow on large profiles: see [`Subject::frequencies`].
+/// The report on all cliques.
+#[derive(Default)]
+struct Kept(OnceLock<Result<Arc<FrequencyReport>, Failure>>);
+
+/// How often each type of recursion occurs; worked out once.
+///
+/// # Errors
+/// As [`frequencies`].
+pub fn frequencies_kept(subject: &Subject) -> Result<Arc<FrequencyReport>, Failure> {
+    subject.memos.of::<Kept>().0.get_or_init(|| frequencies(subject).map(Arc::new)).clone()
+}
+
+/// The report on all cliques. Slow on large profiles: see [`frequencies_kept`].
 ///
 /// # Errors
 /// There is no program representation, or it is broken.

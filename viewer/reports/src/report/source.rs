@@ -2,7 +2,7 @@
 //!
 //! Time in a line itself is known of recordings at hand only; time in what a line calls follows from the call sites.
 
-use super::Failure;
+use crate::analysis::Failure;
 use crate::subject::Subject;
 use pct_deep::{PsId, figures::Desc};
 use serde::Serialize;

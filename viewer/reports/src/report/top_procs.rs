@@ -1,7 +1,7 @@
 //! The most expensive procedures by one criterion.
 
-use super::Failure;
 use super::common::{MAX_ROWS, Perf, ProcDesc, Rates, proc_desc};
+use crate::analysis::Failure;
 use crate::query::{Cost, Incl, Limit, Scope};
 use pct_deep::figures::Desc;
 use pct_deep::{Figures, Profile, PsId};

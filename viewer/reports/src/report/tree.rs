@@ -3,8 +3,9 @@
 //! In files of the real writer every clique but the root's is entered once, so cliques form a tree whose branches
 //! sum up. Where a damaged file has it otherwise, a clique is drawn below its entry only.
 
-use super::Failure;
 use super::common::proc_desc;
+use crate::analysis::Failure;
+use crate::memo::Memo;
 use crate::query::Cost;
 use crate::subject::Subject;
 use pct_deep::figures::Desc;
@@ -66,6 +67,13 @@ fn shown_cost(profile: &Profile, cost: Cost) -> Cost {
     }
 }
 
+/// What is remembered: pictures, and the children of cliques that have very many.
+#[derive(Default)]
+struct Kept {
+    trees: Memo<(CliqueId, Cost), TreeReport, 32>,
+    children: Memo<(CliqueId, Cost), Children, 64>,
+}
+
 /// The heaviest cliques that a clique enters.
 #[derive(Debug)]
 pub struct Children {
@@ -109,7 +117,8 @@ impl Builder<'_> {
                 .flat_map(|&pd| profile.csds_of_pd(pd))
                 .nth(MANY)
                 .is_some();
-        if many && let Some(known) = self.subject.children_of(clique, self.cost) {
+        let kept = self.subject.memos.of::<Kept>();
+        if many && let Some(known) = kept.children.get(&(clique, self.cost)) {
             return known;
         }
         let mut heaviest: Vec<(u64, CliqueId)> = Vec::new();
@@ -139,7 +148,7 @@ impl Builder<'_> {
         heaviest.sort_unstable_by(|a, b| b.cmp(a));
         let found = Arc::new(Children { heaviest, more });
         if many {
-            self.subject.keep_children_of(clique, self.cost, &found);
+            kept.children.keep((clique, self.cost), &found);
         }
         found
     }
@@ -206,13 +215,13 @@ pub fn create(subject: &Subject, number: i64, cost: Cost) -> Result<Arc<TreeRepo
         .clique_id(number)
         .ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
     let cost = shown_cost(profile, cost);
-    Ok(subject.tree_of(clique, cost, || {
+    subject.memos.of::<Kept>().trees.get_or((clique, cost), || {
         let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
         let total = weight_of(&profile.clique_total(clique), cost);
         let top = b.push(0, clique, total);
         b.grow(top, clique, NODES, total / 3000, usize::MAX);
-        TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out }
-    }))
+        Ok(TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out })
+    })
 }
 
 /// The heaviest part of the tree below a clique, a dozen levels deep.

@@ -1,8 +1,8 @@
 //! When a call first uses each of its arguments.
 
-use super::Failure;
 use super::common::{ProcDesc, SiteDesc, proc_desc, site_desc};
 use crate::analysis::Bodies;
+use crate::analysis::Failure;
 use crate::analysis::var_use::{UseType, call_cost, first_use};
 use crate::subject::Subject;
 use serde::Serialize;

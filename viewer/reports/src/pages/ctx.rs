@@ -1,0 +1,174 @@
+//! What every page is made with: names, links and places as the preferences want them.
+
+use super::perf;
+use crate::display::{Cell, Data, Link, format};
+use crate::query::{Cmd, Cost, Group, Inactive, Order, Prefs, Qualify};
+use crate::report::common::ProcDesc;
+use crate::subject::Subject;
+
+/// What a page is made with.
+pub(crate) struct Ctx<'a> {
+    pub(crate) subject: &'a Subject,
+    pub(crate) cmd: &'a Cmd,
+    pub(crate) page: u32,
+    pub(crate) prefs: Prefs,
+}
+
+impl Ctx<'_> {
+    /// The preferences that a link to a command carries.
+    pub(crate) fn prefs_for(&self, cmd: &Cmd) -> Prefs {
+        self.subject.prefs_between(self.cmd, cmd, &self.prefs)
+    }
+
+    /// A plain link with the preferences in force.
+    pub(crate) fn link(&self, cmd: Cmd, label: impl Into<String>) -> Link {
+        let prefs = self.prefs_for(&cmd);
+        Link::new(cmd, &prefs, label)
+    }
+
+    /// The way here: the menu, then these.
+    pub(crate) fn crumbs(&self, path: Vec<Link>) -> Vec<Link> {
+        let mut out = vec![self.link(Cmd::Menu, "Menu")];
+        out.extend(path);
+        if out.len() == 1 && *self.cmd == Cmd::Menu {
+            out.clear();
+        }
+        out
+    }
+
+    /// The name of a procedure on a page of module `current`.
+    pub(crate) fn name(&self, desc: &ProcDesc, current: Option<&str>) -> String {
+        let qualified = match self.prefs.qualify {
+            Qualify::Always => true,
+            Qualify::Never => false,
+            Qualify::WhenDifferent => current != Some(desc.module.as_str()),
+        };
+        let name = if qualified { &desc.qualified_name } else { &desc.name };
+        if self.subject.profile.is_native() { format::short_name(name) } else { name.clone() }
+    }
+
+    /// A link to the page of a procedure.
+    pub(crate) fn proc_link(&self, desc: &ProcDesc, current: Option<&str>) -> Link {
+        let link = self.link(Cmd::Proc(i64::from(desc.ps)), self.name(desc, current));
+        if link.label.text.contains('\u{2026}') { link.hint(&*desc.qualified_name) } else { link }
+    }
+
+    /// What pictures of cliques measure: the order's cost if it has a tree, else what means something.
+    pub(crate) fn tree_cost(&self) -> Cost {
+        match self.prefs.order {
+            Order::Cost(c) if !matches!(c.cost, Cost::Calls | Cost::Redos) => c.cost,
+            _ if self.subject.only_time() => Cost::Time,
+            _ => Cost::Callseqs,
+        }
+    }
+
+    /// What the columns of costs have to know.
+    pub(crate) fn scale(&self) -> perf::Scale {
+        perf::Scale {
+            bytes_per_word: self.subject.profile.header().bytes_per_word,
+            only_time: self.subject.only_time(),
+        }
+    }
+
+    /// What a procedure and a module are called: in native programs a function and an object.
+    pub(crate) fn words(&self) -> &'static Words {
+        if self.subject.profile.is_native() { &Words::NATIVE } else { &Words::MERCURY }
+    }
+
+    /// A place in the source: a link if the file is at hand.
+    pub(crate) fn place_data(&self, file: &str, line: u32) -> Data {
+        let whole = place(file, line);
+        let short = place(&short_path(file), line);
+        if self.subject.source(file).is_some() {
+            Data::Link(self.link(Cmd::Source(file.to_owned(), i64::from(line)), short).hint(whole))
+        } else if short == whole {
+            Data::Text(whole)
+        } else {
+            Data::Hinted(short, whole)
+        }
+    }
+
+    /// The same as a cell.
+    pub(crate) fn place_cell(&self, file: &str, line: u32) -> Cell {
+        Cell::One(self.place_data(file, line))
+    }
+}
+
+/// What things are called.
+pub(crate) struct Words {
+    pub(crate) proc: &'static str,
+    pub(crate) procs: &'static str,
+    pub(crate) module: &'static str,
+    pub(crate) modules: &'static str,
+    /// Contexts that call each other, with what they have below them.
+    pub(crate) clique: &'static str,
+    pub(crate) cliques: &'static str,
+    /// After "hidden": procedures that were ...
+    pub(crate) silent: &'static str,
+}
+
+impl Words {
+    const MERCURY: Words = Words {
+        proc: "Procedure",
+        procs: "procedures",
+        module: "Module",
+        modules: "modules",
+        clique: "clique",
+        cliques: "cliques",
+        silent: "never called",
+    };
+    const NATIVE: Words = Words {
+        proc: "Function",
+        procs: "functions",
+        module: "Object",
+        modules: "objects",
+        clique: "call context",
+        cliques: "call contexts",
+        silent: "without a sample",
+    };
+
+    /// What callers of one group are, one of them and several.
+    pub(crate) fn group(&self, group: Group) -> (String, &'static str) {
+        match group {
+            Group::CallSite => ("call site".to_owned(), "call sites"),
+            Group::Proc => (self.proc.to_lowercase(), self.procs),
+            Group::Module => (self.module.to_lowercase(), self.modules),
+            Group::Clique => (self.clique.to_owned(), self.cliques),
+        }
+    }
+}
+
+/// A number of things in words: `1 row`, `2 rows`.
+pub(crate) fn counted(n: usize, one: &str, many: &str) -> String {
+    format!("{} {}", format::int(i64::try_from(n).unwrap_or(i64::MAX)), if n == 1 { one } else { many })
+}
+
+/// The end of a long path; short ones stay.
+fn short_path(file: &str) -> String {
+    const LONG: usize = 32;
+    if file.len() <= LONG {
+        return file.to_owned();
+    }
+    let mut from = file.len();
+    for (i, _) in file.rmatch_indices('/') {
+        if file.len() - i > LONG && from < file.len() {
+            break;
+        }
+        from = i;
+    }
+    if from == 0 || from == file.len() { file.to_owned() } else { format!("\u{2026}{}", &file[from..]) }
+}
+
+/// A place in the source.
+pub(crate) fn place(file: &str, line: u32) -> String {
+    match (file, line) {
+        ("", _) => String::new(),
+        (file, 0) => file.to_owned(),
+        (file, line) => format!("{file}:{line}"),
+    }
+}
+
+/// Whether an inactive thing is hidden.
+pub(crate) fn hidden(active: bool, pref: Inactive) -> bool {
+    !active && pref == Inactive::Hide
+}
