@@ -148,12 +148,12 @@ impl Face {
     /// Writes the answer in a format that may be no text: not to a terminal then.
     ///
     /// # Errors
-    /// As [`Self::print`], and [`crate::look::Usage`] for a terminal.
+    /// As [`Self::print`], and [`crate::errors::Usage`] for a terminal.
     pub fn print_file(&self, bytes: &[u8]) -> Result<()> {
         let text = std::str::from_utf8(bytes).is_ok_and(|text| !text.contains('\0'));
         if self.out.terminal && !text {
             let why = "this format is no text for a terminal: name a file, or send stdout to one";
-            return Err(crate::look::Usage(why.into()).into());
+            return Err(crate::errors::Usage(why.into()).into());
         }
         self.print_bytes(bytes)
     }
@@ -171,27 +171,12 @@ impl Face {
     }
 }
 
-/// An error and its causes in one line. A cause that the line before it says already (many of our errors do) is not said again.
-#[must_use]
-pub fn chain(error: &anyhow::Error) -> String {
-    let mut line = String::new();
-    for cause in error.chain() {
-        let cause = cause.to_string();
-        if line.is_empty() {
-            line = cause;
-        } else if !line.ends_with(&cause) {
-            line = format!("{line}: {cause}");
-        }
-    }
-    line
-}
-
 /// For an answer that is written bit by bit.
 ///
 /// # Errors
 /// When stdout was closed: std put /dev/null there, so that no write would fail.
 pub fn open_stdout() -> Result<io::StdoutLock<'static>> {
-    if crate::launch::inherited::stdout_was_closed() {
+    if crate::inherited::stdout_was_closed() {
         bail!("stdout is closed");
     }
     Ok(io::stdout().lock())
@@ -219,19 +204,4 @@ pub fn is_closed_pipe(error: &anyhow::Error) -> bool {
     error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::chain;
-    use anyhow::Context as _;
-
-    #[test]
-    fn a_cause_is_said_once() {
-        let plain = || std::io::Error::from_raw_os_error(libc::ENOENT);
-        let told = pct_symbols::ImageError::Io { path: "/x".into(), source: plain() };
-        assert_eq!(chain(&told.into()), "/x: No such file or directory (os error 2)");
-        let outer = Err::<(), _>(plain()).context("/y").context("reading").expect_err("an error");
-        assert_eq!(chain(&outer), "reading: /y: No such file or directory (os error 2)");
-    }
 }

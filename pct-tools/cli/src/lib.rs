@@ -1,8 +1,10 @@
 //! The command `pct` (and the classic `pct-print`, `addr2func`) over the libraries of the other rooms.
 //!
 //! Reading order: [`cli`] is what can be typed and the table of subcommands; [`commands`] has one module per
-//! subcommand, each with its `Args` and a `run`; [`look`] is what the reading ones share; [`launch`] starts programs under the sampler; [`runlib`] is the
-//! library that is carried inside; [`face`] knows colours and pipes.
+//! subcommand, each with its `Args` and a `run`; [`look`] is what the reading ones share, [`contexts`] what makes call
+//! contexts of a recording; [`launch`] starts programs under the sampler; [`inherited`] is what they must get back as pct
+//! got it; [`runlib`] is the library that is carried inside; [`face`] knows colours and pipes, [`errors`] says what went
+//! wrong.
 //!
 //! Exit statuses: 0 done, 1 could not, 2 wrong usage; `pct run` ends as its command did (125 when pct itself
 //! failed, 126 and 127 as env(1)).
@@ -10,7 +12,11 @@
 
 pub mod cli;
 pub mod commands;
+pub mod contexts;
+pub mod errors;
 pub mod face;
+#[expect(unsafe_code, reason = "signal dispositions, plain descriptors")]
+pub mod inherited;
 pub mod launch;
 pub mod look;
 pub mod memory;
@@ -42,7 +48,7 @@ fn command() -> ExitCode {
             return ExitCode::from(match error.exit_code() {
                 0 => match printed {
                     // Help and version are the answer: that it did not arrive is not success.
-                    _ if launch::inherited::stdout_was_closed() => {
+                    _ if inherited::stdout_was_closed() => {
                         face::say("pct: stdout is closed\n");
                         1
                     }
@@ -62,8 +68,8 @@ fn command() -> ExitCode {
         Ok(code) => code,
         Err(error) if face::is_closed_pipe(&error) => ExitCode::SUCCESS,
         Err(error) => {
-            face.warn(face::chain(&error));
-            ExitCode::from(match error.is::<look::Usage>() {
+            face.warn(errors::chain(&error));
+            ExitCode::from(match error.is::<errors::Usage>() {
                 _ if runs => launch::FAILED,
                 true => 2,
                 false => 1,

@@ -1,5 +1,6 @@
 //! What all commands that read profiles share: which files, which part of them, in which form.
 
+use crate::errors::Usage;
 use crate::face::Face;
 use anyhow::{Context as _, Result, bail};
 use pct_profile::load::{self, Options, whole};
@@ -215,11 +216,6 @@ fn load_telling(paths: &[PathBuf], options: &Options, progress: load::Progress<'
     Ok(load::load_with(paths, options, progress)?)
 }
 
-/// What was typed makes no sense together: exit status 2.
-#[derive(Debug, thiserror::Error)]
-#[error("{0}")]
-pub struct Usage(pub String);
-
 /// The same without a progress bar.
 ///
 /// # Errors
@@ -289,7 +285,8 @@ pub fn status(account: &Account) -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use super::{Options, Usage, load_quietly, number, time, within};
+    use super::{Options, load_quietly, number, time, within};
+    use crate::errors::Usage;
 
     #[test]
     fn numbers_that_are_none_say_what_would_be_one() {

@@ -1,7 +1,8 @@
 //! What the commands share that look at memory instead of CPU time: options, loading, what is said of a recording without memory.
 
+use crate::errors::Usage;
 use crate::face::Face;
-use crate::look::{self, Look, Usage};
+use crate::look::{self, Look};
 use anyhow::{Result, bail};
 use pct_profile::Profile;
 use pct_profile::load::{Options, WantedMemory};

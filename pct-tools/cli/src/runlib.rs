@@ -59,7 +59,7 @@ pub fn path_of(library: Carried) -> Result<PathBuf> {
     for (place, strict) in places() {
         match lay_out(library, &place, strict) {
             Ok(path) => return Ok(path),
-            Err(why) => tried.push(format!("{}: {}", place.display(), crate::face::chain(&why))),
+            Err(why) => tried.push(format!("{}: {}", place.display(), crate::errors::chain(&why))),
         }
     }
     bail!("no folder for libpct.so: {}", tried.join("; "))

@@ -7,6 +7,7 @@
 
 mod code;
 mod read;
+mod region;
 mod write;
 
 use crate::numbered::numbered;
@@ -15,49 +16,15 @@ pub use code::{
     CodeFacts, CodeFrame, InterpreterState, Language, LineTableForm, LineTablePart, LostCode, code_flag,
 };
 pub use read::{Frames, MemoryLevel, Record, Sample, Stack, Text};
-pub use write::{Encoder, MAX_FRAMES, long_sample, sample, sample_with_frames, short_sample};
+pub use region::{RegionFacts, region_flag};
+pub use write::{ADDRESS_BITS, Encoder, MAX_FRAMES, long_sample, sample, sample_with_frames, short_sample};
 
-/// Bits of a word that hold an address; the byte above holds a sample's weight or a frame's kind.
-pub const ADDRESS_BITS: u64 = (1 << 56) - 1;
-/// Weight that says "see the next word".
-const WEIGHT_FOLLOWS: u64 = 255;
 /// Upper byte of a frame whose address is exact (interrupted by a signal), not a return address.
 const EXACT: u64 = 1 << 56;
 /// Upper byte of a frame of an interpreted language: 32 bits code id, 24 bits offset.
 const CODE: u64 = 0xc0 << 56;
 /// Upper byte of the word that ends a cut stack; the cause is in the lowest byte.
 const CUT: u64 = 0xcc << 56;
-
-/// A region of code: where it is, and what is there. `T` holds octets.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct RegionFacts<T> {
-    /// First address.
-    pub start: u64,
-    /// Address after the last.
-    pub end: u64,
-    /// Offset of `start` in the file.
-    pub offset: u64,
-    /// Device, as `major << 32 | minor`.
-    pub device: u64,
-    /// Inode, 0 = no file.
-    pub inode: u64,
-    /// [`region_flag`].
-    pub flags: u64,
-    /// Build-id, perhaps empty.
-    pub build_id: T,
-    /// Path as the maps file has it, ` (deleted)` removed; `[vdso]`; empty = anonymous.
-    pub path: T,
-}
-
-impl<T> RegionFacts<T> {
-    /// The same facts with their octets in another form.
-    #[must_use]
-    pub fn map<U>(self, mut octets: impl FnMut(T) -> U) -> RegionFacts<U> {
-        let Self { start, end, offset, device, inode, flags, build_id, path } = self;
-        let (build_id, path) = (octets(build_id), octets(path));
-        RegionFacts { start, end, offset, device, inode, flags, build_id, path }
-    }
-}
 
 numbered! {
     /// Why a stack is not whole. It stands where the outermost frame would.
@@ -128,18 +95,6 @@ impl Frame {
             _ => Frame::Return(word & ADDRESS_BITS),
         }
     }
-}
-
-/// Flags of a region.
-pub mod region_flag {
-    /// The file was deleted or replaced when it was seen.
-    pub const DELETED: u64 = 1;
-    /// Writable as well (JIT code).
-    pub const WRITABLE: u64 = 2;
-    /// No file behind it.
-    pub const ANONYMOUS: u64 = 4;
-    /// The sampler's own code.
-    pub const OURS: u64 = 8;
 }
 
 #[cfg(test)]

@@ -16,17 +16,11 @@ const CIRCLES: &[(&str, &[&str])] = &[
         &[
             "commands/attach.rs",
             "commands/attach/silence.rs",
-            "commands/deep.rs",
             "commands/run.rs",
             "commands/run/ending.rs",
             "commands/run/held.rs",
-            "commands/view.rs",
-            "face.rs",
-            "look.rs",
-            "runlib.rs",
         ],
     ),
-    ("runtime/format", &["record.rs", "record/code.rs", "record/write.rs"]),
     // The wrappers' machine code calls what counts, and that finds the wrappers' targets.
     ("runtime/preload", &["malloc/entry.rs", "malloc/mod.rs", "malloc/start.rs"]),
     (
@@ -66,10 +60,6 @@ const CIRCLES: &[(&str, &[&str])] = &[
 /// Circles between folders (a folder counts as one thing with all that is in it) that are left.
 const FOLDERS: &[(&str, &[&str])] = &[
     ("pct-tools/attach", &["entry.rs", "linger.rs", "ptrace/mod.rs", "stack.rs"]),
-    (
-        "pct-tools/cli",
-        &["commands/deep.rs", "commands/view.rs", "face.rs", "launch/mod.rs", "look.rs", "runlib.rs"],
-    ),
     ("runtime/preload", &["malloc/entry.rs", "malloc/start.rs"]),
     (
         "runtime/sampler",

@@ -2,7 +2,8 @@
 #![forbid(unsafe_code)]
 
 use pct_cli::commands::print::{Args, Key, What, run};
-use pct_cli::face::{ColorChoice, Face, chain, in_words, is_closed_pipe, say};
+use pct_cli::errors::chain;
+use pct_cli::face::{ColorChoice, Face, in_words, is_closed_pipe, say};
 use std::process::ExitCode;
 
 const HELP: &str = "\

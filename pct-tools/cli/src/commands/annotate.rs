@@ -259,7 +259,7 @@ fn code_listings(
         match code_of(path, build_id.as_ref(), &offsets) {
             Ok(found) => listings.extend(found),
             Err(why) => {
-                remarks.push(format!("{}: no instructions: {}", path.display(), crate::face::chain(&why)))
+                remarks.push(format!("{}: no instructions: {}", path.display(), crate::errors::chain(&why)))
             }
         }
     }

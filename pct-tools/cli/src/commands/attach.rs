@@ -3,7 +3,8 @@
 mod silence;
 mod tree;
 
-use crate::face::{Face, chain, say};
+use crate::errors::chain;
+use crate::face::{Face, say};
 use crate::launch::place::{Library, Place};
 use crate::runlib;
 use anyhow::{Context as _, Result};

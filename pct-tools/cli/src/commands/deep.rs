@@ -1,15 +1,12 @@
 //! `pct deep`: a recording as a deep profile file, for `pct view`, mdprof_cgi, mdprof_dump and the rest.
 
 use crate::commands::view;
+use crate::contexts::{Fold, made, options};
 use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Context as _, Result, bail};
 use pct_deep::native::fnv;
 use pct_deep::{Version, to_octets};
-use pct_native::{Apart, Made, graph::MOST_EDGES, make_with_memory};
-use pct_profile::Profile;
-use pct_profile::load::{Options, WantedMemory};
-use pct_profile::memory::{Measure, MemoryCell, Selection};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -37,31 +34,6 @@ pub struct Args {
     /// Which samples.
     #[command(flatten)]
     pub look: Look,
-}
-
-/// How stacks become call contexts.
-#[derive(clap::Args, Clone, Debug)]
-#[command(next_help_heading = "How call contexts are made")]
-pub struct Fold {
-    /// Whether threads share their contexts, or each has its own below its name (threads of one name are one).
-    #[arg(long, value_enum, default_value_t)]
-    pub threads: Share,
-    /// Whether processes share their contexts, or each has its own below its name.
-    #[arg(long, value_enum, default_value_t)]
-    pub processes: Share,
-    /// Most call edges; contexts beyond are folded, and their time is told.
-    #[arg(long, value_name = "N", default_value_t = MOST_EDGES)]
-    pub nodes: usize,
-}
-
-/// Together or apart.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
-pub enum Share {
-    /// Together.
-    #[default]
-    Merge,
-    /// Each by itself.
-    Split,
 }
 
 /// Writes it.
@@ -128,48 +100,4 @@ fn store(path: &Path, octets: &[u8]) -> Result<()> {
     written
         .inspect_err(|_| drop(std::fs::remove_file(&temporary)))
         .with_context(|| path.display().to_string())
-}
-
-/// The deep profile of a profile.
-///
-/// # Errors
-/// When it has no samples.
-pub fn made(profile: &Profile, look: &Look, fold: &Fold) -> Result<Made> {
-    let cells = look.cells(profile);
-    let apart = Apart { threads: fold.threads == Share::Split, processes: fold.processes == Share::Split };
-    let memory = memory(profile, look, apart);
-    if cells.is_empty() && !profile.cells.is_empty() && memory.is_empty() {
-        bail!("none of the {} samples is in the part that was asked for", profile.total().samples);
-    }
-    let mut made = make_with_memory(profile, &cells, &memory, apart, fold.nodes)?;
-    if !memory.is_empty() {
-        made.recorded.side.account.extend(about_memory(profile));
-    }
-    Ok(made)
-}
-
-/// How a recording is loaded for a deep profile: with what is known of memory.
-#[must_use]
-pub fn options(look: &Look) -> Options {
-    Options { memory: WantedMemory::Tables, ..look.options() }
-}
-
-/// What was allocated in the part that is looked at. Memory is counted by stack: of one thread or a time it is not known.
-fn memory(profile: &Profile, look: &Look, apart: Apart) -> Vec<MemoryCell> {
-    if apart != Apart::default() || look.thread.is_some() || look.window().is_some() {
-        return Vec::new();
-    }
-    let filter = look.filter();
-    Selection { by: Measure::Bytes, filter, ..Selection::default() }.cells(profile, &profile.memory)
-}
-
-/// What readers must know of the columns of allocations.
-fn about_memory(profile: &Profile) -> Vec<String> {
-    let seeds: Vec<String> =
-        profile.memory.processes.iter().map(|process| process.seed.to_string()).collect();
-    vec![format!(
-        "allocations and words (of 8 bytes) are estimates from samples (seed {}): {}",
-        seeds.join(", "),
-        pct_profile::text::memory_words::limit(&profile.memory)
-    )]
 }

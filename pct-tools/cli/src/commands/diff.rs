@@ -5,8 +5,9 @@ mod memory;
 
 pub use args::{Args, Rows};
 
+use crate::errors::Usage;
 use crate::face::Face;
-use crate::look::{self, Format, Usage};
+use crate::look::{self, Format};
 use anyhow::Result;
 use args::OVER_LIMIT;
 use pct_profile::diff::{Compare, Diff};

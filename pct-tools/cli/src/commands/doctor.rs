@@ -170,7 +170,7 @@ fn try_clock(clock: &str, library: &Path, hz: u32, folder: &Path) -> Tried {
     }
     let pieces = match trial(clock, library, hz, &dir) {
         Ok(pieces) => pieces,
-        Err(why) => return failed(crate::face::chain(&why)),
+        Err(why) => return failed(crate::errors::chain(&why)),
     };
     let files = pct_profile::load::files_of(&dir).unwrap_or_default();
     let Some(bytes) = files.first().and_then(|file| std::fs::read(file).ok()) else {

@@ -1,8 +1,9 @@
 //! `pct export`: a recording in the format of another tool.
 
 use crate::commands::flame::write_beside;
+use crate::errors::Usage;
 use crate::face::Face;
-use crate::look::{self, Look, Usage};
+use crate::look::{self, Look};
 use crate::memory::MemoryLook;
 use anyhow::Result;
 use pct_formats::Format;

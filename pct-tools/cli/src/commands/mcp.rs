@@ -143,7 +143,7 @@ impl Desk {
         // What a tool could not do is an answer that the agent reads, not a fault of the protocol.
         let (text, failed) = match (tool.work)(self, &Given(given)) {
             Ok(text) => (bounded(text), false),
-            Err(why) => (crate::face::in_words(&crate::face::chain(&why)), true),
+            Err(why) => (crate::face::in_words(&crate::errors::chain(&why)), true),
         };
         Ok(json!({"content": [{"type": "text", "text": text}], "isError": failed}))
     }

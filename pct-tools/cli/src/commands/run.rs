@@ -6,14 +6,16 @@
 mod ending;
 mod held;
 
-use crate::face::{Face, chain};
+use crate::errors::{self, chain};
+use crate::face::Face;
+use crate::inherited;
 use crate::launch::bound::Bound;
 use crate::launch::check::{self, Found, Obstacle};
 use crate::launch::controller::{Controller, End, Work};
 use crate::launch::elsewhere::Elsewhere;
 use crate::launch::spare::Spare;
 use crate::launch::spawn::{self, Folder, Started};
-use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND, apart, inherited, maps};
+use crate::launch::{FAILED, NOT_EXECUTABLE, NOT_FOUND, apart, maps};
 use crate::look;
 use crate::runlib;
 use anyhow::{Context as _, Result};
@@ -467,8 +469,8 @@ fn say_end_of(controller: Option<End>, face: &Face) {
 }
 
 /// Options that would do nothing without another one, and so say that something else was meant.
-fn sensible(args: &Args) -> Result<(), look::Usage> {
-    let wrong = |why: &str| Err(look::Usage(why.to_owned()));
+fn sensible(args: &Args) -> Result<(), errors::Usage> {
+    let wrong = |why: &str| Err(errors::Usage(why.to_owned()));
     match () {
         () if args.toggle.is_some() && args.on != Some(On::Signal) => {
             wrong("--toggle names the signal of --on signal, which was not asked for")

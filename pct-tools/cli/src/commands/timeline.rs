@@ -3,8 +3,9 @@
 //! The page knows no symbols: here a recording is read, its functions are named, and it goes to the page as plain data.
 //! What a range of it spent where is counted from the same profile as `pct report` counts it.
 
+use crate::errors::Usage;
 use crate::face::Face;
-use crate::look::{self, Look, Usage};
+use crate::look::{self, Look};
 use anyhow::{Context as _, Result};
 use lttv_page::recording::{Function, FunctionRow, Recording, Sample, Thread};
 use lttv_page::{Shown, Store, TimelinePage, Window, WindowSums, Windows};

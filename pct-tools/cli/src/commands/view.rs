@@ -1,7 +1,7 @@
 //! `pct view`: recordings and deep profiles in the browser, or one of their pages on the terminal.
 
-use crate::commands::deep::{self, Fold};
 use crate::commands::timeline::{self, ClockShift};
+use crate::contexts::{self, Fold};
 use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Context as _, Result};
@@ -126,7 +126,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     match subject(&here, &how, &mut |paths, options| look::load(paths, options, face)) {
         Ok(subject) => library.put(&name, subject),
         Err(e) if !list => return Err(e),
-        Err(e) => face.warn(crate::face::chain(&e)),
+        Err(e) => face.warn(crate::errors::chain(&e)),
     }
     let query = args.text.as_ref().or(args.json.as_ref());
     let Some(query) = query else {
@@ -194,7 +194,7 @@ fn book(path: &Path, how: &How) -> Book {
     let entry = entry(&path);
     let load = move || {
         let mut quietly = |paths: &[PathBuf], options: &load::Options| look::load_quietly(paths, options);
-        subject(&path, &how, &mut quietly).map_err(|e| crate::face::chain(&e))
+        subject(&path, &how, &mut quietly).map_err(|e| crate::errors::chain(&e))
     };
     Book { entry, load: Box::new(load) }
 }
@@ -268,11 +268,11 @@ fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
     let mut subject = if is_deep(path) {
         Subject::open(path, how.reading)?
     } else {
-        let profile = read(&[path.to_owned()], &deep::options(&how.look))?;
+        let profile = read(&[path.to_owned()], &contexts::options(&how.look))?;
         if is_own(path) || is_of_perf(&head(path)) {
             (of_debug_info, modules) = (source_folders(&profile), python_modules(&profile));
         }
-        let made = deep::made(&profile, &how.look, &how.fold)
+        let made = contexts::made(&profile, &how.look, &how.fold)
             .with_context(|| format!("{}: nothing to view", path.display()))?;
         drop(profile);
         let recorded = made.recorded.clone();

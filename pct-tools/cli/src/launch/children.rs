@@ -3,7 +3,7 @@
 //! SIGINT and SIGQUIT from the terminal reach the whole foreground group, the child included; pct survives them and still
 //! reports. Those that somebody sends to pct alone, and SIGTERM, SIGHUP and others ([`PASSED_ON`]), are passed on.
 
-use super::inherited;
+use crate::inherited;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::signal::{self, SaFlags, SigAction, SigHandler, SigSet, Signal};

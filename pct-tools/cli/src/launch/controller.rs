@@ -128,7 +128,7 @@ impl Key {
             match done {
                 Ok(()) => 0,
                 Err(why) => {
-                    let _ = writeln!(std::io::stderr(), "{}", crate::face::chain(&why));
+                    let _ = writeln!(std::io::stderr(), "{}", crate::errors::chain(&why));
                     REFUSED
                 }
             }

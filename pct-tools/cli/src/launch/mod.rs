@@ -1,7 +1,6 @@
 //! Starting a program under the sampler: [`check`] says beforehand what cannot be profiled and why, [`spawn`] forks
-//! and executes; [`children`] passes signals on and waits; [`inherited`] is what the program must get back as pct got
-//! it; [`apart`] does what comes after the program's end, [`controller`] what stands outside of it while it runs;
-//! [`bound`] keeps a run's folder small, [`maps`] names of code that is made at run time; [`elsewhere`] sees programs
+//! and executes; [`children`] passes signals on and waits; [`apart`] does what comes after the program's end,
+//! [`controller`] what stands outside of it while it runs; [`bound`] keeps a run's folder small, [`maps`] names of code that is made at run time; [`elsewhere`] sees programs
 //! under another root; [`place`] finds room where a running process can write, [`spare`] where a started one can that
 //! became another user.
 
@@ -14,8 +13,6 @@ pub mod children;
 #[expect(unsafe_code, reason = "prctl, signal dispositions")]
 pub mod controller;
 pub mod elsewhere;
-#[expect(unsafe_code, reason = "signal dispositions, plain descriptors")]
-pub mod inherited;
 pub mod maps;
 pub mod place;
 pub mod spare;

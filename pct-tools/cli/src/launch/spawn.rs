@@ -11,7 +11,7 @@
 
 use super::children::{self, Status};
 use super::controller::{self, Controller, Work};
-use super::inherited;
+use crate::inherited;
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::signal::SigSet;

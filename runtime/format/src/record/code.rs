@@ -3,7 +3,7 @@
 //! A *code* is a function as its interpreter has it (CPython: a code object). It gets a number in the file when it is
 //! first met; its names and its line table are copied then, since generated code may be gone a moment later.
 
-use super::Encoder;
+use super::write::Encoder;
 use crate::head::kind;
 use crate::numbered::numbered;
 

@@ -1,6 +1,7 @@
 //! Records from a file's words, which may be anything.
 
-use super::{ADDRESS_BITS, CodeFacts, Frame, LineTablePart, RegionFacts, WEIGHT_FOLLOWS};
+use super::write::WEIGHT_FOLLOWS;
+use super::{ADDRESS_BITS, CodeFacts, Frame, LineTablePart, RegionFacts};
 use crate::head::{Head, kind};
 use crate::words::Words;
 

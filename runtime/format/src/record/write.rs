@@ -1,7 +1,11 @@
 //! Records from what they say. Signal safety: no allocation, no call, no panic.
 
-use super::{ADDRESS_BITS, RegionFacts, WEIGHT_FOLLOWS};
 use crate::head::{Head, MAX_WORDS, kind};
+
+/// Bits of a word that hold an address; the byte above holds a sample's weight or a frame's kind.
+pub const ADDRESS_BITS: u64 = (1 << 56) - 1;
+/// Weight that says "see the next word".
+pub(super) const WEIGHT_FOLLOWS: u64 = 255;
 
 /// A sample of a weight below 255, which its three words have room for; `None`: use [`long_sample`].
 ///
@@ -105,23 +109,5 @@ impl<'a> Encoder<'a> {
         let record = self.buffer.get_mut(..self.used)?;
         *record.first_mut()? = Head { kind, words: self.used as u16, arg }.encode();
         Some(record)
-    }
-}
-
-impl<T: AsRef<[u8]>> RegionFacts<T> {
-    /// The record that says at raw time `time` that the region is there, as number `id`; `None` when the buffer is too small.
-    #[must_use]
-    pub fn begin<'b>(&self, buffer: &'b mut [u64], id: u32, time: u64) -> Option<&'b [u64]> {
-        Encoder::new(buffer)
-            .word(time)
-            .number(self.start)
-            .number(self.end)
-            .number(self.offset)
-            .number(self.device)
-            .number(self.inode)
-            .number(self.flags)
-            .text(self.build_id.as_ref())
-            .text(self.path.as_ref())
-            .finish(kind::REGION_BEGIN, id)
     }
 }

@@ -1,8 +1,9 @@
 //! `pct diff --alloc`: what memory grew, between two recordings or two instants of one (`run/@10s run/@600s`).
 
 use super::args::{Args, OVER_LIMIT};
+use crate::errors::Usage;
 use crate::face::Face;
-use crate::look::{self, Format, Usage};
+use crate::look::{self, Format};
 use crate::memory::{load, warn_of_incomplete_log};
 use anyhow::Result;
 use pct_profile::Profile;

@@ -1,8 +1,9 @@
 //! `pct flame --alloc`: where memory was allocated, as a flame graph.
 
 use super::args::{Args, Parts};
+use crate::errors::Usage;
 use crate::face::Face;
-use crate::look::{self, Usage};
+use crate::look;
 use anyhow::Result;
 use pct_formats::flame::memory as flame;
 use pct_icicle::{DiffBy, svg};

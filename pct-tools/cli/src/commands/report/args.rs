@@ -1,6 +1,7 @@
 //! What can be typed after `pct report`.
 
-use crate::look::{self, Format, Look, Usage};
+use crate::errors::Usage;
+use crate::look::{self, Format, Look};
 use crate::memory::MemoryLook;
 use anyhow::Result;
 use pct_profile::memory::Measure;

@@ -1,8 +1,9 @@
 //! `pct report --alloc`: where memory was allocated, what of it is live, what was live at the peak.
 
 use super::args::{Args, Rows, tree_is_wanted};
+use crate::errors::Usage;
 use crate::face::Face;
-use crate::look::{self, Format, Usage};
+use crate::look::{self, Format};
 use crate::memory::Loaded;
 use anyhow::Result;
 use pct_profile::flat::Order;

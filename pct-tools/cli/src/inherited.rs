@@ -39,7 +39,7 @@ pub fn stdout_was_closed() -> bool {
 }
 
 /// Is this signal ignored now?
-pub(super) fn is_ignored(signal: i32) -> bool {
+pub(crate) fn is_ignored(signal: i32) -> bool {
     // SAFETY: an all-zero sigaction is a valid value of that plain C struct.
     let mut now: libc::sigaction = unsafe { std::mem::zeroed() };
     // SAFETY: a null new action only asks; the old one is written to a live local.
@@ -54,7 +54,7 @@ pub fn survive_file_size_limits() {
 }
 
 /// Gives dispositions and closed descriptors back. To be called in the process that becomes the program, right before it does.
-pub(super) fn give_back() {
+pub(crate) fn give_back() {
     for (signal, ignored) in [(libc::SIGPIPE, &SIGPIPE_IGNORED), (libc::SIGXFSZ, &SIGXFSZ_IGNORED)] {
         let was = if ignored.load(Ordering::Relaxed) { libc::SIG_IGN } else { libc::SIG_DFL };
         // SAFETY: sets a disposition; no handler is involved.
