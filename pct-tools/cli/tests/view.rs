@@ -336,6 +336,33 @@ fn subject(path: &Path) -> Subject {
 }
 
 #[test]
+fn the_overview_has_one_figure_for_the_time_of_the_whole() {
+    let dir = folder(&[("a.folded", BEFORE)]);
+    let path = dir.path().join("a.folded");
+    let mut profile = pct_formats::import(&path).expect("reads");
+    // The kernel counted more time than there is in samples: this happens wherever a process ends between two of them.
+    profile.account.used = Some((6_440_000_000, 170_000_000));
+    assert!(
+        pct_profile::text::account::headline(&profile).starts_with("6.61 CPU s"),
+        "what the reports begin with"
+    );
+    let made = make(&profile, &profile.cells, Apart::default(), 1000).expect("has samples");
+    let recorded = made.recorded.clone();
+    let subject =
+        Subject::of_recording(made.profile(Compensation::Exact).expect("well formed"), recorded, &path);
+    let menu = pct_reports::page::Request::parse("menu").expect("a query");
+    let page =
+        pct_reports::page::text(&subject, &menu, &pct_reports::render::text::TextOptions::default()).body;
+    let (above, account) = page.split_once("What was accounted for").unwrap_or_else(|| panic!("{page}"));
+    // 5.37 CPU s of samples: in the bar on top. The kernel's figure stands where the difference is explained.
+    assert!(above.contains("5.37 CPU s in samples"), "{above}");
+    for kernels in ["6.61", "6.44", "0.17"] {
+        assert!(!above.contains(kernels), "{kernels}: {above}");
+    }
+    assert!(account.contains("accounted 5.37 of 6.61 CPU s"), "{account}");
+}
+
+#[test]
 fn every_page_of_a_recording_and_of_a_comparison_is_good() {
     let dir = folder(&[("old.folded", BEFORE), ("new.folded", AFTER)]);
     let book = |name: &str| {

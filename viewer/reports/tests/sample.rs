@@ -325,3 +325,35 @@ fn costs_come_first_zeros_are_muted_and_columns_of_zeros_are_not_there() {
     assert!(page.contains("Columns of zeros are left out: Port counts (Fails, Redos, Excps)."), "{page}");
     assert!(!page.contains(">Excps</th>") && page.contains("<td class=\"z\">0</td>"), "{page}");
 }
+
+#[test]
+fn a_title_counts_the_rows_below_it() {
+    let Some(s) = subject() else { return };
+    let text = |limit| {
+        let cmd = Cmd::top(limit, Cost::Time, Incl::Own);
+        let request = Request { cmd, page: 1, prefs: PrefsIndication::Default };
+        page::text(&s, &request, &TextOptions::default()).body
+    };
+    let rows = |page: &str| {
+        page.lines().filter(|line| line.contains("math.sqrt") || line.contains("escape/")).count()
+    };
+    // Two procedures have ticks of their own.
+    for (limit, title, said, expected) in [
+        (Limit::Ranks(1, 5), "Top 2 procedures by time, self", "No other of the procedures has any.", 2),
+        (Limit::Ranks(1, 2), "Top 2 procedures by time, self", "", 2),
+        (Limit::Ranks(1, 1), "Top procedure by time, self", "", 1),
+        (Limit::Ranks(2, 9), "Procedure ranked 2 by time, self", "No other of the procedures has any.", 1),
+        (
+            Limit::Ranks(101, 200),
+            "Procedures from rank 101 on, by time, self",
+            "Only 2 procedures have any.",
+            0,
+        ),
+    ] {
+        let page = text(limit);
+        assert!(page.lines().any(|line| line.trim() == title), "{title}: {page}");
+        assert!(page.contains(said), "{said}: {page}");
+        assert_eq!(page.contains("has any.") || page.contains("have any."), !said.is_empty(), "{page}");
+        assert_eq!(rows(&page), expected, "{page}");
+    }
+}

@@ -27,7 +27,7 @@ fn findings(chromium: &Path, html: &str, fragment: &str, script: &str) -> String
     let out = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-        .args(["--virtual-time-budget=3000", "--dump-dom"])
+        .args(["--virtual-time-budget=3000", "--dump-dom", "--hide-scrollbars"])
         .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
         .arg(format!("file://{}{fragment}", file.display()))
         .stderr(Stdio::null())
@@ -121,4 +121,92 @@ fn pictures_zoom_and_search() {
         findings(&chromium, &html, "#zoom=2.left&find=deep", script),
         "100%, 100% hidden 1, deep, matched 1 frames, 70.00%, #zoom=2.left&amp;find=%5Eright%24, 30% hidden 0"
     );
+}
+
+/// What a page says of columns beyond the window: the note that is seen, the heads that are not. It is told to the page around.
+const NOTES: &str = r#"
+    var edge=document.documentElement.clientWidth,all=function(q){return [].slice.call(document.querySelectorAll(q));};
+    var shown=function(e){return getComputedStyle(e).display!=="none";},text=function(e){return e.textContent;};
+    var wide=function(e){return e.getBoundingClientRect().width>1;};
+    var heads=all("table.data thead th:not(.group)");
+    parent.postMessage([name,edge,all("p.cut").filter(shown).map(text),
+        heads.filter(function(th){return wide(th)&&th.getBoundingClientRect().right>edge+1;}).map(text),
+        heads.filter(function(th){return !wide(th);}).map(text),all("p.narrow").filter(shown).map(text)],"*");"#;
+
+/// What [`NOTES`] finds in a window of a width.
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct Notes {
+    /// The window's name: its place in the list of windows.
+    window: String,
+    edge: u32,
+    notes: Vec<String>,
+    cut: Vec<String>,
+    gone: Vec<String>,
+    left_out: Vec<String>,
+}
+
+/// Shows pages in windows of these widths, all in one page: a window of headless Chromium is never narrower than 500.
+fn notes(chromium: &Path, windows: &[(&str, u32)]) -> Vec<Notes> {
+    let mut frames = String::new();
+    for (place, (html, width)) in windows.iter().enumerate() {
+        let page = html.replace("</body>", &format!("<script>{NOTES}</script></body>"));
+        let page = page.replace('&', "&amp;").replace('"', "&quot;");
+        frames += &format!(
+            "<iframe name={place} style='width:{width}px;height:600px;border:0' srcdoc=\"{page}\"></iframe>"
+        );
+    }
+    let collect = "<script>var found=[];addEventListener('message',function(e){found.push(e.data);\
+                   document.title=JSON.stringify(found);});</script>";
+    let outer = format!("<!doctype html><title>none</title><body>{collect}{frames}</body>");
+    let found = findings(chromium, &outer, "", "");
+    let found = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
+    let mut found: Vec<Notes> = serde_json::from_str(&found).unwrap_or_else(|e| panic!("{e}: {found}"));
+    found.sort_by_key(|notes| notes.window.parse::<usize>().expect("a place"));
+    assert_eq!(found.len(), windows.len(), "each window answered");
+    found
+}
+
+#[test]
+fn columns_beyond_the_window_are_named_with_and_without_script() {
+    let Some(chromium) = chromium() else { return };
+    let params = Params { contexts: 3000, procs: 150, ..Params::default() };
+    let profile =
+        Profile::new(generate(&params).expect("generates"), Compensation::Exact).expect("well formed");
+    let subject = Subject::new(profile);
+    let widths = [400, 640, 700, 1000, 1400, 2000];
+    let (mut ever_cut, mut ever_whole) = (0, 0);
+    for query in ["top_procs/1-100/callseqs/both/oa", "program_modules", "proc/7", "root/no"] {
+        let request = Request::parse(query).expect("a query");
+        let html = page::html(&subject, &request, &Place { file: "x.data".into(), ..Place::default() }).body;
+        let script = html.rfind("<script").expect("the page's script is its last");
+        let end = html[script..].find("</script>").expect("an end") + script;
+        let plain = format!("{}{}", &html[..script], &html[end + "</script>".len()..]);
+        let windows: Vec<(&str, u32)> =
+            widths.iter().flat_map(|width| [(html.as_str(), *width), (plain.as_str(), *width)]).collect();
+        for (pair, width) in notes(&chromium, &windows).chunks(2).zip(widths) {
+            let [with, without] = pair else { panic!("two windows of each width") };
+            let at = format!("{query} at {width}: {with:?}, without script {without:?}");
+            assert_eq!(with.edge, width, "{at}");
+            assert_eq!(with.cut.len(), without.cut.len(), "script changes no width: {at}");
+            for name in with.gone.iter().filter(|name| *name != "Rank") {
+                assert!(with.left_out.iter().all(|note| note.contains(name)), "{at}");
+                assert!(!with.left_out.is_empty() && with.left_out == without.left_out, "{at}");
+            }
+            if with.cut.is_empty() {
+                ever_whole += 1;
+                assert!(with.notes.is_empty(), "nothing is cut: {at}");
+                continue;
+            }
+            ever_cut += 1;
+            // With script each column that is cut is named, and no other.
+            let note = with.notes.join("\n");
+            assert!(note.starts_with("to the right, beyond the window: "), "{at}");
+            let shares = |text: &str| text.matches('%').count();
+            assert_eq!(shares(&note), shares(&with.cut.join(" ")), "{at}");
+            assert!(with.cut.iter().all(|name| note.contains(name)), "{at}");
+            // Without, the note says how to come to them.
+            assert!(without.notes.iter().any(|note| note.contains("scroll to the right")), "{at}");
+        }
+    }
+    assert!(ever_cut > 6 && ever_whole > 6, "there are wide and narrow windows: {ever_cut}, {ever_whole}");
 }

@@ -3,7 +3,7 @@
 use super::ctx::Ctx;
 use super::flat::{Flat, Keys, Totals};
 use crate::display::table::{Column, ColumnClass, Head};
-use crate::display::{Cell, Data, Display, Item};
+use crate::display::{Cell, Data, Display, Item, format};
 use crate::query::{
     AllocFields, Cmd, Cost, CostOrder, Fields, Incl, Limit, MemFields, Order, PortFields, Prefs, Scope,
 };
@@ -11,9 +11,21 @@ use crate::report::top_procs::{TopProc, TopProcsReport, create};
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
     let mut d = Display::new(title(ctx, r));
+    let procs = ctx.words().procs;
     if r.procs.is_empty() {
-        d.items.push(Item::Text(format!("None of the {} meets the limit.", ctx.words().procs)));
+        d.items.push(Item::Text(match (r.with_cost, ctx.cmd) {
+            (0, Cmd::TopProcs { limit: Limit::Ranks(..), .. }) => format!("None of the {procs} has any."),
+            (1, Cmd::TopProcs { limit: Limit::Ranks(..), .. }) => format!("Only one of the {procs} has any."),
+            (n, Cmd::TopProcs { limit: Limit::Ranks(..), .. }) => {
+                format!("Only {} {procs} have any.", format::int(n as i64))
+            }
+            _ => format!("None of the {procs} meets the limit."),
+        }));
     } else {
+        if matches!(ctx.cmd, Cmd::TopProcs { limit: Limit::Ranks(_, hi), .. } if r.with_cost < usize::try_from(*hi).unwrap_or(0))
+        {
+            d.items.push(Item::Text(format!("No other of the {procs} has any.")));
+        }
         let mut rows: Vec<&TopProc> = r.procs.iter().collect();
         let keys: Keys<'_, &TopProc> = Keys {
             name: Box::new(|p| ctx.name(&p.desc, None)),
@@ -21,11 +33,11 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
         };
         ctx.sort(&mut rows, &keys, |p| &p.perf, Totals::Overlap);
         let note = (r.not_listed > 0).then(|| {
-            vec![Data::text(format!("{} more {} meet the limit.", r.not_listed, ctx.words().procs))]
+            vec![Data::text(format!("{} more {procs} meet the limit.", format::int(r.not_listed as i64)))]
         });
         d.items.push(Item::Table(ctx.flat(&columns(ctx, note), &rows, None)));
     }
-    d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), format!("Top {}", ctx.words().procs))]);
+    d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), format!("Top {procs}"))]);
     d.controls = vec![
         ctx.top_controls(),
         ctx.sort_controls(),
@@ -63,13 +75,23 @@ fn title(ctx: &Ctx<'_>, r: &TopProcsReport) -> String {
             by.push_str(", per call");
         }
     }
+    let words = ctx.words();
+    // A list may end before the ranks that were asked for do: the title counts what is there.
+    let listed = r.procs.len() + r.not_listed;
     match ctx.cmd {
-        Cmd::TopProcs { limit: Limit::Ranks(lo, hi), .. } if *lo == 1 => {
-            format!("Top {hi} {} by {by}", ctx.words().procs)
-        }
-        Cmd::TopProcs { limit: Limit::Ranks(lo, hi), .. } => {
-            format!("{}s ranked {lo} to {hi} by {by}", ctx.words().proc)
-        }
+        Cmd::TopProcs { limit: Limit::Ranks(lo, _), .. } if *lo <= 1 => match listed {
+            0 => format!("Top {} by {by}", words.procs),
+            1 => format!("Top {} by {by}", words.proc.to_lowercase()),
+            n => format!("Top {} {} by {by}", format::int(n as i64), words.procs),
+        },
+        Cmd::TopProcs { limit: Limit::Ranks(lo, _), .. } => match listed {
+            0 => format!("{}s from rank {} on, by {by}", words.proc, format::int(*lo)),
+            1 => format!("{} ranked {} by {by}", words.proc, format::int(*lo)),
+            n => {
+                let last = lo.saturating_add(n as i64 - 1);
+                format!("{}s ranked {} to {} by {by}", words.proc, format::int(*lo), format::int(last))
+            }
+        },
         Cmd::TopProcs { limit: Limit::Percent(p), .. } => {
             format!("{}s above {p}% of the program, by {by}", ctx.words().proc)
         }

@@ -1,6 +1,7 @@
 //! Tables as HTML.
 
 use super::html::{LONG, Renderer};
+use super::html_width;
 use crate::display::table::{Boxing, ColumnClass, Paging, Sorted};
 use crate::display::{Cell, Data, HeadGroup, Label, Link, Row, Table, format};
 use crate::query::Boxes;
@@ -20,6 +21,8 @@ impl Renderer<'_> {
         };
         let classes = table.classes();
         html! {
+            @if let Some(text) = html_width::left_out(table) { p.narrow { (text) } }
+            @if let Some((classes, text)) = html_width::note(table) { p class=(classes) { (text) } }
             table class=(class) data-flat[table.flat] {
                 @if let Some(groups) = &table.head { (self.head(groups)) }
                 tbody { @for row in &table.rows { (self.row(row, table.columns, &classes)) } }

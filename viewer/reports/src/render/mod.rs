@@ -3,4 +3,5 @@
 pub mod html;
 mod html_picture;
 mod html_table;
+mod html_width;
 pub mod text;

@@ -70,18 +70,31 @@ var box=d.createElement("input");box.type="search";box.className="filter";box.pl
 box.setAttribute("aria-label","filter the rows of the table");
 box.addEventListener("input",function(){var t=box.value.toLowerCase();
 rows.forEach(function(r){r.classList.toggle("off",t!==""&&r.textContent.toLowerCase().indexOf(t)<0);});});
-table.parentNode.insertBefore(box,table);
+table.parentNode.insertBefore(box,noteAbove(table));
 });
-/* columns beyond the edge of the window are named above their table */
+/* Columns beyond the edge of the window are named above their table. The page has a note there already, which the style sheet
+shows by a guess at the table's width; here it is known. */
+function named(table,heads){
+var owner=[],second=table.querySelectorAll("thead tr.second th"),parts=[];
+table.querySelectorAll("thead th.group").forEach(function(g){for(var i=0;i<g.colSpan;i++)owner.push(g.textContent.trim());});
+heads.forEach(function(th){
+var at=[].indexOf.call(second,th),group=at<0?"":owner[at]||"",last=parts[parts.length-1],name=th.textContent.trim()||"?";
+if(group&&last&&last.group===group)last.names.push(name);else parts.push({group:group,names:[name]});
+});
+return parts.map(function(p){var n=p.names.join(", ");return p.group?p.group+" ("+n+")":n;}).join(", ");
+}
+function noteAbove(table){
+var p=table.previousElementSibling;
+if(p&&p.classList.contains("cut"))return p;
+p=d.createElement("p");p.className="cut";table.before(p);return p;
+}
 function sayCut(){
 d.querySelectorAll("table.data").forEach(function(table){
-var edge=root.clientWidth,out=[].filter.call(table.querySelectorAll("thead th:not(.group)"),function(th){return th.getBoundingClientRect().right>edge+1;});
-var p=table.previousElementSibling;
-if(!p||p.className!=="cut")p=null;
-if(!out.length){if(p)p.hidden=true;return;}
-if(!p){p=d.createElement("p");p.className="cut";table.before(p);}
-p.hidden=false;
-p.textContent="to the right, beyond the window: "+out.map(function(th){return (th.textContent.trim()||"?");}).join(", ");
+var edge=root.clientWidth,out=[].filter.call(table.querySelectorAll("thead th:not(.group)"),function(th){
+var at=th.getBoundingClientRect();return at.width>1&&at.right>edge+1;});
+var p=noteAbove(table);
+p.className=out.length?"cut said":"cut";
+if(out.length)p.textContent="to the right, beyond the window: "+named(table,out);
 });
 }
 var cutTimer=0;

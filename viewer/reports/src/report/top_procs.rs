@@ -22,6 +22,8 @@ pub struct TopProcsReport {
     pub procs: Vec<TopProc>,
     /// How many more meet the limit but are not listed.
     pub not_listed: usize,
+    /// How many have any of the cost (and are above the threshold, where the limit is one), whatever their rank.
+    pub with_cost: usize,
 }
 
 /// One of the most expensive procedures.
@@ -111,6 +113,7 @@ pub fn create(
             .then(tb.words.cmp(&ta.words))
             .then(a.ps.cmp(&b.ps))
     });
+    let with_cost = found.len();
     let (from, to) = match limit {
         Limit::Ranks(lo, hi) => (
             usize::try_from(lo.saturating_sub(1)).unwrap_or(0).min(found.len()),
@@ -125,5 +128,6 @@ pub fn create(
         .iter()
         .map(|c| TopProc { desc: proc_desc(profile, c.ps), perf: rates.row(&c.figures.own, &c.figures.desc) })
         .collect();
-    Ok(TopProcsReport { limit: limit.to_string(), cost, incl, scope, procs, not_listed: to - listed })
+    let not_listed = to - listed;
+    Ok(TopProcsReport { limit: limit.to_string(), cost, incl, scope, procs, not_listed, with_cost })
 }
