@@ -2,43 +2,18 @@
 //! possible.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 use pct_format::codes::Code;
 use pct_format::record::{CodeFrame, Frame, InterpreterState, LineTableForm, LostCode, Stack};
 use pct_format::{File, Index};
 use pct_languages::cpython::layout::LineTable;
-use pct_languages::cpython::{Layout, lines};
+use pct_languages::cpython::lines;
 use pct_tests::noise::drawn_from;
 use pct_tests::pct::{Run, binary, run};
-use pct_tests::{root, skip};
-
-/// The interpreters that are installed here and whose frames can be read; of them those whose path holds what
-/// `PCT_TEST_PYTHONS` says.
-fn pythons(test: &str) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let home = std::env::var_os("HOME").map(|home| PathBuf::from(home).join(".pyenv"));
-    for versions in std::env::var_os("PYENV_ROOT").map(PathBuf::from).into_iter().chain(home) {
-        for version in std::fs::read_dir(versions.join("versions")).into_iter().flatten().flatten() {
-            let name = version.file_name().to_string_lossy().into_owned();
-            let minor: Option<u8> =
-                name.strip_prefix("3.").and_then(|rest| rest.split('.').next()?.parse().ok());
-            if minor.is_some_and(|minor| Layout::of(minor).is_some()) {
-                found.push(version.path().join("bin/python3"));
-            }
-        }
-    }
-    found.push("/usr/bin/python3".into());
-    let wanted = std::env::var("PCT_TEST_PYTHONS").unwrap_or_default();
-    found.retain(|python| python.exists() && python.to_string_lossy().contains(&wanted));
-    found.sort();
-    found.dedup();
-    if found.is_empty() {
-        skip(test, "no python3 is installed");
-    }
-    found
-}
+use pct_tests::pythons::pythons;
+use pct_tests::root;
 
 /// What a run left: its files' bytes.
 fn files(run: &Run) -> Vec<Vec<u8>> {

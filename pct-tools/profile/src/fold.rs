@@ -202,18 +202,12 @@ struct Roles {
 
 impl Roles {
     fn of(profile: &Profile) -> Self {
-        let functions = || profile.functions.enumerate();
-        let spoken = |object: ObjectId| matches!(profile.objects[object].kind, ObjectKind::Module(_));
-        // An interpreter's image is known by its loop, or if that has no name (stripped, or the file is gone) by its place.
-        let mut images: FxHashSet<ObjectId> = functions()
-            .filter(|(_, f)| !spoken(f.object) && role(&f.name) == Role::Loop)
-            .map(|(_, f)| f.object)
-            .collect();
-        if images.is_empty() {
-            images = nameless_loops(profile, spoken);
-        }
-        let kinds = functions()
-            .map(|(_, f)| match spoken(f.object) {
+        let spoken = |object: ObjectId| is_spoken(profile, object);
+        let images = interpreters(profile);
+        let kinds = profile
+            .functions
+            .iter()
+            .map(|f| match spoken(f.object) {
                 true => Kind::Spoken,
                 false if images.contains(&f.object) => Kind::Interpreter(role(&f.name)),
                 false if serves(&profile.objects[f.object]) => Kind::Servant,
@@ -230,6 +224,19 @@ impl Roles {
     fn any_spoken(&self) -> bool {
         self.kinds.contains(&Kind::Spoken)
     }
+}
+
+/// Whether an object stands for a module of an interpreted language.
+pub(crate) fn is_spoken(profile: &Profile, object: ObjectId) -> bool {
+    matches!(profile.objects[object].kind, ObjectKind::Module(_))
+}
+
+/// The images of interpreters: known by their loop, or if that has no name (stripped, or the file is gone) by its place.
+pub(crate) fn interpreters(profile: &Profile) -> FxHashSet<ObjectId> {
+    let spoken = |object: ObjectId| is_spoken(profile, object);
+    let loops = profile.functions.iter().filter(|f| !spoken(f.object) && role(&f.name) == Role::Loop);
+    let images: FxHashSet<ObjectId> = loops.map(|f| f.object).collect();
+    if images.is_empty() { nameless_loops(profile, spoken) } else { images }
 }
 
 impl Kind {

@@ -89,6 +89,9 @@ pub struct Frame {
     pub inlined: bool,
 }
 
+/// The function that all of our own code in the program is.
+pub(crate) const SAMPLER: &str = "[pct's sampler]";
+
 /// A frame and who called it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct StackNode {

@@ -17,7 +17,7 @@
 //! | `prctl`, `seccomp`, `seccomp_load`, `syscall` | what a filter will forbid is done before, or sampling ends ([`filters`]) |
 //! | `setuid` and kin, `chroot`, `unshare`, `setns` | what needs system calls and rights is done before ([`process`]) |
 //! | `_exit`, `_Exit` | the file is closed ([`process`]) |
-//! | `malloc` and kin, operator new and delete | with the feature `alloc` only: allocations are sampled (`malloc`) |
+//! | `malloc` and kin, operator new and delete | with the feature `alloc` only: allocations are sampled (`malloc`); Python's objects too (`malloc/python`) |
 //!
 //! Wrapping sees only calls from one object to another: libc calls itself directly. So nothing depends on it: a child of
 //! fork that we did not see finds the sampler's memory wiped, timers do not survive exec, new threads are found by the

@@ -31,5 +31,7 @@ extern "C" fn init(count: usize, arguments: u64, environment: u64) {
 }
 
 extern "C" fn fini() {
+    #[cfg(all(feature = "alloc", target_arch = "x86_64"))]
+    crate::malloc::tell_at_end();
     pct_sampler::api::end();
 }

@@ -22,7 +22,7 @@ const CIRCLES: &[(&str, &[&str])] = &[
         ],
     ),
     // The wrappers' machine code calls what counts, and that finds the wrappers' targets.
-    ("runtime/preload", &["malloc/entry.rs", "malloc/mod.rs", "malloc/start.rs"]),
+    ("runtime/preload", &["malloc/entry.rs", "malloc/mod.rs", "malloc/python.rs", "malloc/start.rs"]),
     (
         "runtime/sampler",
         &[
@@ -60,7 +60,7 @@ const CIRCLES: &[(&str, &[&str])] = &[
 /// Circles between folders (a folder counts as one thing with all that is in it) that are left.
 const FOLDERS: &[(&str, &[&str])] = &[
     ("pct-tools/attach", &["entry.rs", "linger.rs", "ptrace/mod.rs", "stack.rs"]),
-    ("runtime/preload", &["malloc/entry.rs", "malloc/start.rs"]),
+    ("runtime/preload", &["malloc/entry.rs", "malloc/python.rs", "malloc/start.rs"]),
     (
         "runtime/sampler",
         &[

@@ -9,7 +9,7 @@ use crate::Language;
 use crate::account::add_loss;
 use crate::fold::account_of_languages;
 use crate::model::{
-    Builder, Frame, Mark, Object, ObjectId, ObjectKind, Profile, StackId, TimedSample, Weight,
+    Builder, Frame, Mark, Object, ObjectId, ObjectKind, Profile, SAMPLER, StackId, TimedSample, Weight,
 };
 use pct_format::record::LostCode;
 use pct_symbols::{CodeAddr, ObjectKind as Kind, Symbolizer};
@@ -136,9 +136,6 @@ fn weight(samples: u64, ns: u64, system: bool) -> Weight {
     let (user_ns, system_ns) = if system { (0, ns) } else { (ns, 0) };
     Weight { samples, user_ns, system_ns }
 }
-
-/// The function that all of our own code in the program is.
-const SAMPLER: &str = "[pct's sampler]";
 
 /// Whether an object is the preloaded library: `libpct.so`, or `libpct-HASH.so` as `pct` lays it out.
 fn is_sampler(path: &Path) -> bool {

@@ -2,8 +2,12 @@
 //!
 //! Only names say so. A frame that stands between two of the program's own functions stays: hiding begins at the innermost
 //! frame and ends at the first one that is no allocator's. The outermost frame always stays.
+//!
+//! An interpreter allocates for the functions that it runs: below a frame of Python its own functions are hidden too, so that a
+//! site is the line of Python, or the function of an extension module.
 
-use crate::model::{Id as _, Profile, StackId};
+use crate::fold::{interpreters, is_spoken};
+use crate::model::{Id as _, Profile, SAMPLER, StackId};
 
 /// Functions that allocate for their caller, by their whole name without arguments.
 const NAMES: &[&str] = &[
@@ -100,13 +104,41 @@ pub fn is_allocator(name: &str) -> bool {
             .any(|name| PREFIXES.iter().any(|prefix| name.starts_with(prefix)) || is_container_inside(name))
 }
 
+/// What a function is for hiding.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Role {
+    /// It allocates for its caller.
+    Allocator,
+    /// It is one of an interpreted language.
+    Spoken,
+    /// It is the interpreter's.
+    Interpreter,
+    /// Another one.
+    Work,
+}
+
 /// For each stack the one to show instead: itself without the allocators' frames at its inner end.
 #[must_use]
 pub fn callers_of_allocators(profile: &Profile) -> Vec<StackId> {
-    let hidden: Vec<bool> = profile.functions.iter().map(|function| is_allocator(&function.name)).collect();
+    let images = interpreters(profile);
+    let functions = profile.functions.iter();
+    // (The sampler is a frame where a wrapped function calls another one.)
+    let roles: Vec<Role> = functions
+        .map(|function| match function.name.as_str() {
+            SAMPLER => Role::Allocator,
+            name if is_allocator(name) => Role::Allocator,
+            _ if is_spoken(profile, function.object) => Role::Spoken,
+            _ if images.contains(&function.object) => Role::Interpreter,
+            _ => Role::Work,
+        })
+        .collect();
     let mut shown: Vec<StackId> = Vec::with_capacity(profile.stacks.len());
+    let mut below_spoken: Vec<bool> = Vec::with_capacity(profile.stacks.len());
     for (id, node) in profile.stacks.enumerate() {
-        let hide = hidden[profile.frames[node.frame].function.index()];
+        let role = roles[profile.frames[node.frame].function.index()];
+        let below = node.parent.is_some_and(|parent| below_spoken[parent.index()]);
+        below_spoken.push(below || role == Role::Spoken);
+        let hide = role == Role::Allocator || role == Role::Interpreter && below;
         // Callers come first: that of the parent is known.
         shown.push(match node.parent {
             Some(parent) if hide => shown[parent.index()],
@@ -119,7 +151,9 @@ pub fn callers_of_allocators(profile: &Profile) -> Vec<StackId> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::language::Language;
     use crate::model::tests::folded;
+    use crate::model::{Builder, Object, ObjectKind};
 
     #[test]
     fn allocators_are_told_by_name() {
@@ -148,6 +182,40 @@ mod tests {
         ] {
             assert!(!is_allocator(name), "{name}");
         }
+    }
+
+    #[test]
+    fn an_interpreter_allocates_for_what_it_runs() {
+        let mut b = Builder::new(false);
+        let mut object = |path: &str, kind| b.object(Object { path: path.into(), build_id: None, kind });
+        let image = object("/usr/bin/python3", ObjectKind::File);
+        let module = object("/srv/load.py", ObjectKind::Module(Language::Python));
+        let extension = object("/srv/resize.so", ObjectKind::File);
+        let mut leaf = |stack: &str| {
+            let mut at = None;
+            for name in stack.split(' ') {
+                let object = match name {
+                    "load" => module,
+                    "resize" => extension,
+                    _ => image,
+                };
+                let function = b.function(object, name);
+                let frame = b.plain_frame(function);
+                at = Some(b.stack(at, frame));
+            }
+            at.expect("a frame")
+        };
+        let leaves = [
+            "Py_Main _PyEval_EvalFrameDefault",
+            "Py_Main load list_resize [pct's sampler]",
+            "Py_Main load resize PyList_New PyObject_Malloc",
+            "Py_Main load PyList_New",
+        ]
+        .map(&mut leaf);
+        let p = b.finish();
+        let shown = callers_of_allocators(&p);
+        let names = leaves.map(|leaf| p.functions[p.leaf(shown[leaf.index()])].name.as_str());
+        assert_eq!(names, ["_PyEval_EvalFrameDefault", "load", "resize", "load"]);
     }
 
     #[test]

@@ -31,6 +31,12 @@ pub(crate) enum Kind {
     Moves,
     /// Nothing: the first one is a block that goes.
     Frees,
+    /// Python's own allocator, where a context comes before the arguments: malloc.
+    ObjectSize,
+    /// The same: calloc.
+    ObjectProduct,
+    /// The same: realloc.
+    ObjectMoves,
 }
 
 /// A function that is wrapped.
@@ -53,7 +59,7 @@ const fn code(function: unsafe extern "C" fn()) -> Code {
 
 /// Code for a request that ran its countdown out (`which` in eax, the bytes in rcx), or that was not counted (bit 32 of rax).
 #[unsafe(naked)]
-unsafe extern "C" fn request() {
+pub(super) unsafe extern "C" fn request() {
     naked_asm!(
         ".cfi_startproc",
         "sub rsp, 232",

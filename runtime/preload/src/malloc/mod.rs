@@ -9,17 +9,22 @@
 //! function that only calls another one that is wrapped too (libstdc++'s `operator new` calls `malloc`) is passed on uncounted:
 //! the innermost call counts.
 //!
+//! Python's objects do not come from malloc: [`python`] stands in front of their allocator.
+//!
 //! Before the constructor has run a call finds the host's function by itself and is not counted; the loader makes such calls.
 
 pub(crate) mod entry;
+mod python;
 mod start;
 
 use core::sync::atomic::Ordering;
 
-use pct_sampler::heap::{self, Moving, tags};
+use pct_format::heap::entry_flag;
+use pct_sampler::heap::{self, Moving, countdown, tags};
 use pct_sampler::sys::arch::Regs;
 
 use entry::{Kind, REALS, TABLE};
+pub(crate) use python::tell_at_end;
 pub(crate) use start::{prepare, tell};
 
 /// What [`entry`]'s code keeps of a call on the stack. Its registers stand as the kernel's context has them, so that the walker
@@ -28,9 +33,9 @@ pub(crate) use start::{prepare, tell};
 pub(crate) struct Call {
     /// r8 to r15, rdi, rsi, rbp, rbx, rdx, rax, rcx, rsp, rip; then what the kernel's context has behind them, as zeros.
     registers: [u64; 24],
-    /// Bytes that the countdown was lowered by.
+    /// Bytes that the countdown is lowered by. After [`decide`]: what the countdown then was.
     counted: u64,
-    /// Number of the function in [`TABLE`]; [`UNCOUNTED`] is set when the countdown was not lowered yet.
+    /// Number of the function in [`TABLE`], or one of [`python`]'s; [`UNCOUNTED`] is set when the countdown was not lowered yet.
     which: u64,
     /// Not 0: [`finish`] wants to know the result. 1: nothing is sampled; else the sample's shift + 2.
     token: u64,
@@ -58,7 +63,39 @@ impl Call {
     }
 
     fn kind(&self) -> Kind {
-        TABLE.get(self.which()).map_or(Kind::Frees, |row| row.kind)
+        match self.which() {
+            python::MALLOC => Kind::ObjectSize,
+            python::CALLOC => Kind::ObjectProduct,
+            python::REALLOC => Kind::ObjectMoves,
+            which => TABLE.get(which).map_or(Kind::Frees, |row| row.kind),
+        }
+    }
+
+    fn is_object(&self) -> bool {
+        matches!(self.kind(), Kind::ObjectSize | Kind::ObjectProduct | Kind::ObjectMoves)
+    }
+
+    /// The block that is reallocated.
+    fn moved(&self) -> Option<u64> {
+        match self.kind() {
+            Kind::Moves => Some(self.argument(register::RDI)),
+            Kind::ObjectMoves => Some(self.argument(register::RSI)),
+            _ => None,
+        }
+    }
+
+    /// The host's function. One that is given a context finds its own in the register for it.
+    fn host(&mut self) -> usize {
+        if !self.is_object() {
+            return REALS.get(self.which()).map_or(0, |real| real.load(Ordering::Relaxed) as usize);
+        }
+        let Some((function, context)) = python::before(self.which(), self.argument(register::RDI)) else {
+            return entry::no_memory as unsafe extern "C" fn() as usize;
+        };
+        if let Some(place) = self.registers.get_mut(register::RDI) {
+            *place = context;
+        }
+        function
     }
 
     fn argument(&self, at: usize) -> u64 {
@@ -70,9 +107,10 @@ impl Call {
         let [rdi, rsi, rdx] = [register::RDI, register::RSI, register::RDX].map(|at| self.argument(at));
         match self.kind() {
             Kind::SizeFirst => rdi,
-            Kind::SizeSecond | Kind::Moves => rsi,
-            Kind::SizeThird => rdx,
+            Kind::SizeSecond | Kind::Moves | Kind::ObjectSize => rsi,
+            Kind::SizeThird | Kind::ObjectMoves => rdx,
             Kind::Product => rdi.wrapping_mul(rsi),
+            Kind::ObjectProduct => rsi.wrapping_mul(rdx),
             Kind::Frees => 0,
         }
     }
@@ -101,8 +139,8 @@ pub(crate) extern "C" fn decide(call: &mut Call) -> usize {
         None => 0,
     };
     call.is_moving = 0;
-    if call.kind() == Kind::Moves
-        && let address = call.argument(register::RDI)
+    call.counted = countdown::left();
+    if let Some(address) = call.moved()
         && tags::ALL.any(address)
         && let Some(moving) = heap::begin_move(address)
     {
@@ -110,23 +148,28 @@ pub(crate) extern "C" fn decide(call: &mut Call) -> usize {
         call.is_moving = 1;
         call.token = call.token.max(1);
     }
-    REALS.get(call.which()).map_or(0, |real| real.load(Ordering::Relaxed) as usize)
+    call.host()
 }
 
 /// After the host's function.
 pub(crate) extern "C" fn finish(call: &Call) {
     let block = call.block();
     if call.is_moving != 0 {
-        let moving = Moving { place: call.moving_place, address: call.argument(register::RDI) };
+        let moving = Moving { place: call.moving_place, address: call.moved().unwrap_or(0) };
         // glibc frees the block when it is to have no bytes, and gives no other.
         heap::end_move(&moving, block.is_some() || call.size() == 0);
+    }
+    // A request for an object that went on to malloc was counted there.
+    if call.is_object() && countdown::left() != call.counted {
+        return;
     }
     if let (Some(shift), Some(address)) = (call.token.checked_sub(2), block) {
         let registers = (&raw const *call) as u64;
         let place = call.argument(register::RIP);
         // The walker takes the kernel's context, in which the registers stand 40 bytes behind the start.
         let regs = Regs { pc: place, context: registers.wrapping_sub(40) };
-        heap::record(address, call.size(), shift as u32, 0, regs, place.wrapping_add(1));
+        let flags = if call.is_object() { entry_flag::OBJECT } else { 0 };
+        heap::record(address, call.size(), shift as u32, flags, regs, place.wrapping_add(1));
     }
 }
 

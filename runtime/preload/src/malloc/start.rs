@@ -11,6 +11,7 @@ use pct_sampler::heap::{self, Facts, countdown};
 use pct_sampler::process::{file, session};
 
 use super::entry::{self, ROWS, TABLE};
+use super::python;
 use crate::host::{self, Definer, definer};
 
 /// What becomes of calls: not known yet.
@@ -37,7 +38,11 @@ pub(crate) fn prepare(options: Option<&[u8]>) {
     for which in 0..ROWS {
         find(which);
     }
-    heap::install(&facts());
+    let mut facts = facts();
+    if python::install() {
+        facts.sources |= source::PYTHON;
+    }
+    heap::install(&facts);
 }
 
 /// By the constructor, when sampling has started or not: says what will not be seen.

@@ -71,6 +71,16 @@ pub fn is_shared() -> bool {
     SLOT.load(Ordering::Relaxed) == 0
 }
 
+/// What is left of this thread's countdown; 0 where threads share words. Two readings differ if the thread requested anything
+/// between them.
+#[must_use]
+pub fn left() -> u64 {
+    match SLOT.load(Ordering::Relaxed) {
+        0 => 0,
+        slot => get(slot),
+    }
+}
+
 /// What a countdown is drawn with.
 #[derive(Clone, Copy, Debug)]
 pub struct Drawing {
