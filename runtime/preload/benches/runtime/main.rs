@@ -1,4 +1,5 @@
-//! What the library costs, and how even it samples: `cargo bench -p pct-preload [-- handler|start|stacks|rate|empty|phase|switches]`.
+//! What the library costs, and how even it samples:
+//! `cargo bench -p pct-preload [-- handler|start|stacks|python|rate|empty|phase|switches]`.
 //!
 //! - handler: self-sent signals in the very library that is shipped; ns over an empty handler in the same process,
 //!   for the recorder `log` (with and without stacks) and `counts`; and microseconds for a new draw of the period,
@@ -6,6 +7,7 @@
 //! - start: microseconds that the library adds to `true`, idle and active.
 //! - stacks: the same program at the bottom of 20 and 100 frames, at 1000 Hz: CPU with stacks over CPU with flat samples, and the
 //!   size of the file.
+//! - python: what Python's frames add to a sample, see [`python`].
 //! - rate: CPU seconds of a spinning program over the same program bare, by rate and clock, and the samples got.
 //! - empty: the same program with a perf event of the same rate and an empty handler of its own per thread, and with the library:
 //!   what of the cost is ours, and what the kernel's.
@@ -14,6 +16,7 @@
 //! Rounds are interleaved and medians printed, since the machine does other things too. PCT_BENCH_ROUNDS scales.
 
 mod phase;
+mod python;
 mod switches;
 
 use std::path::{Path, PathBuf};
@@ -28,6 +31,7 @@ fn main() {
         Ok("handler") => return inside_handler(),
         Ok("spin") => return inside_spin(),
         Ok("deep") => return inside_deep(),
+        Ok("python") => return python::inside(),
         Ok("bursts") => return phase::inside(),
         Ok("switches") => return switches::inside(),
         _ => {}
@@ -47,6 +51,9 @@ fn main() {
     }
     if wants("stacks") {
         stacks(&library);
+    }
+    if wants("python") {
+        python::table(&library);
     }
     if wants("rate") {
         rate(&library);
@@ -146,6 +153,12 @@ fn send(signal: i32) {
 }
 
 fn inside_handler() {
+    let (middle, with_draw) = time_signals();
+    println!("{middle:.1} {with_draw:.1}");
+}
+
+/// Nanoseconds that a self-sent signal takes beyond one with an empty handler, and what a new draw of the period adds.
+fn time_signals() -> (f64, f64) {
     const EMPTY: i32 = 50;
     /// At this rate the period is drawn anew every 8 samples: three of four batches are without a draw, and so is the
     /// median.
@@ -179,7 +192,7 @@ fn inside_handler() {
     let middle = difference[difference.len() / 2];
     // The middle of the batches with a draw, which are the slowest quarter.
     let with_draw = difference[difference.len() * 7 / 8];
-    println!("{middle:.1} {:.1}", (with_draw - middle) * BATCH as f64);
+    (middle, (with_draw - middle) * BATCH as f64)
 }
 
 // --- start ------------------------------------------------------------------------------------------------------------
