@@ -6,17 +6,20 @@ pub trait Memory {
     fn copy(&self, at: u64, into: &mut [u8]) -> bool;
 
     /// A number of `N` bytes, little-endian.
+    #[inline(always)]
     fn bytes<const N: usize>(&self, at: u64) -> Option<[u8; N]> {
         let mut bytes = [0; N];
         self.copy(at, &mut bytes).then_some(bytes)
     }
 
     /// Eight bytes.
+    #[inline(always)]
     fn word(&self, at: u64) -> Option<u64> {
         self.bytes(at).map(u64::from_le_bytes)
     }
 
     /// Four bytes.
+    #[inline(always)]
     fn half(&self, at: u64) -> Option<u32> {
         self.bytes(at).map(u32::from_le_bytes)
     }

@@ -341,6 +341,7 @@ impl<M: ThreadMemory> Walk<'_, M> {
     }
 
     /// The code object of a frame, known by its type.
+    #[inline(always)]
     fn code_of(&self, frame: u64) -> Result<u64, Torn> {
         if !plausible(frame) {
             return Err(Torn);
@@ -384,11 +385,14 @@ impl<M: ThreadMemory> Walk<'_, M> {
     }
 
     /// Does the frame lie in the thread's frame stack, and in use?
+    #[inline(always)]
     fn on_frame_stack(&mut self, frame: u64) -> bool {
+        (frame >= self.stack.low && frame < self.stack.high) || self.on_older_chunk(frame)
+    }
+
+    #[inline(never)]
+    fn on_older_chunk(&mut self, frame: u64) -> bool {
         let current = self.stack;
-        if frame >= current.low && frame < current.high {
-            return true;
-        }
         if current.chunk == 0 {
             return false;
         }
@@ -408,6 +412,7 @@ impl<M: ThreadMemory> Walk<'_, M> {
         false
     }
 
+    #[inline(always)]
     fn offset(&self, frame: u64, code: u64) -> Result<Option<u32>, Torn> {
         let layout = self.interpreter.layout;
         let bytes = match layout.instruction {

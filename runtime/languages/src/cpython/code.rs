@@ -48,16 +48,20 @@ fn mix(sum: u64, word: u64) -> u64 {
 /// hashes of its names.
 #[must_use]
 pub fn identity<M: Memory>(memory: &M, layout: &Layout, code: u64) -> Option<Identity> {
-    let (filename, name) = (memory.word(code + layout.filename)?, memory.word(code + layout.name)?);
-    let table = memory.word(code + layout.line_table)?;
-    let mut sum = mix(mix(mix(mix(MIX, code), filename), name), table);
     let version = match layout.version {
         Some(at) => memory.half(code + at)?,
         None => 0,
     };
     if version != 0 {
-        return Some(Identity(mix(sum, u64::from(version))));
+        // No two code objects of an interpreter have the same one. Interpreters of one process that come after each other
+        // begin at the same number, and may have the same addresses: the first line, and the number behind it, how many
+        // variables there are, tell more of them apart and lie beside the version.
+        let lines = memory.word(code + layout.first_line)?;
+        return Some(Identity(mix(mix(mix(MIX, code), u64::from(version)), lines)));
     }
+    let (filename, name) = (memory.word(code + layout.filename)?, memory.word(code + layout.name)?);
+    let table = memory.word(code + layout.line_table)?;
+    let mut sum = mix(mix(mix(mix(MIX, code), filename), name), table);
     sum = mix(sum, u64::from(memory.half(code + layout.first_line)?));
     sum = mix(sum, memory.word(filename.checked_add(HASH)?)?);
     sum = mix(sum, memory.word(name.checked_add(HASH)?)?);
