@@ -7,6 +7,7 @@
 //! kinds, how many coverage counts) is kept once for each procedure, as its first context has it, and again only for
 //! contexts that say otherwise, which are errors in the end.
 
+use crate::small::small;
 use std::collections::HashMap;
 
 use crate::cursor::put_num;
@@ -220,7 +221,7 @@ impl Builder {
 
     /// Adds a slot to the PD that is being built; see [`Builder::pd`].
     pub(crate) fn slot(&mut self, slot: Slot<'_>) {
-        let number = self.slot_kinds.len() as u32;
+        let number = small(self.slot_kinds.len());
         for csd in slot.csds() {
             self.edges.push(csd);
             self.edge_slots.push(number);
@@ -294,7 +295,7 @@ impl Builder {
         for &count in counts {
             self.count(count);
         }
-        self.pd_since(&since, id, ps, counts.len() as u32)
+        self.pd_since(&since, id, ps, small(counts.len()))
     }
 
     /// Defines a CSS.
@@ -452,7 +453,7 @@ impl Builder {
         let csd_css = IdVec::from_vec(csd_slot.into_iter().map(site).collect());
         // Each CSD is in one slot, so there are as many edges as CSDs, fewer than 2^31.
         if ascending {
-            pd_edges[pd_ps.len()] = edges.len() as u32;
+            pd_edges[pd_ps.len()] = small(edges.len());
         } else {
             by_caller(&mut pd_edges, &mut edges, &csd_caller);
         }

@@ -17,6 +17,7 @@
 use crate::groups::{Few, Mostly1};
 use crate::id::{CliqueId, CsdId, Id, IdVec, PdId};
 use crate::model::DeepData;
+use crate::small::small;
 
 #[derive(Clone, Debug)]
 pub(crate) struct Cliques {
@@ -123,9 +124,9 @@ pub(crate) fn find(data: &DeepData) -> Cliques {
         successors: Vec::new(),
         frames: Vec::new(),
         next: 1,
-        next_clique: n as u32,
+        next_clique: small(n),
     };
-    for pd in 0..n as u32 {
+    for pd in 0..small(n) {
         if search.number[pd as usize] == 0 {
             search.run(pd);
         }
@@ -162,14 +163,14 @@ impl Search<'_> {
             return;
         }
         let start = self.successors.len();
-        let callee = |&csd: &CsdId| data.csd_callee(csd).index() as u32;
+        let callee = |&csd: &CsdId| small(data.csd_callee(csd).index());
         self.successors.extend(edges.iter().map(callee));
         let added = &mut self.successors[start..];
         if !added.is_sorted() {
             added.sort_unstable();
         }
         // There are fewer CSDs than 2^32.
-        self.frames.push(Frame { pd, met, start: start as u32, next: start as u32 });
+        self.frames.push(Frame { pd, met, start: small(start), next: small(start) });
     }
 
     /// A PD without calls is a clique of its own at once.
@@ -199,7 +200,7 @@ impl Search<'_> {
             self.successors.truncate(frame.start as usize);
             self.frames.pop();
             if self.number[pd] < met {
-                self.open.push(pd as u32);
+                self.open.push(small(pd));
                 continue;
             }
             self.next -= 1;

@@ -223,6 +223,7 @@ pub(crate) fn skip_nums(octets: &[u8], count: u32) -> Option<usize> {
 }
 
 /// Appends a num in its shortest form.
+#[expect(clippy::cast_possible_truncation, reason = "seven bits of it are kept")]
 pub(crate) fn put_num(out: &mut Vec<u8>, value: u64) {
     let groups = (64 - value.leading_zeros()).div_ceil(7).max(1);
     for i in (1..groups).rev() {

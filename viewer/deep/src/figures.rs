@@ -3,6 +3,7 @@
 //! Figures are exact integers of 63 bits. The operators here saturate, so that no report can
 //! panic; preprocessing uses the `checked_` forms and refuses a profile whose sums do not fit.
 
+use crate::small::small;
 use std::ops::{Add, AddAssign, Neg, Sub, SubAssign};
 
 use crate::cursor::{fast_num, put_num};
@@ -423,7 +424,7 @@ impl<K: Key> SparseDesc<K> {
             let first = self.rows[start];
             let mut at = start;
             loop {
-                let from = std::mem::replace(&mut order[at].1, at as u32) as usize;
+                let from = std::mem::replace(&mut order[at].1, small(at)) as usize;
                 if from == start || from == at {
                     break;
                 }

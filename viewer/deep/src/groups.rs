@@ -1,6 +1,7 @@
 //! Many small lists in few arrays: the items of each key, ascending. [`Groups`] for keys with any number of items, [`Mostly1`] for
 //! keys that nearly all have one.
 
+use crate::small::small;
 use std::marker::PhantomData;
 
 use crate::id::Id;
@@ -43,14 +44,14 @@ impl<K: Id, V: Id> Groups<K, V> {
         let mut sorted = vec![0_u32; items];
         for i in 0..items {
             let place = &mut starts[key(V::at(i)).index()];
-            sorted[*place as usize] = i as u32;
+            sorted[*place as usize] = small(i);
             *place += 1;
         }
         // Each start has moved to the next key's: shift back.
         starts.rotate_right(1);
         starts[0] = 0;
         if let Some(last) = starts.last_mut() {
-            *last = items as u32;
+            *last = small(items);
         }
         Self { starts, items: sorted.into_iter().map(|i| V::at(i as usize)).collect(), key: PhantomData }
     }
@@ -113,7 +114,7 @@ impl<K: Id, V: Id> Mostly1<K, V> {
                 Some(first) => {
                     // Lists have two items each at least, so there are fewer of them than 2^30.
                     *at = Some(list(lists.len()));
-                    more.push((lists.len() as u32, item));
+                    more.push((small(lists.len()), item));
                     lists.push(Span { start: 0, len: 2 });
                     firsts.push(first);
                 }

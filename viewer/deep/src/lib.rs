@@ -18,6 +18,10 @@
 //! - [`mod@merge`]: several runs as one profile, recursions with one context for each procedure
 //! - [`error`]: what can be wrong with a file
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod builder;
 mod calls;
@@ -37,6 +41,7 @@ pub mod procrep;
 pub mod profile;
 mod propagate;
 pub mod read;
+mod small;
 pub mod strings;
 pub mod synthetic;
 pub mod write;

@@ -30,6 +30,7 @@ use crate::figures::Own;
 use crate::id::{CsdId, CssId, Id, IdVec, PdId, PsId};
 use crate::label::ProcLabel;
 use crate::model::{Coverage, Css, CssKind, DeepData, Header, SiteKind, Slot};
+use crate::small::small;
 
 /// Which contexts a profile has.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -329,7 +330,7 @@ fn fold(parts: &[&DeepData], statics: &Statics, same: &[(PdId, PdId)]) -> Result
             for (k, slot) in data.slots(pd).enumerate() {
                 for csd in slot.csds() {
                     let callee = context(part, data.csd_callee(csd));
-                    calls.push(((k as u32, classes.ps[callee as usize]), callee));
+                    calls.push(((small(k), classes.ps[callee as usize]), callee));
                 }
             }
             calls.sort_unstable();
@@ -366,7 +367,7 @@ impl Folded {
         let mut number = vec![NONE; classes.ps.len()];
         let mut order = Vec::new();
         // The root first. What it does not reach, which no program writes, is kept.
-        let all = classes.ps.len() as u32;
+        let all = small(classes.ps.len());
         for start in std::iter::once(root).chain(0..all) {
             let mut stack = vec![start];
             while let Some(context) = stack.pop() {
@@ -374,7 +375,7 @@ impl Folded {
                 if number[class as usize] != NONE {
                     continue;
                 }
-                number[class as usize] = order.len() as u32;
+                number[class as usize] = small(order.len());
                 order.push(class);
                 stack.extend(classes.calls[class as usize].iter().rev().map(|&(_, callee)| callee));
             }
@@ -395,9 +396,9 @@ impl Folded {
 
     fn data(mut self, parts: &[&DeepData], statics: &Statics, bases: &[u32]) -> Result<DeepData, DeepError> {
         let first = parts[0];
-        let (calls, contexts) = (self.first_call[self.order.len()], self.order.len() as u32);
+        let (calls, contexts) = (self.first_call[self.order.len()], small(self.order.len()));
         let counts =
-            Counts { csd: calls, css: first.css_count() as u32, pd: contexts, ps: first.ps_count() as u32 };
+            Counts { csd: calls, css: small(first.css_count()), pd: contexts, ps: small(first.ps_count()) };
         let mut strings = first.strings().clone();
         // Runs may have called the program by different names.
         let program = parts.iter().map(|p| p.strings().octets(p.header().program)).min().unwrap_or_default();
@@ -423,7 +424,7 @@ impl Folded {
                 add_counts(&mut points[at], data.pd_coverage(pd), NodeRef::Pd(pd))?;
                 for (k, slot) in data.slots(pd).enumerate() {
                     for csd in slot.csds() {
-                        let call = (k as u32, statics.ps[part][data.pd_ps(data.csd_callee(csd))]);
+                        let call = (small(k), statics.ps[part][data.pd_ps(data.csd_callee(csd))]);
                         let sum = &mut own[self.call_number(at, call)];
                         *sum = sum
                             .checked_add(&data.csd_own(csd))

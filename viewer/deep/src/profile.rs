@@ -3,6 +3,7 @@
 //! What is cheap to find again is not stored: a PD's own figures are summed from the CSDs that
 //! enter it, a CSD's desc from the clique that it enters.
 
+use crate::small::small;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::ops::Deref;
@@ -515,7 +516,7 @@ fn places_of_sites(data: &DeepData) -> Result<IdVec<CssId, (PsId, u32)>, DeepErr
     let mut places: IdVec<CssId, Option<(PsId, u32)>> = IdVec::from_vec(vec![None; data.css_count()]);
     for ps in data.pss() {
         for (slot, &css) in data.sites(ps).iter().enumerate() {
-            if let Some((other, _)) = places[css].replace((ps, slot as u32)) {
+            if let Some((other, _)) = places[css].replace((ps, small(slot))) {
                 return Err(DeepError::new(
                     ErrorCode::SharedCss,
                     format!("listed by ps {other} and by ps {ps}"),

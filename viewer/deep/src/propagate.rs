@@ -18,6 +18,7 @@
 //! The same walk over the calls of each PD sums up own figures by call site and by callee: the calls
 //! of a PD lie together in memory, and so do the call sites of its procedure.
 
+use crate::small::small;
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
@@ -76,8 +77,8 @@ impl<I: Id> Sparse<I> {
         let Some(row) = self.index[id].checked_sub(1) else { return Figures::default() };
         let mut own = self.own[row as usize].map(i64::from);
         if !self.upper.is_empty() {
-            for (place, sum) in own.iter_mut().enumerate() {
-                *sum += self.upper.get(&(row, place as u8)).map_or(0, |n| n << 32);
+            for (place, sum) in (0u8..).zip(&mut own) {
+                *sum += self.upper.get(&(row, place)).map_or(0, |n| n << 32);
             }
         }
         Figures { own: Own::from_array(own), desc: Desc::from_array(self.desc[row as usize]) }
@@ -88,12 +89,13 @@ impl<I: Id> Sparse<I> {
         if *at == 0 {
             self.own.push([0; 8]);
             self.desc.push([0; 4]);
-            *at = self.own.len() as u32;
+            *at = small(self.own.len());
         }
         *at as usize - 1
     }
     /// Adds to the own figure in a place of [`Own::as_array`]; `false` if the sum does not fit.
     #[inline]
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low half")]
     fn add_own(&mut self, row: usize, place: usize, value: i64) -> bool {
         let sum = &mut self.own[row][place];
         let (low, carry) = sum.overflowing_add(value as u32);
@@ -102,8 +104,9 @@ impl<I: Id> Sparse<I> {
         up == 0 || self.add_upper(row, place, up)
     }
     #[cold]
+    #[expect(clippy::cast_possible_truncation, reason = "one of eight places")]
     fn add_upper(&mut self, row: usize, place: usize, up: i64) -> bool {
-        let sum = self.upper.entry((row as u32, place as u8)).or_default();
+        let sum = self.upper.entry((small(row), place as u8)).or_default();
         *sum = sum.saturating_add(up);
         *sum < 1 << 31
     }
@@ -406,7 +409,7 @@ impl Propagation<'_> {
             let mut comp = Desc::default();
             if let Some(place) = note.place() {
                 self.notes[callee_clique] = Note(0);
-                self.free.push(place as u32);
+                self.free.push(small(place));
                 let below = std::mem::take(&mut self.waiting[place]);
                 if zeroed {
                     comp = below.get(ps);

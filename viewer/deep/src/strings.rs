@@ -81,6 +81,7 @@ impl Strings {
         let start = if n == 0 { 0 } else { self.ends[n - 1] as usize };
         &self.octets[start..self.ends[n] as usize]
     }
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits of a hash")]
     fn slot_of(&self, text: &[u8]) -> usize {
         let mask = self.table.len() - 1;
         let mut slot = self.hasher.hash_one(text) as usize & mask;

@@ -15,6 +15,7 @@ use crate::figures::Own;
 use crate::id::{CsdId, CssId, Id, PdId, PsId};
 use crate::label::{PredOrFunc, ProcLabel};
 use crate::model::{Coverage, Css, CssKind, DeepData, Header, PathId, PointKind, SiteKind, Slot};
+use crate::small::small;
 use crate::strings::Strings;
 use crate::write::Version;
 
@@ -149,7 +150,7 @@ fn make_program(params: &Params) -> Program {
         sites.push(Site { kind, callee: 1 });
         procs.push(Proc { sites, points: random.below(4) });
     }
-    let css = procs.iter().map(|p| p.sites.len() as u32).sum();
+    let css = procs.iter().map(|p| small(p.sites.len())).sum();
     Program { procs, css }
 }
 
@@ -366,7 +367,7 @@ impl<S: Sink> Player<'_, S> {
     /// Whom a call site of `proc` calls this time, and whether that is an active context that the
     /// recursion check sees. Sites that can call anybody try for one that it does not see.
     fn callee(&mut self, proc: u32, site: &Site) -> (u32, bool) {
-        let count = self.program.procs.len() as u32 - 1;
+        let count = small(self.program.procs.len()) - 1;
         let sees = |player: &Self, callee: u32| {
             if callee == proc { !site.kind.is_zeroing() } else { player.active[callee as usize].is_some() }
         };
@@ -413,7 +414,7 @@ pub fn generate(params: &Params) -> Result<DeepData, DeepError> {
         root: PdId::at(0),
     };
     let counts =
-        Counts { csd: counter.csds, css: program.css, pd: counter.pds, ps: program.procs.len() as u32 };
+        Counts { csd: counter.csds, css: program.css, pd: counter.pds, ps: small(program.procs.len()) };
     let mut builder = Builder::new(header, strings, counts)?;
     play(params, &program, &mut builder)?;
     statics(params, &program, &mut builder)?;
@@ -483,7 +484,7 @@ fn statics(params: &Params, program: &Program, builder: &mut Builder) -> Result<
 
 /// The callee of a normal site.
 fn normal_callee(params: &Params, program: &Program, site: &Site) -> u32 {
-    let count = program.procs.len() as u32 - 1;
+    let count = small(program.procs.len()) - 1;
     if params.shape == Shape::Recursive { 1 + (site.callee - 1) % count.min(40) } else { site.callee }
 }
 
@@ -492,14 +493,14 @@ fn proc_label(
     n: usize,
     module: crate::StrId,
 ) -> Result<ProcLabel<crate::StrId>, DeepError> {
-    let mode = n as u32 % 3;
+    let mode = small(n) % 3;
     if n % 11 == 10 {
         return Ok(ProcLabel::Special {
             type_name: builder.string(format!("type{n}").as_bytes())?,
             type_module: module,
             def_module: module,
             pred_name: builder.string(if n.is_multiple_of(2) { b"__Unify__" } else { b"__Compare__" })?,
-            arity: n as u32 % 4,
+            arity: small(n) % 4,
             mode,
         });
     }
@@ -514,7 +515,7 @@ fn proc_label(
         decl_module: module,
         def_module: module,
         name: builder.string(name.as_bytes())?,
-        arity: 1 + n as u32 % 5,
+        arity: 1 + small(n) % 5,
         mode,
     })
 }

@@ -3,6 +3,7 @@
 //! written before; then procedures, the root's first, each followed by its call sites. The layout
 //! is that of [`mod@crate::read`]; numbers are in their shortest form.
 
+use crate::small::small;
 use std::io::{self, Write};
 
 use crate::cursor::{put_num, put_string};
@@ -142,10 +143,10 @@ impl<W: Write> Writer<'_, W> {
         self.num(pd.number());
         self.num(data.pd_ps(pd).number());
         let slots = data.slots(pd);
-        self.num(slots.len() as u32);
+        self.num(small(slots.len()));
         if data.header().coverage == Coverage::Dynamic {
             let counts = data.pd_coverage(pd);
-            self.num(counts.len() as u32);
+            self.num(small(counts.len()));
             for count in counts {
                 put_num(&mut self.node, count);
             }
@@ -230,14 +231,14 @@ impl<W: Write> Writer<'_, W> {
         self.string(proc.file);
         self.num(proc.line);
         self.node.push(u8::from(proc.in_interface));
-        self.num(data.sites(ps).len() as u32);
+        self.num(small(data.sites(ps).len()));
         for css in data.sites(ps) {
             self.num(css.number());
         }
         let coverage = data.header().coverage;
         if coverage != Coverage::None {
             let points = data.points(ps);
-            self.num(points.len() as u32);
+            self.num(small(points.len()));
             let counts = data.ps_own_coverage(ps).unwrap_or_default();
             for (i, point) in points.iter().enumerate() {
                 self.string(point.path.0);

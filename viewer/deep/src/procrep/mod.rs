@@ -18,6 +18,7 @@ mod goal;
 mod text;
 mod types;
 
+use crate::small::small;
 use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read;
@@ -228,7 +229,10 @@ impl ProcRep {
                 self.modules.push(Module { name, strings: strings.0, oisu, types, procs: Vec::new() });
             while more(cursor)? {
                 let label = read::label(cursor, &mut |text, _, end| {
-                    Ok(Place { start: (end - text.len() as u64) as u32, len: text.len() as u32 })
+                    Ok(Place {
+                        start: u32::try_from(end - text.len() as u64).unwrap_or(u32::MAX),
+                        len: small(text.len()),
+                    })
                 })?;
                 let at = cursor.offset();
                 let size = cursor.int32()?;
@@ -334,12 +338,12 @@ fn more(cursor: &mut Cursor<'_>) -> Decoded<bool> {
 fn place<'a>(cursor: &mut Cursor<'a>, len: usize) -> Decoded<(Place, &'a [u8])> {
     let start = cursor.pos();
     let octets = cursor.octets(len)?;
-    Ok((Place { start: start as u32, len: len as u32 }, octets))
+    Ok((Place { start: small(start), len: small(len) }, octets))
 }
 
 fn string(cursor: &mut Cursor<'_>) -> Decoded<Place> {
     let text = cursor.string()?;
-    Ok(Place { start: (cursor.pos() - text.len()) as u32, len: text.len() as u32 })
+    Ok(Place { start: small(cursor.pos() - text.len()), len: small(text.len()) })
 }
 
 fn labels(cursor: &mut Cursor<'_>) -> Decoded<Vec<ProcLabel<String>>> {

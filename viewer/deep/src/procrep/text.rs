@@ -13,6 +13,7 @@
 //! ```
 //! Two blanks a level; a procedure ends with an empty line.
 
+use crate::small::small;
 use std::borrow::Cow;
 use std::fmt::Write;
 
@@ -48,7 +49,7 @@ impl ProcRep {
         }
         if !types.is_empty() {
             out.push_str("\nType table:\n");
-            for n in 0..types.len() as u32 {
+            for n in 0..small(types.len()) {
                 let _ = writeln!(out, "{n}: {}", type_text(types, n));
             }
         }
