@@ -77,6 +77,11 @@ pub(crate) fn of_rank(place: usize, name: &str) -> Option<Rgb> {
 #[must_use]
 pub fn heat(share: f32) -> Rgb {
     let x = if share.is_finite() { share.clamp(0.0, 1.0) } else { 0.0 };
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between two numbers of 0 to 255"
+    )]
     let lerp = |from: f32, to: f32| (from + (to - from) * x.sqrt()) as u8;
     Rgb(lerp(252.0, 240.0), lerp(240.0, 110.0), lerp(205.0, 80.0))
 }
@@ -86,6 +91,11 @@ pub fn heat(share: f32) -> Rgb {
 pub fn difference(x: f64) -> Rgb {
     let x = if x.is_finite() { x.clamp(-1.0, 1.0) } else { 0.0 };
     let strength = x.abs().sqrt();
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "between two numbers of 0 to 255"
+    )]
     let fade = |to: f64| (245.0 - (245.0 - to) * strength) as u8;
     if x >= 0.0 { Rgb(245, fade(95.0), fade(80.0)) } else { Rgb(fade(105.0), fade(150.0), 245) }
 }

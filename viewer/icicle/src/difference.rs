@@ -68,7 +68,13 @@ impl<'a> Differences<'a> {
             c if c < 0.0 => "-",
             _ => "",
         };
-        format!("{sign}{}", self.amount(change.abs().round() as u64))
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a weight without its sign"
+        )]
+        let weight = change.abs().round() as u64;
+        format!("{sign}{}", self.amount(weight))
     }
 
     fn amount(&self, weight: u64) -> String {

@@ -179,6 +179,11 @@ impl Picture<'_> {
             Short(frame.width * 100.0),
             self.row - 1,
         );
+        #[expect(
+            clippy::cast_possible_truncation,
+            clippy::cast_sign_loss,
+            reason = "a count of characters, not below 0"
+        )]
         let room = ((frame.width * f64::from(self.width) - 6.0) / CHAR_PX).max(0.0) as usize;
         let label = cut(name, room);
         if !label.is_empty() {
@@ -271,6 +276,7 @@ struct Short(f64);
 
 impl std::fmt::Display for Short {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, not below 0")]
         let scaled = (self.0 * 10_000.0).round().max(0.0) as u64;
         let (whole, mut part) = (scaled / 10_000, scaled % 10_000);
         write!(f, "{whole}")?;

@@ -20,6 +20,10 @@
 //! Invariants: what is not drawn (too narrow, too deep) is counted and said in the picture; no name, link or title
 //! becomes markup; the cost is one pass over the nodes that are wide enough to be seen, after one pass over all.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod colour;
 mod difference;

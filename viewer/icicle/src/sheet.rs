@@ -9,6 +9,7 @@ pub const SHEET: &str = include_str!("sheet.css");
 pub fn heat_class(share: f64) -> &'static str {
     const HEAT: [&str; 10] = ["", "h1", "h2", "h3", "h4", "h5", "h6", "h7", "h8", "h9"];
     // Square root: one per cent is visible, a hundred is full.
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "0 to 9.2")]
     let level = (share.clamp(0.0, 1.0).sqrt() * 9.0 + 0.2) as usize;
     HEAT[level.min(9)]
 }
