@@ -8,10 +8,10 @@ use serde::Serialize;
 
 use crate::args::{self, Format, StatsArgs};
 use crate::filter::Filter;
-use crate::line;
 use crate::output::Out;
 use crate::session::Session;
 use crate::times;
+use crate::{head, line};
 
 /// A row of the table, times in ns.
 #[derive(Serialize)]
@@ -48,9 +48,11 @@ pub fn run(s: &mut Session, args: &StatsArgs, by: args::By, filter: Option<Filte
         first();
         Flow::Go
     });
+    let filtered = filter.is_some();
     let wanted = move |event: &Event<'_>| filter.as_ref().is_none_or(|filter| filter.matches(event));
     s.submit(measuring.attach(request, wanted))?;
     s.drive(|| None);
+    let known = (0..s.traces.len()).any(|trace| s.knows_events(trace, by.ends()));
     let measured = measuring.take();
     let mut rows: Vec<(usize, &String, &Distribution)> = measured
         .iter()
@@ -58,8 +60,11 @@ pub fn run(s: &mut Session, args: &StatsArgs, by: args::By, filter: Option<Filte
         .flat_map(|(trace, of)| of.iter().map(move |(name, distribution)| (trace, name, distribution)))
         .collect();
     rows.sort_by_key(|(trace, name, found)| (std::cmp::Reverse(found.total), *trace, *name));
-    if rows.is_empty() {
-        complain!("lttv: nothing to show: {kind} needs {}, and the window has none", by.events());
+    if rows.is_empty() && known {
+        s.say_nothing(&format!("{kind} whose begin and end are known"), filtered);
+    } else if rows.is_empty() {
+        let lacks = if s.traces.len() == 1 { "the trace has" } else { "the traces have" };
+        complain!("lttv: nothing to show: {kind} needs {}, and {lacks} no such events", by.events());
     }
     let mut out = Out::new(s.format);
     if s.format != Format::Text {
@@ -79,7 +84,7 @@ pub fn run(s: &mut Session, args: &StatsArgs, by: args::By, filter: Option<Filte
         }
         return Ok(out.finish()?);
     }
-    line!(
+    head!(
         &mut out,
         "{:>12}  {:>10}  {:>10}  {:>10}  {:>10}  {:>10}  {kind}",
         "count",

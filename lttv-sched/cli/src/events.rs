@@ -76,6 +76,10 @@ pub fn run(s: &mut Session, args: &EventsArgs, filter: Option<Filter>) -> anyhow
         follow(s, &listing)?;
     } else if args.count != Some(0) {
         list(s, &listing, s.from, s.to)?;
+        let listing = locked(&listing);
+        if listing.out.is_empty() {
+            s.say_nothing("event", listing.filter.is_some());
+        }
     }
     Ok(locked(&listing).out.finish()?)
 }

@@ -20,10 +20,10 @@ use serde::Serialize;
 
 use crate::args::{Format, StatsArgs};
 use crate::filter::Filter;
-use crate::line;
 use crate::output::Out;
 use crate::session::Session;
 use crate::times;
+use crate::{head, line};
 
 /// Where a sample was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -71,6 +71,7 @@ pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow:
     );
     let collected: Arc<Mutex<FxHashMap<Place, Samples>>> = Arc::default();
     let (to, mut first) = (collected.clone(), s.first_result());
+    let filtered = filter.is_some();
     let request = s.window(filter, move |event| {
         if let Some((place, samples)) = sampled(event) {
             first();
@@ -84,6 +85,9 @@ pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow:
     let functions = Named::new(s, &collected).functions(collected);
     let mut rows: Vec<_> = functions.iter().collect();
     rows.sort_by_key(|(name, samples)| (std::cmp::Reverse(samples.ns), *name));
+    if rows.is_empty() {
+        s.say_nothing("sample", filtered);
+    }
     let mut out = Out::new(s.format);
     match s.format {
         Format::Text => text(&mut out, &rows, args.rows),
@@ -177,7 +181,7 @@ fn options() -> pct_symbols::Options {
 fn text(out: &mut Out, rows: &[(&(String, String), &Samples)], most: usize) {
     let total = rows.iter().map(|(_, samples)| samples.ns).sum::<u64>().max(1);
     let tenths = |ns: u64| u128::from(ns) * 1000 / u128::from(total);
-    line!(out, "{:>10}  {:>6}  {:>10}  function (object)", "samples", "share", "CPU time");
+    head!(out, "{:>10}  {:>6}  {:>10}  function (object)", "samples", "share", "CPU time");
     for ((name, object), samples) in rows.iter().take(most) {
         let (share, time) = (tenths(samples.ns), times::duration(samples.ns));
         let object = if object.is_empty() { String::new() } else { format!(" ({object})") };

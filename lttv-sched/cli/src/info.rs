@@ -12,7 +12,7 @@ use crate::args::{Format, InfoArgs, Usage};
 use crate::filter::Filter;
 use crate::output::Out;
 use crate::session::Session;
-use crate::{fields, line, times};
+use crate::{fields, head, line, times};
 
 /// Shows what traces say of themselves.
 ///
@@ -218,8 +218,7 @@ impl<'s> TraceInfo<'s> {
             out.blank_line();
             clock_text(out, &clock);
         }
-        out.blank_line();
-        line!(out, "{:>10}  {:>12}  {:>4}  {:>11}  stream", "packets", "bytes", "CPU", "event kinds");
+        head!(below out, "{:>10}  {:>12}  {:>4}  {:>11}  stream", "packets", "bytes", "CPU", "event kinds");
         for (_, info, packets) in self.streams() {
             let bytes = packets.iter().map(|packet| packet.bytes).sum::<u64>();
             let cpu = number(info.cpu.map(u64::from));
@@ -228,8 +227,7 @@ impl<'s> TraceInfo<'s> {
         }
         let losses = self.losses();
         if !losses.is_empty() {
-            out.blank_line();
-            line!(out, "{:>10}  {:<7}  {:<21}{:<21}stream", "lost", "", "from", "to");
+            head!(below out, "{:>10}  {:<7}  {:<21}{:<21}stream", "lost", "", "from", "to");
         }
         for (info, loss) in losses {
             let (from, to) = (times::shown(loss.from), times::shown(loss.to));
@@ -242,9 +240,8 @@ impl<'s> TraceInfo<'s> {
     fn packets(&self, out: &mut Out) -> bool {
         let mut failed = false;
         for (stream, info, packets) in self.streams() {
-            if self.s.format == Format::Text && !packets.is_empty() {
-                out.blank_line();
-                line!(out, "packets of {}", info.name);
+            if self.s.format == Format::Text {
+                head!(below out, "packets of {}", info.name);
             }
             for (at, packet) in packets.iter().enumerate() {
                 let (begin, end) = (packet.begin.unwrap_or(Time::MIN), packet.end.unwrap_or(Time::MAX));

@@ -20,6 +20,10 @@ pub struct Out {
     pub line: String,
     /// Nobody reads any more.
     pub closed: bool,
+    /// The head of a table that has no row yet, with the lines before it.
+    head_of_text: String,
+    /// Nothing was written yet.
+    empty: bool,
     format: Format,
     /// Names of the columns of the CSV rows written last.
     head: Vec<String>,
@@ -33,6 +37,8 @@ impl Out {
             to: BufWriter::with_capacity(1 << 16, io::stdout()),
             line: String::new(),
             closed: false,
+            head_of_text: String::new(),
+            empty: true,
             format,
             head: Vec::new(),
             error: None,
@@ -42,13 +48,35 @@ impl Out {
     /// Writes [`Out::line`] and a line end; the line is empty then.
     pub fn end_line(&mut self) {
         let shown = pct_text::visible(&self.line);
-        let written = self.to.write_all(shown.as_bytes()).and_then(|()| self.to.write_all(b"\n"));
+        let head = std::mem::take(&mut self.head_of_text);
+        let written = self.to.write_all(head.as_bytes());
+        let written = written.and_then(|()| self.to.write_all(shown.as_bytes()));
+        let written = written.and_then(|()| self.to.write_all(b"\n"));
         self.line.clear();
+        self.empty = false;
         self.note(written);
     }
 
-    /// Writes an empty line.
+    /// Keeps [`Out::line`] as the head of a table: it is written before the first row. A table without a row has no head.
+    pub fn end_head(&mut self) {
+        self.head_of_text = pct_text::visible(&self.line).into_owned() + "\n";
+        self.line.clear();
+    }
+
+    /// As [`Out::end_head`], with an empty line before the head.
+    pub fn end_head_below(&mut self) {
+        self.end_head();
+        self.head_of_text.insert(0, '\n');
+    }
+
+    /// Whether nothing was written yet.
+    pub fn is_empty(&self) -> bool {
+        self.empty
+    }
+
+    /// Writes an empty line. A head without a row goes.
     pub fn blank_line(&mut self) {
+        self.head_of_text.clear();
         let written = self.to.write_all(b"\n");
         self.note(written);
     }
@@ -59,6 +87,7 @@ impl Out {
             Ok(json) => json,
             Err(error) => return self.note(Err(error.into())),
         };
+        self.empty = false;
         if self.format == Format::Csv {
             self.csv(&json);
             return;
@@ -162,6 +191,21 @@ fn cell(value: &Value) -> Cow<'_, str> {
         Value::Null => "".into(),
         other => other.to_string().into(),
     }
+}
+
+/// The head of a table, which is written when its first row is; `head!(below out, ...)`: with an empty line before it.
+#[macro_export]
+macro_rules! head {
+    (below $out:expr, $($arg:tt)*) => {{
+        let out: &mut $crate::output::Out = $out;
+        let _ = std::fmt::Write::write_fmt(&mut out.line, format_args!($($arg)*));
+        out.end_head_below();
+    }};
+    ($out:expr, $($arg:tt)*) => {{
+        let out: &mut $crate::output::Out = $out;
+        let _ = std::fmt::Write::write_fmt(&mut out.line, format_args!($($arg)*));
+        out.end_head();
+    }};
 }
 
 /// Writes a line to standard output at once.

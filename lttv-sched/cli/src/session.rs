@@ -17,7 +17,7 @@ use lttv_engine::ids::{OwnerId, TraceId, TracesetId};
 use lttv_engine::request::{EventsRequest, StopFlag};
 use lttv_engine::source::{LossKind, Source};
 use lttv_engine::time::Time;
-use lttv_modules::state;
+use lttv_modules::state::{self, Kind};
 use lttv_sources::{Opened, PctSource};
 
 use crate::args::{Common, Format, Usage};
@@ -322,6 +322,25 @@ impl Session {
     /// Whether a trace has events that change what CPUs and threads are known to do.
     pub fn any_tells_states(&self) -> bool {
         self.sources().any(|source| tells_states(source.as_ref()))
+    }
+
+    /// Whether a trace may have events of one of these kinds: its metadata knows them.
+    pub fn knows_events(&self, trace: usize, wanted: fn(Kind) -> bool) -> bool {
+        let source = self.sources().nth(trace);
+        let infos = source.iter().flat_map(|source| source.tracefiles());
+        let mut classes = infos.flat_map(|info| info.classes.iter());
+        classes.any(|class| state::kind_of(&class.name).is_some_and(|(kind, _)| wanted(kind)))
+    }
+
+    /// Says that there was nothing of `what` to show. What was asked for too narrowly, if it was, is said with it.
+    pub fn say_nothing(&self, what: &str, filtered: bool) {
+        let place = match (self.from.is_some() || self.to.is_some(), self.traces.len()) {
+            (true, _) => "the window has",
+            (false, 1) => "the trace has",
+            (false, _) => "the traces have",
+        };
+        let passes = if filtered { " that passes the filter" } else { "" };
+        complain!("lttv: nothing to show: {place} no {what}{passes}");
     }
 
     /// For commands that are about states.

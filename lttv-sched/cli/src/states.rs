@@ -17,11 +17,11 @@ use serde::Serialize;
 
 use crate::args::{Format, StatesArgs};
 use crate::filter::{Filter, known_columns};
-use crate::line;
 use crate::output::Out;
 use crate::session::{OWNER, Session};
 use crate::threads;
 use crate::times;
+use crate::{head, line};
 
 /// What a CPU was doing.
 #[derive(Clone, PartialEq, Eq, Serialize)]
@@ -121,10 +121,14 @@ fn at(s: &mut Session, t: Time, filter: Option<&Filter>) -> anyhow::Result<()> {
     s.drive(|| None);
     let mut out = Out::new(s.format);
     let seen = seen.lock().unwrap_or_else(PoisonError::into_inner);
+    let mut any = false;
     for (trace, state) in seen.iter().enumerate() {
         if let Some(state) = state {
-            Snapshot { trace, name: s.label(trace), at: t, state, filter }.write(&mut out, s.format);
+            any |= Snapshot { trace, name: s.label(trace), at: t, state, filter }.write(&mut out, s.format);
         }
+    }
+    if !any {
+        s.say_nothing("CPU or thread", filter.is_some());
     }
     Ok(out.finish()?)
 }
@@ -183,19 +187,21 @@ struct CpuRow<'s> {
 }
 
 impl Snapshot<'_> {
-    fn write(&self, out: &mut Out, format: Format) {
+    /// Writes what passes the filter. False: nothing does.
+    fn write(&self, out: &mut Out, format: Format) -> bool {
         let (state, people) = (self.state, format == Format::Text);
+        let mut any = false;
         if people {
             let (cpus, threads) = (state.cpus.len(), state.threads.len());
             line!(out, "{} at {}: {cpus} CPUs, {threads} threads", self.name, times::shown(self.at));
-            out.blank_line();
-            line!(out, "{:>6}  {:<8}  {:>8}  name", "CPU", "mode", "tid");
+            head!(below out, "{:>6}  {:<8}  {:>8}  name", "CPU", "mode", "tid");
         }
         for cpu in state.cpus.keys() {
             let doing = Doing::of(state, *cpu, self.at);
             if !passes(self.filter, self.trace, *cpu, &doing) {
                 continue;
             }
+            any = true;
             if people {
                 let tid = doing.tid.map_or("-".into(), |tid| tid.to_string());
                 line!(out, "{cpu:>6}  {:<8}  {tid:>8}  {}", doing.shown_mode(), doing.name);
@@ -204,8 +210,7 @@ impl Snapshot<'_> {
             }
         }
         if people {
-            out.blank_line();
-            line!(out, "{:>8}  {:<9}  {:<20}  {:<8}  {:<24}  name", "tid", "status", "since", "mode", "in");
+            head!(below out, "{:>8}  {:<9}  {:<20}  {:<8}  {:<24}  name", "tid", "status", "since", "mode", "in");
         }
         for thread in state.threads.values() {
             let row = ThreadRow {
@@ -224,6 +229,7 @@ impl Snapshot<'_> {
             if self.filter.is_some_and(|filter| !filter.matches_row(|name| row.column(name))) {
                 continue;
             }
+            any = true;
             if !people {
                 out.row(&row);
                 continue;
@@ -239,6 +245,7 @@ impl Snapshot<'_> {
                 row.name
             );
         }
+        any
     }
 }
 
@@ -330,6 +337,7 @@ fn intervals(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<()> {
         several: s.traces.len() > 1,
         filter,
     }));
+    let filtered = shared.lock().unwrap_or_else(PoisonError::into_inner).filter.is_some();
     let (to, mut first) = (shared.clone(), s.first_result());
     let mut request = EventsRequest::new(OWNER).from_time(s.from.unwrap_or(Time::MIN));
     request.end_time = s.to;
@@ -381,6 +389,9 @@ fn intervals(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<()> {
         if let Some((from, doing)) = following.doing.remove(&key) {
             following.end(key, from, end, &doing);
         }
+    }
+    if following.out.is_empty() {
+        s.say_nothing("state of a CPU", filtered);
     }
     Ok(following.out.finish()?)
 }

@@ -19,10 +19,10 @@ use serde::Serialize;
 
 use crate::args::{Format, StatsArgs};
 use crate::filter::Filter;
-use crate::line;
 use crate::output::Out;
 use crate::session::{OWNER, Session};
 use crate::times;
+use crate::{head, line};
 
 /// Counts of a trace, however they were made.
 #[derive(Default)]
@@ -97,12 +97,16 @@ fn joined(first: Option<(Time, Time)>, second: Option<(Time, Time)>) -> Option<(
 /// # Errors
 /// The engine refused a request, or the output cannot be written.
 pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow::Result<()> {
+    let filtered = filter.is_some();
     let counts = match filter {
         None if s.from.is_none() && s.to.is_none() => whole(s)?,
         None if s.any_tells_states() => window_with_states(s)?,
         filter => window(s, filter)?,
     };
     let table = Table { counts: &counts, labels: s.labels() };
+    if table.total() == 0 {
+        s.say_nothing("event", filtered);
+    }
     let mut out = Out::new(s.format);
     match s.format {
         Format::Text => table.text(&mut out, args.rows),
@@ -256,8 +260,7 @@ impl<'s> Table<'s> {
         let names = self.summed(|counts| &counts.by_name);
         let mut names: Vec<(&str, u64)> = names.into_iter().collect();
         names.sort_by_key(|(name, count)| (std::cmp::Reverse(*count), *name));
-        out.blank_line();
-        line!(out, "{:>15}  {:>6}  event", "count", "share");
+        head!(below out, "{:>15}  {:>6}  event", "count", "share");
         for (name, count) in names.iter().take(rows) {
             line!(out, "{:>15}  {:>5.1}%  {name}", thousands(*count), share(*count));
         }
@@ -266,8 +269,7 @@ impl<'s> Table<'s> {
             line!(out, "{:>15}  {:>5.1}%  {} more", thousands(rest), share(rest), names.len() - rows);
         }
         if self.counts.iter().any(|counts| counts.by_cpu.keys().any(Option::is_some)) {
-            out.blank_line();
-            line!(out, "{:>15}  {:>6}  CPU", "count", "share");
+            head!(below out, "{:>15}  {:>6}  CPU", "count", "share");
             for (trace, (cpu, count)) in self.by_trace(|counts| counts.by_cpu.iter().collect()) {
                 let cpu = cpu.map_or("-".into(), |cpu| cpu.to_string());
                 let (count, share) = (thousands(*count), share(*count));
@@ -276,15 +278,13 @@ impl<'s> Table<'s> {
         }
         let channels = self.summed(|counts| &counts.by_channel);
         if channels.len() > 1 {
-            out.blank_line();
-            line!(out, "{:>15}  {:>6}  channel", "count", "share");
+            head!(below out, "{:>15}  {:>6}  channel", "count", "share");
             for (channel, count) in channels {
                 line!(out, "{:>15}  {:>5.1}%  {channel}", thousands(count), share(count));
             }
         }
         if self.counts.iter().any(|counts| !counts.by_activity.is_empty()) {
-            out.blank_line();
-            line!(out, "{:>15}  {:>15}  mode", "count", "CPU time");
+            head!(below out, "{:>15}  {:>15}  mode", "count", "CPU time");
             for (trace, (activity, (count, ns))) in
                 self.by_trace(|counts| counts.by_activity.iter().collect())
             {
@@ -293,9 +293,8 @@ impl<'s> Table<'s> {
             }
         }
         if self.counts.iter().any(|counts| !counts.in_doubt.is_empty()) {
-            out.blank_line();
-            line!(
-                out,
+            head!(
+                below out,
                 "{:>15}  CPU: events were lost, what ran in this part of its time is not sure",
                 "in doubt"
             );
@@ -306,8 +305,7 @@ impl<'s> Table<'s> {
         let mut threads: Vec<_> = self.by_trace(|counts| counts.threads.iter().collect()).collect();
         if !threads.is_empty() {
             threads.sort_by_key(|(trace, (thread, ns))| (std::cmp::Reverse(**ns), *trace, *thread));
-            out.blank_line();
-            line!(out, "{:>15}  {:>8}  thread", "CPU time", "tid");
+            head!(below out, "{:>15}  {:>8}  thread", "CPU time", "tid");
             for (trace, ((tid, name), ns)) in threads.iter().take(rows) {
                 let time = times::duration(ns.unsigned_abs());
                 line!(out, "{time:>15}  {tid:>8}  {name}{}", self.of_trace(*trace));

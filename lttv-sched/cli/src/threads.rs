@@ -5,18 +5,19 @@ use std::sync::{Arc, Mutex, PoisonError};
 use lttv_engine::hooks::Flow;
 use lttv_engine::source::Value;
 use lttv_engine::time::Time;
+use lttv_modules::state::Kind;
 use lttv_modules::threads::{
-    Activity, OnInterval, ThreadId, ThreadInterval, ThreadSums, ThreadTimes, tells_threads,
+    Activity, NOT_KNOWN, OnInterval, ThreadId, ThreadInterval, ThreadSums, ThreadTimes, tells_threads,
 };
 use pct_num::thousands;
 use serde::Serialize;
 
 use crate::args::{Format, ThreadsArgs};
 use crate::filter::{Filter, known_columns};
-use crate::line;
 use crate::output::Out;
 use crate::session::Session;
 use crate::times;
+use crate::{head, line};
 use rustc_hash::FxHashSet;
 
 /// What a filter may ask of the sums of a thread, and of an interval.
@@ -41,6 +42,7 @@ pub fn run(s: &mut Session, args: &ThreadsArgs, filter: Option<Filter>) -> anyho
         return intervals(s, filter, move |interval| wanted.contains(&interval.thread.key.tid));
     }
     known_columns(filter.as_ref(), &COLUMNS)?;
+    let filtered = filter.is_some();
     let times = collect(s, Box::new(|_| {}))?;
     let mut sums = times.take();
     // The idle threads do nothing but wait for others.
@@ -51,6 +53,9 @@ pub fn run(s: &mut Session, args: &ThreadsArgs, filter: Option<Filter>) -> anyho
                 .is_none_or(|filter| filter.matches_row(|name| column(thread, &sums.name, name)))
     });
     sums.sort_by_key(|(thread, sums)| (std::cmp::Reverse(sums.on_cpu()), *thread));
+    if sums.is_empty() {
+        s.say_nothing("thread", filtered);
+    }
     let mut out = Out::new(s.format);
     match s.format {
         Format::Text => text(s, &mut out, &sums, args.rows),
@@ -86,6 +91,7 @@ pub fn intervals(
     wanted: impl Fn(&ThreadInterval) -> bool + Send + 'static,
 ) -> anyhow::Result<()> {
     known_columns(filter.as_ref(), &INTERVAL_COLUMNS)?;
+    let filtered = filter.is_some();
     let out = Arc::new(Mutex::new(Out::new(s.format)));
     let (to, format, several) = (out.clone(), s.format, s.traces.len() > 1);
     collect(
@@ -102,6 +108,9 @@ pub fn intervals(
         }),
     )?;
     let mut out = out.lock().unwrap_or_else(PoisonError::into_inner);
+    if out.is_empty() {
+        s.say_nothing("state of these threads", filtered);
+    }
     Ok(out.finish()?)
 }
 
@@ -146,11 +155,17 @@ fn blocked_in(sums: &ThreadSums) -> Vec<BlockedIn<'_>> {
 fn text(s: &Session, out: &mut Out, sums: &[(ThreadId, ThreadSums)], rows: usize) {
     let shown = |column: &&Column| column.always || sums.iter().any(|(_, sums)| (column.ns)(sums) != 0);
     let columns: Vec<&Column> = TABLE.iter().filter(shown).collect();
-    let blocks = sums.iter().any(|(_, sums)| sums.blocked != 0);
+    // Where a trace has no events of system calls, it says only of interrupts what a blocked thread was in.
+    let known = |stays: &BlockedIn<'_>| stays.call != NOT_KNOWN;
+    let blocks = sums.iter().any(|(_, sums)| blocked_in(sums).iter().any(known));
+    let silent: Vec<usize> = (0..s.traces.len())
+        .filter(|trace| !s.knows_events(*trace, |kind| kind == Kind::SyscallEntry))
+        .filter(|trace| sums.iter().any(|(thread, sums)| thread.trace == *trace && sums.blocked != 0))
+        .collect();
     for column in &columns {
         out.line.push_str(&format!("{:>13}  ", column.head));
     }
-    line!(out, "{:>8}  thread{}", "tid", if blocks { "  (blocked longest in)" } else { "" });
+    head!(out, "{:>8}  thread{}", "tid", if blocks { "  (blocked longest in)" } else { "" });
     for (thread, sums) in sums.iter().take(rows) {
         for column in &columns {
             let ns = (column.ns)(sums);
@@ -158,15 +173,24 @@ fn text(s: &Session, out: &mut Out, sums: &[(ThreadId, ThreadSums)], rows: usize
             out.line.push_str(&format!("{time:>13}  "));
         }
         let host = if s.traces.len() > 1 { format!("  in {}", s.label(thread.trace)) } else { String::new() };
-        let longest = blocked_in(sums).first().map_or(String::new(), |longest| {
+        let stays = blocked_in(sums);
+        let longest = stays.first().filter(|longest| known(longest) || !silent.contains(&thread.trace));
+        let longest = longest.map_or(String::new(), |longest| {
             let (time, count) = (times::duration(longest.ns.unsigned_abs()), thousands(longest.count));
             let file = if longest.file.is_empty() { String::new() } else { format!(" {}", longest.file) };
-            format!("  ({}{file}: {time}, {count} times)", longest.call)
+            let call = if known(longest) { longest.call } else { "not known in what" };
+            format!("  ({call}{file}: {time}, {count} times)")
         });
         line!(out, "{:>8}  {}{longest}{host}", thread.key.tid, sums.name);
     }
     if sums.len() > rows {
         line!(out, "{} more threads", sums.len() - rows);
+    }
+    for trace in silent {
+        let which = if s.traces.len() > 1 { s.label(trace) } else { "the trace" };
+        complain!(
+            "lttv: in what threads were blocked is not known: {which} has no events of system calls (syscall_entry_*)"
+        );
     }
 }
 
@@ -284,7 +308,9 @@ fn interval_line(out: &mut Out, interval: &ThreadInterval, several: bool) {
     let words = match state.activity {
         Activity::Running => format!("running {}", state.mode),
         Activity::WaitsForCpu => "waits for a CPU".into(),
-        Activity::Blocked if state.call.is_empty() => format!("blocked ({})", state.blocked_in()),
+        Activity::Blocked if state.call.is_empty() && &*state.blocked_in() != NOT_KNOWN => {
+            format!("blocked ({})", state.blocked_in())
+        }
         Activity::Blocked => "blocked".into(),
         Activity::OffCpu => "off CPU".into(),
         other => other.to_string(),

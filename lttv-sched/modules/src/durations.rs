@@ -34,6 +34,16 @@ pub enum By {
 }
 
 impl By {
+    /// Which events end such durations: a trace without them has none.
+    pub fn ends(self) -> fn(Kind) -> bool {
+        match self {
+            By::Syscall | By::File => |kind| kind == Kind::SyscallExit,
+            By::Process => |kind| kind == Kind::Switch,
+            By::Irq => |kind| matches!(kind, Kind::IrqExit | Kind::SoftIrqExit | Kind::TrapExit),
+            By::Device => |kind| kind == Kind::BlockComplete,
+        }
+    }
+
     /// The events that tell such durations, for people.
     pub fn events(self) -> &'static str {
         match self {

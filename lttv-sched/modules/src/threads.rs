@@ -27,7 +27,9 @@ use interval::Collected;
 use kernel::KernelThreads;
 use recorded::RecordedThreads;
 
-pub use interval::{Activity, OnInterval, Stays, ThreadId, ThreadInterval, ThreadState, ThreadSums};
+pub use interval::{
+    Activity, NOT_KNOWN, OnInterval, Stays, ThreadId, ThreadInterval, ThreadState, ThreadSums,
+};
 pub use recorded::{SYSTEM_SAMPLE, USER_SAMPLE, tells_threads};
 
 enum Collector {

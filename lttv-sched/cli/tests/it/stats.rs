@@ -146,12 +146,74 @@ fn durations_are_told_by_what_they_are_of() {
         |name: &str| processes.iter().filter(|row| row["name"].as_str().unwrap().ends_with(name)).count();
     assert_eq!((of(" cc1"), of(" sh")), (100, 1));
     assert_eq!(by("irq", &[]).len() + by("device", &[]).len(), 0);
-    // An empty table says what it would have needed.
-    let empty = lttv(&["stats", t, "--by", "device"]);
-    assert!(empty.status.success() && String::from_utf8_lossy(&empty.stderr).contains("block_rq_issue"));
     let text = out(&["stats", t, "--by", "syscall"]);
     assert!(
         text.starts_with("       count       total        mean         p50         p99         max  syscall"),
         "{text}"
     );
+}
+
+/// What a command says on stdout and stderr when it succeeds.
+fn said(args: &[&str]) -> (String, String) {
+    let run = lttv(args);
+    let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
+    let (shown, told) = (text(run.stdout), text(run.stderr));
+    assert!(run.status.success(), "{args:?}: {told}");
+    (shown, told)
+}
+
+#[test]
+fn a_table_without_rows_has_no_head_and_says_why_it_is_empty() {
+    let tmp = tempfile::tempdir().unwrap();
+    let calls = tmp.path().join("calls");
+    short_processes(&calls, 3);
+    let calls = calls.to_str().unwrap();
+    let switches = tmp.path().join("switches");
+    switching(&switches, &[(0, 1000, 0, vec![(100, 0, 5), (500, 5, 0)])]);
+    let switches = switches.to_str().unwrap();
+    for (args, why) in [
+        // The trace knows no such events.
+        (vec!["stats", calls, "--by", "device"], "block_rq_complete), and the trace has no such events"),
+        (vec!["stats", calls, "--by", "irq"], "and the trace has no such events"),
+        (vec!["stats", switches, "--by", "syscall"], "syscall_exit_*), and the trace has no such events"),
+        (vec!["stats", switches, "--by", "file"], "and the trace has no such events"),
+        (vec!["stats", switches, calls, "--by", "irq", "--any-clock"], "and the traces have no such events"),
+        // It does, but there is none where we look.
+        (
+            vec!["stats", calls, "--by", "syscall", "--from", "+900s"],
+            "the window has no syscall whose begin and end",
+        ),
+        (vec!["stats", calls, "--by", "syscall", "--filter", "name == none"], "that passes the filter"),
+        (vec!["stats", calls, "--filter", "name == none"], "the trace has no event that passes the filter"),
+        (vec!["stats", calls, "--from", "+900s"], "the window has no event"),
+        (vec!["events", calls, "--filter", "name == none"], "the trace has no event that passes the filter"),
+        (
+            vec!["threads", calls, "--filter", "name == none"],
+            "the trace has no thread that passes the filter",
+        ),
+        (vec!["threads", calls, "--thread", "4711"], "the trace has no state of these threads"),
+        (
+            vec!["states", calls, "--filter", "cpu == 7"],
+            "the trace has no state of a CPU that passes the filter",
+        ),
+        (
+            vec!["states", calls, "--at", "50%", "--filter", "tid == 4711"],
+            "no CPU or thread that passes the filter",
+        ),
+    ] {
+        let (shown, told) = said(&args);
+        assert!(told.contains("nothing to show: ") && told.contains(why), "{args:?}: {told}");
+        // What is left are sentences about the whole, such as "0 events".
+        for head in ["count  ", "event\n", "thread\n", "CPU  mode", "status", "tid  "] {
+            assert!(!shown.contains(head), "{args:?} has the head of a table: {shown}");
+        }
+    }
+    // Tables with rows have their heads and no complaint.
+    for args in [vec!["stats", calls], vec!["threads", calls], vec!["states", calls, "--at", "50%"]] {
+        let (shown, told) = said(&args);
+        assert!(!told.contains("nothing to show") && shown.contains("  tid"), "{args:?}: {shown} {told}");
+    }
+    // The list of packets, too.
+    let (packets, _) = said(&["info", switches, "--packets", "--from", "+900s"]);
+    assert!(!packets.contains("packets of"), "{packets}");
 }

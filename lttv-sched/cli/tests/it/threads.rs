@@ -204,3 +204,24 @@ fn threads_of_a_recording_run_where_their_samples_are() {
     assert_eq!(now, [(70, "running"), (71, "off_cpu")]);
     assert_eq!(rows(&["states", t, "--at", "100%", "--format", "json"]).len(), 2);
 }
+
+#[test]
+fn a_trace_without_system_calls_says_so_once_and_names_no_unknown_ones() {
+    let tmp = tempfile::tempdir().unwrap();
+    let silent = tmp.path().join("silent");
+    switching(&silent, &[(0, 1000, 0, vec![(100, 0, 5), (300, 5, 6), (500, 6, 5), (700, 5, 0)])]);
+    let run = lttv(&["threads", silent.to_str().unwrap()]);
+    let (shown, told) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(shown.contains("blocked") && !shown.contains("blocked longest in"), "{shown}");
+    assert!(!shown.contains('('), "nothing is known, nothing is said: {shown}");
+    assert_eq!(told.matches("the trace has no events of system calls").count(), 1, "{told}");
+    let each = out(&["threads", silent.to_str().unwrap(), "--thread", "5"]);
+    assert!(each.contains("blocked\n") && !each.contains("unknown)"), "{each}");
+    // A trace that has them says where threads were blocked, and complains of nothing.
+    let reads = tmp.path().join("reads");
+    reading(&reads);
+    let run = lttv(&["threads", reads.to_str().unwrap()]);
+    let (shown, told) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
+    assert!(shown.contains("(blocked longest in)") && shown.contains("(read /etc/x: "), "{shown}");
+    assert_eq!(told, "");
+}

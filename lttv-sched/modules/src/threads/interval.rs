@@ -55,12 +55,15 @@ pub struct ThreadState {
     pub cpu: Option<u32>,
 }
 
+/// What a blocked thread is in, where the trace does not tell.
+pub const NOT_KNOWN: &str = "unknown";
+
 impl ThreadState {
     /// What a blocked thread is in: its system call, else its mode. In its own code it cannot block: then the trace has
     /// no event of what it entered.
     pub fn blocked_in(&self) -> Arc<str> {
         match (&*self.call, self.mode) {
-            ("", "user") => "unknown".into(),
+            ("", "user") => NOT_KNOWN.into(),
             ("", mode) => mode.into(),
             _ => self.call.clone(),
         }
