@@ -53,7 +53,7 @@ impl Run {
         String::from_utf8_lossy(&self.output.stderr).into_owned()
     }
 
-    /// Rows of `pct report --format csv` with further options.
+    /// Rows of `pct report --format csv` with further options, those of samples.
     pub fn report(&self, options: &[&str]) -> Vec<Row> {
         report(&self.dir, options)
     }
@@ -93,11 +93,21 @@ pub struct Row {
     pub function: String,
 }
 
-/// The rows of `pct report --format csv OPTIONS PATH`.
+/// The rows of `pct report --format csv OPTIONS PATH` that samples are behind.
+///
+/// # Panics
+/// As [`whole_report`].
+pub fn report(path: &Path, options: &[&str]) -> Vec<Row> {
+    let mut rows = whole_report(path, options);
+    rows.retain(|row| row.samples > 0.0);
+    rows
+}
+
+/// All rows of `pct report --format csv OPTIONS PATH`, those for time that is in no sample too.
 ///
 /// # Panics
 /// When the report fails or its header is not the documented one.
-pub fn report(path: &Path, options: &[&str]) -> Vec<Row> {
+pub fn whole_report(path: &Path, options: &[&str]) -> Vec<Row> {
     let out = Command::new(binary()).args(["report", "--format", "csv"]).args(options).arg(path).output();
     let out = out.expect("pct can be run");
     assert!(out.status.success(), "pct report failed: {}", String::from_utf8_lossy(&out.stderr));

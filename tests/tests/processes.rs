@@ -1,6 +1,6 @@
 //! Every process of a run is seen: forks, vforks, spawns, exec chains, short lives.
 
-use pct_tests::pct::{run, seconds_in, seconds_in_kernel};
+use pct_tests::pct::{report, run, seconds_in, seconds_in_kernel, whole_report};
 use pct_tests::victims::{truth, victim};
 
 #[test]
@@ -56,6 +56,32 @@ fn short_lives_are_counted_without_bias() {
     // host ran somebody else; the first of all makes the others.)
     let twice = r.report(&["--by", "process"]).iter().filter(|p| p.samples > 1.5).count();
     assert!(twice <= 6, "{twice} of 500 processes that ran for half a period have two samples");
+}
+
+#[test]
+fn the_table_of_short_processes_sums_to_what_the_kernel_counted() {
+    // `times`, the last thing that runs: the shell's own user and system time, then its children's.
+    let r = run(&["--no-report"], &["bash", "-c", "for i in $(seq 400); do /bin/true; done; times"]);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    let seconds = |text: &str| {
+        let (minutes, seconds) = text.trim_end_matches('s').split_once('m').expect("1m2.345s");
+        minutes.parse::<f64>().expect("minutes") * 60.0 + seconds.parse::<f64>().expect("seconds")
+    };
+    let truth: f64 = r.stdout().split_whitespace().map(seconds).sum();
+    let rows = whole_report(&r.dir, &[]);
+    let table: f64 = rows.iter().map(|row| row.cpu_seconds).sum();
+    // The shell's own end comes after its last word; `times` counts in ticks of up to 10 ms.
+    let fits = table > truth - 0.04 && table < truth * 1.02 + 0.04;
+    assert!(fits, "{table:.3} s in the table, {truth:.3} by the kernel: {rows:?}");
+    // Nearly all of what `true` does happens before its main.
+    assert!(seconds_in(&rows, "[start]") > 0.2 * truth, "{truth:.3} s: {rows:?}");
+    let by_command = whole_report(&r.dir, &["--by", "command"]);
+    let of = |name: &str| by_command.iter().filter(|row| row.process == name).count();
+    assert_eq!((of("true"), of("bash")), (1, 1), "{by_command:?}");
+    assert!(
+        report(&r.dir, &["--by", "process"]).len() < 400,
+        "processes without a sample have no rows of their own"
+    );
 }
 
 #[test]

@@ -26,8 +26,8 @@ pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
     let facts = [
         format!("{} CPU s", seconds(total)),
         count(cells.iter().map(|c| c.weight.samples).sum(), "sample", "samples"),
-        count(profile.processes.len() as u64, "process", "processes"),
-        count(profile.threads.len() as u64, "thread", "threads"),
+        count(profile.sampled_processes(), "process", "processes"),
+        count(pct_profile::text::account::sampled_threads(profile), "thread", "threads"),
     ];
     let tree = flame::tree(profile, cells, Split::Merged, false);
     // the root on top: the first screen shows the whole, deep branches are a scroll away

@@ -91,6 +91,7 @@ fn side(profile: &Profile, cells: &[Cell], graph: &Graph) -> Side {
         processes: profile
             .processes
             .iter()
+            .filter(|p| p.stands_for == 0)
             .map(|p| ProcessFacts { pid: p.pid, name: p.name.clone() })
             .collect(),
         threads,

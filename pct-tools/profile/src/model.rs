@@ -35,6 +35,8 @@ pub enum ObjectKind {
     Kernel,
     /// Addresses that lay in no known region.
     Unknown,
+    /// No code at all: time that is in no sample, in functions named by its causes.
+    NotSampled,
 }
 
 /// A file (or another origin) that code came from.
@@ -122,6 +124,8 @@ pub struct Process {
     pub hz_asked: u64,
     /// Where the data came from.
     pub file: String,
+    /// 0: it is a process. Else it stands for so many of which there is no sample, so that their time has a place.
+    pub stands_for: u64,
 }
 
 /// A thread of a process.
@@ -222,6 +226,21 @@ impl Profile {
     #[must_use]
     pub fn total(&self) -> Weight {
         self.cells.iter().map(|cell| cell.weight).sum()
+    }
+    /// Sum of the cells that samples are behind: without time that is in no sample.
+    #[must_use]
+    pub fn sampled(&self) -> Weight {
+        self.cells.iter().filter(|cell| self.is_sampled(cell.stack)).map(|cell| cell.weight).sum()
+    }
+    /// Whether samples are behind a stack; else it names a cause for which there are none.
+    #[must_use]
+    pub fn is_sampled(&self, stack: StackId) -> bool {
+        self.object_of(self.stacks[stack].frame).kind != ObjectKind::NotSampled
+    }
+    /// How many processes have samples.
+    #[must_use]
+    pub fn sampled_processes(&self) -> u64 {
+        self.processes.iter().filter(|process| process.stands_for == 0).count() as u64
     }
     /// The function of a stack's innermost frame.
     #[must_use]

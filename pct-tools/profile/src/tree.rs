@@ -34,6 +34,10 @@ pub enum Split {
     Process,
     /// One part per thread.
     Thread,
+    /// One part per program: processes of one name together.
+    Command,
+    /// Threads of one name together, of all processes.
+    ThreadName,
 }
 
 /// What is summed over a tree: CPU time, or memory.
@@ -61,7 +65,7 @@ pub trait Measured {
     fn stack(&self) -> StackId;
     /// How much.
     fn amount(&self) -> Self::Amount;
-    /// Which part of a split it belongs to.
+    /// Which part of a split it belongs to: a process or thread, one of many of its name where these are put together.
     fn part(&self, profile: &Profile, split: Split) -> Option<Label>;
 }
 
@@ -76,8 +80,8 @@ impl Measured for Cell {
     fn part(&self, profile: &Profile, split: Split) -> Option<Label> {
         match split {
             Split::Merged => None,
-            Split::Process => Some(Label::Process(profile.threads[self.thread].process)),
-            Split::Thread => Some(Label::Thread(self.thread)),
+            Split::Process | Split::Command => Some(Label::Process(profile.threads[self.thread].process)),
+            Split::Thread | Split::ThreadName => Some(Label::Thread(self.thread)),
         }
     }
 }
@@ -89,6 +93,10 @@ pub enum Label {
     Process(ProcessId),
     /// Everything in a thread.
     Thread(ThreadId),
+    /// Everything in processes of one name: the first of them.
+    Command(ProcessId),
+    /// Everything in threads of one name: the first of them.
+    ThreadName(ThreadId),
     /// A function.
     Function(FunctionId),
     /// A line: the first of the frames that were merged.
@@ -287,13 +295,19 @@ impl Label {
         match self {
             Self::Process(id) => {
                 let process = &profile.processes[id];
-                format!("{} ({})", process.name, process.pid)
+                match process.stands_for {
+                    0 => format!("{} ({})", process.name, process.pid),
+                    1 => process.name.clone(),
+                    n => format!("{} ({n} processes)", process.name),
+                }
             }
             Self::Thread(id) => {
                 let thread = &profile.threads[id];
                 let name = if thread.name.is_empty() { "thread" } else { &thread.name };
-                format!("{name} ({})", thread.tid)
+                if thread.tid == 0 { name.to_owned() } else { format!("{name} ({})", thread.tid) }
             }
+            Self::Command(id) => profile.processes[id].name.clone(),
+            Self::ThreadName(id) => profile.threads[id].name.clone(),
             Self::Function(id) => profile.functions[id].name.clone(),
             Self::Place(id) => place_name(profile, &profile.frames[id], false),
             Self::Address(id) => place_name(profile, &profile.frames[id], true),
@@ -304,7 +318,7 @@ impl Label {
     #[must_use]
     pub fn object(self, profile: &Profile) -> Option<ObjectId> {
         match self {
-            Self::Process(_) | Self::Thread(_) => None,
+            Self::Process(_) | Self::Thread(_) | Self::Command(_) | Self::ThreadName(_) => None,
             Self::Function(id) => Some(profile.functions[id].object),
             Self::Place(id) | Self::Address(id) => {
                 Some(profile.functions[profile.frames[id].function].object)
@@ -386,7 +400,8 @@ pub(crate) fn for_each_part<C: Measured>(
     split: Split,
     mut f: impl FnMut(Option<Label>, &[C::Amount]),
 ) {
-    let part = |cell: &C| cell.part(profile, split);
+    let names = Names::of(profile, split);
+    let part = |cell: &C| cell.part(profile, split).map(|part| names.part(part));
     let mut order: Vec<&C> = cells.iter().collect();
     order.sort_by_key(|cell| part(cell));
     let mut weights = vec![C::Amount::default(); profile.stacks.len()];
@@ -399,6 +414,42 @@ pub(crate) fn for_each_part<C: Measured>(
             weights[cell.stack().index()] = C::Amount::default();
         }
     }
+}
+
+/// Puts parts of one name together, if the split does.
+enum Names {
+    Apart,
+    /// For each process the first one of its name.
+    Commands(Vec<ProcessId>),
+    /// For each thread the first one of its name.
+    Threads(Vec<ThreadId>),
+}
+
+impl Names {
+    fn of(profile: &Profile, split: Split) -> Self {
+        match split {
+            Split::Merged | Split::Process | Split::Thread => Self::Apart,
+            Split::Command => Self::Commands(first_of_name(profile.processes.enumerate(), |p| &p.name)),
+            Split::ThreadName => Self::Threads(first_of_name(profile.threads.enumerate(), |t| &t.name)),
+        }
+    }
+
+    fn part(&self, part: Label) -> Label {
+        match (self, part) {
+            (Self::Commands(first), Label::Process(id)) => Label::Command(first[id.index()]),
+            (Self::Threads(first), Label::Thread(id)) => Label::ThreadName(first[id.index()]),
+            _ => part,
+        }
+    }
+}
+
+/// For each row the first one of the same name.
+fn first_of_name<'a, I: Id, T: 'a>(
+    rows: impl Iterator<Item = (I, &'a T)>,
+    name: impl Fn(&T) -> &str,
+) -> Vec<I> {
+    let mut first: FxHashMap<&str, I> = FxHashMap::default();
+    rows.map(|(id, row)| *first.entry(name(row)).or_insert(id)).collect()
 }
 
 /// Which stacks have weight at or below them.
@@ -558,6 +609,26 @@ mod tests {
         assert_eq!(drawn(&p, &down), "f 2/5\n f 0/3\n  f 0/3\n   g 3/3\n");
         let up = CallTree::callers(&p, &p.cells, is_f, By::Function);
         assert_eq!(drawn(&p, &up), "f 2/5\n main 0/3\n x 0/2\n  main 0/2\n");
+    }
+
+    #[test]
+    fn commands_and_thread_names_are_sums_over_processes() {
+        let mut b = Builder::new(false);
+        for (pid, process, thread, lines) in [
+            (1, "cc1", "cc1", "main;a 1"),
+            (2, "make", "make", "main 2"),
+            (3, "cc1", "worker", "main;a 4"),
+            (4, "ld", "worker", "main 8"),
+        ] {
+            let process = b.process(Process { pid, name: process.into(), ..Process::default() });
+            let thread = b.thread(process, pid, thread);
+            add_folded(&mut b, thread, lines);
+        }
+        let p = b.finish();
+        let tree = CallTree::top_down(&p, &p.cells, By::Function, Split::Command);
+        assert_eq!(drawn(&p, &tree), "ld 0/8\n main 8/8\ncc1 0/5\n main 0/5\n  a 5/5\nmake 0/2\n main 2/2\n");
+        let tree = CallTree::top_down(&p, &p.cells, By::Object, Split::ThreadName);
+        assert_eq!(drawn(&p, &tree), "worker 0/12\n prog 12/12\nmake 0/2\n prog 2/2\ncc1 0/1\n prog 1/1\n");
     }
 
     #[test]

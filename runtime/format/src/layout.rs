@@ -150,6 +150,10 @@ pub mod header {
     pub const ALLOC_SERVER_PATH: usize = 112;
     /// Allocation sampling: what was wrapped ([`crate::heap::source`]).
     pub const ALLOC_SOURCES: usize = 113;
+    /// CPU ns that the process had used when it was first sampled: its start, and what it ran before an exec; 0 = not known.
+    pub const BEFORE_NS: usize = 114;
+    /// CPU ns that the process used in all while it was not sampled, [`BEFORE_NS`] among them; 0 = not known.
+    pub const OFF_NS: usize = 115;
 }
 
 /// The strings of the header, by their place after [`header::TEXT`].

@@ -437,6 +437,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
                 status: ended.status.ok().map(i64::from),
                 signal: ended.status.err().map(i64::from),
                 obstacle: obstacle.map(ToString::to_string),
+                attached: false,
                 runs: 1,
             };
             let how = (fixed && outside.is_none(), face);

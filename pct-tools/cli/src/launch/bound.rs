@@ -125,6 +125,6 @@ mod tests {
         assert!(!old.exists() && new.exists() && foreign.exists());
         let said = run::status_lines(folder.path());
         assert!(said.len() == 1 && said[0].contains("process 1000001"), "{said:?}");
-        assert_eq!(run::without_sample(folder.path(), &std::collections::HashSet::new()).0, 1);
+        assert_eq!(run::unsampled_images(folder.path()).len(), 1);
     }
 }

@@ -12,7 +12,7 @@ const GAP: u64 = 3;
 /// The octets of the JSON file. Times are microseconds since the start.
 pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
     let mut out: Vec<Value> = Vec::new();
-    for process in profile.processes.iter() {
+    for process in profile.processes.iter().filter(|process| process.stands_for == 0) {
         out.push(json!({ "ph": "M", "name": "process_name", "pid": process.pid, "args": { "name": process.name } }));
     }
     for (thread, events) in events(profile, cells) {

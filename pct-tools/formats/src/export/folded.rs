@@ -4,7 +4,7 @@
 
 use pct_num::round_to_sum;
 use pct_profile::memory::{Measure, MemoryCell};
-use pct_profile::model::{Cell, Id as _, Profile};
+use pct_profile::model::{Cell, Id as _, ObjectKind, Profile};
 use pct_profile::text::table::tame;
 use pct_profile::tree::{Amount, NodeId};
 use pct_profile::{By, CallTree, Split};
@@ -13,8 +13,12 @@ use std::fmt::Write as _;
 /// The lines, in the order of the call tree, heaviest branch first. `;` in a name becomes `:`, hidden characters are written out.
 pub fn write(profile: &Profile, cells: &[Cell]) -> String {
     let tree = CallTree::top_down(profile, cells, By::Function, Split::Merged);
-    // What was imported without a number of samples is still there.
-    lines(profile, &tree, |_, own| (!own.is_zero()).then(|| own.samples.max(1)))
+    // What is in no sample has no number of them. What was imported without their number is still there.
+    let is_sampled = |id: NodeId| {
+        let object = tree.nodes[id].label.object(profile);
+        object.is_none_or(|object| profile.objects[object].kind != ObjectKind::NotSampled)
+    };
+    lines(profile, &tree, |id, own| (!own.is_zero() && is_sampled(id)).then(|| own.samples.max(1)))
 }
 
 /// The same of memory: octets, or blocks, in whole numbers whose sum is that of the estimates.

@@ -24,7 +24,8 @@ pub(crate) fn events(profile: &Profile, cells: &[Cell]) -> Vec<(ThreadId, Vec<Ev
     let mut threads: Vec<_> = profile.threads.ids().map(|id| (id, Vec::new())).collect();
     let index = |t: ThreadId| t.index();
     if profile.timeline.is_empty() {
-        for cell in cells {
+        // What was not sampled has no place in an order of time.
+        for cell in cells.iter().filter(|cell| profile.is_sampled(cell.stack)) {
             let events = &mut threads[index(cell.thread)].1;
             let time_ns = events.last().map_or(0, |e: &Event| e.time_ns.saturating_add(e.weight_ns));
             events.push(Event { time_ns, weight_ns: cell.weight.cpu_ns(), stack: cell.stack });
@@ -46,7 +47,7 @@ pub(crate) fn thread_name(profile: &Profile, id: ThreadId) -> String {
     let thread = &profile.threads[id];
     let process = profile.process_of(id);
     let name = if thread.name.is_empty() { &process.name } else { &thread.name };
-    if profile.processes.len() > 1 {
+    if profile.sampled_processes() > 1 {
         format!("{} {}: {name} {}", process.name, process.pid, thread.tid)
     } else {
         format!("{name} {}", thread.tid)

@@ -19,6 +19,7 @@ mod resolve;
 pub mod run;
 mod spoken;
 mod tally;
+mod unsampled;
 pub mod whole;
 
 pub use objects::{address_in_object, object_info, start_of_process};
@@ -97,14 +98,19 @@ pub fn load_from(
     if let Some(error) = first_error {
         note(&mut account, &error);
     }
+    let (mut infos, mut images, mut not_profiled) = (Vec::new(), Vec::new(), Vec::new());
     for run in &runs {
         if let Some(info) = run::Info::read(run) {
             info.close(&mut account);
             if title.is_empty() {
                 title = info.command.join(" ");
             }
+            infos.push(info);
         }
-        let (processes, used) = run::without_sample(run, &raw.pids());
+        let of_run = run::unsampled_images(run);
+        let (processes, used) = run::without_sample(&of_run, &raw.pids());
+        images.extend(of_run);
+        not_profiled.extend(run::not_profiled(run));
         account.without_sample += processes;
         account.without_sample_ns = account.without_sample_ns.saturating_add(used);
         for line in run::status_lines(run) {
@@ -124,12 +130,18 @@ pub fn load_from(
         }
     }
     progress("tree", 0, 1);
+    let times = std::mem::take(&mut raw.times);
     let mut profile = resolve::profile(raw, &symbols, options);
     account.whole_stacks += profile.account.whole_stacks;
     account.outside_window = profile.account.outside_window;
     account.languages = std::mem::take(&mut profile.account.languages);
     profile.account = account;
     let mut profile = fold::fold(profile, options.frames);
+    // What the kernel counted is of whole runs: of other files beside them nobody told.
+    if infos.len() == paths.len() {
+        let (files, lines, not_profiled) = (&times, &images, &not_profiled);
+        unsampled::add(&mut profile, &unsampled::Facts { files, lines, not_profiled, runs: &infos });
+    }
     profile.title = if title.is_empty() { default_title(&profile, paths) } else { title };
     Ok(profile)
 }

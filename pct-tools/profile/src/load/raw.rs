@@ -10,6 +10,7 @@ use super::objects::{Epochs, Objects};
 use super::options::{Error, Options};
 use super::spoken::{Speaking, SpokenTable, note_interpreters};
 use super::tally::{BATCH, Counted, Key, Meaning, NodeIndex, One, Tally};
+use super::unsampled::ImageTimes;
 use crate::Language;
 use crate::model::{Account, Process};
 use pct_format::record::{Frame, LostCode, Record, Stack};
@@ -139,6 +140,8 @@ pub(super) struct Raw {
     pub(super) since_realtime_ns: u64,
     /// What the files say of memory.
     pub(super) memory: RawMemory,
+    /// What the files say of CPU time.
+    pub(super) times: Vec<ImageTimes>,
     /// Reads what a file says of memory, if that is wanted.
     memory_reader: Option<MemoryReader>,
     timeline: bool,
@@ -158,6 +161,7 @@ impl Raw {
             whole: 0,
             since_realtime_ns: 0,
             memory: RawMemory::default(),
+            times: Vec::new(),
             memory_reader: None,
             timeline: options.timeline || options.window.is_some(),
         }
@@ -228,6 +232,7 @@ impl Raw {
         let index = Index::new(&file);
         let process = self.processes.len();
         self.processes.push(process_of(&file.header(), path));
+        self.times.push(times_of(&file.header()));
         account_of(&index, path, account);
         note_interpreters(&index.interpreters, account);
         let first_thread = self.threads.len();
@@ -481,6 +486,18 @@ impl Reading<'_, '_> {
     }
 }
 
+/// What a file says of the CPU time of its process image.
+fn times_of(header: &Header<'_>) -> ImageTimes {
+    let (user, system) = header.cpu_ns().unwrap_or_default();
+    let before = header.word(pct_format::layout::header::BEFORE_NS);
+    ImageTimes {
+        pid: header.pid(),
+        used_ns: user.saturating_add(system),
+        before_ns: Some(before).filter(|&ns| ns != 0),
+        off_ns: header.word(pct_format::layout::header::OFF_NS).saturating_sub(before),
+    }
+}
+
 fn process_of(header: &Header<'_>, path: &Path) -> (Process, u64) {
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let command: Vec<String> = header.argv().map(lossy).collect();
@@ -497,6 +514,7 @@ fn process_of(header: &Header<'_>, path: &Path) -> (Process, u64) {
         hz: hz(header.rate_got_hz()),
         hz_asked: hz(header.rate_asked_hz()),
         file: path.display().to_string(),
+        stands_for: 0,
     };
     (process, header.first_anchor().realtime_ns)
 }

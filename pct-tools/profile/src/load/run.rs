@@ -2,7 +2,8 @@
 //!
 //! ```json
 //! {"version": 1, "command": ["./render", "scene.json"], "pid": 4711, "started_realtime_ns": 1, "elapsed_ns": 2,
-//!  "user_ns": 3, "system_ns": 4, "status": 0, "signal": null, "obstacle": null, "runs": 1}
+//!  "user_ns": 3, "system_ns": 4, "status": 0, "signal": null, "obstacle": null, "runs": 1,
+//!  "attached": false}
 //! ```
 //!
 //! CPU times are the kernel's, of the program and all children that were waited for. `obstacle` is the line that
@@ -41,6 +42,8 @@ pub struct Info {
     pub signal: Option<i64>,
     /// Why it could not be sampled.
     pub obstacle: Option<String>,
+    /// The program ran before it was sampled: its CPU times are those since then.
+    pub attached: bool,
     /// How many runs the folder holds: times are their sums, the rest is of the last one.
     pub runs: u64,
 }
@@ -56,6 +59,7 @@ impl Info {
             "started_realtime_ns": self.started_realtime_ns, "elapsed_ns": self.elapsed_ns,
             "user_ns": self.user_ns, "system_ns": self.system_ns,
             "status": self.status, "signal": self.signal, "obstacle": self.obstacle, "runs": self.runs,
+            "attached": self.attached,
         });
         let path = folder.join(FILE);
         let temporary = folder.join(format!(".{FILE}.{}", std::process::id()));
@@ -91,6 +95,7 @@ impl Info {
             status: value.get("status").and_then(Value::as_i64),
             signal: value.get("signal").and_then(Value::as_i64),
             obstacle: value.get("obstacle").and_then(Value::as_str).map(str::to_owned),
+            attached: value.get("attached").and_then(Value::as_bool).unwrap_or(false),
             runs: number("runs").unwrap_or(1),
         })
     }
@@ -133,8 +138,8 @@ impl Info {
     }
 }
 
-/// Name of the file that sampled processes append lines to: `PID cause`, and `PID<TAB>NANOSECONDS` of CPU time when one
-/// ends without a sample. Who starts them makes it.
+/// Name of the file that sampled processes append lines to: `PID cause`, and when one ends without a sample, `PID<TAB>NANOSECONDS`
+/// of CPU time, which may be followed by `<TAB>ALL<TAB>NAME` ([`UnsampledImage`]). Who starts them makes it.
 pub const STATUS: &str = "pct.status";
 /// Adds to the status file that `pid` was not sampled, and why. (A line more or less is not worth failing for.)
 pub fn tell(folder: &Path, pid: i32, cause: &str) {
@@ -189,21 +194,58 @@ fn without_file(cause: &str) -> Cow<'_, str> {
     }
 }
 
-/// Processes that said they ended without a sample, and the CPU time that they used, nanoseconds. Those in `sampled` left
-/// samples as another program before or after, and are not among them.
+/// What an image of a process said that ended without a sample.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct UnsampledImage {
+    /// Process id.
+    pub pid: u32,
+    /// CPU time while sampling was on, nanoseconds.
+    pub used_ns: u64,
+    /// CPU time of the process since its birth, nanoseconds, where it said so.
+    pub all_ns: Option<u64>,
+    /// What the program was called by; may be empty.
+    pub name: String,
+}
+
+/// What images of processes said that ended without a sample, in the order in which they did.
 #[must_use]
-pub fn without_sample(folder: &Path, sampled: &HashSet<u32>) -> (u64, u64) {
+pub fn unsampled_images(folder: &Path) -> Vec<UnsampledImage> {
+    let image = |line: &str| {
+        let mut fields = line.splitn(4, '\t');
+        Some(UnsampledImage {
+            pid: fields.next()?.parse().ok()?,
+            used_ns: fields.next()?.parse().ok()?,
+            all_ns: fields.next().and_then(|all| all.parse().ok()),
+            name: fields.next().unwrap_or_default().to_owned(),
+        })
+    };
+    status_text(folder).lines().filter_map(image).collect()
+}
+
+/// Processes that ended without a sample, and the CPU time that they used, nanoseconds. Those in `sampled` left samples as
+/// another program before or after, and are not among them.
+#[must_use]
+pub fn without_sample(images: &[UnsampledImage], sampled: &HashSet<u32>) -> (u64, u64) {
     let mut pids = HashSet::new();
     let mut used = 0_u64;
-    for line in status_text(folder).lines() {
-        let Some((pid, ns)) = line.split_once('\t') else { continue };
-        let (Ok(pid), Ok(ns)) = (pid.parse::<u32>(), ns.parse::<u64>()) else { continue };
-        if !sampled.contains(&pid) {
-            pids.insert(pid);
-            used = used.saturating_add(ns);
-        }
+    for image in images.iter().filter(|image| !sampled.contains(&image.pid)) {
+        pids.insert(image.pid);
+        used = used.saturating_add(image.used_ns);
     }
     (pids.len() as u64, used)
+}
+
+/// Names of programs that processes executed and that could not be sampled, each once, in order.
+#[must_use]
+pub fn not_profiled(folder: &Path) -> Vec<String> {
+    // `NAME is a static program, which ...: not sampled (...)`
+    let name = |line: &str| {
+        let (_, cause) = line.split_once(' ')?;
+        let (name, why) = cause.split_once(" is ")?;
+        (why.contains(": not sampled") && !name.contains(' ')).then(|| name.to_owned())
+    };
+    let names: std::collections::BTreeSet<String> = status_text(folder).lines().filter_map(name).collect();
+    names.into_iter().collect()
 }
 
 fn status_text(folder: &Path) -> String {
@@ -238,10 +280,16 @@ mod tests {
     fn each_cause_is_told_once() {
         let dir = std::env::temp_dir().join(format!("pct-status-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("made");
-        let text = "1 disk full\n2 disk full\n3 no clock\nnonsense\n4\t700\n5\t20\n4\t1\n6\t9\n7\tx\n";
+        let text = "1 disk full\n2 disk full\n3 no clock\nnonsense\n4\t700\n5\t20\t900\ttrue x\n4\t1\n6\t9\n7\tx\n\
+                    8 busybox is a static program, which no library can be preloaded into: not sampled (-)\n";
         std::fs::write(dir.join(STATUS), text).expect("written");
-        assert_eq!(status_lines(&dir), ["disk full (process 1 and 1 more)", "no clock (process 3)"]);
-        assert_eq!(without_sample(&dir, &HashSet::from([6])), (2, 721));
+        let lines = status_lines(&dir);
+        assert_eq!(lines[..2], ["disk full (process 1 and 1 more)", "no clock (process 3)"]);
+        let images = unsampled_images(&dir);
+        assert_eq!(without_sample(&images, &HashSet::from([6])), (2, 721));
+        let truth = UnsampledImage { pid: 5, used_ns: 20, all_ns: Some(900), name: "true x".into() };
+        assert_eq!(images[1], truth);
+        assert_eq!(not_profiled(&dir), ["busybox"]);
         std::fs::remove_dir_all(&dir).expect("removed");
         assert!(status_lines(&dir).is_empty());
     }

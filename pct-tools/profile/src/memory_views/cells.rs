@@ -41,7 +41,9 @@ impl Measured for MemoryCell {
         // Sums are kept by stack, not by thread: who allocated is not known.
         match split {
             Split::Merged => None,
-            Split::Process | Split::Thread => Some(Label::Process(self.process)),
+            Split::Process | Split::Command | Split::Thread | Split::ThreadName => {
+                Some(Label::Process(self.process))
+            }
         }
     }
 }

@@ -5,11 +5,12 @@ use crate::language::Language;
 use crate::latency::Latency;
 use crate::model::{Cell, Loss, Profile, Spoken, Weight};
 use pct_num::float;
+use std::collections::BTreeMap;
 
 /// One line: total, processes, threads, samples, rate, clock.
 #[must_use]
 pub fn headline(profile: &Profile) -> String {
-    let total = profile.total();
+    let total = profile.sampled();
     let sampled = (total.user_ns, total.system_ns);
     let wall = profile.by_wall_clock();
     let used = profile.account.used.filter(|_| !wall && !left_alone(profile, total)).unwrap_or(sampled);
@@ -32,15 +33,21 @@ pub fn headline_without_time(profile: &Profile) -> String {
     format!("{}, {}", processes_and_threads(profile), samples_and_clock(profile))
 }
 
-fn processes_and_threads(profile: &Profile) -> String {
+/// Threads that have samples.
+#[must_use]
+pub fn sampled_threads(profile: &Profile) -> u64 {
     let mut threads: Vec<bool> = vec![false; profile.threads.len()];
-    for cell in &profile.cells {
+    for cell in profile.cells.iter().filter(|cell| profile.is_sampled(cell.stack)) {
         if let Some(seen) = threads.get_mut(crate::model::Id::index(cell.thread)) {
             *seen = true;
         }
     }
-    let threads = threads.into_iter().filter(|seen| *seen).count() as u64;
-    let processes = count(profile.processes.len() as u64, "process", "processes");
+    threads.into_iter().filter(|seen| *seen).count() as u64
+}
+
+fn processes_and_threads(profile: &Profile) -> String {
+    let threads = sampled_threads(profile);
+    let processes = count(profile.sampled_processes(), "process", "processes");
     format!("{processes}, {}", count(threads, "thread", "threads"))
 }
 
@@ -105,7 +112,7 @@ pub fn latency(latency: &Latency) -> String {
 pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
     let account = &profile.account;
     let total = profile.total();
-    let mut lines = vec![accounted(profile, total)];
+    let mut lines = vec![accounted(profile, profile.sampled())];
     let whole = account.whole_stacks;
     let cut: u64 = account.cut_stacks.iter().map(|loss| loss.samples).sum();
     if cut > 0 {
@@ -146,7 +153,7 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
 /// Where the time of a language's threads went, and what is missing of its frames.
 fn spoken(profile: &Profile, row: &Spoken) -> Vec<String> {
     let (name, spent) = (row.language.name(), row.spent);
-    let whole = profile.total().cpu_ns();
+    let whole = profile.sampled().cpu_ns();
     let lock = match row.language {
         Language::Python => "waiting for the GIL",
         _ => "waiting for the interpreter's lock",
@@ -237,10 +244,7 @@ fn accounted(profile: &Profile, total: Weight) -> String {
     let is_noticeable = |ns: u64| ns > used.unwrap_or(0) / 20 && ns > 20_000_000;
     let noticeable = is_noticeable(gap);
     if noticeable {
-        line += &format!(
-            "; {} s in no sample (starts of processes, processes too short or not profiled)",
-            seconds(gap)
-        );
+        line += &format!("; {} s in no sample{}", seconds(gap), unsampled(profile));
     }
     if account.losses.is_empty() {
         if !noticeable {
@@ -252,6 +256,18 @@ fn accounted(profile: &Profile, total: Weight) -> String {
         line += &format!("; {}{worth} lost: {}", count(lost, "sample", "samples"), causes(&account.losses));
     }
     line
+}
+
+/// The causes of time that is in no sample, the largest first, in brackets; empty where the kernel's sum is not known.
+fn unsampled(profile: &Profile) -> String {
+    let mut causes: BTreeMap<&str, u64> = BTreeMap::new();
+    for cell in profile.cells.iter().filter(|cell| !profile.is_sampled(cell.stack)) {
+        *causes.entry(&profile.functions[profile.leaf(cell.stack)].name).or_default() += cell.weight.cpu_ns();
+    }
+    let mut causes: Vec<_> = causes.into_iter().collect();
+    causes.sort_by_key(|(_, ns)| std::cmp::Reverse(*ns));
+    let words: Vec<String> = causes.into_iter().map(|(name, ns)| format!("{name} {}", seconds(ns))).collect();
+    if words.is_empty() { String::new() } else { format!(": {}", words.join(", ")) }
 }
 
 fn causes(rows: &[Loss]) -> String {
@@ -297,15 +313,12 @@ pub fn why_nothing(profile: &Profile, shown: &[Cell]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::model::{Account, Id, StackId, ThreadId};
+    use crate::model::tests::folded;
 
     fn profile(samples: u64, used_ns: u64) -> Profile {
-        let weight = Weight { samples, user_ns: samples * 1_000_000, ..Weight::default() };
-        Profile {
-            cells: vec![Cell { thread: ThreadId::from_index(0), stack: StackId::from_index(0), weight }],
-            account: Account { used: Some((used_ns, 0)), ..Account::default() },
-            ..Profile::default()
-        }
+        let mut profile = folded(&format!("main {samples}"));
+        profile.account.used = Some((used_ns, 0));
+        profile
     }
 
     #[test]

@@ -1,7 +1,7 @@
 //! Flat tables.
 //!
 //! CSV has always the columns `samples,cpu_seconds,share,pid,process,tid,object,function`; what was merged is empty.
-//! A line or address is appended to the function's name. `share` is a fraction of 1. Tables of latency have
+//! A line or address is appended to the function's name. With `--by thread-name` the name stands in the column `tid`. `share` is a fraction of 1. Tables of latency have
 //! `latency_seconds` behind them, and `share` is that of the latency.
 
 use super::Layout;
@@ -76,7 +76,11 @@ const FIELDS: &[Field] = &[
     Field {
         shown: |c| (1..MANY_SAMPLES).contains(&c.whole.samples),
         column: |_| Column::number("+-"),
-        cell: |c, row| format!("{:.1}", share_error(row.own, c.whole)),
+        cell: |c, row| match row.own.samples {
+            // It was not sampled, but is what the kernel counted beyond the samples.
+            0 => String::new(),
+            _ => format!("{:.1}", share_error(row.own, c.whole)),
+        },
     },
     Field {
         shown: |c| c.wanted.total,
@@ -108,7 +112,12 @@ const FIELDS: &[Field] = &[
     Field {
         shown: |c| c.parts.is_some(),
         column: |c| {
-            Column::name(if matches!(c.parts, Some(Label::Thread(_))) { "thread" } else { "process" }, 12)
+            let head = match c.parts {
+                Some(Label::Thread(_) | Label::ThreadName(_)) => "thread",
+                Some(Label::Command(_)) => "command",
+                _ => "process",
+            };
+            Column::name(head, 12)
         },
         cell: |c, row| c.name(row.part),
     },
@@ -196,7 +205,7 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
             float(row.own.cpu_ns()) / whole,
             fields.pid.map(|pid| pid.to_string()).unwrap_or_default(),
             csv_field(fields.process),
-            fields.tid.map(|tid| tid.to_string()).unwrap_or_default(),
+            fields.tid.map_or_else(|| csv_field(fields.thread), |tid| tid.to_string()),
             csv_field(&fields.object),
             csv_field(&fields.name),
         );
@@ -241,9 +250,11 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
                 value["total_seconds"] = total;
             }
             value["pid"] = json!(fields.pid);
-            value["process"] = json!(fields.pid.map(|_| fields.process));
+            value["process"] = json!(Some(fields.process).filter(|name| !name.is_empty()));
             value["tid"] = json!(fields.tid);
-            value["thread"] = json!(fields.tid.map(|_| fields.thread));
+            value["thread"] = json!(
+                fields.tid.map(|_| fields.thread).or(Some(fields.thread).filter(|name| !name.is_empty()))
+            );
             value["object"] = json!(fields.object);
             value["function"] = json!(fields.function);
             value["language"] = json!(fields.language.map(Language::name));
@@ -284,9 +295,9 @@ pub fn account_json(profile: &Profile) -> Value {
         |(user, system)| json!({"user_seconds": float(user) / 1e9, "system_seconds": float(system) / 1e9}),
     );
     json!({
-        "accounted_seconds": float(profile.total().cpu_ns()) / 1e9,
+        "accounted_seconds": float(profile.sampled().cpu_ns()) / 1e9,
         "used": used,
-        "processes": profile.processes.len(),
+        "processes": profile.sampled_processes(),
         "processes_without_sample": account.without_sample,
         "without_sample_seconds": float(account.without_sample_ns) / 1e9,
         "lost": losses(&account.losses),
@@ -328,17 +339,26 @@ impl<'a> Fields<'a> {
     fn of(profile: &'a Profile, row: &Row) -> Self {
         let mut fields = Self::default();
         let process = match row.part {
+            Some(Label::Command(process)) => {
+                fields.process = &profile.processes[process].name;
+                None
+            }
+            Some(Label::ThreadName(thread)) => {
+                fields.thread = &profile.threads[thread].name;
+                None
+            }
             Some(Label::Process(process)) => Some(process),
             Some(Label::Thread(thread)) => {
                 let thread = &profile.threads[thread];
-                (fields.tid, fields.thread) = (Some(thread.tid), &thread.name);
+                (fields.tid, fields.thread) = (Some(thread.tid).filter(|&tid| tid != 0), &thread.name);
                 Some(thread.process)
             }
             _ => None,
         };
         if let Some(process) = process {
             let process = &profile.processes[process];
-            (fields.pid, fields.process) = (Some(process.pid), &process.name);
+            fields.pid = Some(process.pid).filter(|_| process.stands_for == 0);
+            fields.process = &process.name;
         }
         if let Some(label) = row.label {
             if let Some(object) = label.object(profile) {

@@ -297,6 +297,7 @@ pub fn csv(profile: &Profile, flat: &Flat<Figures>, rows: usize) -> String {
 fn process_of<'p>(profile: &'p Profile, row: &Row<Figures>) -> (Option<u32>, &'p str) {
     match row.part {
         Some(Label::Process(id)) => (Some(profile.processes[id].pid), &profile.processes[id].name),
+        Some(Label::Command(id)) => (None, &profile.processes[id].name),
         _ => (None, ""),
     }
 }

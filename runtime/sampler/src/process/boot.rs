@@ -8,7 +8,7 @@ use core::sync::atomic::{AtomicI32, Ordering};
 use crate::process::argv;
 use crate::process::housekeeper;
 use crate::process::options::{self, Bad, On, Options};
-use crate::process::session::{self, ARGV_BYTES, Refused, Seed};
+use crate::process::session::{self, ARGV_BYTES, Refused, Seed, last_part};
 use crate::process::status;
 use crate::record::time::Instant;
 use crate::sys;
@@ -252,10 +252,6 @@ fn say(message: &Message) {
     sys::write_stderr(line.bytes());
 }
 
-fn last_part(path: &[u8]) -> &[u8] {
-    path.rsplit(|b| *b == b'/').next().unwrap_or(path)
-}
-
 /// What a file's header and name say of the program.
 #[derive(Debug)]
 pub(crate) struct Names {
@@ -293,8 +289,7 @@ fn executable() -> Buf<1024> {
 
 /// Without /proc it is what the program was called by, so that its file has a name.
 fn name_of<'a>(seed: &'a Seed, exe: &'a Buf<1024>) -> &'a [u8] {
-    let called = seed.argv.bytes().split(|b| *b == 0).next().unwrap_or(&[]);
-    last_part(if exe.bytes().is_empty() { called } else { exe.bytes() })
+    if exe.bytes().is_empty() { seed.called() } else { last_part(exe.bytes()) }
 }
 
 #[cold]

@@ -220,6 +220,9 @@ pub fn note_times(session: &Session, house: &mut House) {
     let anchor = Instant::now().anchor();
     let cpu = sys::rusage_ns(sys::RUSAGE_SELF);
     session.log.latest_anchor(anchor, session.spent.while_on(cpu));
+    let (before, off) = session.spent.while_off();
+    session.log.header_set(at::BEFORE_NS, before);
+    session.log.header_set(at::OFF_NS, off);
     let tid = sys::gettid();
     let thread_cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU);
     let record = Encoder::new(&mut house.record)

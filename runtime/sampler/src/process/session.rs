@@ -71,10 +71,20 @@ pub struct Seed {
 
 const _: () = assert!(offset_of!(Seed, argv) < 4032, "what a start writes is on one page");
 
+/// The last part of a path.
+pub(crate) fn last_part(path: &[u8]) -> &[u8] {
+    path.rsplit(|b| *b == b'/').next().unwrap_or(path)
+}
+
 impl Seed {
     /// Directories to write to, in this order; the second may be empty.
     pub fn places(&self) -> [&[u8]; 2] {
         [self.out.bytes(), self.options.spare.bytes()]
+    }
+
+    /// What the program was called by, without its folder: known without a system call.
+    pub(crate) fn called(&self) -> &[u8] {
+        last_part(self.argv.bytes().split(|b| *b == 0).next().unwrap_or(&[]))
     }
 
     const fn new() -> Self {
@@ -599,10 +609,12 @@ pub(crate) fn say_without_sample(session: &Session) {
         return;
     }
     let seed = seed();
-    let (user, system) = session.spent.while_on(sys::rusage_ns(sys::RUSAGE_SELF));
+    let all = sys::rusage_ns(sys::RUSAGE_SELF);
+    let (user, system) = session.spent.while_on(all);
     let used = user.saturating_add(system);
     if !seed.out_is_template {
-        crate::process::status::without_sample(seed.places(), used);
+        let all = all.0.saturating_add(all.1);
+        crate::process::status::without_sample(seed.places(), seed.called(), used, all);
     }
     if used > ENOUGH_PERIODS * session.settings.period_ns.load(Ordering::Relaxed) {
         explain(session);

@@ -1,7 +1,8 @@
 //! What the user should hear of after the start: lines in the run directory, since stderr is the host's.
 //!
-//! `PID cause`: `pct run` prints each distinct cause once. `PID<TAB>NANOSECONDS`: a process ended without a sample after so
-//! much CPU time. Lines are appended whole; nothing is written that is longer than a pipe would take at once.
+//! `PID cause`: `pct run` prints each distinct cause once. `PID<TAB>NANOSECONDS<TAB>ALL<TAB>NAME`: an image of a process ended
+//! without a sample. It used so much CPU time while sampling was on, the process used so much since its birth, and NAME is what
+//! it was called by. Lines are appended whole; nothing is written that is longer than a pipe would take at once.
 //!
 //! Signal safety: open, write, close; not under a system call filter.
 
@@ -21,12 +22,22 @@ pub fn report(places: [&[u8]; 2], cause: &[u8]) -> bool {
     append(places, line.bytes())
 }
 
-/// Appends that this process ends without a sample.
-pub fn without_sample(places: [&[u8]; 2], cpu_ns: u64) {
-    let mut line = Buf::<64>::new();
-    line.push_number(u64::from(sys::getpid())).push(b"\t").push_number(cpu_ns).push(b"\n");
+/// Appends that this image of the process, `called` so, ends without a sample: `used_ns` of CPU time while sampling was on,
+/// `all_ns` since the birth of the process.
+pub fn without_sample(places: [&[u8]; 2], called: &[u8], used_ns: u64, all_ns: u64) {
+    let mut line = Buf::<160>::new();
+    line.push_number(u64::from(sys::getpid())).push(b"\t").push_number(used_ns);
+    line.push(b"\t").push_number(all_ns).push(b"\t");
+    for byte in called.iter().take(MOST_NAME) {
+        let shown = if byte.is_ascii_control() { b"?" } else { core::slice::from_ref(byte) };
+        line.push(shown);
+    }
+    line.push(b"\n");
     append(places, line.bytes());
 }
+
+/// Octets of a name: the line fits into its buffer.
+const MOST_NAME: usize = 80;
 
 fn append(places: [&[u8]; 2], line: &[u8]) -> bool {
     places.into_iter().any(|directory| !directory.is_empty() && append_to(directory, line))

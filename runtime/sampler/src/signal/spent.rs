@@ -15,12 +15,18 @@ pub struct Spent {
     off: [AtomicU64; 2],
     /// User and system ns when it was switched off last.
     stopped: [AtomicU64; 2],
+    /// What the process had used when sampling was switched on for the first time, user and system together; 0 = never.
+    before: AtomicU64,
 }
 
 impl Spent {
     /// Sampling is switched on.
     pub fn on(&self) {
         let (user, system) = sys::rusage_ns(sys::RUSAGE_SELF);
+        // Zero means never: a static program is sampled from its first instruction.
+        let used = user.saturating_add(system).max(1);
+        // Only the first time finds a zero there.
+        let _ = self.before.compare_exchange(0, used, Ordering::Relaxed, Ordering::Relaxed);
         for ((off, stopped), now) in self.off.iter().zip(&self.stopped).zip([user, system]) {
             off.fetch_add(now.saturating_sub(stopped.load(Ordering::Relaxed)), Ordering::Relaxed);
         }
@@ -32,6 +38,15 @@ impl Spent {
         for (stopped, now) in self.stopped.iter().zip([user, system]) {
             stopped.store(now, Ordering::Relaxed);
         }
+    }
+
+    /// CPU time that the process used while sampling was off, ns: before it was first switched on, and all in all. Up to now if it
+    /// is on, else up to the last time that it was switched on.
+    #[must_use]
+    pub fn while_off(&self) -> (u64, u64) {
+        let [user, system] = &self.off;
+        let off = user.load(Ordering::Relaxed).saturating_add(system.load(Ordering::Relaxed));
+        (self.before.load(Ordering::Relaxed).min(off), off)
     }
 
     /// Of `used` (by the process since its birth) what was used while sampling was on.
@@ -68,6 +83,8 @@ mod tests {
         burn();
         spent.on();
         assert!(counted() < 15_000_000, "what was used before does not count");
+        let (before, off) = spent.while_off();
+        assert!(before >= 19_000_000 && before == off, "{before} {off}");
         burn();
         spent.off();
         let first = counted();
@@ -76,5 +93,8 @@ mod tests {
         spent.on();
         // other tests of this program use CPU time as well, so there is no upper bound but what was used in all
         assert!(counted() + 20_000_000 <= all());
+        let again = spent.while_off();
+        assert_eq!(again.0, before, "what was used before the first time stays as it was");
+        assert!(again.1 >= before + 19_000_000, "{again:?}");
     }
 }

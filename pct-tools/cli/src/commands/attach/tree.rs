@@ -84,6 +84,7 @@ impl Tree {
             user_ns: self.now.0.saturating_sub(self.before.0),
             system_ns: self.now.1.saturating_sub(self.before.1),
             runs: 1,
+            attached: true,
             ..Info::default()
         };
         info.after_earlier(&self.folder).write(&self.folder)

@@ -14,6 +14,7 @@ use std::path::PathBuf;
   pct report                               the newest run in this folder
   pct report pct-render-4711 --tree        its call tree
   pct report --by thread,function -n 30    functions of each thread
+  pct report --by command                  sums over all processes of a program
   pct report --callers memmove             who calls it
   pct report --focus parse --from 2s       only samples under parse, from 2 s on
   pct report --latency                     by the time that it cost, not the CPU time
@@ -25,8 +26,8 @@ pub struct Args {
     /// Run folders and .pct files; the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
-    /// What a row is: function, line, pc, object (of Python code its module), thread, process; two of them with a comma
-    /// [default: function, of memory line]. With --alloc also what it is ranked by: live, peak, bytes, blocks, age, size.
+    /// What a row is: function, line, pc, object (of Python code its module), thread, process, or by name over all processes
+    /// command, thread-name; two of them with a comma [default: function, of memory line]. With --alloc also what it is ranked by: live, peak, bytes, blocks, age, size.
     #[arg(long, value_name = "WHAT", value_parser = by, help_heading = "Which table")]
     pub by: Option<Rows>,
     /// The call tree, from the outermost function inwards.
@@ -98,13 +99,20 @@ pub(crate) fn by(text: &str) -> Result<Rows, String> {
             "object" | "module" => place.replace(By::Object).map(drop),
             "thread" => part.replace(Split::Thread).map(drop),
             "process" => part.replace(Split::Process).map(drop),
+            "command" => part.replace(Split::Command).map(drop),
+            "thread-name" => part.replace(Split::ThreadName).map(drop),
             word => match crate::memory::measure(word) {
                 Ok(known) => measure.replace(known).map(drop),
-                Err(_) => return Err("expected function, line, pc, object, thread or process".into()),
+                Err(_) => {
+                    return Err(
+                        "expected function, line, pc, object, thread, thread-name, process or command".into(),
+                    );
+                }
             },
         };
         if before.is_some() {
-            return Err("expected one of function, line, pc, object, and one of thread, process".into());
+            return Err("expected one of function, line, pc, object, and one of thread, thread-name, process, command"
+                    .into());
         }
     }
     Ok(Rows { by: place, split: part.unwrap_or(Split::Merged), measure })

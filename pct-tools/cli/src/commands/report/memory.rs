@@ -25,7 +25,7 @@ struct Ranked {
 impl Ranked {
     fn of(rows: Option<Rows>) -> Result<Self> {
         let rows = rows.unwrap_or_default();
-        if rows.split == Split::Thread {
+        if matches!(rows.split, Split::Thread | Split::ThreadName) {
             return Err(Usage("memory is counted by stack, not by thread: --by process".into()).into());
         }
         // Where something is allocated is a line: one function may allocate for many things.

@@ -111,7 +111,7 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
         }
         let used = profile.account.used.map_or(0, |(user, system)| user.saturating_add(system));
         // what a sampled total may be off by is less
-        if fixed && used.saturating_sub(profile.total().cpu_ns()) > (used / 20).max(20_000_000) {
+        if fixed && used.saturating_sub(profile.sampled().cpu_ns()) > (used / 20).max(20_000_000) {
             text += &show(
                 "note: what a static program forks and does not execute is not sampled; --clock wall sees it",
             );

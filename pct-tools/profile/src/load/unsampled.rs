@@ -1,0 +1,428 @@
+//! CPU time that is in no sample: rows of the object `[not sampled]`, so that tables sum to what the kernel counted.
+//!
+//! The kernel tells who started the program what the whole tree used (`run.json`). Each process tells what it had used when it was
+//! first sampled, what it used while it was sampled, and what it had used in all at its last word: in its file, or, without a
+//! sample, in `pct.status`. From these follow, by cause:
+//!
+//! | row | what it is |
+//! |---|---|
+//! | `[start]` | exec, the dynamic loader, constructors: before the clock was on |
+//! | `[sampling off]` | `pct_off()`, a signal, between two attachments |
+//! | `[lost]` | samples that were due; the account has the causes |
+//! | `[too short]` | processes that ended before a sample was due |
+//! | `[exit, or not profiled]` | the rest: the end of each process after its last word, and processes that said nothing; the names of programs that were met and cannot be sampled are in it |
+//!
+//! A clock's first period is random, so samples of some short processes stand for those that have none; only what remains is
+//! `[too short]`. Samples have an error too: no row makes the sum larger than what the kernel counted.
+//!
+//! Nobody measures which part of a row was user and which system time. Rows share what samples leave of both.
+
+use super::run::{Info, UnsampledImage};
+use crate::model::{
+    Account, Cell, Frame, FrameId, Function, FunctionId, Object, ObjectId, ObjectKind, Process, ProcessId,
+    Profile, StackId, StackNode, Thread, ThreadId, Weight,
+};
+use pct_num::{float, rounded};
+use rustc_hash::FxHashMap;
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
+/// What a recording says of the CPU time of one process image, in nanoseconds.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) struct ImageTimes {
+    /// Process id.
+    pub(super) pid: u32,
+    /// Used while it was sampled.
+    pub(super) used_ns: u64,
+    /// Used by the process when it was first sampled, images before an exec included; `None` = not known.
+    pub(super) before_ns: Option<u64>,
+    /// Used while it was switched off later.
+    pub(super) off_ns: u64,
+}
+
+/// What became of the tree's CPU time, as far as processes told.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Told {
+    /// `[start]`, by process id.
+    start: BTreeMap<u32, u64>,
+    off_ns: u64,
+    /// Used while sampled, by processes with samples.
+    sampled_ns: u64,
+    /// Used while sampling was on by processes without a sample, by name: how many, how much.
+    short: BTreeMap<String, (u64, u64)>,
+    /// Names of processes without a sample.
+    names: FxHashMap<u32, String>,
+}
+
+impl Told {
+    fn of(files: &[ImageTimes], lines: &[UnsampledImage]) -> Self {
+        // By process: what its images used while sampled, what it was switched off for, what it had used at its last word.
+        #[derive(Default)]
+        struct Sums {
+            used: u64,
+            off: u64,
+            all: u64,
+            unknown: bool,
+        }
+        let mut told = Self::default();
+        let mut sums: BTreeMap<u32, Sums> = BTreeMap::new();
+        for image in files {
+            let sum = sums.entry(image.pid).or_default();
+            sum.used = sum.used.saturating_add(image.used_ns);
+            sum.off = sum.off.saturating_add(image.off_ns);
+            let before = image.before_ns.unwrap_or(0);
+            sum.all = sum.all.max(before.saturating_add(image.used_ns).saturating_add(image.off_ns));
+            sum.unknown |= image.before_ns.is_none();
+            told.off_ns = told.off_ns.saturating_add(image.off_ns);
+            told.sampled_ns = told.sampled_ns.saturating_add(image.used_ns);
+        }
+        let with_file: std::collections::BTreeSet<u32> = sums.keys().copied().collect();
+        for line in lines {
+            let sum = sums.entry(line.pid).or_default();
+            sum.used = sum.used.saturating_add(line.used_ns);
+            sum.all = sum.all.max(line.all_ns.unwrap_or(0));
+            sum.unknown |= line.all_ns.is_none();
+            if with_file.contains(&line.pid) {
+                told.sampled_ns = told.sampled_ns.saturating_add(line.used_ns);
+                continue;
+            }
+            // The last image is what people know the process by.
+            if !line.name.is_empty() || !told.names.contains_key(&line.pid) {
+                told.names.insert(line.pid, line.name.clone());
+            }
+        }
+        for (pid, sum) in &sums {
+            if !sum.unknown {
+                let start = sum.all.saturating_sub(sum.used).saturating_sub(sum.off);
+                told.start.insert(*pid, start);
+            }
+            if let Some(name) = told.names.get(pid) {
+                let row = told.short.entry(name.clone()).or_default();
+                row.0 += 1;
+                row.1 = row.1.saturating_add(sum.used);
+            }
+        }
+        told
+    }
+}
+
+/// What the rows are made of, beside the profile.
+pub(super) struct Facts<'a> {
+    /// Of the processes with samples.
+    pub(super) files: &'a [ImageTimes],
+    /// Of the images without.
+    pub(super) lines: &'a [UnsampledImage],
+    /// Names of programs that were met and could not be sampled.
+    pub(super) not_profiled: &'a [String],
+    /// The runs.
+    pub(super) runs: &'a [Info],
+}
+
+impl Facts<'_> {
+    /// The row for what no process told of.
+    fn name_of_rest(&self, account: &Account) -> Cow<'static, str> {
+        if account.unreadable > 0 {
+            return UNREADABLE.into();
+        }
+        match self.not_profiled {
+            [] => REST.into(),
+            names => format!("[exit, or not profiled: {}]", names.join(" ")).into(),
+        }
+    }
+}
+
+/// Names of the rows.
+const START: &str = "[start]";
+const OFF: &str = "[sampling off]";
+const LOST: &str = "[lost]";
+const SHORT: &str = "[too short]";
+const REST: &str = "[exit, or not profiled]";
+const UNREADABLE: &str = "[file not readable]";
+/// The process that time of unknown processes is booked to.
+const NOBODY: &str = "[not sampled]";
+
+/// Whose time a row is.
+#[derive(Clone, PartialEq, Eq, Hash)]
+enum Whose {
+    /// A process with samples.
+    Sampled(u32),
+    /// Processes of this name without a sample.
+    Short(String),
+    Nobody,
+}
+
+/// Adds cells for what is in no sample. They have no samples and lie in an object of the kind [`ObjectKind::NotSampled`].
+pub(super) fn add(profile: &mut Profile, facts: &Facts<'_>) {
+    let Some((user, system)) = profile.account.used else { return };
+    if profile.by_wall_clock() {
+        return;
+    }
+    let sampled = profile.sampled();
+    let used = user.saturating_add(system);
+    let mut rest = used.saturating_sub(sampled.cpu_ns());
+    if rest == 0 {
+        return;
+    }
+    let told = Told::of(facts.files, facts.lines);
+    let attached = facts.runs.iter().any(|run| run.attached);
+    let mut rows: Vec<(Cow<'static, str>, Whose, u64)> = Vec::new();
+    // What was used before somebody attached is not in the kernel's sum.
+    if !attached {
+        let start = exact_sum(told.start.values().copied());
+        let fits = clamped(start, rest);
+        for (pid, ns) in &told.start {
+            let whose = told.names.get(pid).map_or(Whose::Sampled(*pid), |name| Whose::Short(name.clone()));
+            rows.push((START.into(), whose, part(*ns, fits, start)));
+        }
+        rest -= fits;
+        let off = told.off_ns.min(rest);
+        rows.push((OFF.into(), Whose::Nobody, off));
+        rest -= off;
+    }
+    let lost: u64 = profile.account.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.ns));
+    rows.push((LOST.into(), Whose::Nobody, lost.min(rest)));
+    rest -= lost.min(rest);
+    let short = exact_sum(told.short.values().map(|row| row.1));
+    let covered = u128::from(sampled.cpu_ns()) + u128::from(lost);
+    let missing = (u128::from(told.sampled_ns) + short).saturating_sub(covered);
+    let fits = clamped(short.min(missing), rest);
+    for (name, (_, ns)) in &told.short {
+        rows.push((SHORT.into(), Whose::Short(name.clone()), part(*ns, fits, short)));
+    }
+    rest -= fits;
+    // What is left may be the sampling error: a row is for what is more.
+    let error = rounded(float(sampled.cpu_ns()) * 2.0 / float(sampled.samples.max(1)).sqrt());
+    let told_ns = used - rest;
+    if rest > TICK_NS && rest > error.min(told_ns / 20) {
+        rows.push((facts.name_of_rest(&profile.account), Whose::Nobody, rest));
+    }
+    rows.retain(|(_, _, ns)| *ns > 0);
+    let all = exact_sum(rows.iter().map(|(_, _, ns)| *ns));
+    let system = clamped(all, system.saturating_sub(sampled.system_ns));
+    let mut table = Rows::new(profile, told);
+    for (cause, whose, ns) in rows {
+        let system_ns = part(ns, system, all);
+        let weight = Weight { samples: 0, user_ns: ns - system_ns, system_ns };
+        table.add(&cause, &whose, weight);
+    }
+}
+
+/// The kernel's own resolution in processes' CPU times where it counts by ticks.
+const TICK_NS: u64 = 4_000_000;
+
+/// `ns` of `whole`, scaled so that the whole is `fits`.
+fn part(ns: u64, fits: u64, whole: u128) -> u64 {
+    let scaled = u128::from(ns) * u128::from(fits) / whole.max(1);
+    u64::try_from(scaled).unwrap_or(u64::MAX)
+}
+
+/// Damaged files may say any number: parts of a sum must not be larger than the sum.
+fn exact_sum(numbers: impl Iterator<Item = u64>) -> u128 {
+    numbers.map(u128::from).sum()
+}
+
+fn clamped(number: u128, most: u64) -> u64 {
+    u64::try_from(number).unwrap_or(u64::MAX).min(most)
+}
+
+/// Makes the rows' cells, threads and processes.
+struct Rows<'p> {
+    profile: &'p mut Profile,
+    object: ObjectId,
+    root: StackId,
+    causes: FxHashMap<String, StackId>,
+    threads: FxHashMap<Whose, ThreadId>,
+    cells: FxHashMap<(ThreadId, StackId), usize>,
+    /// The last image of each process.
+    processes: FxHashMap<u32, ProcessId>,
+    told: Told,
+}
+
+impl<'p> Rows<'p> {
+    fn new(profile: &'p mut Profile, told: Told) -> Self {
+        let processes = profile.processes.enumerate().map(|(id, process)| (process.pid, id)).collect();
+        let object = Object { path: NOBODY.to_owned(), build_id: None, kind: ObjectKind::NotSampled };
+        let object = profile.objects.push(object);
+        let root = plain_frame(profile, object, NOBODY);
+        let root = profile.stacks.push(StackNode { parent: None, frame: root });
+        let (causes, threads, cells) = Default::default();
+        Self { profile, object, root, causes, threads, cells, processes, told }
+    }
+
+    fn add(&mut self, cause: &str, whose: &Whose, weight: Weight) {
+        let stack = match self.causes.get(cause) {
+            Some(known) => *known,
+            None => {
+                let frame = plain_frame(self.profile, self.object, cause);
+                let stack = self.profile.stacks.push(StackNode { parent: Some(self.root), frame });
+                self.causes.insert(cause.to_owned(), stack);
+                stack
+            }
+        };
+        let thread = self.thread(whose);
+        let cells = &mut self.profile.cells;
+        let at = *self.cells.entry((thread, stack)).or_insert_with(|| {
+            cells.push(Cell { thread, stack, weight: Weight::ZERO });
+            cells.len() - 1
+        });
+        cells[at].weight += weight;
+    }
+
+    /// A thread of its own: what was not sampled is no thread's.
+    fn thread(&mut self, whose: &Whose) -> ThreadId {
+        if let Some(known) = self.threads.get(whose) {
+            return *known;
+        }
+        let process = match whose {
+            Whose::Sampled(pid) => match self.processes.get(pid) {
+                Some(known) => *known,
+                None => self.process(NOBODY, 1),
+            },
+            Whose::Short(name) => {
+                let stands_for = self.told.short.get(name).map_or(0, |row| row.0);
+                self.process(name, stands_for)
+            }
+            Whose::Nobody => self.process(NOBODY, 1),
+        };
+        let thread = self.profile.threads.push(Thread { process, tid: 0, name: NOBODY.to_owned() });
+        self.threads.insert(whose.clone(), thread);
+        thread
+    }
+
+    fn process(&mut self, name: &str, stands_for: u64) -> ProcessId {
+        let name = if name.is_empty() { NOBODY } else { name };
+        self.profile.processes.push(Process { name: name.to_owned(), stands_for, ..Process::default() })
+    }
+}
+
+fn plain_frame(profile: &mut Profile, object: ObjectId, name: &str) -> FrameId {
+    let function: FunctionId =
+        profile.functions.push(Function { name: name.to_owned(), object, declared: None });
+    profile.frames.push(Frame { function, file: None, line: 0, address: None, inlined: false })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::model::tests::folded;
+    use proptest::prelude::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn line(pid: u32, used_ns: u64, all_ns: u64, name: &str) -> UnsampledImage {
+        UnsampledImage { pid, used_ns, all_ns: Some(all_ns), name: name.to_owned() }
+    }
+
+    /// The rows by cause, in milliseconds.
+    fn rows(profile: &Profile) -> Vec<(String, u64)> {
+        let mut rows: BTreeMap<String, u64> = BTreeMap::new();
+        for cell in profile.cells.iter().filter(|cell| !profile.is_sampled(cell.stack)) {
+            assert_eq!(cell.weight.samples, 0);
+            *rows.entry(profile.functions[profile.leaf(cell.stack)].name.clone()).or_default() +=
+                cell.weight.cpu_ns() / MS;
+        }
+        rows.into_iter().collect()
+    }
+
+    fn facts<'a>(files: &'a [ImageTimes], lines: &'a [UnsampledImage]) -> Facts<'a> {
+        Facts { files, lines, not_profiled: &[], runs: &[] }
+    }
+
+    /// A process of 100 ms in samples, and two of another program, of which each image before an exec spoke too.
+    fn a_run() -> (Profile, Vec<ImageTimes>, Vec<UnsampledImage>) {
+        let mut p = folded("main;a 80\nmain;[system] 20");
+        p.account.used = Some((120 * MS, 60 * MS));
+        let file = ImageTimes { pid: 1, used_ns: 100 * MS, before_ns: Some(10 * MS), off_ns: 5 * MS };
+        let lines = vec![
+            line(2, 2 * MS, 2 * MS, "sh"),
+            line(2, 3 * MS, 15 * MS, "true"),
+            line(3, MS, 9 * MS, "true"),
+        ];
+        (p, vec![file], lines)
+    }
+
+    #[test]
+    fn the_table_sums_to_what_the_kernel_counted_and_each_cause_has_its_time() {
+        let (mut p, files, lines) = a_run();
+        p.account.lose("wrap", 4, 4 * MS);
+        add(&mut p, &facts(&files, &lines));
+        assert_eq!(p.total().cpu_ns(), 180 * MS);
+        assert_eq!(p.sampled().cpu_ns(), 100 * MS);
+        let of = |name: &str, ms: u64| (name.to_owned(), ms);
+        // Of 106 ms while sampling was on samples cover 100, and 4 were lost. Start: 10 + (15 - 2 - 3) + (9 - 1).
+        assert_eq!(
+            rows(&p),
+            [
+                of("[exit, or not profiled]", 41),
+                of("[lost]", 4),
+                of("[sampling off]", 5),
+                of("[start]", 28),
+                of("[too short]", 2)
+            ]
+        );
+        let system = p.total().system_ns;
+        assert!((59 * MS..=60 * MS).contains(&system), "{system}");
+        let names: Vec<_> =
+            p.processes.iter().map(|process| (process.name.as_str(), process.stands_for)).collect();
+        assert_eq!(names, [("prog", 0), ("true", 2), ("[not sampled]", 1)]);
+    }
+
+    #[test]
+    fn programs_that_cannot_be_profiled_are_named() {
+        let (mut p, files, lines) = a_run();
+        let names = ["busybox".to_owned(), "go".to_owned()];
+        add(&mut p, &Facts { not_profiled: &names, ..facts(&files, &lines) });
+        assert!(
+            rows(&p).iter().any(|(name, _)| name == "[exit, or not profiled: busybox go]"),
+            "{:?}",
+            rows(&p)
+        );
+    }
+
+    #[test]
+    fn what_an_attached_program_used_before_is_not_of_this_run() {
+        let (mut p, files, lines) = a_run();
+        let runs = [Info { attached: true, ..Info::default() }];
+        add(&mut p, &Facts { runs: &runs, ..facts(&files, &lines) });
+        assert!(rows(&p).iter().all(|(name, _)| name != START), "{:?}", rows(&p));
+        assert_eq!(p.total().cpu_ns(), 180 * MS);
+    }
+
+    #[test]
+    fn a_sampling_error_is_no_cause() {
+        let mut p = folded("main;a 100");
+        p.account.used = Some((101 * MS, 0));
+        add(&mut p, &facts(&[], &[]));
+        assert_eq!(rows(&p), []);
+        // More samples than time: nothing is missing.
+        p.account.used = Some((90 * MS, 0));
+        add(&mut p, &facts(&[ImageTimes { pid: 1, used_ns: 90 * MS, before_ns: Some(MS), off_ns: 0 }], &[]));
+        assert_eq!(rows(&p), []);
+    }
+
+    proptest! {
+        /// Whatever processes say: the table never holds more than the kernel counted, and no time is told twice.
+        #[test]
+        fn the_sum_is_never_more_than_the_kernels(
+            used in 0_u64..400, lost in 0_u64..50,
+            files in proptest::collection::vec((0_u32..5, 0_u64..u64::MAX, any::<Option<u64>>(), 0_u64..u64::MAX), 0..5),
+            lines in proptest::collection::vec((0_u32..9, 0_u64..9, any::<Option<u64>>(), "[a-c]?"), 0..9),
+        ) {
+            let mut p = folded("main;a 100\nmain;b 3");
+            p.account.used = Some((used * MS, 0));
+            p.account.lose("wrap", lost, lost * MS);
+            let files: Vec<_> = files.into_iter()
+                .map(|(pid, used_ns, before_ns, off_ns)| ImageTimes { pid, used_ns, before_ns, off_ns })
+                .collect();
+            let lines: Vec<_> = lines.into_iter()
+                .map(|(pid, used_ns, all_ns, name)| UnsampledImage { pid, used_ns, all_ns, name })
+                .collect();
+            add(&mut p, &facts(&files, &lines));
+            prop_assert!(p.total().cpu_ns() <= (used * MS).max(103 * MS));
+            prop_assert!(p.total().cpu_ns() >= 103 * MS);
+            for (id, node) in p.stacks.enumerate() {
+                prop_assert!(node.parent.is_none_or(|parent| parent < id));
+            }
+        }
+    }
+}
