@@ -128,3 +128,16 @@ pub fn end() {
         session::close(session, State::Closed);
     }
 }
+
+/// `pct_heap_mark`.
+///
+/// # Safety
+/// `name` is null or a C string.
+#[must_use]
+pub unsafe fn set_heap_mark(name: *const u8) -> i32 {
+    if name.is_null() {
+        return -1;
+    }
+    // SAFETY: by the caller's promise.
+    if mark::set_of_heap(unsafe { boot::text(name) }) { 0 } else { -1 }
+}

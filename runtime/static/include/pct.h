@@ -17,6 +17,8 @@
 #ifndef PCT_H
 #define PCT_H
 
+#include <stddef.h>
+
 #ifdef PCT_WEAK
 #define PCT_REFERENCE __attribute__((weak))
 #else
@@ -38,6 +40,21 @@ extern int pct_stat(void) PCT_REFERENCE;
 
 /* Writes a named mark at this instant into the log (at most 200 bytes of the name). 0 = written, -1 = not. */
 extern int pct_mark(const char *name) PCT_REFERENCE;
+
+/* Memory: for pools, arenas and allocators of a program's own, of which `pct run --alloc` (or PCT=alloc=512K,... with
+ * libpct.a) sees nothing or only the large pieces. Samples are taken as of malloc, with the caller's stack; a call without a
+ * sample costs a few instructions. Blocks of malloc itself must not be told: they would count twice. A pool's own requests of
+ * malloc are counted too.
+ *
+ * pct_alloc: the program was given a block of so many bytes, at an address that no other live block has.
+ * pct_free: it is about to be given back; call it before another thread can get the address. Unknown addresses do no harm.
+ * A block that is resized is a pct_free and a pct_alloc. */
+extern void pct_alloc(const void *address, size_t size) PCT_REFERENCE;
+extern void pct_free(const void *address) PCT_REFERENCE;
+
+/* Writes a named mark with what is live at this instant (at most 200 bytes of the name). 0 = written, -1 = allocations are not
+ * sampled. */
+extern int pct_heap_mark(const char *name) PCT_REFERENCE;
 
 #ifdef __cplusplus
 }

@@ -1,4 +1,4 @@
-//! libpct.a: the sampler for programs that link it, static ones too. `include/pct.h` has its four functions.
+//! libpct.a: the sampler for programs that link it, static ones too. `include/pct.h` has its functions.
 //!
 //! Nothing of libc is wrapped: threads are found by the housekeeper, children of fork through `__register_atfork` or
 //! `pthread_atfork` if the program has it; programs executed are not followed. From the program's libc it takes `environ`
@@ -10,7 +10,10 @@
 use core::arch::global_asm;
 use core::sync::atomic::{AtomicBool, Ordering};
 
+use pct_format::AllocServer;
+use pct_format::heap::source;
 use pct_sampler::api::{self, Host};
+use pct_sampler::heap::{self, said};
 use pct_sampler::process::options::On;
 use pct_sampler::sys::auxv::Auxv;
 use pct_sampler::{process::births, process::session, record::time, signal::numbers, sys::arch};
@@ -64,6 +67,8 @@ fn facts() {
     let auxv = Auxv::read().unwrap_or_default();
     arch::set_hwcap2(auxv.hwcap2);
     time::set_vdso(auxv.vdso);
+    // Only blocks that the program tells of: who serves malloc is not looked for.
+    heap::install(&heap::Facts { server: AllocServer::NotKnown, path: &[], sources: source::API });
 }
 
 // Weak references, as data: 0 where the program has no such function.
@@ -148,6 +153,33 @@ pub extern "C" fn pct_stat() -> i32 {
 pub unsafe extern "C" fn pct_mark(name: *const u8) -> i32 {
     // SAFETY: by the caller's promise.
     unsafe { api::set_mark(name) }
+}
+
+/// Tells of a block of the program's own allocator. See pct.h.
+///
+/// # Safety
+/// None is needed: the address is not read.
+#[cfg(target_arch = "x86_64")]
+#[unsafe(no_mangle)]
+#[unsafe(naked)]
+pub unsafe extern "C" fn pct_alloc() {
+    core::arch::naked_asm!(".cfi_startproc", "jmp {said}", ".cfi_endproc", said = sym said::alloc)
+}
+
+/// Tells that such a block is about to be given back. See pct.h.
+#[unsafe(no_mangle)]
+pub extern "C" fn pct_free(address: u64) {
+    said::free(address);
+}
+
+/// Writes a named mark with what is live in memory. 0 = written, -1 = allocations are not sampled or there is no room.
+///
+/// # Safety
+/// `name` is null or a C string.
+#[unsafe(no_mangle)]
+pub unsafe extern "C" fn pct_heap_mark(name: *const u8) -> i32 {
+    // SAFETY: by the caller's promise.
+    unsafe { api::set_heap_mark(name) }
 }
 
 unsafe extern "C" fn on(options: *const u8) -> i32 {

@@ -39,6 +39,8 @@ const NAMES: &[&str] = &[
     "__rdl_realloc",
     "__rdl_alloc_zeroed",
     "exchange_malloc",
+    // The crate pct-alloc.
+    "tell_pct_of_block",
     "_PyMem_RawMalloc",
     "_PyMem_RawRealloc",
     "_PyMem_RawCalloc",
@@ -72,18 +74,23 @@ const PREFIXES: &[&str] = &[
     "__libc_",
     "__GI___libc_",
     "__GI_",
-    "alloc::alloc::",
-    "<alloc::alloc::Global as ",
-    "alloc::raw_vec::",
-    "hashbrown::raw::",
+    "alloc::",
+    "<alloc::",
+    "hashbrown::",
+    "<hashbrown::",
+    "std::collections::hash::",
+    "pct_alloc::",
+    "<pct_alloc::Pct<",
     "std::alloc::",
     "<std::alloc::System as ",
 ];
 
 /// The last part of a qualified name that is internal to libstdc++: `std::vector<int>::_M_realloc_insert`. Such names are
 /// reserved to the implementation.
+/// Of Rust's library crate `alloc`, what it implements for other types: `<u8 as alloc::vec::spec_from_elem::SpecFromElem>`.
 fn is_container_inside(name: &str) -> bool {
-    name.starts_with("std::") && (name.contains(">::_M_") || name.contains(">::_S_"))
+    name.starts_with('<') && name.contains(" as alloc::")
+        || name.starts_with("std::") && (name.contains(">::_M_") || name.contains(">::_S_"))
 }
 
 /// Whether a function allocates for its caller.
@@ -166,6 +173,9 @@ mod tests {
             "void std::vector<int>::_M_realloc_append<int>(int&&)",
             "std::__new_allocator<int>::allocate(unsigned long, void const*)",
             "alloc::raw_vec::RawVec<T,A>::grow_one",
+            "alloc::vec::Vec<T,A>::with_capacity_in",
+            "<u8 as alloc::vec::spec_from_elem::SpecFromElem>::from_elem",
+            "<pct_alloc::Pct<A> as core::alloc::global::GlobalAlloc>::alloc",
             "alloc::alloc::exchange_malloc",
             "__GI___libc_malloc",
             "malloc@plt",

@@ -15,6 +15,7 @@
 
 pub(crate) mod entry;
 mod python;
+mod said;
 mod start;
 
 use core::sync::atomic::Ordering;

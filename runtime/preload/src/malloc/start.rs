@@ -67,12 +67,12 @@ fn facts() -> Facts {
     let Some(first) = definer(b"malloc", false) else { return not_known };
     if !host::is_ours(&first) {
         let server = if first.number == 0 { AllocServer::Program } else { AllocServer::Before };
-        return Facts { server, path: first.path, sources: 0 };
+        return Facts { server, path: first.path, sources: source::API };
     }
     let Some(next) = definer(b"malloc", true) else { return not_known };
     let is_libc = is_c_library(&next);
     let server = if is_libc { AllocServer::CLibrary } else { AllocServer::Library };
-    Facts { server, path: next.path, sources: source::MALLOC | source::NEW }
+    Facts { server, path: next.path, sources: source::MALLOC | source::NEW | source::API }
 }
 
 fn is_c_library(object: &Definer) -> bool {

@@ -37,6 +37,7 @@ pub mod countdown;
 mod live;
 mod peak;
 mod places;
+pub mod said;
 mod sums;
 pub mod tags;
 
@@ -224,6 +225,20 @@ pub fn free(address: u64) {
             heap.freed(session, &block, now);
         }
     }
+}
+
+/// Estimates of the octets that are live and that were allocated, as the account has them; `None`: allocations are not sampled.
+#[must_use]
+pub fn levels(session: &Session) -> Option<[u64; 2]> {
+    let heap = &session.heap;
+    if !heap.on.load(Ordering::Relaxed) {
+        return None;
+    }
+    // Before the first sample there is no account.
+    let account = heap.account(session);
+    let word =
+        |at: usize| account.and_then(|words| words.get(at)).map_or(0, |word| word.load(Ordering::Relaxed));
+    Some([account::LIVE_BYTES, account::BYTES].map(|at| f64::from_bits(word(at)).max(0.0) as u64))
 }
 
 /// A block is about to be reallocated whose tag is set.

@@ -1,0 +1,71 @@
+//! Memory of programs that know what they allocated, as `pct run --alloc` and the views say it.
+
+use std::path::PathBuf;
+use std::process::Command;
+
+use pct_tests::pct::{Run, binary, run};
+use pct_tests::root;
+use serde_json::Value;
+
+fn report(r: &Run, options: &[&str]) -> Value {
+    let mut report = Command::new(binary());
+    report.args(["report", "--alloc", "--format", "json"]).args(options).arg(&r.dir);
+    let report = report.output().expect("a report");
+    serde_json::from_slice(&report.stdout).unwrap_or_else(|_| panic!("{report:?}"))
+}
+
+/// An estimate and the half width of its interval.
+fn estimate(of: &Value) -> (f64, f64) {
+    let [estimate, low, high] = ["estimate", "low", "high"].map(|what| of[what].as_f64().expect("a number"));
+    (estimate, (high - low) / 2.0)
+}
+
+/// The 95 % interval is twice the standard deviation to each side. This many of its half widths are passed once in a million.
+const WIDTHS: f64 = 2.5;
+
+/// The example of the crate pct-alloc, linked by rustc's own linker or by another one.
+fn arena(linker: &str) -> Option<PathBuf> {
+    let target = PathBuf::from(env!("CARGO_TARGET_TMPDIR")).join(format!("arena{linker}"));
+    let mut cargo = Command::new(env!("CARGO"));
+    cargo
+        .current_dir(root())
+        .args(["build", "-q", "-p", "pct-alloc", "--example", "arena", "--target-dir"])
+        .arg(&target);
+    cargo.env_remove("CARGO_ENCODED_RUSTFLAGS");
+    if !linker.is_empty() {
+        cargo.env("RUSTFLAGS", format!("-Clink-arg=-fuse-ld={linker}"));
+    }
+    let built = cargo.status().expect("cargo runs").success();
+    if !built {
+        pct_tests::skip(
+            "a_rust_program_with_its_own_allocator_tells_of_its_blocks",
+            &format!("no linker {linker:?}"),
+        );
+    }
+    built.then(|| target.join("debug/examples/arena"))
+}
+
+#[test]
+fn a_rust_program_with_its_own_allocator_tells_of_its_blocks() {
+    // GNU ld resolves weak references otherwise than lld does.
+    for program in ["", "bfd"].into_iter().filter_map(arena) {
+        let program = program.to_str().expect("a path");
+        let bare = Command::new(program).output().expect("it starts");
+        assert!(bare.status.success(), "{bare:?}");
+        let r = run(&["--alloc=16K"], &[program]);
+        assert!(r.output.status.success(), "{}", r.stderr());
+        let said = r.stdout();
+        let numbers: Vec<f64> =
+            said.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
+        let [_, bytes, live] = numbers[..] else { panic!("{said}") };
+        let total = &report(&r, &[])["total"];
+        for (truth, what) in [(bytes, "allocated"), (live, "live")] {
+            let (found, width) = estimate(&total[what]["bytes"]);
+            println!("{what}: {truth}, {found} +- {width}");
+            assert!((found - truth).abs() < WIDTHS * width, "{program} {what}: {truth}, {total}");
+        }
+        // Without --alloc nobody hears of it.
+        let off = run(&[], &[program]);
+        assert!(off.output.status.success() && off.stdout().starts_with("80"), "{}", off.stderr());
+    }
+}
