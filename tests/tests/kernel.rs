@@ -26,3 +26,27 @@ fn system_time_is_named_after_its_system_call_under_each_clock() {
         );
     }
 }
+
+/// Time of page faults stands under the function that touched the pages, not in the next system call.
+#[test]
+fn time_of_page_faults_stays_where_they_happened() {
+    let victim = victim("faults.c");
+    for clock in [&[][..], &["--clock", "perf"]] {
+        let r = run(clock, &[victim.to_str().unwrap(), "3"]);
+        assert!(r.output.status.success(), "{}", r.stderr());
+        let truth = truth(&r.stdout());
+        let want: Vec<f64> = truth.iter().map(|t| t.1).collect();
+        // Below touch there is nothing but its faults.
+        let below = |name: &str| -> f64 {
+            r.report(&["--by", "function", "--focus", name]).iter().map(|row| row.cpu_seconds).sum()
+        };
+        let rows = r.report(&["--by", "function"]);
+        let seen = [below("^touch$"), below("^compute$"), seconds_in(&rows, "[munmap]")];
+        // The tick decides where time in the kernel is booked, 250 times a second on most machines. Beside the steps: mmap and
+        // madvise, and what the last ticks before the end put off.
+        let ticks = 250.0 * want.iter().sum::<f64>();
+        if let Err(why) = drawn_from(&want, &seen, ticks, 0.05) {
+            panic!("{clock:?}: {why}: {rows:?}");
+        }
+    }
+}

@@ -74,6 +74,9 @@ pub struct Ring {
     pub(crate) passed_over: AtomicU32,
     /// System CPU ns that samples stand for (tick-bound clocks).
     pub(crate) system_ns: AtomicU64,
+    /// CPU ns at the last tick, and how many of them the kernel counts as system time (clocks that see user mode only).
+    pub(crate) ticked_cpu_ns: AtomicU64,
+    pub(crate) ticked_system_ns: AtomicU64,
     /// What keeps the thread's perf event, and how far its records were read ([`crate::signal::clock::perf`]).
     pub(crate) perf_page: AtomicU64,
     pub(crate) news_read: AtomicU64,
@@ -250,6 +253,8 @@ impl Ring {
             &self.first_at_ns,
             &self.first_ns,
             &self.system_ns,
+            &self.ticked_cpu_ns,
+            &self.ticked_system_ns,
             &self.period_ns,
             &self.share,
             &self.dice,

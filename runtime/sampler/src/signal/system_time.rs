@@ -12,8 +12,8 @@ use crate::sys;
 use crate::sys::arch::{self, Regs};
 use pct_format::Clock;
 
-/// System time is written down at the next system call, but not put off further than this many periods.
-const PUT_OFF_PERIODS: u64 = 8;
+/// System time is written down at the next tick that falls into the kernel, but not put off further than this many periods.
+const PUT_OFF_PERIODS: u64 = 32;
 
 /// [`Ring::system_ns`] of a thread that another one put on this clock: only the thread itself can ask for its system time.
 pub(crate) const SYSTEM_NS_UNKNOWN: u64 = u64::MAX;
@@ -87,11 +87,40 @@ pub(crate) fn go_by_timer(session: &Session, ring: &Ring, period: u64) {
     let _ = clock::arm_timer(session, ring, clock::first_expiry(period), period);
 }
 
+/// What the thread used from one tick to the next.
+#[derive(Clone, Copy, Debug)]
+struct Tick {
+    /// All of it, ns.
+    cpu_ns: u64,
+    /// What the kernel counted as system time, ns.
+    system_ns: u64,
+}
+
+impl Tick {
+    /// Since the last call for this thread.
+    fn of(ring: &Ring) -> Tick {
+        let (user, system) = sys::rusage_ns(sys::RUSAGE_THREAD);
+        let cpu = user + system;
+        let before = ring.ticked_cpu_ns.load(Ordering::Relaxed);
+        let system_before = ring.ticked_system_ns.load(Ordering::Relaxed);
+        ring.ticked_cpu_ns.store(cpu, Ordering::Relaxed);
+        ring.ticked_system_ns.store(system, Ordering::Relaxed);
+        Tick { cpu_ns: cpu.saturating_sub(before), system_ns: system.saturating_sub(system_before) }
+    }
+
+    /// The kernel books a tick whole, by the mode that it interrupted. Kernels that book to the nanosecond say in which mode
+    /// most of the time was.
+    fn fell_into_the_kernel(self) -> bool {
+        self.system_ns * 2 > self.cpu_ns
+    }
+}
+
 /// What the thread's clock shows beyond the samples of user mode was time in the kernel.
 ///
 /// With events that all threads inherit the samples of one thread may be fewer or more than its time by chance. What it misses is system
 /// time only as far as the process misses it too.
 fn system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) -> Option<Due> {
+    let tick = Tick::of(ring);
     let cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU).wrapping_sub(ring.armed_cpu_ns.load(Ordering::Relaxed));
     let accounted = ring.accounted_ns.load(Ordering::Relaxed);
     let mut missing = cpu.saturating_sub(accounted);
@@ -105,12 +134,13 @@ fn system_time(session: &Session, ring: &Ring, regs: Regs, period: u64) -> Optio
             return None;
         }
     }
-    // The right place to book it is a system call: in a thread that does both, the tick often falls into its own code.
     if !arch::after_system_call(regs.pc) {
         if session.clock() == Clock::Sigtrap {
             housekeeper::look_for_tracer(session);
         }
-        if missing < PUT_OFF_PERIODS * period {
+        // The right place to book it is where a tick fell into the kernel, by a page fault too: in a thread that does both, the
+        // tick often falls into its own code.
+        if !tick.fell_into_the_kernel() && missing < PUT_OFF_PERIODS * period {
             return None;
         }
     }
