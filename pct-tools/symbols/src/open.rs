@@ -123,6 +123,8 @@ fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
                 });
                 continue;
             }
+            // elsewhere a file of that name may be any
+            (None, _) if i > 0 && (info.dev_ino.is_none() || info.dev_ino != image.dev_ino()) => continue,
             (None, _) if i == 0 && info.dev_ino.is_some() && info.dev_ino != image.dev_ino() => {
                 problems.push(Problem::Unverified);
             }

@@ -7,6 +7,7 @@
 //! A file that cannot be read is a note in the account, and the others are still loaded. Only when nothing at all
 //! could be read is it an error.
 
+mod alive;
 mod heap;
 mod kernel;
 pub mod live;
@@ -258,7 +259,7 @@ fn each_once(files: &mut Vec<PathBuf>) {
 /// processes the first thousand are asked.
 #[must_use]
 pub fn is_running(path: &Path) -> bool {
-    files_of(path).unwrap_or_default().iter().take(1000).any(|file| raw::is_running(file))
+    files_of(path).unwrap_or_default().iter().take(1000).any(|file| alive::is_running(file))
 }
 
 /// The newest `pct-NAME-PID` folder in `dir`.

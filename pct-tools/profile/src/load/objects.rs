@@ -1,5 +1,6 @@
 //! Regions of a recording as objects of the symbolizer, and when the same addresses meant other code.
 
+use super::alive;
 use pct_format::record::{RegionFacts, region_flag};
 use pct_format::{Header, Index, Region};
 use pct_symbols::{BuildId, CodeAddr, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
@@ -15,6 +16,8 @@ pub(super) struct Objects<'r, 'i> {
     of_region: FxHashMap<u32, ObjectId>,
     /// What code that was made at run time is called by.
     made: MadeCode,
+    /// The process's own root, while it runs.
+    root: Option<PathBuf>,
 }
 
 /// Where the names of code that a process made are, and which files are surely not its own.
@@ -32,7 +35,18 @@ impl<'r, 'i> Objects<'r, 'i> {
     pub(super) fn new(index: &'r Index<'i>, symbols: &'r mut Symbolizer, path: &Path) -> Self {
         let header = index.file().header();
         let made = MadeCode::of(index, &header, path);
-        Self { index, symbols, of_region: FxHashMap::default(), made }
+        Self { index, symbols, of_region: FxHashMap::default(), made, root: alive::other_root_of(&header) }
+    }
+
+    /// The object of a region, with where the process has its file if its root is not ours.
+    fn found_by_process(&self, region: &RegionFacts<Vec<u8>>) -> ObjectInfo {
+        let mut info = self.made.object_info(region);
+        if let (ObjectKind::File, Some(root)) = (&info.kind, &self.root)
+            && let Ok(below) = info.path.strip_prefix("/")
+        {
+            info.also_try.push(root.join(below));
+        }
+        info
     }
 
     /// When addresses changed their meaning.
@@ -74,7 +88,7 @@ impl<'r, 'i> Objects<'r, 'i> {
         let object = match self.of_region.get(&region.id) {
             Some(&object) => object,
             None => {
-                let object = self.symbols.add(self.made.object_info(&region.facts));
+                let object = self.symbols.add(self.found_by_process(&region.facts));
                 self.of_region.insert(region.id, object);
                 object
             }

@@ -5,6 +5,7 @@
 //! stack id of a file can stand for different code, so the memory of what was looked up goes by *epoch*, the time
 //! between two changes of the regions. Files without such overlaps have one epoch.
 
+use super::alive;
 use super::memory::RawMemory;
 use super::objects::{Epochs, Objects};
 use super::options::{Error, Options};
@@ -231,7 +232,7 @@ impl Raw {
         let file = File::parse(bytes).map_err(|why| Error::Bad { path: path.to_owned(), why })?;
         let index = Index::new(&file);
         let process = self.processes.len();
-        self.processes.push(process_of(&file.header(), path));
+        self.processes.push(process_of(&index, path));
         self.times.push(times_of(&file.header()));
         account_of(&index, path, account);
         note_interpreters(&index.interpreters, account);
@@ -498,16 +499,19 @@ fn times_of(header: &Header<'_>) -> ImageTimes {
     }
 }
 
-fn process_of(header: &Header<'_>, path: &Path) -> (Process, u64) {
+fn process_of(index: &Index<'_>, path: &Path) -> (Process, u64) {
+    let header = &index.file().header();
     let lossy = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
     let command: Vec<String> = header.argv().map(lossy).collect();
     let exe = lossy(header.text(pct_format::layout::Text::Exe));
     let clock = header.clock_got().map(|clock| clock.name().to_owned()).unwrap_or_default();
     let hz = |rate: f64| pct_num::rounded(rate.min(1e9));
+    let first = index.threads.iter().find(|thread| thread.tid == header.pid());
+    let first = first.map(|thread| thread.name.as_str()).unwrap_or_default();
     let process = Process {
         pid: header.pid(),
         parent: Some(header.ppid()).filter(|&ppid| ppid != 0),
-        name: process_name(&exe, &command),
+        name: process_name(&exe, &command, first),
         command,
         start_ns: 0,
         clock,
@@ -520,8 +524,9 @@ fn process_of(header: &Header<'_>, path: &Path) -> (Process, u64) {
 }
 
 /// The executable's name; for a script `interpreter script`. A program that is called by another name than its file's
-/// (redis-server is a link to redis-check-rdb, ls one to busybox) has that name.
-pub(crate) fn process_name(exe: &str, command: &[String]) -> String {
+/// (redis-server is a link to redis-check-rdb, ls one to busybox) has that name, also when it gave itself a title that begins with it
+/// (`redis-server *:6379`): the kernel named its first thread so at exec, in at most 15 octets.
+fn process_name(exe: &str, command: &[String], first_thread: &str) -> String {
     let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     let own = match (base(exe), command.first()) {
         (name, None) => name,
@@ -532,8 +537,11 @@ pub(crate) fn process_name(exe: &str, command: &[String]) -> String {
         ["python", "perl", "ruby", "node", "bash", "dash", "sh", "php", "lua", "java"];
     let stem = own.trim_end_matches(|c: char| c.is_ascii_digit() || c == '.');
     if !INTERPRETERS.contains(&stem) {
-        let called = command.first().map(|word| base(word)).filter(|word| is_plain_name(word));
-        return called.unwrap_or(own);
+        let word = command.first().map(|word| base(word)).unwrap_or_default();
+        let title =
+            word.split(' ').next().filter(|name| name.get(..name.len().min(15)) == Some(first_thread));
+        let called = [Some(word.as_str()), title].into_iter().flatten().find(|word| is_plain_name(word));
+        return called.map_or(own, str::to_owned);
     }
     // The first word that is not an option; what follows -c, -e or -m is no script.
     match command.get(1) {
@@ -573,33 +581,9 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
             if n == 1 { "segment was being rewritten or is" } else { "segments were being rewritten or are" };
         account.note(format!("{}: {n} {were} damaged; skipped", path.display()));
     }
-    if matches!(header.state(), State::Armed | State::Making) && is_alive(&header) {
+    if matches!(header.state(), State::Armed | State::Making) && alive::is_alive(&header) {
         account.running += 1;
     }
-}
-
-/// Whether a file's process is still running and sampled, told from the file's beginning.
-pub(super) fn is_running(path: &Path) -> bool {
-    use std::io::Read as _;
-    let mut head = Vec::new();
-    // The header is in the first block; what a file lacks of its end is no error.
-    let read = std::fs::File::open(path).and_then(|f| f.take(1 << 20).read_to_end(&mut head));
-    let Ok(file) = pct_format::File::parse(&head) else { return false };
-    let header = file.header();
-    read.is_ok() && matches!(header.state(), State::Armed | State::Making) && is_alive(&header)
-}
-
-/// Is the process of this file still running? By pid and start time, on this boot.
-fn is_alive(header: &Header<'_>) -> bool {
-    let Ok(boot) = std::fs::read_to_string("/proc/sys/kernel/random/boot_id") else { return false };
-    let hex: String = header.boot_id().iter().map(|byte| format!("{byte:02x}")).collect();
-    if boot.trim().replace('-', "") != hex {
-        return false;
-    }
-    let Ok(stat) = std::fs::read_to_string(format!("/proc/{}/stat", header.pid())) else { return false };
-    // Field 22, counted behind the name, which may hold anything.
-    let start = stat.rsplit_once(") ").and_then(|(_, rest)| rest.split(' ').nth(19)?.parse::<u64>().ok());
-    start == Some(header.start_ticks())
 }
 
 #[cfg(test)]
@@ -609,13 +593,15 @@ mod tests {
     #[test]
     fn scripts_are_named_by_interpreter_and_script() {
         let name = |exe: &str, command: &[&str]| {
-            process_name(exe, &command.iter().map(|&w| w.to_owned()).collect::<Vec<_>>())
+            process_name(exe, &command.iter().map(|&w| w.to_owned()).collect::<Vec<_>>(), "redis-server")
         };
         assert_eq!(name("/usr/bin/python3.11", &["python3", "/srv/job.py", "-v"]), "python3.11 job.py");
         assert_eq!(name("/usr/bin/python3.11", &["python3", "-c", "print()"]), "python3.11");
         assert_eq!(name("/usr/bin/gzip", &["gzip", "file"]), "gzip");
         assert_eq!(name("", &["./prog"]), "prog");
         assert_eq!(name("/usr/bin/redis-check-rdb", &["/usr/bin/redis-server", "*:6379"]), "redis-server");
+        assert_eq!(name("/usr/bin/redis-check-rdb", &["redis-server *:6379", "", ""]), "redis-server");
+        assert_eq!(name("/usr/bin/redis-check-rdb", &["waits for work"]), "redis-check-rdb", "a title");
         assert_eq!(name("/usr/sbin/nginx", &["nginx: worker process"]), "nginx");
         assert_eq!(name("/usr/bin/zsh", &["-zsh"]), "zsh");
         assert_eq!(name("", &[]), "");
