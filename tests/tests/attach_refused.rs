@@ -184,15 +184,17 @@ fn a_process_in_another_file_system_gets_its_library_there() {
     if !said.contains("started") {
         return skip(test, "no mount namespace can be made here");
     }
-    let output = pct(&["attach", "--for", "0.5", &target.pid()]);
+    let here = tempfile::tempdir().expect("a folder");
+    let out = here.path().join("recording");
+    let output = pct(&["attach", "--for", "0.5", "-o", out.to_str().unwrap(), &target.pid()]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     assert!(said.contains("method 2"), "{said}");
-    let recordings = std::fs::read_dir(format!("/proc/{0}/root/tmp/pct-waits-{0}", target.pid()));
-    assert!(recordings.is_ok_and(|mut r| r.next().is_some()), "{said}");
+    let recordings = std::fs::read_dir(&out).expect("the caller's folder");
+    let recordings = recordings.flatten().filter(|e| e.path().extension().is_some_and(|e| e == "pct"));
+    assert_eq!(recordings.count(), 1, "{said}");
     let left = std::fs::read_dir(format!("/proc/{}/root/tmp", target.pid())).expect("readable");
-    let left: Vec<_> =
-        left.flatten().filter(|e| e.file_name().to_string_lossy().contains("libpct")).collect();
+    let left: Vec<_> = left.flatten().filter(|e| e.file_name().to_string_lossy().contains("pct")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
 

@@ -66,22 +66,82 @@ fn the_account_of_a_followed_tree_closes_and_static_children_are_named() {
     assert!(account.to_string().contains("relay-static is a static program"), "{account}");
 }
 
+/// A folder that is a root: with the program `/relay` and what it needs.
+fn root_with_relay() -> tempfile::TempDir {
+    let program = victim("relay.c");
+    let root = tempfile::tempdir().expect("a folder");
+    let needed = Command::new("ldd").arg(&program).output().expect("ldd");
+    let needed = String::from_utf8_lossy(&needed.stdout).into_owned();
+    for library in needed.split_whitespace().filter(|word| word.starts_with('/')) {
+        let there = root.path().join(library.trim_start_matches('/'));
+        std::fs::create_dir_all(there.parent().expect("a folder")).expect("made");
+        std::fs::copy(library, there).expect("copied");
+    }
+    for folder in ["proc", "tmp"] {
+        std::fs::create_dir(root.path().join(folder)).expect("made");
+    }
+    std::fs::copy(&program, root.path().join("relay")).expect("copied");
+    root
+}
+
+/// Attaches to `/relay` as it works under another root, and gives what pct said and what the report says after the program has ended.
+fn attached_under_another_root(enter: &[&str], words: &[&str]) -> Option<(String, String)> {
+    let mut target =
+        Command::new(enter[0]).args(&enter[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().ok()?;
+    let exe = format!("/proc/{}/exe", target.id());
+    let entered = || std::fs::read_link(&exe).is_ok_and(|exe| exe.file_name().is_some_and(|n| n == "relay"));
+    while !entered() {
+        if target.try_wait().expect("a child").is_some() {
+            return None;
+        }
+        std::thread::yield_now();
+    }
+    let here = tempfile::tempdir().expect("a folder");
+    let out = here.path().join("recording");
+    // it ends by itself meanwhile, and its file system with it
+    let attached = Command::new(binary())
+        .args(["attach", "--for", "100", "-o"])
+        .arg(&out)
+        .args(words)
+        .arg(target.id().to_string())
+        .output()
+        .expect("pct can be run");
+    let said = String::from_utf8_lossy(&attached.stderr).into_owned();
+    assert!(attached.status.success(), "{said}");
+    assert!(target.wait().expect("waited").success());
+    let report = Command::new(binary()).args(["report"]).arg(&out).output().expect("pct");
+    Some((said, String::from_utf8_lossy(&report.stdout).into_owned()))
+}
+
+/// What a target under another root writes comes to the caller, with its names, though its file system goes when it ends.
+#[test]
+fn recordings_under_another_root_come_to_the_caller_with_names() {
+    let test = "recordings_under_another_root_come_to_the_caller_with_names";
+    let Some(unshare) = tool_or_skip("unshare", test) else { return };
+    let unshare = unshare.to_str().expect("a name");
+    let root = root_with_relay();
+    let path = root.path().to_str().expect("a name");
+    // The file system is one that only this process has.
+    let script = format!(
+        "mount -t tmpfs none {path}/tmp && cp -a {path}/lib* {path}/relay {path}/tmp/ && mkdir {path}/tmp/proc {path}/tmp/tmp && \
+         {{ [ $0 = bare ] || mount -t proc none {path}/tmp/proc; }} && exec chroot {path}/tmp /relay 1 1.5"
+    );
+    for (manner, method) in [("proc", "method 2 (dlopen)"), ("bare", "method 5 (stay outside)")] {
+        let enter = [unshare, "-m", "sh", "-c", &script, manner];
+        let Some((said, report)) = attached_under_another_root(&enter, &[]) else {
+            return skip(test, "no mount namespace can be made here");
+        };
+        assert!(said.contains(method), "{manner}: {said}");
+        assert!(report.contains("relay") && !report.contains("[unknown]"), "{manner}: {said}{report}");
+    }
+}
+
 /// The loader finds no libpct.so there, and says nothing.
 #[test]
 fn a_program_that_begins_under_another_root_is_named() {
     let test = "a_program_that_begins_under_another_root_is_named";
     let Some(chroot) = tool_or_skip("chroot", test) else { return };
-    let program = victim("relay.c");
-    let root = tempfile::tempdir().expect("a folder");
-    let needed = Command::new("ldd").arg(&program).output().expect("ldd");
-    let needed = String::from_utf8_lossy(&needed.stdout).into_owned();
-    let libraries = needed.split_whitespace().filter(|word| word.starts_with('/'));
-    for library in libraries {
-        let there = root.path().join(library.trim_start_matches('/'));
-        std::fs::create_dir_all(there.parent().expect("a folder")).expect("made");
-        std::fs::copy(library, there).expect("copied");
-    }
-    std::fs::copy(&program, root.path().join("relay")).expect("copied");
+    let root = root_with_relay();
     let words = [chroot.to_str().unwrap(), root.path().to_str().unwrap(), "/relay", "1", "2"];
     if !Command::new(&chroot)
         .arg(root.path())

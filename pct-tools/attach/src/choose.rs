@@ -157,6 +157,8 @@ pub struct Facts {
     pub has_gadgets: bool,
     /// Same mount namespace and root as ours.
     pub same_files: bool,
+    /// `/proc` is mounted in its root: the sampler inside reads there which code lies where.
+    pub has_proc: bool,
     /// SIGPROF has a handler of the target's own.
     pub sigprof_caught: bool,
     /// It has handlers for all the signals that the sampler could take for its clock (Go programs have).
@@ -337,6 +339,11 @@ fn against(method: Method, f: &Facts, wish: &Wish) -> Option<String> {
     if injecting && f.shadow_stack {
         return Some("it uses shadow stacks, which forbid the self-restoring call".into());
     }
+    if injecting && !f.has_proc && wish.method.is_none() {
+        return Some(
+            "no /proc in its root: inside, the sampler could neither name code nor walk stacks".into(),
+        );
+    }
     let no = |why: &str| Some(why.to_owned());
     let dynamic = matches!(f.link, Link::Dynamic(_));
     match method {
@@ -388,6 +395,7 @@ mod tests {
             has_dlopen: true,
             has_gadgets: true,
             same_files: true,
+            has_proc: true,
             sigprof_caught: false,
             signals_taken: false,
             signals_blocked: false,
@@ -426,6 +434,14 @@ mod tests {
             assert_eq!(chosen(|f| f.seccomp = mode), Ok(Method::Outside));
         }
         assert_eq!(chosen(|f| f.shadow_stack = true), Ok(Method::Outside));
+    }
+
+    #[test]
+    fn without_a_proc_of_its_own_it_is_sampled_from_outside_unless_asked_otherwise() {
+        assert_eq!(chosen(|f| f.has_proc = false), Ok(Method::Outside));
+        let f = Facts { has_proc: false, ..facts() };
+        let wish = Wish { method: Some(Method::Blob), ..Wish::default() };
+        assert_eq!(choose(&f, &wish).unwrap().method, Method::Blob);
     }
 
     #[test]

@@ -148,6 +148,7 @@ pub fn read(pid: i32) -> Result<Target, FactsError> {
             has_dlopen: false,
             has_gadgets: false,
             same_files: same_files(pid),
+            has_proc: has_proc(&process),
             sigprof_caught: caught & (1 << (libc::SIGPROF - 1)) != 0,
             signals_taken: caught & CLOCK_SIGNALS == CLOCK_SIGNALS,
             signals_blocked: working_threads_block(&process),
@@ -394,6 +395,14 @@ fn same_files(pid: i32) -> bool {
         matches!((a, b), (Ok(a), Ok(b)) if (a.dev(), a.ino()) == (b.dev(), b.ino()))
     };
     same("ns/mnt") && same("root")
+}
+
+/// Whether the process sees a /proc, which need not be the one that we see: a file system of that type is mounted there last. What
+/// cannot be read counts as there.
+fn has_proc(process: &Process) -> bool {
+    let Ok(mounts) = process.mountinfo() else { return true };
+    let mut at_proc = mounts.into_iter().filter(|mount| mount.mount_point == Path::new("/proc"));
+    at_proc.next_back().is_some_and(|mount| mount.fs_type == "proc")
 }
 
 #[cfg(test)]

@@ -104,6 +104,7 @@ pub(crate) fn code_of(info: &ObjectInfo) -> Option<Image> {
 fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
     let path = shown_path(&info.path);
     let mut said = Vec::new();
+    let mut unverified = None;
     for (i, candidate) in std::iter::once(&path).chain(&info.also_try).enumerate() {
         let image = match Image::open(candidate) {
             Ok(image) => image,
@@ -123,17 +124,21 @@ fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
                 });
                 continue;
             }
-            // elsewhere a file of that name may be any
-            (None, _) if i > 0 && (info.dev_ino.is_none() || info.dev_ino != image.dev_ino()) => continue,
-            (None, _) if i == 0 && info.dev_ino.is_some() && info.dev_ino != image.dev_ino() => {
-                problems.push(Problem::Unverified);
+            // Without a build-id the file's device and inode decide: another file may have the name by now.
+            (None, _) if info.dev_ino.is_some() && info.dev_ino != image.dev_ino() => {
+                if i == 0 {
+                    unverified = Some(image);
+                }
+                continue;
             }
+            (None, _) if i > 0 && info.dev_ino.is_none() => continue,
             _ => {}
         }
         return Some(image);
     }
     problems.append(&mut said);
-    None
+    problems.extend(unverified.is_some().then_some(Problem::Unverified));
+    unverified
 }
 
 fn open_jit(info: &ObjectInfo, pid: u32, options: &Options, problems: &mut Vec<Problem>) -> Opened {

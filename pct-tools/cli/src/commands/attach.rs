@@ -9,7 +9,7 @@ use crate::launch::place::{Library, Place};
 use crate::runlib;
 use anyhow::{Context as _, Result};
 use pct_attach::blob::{self, Blob};
-use pct_attach::children::Made;
+use pct_attach::children::{self, Made};
 use pct_attach::choose::{Facts, Libc, Link, Method, Plan, Wish, choose};
 use pct_attach::facts::{self, Target};
 use pct_attach::inject::{self, Done, InjectError};
@@ -18,9 +18,13 @@ use pct_attach::outside::{Ended, Outside, Settings};
 use pct_attach::ptrace::error::CallError;
 use pct_attach::ptrace::sys::Signals;
 use pct_attach::subject::Manner;
+use pct_attach::tasks;
 use pct_format::header::{self as file, StackMode};
+use pct_profile::load::archive_of_root;
 use pct_profile::text::numbers;
 use silence::Watch;
+use std::fs::File;
+use std::os::fd::AsRawFd as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant};
@@ -122,12 +126,13 @@ fn begins_nothing(why: &anyhow::Error) -> bool {
 
 /// Methods 1 to 4: the sampler runs in the target.
 fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<ExitCode> {
-    let place = Place::folder(target, args.out.as_deref(), true)?;
+    let mut place = Place::folder(target, args.out.as_deref(), true)?;
+    let root = open_root(target);
     let _ = inject::DELAYED.set(|line| say(&format!("pct: {line}\n")));
-    let files_before = recordings(&place.ours);
+    let files_before = recordings(&place.now());
     let watch = Watch::begin(target, args.hz.unwrap_or(INSIDE_HZ));
     let before = Made::by(args.pid);
-    let tree = args.follow.then(|| Tree::begin(args.pid, &place.ours));
+    let tree = args.follow.then(|| Tree::begin(args.pid, &place.now()));
     let done = injected(args, target, method, &place).inspect_err(|_| place.remove_if_empty())?;
     let method = done.0;
     let done = done.1;
@@ -138,12 +143,12 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
         done.stopped.as_secs_f64() * 1e3,
         if done.children { "; what it forks and executes is sampled too" } else { "" }
     ));
-    let ours = place.ours.display();
     let causes = place.causes();
     for cause in &causes {
         face.warn(cause);
     }
     let Some(time) = args.time else {
+        let ours = place.ours.display();
         face.hint(format_args!(
             "{ours}/   end it with: pct off {}   look at any time: pct report {ours}",
             args.pid
@@ -188,21 +193,47 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
             }
         }
     }
-    if let Some(Err(why)) = tree.map(Tree::end) {
-        face.warn(format_args!("{ours}: cannot write run.json: {why}"));
-    }
-    let files = recordings(&place.ours);
+    let files = recordings(&place.now());
     let samples: u64 =
         files.iter().filter(|file| !files_before.contains(file)).map(|file| silence::samples(file)).sum();
+    // Children that are still sampled go on writing there.
+    let done_there = tree.is_none() || children::living_of(args.pid).is_empty();
+    if done_there && !files.is_empty() {
+        place.bring_home()?;
+    }
+    if let Some(Err(why)) = tree.map(|tree| tree.end(&place.ours)) {
+        face.warn(format_args!("{}: cannot write run.json: {why}", place.ours.display()));
+    }
+    if !files.is_empty() {
+        keep_names(root.as_ref(), &place.ours, face);
+    }
     if samples == 0 {
         face.hint(format_args!("no samples: {}", watch.why(target, &place.causes(), args)));
     }
     if files.is_empty() {
         place.remove_if_empty();
     } else {
+        let ours = place.ours.display();
         face.hint(format_args!("{ours}/   try: pct report {ours}"));
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// The root folder of a target that has another one than we. What is open stays when the target has ended.
+fn open_root(target: &Target) -> Option<File> {
+    let root = || File::open(tasks::folder(target.facts.pid).join("root")).ok();
+    (!target.facts.same_files).then(root).flatten()
+}
+
+/// The programs of a target with another root can be found only while that is open: names are kept now.
+fn keep_names(root: Option<&File>, folder: &Path, face: &Face) {
+    let Some(root) = root else { return };
+    let root = PathBuf::from(format!("/proc/self/fd/{}", root.as_raw_fd()));
+    let mut progress = face.progress();
+    let kept = archive_of_root(folder, Some(&root), &mut |what, done, all| progress.step(what, done, all));
+    if let Err(why) = kept {
+        face.warn(format_args!("{}: names are not kept: {why}", folder.display()));
+    }
 }
 
 /// The recordings in a folder.
@@ -264,6 +295,7 @@ fn by_dlopen(args: &Args, target: &Target, memory: &ProcessMemory, options: &str
 /// Methods 5 and 6: the controller stays.
 fn outside(args: &Args, target: &Target, follow: bool, face: &Face) -> Result<ExitCode> {
     let place = Place::folder(target, args.out.as_deref(), false)?;
+    let root = open_root(target);
     let signals = Signals::control();
     let clock = if args.clock == Clock::Wall { file::Clock::Wall } else { file::Clock::Remote };
     let manner = Manner {
@@ -304,6 +336,7 @@ fn outside(args: &Args, target: &Target, follow: bool, face: &Face) -> Result<Ex
         0 | 1 => String::new(),
         n => format!(" and {} it made", n - 1),
     };
+    keep_names(root.as_ref(), &place.ours, face);
     let ours = place.ours.display();
     if counts.samples == 0 {
         face.hint(format_args!("no samples: {}", watch.why(target, &[], args)));

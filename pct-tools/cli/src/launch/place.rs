@@ -4,24 +4,45 @@
 //! (a server that dropped its rights cannot enter root's home), and where its file system is another one than ours the library
 //! is copied into it.
 
+use super::spare::move_recordings;
 use crate::runlib;
 use anyhow::{Context as _, Result, bail};
 use pct_attach::facts::Target;
 use pct_attach::tasks;
 use pct_profile::load::run::STATUS;
-use std::fs::{self, DirBuilder, OpenOptions};
+use std::fs::{self, DirBuilder, File, OpenOptions};
 use std::io;
 use std::io::Write as _;
+use std::os::fd::AsRawFd as _;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _, OpenOptionsExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 
 /// A path in two views.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub struct Place {
     /// For us.
     pub ours: PathBuf,
     /// For the target.
     pub targets: PathBuf,
+    /// The folder is in the target's file system, which goes with the target; recordings belong here at the end.
+    home: Option<Home>,
+}
+
+/// Where recordings go at the end.
+#[derive(Debug)]
+struct Home {
+    folder: PathBuf,
+    /// It was asked for, so it may be there already.
+    asked_for: bool,
+    /// The folder in the target's file system, which this keeps when the target has ended.
+    there: File,
+    /// The folder that it lies in, which this keeps too.
+    above: File,
+}
+
+/// A path to what is open.
+fn by_descriptor(file: &File) -> PathBuf {
+    PathBuf::from(format!("/proc/self/fd/{}", file.as_raw_fd()))
 }
 
 /// The process's user and group.
@@ -60,8 +81,10 @@ impl Place {
         let user = owner(pid)?;
         let here = std::path::absolute(out.unwrap_or(Path::new(&name)))?;
         let place = match (inside, target.facts.same_files, out) {
-            (false, _, _) => Place { targets: here.clone(), ours: here },
-            (true, true, _) if reachable(&here, user) => Place { targets: here.clone(), ours: here },
+            (false, _, _) => Place { targets: here.clone(), ours: here.clone(), home: None },
+            (true, true, _) if reachable(&here, user) => {
+                Place { targets: here.clone(), ours: here.clone(), home: None }
+            }
             (true, true, Some(_)) => {
                 bail!(
                     "{}: the process (user {}) cannot come there; try --out /tmp/NAME",
@@ -71,22 +94,20 @@ impl Place {
             }
             (true, true, None) => {
                 let there = Path::new("/tmp").join(name);
-                Place { targets: there.clone(), ours: there }
+                Place { targets: there.clone(), ours: there, home: None }
             }
-            (true, false, out) => {
-                let targets = match out {
-                    Some(out) if out.is_absolute() => out.to_owned(),
-                    _ => Path::new("/tmp").join(name),
-                };
+            (true, false, _) => {
+                let targets = Path::new("/tmp").join(name);
                 let below = targets.strip_prefix("/").unwrap_or(&targets).to_owned();
-                Place { ours: tasks::folder(pid).join("root").join(below), targets }
+                Place { ours: tasks::folder(pid).join("root").join(below), targets, home: None }
             }
         };
         let shown = place.ours.display().to_string();
         if place.targets.as_os_str().as_encoded_bytes().iter().any(|b| b",%".contains(b)) {
             bail!("{shown}: a path with a comma or percent sign cannot be used (name another by --out)");
         }
-        let (place, new) = place.make(out.is_some())?;
+        let elsewhere = inside && !target.facts.same_files;
+        let (mut place, new) = place.make(out.is_some() && !elsewhere)?;
         // the target's library appends its causes there; from outside it is we who do
         let owner = if inside { user } else { here_user() };
         if new {
@@ -105,6 +126,12 @@ impl Place {
         options.write(true).create_new(true).mode(0o600).custom_flags(libc::O_NOFOLLOW);
         if options.open(&status).is_ok() {
             give_to(&status, owner)?;
+        }
+        if elsewhere {
+            let open =
+                |path: Option<&Path>| File::open(path.unwrap_or(Path::new("/"))).context(shown.clone());
+            let (there, above) = (open(Some(&place.ours))?, open(place.ours.parent())?);
+            place.home = Some(Home { folder: here, asked_for: out.is_some(), there, above });
         }
         Ok(place)
     }
@@ -130,7 +157,9 @@ impl Place {
         for number in 1..=MOST_FOLDERS {
             let ours = numbered(&self.ours, number);
             match builder.create(&ours) {
-                Ok(()) => return Ok((Place { targets: numbered(&self.targets, number), ours }, true)),
+                Ok(()) => {
+                    return Ok((Place { targets: numbered(&self.targets, number), ours, home: None }, true));
+                }
                 Err(e) if e.kind() == io::ErrorKind::AlreadyExists && may_exist && ours.is_dir() => {
                     return Ok((self, false));
                 }
@@ -143,15 +172,40 @@ impl Place {
 
     /// What the sampler in the target, or we from outside, had to say of why something could not be recorded.
     pub fn causes(&self) -> Vec<String> {
-        pct_profile::load::run::status_lines(&self.ours)
+        pct_profile::load::run::status_lines(&self.now())
+    }
+
+    /// The folder by a path that stays right when the target has ended. It is not for people.
+    pub fn now(&self) -> PathBuf {
+        self.home.as_ref().map_or_else(|| self.ours.clone(), |home| by_descriptor(&home.there))
+    }
+
+    /// Sampling has ended: recordings that lie in the target's file system come to where the caller asked for them, or to a new folder
+    /// here. `ours` is the folder that they are in then.
+    ///
+    /// # Errors
+    /// When they could not be moved: they are where they were, as long as the target runs.
+    pub fn bring_home(&mut self) -> Result<()> {
+        let Some(home) = self.home.take() else { return Ok(()) };
+        let empty = Place { ours: home.folder.clone(), targets: home.folder, home: None };
+        let (here, _) = empty.make(home.asked_for)?;
+        let shown = here.ours.display().to_string();
+        move_recordings(&by_descriptor(&home.there), &here.ours)
+            .with_context(|| format!("moving recordings to {shown}"))?;
+        let name = self.ours.file_name().unwrap_or_default();
+        let _ = fs::remove_dir(by_descriptor(&home.above).join(name));
+        *self = here;
+        Ok(())
     }
 
     /// Takes the folder away if there is no recording in it.
     pub fn remove_if_empty(&self) {
         let others = |entry: fs::DirEntry| entry.file_name() != STATUS;
-        if fs::read_dir(&self.ours).is_ok_and(|mut entries| !entries.any(|e| e.is_ok_and(others))) {
-            let _ = fs::remove_file(self.ours.join(STATUS));
-            let _ = fs::remove_dir(&self.ours);
+        if fs::read_dir(self.now()).is_ok_and(|mut entries| !entries.any(|e| e.is_ok_and(others))) {
+            let _ = fs::remove_file(self.now().join(STATUS));
+            let name = self.ours.file_name().unwrap_or_default();
+            let above = self.home.as_ref().map(|home| by_descriptor(&home.above).join(name));
+            let _ = fs::remove_dir(above.unwrap_or_else(|| self.ours.clone()));
         }
     }
 }

@@ -64,7 +64,7 @@ impl Spare {
     /// # Errors
     /// When a recording could not be moved: then the place stays, and is named.
     pub fn collect(self, folder: &Path) -> io::Result<()> {
-        let moved = self.move_all(folder);
+        let moved = move_recordings(&self.folder, folder);
         match moved {
             Ok(()) => fs::remove_dir_all(&self.outer),
             Err(why) => Err(io::Error::new(
@@ -74,28 +74,32 @@ impl Spare {
         }
     }
 
-    fn move_all(&self, folder: &Path) -> io::Result<()> {
-        for entry in fs::read_dir(&self.folder)? {
-            let entry = entry?;
-            let (from, name) = (entry.path(), entry.file_name());
-            if !entry.file_type()?.is_file() {
-                continue;
-            }
-            if name == STATUS {
-                let mut all =
-                    OpenOptions::new().append(true).create(true).mode(0o600).open(folder.join(STATUS))?;
-                io::copy(&mut open(&from)?, &mut all)?;
-            } else if from.extension().is_some_and(|extension| extension == "pct") {
-                move_to(&from, &free_name(folder, Path::new(&name)))?;
-            }
-        }
-        Ok(())
-    }
-
     /// Removes the place with all that is in it.
     pub fn discard(self) {
         let _ = fs::remove_dir_all(&self.outer);
     }
+}
+
+/// Moves recordings and causes from one folder to another, where they are the caller's. What else is there, and links, stay.
+///
+/// # Errors
+/// When one could not be moved.
+pub(super) fn move_recordings(from: &Path, to: &Path) -> io::Result<()> {
+    for entry in fs::read_dir(from)? {
+        let entry = entry?;
+        let (file, name) = (entry.path(), entry.file_name());
+        if !entry.file_type()?.is_file() {
+            continue;
+        }
+        if name == STATUS {
+            let mut all = OpenOptions::new().append(true).create(true).mode(0o600).open(to.join(STATUS))?;
+            io::copy(&mut open(&file)?, &mut all)?;
+            let _ = fs::remove_file(&file);
+        } else if file.extension().is_some_and(|extension| extension == "pct") {
+            move_to(&file, &free_name(to, Path::new(&name)))?;
+        }
+    }
+    Ok(())
 }
 
 const PREFIX: &str = "pct-run-";
@@ -158,7 +162,8 @@ fn move_to(from: &Path, to: &Path) -> io::Result<()> {
         Err(why) if why.kind() == io::ErrorKind::CrossesDevices => {
             let mut copy = OpenOptions::new().write(true).create_new(true).mode(0o600).open(to)?;
             io::copy(&mut open(from)?, &mut copy)?;
-            copy.flush()
+            copy.flush()?;
+            fs::remove_file(from)
         }
         done => {
             done?;

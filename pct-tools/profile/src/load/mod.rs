@@ -176,9 +176,17 @@ fn with_archive(symbols: Symbolizer, paths: &[PathBuf], account: &mut Account) -
 /// # Errors
 /// [`Error`] when the folder has no readable file; [`Error::Archive`] when the archive cannot be written.
 pub fn archive(dir: &Path, progress: Progress<'_>) -> Result<PathBuf, Error> {
+    archive_of_root(dir, None, progress)
+}
+
+/// The same of processes whose files lie below `root`: what they call `/lib/x` is looked for there too.
+///
+/// # Errors
+/// As [`archive`].
+pub fn archive_of_root(dir: &Path, root: Option<&Path>, progress: Progress<'_>) -> Result<PathBuf, Error> {
     let mut account = Account::default();
     let mut symbols = with_archive(Symbolizer::default(), &[dir.to_owned()], &mut account);
-    let mut raw = raw::Raw::new(&Options::default());
+    let mut raw = raw::Raw::new(&Options::default()).with_root(root);
     let mut first_error = None;
     let files = files_of(dir)?;
     for (done, file) in files.iter().enumerate() {

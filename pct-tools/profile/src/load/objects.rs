@@ -16,7 +16,7 @@ pub(super) struct Objects<'r, 'i> {
     of_region: FxHashMap<u32, ObjectId>,
     /// What code that was made at run time is called by.
     made: MadeCode,
-    /// The process's own root, while it runs.
+    /// The process's own root, if that is another than ours.
     root: Option<PathBuf>,
 }
 
@@ -31,11 +31,17 @@ struct MadeCode {
 }
 
 impl<'r, 'i> Objects<'r, 'i> {
-    /// Of the recording at `path`.
-    pub(super) fn new(index: &'r Index<'i>, symbols: &'r mut Symbolizer, path: &Path) -> Self {
+    /// Of the recording at `path`. `root`: where the process's files lie, if the caller knows; otherwise a running process is asked.
+    pub(super) fn new(
+        index: &'r Index<'i>,
+        symbols: &'r mut Symbolizer,
+        path: &Path,
+        root: Option<&Path>,
+    ) -> Self {
         let header = index.file().header();
         let made = MadeCode::of(index, &header, path);
-        Self { index, symbols, of_region: FxHashMap::default(), made, root: alive::other_root_of(&header) }
+        let root = root.map(Path::to_owned).or_else(|| alive::other_root_of(&header));
+        Self { index, symbols, of_region: FxHashMap::default(), made, root }
     }
 
     /// The object of a region, with where the process has its file if its root is not ours.

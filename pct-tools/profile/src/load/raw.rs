@@ -19,7 +19,7 @@ use pct_format::{CutCause, File, Header, Index, Recorder, Region, SegmentKind, S
 use pct_symbols::{CodeAddr, ObjectId, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::collections::HashSet;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 /// "No caller".
 pub(super) const ROOT: NodeIndex = u32::MAX;
@@ -146,6 +146,8 @@ pub(super) struct Raw {
     /// Reads what a file says of memory, if that is wanted.
     memory_reader: Option<MemoryReader>,
     timeline: bool,
+    /// The root folder of the processes, where it is known to be another than ours.
+    root: Option<PathBuf>,
 }
 
 impl Raw {
@@ -165,7 +167,13 @@ impl Raw {
             times: Vec::new(),
             memory_reader: None,
             timeline: options.timeline || options.window.is_some(),
+            root: None,
         }
+    }
+
+    /// The same, of processes whose files lie below `root`.
+    pub(super) fn with_root(self, root: Option<&Path>) -> Self {
+        Self { root: root.map(Path::to_owned), ..self }
     }
 
     /// The same, which also reads what files say of memory.
@@ -240,10 +248,11 @@ impl Raw {
         for thread in &index.threads {
             self.threads.push(RawThread { process, tid: thread.tid, name: thread.name.clone() });
         }
+        let root = self.root.clone();
         let mut reading = Reading {
             raw: self,
             epochs: Epochs::default(),
-            objects: Objects::new(&index, symbols, path),
+            objects: Objects::new(&index, symbols, path, root.as_deref()),
             nodes: FxHashMap::default(),
             speaking: Speaking::new(
                 &index.codes,

@@ -68,11 +68,11 @@ impl Tree {
         }
     }
 
-    /// Sampling has ended: notes what the kernel counted.
+    /// Sampling has ended: notes what the kernel counted, in the folder where the recordings are now.
     ///
     /// # Errors
     /// The file could not be written.
-    pub(super) fn end(mut self) -> std::io::Result<()> {
+    pub(super) fn end(mut self, folder: &Path) -> std::io::Result<()> {
         self.look();
         let ns = |time: std::time::Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let started = self.began_realtime.duration_since(SystemTime::UNIX_EPOCH).map_or(0, ns);
@@ -87,6 +87,6 @@ impl Tree {
             attached: true,
             ..Info::default()
         };
-        info.after_earlier(&self.folder).write(&self.folder)
+        info.after_earlier(folder).write(folder)
     }
 }
