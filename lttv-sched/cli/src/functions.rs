@@ -14,7 +14,7 @@ use lttv_modules::threads::{SYSTEM_SAMPLE, USER_SAMPLE};
 use lttv_sources::pct::REGION_INDEX;
 use pct_num::thousands;
 use pct_profile::load::{address_in_object, object_info};
-use pct_symbols::{CodeAddr, ObjectId, Symbolizer};
+use pct_symbols::{CallSite, CodeAddr, ObjectId, Symbolizer, system_call};
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 
@@ -28,13 +28,18 @@ use crate::{head, line};
 /// Where a sample was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 enum Place {
-    /// In the kernel, for the program.
-    System,
+    /// In the kernel, for the code at this PC in a region, which these called: the nearest first, 0 where there is none.
+    System { trace: usize, region: usize, pc: u64, callers: [u64; CALLERS] },
+    /// In the kernel, for code in no region that the recording knows.
+    SystemUnknown,
     /// In no region that the recording knows.
     Unknown,
     /// At a PC in a region of the recording of this trace.
     Code { trace: usize, region: usize, pc: u64 },
 }
+
+/// So many callers are asked for the number of a system call.
+const CALLERS: usize = 4;
 
 /// Samples, and the CPU time that they stand for, ns.
 #[derive(Clone, Copy, Default)]
@@ -104,10 +109,23 @@ pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow:
 /// What an event is a sample of, if it is one.
 fn sampled(event: &Event<'_>) -> Option<(Place, Samples)> {
     let number = |name: &str| event.field(name)?.as_u64();
+    let trace = event.trace();
+    let region = || number(REGION_INDEX).and_then(|region| usize::try_from(region).ok());
     let place = match event.name() {
-        SYSTEM_SAMPLE => Place::System,
-        USER_SAMPLE => match number(REGION_INDEX).and_then(|region| usize::try_from(region).ok()) {
-            Some(region) => Place::Code { trace: event.trace(), region, pc: number("pc")? },
+        SYSTEM_SAMPLE => match region() {
+            Some(region) => {
+                let mut callers = [0; CALLERS];
+                for (at, caller) in callers.iter_mut().enumerate() {
+                    // A caller that is no address of code ends the way outwards.
+                    let Some(pc) = number(&format!("stack.{at}")) else { break };
+                    *caller = pc;
+                }
+                Place::System { trace, region, pc: number("pc")?, callers }
+            }
+            None => Place::SystemUnknown,
+        },
+        USER_SAMPLE => match region() {
+            Some(region) => Place::Code { trace, region, pc: number("pc")? },
             None => Place::Unknown,
         },
         _ => return None,
@@ -119,11 +137,14 @@ fn sampled(event: &Event<'_>) -> Option<(Place, Samples)> {
 struct Named {
     symbols: Symbolizer,
     found: FxHashMap<Place, (ObjectId, CodeAddr)>,
+    /// Of places in the kernel: where the program entered it, and the callers, outwards.
+    entered: FxHashMap<Place, Vec<CallSite>>,
 }
 
 impl Named {
     fn new(s: &Session, places: &FxHashMap<Place, Samples>) -> Named {
-        let mut named = Named { symbols: Symbolizer::new(options()), found: FxHashMap::default() };
+        let symbols = Symbolizer::new(options());
+        let mut named = Named { symbols, found: FxHashMap::default(), entered: FxHashMap::default() };
         let mut objects: Vec<Vec<ObjectId>> = Vec::new();
         for recording in &s.recordings {
             let recording = recording.iter();
@@ -132,17 +153,42 @@ impl Named {
         }
         let regions: Vec<Vec<_>> =
             s.recordings.iter().map(|file| file.iter().flat_map(|file| file.regions()).collect()).collect();
+        let site = |symbols: &Symbolizer, trace: usize, region: usize, pc: u64| {
+            let facts = regions.get(trace)?.get(region)?;
+            let object = *objects.get(trace)?.get(region)?;
+            Some((object, address_in_object(&symbols.object(object).kind, facts, pc)))
+        };
+        // Where several regions were there one after the other, nothing says here which of them a caller was in.
+        let region_of = |trace: usize, pc: u64| {
+            let all = regions.get(trace)?.iter().enumerate();
+            let mut holding = all.filter(|(_, region)| (region.start..region.end).contains(&pc));
+            let (at, _) = holding.next()?;
+            holding.next().is_none().then_some(at)
+        };
         for place in places.keys() {
-            let Place::Code { trace, region, pc } = *place else { continue };
-            let facts = regions.get(trace).and_then(|regions| regions.get(region));
-            let object = objects.get(trace).and_then(|objects| objects.get(region));
-            if let (Some(facts), Some(object)) = (facts, object) {
-                let kind = &named.symbols.object(*object).kind;
-                let address = CodeAddr::Pc(address_in_object(kind, facts, pc));
-                named.found.insert(*place, (*object, address));
+            match *place {
+                Place::Code { trace, region, pc } => {
+                    if let Some((object, address)) = site(&named.symbols, trace, region, pc) {
+                        named.found.insert(*place, (object, CodeAddr::Pc(address)));
+                    }
+                }
+                Place::System { trace, region, pc, callers } => {
+                    let Some((object, address)) = site(&named.symbols, trace, region, pc) else { continue };
+                    let mut sites = vec![CallSite { object, address: CodeAddr::Pc(address) }];
+                    let callers = callers.into_iter().take_while(|caller| *caller != 0);
+                    let callers =
+                        callers.map_while(|pc| site(&named.symbols, trace, region_of(trace, pc)?, pc));
+                    sites.extend(
+                        callers.map(|(object, at)| CallSite { object, address: CodeAddr::Return(at) }),
+                    );
+                    named.entered.insert(*place, sites);
+                }
+                Place::SystemUnknown | Place::Unknown => {}
             }
         }
-        named.symbols.resolve(named.found.values().copied());
+        let entered = named.entered.values().flatten().map(|site| (site.object, site.address));
+        named.symbols.resolve(named.found.values().copied().chain(entered));
+        named.symbols.find_system_calls(named.entered.values().map(Vec::as_slice));
         for note in named.symbols.notes() {
             complain!("lttv: {note}");
         }
@@ -159,9 +205,13 @@ impl Named {
 
     /// Function and object.
     fn name(&self, place: Place) -> (String, String) {
+        if matches!(place, Place::System { .. } | Place::SystemUnknown) {
+            let number = self.entered.get(&place).and_then(|sites| self.symbols.system_call(sites));
+            let call = number.and_then(system_call::name);
+            return (call.map_or_else(|| "[system]".into(), |name| format!("[{name}]")), "kernel".into());
+        }
         let Some((object, address)) = self.found.get(&place) else {
-            let name = if place == Place::System { ("[system]", "kernel") } else { ("[unknown]", "") };
-            return (name.0.into(), name.1.into());
+            return ("[unknown]".into(), String::new());
         };
         let path = &self.symbols.object(*object).path;
         let file = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();

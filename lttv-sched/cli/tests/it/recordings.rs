@@ -61,6 +61,41 @@ fn samples_have_the_functions_that_were_running() {
     assert!(text.contains("         2   50.0%     2.01 ms  _start (lttv)"), "{text}");
 }
 
+/// The C library of this program, and the offset in it behind the system call in `getppid`.
+#[cfg(target_arch = "x86_64")]
+fn in_getppid() -> Option<(String, u64)> {
+    let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
+    let path = maps.split_whitespace().find(|word| word.contains("/libc.so"))?.to_owned();
+    // mov $110, %eax; syscall; ret
+    let code = [0xb8, 110, 0, 0, 0, 0x0f, 0x05, 0xc3];
+    let at = std::fs::read(&path).unwrap().windows(code.len()).position(|octets| octets == code)?;
+    Some((path, at as u64 + 7))
+}
+
+#[cfg(target_arch = "x86_64")]
+#[test]
+fn system_samples_have_the_name_of_their_system_call() {
+    let Some((libc, offset)) = in_getppid() else {
+        eprintln!("skipped: this C library has no plain getppid");
+        return;
+    };
+    let tmp = tempfile::tempdir().unwrap();
+    let log = tmp.path().join("run.pct");
+    let mut b = Builder::new();
+    let size = std::fs::metadata(&libc).unwrap().len();
+    b.region(1, 0, 0x10_0000..0x10_0000 + size, 0, 0, b"", libc.as_bytes());
+    let thread = b.thread(5, 77, b"main");
+    b.sample(thread, 10, 0x10_0000 + offset, 1, true, 0);
+    // The second one is in no region: what call it was in is not known.
+    b.sample(thread, 20, 0x10, 1, true, 0);
+    std::fs::write(&log, b.finish()).unwrap();
+    let all = rows(&["stats", log.to_str().unwrap(), "--by", "function", "--format", "json"]);
+    let mut names: Vec<_> =
+        all.iter().map(|row| (row["name"].as_str().unwrap(), row["object"].as_str().unwrap())).collect();
+    names.sort_unstable();
+    assert_eq!(names, [("[getppid]", "kernel"), ("[system]", "kernel")]);
+}
+
 /// The recording of a running process as it is after so many samples, in the place of the one before.
 fn recorded(log: &Path, of: &Child, samples: u64) {
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", of.id())).unwrap();
