@@ -101,8 +101,8 @@ fn banner(subject: &Subject) -> Banner {
     let mut facts = Vec::new();
     if header.ticks_per_second > 0 && subject.times_matter() {
         let seconds = header.user_quanta as f64 / header.ticks_per_second as f64;
-        // Of a recording this is what the tables add up to; what the system measured is said on the overview.
-        let unit = if subject.only_time() { "CPU s in samples" } else { "s" };
+        // This is what the tables add up to: of a run all that the kernel counted, with what is in no sample.
+        let unit = if subject.only_time() { "CPU s" } else { "s" };
         facts.push(format!("{} {unit}", format::float(seconds, 2)));
     }
     if let (true, Some(recorded)) = (subject.only_time(), &subject.recorded) {

@@ -49,7 +49,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     }
     let size = |n: usize| Data::Int(i64::try_from(n).unwrap_or(i64::MAX));
     d.items.push(Item::Heading("The profile".to_owned()));
-    let mut facts = vec![("CPU seconds in samples", Data::Seconds(r.total_seconds))];
+    let mut facts = vec![("CPU seconds", Data::Seconds(r.total_seconds))];
     if let Some(o) = &r.recording {
         facts.push(("Samples", Data::Int(i64::try_from(o.samples).unwrap_or(i64::MAX))));
         if o.rate_hz > 0 {
