@@ -9,7 +9,9 @@ use pct_format::head::kind;
 use pct_format::header::{Clock, LossCause, Recorder, StackMode, State, TimeSource};
 use pct_format::layout::{self, Text, header as at, segment_kind};
 use pct_format::push::{self, SegmentHead};
-use pct_format::record::{self, Encoder, Frame, RegionFacts};
+use pct_format::record::{
+    self, CodeFacts, Encoder, Frame, InterpreterState, Language, LineTableForm, LineTablePart, RegionFacts,
+};
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::path::Path;
@@ -19,6 +21,10 @@ use std::time::{SystemTime, UNIX_EPOCH};
 const BLOCK_WORDS: usize = layout::BLOCK_BYTES / 8;
 /// Longest path or argument text that is kept.
 const TEXT_LIMIT: usize = 4096;
+/// Functions take at most one part in so many of the file.
+const CODES_SHARE: usize = 4;
+/// Octets of a line table in one record.
+const LINES_PART: usize = 3500;
 
 /// What the header says of the process and of the way it is sampled.
 #[derive(Debug, Clone)]
@@ -93,6 +99,9 @@ pub struct Recording {
     regions: Vec<(RegionFacts<Vec<u8>>, bool)>,
     period_ns: u64,
     losses: [(u64, u64); at::LOSS_PAIRS],
+    /// Functions of interpreted languages, and the words that they take.
+    codes: u32,
+    code_words: usize,
 }
 
 /// Nanoseconds of CLOCK_MONOTONIC, never 0: the raw time of these files.
@@ -123,6 +132,8 @@ impl Recording {
             regions: Vec::new(),
             period_ns: 1_000_000_000 / u64::from(subject.hz.max(1)),
             losses: [(0, 0); at::LOSS_PAIRS],
+            codes: 0,
+            code_words: 0,
         };
         recording.header(subject);
         recording.begin(segment, segment_kind::KEEP, None);
@@ -289,6 +300,49 @@ impl Recording {
         if changed {
             let epoch = self.map.words()[at::REGION_EPOCH].load(Ordering::Relaxed);
             self.word(at::REGION_EPOCH, epoch + 1);
+        }
+    }
+
+    /// Notes that the process has an interpreter.
+    pub fn interpreter(&mut self, language: Language, version: u64, state: InterpreterState, path: &[u8]) {
+        let mut buffer = vec![0; 16 + path.len() / 7];
+        let e = Encoder::new(&mut buffer).word(now_ns()).number(version).number(state as u64).text(path);
+        let record = e.finish(kind::INTERPRETER, language as u32).map(<[u64]>::to_vec);
+        self.keep_record(record);
+    }
+
+    /// Adds a function of an interpreted language, with its line table of `whole` octets, of which `lines` are kept; its number.
+    /// `None`: there is no room for it.
+    pub fn code(
+        &mut self,
+        facts: &CodeFacts<Vec<u8>>,
+        form: LineTableForm,
+        lines: &[u8],
+        whole: u64,
+    ) -> Option<u32> {
+        if 8 * self.code_words > self.limit / CODES_SHARE {
+            self.lose(LossCause::Definitions, 1, 0);
+            return None;
+        }
+        let id = self.codes + 1;
+        let mut buffer = vec![0; 640];
+        let record = facts.record(&mut buffer, id, now_ns()).map(<[u64]>::to_vec)?;
+        self.code_words += record.len();
+        if !self.keep_record(Some(record)) {
+            return None;
+        }
+        self.codes = id;
+        let mut offset = 0;
+        // an empty table is a record too: each instruction has the first line then
+        loop {
+            let octets = &lines[offset..lines.len().min(offset + LINES_PART)];
+            let part = LineTablePart { form: form as u64, offset: offset as u64, whole, octets };
+            let record = part.record(&mut buffer, id).map(<[u64]>::to_vec);
+            self.code_words += record.as_ref().map_or(0, Vec::len);
+            offset += octets.len();
+            if !self.keep_record(record) || offset >= lines.len() {
+                return Some(id);
+            }
         }
     }
 

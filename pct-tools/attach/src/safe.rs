@@ -173,9 +173,11 @@ impl SafePoints {
 
     fn stack(&mut self, regs: &Regs, memory: &ProcessMemory) -> Result<(), Unsafe> {
         let mut frames = Vec::new();
-        self.walker.walk(regs, memory, &mut frames);
-        for frame in std::iter::once(&Frame::Return(regs.rip + 1)).chain(&frames) {
-            let Frame::Return(pc) = *frame else { return Err(Unsafe::Unknown) };
+        if self.walker.walk(regs, memory, &mut frames).is_some() {
+            return Err(Unsafe::Unknown);
+        }
+        for word in std::iter::once(regs.rip + 1).chain(frames.iter().map(|frame| frame.entry)) {
+            let Frame::Return(pc) = Frame::decode(word) else { return Err(Unsafe::Unknown) };
             let call = pc.wrapping_sub(1);
             if self.restorer.is_some_and(|r| (r..r + 9).contains(&pc)) {
                 return Err(Unsafe::SignalHandler);

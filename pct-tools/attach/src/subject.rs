@@ -24,6 +24,8 @@ pub struct Manner {
     pub depth: usize,
     /// Upper bound of the file in bytes.
     pub limit: usize,
+    /// Functions of CPython are part of the stacks.
+    pub python: bool,
 }
 
 impl Subject {

@@ -34,6 +34,13 @@ pub fn has_mapped(pid: i32, part: &str) -> bool {
     })
 }
 
+/// The number of a thread as its process sees it, which may live in a namespace of its own.
+pub fn own_number(pid: i32, tid: i32) -> Option<u32> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/task/{tid}/status")).ok()?;
+    let numbers = status.lines().find_map(|line| line.strip_prefix("NSpid:"))?;
+    numbers.split_whitespace().last()?.parse().ok()
+}
+
 /// Whether the thread of this folder is a zombie, or gone.
 pub fn has_ended(folder: &Path) -> bool {
     let Ok(text) = std::fs::read_to_string(folder.join("stat")) else { return true };

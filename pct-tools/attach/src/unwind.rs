@@ -4,12 +4,12 @@
 //! rules found in it are remembered for all of them together.
 
 use crate::memory::{Memory, ProcessMemory};
-use crate::objects::{Objects, Placed};
+use crate::objects::{self, Objects};
 use crate::ptrace::sys::Regs;
 use crate::tasks;
-use pct_format::record::{CutCause, Frame};
+use pct_format::record::CutCause;
 use pct_unwind::set::{Entry, Set};
-use pct_unwind::{Budget, Cache, End, Gregs, stack, walk};
+use pct_unwind::{Budget, Cache, End, Gregs, Placed, stack, walk};
 use procfs::process::{MMPermissions, MMapPath, MemoryMap};
 use self_cell::self_cell;
 use std::collections::HashMap;
@@ -22,8 +22,9 @@ const MOST_STACK: usize = 8 << 20;
 
 /// Walks a stopped thread's stack.
 pub trait Unwind {
-    /// The return addresses from the inside outwards, perhaps ended by [`Frame::Cut`]. The thread is stopped meanwhile.
-    fn walk(&mut self, regs: &Regs, memory: &ProcessMemory, out: &mut Vec<Frame>);
+    /// The return addresses from the inside outwards, added to `out`; why the stack is cut, if it is. The thread is stopped
+    /// meanwhile.
+    fn walk(&mut self, regs: &Regs, memory: &ProcessMemory, out: &mut Vec<Placed>) -> Option<CutCause>;
     /// The target's regions have changed.
     fn refresh(&mut self, pid: i32, memory: &ProcessMemory);
 }
@@ -37,7 +38,7 @@ pub struct Shared {
 }
 
 /// An executable region and the unwind data of its object.
-type Region = (u64, u64, Option<Rc<Placed>>);
+type Region = (u64, u64, Option<Rc<objects::Placed>>);
 type Entries<'a> = Vec<Entry<'a>>;
 
 self_cell!(
@@ -53,7 +54,7 @@ impl Known {
     fn of(regions: Vec<Region>) -> Known {
         Known::new(regions, |regions| {
             let entry = |region: &Region| (region.0, region.1);
-            let tables = regions.iter().map(|region| region.2.as_deref().map(Placed::table));
+            let tables = regions.iter().map(|region| region.2.as_deref().map(objects::Placed::table));
             let ranges = regions.iter().map(entry);
             ranges.zip(tables).map(|((start, end), table)| Entry { start, end, table }).collect()
         })
@@ -65,7 +66,7 @@ pub struct StackWalker {
     shared: Rc<Shared>,
     known: Known,
     generation: u64,
-    out: Vec<u64>,
+    out: Vec<Placed>,
     stack: Vec<u8>,
 }
 
@@ -73,13 +74,13 @@ impl StackWalker {
     /// A walker that keeps up to `depth` frames of a stack.
     pub fn new(depth: usize, shared: Rc<Shared>) -> Self {
         let known = Known::of(Vec::new());
-        StackWalker { shared, known, generation: 0, out: vec![0; depth], stack: Vec::new() }
+        StackWalker { shared, known, generation: 0, out: vec![Placed::default(); depth], stack: Vec::new() }
     }
 
     /// Takes the executable regions of `maps` for those of the target.
     pub fn learn(&mut self, maps: &[MemoryMap], memory: &ProcessMemory) {
         // an object has several executable regions at times
-        let mut placed: HashMap<u64, Option<Rc<Placed>>> = HashMap::new();
+        let mut placed: HashMap<u64, Option<Rc<objects::Placed>>> = HashMap::new();
         let mut regions = Vec::new();
         for map in maps.iter().filter(|m| m.perms.contains(MMPermissions::EXECUTE)) {
             let file = (map.dev.0, map.dev.1, map.inode);
@@ -108,7 +109,7 @@ fn first_page(maps: &[MemoryMap], map: &MemoryMap) -> Option<u64> {
 }
 
 impl Unwind for StackWalker {
-    fn walk(&mut self, regs: &Regs, memory: &ProcessMemory, out: &mut Vec<Frame>) {
+    fn walk(&mut self, regs: &Regs, memory: &ProcessMemory, out: &mut Vec<Placed>) -> Option<CutCause> {
         let r = regs;
         let gregs = Gregs([
             r.r8, r.r9, r.r10, r.r11, r.r12, r.r13, r.r14, r.r15, r.rdi, r.rsi, r.rbp, r.rbx, r.rdx, r.rax,
@@ -120,9 +121,9 @@ impl Unwind for StackWalker {
         // the target is stopped while we walk, but not inside its own handler: the bound is the depth
         let walked =
             walk(&set, &self.shared.rules, &gregs, &mut remote, &mut self.out, Budget { units: u32::MAX });
-        out.extend(self.out[..walked.frames].iter().map(|word| Frame::decode(*word)));
-        let cause = match walked.end {
-            End::Whole => return,
+        out.extend(&self.out[..walked.frames]);
+        Some(match walked.end {
+            End::Whole => return None,
             End::Depth => CutCause::Depth,
             End::Time => CutCause::Time,
             End::BadRead | End::NoStack => CutCause::BadRead,
@@ -130,8 +131,7 @@ impl Unwind for StackWalker {
             End::BadData => CutCause::Unsupported,
             End::Loop => CutCause::Loop,
             End::NotReady => CutCause::Other,
-        };
-        out.push(Frame::Cut(cause));
+        })
     }
 
     fn refresh(&mut self, pid: i32, memory: &ProcessMemory) {

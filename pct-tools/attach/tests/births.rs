@@ -27,6 +27,7 @@ fn a_thread_that_makes_threads_all_the_time_is_sampled_to_its_end() {
         stacks: StackMode::None,
         depth: 512,
         limit: 16 << 20,
+        python: false,
     };
     let settings = Settings { manner, follow: false, first_only: false, folder: folder.path().to_owned() };
     let mut outside = Outside::seize(child.id() as i32, settings).unwrap();

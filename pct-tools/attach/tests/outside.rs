@@ -15,7 +15,7 @@ use std::time::Duration;
 
 fn settings(hz: u32, clock: Clock, folder: &Path) -> Settings {
     let stacks = StackMode::Auto;
-    let manner = Manner { clock_asked: clock, clock, hz, stacks, depth: 512, limit: 16 << 20 };
+    let manner = Manner { clock_asked: clock, clock, hz, stacks, depth: 512, limit: 16 << 20, python: true };
     Settings { manner, follow: true, first_only: false, folder: folder.to_owned() }
 }
 

@@ -18,11 +18,15 @@
 //! entered or left), and each group must find its frame if the native stack is whole. Else [`Lost::Torn`] stands
 //! there and the native half stays.
 //!
+//! A greenlet's frames end at its own root, but its C stack lies where it was begun: calls of the loop further out are
+//! other greenlets', which may have moved on since. The stack ends before them, and is whole.
+//!
 //! Signal safety: nothing here allocates, locks, calls or panics.
 
 use pct_unwind::{EXACT, Placed};
 
-use crate::cpython::{Frame, Owner};
+use crate::ThreadMemory;
+use crate::cpython::{Frame, Interpreter, Owner, Standing, ThreadData, Torn, walk};
 
 /// The native half.
 #[derive(Clone, Copy, Debug)]
@@ -46,6 +50,35 @@ pub struct Interpreted<'a> {
     pub cut: bool,
     /// Calls of the bytecode loop outside of these frames may run other interpreters of the process.
     pub others: bool,
+}
+
+impl<'f> Interpreted<'f> {
+    /// What the thread whose control block is at `thread` runs of CPython. `None`: nothing.
+    ///
+    /// # Errors
+    /// Why its frames are missing.
+    #[inline]
+    pub fn of_cpython<M: ThreadMemory, R: Iterator<Item = u64> + Clone>(
+        memory: &M,
+        (interpreter, data): (&Interpreter, &ThreadData),
+        thread: u64,
+        standing: &Standing<R>,
+        frames: &'f mut [Frame],
+    ) -> Option<Result<Interpreted<'f>, Lost>> {
+        let (state, attached) = interpreter.state(memory, data, thread)?;
+        let others = interpreter.has_several(memory);
+        if attached == Some(false) && others {
+            // The state that the thread's key names is the main interpreter's, whichever it runs.
+            return Some(Err(Lost::Several));
+        }
+        Some(match walk(memory, interpreter, state, standing, frames) {
+            Ok(chain) => {
+                let frames = frames.get(..chain.frames).unwrap_or(&[]);
+                Ok(Interpreted { frames, cut: chain.cut, others })
+            }
+            Err(Torn) => Err(Lost::Torn),
+        })
+    }
 }
 
 /// Why frames are missing.
@@ -75,6 +108,9 @@ pub struct Woven {
     pub words: usize,
     /// There was no room for all.
     pub full: bool,
+    /// The stack begins where the interpreter's frames do. What lies outside on the native stack called something else: a
+    /// greenlet runs where another one was when it was begun.
+    pub has_own_root: bool,
 }
 
 /// Writes both halves into `out`, innermost first, without the sampled PC. `bytecode_loop`: the addresses of the
@@ -89,13 +125,15 @@ pub fn weave<W: Words>(
     let mut weaver = Weaver { native, bytecode_loop, words, out, used: 0, full: false };
     let lost = match interpreted {
         Ok(interpreted) => match weaver.both(interpreted) {
-            Some(()) => return Woven { words: weaver.used, full: weaver.full },
+            Some(has_own_root) => {
+                return Woven { words: weaver.used, full: weaver.full, has_own_root };
+            }
             None => Lost::Torn,
         },
         Err(lost) => lost,
     };
     weaver.native_alone(lost);
-    Woven { words: weaver.used, full: weaver.full }
+    Woven { words: weaver.used, full: weaver.full, has_own_root: false }
 }
 
 struct Weaver<'a, W> {
@@ -138,6 +176,11 @@ impl Group {
             _ => Group::Next,
         }
     }
+}
+
+/// Whether the frames end with one that tells its place on the C stack.
+fn has_places(frames: &[Frame]) -> bool {
+    matches!(frames.last(), Some(Frame { owner: Owner::Holding(_), .. }))
 }
 
 impl<W: Words> Weaver<'_, W> {
@@ -184,8 +227,8 @@ impl<W: Words> Weaver<'_, W> {
         (0..).map_while(|index| self.spot(index)).filter(|spot| self.in_loop(*spot)).count()
     }
 
-    /// `None`: the halves do not fit together.
-    fn both(&mut self, interpreted: Interpreted<'_>) -> Option<()> {
+    /// Whether the stack begins where the interpreter's frames do ([`Woven::has_own_root`]). `None`: the halves do not fit together.
+    fn both(&mut self, interpreted: Interpreted<'_>) -> Option<bool> {
         let Interpreted { frames, cut, others } = interpreted;
         let mut others_said = false;
         let mut rest = frames;
@@ -234,6 +277,12 @@ impl<W: Words> Weaver<'_, W> {
                         }
                         others_said = true;
                     }
+                    // All frames found their places, and a call of the loop lies further out. (Where frames are matched by counting
+                    // this cannot be told from a chain that lacks frames.)
+                    (Group::None, None) if has_places(frames) => {
+                        self.used = self.used.saturating_sub(usize::from(!self.full));
+                        return Some(true);
+                    }
                     _ => return None,
                 }
             }
@@ -250,7 +299,7 @@ impl<W: Words> Weaver<'_, W> {
             let word = self.words.lost(Lost::Cut);
             self.push(word);
         }
-        Some(())
+        Some(false)
     }
 
     fn native_alone(&mut self, lost: Lost) {
@@ -339,7 +388,7 @@ mod tests {
     #[test]
     fn the_innermost_call_of_the_loop_may_be_without_frames_and_no_other() {
         assert_eq!(woven(&[110, 8, 120, 9], true, &[frame(1, within(2))], false), [8, 120, 1001, 9]);
-        assert_eq!(woven(&[110, 8, 120, 9], true, &[frame(1, within(0))], false), [TORN, 8, 120, 9]);
+        assert_eq!(woven(&[110, 8, 120, 9], true, &[frame(1, within(0))], false), [1001, 8], "another root");
         let two = [110, 8, 120, 9, 130, 9];
         assert_eq!(woven(&two, true, &[frame(1, within(4))], false), [TORN, 8, 120, 9, 130, 9]);
         assert_eq!(woven(&two, true, &[], false), [TORN, 8, 120, 9, 130, 9]);
@@ -373,6 +422,28 @@ mod tests {
             [1001, 7, 120, 1002, 8, 130, 1003, 9, 1004]
         );
         assert_eq!(woven(&pcs, true, &[next(1)], true), [1001, 7, 120, 8, 130, 9, CUT]);
+    }
+
+    #[test]
+    fn a_greenlets_stack_ends_before_the_loops_in_which_it_was_begun() {
+        let callers = native(&[7, 110, 8, 9, 120, 9, 130]);
+        let native = |whole| Native { pc: 7, sp: 10_000, callers: &callers, whole };
+        let frames = [frame(1, Owner::Outer), frame(2, within(1))];
+        let interpreted = |frames| Interpreted { frames, cut: false, others: false };
+        for whole in [true, false] {
+            let mut out = [0; 9];
+            let woven = weave(&native(whole), Ok(interpreted(&frames)), LOOP, &mut Plain, &mut out);
+            assert_eq!(woven, Woven { words: 5, full: false, has_own_root: true });
+            assert_eq!(out[..5], [111, 1001, 1002, 9, 10]);
+            // No room for the loop that is left out again.
+            let woven = weave(&native(whole), Ok(interpreted(&frames)), LOOP, &mut Plain, &mut out[..5]);
+            assert_eq!((woven.words, woven.has_own_root), (5, true));
+        }
+        // Frames that are only counted may as well be missing.
+        let mut out = [0; 9];
+        let frames = [frame(1, Owner::NextLoop)];
+        let woven = weave(&native(true), Ok(interpreted(&frames)), LOOP, &mut Plain, &mut out);
+        assert!(out[..woven.words].contains(&TORN) && !woven.has_own_root);
     }
 
     #[test]
@@ -411,7 +482,8 @@ mod tests {
                 let mut out = [0; 6];
                 let words = if interpreted.is_ok() { 5 } else { 4 };
                 let woven = weave(&native, interpreted, LOOP, &mut Plain, &mut out[..room]);
-                assert_eq!(woven, Woven { words: room.min(words), full: room < words });
+                let (words, full) = (room.min(words), room < words);
+                assert_eq!(woven, Woven { words, full, has_own_root: false });
             }
         }
     }

@@ -20,6 +20,7 @@
 
 mod handler_entry;
 mod process;
+mod python;
 mod status;
 mod thread;
 pub mod waiting;
@@ -444,7 +445,7 @@ impl Outside {
         let system = patient && !wall;
         let Some((serial, process)) = self.recorded(tid) else { return };
         let regs = process.interrupted(regs);
-        let stack = process.stopped_stack(&regs);
+        let stack = process.stopped_stack(tid, &regs);
         process.sample(serial, regs.rip, weight, system, stack);
         self.counts.samples += 1;
         self.counts.weight += weight;
@@ -456,14 +457,16 @@ impl Outside {
         let wait = match place {
             None => self.threads.get(&tid).and_then(|t| t.wait),
             Some((sp, pc, slices)) => self.recorded(tid).map(|(_, process)| {
-                let stack = process.waiting_stack(sp, pc);
+                let stack = process.waiting_stack(tid, sp, pc);
                 Wait { slices, pc, stack }
             }),
         };
         let (Some(wait), Some(t)) = (wait, self.threads.get_mut(&tid)) else { return };
-        // it may have moved while its stack was read: then what was read is not to be believed, and it is due still
-        if place.is_some_and(|(sp, pc, _)| {
+        // it may have moved while its stack was read, and even have come back: then what was read is not to be believed, and it is
+        // due still
+        if place.is_some_and(|(sp, pc, slices)| {
             !matches!(t.place(), Some(Place::Waiting { sp: s, pc: p, .. }) if (s, p) == (sp, pc))
+                || t.stat().is_none_or(|stat| stat.slices != slices)
         }) {
             return;
         }

@@ -2,9 +2,10 @@
 //!
 //! The file is made at the first sample: a process that forks and executes at once leaves none.
 
+use super::python::{self, Python, Still, Who};
 use super::{handler_entry, waiting};
 use crate::memory::ProcessMemory;
-use crate::ptrace::sys::{Regs, Tid};
+use crate::ptrace::sys::{self, Regs, Tid};
 use crate::recording::{Recording, Subject};
 use crate::regions::Regions;
 use crate::subject::Manner;
@@ -13,7 +14,8 @@ use crate::unwind::Unwind as _;
 use crate::unwind::{Shared, StackWalker};
 use pct_format::State;
 use pct_format::header::{LossCause, StackMode};
-use pct_format::record::Frame;
+use pct_format::record::{CutCause, Frame};
+use pct_unwind::Placed;
 use procfs::process::Process as ProcProcess;
 use std::io;
 use std::path::Path;
@@ -28,7 +30,9 @@ pub(super) struct Process {
     /// The executable ranges known, to notice a PC outside of them.
     known: Vec<(u64, u64)>,
     walker: StackWalker,
+    python: Python,
     stacks: bool,
+    callers: Vec<Placed>,
     frames: Vec<Frame>,
     /// User and system CPU nanoseconds of the process when sampling of this image began.
     before: (u64, u64),
@@ -57,7 +61,9 @@ impl Process {
             regions: Regions::default(),
             known: Vec::new(),
             walker: StackWalker::new(manner.depth, Rc::clone(shared)),
+            python: Python::new(manner.depth, manner.python),
             stacks: manner.stacks != StackMode::None,
+            callers: Vec::new(),
             frames: Vec::new(),
             before: if born { (0, 0) } else { cpu_ns(pid).unwrap_or_default() },
             used: (0, 0),
@@ -84,6 +90,9 @@ impl Process {
         self.known = now.iter().map(|r| (r.start, r.end)).collect();
         if let Some(recording) = &mut self.recording {
             recording.regions(&now);
+            if self.stacks {
+                self.python.refresh(&maps.0, &self.memory, recording);
+            }
         }
         self.walker.learn(&maps.0, &self.memory);
     }
@@ -116,29 +125,73 @@ impl Process {
         handler_entry::interrupted(&regs, &self.memory).unwrap_or(regs)
     }
 
+    /// What could not be read of the process when it was seen first may be there now. `last`: there is no later look.
+    fn look_again(&mut self, last: bool) {
+        if let Some(recording) = &mut self.recording {
+            self.python.look_again(&self.memory, recording, last);
+        }
+    }
+
     /// Interns the stack of a stopped thread.
-    pub(super) fn stopped_stack(&mut self, regs: &Regs) -> u32 {
+    pub(super) fn stopped_stack(&mut self, tid: Tid, regs: &Regs) -> u32 {
         if !self.knows(regs.rip) {
             self.refresh();
         }
-        self.frames.clear();
-        if self.stacks {
-            self.walker.walk(regs, &self.memory, &mut self.frames);
+        self.look_again(false);
+        self.callers.clear();
+        if !self.stacks {
+            return self.intern(None);
         }
-        self.recording.as_mut().map_or(0, |r| r.stack(&self.frames))
+        let cut = self.walker.walk(regs, &self.memory, &mut self.callers);
+        if !self.python.is_there() {
+            return self.intern(cut);
+        }
+        let extended = sys::xstate(tid).ok();
+        let registers = python::registers(regs, extended.as_deref());
+        self.with_python((regs.rsp, regs.rip), cut, Who::ControlBlock(regs.fs_base), &registers)
     }
 
     /// Interns the stack of a waiting thread.
-    pub(super) fn waiting_stack(&mut self, sp: u64, pc: u64) -> u32 {
+    pub(super) fn waiting_stack(&mut self, tid: Tid, sp: u64, pc: u64) -> u32 {
         if !self.knows(pc) {
             self.refresh();
         }
-        self.frames.clear();
-        if self.stacks {
-            let known = &self.known;
-            let code = |a: u64| known.iter().any(|(from, to)| (*from..*to).contains(&a));
-            waiting::walk(&mut self.walker, (sp, pc), code, &self.memory, &mut self.frames);
+        self.look_again(false);
+        self.callers.clear();
+        if !self.stacks {
+            return self.intern(None);
         }
+        let known = &self.known;
+        let code = |a: u64| known.iter().any(|(from, to)| (*from..*to).contains(&a));
+        let cut = waiting::walk(&mut self.walker, (sp, pc), code, &self.memory, &mut self.callers);
+        match tasks::own_number(self.pid, tid.0).filter(|_| self.python.is_there()) {
+            Some(number) => self.with_python((sp, pc), cut, Who::Number(number), &[]),
+            None => self.intern(cut),
+        }
+    }
+
+    /// Interns the stack of a thread that may run Python.
+    fn with_python(
+        &mut self,
+        (sp, pc): (u64, u64),
+        cut: Option<CutCause>,
+        thread: Who,
+        registers: &[u64],
+    ) -> u32 {
+        let Some(recording) = &mut self.recording else { return 0 };
+        self.frames.clear();
+        let still = Still { pc, sp, callers: &self.callers, cut, thread, registers };
+        match self.python.stack(&still, &self.memory, recording, &mut self.frames) {
+            Some(()) => recording.stack(&self.frames),
+            None => self.intern(cut),
+        }
+    }
+
+    /// Interns the native stack.
+    fn intern(&mut self, cut: Option<CutCause>) -> u32 {
+        self.frames.clear();
+        self.frames.extend(self.callers.iter().map(|caller| Frame::decode(caller.entry)));
+        self.frames.extend(cut.map(Frame::Cut));
         self.recording.as_mut().map_or(0, |r| r.stack(&self.frames))
     }
 
@@ -167,6 +220,7 @@ impl Process {
     /// Ends the recording. `Some`: there was none, and this is the CPU time that the process used.
     pub(super) fn close(mut self, state: State) -> Option<u64> {
         self.anchor();
+        self.look_again(true);
         if state == State::Replaced
             && let Some(recording) = &mut self.recording
         {

@@ -10,7 +10,8 @@
 use crate::memory::{Memory, ProcessMemory};
 use crate::ptrace::sys::{self, Regs};
 use crate::unwind::Unwind;
-use pct_format::record::Frame;
+use pct_format::record::CutCause;
+use pct_unwind::Placed;
 
 /// What a thread does at the moment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -53,23 +54,20 @@ pub fn walk(
     (sp, pc): (u64, u64),
     code: impl Fn(u64) -> bool,
     memory: &ProcessMemory,
-    out: &mut Vec<Frame>,
-) {
+    out: &mut Vec<Placed>,
+) -> Option<CutCause> {
     let mut regs: Regs = sys::no_regs();
     (regs.rsp, regs.rip) = (sp, pc);
-    unwind.walk(&regs, memory, out);
-    if is_whole(out) {
-        return;
+    let mut cut = unwind.walk(&regs, memory, out);
+    if cut.is_none() && !out.is_empty() {
+        return cut;
     }
     // from the frame on at which the walk stood still
     let mut bytes = vec![0; FAR];
     let n = memory.read_some(sp, &mut bytes);
     let words: Vec<u64> =
         bytes[..n].chunks_exact(8).map(|c| u64::from_ne_bytes(c.try_into().unwrap_or_default())).collect();
-    let last = out.iter().rev().find_map(|f| match f {
-        Frame::Return(address) => words.iter().position(|w| w == address),
-        _ => None,
-    });
+    let last = out.iter().rev().find_map(|f| words.iter().position(|w| *w == f.entry));
     let mut best = out.clone();
     let mut whole = false;
     let mut tries = 0;
@@ -83,13 +81,13 @@ pub fn walk(
         }
         regs.rbp = slot;
         out.clear();
-        unwind.walk(&regs, memory, out);
-        let better = (is_whole(out), out.len()) > (whole, best.len());
-        if better {
-            whole = is_whole(out);
+        let ends = unwind.walk(&regs, memory, out);
+        let is_whole = ends.is_none() && !out.is_empty();
+        if (is_whole, out.len()) > (whole, best.len()) {
+            (whole, cut) = (is_whole, ends);
             best.clone_from(out);
         }
-        if is_whole(out) && plausible {
+        if is_whole && plausible {
             break;
         }
         tries += 1;
@@ -98,10 +96,7 @@ pub fn walk(
         }
     }
     *out = best;
-}
-
-fn is_whole(frames: &[Frame]) -> bool {
-    !matches!(frames.last(), None | Some(Frame::Cut(_)))
+    cut
 }
 
 /// A call instruction ends right before `address`: `e8` with four octets, or `ff /2` with two to seven.

@@ -305,6 +305,7 @@ fn outside(args: &Args, target: &Target, follow: bool, face: &Face) -> Result<Ex
         stacks: StackMode::Auto,
         depth: 512,
         limit: 64 << 20,
+        python: true,
     };
     let settings = Settings { manner, follow, first_only: false, folder: place.ours.clone() };
     let _ = inject::DELAYED.set(|line| say(&format!("pct: {line}\n")));

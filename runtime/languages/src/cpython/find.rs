@@ -50,6 +50,9 @@ const fn version_of(minor: u8) -> u32 {
     u32::from_be_bytes([3, minor, 0, 0])
 }
 
+/// Most interpreters of a process, and threads of one, that are looked through.
+const MOST_INTERPRETERS: usize = 1024;
+const MOST_THREADS: usize = 1 << 16;
 /// Longest list of a type's members.
 const MOST_MEMBERS: u64 = 64;
 /// Bytes of a PyMemberDef.
@@ -113,6 +116,32 @@ impl Interpreter {
         first != 0 && memory.word(first + self.layout.next_interpreter).unwrap_or(0) != 0
     }
 
+    /// The control block of the thread that has this number in its process: found by the interpreter's list of threads, for those
+    /// who cannot ask the thread itself. `None`: it runs no Python, or the list is being changed.
+    #[must_use]
+    pub fn control_block<M: Memory>(&self, memory: &M, data: &ThreadData, tid: u32) -> Option<u64> {
+        let layout = self.layout;
+        let mut interpreter = memory.word(self.runtime + layout.interpreters)?;
+        for _ in 0..MOST_INTERPRETERS {
+            if interpreter == 0 {
+                return None;
+            }
+            let mut state = memory.word(interpreter.checked_add(layout.first_state)?)?;
+            for _ in 0..MOST_THREADS {
+                if state == 0 {
+                    break;
+                }
+                let thread = memory.word(state.checked_add(layout.thread_id)?)?;
+                if memory.half(thread.checked_add(data.tid)?) == Some(tid) {
+                    return Some(thread);
+                }
+                state = memory.word(state.checked_add(layout.next_state)?)?;
+            }
+            interpreter = memory.word(interpreter.checked_add(layout.next_interpreter)?)?;
+        }
+        None
+    }
+
     /// The state of the thread whose control block is at `thread`, and whether it holds the GIL (`None`: not told, 3.12 on).
     /// No state: the thread runs no Python, or the interpreter is not initialised, or ends.
     #[must_use]
@@ -152,6 +181,8 @@ impl Interpreter {
 pub struct ThreadData {
     /// Offset of the array of blocks in the thread's control block.
     blocks: u64,
+    /// Offset of the thread's number (32 bits) there.
+    tid: u64,
 }
 
 /// Keys of one block, and bytes of a key's entry {sequence number, value}.
@@ -166,10 +197,11 @@ impl ThreadData {
         // Three numbers: bits of an element, elements, offset.
         let table = libc.find(memory, b"_thread_db_pthread_specific")?.address;
         let entry = libc.find(memory, b"_thread_db_sizeof_pthread_key_data")?.address;
-        let blocks = memory.half(table + 8)?;
+        let number = libc.find(memory, b"_thread_db_pthread_tid")?.address;
+        let (blocks, tid) = (memory.half(table + 8)?, memory.half(number + 8)?);
         let bytes = memory.half(entry)?;
-        (u64::from(bytes) == ENTRY_BYTES && blocks < 1 << 16)
-            .then_some(ThreadData { blocks: u64::from(blocks) })
+        (u64::from(bytes) == ENTRY_BYTES && blocks < 1 << 16 && tid < 1 << 16)
+            .then_some(ThreadData { blocks: u64::from(blocks), tid: u64::from(tid) })
     }
 
     /// The value of a key for the thread whose control block is at `thread`; 0 = none.

@@ -103,6 +103,10 @@ pub struct Layout {
     pub finalizing: u64,
     /// Interpreter: the next one.
     pub next_interpreter: u64,
+    /// Interpreter: its first thread's state.
+    pub first_state: u64,
+    /// Thread state: the next one of the interpreter.
+    pub next_state: u64,
     /// Thread state: its interpreter.
     pub interpreter_of_state: u64,
     /// Thread state: `pthread_self` of its thread.
@@ -148,6 +152,8 @@ const V8: Layout = Layout {
     current_state: Some(1368),
     finalizing: 16,
     next_interpreter: 0,
+    first_state: 8,
+    next_state: 8,
     interpreter_of_state: 16,
     thread_id: 176,
     first: FirstFrame::Object { at: 24 },
@@ -179,6 +185,7 @@ const V11: Layout = Layout {
     tss_key: 592,
     current_state: Some(576),
     finalizing: 24,
+    first_state: 16,
     thread_id: 152,
     first: FirstFrame::ByCFrame { at: 56, current: 8, previous: 16 },
     datastack: Some((296, 304)),
@@ -200,6 +207,7 @@ const V12: Layout = Layout {
     minor: 12,
     tss_key: 1544,
     current_state: None,
+    first_state: 72,
     thread_id: 136,
     first: FirstFrame::ByCFrame { at: 56, current: 0, previous: 8 },
     datastack: Some((232, 240)),
@@ -221,6 +229,7 @@ const V13: Layout = Layout {
     tss_key: 2160,
     finalizing: 608,
     next_interpreter: 7264,
+    first_state: 7344,
     thread_id: 152,
     first: FirstFrame::Current { at: 72 },
     bytecode: 200,

@@ -227,8 +227,8 @@ fn with_python(
         )
     };
     match woven {
-        Some(Woven { words, full: true }) => (words, Some(CutCause::Depth)),
-        Some(Woven { words, full: false }) => (words, cut),
+        Some(Woven { words, full: true, .. }) => (words, Some(CutCause::Depth)),
+        Some(Woven { words, has_own_root, .. }) => (words, cut.filter(|_| !has_own_root)),
         None => {
             for (word, placed) in out.iter_mut().zip(scratch.placed.iter().take(callers)) {
                 *word = placed.entry;

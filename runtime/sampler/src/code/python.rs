@@ -18,7 +18,7 @@ use pct_elf::{Image, Memory, Symbols};
 use pct_format::head::kind;
 use pct_format::record::{Encoder, InterpreterState, Language};
 use pct_languages::cpython::{self, Interpreter, Refused, Standing, ThreadData};
-use pct_languages::weave::{Interpreted, Lost, Native, Woven, weave};
+use pct_languages::weave::{Interpreted, Native, Woven, weave};
 use pct_unwind::{Extent, Placed};
 
 use crate::code::readable::{KnownPages, Readable};
@@ -124,20 +124,8 @@ impl Scratch<'_> {
         // SAFETY: by the caller's promise.
         let memory = unsafe { Readable::new(stack, sp, self.known, probes) };
         let interpreter = &found.interpreter;
-        let (state, attached) = interpreter.state(&memory, &found.data, arch::thread_base())?;
-        let others = interpreter.has_several(&memory);
-        let interpreted = if attached == Some(false) && others {
-            // The state that the thread's key names is the main interpreter's, whichever it runs.
-            Err(Lost::Several)
-        } else {
-            match cpython::walk(&memory, interpreter, state, thread, frames) {
-                Ok(chain) => {
-                    let frames = frames.get(..chain.frames).unwrap_or(&[]);
-                    Ok(Interpreted { frames, cut: chain.cut, others })
-                }
-                Err(cpython::Torn) => Err(Lost::Torn),
-            }
-        };
+        let reader = (interpreter, &found.data);
+        let interpreted = Interpreted::of_cpython(&memory, reader, arch::thread_base(), thread, frames)?;
         let mut codes = SampleCodes::new(session, &memory, interpreter.layout);
         Some(weave(&native, interpreted, interpreter.bytecode_loop, &mut codes, out))
     }

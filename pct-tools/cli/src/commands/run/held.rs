@@ -68,6 +68,7 @@ pub(super) fn watch(args: &Args, held: Held, folder: &Path, clock: file::Clock, 
         },
         depth: args.depth.unwrap_or(512) as usize,
         limit: args.limit.unwrap_or(64 << 20) as usize,
+        python: !matches!(args.python, Some(super::Python::Off)),
     };
     let settings = Settings {
         manner,

@@ -1,0 +1,164 @@
+//! Python functions in the stacks of every way of sampling, on the program that knows which callers are possible: by the wall clock,
+//! attached by each method, in `pct top`.
+
+use std::io::Read as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use pct_tests::pct::{binary, library, run};
+use pct_tests::python::{Counts, Seen, files, stacks};
+use pct_tests::pythons::pythons;
+use pct_tests::root;
+
+/// One half built chain in so many samples is more than the worst version has (one in some 20,000).
+const TORN: u64 = 2000;
+/// By the wall clock more are missing: of a thread that waits and is not stopped, registers are not known, so a native stack may lack
+/// a frame, and 3.8 to 3.10 are matched by counting.
+const TORN_WAITING: u64 = 100;
+
+/// That the stacks are possible, and that enough of them are of Python.
+fn are_right(counts: &Counts, least: u64, torn: u64, what: &str) {
+    println!("{what}: {} samples, {} of Python, {:?}", counts.samples, counts.of_python, counts.missing);
+    assert!(
+        counts.impossible.is_empty(),
+        "{what}: {} of {} samples, {:#?}",
+        counts.impossible.len(),
+        counts.samples,
+        &counts.impossible[..counts.impossible.len().min(20)]
+    );
+    assert_eq!(counts.open_ended, 0, "{what}");
+    assert!(counts.of_python >= least, "{what}: {counts:?}");
+    let missing: u64 = counts.missing.values().sum();
+    assert!(missing <= 3 + counts.samples / torn, "{what}: {counts:?}");
+}
+
+fn script() -> String {
+    root().join("tests/victims/woven.py").to_str().expect("UTF-8").to_owned()
+}
+
+/// The program, which has begun its work.
+struct Woven(Child);
+
+impl Woven {
+    fn start(python: &Path, seconds: &str, preloaded: Option<&Path>) -> Woven {
+        let mut command = Command::new(python);
+        command.arg(script()).arg(seconds).stdout(Stdio::piped());
+        if let Some(library) = preloaded {
+            command.env("LD_PRELOAD", library);
+        }
+        let woven = Woven(command.spawn().expect("python"));
+        let status = format!("/proc/{}/status", woven.0.id());
+        let deadline = Instant::now() + Duration::from_secs(60);
+        // It works in three threads.
+        while !std::fs::read_to_string(&status).expect("it lives").contains("Threads:\t3\n") {
+            assert!(Instant::now() < deadline, "it does not begin");
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        woven
+    }
+
+    /// What it says at its end.
+    fn end(mut self) -> String {
+        let mut said = String::new();
+        self.0.stdout.take().expect("its output").read_to_string(&mut said).expect("text");
+        assert!(self.0.wait().expect("its end").success());
+        said
+    }
+}
+
+impl Drop for Woven {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn by_the_wall_clock_python_is_seen_where_it_runs_and_where_it_waits() {
+    for python in pythons("by_the_wall_clock_python_is_seen_where_it_runs_and_where_it_waits") {
+        let python = python.to_str().expect("UTF-8");
+        let r = run(&["--clock", "wall", "--hz", "400"], &[python, &script(), "1.5"]);
+        assert!(r.output.status.success(), "{python}: {}", r.stderr());
+        // Three threads and a GIL: each is seen all the time.
+        are_right(&Counts::of(&r.dir, &script(), &r.stdout()), 300, TORN_WAITING, python);
+    }
+}
+
+#[test]
+fn threads_that_wait_are_seen_at_the_line_that_waits() {
+    let text = "
+import threading, time, sys, select, os
+def naps():
+    time.sleep(1.2)  # 4
+def waits(event):
+    event.wait(1.2)  # 6
+def reads(end):
+    os.read(end, 1)  # 8
+def polls(end):
+    select.select([end], [], [], 1.2)  # 10
+reading, writing = os.pipe()
+event = threading.Event()
+threads = [threading.Thread(target=naps), threading.Thread(target=waits, args=(event,)),
+           threading.Thread(target=reads, args=(reading,)), threading.Thread(target=polls, args=(reading,))]
+for thread in threads:
+    thread.start()
+time.sleep(1.2)
+os.write(writing, b'12')
+for thread in threads:
+    thread.join()
+";
+    for python in pythons("threads_that_wait_are_seen_at_the_line_that_waits") {
+        let r = run(&["--clock", "wall", "--hz", "100"], &[python.to_str().expect("UTF-8"), "-c", text]);
+        assert!(r.output.status.success(), "{}: {}", python.display(), r.stderr());
+        let all: Vec<Vec<Seen>> = files(&r.dir).iter().flat_map(|bytes| stacks(bytes)).collect();
+        for (name, line) in [("naps", 4), ("waits", 6), ("reads", 8), ("polls", 10)] {
+            let here = all.iter().filter(|stack| {
+                let of = |frame: &Seen| matches!(frame, Seen::Python(f) if f.name == name && f.line == line);
+                stack.iter().any(of)
+            });
+            // A second of 100 samples; the machine may be busy. Each has its Python callers out to the thread's beginning, also where
+            // the native stack is cut, as registers of a thread that is not stopped are not known.
+            let (mut count, mut whole) = (0, 0);
+            for stack in here {
+                count += 1;
+                let begins = |f: &Seen| matches!(f, Seen::Python(f) if f.simple() == "_bootstrap");
+                whole += u64::from(stack.iter().any(begins));
+            }
+            println!("{}: {name} {count} samples, {whole} whole", python.display());
+            assert!(count >= 10, "{}: {name} {count}", python.display());
+            assert_eq!(whole, count, "{}: {name}", python.display());
+        }
+    }
+}
+
+/// Attaches by a method for a second; what was recorded.
+fn attached(python: &Path, method: &str, hz: &str, preloaded: Option<&Path>) -> Counts {
+    let keep = tempfile::tempdir().expect("a folder");
+    let dir: PathBuf = keep.path().join("recording");
+    let woven = Woven::start(python, "4", preloaded);
+    let mut pct = Command::new(binary());
+    pct.args(["attach", "--method", method, "--hz", hz, "--for", "1", "--out"]).arg(&dir);
+    let output = pct.arg(woven.0.id().to_string()).output().expect("pct");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    Counts::of(&dir, &script(), &woven.end())
+}
+
+#[test]
+fn attached_by_each_method_from_within_python_is_seen() {
+    let library = library();
+    for python in pythons("attached_by_each_method_from_within_python_is_seen") {
+        // 2000 samples a CPU second of the process, of which the machine gives us a part.
+        for (method, preloaded) in [("1", Some(&*library)), ("2", None), ("4", None)] {
+            let counts = attached(&python, method, "2000", preloaded);
+            are_right(&counts, 300, TORN, &format!("{}, method {method}", python.display()));
+        }
+    }
+}
+
+#[test]
+fn attached_from_outside_python_is_seen() {
+    for python in pythons("attached_from_outside_python_is_seen") {
+        are_right(&attached(&python, "5", "500", None), 15, TORN, &format!("{}, method 5", python.display()));
+    }
+}
