@@ -177,6 +177,24 @@ fn what_changed_is_told_from_chance() {
 }
 
 #[test]
+fn what_is_counted_reads_well_when_there_is_none() {
+    let dir = folder(&[("a.folded", BEFORE), ("b.folded", BEFORE)]);
+    let (same, said, status) = pct(
+        dir.path(),
+        &["view", "--base", "a.folded", "b.folded", "--text", "diff/a.folded/procs/self/absolute"],
+    );
+    assert_eq!(status, 0, "{said}");
+    assert!(same.contains("No row changed by more than chance (3.3 standard deviations"), "{same}");
+    assert!(!same.contains("what did comes first"), "{same}");
+    // The number is beside the name; no column is without a name.
+    let (all, said, status) = pct(dir.path(), &["view", "a.folded", "b.folded", "--text", "recordings"]);
+    assert_eq!(status, 0, "{said}");
+    let head = all.lines().find(|line| line.starts_with("Recording ")).unwrap_or_else(|| panic!("{all}"));
+    let heads: Vec<&str> = head.split("  ").map(str::trim).filter(|name| !name.is_empty()).collect();
+    assert_eq!(heads, ["Recording", "CPU seconds used", "Begun", "Kind", "Command", "Compare"], "{all}");
+}
+
+#[test]
 fn pages_of_a_recording_speak_of_functions_callers_and_objects() {
     let dir = folder(&[("a.folded", BEFORE)]);
     let queries =

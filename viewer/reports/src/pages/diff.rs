@@ -85,9 +85,12 @@ fn summary(r: &DiffReport) -> String {
         DiffWhat::Cliques => ["call context", "call contexts"],
     };
     if seconds(r) {
+        let (changed, first) = match r.clear {
+            0 => (format!("No {}", what[0]), ""),
+            n => (counted(n, what[0], what[1]), "; what did comes first"),
+        };
         out.push_str(&format!(
-            " {} changed by more than chance (3.3 standard deviations of the sampling error); what did comes first.",
-            counted(r.clear, what[0], what[1])
+            " {changed} changed by more than chance (3.3 standard deviations of the sampling error){first}."
         ));
     }
     out

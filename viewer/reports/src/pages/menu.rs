@@ -32,7 +32,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
     };
     columns.push(Item::List(List {
         class: ListClass::Bullets,
-        title: Some("The 100 most expensive procedures".to_owned()),
+        title: Some("Procedures by cost".to_owned()),
         items: all(&|cost| {
             let ranks = Limit::Ranks(1, 100);
             vec![

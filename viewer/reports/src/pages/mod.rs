@@ -120,7 +120,7 @@ fn banner(subject: &Subject) -> Banner {
         return Banner { program: subject.profile.program().into_owned(), facts };
     }
     let whole = subject.profile.root_total();
-    facts.push(format!("{} calls", format::int(whole.callseqs)));
+    facts.push(format!("{} call sequence numbers", format::int(whole.callseqs)));
     facts.push(format!("{} words allocated", format::int(whole.words)));
     Banner { program: subject.profile.program().into_owned(), facts }
 }

@@ -19,16 +19,18 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &RecordingsReport) -> Display {
 }
 
 fn table(ctx: &Ctx<'_>, r: &RecordingsReport) -> Table {
+    // The number beside the name, the long command after what is short: so a narrow window has what matters.
     let head = [
-        ("Recording", ColumnClass::Words),
-        ("Command", ColumnClass::Words),
-        ("Kind", ColumnClass::Words),
-        ("Begun", ColumnClass::Words),
-        ("CPU seconds", ColumnClass::Number),
-        ("", ColumnClass::Words),
+        Head::text("Recording", ColumnClass::Name),
+        Head::text("CPU seconds used", ColumnClass::Number).help(
+            "what the system counted for all processes, where the recording has it; samples may hold less",
+        ),
+        Head::text("Begun", ColumnClass::Words),
+        Head::text("Kind", ColumnClass::Words),
+        Head::text("Command", ColumnClass::Words),
+        Head::text("Compare", ColumnClass::Words),
     ];
-    let mut t =
-        Table::new(Boxing::ByPref, head.iter().map(|(h, c)| HeadGroup::single(Head::text(h, *c))).collect());
+    let mut t = Table::new(Boxing::ByPref, head.into_iter().map(HeadGroup::single).collect());
     for e in &r.entries {
         let kind = if e.running { format!("{}, still running", e.kind) } else { e.kind.clone() };
         let compare = if e.name == r.this {
@@ -44,10 +46,10 @@ fn table(ctx: &Ctx<'_>, r: &RecordingsReport) -> Table {
         };
         t.rows.push(Row::Cells(vec![
             Cell::One(Data::Link(ctx.link(Cmd::Menu, &*e.name).into_file(&*e.name))),
-            Cell::One(Data::Text(e.title.clone())),
-            Cell::One(Data::Text(kind)),
-            Cell::One(Data::Text(e.when.clone())),
             e.cpu_seconds.map_or(Cell::Empty, |s| Cell::One(Data::Seconds(s))),
+            Cell::One(Data::Text(e.when.clone())),
+            Cell::One(Data::Text(kind)),
+            Cell::One(Data::Text(e.title.clone())),
             Cell::One(compare),
         ]));
     }

@@ -133,7 +133,7 @@ impl Renderer<'_> {
             header.top {
                 a.brand href=(menu) title="menu" { "pct" }
                 @if let Some(banner) = &display.banner {
-                    span.program title=(self.place.file) { (banner.program) }
+                    span.program title={ (banner.program) " (" (self.place.file) ")" } { (banner.program) }
                     span.facts { @for fact in &banner.facts { span { (fact) } } }
                 }
                 @if let Some(this) = &display.this {
