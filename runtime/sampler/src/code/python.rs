@@ -107,7 +107,8 @@ impl Scratch<'_> {
     /// interpreter's, at most `most`, at their places. `None`: the thread runs nothing of the interpreter.
     ///
     /// # Safety
-    /// All of `stack` above the thread's stack pointer can be read.
+    /// The caller runs on the thread that `stack` belongs to. Where the session may make no system call, all of `stack`
+    /// above the thread's stack pointer can be read.
     pub unsafe fn weave(
         &mut self,
         (session, found): (&Session, &Found),

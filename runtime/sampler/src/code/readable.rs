@@ -1,9 +1,10 @@
 //! The own memory for a handler that follows pointers which may be wrong.
 //!
-//! What can be read goes by pages. Known without asking: the thread's own stack from where it stands, and what
+//! What can be read goes by pages. Known without asking: the page of the thread's stack pointer, and what
 //! [`ThreadMemory::trust`] was told of. Every other page is asked for by a system call that reads one word of it and
 //! does nothing else ([`pct_unwind::os::readable`]); the answers are remembered for a number of samples of the
-//! thread.
+//! thread. Those about its stack are remembered for one sample: the stack's extent may be older than what is mapped
+//! now, as [`pct_unwind::Extent`] says, so there may be holes in it. Where nothing may be asked it is taken as mapped.
 //!
 //! An answer may grow old: what was mapped some samples ago may be gone. A whole chain of frames names nothing that
 //! is gone, and the first links of one that was met half built are asked for anew ([`ThreadMemory::look_again`]).
@@ -34,19 +35,23 @@ pub struct KnownPages {
 #[derive(Debug)]
 pub struct Readable<'k> {
     stack: (u64, u64),
+    /// First and last page of the stack of which it is known that they can be read, without a gap.
+    stack_pages: Cell<(u64, u64)>,
     trusted: Cell<(u64, u64)>,
     last: Cell<u64>,
     known: &'k KnownPages,
-    /// System calls that may still be made.
+    /// System calls that may still be made for pages that are not the stack's.
     probes: Cell<u32>,
 }
 
 impl<'k> Readable<'k> {
     /// The memory as seen by a handler on the thread whose stack is `stack`, and which stands at `stack_pointer`. At
-    /// most `probes` pages are asked for.
+    /// most `probes` pages outside of it are asked for. With no probes the kernel is asked nothing at all.
     ///
     /// # Safety
-    /// All of `stack` above `stack_pointer` can be read while the value lives.
+    /// - What of `stack` above `stack_pointer` can be read when the kernel is asked stays so while the value lives;
+    ///   without probes, all of it can.
+    /// - The caller runs on the thread whose stack that is.
     pub unsafe fn new(stack: Extent, stack_pointer: u64, known: &'k KnownPages, probes: u32) -> Self {
         let samples = known.samples.get();
         known.samples.set(samples.wrapping_add(1));
@@ -55,7 +60,21 @@ impl<'k> Readable<'k> {
         }
         let own = stack_pointer >= stack.lo && stack_pointer < stack.hi;
         let stack = if own { (stack_pointer, stack.hi) } else { (0, 0) };
-        Readable { stack, trusted: Cell::new((0, 0)), last: Cell::new(0), known, probes: Cell::new(probes) }
+        let here = stack_pointer / PAGE;
+        let stack_pages = match stack {
+            (from, to) if own && probes == 0 => (from / PAGE, (to - 1) / PAGE),
+            _ if own => (here, here),
+            // No page: the first comes after the last.
+            _ => (1, 0),
+        };
+        Readable {
+            stack,
+            stack_pages: Cell::new(stack_pages),
+            trusted: Cell::new((0, 0)),
+            last: Cell::new(0),
+            known,
+            probes: Cell::new(probes),
+        }
     }
 
     /// Whether the page with this number can be read.
@@ -69,9 +88,11 @@ impl<'k> Readable<'k> {
     fn other_page(&self, page: u64) -> bool {
         // A page of which any octet is mapped is mapped.
         let shares = |(from, to): (u64, u64)| from < to && page >= from / PAGE && page <= (to - 1) / PAGE;
+        if shares(self.stack) {
+            return self.stack_page(page);
+        }
         let place = self.known.pages.get(page as usize % PAGES);
-        if shares(self.stack) || shares(self.trusted.get()) || place.is_some_and(|known| known.get() == page)
-        {
+        if shares(self.trusted.get()) || place.is_some_and(|known| known.get() == page) {
             self.last.set(page);
             return true;
         }
@@ -80,6 +101,21 @@ impl<'k> Readable<'k> {
         }
         if let Some(place) = place {
             place.set(page);
+        }
+        self.last.set(page);
+        true
+    }
+
+    /// Whether a page of the stack can be read.
+    fn stack_page(&self, page: u64) -> bool {
+        let (first, last) = self.stack_pages.get();
+        if !(first..=last).contains(&page) {
+            if !os::readable(page.wrapping_mul(PAGE)) {
+                return false;
+            }
+            if page == last + 1 {
+                self.stack_pages.set((first, page));
+            }
         }
         self.last.set(page);
         true
@@ -141,7 +177,7 @@ impl ThreadMemory for Readable<'_> {
         let page = at / PAGE;
         let (from, to) = self.stack;
         if at >= from && at < to {
-            return true;
+            return self.stack_page(page);
         }
         let there = page != 0 && self.probe(page);
         if there {
@@ -178,6 +214,46 @@ mod tests {
             assert_eq!(memory.word(nowhere), None);
         }
         assert!(memory.look_again(mapping) && !memory.look_again(mapping + 4096));
+    }
+
+    #[test]
+    fn holes_in_what_was_a_stack_are_not_read() {
+        let mapping = sys::map_memory(8 * 4096).expect("memory") as u64;
+        // SAFETY: a mapping of the test's own.
+        unsafe { sys::unmap((mapping + 4 * 4096) as *mut u8, 4096) };
+        let known = known();
+        let stack = Extent { lo: mapping, hi: mapping + 8 * 4096 };
+        // Twice: what one sample has found is nothing that the next one may trust.
+        for _ in 0..2 {
+            // SAFETY: nobody changes the mapping while the value lives.
+            let memory = unsafe { Readable::new(stack, mapping + 4096 + 64, &known, 1) };
+            assert_eq!(memory.word(mapping + 4096), Some(0), "below the stack pointer, on its page");
+            for there in [2 * 4096, 3 * 4096 - 4, 4 * 4096 - 8, 5 * 4096, 8 * 4096 - 8] {
+                assert_eq!(memory.word(mapping + there), Some(0), "{there:#x}");
+                assert!(memory.look_again(mapping + there));
+            }
+            for hole in [4 * 4096 - 4, 4 * 4096, 5 * 4096 - 4] {
+                assert_eq!(memory.word(mapping + hole), None, "{hole:#x}");
+            }
+            assert!(!memory.look_again(mapping + 4 * 4096));
+            assert_eq!(memory.probes.get(), 1, "the stack's pages are not of that number");
+        }
+    }
+
+    #[test]
+    fn a_page_of_the_stack_that_goes_is_not_read_by_the_next_sample() {
+        let mapping = sys::map_memory(4 * 4096).expect("memory") as u64;
+        let known = known();
+        let stack = Extent { lo: mapping, hi: mapping + 4 * 4096 };
+        // SAFETY: nobody changes the mapping while the value lives.
+        let first = unsafe { Readable::new(stack, mapping, &known, 9) };
+        assert_eq!(first.word(mapping + 2 * 4096), Some(0));
+        // SAFETY: a mapping of the test's own.
+        unsafe { sys::unmap((mapping + 2 * 4096) as *mut u8, 4096) };
+        // SAFETY: as above.
+        let second = unsafe { Readable::new(stack, mapping, &known, 9) };
+        assert_eq!(second.word(mapping + 2 * 4096), None);
+        assert_eq!(second.word(mapping + 3 * 4096), Some(0));
     }
 
     #[test]
