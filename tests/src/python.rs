@@ -220,13 +220,16 @@ impl Counts {
                         counts.impossible.push(format!("{function:?}: not a line of it"));
                     }
                 }
-                for pair in found.windows(2) {
-                    let [(callee, _), (caller, native)] = *pair else { continue };
-                    if let Some(why) = impossible(&source, script, callee, native, caller) {
-                        counts.impossible.push(format!(
-                            "{callee:?} from {caller:?}: {why}; {:?}",
-                            found.iter().map(|(f, n)| (f.simple(), f.line, *n)).collect::<Vec<_>>()
-                        ));
+                // Who stands on both sides of a function that is missing did not call each other.
+                for part in stack.split(|frame| matches!(frame, Seen::Missing(_))) {
+                    for pair in functions(part).windows(2) {
+                        let [(callee, _), (caller, native)] = *pair else { continue };
+                        if let Some(why) = impossible(&source, script, callee, native, caller) {
+                            let all = found.iter().map(|(f, n)| (f.simple(), f.line, *n)).collect::<Vec<_>>();
+                            counts
+                                .impossible
+                                .push(format!("{callee:?} from {caller:?}: {why}; {all:?}; {stack:?}"));
+                        }
                     }
                 }
             }

@@ -1,6 +1,7 @@
-//! The CPythons that are installed here.
+//! The CPythons that are installed here, and packages for them.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use pct_languages::cpython::Layout;
 
@@ -30,4 +31,23 @@ pub fn pythons(test: &str) -> Vec<PathBuf> {
         skip(test, "no python3 is installed");
     }
     found
+}
+
+/// A folder with this package of PyPI for the interpreter, fetched once by its own pip. `None`, after one line that says why: the
+/// package cannot be had here.
+pub fn package(test: &str, python: &Path, name: &str) -> Option<PathBuf> {
+    let version = python.to_string_lossy().replace('/', "_");
+    let folder = crate::root().join("target/victims/pypi").join(format!("{name}{version}"));
+    if !folder.exists() {
+        let aside = folder.with_extension(std::process::id().to_string());
+        let mut pip = Command::new(python);
+        pip.args(["-m", "pip", "install", "-q", "--only-binary", ":all:", "--timeout", "10", "--target"]);
+        let done = pip.arg(&aside).arg(name).output();
+        if !done.is_ok_and(|done| done.status.success()) || std::fs::rename(&aside, &folder).is_err() {
+            let _ = std::fs::remove_dir_all(&aside);
+            skip(test, &format!("{name} cannot be fetched for {}", python.display()));
+            return None;
+        }
+    }
+    Some(folder)
 }

@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 
+use pct_format::record::LostCode;
 use pct_tests::pct::{binary, library, run};
 use pct_tests::python::{Counts, Seen, files, stacks};
 use pct_tests::pythons::pythons;
@@ -29,7 +30,10 @@ fn are_right(counts: &Counts, least: u64, torn: u64, what: &str) {
     );
     assert_eq!(counts.open_ended, 0, "{what}");
     assert!(counts.of_python >= least, "{what}: {counts:?}");
-    let missing: u64 = counts.missing.values().sum();
+    // Right after an attach everything is new at once; three threads write, one at a time, and nobody waits.
+    let new = counts.missing.get(LostCode::NotWritten.name()).copied().unwrap_or(0);
+    assert!(new <= 10 + counts.samples / 20, "{what}: {counts:?}");
+    let missing = counts.missing.values().sum::<u64>() - new;
     assert!(missing <= 3 + counts.samples / torn, "{what}: {counts:?}");
 }
 
