@@ -11,16 +11,8 @@ use lttv_page::recording::{Function, Sample, Thread};
 use lttv_page::store::Asker;
 use lttv_page::tiles::{TileAsk, tile};
 use lttv_page::view::LaneRef;
-use lttv_page::{Recording, Shown, Store, Window, WindowSums, Windows};
-use pct_icicle::Tree;
-
-struct Nothing;
-
-impl Windows for Nothing {
-    fn sums(&self, _: &Window) -> WindowSums {
-        WindowSums { samples: 0, cpu_ns: 0, functions: Vec::new(), tree: Tree::new("all") }
-    }
-}
+use lttv_page::windows::Unanswered;
+use lttv_page::{Recording, Shown, Store};
 
 const FUNCTIONS: u32 = 2000;
 const SPAN: i64 = 100_000_000_000;
@@ -49,7 +41,7 @@ fn recording(samples: i64, threads: i64) -> Recording {
         functions: (0..FUNCTIONS).map(function).collect(),
         marks: Vec::new(),
         notes: Vec::new(),
-        windows: Arc::new(Nothing),
+        windows: Arc::new(Unanswered),
     }
 }
 

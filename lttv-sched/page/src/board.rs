@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use lttv_engine::time::Time;
 use lttv_modules::timeline::cells::Cell;
-use lttv_modules::timeline::lanes::{BLOCKED, IDLE, Key, LaneKind, LaneOf, STATES, UNKNOWN, WAITS};
+use lttv_modules::timeline::lanes::{BLOCKED, IDLE, Key, Lane, LaneKind, LaneOf, STATES, UNKNOWN, WAITS};
 use lttv_modules::timeline::tile::{TileId, level_for};
 
 use crate::store::Store;
@@ -183,6 +183,12 @@ const STATE_COLOURS: [Rgb; STATES.len()] = [
     Rgb(232, 148, 176),
     Rgb(140, 146, 158),
 ];
+
+/// The lane that a view looks at, and its trace.
+pub(crate) fn lane_of(store: &Store, view: &View) -> Option<(usize, Lane)> {
+    let lane = view.lane?;
+    Some((lane.trace, store.lanes(lane.trace).get(lane.lane)?.clone()))
+}
 
 /// Part of the lane's height that a state fills, in the order of [`STATES`]: those that use a CPU are full.
 fn state_height(key: u32) -> f64 {

@@ -36,7 +36,7 @@ pub struct Only {
 }
 
 /// Fields that say which thread an event is of or about.
-const TIDS: [&str; 5] = ["vtid", "tid", "prev_tid", "next_tid", "child_tid"];
+pub(crate) const TIDS: [&str; 5] = ["vtid", "tid", "prev_tid", "next_tid", "child_tid"];
 
 impl EventsAsk {
     /// Whether an event belongs in the list.

@@ -4,7 +4,7 @@
 //! them on a canvas; what is selected is asked for as a flame graph, a table, statistics, a list of events. Without
 //! script the same address gives the same picture as SVG with links.
 //!
-//! In reading order: [`recording`] (samples as plain data: how a command gives them, and how it answers for ranges),
+//! In reading order: [`recording`] (samples as plain data: how a command gives them), [`windows`] (how it answers for ranges),
 //! [`store`] (the engine's thread, tiles, windows), [`events`] (lists of events), [`density`] (what was recorded when), [`view`] (what an address says),
 //! [`board`] (which lanes, and how cells look), [`picture`] (lanes as SVG), [`tiles`] (tiles as JSON), `html` (the
 //! page), [`web`] (which address gives what).
@@ -16,15 +16,20 @@
 pub mod board;
 pub mod density;
 pub mod events;
+mod files;
+pub mod hits;
 mod html;
 pub mod picture;
 pub mod recording;
+pub mod search;
 pub mod store;
 pub mod tiles;
 pub mod view;
 pub mod web;
+pub mod windows;
 mod words;
 
-pub use recording::{Recording, Window, WindowSums, Windows};
+pub use recording::Recording;
 pub use store::{Shown, Store};
 pub use web::TimelinePage;
+pub use windows::{Window, WindowSums, Windows};

@@ -6,8 +6,10 @@ use std::fmt::Write as _;
 use lttv_modules::timeline::tile::{COARSEST, bucket_ns, level_for};
 
 use crate::board::{Board, GAP, Rgb, height, named, tiles_of};
+use crate::search;
 use crate::store::{Asker, Store};
 use crate::view::{LaneRef, View};
+use crate::words::since;
 
 /// Most rectangles of a picture; a coarser level is drawn when there would be more.
 const MOST_RECTS: usize = 4000;
@@ -42,10 +44,37 @@ pub fn draw(store: &Store, board: &Board, view: &View) -> Picture {
         let (rows, is_final) = rects(store, board, view, level);
         let count: usize = rows.iter().map(Vec::len).sum();
         if count <= MOST_RECTS || level == COARSEST {
-            return Picture { svg: svg(board, &rows), is_final };
+            return Picture { svg: svg(board, &rows, &marked(store, view), view), is_final };
         }
         level += 1;
     }
+}
+
+/// The lanes with their names as a file of its own.
+pub fn standing_alone(store: &Store, board: &Board, view: &View) -> String {
+    const NAMES: f64 = 240.0;
+    const TOP: u32 = 26;
+    let origin = store.span().0;
+    let wide = view.width().unsigned_abs();
+    let (width, height) = (NAMES + WIDTH, board.height() + TOP);
+    let mut out = format!(
+        r#"<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11"><rect width="100%" height="100%" fill="white"/><text x="{NAMES}" y="16">{} s to {} s</text>"#,
+        since(origin, view.from, wide),
+        since(origin, view.to, wide),
+    );
+    let mut y = TOP;
+    for row in &board.rows {
+        let _ = write!(out, r#"<text x="4" y="{}">"#, y + row.height().min(18) - 4);
+        pct_icicle::text::escape_into(&mut out, &pct_icicle::text::cut(&row.name, 38));
+        out.push_str("</text>");
+        y += row.height() + GAP;
+    }
+    let _ = write!(
+        out,
+        r##"<svg x="{NAMES}" y="{TOP}" width="{WIDTH}" height="{}"><style>.lane{{fill:#f0f2f5}}.mark{{fill:#e0218a}}</style>"##,
+        board.height()
+    );
+    out + &draw(store, board, view).svg + "</svg></svg>"
 }
 
 #[expect(clippy::cast_precision_loss, reason = "places in a picture")]
@@ -98,7 +127,16 @@ fn push(row: &mut Vec<Rect>, rect: Rect) {
     }
 }
 
-fn svg(board: &Board, rows: &[Vec<Rect>]) -> String {
+/// Where hits of the search are.
+fn marked(store: &Store, view: &View) -> HashMap<LaneRef, Vec<i64>> {
+    match &*view.search {
+        "" => HashMap::new(),
+        text => search::marks(&search::search(store, text), view),
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "places in a picture")]
+fn svg(board: &Board, rows: &[Vec<Rect>], marks: &HashMap<LaneRef, Vec<i64>>, view: &View) -> String {
     let height = board.height();
     let mut out = format!(
         r#"<svg xmlns="http://www.w3.org/2000/svg" class="lanes" width="100%" height="{height}" viewBox="0 0 {WIDTH} {height}" preserveAspectRatio="none" role="img" aria-label="lanes over time">"#
@@ -117,6 +155,11 @@ fn svg(board: &Board, rows: &[Vec<Rect>]) -> String {
                 rect.height,
                 rect.colour
             );
+        }
+        for time in marks.get(&row.id).into_iter().flatten() {
+            let x = time.saturating_sub(view.from) as f64 * WIDTH / view.width() as f64;
+            let _ =
+                write!(out, r#"<rect class="mark" x="{x:.2}" y="{y}" width="1" height="{}"/>"#, row.height());
         }
         y += row.height() + GAP;
     }

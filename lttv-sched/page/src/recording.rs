@@ -13,7 +13,8 @@ use lttv_engine::source::{
     Value,
 };
 use lttv_engine::time::Time;
-use pct_icicle::Tree;
+
+use crate::windows::Windows;
 
 /// A sample.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,7 +57,7 @@ pub struct Recording {
     pub name: String,
     /// When the recorded program began, ns since 1970: the time from which `pct report --from` counts.
     pub start_ns: i64,
-    /// The threads; places in this list name threads in [`Window::threads`].
+    /// The threads; places in this list name threads in [`Window::threads`](crate::windows::Window::threads).
     pub threads: Vec<Thread>,
     /// The functions.
     pub functions: Vec<Function>,
@@ -66,53 +67,6 @@ pub struct Recording {
     pub notes: Vec<String>,
     /// Answers what a range spent where.
     pub windows: Arc<dyn Windows>,
-}
-
-/// A range of time, and of threads.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Window {
-    /// First time, ns since 1970.
-    pub from_ns: i64,
-    /// End; what is at this time is not in it.
-    pub to_ns: i64,
-    /// Only these threads; none: all.
-    pub threads: Option<Vec<usize>>,
-    /// The functions that ran are at the root of the tree, their callers above; else the outermost callers are.
-    pub inverted: bool,
-}
-
-/// A row of the table of functions.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct FunctionRow {
-    /// Name.
-    pub name: String,
-    /// Name of the program or library.
-    pub object: String,
-    /// CPU time in the function itself.
-    pub own_ns: u64,
-    /// CPU time in it and in what it called.
-    pub total_ns: u64,
-    /// Samples in the function itself.
-    pub samples: u64,
-}
-
-/// What a range spent where.
-#[derive(Clone, Debug)]
-pub struct WindowSums {
-    /// Samples.
-    pub samples: u64,
-    /// CPU time that they stand for.
-    pub cpu_ns: u64,
-    /// Functions, the heaviest by own time first; those without own time are not there.
-    pub functions: Vec<FunctionRow>,
-    /// The call tree; weights are microseconds.
-    pub tree: Tree,
-}
-
-/// Answers what a range of a recording spent where, with the numbers of `pct report --from --to`.
-pub trait Windows: Send + Sync {
-    /// The sums of a range.
-    fn sums(&self, window: &Window) -> WindowSums;
 }
 
 /// What the source keeps: samples by thread, then the marks.
@@ -316,14 +270,6 @@ impl Cursor for SampleCursor {
 pub(crate) mod tests {
     use super::*;
 
-    struct Nothing;
-
-    impl Windows for Nothing {
-        fn sums(&self, _: &Window) -> WindowSums {
-            WindowSums { samples: 0, cpu_ns: 0, functions: Vec::new(), tree: Tree::new("all") }
-        }
-    }
-
     /// Two threads with `n` samples each, 1 ms apart from 1 s on; the first runs function 0, the second 1 and 2 in
     /// turn.
     pub(crate) fn two_threads(n: i64) -> Recording {
@@ -348,7 +294,7 @@ pub(crate) mod tests {
             functions: ["one", "two", "three<T>"].map(function).into(),
             marks: vec![(1_000_000_500, "phase".into())],
             notes: Vec::new(),
-            windows: Arc::new(Nothing),
+            windows: Arc::new(crate::windows::Unanswered),
         }
     }
 

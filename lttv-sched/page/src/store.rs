@@ -10,6 +10,7 @@ use std::sync::mpsc::channel;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
+use lttv_engine::call::Event;
 use lttv_engine::driver::{Driver, Handle};
 use lttv_engine::engine::Engine;
 use lttv_engine::hooks::Flow;
@@ -24,6 +25,7 @@ use lttv_modules::timeline::tile::TileId;
 use lttv_modules::timeline::{self, Tile, Timeline, WindowTile};
 
 use crate::events::{EventRow, EventsAsk, Listed};
+use crate::hits::Searches;
 use crate::recording::{Recording, SampleSource};
 
 /// How long an answer waits for the engine before it says what there is.
@@ -98,6 +100,7 @@ pub struct Store {
     steps: Arc<(Mutex<u64>, Condvar)>,
     next_owner: AtomicU64,
     said: Arc<Mutex<Vec<String>>>,
+    searches: Searches,
 }
 
 /// The owner of what no page can take back.
@@ -147,6 +150,7 @@ impl Store {
             steps,
             next_owner: AtomicU64::new(HOUSE.0 + 1),
             said,
+            searches: Searches::default(),
         })
     }
 
@@ -332,6 +336,21 @@ impl Store {
             let _ = self.engine.send(move |engine| drop(engine.remove_all(traceset, owner)));
         }
         ended
+    }
+
+    pub(crate) fn searches(&self) -> &Searches {
+        &self.searches
+    }
+
+    /// Calls `look` with each event of all traces, in order of time; false when that took too long and was ended.
+    pub(crate) fn each_event(&self, mut look: impl FnMut(&Event<'_>) + Send + 'static) -> bool {
+        let (first, last) = self.span();
+        let request = EventsRequest::new(self.owner()).from_time(Time(first)).until_time(Time(last));
+        let request = request.on_event(move |call| {
+            look(&call.event);
+            Flow::Go
+        });
+        self.submit(request, LONG_PATIENCE)
     }
 
     /// Events from a time on.

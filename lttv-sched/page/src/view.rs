@@ -2,6 +2,8 @@
 
 use std::fmt::{self, Write as _};
 
+use crate::windows::{Filters, Transform, TransformKind};
+
 /// A lane: index of its trace, and its number there. Written `2.17`.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct LaneRef {
@@ -31,8 +33,16 @@ pub enum Tab {
     /// Flame graph and table of functions.
     #[default]
     Flame,
+    /// The same with the heaviest of each function's callees on the left.
+    Heavy,
     /// The flame graph with the functions that ran at its root.
     Inverted,
+    /// The callers of the chosen function above it, and what it calls below.
+    Sandwich,
+    /// The call tree as a table that opens in place.
+    Tree,
+    /// Source lines and instructions of the chosen function.
+    Source,
     /// Statistics of traces.
     Statistics,
     /// List of events.
@@ -41,14 +51,19 @@ pub enum Tab {
 
 impl Tab {
     /// All of them with their words in addresses and on the page.
-    pub const ALL: [(Tab, &'static str, &'static str); 4] = [
+    pub const ALL: [(Tab, &'static str, &'static str); 8] = [
         (Tab::Flame, "flame", "flame graph"),
+        (Tab::Heavy, "heavy", "left-heavy"),
         (Tab::Inverted, "inverted", "inverted"),
+        (Tab::Sandwich, "sandwich", "sandwich"),
+        (Tab::Tree, "tree", "call tree"),
+        (Tab::Source, "source", "source"),
         (Tab::Statistics, "stats", "statistics"),
         (Tab::Events, "events", "events"),
     ];
 
-    fn word(self) -> &'static str {
+    /// The word in addresses.
+    pub fn word(self) -> &'static str {
         Tab::ALL.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
 }
@@ -72,6 +87,16 @@ pub struct View {
     pub at: Option<(i64, u64)>,
     /// Only events with this in their name.
     pub name: String,
+    /// Which samples are counted.
+    pub filters: Filters,
+    /// What is done with their stacks, in this order.
+    pub transforms: Vec<Transform>,
+    /// The chosen function; empty: none.
+    pub function: String,
+    /// What is searched for; empty: nothing.
+    pub search: String,
+    /// The time of the hit that was gone to.
+    pub hit: Option<i64>,
 }
 
 /// A part of an address that has no meaning.
@@ -132,14 +157,48 @@ pub fn number<T: std::str::FromStr>(key: &str, text: &str) -> Result<T, BadAddre
 
 /// Shortest range that is seen, ns.
 const SHORTEST: i64 = 100;
-/// Longest name that events are searched for.
+/// Longest text that is searched for.
 const LONGEST_NAME: usize = 200;
+/// Longest name of a function or an object.
+const LONGEST_FUNCTION: usize = 4000;
+/// Most transforms.
+const MOST_TRANSFORMS: usize = 20;
+
+fn short(text: &str) -> String {
+    text.chars().take(LONGEST_NAME).collect()
+}
+
+/// `merge:NAME` as a transform.
+fn transform(text: &str) -> Result<Transform, BadAddress> {
+    let (word, name) = text.split_once(':').unwrap_or((text, ""));
+    let kind = TransformKind::ALL.iter().find(|row| row.1 == word).map(|row| row.0);
+    match kind.filter(|_| !name.is_empty()) {
+        Some(kind) => Ok(Transform { kind, name: name.chars().take(LONGEST_FUNCTION).collect() }),
+        None => {
+            Err(BadAddress(format!("x={text}: expected focus:, ignore:, merge:, recursion: or object:NAME")))
+        }
+    }
+}
 
 impl View {
     /// Everything.
     pub fn whole(span: (i64, i64)) -> View {
         let (from, to) = span;
-        View { from, to, selection: None, lane: None, tab: None, all: false, at: None, name: String::new() }
+        View {
+            from,
+            to,
+            selection: None,
+            lane: None,
+            tab: None,
+            all: false,
+            at: None,
+            name: String::new(),
+            filters: Filters::default(),
+            transforms: Vec::new(),
+            function: String::new(),
+            search: String::new(),
+            hit: None,
+        }
     }
 
     /// What a query says; what it does not say is that of the whole `span`.
@@ -166,8 +225,19 @@ impl View {
                     let (time, skip) = text.split_once('.').unwrap_or((&text, "0"));
                     view.at = Some((number(key, time)?, number(key, skip)?));
                 }
-                "name" => view.name = text.chars().take(LONGEST_NAME).collect(),
-                _ => {}
+                "name" => view.name = short(&text),
+                "x" if view.transforms.len() >= MOST_TRANSFORMS => {
+                    return Err(BadAddress(format!("x: at most {MOST_TRANSFORMS}")));
+                }
+                "x" => view.transforms.push(transform(&text)?),
+                "fn" => view.function = text.chars().take(LONGEST_FUNCTION).collect(),
+                "q" => view.search = short(&text),
+                "hit" => view.hit = Some(number(key, &text)?),
+                word => {
+                    if let Some(filter) = view.filters.by_word(word) {
+                        *filter = short(&text);
+                    }
+                }
             }
         }
         if view.to.checked_sub(view.from).is_none_or(|width| width <= 0) {
@@ -198,6 +268,21 @@ impl View {
         }
         if !self.name.is_empty() {
             let _ = write!(out, "&name={}", encoded(&self.name));
+        }
+        for (word, _, text) in self.filters.rows().iter().filter(|row| !row.2.is_empty()) {
+            let _ = write!(out, "&{word}={}", encoded(text));
+        }
+        for transform in &self.transforms {
+            let _ = write!(out, "&x={}:{}", transform.kind.word(), encoded(&transform.name));
+        }
+        if !self.function.is_empty() {
+            let _ = write!(out, "&fn={}", encoded(&self.function));
+        }
+        if !self.search.is_empty() {
+            let _ = write!(out, "&q={}", encoded(&self.search));
+        }
+        if let Some(hit) = self.hit {
+            let _ = write!(out, "&hit={hit}");
         }
         out
     }
@@ -230,6 +315,17 @@ impl View {
     }
 }
 
+/// The address of a view, from any page of the timeline.
+pub(crate) fn link(view: &View) -> String {
+    format!("tl?{}", view.query())
+}
+
+/// The link that chooses a function; without script it leads to its callers and callees.
+pub(crate) fn choose(view: &View, name: &str) -> String {
+    let chosen = View { function: String::new(), tab: Some(Tab::Sandwich), ..view.clone() };
+    format!("{}&fn={}", link(&chosen), encoded(name))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -245,6 +341,14 @@ mod tests {
             all: true,
             at: Some((8, 2)),
             name: "a b&c=%/é".into(),
+            filters: Filters { thread: "7".into(), function: "^f|g$".into(), ..Filters::default() },
+            transforms: vec![
+                Transform { kind: TransformKind::Merge, name: "ns::f<a, b>(int)".into() },
+                Transform { kind: TransformKind::Object, name: "libc.so.6".into() },
+            ],
+            function: "operator&&".into(),
+            search: "ret = -1".into(),
+            hit: Some(-3),
         };
         assert_eq!(View::parse(&view.query(), (0, 1)), Ok(view));
         let whole = View::whole((10, 2000));
@@ -254,7 +358,16 @@ mod tests {
 
     #[test]
     fn senseless_addresses_are_errors_not_pictures() {
-        for query in ["from=x", "from=5&to=5", "from=9&to=1", "to=99999999999999999999", "lane=7", "at=x.1"] {
+        for query in [
+            "from=x",
+            "from=5&to=5",
+            "from=9&to=1",
+            "to=99999999999999999999",
+            "lane=7",
+            "at=x.1",
+            "x=merge",
+            "x=f:g",
+        ] {
             assert!(View::parse(query, (0, 1000)).is_err(), "{query}");
         }
         let all = format!("from={}&to={}", i64::MIN, i64::MAX);

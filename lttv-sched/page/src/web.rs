@@ -5,7 +5,9 @@ use pct_server::http::nonce;
 use serde_json::json;
 
 use crate::board::{Board, colour_of_state};
+use crate::files;
 use crate::html;
+use crate::search;
 use crate::store::Store;
 use crate::tiles::{self, TileAsk};
 use crate::view::{BadAddress, View};
@@ -154,10 +156,21 @@ impl Answers for TimelinePage {
             "/tl/lanes" => {
                 self.fragment(query, |store, view| html::lanes(store, &Board::of(store, view), view))
             }
-            "/tl/window" => self.fragment(query, html::window),
-            "/tl/window.json" => {
-                self.view(query).map(|view| json_response(&html::window_json(&self.store, &view)))
+            "/tl/window" => self.fragment(query, html::range::window),
+            "/tl/chosen" => {
+                self.fragment(query, |store, view| html::workbench::chosen_bar(store, view).into_string())
             }
+            "/tl/window.json" => {
+                let made = self
+                    .view(query)
+                    .and_then(|view| html::workbench::json_of(&self.store, &view).map_err(BadAddress));
+                made.map(|value| json_response(&value))
+            }
+            "/tl/search" => self.view(query).map(|view| json_response(&search::json_of(&self.store, &view))),
+            "/tl/file" => match files::file(&self.store, query) {
+                Ok(file) => return Some(Reply::Stream(file)),
+                Err(error) => Err(error),
+            },
             "/tl/stream" => return Some(Reply::Stream(self.stream())),
             _ => return None,
         };

@@ -49,6 +49,24 @@ pub(crate) fn seconds(ns: u64) -> String {
     format!("{:.2}", ns as f64 / 1e9)
 }
 
+/// A name cut in its middle, where what tells two names apart is seldom.
+pub(crate) fn cut(name: &str, most: usize) -> String {
+    let count = name.chars().count();
+    if count <= most {
+        return name.to_owned();
+    }
+    let head: String = name.chars().take(most * 2 / 3).collect();
+    let tail: String = name.chars().skip(count - most / 3).collect();
+    format!("{head}\u{2026}{tail}")
+}
+
+/// The last part of a path.
+pub(crate) fn short(name: &str) -> &str {
+    name.trim_end_matches('/').rsplit('/').next().filter(|part| !part.is_empty()).unwrap_or(name)
+}
+
+/// Rows of a table before the rest becomes one row.
+pub(crate) const MOST_ROWS: usize = 60;
 #[cfg(test)]
 mod tests {
     use super::*;

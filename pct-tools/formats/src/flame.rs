@@ -29,7 +29,7 @@ pub fn difference(profile: (&Profile, &[Cell]), base: (&Profile, &[Cell])) -> Tr
 }
 
 /// Whose colour a function has: its language's, or of machine code its object's.
-fn group(profile: &Profile, function: FunctionId) -> &str {
+pub fn group(profile: &Profile, function: FunctionId) -> &str {
     match profile.language(function) {
         Language::Native => profile.objects[profile.functions[function].object].name(),
         language => language.name(),

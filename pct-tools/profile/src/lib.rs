@@ -33,6 +33,7 @@ pub mod model;
 pub mod rows;
 pub mod select;
 pub mod text;
+pub mod transform;
 pub mod tree;
 
 pub use diff::Diff;
@@ -43,4 +44,5 @@ pub use latency::Latency;
 pub use memory::Memory;
 pub use model::{Builder, Profile, Weight};
 pub use select::{Filter, Pattern};
+pub use transform::{Transform, Transformed};
 pub use tree::{By, CallTree, Label, Split};

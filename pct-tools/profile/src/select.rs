@@ -125,7 +125,8 @@ impl Filter {
 }
 
 /// For each stack: does it go through a function that `hit` names?
-pub(crate) fn stacks_through(profile: &Profile, hit: impl Fn(FunctionId) -> bool) -> Vec<bool> {
+#[must_use]
+pub fn stacks_through(profile: &Profile, hit: impl Fn(FunctionId) -> bool) -> Vec<bool> {
     let functions: Vec<bool> = profile.functions.ids().map(hit).collect();
     let mut on: Vec<bool> = Vec::with_capacity(profile.stacks.len());
     for node in profile.stacks.iter() {

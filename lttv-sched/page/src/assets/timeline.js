@@ -10,6 +10,9 @@ var abs = function (ns) { return String(origin + BigInt(Math.round(ns))); };
 var plot = $("plot"), lanes = $("lanes"), axis = $("axis"), details = $("details"), part = $("window");
 var span = { from: 0, to: rel(boot.span[1]) };
 var view, sel, lane, tab, all, name, at;
+// What the address says besides: key and text. The page's parts are asked for with it.
+var rest = [], REST = ["thread", "process", "object", "function", "x", "fn", "q", "hit"];
+var marks = {};
 var rows = [], tiles = new Map(), asking = new Map(), names = new Map(), wanted = new Set();
 var generation = 0, page = Math.floor(Math.random() * 4e9) + 1, here = -1, pointer = null, drag = null;
 var count = { asked: 0, redraws: 0, dropped: 0 };
@@ -31,6 +34,16 @@ function take(query) {
   view = { from: rel(text("from", boot.span[0])), to: rel(text("to", boot.span[1])) };
   sel = p.has("a") && p.has("b") ? { from: rel(p.get("a")), to: rel(p.get("b")) } : null;
   lane = text("lane", null); tab = text("tab", null); all = p.get("all") === "1"; name = text("name", ""); at = text("at", null);
+  rest = [];
+  p.forEach(function (text, key) { if (REST.indexOf(key) >= 0 && text) rest.push([key, text]); });
+}
+function said(key) {
+  var found = rest.find(function (pair) { return pair[0] === key; });
+  return found ? found[1] : "";
+}
+function put(key, text) {
+  rest = rest.filter(function (pair) { return pair[0] !== key; });
+  if (text) rest.push([key, text]);
 }
 function query() {
   var p = new URLSearchParams({ from: abs(view.from), to: abs(view.to) });
@@ -40,6 +53,7 @@ function query() {
   if (all) p.set("all", "1");
   if (at) p.set("at", at);
   if (name) p.set("name", name);
+  rest.forEach(function (pair) { p.append(pair[0], pair[1]); });
   return p.toString();
 }
 function remember(push) {
@@ -241,9 +255,21 @@ function paint() {
       }
     }
   });
+  paintMarks(ratio, h);
   root.dataset.state = whole && !wanted.size ? "final" : any ? "provisional" : "painted";
   for (var c in count) root.dataset[c] = count[c];
   askNames();
+}
+// What was searched for: a stroke in the lane for each hit, and the hit that was gone to over all lanes.
+function paintMarks(ratio, h) {
+  pen.fillStyle = "#e0218a";
+  rows.forEach(function (row) {
+    (marks[row.id] || []).forEach(function (ns) {
+      var x = Math.round(x_of(ns));
+      if (x >= 0 && x < canvas.width) pen.fillRect(x, Math.round(row.y * ratio), Math.max(1, ratio), Math.round(row.h * ratio));
+    });
+  });
+  if (said("hit")) pen.fillRect(Math.round(x_of(rel(said("hit")))), 0, Math.max(1, ratio), h);
 }
 function clipped(tile, start, end) {
   pen.save();
@@ -354,6 +380,62 @@ function renewPart(soon) {
     }).catch(function () { if (mine === askedPart) setTimeout(function () { renewPart(true); }, 1000); });
   }, soon ? 0 : 350);
 }
+// A text of the server as part of the page.
+function filled(box, text) { if (box) box.innerHTML = text; }
+function renewMarks() {
+  if (!said("q")) { marks = {}; draw(); }
+  var asked = query();
+  return fetch("tl/search?" + asked).then(function (a) { return a.json(); }).then(function (got) {
+    if (asked !== query()) return;
+    if (document.activeElement !== document.querySelector("#search .filter")) filled($("search"), got.html);
+    else filled(document.querySelector("#search .hits"), got.hits);
+    marks = got.marks;
+    root.dataset.hits = got.total;
+    draw();
+  }).catch(function () {});
+}
+function hitAt(ns) {
+  var half = (view.to - view.from) / 2;
+  put("hit", ns);
+  go(rel(ns) - half, rel(ns) + half, true);
+}
+function chooseFunction(word) {
+  put("fn", word);
+  remember(true);
+  fetch("tl/chosen?" + query()).then(function (a) { return a.text(); }).then(function (text) { filled($("chosen"), text); });
+}
+// The line under a picture says what is under the pointer; the browser's own hint would hide the picture.
+function hint(e) {
+  var target = e.target;
+  if (!target.closest) return;
+  var frame = target.closest(".pct-icicle .f"), piece = target.closest("#recorded span,#losses span");
+  if (piece) {
+    if (piece.title) { piece.dataset.t = piece.title; piece.title = ""; }
+    details.textContent = piece.dataset.t;
+  }
+  if (!frame) return;
+  frame.parentNode.querySelectorAll(".f>title").forEach(function (title) {
+    title.parentNode.dataset.t = title.textContent;
+    title.parentNode.setAttribute("aria-label", title.textContent);
+    title.remove();
+  });
+  var figure = frame.closest("figure"), box = figure && figure.nextElementSibling;
+  if (box && box.className === "details") box.textContent = frame.dataset.t;
+}
+document.addEventListener("pointerover", hint);
+document.addEventListener("focusin", hint);
+document.addEventListener("submit", function (e) {
+  var form = e.target;
+  if (form.getAttribute("action") !== "tl") return;
+  e.preventDefault();
+  form.querySelectorAll("input:not([type=hidden])").forEach(function (input) {
+    if (input.name === "name") name = input.value; else put(input.name, input.value);
+  });
+  at = null;
+  if (document.activeElement) document.activeElement.blur();
+  if (form.closest("#search")) { put("hit", ""); remember(true); renewMarks(); }
+  else { remember(true); renewPart(true); }
+});
 function renewLanes() {
   return fetch("tl/lanes?" + query()).then(function (a) { return a.text(); }).then(function (text) {
     lanes.innerHTML = text;
@@ -364,7 +446,11 @@ function renewLanes() {
 
 // ---- moving
 
-var pushTimer = null;
+var pushTimer = null, marksTimer = null;
+function renewMarksLater() {
+  clearTimeout(marksTimer);
+  marksTimer = setTimeout(renewMarks, 200);
+}
 function go(from, to, push) {
   var wide = Math.min(Math.max(LEAST, to - from), (span.to - span.from) * 1.5), middle = (from + to) / 2;
   if (wide !== to - from) { from = middle - wide / 2; to = middle + wide / 2; }
@@ -376,6 +462,7 @@ function go(from, to, push) {
   generation++;
   show();
   later();
+  if (said("q")) renewMarksLater();
   if (!sel) renewPart();
   // One step of the history for each rest, so that back undoes a zoom.
   if (push && !pushTimer) remember(true);
@@ -459,6 +546,13 @@ var KEYS = {
   z: function () { if (sel) go(sel.from, sel.to, true); },
   Escape: function () { if (sel) select(null); },
   f: function () { choose("flame"); },
+  h: function () { choose("heavy"); },
+  c: function () { choose("tree"); },
+  x: function () { choose("sandwich"); },
+  y: function () { choose("source"); },
+  n: function () { toHit("next"); },
+  p: function () { toHit("previous"); },
+  "/": function () { var box = document.querySelector("#search .filter"); box.focus(); box.select(); },
   i: function () { choose("inverted"); },
   t: function () { choose("stats"); },
   e: function () { choose("events"); },
@@ -466,6 +560,13 @@ var KEYS = {
   "?": function () { $("help").showModal(); },
   Enter: function () { if (rows[here]) alone(rows[here].id); }
 };
+// From where the page is now, which may be further than what the links were made for.
+function toHit(word) {
+  if (!said("q")) return;
+  fetch("tl/search?" + query()).then(function (a) { return a.json(); }).then(function (got) {
+    if (got[word]) hitAt(got[word]);
+  }).catch(function () {});
+}
 KEYS["+"] = KEYS["="] = KEYS.w;
 KEYS["-"] = KEYS.s;
 KEYS.ArrowLeft = KEYS.a;
@@ -483,7 +584,10 @@ function alone(id) { lane = lane === id ? null : id; at = null; remember(true); 
 document.addEventListener("click", function (e) {
   var a = e.target.closest && e.target.closest("a");
   if (!a || e.ctrlKey || e.metaKey || e.shiftKey || e.button) return;
-  var q = a.getAttribute("href") || "", row = a.closest(".row");
+  var q = a.getAttribute("href") || "", row = a.closest("#lanes .row");
+  if (a.dataset.ns) { e.preventDefault(); hitAt(a.dataset.ns); return; }
+  if (a.dataset.view) { a.href = "tl/file?" + query() + "&as=" + a.dataset.view; return; }
+  if (a.closest(".pct-icicle")) { chooseFunction(new URLSearchParams(q.slice(3)).get("fn")); return; }
   if (row) { e.preventDefault(); alone(row.dataset.id); return; }
   if (a.dataset.tab) { e.preventDefault(); choose(a.dataset.tab); return; }
   if (q.indexOf("tl?") !== 0) return;
@@ -501,10 +605,12 @@ document.addEventListener("click", function (e) {
     else if (word === "all lanes") alone(lane);
     return;
   }
+  var sought = said("q");
   take(q.slice(3));
   view = before;
   sel = before.sel;
   remember(true);
+  if (said("q") !== sought) renewMarks();
   if (a.closest("#lanes")) renewLanes(); else renewPart(true);
 });
 addEventListener("popstate", function () {
@@ -515,6 +621,7 @@ addEventListener("popstate", function () {
   if (before !== lane + all) renewLanes();
   later();
   renewPart(true);
+  renewMarks();
 });
 new ResizeObserver(function () { show(); later(); }).observe(plot);
 matchMedia("(prefers-color-scheme:dark)").addEventListener("change", draw);
@@ -553,6 +660,7 @@ tab = boot.tab && !new URLSearchParams(location.search).has("tab") ? null : tab;
 readRows();
 show();
 ask();
+if (said("q")) renewMarks();
 if (!boot.whole) follow();
 window.timeline = {
   count: count, rows: function () { return rows; }, names: names, tiles: tiles, canvas: canvas,

@@ -318,3 +318,92 @@ fn a_server_that_is_gone_is_said_and_the_picture_stays() {
     browser.until("document.getElementById('gone')");
     assert_eq!(browser.eval("timeline.rows().length>0&&timeline.canvas.height>10"), json!(true));
 }
+
+/// A page of the made-up recording in a browser, all of it drawn.
+fn opened(chromium: &PathBuf, query: &str) -> (Serving, Browser) {
+    let serving = Serving::new(page());
+    let mut browser = Browser::start(chromium);
+    let url = serving.url.replace("/deep", &format!("/tl?{query}"));
+    browser.open(&url);
+    (serving, browser)
+}
+
+const REST: &str = "!document.querySelector('#window.busy')";
+
+#[test]
+fn a_frame_says_what_it_is_below_its_picture_and_a_click_gives_what_can_be_done_with_it() {
+    let Some(chromium) = chromium() else { return };
+    let (serving, mut browser) = opened(&chromium, "");
+    let over = browser.eval(
+        "(function(){var f=Array.from(document.querySelectorAll('#window svg .f')).find(function(g){return /^parse /.test(g.querySelector('title').textContent)});\
+         f.dispatchEvent(new PointerEvent('pointerover',{bubbles:true}));window.frame=f;\
+         return [document.querySelector('#window p.details').textContent,document.querySelectorAll('#window svg title').length]})()",
+    );
+    assert!(over[0].as_str().is_some_and(|text| text.starts_with("parse (")), "{over}");
+    assert_eq!(over[1], json!(0), "the browser's own hints are gone");
+    browser.eval("frame.dispatchEvent(new MouseEvent('click',{bubbles:true,cancelable:true}))");
+    browser.until("document.querySelector('#chosen p.chosen')&&/fn=parse/.test(location.search)");
+    let link = |text: &str| {
+        format!(
+            "Array.from(document.querySelectorAll('#chosen a')).find(function(a){{return a.textContent==='{text}'}}).click()"
+        )
+    };
+    // Without it: the numbers go down, the transform is a chip, taking it away brings all back.
+    let samples =
+        "+/([0-9,]+) samples, /.exec(document.getElementById('window').textContent)[1].replace(/,/g,'')";
+    let all = browser.eval(samples);
+    browser.eval(&link("without it"));
+    browser.until(&format!("document.querySelector('a.chip')&&{REST}"));
+    let rest = browser.eval(samples);
+    assert!(rest.as_u64() < all.as_u64() && rest.as_u64() > Some(0), "{rest} of {all}");
+    browser.eval("document.querySelector('a.chip').click()");
+    browser.until(&format!("!document.querySelector('a.chip')&&{REST}"));
+    assert_eq!(browser.eval(samples), all);
+    // The sandwich has two pictures, the back button leads out of it.
+    browser.eval(&link("sandwich"));
+    browser.until(&format!("document.querySelectorAll('#window svg.pct-icicle').length===2&&{REST}"));
+    browser.eval("history.back()");
+    browser.until(&format!("document.querySelectorAll('#window svg.pct-icicle').length===1&&{REST}"));
+    browser.check(&serving.url);
+}
+
+#[test]
+fn the_call_tree_opens_in_place_and_a_filter_needs_no_new_page() {
+    let Some(chromium) = chromium() else { return };
+    let (serving, mut browser) = opened(&chromium, "tab=tree");
+    let seen = "Array.from(document.querySelectorAll('#window .tree .row[data-own]')).filter(function(r){return r.checkVisibility({contentVisibilityAuto:true})}).length";
+    let open = browser.eval(seen);
+    browser.eval("document.querySelector('#window .tree summary').click()");
+    let closed = browser.eval(seen);
+    assert!(closed.as_u64() < open.as_u64(), "{closed} of {open} rows");
+    browser.eval("window.same=1;var i=document.querySelector('form.filters input[name=function]');i.value='parse';i.form.requestSubmit()");
+    browser.until(&format!("document.querySelector('a.chip')&&{REST}"));
+    assert_eq!(browser.eval("same===1&&/function=parse/.test(location.search)"), json!(true));
+    assert_eq!(browser.eval(seen), json!(2));
+    browser.check(&serving.url);
+}
+
+#[test]
+fn a_search_marks_the_canvas_and_keys_go_from_hit_to_hit() {
+    let Some(chromium) = chromium() else { return };
+    let (serving, mut browser) = opened(&chromium, "");
+    let pink = "(function(){var c=timeline.canvas,d=c.getContext('2d').getImageData(0,0,c.width,c.height).data,n=0;\
+        for(var i=0;i<d.length;i+=4)if(d[i]===0xe0&&d[i+1]===0x21&&d[i+2]===0x8a)n++;return n})()";
+    assert_eq!(browser.eval(pink), json!(0));
+    browser.key("/");
+    assert_eq!(browser.eval("document.activeElement.name"), json!("q"));
+    browser.eval("document.activeElement.value='parse';document.activeElement.form.requestSubmit()");
+    browser.until("document.documentElement.dataset.hits>0&&document.querySelector('#search .hits')");
+    browser.until(&format!("{FINAL}&&{pink}>0"));
+    let total = browser.eval(
+        "fetch('tl/search?q=parse').then(function(a){return a.json()}).then(function(j){return j.total})",
+    );
+    assert_eq!(browser.eval("+document.documentElement.dataset.hits"), total);
+    browser.key("n");
+    browser.until("/hit=/.test(location.search)&&document.querySelector('#search a[rel=prev]')");
+    let first = browser.eval("new URLSearchParams(location.search).get('hit')");
+    browser.until(FINAL);
+    browser.key("n");
+    browser.until(&format!("new URLSearchParams(location.search).get('hit')!=={first}"));
+    browser.check(&serving.url);
+}

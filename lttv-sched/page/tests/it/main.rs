@@ -5,3 +5,4 @@ mod page;
 mod real;
 mod recorded;
 mod simulated;
+mod workbench;

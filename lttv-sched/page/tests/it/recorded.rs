@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use lttv_page::recording::{Function, FunctionRow, Sample, Thread};
+use lttv_page::recording::{Function, Sample, Thread};
+use lttv_page::windows::{
+    CallNode, FileFormat, Filters, FunctionRow, ListedLine, Listing, Listings, Transform, TransformKind,
+    Trees,
+};
 use lttv_page::{Recording, Shown, Store, TimelinePage, Window, WindowSums, Windows};
-use pct_icicle::Tree;
 use pct_server::answer::{Answers as _, Reply, Response};
 
 /// First time, ns since 1970.
@@ -41,8 +44,55 @@ const FUNCTIONS: [(&str, &str); 3] = [("parse", "prog"), (HOSTILE, "lib.so"), ("
 /// Counts by going through all samples.
 struct Naive(Vec<Thread>);
 
+impl Naive {
+    /// Function and weight of each sample of a window. All stacks are `main` and the function.
+    fn samples<'a>(&'a self, window: &'a Window) -> impl Iterator<Item = (usize, &'a Sample, &'static str)> {
+        let threads = self.0.iter().enumerate();
+        let wanted = threads
+            .filter(|(at, _)| window.threads.as_ref().is_none_or(|threads| threads.contains(at)))
+            .filter(|(_, thread)| thread.name.contains(&*window.filters.thread));
+        let all = wanted.flat_map(|(at, thread)| thread.samples.iter().map(move |sample| (at, sample)));
+        let named = all
+            .map(|(at, sample)| (at, sample, FUNCTIONS[usize::try_from(sample.function).expect("small")].0));
+        let inside = named.filter(|(_, s, _)| (window.from_ns..window.to_ns).contains(&s.time_ns));
+        inside.filter(|(_, _, name)| {
+            let is = |t: &Transform, kind| t.kind == kind && t.name == *name;
+            name.contains(&*window.filters.function)
+                && !window.transforms.iter().any(|t| is(t, TransformKind::Ignore))
+        })
+    }
+}
+
+fn node(parent: Option<usize>, name: &str, own: u64, ends: u64, total: u64) -> CallNode {
+    let (name, object) = (name.into(), "prog".into());
+    CallNode { parent, name, object, own_ns: own, ends_ns: ends, total_ns: total }
+}
+
+fn trees_of(rows: &[FunctionRow], all: u64, wanted: &Trees) -> Vec<Vec<CallNode>> {
+    let below = |parent| rows.iter().map(move |r| node(parent, &r.name, r.own_ns, r.own_ns, r.own_ns));
+    let calls: Vec<CallNode> = std::iter::once(node(None, "main", 0, 0, all)).chain(below(Some(0))).collect();
+    let up = |row: &FunctionRow, at| {
+        [node(None, &row.name, row.own_ns, 0, row.own_ns), node(Some(at), "main", 0, row.own_ns, row.own_ns)]
+    };
+    match wanted {
+        Trees::None => Vec::new(),
+        Trees::Calls => vec![calls],
+        Trees::Inverted => {
+            vec![rows.iter().enumerate().flat_map(|(at, row)| up(row, at * 2)).collect()]
+        }
+        Trees::Sandwich(name) if name == "main" => vec![vec![node(None, "main", 0, all, all)], calls],
+        Trees::Sandwich(name) => match rows.iter().find(|row| row.name == *name) {
+            Some(row) => vec![up(row, 0).into(), below(None).filter(|node| node.name == *name).collect()],
+            None => vec![Vec::new(), Vec::new()],
+        },
+    }
+}
+
 impl Windows for Naive {
-    fn sums(&self, window: &Window) -> WindowSums {
+    fn sums(&self, window: &Window, trees: &Trees) -> Result<WindowSums, String> {
+        if window.filters.function == "(" {
+            return Err("bad pattern".into());
+        }
         let mut rows: Vec<FunctionRow> = FUNCTIONS
             .iter()
             .map(|(name, object)| FunctionRow {
@@ -53,22 +103,53 @@ impl Windows for Naive {
                 samples: 0,
             })
             .collect();
-        let mut tree = Tree::new("all");
-        for (at, thread) in self.0.iter().enumerate() {
-            let wanted = window.threads.as_ref().is_none_or(|threads| threads.contains(&at));
-            let inside = |s: &&Sample| (window.from_ns..window.to_ns).contains(&s.time_ns);
-            for sample in thread.samples.iter().filter(|s| wanted && inside(s)) {
-                let row = &mut rows[usize::try_from(sample.function).expect("small")];
-                row.own_ns += sample.weight_ns;
-                row.total_ns += sample.weight_ns;
-                row.samples += 1;
-                tree.add_stack(["main", &row.name], sample.weight_ns / 1000);
-            }
+        for (_, sample, _) in self.samples(window) {
+            let row = &mut rows[usize::try_from(sample.function).expect("small")];
+            row.own_ns += sample.weight_ns;
+            row.total_ns += sample.weight_ns;
+            row.samples += 1;
         }
         rows.retain(|row| row.samples > 0);
         let samples = rows.iter().map(|row| row.samples).sum();
         let cpu_ns = rows.iter().map(|row| row.own_ns).sum();
-        WindowSums { samples, cpu_ns, functions: rows, tree }
+        let trees = trees_of(&rows, cpu_ns, trees);
+        Ok(WindowSums { samples, cpu_ns, functions: rows, trees })
+    }
+
+    fn listings(&self, window: &Window, function: &str) -> Result<Listings, String> {
+        let own_ns = self.samples(window).filter(|s| s.2 == function).map(|s| s.1.weight_ns).sum();
+        let line = |place: &str, own_ns, text: &str| ListedLine {
+            own_ns,
+            total_ns: own_ns,
+            place: place.into(),
+            text: text.into(),
+        };
+        let lines = vec![line("7", 0, "if (a < b)"), line("8", own_ns, "    work();")];
+        let listing = Listing { title: "src/prog.c".into(), has_totals: true, lines };
+        let remarks = vec!["no instructions".into()];
+        Ok(Listings { listings: vec![listing], remarks, own_ns, total_ns: own_ns, whole_ns: own_ns * 2 })
+    }
+
+    fn file(&self, window: &Window, format: FileFormat) -> Result<Vec<u8>, String> {
+        let line = |(_, sample, name): (usize, &Sample, &str)| match format {
+            FileFormat::Folded => format!("main;{name} 1\n"),
+            _ => format!("{{\"ns\":{}}}\n", sample.time_ns),
+        };
+        Ok(self.samples(window).map(line).collect::<String>().into_bytes())
+    }
+
+    fn hits(&self, pattern: &str, most: usize) -> Result<(Vec<(i64, usize)>, u64), String> {
+        if pattern == "(" {
+            return Err("bad pattern".into());
+        }
+        let (filters, transforms) = (Filters::default(), Vec::new());
+        let all = Window { from_ns: i64::MIN, to_ns: i64::MAX, threads: None, filters, transforms };
+        let found = self.samples(&all).filter(|s| s.2.contains(pattern) || "main".contains(pattern));
+        let mut found: Vec<(i64, usize)> = found.map(|(at, sample, _)| (sample.time_ns, at)).collect();
+        found.sort_unstable();
+        let total = found.len() as u64;
+        found.truncate(most);
+        Ok((found, total))
     }
 }
 

@@ -14,9 +14,11 @@ use pct_profile::model::{Cell, FunctionId, Object, ObjectId, ObjectKind, Weight}
 use pct_profile::text::numbers::{seconds, share};
 use pct_profile::text::table::{Align, Column, Rank, Table, tame};
 use pct_profile::{Pattern, Profile};
+use pct_reports::sources::Sources;
 use pct_symbols::{BuildId, CodeAddr, Image, ObjectInfo, Symbolizer};
 use std::collections::BTreeMap;
-use std::io::{BufRead as _, BufReader};
+use std::fs::File;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 
@@ -41,7 +43,7 @@ pub struct Args {
     #[arg(long)]
     pub asm: bool,
     /// Lines shown around those that cost something.
-    #[arg(short = 'C', long, value_name = "N", default_value_t = 3, allow_negative_numbers = true, value_parser = crate::look::number)]
+    #[arg(short = 'C', long, value_name = "N", default_value_t = CONTEXT, allow_negative_numbers = true, value_parser = crate::look::number)]
     pub context: usize,
     /// Write a page instead of text.
     #[arg(long, value_name = "FILE")]
@@ -52,21 +54,51 @@ pub struct Args {
 }
 
 /// A listing: a title and its lines.
-struct Listing {
-    title: String,
-    rows: Vec<Row>,
+pub(crate) struct Listing {
+    pub(crate) title: String,
+    pub(crate) rows: Vec<Row>,
     /// Lines have a total beside their own weight.
-    totals: bool,
+    pub(crate) totals: bool,
 }
 
-/// One line; `None` weights: cost nothing.
-struct Row {
-    own: Weight,
-    total: Weight,
+/// One line; no weight: it cost nothing.
+pub(crate) struct Row {
+    pub(crate) own: Weight,
+    pub(crate) total: Weight,
     /// Line number or address.
-    place: String,
-    text: String,
+    pub(crate) place: String,
+    pub(crate) text: String,
 }
+
+/// A function from near, for a page.
+pub(crate) struct Near {
+    /// Source files, then instructions.
+    pub(crate) listings: Vec<Listing>,
+    /// What is not there and why.
+    pub(crate) remarks: Vec<String>,
+    /// The function's own weight, and that with what it calls.
+    pub(crate) sum: (Weight, Weight),
+}
+
+/// The functions of exactly this name. Files are shown only if `sources` may show them.
+pub(crate) fn near(profile: &Profile, cells: &[Cell], function: &str, sources: &Sources) -> Near {
+    let hit = |id: FunctionId| profile.functions[id].name == function;
+    let read = |file: &str| {
+        let path = sources
+            .find(file)
+            .ok_or_else(|| "it is not there, or lies in no folder with sources".to_owned())?;
+        let opened = sources.open(&path).map_err(|why| why.to_string())?;
+        read_lines(opened)
+    };
+    let found = lines(profile, cells, hit);
+    let mut remarks = Vec::new();
+    let mut listings = source_listings(profile, &found, CONTEXT, &read, &mut remarks);
+    listings.extend(code_listings(profile, cells, hit, &mut remarks));
+    Near { listings, remarks, sum: found.sum }
+}
+
+/// Lines shown around those that cost something, unless another number is asked for.
+const CONTEXT: usize = 3;
 
 /// Prints it.
 ///
@@ -84,7 +116,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let mut listings = Vec::new();
     let found = lines(&profile, &cells, hit);
     if !args.asm {
-        listings.extend(source_listings(&profile, &found, args.context, &mut remarks));
+        listings.extend(source_listings(&profile, &found, args.context, &read_source, &mut remarks));
     }
     if !args.source {
         listings.extend(code_listings(&profile, &cells, hit, &mut remarks));
@@ -172,6 +204,7 @@ fn source_listings(
     profile: &Profile,
     found: &Lines,
     context: usize,
+    read: &dyn Fn(&str) -> Result<Vec<String>, String>,
     remarks: &mut Vec<String>,
 ) -> Vec<Listing> {
     let mut files: BTreeMap<_, BTreeMap<u32, (Weight, Weight)>> = BTreeMap::new();
@@ -184,7 +217,7 @@ fn source_listings(
     let mut listings = Vec::new();
     for (file, lines) in files {
         let path = &profile.files[file];
-        let source = read_source(Path::new(path));
+        let source = read(path);
         if let Err(why) = &source {
             remarks.push(format!("{path}: {why}; only line numbers are shown"));
         } else if is_newer(path, profile) {
@@ -232,12 +265,21 @@ fn is_newer(path: &str, profile: &Profile) -> bool {
 /// Larger than any source file that somebody wrote.
 const MOST_SOURCE: u64 = 32 << 20;
 
-fn read_source(path: &Path) -> Result<Vec<String>, String> {
-    let meta = std::fs::metadata(path).map_err(|why| why.to_string())?;
+fn read_source(path: &str) -> Result<Vec<String>, String> {
+    // A pipe would be waited for.
+    if !std::fs::metadata(path).map_err(|why| why.to_string())?.is_file() {
+        return Err("no source file".into());
+    }
+    read_lines(File::open(path).map_err(|why| why.to_string())?)
+}
+
+fn read_lines(file: File) -> Result<Vec<String>, String> {
+    let meta = file.metadata().map_err(|why| why.to_string())?;
     if !meta.is_file() || meta.len() > MOST_SOURCE {
         return Err("no source file".into());
     }
-    let bytes = std::fs::read(path).map_err(|why| why.to_string())?;
+    let mut bytes = Vec::new();
+    file.take(MOST_SOURCE).read_to_end(&mut bytes).map_err(|why| why.to_string())?;
     Ok(String::from_utf8_lossy(&bytes).lines().map(|line| tame(&line.replace('\t', "    "))).collect())
 }
 

@@ -17,6 +17,7 @@ pub mod off;
 pub mod print;
 pub mod report;
 pub mod run;
+mod sources;
 mod timeline;
 pub mod top;
 pub mod view;

@@ -3,20 +3,22 @@
 //! The page knows no symbols: here a recording is read, its functions are named, and it goes to the page as plain data.
 //! What a range of it spent where is counted from the same profile as `pct report` counts it.
 
+mod counted;
+
 use crate::errors::Usage;
 use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Context as _, Result};
-use lttv_page::recording::{Function, FunctionRow, Recording, Sample, Thread};
-use lttv_page::{Shown, Store, TimelinePage, Window, WindowSums, Windows};
-use pct_formats::flame;
-use pct_profile::flat::Order;
+use lttv_page::recording::{Function, Recording, Sample, Thread};
+use lttv_page::{Shown, Store, TimelinePage};
+use pct_profile::Profile;
 use pct_profile::load::{self, Options};
-use pct_profile::model::{Id as _, Weight};
-use pct_profile::{By, Filter, Flat, Profile, Split};
+use pct_profile::model::Id as _;
 use pct_server::view::Served;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+
+use counted::Counted;
 
 /// Most things to know about a recording that the page lists.
 const MOST_NOTES: usize = 50;
@@ -168,45 +170,7 @@ fn plain(path: &Path, profile: Profile) -> Recording {
         functions,
         marks: profile.marks.iter().map(|mark| (at(mark.time_ns), mark.name.clone())).collect(),
         notes: lost.chain(account.notes.iter().cloned()).take(MOST_NOTES).collect(),
-        windows: Arc::new(Counted { profile, start }),
-    }
-}
-
-/// Counts what ranges of a profile spent where.
-struct Counted {
-    profile: Profile,
-    /// When its times begin, ns since 1970.
-    start: i64,
-}
-
-impl Windows for Counted {
-    fn sums(&self, window: &Window) -> WindowSums {
-        let since_start = |time: i64| u64::try_from(time.saturating_sub(self.start)).unwrap_or(0);
-        let window_ns = (since_start(window.from_ns), since_start(window.to_ns));
-        let profile = &self.profile;
-        let mut cells = Filter { window: Some(window_ns), ..Filter::default() }.cells(profile);
-        if let Some(threads) = &window.threads {
-            cells.retain(|cell| threads.contains(&cell.thread.index()));
-        }
-        let table = Flat::of(profile, &cells, Some(By::Function), Split::Merged, Order::Own);
-        let rows = table.rows.iter().filter_map(|row| {
-            let label = row.label?;
-            let object = label.function(profile).map(|id| profile.functions[id].object);
-            Some(FunctionRow {
-                name: label.name(profile),
-                object: object.map(|id| profile.objects[id].name().to_owned()).unwrap_or_default(),
-                own_ns: row.own.cpu_ns(),
-                total_ns: row.total.cpu_ns(),
-                samples: row.own.samples,
-            })
-        });
-        let all: Weight = cells.iter().map(|cell| cell.weight).sum();
-        WindowSums {
-            samples: all.samples,
-            cpu_ns: all.cpu_ns(),
-            functions: rows.collect(),
-            tree: flame::tree(profile, &cells, Split::Merged, window.inverted),
-        }
+        windows: Arc::new(Counted::new(profile, start, path)),
     }
 }
 

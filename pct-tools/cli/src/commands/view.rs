@@ -1,5 +1,6 @@
 //! `pct view`: recordings and deep profiles in the browser, or one of their pages on the terminal.
 
+use crate::commands::sources::{self, head, is_of_perf, is_own};
 use crate::commands::timeline::{self, ClockShift};
 use crate::contexts::{self, Fold};
 use crate::face::Face;
@@ -7,9 +8,8 @@ use crate::look::{self, Look};
 use anyhow::{Context as _, Result};
 use pct_deep::{Compensation, Contexts, Reading};
 use pct_native::reading::MAGIC;
+use pct_profile::Profile;
 use pct_profile::load::{self, run::Info};
-use pct_profile::model::{FileId, FunctionId, ObjectKind};
-use pct_profile::{Language, Profile};
 use pct_reports::page::{self, Request};
 use pct_reports::query::{Cmd, DiffScale, DiffWhat, Incl};
 use pct_reports::render::text::TextOptions;
@@ -17,8 +17,6 @@ use pct_reports::sources::{Folders, Sources};
 use pct_reports::subject::{ShelfEntry, Subject};
 use pct_server::library::{Book, Library};
 use pct_server::view::Served;
-use std::collections::HashSet;
-use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, Stdio};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -244,67 +242,25 @@ pub(super) fn is_deep(path: &Path) -> bool {
     head == MAGIC || path.extension().is_some_and(|e| e == "data") && !is_of_perf(&head)
 }
 
-/// The first octets of a file.
-fn head(path: &Path) -> Vec<u8> {
-    let mut head = Vec::new();
-    let _ = std::fs::File::open(path).map(|f| f.take(MAGIC.len() as u64).read_to_end(&mut head));
-    head
-}
-
-fn is_of_perf(head: &[u8]) -> bool {
-    head.starts_with(b"PERFILE2") || head.starts_with(b"2ELIFREP")
-}
-
-/// Whether a file was recorded by pct.
-fn is_own(path: &Path) -> bool {
-    path.is_dir() || path.extension().is_some_and(|e| e == "pct")
-}
-
 type Read<'a> = &'a mut dyn FnMut(&[PathBuf], &load::Options) -> Result<Profile>;
 
 /// Reads a deep profile, or makes one of a recording.
 fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
-    let (mut of_debug_info, mut modules) = (Vec::new(), HashSet::new());
-    let mut subject = if is_deep(path) {
-        Subject::open(path, how.reading)?
+    if is_deep(path) {
+        let mut subject = Subject::open(path, how.reading)?;
+        subject.sources = Sources::Below(Folders { beside: sources::beside(path), ..Folders::default() });
+        Ok(subject)
     } else {
         let profile = read(&[path.to_owned()], &contexts::options(&how.look))?;
-        if is_own(path) || is_of_perf(&head(path)) {
-            (of_debug_info, modules) = (source_folders(&profile), python_modules(&profile));
-        }
+        let shown = sources::of_recording(path, &profile);
         let made = contexts::made(&profile, &how.look, &how.fold)
             .with_context(|| format!("{}: nothing to view", path.display()))?;
         drop(profile);
         let recorded = made.recorded.clone();
-        Subject::of_recording(made.profile(Compensation::Exact)?, recorded, path)
-    };
-    let mut beside: Vec<PathBuf> = std::env::current_dir().into_iter().collect();
-    beside.extend(path.parent().map(Path::to_owned));
-    subject.sources = Sources::Below(Folders { beside, of_debug_info, modules });
-    Ok(subject)
-}
-
-/// The sources of the profile's Python modules.
-fn python_modules(profile: &Profile) -> HashSet<PathBuf> {
-    let python = profile.objects.iter().filter(|o| o.kind == ObjectKind::Module(Language::Python));
-    Folders::of_modules(python.map(|object| object.path.as_str()))
-}
-
-/// The folders that the debug information of the profile's objects names. Text formats name files too, but of those
-/// nothing vouches for the name.
-fn source_folders(profile: &Profile) -> Vec<PathBuf> {
-    let of_object = |function: FunctionId| {
-        let object = profile.functions[function].object;
-        profile.objects[object].kind == ObjectKind::File
-    };
-    let frames = profile.frames.iter().filter(|f| of_object(f.function)).filter_map(|f| f.file);
-    let declared = profile
-        .functions
-        .iter()
-        .filter(|f| profile.objects[f.object].kind == ObjectKind::File)
-        .filter_map(|f| f.declared.map(|(file, _)| file));
-    let files: HashSet<FileId> = frames.chain(declared).collect();
-    Folders::of_files(files.into_iter().map(|file| &*profile.files[file]))
+        let mut subject = Subject::of_recording(made.profile(Compensation::Exact)?, recorded, path);
+        subject.sources = shown;
+        Ok(subject)
+    }
 }
 
 fn serve(args: &Args, mut served: Served, face: &Face) -> Result<ExitCode> {

@@ -1,0 +1,169 @@
+//! What is shown of a range, below the lanes: tabs, statistics of traces, lists of events. What is made of samples is in
+//! [`super::workbench`].
+
+use maud::{Markup, html};
+use pct_num::thousands;
+
+use lttv_modules::stats::Stats;
+use lttv_modules::timeline::lanes::LaneOf;
+
+use super::workbench;
+use crate::board::lane_of;
+use crate::events::{EventsAsk, Only};
+use crate::store::Store;
+use crate::view::{Tab, View, link};
+use crate::words::{MOST_ROWS, cut, duration, share, short, since};
+
+/// Rows of a page of events.
+const MOST_EVENTS: usize = 200;
+
+/// The tab that is shown: the one asked for, else the flame graph where there are samples.
+pub(super) fn tab_of(store: &Store, view: &View) -> Option<Tab> {
+    let sampled = store.traces().any(|shown| shown.recording.is_some());
+    match view.tab {
+        None if sampled => Some(Tab::Flame),
+        None if view.selection.is_some() => Some(Tab::Statistics),
+        tab => tab,
+    }
+}
+
+/// What is shown of the range, alone.
+pub(crate) fn window(store: &Store, view: &View) -> String {
+    window_markup(store, view, None).into_string()
+}
+
+pub(super) fn window_markup(store: &Store, view: &View, nonce: Option<&str>) -> Markup {
+    let ((from, to), origin) = (view.window(), store.span().0);
+    let width = to.abs_diff(from);
+    let tab = tab_of(store, view);
+    html! {
+        h2 { @if view.selection.is_some() { "selected " } @else { "seen " }
+            (since(origin, from, width)) " s to " (since(origin, to, width)) " s (" (duration(width)) " wall)"
+            @if let Some(name) = lane_name(store, view) { ", " (name) }
+        }
+        nav.tabs {
+            @for (each, _, title) in Tab::ALL {
+                @let there = View { tab: Some(each), at: None, ..view.clone() };
+                @if tab == Some(each) { span.current { (title) } } @else { a.control href=(link(&there)) data-tab=(each.word()) { (title) } }
+            }
+        }
+        @match tab {
+            Some(Tab::Statistics) => (statistics(store, from, to)),
+            Some(Tab::Events) => (events(store, view)),
+            Some(tab) => (workbench::section(store, view, tab, nonce)),
+            None => p.soft { "Drag over the lanes to select a range, or choose what to see of it." },
+        }
+    }
+}
+
+fn lane_name(store: &Store, view: &View) -> Option<String> {
+    lane_of(store, view).map(|(_, lane)| lane.name.to_string())
+}
+
+fn statistics(store: &Store, from: i64, to: i64) -> Markup {
+    let Some(all) = store.statistics(from, to) else {
+        return html! { p.warning { "There are too many events in this range to count them in ten seconds. Select a shorter one." } };
+    };
+    html! {
+        @for (shown, stats) in store.traces().zip(&all) {
+            h3 { (short(&shown.name)) ": " (thousands(stats.total())) " events" }
+            div.columns { (by_name(stats)) (by_activity(stats)) (by_thread(stats)) }
+        }
+    }
+}
+
+fn by_name(stats: &Stats) -> Markup {
+    let total = stats.total();
+    let mut names: Vec<_> = stats.by_name().into_iter().collect();
+    names.sort_by(|a, b| b.1.cmp(&a.1).then(a.0.cmp(&b.0)));
+    html! {
+        table.data {
+            thead { tr { th { "count" } th { "share" } th.l { "event" } } }
+            tbody {
+                @for (name, count) in names.iter().take(MOST_ROWS) {
+                    tr data-count=(count) { td { (thousands(*count)) } td { (share(*count, total)) } td.l { (name) } }
+                }
+            }
+        }
+    }
+}
+
+fn by_activity(stats: &Stats) -> Markup {
+    let rows = stats.by_activity();
+    html! {
+        @if rows.values().any(|(_, ns)| *ns > 0) {
+            table.data {
+                thead { tr { th { "CPU time" } th { "events" } th.l { "mode" } } }
+                tbody { @for (mode, (count, ns)) in &rows {
+                    tr { td { (duration(ns.unsigned_abs())) } td { (thousands(*count)) } td.l { (mode) } }
+                } }
+            }
+        }
+    }
+}
+
+fn by_thread(stats: &Stats) -> Markup {
+    let mut rows: Vec<_> =
+        stats.cpu_time_by_thread().filter(|(thread, ns)| *ns > 0 && thread.key.tid != 0).collect();
+    rows.sort_by_key(|(thread, ns)| (std::cmp::Reverse(*ns), thread.key));
+    html! {
+        @if !rows.is_empty() {
+            table.data {
+                thead { tr { th { "CPU time" } th { "thread" } th.l { "name" } } }
+                tbody { @for (thread, ns) in rows.iter().take(MOST_ROWS) {
+                    tr { td { (duration(ns.unsigned_abs())) } td { (thread.key.tid) } td.l { (thread.name) } }
+                } }
+            }
+        }
+    }
+}
+
+/// Which events a view lists from a place on: a time, and events at that time that were listed before.
+pub(crate) fn events_ask(store: &Store, view: &View, (from, skip): (i64, u64), most: usize) -> EventsAsk {
+    let only = lane_of(store, view).map(|(trace, lane)| {
+        let none = Only { trace, cpu: None, tid: None, tracefile: None };
+        match lane.of {
+            LaneOf::Cpu(cpu) => Only { cpu: Some(cpu), ..none },
+            LaneOf::Thread(tid) => Only { tid: Some(tid), ..none },
+            LaneOf::Tracefile(file) => Only { tracefile: Some(file), ..none },
+        }
+    });
+    EventsAsk { from, skip, to: view.window().1, most, only, name: view.name.clone() }
+}
+
+fn events(store: &Store, view: &View) -> Markup {
+    let ((from, _), origin) = (view.window(), store.span().0);
+    let ask = events_ask(store, view, view.at.unwrap_or((from, 0)), MOST_EVENTS);
+    let listed = store.events(&ask);
+    let several = store.traces().len() > 1;
+    let names: Vec<&str> = store.traces().map(|shown| short(&shown.name)).collect();
+    html! {
+        form.find action="tl" method="get" {
+            @for (key, value) in crate::view::parts(&View { name: String::new(), at: None, tab: Some(Tab::Events), ..view.clone() }.query()) {
+                input type="hidden" name=(key) value=(value);
+            }
+            input.filter type="search" name="name" value=(view.name) placeholder="name of an event" aria-label="name of an event";
+            button.control { "filter" }
+            a.control href={ "tl/file?" (view.query()) "&as=events" } download="events.jsonl" { "save as JSON lines" }
+        }
+        @if !listed.is_whole { p.warning { "This took too long; the list may lack events at its end." } }
+        div.tablebox { table.data.events {
+            thead { tr { th { "s" } @if several { th.l { "trace" } } th { "CPU" } th.l { "of" } th.l { "event" } th.l { "fields" } } }
+            tbody {
+                @for row in &listed.rows {
+                    tr data-t=(row.time) {
+                        td { (since(origin, row.time, 0)) }
+                        @if several { td.l { (names.get(row.trace).copied().unwrap_or("")) } }
+                        td { @if let Some(cpu) = row.cpu { (cpu) } } td.l { (cut(&row.of, 30)) } td.l { (row.name) }
+                        td.l.fields { (pct_text::visible(&row.fields)) }
+                    }
+                }
+            }
+        } }
+        @if listed.rows.is_empty() { p.soft { "no event here" } }
+        p.paging {
+            @if view.at.is_some() { a.control href=(link(&View { at: None, ..view.clone() })) { "first" } }
+            @if let Some(next) = listed.next { a.control href=(link(&View { at: Some(next), ..view.clone() })) { "next" } }
+        }
+    }
+}

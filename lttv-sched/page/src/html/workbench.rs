@@ -1,0 +1,383 @@
+//! The workbench: what is made of the samples of a range. Pictures, tables, trees and files, with filters and transforms
+//! that stand in the address. Each control is a link or a form, so all of it works without script.
+
+use maud::{Markup, PreEscaped, html};
+use pct_icicle::{Direction, Options, Order, Tree, svg};
+use pct_num::thousands;
+use serde_json::{Value, json};
+
+use super::call_tree;
+use crate::board::lane_of;
+use crate::recording::Recording;
+use crate::store::{Shown, Store};
+use crate::view::{Tab, View, choose, encoded, link};
+use crate::windows::{
+    CallNode, Filters, Listing, Listings, Transform, TransformKind, Trees, Window, WindowSums,
+};
+use crate::words::{MOST_ROWS, cut, duration, seconds, share, short};
+
+/// Levels of a flame graph.
+const MOST_LEVELS: u32 = 200;
+/// Frames below one part in so many of the whole are too narrow to be drawn, so they have no link.
+const NARROWEST: u64 = 4000;
+
+/// What is asked of a recording for a view.
+pub(crate) fn window_of(store: &Store, view: &View, recording: &Recording) -> Window {
+    let (from_ns, to_ns) = view.window();
+    let tid = lane_of(store, view).and_then(|(_, lane)| lane.tid());
+    let threads = tid.map(|tid| {
+        let of_tid = recording.threads.iter().enumerate().filter(|(_, t)| i64::from(t.tid) == tid);
+        of_tid.map(|(at, _)| at).collect()
+    });
+    Window { from_ns, to_ns, threads, filters: view.filters.clone(), transforms: view.transforms.clone() }
+}
+
+/// The recordings with what each answers about the view.
+fn asked<'s, T>(
+    store: &'s Store,
+    view: &View,
+    ask: impl Fn(&Recording, &Window) -> Result<T, String>,
+) -> Vec<(&'s Shown, Result<T, String>)> {
+    let recordings = store.traces().filter_map(|shown| Some((shown, shown.recording.as_ref()?)));
+    recordings.map(|(shown, recording)| (shown, ask(recording, &window_of(store, view, recording)))).collect()
+}
+
+/// The part of the page about samples.
+pub(super) fn section(store: &Store, view: &View, tab: Tab, nonce: Option<&str>) -> Markup {
+    html! {
+        (filters(view))
+        (chips(view))
+        div id="chosen" { (chosen_bar(store, view)) }
+        @if !store.traces().any(|shown| shown.recording.is_some()) {
+            p.soft { "None of these has samples with functions. (pct view --timeline reads a recording's functions.)" }
+        } @else if matches!(tab, Tab::Sandwich | Tab::Source) && view.function.is_empty() {
+            p.soft { "Choose a function: in this table, or in a picture." }
+            (each(store, view, &Trees::None, |sums| functions(sums, view)))
+        } @else {
+            @match tab {
+                Tab::Source => @for (shown, found) in asked(store, view, |r, w| r.windows.listings(w, &view.function)) {
+                    @match found {
+                        Ok(found) => (listings(shown, &found)),
+                        Err(why) => p.warning { (why) },
+                    }
+                },
+                Tab::Sandwich => (each(store, view, &Trees::Sandwich(view.function.clone()), |sums| sandwich(sums, view, nonce))),
+                Tab::Tree => (each(store, view, &Trees::Calls, |sums| call_tree::markup(sums, view))),
+                Tab::Inverted => (each(store, view, &Trees::Inverted, |sums| flame(sums, view, tab, nonce))),
+                _ => (each(store, view, &Trees::Calls, |sums| flame(sums, view, tab, nonce))),
+            }
+        }
+    }
+}
+
+/// Each recording's head, and what is made of its sums.
+fn each(store: &Store, view: &View, trees: &Trees, make: impl Fn(&WindowSums) -> Markup) -> Markup {
+    html! {
+        @for (at, (shown, sums)) in asked(store, view, |r, w| r.windows.sums(w, trees)).into_iter().enumerate() {
+            @match sums {
+                Err(why) => p.warning { (why) },
+                Ok(sums) => {
+                    p { b { (short(&shown.name)) } ": " (thousands(sums.samples)) " samples, " (seconds(sums.cpu_ns)) " CPU s"
+                        span.soft { " the same here: " code { (report(store, shown, view)) } } }
+                    (files(view, at))
+                    @if sums.samples > 0 { (make(&sums)) }
+                }
+            }
+        }
+    }
+}
+
+/// The command that reports the same samples. Transforms have no options there.
+fn report(store: &Store, shown: &Shown, view: &View) -> String {
+    let start = shown.recording.as_ref().map_or(0, |recording| recording.start_ns);
+    let at = |time: i64| {
+        let ns = time.saturating_sub(start).max(0);
+        format!("{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
+    };
+    let (from, to) = view.window();
+    let mut out = format!("pct report --from {} --to {}", at(from), at(to));
+    if let Some(tid) = lane_of(store, view).and_then(|(_, lane)| lane.tid()) {
+        out += &format!(" --thread {tid}");
+    }
+    for (_, option, text) in view.filters.rows().iter().filter(|row| !row.2.is_empty()) {
+        out += &format!(" {option} '{}'", text.replace('\'', r"'\''"));
+    }
+    format!("{out} {}", shown.name)
+}
+
+/// The range as files.
+fn files(view: &View, recording: usize) -> Markup {
+    let query = view.query();
+    html! {
+        p.files { "save these samples: "
+            @for (word, title, name) in [("folded", "folded", "window.folded"), ("pprof", "pprof", "window.pb.gz"), ("jsonl", "JSON lines", "window.jsonl"), ("flame", "SVG", "window.svg")] {
+                a.control href={ "tl/file?" (query) "&as=" (word) "&r=" (recording) } download=(name) { (title) }
+            }
+        }
+    }
+}
+
+/// Which samples are counted.
+fn filters(view: &View) -> Markup {
+    let rest = View { filters: Filters::default(), at: None, ..view.clone() };
+    html! {
+        form.filters action="tl" method="get" {
+            @for (key, value) in crate::view::parts(&rest.query()) { input type="hidden" name=(key) value=(value); }
+            @for (word, option, text) in view.filters.rows() {
+                label { (word) " " input.filter type="search" name=(word) value=(text) placeholder="regular expression" title={ "as " (option) " of pct report" }; }
+            }
+            button.control { "filter" }
+        }
+    }
+}
+
+/// Filters and transforms that hold, each with a link that takes it away.
+fn chips(view: &View) -> Markup {
+    let chip = |text: String, without: View| {
+        html! {
+            a.chip href=(link(&without)) aria-label={ "take away: " (text) } { (cut(&text, 70)) " \u{d7}" }
+        }
+    };
+    html! {
+        @if !view.transforms.is_empty() || !view.filters.is_empty() {
+            p.chips {
+                @for (word, _, text) in view.filters.rows().iter().filter(|row| !row.2.is_empty()) {
+                    (chip(format!("{word} {text}"), View { filters: view.filters.without(word), ..view.clone() }))
+                }
+                @for (at, transform) in view.transforms.iter().enumerate() {
+                    @let kept = view.transforms.iter().enumerate().filter(|(i, _)| *i != at).map(|(_, t)| t.clone());
+                    (chip(format!("{} {}", transform.kind.title(), transform.name), View { transforms: kept.collect(), ..view.clone() }))
+                }
+            }
+        }
+    }
+}
+
+/// What can be done with the chosen function.
+pub(crate) fn chosen_bar(store: &Store, view: &View) -> Markup {
+    let name = &view.function;
+    let there = |tab: Tab| View { tab: Some(tab), ..view.clone() };
+    let with = |kind: TransformKind, name: &str| {
+        let mut transforms = view.transforms.clone();
+        transforms.push(Transform { kind, name: name.to_owned() });
+        View { transforms, ..view.clone() }
+    };
+    html! {
+        @if !name.is_empty() {
+            p.chosen {
+                b title=(name) { (cut(name, 80)) } " "
+                a.control href=(link(&there(Tab::Sandwich))) { "sandwich" }
+                a.control href=(link(&there(Tab::Source))) { "source" }
+                a.control href=(link(&View { search: format!("^{}$", regex_of(name)), ..view.clone() })) { "mark in lanes" }
+                a.control href=(link(&with(TransformKind::Focus, name))) { "only below it" }
+                a.control href=(link(&with(TransformKind::Ignore, name))) { "without it" }
+                a.control href=(link(&with(TransformKind::Merge, name))) { "merge into callers" }
+                a.control href=(link(&with(TransformKind::Recursion, name))) { "collapse recursion" }
+                @for object in objects_of(store, name) {
+                    a.control href=(link(&with(TransformKind::Object, object))) { "collapse " (object) }
+                }
+                a.control href=(link(&View { function: String::new(), ..view.clone() })) aria-label="choose no function" { "\u{d7}" }
+            }
+        }
+    }
+}
+
+/// A regular expression that only this text matches.
+fn regex_of(text: &str) -> String {
+    let mut out = String::with_capacity(text.len());
+    for c in text.chars() {
+        if !c.is_alphanumeric() && c.is_ascii() && c != '_' && c != ' ' {
+            out.push('\\');
+        }
+        out.push(c);
+    }
+    out
+}
+
+/// The objects that functions of a name lie in; a few at most.
+fn objects_of<'s>(store: &'s Store, name: &str) -> Vec<&'s str> {
+    let recordings = store.traces().filter_map(|shown| shown.recording.as_ref());
+    let functions = recordings.flat_map(|recording| &recording.functions);
+    let mut objects: Vec<&str> = functions.filter(|f| f.name == name).map(|f| f.object.as_str()).collect();
+    objects.sort_unstable();
+    objects.dedup();
+    objects.truncate(3);
+    objects
+}
+
+/// Nodes as a picture's tree. A single root is the picture's root. With a view frames are links that choose a function.
+fn picture_tree(nodes: &[CallNode], view: Option<&View>) -> Tree {
+    let mut roots = nodes.iter().filter(|node| node.parent.is_none());
+    let only = roots.next().filter(|_| roots.next().is_none());
+    let mut tree = Tree::new(only.map_or("all", |node| &node.name));
+    let whole: u64 = nodes.iter().filter(|node| node.parent.is_none()).map(|node| node.total_ns).sum();
+    let mut ids = Vec::with_capacity(nodes.len());
+    // All but the function's name is the same in all links.
+    let base = view.map(|view| choose(view, ""));
+    for node in nodes {
+        let parent = node.parent.and_then(|at| ids.get(at).copied()).unwrap_or(tree.root());
+        let id = match node.parent {
+            None if only.is_some() => tree.root(),
+            _ => tree.push(parent, &node.name),
+        };
+        tree.add(id, node.ends_ns);
+        tree.set_group(id, &node.object);
+        if let Some(base) = base.as_ref().filter(|_| node.total_ns.saturating_mul(NARROWEST) >= whole) {
+            tree.set_link(id, &format!("{base}{}", encoded(&node.name)));
+        }
+        ids.push(id);
+    }
+    tree
+}
+
+fn picture(
+    nodes: &[CallNode],
+    view: &View,
+    title: &str,
+    (direction, order): (Direction, Order),
+    nonce: Option<&str>,
+) -> Markup {
+    let options = Options {
+        title: title.into(),
+        weight: duration,
+        direction,
+        order,
+        max_depth: MOST_LEVELS,
+        nonce: nonce.map(str::to_owned),
+        ..Options::default()
+    };
+    html! {
+        figure.picture { (PreEscaped(svg(&picture_tree(nodes, Some(view)), &options))) }
+        p.details { "\u{a0}" }
+    }
+}
+
+/// Title and shape of the picture of a tab.
+fn shape_of(tab: Tab) -> (&'static str, (Direction, Order)) {
+    match tab {
+        Tab::Inverted => ("callers of what ran", (Direction::Icicle, Order::Name)),
+        Tab::Heavy => ("call tree, heaviest on the left", (Direction::Icicle, Order::Weight)),
+        _ => ("call tree", (Direction::Icicle, Order::Name)),
+    }
+}
+
+fn flame(sums: &WindowSums, view: &View, tab: Tab, nonce: Option<&str>) -> Markup {
+    let (title, shape) = shape_of(tab);
+    html! {
+        @for nodes in &sums.trees { (picture(nodes, view, title, shape, nonce)) }
+        (functions(sums, view))
+    }
+}
+
+fn sandwich(sums: &WindowSums, view: &View, nonce: Option<&str>) -> Markup {
+    let total: u64 = sums
+        .trees
+        .first()
+        .map_or(0, |nodes| nodes.iter().filter(|node| node.parent.is_none()).map(|node| node.total_ns).sum());
+    let shapes =
+        [("callers", (Direction::Flame, Order::Weight)), ("callees", (Direction::Icicle, Order::Weight))];
+    html! {
+        @if total == 0 {
+            p.soft { "No sample of this range has " (cut(&view.function, 80)) " on its stack." }
+        } @else {
+            p { (cut(&view.function, 80)) ": " (share(total, sums.cpu_ns)) " of the range, " (duration(total)) " with what it calls" }
+            @for (nodes, (title, shape)) in sums.trees.iter().zip(shapes) {
+                (picture(nodes, view, title, shape, nonce))
+            }
+        }
+        (functions(sums, view))
+    }
+}
+
+/// The picture of a view alone, for a file.
+pub(crate) fn flame_file(recording: &Recording, window: &Window, view: &View) -> Result<String, String> {
+    let tab = view.tab.unwrap_or_default();
+    let trees = if tab == Tab::Inverted { Trees::Inverted } else { Trees::Calls };
+    let sums = recording.windows.sums(window, &trees)?;
+    let (title, (direction, order)) = shape_of(tab);
+    let options = Options { title: title.into(), weight: duration, direction, order, ..Options::default() };
+    let nodes = sums.trees.into_iter().next().unwrap_or_default();
+    Ok(svg(&picture_tree(&nodes, None), &options))
+}
+
+fn functions(sums: &WindowSums, view: &View) -> Markup {
+    let rest = sums.functions.get(MOST_ROWS..).unwrap_or_default();
+    let base = choose(view, "");
+    html! {
+        div.tablebox { table.data {
+            thead { tr { th { "self" } th { "total" } th { "CPU s" } th { "samples" } th.l { "function" } th.l { "object" } } }
+            tbody {
+                @for row in sums.functions.iter().take(MOST_ROWS) {
+                    tr.picked[row.name == view.function] data-own=(row.own_ns) data-total=(row.total_ns) {
+                        td { (share(row.own_ns, sums.cpu_ns)) } td { (share(row.total_ns, sums.cpu_ns)) }
+                        td { (seconds(row.own_ns)) } td { (thousands(row.samples)) }
+                        td.l { a.fn href={ (base) (encoded(&row.name)) } title=(row.name) { (cut(&row.name, 80)) } } td.l { (row.object) }
+                    }
+                }
+                @if !rest.is_empty() {
+                    tr { td { (share(rest.iter().map(|row| row.own_ns).sum(), sums.cpu_ns)) } td {}
+                        td { (seconds(rest.iter().map(|row| row.own_ns).sum())) } td {}
+                        td.l { (thousands(rest.len() as u64)) " more" } td {} }
+                }
+            }
+        } }
+    }
+}
+
+/// Source lines, then instructions, each with its time.
+fn listings(shown: &Shown, found: &Listings) -> Markup {
+    html! {
+        p { b { (short(&shown.name)) } ": " (duration(found.own_ns)) " in the function (" (share(found.own_ns, found.whole_ns)) "), "
+            (duration(found.total_ns)) " with what it calls (" (share(found.total_ns, found.whole_ns)) ")" }
+        @for remark in &found.remarks { p.soft { (remark) } }
+        @for listing in &found.listings { (listing_table(listing, found.whole_ns)) }
+    }
+}
+
+fn listing_table(listing: &Listing, whole_ns: u64) -> Markup {
+    let most = listing.lines.iter().map(|line| line.own_ns).max().unwrap_or(0);
+    let cell = |ns: u64, heat: bool| {
+        html! {
+            @if ns == 0 { td {} } @else {
+                td style=[heat.then(|| format!("background:rgba(232,90,20,{:.2})", pct_num::percent(ns, most) * 0.006))] { (share(ns, whole_ns)) }
+            }
+        }
+    };
+    html! {
+        h3 { (listing.title) }
+        div.tablebox { table.data.listing {
+            thead { tr { th { "self" } @if listing.has_totals { th { "total" } } th { @if listing.has_totals { "line" } @else { "address" } } th.l {} } }
+            tbody {
+                @for line in &listing.lines {
+                    tr data-line=(line.place) {
+                        (cell(line.own_ns, true)) @if listing.has_totals { (cell(line.total_ns, false)) }
+                        td.soft { (line.place) } td.l { code { (line.text) } }
+                    }
+                }
+            }
+        } }
+    }
+}
+
+/// The table of functions of the range as JSON, and the number of samples, for each recording.
+///
+/// # Errors
+/// A filter is no regular expression.
+pub(crate) fn json_of(store: &Store, view: &View) -> Result<Value, String> {
+    let (from, to) = view.window();
+    let mut recordings: Vec<Value> = Vec::new();
+    for (shown, sums) in asked(store, view, |r, w| r.windows.sums(w, &Trees::None)) {
+        let sums = sums?;
+        let functions = sums.functions.iter().map(|row| {
+            json!({
+                "name": row.name, "object": row.object, "own_ns": row.own_ns, "total_ns": row.total_ns,
+                "samples": row.samples,
+            })
+        });
+        let functions: Vec<Value> = functions.collect();
+        recordings.push(
+            json!({"name": shown.name, "samples": sums.samples, "cpu_ns": sums.cpu_ns, "functions": functions}),
+        );
+    }
+    Ok(json!({"v": 1, "from": from.to_string(), "to": to.to_string(), "recordings": recordings}))
+}

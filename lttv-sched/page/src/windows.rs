@@ -1,0 +1,271 @@
+//! What is asked about a range of a recording, and what is answered: sums, call trees, listings, files. Plain data.
+//!
+//! Who can read recordings answers ([`Windows`]), with the numbers of the command's own reports. Nothing here knows
+//! file formats or symbols.
+
+/// What is done with the stacks of a range, by the name of a function or an object.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum TransformKind {
+    /// Only samples with the function on the stack; stacks begin with it.
+    Focus,
+    /// No samples with the function on the stack.
+    Ignore,
+    /// The function's time is its caller's.
+    Merge,
+    /// A recursion of the function is one call.
+    Recursion,
+    /// Calls within an object are one frame.
+    Object,
+}
+
+impl TransformKind {
+    /// All of them with their words in addresses, and what the page says of them before the name.
+    pub const ALL: [(TransformKind, &'static str, &'static str); 5] = [
+        (TransformKind::Focus, "focus", "only below"),
+        (TransformKind::Ignore, "ignore", "without"),
+        (TransformKind::Merge, "merge", "merged into callers:"),
+        (TransformKind::Recursion, "recursion", "one call for recursions of"),
+        (TransformKind::Object, "object", "one frame for"),
+    ];
+
+    /// The word in addresses.
+    pub fn word(self) -> &'static str {
+        TransformKind::ALL.iter().find(|row| row.0 == self).map_or("", |row| row.1)
+    }
+
+    /// What the page says before the name.
+    pub fn title(self) -> &'static str {
+        TransformKind::ALL.iter().find(|row| row.0 == self).map_or("", |row| row.2)
+    }
+}
+
+/// A transform.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Transform {
+    /// What is done.
+    pub kind: TransformKind,
+    /// The exact name of the function, or of the object.
+    pub name: String,
+}
+
+/// Which samples are counted, by regular expressions as `pct report` has them; an empty one lets all pass.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
+pub struct Filters {
+    /// Threads of this number or a matching name.
+    pub thread: String,
+    /// Processes of this number or a matching name.
+    pub process: String,
+    /// Samples taken in a matching object.
+    pub object: String,
+    /// Samples with a matching function on the stack.
+    pub function: String,
+}
+
+impl Filters {
+    /// Words in addresses and on the page, the option of `pct report`, and the text.
+    pub fn rows(&self) -> [(&'static str, &'static str, &str); 4] {
+        [
+            ("thread", "--thread", &self.thread),
+            ("process", "--process", &self.process),
+            ("object", "--object", &self.object),
+            ("function", "--focus", &self.function),
+        ]
+    }
+
+    /// The filter of a word.
+    pub fn by_word(&mut self, word: &str) -> Option<&mut String> {
+        match word {
+            "thread" => Some(&mut self.thread),
+            "process" => Some(&mut self.process),
+            "object" => Some(&mut self.object),
+            "function" => Some(&mut self.function),
+            _ => None,
+        }
+    }
+
+    /// The same without the filter of a word.
+    #[must_use]
+    pub fn without(&self, word: &str) -> Filters {
+        let mut out = self.clone();
+        out.by_word(word).into_iter().for_each(String::clear);
+        out
+    }
+
+    /// Everything passes.
+    pub fn is_empty(&self) -> bool {
+        self.rows().iter().all(|row| row.2.is_empty())
+    }
+}
+
+/// A range of time, and what is counted of it.
+#[derive(Clone, PartialEq, Eq, Hash, Debug)]
+pub struct Window {
+    /// First time, ns since 1970.
+    pub from_ns: i64,
+    /// End; what is at this time is not in it.
+    pub to_ns: i64,
+    /// Only these threads, by their place in the recording; none: all.
+    pub threads: Option<Vec<usize>>,
+    /// Which samples.
+    pub filters: Filters,
+    /// What is done with their stacks, in this order.
+    pub transforms: Vec<Transform>,
+}
+
+/// Which call trees are wanted.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Trees {
+    /// None.
+    None,
+    /// One, from the outermost callers down.
+    Calls,
+    /// One, from the functions that ran up to their callers.
+    Inverted,
+    /// Two: the callers of this function, and what it calls.
+    Sandwich(String),
+}
+
+/// A function in the context of its callers.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct CallNode {
+    /// The node above, by its place in the list: always a smaller one.
+    pub parent: Option<usize>,
+    /// Name.
+    pub name: String,
+    /// What its colour stands for: the program or library, or the language.
+    pub object: String,
+    /// CPU time in the function itself; in trees of callers, that of the function at the root.
+    pub own_ns: u64,
+    /// CPU time of stacks that end at this node, wherever the tree begins: these sum up to the totals.
+    pub ends_ns: u64,
+    /// CPU time at this node and below it.
+    pub total_ns: u64,
+}
+
+/// A row of the table of functions.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct FunctionRow {
+    /// Name.
+    pub name: String,
+    /// Name of the program or library.
+    pub object: String,
+    /// CPU time in the function itself.
+    pub own_ns: u64,
+    /// CPU time in it and in what it called.
+    pub total_ns: u64,
+    /// Samples in the function itself.
+    pub samples: u64,
+}
+
+/// What a range spent where.
+#[derive(Clone, Debug, Default)]
+pub struct WindowSums {
+    /// Samples.
+    pub samples: u64,
+    /// CPU time that they stand for.
+    pub cpu_ns: u64,
+    /// Functions, the heaviest by own time first; those without own time are not there.
+    pub functions: Vec<FunctionRow>,
+    /// The trees that were asked for; siblings stand with the heaviest first.
+    pub trees: Vec<Vec<CallNode>>,
+}
+
+/// A line of a listing.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct ListedLine {
+    /// CPU time in the line itself.
+    pub own_ns: u64,
+    /// The same with what was called from it.
+    pub total_ns: u64,
+    /// Line number or address.
+    pub place: String,
+    /// The text.
+    pub text: String,
+}
+
+/// Source lines or instructions of a function.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listing {
+    /// File, or function and file.
+    pub title: String,
+    /// Lines have a total beside their own time: of source, not of instructions.
+    pub has_totals: bool,
+    /// The lines.
+    pub lines: Vec<ListedLine>,
+}
+
+/// A function from near.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Listings {
+    /// Source files first, then instructions.
+    pub listings: Vec<Listing>,
+    /// What is not there and why.
+    pub remarks: Vec<String>,
+    /// CPU time in the function itself.
+    pub own_ns: u64,
+    /// The same with what it called.
+    pub total_ns: u64,
+    /// CPU time of the whole range.
+    pub whole_ns: u64,
+}
+
+/// A file that the samples of a range can be had as.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FileFormat {
+    /// Folded stacks.
+    Folded,
+    /// gzip'd protobuf of pprof.
+    Pprof,
+    /// A line of JSON for each sample.
+    JsonLines,
+}
+
+/// Answers what a range of a recording spent where, with the numbers of `pct report --from --to`.
+pub trait Windows: Send + Sync {
+    /// The sums of a range, and call trees.
+    ///
+    /// # Errors
+    /// A filter is no regular expression; in words.
+    fn sums(&self, window: &Window, trees: &Trees) -> Result<WindowSums, String>;
+
+    /// Source lines and instructions of a function with their time. Transforms do not count here.
+    ///
+    /// # Errors
+    /// A filter is no regular expression; in words.
+    fn listings(&self, window: &Window, function: &str) -> Result<Listings, String>;
+
+    /// The samples of a range as a file.
+    ///
+    /// # Errors
+    /// A filter is no regular expression; in words.
+    fn file(&self, window: &Window, format: FileFormat) -> Result<Vec<u8>, String>;
+
+    /// The samples with a matching function on the stack: times (ns since 1970) and places of their threads, in order of
+    /// time, at most so many; and how many there are in all.
+    ///
+    /// # Errors
+    /// The pattern is no regular expression; in words.
+    fn hits(&self, pattern: &str, most: usize) -> Result<(Vec<(i64, usize)>, u64), String>;
+}
+
+/// Answers nothing: of samples whose stacks nobody has.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Unanswered;
+
+impl Windows for Unanswered {
+    fn sums(&self, _: &Window, _: &Trees) -> Result<WindowSums, String> {
+        Ok(WindowSums::default())
+    }
+
+    fn listings(&self, _: &Window, _: &str) -> Result<Listings, String> {
+        Ok(Listings::default())
+    }
+
+    fn file(&self, _: &Window, _: FileFormat) -> Result<Vec<u8>, String> {
+        Ok(Vec::new())
+    }
+
+    fn hits(&self, _: &str, _: usize) -> Result<(Vec<(i64, usize)>, u64), String> {
+        Ok((Vec::new(), 0))
+    }
+}
