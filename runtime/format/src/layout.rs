@@ -134,6 +134,8 @@ pub mod header {
     pub const CLOCK_ERRNO: usize = 100;
     /// Why the log stopped growing: errno of the refused allocation, 0 = it can grow.
     pub const GROW_ERRNO: usize = 101;
+    /// Files of the same process image before this one (continuous sampling), 0 = it is the first.
+    pub const ROTATIONS: usize = 102;
     /// Perf events that all threads inherit, one for each CPU; 0 = each thread has an event of its own, or the clock is another.
     pub const INHERITED_EVENTS: usize = 106;
     /// Why there are no inherited events: errno of the refused call, 0 = they were not asked for, or are there.

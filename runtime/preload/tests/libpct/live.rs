@@ -97,6 +97,10 @@ impl Run {
         std::fs::read_to_string(self.folder.path().join("pct.status")).expect("there")
     }
 
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
     pub(crate) fn files(&self) -> Vec<Account> {
         files_in(self.folder.path())
     }

@@ -4,6 +4,7 @@
 //! the C files beside this one with the C compiler; without one those tests say so and pass.
 
 mod alloc;
+mod continuous;
 mod filters;
 mod hostile;
 mod live;

@@ -176,7 +176,8 @@ pub unsafe fn with_options(text: &[u8], environ: *const *const u8, entries: [u64
         }
         // SAFETY: by the caller's promise.
         unsafe { arguments(seed, environ) };
-        if !absolute_out(seed) {
+        // SAFETY: by the caller's promise.
+        if !unsafe { continuous_out(seed, environ) } && !absolute_out(seed) {
             return Err(Why::OutTooLong);
         }
         Ok(Some(seed.options.on))
@@ -361,6 +362,31 @@ fn push_directory<const N: usize>(to: &mut Buf<N>) -> bool {
     let mut buffer = [0u8; 1024];
     let directory = sys::readlink(sys::c(c"/proc/thread-self/cwd"), &mut buffer);
     directory.is_ok_and(|directory| !to.push(directory).is_cut())
+}
+
+/// Where continuous sampling writes if nothing was said: the user's folder for state. `pct ls` looks there too. False: it is not
+/// continuous, or a folder was named, or the user has none.
+///
+/// # Safety
+/// As for [`with_options`].
+unsafe fn continuous_out(seed: &mut Seed, environ: *const *const u8) -> bool {
+    if seed.options.rotate_ns == 0 || !seed.options.out.bytes().is_empty() || !seed.out.bytes().is_empty() {
+        return false;
+    }
+    let absolute = |path: &&[u8]| path.starts_with(b"/");
+    // SAFETY: by the caller's promise.
+    let (state, home) = unsafe { (variable(environ, b"XDG_STATE_HOME"), variable(environ, b"HOME")) };
+    match (state.filter(absolute), home.filter(absolute)) {
+        (Some(state), _) => seed.out.push(state).push(b"/pct"),
+        (None, Some(home)) => seed.out.push(home).push(b"/.local/state/pct"),
+        (None, None) => return false,
+    };
+    seed.out_is_template = false;
+    let fits = !seed.out.is_cut();
+    if !fits {
+        seed.out.clear();
+    }
+    fits
 }
 
 fn absolute_out(seed: &mut Seed) -> bool {

@@ -12,8 +12,9 @@ use crate::process::boot;
 use crate::process::session::{self, House, Seed, Session};
 use crate::record::log::PATH_BYTES;
 use crate::record::time::{self, Instant};
+use crate::signal::clock;
 use crate::sys::text::Buf;
-use crate::{process::housekeeper, process::status, sys, sys::arch};
+use crate::{process::housekeeper, process::own_path, process::status, process::store, sys, sys::arch};
 use pct_format::layout::{self, Text, header as at};
 use pct_format::{Recorder, State};
 
@@ -85,7 +86,7 @@ pub fn open(session: &Session, house: &mut House) -> bool {
         return false;
     }
     session.opened_for.store(session::place_of(seed), Ordering::Relaxed);
-    session::set_own_path(path.bytes());
+    own_path::set(path.bytes());
     write_header(session, seed, names.exe.bytes(), house);
     if let Some(mut keep) = session.keep.lock_patiently() {
         keep.begin_keep(&session.log);
@@ -96,8 +97,16 @@ pub fn open(session: &Session, house: &mut House) -> bool {
     housekeeper::refresh_regions(session, house);
     housekeeper::names(session, house);
     housekeeper::note_times(session, house);
+    let keep = seed.options.keep;
+    if keep != 0 && (session.rotations.load(Ordering::Relaxed) != 0 || clock::random(STORE_LOOKS) == 0) {
+        store::enforce(path.bytes(), keep, house);
+    }
     true
 }
+
+/// Of the processes that begin their first file, one in so many looks at the whole folder: it may hold thousands of files, and a
+/// build starts thousands of processes.
+const STORE_LOOKS: u64 = 16;
 
 /// The process cannot come to that place, or may not write there.
 fn is_out_of_reach(errno: sys::Errno) -> bool {
@@ -120,7 +129,8 @@ fn create(
         let number = if number < COUNTED_NAMES { number } else { time::monotonic_ns() };
         name(session, program, directory, number, path);
         made = session.log.create(path, seed.options.limit, 2);
-        if made == Err(sys::Errno::ENOENT) && number == 0 && make_directory(path.bytes()) {
+        let all = seed.options.rotate_ns != 0;
+        if made == Err(sys::Errno::ENOENT) && number == 0 && make_directory(path.bytes(), all) {
             made = session.log.create(path, seed.options.limit, 2);
         }
         if made != Err(sys::Errno::EEXIST) {
@@ -170,7 +180,7 @@ fn name(session: &Session, program: &[u8], directory: &[u8], number: u64, path: 
         }
     } else {
         path.push(directory).push(b"/");
-        (b"%e-%p", b".pct")
+        (if seed.options.rotate_ns == 0 { b"%e-%p" } else { b"%e-%p-%t" }, b".pct")
     };
     let mut rest = stem.iter();
     while let Some(byte) = rest.next() {
@@ -205,9 +215,13 @@ fn name(session: &Session, program: &[u8], directory: &[u8], number: u64, path: 
     path.push(extension);
 }
 
-/// Makes the directory of `path`: one level.
-fn make_directory(path: &[u8]) -> bool {
+/// Makes the directory of `path`: one level, or all that are not there.
+fn make_directory(path: &[u8], all: bool) -> bool {
     let Some(slash) = path.iter().rposition(|b| *b == b'/') else { return false };
+    if all && slash > 0 {
+        // Above it at most a few levels are missing; those that are there stay as they are.
+        let _ = make_directory(path.get(..slash).unwrap_or(&[]), all);
+    }
     let mut directory = Buf::<PATH_BYTES>::new();
     directory.push(path.get(..slash).unwrap_or(&[]));
     directory.with_nul().is_some_and(|d| sys::mkdir(d, 0o700).is_ok())
@@ -275,6 +289,7 @@ fn write_header(session: &Session, seed: &Seed, exe: &[u8], house: &mut House) {
     let (inherited, errno) = session.inherited.facts();
     set(at::INHERITED_EVENTS, inherited);
     set(at::INHERITED_ERRNO, errno);
+    set(at::ROTATIONS, session.rotations.load(Ordering::Relaxed));
     debug_assert!(matches!(seed.options.mode, Recorder::Log | Recorder::Counts));
 
     let mut strings = Strings { session, at: layout::STRINGS_AT };

@@ -6,13 +6,15 @@
 //!
 //! Signal safety: system calls and the try-lock; under a filter on system calls there is no round.
 
-use core::sync::atomic::{AtomicUsize, Ordering};
+use core::sync::atomic::Ordering;
 
 use crate::process::session::{House, Session};
 use crate::record::rings::Ring;
 use crate::record::time::Instant;
+use crate::sys::lock::Lock;
 use crate::{
-    code::callers, process::births, process::threads, record::time, signal::numbers, sys, sys::arch,
+    code::callers, process::births, process::rotation, process::threads, record::time, signal::numbers, sys,
+    sys::arch,
 };
 use pct_format::LossCause;
 use pct_format::head::kind;
@@ -54,12 +56,23 @@ fn round(session: &Session, now_ns: u64) {
     session.due.store(now_ns + ROUND_NS, Ordering::Relaxed);
     session.stale.store(false, Ordering::Relaxed);
     let took = cpu_ns_of(|| on_own_stack(session, &mut house, full));
+    if rotation::is_due(session, now_ns) {
+        on_own_stack(session, &mut house, rotation::rotate);
+        if !crate::process::session::current().is_some_and(|now| core::ptr::eq(now, session)) {
+            // The clocks are another session's now.
+            return;
+        }
+    }
     let done = clock();
     let wait = match until_next(done) {
         ROUND_NS => ROUND_NS.max(took.saturating_mul(SHARE)),
         early => early.max(took.saturating_mul(EARLY_SHARE)),
     };
-    session.due.store(done + wait, Ordering::Relaxed);
+    let due = match session.rotate_at.load(Ordering::Relaxed) {
+        0 => done + wait,
+        at => (done + wait).min(at.max(done)),
+    };
+    session.due.store(due, Ordering::Relaxed);
     watch(session);
     // Switched off meanwhile, by one who may have given up waiting for us: no clock of ours may stay.
     if !session.on.load(Ordering::Relaxed) {
@@ -120,20 +133,25 @@ pub fn stop_watching(session: &Session) {
 
 /// Bytes of the housekeeper's own stack.
 const STACK_BYTES: usize = 64 << 10;
-/// Its lowest address, 0 = none yet. The lock on [`House`] keeps it to one user; a forked child finds it free.
-static STACK: AtomicUsize = AtomicUsize::new(0);
+/// Its lowest address, 0 = none yet. (A lock on [`House`] would not do: two sessions have one each.)
+static STACK: Lock<usize> = Lock::new(0);
+
+/// A thread that was on the stack does not exist in the child of a fork.
+pub(crate) fn stack_in_child() {
+    STACK.free_in_child();
+}
 
 /// Runs `work` on a stack of our own: the thread may be on a signal stack of 8 KiB, of which the kernel has taken half (every
-/// Rust program's main thread is), and making the file or reading the maps wants more than the rest.
+/// Rust program's main thread is), and making the file or reading the maps wants more than the rest. If another thread is on it, the
+/// work is left out: all of it is tried again later.
 pub fn on_own_stack(session: &Session, house: &mut House, work: fn(&Session, &mut House)) {
-    let mut low = STACK.load(Ordering::Acquire);
-    if low == 0 {
+    let Some(mut low) = STACK.try_lock() else { return };
+    if *low == 0 {
         match sys::map_memory(STACK_BYTES) {
-            Ok(at) => low = at as usize,
+            Ok(at) => *low = at as usize,
             // Without memory nothing will come of the work either.
             Err(_) => return,
         }
-        STACK.store(low, Ordering::Release);
     }
     struct Job<'a>(&'a Session, &'a mut House, fn(&Session, &mut House));
     extern "C" fn run(job: usize) {
@@ -142,8 +160,8 @@ pub fn on_own_stack(session: &Session, house: &mut House, work: fn(&Session, &mu
         (job.2)(job.0, job.1);
     }
     let mut job = Job(session, house, work);
-    // SAFETY: the mapping is ours, and who has the house has the stack.
-    unsafe { arch::call_on(low + STACK_BYTES, run, &raw mut job as usize) };
+    // SAFETY: the mapping is ours, and the lock keeps it to one thread.
+    unsafe { arch::call_on(*low + STACK_BYTES, run, &raw mut job as usize) };
 }
 
 /// One round, with the lock held.

@@ -31,6 +31,13 @@ pub struct Follow {
     pub exec: bool,
 }
 
+/// Rate of continuous sampling: low enough to stay on, and no divisor of the usual periods of programs.
+const CONTINUOUS_HZ: u64 = 19;
+/// A file covers ten minutes, so that what is shipped or deleted is never much.
+const CONTINUOUS_ROTATE_NS: u64 = 600_000_000_000;
+/// Bytes on the disk of all recordings in a folder.
+const CONTINUOUS_KEEP: u64 = 256 << 20;
+
 /// What was asked for.
 #[derive(Clone, Debug)]
 pub struct Options {
@@ -70,6 +77,10 @@ pub struct Options {
     pub alloc: u64,
     /// Seed of their draws, 0 = another one for each process.
     pub alloc_seed: u64,
+    /// Nanoseconds after which a file is closed and the next one begun, 0 = one file.
+    pub rotate_ns: u64,
+    /// Bytes on the disk that all recordings in the folder may take; 0 = no bound.
+    pub keep: u64,
     /// Process id of the controller that switches sampling on, 0 = nobody: it is told of refusals instead of stderr.
     pub controller: u32,
 }
@@ -97,8 +108,17 @@ impl Options {
             python: true,
             alloc: 0,
             alloc_seed: 0,
+            rotate_ns: 0,
+            keep: 0,
             controller: 0,
         }
+    }
+
+    /// What `continuous` stands for, where nothing else was said.
+    fn make_continuous(&mut self) {
+        self.hz = if self.hz == 0 { CONTINUOUS_HZ } else { self.hz };
+        self.rotate_ns = if self.rotate_ns == 0 { CONTINUOUS_ROTATE_NS } else { self.rotate_ns };
+        self.keep = if self.keep == 0 { CONTINUOUS_KEEP } else { self.keep };
     }
 
     /// Whether a program of this name (last part of its path) is to be sampled.
@@ -171,6 +191,19 @@ fn size(value: &[u8]) -> Option<u64> {
         digits => (digits, 0),
     };
     parse_number(digits)?.checked_mul(1 << shift)
+}
+
+/// Nanoseconds, from a number with ms, s, m, h or d.
+fn duration(value: &[u8]) -> Option<u64> {
+    const UNITS: &[(&[u8], u64)] = &[
+        (b"ms", 1_000_000),
+        (b"s", 1_000_000_000),
+        (b"m", 60_000_000_000),
+        (b"h", 3_600_000_000_000),
+        (b"d", 86_400_000_000_000),
+    ];
+    let (digits, unit) = UNITS.iter().find_map(|(name, ns)| Some((value.strip_suffix(*name)?, *ns)))?;
+    parse_number(digits)?.checked_mul(unit)
 }
 
 fn copy<const N: usize>(to: &mut Buf<N>, value: &[u8]) -> Option<()> {
@@ -249,8 +282,26 @@ const KEYS: &[Key] = &[
         put(&mut o.alloc, if v == b"off" { Some(0) } else { size(v).filter(|n| INTERVALS.contains(n)) })
     }),
     key("alloc-seed", "a number", |o, v| put(&mut o.alloc_seed, parse_number(v))),
+    key("continuous", "no value", |o, v| {
+        if !v.is_empty() {
+            return None;
+        }
+        o.make_continuous();
+        Some(())
+    }),
+    key("rotate", "10ms to 7d", |o, v| {
+        put(&mut o.rotate_ns, duration(v).filter(|ns| (10_000_000..=604_800_000_000_000).contains(ns)))
+    }),
+    key("keep", "1M to 1024G", |o, v| put(&mut o.keep, size(v).filter(|n| (1 << 20..=1 << 40).contains(n)))),
+    // For those who read the recording: it has the options' text.
+    key("service", "1 to 63 bytes", |_, v| label(v)),
+    key("version", "1 to 63 bytes", |_, v| label(v)),
     key("shift", "0 to 20", |o, v| put(&mut o.shift, within(v, 0..=20))),
 ];
+
+fn label(value: &[u8]) -> Option<()> {
+    (1..=63).contains(&value.len()).then_some(())
+}
 
 fn signal(value: &[u8]) -> Option<i32> {
     let number = within(value, 1..=64)?;
@@ -273,6 +324,13 @@ pub fn parse<'a>(text: &'a [u8], to: &mut Options) -> Result<(), Bad<'a>> {
             return Err(Bad::Value(name, value, key.expected));
         }
     }
+    if to.rotate_ns != 0 && to.alloc != 0 {
+        return Err(Bad::Value(
+            b"alloc",
+            b"beside rotate",
+            "one of them: a new file knows no block of the last",
+        ));
+    }
     Ok(())
 }
 
@@ -294,6 +352,20 @@ mod tests {
         assert_eq!((o.follow, o.signal), (Follow { fork: false, exec: true }, 27));
         assert_eq!((o.on, o.toggle, o.shift, o.python), (On::Manual, 10, 4, false));
         assert!(o.wants(b"a") && o.wants(b"bcd") && !o.wants(b"c") && !o.wants(b"d"));
+    }
+
+    #[test]
+    fn continuous_sets_what_was_not_said() {
+        let of = |text: &[u8]| {
+            let mut o = Options::new();
+            assert_eq!(parse(text, &mut o), Ok(()));
+            (o.hz, o.rotate_ns, o.keep)
+        };
+        assert_eq!(of(b"continuous"), (19, 600_000_000_000, 256 << 20));
+        for text in [&b"hz=97,rotate=2h,keep=1M,continuous"[..], b"continuous,keep=1M,rotate=2h,hz=97"] {
+            assert_eq!(of(text), (97, 7_200_000_000_000, 1 << 20));
+        }
+        assert_eq!(of(b"service=shop,version=1.42"), (0, 0, 0));
     }
 
     #[test]
@@ -327,6 +399,13 @@ mod tests {
             "alloc=512Q",
             "alloc=15",
             "alloc-seed=x",
+            "continuous=1",
+            "rotate=10",
+            "rotate=1ms",
+            "rotate=8d",
+            "keep=1K",
+            "service=",
+            "continuous,alloc=512K",
         ] {
             assert!(said(bad.as_bytes()).contains("bad value"), "{bad}");
         }

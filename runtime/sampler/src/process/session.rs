@@ -14,6 +14,7 @@ use crate::code::python::Python;
 use crate::code::regions::{List, Regions};
 use crate::heap::{self, Heap};
 use crate::process::options::Options;
+use crate::process::own_path;
 use crate::record::chain::Chain;
 use crate::record::codes::Codes;
 use crate::record::log::{Log, PATH_BYTES};
@@ -22,7 +23,7 @@ use crate::record::stacks::Stacks;
 use crate::record::time::Instant;
 use crate::signal::clock::{self, inherited::Inherited};
 use crate::signal::spent::Spent;
-use crate::sys::lock::Lock;
+use crate::sys::lock::{Guard, Lock};
 use crate::sys::text::Buf;
 use crate::{
     code::callers, process::births, process::housekeeper, process::threads, signal::bus, signal::numbers, sys,
@@ -137,6 +138,12 @@ pub fn with_seed<R>(f: impl FnOnce(&mut Seed) -> R) -> Option<R> {
     Some(f(unsafe { &mut *SEED.0.get() }))
 }
 
+/// A new file of the same image begins now.
+pub(super) fn seed_begins_anew(_switching: &Guard<'_, ()>) {
+    // SAFETY: the caller holds START and has switched the session off, so nobody reads or writes it.
+    unsafe { (*SEED.0.get()).started = Instant::now() };
+}
+
 /// Settings that a handler reads: private memory, set before the first clock is armed.
 #[derive(Debug)]
 #[repr(C)]
@@ -196,6 +203,10 @@ pub struct Session {
     pub python: Python,
     /// CPU time used while off.
     pub spent: Spent,
+    /// CLOCK_MONOTONIC ns at which the next file is begun, 0 = never.
+    pub rotate_at: AtomicU64,
+    /// Files of this image before this one.
+    pub rotations: AtomicU64,
     /// Raw time at which the housekeeper is due.
     pub due: AtomicU64,
     /// CLOCK_MONOTONIC ns of the last look at the regions for a change of the loader's.
@@ -391,8 +402,13 @@ impl Session {
 }
 
 /// Keeps others from switching sampling on or off while the answer lives.
-pub(crate) fn switching() -> Option<crate::sys::lock::Guard<'static, ()>> {
+pub(crate) fn switching() -> Option<Guard<'static, ()>> {
     START.lock_patiently()
+}
+
+/// [`switching`] for a handler, which does not wait.
+pub(super) fn try_switching() -> Option<Guard<'static, ()>> {
+    START.try_lock()
 }
 
 /// Starts sampling this process as the seed says. Arms the calling thread; the housekeeper finds the others.
@@ -400,17 +416,26 @@ pub(crate) fn switching() -> Option<crate::sys::lock::Guard<'static, ()>> {
 /// # Errors
 /// Nothing was changed in the host but unused memory of ours.
 pub fn start() -> Result<&'static Session, Refused> {
-    let Some(_guard) = START.lock_patiently() else { return Err(Refused::Busy) };
+    let Some(guard) = START.lock_patiently() else { return Err(Refused::Busy) };
     let session = match current() {
         Some(session) if session.on.load(Ordering::Relaxed) => return Err(Refused::AlreadyOn),
         Some(session)
             if session.log.is_open() && session.opened_for.load(Ordering::Relaxed) != place_of(seed()) =>
         {
-            another_session()?
+            another_session(false)?
         }
         Some(session) => session,
         None => map_session()?,
     };
+    start_in(session, &guard, false)
+}
+
+/// Starts sampling in a session that is off.
+pub(super) fn start_in(
+    session: &'static Session,
+    _switching: &Guard<'_, ()>,
+    in_handler: bool,
+) -> Result<&'static Session, Refused> {
     let options = &seed().options;
     if options.clock == Clock::Wall {
         return Err(Refused::WallNeedsController);
@@ -427,6 +452,7 @@ pub fn start() -> Result<&'static Session, Refused> {
     session.tries.store(0, Ordering::Relaxed);
     session.told.store(false, Ordering::Relaxed);
     session.stale.store(true, Ordering::Relaxed);
+    super::rotation::set_up(session, options);
     session.spent.on();
     // The whole answer lies in /proc and costs a third of a start. A debugger that comes by another way is seen later.
     let traced = sys::addresses_are_fixed() && threads::is_traced();
@@ -465,7 +491,7 @@ pub fn start() -> Result<&'static Session, Refused> {
         WAS_ON.store(true, Ordering::Relaxed);
         // Release: whoever finds the session finds it ready; signals may come from here on.
         SESSION.store(core::ptr::from_ref(session).cast_mut(), Ordering::Release);
-        match threads::arm_first(session) {
+        match threads::arm_first(session, in_handler) {
             Ok(()) => break,
             Err(e) => {
                 session.on.store(false, Ordering::Relaxed);
@@ -519,19 +545,23 @@ pub(crate) fn place_of(seed: &Seed) -> u64 {
 static SPARE: AtomicPtr<Session> = AtomicPtr::new(core::ptr::null_mut());
 
 /// For a start that asks for its file in another place than the last one's. The old session stays as it is: a handler that was
-/// about to end may still be in it. The one before the old one is given back and begins anew: two serve any number of starts.
-fn another_session() -> Result<&'static Session, Refused> {
+/// about to end may still be in it. The one before the old one is given back and begins anew: two serve any number of starts. If a
+/// thread is still in it, `patient` callers try again later, others get a third.
+pub(super) fn another_session(patient: bool) -> Result<&'static Session, Refused> {
     let spare = SPARE.load(Ordering::Relaxed);
     // SAFETY: once mapped, always mapped.
-    let session = match unsafe { spare.as_ref() }.filter(|spare| spare.is_left()) {
-        Some(spare) => {
+    let session = match unsafe { spare.as_ref() } {
+        // The child of a fork: the kernel wiped it.
+        Some(spare) if spare.pid.load(Ordering::Relaxed) == 0 => spare,
+        Some(spare) if spare.is_left() => {
             spare.give_back();
             spare
         }
-        None => fresh_session()?,
+        Some(_) if patient => return Err(Refused::Busy),
+        _ => fresh_session()?,
     };
     SPARE.store(SESSION.load(Ordering::Acquire), Ordering::Relaxed);
-    OWN_PATH_SET.store(false, Ordering::Relaxed);
+    own_path::forget();
     Ok(session)
 }
 
@@ -603,6 +633,8 @@ pub fn close(session: &Session, state: State) {
 /// The process (or this image of it) ends, and no sample fell into its time.
 pub(crate) fn say_without_sample(session: &Session) {
     if session.failed.load(Ordering::Relaxed)
+        // Samples are in the files before this one.
+        || session.rotations.load(Ordering::Relaxed) != 0
         || !session.may_call()
         || session.told.swap(true, Ordering::Relaxed)
     {
@@ -639,27 +671,6 @@ fn explain(session: &Session) {
     }
 }
 
-/// Path of this image's file, once it is open: in memory that a fork copies, for the child to name its parent.
-struct OwnPath(UnsafeCell<Buf<PATH_BYTES>>);
-
-// SAFETY: written once, with the housekeeper's lock held, before OWN_PATH_SET; read after it.
-unsafe impl Sync for OwnPath {}
-
-static OWN_PATH: OwnPath = OwnPath(UnsafeCell::new(Buf::new()));
-static OWN_PATH_SET: AtomicBool = AtomicBool::new(false);
-
-/// Remembers the path of the file. Once per image, with the housekeeper's lock held.
-pub(crate) fn set_own_path(path: &[u8]) {
-    if OWN_PATH_SET.load(Ordering::Relaxed) {
-        return;
-    }
-    // SAFETY: nobody reads it before it is said to be set.
-    let own = unsafe { &mut *OWN_PATH.0.get() };
-    own.clear();
-    own.push(path);
-    OWN_PATH_SET.store(true, Ordering::Release);
-}
-
 /// Begins anew in a child that was made in a way that nobody saw (raw clone): called where the host passes by.
 #[inline]
 pub fn revive() {
@@ -675,13 +686,10 @@ pub fn start_in_child() {
         return;
     }
     START.free_in_child();
+    housekeeper::stack_in_child();
     // SAFETY: the only thread of a fresh process; no session is alive, so no handler reads the seed.
     let seed = unsafe { &mut *SEED.0.get() };
-    seed.parent.clear();
-    if OWN_PATH_SET.swap(false, Ordering::Acquire) {
-        // SAFETY: it was set, and nobody else lives in this process.
-        seed.parent.push(unsafe { &*OWN_PATH.0.get() }.bytes());
-    }
+    own_path::take(&mut seed.parent);
     // (Not the time before that: a process that forbids itself to read the counter has switched sampling off.)
     if seed.options.follow.fork && WAS_ON.load(Ordering::Relaxed) {
         seed.started = Instant::now();

@@ -9,6 +9,7 @@
 use core::sync::atomic::Ordering;
 
 use crate::code::regions::keep_record;
+use crate::process::rotation;
 use crate::process::session::{self, House, Session};
 use crate::record::log::Log;
 use crate::record::rings::{FREE, LIVE, Ring};
@@ -23,16 +24,17 @@ use pct_format::head::kind;
 use pct_format::layout::header as at;
 use pct_format::record::Encoder;
 
-/// Arms the calling thread as the first of the process: here it shows whether the clock works.
+/// Arms the calling thread as the first of the process: here it shows whether the clock works. In a handler all signals are blocked,
+/// which says nothing about the host: there the thread is armed as any other.
 ///
 /// # Errors
 /// The kernel's refusal of the clock.
-pub fn arm_first(session: &Session) -> sys::Result<()> {
+pub fn arm_first(session: &Session, in_handler: bool) -> sys::Result<()> {
     let clock = session.clock();
     if itimer::which(clock).is_some() {
         itimer::arm(clock, session.settings.period_ns.load(Ordering::Relaxed))?;
     }
-    arm(session, sys::gettid(), true, true)
+    arm(session, sys::gettid(), !in_handler, true)
 }
 
 /// Arms a thread of this process. `own`: it is the caller. `strict`: a refusal of the clock is an error; else the
@@ -53,6 +55,7 @@ pub fn arm(session: &Session, tid: u32, own: bool, strict: bool) -> sys::Result<
     ring.armed_cpu_ns.store(cpu, Ordering::Relaxed);
     ring.visited_cpu_ns.store(cpu, Ordering::Relaxed);
     ring.rearm.store(clock::PERIOD_WRONG, Ordering::Relaxed);
+    masks::believe(ring, rotation::believed_before(tid));
     if own {
         session.rings.set_own(ring);
         // A controller that borrows this thread blocks all signals for that moment: it says nothing about the host.
@@ -350,6 +353,7 @@ pub fn retire_dead(session: &Session, house: &mut House) {
             continue;
         }
         disarm(ring);
+        masks::believe(ring, 0);
         if session.inherited.is_on() {
             session.inherited.died();
         }
@@ -401,14 +405,7 @@ pub fn discover(session: &Session, house: &mut House) {
         if n == 0 {
             return;
         }
-        let mut rest = house.buffer.get(..n).unwrap_or(&[]);
-        // linux_dirent64: inode 8, offset 8, length 2, type 1, name.
-        while let Some(entry) = rest.get(16..18).and_then(|l| {
-            let length = usize::from(u16::from_le_bytes(l.try_into().ok()?));
-            rest.get(..length).filter(|_| length > 19)
-        }) {
-            let name = entry.get(19..).unwrap_or(&[]);
-            let name = name.split(|b| *b == 0).next().unwrap_or(&[]);
+        sys::names(house.buffer.get(..n).unwrap_or(&[]), |name| {
             let number = parse_number(name);
             let number = if same_numbers { number } else { number.and_then(|_| own_number(name)) };
             // Only tasks of this process: a clock on anybody else's would send them signals.
@@ -419,8 +416,7 @@ pub fn discover(session: &Session, house: &mut House) {
             {
                 let _ = arm(session, tid, false, false);
             }
-            rest = rest.get(entry.len()..).unwrap_or(&[]);
-        }
+        });
     }
 }
 

@@ -553,6 +553,13 @@ impl Log {
         }
     }
 
+    /// Whether seven eighths of the limit are in use: what comes next will soon overwrite the oldest.
+    #[must_use]
+    pub fn is_nearly_full(&self) -> bool {
+        let mapped = self.hot.mapped_blocks.load(Ordering::Relaxed);
+        self.hot.next.load(Ordering::Relaxed) >= mapped - mapped / 8
+    }
+
     /// Bytes allocated and limit, for the header.
     #[must_use]
     pub fn sizes(&self) -> (u64, u64) {

@@ -135,7 +135,8 @@ impl Rings {
         self.ever_used().for_each(|ring| ring.stack.unmap());
     }
 
-    fn ever_used(&self) -> impl Iterator<Item = &Ring> {
+    /// Slots that had a thread.
+    pub(crate) fn ever_used(&self) -> impl Iterator<Item = &Ring> {
         self.slots.iter().take(self.used.load(Ordering::Acquire) as usize)
     }
 

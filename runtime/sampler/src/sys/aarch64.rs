@@ -32,6 +32,7 @@ pub(crate) mod nr {
         WRITE = 64;
         CLOSE = 57;
         FSTAT = 80;
+        NEWFSTATAT = 79;
         MMAP = 222;
         MUNMAP = 215;
         RT_SIGACTION = 134;

@@ -166,6 +166,44 @@ pub fn fstat(fd: &Fd) -> Result<(FileId, u64)> {
     Ok((FileId { device: stat[0], inode: stat[1] }, stat[6]))
 }
 
+/// What [`stat`] tells.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Facts {
+    /// Bytes that the file takes on the disk.
+    pub bytes_on_disk: u64,
+    /// Seconds since 1970 of the last change of its contents.
+    pub modified_s: u64,
+}
+
+/// Facts of the file of a path; of a link, not of what it leads to.
+///
+/// # Errors
+/// The kernel's.
+pub fn stat(path: CStr<'_>) -> Result<Facts> {
+    const AT_SYMLINK_NOFOLLOW: usize = 0x100;
+    // struct stat: blocks of 512 bytes at 64, mtime at 88 on both architectures.
+    let mut stat = [0u64; 18];
+    // SAFETY: the path ends with NUL, and `stat` has the 144 bytes of struct stat.
+    check(unsafe {
+        let to = stat.as_mut_ptr() as usize;
+        call(nr::NEWFSTATAT, [AT_FDCWD, path.0.as_ptr() as usize, to, AT_SYMLINK_NOFOLLOW, 0, 0])
+    })?;
+    Ok(Facts { bytes_on_disk: stat[8].saturating_mul(512), modified_s: stat[11] })
+}
+
+/// Calls `see` with the name of each directory entry that [`getdents`] has read.
+pub fn names(mut entries: &[u8], mut see: impl FnMut(&[u8])) {
+    // linux_dirent64: inode 8, offset 8, length 2, type 1, name.
+    while let Some(entry) = entries.get(16..18).and_then(|length| {
+        let length = usize::from(u16::from_le_bytes(length.try_into().ok()?));
+        entries.get(..length).filter(|_| length > 19)
+    }) {
+        let name = entry.get(19..).unwrap_or(&[]);
+        see(name.split(|byte| *byte == 0).next().unwrap_or(&[]));
+        entries = entries.get(entry.len()..).unwrap_or(&[]);
+    }
+}
+
 /// Allocates `from..from + len` and makes the file that long.
 ///
 /// # Errors

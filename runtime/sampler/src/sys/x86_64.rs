@@ -35,6 +35,7 @@ pub(crate) mod nr {
         WRITE = 1;
         CLOSE = 3;
         FSTAT = 5;
+        NEWFSTATAT = 262;
         MMAP = 9;
         MUNMAP = 11;
         RT_SIGACTION = 13;
