@@ -87,6 +87,9 @@ pub struct Account {
     pub notes: Vec<String>,
     /// Processes that still run.
     pub running: u64,
+    /// Reasons to think that something is missing which no figure here counts: sampling ended before the program did, a file is
+    /// damaged or unreadable, a process said why it could not be sampled. Each is a note too.
+    pub gaps_told: u64,
     /// Files that could not be read at all; each has a note.
     pub unreadable: u64,
     /// Samples outside of the window of time that was asked for, and when the last of them was, nanoseconds after the

@@ -115,6 +115,7 @@ pub fn load_from(
         account.without_sample += processes;
         account.without_sample_ns = account.without_sample_ns.saturating_add(used);
         for line in run::status_lines(run) {
+            account.gaps_told += 1;
             account.note(line);
         }
     }

@@ -15,7 +15,7 @@ use super::unsampled::ImageTimes;
 use crate::Language;
 use crate::model::{Account, Process};
 use pct_format::record::{Frame, LostCode, Record, Stack};
-use pct_format::{CutCause, File, Header, Index, Recorder, Region, SegmentKind, StackMode, State};
+use pct_format::{Clock, CutCause, File, Header, Index, Recorder, Region, SegmentKind, StackMode, State};
 use pct_symbols::{CodeAddr, ObjectId, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::collections::HashSet;
@@ -588,10 +588,20 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
         let n = index.torn_segments;
         let were =
             if n == 1 { "segment was being rewritten or is" } else { "segments were being rewritten or are" };
+        account.gaps_told += 1;
         account.note(format!("{}: {n} {were} damaged; skipped", path.display()));
     }
-    if matches!(header.state(), State::Armed | State::Making) && alive::is_alive(&header) {
-        account.running += 1;
+    if matches!(header.state(), State::Armed | State::Making) {
+        if alive::is_alive(&header) {
+            account.running += 1;
+        } else if matches!(header.clock_got(), Some(Clock::Wall | Clock::Remote)) {
+            // A controller that comes to its end closes what it writes.
+            account.gaps_told += 1;
+            account.note(format!(
+                "{}: what sampled it from outside was ended before it closed the recording",
+                path.display()
+            ));
+        }
     }
 }
 

@@ -247,7 +247,8 @@ fn accounted(profile: &Profile, total: Weight) -> String {
         line += &format!("; {} s in no sample{}", seconds(gap), unsampled(profile));
     }
     if account.losses.is_empty() {
-        if !noticeable {
+        // A figure that closes is no proof where somebody said that something is missing.
+        if !noticeable && account.gaps_told == 0 && account.unreadable == 0 {
             line += "; nothing lost";
         }
     } else {
@@ -344,6 +345,17 @@ mod tests {
             first(&wrapped),
             "accounted 0.10 of 4.00 CPU s; 3,900 samples (3.90 s) lost: 3,900 overwritten by wrap"
         );
+    }
+
+    #[test]
+    fn nothing_is_called_lost_for_nothing_where_a_note_tells_of_a_gap() {
+        let tells: [fn(&mut crate::model::Account); 2] =
+            [|account| account.gaps_told = 1, |account| account.unreadable = 1];
+        for tell in tells {
+            let mut cut = profile(1000, 1_010_000_000);
+            tell(&mut cut.account);
+            assert_eq!(closing(&cut, &cut.cells)[0], "accounted 1.00 of 1.01 CPU s");
+        }
     }
 
     #[test]
