@@ -58,12 +58,18 @@ fn a_rust_program_with_its_own_allocator_tells_of_its_blocks() {
         let numbers: Vec<f64> =
             said.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
         let [_, bytes, live] = numbers[..] else { panic!("{said}") };
-        let total = &report(&r, &[])["total"];
+        let report = report(&r, &[]);
+        let total = &report["total"];
         for (truth, what) in [(bytes, "allocated"), (live, "live")] {
             let (found, width) = estimate(&total[what]["bytes"]);
             println!("{what}: {truth}, {found} +- {width}");
             assert!((found - truth).abs() < WIDTHS * width, "{program} {what}: {truth}, {total}");
         }
+        // What the kernel says is resident holds what is live, which the arena rounds up to powers of two, and little beside it.
+        let levels = report["memory"]["processes"][0]["levels"].as_array().expect("levels");
+        let resident = levels.last().and_then(|level| level["resident_anonymous"].as_f64()).expect("a level");
+        println!("resident {resident}, live {live}");
+        assert!(resident > live && resident < 2.5 * live, "{program}: {resident}, {live}");
         // Without --alloc nobody hears of it.
         let off = run(&[], &[program]);
         assert!(off.output.status.success() && off.stdout().starts_with("80"), "{}", off.stderr());

@@ -10,6 +10,9 @@ use serde_json::{Value, json};
 /// Frees that were not seen make the view of what is live doubtful from this share of the samples on.
 const DOUBTFUL_MISSED: f64 = 0.01;
 
+/// Estimates of what is live that differ by less than this share are taken for those of one instant.
+const SAME_INSTANT: f64 = 0.01;
+
 /// What resident memory is made of.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Account {
@@ -87,14 +90,23 @@ pub fn closing(
 fn of_process(process: &ProcessMemory, figures: &Figures) -> Vec<String> {
     let mut lines = Vec::new();
     let live = &figures.live.bytes;
+    // A program that runs or was killed may have more or less live than when its resident memory was read last: compared is
+    // what was live then.
+    let then = |level: &Level| {
+        let then = float(level.live);
+        let is_now = (then - live.amount).abs() <= SAME_INSTANT * then.max(live.amount);
+        if is_now || level.live == 0 { (live.amount, true) } else { (then, false) }
+    };
     if let Some(level) = process.levels.last()
-        && let Some(account) = Account::of(level, live.amount)
+        && let (amount, is_now) = then(level)
+        && let Some(account) = Account::of(level, amount)
     {
         let parts: Vec<String> = account
             .parts
             .iter()
             .map(|(name, octets)| match *name {
-                "live" => format!("live {} ({})", bytes(float(*octets)), interval(live)),
+                "live" if is_now => format!("live {} ({})", bytes(float(*octets)), interval(live)),
+                "live" => format!("live then {}", bytes(float(*octets))),
                 name => format!("{name} {}", bytes(float(*octets))),
             })
             .collect();

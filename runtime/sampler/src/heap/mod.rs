@@ -34,6 +34,7 @@ use crate::sys::lock::Lock;
 mod areas;
 pub mod chance;
 pub mod countdown;
+pub(crate) mod level;
 mod live;
 mod peak;
 mod places;

@@ -13,8 +13,8 @@ use crate::record::rings::Ring;
 use crate::record::time::Instant;
 use crate::sys::lock::Lock;
 use crate::{
-    code::callers, process::births, process::rotation, process::threads, record::time, signal::numbers, sys,
-    sys::arch,
+    code::callers, heap::level, process::births, process::rotation, process::threads, record::time,
+    signal::numbers, sys, sys::arch,
 };
 use pct_format::LossCause;
 use pct_format::head::kind;
@@ -262,6 +262,7 @@ pub fn note_times(session: &Session, house: &mut House) {
     if let Some(record) = record {
         house.process.append(&session.log, session.may_call(), record, &[]);
     }
+    level::note(session, house);
     for ring in session.rings.living() {
         visit(session, ring);
     }
