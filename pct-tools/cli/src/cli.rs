@@ -64,6 +64,8 @@ commands! {
     Attach(attach),
     /// End the sampling that attach began
     Off(off),
+    /// List the recordings of continuous sampling
+    Ls(ls),
     /// Say where the time of a recorded run went
     Report(report),
     /// Draw a flame graph, or the difference of two

@@ -21,6 +21,7 @@ pub mod launch;
 pub mod look;
 pub mod memory;
 pub mod runlib;
+pub mod store;
 #[expect(unsafe_code, reason = "one ioctl without a safe wrapper")]
 pub mod term;
 

@@ -122,6 +122,23 @@ pub fn time(text: &str) -> Result<u64, String> {
     if ns.is_finite() && (0.0..=9e18).contains(&ns) { Ok(ns as u64) } else { Err("out of range".into()) }
 }
 
+/// A length of time in nanoseconds: a whole number with ms, s, m, h or d.
+///
+/// # Errors
+/// Says what was expected.
+pub fn span(text: &str) -> Result<u64, String> {
+    const UNITS: [(&str, u64); 5] = [
+        ("ms", 1_000_000),
+        ("s", 1_000_000_000),
+        ("m", 60_000_000_000),
+        ("h", 3_600_000_000_000),
+        ("d", 86_400_000_000_000),
+    ];
+    let found = UNITS.iter().find_map(|(name, ns)| Some((text.strip_suffix(name)?, ns)));
+    let ns = found.and_then(|(digits, ns)| digits.parse::<u64>().ok()?.checked_mul(*ns));
+    ns.filter(|ns| *ns > 0).ok_or_else(|| "expected a time such as 30m, 1h or 2d".to_owned())
+}
+
 impl Look {
     /// The window of time, if one was typed.
     #[must_use]

@@ -4,6 +4,7 @@ use crate::commands::view;
 use crate::contexts::{Fold, made, options};
 use crate::face::Face;
 use crate::look::{self, Look};
+use crate::store::Choice;
 use anyhow::{Context as _, Result, bail};
 use pct_deep::native::fnv;
 use pct_deep::{Version, to_octets};
@@ -31,6 +32,9 @@ pub struct Args {
     /// How contexts are made.
     #[command(flatten)]
     pub fold: Fold,
+    /// Which recordings.
+    #[command(flatten)]
+    pub choice: Choice,
     /// Which samples.
     #[command(flatten)]
     pub look: Look,
@@ -48,8 +52,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.paths.iter().any(|p| view::is_deep(p)) {
         return merged(args, face);
     }
-    let paths = look::paths(&args.paths)?;
-    let profile = look::load(&paths, &options(&args.look), face)?;
+    let paths = args.choice.paths(&args.paths)?;
+    let profile = look::load(&paths, &args.choice.narrow(options(&args.look)), face)?;
     let mut made = made(&profile, &args.look, &args.fold)?;
     let octets = to_octets(&made.data, Version::V9)?;
     let side = &mut made.recorded.side;

@@ -5,6 +5,7 @@ use crate::errors::Usage;
 use crate::face::Face;
 use crate::look::{self, Look};
 use crate::memory::MemoryLook;
+use crate::store::Choice;
 use anyhow::Result;
 use pct_formats::Format;
 use pct_profile::load::Options;
@@ -36,6 +37,9 @@ pub struct Args {
     /// Memory.
     #[command(flatten)]
     pub memory: MemoryLook,
+    /// Which recordings.
+    #[command(flatten)]
+    pub choice: Choice,
     /// Which samples.
     #[command(flatten)]
     pub look: Look,
@@ -53,11 +57,12 @@ fn format(text: &str) -> Result<Format, String> {
 /// # Errors
 /// When no profile could be read or the file cannot be written.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
-    let paths = look::paths(&args.paths)?;
+    let paths = args.choice.paths(&args.paths)?;
     if args.memory.alloc {
         return memory(args, &paths, face);
     }
-    let options = Options { timeline: args.format.wants_timeline(), ..args.look.options() };
+    let options =
+        args.choice.narrow(Options { timeline: args.format.wants_timeline(), ..args.look.options() });
     let profile = look::load(&paths, &options, face)?;
     let cells = args.look.cells(&profile);
     let bytes = pct_formats::export(&profile, &cells, args.format);

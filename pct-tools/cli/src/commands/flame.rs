@@ -18,11 +18,15 @@ use std::process::ExitCode;
 /// # Errors
 /// When no profile could be read or the file cannot be written.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
-    let paths = look::paths(&args.paths)?;
+    let paths = args.choice.paths(&args.paths)?;
     if args.memory.alloc {
         return memory::run(args, &paths, face);
     }
-    let profile = look::load(&paths, &Load { timeline: args.latency, ..args.look.options() }, face)?;
+    let profile = look::load(
+        &paths,
+        &args.choice.narrow(Load { timeline: args.latency, ..args.look.options() }),
+        face,
+    )?;
     let mut cells = args.look.cells(&profile);
     if args.latency {
         cells = look::latency(&profile, &cells)?.cells;

@@ -12,6 +12,7 @@ pub mod generate;
 pub mod heap;
 pub mod lib;
 pub mod log;
+pub mod ls;
 pub mod mcp;
 pub mod off;
 pub mod print;

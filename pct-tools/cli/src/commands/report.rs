@@ -26,7 +26,7 @@ use std::process::ExitCode;
 /// # Errors
 /// When no profile could be read, or no function matches.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
-    let paths = look::paths(&args.paths)?;
+    let paths = args.choice.paths(&args.paths)?;
     if args.memory.alloc {
         return of_memory(args, &paths, face);
     }
@@ -34,7 +34,8 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let names =
         rows.by.is_some() || tree_is_wanted(args) || args.look.focus.is_some() || args.look.ignore.is_some();
     let lines = matches!(rows.by, Some(By::Line | By::Pc)) || needs_inlines(args, rows);
-    let options = Options { symbols: names, lines, timeline: args.latency, ..args.look.options() };
+    let options =
+        args.choice.narrow(Options { symbols: names, lines, timeline: args.latency, ..args.look.options() });
     let profile = look::load(&paths, &options, face)?;
     let cells = args.look.cells(&profile);
     if let Some(path) = &args.html {

@@ -3,6 +3,7 @@
 //! Stdout belongs to the program. Whatever keeps pct from profiling is one line on stderr, and the program runs on
 //! without it. `held` is for programs that cannot be preloaded, `ending` for the account and the table.
 
+mod continuous;
 mod ending;
 mod held;
 
@@ -35,6 +36,7 @@ use std::time::{Instant, SystemTime};
   pct run --hz 4000 --no-report -o /tmp/prof -- make -j2
   pct run --stack none --clock thread -- python3 job.py
   pct run --alloc -- ./server
+  pct run --continuous --service shop -- ./server     for weeks; then pct ls, pct report --last 1h
 
 The status is the program's own: killed by a signal, pct ends by the same one; 127 not found,
 126 not executable, 125 pct itself failed. Nothing is written to the program's stdout.")]
@@ -75,6 +77,21 @@ pub struct Args {
     /// Seed of the allocation samples: the same one gives the same samples in a program of one thread.
     #[arg(long, value_name = "N", requires = "alloc", allow_negative_numbers = true, value_parser = look::within(1..=u32::MAX), help_heading = "Sampling")]
     pub alloc_seed: Option<u32>,
+    /// Stay on for weeks: 19 samples a second, a file every ten minutes, old ones deleted; no table at the end.
+    #[arg(long, conflicts_with_all = ["alloc", "report", "limit_run", "keep_symbols"], help_heading = "Continuous")]
+    pub continuous: bool,
+    /// Begin another file after this time, from 10ms to 7d [default: 10m].
+    #[arg(long, value_name = "TIME", value_parser = rotation, requires = "continuous", help_heading = "Continuous")]
+    pub rotate: Option<String>,
+    /// Bytes on the disk for all recordings of the folder, with M or G; then the oldest go [default: 256M].
+    #[arg(long, value_name = "BYTES", value_parser = bytes_of_run, requires = "continuous", help_heading = "Continuous")]
+    pub keep: Option<u64>,
+    /// Name of the service, for pct ls and --service [default: the program's name].
+    #[arg(long, value_name = "NAME", value_parser = label, requires = "continuous", help_heading = "Continuous")]
+    pub service: Option<String>,
+    /// Version of the service.
+    #[arg(long, value_name = "VERSION", value_parser = label, requires = "continuous", help_heading = "Continuous")]
+    pub release: Option<String>,
     /// Which children are profiled too.
     #[arg(long, value_enum, help_heading = "Which processes")]
     pub follow: Option<Follow>,
@@ -218,6 +235,24 @@ fn word(text: &str) -> Result<String, String> {
     Ok(text.to_owned())
 }
 
+fn label(text: &str) -> Result<String, String> {
+    word(text).and_then(
+        |text| {
+            if text.len() <= 63 { Ok(text) } else { Err("expected at most 63 bytes".to_owned()) }
+        },
+    )
+}
+
+/// A time as the library reads it: a whole number with ms, s, m, h or d.
+fn rotation(text: &str) -> Result<String, String> {
+    let ns = look::span(text)?;
+    if (10_000_000..=604_800_000_000_000).contains(&ns) {
+        Ok(format!("{}ms", ns / 1_000_000))
+    } else {
+        Err("expected 10ms to 7d".to_owned())
+    }
+}
+
 /// A signal by number or name: 27, PROF, SIGPROF, RTMIN+3.
 fn signal(text: &str) -> Result<i32, String> {
     let text = &text.to_ascii_uppercase();
@@ -263,8 +298,15 @@ pub fn options(args: &Args, folder: &Path, spare: Option<&Spare>) -> OsString {
         ("exclude", args.exclude.clone()),
         ("on", args.on.map(name)),
         ("toggle", args.toggle.map(|n| n.to_string())),
+        ("rotate", args.rotate.clone()),
+        ("keep", args.keep.map(|n| n.to_string())),
+        ("service", args.service.clone()),
+        ("version", args.release.clone()),
     ];
     let mut all = OsString::new();
+    if args.continuous {
+        all.push("continuous,");
+    }
     for (key, value) in given.into_iter().filter_map(|(key, value)| Some((key, value?))) {
         all.push(format!("{key}={value},"));
     }
@@ -351,6 +393,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
             None
         }
     };
+    if args.continuous {
+        return continuous::run(args, found.as_ref(), library.as_deref(), face);
+    }
     let began = Instant::now();
     let started_realtime_ns = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
@@ -523,6 +568,14 @@ mod tests {
     }
 
     #[test]
+    fn continuous_flags_become_options_of_the_library() {
+        let args =
+            args(&["--continuous", "--rotate", "1h", "--service", "shop", "--release", "1.2", "--", "true"]);
+        let pct = options(&args, Path::new("/tmp/x"), None);
+        assert_eq!(pct, "continuous,rotate=3600000ms,service=shop,version=1.2,out=/tmp/x");
+    }
+
+    #[test]
     fn a_command_needs_no_double_dash() {
         assert_eq!(args(&["ls", "-l", "--color"]).command, ["ls", "-l", "--color"]);
     }
@@ -582,6 +635,11 @@ mod tests {
             (["--alloc-seed", "1"], "--alloc"),
             (["--follow", "me"], "--follow"),
             (["--hz", "-5"], "1 to 20000"),
+            (["--continuous", "--rotate=1ms"], "10ms to 7d"),
+            (["--continuous", "--keep=1K"], "1M to 1024G"),
+            (["--continuous", "--service=a,b"], "--service"),
+            (["--continuous", "--alloc"], "--alloc"),
+            (["--service=a", "-q"], "--continuous"),
             (["--nonsense", "1"], "--nonsense"),
         ] {
             let typed = ["pct", "run"].iter().chain(&words).chain(&["--", "true"]);

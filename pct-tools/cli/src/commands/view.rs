@@ -5,6 +5,7 @@ use crate::commands::timeline::{self, ClockShift};
 use crate::contexts::{self, Fold};
 use crate::face::Face;
 use crate::look::{self, Look};
+use crate::store::{self, Choice};
 use anyhow::{Context as _, Result};
 use pct_deep::{Compensation, Contexts, Reading};
 use pct_native::reading::MAGIC;
@@ -72,6 +73,9 @@ pub struct Args {
     /// How contexts are made of a recording's stacks.
     #[command(flatten)]
     pub fold: Fold,
+    /// Which recordings.
+    #[command(flatten)]
+    pub choice: Choice,
     /// Which samples of a recording.
     #[command(flatten)]
     pub look: Look,
@@ -82,6 +86,7 @@ pub struct Args {
 struct How {
     reading: Reading,
     fold: Fold,
+    choice: Choice,
     look: Look,
 }
 
@@ -90,6 +95,10 @@ struct How {
 /// # Errors
 /// A file cannot be read, the query is none, the page cannot be made, the port is taken.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
+    if args.timeline && args.choice.is_made() {
+        let why = "--timeline shows one recording: name it in place of --last, --service and --release";
+        return Err(crate::errors::Usage(why.to_owned()).into());
+    }
     if args.timeline {
         return serve(
             args,
@@ -99,8 +108,17 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     }
     let rule = if args.compat_compensation { Compensation::Compat } else { Compensation::Exact };
     let contexts = if args.canonical_clique { Contexts::Canonical } else { Contexts::Recorded };
-    let how = How { reading: Reading { rule, contexts }, fold: args.fold.clone(), look: args.look.clone() };
-    let Found { mut paths, list } = find(&args.files)?;
+    let how = How {
+        reading: Reading { rule, contexts },
+        fold: args.fold.clone(),
+        choice: args.choice.clone(),
+        look: args.look.clone(),
+    };
+    let Found { mut paths, list } =
+        match store::folder().filter(|_| args.files.is_empty() && args.choice.is_made()) {
+            Some(folder) => Found { paths: vec![folder], list: false },
+            None => find(&args.files)?,
+        };
     if let Some(base) = &args.base
         && !paths.contains(base)
     {
@@ -251,7 +269,9 @@ fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
         subject.sources = Sources::Below(Folders { beside: sources::beside(path), ..Folders::default() });
         Ok(subject)
     } else {
-        let profile = read(&[path.to_owned()], &contexts::options(&how.look))?;
+        let typed = vec![path.to_owned()];
+        let paths = if how.choice.is_made() { how.choice.paths(&typed)? } else { typed };
+        let profile = read(&paths, &how.choice.narrow(contexts::options(&how.look)))?;
         let shown = sources::of_recording(path, &profile);
         let made = contexts::made(&profile, &how.look, &how.fold)
             .with_context(|| format!("{}: nothing to view", path.display()))?;

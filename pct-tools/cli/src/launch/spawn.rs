@@ -190,8 +190,19 @@ fn execute(words: &[CString], environment: &[CString]) -> Errno {
 /// # Errors
 /// What execve said, or that a word holds a NUL octet.
 pub fn become_unprofiled(command: &[OsString]) -> anyhow::Result<NotExecuted> {
+    become_with_environment(command, std::env::vars_os().collect())
+}
+
+/// Becomes the program, with this environment. Returns only when it could not be executed.
+///
+/// # Errors
+/// When a word of the command cannot be handed to the kernel.
+pub fn become_with_environment(
+    command: &[OsString],
+    environment: Vec<(OsString, OsString)>,
+) -> anyhow::Result<NotExecuted> {
     let words: Vec<CString> = command.iter().map(|word| c_string(word)).collect::<anyhow::Result<_>>()?;
-    let environment = as_c_strings(std::env::vars_os().collect());
+    let environment = as_c_strings(environment);
     Ok(NotExecuted { errno: execute(&words, &environment) })
 }
 

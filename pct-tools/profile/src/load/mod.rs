@@ -119,7 +119,7 @@ pub fn load_from(
             account.note(line);
         }
     }
-    if options.window.is_some() {
+    if options.window.is_some() || options.since_realtime_ns != 0 {
         // What the whole run used says nothing about a part of it.
         (account.used, account.used_by_files_ns) = (None, None);
     }

@@ -28,6 +28,8 @@ pub struct Options {
     pub lines: bool,
     /// Count only samples in this half-open window, nanoseconds since the first process's start.
     pub window: Option<(u64, u64)>,
+    /// Count only samples from this time on, in nanoseconds since 1970; 0 = all.
+    pub since_realtime_ns: u64,
     /// Which frames of programs of interpreted languages are kept.
     pub frames: Frames,
     /// How much of allocation samples is loaded ([`crate::Profile::memory`]).
@@ -43,6 +45,7 @@ impl Default for Options {
             symbols: true,
             lines: true,
             window: None,
+            since_realtime_ns: 0,
             frames: Frames::default(),
             memory: WantedMemory::default(),
             cache: None,

@@ -162,7 +162,7 @@ impl Raw {
             timed: Vec::new(),
             marks: Vec::new(),
             whole: 0,
-            since_realtime_ns: 0,
+            since_realtime_ns: options.since_realtime_ns,
             memory: RawMemory::default(),
             times: Vec::new(),
             memory_reader: None,

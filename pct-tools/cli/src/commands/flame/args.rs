@@ -3,6 +3,7 @@
 use crate::face::Face;
 use crate::look::Look;
 use crate::memory::MemoryLook;
+use crate::store::Choice;
 use anyhow::{Context as _, Result};
 use pct_icicle::{Direction, Options};
 use pct_profile::memory::Measure;
@@ -48,6 +49,9 @@ pub struct Args {
     /// Memory.
     #[command(flatten)]
     pub memory: MemoryLook,
+    /// Which recordings.
+    #[command(flatten)]
+    pub choice: Choice,
     /// Which samples.
     #[command(flatten)]
     pub look: Look,

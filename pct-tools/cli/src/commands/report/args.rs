@@ -3,6 +3,7 @@
 use crate::errors::Usage;
 use crate::look::{self, Format, Look};
 use crate::memory::MemoryLook;
+use crate::store::Choice;
 use anyhow::Result;
 use pct_profile::memory::Measure;
 use pct_profile::{By, Pattern, Split};
@@ -69,6 +70,9 @@ pub struct Args {
     /// Memory.
     #[command(flatten)]
     pub memory: MemoryLook,
+    /// Which recordings.
+    #[command(flatten)]
+    pub choice: Choice,
     /// Which samples.
     #[command(flatten)]
     pub look: Look,

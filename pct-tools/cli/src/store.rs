@@ -1,0 +1,205 @@
+//! The folder that continuous sampling writes to, and which of its recordings are read.
+//!
+//! A recording says itself what it is of: its header has the options (service, version), the process and the times. Headers alone are
+//! read to choose, so a folder of thousands costs milliseconds.
+
+use crate::look::{self, span};
+use anyhow::{Context as _, Result, bail};
+use pct_format::File;
+use pct_format::header::State;
+use pct_format::layout::{BLOCK_BYTES, Text};
+use pct_profile::load;
+use pct_profile::load::Options;
+use std::ffi::OsString;
+use std::io::Read as _;
+use std::os::unix::fs::MetadataExt as _;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
+
+/// Which recordings of continuous sampling are read.
+#[derive(clap::Args, Clone, Debug, Default)]
+#[command(next_help_heading = "Continuous")]
+pub struct Choice {
+    /// Only what continuous sampling recorded in this time up to now, e.g. 1h, 30m or 2d.
+    #[arg(long, value_name = "TIME", value_parser = span, conflicts_with_all = ["from", "to"])]
+    pub last: Option<u64>,
+    /// Only recordings of this service (pct ls lists them).
+    #[arg(long, value_name = "NAME")]
+    pub service: Option<String>,
+    /// Only recordings of this version of the service.
+    #[arg(long, value_name = "VERSION")]
+    pub release: Option<String>,
+}
+
+impl Choice {
+    /// Whether anything was chosen.
+    #[must_use]
+    pub fn is_made(&self) -> bool {
+        self.last.is_some() || self.service.is_some() || self.release.is_some()
+    }
+
+    /// How to load for it.
+    #[must_use]
+    pub fn narrow(&self, options: Options) -> Options {
+        Options { since_realtime_ns: self.since_ns(), ..options }
+    }
+
+    /// When the first sample that counts may have been taken, in nanoseconds since 1970; 0 = at any time.
+    fn since_ns(&self) -> u64 {
+        self.last.map_or(0, |last| now_ns().saturating_sub(last))
+    }
+
+    /// What is to be read: as [`look::paths`]; if recordings are chosen, those files, by default of [`folder`].
+    ///
+    /// # Errors
+    /// As [`look::paths`], or when no recording is left.
+    pub fn paths(&self, typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
+        if !self.is_made() {
+            return look::paths(typed);
+        }
+        let since = self.since_ns();
+        let (recordings, _) = recordings(typed)?;
+        let wanted = |recording: &Recording| {
+            self.service.as_ref().is_none_or(|name| *name == recording.service)
+                && self.release.as_ref().is_none_or(|version| *version == recording.version)
+                && (recording.running || recording.end_ns >= since)
+        };
+        let count = recordings.len();
+        let paths: Vec<PathBuf> = recordings.into_iter().filter(wanted).map(|r| r.path).collect();
+        if paths.is_empty() {
+            bail!(
+                "none of {} is of that service, version and time (pct ls shows what there is)",
+                pct_num::count(count as u64, "recording", "recordings")
+            );
+        }
+        Ok(paths)
+    }
+}
+
+/// A recording, as its header describes it.
+#[derive(Clone, Debug)]
+pub struct Recording {
+    /// The file.
+    pub path: PathBuf,
+    /// The service: what was said when it was recorded, else the program's name.
+    pub service: String,
+    /// Its version; empty if nothing was said.
+    pub version: String,
+    /// Process id.
+    pub pid: u32,
+    /// Nanoseconds since 1970 of its begin, and of the last time that it wrote down.
+    pub start_ns: u64,
+    /// See `start_ns`.
+    pub end_ns: u64,
+    /// Bytes on the disk.
+    pub bytes: u64,
+    /// A living process writes it.
+    pub running: bool,
+}
+
+/// Nanoseconds since 1970.
+#[must_use]
+pub fn now_ns() -> u64 {
+    let since = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
+}
+
+/// The recordings in folders and files, by default in [`folder`], the oldest first; and why others could not be read.
+///
+/// # Errors
+/// When a folder cannot be listed or has no recording.
+pub fn recordings(typed: &[PathBuf]) -> Result<(Vec<Recording>, Vec<String>)> {
+    let folders = match typed {
+        [] => vec![folder().context("no home, so no folder of recordings")?],
+        typed => typed.to_vec(),
+    };
+    let (mut found, mut failed) = (Vec::new(), Vec::new());
+    for folder in &folders {
+        for path in load::files_of(folder)? {
+            match recording(&path) {
+                Ok(recording) => found.push(recording),
+                // Deleted since the folder was listed: it is too old.
+                Err(_) if !path.exists() => {}
+                Err(why) => failed.push(format!("{}: {}", path.display(), crate::errors::chain(&why))),
+            }
+        }
+    }
+    found.sort_by(|a, b| (a.start_ns, &a.path).cmp(&(b.start_ns, &b.path)));
+    Ok((found, failed))
+}
+
+fn recording(path: &Path) -> Result<Recording> {
+    let file = std::fs::File::open(path)?;
+    let bytes = file.metadata()?.blocks().saturating_mul(512);
+    let mut head = Vec::new();
+    file.take(BLOCK_BYTES as u64).read_to_end(&mut head)?;
+    let header = File::parse(&head)?.header();
+    let options = String::from_utf8_lossy(header.text(Text::Options)).into_owned();
+    let said = |key: &str| {
+        let mut values = options.split(',').filter_map(|item| item.strip_prefix(key)?.strip_prefix('='));
+        values.next_back().map(str::to_owned)
+    };
+    let exe = String::from_utf8_lossy(header.text(Text::Exe)).into_owned();
+    let name = exe.rsplit('/').next().unwrap_or_default().to_owned();
+    let start_ns = header.first_anchor().realtime_ns;
+    Ok(Recording {
+        path: path.to_owned(),
+        service: said("service").unwrap_or(name),
+        version: said("version").unwrap_or_default(),
+        pid: header.pid(),
+        start_ns,
+        end_ns: header.latest_anchor().map_or(start_ns, |anchor| anchor.realtime_ns),
+        bytes,
+        running: header.state() == State::Armed && load::is_running(path),
+    })
+}
+
+/// `pct` in `XDG_STATE_HOME`, or in `.local/state` of the home: where the library writes if nothing else was said.
+#[must_use]
+pub fn folder() -> Option<PathBuf> {
+    let absolute =
+        |name: &str| std::env::var_os(name).filter(|path: &OsString| Path::new(path).is_absolute());
+    absolute("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .or_else(|| absolute("HOME").map(|home| Path::new(&home).join(".local/state")))
+        .map(|state| state.join("pct"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use pct_format::builder::Builder;
+    use pct_format::layout::header as at;
+
+    fn write(folder: &Path, name: &str, options: &[u8], start_ns: u64) {
+        let mut builder = Builder::new();
+        builder.text(Text::Exe, b"/usr/bin/shopd").text(Text::Options, options);
+        builder.word(at::FIRST_ANCHOR + 2, start_ns).word(at::STATE, State::Stopped as u64);
+        std::fs::write(folder.join(name), builder.finish()).expect("written");
+    }
+
+    #[test]
+    fn recordings_are_chosen_by_service_version_and_time() {
+        let folder = tempfile::tempdir().expect("a folder");
+        const HOUR: u64 = 3_600_000_000_000;
+        let now = now_ns();
+        write(folder.path(), "a.pct", b"continuous,service=shop,version=1,out=/x", now - 5 * HOUR);
+        write(folder.path(), "b.pct", b"continuous,service=shop,version=2,out=/x", now);
+        write(folder.path(), "c.pct", b"continuous,out=/x", now);
+        std::fs::write(folder.path().join("d.pct"), b"no recording").expect("written");
+        let names = |choice: Choice| {
+            let paths = choice.paths(&[folder.path().to_owned()]).map_err(|why| why.to_string())?;
+            let name = |path: &PathBuf| path.file_name().expect("a name").to_string_lossy().into_owned();
+            Ok::<_, String>(paths.iter().map(name).collect::<Vec<_>>())
+        };
+        let service = |name: &str| Choice { service: Some(name.to_owned()), ..Choice::default() };
+        let all = [folder.path().to_owned()];
+        assert_eq!(recordings(&all).expect("listed").1.len(), 1, "what is no recording is named");
+        assert_eq!(names(service("shop")), Ok(vec!["a.pct".into(), "b.pct".into()]));
+        assert_eq!(names(service("shopd")), Ok(vec!["c.pct".into()]));
+        assert_eq!(names(Choice { last: Some(HOUR), ..service("shop") }), Ok(vec!["b.pct".into()]));
+        assert_eq!(names(Choice { release: Some("1".into()), ..service("shop") }), Ok(vec!["a.pct".into()]));
+        let none = names(Choice { last: Some(HOUR), release: Some("1".into()), ..service("shop") });
+        assert!(none.as_ref().is_err_and(|why| why.contains("pct ls")), "{none:?}");
+    }
+}
