@@ -148,7 +148,7 @@ fn recording(path: &Path) -> Result<Recording> {
         version: said("version").unwrap_or_default(),
         pid: header.pid(),
         start_ns,
-        end_ns: header.latest_anchor().map_or(start_ns, |anchor| anchor.realtime_ns),
+        end_ns: header.latest_anchor().map_or(start_ns, |anchor| anchor.realtime_ns.max(start_ns)),
         bytes,
         running: header.state() == State::Armed && load::is_running(path),
     })
