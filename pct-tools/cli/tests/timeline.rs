@@ -135,6 +135,68 @@ fn a_range_has_the_numbers_of_the_report_of_the_same_window() {
     assert!(samples[0] > 3 && samples[1] == 1 && samples[3] == 0, "{samples:?}");
 }
 
+/// Functions with their samples, and the number of all samples.
+type Counted = (Vec<(String, u64)>, u64);
+
+/// What `pct report` counts with these options.
+fn reported(dir: &Path, options: &[&str]) -> Counted {
+    let run = Command::new(PCT)
+        .args(["report", "-q", "--format", "json", "a.pct", "--from", "0us", "--to", "2000000us"])
+        .args(options)
+        .current_dir(dir)
+        .output()
+        .expect("runs");
+    let report = json(&String::from_utf8_lossy(&run.stdout));
+    counted(&report["rows"], &report["total"]["samples"], "function")
+}
+
+fn counted(rows: &Value, total: &Value, name: &str) -> Counted {
+    let row = |row: &Value| {
+        (row[name].as_str().expect("a name").to_owned(), row["samples"].as_u64().expect("a count"))
+    };
+    let mut rows: Vec<(String, u64)> = rows.as_array().expect("rows").iter().map(row).collect();
+    rows.sort();
+    (rows, total.as_u64().expect("a count"))
+}
+
+#[test]
+fn filters_and_transforms_count_what_the_report_with_the_like_options_counts() {
+    let Some(bytes) = recording() else { return pct_kit::skip("no libc.so.6 is mapped") };
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("a.pct"), bytes).expect("written");
+    let serving = Serving::new(dir.path(), &["a.pct"]);
+    let shown = |query: &str| {
+        let page = json(&serving.get(&format!("tl/window.json?{query}")));
+        let page = &page["recordings"][0];
+        counted(&page["functions"], &page["samples"], "name")
+    };
+    let (all, total) = shown("");
+    let plain = |name: &str| name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    let (name, of_name) =
+        all.iter().find(|(name, _)| plain(name)).expect("a function with a plain name").clone();
+    let exactly = format!("^{name}$");
+    for (query, options) in [
+        (String::new(), vec![]),
+        (format!("x=focus:{name}"), vec!["--focus", &*exactly]),
+        (format!("x=ignore:{name}"), vec!["--ignore", &*exactly]),
+        (format!("function=%5E{name}%24"), vec!["--focus", &*exactly]),
+        (format!("thread=101&x=ignore:{name}"), vec!["--thread", "101", "--ignore", &*exactly]),
+        ("thread=first&object=libc".to_owned(), vec!["--thread", "first", "--object", "libc"]),
+    ] {
+        assert_eq!(shown(&query), reported(dir.path(), &options), "{query}");
+    }
+    // Whatever is merged or collapsed, no sample goes.
+    for query in [format!("x=merge:{name}"), format!("x=recursion:{name}"), "x=object:libc.so.6".to_owned()] {
+        let (rows, sum) = shown(&query);
+        assert_eq!((sum, rows.iter().map(|row| row.1).sum()), (total, total), "{query}");
+    }
+    assert!(of_name > 0 && shown(&format!("x=ignore:{name}")).1 < total);
+    // A saved window has the same samples.
+    let folded = serving.get("tl/file?as=folded");
+    let counts = folded.lines().filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok());
+    assert_eq!(counts.sum::<u64>(), total);
+}
+
 #[test]
 fn what_is_no_recording_and_no_trace_is_said_and_the_rest_is_shown() {
     let Some(bytes) = recording() else { return pct_kit::skip("no libc.so.6 is mapped") };
