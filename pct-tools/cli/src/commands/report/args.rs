@@ -65,7 +65,7 @@ pub struct Args {
     #[arg(long, value_enum, default_value = "text", help_heading = "Which table")]
     pub format: Format,
     /// Write one self-contained page (flame graph, tables with a filter) to this file instead; - is stdout.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["view", "format", "total"], help_heading = "Which table")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["alloc", "view", "format", "total"], help_heading = "Which table")]
     pub html: Option<PathBuf>,
     /// Memory.
     #[command(flatten)]
