@@ -3,7 +3,8 @@
 //! Nothing stays beside the program: it has pct's process id, which is what a service manager watches. The library begins new files and
 //! deletes old ones by itself.
 
-use super::{Args, environment, not_executed};
+use super::args::Args;
+use super::start::{environment, not_executed};
 use crate::errors::chain;
 use crate::face::Face;
 use crate::launch::check::Found;

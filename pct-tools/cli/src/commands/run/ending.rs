@@ -1,6 +1,6 @@
 //! After the program's end: its account beside the data, and the table.
 
-use super::{Args, On};
+use super::args::{Args, On};
 use crate::face::{Face, say};
 use crate::launch::check::Found;
 use crate::launch::spawn::Ended;

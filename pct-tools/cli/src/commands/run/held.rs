@@ -1,7 +1,8 @@
 //! Programs that no library can be preloaded into: they stand at their first instruction until the sampler is in them, or until
 //! they are watched from outside.
 
-use super::{Args, Clock, Follow, Mode, On, Stack, options};
+use super::args::{Args, Clock, Follow, Mode, On, Stack};
+use super::start::options;
 use crate::face::Face;
 use crate::launch::check::{Found, Obstacle};
 use crate::launch::spare::Spare;
