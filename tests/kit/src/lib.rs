@@ -7,9 +7,12 @@
 //! - [`Cpu`], [`thread_ns`], [`peak_kib`]: what a run cost.
 //! - [`kernel_trace`]: a trace of the kernel of a simulated machine, with what happened in it.
 //! - [`median`]: of several runs.
+//! - [`wait`]: waiting for a condition; [`harm`]: what fails a run at once.
 #![forbid(unsafe_code)]
 
+pub mod harm;
 pub mod kernel_trace;
+pub mod wait;
 
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
