@@ -9,6 +9,9 @@ use std::process::{ExitStatus, Output};
 /// The word that fails the whole run wherever it is printed by a failing test.
 pub const HARM: &str = "HARM:";
 
+/// The word by which `tests/run` finds that a test left a process behind.
+pub const LEFT_BEHIND: &str = "LEFT BEHIND:";
+
 /// Panics with [`HARM`]: a guest was harmed.
 ///
 /// # Panics
