@@ -1,9 +1,13 @@
 //! Builds libpct.so and libpct-alloc.so and hands them to the compiler, so that `pct` carries its libraries inside.
 //!
-//! libpct-alloc.so is the same crate with the feature `alloc`: it also wraps the functions that allocate memory. A nested cargo builds the crate `pct-preload` with the profile `preload` into its own target folder (another
-//! folder, so the two cargos cannot wait for each other), and `runlib.rs` includes the bytes. Flags and wrappers
-//! of the outer build (clippy's, coverage's) are cleared: they are not meant for what runs inside other people's
-//! processes. In a checkout without that crate the library is empty and `pct run` says that it has none.
+//! libpct-alloc.so is the same crate with the feature `alloc`: it also wraps the functions that allocate memory.
+//! A nested cargo builds the crate `pct-preload` with the profile `preload`, and `runlib.rs` includes the bytes.
+//! Its target folders lie in `runtime` in the target folder of the outer build. They are folders of their own, so
+//! that the two cargos cannot wait for each other. Every profile of the outer build shares them, so that the
+//! libraries are built once; another checkout that uses the same target folder does not, since cargo gives
+//! libraries of that kind the same name for both. Flags and wrappers of the outer build (clippy's,
+//! coverage's) are cleared: they are not meant for what runs inside other people's processes. In a checkout
+//! without that crate the library is empty and `pct run` says that it has none.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -25,18 +29,25 @@ fn main() {
         println!("cargo:warning=this pct carries no libpct.so: it reads profiles but cannot record");
         false
     };
+    let checkout = format!("{:016x}", fnv(here.as_os_str().as_encoded_bytes()));
     for (features, name, variable) in [
         (None, "libpct.so", "PCT_LIBRARY_HASH"),
         (Some("alloc"), "libpct-alloc.so", "PCT_ALLOC_LIBRARY_HASH"),
     ] {
         let library = if carried {
-            std::fs::read(build(&root, &out.join("rt"), features)).expect("the library that was just built")
+            let target = target_of(&out).join("runtime").join(features.unwrap_or("plain")).join(&checkout);
+            std::fs::read(build(&root, &target, features)).expect("the library that was just built")
         } else {
             Vec::new()
         };
         println!("cargo:rustc-env={variable}={:016x}", fnv(&library));
         std::fs::write(out.join(name), library).expect("OUT_DIR is writable");
     }
+}
+
+/// The target folder of the outer build: OUT_DIR is TARGET/PROFILE/build/NAME/out there.
+fn target_of(out: &Path) -> &Path {
+    out.ancestors().nth(4).expect("OUT_DIR lies deep")
 }
 
 fn build(root: &Path, target: &Path, features: Option<&str>) -> PathBuf {
