@@ -7,8 +7,8 @@
 //! Orphans of the test come to this process (it is their *subreaper*, prctl(2)). Those that are there some seconds after the
 //! test's end are named, killed, and the test has failed.
 
-use std::fs::DirBuilder;
-use std::os::unix::fs::DirBuilderExt as _;
+use std::fs::{DirBuilder, Permissions, set_permissions};
+use std::os::unix::fs::{DirBuilderExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -92,6 +92,9 @@ fn own_folders(place: &Path) -> Result<Vec<(&'static str, PathBuf)>> {
         DirBuilder::new().recursive(true).mode(0o700).create(&folder)?;
         Ok((name, folder))
     });
+    // Servers that change their user enter it too, as they enter /tmp.
+    set_permissions(place, Permissions::from_mode(0o755))?;
+    set_permissions(place.join("tmp"), Permissions::from_mode(0o1777))?;
     made.into_iter().collect()
 }
 
