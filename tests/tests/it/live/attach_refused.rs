@@ -1,38 +1,16 @@
 //! What `pct attach` says when it cannot, and that the process is as before: exit status 1, one line that names the cause.
 
+use pct_kit::harm::harm;
+use pct_kit::wait::wait_until;
 use pct_tests::pct::binary;
-use pct_tests::victims::{victim, victim_with};
+use pct_tests::victims::{Guest, is_gone, victim, victim_with};
 use pct_tests::{skip, tool_or_skip};
-use std::io::{BufRead, BufReader};
 use std::os::unix::process::CommandExt;
-use std::process::{Child, Command, Output, Stdio};
-
-/// A process that is killed at the end of its test.
-struct Guarded(Child);
-
-impl Guarded {
-    fn pid(&self) -> String {
-        self.0.id().to_string()
-    }
-}
-
-impl Drop for Guarded {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
-fn start(command: &mut Command) -> Guarded {
-    Guarded(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts"))
-}
+use std::process::{Command, Output, Stdio};
 
 /// A program of ours that has said that it is there.
-fn waiting(command: &mut Command) -> Guarded {
-    let mut child = start(command);
-    let mut said = BufReader::new(child.0.stdout.take().expect("a pipe"));
-    said.read_line(&mut String::new()).expect("a line");
-    child
+fn waiting(command: &mut Command) -> Guest {
+    Guest::started(command, "started")
 }
 
 fn pct(args: &[&str]) -> Output {
@@ -77,19 +55,19 @@ fn a_kernel_thread() {
 
 #[test]
 fn a_zombie() {
-    let mut child = start(&mut Command::new("true"));
-    while !status(&child.pid(), "State:").contains('Z') {}
-    refused(&pct(&["attach", &child.pid()]), &["zombie"]);
-    assert!(child.0.wait().expect("waited").success());
+    let child = Guest::start(&mut Command::new("true"));
+    wait_until("true to end", || is_gone(child.pid()));
+    refused(&pct(&["attach", &child.id()]), &["zombie"]);
+    assert!(child.wait().status.success());
 }
 
 #[test]
 fn a_process_that_is_traced_already() {
     let Some(gdb) = tool_or_skip("strace", "a_process_that_is_traced_already") else { return };
-    let target = waiting(Command::new(victim("waits.c")).arg("60"));
-    let tracer = start(Command::new(gdb).args(["-qq", "-o", "/dev/null", "-p", &target.pid()]));
-    while status(&target.pid(), "TracerPid:").ends_with("\t0") {}
-    refused(&pct(&["attach", &target.pid()]), &["traced by process", &tracer.pid()]);
+    let target = waiting(Command::new(victim("waits.c")).arg("600"));
+    let tracer = Guest::start(Command::new(gdb).args(["-qq", "-o", "/dev/null", "-p", &target.id()]));
+    wait_until("a tracer", || !status(&target.id(), "TracerPid:").ends_with("\t0"));
+    refused(&pct(&["attach", &target.id()]), &["traced by process", &tracer.id()]);
 }
 
 #[test]
@@ -97,14 +75,14 @@ fn another_users_process() {
     if unsafe_uid() != 0 {
         return skip("another_users_process", "not root, so no other user can be had");
     }
-    let target = waiting(Command::new(victim("waits.c")).arg("60"));
+    let target = waiting(Command::new(victim("waits.c")).arg("600"));
     let mut other = Command::new(binary());
-    other.args(["attach", &target.pid()]).uid(65534).gid(65534).current_dir("/tmp");
+    other.args(["attach", &target.id()]).uid(65534).gid(65534).current_dir("/");
     match other.output() {
         Ok(output) => refused(&output, &["not allowed", "another user"]),
         Err(why) => skip("another_users_process", &format!("another user cannot run pct: {why}")),
     }
-    assert!(status(&target.pid(), "TracerPid:").ends_with("\t0"));
+    assert!(status(&target.id(), "TracerPid:").ends_with("\t0"));
 }
 
 fn unsafe_uid() -> u32 {
@@ -117,10 +95,10 @@ fn a_32_bit_program() {
     let test = "a_32_bit_program";
     match victim_with("tiny32.c", "cc -m32 -nostdlib -static -no-pie -fno-pie -O2", "tiny32") {
         Ok(program) => {
-            let target = start(&mut Command::new(program));
-            while status(&target.pid(), "Name:") != "Name:\ttiny32" {}
-            refused(&pct(&["attach", &target.pid()]), &["32-bit"]);
-            refused(&pct(&["attach", "--method", "5", &target.pid()]), &["32-bit"]);
+            let target = Guest::start(&mut Command::new(program));
+            wait_until("tiny32", || status(&target.id(), "Name:") == "Name:\ttiny32");
+            refused(&pct(&["attach", &target.id()]), &["32-bit"]);
+            refused(&pct(&["attach", "--method", "5", &target.id()]), &["32-bit"]);
         }
         Err(why) => skip(test, &why),
     }
@@ -132,37 +110,39 @@ fn nothing_is_injected_under_seccomp_and_from_outside_it_is_seen() {
         [(&[][..], "Seccomp:\t2", "a filter"), (&["strict"], "Seccomp:\t1", "strict mode")]
     {
         let target = waiting(Command::new(victim("filtered.c")).args(args));
-        while status(&target.pid(), "Seccomp:") != mode {}
+        wait_until("a filter", || status(&target.id(), "Seccomp:") == mode);
         for method in ["1", "2", "3", "4"] {
-            refused(&pct(&["attach", "--method", method, &target.pid()]), &["seccomp", word]);
+            refused(&pct(&["attach", "--method", method, &target.id()]), &["seccomp", word]);
         }
-        let explained = pct(&["attach", "--explain", &target.pid()]);
+        let explained = pct(&["attach", "--explain", &target.id()]);
         let said = String::from_utf8_lossy(&explained.stdout).into_owned();
         let taken = said.lines().find(|l| l.contains("would be taken")).expect("one is");
         assert!(taken.contains("method 5"), "{said}");
-        let output = pct(&["attach", "--for", "0.3", "--hz", "500", &target.pid()]);
-        let said = String::from_utf8_lossy(&output.stderr);
-        assert!(output.status.success() && said.contains("samples of filtered"), "{said}");
-        assert!(!status(&target.pid(), "State:").contains('Z'), "it lives");
+        let here = tempfile::tempdir().expect("a folder");
+        let said = target.attached(here.path(), &["--hz", "500"], 0.1);
+        assert!(said.contains("samples of filtered"), "{said}");
+        if is_gone(target.pid()) {
+            harm("it has ended");
+        }
     }
 }
 
 #[test]
 fn a_method_that_was_asked_for_is_taken_or_refused() {
-    let target = waiting(Command::new(victim("waits.c")).arg("60"));
-    refused(&pct(&["attach", "--method", "1", &target.pid()]), &["method 1", "libpct.so is not mapped"]);
-    refused(&pct(&["attach", "--method", "3", &target.pid()]), &["method 3", "not linked with libpct.a"]);
-    refused(&pct(&["attach", "--method", "2", "--clock", "wall", &target.pid()]), &["from outside"]);
-    refused(&pct(&["off", &target.pid()]), &["no sampler in it"]);
-    let explained = pct(&["attach", "--explain", "--method", "4", &target.pid()]);
+    let target = waiting(Command::new(victim("waits.c")).arg("600"));
+    refused(&pct(&["attach", "--method", "1", &target.id()]), &["method 1", "libpct.so is not mapped"]);
+    refused(&pct(&["attach", "--method", "3", &target.id()]), &["method 3", "not linked with libpct.a"]);
+    refused(&pct(&["attach", "--method", "2", "--clock", "wall", &target.id()]), &["from outside"]);
+    refused(&pct(&["off", &target.id()]), &["no sampler in it"]);
+    let explained = pct(&["attach", "--explain", "--method", "4", &target.id()]);
     let said = String::from_utf8_lossy(&explained.stdout).into_owned();
     assert!(said.lines().any(|l| l.contains("method 4") && l.contains("would be taken")), "{said}");
     for method in ["4", "2"] {
         assert!(
-            pct(&["attach", "--method", "4", "--for", "0.01", &target.pid()]).status.success()
+            pct(&["attach", "--method", "4", "--for", "0.01", &target.id()]).status.success()
                 || method == "2"
         );
-        refused(&pct(&["attach", "--method", method, &target.pid()]), &["already", "method 1 turns it on"]);
+        refused(&pct(&["attach", "--method", method, &target.id()]), &["already", "method 1 turns it on"]);
     }
 }
 
@@ -172,28 +152,26 @@ fn a_process_in_another_file_system_gets_its_library_there() {
     let victim = victim("waits.c");
     // what holds the library for everybody is covered, so a path of ours leads nowhere in there
     let script =
-        format!("mount -t tmpfs none /var/tmp && mount -t tmpfs none /tmp && exec {} 60", victim.display());
+        format!("mount -t tmpfs none /var/tmp && mount -t tmpfs none /tmp && exec {} 600", victim.display());
     if victim.starts_with("/tmp") || victim.starts_with("/var/tmp") {
         return skip(test, "the victim lies below a folder that is to be covered");
     }
     let mut command = Command::new("unshare");
     command.args(["-m", "sh", "-c", &script]).env("HOME", "/nonexistent").stderr(Stdio::piped());
-    let mut target = start(&mut command);
-    let mut said = String::new();
-    BufReader::new(target.0.stdout.take().expect("a pipe")).read_line(&mut said).expect("a line");
-    if !said.contains("started") {
+    let mut target = Guest::start(&mut command);
+    if !target.line().is_some_and(|line| line.contains("started")) {
         return skip(test, "no mount namespace can be made here");
     }
     let here = tempfile::tempdir().expect("a folder");
     let out = here.path().join("recording");
-    let output = pct(&["attach", "--for", "0.5", "-o", out.to_str().unwrap(), &target.pid()]);
+    let output = pct(&["attach", "--for", "0.5", "-o", out.to_str().unwrap(), &target.id()]);
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
     assert!(output.status.success(), "{said}");
     assert!(said.contains("method 2"), "{said}");
     let recordings = std::fs::read_dir(&out).expect("the caller's folder");
     let recordings = recordings.flatten().filter(|e| e.path().extension().is_some_and(|e| e == "pct"));
     assert_eq!(recordings.count(), 1, "{said}");
-    let left = std::fs::read_dir(format!("/proc/{}/root/tmp", target.pid())).expect("readable");
+    let left = std::fs::read_dir(format!("/proc/{}/root/tmp", target.id())).expect("readable");
     let left: Vec<_> = left.flatten().filter(|e| e.file_name().to_string_lossy().contains("pct")).collect();
     assert!(left.is_empty(), "{left:?}");
 }
@@ -201,16 +179,16 @@ fn a_process_in_another_file_system_gets_its_library_there() {
 /// A thread in vfork cannot be stopped before its child executes or ends. It is not tried: it would be stopped at that moment for nobody.
 #[test]
 fn a_process_that_waits_in_vfork() {
-    let child = waiting(Command::new(victim("vforkwait.c")).arg("60"));
-    while !std::fs::read_to_string(format!("/proc/{}/syscall", child.pid()))
-        .is_ok_and(|s| ["56 ", "58 ", "435 "].iter().any(|call| s.starts_with(call)))
-    {
-        std::thread::yield_now();
-    }
-    let output = pct(&["attach", "--method", "2", "--for", "1", &child.pid()]);
+    let child = waiting(Command::new(victim("vforkwait.c")).arg("600"));
+    let call = || std::fs::read_to_string(format!("/proc/{}/syscall", child.id())).unwrap_or_default();
+    wait_until("a thread in vfork", || {
+        let call = call();
+        ["56 ", "58 ", "435 "].iter().any(|number| call.starts_with(number))
+    });
+    let output = pct(&["attach", "--method", "2", "--for", "1", &child.id()]);
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(1), "{said}");
     assert!(said.contains("waits in vfork until its child executes or ends"), "{said}");
     assert!(!said.contains("--method 4"), "it could not stop it either: {said}");
-    assert!(status(&child.pid(), "TracerPid").ends_with("\t0"));
+    assert!(status(&child.id(), "TracerPid").ends_with("\t0"));
 }

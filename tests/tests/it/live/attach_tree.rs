@@ -1,16 +1,20 @@
 //! The account of a tree of processes closes, and what could not be sampled is named: `pct attach --follow`, programs under another root.
 
-use pct_tests::pct::{binary, run};
-use pct_tests::victims::{victim, victim_with};
+use pct_kit::harm::{ended_with, unharmed};
+use pct_kit::wait::wait_until;
+use pct_tests::pct::binary;
+use pct_tests::victims::{Guest, children_of, signal, victim, victim_with, works};
 use pct_tests::{skip, tool_or_skip};
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
 /// Waits until the sampler is in it, then makes children: static ones, a fork that ends by _exit. Prints what the kernel counted since.
 const TARGET: &str = r#"
 import os, subprocess, sys, time
 print("ready", flush=True)
-while "libpct" not in open("/proc/self/maps").read(): time.sleep(0.01)
+deadline = time.monotonic() + 60
+while "libpct" not in open("/proc/self/maps").read():
+    assert time.monotonic() < deadline, "waited a minute for the sampler"
+    time.sleep(0.01)
 before = sum(os.times()[:4])
 subprocess.run([sys.argv[1], "1", "0.4"], stdout=subprocess.DEVNULL)
 child = os.fork()
@@ -31,28 +35,17 @@ fn the_account_of_a_followed_tree_closes_and_static_children_are_named() {
         Err(why) => return skip(test, &why),
     };
     let folder = tempfile::tempdir().expect("a folder");
-    let mut target = Command::new(python)
-        .args(["-c", TARGET])
-        .arg(&fixed)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("it starts");
-    let mut said = BufReader::new(target.stdout.take().expect("a pipe"));
-    said.read_line(&mut String::new()).expect("ready");
+    let target = Guest::started(Command::new(python).args(["-c", TARGET]).arg(&fixed), "ready");
     let out = folder.path().join("recording");
     let attached = Command::new(binary())
         .args(["attach", "--follow", "--for", "100", "-o"])
         .arg(&out)
-        .arg(target.id().to_string())
+        .arg(target.id())
         .output()
         .expect("pct can be run");
     let words = String::from_utf8_lossy(&attached.stderr).into_owned();
     assert!(attached.status.success(), "{words}");
-    let mut counted = String::new();
-    said.read_to_string(&mut counted).expect("text");
-    assert!(target.wait().expect("waited").success());
-    let counted: f64 = counted.trim().parse().expect("seconds");
+    let counted: f64 = unharmed(&target.wait()).trim().parse().expect("seconds");
     let report = Command::new(binary()).args(["report", "--format", "json"]).arg(&out).output().expect("pct");
     let report: serde_json::Value = serde_json::from_slice(&report.stdout).expect("JSON");
     let account = &report["account"];
@@ -66,9 +59,9 @@ fn the_account_of_a_followed_tree_closes_and_static_children_are_named() {
     assert!(account.to_string().contains("relay-static is a static program"), "{account}");
 }
 
-/// A folder that is a root: with the program `/relay` and what it needs.
-fn root_with_relay() -> tempfile::TempDir {
-    let program = victim("relay.c");
+/// A folder that is a root: with the program `/waits` and what it needs.
+fn root_with_waits() -> tempfile::TempDir {
+    let program = victim("waits.c");
     let root = tempfile::tempdir().expect("a folder");
     let needed = Command::new("ldd").arg(&program).output().expect("ldd");
     let needed = String::from_utf8_lossy(&needed.stdout).into_owned();
@@ -80,35 +73,34 @@ fn root_with_relay() -> tempfile::TempDir {
     for folder in ["proc", "tmp"] {
         std::fs::create_dir(root.path().join(folder)).expect("made");
     }
-    std::fs::copy(&program, root.path().join("relay")).expect("copied");
+    std::fs::copy(&program, root.path().join("waits")).expect("copied");
     root
 }
 
-/// Attaches to `/relay` as it works under another root, and gives what pct said and what the report says after the program has ended.
-fn attached_under_another_root(enter: &[&str], words: &[&str]) -> Option<(String, String)> {
-    let mut target =
-        Command::new(enter[0]).args(&enter[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().ok()?;
-    let exe = format!("/proc/{}/exe", target.id());
-    let entered = || std::fs::read_link(&exe).is_ok_and(|exe| exe.file_name().is_some_and(|n| n == "relay"));
-    while !entered() {
-        if target.try_wait().expect("a child").is_some() {
-            return None;
-        }
-        std::thread::yield_now();
-    }
+/// Whether a process runs `/waits`.
+fn runs_waits(pid: i32) -> bool {
+    std::fs::read_link(format!("/proc/{pid}/exe"))
+        .is_ok_and(|exe| exe.file_name().is_some_and(|n| n == "waits"))
+}
+
+/// Attaches to `/waits` as it works under another root, and gives what pct said and what the report says after the program has ended.
+fn attached_under_another_root(enter: &[&str]) -> Option<(String, String)> {
+    let mut target = Guest::start(Command::new(enter[0]).args(&enter[1..]));
+    target.line().filter(|line| line.contains("started"))?;
     let here = tempfile::tempdir().expect("a folder");
     let out = here.path().join("recording");
-    // it ends by itself meanwhile, and its file system with it
-    let attached = Command::new(binary())
-        .args(["attach", "--for", "100", "-o"])
-        .arg(&out)
-        .args(words)
-        .arg(target.id().to_string())
-        .output()
-        .expect("pct can be run");
+    let mut attach = Command::new(binary());
+    attach.args(["attach", "--for", "100", "-o"]).arg(&out).arg(target.id()).stderr(Stdio::piped());
+    let attach = Guest::start(&mut attach);
+    let maps = || std::fs::read_to_string(format!("/proc/{}/maps", target.pid())).unwrap_or_default();
+    wait_until("the sampler", || maps().contains("libpct") || attach.complained().contains("method 5"));
+    works(target.pid(), 0.3);
+    // it ends, and its file system with it
+    let ended = target.end();
+    ended_with(ended.status, 5, "");
+    let attached = attach.wait();
     let said = String::from_utf8_lossy(&attached.stderr).into_owned();
     assert!(attached.status.success(), "{said}");
-    assert!(target.wait().expect("waited").success());
     let report = Command::new(binary()).args(["report"]).arg(&out).output().expect("pct");
     Some((said, String::from_utf8_lossy(&report.stdout).into_owned()))
 }
@@ -119,20 +111,20 @@ fn recordings_under_another_root_come_to_the_caller_with_names() {
     let test = "recordings_under_another_root_come_to_the_caller_with_names";
     let Some(unshare) = tool_or_skip("unshare", test) else { return };
     let unshare = unshare.to_str().expect("a name");
-    let root = root_with_relay();
+    let root = root_with_waits();
     let path = root.path().to_str().expect("a name");
     // The file system is one that only this process has.
     let script = format!(
-        "mount -t tmpfs none {path}/tmp && cp -a {path}/lib* {path}/relay {path}/tmp/ && mkdir {path}/tmp/proc {path}/tmp/tmp && \
-         {{ [ $0 = bare ] || mount -t proc none {path}/tmp/proc; }} && exec chroot {path}/tmp /relay 1 1.5"
+        "mount -t tmpfs none {path}/tmp && cp -a {path}/lib* {path}/waits {path}/tmp/ && mkdir {path}/tmp/proc {path}/tmp/tmp && \
+         {{ [ $0 = bare ] || mount -t proc none {path}/tmp/proc; }} && exec chroot {path}/tmp /waits 600"
     );
     for (manner, method) in [("proc", "method 2 (dlopen)"), ("bare", "method 5 (stay outside)")] {
         let enter = [unshare, "-m", "sh", "-c", &script, manner];
-        let Some((said, report)) = attached_under_another_root(&enter, &[]) else {
+        let Some((said, report)) = attached_under_another_root(&enter) else {
             return skip(test, "no mount namespace can be made here");
         };
         assert!(said.contains(method), "{manner}: {said}");
-        assert!(report.contains("relay") && !report.contains("[unknown]"), "{manner}: {said}{report}");
+        assert!(report.contains("spins") && !report.contains("[unknown]"), "{manner}: {said}{report}");
     }
 }
 
@@ -141,17 +133,22 @@ fn recordings_under_another_root_come_to_the_caller_with_names() {
 fn a_program_that_begins_under_another_root_is_named() {
     let test = "a_program_that_begins_under_another_root_is_named";
     let Some(chroot) = tool_or_skip("chroot", test) else { return };
-    let root = root_with_relay();
-    let words = [chroot.to_str().unwrap(), root.path().to_str().unwrap(), "/relay", "1", "2"];
-    if !Command::new(&chroot)
-        .arg(root.path())
-        .args(["/relay", "0"])
-        .output()
-        .is_ok_and(|out| out.status.success())
-    {
+    let root = root_with_waits();
+    let bare = Command::new(&chroot).arg(root.path()).args(["/waits", "0"]).output();
+    if !bare.is_ok_and(|out| out.status.code() == Some(5)) {
         return skip(test, "this user may not change the root");
     }
-    let r = run(&[], &words);
-    assert!(r.output.status.success(), "{}", r.stderr());
-    assert!(r.stderr().contains("relay runs under another root, where /"), "{}", r.stderr());
+    let here = tempfile::tempdir().expect("a folder");
+    let out = here.path().join("recording");
+    let mut command = Command::new(binary());
+    command.args(["run", "-o"]).arg(&out).arg("--").arg(chroot).arg(root.path()).args(["/waits", "600"]);
+    let guest = Guest::started(command.stderr(Stdio::piped()), "started");
+    let told = || std::fs::read_to_string(out.join("pct.status")).unwrap_or_default();
+    wait_until("pct to see it", || told().contains("another root"));
+    let program = children_of(guest.pid().unsigned_abs()).into_iter().find(|pid| runs_waits(*pid));
+    signal(program.expect("it runs"), "TERM");
+    let ended = guest.wait();
+    let said = String::from_utf8_lossy(&ended.stderr).into_owned();
+    ended_with(ended.status, 5, &said);
+    assert!(said.contains("waits runs under another root, where /"), "{said}");
 }

@@ -1,29 +1,34 @@
 //! Programs that are sampled from outside, or that the sampler is put into at their entry: whatever ends the process that does it,
 //! the program goes on, and its status is passed on.
 
+use pct_kit::harm::{ended_with, harm};
+use pct_kit::wait::{DEADLINE, wait_until};
 use pct_tests::pct::binary;
-use pct_tests::victims::{victim, victim_with};
+use pct_tests::victims::{Guest, children_of, go_victim, is_gone, signal, victim, victim_with, works};
 use pct_tests::{skip, tool_or_skip};
-use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::{Path, PathBuf};
-use std::process::{Child, Command, Stdio};
-
-/// The children of a process.
-fn children_of(pid: u32) -> Vec<i32> {
-    let children = std::fs::read_to_string(format!("/proc/{pid}/task/{pid}/children")).unwrap_or_default();
-    children.split_whitespace().filter_map(|child| child.parse().ok()).collect()
-}
+use std::process::{Command, Stdio};
+use std::time::Instant;
 
 /// The process beside the program that samples it; it names itself.
-fn controller_of(pct: u32) -> Option<i32> {
-    let name = |pid: &i32| std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
-    children_of(pct).into_iter().find(|child| name(child).trim_end() == "pct-controller")
+fn controller_of(pct: &Guest) -> Option<i32> {
+    children_of(pct.pid().unsigned_abs()).into_iter().find(|child| is_controller(*child))
 }
 
-fn start(folder: &Path, options: &[&str], program: &[&str]) -> Child {
+fn is_controller(pid: i32) -> bool {
+    std::fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default().trim_end() == "pct-controller"
+}
+
+/// The program that pct has started.
+fn program_of(pct: &Guest) -> i32 {
+    let program = children_of(pct.pid().unsigned_abs()).into_iter().find(|child| !is_controller(*child));
+    program.unwrap_or_else(|| harm("the program has ended"))
+}
+
+fn start(folder: &Path, options: &[&str], program: &[&str]) -> Guest {
     let mut command = Command::new(binary());
     command.args(["run", "--no-report", "-o"]).arg(folder.join("r")).args(options).arg("--").args(program);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("pct starts")
+    Guest::start(command.stderr(Stdio::piped()))
 }
 
 /// Ways to end a process that is sampling.
@@ -52,27 +57,28 @@ impl Blow {
     }
 }
 
-/// The program is sampled for a while; then its controller ends, and the program goes on to its own end with status 5.
+/// The program is sampled for a while; then its controller ends, and the program goes on until SIGTERM, to its own end with status 5.
 fn survives(options: &[&str], program: &[&str], blow: Blow) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut pct = start(folder.path(), options, program);
-    let mut stdout = BufReader::new(pct.stdout.take().expect("a pipe"));
-    let mut first = String::new();
-    stdout.read_line(&mut first).expect("text");
-    let controller = controller_of(pct.id()).expect("a controller");
+    pct.hear("started");
+    let program = program_of(&pct);
+    let controller = controller_of(&pct).expect("a controller");
     let recorded = || {
         let files = std::fs::read_dir(folder.path().join("r")).into_iter().flatten().flatten();
         files.into_iter().any(|file| file.path().extension().is_some_and(|e| e == "pct"))
     };
-    while !recorded() {
-        std::thread::yield_now();
-    }
+    wait_until("a recording", recorded);
     blow.strike(controller);
-    let mut said = String::new();
-    stdout.read_to_string(&mut said).expect("text");
-    let output = pct.wait_with_output().expect("ended");
+    if !matches!(blow, Blow::Memory) {
+        wait_until("the controller's end", || is_gone(controller));
+    }
+    works(program, 0.2);
+    signal(program, "TERM");
+    let output = pct.wait();
     let stderr = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(5), "{blow:?} {options:?}: {said}{stderr}");
+    let said = String::from_utf8_lossy(&output.stdout);
+    ended_with(output.status, 5, &format!("{blow:?} {options:?}: {said}{stderr}"));
     let about: Vec<&str> = stderr.lines().filter(|line| line.contains("did not come to its end")).collect();
     match blow {
         Blow::Kill => assert!(stderr.contains("ended by SIGKILL"), "{stderr}"),
@@ -91,6 +97,18 @@ fn survives(options: &[&str], program: &[&str], blow: Blow) {
     );
 }
 
+/// The controller as soon as there is one; `None` when pct ended before. (It looks without a pause, to be there early.)
+fn soon_controller_of(pct: &mut Guest) -> Option<i32> {
+    let start = Instant::now();
+    while start.elapsed() < DEADLINE {
+        let found = controller_of(pct);
+        if found.is_some() || pct.ended().is_some() {
+            return found;
+        }
+    }
+    panic!("waited a minute for the controller")
+}
+
 fn static_waits(test: &str) -> Option<PathBuf> {
     victim_with("waits.c", "cc -O2 -g -pthread -static", "waits-static").map_err(|why| skip(test, &why)).ok()
 }
@@ -99,7 +117,7 @@ fn static_waits(test: &str) -> Option<PathBuf> {
 fn the_wall_clocks_controller_may_end_at_any_time() {
     let waits = victim("waits.c");
     for blow in [Blow::Kill, Blow::Abort, Blow::Memory] {
-        survives(&["--clock", "wall"], &[waits.to_str().expect("a path"), "1.5"], blow);
+        survives(&["--clock", "wall"], &[waits.to_str().expect("a path"), "600"], blow);
     }
 }
 
@@ -108,20 +126,13 @@ fn the_controller_of_a_static_program_may_end_at_any_time() {
     let test = "the_controller_of_a_static_program_may_end_at_any_time";
     let Some(waits) = static_waits(test) else { return };
     for blow in [Blow::Kill, Blow::Abort, Blow::Memory] {
-        survives(&["--clock", "wall"], &[waits.to_str().expect("a path"), "1.5"], blow);
+        survives(&["--clock", "wall"], &[waits.to_str().expect("a path"), "600"], blow);
     }
     // At its entry the controller has it for some milliseconds: it is struck after ever longer times of them.
     for round in 0..12_u32 {
         let folder = tempfile::tempdir().expect("a folder");
         let mut pct = start(folder.path(), &[], &[waits.to_str().expect("a path"), "0.2"]);
-        let controller = loop {
-            if let Some(found) = controller_of(pct.id()) {
-                break Some(found);
-            }
-            if pct.try_wait().expect("a child").is_some() {
-                break None;
-            }
-        };
+        let controller = soon_controller_of(&mut pct);
         for _ in 0..round * 20_000 {
             std::hint::black_box(round);
         }
@@ -130,27 +141,15 @@ fn the_controller_of_a_static_program_may_end_at_any_time() {
             let _ =
                 Command::new("kill").args(["-KILL", &controller.to_string()]).stderr(Stdio::null()).status();
         }
-        let output = pct.wait_with_output().expect("ended");
-        let stderr = String::from_utf8_lossy(&output.stderr);
-        assert_eq!(output.status.code(), Some(5), "{stderr}");
+        let output = pct.wait();
+        ended_with(output.status, 5, &String::from_utf8_lossy(&output.stderr));
     }
 }
 
 #[test]
 fn the_controller_of_a_go_program_may_end_at_any_time() {
     let Some(go) = tool_or_skip("go", "the_controller_of_a_go_program_may_end_at_any_time") else { return };
-    let kept = pct_tests::root().join("target/victims");
-    std::fs::create_dir_all(&kept).expect("a folder");
-    let source = kept.join("status5.go");
-    let text = "package main\nimport (\"fmt\"; \"os\"; \"time\")\nfunc main() {\n\tfmt.Println(\"started\")\n\tx := 1.0\n\
-                \tfor end := time.Now().Add(1500 * time.Millisecond); time.Now().Before(end); {\n\
-                \t\tfor i := 0; i < 1000; i++ { x = x*1.0000001 + 1 }\n\t}\n\tif x > 0 { os.Exit(5) }\n}\n";
-    std::fs::write(&source, text).expect("written");
-    let program = kept.join("status5-go");
-    let mut build = Command::new(go);
-    build.env("CGO_ENABLED", "0").env("GOCACHE", kept.join("go-cache")).env("GO111MODULE", "off");
-    let built = build.args(["build", "-o"]).arg(&program).arg(&source).output().expect("go can be run");
-    assert!(built.status.success(), "{}", String::from_utf8_lossy(&built.stderr));
+    let program = go_victim(&go, "busy.go", &[], "busy-go").expect("it builds");
     for blow in [Blow::Kill, Blow::Abort, Blow::Memory] {
         survives(&[], &[program.to_str().expect("a path")], blow);
     }
