@@ -3,12 +3,37 @@
 use std::path::Path;
 use std::process::Command;
 
+use pct_kit::harm::{harm, unharmed};
 use pct_tests::pct::{Run, binary, run, samples, seconds_in};
 use pct_tests::tool_or_skip;
 
+/// The map files of a run, which runtimes write for all to see. They are removed when this value goes.
+struct Maps(Vec<u32>);
+
+impl Maps {
+    fn of(r: &Run) -> Maps {
+        Maps(r.report(&["--by", "process"]).iter().map(|row| row.pid).collect())
+    }
+}
+
+impl Drop for Maps {
+    fn drop(&mut self) {
+        for pid in &self.0 {
+            let _ = std::fs::remove_file(Path::new("/tmp").join(format!("perf-{pid}.map")));
+        }
+    }
+}
+
+/// The guest ended well, and `true` is its first line.
+fn said_true(r: &Run) {
+    if unharmed(&r.output).lines().next() != Some("true") {
+        harm(&format!("{}{}", r.stdout(), r.stderr()));
+    }
+}
+
 /// Asserts that `hot` has most of the time, and that `least` of a hundred stacks reach the thread's start.
 fn hot_and_whole(r: &Run, hot: &str, least: f64) {
-    let rows = r.report(&["--by", "process,function"]);
+    let rows = r.report(&["--by", "function"]);
     let all: f64 = rows.iter().map(|row| row.cpu_seconds).sum();
     assert!(seconds_in(&rows, hot) > 0.5 * all, "{hot}: {rows:?}");
     let folded = Command::new(binary())
@@ -28,9 +53,6 @@ fn hot_and_whole(r: &Run, hot: &str, least: f64) {
     }
     assert!(hot_weight > 0.4 * samples(&rows), "{folded}");
     assert!(100.0 * whole >= least * hot_weight, "{whole} of {hot_weight} whole: {folded}");
-    for row in rows.iter().filter(|row| row.pid != 0) {
-        let _ = std::fs::remove_file(Path::new("/tmp").join(format!("perf-{}.map", row.pid)));
-    }
 }
 
 #[test]
@@ -39,6 +61,7 @@ fn compiled_code_without_names_is_one_row_and_the_report_says_what_would_help() 
     let Some(node) = tool_or_skip("node", test) else { return };
     let script = "let s = 0; for (let i = 0; i < 3e8; i++) s += i % 7; console.log(s)";
     let r = run(&["--hz", "997", "--no-report"], &[node.to_str().unwrap(), "-e", script]);
+    unharmed(&r.output);
     let rows = r.report(&["--by", "function"]);
     let of_code = rows.iter().filter(|row| row.object == "[jit]").collect::<Vec<_>>();
     assert!(matches!(of_code[..], [row] if row.function == "[no name]"), "{of_code:?}");
@@ -56,7 +79,8 @@ fn node_says_what_it_compiled() {
         while (process.cpuUsage().user < end) s += hotLoop(100000);
         console.log(s > 0)";
     let r = run(&["--hz", "997"], &[node.to_str().unwrap(), "--perf-basic-prof", "-e", script]);
-    assert_eq!(r.stdout().lines().next(), Some("true"), "{}", r.stderr());
+    let _maps = Maps::of(&r);
+    said_true(&r);
     // The map has "JS:*hotLoop [eval]:1:17" for the optimized code and others for what ran before it.
     let rows = r.report(&["--by", "function"]);
     let name = rows.iter().map(|row| row.function.clone()).find(|f| f.contains("hotLoop"));
@@ -82,17 +106,17 @@ fn code_where_other_code_was_has_its_own_name() {
     command.extend(flags);
     let r = run(&["--hz", "997", "--no-report"], &command);
     // What is read is the copy beside the recording: the map itself is gone.
-    for row in r.report(&["--by", "process"]) {
-        let _ = std::fs::remove_file(Path::new("/tmp").join(format!("perf-{}.map", row.pid)));
-    }
+    drop(Maps::of(&r));
     let rows = r.report(&["--by", "function"]);
-    let text = r.stdout();
+    let text = unharmed(&r.output);
     let truth: Vec<(&str, f64)> = text
         .lines()
         .filter_map(|line| line.split_once(' '))
         .filter_map(|(name, s)| Some((name, s.parse().ok()?)))
         .collect();
-    assert_eq!(truth.len(), 30, "{}", r.stderr());
+    if truth.len() != 30 {
+        harm(&format!("{text}{}", r.stderr()));
+    }
     let all: f64 = truth.iter().map(|(_, seconds)| seconds).sum();
     let (mut named, mut wrong) = (0.0, 0.0);
     for &(name, seconds) in &truth {
@@ -136,6 +160,7 @@ fn java_says_what_it_compiled() {
     if !r.output.status.success() && r.stderr().contains("DumpPerfMapAtExit") {
         return pct_tests::skip("java_says_what_it_compiled", "this Java writes no map file");
     }
-    assert_eq!(r.stdout().lines().next(), Some("true"), "{}", r.stderr());
+    let _maps = Maps::of(&r);
+    said_true(&r);
     hot_and_whole(&r, "long Hot.hotLoop(long)", 95.0);
 }

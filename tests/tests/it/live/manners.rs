@@ -1,10 +1,18 @@
 //! A profiled program prints, exits, waits and handles signals as it would have without us.
 
 use pct_kit::Dice;
+use pct_kit::harm::{ended_with, harm, same_as_bare, unharmed};
 use pct_tests::pct::{Run, binary, run, samples, seconds_in};
 use pct_tests::victims::{truth, victim, victim_with};
 use pct_tests::{skip, tool_or_skip};
 use std::process::Command;
+
+/// The guest ended well and said these words.
+fn said(r: &Run, words: &str) {
+    if !unharmed(&r.output).contains(words) {
+        harm(&format!("not {words:?}: {}{}", r.stdout(), r.stderr()));
+    }
+}
 
 fn seen_within(r: &Run, function: &str, tolerance: f64) {
     let spent = truth(&r.stdout()).into_iter().find(|t| t.0 == function).expect("the victim counts it").1;
@@ -16,7 +24,7 @@ fn seen_within(r: &Run, function: &str, tolerance: f64) {
 fn signal_heavy_programs_get_all_their_signals() {
     let victim = victim("signals.c");
     let r = run(&["--hz", "1000"], &[victim.to_str().unwrap()]);
-    assert!(r.stdout().contains("users all alarms many"), "{}{}", r.stdout(), r.stderr());
+    said(&r, "users all alarms many");
     seen_within(&r, "burning", 0.1);
 }
 
@@ -25,7 +33,7 @@ fn waiting_calls_get_no_eintr_that_the_bare_program_did_not_get() {
     let victim = victim("signals.c");
     for mode in ["log", "counts"] {
         let r = run(&["--hz", "1000", "--mode", mode], &[victim.to_str().unwrap(), "quiet"]);
-        assert!(r.stdout().contains("eintr 0"), "{mode}: {}", r.stdout());
+        said(&r, "eintr 0\n");
     }
 }
 
@@ -34,12 +42,7 @@ fn a_program_with_its_own_profiling_keeps_it() {
     let victim = victim("ownprof.c");
     for clock in ["auto", "thread", "itimer"] {
         let r = run(&["--clock", clock], &[victim.to_str().unwrap()]);
-        assert!(
-            r.stdout().contains("handler own interval 10000 ticks right"),
-            "{clock}: {}{}",
-            r.stdout(),
-            r.stderr()
-        );
+        said(&r, "handler own interval 10000 ticks right");
     }
 }
 
@@ -48,7 +51,7 @@ fn all_signals_blocked_with_a_tiny_queue_limit() {
     let victim = victim("blockall.c");
     let shell = format!("ulimit -i 50; exec {}", victim.display());
     let r = run(&["--hz", "1000"], &["bash", "-c", &shell]);
-    assert!(r.output.status.success(), "{:?} {}", r.output.status, r.stderr());
+    unharmed(&r.output);
     seen_within(&r, "open_again", 0.15);
 }
 
@@ -57,7 +60,7 @@ fn a_careful_daemon_lives_and_is_seen() {
     let victim = victim("daemon.c");
     for how in ["plain", "chroot"] {
         let r = run(&["--hz", "1000"], &[victim.to_str().unwrap(), how]);
-        assert_eq!(r.output.status.code(), Some(5), "{how}: {:?} {}", r.output.status, r.stderr());
+        ended_with(r.output.status, 5, &format!("{how}: {}", r.stderr()));
         seen_within(&r, "behind_the_filter", 0.15);
     }
 }
@@ -67,7 +70,7 @@ fn file_size_limits_hurt_nobody() {
     let victim = victim("shares.c");
     let shell = format!("ulimit -f 16; exec {} 2 0.5", victim.display());
     let r = run(&["--hz", "4000"], &["bash", "-c", &shell]);
-    assert!(r.output.status.success(), "{:?} {}", r.output.status, r.stderr());
+    unharmed(&r.output);
     assert_eq!(truth(&r.stdout()).len(), 4);
 }
 
@@ -76,7 +79,7 @@ fn few_descriptors_hurt_nobody() {
     let victim = victim("shares.c");
     let shell = format!("ulimit -n 16; exec {} 12 1", victim.display());
     let r = run(&["--hz", "1000"], &["bash", "-c", &shell]);
-    assert!(r.output.status.success(), "{:?} {}", r.output.status, r.stderr());
+    unharmed(&r.output);
     seen_within(&r, "alpha", 0.15);
 }
 
@@ -87,7 +90,7 @@ fn musl_programs_work_too() {
     }
     let victim = victim_with("shares.c", "musl-gcc -O2 -pthread", "shares-musl").expect("musl-gcc builds it");
     let r = run(&["--hz", "1000"], &[victim.to_str().unwrap(), "2", "0.8"]);
-    assert!(r.output.status.success(), "{:?} {}", r.output.status, r.stderr());
+    unharmed(&r.output);
     // about 600 samples: 4 sigma are 16 %
     seen_within(&r, "alpha", 0.18);
 }
@@ -97,22 +100,34 @@ fn churn_does_not_hang() {
     let (victim, plugin) = (victim("churn.cpp"), victim("plugin.c"));
     let seconds = std::env::var("PCT_TEST_CHURN_SECONDS").unwrap_or_else(|_| "4".into());
     let limit = (seconds.parse::<u32>().expect("a number") + 60).to_string();
-    let command = ["timeout", &limit, victim.to_str().unwrap(), plugin.to_str().unwrap(), &seconds];
-    let r = run(&["--hz", "4000"], &command);
-    assert!(r.output.status.success(), "{:?} {}", r.output.status, r.stderr());
-    assert!(r.stdout().contains("thrown some loaded some walked some"), "{}", r.stdout());
-    assert!(samples(&r.report(&[])) > 1000.0);
+    let script = "timeout \"$@\"; status=$?; times; exit $status";
+    let program = [victim.to_str().unwrap(), plugin.to_str().unwrap(), &seconds];
+    let r = run(&["--hz", "4000"], &[&["bash", "-c", script, "bash", &limit][..], &program].concat());
+    said(&r, "thrown some loaded some walked some");
+    // Many threads wait for each other's locks in there, and what of their time is the kernel's has no part in this.
+    let (spent, samples) = (children_user_seconds(&r.stdout()), samples(&r.report(&[])));
+    assert!(samples > 0.25 * 4000.0 * spent, "{samples} samples of {spent} CPU s");
+}
+
+/// User CPU seconds of the children by the last line of the shell's `times` (`0m0.120s 0m0.004s`).
+fn children_user_seconds(times: &str) -> f64 {
+    let word = times.lines().last().and_then(|line| line.split(' ').next()).expect("two lines of times");
+    let (minutes, seconds) = word.trim_end_matches('s').split_once('m').expect("minutes and seconds");
+    60.0 * minutes.parse::<f64>().unwrap() + seconds.parse::<f64>().unwrap()
 }
 
 /// The same command bare and under pct gives the same bytes and status.
-fn as_bare(command: &[&str]) -> Option<Run> {
-    let test = "as_bare";
-    tool_or_skip(command[0], test)?;
+fn as_bare(command: &[&str]) {
+    if tool_or_skip(command[0], "as_bare").is_none() {
+        return;
+    }
     let bare = Command::new(command[0]).args(&command[1..]).output().expect("it runs");
     let r = run(&["--no-report"], command);
-    assert_eq!(r.output.status, bare.status, "{command:?}: {}", r.stderr());
-    assert_eq!(r.output.stdout, bare.stdout, "{command:?}: stdout differs");
-    Some(r)
+    if r.output.stdout.len() + bare.stdout.len() < 1000 {
+        same_as_bare(&r.output, &bare);
+    } else if r.output.status != bare.status || r.output.stdout != bare.stdout {
+        harm(&format!("{command:?}: {}, bare {}, or another output", r.output.status, bare.status));
+    }
 }
 
 #[test]
@@ -126,7 +141,7 @@ fn real_programs_print_what_they_print_bare() {
     as_bare(&["gzip", "-9c", file]);
     as_bare(&["xz", "-1c", "-T2", file]);
     as_bare(&["sort", "-n", "--parallel=2", file]);
-    as_bare(&["timeout", "20", "sort", file]);
+    as_bare(&["timeout", "600", "sort", file]);
     as_bare(&["timeout", "0.3", "sh", "-c", "while :; do :; done"]);
     as_bare(&["perl", "-e", "my $x=0; $x+=$_*$_ for 1..3000000; print $x"]);
     as_bare(&["python3", "-c", "print(sum(i*i for i in range(2000000)))"]);
@@ -143,8 +158,8 @@ fn a_programs_map_does_not_grow_by_its_libraries() {
     if tool_or_skip("python3", test).is_none() {
         return;
     }
-    let script = "import ctypes, json, ssl, decimal, sqlite3, lzma, bz2, socket\n\
-                  sum(i * i for i in range(3000000))\n\
+    let script = "import ctypes, json, ssl, decimal, sqlite3, lzma, bz2, socket, time\n\
+                  while time.process_time() < 0.4: sum(i * i for i in range(30000))\n\
                   print(len(open('/proc/self/maps').readlines()))";
     let lines = |out: &str| out.trim().parse::<i64>().ok();
     let bare = Command::new("python3").args(["-c", script]).output().expect("it runs");
@@ -152,8 +167,8 @@ fn a_programs_map_does_not_grow_by_its_libraries() {
         return skip(test, "this python3 lacks modules");
     };
     let r = run(&["--hz", "1000"], &["python3", "-c", script]);
-    let more = lines(&r.stdout()).expect("it prints a number") - bare;
-    assert!(samples(&r.report(&[])) > 20.0, "{}", r.stderr());
+    let more = lines(&unharmed(&r.output)).expect("it prints a number") - bare;
+    assert!(samples(&r.report(&[])) > 200.0, "{}", r.stderr());
     assert!(more < 30, "{more} mappings more than the {bare} of the bare program");
 }
 
@@ -163,7 +178,7 @@ fn python_is_named_by_function() {
         return;
     }
     let r = run(&["--hz", "1000"], &["python3", "-c", "print(sum(i*i for i in range(8000000)))"]);
-    assert!(r.output.status.success());
+    unharmed(&r.output);
     let rows = r.report(&["--by", "function"]);
     let total: f64 = rows.iter().map(|r| r.cpu_seconds).sum();
     let named: f64 = rows.iter().filter(|r| !r.function.starts_with("0x")).map(|r| r.cpu_seconds).sum();
@@ -178,8 +193,7 @@ fn static_programs_run_and_the_cause_is_said_once() {
         return;
     };
     let r = run(&[], &[victim.to_str().unwrap(), "1", "0.2"]);
-    assert!(r.output.status.success());
-    assert_eq!(truth(&r.stdout()).len(), 4);
+    assert_eq!(truth(&unharmed(&r.output)).len(), 4);
 }
 
 #[test]
@@ -193,7 +207,9 @@ fn a_bad_option_is_named_and_the_program_runs_on() {
             .env("PCT", bad)
             .output()
             .unwrap();
-        assert_eq!(String::from_utf8_lossy(&out.stdout), "fine\n");
+        if unharmed(&out) != "fine\n" {
+            harm(&format!("{out:?}"));
+        }
         let err = String::from_utf8_lossy(&out.stderr).into_owned();
         assert_eq!(err.lines().count(), 1, "{bad}: {err:?}");
         assert!(err.contains(bad.split('=').next().unwrap()), "{bad}: {err:?}");
@@ -215,7 +231,6 @@ fn a_program_with_a_shared_address_sanitizer_runs_and_is_seen() {
     if lacks.stderr().contains("LeakSanitizer has encountered a fatal error") {
         return skip(test, "leaks cannot be looked for here");
     }
-    assert!(lacks.output.status.success(), "{}", lacks.stderr());
-    assert_eq!(truth(&lacks.stdout()).len(), 4);
+    assert_eq!(truth(&unharmed(&lacks.output)).len(), 4);
     assert!(samples(&lacks.report(&[])) > 100.0, "{}", lacks.stderr());
 }
