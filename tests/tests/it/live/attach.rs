@@ -116,13 +116,15 @@ impl Look {
         }
     }
 
-    /// Looks until no thread is being born, while libc blocks all signals in it. Nobody but libc can block 32 and 33, which are its
-    /// own: what a program blocks for good is not meant.
+    /// Looks until no thread is being born, while libc blocks all signals in it. What a program blocks for good is not meant: only
+    /// glibc can block 32 and 33, which are its own, and musl leaves out just those and 34.
     fn before(pid: i32, habit: Habit) -> Look {
-        const OF_LIBC: u64 = 3 << 31;
+        const OF_GLIBC: u64 = 3 << 31;
+        const BY_MUSL: u64 = 0xffff_fffc_7ffb_feff;
+        let is_born = |mask: u64| mask & OF_GLIBC == 0 && mask != BY_MUSL;
         wait_for("threads to be born", || {
             let look = Look::at(pid, habit);
-            look.threads.values().all(|lines| signals(lines, "SigBlk:") & OF_LIBC == 0).then_some(look)
+            look.threads.values().all(|lines| is_born(signals(lines, "SigBlk:"))).then_some(look)
         })
     }
 

@@ -124,7 +124,7 @@ fn recordings_under_another_root_come_to_the_caller_with_names() {
             return skip(test, "no mount namespace can be made here");
         };
         assert!(said.contains(method), "{manner}: {said}");
-        assert!(report.contains("spins") && !report.contains("[unknown]"), "{manner}: {said}{report}");
+        assert!(report.contains("waits") && !report.contains("[unknown]"), "{manner}: {said}{report}");
     }
 }
 
