@@ -1,8 +1,8 @@
 //! `pct attach` and `pct off` on real programs under load, on and off again and again: they do their work as before, and are left
 //! as they were.
 //!
-//! `PCT_TEST_CYCLES=500 cargo test -p pct-tests --test attach -- --nocapture` is the long run, which prints a line for each kind of
-//! program; the default is a few cycles each.
+//! `PCT_TEST_CYCLES=500 cargo nextest run -p pct-tests --no-capture -E 'test(live::attach::)'` is the long run, which prints a line for
+//! each kind of program; the default is a few cycles each.
 
 use pct_kit::harm::{ended_with, harm, unharmed};
 use pct_kit::wait::{DEADLINE, wait_for, wait_until};
