@@ -1,6 +1,6 @@
 //! Damaged files never panic, never loop, and views over what is left keep their sums.
 //!
-//! More cases: `PCT_FUZZ_CASES=100000 cargo test -p pct-profile --test hostile`.
+//! More cases: `PCT_FUZZ_CASES=100000 cargo test -p pct-profile --test it hostile`.
 
 use pct_format::builder::Builder;
 use pct_format::record::{CutCause, Frame};

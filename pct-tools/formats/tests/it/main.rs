@@ -1,0 +1,4 @@
+//! Foreign formats, read and written. All tests are exact.
+
+mod formats;
+mod perf_data;
