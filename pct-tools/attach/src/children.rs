@@ -178,6 +178,24 @@ mod tests {
     use super::*;
 
     #[test]
+    fn what_was_preloaded_stays_preloaded() {
+        assert_eq!(preload(None, "/l/libpct.so"), "/l/libpct.so");
+        assert_eq!(preload(Some(b""), "/l/libpct.so"), "/l/libpct.so");
+        assert_eq!(preload(Some(b"/x.so"), "/l/libpct.so"), "/l/libpct.so:/x.so");
+        assert_eq!(preload(Some(b"/x.so:/l/libpct.so"), "/l/libpct.so"), "/x.so:/l/libpct.so");
+        for before in [&b""[..], b"/x.so", b"/x.so:/y.so"] {
+            let now = preload(Some(before), "/l/libpct.so");
+            let after = preload_without(now.as_bytes(), "/l/libpct.so").unwrap_or_default();
+            assert_eq!(after.as_bytes(), before);
+        }
+    }
+}
+
+#[cfg(test)]
+mod live {
+    use super::*;
+
+    #[test]
     fn what_a_process_makes_is_seen_while_it_lives_and_by_its_time_afterwards() {
         let me = std::process::id() as i32;
         let before = Made::by(me);
@@ -190,18 +208,5 @@ mod tests {
         assert_eq!(made(&[1, 2], 5).since(&made(&[1, 2, 3], 5)), None);
         let (living, seconds) = made(&[4], 205).since(&made(&[1], 5)).expect("something");
         assert_eq!((living, seconds * procfs::ticks_per_second() as f64), (1, 200.0));
-    }
-
-    #[test]
-    fn what_was_preloaded_stays_preloaded() {
-        assert_eq!(preload(None, "/l/libpct.so"), "/l/libpct.so");
-        assert_eq!(preload(Some(b""), "/l/libpct.so"), "/l/libpct.so");
-        assert_eq!(preload(Some(b"/x.so"), "/l/libpct.so"), "/l/libpct.so:/x.so");
-        assert_eq!(preload(Some(b"/x.so:/l/libpct.so"), "/l/libpct.so"), "/x.so:/l/libpct.so");
-        for before in [&b""[..], b"/x.so", b"/x.so:/y.so"] {
-            let now = preload(Some(before), "/l/libpct.so");
-            let after = preload_without(now.as_bytes(), "/l/libpct.so").unwrap_or_default();
-            assert_eq!(after.as_bytes(), before);
-        }
     }
 }

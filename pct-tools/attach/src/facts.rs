@@ -406,9 +406,10 @@ fn has_proc(process: &Process) -> bool {
 }
 
 #[cfg(test)]
-mod tests {
+mod live {
     use super::*;
     use crate::choose::{Refusal, Wish, choose};
+    use pct_kit::wait::{wait_for, wait_until};
     use std::process::{Command, Stdio};
 
     #[test]
@@ -416,15 +417,13 @@ mod tests {
         let mut child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().unwrap();
         let pid = child.id() as i32;
         // until exec has happened the child is still a copy of ourselves
-        while !fs::read_link(format!("/proc/{pid}/exe"))
-            .is_ok_and(|p| !p.to_string_lossy().contains("attach"))
-        {
-            std::thread::yield_now();
-        }
-        let mut t = read(pid).unwrap();
-        while !t.facts.has_dlopen || t.initial_envp.is_none() {
-            t = read(pid).unwrap(); // the loader may still be at work
-        }
+        wait_until("sleep to be executed", || {
+            fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|p| !p.to_string_lossy().contains("attach"))
+        });
+        // the loader may still be at work
+        let t = wait_for("sleep to be loaded", || {
+            Some(read(pid).unwrap()).filter(|t| t.facts.has_dlopen && t.initial_envp.is_some())
+        });
         child.kill().unwrap();
         child.wait().unwrap();
         assert_eq!(t.facts.class, Class::X86_64);
@@ -441,7 +440,9 @@ mod tests {
             let mut child =
                 Command::new(program).arg("-c").arg("read x").stdin(Stdio::piped()).spawn().unwrap();
             let pid = child.id() as i32;
-            while !fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == program) {}
+            wait_until("the shell to run", || {
+                fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|comm| comm.trim() == program)
+            });
             let is = is_shell(pid);
             drop(child.stdin.take());
             child.wait().unwrap();

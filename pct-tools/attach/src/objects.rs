@@ -198,10 +198,11 @@ impl Objects {
 }
 
 #[cfg(test)]
-mod tests {
+mod live {
     use super::*;
     use crate::facts;
     use crate::unwind::{Shared, StackWalker};
+    use pct_kit::wait::wait_until;
     use std::process::{Child, Command, Stdio};
 
     struct Sleeper(Child);
@@ -210,9 +211,9 @@ mod tests {
         fn new() -> Sleeper {
             let child = Command::new("sleep").arg("1000").stdout(Stdio::null()).spawn().expect("sleep");
             let pid = child.id() as i32;
-            while !facts::read(pid).is_ok_and(|t| t.facts.name == "sleep" && t.facts.state == 'S') {
-                std::thread::yield_now();
-            }
+            wait_until("sleep to sleep", || {
+                facts::read(pid).is_ok_and(|t| t.facts.name == "sleep" && t.facts.state == 'S')
+            });
             Sleeper(child)
         }
 

@@ -279,9 +279,12 @@ impl Drop for Borrowed<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+mod live {
     use super::*;
     use crate::facts;
+    use pct_kit::harm::{harm, unharmed};
+    use pct_kit::wait::wait_for;
+    use std::io::Write as _;
     use std::process::{Child, Command, Stdio};
 
     #[expect(clippy::zombie_processes, reason = "the child is handed to the test, which waits for it")]
@@ -293,12 +296,20 @@ mod tests {
             .spawn();
         let child = child.unwrap();
         let name = command.split(' ').next().unwrap();
-        loop {
+        let target = wait_for(&format!("{name} to wait"), || {
             let t = facts::read(child.id() as i32).unwrap();
-            if t.facts.name == name && t.facts.has_dlopen && t.initial_envp.is_some() && t.facts.state == 'S'
-            {
-                return (child, t);
-            }
+            let begun = t.facts.name == name && t.facts.has_dlopen && t.initial_envp.is_some();
+            (begun && t.facts.state == 'S').then_some(t)
+        });
+        (child, target)
+    }
+
+    /// Checks that `cat` reads on.
+    fn reads_on(mut cat: Child) {
+        cat.stdin.take().unwrap().write_all(b"still here").unwrap();
+        let said = unharmed(&cat.wait_with_output().unwrap());
+        if said != "still here" {
+            harm(&format!("cat said {said:?}"));
         }
     }
 
@@ -306,7 +317,7 @@ mod tests {
 
     #[test]
     fn a_reading_program_makes_our_calls_and_reads_on() {
-        let (mut child, target) = victim("cat");
+        let (child, target) = victim("cat");
         let pid = target.facts.pid;
         let memory = ProcessMemory::open(pid, true).unwrap();
         for round in 0..50 {
@@ -322,17 +333,12 @@ mod tests {
             b.unmap_scratch(LIMIT).unwrap();
             b.give_back().unwrap();
         }
-        use std::io::{Read, Write};
-        child.stdin.take().unwrap().write_all(b"still here").unwrap();
-        let mut said = String::new();
-        child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-        assert_eq!(said, "still here");
-        assert!(child.wait().unwrap().success());
+        reads_on(child);
     }
 
     #[test]
     fn a_fault_of_ours_is_told_and_the_thread_lives() {
-        let (mut child, target) = victim("cat");
+        let (child, target) = victim("cat");
         let pid = target.facts.pid;
         let memory = ProcessMemory::open(pid, true).unwrap();
         let mut b = Borrowed::stop(pid, Tid(pid), &memory, &target.gadgets, LIMIT, &target.maps).unwrap();
@@ -341,7 +347,6 @@ mod tests {
         assert!(matches!(e, CallError::Fault { signal: libc::SIGSEGV, rip: 0x10, .. }), "{e}");
         b.unmap_scratch(LIMIT).unwrap();
         b.give_back().unwrap();
-        drop(child.stdin.take());
-        assert!(child.wait().unwrap().success());
+        reads_on(child);
     }
 }

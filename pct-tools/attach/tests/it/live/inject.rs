@@ -1,21 +1,19 @@
 //! Methods 1 and 2 on real programs: what runs in them is a stand-in with the sampler's note, so that the machinery is tested
 //! by itself. The target goes on as if nothing had been.
 
-mod victims;
-
+use crate::victims::{BARE, Victim, built, cycles, echoes, maps, seen_to_be, started, status_line};
 use pct_attach::blob::{Blob, by_blob};
 use pct_attach::choose::{Method, Wish, choose};
 use pct_attach::facts;
 use pct_attach::inject::{InjectError, by_dlopen, by_note, off};
 use pct_attach::memory::ProcessMemory;
 use std::process::{Command, Stdio};
-use victims::{BARE, Victim, built, cycles, maps, started, status_line};
 
 #[test]
 fn a_blocked_program_is_loaded_turned_on_and_off_and_never_knows() {
     let dir = tempfile::tempdir().unwrap();
     let library = built("fakepct.c", &["-O2", "-shared", "-fPIC"], &dir);
-    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let target = started(&child, "cat");
     let pid = target.facts.pid;
     let memory = ProcessMemory::open(pid, true).unwrap();
@@ -37,12 +35,7 @@ fn a_blocked_program_is_loaded_turned_on_and_off_and_never_knows() {
     assert!(matches!(&e, InjectError::On(why) if why.raw_os_error() == Some(libc::EBUSY)), "{e}");
     assert_eq!(before, ["SigBlk:", "SigIgn:", "SigCgt:", "TracerPid:"].map(|k| status_line(pid, k)));
 
-    use std::io::{Read, Write};
-    child.stdin.take().unwrap().write_all(b"still here").unwrap();
-    let mut said = String::new();
-    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
-    assert_eq!(said, "still here");
-    assert!(child.wait().unwrap().success());
+    echoes(child);
 }
 
 #[test]
@@ -52,12 +45,8 @@ fn a_program_whose_working_thread_blocks_all_signals_is_sampled_from_outside() {
     let mut command = Command::new(&victim);
     let child = Victim::start(command.stdin(Stdio::piped()));
     // As soon as the thread has used a tick of CPU time.
-    let plan = loop {
-        let target = pct_attach::facts::read(child.pid()).unwrap();
-        if target.facts.signals_blocked {
-            break choose(&target.facts, &Wish::default()).unwrap();
-        }
-    };
+    let target = seen_to_be(child.pid(), "its thread to work", |t| t.facts.signals_blocked);
+    let plan = choose(&target.facts, &Wish::default()).unwrap();
     assert_eq!(plan.method, Method::Outside);
     child.stop();
 }
@@ -69,10 +58,8 @@ fn a_program_that_allocates_without_end_keeps_its_heap() {
     let victim = built("mallocs.c", &["-O2", "-pthread"], &dir);
     for _ in 0..cycles().div_ceil(5) {
         let child = Victim::start(&mut Command::new(&victim));
-        let mut target = started(child.0.as_ref().unwrap(), "mallocs");
-        while target.facts.threads < 5 {
-            target = facts::read(child.pid()).unwrap();
-        }
+        started(child.0.as_ref().unwrap(), "mallocs");
+        let target = seen_to_be(child.pid(), "its threads", |t| t.facts.threads >= 5);
         let memory = ProcessMemory::open(child.pid(), true).unwrap();
         let done = by_dlopen(&target, &memory, library.to_str().unwrap(), "hz=100", false).unwrap();
         assert_eq!(done.note.abi, 1);
@@ -82,7 +69,7 @@ fn a_program_that_allocates_without_end_keeps_its_heap() {
 
 #[test]
 fn a_library_that_is_not_there_is_the_loaders_error_and_the_target_lives() {
-    let mut child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
+    let child = Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().unwrap();
     let target = started(&child, "cat");
     let memory = ProcessMemory::open(target.facts.pid, true).unwrap();
     let e = by_dlopen(&target, &memory, "/nonexistent/libpct.so", "", false).unwrap_err();
@@ -90,8 +77,7 @@ fn a_library_that_is_not_there_is_the_loaders_error_and_the_target_lives() {
         e.to_string().contains("/nonexistent/libpct.so") && e.to_string().contains("No such file"),
         "{e}"
     );
-    drop(child.stdin.take());
-    assert!(child.wait().unwrap().success());
+    echoes(child);
 }
 
 #[test]
@@ -105,12 +91,9 @@ fn the_blob_goes_into_static_and_dynamic_programs_alike() {
         let victim = built("mallocs.c", flags, &dir);
         for _ in 0..cycles().div_ceil(5) {
             let victim = Victim::start(&mut Command::new(&victim));
-            let target = loop {
-                let t = facts::read(victim.pid()).unwrap();
-                if t.facts.name == "mallocs" && t.facts.threads == 5 {
-                    break t;
-                }
-            };
+            let target = seen_to_be(victim.pid(), "its threads", |t| {
+                t.facts.name == "mallocs" && t.facts.threads == 5
+            });
             let memory = ProcessMemory::open(target.facts.pid, true).unwrap();
             let refused = by_blob(&target, &memory, &blob, "refuse").unwrap_err();
             assert!(matches!(&refused, InjectError::On(_)), "{refused}");
@@ -126,12 +109,9 @@ fn a_refused_blob_leaves_no_mapping_behind() {
     let blob = std::fs::read(built("fakepct.c", BARE, &dir)).unwrap();
     let blob = Blob::parse(&blob).unwrap();
     let victim = Victim::start(Command::new("cat").stdin(Stdio::piped()));
-    let target = loop {
-        let t = facts::read(victim.pid()).unwrap();
-        if t.facts.name == "cat" && t.facts.has_gadgets && t.facts.state == 'S' {
-            break t;
-        }
-    };
+    let target = seen_to_be(victim.pid(), "cat to read", |t| {
+        t.facts.name == "cat" && t.facts.has_gadgets && t.facts.state == 'S'
+    });
     let memory = ProcessMemory::open(victim.pid(), true).unwrap();
     let before = maps(victim.pid());
     by_blob(&target, &memory, &blob, "refuse").unwrap_err();

@@ -9,9 +9,14 @@ use pct_attach::subject::Manner;
 use pct_format::header::{Clock, StackMode};
 use pct_format::record::{Frame, Stack};
 use pct_format::{File, Index};
+use pct_kit::harm::harm;
+use pct_kit::wait::wait_until;
+use std::io::Read as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::Duration;
+
+use crate::victims;
 
 fn settings(hz: u32, clock: Clock, folder: &Path) -> Settings {
     let stacks = StackMode::Auto;
@@ -28,14 +33,19 @@ fn largest(folder: &Path) -> Vec<u8> {
 
 #[test]
 fn python_is_sampled_with_whole_stacks_and_ends_as_it_would() {
+    if !victims::alone("live::outside::python_is_sampled_with_whole_stacks_and_ends_as_it_would") {
+        return;
+    }
     if Command::new("python3").arg("-c").arg("0").status().is_err() {
         pct_kit::skip("python3 is not installed");
         return;
     }
     let code = "def f(n): return n if n < 2 else f(n-1) + f(n-2)\nprint(f(31))";
-    let child = Command::new("python3").args(["-c", code]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut child = Command::new("python3").args(["-c", code]).stdout(Stdio::piped()).spawn().unwrap();
     let pid = child.id() as i32;
-    while !facts::read(pid).is_ok_and(|t| t.facts.name == "python3" && t.facts.has_dlopen) {}
+    wait_until("python3 to run", || {
+        facts::read(pid).is_ok_and(|t| t.facts.name == "python3" && t.facts.has_dlopen)
+    });
     let dir = tempfile::tempdir().unwrap();
     let signals = Signals::control();
     let settings = settings(500, Clock::Remote, dir.path());
@@ -43,6 +53,11 @@ fn python_is_sampled_with_whole_stacks_and_ends_as_it_would() {
     // the traced child's end is reported to us as its tracer, so the run lasts until it has ended
     assert_eq!(outside.run(Some(Duration::from_secs(60)), &signals).unwrap(), Ended::Target);
     let counts = outside.finish();
+    let mut said = String::new();
+    child.stdout.take().unwrap().read_to_string(&mut said).unwrap();
+    if said != "1346269\n" {
+        harm(&format!("python3 said {said:?}"));
+    }
     assert!(counts.samples > 20, "{counts:?}");
 
     let bytes = largest(dir.path());

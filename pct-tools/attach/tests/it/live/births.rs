@@ -1,8 +1,6 @@
-//! Method 5 on a program that makes threads all the time. A file of its own: a tracer waits for all children of its process.
+//! Method 5 on a program that makes threads all the time.
 
 #![expect(clippy::zombie_processes, reason = "the tracer reaps the child")]
-
-mod victims;
 
 use pct_attach::outside::{Ended, Outside, Settings};
 use pct_attach::ptrace::sys::Signals;
@@ -12,9 +10,14 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use crate::victims;
+
 /// The kernel drops an interrupt that is under way when the thread stops for another reason, such as the birth of a thread.
 #[test]
 fn a_thread_that_makes_threads_all_the_time_is_sampled_to_its_end() {
+    if !victims::alone("live::births::a_thread_that_makes_threads_all_the_time_is_sampled_to_its_end") {
+        return;
+    }
     let dir = tempfile::tempdir().unwrap();
     let victim = victims::built("births.c", &["-O2", "-pthread"], &dir);
     let mut child = Command::new(victim).stdin(Stdio::piped()).spawn().unwrap();

@@ -2,14 +2,13 @@
 //!
 //! The controller is this very test program, started again with the target's pid; it attaches and detaches without end and
 //! writes the step that it is at into a shared file. Every second kill comes at a random moment, the others are aimed at the step
-//! that has had the fewest. `PCT_TEST_KILLS=1000 cargo test --test killed -- --nocapture` prints in which step each kill fell;
-//! `PCT_TEST_KILL_LOAD=2` lets two spinning threads compete for the processors, which is when threads are caught half way.
+//! that has had the fewest. `PCT_TEST_KILLS=1000 cargo test -p pct-attach --test it killed -- --nocapture` prints in which
+//! step each kill fell; `PCT_TEST_KILL_LOAD=2` lets two spinning threads compete for the processors, which is when threads
+//! are caught half way.
 //!
 //! A second test needs no luck: the controller kills itself at its first step, then at its second, and so on to its last.
 //!
 //! A target that dies leaves its folder: core, maps, and the kills that it had had.
-
-mod victims;
 
 use pct_attach::blob::{Blob, by_blob};
 use pct_attach::facts::{self, Target};
@@ -19,15 +18,18 @@ use pct_attach::memory::ProcessMemory;
 use pct_attach::ptrace::step::{ControllerStep, OBSERVER};
 use pct_attach::ptrace::sys::{self, Tid};
 use pct_kit::Dice;
+use pct_kit::harm::harm;
+use pct_kit::wait::DEADLINE;
 use std::fmt::Write as _;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Mutex, OnceLock};
 use std::time::{Duration, Instant};
-use victims::{BARE, Victim, built, status_line};
+
+use crate::victims::{self, BARE, Victim, built, status_line};
 
 static CELL: OnceLock<Mutex<MappedFile>> = OnceLock::new();
 
@@ -147,6 +149,7 @@ fn autopsy(victim: Option<Victim>, dir: tempfile::TempDir, kills: &[String], why
     let dir = dir.keep();
     let mut text = format!("{why}\n{}\n", kills.join("\n"));
     let pid = victim.as_ref().map_or(0, Victim::pid);
+    let harmed = victim.as_ref().is_none_or(is_dead);
     for file in ["status", "maps"] {
         let _ =
             write!(text, "{}", std::fs::read_to_string(format!("/proc/{pid}/{file}")).unwrap_or_default());
@@ -165,7 +168,12 @@ fn autopsy(victim: Option<Victim>, dir: tempfile::TempDir, kills: &[String], why
     }
     std::fs::write(dir.join("autopsy"), &text).unwrap();
     let last = kills.last().map_or("", String::as_str);
-    panic!("{why}; {status:?}; the last kill: {last}; see {}", dir.join("autopsy").display());
+    let how = format!("{why}; {status:?}; the last kill: {last}; see {}", dir.join("autopsy").display());
+    if harmed { harm(&how) } else { panic!("{how}") }
+}
+
+fn is_dead(victim: &Victim) -> bool {
+    status_line(victim.pid(), "State:").contains('Z')
 }
 
 /// Sends signals to random threads of a target; says how many.
@@ -183,14 +191,15 @@ fn signals(pid: i32, stop: &AtomicBool) -> u64 {
     sent
 }
 
-/// Waits until `done`, a minute at most; else, or when the victim is dead, why not.
+/// Waits until `done`, a minute at most; else, or when the victim is dead, why not. It looks without a pause, since a
+/// controller is to be met within a step.
 fn until(victim: &Victim, what: &str, mut done: impl FnMut() -> bool) -> Result<(), String> {
     let start = Instant::now();
     while !done() {
-        if status_line(victim.pid(), "State:").contains('Z') {
+        if is_dead(victim) {
             return Err("it died".to_owned());
         }
-        if start.elapsed() > Duration::from_secs(60) {
+        if start.elapsed() > DEADLINE {
             return Err(format!("after a minute still waiting for {what}"));
         }
         std::thread::yield_now();
@@ -208,7 +217,7 @@ struct Harness {
 impl Harness {
     fn start(&self, victim: &Victim, step: &Path, round: u64, aim: Option<usize>) -> Child {
         Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "controller"])
+            .args(["--exact", "live::killed::controller"])
             .env("PCT_TEST_TARGET", victim.pid().to_string())
             .env("PCT_TEST_LIBRARY", &self.library)
             .env("PCT_TEST_STEP", step)
@@ -244,7 +253,7 @@ impl Harness {
         let _ = std::fs::remove_file(&step);
         self.fell[at] += 1;
         reached.map_err(|why| format!("{why}; the controller was {text}"))?;
-        if status_line(victim.pid(), "State:").contains('Z') {
+        if is_dead(victim) {
             return Err(format!("it died of a kill while {text}"));
         }
         Ok(text)
@@ -296,7 +305,8 @@ impl Harness {
 
 /// The program in a folder of its own, which is kept when it dies.
 fn start(program: &Path, dir: &tempfile::TempDir) -> Victim {
-    std::fs::copy(program, dir.path().join("mallocs")).unwrap();
+    // not a copy, which another thread's child could have open for writing when it is executed
+    std::fs::hard_link(program, dir.path().join("mallocs")).unwrap();
     let script = "ulimit -c unlimited; exec ./mallocs";
     Victim::start(Command::new("sh").args(["-c", script]).current_dir(dir.path()))
 }
@@ -333,7 +343,7 @@ fn at_each_step(program: &Path, what: &str, library: &Path, blob: &Blob) -> u32 
     let mut run = |last: u32| -> Result<bool, String> {
         let step = dir.path().join(format!("step-{last}"));
         let mut controller = Command::new(std::env::current_exe().unwrap())
-            .args(["--exact", "controller"])
+            .args(["--exact", "live::killed::controller"])
             .env("PCT_TEST_TARGET", victim.pid().to_string())
             .env("PCT_TEST_LIBRARY", library)
             .env("PCT_TEST_STEP", &step)
@@ -351,7 +361,7 @@ fn at_each_step(program: &Path, what: &str, library: &Path, blob: &Blob) -> u32 
         let done = controller.wait().unwrap();
         kills.push(format!("step {last} of {what}: {}", met(&step).1));
         let _ = std::fs::remove_file(&step);
-        let lives = || match status_line(victim.pid(), "State:").contains('Z') {
+        let lives = || match is_dead(&victim) {
             true => Err("it died".to_owned()),
             false => Ok(()),
         };
@@ -389,12 +399,8 @@ fn at_each_step(program: &Path, what: &str, library: &Path, blob: &Blob) -> u32 
     last - 1
 }
 
-/// One test forks while the other copies a program: a copy that is still open for writing cannot be executed.
-static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
-
 #[test]
 fn targets_outlive_a_controller_killed_at_each_of_its_steps() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let dir = tempfile::tempdir().unwrap();
     let library = built("fakepct.c", BARE, &dir);
     let blob = Blob::parse(&std::fs::read(&library).unwrap()).unwrap();
@@ -410,7 +416,6 @@ fn targets_outlive_a_controller_killed_at_each_of_its_steps() {
 
 #[test]
 fn targets_outlive_controllers_killed_at_random_moments() {
-    let _alone = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     let number =
         |name: &str, default| std::env::var(name).ok().and_then(|n| n.parse().ok()).unwrap_or(default);
     let (kills, load): (u32, u32) = (number("PCT_TEST_KILLS", 100), number("PCT_TEST_KILL_LOAD", 1));

@@ -1,7 +1,9 @@
 //! Programs that are attached to, and the stand-in for the sampler.
-#![allow(dead_code, reason = "each test file uses a part of it")]
 
 use pct_attach::facts::{self, Target};
+use pct_kit::harm::{harm, unharmed};
+use pct_kit::wait::wait_for;
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, ExitStatus, Stdio};
 
@@ -43,9 +45,15 @@ impl Victim {
     /// Ends it with SIGTERM and checks what it says.
     pub(crate) fn ends_well(self) {
         Command::new("kill").arg(self.pid().to_string()).status().unwrap();
+        self.ends_saying("bad 0 signals 0\n", "at its end");
+    }
+
+    /// Waits for its end, which is a success after these words.
+    pub(crate) fn ends_saying(self, words: &str, when: &str) {
         let (said, status) = self.wait();
-        assert_eq!(said, "bad 0 signals 0\n", "{status}");
-        assert!(status.success());
+        if said != words || status.code() != Some(0) {
+            harm(&format!("{when}: it said {said:?} instead of {words:?} and ended with {status}"));
+        }
     }
 
     /// Waits for its end: what it said, and its status.
@@ -78,12 +86,36 @@ pub(crate) fn maps(pid: i32) -> Vec<String> {
 
 /// A target that has come as far as its own code.
 pub(crate) fn started(child: &Child, name: &str) -> Target {
-    loop {
-        let t = facts::read(child.id() as i32).unwrap();
-        if t.facts.name == name && t.facts.has_dlopen && t.initial_envp.is_some() && t.facts.threads > 0 {
-            return t;
-        }
+    seen_to_be(child.id() as i32, &format!("{name} to run"), |t| {
+        t.facts.name == name && t.facts.has_dlopen && t.initial_envp.is_some() && t.facts.threads > 0
+    })
+}
+
+/// A target as soon as it is so.
+pub(crate) fn seen_to_be(pid: i32, what: &str, so: impl Fn(&Target) -> bool) -> Target {
+    wait_for(what, || Some(facts::read(pid).unwrap()).filter(&so))
+}
+
+/// Checks that `cat`, whose streams are pipes, does its work and ends.
+pub(crate) fn echoes(mut cat: Child) {
+    cat.stdin.take().unwrap().write_all(b"still here").unwrap();
+    let said = unharmed(&cat.wait_with_output().unwrap());
+    if said != "still here" {
+        harm(&format!("cat said {said:?}"));
     }
+}
+
+/// Whether the test `name` has a process of its own. Where it shares one with others (not under nextest), it is run in
+/// another process instead: a tracer from outside waits for all children of its process.
+pub(crate) fn alone(name: &str) -> bool {
+    let mode = std::env::var("NEXTEST_EXECUTION_MODE").unwrap_or_default();
+    if mode == "process-per-test" || std::env::var_os("PCT_TEST_ALONE").is_some() {
+        return true;
+    }
+    let mut own = Command::new(std::env::current_exe().unwrap());
+    let done = own.args(["--exact", name, "--nocapture"]).env("PCT_TEST_ALONE", "1").status();
+    assert!(done.unwrap().success(), "{name} in a process of its own");
+    false
 }
 
 pub(crate) fn status_line(pid: i32, key: &str) -> String {

@@ -4,19 +4,20 @@
 //! The controller (this test program, started again) is killed when the registers of a thread are those of its call and a signal
 //! waits for the thread, which is not blocked yet: the target's own handler runs on top of the call, for as long as it likes.
 
-mod victims;
-
 use pct_attach::blob::{Blob, by_blob};
 use pct_attach::facts;
 use pct_attach::inject::InjectError;
 use pct_attach::memory::ProcessMemory;
 use pct_attach::ptrace::step::{ControllerStep, OBSERVER};
 use pct_attach::ptrace::sys::{self, Tid};
+use pct_kit::harm::harm;
+use pct_kit::wait::wait_until;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::{Command, Output};
 use std::sync::atomic::{AtomicU32, Ordering};
-use victims::{BARE, Victim, built};
+
+use crate::victims::{self, BARE, Victim, built};
 
 const SIGNAL: i32 = 35;
 
@@ -82,7 +83,7 @@ fn controller() {
 /// Starts a controller to which something happens, and waits for its end.
 fn controlled(pid: i32, library: &Path, does: &str, at: u32) -> Output {
     Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "controller", "--nocapture"])
+        .args(["--exact", "live::lingers::controller", "--nocapture"])
         .env("PCT_TEST_LINGERER", pid.to_string())
         .env("PCT_TEST_LIBRARY", library)
         .env("PCT_TEST_DOES", does)
@@ -101,13 +102,17 @@ fn outcome(pid: i32, library: &Path, does: &str, at: u32) -> (u32, bool, String)
     (steps, line.contains("refused true"), line.to_owned())
 }
 
+/// Waits for what a victim does while it lives, or as its last.
+#[track_caller]
 fn until(victim: &Victim, what: &str, mut done: impl FnMut() -> bool) {
-    let start = std::time::Instant::now();
-    while !done() {
+    wait_until(what, || {
         let dead = victims::status_line(victim.pid(), "State:").contains('Z');
-        assert!(!dead && start.elapsed().as_secs() < 60, "dead: {dead}, still waiting for {what}");
-        std::thread::yield_now();
-    }
+        let so = done();
+        if dead && !so {
+            harm(&format!("it died before {what}"));
+        }
+        so
+    });
 }
 
 /// Number of the system call in which a thread is blocked.
@@ -158,8 +163,7 @@ fn a_handler_on_top_of_a_call(stack: &str, waits: &str) {
     release(dir.path());
     until(&victim, "the thread to be where it was", || blocked_in(pid, worker) == Some(libc::SYS_poll));
     Command::new("kill").arg(pid.to_string()).status().unwrap();
-    let (said, status) = victim.wait();
-    assert_eq!((said.as_str(), status.code()), ("bad 0 signals 1\n", Some(0)), "{stack} {waits}: {status}");
+    victim.ends_saying("bad 0 signals 1\n", &format!("{stack} {waits}"));
 }
 
 fn release(dir: &Path) {
@@ -214,8 +218,7 @@ fn a_thread_that_stops_late_is_let_go_though_the_controller_lives() {
     }
     std::fs::write(dir.path().join("go"), "").unwrap();
     until(&victim, "it to go on", || dir.path().join("went-on").exists());
-    let (said, status) = victim.wait();
-    assert_eq!((said.as_str(), status.code()), ("", Some(0)));
+    victim.ends_saying("", "after its child");
 }
 
 #[test]
@@ -270,7 +273,9 @@ fn at_each_step(signal: i32, flags: &[&str], mut check: impl FnMut(Victim, bool,
 fn a_target_that_is_killed_at_any_step_is_an_error_and_no_more() {
     at_each_step(libc::SIGKILL, &["-O2", "-pthread"], |victim, _, said| {
         let (_, status) = victim.wait();
-        assert_eq!(status.signal(), Some(libc::SIGKILL), "{said}");
+        if status.signal() != Some(libc::SIGKILL) {
+            harm(&format!("it was to be killed and ended with {status}: {said}"));
+        }
     });
 }
 
@@ -292,11 +297,7 @@ fn a_target_that_executes_a_program_at_any_step_is_that_program() {
             let executed =
                 |t: facts::Target| t.facts.name == "exe" && t.facts.threads == 5 && t.facts.tracer == 0;
             // (while another thread than the first executes it, the first is a zombie for a moment)
-            let start = std::time::Instant::now();
-            while !facts::read(victim.pid()).is_ok_and(executed) {
-                assert!(start.elapsed().as_secs() < 60, "{said}");
-                std::thread::yield_now();
-            }
+            wait_until(&format!("the new program, {said}"), || facts::read(victim.pid()).is_ok_and(executed));
             victim.ends_well();
         });
     }

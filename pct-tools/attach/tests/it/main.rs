@@ -1,0 +1,11 @@
+//! Attaching to real programs. All of it is live: real processes, signals, ptrace.
+
+mod victims;
+
+mod live {
+    mod births;
+    mod inject;
+    mod killed;
+    mod lingers;
+    mod outside;
+}
