@@ -100,7 +100,7 @@ fn no_command_line_holds_the_secret_address() {
         .stdout(Stdio::null())
         .spawn();
     let Ok(child) = child else {
-        eprintln!("skipped: script(1) is not installed");
+        pct_kit::skip("script(1) is not installed");
         return;
     };
     let mut running = Running(child);

@@ -2,10 +2,10 @@
 //!
 //! `golden/report_--by_thread_demo.pct.txt` holds what `pct report --by thread demo.pct` says: stdout, then stderr
 //! behind `--- stderr`, then the status. A new file in the folder is a new test; `PCT_BLESS=1 cargo test -p pct
-//! --test golden` writes what is said now. The files that commands read are made here, in a folder of their own.
+//! --test it golden` writes what is said now. The files that commands read are made here, in a folder of their own.
 
 #[allow(dead_code, reason = "the tests of pct-profile use more of it")]
-#[path = "../../profile/tests/memory/program.rs"]
+#[path = "../../../profile/tests/it/memory/program.rs"]
 mod program;
 
 use pct_format::LossCause;
@@ -213,7 +213,10 @@ fn commands_say_what_their_golden_files_hold() {
             }
         }
     }
-    assert!(wrong.is_empty(), "\n{wrong}\nif that is right: PCT_BLESS=1 cargo test -p pct --test golden\n");
+    assert!(
+        wrong.is_empty(),
+        "\n{wrong}\nif that is right: PCT_BLESS=1 cargo test -p pct --test it golden\n"
+    );
 }
 
 /// Lines that only one side has.

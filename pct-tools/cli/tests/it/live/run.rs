@@ -4,6 +4,9 @@
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
+use pct_kit::harm::{ended_with, harm, unharmed};
+use pct_kit::wait::wait_for;
+
 const PCT: &str = env!("CARGO_BIN_EXE_pct");
 
 fn pct(dir: &Path, words: &[&str]) -> Output {
@@ -19,6 +22,18 @@ fn err(output: &Output) -> String {
 }
 fn dir() -> tempfile::TempDir {
     tempfile::tempdir().expect("a folder")
+}
+/// Checks that the program ended with success after these words.
+#[track_caller]
+fn said(output: &Output, words: &str) {
+    if unharmed(output) != words {
+        harm(&format!("it said {:?} instead of {words:?}", out(output)));
+    }
+}
+/// Checks how the program ended whose run this was: with this status, as without us.
+#[track_caller]
+fn ended(output: &Output, status: i32, what: &str) {
+    ended_with(output.status, status, &format!("{what}: {}", err(output)));
 }
 /// A shell loop that takes some tenths of a CPU second.
 const BUSY: &str = "i=0; while [ $i -lt 150000 ]; do i=$((i+1)); done";
@@ -36,7 +51,7 @@ fn the_status_is_the_programs_own() {
         (&["/"], 126),
     ] {
         let words: Vec<&str> = ["run", "--no-report", "--"].iter().chain(command).copied().collect();
-        assert_eq!(pct(d.path(), &words).status.code(), Some(status), "{command:?}");
+        ended(&pct(d.path(), &words), status, &format!("{command:?}"));
     }
     assert_eq!(pct(d.path(), &["run", "--hz", "none", "true"]).status.code(), Some(125));
 }
@@ -49,7 +64,9 @@ fn killed_by_a_signal_pct_ends_by_the_same() {
     for signal in [9, 15, 6, 2, 40] {
         let script = format!("kill -{signal} $$");
         let output = pct(d.path(), &["run", "--no-report", "--", "sh", "-c", &script]);
-        assert_eq!(output.status.signal(), Some(signal), "{}", err(&output));
+        if output.status.signal() != Some(signal) {
+            harm(&format!("{} instead of signal {signal}: {}", output.status, err(&output)));
+        }
     }
 }
 
@@ -58,11 +75,11 @@ fn stdout_and_stdin_are_the_programs_alone() {
     let d = dir();
     let script = format!("{BUSY}; echo out; echo err >&2");
     let output = pct(d.path(), &["run", "-o", "r", "--", "sh", "-c", &script]);
-    assert_eq!(out(&output), "out\n");
-    let said = err(&output);
-    assert!(said.starts_with("err\n"), "{said}");
-    assert!(said.contains("CPU s in 1 process"), "{said}");
-    assert!(said.contains("accounted "), "{said}");
+    said(&output, "out\n");
+    let told = err(&output);
+    assert!(told.starts_with("err\n"), "{told}");
+    assert!(told.contains("CPU s in 1 process"), "{told}");
+    assert!(told.contains("accounted "), "{told}");
     assert!(d.path().join("r/run.json").exists());
     let report = pct(d.path(), &["report", "--format", "csv", "r"]);
     assert!(out(&report).starts_with("samples,cpu_seconds,share,pid,process,tid,object,function\n"));
@@ -119,10 +136,10 @@ fn what_was_preloaded_stays_and_the_environment_is_whole() {
 fn an_unwritable_place_is_said_and_the_program_runs() {
     let d = dir();
     let output = pct(d.path(), &["run", "-o", "/proc/no/such", "--", "echo", "ran"]);
-    assert_eq!((out(&output).as_str(), output.status.code()), ("ran\n", Some(0)));
+    said(&output, "ran\n");
     assert!(err(&output).contains("unprofiled"), "{}", err(&output));
     let output = pct(d.path(), &["run", "-o", "a,b", "--", "echo", "ran"]);
-    assert_eq!(out(&output), "ran\n");
+    said(&output, "ran\n");
     assert!(err(&output).contains("comma"), "{}", err(&output));
 }
 
@@ -136,7 +153,7 @@ fn a_static_program_that_ends_at_once_is_as_without_us() {
         return;
     }
     let output = pct(d.path(), &["run", "--", "./s"]);
-    assert_eq!(output.status.code(), Some(7));
+    ended(&output, 7, "static");
     let said = err(&output);
     // whether a sample falls into its short life is chance
     assert!(said.contains("sample") && !said.contains("unprofiled"), "{said}");
@@ -153,7 +170,7 @@ fn a_static_program_is_sampled_from_its_start() {
         return;
     }
     let output = pct(d.path(), &["run", "--hz", "1000", "--no-report", "-o", "r", "--", "./s"]);
-    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    unharmed(&output);
     let file = std::fs::read_dir(d.path().join("r")).expect("made").map(|e| e.expect("an entry").path());
     let file = file.into_iter().find(|path| path.extension().is_some_and(|e| e == "pct")).expect("sampled");
     let log = out(&pct(d.path(), &["log", file.to_str().expect("UTF-8")]));
@@ -166,7 +183,7 @@ fn a_static_program_is_sampled_from_its_start() {
 fn an_archive_keeps_the_report_the_same() {
     let d = dir();
     let output = pct(d.path(), &["run", "-o", "r", "--keep-symbols", "--no-report", "--", "sh", "-c", BUSY]);
-    assert_eq!(output.status.code(), Some(0), "{}", err(&output));
+    unharmed(&output);
     let before = out(&pct(d.path(), &["report", "--format", "csv", "r"]));
     assert!(before.lines().count() > 1);
     std::fs::rename(d.path().join("r"), d.path().join("moved")).expect("moved");
@@ -186,7 +203,7 @@ fn limits_that_are_meant_for_the_program_do_not_cost_its_status() {
     let d = dir();
     for limit in ["-f 0", "-f 1", "-s 64", "-s 256", "-n 4", "-n 5", "-n 8", "-t 5"] {
         let output = status_after(d.path(), &format!("ulimit {limit}"));
-        assert_eq!(output.status.code(), Some(3), "{limit}: {}", err(&output));
+        ended(&output, 3, limit);
     }
     for kilobytes in (12_000..=40_000).step_by(2000) {
         let limit = format!("ulimit -v {kilobytes}");
@@ -194,7 +211,7 @@ fn limits_that_are_meant_for_the_program_do_not_cost_its_status() {
         // where pct itself cannot start, nothing can be said
         if Command::new("sh").args(["-c", &script, PCT]).output().is_ok_and(|o| o.status.success()) {
             let output = status_after(d.path(), &limit);
-            assert_eq!(output.status.code(), Some(3), "{limit}: {}", err(&output));
+            ended(&output, 3, &limit);
             assert!(!err(&output).contains("RUST_BACKTRACE"), "{limit}: {}", err(&output));
         }
     }
@@ -206,17 +223,17 @@ fn what_cannot_be_said_under_a_file_size_limit_ends_nobody() {
     // The program is too short for a sample, which its library notes; both notes and messages go to files here.
     let script = r#"ulimit -f 0; exec "$0" run -- sh -c 'exit 3' 2> said"#;
     let output = Command::new("sh").args(["-c", script, PCT]).current_dir(d.path()).output().expect("starts");
-    assert_eq!(output.status.code(), Some(3));
+    ended(&output, 3, "ulimit -f 0");
 }
 
 #[test]
 fn in_a_removed_folder_the_program_runs() {
     let d = dir();
     let output = status_after(d.path(), "mkdir gone; cd gone; rmdir ../gone");
-    assert_eq!(output.status.code(), Some(3), "{}", err(&output));
+    ended(&output, 3, "in a removed folder");
     assert!(err(&output).contains("folder was removed"), "{}", err(&output));
     let output = status_after(d.path(), "mkdir gone; cd gone; rmdir ../gone; set -- -o x");
-    assert_eq!(output.status.code(), Some(3), "{}", err(&output));
+    ended(&output, 3, "in a removed folder");
 }
 
 #[test]
@@ -226,22 +243,22 @@ fn closed_standard_descriptors_stay_closed() {
     for (closed, open) in [("<&-", "12"), (">&-", "02"), ("2>&-", "01"), ("<&- >&- 2>&-", ""), ("", "012")] {
         let script = format!(r#"exec "$0" run --no-report -o r -- sh -c '{probe}' {closed}"#);
         let output = Command::new("sh").args(["-c", &script, PCT]).current_dir(d.path()).output();
-        assert_eq!(output.expect("a shell starts").status.code(), Some(0), "{closed}");
+        ended(&output.expect("a shell starts"), 0, closed);
         let which = std::fs::read_to_string(d.path().join("which")).expect("written");
-        assert_eq!(which.trim_end(), open, "{closed}");
+        if which.trim_end() != open {
+            harm(&format!("{closed}: open are {which:?} instead of {open:?}"));
+        }
     }
 }
 
 /// Children of a process with another number than `not`, as the kernel lists them.
 fn child_of(parent: u32, not: &str) -> i32 {
-    loop {
+    wait_for("a child", || {
         let children = std::fs::read_to_string(format!("/proc/{parent}/task/{parent}/children"));
         let children = children.expect("pct lives until its report ends");
-        if let Some(child) = children.split(' ').find(|child| !child.is_empty() && *child != not) {
-            return child.parse().expect("a number");
-        }
-        std::thread::yield_now();
-    }
+        let child = children.split(' ').find(|child| !child.is_empty() && *child != not)?;
+        Some(child.parse().expect("a number"))
+    })
 }
 
 #[test]
@@ -268,7 +285,7 @@ fn whatever_ends_the_report_the_status_is_the_programs() {
         let target = if to_pct { i32::try_from(running.id()).expect("a pid") } else { report };
         kill(Pid::from_raw(target), signal).expect("sent");
         let output = running.wait_with_output().expect("ended");
-        assert_eq!(output.status.code(), Some(3), "{signal}: {}", err(&output));
+        ended(&output, 3, signal.as_str());
         let said = err(&output);
         assert!(said.contains(&format!("ended by {signal}")) && said.lines().count() == 1, "{said}");
     }
@@ -281,13 +298,14 @@ fn a_program_that_becomes_another_user_is_sampled() {
     let command = ["setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "sh", "-c", BUSY];
     let bare = Command::new(command[0]).args(&command[1..]).output();
     if !bare.is_ok_and(|output| output.status.success()) {
-        eprintln!("skipped: setpriv is not there, or this is not root");
+        pct_kit::skip("setpriv is not there, or this is not root");
         return;
     }
     let words: Vec<&str> =
         ["run", "--hz", "1000", "--no-report", "-o", "r", "--"].iter().chain(&command).copied().collect();
     let output = pct(d.path(), &words);
-    assert_eq!((output.status.code(), err(&output).as_str()), (Some(0), ""));
+    unharmed(&output);
+    assert_eq!(err(&output), "");
     let rows = out(&pct(d.path(), &["report", "--format", "csv", "--by", "process", "r"]));
     let samples = |row: &str| row.split(',').next().and_then(|n| n.parse::<u64>().ok());
     let shell = rows.lines().skip(1).find(|row| row.contains("sh,,")).and_then(samples);
@@ -302,7 +320,7 @@ fn a_program_that_becomes_another_user_is_sampled() {
 fn answers_go_where_they_were_sent_or_are_an_error() {
     let d = dir();
     let recorded = pct(d.path(), &["run", "--no-report", "-o", "r", "--", "sh", "-c", BUSY]);
-    assert_eq!(recorded.status.code(), Some(0), "{}", err(&recorded));
+    unharmed(&recorded);
     let page = out(&pct(d.path(), &["report", "--html", "-", "r"]));
     assert!(page.trim_start().starts_with("<!") && !d.path().join("-").exists(), "{page:.100}");
     for command in ["report r", "report --html - r", "export -f folded -o - r", "print r", "--version"] {
@@ -326,14 +344,14 @@ fn answers_go_where_they_were_sent_or_are_an_error() {
 fn a_format_that_is_no_text_does_not_go_to_a_terminal() {
     let d = dir();
     let recorded = pct(d.path(), &["run", "--no-report", "-o", "r", "--", "sh", "-c", BUSY]);
-    assert_eq!(recorded.status.code(), Some(0), "{}", err(&recorded));
+    unharmed(&recorded);
     // script(1) gives its command a terminal
     for (format, status) in [("pprof", 2), ("folded", 0)] {
         let command = format!("{PCT} export -f {format} -o - r");
         let output =
             Command::new("script").args(["-qec", &command, "/dev/null"]).current_dir(d.path()).output();
         let Ok(output) = output else {
-            eprintln!("skipped: no script(1)");
+            pct_kit::skip("script(1) is not installed");
             return;
         };
         assert_eq!(output.status.code(), Some(status), "{format}: {:.200}", out(&output));
@@ -350,6 +368,7 @@ fn what_debuggers_and_emulators_run_is_left_alone() {
         .expect("set");
     let probe = r#"echo "${LD_PRELOAD-none} ${PCT-none}"; exit 3"#;
     let output = pct(d.path(), &["run", "--", "./gdb", "sh", "-c", probe]);
-    assert_eq!((output.status.code(), out(&output).as_str()), (Some(3), "none none\n"));
+    ended(&output, 3, "under a debugger");
+    assert_eq!(out(&output), "none none\n");
     assert!(err(&output).contains("unprofiled") && err(&output).lines().count() == 1, "{}", err(&output));
 }
