@@ -2,15 +2,21 @@
 //!
 //! The library is built here as `pct` carries it (profile `preload`), once per test run. Programs are compiled from
 //! the C files beside this one with the C compiler; without one those tests say so and pass.
+//!
+//! `live::` runs programs under the library. The others are exact: they look into the object.
 
-mod alloc;
-mod continuous;
-mod filters;
-mod hostile;
-mod live;
-mod numbers;
 mod object_file;
-mod tracers;
+mod run;
+
+mod live {
+    mod alloc;
+    mod continuous;
+    mod filters;
+    mod hostile;
+    mod numbers;
+    mod programs;
+    mod tracers;
+}
 
 use std::path::{Path, PathBuf};
 use std::process::Command;

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use pct_format::layout::header as at;
 use pct_format::{File, State};
 
-use crate::live::{Run, about, compiled};
+use crate::run::{Run, about, compiled};
 
 /// The compiled program; `None` without a C compiler.
 fn weeks() -> Option<&'static Path> {
@@ -130,7 +130,7 @@ fn the_folder_stays_below_its_bound_and_the_oldest_go_first() {
 
 #[test]
 fn threads_that_block_everything_are_sampled_over_rotations_and_get_no_signal() {
-    let Some(victim) = crate::live::victim() else { return };
+    let Some(victim) = crate::run::victim() else { return };
     for clock in ["auto", "perf"] {
         let options = format!("continuous,hz=997,rotate=200ms,clock={clock}");
         let run = Run::new(victim, &["all-blocked"], &options, |_| ()).ok();

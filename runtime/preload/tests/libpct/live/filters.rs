@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use crate::live::{Run, about, compiled};
+use crate::run::{Run, about, compiled};
 
 /// Status of a mode that this machine or user cannot have.
 const NOT_HERE: i32 = 77;

@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
-use crate::live::{Run, about, compiled};
+use crate::run::{Run, about, compiled};
 
 /// The compiled programs; `None` without a C compiler.
 fn numbers() -> Option<&'static Path> {

@@ -3,8 +3,10 @@
 use std::path::Path;
 use std::process::{Command, Output};
 
+use pct_kit::harm::{harm, unharmed};
+
 use crate::library;
-use crate::live::{about, files_in, victim};
+use crate::run::{about, files_in, victim};
 
 /// The first expiries may be as near as a tenth of a millisecond, and the first tick comes after four or eight.
 /// Without the look for a debugger there are a thousand stops in a second.
@@ -38,6 +40,11 @@ fn under_gdb(seconds: &str, settings: &[&str], folder: &Path) -> Option<Output> 
 
 fn stops(output: &Output) -> usize {
     let said = String::from_utf8_lossy(&output.stdout);
+    for end in ["exited with code", "terminated with signal"] {
+        if said.contains(end) {
+            harm(&format!("it {end} ...: {said}"));
+        }
+    }
     assert!(said.contains("exited normally"), "after {FEW} stops it still runs: {output:?}");
     said.matches("received signal").count()
 }
@@ -73,7 +80,7 @@ fn a_program_in_an_emulator_lives_and_is_sampled() {
         Ok(output) => output,
         Err(e) => return pct_kit::skip(&format!("no qemu-x86_64 ({e})")),
     };
-    assert!(output.status.success(), "{output:?}");
+    unharmed(&output);
     let files = files_in(folder.path());
     assert!(files.iter().map(|a| a.user + a.system).sum::<f64>() > 0.3, "{files:#?}");
 }
