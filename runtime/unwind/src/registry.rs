@@ -445,9 +445,9 @@ mod tests {
                     assert!(out.waiting <= 3 + 1);
                     left -= 1;
                 }
+                pct_kit::wait::wait_until("a walk", || walks.load(Ordering::Relaxed) > 0);
                 done.store(true, Ordering::Relaxed);
             });
-            assert!(walks.load(Ordering::Relaxed) > 0);
             assert_eq!(registry.refresh(regions.iter().copied()).waiting, 0);
         }
         // Other tests of this process map things too; what must not happen is a leak per round.

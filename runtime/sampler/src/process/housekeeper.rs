@@ -307,7 +307,7 @@ pub fn clock() -> u64 {
 }
 
 #[cfg(test)]
-mod tests {
+mod live {
     use super::*;
 
     #[test]

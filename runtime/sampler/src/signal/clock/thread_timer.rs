@@ -46,7 +46,7 @@ fn delete(timer: i32) {
 }
 
 #[cfg(test)]
-mod tests {
+mod live {
     use super::*;
     use std::sync::mpsc::channel;
 
@@ -69,9 +69,7 @@ mod tests {
         thread.join().expect("ends");
         // Joined means that its memory is free; the kernel may still be at its end.
         let pid = sys::getpid();
-        while sys::thread_lives(pid, ring.tid.load(Ordering::Relaxed)) {
-            std::thread::yield_now();
-        }
+        pct_kit::wait::wait_until("its end", || !sys::thread_lives(pid, ring.tid.load(Ordering::Relaxed)));
         assert_eq!(left(&ring), Some(0));
         disarm(&ring);
     }

@@ -1,8 +1,6 @@
 //! What is read from the memory of a stopped interpreter is what the interpreter says of itself: each version that is
 //! installed, at each point of `truth.py`.
 
-mod other;
-
 use std::io::{BufRead as _, BufReader};
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
@@ -10,9 +8,11 @@ use std::process::{Command, Stdio};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, waitpid};
 use nix::unistd::Pid;
-use other::{Ended, Other, find, text};
 use pct_elf::Memory as _;
+use pct_kit::wait::wait_until;
 use pct_languages::cpython::{Frame, Interpreter, Standing, ThreadData, code, lines, walk};
+
+use crate::other::{self, Ended, Other, find, text};
 
 /// The frames of a stopped thread as `truth.py` prints them.
 fn seen(memory: &Other, interpreter: &Interpreter, data: &ThreadData, thread: Pid) -> Vec<serde_json::Value> {
@@ -55,9 +55,9 @@ fn check(python: &PathBuf) {
             Pid::from_raw(i32::try_from(truth["thread"].as_i64().expect("a thread")).expect("a tid"));
         // It is about to stop itself. (A stop is told again when a tracer lets go, so waiting for one might find the last.)
         let status = format!("/proc/{pid}/task/{thread}/status");
-        while !std::fs::read_to_string(&status).expect("it lives").contains("State:\tT") {
-            std::thread::yield_now();
-        }
+        wait_until("it to stop", || {
+            std::fs::read_to_string(&status).expect("it lives").contains("State:\tT")
+        });
         ptrace::seize(thread, ptrace::Options::empty()).expect("seized");
         ptrace::interrupt(thread).expect("it is to stand");
         waitpid(thread, Some(WaitPidFlag::__WALL)).expect("it stands");

@@ -3,8 +3,6 @@
 //! A signal can come anywhere, also where the interpreter has stored half of a new frame. Samples meet such a place once in many
 //! thousands; single steps meet each of them.
 
-mod other;
-
 use std::cell::RefCell;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::io::{BufRead as _, BufReader};
@@ -14,10 +12,12 @@ use std::process::{Command, Stdio};
 use nix::sys::ptrace;
 use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
-use other::{Ended, Other};
 use pct_elf::Memory;
+use pct_kit::wait::wait_until;
 use pct_languages::ThreadMemory;
 use pct_languages::cpython::{Frame, Interpreter, Layout, Standing, code, walk};
+
+use crate::other::{self, Ended, Other};
 
 /// Single steps of each version; `PCT_TEST_STEPS` for more.
 const STEPS: u64 = 60_000;
@@ -132,9 +132,7 @@ fn held(python: &Path, script: &str) -> (Ended, Pid) {
     BufReader::new(child.0.stdout.take().expect("its output")).read_line(&mut line).expect("text");
     assert_eq!(line, "ready\n");
     let status = format!("/proc/{pid}/status");
-    while !std::fs::read_to_string(&status).expect("it lives").contains("State:\tT") {
-        std::thread::yield_now();
-    }
+    wait_until("it to stop", || std::fs::read_to_string(&status).expect("it lives").contains("State:\tT"));
     ptrace::seize(pid, ptrace::Options::empty()).expect("seized");
     ptrace::interrupt(pid).expect("it is to stand");
     waitpid(pid, Some(WaitPidFlag::__WALL)).expect("it stands");

@@ -11,7 +11,7 @@ mod sync {
     pub(crate) use loom::sync::atomic::{AtomicU64, Ordering};
 }
 
-#[path = "../src/heap/places.rs"]
+#[path = "../../src/heap/places.rs"]
 #[allow(dead_code, reason = "the table uses all of it, a model some")]
 mod places;
 

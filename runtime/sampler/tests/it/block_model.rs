@@ -11,7 +11,7 @@ mod sync {
     pub(crate) use loom::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 }
 
-#[path = "../src/record/block.rs"]
+#[path = "../../src/record/block.rs"]
 #[allow(dead_code, reason = "the log uses all of it, a model some")]
 mod block;
 
