@@ -444,7 +444,7 @@ impl Stages<'_> {
 }
 
 #[cfg(test)]
-mod tests {
+mod live {
     use super::*;
 
     #[test]

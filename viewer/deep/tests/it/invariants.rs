@@ -1,11 +1,8 @@
 //! What holds for every profile, on the sample and on generated files of every shape; and the
 //! preprocessing against its definitions.
 
-mod common;
-#[path = "common/naive.rs"]
-mod naive;
-
-use common::sample;
+use crate::common::sample;
+use crate::naive;
 use pct_deep::synthetic::{Params, Shape, generate};
 use pct_deep::{
     Builder, Compensation, Counts, Coverage, CsdId, Css, CssId, CssKind, DeepData, Desc, Header, Own, PdId,

@@ -1,5 +1,4 @@
 //! A second reading of section 11, by people who did not look at the first, and small things that tests share.
-#![allow(dead_code, reason = "each test program uses some of it")]
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -1,11 +1,9 @@
 //! Files: written and read back, cut anywhere, changed anywhere, wrong in each known way.
 
-mod common;
-
 use std::fs;
 use std::io::Write;
 
-use common::{EVERY_KIND, TWO_OCCURRENCES, octets, sample};
+use crate::common::{EVERY_KIND, TWO_OCCURRENCES, octets, sample};
 use pct_deep::synthetic::{Params, Shape, generate};
 use pct_deep::{
     Compensation, Coverage, DeepData, ErrorCode, NodeRef, Version, WriteError, load, open, read, read_file,

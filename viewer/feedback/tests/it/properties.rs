@@ -1,11 +1,9 @@
 //! What holds of every analysis: of made-up programs, of the real sample, of damaged files.
 
-mod common;
-
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
-use common::{Quiet, Tolerant, check_candidate};
+use crate::common::{Quiet, Tolerant, check_candidate};
 use pct_deep::{Compensation, ProcRep, Profile};
 use pct_feedback::input::{self, Input};
 use pct_feedback::model::{BestAlgorithm, DependentConjuncts};

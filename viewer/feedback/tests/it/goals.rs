@@ -1,11 +1,9 @@
 //! Hand-worked cases of each step of the analysis: costs, variables, recursion, use times, pushes, the walk.
 
-mod common;
-
 use std::collections::BTreeSet;
 use std::rc::Rc;
 
-use common::Quiet;
+use crate::common::Quiet;
 use pct_analysis::Bodies;
 use pct_deep::procrep::{Detism, HeadVar, Inst, Var};
 use pct_deep::{CsdId, GoalPath, Id, PdId, ProcLabel, Profile};

@@ -1,5 +1,4 @@
 //! Small profiles written out octet by octet, and finding the real ones.
-#![allow(dead_code, reason = "each test program uses some of it")]
 
 use std::path::PathBuf;
 

@@ -1,10 +1,8 @@
 //! The program representation of the real sample, and small ones written by hand.
 
-mod common;
-
 use std::collections::BTreeMap;
 
-use common::sample;
+use crate::common::sample;
 use pct_deep::procrep::{AtomicKind, GoalKind, Var};
 use pct_deep::{Compensation, ErrorCode, GoalPath, ProcRep, SiteKind};
 

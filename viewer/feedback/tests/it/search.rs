@@ -1,10 +1,8 @@
 //! The analysis of made-up programs, against a second reading of the description and against trying everything.
 
-mod common;
-
 use std::collections::BTreeSet;
 
-use common::{Goal, Metrics, Quiet, check_candidate, close, naive};
+use crate::common::{Goal, Metrics, Quiet, check_candidate, close, naive};
 use pct_deep::ProcLabel;
 use pct_feedback::model::{BestAlgorithm, DependentConjuncts};
 use pct_feedback::synthetic::{Program, Stage, chain, map_like};

@@ -1,8 +1,6 @@
 //! Files whose figures are known: two small ones written by hand, and a real one.
 
-mod common;
-
-use common::{EVERY_KIND, TWO_OCCURRENCES, octets, sample};
+use crate::common::{EVERY_KIND, TWO_OCCURRENCES, octets, sample};
 use pct_deep::{Compensation, CssKind, Desc, Own, Profile, PsId, SiteKind, Slot, load, open};
 
 fn ps(p: &Profile, n: i64) -> PsId {
