@@ -1,5 +1,5 @@
 //! A naive writer of CTF traces, bit by bit, and the same values as JSON to compare with.
-#![allow(dead_code, unreachable_pub, reason = "each test program uses some of it")]
+#![allow(dead_code, reason = "the tests of the command use some of it")]
 
 use std::path::Path;
 

@@ -1,10 +1,8 @@
 //! The rules of the CTF specification sheet, each with a trace made for it. A test's name starts with its rule.
 
-mod common;
-
 use std::path::Path;
 
-use common::{drain, put, scope};
+use crate::common::{drain, put, scope};
 use lttv_ctf::model::Scope;
 use lttv_ctf::{EventTime, OpenError, Options, Reader, Trace, open, open_all, open_each};
 use lttv_engine::source::LossKind;

@@ -1,8 +1,6 @@
 //! Traces written by the naive writer are read back, from both metadata languages; damaged ones end in a diagnostic.
 
-mod common;
-
-use common::{drain, put, scope, written};
+use crate::common::{Bits, drain, put, scope, written};
 use lttv_ctf::model::Scope;
 use lttv_ctf::{EventTime, Options, open};
 use pct_kit::Dice;
@@ -179,7 +177,7 @@ fn long_packets_are_read_through_a_window() {
     let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };\n\
         stream { event.header := struct { integer { size = 8; } id; }; };\n\
         event { name = a; id = 0; fields := struct { integer { size = 64; align = 64; } n; string s; }; };";
-    let mut w = common::Bits::default();
+    let mut w = Bits::default();
     let long = 3_000_000;
     for i in 0..200_000u64 {
         w.int(0, 8, false);
