@@ -144,9 +144,10 @@ impl Door {
 }
 
 #[cfg(test)]
-mod tests {
+mod live {
     use super::*;
     use crate::answer::Stream;
+    use pct_kit::wait::wait_for;
     use std::io::Write as _;
     use std::net::TcpStream;
     use std::time::Duration;
@@ -188,8 +189,14 @@ mod tests {
                 listening.serve_within(Arc::new(Echo), "menu&&x.data", bounds).expect("serves");
             });
             let outcome = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| check(at, &script)));
-            let host = at.to_string();
-            assert!(ask(at, "GET", &format!("{script}?quit"), &host).starts_with("HTTP/1.1 200"));
+            // Where little patience is set, a crowded machine may ask too late.
+            let said = wait_for("the server's last word", || {
+                let stream = TcpStream::connect(at).expect("connects");
+                let _ =
+                    write!(&stream, "GET {script}?quit HTTP/1.1\r\nHost: {at}\r\nConnection: close\r\n\r\n");
+                Some(rest(&stream)).filter(|said| !said.is_empty())
+            });
+            assert!(said.starts_with("HTTP/1.1 200"), "{said}");
             if let Err(e) = outcome {
                 std::panic::resume_unwind(e);
             }
@@ -231,13 +238,17 @@ mod tests {
             for half in [String::new(), "G".into(), format!("GET {script}?proc/1 HTTP/1.1\r\nHost: {at}\r\n")]
             {
                 let mut stream = TcpStream::connect(at).expect("connects");
-                stream.write_all(half.as_bytes()).expect("sends");
+                // It may be late already.
+                let _ = stream.write_all(half.as_bytes());
                 assert_eq!(rest(&stream), "", "{half}");
             }
             // After an answer, too, a connection does not stay for ever.
-            let mut stream = TcpStream::connect(at).expect("connects");
-            write!(stream, "GET {script}?proc/1 HTTP/1.1\r\nHost: {at}\r\n\r\n").expect("sends");
-            assert!(rest(&stream).ends_with("Html proc/1"));
+            let said = wait_for("an answer to who asks in time", || {
+                let mut stream = TcpStream::connect(at).expect("connects");
+                let _ = write!(stream, "GET {script}?proc/1 HTTP/1.1\r\nHost: {at}\r\n\r\n");
+                Some(rest(&stream)).filter(|said| !said.is_empty())
+            });
+            assert!(said.ends_with("Html proc/1"), "{said}");
         });
     }
 

@@ -20,7 +20,6 @@ pub(crate) struct House {
     pub(crate) env: Vec<(String, String)>,
 }
 
-#[allow(dead_code, reason = "each test program uses some of it")]
 impl House {
     pub(crate) fn new() -> House {
         House::with(300)
@@ -116,13 +115,10 @@ impl House {
 
 impl Drop for House {
     fn drop(&mut self) {
-        if let Some(pid) = self.any_server() {
-            signal(pid, "KILL");
-        }
+        crate::started::end_all(self.root.path(), None);
     }
 }
 
-#[allow(dead_code, reason = "each test program uses some of it")]
 pub(crate) fn names_in(dir: &Path) -> Vec<String> {
     let mut names: Vec<String> = std::fs::read_dir(dir)
         .map(|d| d.flatten().map(|e| e.file_name().to_string_lossy().into_owned()).collect())
@@ -147,13 +143,11 @@ pub(crate) fn signal(pid: u32, name: &str) {
     let _ = Command::new("kill").args([&format!("-{name}"), &pid.to_string()]).stderr(Stdio::null()).status();
 }
 
-#[allow(dead_code, reason = "each test program uses some of it")]
 pub(crate) fn text(output: Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
 /// One complete page: status, headers, as many octets as they say.
-#[allow(dead_code, reason = "each test program uses some of it")]
 pub(crate) fn is_page(answer: &str) -> bool {
     let Some((head, body)) = answer.split_once("\r\n\r\n") else { return false };
     head.starts_with("Status: 200") && head.contains(&format!("Content-Length: {}", body.len()))

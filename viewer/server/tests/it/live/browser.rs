@@ -6,8 +6,12 @@ use pct_icicle::{Options, Tree, svg};
 use pct_reports::page::{self, Request};
 use pct_reports::render::html::Place;
 use pct_reports::subject::Subject;
+use std::io::Read as _;
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+
+use crate::started::end_all;
 
 fn chromium() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
@@ -24,16 +28,27 @@ fn findings(chromium: &Path, html: &str, fragment: &str, script: &str) -> String
     let file = dir.path().join("page.html");
     let page = html.replace("</body>", &format!("<script>{script}</script></body>"));
     std::fs::write(&file, page).expect("writes");
-    let out = Command::new(chromium)
+    let mut browser = Command::new(chromium)
         .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
         .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
         .args(["--virtual-time-budget=3000", "--dump-dom", "--hide-scrollbars"])
         .arg(format!("--user-data-dir={}", dir.path().join("profile").display()))
         .arg(format!("file://{}{fragment}", file.display()))
+        // It keeps its files by itself, and its helpers are known by this name.
+        .env("HOME", dir.path())
+        .envs(["XDG_CONFIG_HOME", "XDG_CACHE_HOME", "TMPDIR"].map(|name| (name, dir.path())))
+        .process_group(0)
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
         .stderr(Stdio::null())
-        .output()
+        .spawn()
         .expect("chromium runs");
-    let dom = String::from_utf8_lossy(&out.stdout);
+    let mut dom = Vec::new();
+    let read = browser.stdout.take().expect("is piped").read_to_end(&mut dom);
+    let ended = browser.wait();
+    end_all(dir.path(), Some(browser.id()));
+    assert!(read.is_ok() && ended.is_ok(), "{read:?} {ended:?}");
+    let dom = String::from_utf8_lossy(&dom);
     let title = dom.split("<title>").nth(1).and_then(|t| t.split("</title>").next());
     title.unwrap_or("no title").to_owned()
 }

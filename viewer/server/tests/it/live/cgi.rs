@@ -1,27 +1,24 @@
 //! `mdprof_cgi` as a web server runs it: its processes die, its files are stale, its directory is hostile.
 //! `MDPROF_KILLS=500` kills more often.
 
-mod support;
-
+use crate::support::{self, House, is_page, signal, write_profile};
 use pct_kit::Dice;
+use pct_kit::wait::wait_until;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
 use std::process::Command;
 use std::time::Duration;
-use support::{House, is_page, signal, write_profile};
 
 fn is_fifo(path: &Path) -> bool {
     std::fs::symlink_metadata(path).is_ok_and(|m| m.file_type().is_fifo())
 }
 
-/// Until something is so that a process of ours will make so; at most ten seconds.
-fn comes(what: impl Fn() -> bool) -> bool {
-    (0..1000).any(|_| {
-        what() || {
-            std::thread::sleep(Duration::from_millis(10));
-            false
-        }
-    })
+fn wait_for_no_server(house: &House) {
+    wait_until("the end of the server", || house.any_server().is_none());
+}
+
+fn wait_for_no_file(house: &House) {
+    wait_until("an empty folder", || house.names().is_empty());
 }
 
 #[test]
@@ -62,7 +59,7 @@ fn whoever_is_killed_the_next_request_is_answered() {
     }
     eprintln!("{clients_killed} clients and {servers_killed} servers killed");
     house.page("quit");
-    assert!(comes(|| house.any_server().is_none()));
+    wait_for_no_server(&house);
     assert_eq!(house.names(), Vec::<String>::new());
 }
 
@@ -74,7 +71,7 @@ fn quit_leaves_nothing_and_loads_nothing() {
     house.page("menu");
     assert!(is_fifo(&house.file("mdprof_server_to").expect("is there")));
     house.page("quit");
-    assert!(comes(|| house.names().is_empty()), "{:?}", house.names());
+    wait_for_no_file(&house);
 }
 
 #[test]
@@ -83,7 +80,7 @@ fn a_server_that_is_told_to_end_leaves_nothing() {
         let house = House::new();
         house.page("menu");
         signal(house.server().expect("serves"), name);
-        assert!(comes(|| house.any_server().is_none()), "{name}");
+        wait_for_no_server(&house);
         assert_eq!(house.names(), Vec::<String>::new(), "{name}");
         house.page("menu");
     }
@@ -93,7 +90,7 @@ fn a_server_that_is_told_to_end_leaves_nothing() {
 fn an_idle_server_ends_and_leaves_nothing() {
     let house = House::new().set("MDPROF_TIMEOUT", "0.002");
     house.page("menu");
-    assert!(comes(|| house.names().is_empty()), "{:?}", house.names());
+    wait_for_no_file(&house);
     // A limit that a request sets holds for a server that it starts.
     house.page("timeout/0");
     let pid = house.server().expect("serves");
@@ -107,7 +104,7 @@ fn stale_files_are_removed_and_do_not_matter() {
     house.page("menu");
     let pid = house.server().expect("serves");
     signal(pid, "KILL");
-    assert!(comes(|| house.any_server().is_none()));
+    wait_for_no_server(&house);
     let pipe = house.file("mdprof_server_to").expect("stays");
     let response =
         house.dir().join(pipe.file_name().unwrap().to_str().unwrap().replace("server_to", "response") + "77");
@@ -125,7 +122,7 @@ fn a_file_that_is_no_pipe_is_refused_and_kept() {
     house.page("menu");
     let pipe = house.file("mdprof_server_to").expect("is there");
     house.page("quit");
-    assert!(comes(|| house.names().is_empty()));
+    wait_for_no_file(&house);
     std::fs::write(&pipe, "mine").expect("written");
     let page = house.ask("menu");
     assert!(page.starts_with("Status: 503") && page.contains("is not a pipe of ours"), "{page}");
@@ -142,13 +139,13 @@ fn links_and_open_directories_are_refused() {
     house.page("menu");
     let names = house.names();
     house.page("quit");
-    assert!(comes(|| house.names().is_empty()));
+    wait_for_no_file(&house);
     for name in &names {
         let path = house.dir().join(name);
         symlink(&victim, &path).expect("linked");
         let _ = house.ask("menu");
         let _ = house.ask("quit");
-        assert!(comes(|| house.any_server().is_none()));
+        wait_for_no_server(&house);
         let _ = std::fs::remove_file(&path);
         assert_eq!(std::fs::read_to_string(&victim).expect("stays"), "precious", "{name}");
     }
@@ -183,7 +180,7 @@ fn only_profiles_under_the_roots_are_shown() {
     assert!(is_page(&page), "{page}");
     let pipe = house.file("mdprof_server_to").expect("serves");
     let _ = house.start_raw(&format!("quit&&{}", inside.join("In.data").display())).wait_with_output();
-    assert!(comes(|| !pipe.exists()));
+    wait_until("the end of the pipe", || !pipe.exists());
 }
 
 #[test]
@@ -247,7 +244,7 @@ fn a_changed_file_is_noticed_and_restart_reads_it() {
     let whole = std::fs::read(house.data()).expect("read");
     std::fs::write(house.data(), &whole[..whole.len() - 40]).expect("written");
     assert!(house.ask("restart").contains("Deep.data"));
-    assert!(comes(|| house.any_server().is_none()));
+    wait_for_no_server(&house);
     assert!(house.ask("menu").starts_with("Status: 503"));
     std::fs::write(house.data(), &whole).expect("written");
     house.page("restart");
@@ -255,14 +252,15 @@ fn a_changed_file_is_noticed_and_restart_reads_it() {
 
 #[test]
 fn a_server_that_does_not_answer_is_waited_for_no_longer_than_set() {
-    let house = House::new().set("MDPROF_WAIT", "1");
+    let house = House::new();
     house.page("menu");
     let pid = house.server().expect("serves");
     signal(pid, "STOP");
+    let house = house.set("MDPROF_WAIT", "1");
     let page = house.ask("menu");
     assert!(page.starts_with("Status: 503") && page.contains("in time"), "{page}");
     signal(pid, "CONT");
-    house.page("menu");
+    house.set("MDPROF_WAIT", "60").page("menu");
 }
 
 #[test]
@@ -276,6 +274,7 @@ fn a_lock_that_is_not_released_is_waited_for_no_longer_than_set() {
     assert!(page.starts_with("Status: 503") && page.contains("Try again"), "{page}");
     // It is the kernel that releases: whoever held it, the next request goes on.
     drop(held);
+    let house = house.set("MDPROF_WAIT", "60");
     house.page("menu");
     assert_eq!(house.loads(), 1);
 }
@@ -284,7 +283,7 @@ fn a_lock_that_is_not_released_is_waited_for_no_longer_than_set() {
 fn the_death_of_the_first_client_causes_no_second_load() {
     let house = House::with(20_000);
     let mut first = house.start("menu");
-    assert!(comes(|| house.any_server().is_some()), "a server is started");
+    wait_until("a server", || house.any_server().is_some());
     first.kill().expect("killed");
     let _ = first.wait();
     house.page("menu");
@@ -295,7 +294,7 @@ fn the_death_of_the_first_client_causes_no_second_load() {
 fn a_server_killed_while_it_loads_is_replaced() {
     let house = House::with(20_000);
     let first = house.start("proc/2");
-    assert!(comes(|| house.any_server().is_some()), "a server is started");
+    wait_until("a server", || house.any_server().is_some());
     signal(house.any_server().expect("lives"), "KILL");
     let page = support::text(first.wait_with_output().expect("ends"));
     assert!(is_page(&page), "{page}");
@@ -342,13 +341,13 @@ fn a_full_disk_is_a_clear_error_and_passes() {
         assert_eq!(house.server(), pid, "the server survived");
         // A server that starts on a full disk: an error or a page, nothing else, and good afterwards.
         house.page("quit");
-        assert!(comes(|| house.any_server().is_none()));
+        wait_for_no_server(&house);
         let _ = std::fs::write(&filler, vec![0u8; 1 << 20]);
         assert!(house.ask("menu").starts_with("Status: "));
         std::fs::remove_file(&filler).expect("removed");
         house.page("menu");
         house.page("quit");
-        assert!(comes(|| house.any_server().is_none()));
+        wait_for_no_server(&house);
     }));
     let _ = Command::new("umount").arg("-l").arg(&run).status();
     if let Err(e) = outcome {
@@ -376,7 +375,7 @@ fn forms_and_wrapper_and_command_line_give_the_same_pages() {
     assert!(is_page(&wrapped) && wrapped.contains("text/html"), "{wrapped}");
     assert!(is_page(&run(support::PROGRAM, &["--no-server-process", "-p", "3", data], None)));
     assert!(is_page(&run(support::PROGRAM, &["-q", data], None)));
-    assert!(comes(|| house.any_server().is_none()));
+    wait_for_no_server(&house);
 }
 
 #[test]
@@ -421,7 +420,7 @@ fn what_changes_the_server_asks_first() {
     assert_eq!(house.server(), Some(pid));
     house.env.push(("REQUEST_METHOD".into(), "POST".into()));
     house.page("quit");
-    assert!(comes(|| house.names().is_empty()), "{:?}", house.names());
+    wait_for_no_file(&house);
 }
 
 #[test]
@@ -445,7 +444,7 @@ fn a_server_in_the_foreground_ends_before_its_client_and_debugging_keeps_the_ans
         std::fs::read_to_string(house.file("mdprof_debug_request").expect("is there")).expect("reads");
     assert!(asked.starts_with("proc/2&"), "{asked}");
     run(&["--quit"]);
-    assert!(comes(|| house.any_server().is_none()));
+    wait_for_no_server(&house);
     assert!(is_page(&run(&["--no-detach-process", "-t", "0.002"])));
     assert_eq!(house.any_server(), None);
 }

@@ -1,16 +1,17 @@
 //! `mdprof_cgi` behind real web servers, on loopback ports: fifty first requests at once, servers killed between
 //! requests, the end. Skipped where lighttpd or apache2 is absent.
 
-mod support;
-
+use crate::started::end_all;
+use crate::support::{self, living_server, loads, names_in, signal, write_profile};
 use pct_kit::Dice;
+use pct_kit::wait::wait_until;
 use std::io::{Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
+use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
 use std::os::unix::fs::{PermissionsExt as _, chown};
+use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 use std::time::Duration;
-use support::{living_server, loads, names_in, signal, write_profile};
 
 const SCRIPT: &str = "/cgi-bin/mdprof_cgi";
 
@@ -18,7 +19,7 @@ const SCRIPT: &str = "/cgi-bin/mdprof_cgi";
 struct Web {
     root: tempfile::TempDir,
     child: Child,
-    port: u16,
+    address: SocketAddr,
 }
 
 fn program(names: &[&str]) -> Option<PathBuf> {
@@ -31,8 +32,8 @@ fn id(what: &str) -> Option<u32> {
 }
 
 impl Web {
-    /// `config` gets the root directory, the port, and whether there is a user to become.
-    fn start(server: &Path, arguments: &[&str], config: impl Fn(&Path, u16, bool) -> String) -> Web {
+    /// `config` gets the root directory, the address, and whether there is a user to become.
+    fn start(server: &Path, arguments: &[&str], config: impl Fn(&Path, SocketAddr, bool) -> String) -> Web {
         let root = tempfile::tempdir().expect("a directory");
         let at = root.path();
         std::fs::set_permissions(at, std::fs::Permissions::from_mode(0o755)).expect("set");
@@ -46,33 +47,40 @@ impl Web {
         if let Some((uid, gid)) = other {
             chown(at.join("run"), Some(uid), Some(gid)).expect("given");
         }
-        let port = TcpListener::bind("127.0.0.1:0").and_then(|l| l.local_addr()).expect("a port").port();
-        std::fs::write(at.join("web.conf"), config(at, port, other.is_some())).expect("written");
+        // A loopback address of this process alone: nobody else takes the port before the server does.
+        let [_, a, b, c] = std::process::id().to_be_bytes();
+        let ip = Ipv4Addr::new(127, a | 128, b, c);
+        let address = TcpListener::bind((ip, 0)).and_then(|l| l.local_addr()).expect("a port");
+        std::fs::write(at.join("web.conf"), config(at, address, other.is_some())).expect("written");
         let log = std::fs::File::create(at.join("log")).expect("made");
         let child = Command::new(server)
             .args(arguments)
             .arg("-f")
             .arg(at.join("web.conf"))
+            .process_group(0)
             .stdin(Stdio::null())
             .stdout(log.try_clone().expect("a copy"))
             .stderr(log)
             .spawn()
             .expect("starts");
-        let web = Web { child, port, root };
-        let listens = (0..1000).any(|_| {
-            TcpStream::connect(("127.0.0.1", port)).is_ok() || {
-                std::thread::sleep(Duration::from_millis(10));
-                false
-            }
+        let mut web = Web { child, address, root };
+        wait_until("the web server", || {
+            let ended = web.child.try_wait().expect("is asked");
+            assert_eq!(
+                ended,
+                None,
+                "{}",
+                std::fs::read_to_string(web.root.path().join("log")).unwrap_or_default()
+            );
+            TcpStream::connect(address).is_ok()
         });
-        assert!(listens, "{}", std::fs::read_to_string(web.root.path().join("log")).unwrap_or_default());
         web
     }
 
     /// Status line and headers, and body.
     fn get(&self, method: &str, path: &str, cmd: &str) -> (String, String) {
         let data = self.root.path().join("Deep.data");
-        let mut stream = TcpStream::connect(("127.0.0.1", self.port)).expect("connects");
+        let mut stream = TcpStream::connect(self.address).expect("connects");
         write!(
             stream,
             "{method} {SCRIPT}{path}?{cmd}&&{} HTTP/1.0\r\nHost: localhost\r\n\r\n",
@@ -134,31 +142,23 @@ impl Web {
                 assert!(asked.join().is_ok(), "round {round}");
             });
             // A reader who goes away after asking.
-            let mut gone = TcpStream::connect(("127.0.0.1", self.port)).expect("connects");
+            let mut gone = TcpStream::connect(self.address).expect("connects");
             let data = self.root.path().join("Deep.data");
             let _ = write!(gone, "GET {SCRIPT}?proc/6&&{} HTTP/1.0\r\n\r\n", data.display());
             drop(gone);
             self.page("proc/7");
         }
         self.page("quit");
-        let ends = (0..1000).any(|_| {
-            living_server(&self.record(), &self.dir()).is_none() || {
-                std::thread::sleep(Duration::from_millis(10));
-                false
-            }
-        });
-        assert!(ends, "{:?}", names_in(&self.dir()));
+        wait_until("the end of the server", || living_server(&self.record(), &self.dir()).is_none());
     }
 }
 
 impl Drop for Web {
     fn drop(&mut self) {
-        if let Some(pid) = living_server(&self.record(), &self.dir()) {
-            signal(pid, "KILL");
-        }
         // Both servers end their own children.
         signal(self.child.id(), "TERM");
         let _ = self.child.wait();
+        end_all(self.root.path(), Some(self.child.id()));
     }
 }
 
@@ -168,12 +168,12 @@ fn lighttpd_serves_profiles() {
         pct_kit::skip("lighttpd is absent");
         return;
     };
-    let web = Web::start(&server, &["-D"], |at, port, user| {
-        let at = at.display();
+    let web = Web::start(&server, &["-D"], |at, address, user| {
+        let (at, ip, port) = (at.display(), address.ip(), address.port());
         let who = if user { "server.username = \"www-data\"\nserver.groupname = \"www-data\"\n" } else { "" };
         format!(
             "server.modules = (\"mod_setenv\", \"mod_cgi\")\nserver.document-root = \"{at}\"\n\
-             server.bind = \"127.0.0.1\"\nserver.port = {port}\n{who}\
+             server.bind = \"{ip}\"\nserver.port = {port}\nserver.upload-dirs = (\"{at}/run\")\n{who}\
              cgi.assign = (\"/mdprof_cgi\" => \"\")\n\
              setenv.set-environment = (\"XDG_RUNTIME_DIR\" => \"{at}/run\", \"MDPROF_ROOTS\" => \"{at}\", \"MDPROF_POST\" => \"0\")\n"
         )
@@ -189,7 +189,7 @@ fn apache_serves_profiles() {
         pct_kit::skip("apache2 is absent");
         return;
     };
-    let web = Web::start(&server, &["-D", "FOREGROUND"], |at, port, user| {
+    let web = Web::start(&server, &["-D", "FOREGROUND"], |at, address, user| {
         let (at, modules) = (at.display(), modules.display());
         let load: String = ["mpm_event", "authz_core", "alias", "env", "cgid"]
             .iter()
@@ -197,7 +197,7 @@ fn apache_serves_profiles() {
             .collect();
         let who = if user { "User www-data\nGroup www-data\n" } else { "" };
         format!(
-            "ServerRoot {at}\nServerName localhost\nListen 127.0.0.1:{port}\nPidFile {at}/pid\nErrorLog {at}/errors\n\
+            "ServerRoot {at}\nServerName localhost\nListen {address}\nPidFile {at}/pid\nErrorLog {at}/errors\n\
              {load}{who}DefaultRuntimeDir {at}\nScriptSock {at}/cgisock\nStartServers 1\n\
              ScriptAlias /cgi-bin/ {at}/cgi-bin/\nSetEnv XDG_RUNTIME_DIR {at}/run\nSetEnv MDPROF_ROOTS {at}\nSetEnv MDPROF_POST 0\n\
              <Directory {at}/cgi-bin>\nRequire all granted\n</Directory>\n"
