@@ -34,23 +34,6 @@ fn exit_status_tells_what_went_wrong() {
 }
 
 #[test]
-fn a_reader_that_has_enough_is_no_failure() {
-    let tmp = tempfile::tempdir().unwrap();
-    let w = written(14, 40, 200);
-    put(tmp.path(), w.tsdl.as_bytes(), &[("s", &w.stream)]);
-    let bin = assert_cmd::cargo::cargo_bin("lttv");
-    let mut child = std::process::Command::new(bin)
-        .args(["events", tmp.path().to_str().unwrap()])
-        .stdout(std::process::Stdio::piped())
-        .stderr(std::process::Stdio::piped())
-        .spawn()
-        .unwrap();
-    drop(child.stdout.take());
-    let o = child.wait_with_output().unwrap();
-    assert!(o.status.success(), "{}", String::from_utf8_lossy(&o.stderr));
-}
-
-#[test]
 fn manual_pages_and_completions_know_every_command() {
     let dir = tempfile::tempdir().expect("a folder");
     let pages = dir.path().join("man");
@@ -97,4 +80,28 @@ fn odd_traces_are_read_with_a_word() {
     assert!(strict.0 == Some(1) && strict.1 == 0, "{strict:?}");
     let late = run("late", metadata("", "offset_s = 9223372036854775807;"), own, &[]);
     assert!(late.0 == Some(1) && late.1 == 0 && late.2.contains("does not fit 64 bits of ns"), "{late:?}");
+}
+
+/// A process and its reader, of which one goes before the other.
+mod live {
+    use std::io::Read as _;
+    use std::process::{Command, Stdio};
+
+    use super::*;
+    use crate::support::Started;
+
+    #[test]
+    fn a_reader_that_has_enough_is_no_failure() {
+        let tmp = tempfile::tempdir().unwrap();
+        let w = written(14, 40, 200);
+        put(tmp.path(), w.tsdl.as_bytes(), &[("s", &w.stream)]);
+        let bin = assert_cmd::cargo::cargo_bin("lttv");
+        let mut command = Command::new(bin);
+        command.args(["events", tmp.path().to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = Started::new(&mut command);
+        drop(child.0.stdout.take());
+        let mut said = String::new();
+        child.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(child.0.wait().unwrap().success(), "{said}");
+    }
 }

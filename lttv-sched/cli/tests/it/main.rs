@@ -1,6 +1,8 @@
 //! The command on traces that the naive writer of the CTF tests makes, and on the shared data where it is there.
+//!
+//! Live are the modules `live` of `command` and `recordings`: processes that go on beside the test. All else is exact.
 
-#[path = "../../../ctf/tests/common/mod.rs"]
+#[path = "../../../ctf/tests/it/common.rs"]
 mod common;
 
 mod command;

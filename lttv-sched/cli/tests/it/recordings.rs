@@ -1,8 +1,6 @@
 //! Recordings of samples (.pct): functions, and following one that is being written.
 
-use std::io::{BufRead, BufReader};
 use std::path::Path;
-use std::process::{Child, Stdio};
 
 use pct_format::State;
 use pct_format::builder::Builder;
@@ -96,64 +94,75 @@ fn system_samples_have_the_name_of_their_system_call() {
     assert_eq!(names, [("[getppid]", "kernel"), ("[system]", "kernel")]);
 }
 
-/// The recording of a running process as it is after so many samples, in the place of the one before.
-fn recorded(log: &Path, of: &Child, samples: u64) {
-    let stat = std::fs::read_to_string(format!("/proc/{}/stat", of.id())).unwrap();
-    let start: u64 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
-    let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().replace('-', "");
-    let octets: Vec<u8> = (0..16).map(|n| u8::from_str_radix(&boot[2 * n..2 * n + 2], 16).unwrap()).collect();
-    let word = |n: usize| u64::from_le_bytes(octets[8 * n..8 * n + 8].try_into().unwrap());
-    let mut b = Builder::new();
-    b.word(at::STATE, State::Armed as u64).word(at::PID, of.id().into()).word(at::START_TICKS, start);
-    b.word(at::BOOT_ID, word(0)).word(at::BOOT_ID + 1, word(1));
-    let thread = b.thread(5, 77, b"main");
-    for sample in 1..=samples {
-        b.sample(thread, sample * 1_000_000, 0x4000, 1, false, 0);
-    }
-    let new = log.with_extension("new");
-    std::fs::write(&new, b.finish()).unwrap();
-    std::fs::rename(new, log).unwrap();
-}
+/// A process that runs while its recording is followed.
+mod live {
+    use std::io::{BufRead as _, BufReader, Read as _};
+    use std::process::{Child, Command, Stdio};
 
-#[test]
-fn a_recording_is_followed_until_its_process_has_ended() {
-    let tmp = tempfile::tempdir().unwrap();
-    let log = tmp.path().join("run.pct");
-    // A process that lives until its input ends.
-    let mut process =
-        std::process::Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()).spawn().unwrap();
-    recorded(&log, &process, 3);
-    let mut lttv = std::process::Command::new(assert_cmd::cargo::cargo_bin("lttv"))
-        .args([
-            "events",
-            "--follow",
-            log.to_str().unwrap(),
-            "--columns",
-            "ns,name",
-            "--filter",
-            "name == sample",
-        ])
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped())
-        .spawn()
-        .unwrap();
-    let mut lines = BufReader::new(lttv.stdout.take().unwrap()).lines();
-    let mut next = || lines.next().map(Result::unwrap);
-    let sample = |n: u64| Some(format!("{} sample", 1_000_000_000 + n * 1_000_000));
-    for n in 1..=3 {
-        assert_eq!(next(), sample(n));
+    use super::*;
+    use crate::support::Started;
+
+    /// The recording of a running process as it is after so many samples, in the place of the one before.
+    fn recorded(log: &Path, of: &Child, samples: u64) {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", of.id())).unwrap();
+        let start: u64 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
+        let boot =
+            std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap().trim().replace('-', "");
+        let octets: Vec<u8> =
+            (0..16).map(|n| u8::from_str_radix(&boot[2 * n..2 * n + 2], 16).unwrap()).collect();
+        let word = |n: usize| u64::from_le_bytes(octets[8 * n..8 * n + 8].try_into().unwrap());
+        let mut b = Builder::new();
+        b.word(at::STATE, State::Armed as u64).word(at::PID, of.id().into()).word(at::START_TICKS, start);
+        b.word(at::BOOT_ID, word(0)).word(at::BOOT_ID + 1, word(1));
+        let thread = b.thread(5, 77, b"main");
+        for sample in 1..=samples {
+            b.sample(thread, sample * 1_000_000, 0x4000, 1, false, 0);
+        }
+        let new = log.with_extension("new");
+        std::fs::write(&new, b.finish()).unwrap();
+        std::fs::rename(new, log).unwrap();
     }
-    // It has been listed while the process runs; now there is more.
-    recorded(&log, &process, 5);
-    assert_eq!((next(), next()), (sample(4), sample(5)));
-    recorded(&log, &process, 6);
-    drop(process.stdin.take());
-    process.wait().unwrap();
-    assert_eq!((next(), next()), (sample(6), None));
-    let ended = lttv.wait_with_output().unwrap();
-    assert!(ended.status.success() && ended.stderr.is_empty(), "{}", String::from_utf8_lossy(&ended.stderr));
-    // What has ended already is listed at once; what is no recording is not followed.
-    assert_eq!(out(&["events", "-f", log.to_str().unwrap(), "-n", "2"]).lines().count(), 2);
-    let (trace, _) = trace(&tmp.path().join("trace"), 3);
-    assert_eq!(crate::support::lttv(&["events", "--follow", &trace]).status.code(), Some(2));
+
+    #[test]
+    fn a_recording_is_followed_until_its_process_has_ended() {
+        let tmp = tempfile::tempdir().unwrap();
+        let log = tmp.path().join("run.pct");
+        // A process that lives until its input ends.
+        let mut process = Started::new(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()));
+        recorded(&log, &process.0, 3);
+        let mut command = Command::new(assert_cmd::cargo::cargo_bin("lttv"));
+        command
+            .args([
+                "events",
+                "--follow",
+                log.to_str().unwrap(),
+                "--columns",
+                "ns,name",
+                "--filter",
+                "name == sample",
+            ])
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut lttv = Started::new(&mut command);
+        let mut lines = BufReader::new(lttv.0.stdout.take().unwrap()).lines();
+        let mut next = || lines.next().map(Result::unwrap);
+        let sample = |n: u64| Some(format!("{} sample", 1_000_000_000 + n * 1_000_000));
+        for n in 1..=3 {
+            assert_eq!(next(), sample(n));
+        }
+        // It has been listed while the process runs; now there is more.
+        recorded(&log, &process.0, 5);
+        assert_eq!((next(), next()), (sample(4), sample(5)));
+        recorded(&log, &process.0, 6);
+        drop(process.0.stdin.take());
+        process.0.wait().unwrap();
+        assert_eq!((next(), next()), (sample(6), None));
+        let mut said = String::new();
+        lttv.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
+        assert!(lttv.0.wait().unwrap().success() && said.is_empty(), "{said}");
+        // What has ended already is listed at once; what is no recording is not followed.
+        assert_eq!(out(&["events", "-f", log.to_str().unwrap(), "-n", "2"]).lines().count(), 2);
+        let (trace, _) = trace(&tmp.path().join("trace"), 3);
+        assert_eq!(crate::support::lttv(&["events", "--follow", &trace]).status.code(), Some(2));
+    }
 }

@@ -1,12 +1,29 @@
 //! Runs the command, and traces that several tests need.
 
 use std::path::Path;
-use std::process::Output;
+use std::process::{Child, Output};
 
 use assert_cmd::Command;
 use serde_json::Value;
 
 use crate::common::{Written, put, written};
+
+/// A process that ends with its test, whatever becomes of that.
+pub(crate) struct Started(pub(crate) Child);
+
+impl Started {
+    pub(crate) fn new(command: &mut std::process::Command) -> Started {
+        Started(command.spawn().unwrap())
+    }
+}
+
+impl Drop for Started {
+    fn drop(&mut self) {
+        // It may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
 
 pub(crate) fn lttv(args: &[&str]) -> Output {
     // No test reads or writes the cache of the user who runs it.

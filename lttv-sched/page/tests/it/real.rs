@@ -9,6 +9,7 @@ use lttv_modules::timeline::lanes::LaneKind;
 use lttv_modules::timeline::tile::TileId;
 use lttv_page::store::Asker;
 use lttv_page::{Shown, Store};
+use pct_kit::wait::wait_for;
 
 use crate::recorded::whole;
 
@@ -40,9 +41,9 @@ fn events_of(store: &Store, id: TileId) -> u64 {
 
 fn events_of_trace(store: &Store, trace: usize, id: TileId) -> u64 {
     let lanes = store.lanes(trace);
-    let ask = || store.tile(trace, id, Asker::default()).expect("nobody moves");
     // What takes longer than an answer waits for goes on meanwhile.
-    let tile = (0..1000).map(|_| ask()).find(|tile| tile.is_final).expect("ends");
+    let ask = || store.tile(trace, id, Asker::default()).expect("nobody moves");
+    let tile = wait_for("a final tile", || Some(ask()).filter(|tile| tile.is_final));
     let of_events = tile.lanes.iter().filter(|lane| lanes[lane.lane].kind == LaneKind::Events);
     of_events.flat_map(|lane| &lane.cells).map(|cell| cell.n * u64::from(cell.len)).sum()
 }

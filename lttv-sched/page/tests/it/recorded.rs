@@ -1,7 +1,6 @@
 //! A made-up recording whose every figure is known, and the page of it.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use lttv_page::recording::{Function, Sample, Thread};
 use lttv_page::windows::{
@@ -9,6 +8,7 @@ use lttv_page::windows::{
     Trees,
 };
 use lttv_page::{Recording, Shown, Store, TimelinePage, Window, WindowSums, Windows};
+use pct_kit::wait::wait_until;
 use pct_server::answer::{Answers as _, Reply, Response};
 
 /// First time, ns since 1970.
@@ -169,7 +169,7 @@ pub(crate) fn recording() -> Recording {
 /// A store whose passes have ended.
 pub(crate) fn whole(shown: Vec<Shown>) -> Store {
     let store = Store::new(shown).expect("begins");
-    assert!(store.wait_until_whole(Duration::from_secs(120)), "the passes end");
+    wait_until("the end of the passes", || store.is_whole());
     store
 }
 

@@ -4,16 +4,19 @@
 use std::fs::File;
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
+use std::os::unix::process::CommandExt as _;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::sync::Arc;
 
 use lttv_page::TimelinePage;
 use nix::sys::stat::Mode;
+use pct_kit::wait::DEADLINE;
 use pct_server::view::Served;
 use serde_json::{Value, json};
 
 use crate::recorded::page;
+use crate::started::end_all;
 
 fn chromium() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
@@ -65,7 +68,7 @@ struct Browser {
     session: Option<String>,
     /// What it said without being asked.
     heard: Vec<Value>,
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
 }
 
 impl Browser {
@@ -84,6 +87,10 @@ impl Browser {
             .arg("--remote-debugging-pipe")
             .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
             .arg("about:blank")
+            // It keeps its files by itself, and its helpers are known by this name.
+            .env("HOME", folder.path())
+            .envs(["XDG_CONFIG_HOME", "XDG_CACHE_HOME", "TMPDIR"].map(|name| (name, folder.path())))
+            .process_group(0)
             .env("TO", &asked)
             .env("FROM", &answered)
             .stdin(Stdio::null())
@@ -93,8 +100,7 @@ impl Browser {
             .expect("starts");
         let to = File::options().write(true).open(&asked).expect("opens");
         let from = BufReader::new(File::open(&answered).expect("opens"));
-        let mut browser =
-            Browser { child, to, from, calls: 0, session: None, heard: Vec::new(), _folder: folder };
+        let mut browser = Browser { child, to, from, calls: 0, session: None, heard: Vec::new(), folder };
         let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
         let attach = json!({"targetId": target["targetId"], "flatten": true});
         let session = browser.call("Target.attachToTarget", attach)["sessionId"].clone();
@@ -139,19 +145,20 @@ impl Browser {
         result["result"]["value"].clone()
     }
 
-    /// Waits until an expression is true, looking at each frame.
+    /// Waits until an expression is true, as long as `pct_kit::wait` does.
     fn until(&mut self, condition: &str) {
+        let most = DEADLINE.as_millis();
         let script = format!(
-            "new Promise(function(done){{(function look(){{({condition})?done(true):setTimeout(look,20)}})()}})"
+            "new Promise(function(done){{var begun=performance.now();\
+             (function look(){{if({condition})done(true);else if(performance.now()-begun>{most})done(false);else setTimeout(look,20)}})()}})"
         );
-        self.eval(&script);
+        assert_eq!(self.eval(&script), json!(true), "waited a minute for {condition}");
     }
 
     /// Opens a page and waits until it says that all of it is drawn.
     fn open(&mut self, url: &str) {
         self.call("Page.navigate", json!({"url": url}));
-        let loaded = "new Promise(function(done){(function look(){document.readyState==='complete'&&location.href!=='about:blank'?done(1):setTimeout(look,20)})()})";
-        self.eval(loaded);
+        self.until("document.readyState==='complete'&&location.href!=='about:blank'");
         self.until(FINAL);
     }
 
@@ -185,6 +192,7 @@ impl Drop for Browser {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        end_all(self.folder.path(), Some(self.child.id()));
     }
 }
 
