@@ -56,6 +56,12 @@ pub fn asked<T: FromStr>(variable: &str, default: T) -> T {
     std::env::var(variable).ok().and_then(|n| n.parse().ok()).unwrap_or(default)
 }
 
+/// Whether the long forms of tests are wanted: `tests/run --long` sets `PCT_TEST_LONG`.
+#[must_use]
+pub fn long() -> bool {
+    asked("PCT_TEST_LONG", 0_u8) == 1
+}
+
 /// A small generator of numbers (xorshift): the same seed gives the same case.
 #[derive(Clone, Debug)]
 pub struct Dice(u64);

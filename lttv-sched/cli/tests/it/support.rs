@@ -13,7 +13,8 @@ pub(crate) struct Started(pub(crate) Child);
 
 impl Started {
     pub(crate) fn new(command: &mut std::process::Command) -> Started {
-        Started(command.spawn().unwrap())
+        // No test reads or writes the cache of the user who runs it.
+        Started(command.env("XDG_CACHE_HOME", "").env("HOME", "").spawn().unwrap())
     }
 }
 

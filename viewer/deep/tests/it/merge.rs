@@ -130,6 +130,9 @@ fn run(params: &Params, run: u64) -> DeepData {
 }
 
 proptest! {
+    #![proptest_config(ProptestConfig::with_cases(
+        pct_kit::asked("PROPTEST_CASES", if pct_kit::long() { 256 } else { 80 })))]
+
     #[test]
     fn merging_keeps_sums_and_does_not_mind_order_or_grouping(params in params()) {
         let parts = [run(&params, 0), run(&params, 1), run(&params, 2)];

@@ -1,5 +1,5 @@
-//! Every page of generated and real profiles, every link on it. `PCT_SWEEP=all` looks at every id of the real one
-//! (a minute); by default a sample of them.
+//! Pages of generated and real profiles, links on them. By default a part of the pages: `PCT_TEST_LONG=1` takes every
+//! shape with every coverage and rule, and `PCT_SWEEP=all` looks at every id of the real profile (a minute).
 
 use pct_deep::merge::{canonical, merge};
 use pct_deep::synthetic::{Params, Shape, generate};
@@ -14,11 +14,18 @@ fn errors(result: &SweepResult) -> Vec<String> {
 #[test]
 fn every_page_of_generated_profiles_of_every_shape_is_good() {
     for (i, &shape) in Shape::ALL.iter().enumerate() {
-        for coverage in [Coverage::None, Coverage::Static, Coverage::Dynamic] {
+        for (c, coverage) in [Coverage::None, Coverage::Static, Coverage::Dynamic].into_iter().enumerate() {
+            // Each coverage with some shape, each rule with some of both.
+            if !pct_kit::long() && c != i % 3 {
+                continue;
+            }
             let params =
                 Params { seed: i as u64 + 7, shape, contexts: 200, procs: 20, coverage, ..Params::default() };
             let data = generate(&params).expect("generates");
-            for rule in [Compensation::Exact, Compensation::Compat] {
+            for (r, rule) in [Compensation::Exact, Compensation::Compat].into_iter().enumerate() {
+                if !pct_kit::long() && r != i % 2 {
+                    continue;
+                }
                 let profile = Profile::new(data.clone(), rule).expect("is well formed");
                 let subject = Subject::new(profile);
                 let options = SweepOptions { sample: Some(6), follow: false, only: None };
@@ -41,7 +48,8 @@ fn every_page_of_merged_and_of_canonical_profiles_is_good() {
         let merged = merge(&[run(1), run(2), run(3)]).expect("of one program");
         for data in [merged, canonical(run(1)).expect("is small")] {
             let subject = Subject::new(Profile::new(data, Compensation::Exact).expect("is well formed"));
-            let options = SweepOptions { sample: Some(6), follow: false, only: None };
+            let sample = if pct_kit::long() { 6 } else { 2 };
+            let options = SweepOptions { sample: Some(sample), follow: false, only: None };
             assert_eq!(errors(&sweep(&subject, &options, &mut |_| {})), Vec::<String>::new(), "{shape:?}");
         }
     }
@@ -52,8 +60,9 @@ fn every_page_of_the_real_profile_is_good() {
     let Some(file) = pct_kit::real("deep/mandelbrot/Deep.data") else { return };
     let subject = Subject::open(&file, Compensation::Exact).expect("opens");
     let all = std::env::var("PCT_SWEEP").is_ok_and(|v| v == "all");
-    let options = SweepOptions { sample: if all { None } else { Some(25) }, follow: true, only: None };
+    let sample = if pct_kit::long() { 25 } else { 10 };
+    let options = SweepOptions { sample: (!all).then_some(sample), follow: true, only: None };
     let result = sweep(&subject, &options, &mut |_| {});
     assert_eq!(errors(&result), Vec::<String>::new());
-    assert!(result.links > 5000);
+    assert!(result.links > 200 * sample, "{} links", result.links);
 }
