@@ -43,6 +43,15 @@ pub struct Run {
 }
 
 impl Run {
+    /// Checks that the program ended well. What it printed.
+    ///
+    /// # Panics
+    /// With the word of [`pct_kit::harm`] when it did not.
+    #[track_caller]
+    pub fn unharmed(&self) -> String {
+        pct_kit::harm::unharmed(&self.output)
+    }
+
     /// What the program printed.
     pub fn stdout(&self) -> String {
         String::from_utf8_lossy(&self.output.stdout).into_owned()
@@ -157,6 +166,11 @@ pub fn seconds_in(rows: &[Row], function: &str) -> f64 {
 /// CPU seconds that the rows give to the kernel, whatever the system call.
 pub fn seconds_in_kernel(rows: &[Row]) -> f64 {
     rows.iter().filter(|r| r.object == "kernel").map(|r| r.cpu_seconds).sum()
+}
+
+/// Samples that the rows give to `function`.
+pub fn samples_in(rows: &[Row], function: &str) -> f64 {
+    rows.iter().filter(|r| r.function == function).map(|r| r.samples).sum()
 }
 
 /// All samples of the rows.

@@ -1,5 +1,5 @@
 /* build: cc -O2 -fomit-frame-pointer -fno-optimize-sibling-calls -pthread
- * counting: has an allocator that counts its calls, then works in deep calls in two threads without allocating anything, and
+ * counting [SECONDS]: has an allocator that counts its calls, then works for so much CPU time (0.5 s) in deep calls in each of two threads without allocating anything, and
  * prints how often the allocator was called meanwhile. */
 #include "burn.h"
 #include <pthread.h>
@@ -24,11 +24,12 @@ __attribute__((noinline)) static int deep(int n) {
     burn_sink = leaf(20, &t);
     return 0;
 }
+static double seconds = 0.5;
 static atomic_int ready, done, ended;
 static void burn(void) {
     ready++;
     while (ready < 2) {}
-    double end = thread_cpu() + 0.5;
+    double end = thread_cpu() + seconds;
     while (thread_cpu() < end)
         for (int depth = 0; depth < 60; depth += 7) deep(depth);
     done++;
@@ -40,7 +41,8 @@ static void *other(void *unused) {
     while (!ended) {}
     return unused;
 }
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) seconds = atof(argv[1]);
     through = deep;
     pthread_t thread;
     pthread_create(&thread, NULL, other, NULL);

@@ -1,5 +1,5 @@
 // build: c++ -O2 -fomit-frame-pointer
-// exceptions N: throws and catches N times through four frames, then burns. Prints the sum that says nothing was lost.
+// exceptions N [SECONDS]: throws and catches N times through four frames, then burns for so long, 0.3 s. Prints the sum that says nothing was lost.
 #include "burn.h"
 #include <stdexcept>
 #include <string>
@@ -11,8 +11,8 @@ __attribute__((noinline)) static int d1(int n) { return d2(n); }
 int main(int argc, char **argv) {
     int n = argc > 1 ? atoi(argv[1]) : 100000, caught = 0, through = 0;
     for (int i = 0; i < n; i++) try { through += d1(i); } catch (const std::exception &) { caught++; }
-    double s = 0;
-    while (s < 0.3) burn_sink += after_throwing(10, &s);
+    double s = 0, seconds = argc > 2 ? atof(argv[2]) : 0.3;
+    while (s < seconds) burn_sink += after_throwing(10, &s);
     printf("caught %d through %d\n", caught, through);
     TRUTH(after_throwing, s);
     return 0;

@@ -1,5 +1,5 @@
 /* build: cc -O2 -fomit-frame-pointer -fno-optimize-sibling-calls -pthread
- * paths: burns in leaf functions that are reached by known call paths: plain calls, recursion, a callback of qsort, a thread,
+ * paths [ROUNDS]: burns in leaf functions that are reached by known call paths: plain calls, recursion, a callback of qsort, a thread,
  * a signal handler on its own stack and on an alternate one. Prints each path, leaf first, up to main or the thread's entry. */
 #include "burn.h"
 #include <pthread.h>
@@ -13,6 +13,7 @@ BURNER(leaf_sort)
 BURNER(leaf_thread)
 BURNER(leaf_signal)
 static double spent;
+static int rounds = 100;
 
 NOINLINE static uint64_t plain_inner(int n) { volatile char pad[200]; memset((char *)pad, n, sizeof pad); return leaf_plain(60, &spent) + pad[n & 63]; }
 NOINLINE static uint64_t plain_outer(int n) { return plain_inner(n + 1) + n; }
@@ -20,11 +21,12 @@ NOINLINE static uint64_t deep(int n) { volatile long pad[3]; pad[n % 3] = n; ret
 static int compare(const void *a, const void *b) { burn_sink += leaf_sort(1, &spent); return *(const int *)a - *(const int *)b; }
 NOINLINE static void sorting(void) { int v[16]; for (int i = 0; i < 16; i++) v[i] = i * 7919 % 16; qsort(v, 16, sizeof v[0], compare); burn_sink += v[3]; }
 NOINLINE static uint64_t thread_inner(double *s) { return leaf_thread(60, s) + 1; }
-static void *thread_entry(void *a) { for (int i = 0; i < 100; i++) burn_sink += thread_inner(a); return a; }
+static void *thread_entry(void *a) { for (int i = 0; i < rounds; i++) burn_sink += thread_inner(a); return a; }
 static void on_signal(int n) { burn_sink += leaf_signal(60, &spent) + n; }
 NOINLINE static void signalled(int n) { raise(n); burn_sink++; }
 
-int main(void) {
+int main(int argc, char **argv) {
+    if (argc > 1) rounds = atoi(argv[1]);
     static char alternate[65536];
     stack_t s = {.ss_sp = alternate, .ss_size = sizeof alternate};
     struct sigaction a = {.sa_handler = on_signal};
@@ -35,7 +37,7 @@ int main(void) {
     pthread_t t;
     double in_thread = 0;
     pthread_create(&t, 0, thread_entry, &in_thread);
-    for (int i = 0; i < 100; i++) {
+    for (int i = 0; i < rounds; i++) {
         burn_sink += plain_outer(i) + deep(40);
         sorting();
         signalled(SIGUSR1);

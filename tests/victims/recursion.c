@@ -1,5 +1,5 @@
 /* build: cc -O2 -fomit-frame-pointer
- * recursion DEPTH: burns at the bottom of a recursion of that depth. */
+ * recursion DEPTH [ROUNDS]: burns at the bottom of a recursion of that depth, 60 times. */
 #include "burn.h"
 #include <stdlib.h>
 BURNER(at_the_bottom)
@@ -10,7 +10,8 @@ __attribute__((noinline)) static uint64_t down(int n, double *s) {
 }
 int main(int argc, char **argv) {
     double s = 0;
-    for (int i = 0; i < 60; i++) burn_sink += down(argc > 1 ? atoi(argv[1]) : 1000, &s);
+    int rounds = argc > 2 ? atoi(argv[2]) : 60;
+    for (int i = 0; i < rounds; i++) burn_sink += down(argc > 1 ? atoi(argv[1]) : 1000, &s);
     TRUTH(at_the_bottom, s);
     return 0;
 }

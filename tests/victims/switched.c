@@ -2,6 +2,7 @@
  * switched api OPTIONS [OPTIONS...]: sampled by function alpha; switches sampling off, runs unseen(), switches it on with each of
  *     the OPTIONS and runs beta, gamma_ ... there, always switching it off in between.
  * switched signal NUMBER: runs unseen(), sends itself the signal, runs alpha, sends it again, runs unseen(), again, beta.
+ * `api:4` and `signal:4` spend four times as long in each.
  * Prints the truth of the functions that should be seen. */
 #include "burn.h"
 #include <dlfcn.h>
@@ -21,11 +22,13 @@ int main(int argc, char **argv) {
     burner *seen[] = {alpha, beta, gamma_};
     double cpu[3] = {0};
     if (argc < 3) return 2;
-    if (!strcmp(argv[1], "signal")) {
+    char *scale = strchr(argv[1], ':');
+    double times = scale ? atof(scale + 1) : 1;
+    if (!strncmp(argv[1], "signal", 6)) {
         for (int i = 0; i < 2; i++) {
             spend(unseen, 0.4);
             raise(atoi(argv[2]));
-            cpu[i] = spend(seen[i], 0.6);
+            cpu[i] = spend(seen[i], 1.2 * times);
             raise(atoi(argv[2]));
         }
         spend(unseen, 0.4);
@@ -33,12 +36,12 @@ int main(int argc, char **argv) {
         int (*on)(const char *) = (int (*)(const char *))dlsym(RTLD_DEFAULT, "pct_on");
         int (*off)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "pct_off");
         if (!on || !off) return 3;
-        cpu[0] = spend(alpha, 0.8);
+        cpu[0] = spend(alpha, 0.8 * times);
         for (int i = 2; i < argc && i < 4; i++) {
             if (off()) return 4;
             spend(unseen, 0.4);
             if (on(argv[i])) return 5;
-            cpu[i - 1] = spend(seen[i - 1], 0.8);
+            cpu[i - 1] = spend(seen[i - 1], 0.8 * times);
         }
     }
     TRUTH(alpha, cpu[0]); TRUTH(beta, cpu[1]);

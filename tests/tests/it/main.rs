@@ -11,6 +11,12 @@ mod house;
 mod chance {
     mod accuracy;
     mod kernel;
+    mod memory;
+    mod python;
+    mod python_memory;
+    mod python_ways;
+    mod stacks;
+    mod wall;
 }
 
 mod live {
@@ -23,12 +29,6 @@ mod live {
     mod formats;
     mod jit;
     mod manners;
-    mod memory;
     mod processes;
-    mod python;
-    mod python_memory;
-    mod python_ways;
-    mod stacks;
     mod static_programs;
-    mod wall;
 }

@@ -4,22 +4,24 @@
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::time::{Duration, Instant};
 
 use pct_format::record::LostCode;
+use pct_kit::harm::ended_with;
+use pct_kit::wait::wait_until;
+use pct_tests::noise::{Rare, draw_on};
 use pct_tests::pct::{binary, library, run};
 use pct_tests::python::{Counts, Seen, files, stacks};
 use pct_tests::pythons::pythons;
 use pct_tests::root;
 
 /// One half built chain in so many samples is more than the worst version has (one in some 20,000).
-const TORN: u64 = 2000;
+const TORN: f64 = 10_000.0;
 /// By the wall clock more are missing: of a thread that waits and is not stopped, registers are not known, so a native stack may lack
 /// a frame, and 3.8 to 3.10 are matched by counting.
-const TORN_WAITING: u64 = 100;
+const TORN_WAITING: f64 = 100.0;
 
-/// That the stacks are possible, and that enough of them are of Python.
-fn are_right(counts: &Counts, least: u64, torn: u64, what: &str) {
+/// That the stacks are possible, and some of them are of Python. How many lack functions that are new, and others.
+fn are_right(counts: &Counts, torn: f64, what: &str) -> (Rare, Rare) {
     println!("{what}: {} samples, {} of Python, {:?}", counts.samples, counts.of_python, counts.missing);
     assert!(
         counts.impossible.is_empty(),
@@ -29,12 +31,15 @@ fn are_right(counts: &Counts, least: u64, torn: u64, what: &str) {
         &counts.impossible[..counts.impossible.len().min(20)]
     );
     assert_eq!(counts.open_ended, 0, "{what}");
-    assert!(counts.of_python >= least, "{what}: {counts:?}");
+    assert!(counts.of_python > 0, "{what}: {counts:?}");
     // Right after an attach everything is new at once; three threads write, one at a time, and nobody waits.
     let new = counts.missing.get(LostCode::NotWritten.name()).copied().unwrap_or(0);
-    assert!(new <= 10 + counts.samples / 20, "{what}: {counts:?}");
     let missing = counts.missing.values().sum::<u64>() - new;
-    assert!(missing <= 3 + counts.samples / torn, "{what}: {counts:?}");
+    let of = counts.samples as f64;
+    (
+        Rare { seen: new as f64, of, usual: 0.05, each_run: 10.0 },
+        Rare { seen: missing as f64, of, usual: 1.0 / torn, each_run: 3.0 },
+    )
 }
 
 fn script() -> String {
@@ -53,12 +58,10 @@ impl Woven {
         }
         let woven = Woven(command.spawn().expect("python"));
         let status = format!("/proc/{}/status", woven.0.id());
-        let deadline = Instant::now() + Duration::from_secs(60);
         // It works in three threads.
-        while !std::fs::read_to_string(&status).expect("it lives").contains("Threads:\t3\n") {
-            assert!(Instant::now() < deadline, "it does not begin");
-            std::thread::sleep(Duration::from_millis(5));
-        }
+        wait_until("three threads", || {
+            std::fs::read_to_string(&status).expect("it lives").contains("Threads:\t3\n")
+        });
         woven
     }
 
@@ -66,7 +69,7 @@ impl Woven {
     fn end(mut self) -> String {
         let mut said = String::new();
         self.0.stdout.take().expect("its output").read_to_string(&mut said).expect("text");
-        assert!(self.0.wait().expect("its end").success());
+        ended_with(self.0.wait().expect("its end"), 0, &said);
         said
     }
 }
@@ -82,10 +85,12 @@ impl Drop for Woven {
 fn by_the_wall_clock_python_is_seen_where_it_runs_and_where_it_waits() {
     for python in pythons("by_the_wall_clock_python_is_seen_where_it_runs_and_where_it_waits") {
         let python = python.to_str().expect("UTF-8");
-        let r = run(&["--clock", "wall", "--hz", "400"], &[python, &script(), "1.5"]);
-        assert!(r.output.status.success(), "{python}: {}", r.stderr());
-        // Three threads and a GIL: each is seen all the time.
-        are_right(&Counts::of(&r.dir, &script(), &r.stdout()), 300, TORN_WAITING, python);
+        draw_on(|times| {
+            let seconds = (1.5 * f64::from(times)).to_string();
+            let r = run(&["--clock", "wall", "--hz", "400"], &[python, &script(), &seconds]);
+            let said = r.unharmed();
+            are_right(&Counts::of(&r.dir, &script(), &said), TORN_WAITING, python)
+        });
     }
 }
 
@@ -114,14 +119,14 @@ for thread in threads:
 ";
     for python in pythons("threads_that_wait_are_seen_at_the_line_that_waits") {
         let r = run(&["--clock", "wall", "--hz", "100"], &[python.to_str().expect("UTF-8"), "-c", text]);
-        assert!(r.output.status.success(), "{}: {}", python.display(), r.stderr());
+        r.unharmed();
         let all: Vec<Vec<Seen>> = files(&r.dir).iter().flat_map(|bytes| stacks(bytes)).collect();
         for (name, line) in [("naps", 4), ("waits", 6), ("reads", 8), ("polls", 10)] {
             let here = all.iter().filter(|stack| {
                 let of = |frame: &Seen| matches!(frame, Seen::Python(f) if f.name == name && f.line == line);
                 stack.iter().any(of)
             });
-            // A second of 100 samples; the machine may be busy. Each has its Python callers out to the thread's beginning, also where
+            // Each has its Python callers out to the thread's beginning, also where
             // the native stack is cut, as registers of a thread that is not stopped are not known.
             let (mut count, mut whole) = (0, 0);
             for stack in here {
@@ -130,22 +135,23 @@ for thread in threads:
                 whole += u64::from(stack.iter().any(begins));
             }
             println!("{}: {name} {count} samples, {whole} whole", python.display());
-            assert!(count >= 10, "{}: {name} {count}", python.display());
+            assert!(count > 0, "{}: {name} {count}", python.display());
             assert_eq!(whole, count, "{}: {name}", python.display());
         }
     }
 }
 
-/// Attaches by a method for a second; what was recorded.
-fn attached(python: &Path, method: &str, hz: &str, preloaded: Option<&Path>) -> Counts {
+/// Attaches by a method for a second, or several; what was recorded.
+fn attached(python: &Path, method: &str, hz: &str, preloaded: Option<&Path>, times: u32) -> Counts {
     let keep = tempfile::tempdir().expect("a folder");
     let dir: PathBuf = keep.path().join("recording");
-    let woven = Woven::start(python, "4", preloaded);
+    let woven = Woven::start(python, &(4 * times).to_string(), preloaded);
     let mut pct = Command::new(binary());
-    pct.args(["attach", "--method", method, "--hz", hz, "--for", "1", "--out"]).arg(&dir);
+    pct.args(["attach", "--method", method, "--hz", hz, "--for", &times.to_string(), "--out"]).arg(&dir);
     let output = pct.arg(woven.0.id().to_string()).output().expect("pct");
+    let said = woven.end();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    Counts::of(&dir, &script(), &woven.end())
+    Counts::of(&dir, &script(), &said)
 }
 
 #[test]
@@ -154,8 +160,10 @@ fn attached_by_each_method_from_within_python_is_seen() {
     for python in pythons("attached_by_each_method_from_within_python_is_seen") {
         // 2000 samples a CPU second of the process, of which the machine gives us a part.
         for (method, preloaded) in [("1", Some(&*library)), ("2", None), ("4", None)] {
-            let counts = attached(&python, method, "2000", preloaded);
-            are_right(&counts, 300, TORN, &format!("{}, method {method}", python.display()));
+            draw_on(|times| {
+                let counts = attached(&python, method, "2000", preloaded, times);
+                are_right(&counts, TORN, &format!("{}, method {method}", python.display()))
+            });
         }
     }
 }
@@ -163,6 +171,9 @@ fn attached_by_each_method_from_within_python_is_seen() {
 #[test]
 fn attached_from_outside_python_is_seen() {
     for python in pythons("attached_from_outside_python_is_seen") {
-        are_right(&attached(&python, "5", "500", None), 15, TORN, &format!("{}, method 5", python.display()));
+        draw_on(|times| {
+            let counts = attached(&python, "5", "500", None, times);
+            are_right(&counts, TORN, &format!("{}, method 5", python.display()))
+        });
     }
 }

@@ -3,6 +3,8 @@
 use std::path::PathBuf;
 use std::process::Command;
 
+use pct_kit::harm::{same_as_bare, unharmed};
+use pct_tests::noise::estimated;
 use pct_tests::pct::{Run, binary, run};
 use pct_tests::root;
 use serde_json::Value;
@@ -19,9 +21,6 @@ fn estimate(of: &Value) -> (f64, f64) {
     let [estimate, low, high] = ["estimate", "low", "high"].map(|what| of[what].as_f64().expect("a number"));
     (estimate, (high - low) / 2.0)
 }
-
-/// The 95 % interval is twice the standard deviation to each side. This many of its half widths are passed once in a million.
-const WIDTHS: f64 = 2.5;
 
 /// The example of the crate pct-alloc, linked by rustc's own linker or by another one.
 fn arena(linker: &str) -> Option<PathBuf> {
@@ -51,10 +50,9 @@ fn a_rust_program_with_its_own_allocator_tells_of_its_blocks() {
     for program in ["", "bfd"].into_iter().filter_map(arena) {
         let program = program.to_str().expect("a path");
         let bare = Command::new(program).output().expect("it starts");
-        assert!(bare.status.success(), "{bare:?}");
+        unharmed(&bare);
         let r = run(&["--alloc=16K"], &[program]);
-        assert!(r.output.status.success(), "{}", r.stderr());
-        let said = r.stdout();
+        let said = r.unharmed();
         let numbers: Vec<f64> =
             said.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
         let [_, bytes, live] = numbers[..] else { panic!("{said}") };
@@ -63,7 +61,7 @@ fn a_rust_program_with_its_own_allocator_tells_of_its_blocks() {
         for (truth, what) in [(bytes, "allocated"), (live, "live")] {
             let (found, width) = estimate(&total[what]["bytes"]);
             println!("{what}: {truth}, {found} +- {width}");
-            assert!((found - truth).abs() < WIDTHS * width, "{program} {what}: {truth}, {total}");
+            estimated(truth, found, width).unwrap_or_else(|why| panic!("{program} {what}: {why}, {total}"));
         }
         // What the kernel says is resident holds what is live, which the arena rounds up to powers of two, and little beside it.
         let levels = report["memory"]["processes"][0]["levels"].as_array().expect("levels");
@@ -72,6 +70,6 @@ fn a_rust_program_with_its_own_allocator_tells_of_its_blocks() {
         assert!(resident > live && resident < 2.5 * live, "{program}: {resident}, {live}");
         // Without --alloc nobody hears of it.
         let off = run(&[], &[program]);
-        assert!(off.output.status.success() && off.stdout().starts_with("80"), "{}", off.stderr());
+        same_as_bare(&off.output, &bare);
     }
 }
