@@ -154,7 +154,7 @@ import zlib
 def spin():
     return sum(i * i for i in range(3000000))
 def pack():
-    for _ in range(100 * TIMES):
+    for _ in range(200 * TIMES):
         zlib.compress(bytes(range(256)) * 400)
 spin(); pack()
 '''
