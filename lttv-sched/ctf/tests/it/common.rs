@@ -10,13 +10,13 @@ use serde_json::{Map, Value, json};
 
 /// Bits in the order in which they are read.
 #[derive(Default, Clone)]
-pub struct Bits {
-    pub bytes: Vec<u8>,
-    pub x: u64,
+pub(crate) struct Bits {
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) x: u64,
 }
 
 impl Bits {
-    pub fn align(&mut self, a: u64) {
+    pub(crate) fn align(&mut self, a: u64) {
         while !self.x.is_multiple_of(a) {
             self.bit(0, 0);
         }
@@ -31,14 +31,14 @@ impl Bits {
         self.x += 1;
     }
 
-    pub fn int(&mut self, v: u64, len: u32, big: bool) {
+    pub(crate) fn int(&mut self, v: u64, len: u32, big: bool) {
         for i in 0..len {
             let in_byte = self.x % 8;
             if big { self.bit(v >> (len - 1 - i), 7 - in_byte) } else { self.bit(v >> i, in_byte) }
         }
     }
 
-    pub fn bytes(&mut self, b: &[u8]) {
+    pub(crate) fn bytes(&mut self, b: &[u8]) {
         self.align(8);
         b.iter().for_each(|b| self.int(u64::from(*b), 8, false));
     }
@@ -46,7 +46,7 @@ impl Bits {
 
 /// A class in three forms at once: to be written in TSDL, in JSON, and as random values.
 #[derive(Clone, Debug)]
-pub enum Class {
+pub(crate) enum Class {
     Int {
         len: u32,
         signed: bool,
@@ -70,7 +70,7 @@ pub enum Class {
 }
 
 /// A random class. All bit-packed numbers are `big` or not together: two byte orders may not share a byte.
-pub fn class(r: &mut Dice, depth: u32, big: bool) -> Class {
+pub(crate) fn class(r: &mut Dice, depth: u32, big: bool) -> Class {
     match r.below(if depth == 0 { 5 } else { 10 }) {
         0 | 1 => {
             let len = 1 + r.below(64) as u32;
@@ -94,7 +94,7 @@ pub fn class(r: &mut Dice, depth: u32, big: bool) -> Class {
 
 impl Class {
     /// The alignment of the whole.
-    pub fn align(&self) -> u64 {
+    pub(crate) fn align(&self) -> u64 {
         match self {
             Class::Int { align, .. } | Class::Float { align, .. } => *align,
             Class::Str | Class::Chars(_) => 8,
@@ -107,7 +107,7 @@ impl Class {
     }
 
     /// As a member of a structure, with the length or tag field that goes before it.
-    pub fn align_with_length(&self) -> u64 {
+    pub(crate) fn align_with_length(&self) -> u64 {
         match self {
             Class::Seq(_) | Class::Var(_) => self.align().max(8),
             Class::Arr(_, e) => e.wrapped().align(),
@@ -116,7 +116,7 @@ impl Class {
     }
 
     /// Elements and options that need a field of their own before them are put into a structure.
-    pub fn wrapped(&self) -> Class {
+    pub(crate) fn wrapped(&self) -> Class {
         match self {
             Class::Seq(_) | Class::Var(_) => Class::Struct(1, vec![self.clone()]),
             c => c.clone(),
@@ -124,7 +124,7 @@ impl Class {
     }
 
     /// TSDL members for a field: what is before its name, the name, and the dimensions of arrays around.
-    pub fn tsdl(&self, name: &str, dims: &str) -> String {
+    pub(crate) fn tsdl(&self, name: &str, dims: &str) -> String {
         let sign = |s: bool| if s { "true" } else { "false" };
         let order = |b: bool| if b { "be" } else { "le" };
         match self {
@@ -170,7 +170,7 @@ impl Class {
     }
 
     /// Members of a CTF 2 structure.
-    pub fn json(&self, name: &str) -> Vec<Value> {
+    pub(crate) fn json(&self, name: &str) -> Vec<Value> {
         let order = |b: bool| if b { "big-endian" } else { "little-endian" };
         let len8 = |n: String, map: Option<Value>| {
             let mut c = json!({"type": "fixed-length-unsigned-integer", "length": 8, "alignment": 8, "byte-order": "little-endian"});
@@ -222,7 +222,7 @@ impl Class {
     }
 
     /// Writes a random value and gives it as JSON; lengths and tags are not part of it.
-    pub fn write(&self, r: &mut Dice, w: &mut Bits) -> Value {
+    pub(crate) fn write(&self, r: &mut Dice, w: &mut Bits) -> Value {
         match self {
             Class::Int { len, signed, big, align } => {
                 w.align(*align);
@@ -290,7 +290,7 @@ impl Class {
 }
 
 /// The value of a view as the writer gives it.
-pub fn shown(v: View<'_, '_>) -> Value {
+pub(crate) fn shown(v: View<'_, '_>) -> Value {
     match v.seen() {
         Seen::Bits(b, raw) => match b.kind {
             BitsKind::Float => json!(float(b, raw)),
@@ -317,21 +317,21 @@ fn number(n: i128) -> Value {
     i64::try_from(n).map(Value::from).or_else(|_| u64::try_from(n).map(Value::from)).unwrap()
 }
 
-pub fn scope(r: &Reader, s: Scope) -> Value {
+pub(crate) fn scope(r: &Reader, s: Scope) -> Value {
     r.with(s, shown).unwrap_or_else(|| Value::Object(Map::new()))
 }
 
 /// A trace of both languages over one stream file.
-pub struct Written {
-    pub tsdl: String,
-    pub json: String,
-    pub stream: Vec<u8>,
+pub(crate) struct Written {
+    pub(crate) tsdl: String,
+    pub(crate) json: String,
+    pub(crate) stream: Vec<u8>,
     /// Clock value and payload of each event.
-    pub events: Vec<(u64, Value)>,
+    pub(crate) events: Vec<(u64, Value)>,
 }
 
 /// Writes a trace with one event class of random fields, in packets, with a 27-bit timestamp.
-pub fn written(seed: u64, packets: u64, events: u64) -> Written {
+pub(crate) fn written(seed: u64, packets: u64, events: u64) -> Written {
     let mut r = Dice::new(seed);
     let big = r.below(2) == 1;
     let mut members: Vec<Class> = (0..1 + r.below(5)).map(|_| class(&mut r, 3, big)).collect();
@@ -412,7 +412,7 @@ pub fn written(seed: u64, packets: u64, events: u64) -> Written {
 }
 
 /// Puts a trace into a directory.
-pub fn put(dir: &Path, metadata: &[u8], streams: &[(&str, &[u8])]) {
+pub(crate) fn put(dir: &Path, metadata: &[u8], streams: &[(&str, &[u8])]) {
     std::fs::create_dir_all(dir).unwrap();
     std::fs::write(dir.join("metadata"), metadata).unwrap();
     for (name, bytes) in streams {
@@ -421,7 +421,7 @@ pub fn put(dir: &Path, metadata: &[u8], streams: &[(&str, &[u8])]) {
 }
 
 /// Reads all events of all traces at a place as far as they can be read; gives their number and the errors.
-pub fn drain(dir: &Path, limit: u64) -> (u64, Vec<String>) {
+pub(crate) fn drain(dir: &Path, limit: u64) -> (u64, Vec<String>) {
     let (mut n, mut errors) = (0, Vec::new());
     let all = match lttv_ctf::open_each(dir, &lttv_ctf::Options::default()) {
         Ok(a) => a,

@@ -85,7 +85,7 @@ fn damaged_streams_and_metadata_end_in_a_diagnostic_or_in_events() {
     let tmp = tempfile::tempdir().unwrap();
     let dir = tmp.path().join("t");
     let (mut with_errors, mut with_events) = (0, 0);
-    let n = cases(1500);
+    let n = cases(if pct_kit::long() { 1500 } else { 500 });
     for seed in 1..n {
         let w = written(seed % 97 + 1, 2, 4);
         let mut r = Dice::new(seed);

@@ -46,9 +46,12 @@ fn every_page_of_merged_and_of_canonical_profiles_is_good() {
             generate(&params).expect("generates")
         };
         let merged = merge(&[run(1), run(2), run(3)]).expect("of one program");
-        for data in [merged, canonical(run(1)).expect("is small")] {
+        for (d, data) in [merged, canonical(run(1)).expect("is small")].into_iter().enumerate() {
+            if !pct_kit::long() && d != i % 2 {
+                continue;
+            }
             let subject = Subject::new(Profile::new(data, Compensation::Exact).expect("is well formed"));
-            let sample = if pct_kit::long() { 6 } else { 2 };
+            let sample = if pct_kit::long() { 6 } else { 3 };
             let options = SweepOptions { sample: Some(sample), follow: false, only: None };
             assert_eq!(errors(&sweep(&subject, &options, &mut |_| {})), Vec::<String>::new(), "{shape:?}");
         }
@@ -60,9 +63,9 @@ fn every_page_of_the_real_profile_is_good() {
     let Some(file) = pct_kit::real("deep/mandelbrot/Deep.data") else { return };
     let subject = Subject::open(&file, Compensation::Exact).expect("opens");
     let all = std::env::var("PCT_SWEEP").is_ok_and(|v| v == "all");
-    let sample = if pct_kit::long() { 25 } else { 10 };
+    let sample = if pct_kit::long() { 25 } else { 3 };
     let options = SweepOptions { sample: (!all).then_some(sample), follow: true, only: None };
     let result = sweep(&subject, &options, &mut |_| {});
     assert_eq!(errors(&result), Vec::<String>::new());
-    assert!(result.links > 200 * sample, "{} links", result.links);
+    assert!(result.links > 200 * sample as u64, "{} links", result.links);
 }
