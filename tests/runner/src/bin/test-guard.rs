@@ -7,7 +7,7 @@ use std::process::{Command, ExitCode};
 
 use anyhow::{Context as _, Result};
 use nix::sys::signal;
-use pct_runner::guard::{self, Ended, TIME_TO_END};
+use pct_runner::guard::{self, Ended};
 
 fn main() -> Result<ExitCode> {
     let mut arguments = std::env::args().skip(1);
@@ -17,7 +17,7 @@ fn main() -> Result<ExitCode> {
         // Nothing runs: the runner only asks for names.
         return Err(Command::new(program).args(arguments).exec().into());
     }
-    match guard::run(&program, &arguments, TIME_TO_END)? {
+    match guard::run(&program, &arguments)? {
         Ended::Exited(status) => Ok(u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from)),
         Ended::Killed(by) => {
             // So the runner says by which signal.
