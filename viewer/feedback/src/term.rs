@@ -51,8 +51,9 @@ pub enum TermError {
     Bad(String, u32),
 }
 
-/// Terms nested deeper than this are refused.
-const MAX_DEPTH: u32 = 1500;
+/// Terms nested deeper than this are refused: lists are not nested by their length, and the stack of a thread has room for
+/// this, also in a build that is not optimised.
+const MAX_DEPTH: u32 = 400;
 
 /// Reads one term and the full stop after it; what follows is not looked at. `line`: that of the text's beginning.
 ///
