@@ -95,7 +95,7 @@ mod live {
         let tmp = tempfile::tempdir().unwrap();
         let w = written(14, 40, 200);
         put(tmp.path(), w.tsdl.as_bytes(), &[("s", &w.stream)]);
-        let bin = assert_cmd::cargo::cargo_bin("lttv");
+        let bin = env!("CARGO_BIN_EXE_lttv");
         let mut command = Command::new(bin);
         command.args(["events", tmp.path().to_str().unwrap()]).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = Started::new(&mut command);

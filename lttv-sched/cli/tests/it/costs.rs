@@ -1,6 +1,6 @@
 //! Memory, and what is kept between runs.
 
-use assert_cmd::Command;
+use std::process::Command;
 
 use crate::common::{put, written};
 use crate::support::*;
@@ -38,8 +38,7 @@ fn what_is_kept_of_a_trace_without_an_index_changes_no_answer() {
     let before: Vec<_> = std::fs::read_dir(&dir).unwrap().map(|e| e.unwrap().file_name()).collect();
     let run = |extra: &[&str]| {
         let args = [&["events", dir.to_str().unwrap(), "--from", "40%", "--to", "60%"][..], extra].concat();
-        let o = Command::cargo_bin("lttv")
-            .unwrap()
+        let o = Command::new(env!("CARGO_BIN_EXE_lttv"))
             .args(&args)
             .env("XDG_CACHE_HOME", tmp.path().join("cache"))
             .output();
@@ -91,8 +90,11 @@ fn states_that_an_earlier_run_kept_give_the_same_answers_without_reading_the_tra
     let run = |extra: &[&str]| {
         let args =
             [&["states", dir.to_str().unwrap(), "--at", "70%", "--format", "json", "-v"], extra].concat();
-        let o =
-            Command::cargo_bin("lttv").unwrap().args(args).env("XDG_CACHE_HOME", &cache).output().unwrap();
+        let o = Command::new(env!("CARGO_BIN_EXE_lttv"))
+            .args(args)
+            .env("XDG_CACHE_HOME", &cache)
+            .output()
+            .unwrap();
         let told = String::from_utf8_lossy(&o.stderr).into_owned();
         assert!(o.status.success(), "{told}");
         let whole = told.contains("110001 events read") || told.contains("110000 events read");

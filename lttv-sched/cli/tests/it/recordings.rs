@@ -21,10 +21,10 @@ fn entry_offset(elf: &[u8]) -> u64 {
 
 /// Samples of the command's own first function, of the kernel, and of nothing known.
 fn of_own_entry(path: &Path) {
-    let exe = assert_cmd::cargo::cargo_bin("lttv");
+    let exe = env!("CARGO_BIN_EXE_lttv");
     let elf = std::fs::read(&exe).unwrap();
     let mut b = Builder::new();
-    b.region(1, 0, 0x10_0000..0x10_0000 + elf.len() as u64, 0, 0, b"", exe.to_str().unwrap().as_bytes());
+    b.region(1, 0, 0x10_0000..0x10_0000 + elf.len() as u64, 0, 0, b"", exe.as_bytes());
     let thread = b.thread(5, 77, b"main");
     let entry = 0x10_0000 + entry_offset(&elf);
     for (at, pc, system) in [(10, entry, false), (20, entry + 4, false), (30, entry, true), (40, 0x10, false)]
@@ -130,7 +130,7 @@ mod live {
         // A process that lives until its input ends.
         let mut process = Started::new(Command::new("cat").stdin(Stdio::piped()).stdout(Stdio::null()));
         recorded(&log, &process.0, 3);
-        let mut command = Command::new(assert_cmd::cargo::cargo_bin("lttv"));
+        let mut command = Command::new(env!("CARGO_BIN_EXE_lttv"));
         command
             .args([
                 "events",

@@ -3,8 +3,8 @@
 use std::path::Path;
 use std::process::{Child, Output};
 
-use assert_cmd::Command;
 use serde_json::Value;
+use std::process::Command;
 
 use crate::common::{Written, put, written};
 
@@ -28,7 +28,12 @@ impl Drop for Started {
 
 pub(crate) fn lttv(args: &[&str]) -> Output {
     // No test reads or writes the cache of the user who runs it.
-    Command::cargo_bin("lttv").unwrap().args(args).env("XDG_CACHE_HOME", "").env("HOME", "").output().unwrap()
+    Command::new(env!("CARGO_BIN_EXE_lttv"))
+        .args(args)
+        .env("XDG_CACHE_HOME", "")
+        .env("HOME", "")
+        .output()
+        .unwrap()
 }
 
 pub(crate) fn out(args: &[&str]) -> String {
