@@ -7,11 +7,13 @@
 //! - [`Cpu`], [`thread_ns`], [`peak_kib`]: what a run cost.
 //! - [`kernel_trace`]: a trace of the kernel of a simulated machine, with what happened in it.
 //! - [`median`]: of several runs.
+//! - [`noise`]: how far an ideal sampler may be from the truth, and tests that draw samples until they are sure.
 //! - [`wait`]: waiting for a condition; [`harm`]: what fails a run at once.
 #![forbid(unsafe_code)]
 
 pub mod harm;
 pub mod kernel_trace;
+pub mod noise;
 pub mod wait;
 
 use std::path::{Path, PathBuf};

@@ -236,7 +236,16 @@ fn a_stack_that_leads_nowhere_is_cut_and_says_why() {
     }
 }
 
+/// Fewer cases than usual, unless the long form is asked for: each takes some 0.2 s in a build that is not optimised.
+fn few_cases() -> ProptestConfig {
+    let usual = ProptestConfig::default();
+    ProptestConfig { cases: if pct_kit::long() { usual.cases } else { usual.cases / 8 }, ..usual }
+}
+
 proptest! {
+    // The machine's kernel and the programs of the file are opened in each case.
+    #![proptest_config(few_cases())]
+
     #[test]
     fn damaged_files_are_read_or_refused(
         pipe in any::<bool>(), cut in 0usize..200, flips in proptest::collection::vec((0usize..2000, any::<u8>()), 0..10),
@@ -254,7 +263,7 @@ proptest! {
 
 proptest! {
     // A program is opened in each case.
-    #![proptest_config(ProptestConfig { cases: ProptestConfig::default().cases / 4, ..ProptestConfig::default() })]
+    #![proptest_config(few_cases())]
 
     /// Anywhere in this program, with any stack.
     #[test]

@@ -1,6 +1,6 @@
 //! What pct reports is what the program did: shares against the victim's own clock, within a sampler's noise.
 
-use pct_tests::noise::{Rare, Ratio, Shares, draw_on};
+use pct_kit::noise::{Rare, Ratio, Shares, draw_on};
 use pct_tests::pct::{Row, Run, run, samples, samples_in, seconds_in, seconds_in_kernel};
 use pct_tests::victims::{truth, values, victim};
 

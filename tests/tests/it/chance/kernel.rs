@@ -1,6 +1,6 @@
 //! Time in the kernel has the name of the system call that it was spent in.
 
-use pct_tests::noise::{Rare, Shares, draw_on};
+use pct_kit::noise::{Rare, Shares, draw_on};
 use pct_tests::pct::{run, samples, seconds_in, seconds_in_kernel};
 use pct_tests::victims::{truth, victim};
 

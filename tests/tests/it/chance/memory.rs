@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::Command;
 
 use pct_kit::harm::{same_as_bare, unharmed};
-use pct_tests::noise::estimated;
+use pct_kit::noise::estimated;
 use pct_tests::pct::{Run, binary, run};
 use pct_tests::root;
 use serde_json::Value;

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use pct_format::record::{InterpreterState, LostCode};
 use pct_format::{File, Index};
-use pct_tests::noise::{Rare, Shares, draw_on};
+use pct_kit::noise::{Rare, Shares, draw_on};
 use pct_tests::pct::{Run, binary, run};
 use pct_tests::python::{Counts, Seen, files, functions, stacks};
 use pct_tests::pythons::{package, pythons};

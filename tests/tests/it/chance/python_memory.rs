@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use pct_kit::harm::{harm, same_as_bare, unharmed};
-use pct_tests::noise::estimated;
+use pct_kit::noise::estimated;
 use pct_tests::pct::{Run, binary, run};
 use pct_tests::pythons::pythons;
 use pct_tests::root;

@@ -7,8 +7,8 @@ use std::process::{Child, Command, Stdio};
 
 use pct_format::record::LostCode;
 use pct_kit::harm::ended_with;
+use pct_kit::noise::{Rare, draw_on};
 use pct_kit::wait::wait_until;
-use pct_tests::noise::{Rare, draw_on};
 use pct_tests::pct::{binary, library, run};
 use pct_tests::python::{Counts, Seen, files, stacks};
 use pct_tests::pythons::pythons;
@@ -141,13 +141,17 @@ for thread in threads:
     }
 }
 
-/// Attaches by a method for a second, or several; what was recorded.
+/// Attaches by a method for two seconds, or several times as long; what was recorded.
+///
+/// What is new right after an attach is a fifth of the samples of the first second on a quick machine: after two it can
+/// be told from a fault.
 fn attached(python: &Path, method: &str, hz: &str, preloaded: Option<&Path>, times: u32) -> Counts {
     let keep = tempfile::tempdir().expect("a folder");
     let dir: PathBuf = keep.path().join("recording");
-    let woven = Woven::start(python, &(4 * times).to_string(), preloaded);
+    let woven = Woven::start(python, &(3 * times).to_string(), preloaded);
     let mut pct = Command::new(binary());
-    pct.args(["attach", "--method", method, "--hz", hz, "--for", &times.to_string(), "--out"]).arg(&dir);
+    pct.args(["attach", "--method", method, "--hz", hz, "--for", &(2 * times).to_string(), "--out"])
+        .arg(&dir);
     let output = pct.arg(woven.0.id().to_string()).output().expect("pct");
     let said = woven.end();
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

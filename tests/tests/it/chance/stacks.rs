@@ -6,7 +6,7 @@ use std::process::Command;
 
 use pct_format::record::{Frame, Stack};
 use pct_format::{CutCause, File, Index};
-use pct_tests::noise::{Evidence as _, Rare, draw_on};
+use pct_kit::noise::{Evidence as _, Rare, draw_on};
 use pct_tests::pct::{Run, run};
 use pct_tests::victims::victim;
 use pct_tests::{skip, tool_or_skip};

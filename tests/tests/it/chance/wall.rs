@@ -1,7 +1,7 @@
 //! The wall clock from outside: where threads wait is seen, and no call of theirs is cut short.
 
 use pct_kit::harm::{ended_with, harm};
-use pct_tests::noise::{Shares, draw_on};
+use pct_kit::noise::{Shares, draw_on};
 use pct_tests::pct::{Row, binary, report, run, samples, samples_in};
 use pct_tests::victims::{truth, victim, victim_with};
 use std::io::{BufRead, BufReader, Read};

@@ -19,8 +19,10 @@ use pct_languages::cpython::{Frame, Interpreter, Layout, Standing, code, walk};
 
 use crate::other::{self, Ended, Other};
 
-/// Single steps of each version; `PCT_TEST_STEPS` for more.
-const STEPS: u64 = 60_000;
+/// Single steps of each version; `PCT_TEST_STEPS` for another number.
+fn steps() -> u64 {
+    pct_kit::asked("PCT_TEST_STEPS", if pct_kit::long() { 60_000 } else { 24_000 })
+}
 
 /// What the program's comments say: for each function by its name, what it may call.
 struct Source {
@@ -147,7 +149,7 @@ fn step_through(python: &Path, source: &Source, script: &str) -> Met {
     let mut names: HashMap<u64, String> = HashMap::new();
     let mut met = Met::default();
     let mut frames = [Frame::default(); 100];
-    let steps = std::env::var("PCT_TEST_STEPS").map_or(STEPS, |steps| steps.parse().expect("a number"));
+    let steps = steps();
     while met.steps < steps {
         ptrace::step(pid, None).expect("a step");
         match waitpid(pid, Some(WaitPidFlag::__WALL)).expect("it stands") {
@@ -215,7 +217,9 @@ fn between_any_two_instructions_a_stack_is_possible_or_torn() {
         for (stack, count) in met.impossible.iter().take(12) {
             eprintln!("    {count} x {stack}");
         }
-        if !met.impossible.is_empty() || met.torn * 1000 > met.steps || met.innermost.len() < 20 {
+        // Later steps come to more functions.
+        let functions = if pct_kit::long() { 20 } else { 8 };
+        if !met.impossible.is_empty() || met.torn * 1000 > met.steps || met.innermost.len() < functions {
             failed.push(python);
         }
     }

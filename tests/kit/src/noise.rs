@@ -82,7 +82,7 @@ pub fn draw_on<E: Evidence>(run: impl FnMut(u32) -> E) {
     }
 }
 
-/// [`draw_on`] that panics not.
+/// [`draw_on`], which returns what is wrong instead of panicking.
 ///
 /// # Errors
 /// Says what is wrong.

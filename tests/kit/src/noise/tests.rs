@@ -1,7 +1,7 @@
 //! What the bounds promise, by simulation.
 
 use super::*;
-use pct_kit::Dice;
+use crate::Dice;
 
 /// Shares of programs, in 1024ths.
 const PROGRAMS: [&[u32]; 5] =
