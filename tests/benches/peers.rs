@@ -8,8 +8,8 @@
 //! shares from the program's own truth, `ideal` = what a perfect sampler of as many samples would show on average, `bytes` =
 //! size of what was written. A peer that is not installed is named.
 
+use pct_kit::noise::{expected_l1, l1};
 use pct_kit::{Cpu, median};
-use pct_tests::noise::{expected_l1, l1};
 use pct_tests::victims::{truth, values, victim};
 use pct_tests::{pct, which};
 use std::collections::HashMap;
