@@ -22,7 +22,7 @@ fn entry_offset(elf: &[u8]) -> u64 {
 /// Samples of the command's own first function, of the kernel, and of nothing known.
 fn of_own_entry(path: &Path) {
     let exe = env!("CARGO_BIN_EXE_lttv");
-    let elf = std::fs::read(&exe).unwrap();
+    let elf = std::fs::read(exe).unwrap();
     let mut b = Builder::new();
     b.region(1, 0, 0x10_0000..0x10_0000 + elf.len() as u64, 0, 0, b"", exe.as_bytes());
     let thread = b.thread(5, 77, b"main");

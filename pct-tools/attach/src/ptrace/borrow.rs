@@ -287,7 +287,6 @@ mod live {
     use std::io::Write as _;
     use std::process::{Child, Command, Stdio};
 
-    #[expect(clippy::zombie_processes, reason = "the child is handed to the test, which waits for it")]
     fn victim(command: &str) -> (Child, facts::Target) {
         let child = Command::new("sh")
             .args(["-c", &format!("exec {command}")])
