@@ -1,9 +1,13 @@
-//! Builds libpct.so and libpct-alloc.so and hands them to the compiler, so that `pct` carries its libraries inside.
+//! Builds libpct.so, libpct-alloc.so and libpct-waits.so and hands them to the compiler, so that `pct` carries its
+//! libraries inside.
 //!
-//! libpct-alloc.so is the same crate with the feature `alloc`: it also wraps the functions that allocate memory. A nested cargo builds the crate `pct-preload` with the profile `preload` into its own target folder (another
-//! folder, so the two cargos cannot wait for each other), and `runlib.rs` includes the bytes. Flags and wrappers
-//! of the outer build (clippy's, coverage's) are cleared: they are not meant for what runs inside other people's
-//! processes. In a checkout without that crate the library is empty and `pct run` says that it has none.
+//! libpct-alloc.so is the same crate with the feature `alloc`: it also wraps the functions that allocate
+//! memory. libpct-waits.so has the feature `waits`: it wraps locks and what waits for other threads. A nested
+//! cargo builds the crate `pct-preload` with the profile `preload` into its own target folder (another
+//! folder, so the two cargos cannot wait for each other), and `runlib.rs` includes the bytes. Flags and
+//! wrappers of the outer build (clippy's, coverage's) are cleared: they are not meant for what runs inside
+//! other people's processes. In a checkout without that crate the library is empty and `pct run` says that it
+//! has none.
 
 use std::env;
 use std::path::{Path, PathBuf};
@@ -28,6 +32,7 @@ fn main() {
     for (features, name, variable) in [
         (None, "libpct.so", "PCT_LIBRARY_HASH"),
         (Some("alloc"), "libpct-alloc.so", "PCT_ALLOC_LIBRARY_HASH"),
+        (Some("waits"), "libpct-waits.so", "PCT_WAITS_LIBRARY_HASH"),
     ] {
         let library = if carried {
             std::fs::read(build(&root, &out.join("rt"), features)).expect("the library that was just built")

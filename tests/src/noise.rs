@@ -1,6 +1,7 @@
 //! How far an ideal sampler may be from the truth.
 
-/// The L1 distance that a perfect sampler of `n` independent samples has on average from the shares `p`, which sum to 1.
+/// The L1 distance that a perfect sampler of `n` independent samples has on average from the shares `p`,
+/// which sum to 1.
 ///
 /// Each count is binomial; for a normal approximation E|p̂ - p| = sqrt(2 p (1 - p) / (π n)).
 pub fn expected_l1(p: &[f64], n: f64) -> f64 {
@@ -24,7 +25,8 @@ pub fn l1_deviation(p: &[f64], n: f64) -> f64 {
     variance.sqrt()
 }
 
-/// Are the weights `seen` what a sampler with `n` samples can have drawn from the program whose true weights are `truth`?
+/// Are the weights `seen` what a sampler with `n` samples can have drawn from the program whose true weights
+/// are `truth`?
 ///
 /// Two bounds, which chance breaks together in about one of 700 runs: the L1 distance lies within four standard
 /// deviations of its mean, and each share within four of its binomial. `beside` is the share that may lie elsewhere for

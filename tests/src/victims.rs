@@ -1,5 +1,5 @@
-//! The victims: small programs under `tests/victims`, built once into a cache folder with the command in their first line
-//! (`build: cc -O2 ...`), and rebuilt when a source there changes.
+//! The victims: small programs under `tests/victims`, built once into a cache folder with the command in
+//! their first line (`build: cc -O2 ...`), and rebuilt when a source there changes.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,8 @@ pub fn victim(source: &str) -> PathBuf {
         .unwrap_or_else(|e| panic!("victim {source} does not build with `{command}`:\n{e}"))
 }
 
-/// Builds `source` by another command (`musl-gcc -O2 -static`, say) under the name `name`; `Err` has the compiler's words.
+/// Builds `source` by another command (`musl-gcc -O2 -static`, say) under the name `name`; `Err` has the
+/// compiler's words.
 pub fn victim_with(source: &str, command: &str, name: &str) -> Result<PathBuf, String> {
     build(source, command, name)
 }
@@ -50,15 +51,18 @@ fn build(source: &str, command: &str, name: &str) -> Result<PathBuf, String> {
     if built.is_ok_and(|t| t > newest_source()) {
         return Ok(out);
     }
-    // Tests run in parallel: each builds aside and renames, so nobody ever runs half a program.
-    let aside = cache.join(format!(".{name}.{}.{:?}", std::process::id(), std::thread::current().id()));
+    // Tests run in parallel: each builds aside and renames, so nobody ever runs half a program. There is no other dot
+    // in the name: rustc names its own files by what is before the last one.
+    let aside = cache.join(format!(".{name}-{}-{:?}", std::process::id(), std::thread::current().id()));
     let mut words = command.split_whitespace();
     let compiler = words.next().ok_or("empty build line")?;
     let (libs, flags): (Vec<&str>, Vec<&str>) = words.partition(|w| w.starts_with("-l"));
-    let done = Command::new(compiler)
-        .args(flags)
-        .arg("-I")
-        .arg(folder())
+    let mut done = Command::new(compiler);
+    done.args(flags);
+    if compiler != "rustc" {
+        done.arg("-I").arg(folder());
+    }
+    let done = done
         .arg(folder().join(source))
         .args(libs)
         .arg("-o")

@@ -1,11 +1,11 @@
 //! What pct reports is what the program did: shares against the victim's own clock, within a sampler's noise.
 
 use pct_tests::noise::drawn_from;
-use pct_tests::pct::{Row, run, samples, seconds_in, seconds_in_kernel};
+use pct_tests::pct::{Row, run, samples, seconds_in, seconds_in_kernel, whole_report};
 use pct_tests::victims::{truth, values, victim};
 
-/// Asserts that the shares of the truth's functions are what a sampler can have drawn, with 1 % for what runs between the
-/// functions, and that the CPU seconds add up within 5 %.
+/// Asserts that the shares of the truth's functions are what a sampler can have drawn, with 1 % for what runs
+/// between the functions, and that the CPU seconds add up within 5 %.
 fn agrees(stdout: &str, rows: &[Row]) {
     let truth = truth(stdout);
     let total: f64 = truth.iter().map(|t| t.1).sum();
@@ -15,9 +15,17 @@ fn agrees(stdout: &str, rows: &[Row]) {
         panic!("{why}; functions {truth:?}");
     }
     // The thread's clock, which is the truth here, runs on in interrupts and switches: that part is the kernel's.
+    // What a thread had of it in its last 32 periods is in no sample when the thread ends, and in a row of its own.
     let (sum, kernel) = (seen.iter().sum::<f64>(), seconds_in_kernel(rows));
-    let fits = sum < 1.05 * total && sum + kernel > 0.95 * total;
-    assert!(fits, "{sum:.3} CPU s seen in the functions, {kernel:.3} in the kernel, {total:.3} spent");
+    let unseen = seconds_in(rows, "[between samples]") + seconds_in(rows, "[exit, or not profiled]");
+    let at_ends = unseen.min(0.1 * total);
+    // The delivery of each sample is in that clock too: 12 to 25 us, and more where other programs empty the caches.
+    let delivery = (samples(rows) * 60e-6).min(0.06 * total);
+    let fits = sum < 1.05 * total && sum + kernel + at_ends + delivery > 0.95 * total;
+    assert!(
+        fits,
+        "{sum:.3} CPU s seen in the functions, {kernel:.3} in the kernel, {at_ends:.3} at ends, {total:.3} spent"
+    );
 }
 
 fn shares(threads: &str, seconds: &str, options: &[&str]) {
@@ -111,6 +119,25 @@ fn system_time_is_accounted_on_every_clock() {
     }
 }
 
+/// Processes of a fifth of a period: at the start of each it is decided whether it is sampled at all, and
+/// where. They do the same work in each quarter. (Their own clock is no truth: it has the time in which the
+/// first sample makes a file.)
+#[test]
+fn functions_of_short_processes_have_their_shares() {
+    let victim = victim("quarters.c");
+    let r = run(&["--stack", "none"], &[victim.to_str().unwrap(), "1500", "1"]);
+    assert!(r.output.status.success(), "{}", r.stderr());
+    let rows = r.report(&["--by", "function"]);
+    // Not the first: no clock expires in the first 0.05 ms.
+    let quarters = ["second_quarter", "third_quarter", "fourth_quarter"];
+    let seen = quarters.map(|name| seconds_in(&rows, name));
+    let n: f64 = rows.iter().filter(|r| quarters.contains(&r.function.as_str())).map(|r| r.samples).sum();
+    assert!(n > 80.0, "{rows:?}");
+    if let Err(why) = drawn_from(&[1.0; 3], &seen, n, 0.04) {
+        panic!("{why}: {rows:?}");
+    }
+}
+
 fn plugins_come_and_go(mode: &str) {
     let (victim, plugin) = (victim("dlloop.c"), victim("plugin.c"));
     let command = [victim.to_str().unwrap(), plugin.to_str().unwrap(), "200"];
@@ -137,11 +164,35 @@ fn threads_that_live_for_a_millisecond_share_segments() {
     assert!(r.output.status.success(), "{}", r.stderr());
     let said = r.stderr();
     assert!(!said.contains("overwritten") && !said.contains("no room"), "{said}");
-    // A sixth of it is in the kernel, and what so short a thread uses is for a good part the sampler's own beginning in it.
+    // A sixth of it is in the kernel, and what so short a thread uses is for a good part the sampler's own
+    // beginning in it.
     let spent = truth(&r.stdout())[0].1;
     let seen: f64 = r.report(&["--by", "object"]).iter().map(|row| row.cpu_seconds).sum();
     assert!(seen / spent > 0.6, "{seen:.3} s seen, {spent:.3} spent: {said}");
     assert!(r.report(&["--by", "thread"]).len() > 500, "each has a row of its own");
+}
+
+/// A timer that expires at ticks meets a thread of a quarter of a tick in one of four. Those stand for the others, and
+/// what remains has a row of its own.
+#[test]
+fn tick_bound_clocks_see_threads_that_are_shorter_than_a_tick() {
+    let victim = victim("shortthreads.c");
+    for clock in ["thread", "itimer"] {
+        let r = run(&["--clock", clock], &[victim.to_str().unwrap(), "2000"]);
+        assert!(r.output.status.success(), "{}", r.stderr());
+        let spent = truth(&r.stdout())[0].1;
+        let rows = whole_report(&r.dir, &["--by", "function"]);
+        let (seen, unseen) = (seconds_in(&rows, "short_work"), seconds_in(&rows, "[between samples]"));
+        // Some 500 expiries, of which some come when their thread is about to end. Half of it is 20 standard
+        // deviations.
+        assert!(
+            seen > 0.5 * spent,
+            "{clock}: {seen:.3} s seen, {unseen:.3} told as unseen, {spent:.3} spent: {rows:?}"
+        );
+        let all: f64 = rows.iter().map(|row| row.cpu_seconds).sum();
+        assert!(all > 0.95 * spent, "{clock}: {all:.3} s told, {spent:.3} spent: {rows:?}");
+        assert!(rows.iter().all(|row| !row.function.contains("not profiled")), "{clock}: {rows:?}");
+    }
 }
 
 #[test]

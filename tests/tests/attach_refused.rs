@@ -1,4 +1,5 @@
-//! What `pct attach` says when it cannot, and that the process is as before: exit status 1, one line that names the cause.
+//! What `pct attach` says when it cannot, and that the process is as before: exit status 1, one line that
+//! names the cause.
 
 use pct_tests::pct::binary;
 use pct_tests::victims::{victim, victim_with};
@@ -27,7 +28,7 @@ fn start(command: &mut Command) -> Guarded {
     Guarded(command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("it starts"))
 }
 
-/// A program of ours that has said that it is there.
+/// Starts a victim and waits until it has said that it runs.
 fn waiting(command: &mut Command) -> Guarded {
     let mut child = start(command);
     let mut said = BufReader::new(child.0.stdout.take().expect("a pipe"));
@@ -170,7 +171,7 @@ fn a_method_that_was_asked_for_is_taken_or_refused() {
 fn a_process_in_another_file_system_gets_its_library_there() {
     let test = "a_process_in_another_file_system_gets_its_library_there";
     let victim = victim("waits.c");
-    // what holds the library for everybody is covered, so a path of ours leads nowhere in there
+    // the directories that hold the library for everybody are covered, so the test's path leads nowhere in there
     let script =
         format!("mount -t tmpfs none /var/tmp && mount -t tmpfs none /tmp && exec {} 60", victim.display());
     if victim.starts_with("/tmp") || victim.starts_with("/var/tmp") {
@@ -198,7 +199,8 @@ fn a_process_in_another_file_system_gets_its_library_there() {
     assert!(left.is_empty(), "{left:?}");
 }
 
-/// A thread in vfork cannot be stopped before its child executes or ends. It is not tried: it would be stopped at that moment for nobody.
+/// A thread in vfork cannot be stopped before its child executes or ends. It is not tried: it would be
+/// stopped at that moment for nobody.
 #[test]
 fn a_process_that_waits_in_vfork() {
     let child = waiting(Command::new(victim("vforkwait.c")).arg("60"));

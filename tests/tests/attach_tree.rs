@@ -1,4 +1,5 @@
-//! The account of a tree of processes closes, and what could not be sampled is named: `pct attach --follow`, programs under another root.
+//! The account of a tree of processes closes, and what could not be sampled is named: `pct attach --follow`,
+//! programs under another root.
 
 use pct_tests::pct::{binary, run};
 use pct_tests::victims::{victim, victim_with};
@@ -6,7 +7,8 @@ use pct_tests::{skip, tool_or_skip};
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Command, Stdio};
 
-/// Waits until the sampler is in it, then makes children: static ones, a fork that ends by _exit. Prints what the kernel counted since.
+/// Waits until the sampler is in it, then makes children: static ones, a fork that ends by _exit. Prints what
+/// the kernel counted since.
 const TARGET: &str = r#"
 import os, subprocess, sys, time
 print("ready", flush=True)
@@ -58,7 +60,8 @@ fn the_account_of_a_followed_tree_closes_and_static_children_are_named() {
     let account = &report["account"];
     let used = account["used"]["user_seconds"].as_f64().expect("known")
         + account["used"]["system_seconds"].as_f64().expect("known");
-    // The kernel's figures come in ticks, and the last look is a tenth of a second before the end at most; the attach itself is in it.
+    // The kernel's figures come in ticks, and the last look is a tenth of a second before the end at most;
+    // the attach itself is in it.
     assert!(
         (used - counted).abs() < 0.2,
         "{used} s by the account, {counted} s by the target itself: {account}"
@@ -84,7 +87,8 @@ fn root_with_relay() -> tempfile::TempDir {
     root
 }
 
-/// Attaches to `/relay` as it works under another root, and gives what pct said and what the report says after the program has ended.
+/// Attaches to `/relay` as it works under another root, and gives what pct said and what the report says
+/// after the program has ended.
 fn attached_under_another_root(enter: &[&str], words: &[&str]) -> Option<(String, String)> {
     let mut target =
         Command::new(enter[0]).args(&enter[1..]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().ok()?;
@@ -113,7 +117,8 @@ fn attached_under_another_root(enter: &[&str], words: &[&str]) -> Option<(String
     Some((said, String::from_utf8_lossy(&report.stdout).into_owned()))
 }
 
-/// What a target under another root writes comes to the caller, with its names, though its file system goes when it ends.
+/// What a target under another root writes comes to the caller, with its names, though its file system goes
+/// when it ends.
 #[test]
 fn recordings_under_another_root_come_to_the_caller_with_names() {
     let test = "recordings_under_another_root_come_to_the_caller_with_names";
@@ -134,6 +139,48 @@ fn recordings_under_another_root_come_to_the_caller_with_names() {
         assert!(said.contains(method), "{manner}: {said}");
         assert!(report.contains("relay") && !report.contains("[unknown]"), "{manner}: {said}{report}");
     }
+}
+
+/// Without --for pct stays: only as long as somebody holds the target's file system can the recording be
+/// taken out of it.
+#[test]
+fn a_recording_under_another_root_comes_to_the_caller_when_sampling_is_switched_off() {
+    let test = "a_recording_under_another_root_comes_to_the_caller_when_sampling_is_switched_off";
+    let Some(unshare) = tool_or_skip("unshare", test) else { return };
+    let root = root_with_relay();
+    let path = root.path().to_str().expect("a name");
+    let script = format!(
+        "mount -t tmpfs none {path}/tmp && mount -t proc none {path}/proc && exec chroot {path} /relay 1 100"
+    );
+    let mut target = Command::new(unshare)
+        .args(["-m", "sh", "-c", &script])
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .spawn()
+        .expect("it starts");
+    let id = target.id().to_string();
+    let exe = format!("/proc/{id}/exe");
+    while !std::fs::read_link(&exe).is_ok_and(|exe| exe.ends_with("relay")) {
+        if target.try_wait().expect("a child").is_some() {
+            return skip(test, "no mount namespace can be made here");
+        }
+        std::thread::yield_now();
+    }
+    let here = tempfile::tempdir().expect("a folder");
+    let out = here.path().join("recording");
+    let mut attach = Command::new(binary());
+    let attach = attach.arg("attach").arg("-o").arg(&out).arg(&id).stderr(Stdio::piped()).spawn();
+    let mut attach = attach.expect("pct can be run");
+    let mut said = BufReader::new(attach.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    said.read_line(&mut line).expect("text");
+    assert!(line.starts_with("attached to relay"), "{line}");
+    let off = Command::new(binary()).args(["off", &id]).output().expect("pct can be run");
+    let ended = attach.wait().expect("waited");
+    let _ = (target.kill(), target.wait());
+    assert!(off.status.success() && ended.success(), "{off:?}");
+    let recordings = std::fs::read_dir(&out).expect("the folder that was asked for").flatten();
+    assert_eq!(recordings.filter(|entry| entry.path().extension().is_some_and(|e| e == "pct")).count(), 1);
 }
 
 /// The loader finds no libpct.so there, and says nothing.

@@ -20,7 +20,8 @@ fn estimate(of: &Value) -> (f64, f64) {
     (estimate, (high - low) / 2.0)
 }
 
-/// The 95 % interval is twice the standard deviation to each side. This many of its half widths are passed once in a million.
+/// The 95 % interval is twice the standard deviation to each side. This many of its half widths are passed
+/// once in a million.
 const WIDTHS: f64 = 2.5;
 
 /// The example of the crate pct-alloc, linked by rustc's own linker or by another one.
@@ -65,7 +66,8 @@ fn a_rust_program_with_its_own_allocator_tells_of_its_blocks() {
             println!("{what}: {truth}, {found} +- {width}");
             assert!((found - truth).abs() < WIDTHS * width, "{program} {what}: {truth}, {total}");
         }
-        // What the kernel says is resident holds what is live, which the arena rounds up to powers of two, and little beside it.
+        // What the kernel says is resident holds what is live, which the arena rounds up to powers of two,
+        // and little beside it.
         let levels = report["memory"]["processes"][0]["levels"].as_array().expect("levels");
         let resident = levels.last().and_then(|level| level["resident_anonymous"].as_f64()).expect("a level");
         println!("resident {resident}, live {live}");

@@ -41,7 +41,8 @@ fn live(report: &Value) -> BTreeMap<String, (f64, f64)> {
     rows.iter().map(of).collect()
 }
 
-/// The 95 % interval is twice the standard deviation to each side. This many of its half widths are passed once in a million.
+/// The 95 % interval is twice the standard deviation to each side. This many of its half widths are passed
+/// once in a million.
 const WIDTHS: f64 = 2.5;
 
 #[test]

@@ -1,6 +1,6 @@
 //! The wall clock from outside: where threads wait is seen, and no call of theirs is cut short.
 
-use pct_tests::pct::{Row, binary, report, run, samples, seconds_in};
+use pct_tests::pct::{Row, binary, report, run, samples};
 use pct_tests::victims::{victim, victim_with};
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Command, Stdio};
@@ -34,7 +34,7 @@ fn a_run_by_the_wall_clock_shows_where_threads_wait_and_cuts_no_call_short() {
     let rows = r.report(&["--by", "function"]);
     six_even_threads(&rows, &r.report(&["--by", "thread"]));
     // the waiting functions are the C library's, the spinning one the program's own
-    assert!(rows.iter().any(|r| r.function == "epoll_wait"), "{rows:?}");
+    assert!(rows.iter().any(|r| r.function == "[waits: epoll]"), "{rows:?}");
 }
 
 #[test]
@@ -82,7 +82,45 @@ fn a_thread_that_makes_calls_often_is_seen_where_it_computes() {
     let r = run(&["--clock", "wall", "--hz", "500"], &[victim("calls.c").to_str().unwrap(), "1"]);
     assert!(r.output.status.success(), "{}", r.stderr());
     let rows = r.report(&["--by", "function"]);
-    let all: f64 = rows.iter().map(|r| r.cpu_seconds).sum();
-    let computes = seconds_in(&rows, "computes");
-    assert!(computes > 0.8 * all, "{computes} of {all}: {rows:?}");
+    // What the kernel's accounts say of the calls themselves: on some virtual machines they take most of the time.
+    let said = r.stdout();
+    let seconds: Vec<f64> = said.split_whitespace().map(|word| word.parse().unwrap()).collect();
+    let computing = 1.0 - seconds[1] / seconds[0];
+    // Where other programs had the processor the thread was often on its way out of a call. That time is told apart.
+    let ran = rows.iter().filter(|row| row.function != "[run queue]");
+    let all: f64 = ran.clone().map(|row| row.cpu_seconds).sum();
+    let computes: f64 = ran.filter(|row| row.function == "computes").map(|row| row.cpu_seconds).sum();
+    assert!(samples(&rows) > 20.0, "{rows:?}");
+    assert!(computes > (computing - 0.15) * all, "{computes} of {all} s, {said}: {rows:?}");
+}
+
+/// Greatest resident sizes in KiB of a process and of its children.
+fn peaks_of(pct: u32) -> u64 {
+    let children = std::fs::read_to_string(format!("/proc/{pct}/task/{pct}/children")).unwrap_or_default();
+    let own = std::iter::once(pct.to_string());
+    own.chain(children.split_whitespace().map(str::to_owned)).map(|pid| pct_kit::peak_kib(&pid)).sum()
+}
+
+/// What is known of a process is given back when it ends.
+#[test]
+fn two_thousand_short_processes_take_no_more_memory_than_fifty_megabytes() {
+    let folder = tempfile::tempdir().unwrap();
+    let script = "i=0; while [ $i -lt 2000 ]; do /bin/true; i=$((i+1)); done; echo done; read end";
+    let mut run = Command::new(binary())
+        .args(["run", "--clock", "wall", "--no-report", "-o"])
+        .arg(folder.path().join("recording"))
+        .args(["--", "sh", "-c", script])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut said = String::new();
+    BufReader::new(run.stdout.take().unwrap()).read_line(&mut said).unwrap();
+    assert_eq!(said, "done\n");
+    // pct, the process that samples, and the shell: all three live until the pipe is closed.
+    let peaks = peaks_of(run.id());
+    drop(run.stdin.take());
+    run.wait().unwrap();
+    assert!(peaks > 0 && peaks < 50 << 10, "{peaks} KiB");
+    assert!(samples(&report(&folder.path().join("recording"), &["--by", "process"])) > 0.0);
 }

@@ -1,4 +1,5 @@
-//! Method 5 on a program that makes threads all the time. A file of its own: a tracer waits for all children of its process.
+//! Method 5 on a program that makes threads all the time. A file of its own: a tracer waits for all children
+//! of its process.
 
 #![expect(clippy::zombie_processes, reason = "the tracer reaps the child")]
 
@@ -12,7 +13,8 @@ use std::io::Write;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
-/// The kernel drops an interrupt that is under way when the thread stops for another reason, such as the birth of a thread.
+/// The kernel drops an interrupt that is under way when the thread stops for another reason, such as the
+/// birth of a thread.
 #[test]
 fn a_thread_that_makes_threads_all_the_time_is_sampled_to_its_end() {
     let dir = tempfile::tempdir().unwrap();
@@ -21,8 +23,8 @@ fn a_thread_that_makes_threads_all_the_time_is_sampled_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let signals = Signals::control();
     let manner = Manner {
-        clock_asked: Clock::Remote,
-        clock: Clock::Remote,
+        clock_asked: Clock::Outside,
+        clock: Clock::Outside,
         hz: 1000,
         stacks: StackMode::None,
         depth: 512,

@@ -1,5 +1,5 @@
-//! Methods 1 and 2 on real programs: what runs in them is a stand-in with the sampler's note, so that the machinery is tested
-//! by itself. The target goes on as if nothing had been.
+//! Methods 1 and 2 on real programs: what runs in them is a stand-in with the sampler's note, so that the
+//! machinery is tested by itself. The target goes on as if nothing had been.
 
 mod victims;
 

@@ -1,5 +1,5 @@
-//! Every page of generated and real profiles, every link on it. `PCT_SWEEP=all` looks at every id of the real one
-//! (a minute); by default a sample of them.
+//! Every page of generated and real profiles, and every link on them. `PCT_SWEEP=all` covers every id of the real one
+//! (a minute); by default it covers a sample.
 
 use pct_deep::merge::{canonical, merge};
 use pct_deep::synthetic::{Params, Shape, generate};

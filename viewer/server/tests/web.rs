@@ -14,7 +14,7 @@ use support::{living_server, loads, names_in, signal, write_profile};
 
 const SCRIPT: &str = "/cgi-bin/mdprof_cgi";
 
-/// A web server that runs as a user of its own when we are root.
+/// A web server. If the test runs as root, the server runs as another user.
 struct Web {
     root: tempfile::TempDir,
     child: Child,
@@ -31,7 +31,7 @@ fn id(what: &str) -> Option<u32> {
 }
 
 impl Web {
-    /// `config` gets the root directory, the port, and whether there is a user to become.
+    /// `config` gets the root directory, the port, and whether the server should change its user.
     fn start(server: &Path, arguments: &[&str], config: impl Fn(&Path, u16, bool) -> String) -> Web {
         let root = tempfile::tempdir().expect("a directory");
         let at = root.path();
@@ -108,7 +108,7 @@ impl Web {
             .unwrap_or_default()
     }
 
-    /// What is true behind every web server.
+    /// Checks what must be true behind every web server.
     fn check(&self) {
         let pages = std::thread::scope(|scope| {
             let all: Vec<_> =
@@ -133,7 +133,7 @@ impl Web {
                 }
                 assert!(asked.join().is_ok(), "round {round}");
             });
-            // A reader who goes away after asking.
+            // A reader who goes away after sending the request.
             let mut gone = TcpStream::connect(("127.0.0.1", self.port)).expect("connects");
             let data = self.root.path().join("Deep.data");
             let _ = write!(gone, "GET {SCRIPT}?proc/6&&{} HTTP/1.0\r\n\r\n", data.display());

@@ -55,8 +55,8 @@ pub(crate) struct Account {
     pub(crate) user: f64,
     pub(crate) system: f64,
     pub(crate) threads: Vec<(String, f64)>,
-    /// User seconds, in the order of `threads`.
-    user_by_thread: Vec<f64>,
+    /// User seconds in the program's own file (no library), in the order of `threads`.
+    own_by_thread: Vec<f64>,
     /// Events that all threads inherit, and why there are none.
     inherited: (u64, u64),
     clock: Option<Clock>,
@@ -77,6 +77,7 @@ impl Run {
         options: &str,
         set: impl FnOnce(&mut Command),
     ) -> Run {
+        STOLEN_BEFORE.get_or_init(pct_kit::stolen_seconds);
         let folder = tempfile::tempdir().expect("a folder");
         let mut command = Command::new(program);
         command.args(arguments).env("LD_PRELOAD", library(true));
@@ -137,39 +138,48 @@ fn account(path: &Path) -> Account {
         lost: header.losses().map(|l| (l.cause.name(), l.weight)).collect(),
         bytes: bytes.len(),
         clock: header.clock_got(),
-        inherited: (header.word(at::INHERITED_EVENTS), header.word(at::INHERITED_ERRNO)),
+        inherited: (header.header_word(at::INHERITED_EVENTS), header.header_word(at::INHERITED_ERRNO)),
         ..Account::default()
     };
     for thread in &index.threads {
-        let (mut own, mut user) = (0.0, 0.0);
+        let (mut all, mut own) = (0.0, 0.0);
         for s in index.samples(thread) {
             a.samples += 1;
             let seconds = s.weight as f64 * period;
-            own += seconds;
-            user += if s.system { 0.0 } else { seconds };
+            all += seconds;
             *if s.system { &mut a.system } else { &mut a.user } += seconds;
             match index.region_at(s.pc, s.time) {
                 Some(r) => {
                     let name =
                         String::from_utf8_lossy(&r.facts.path).rsplit('/').next().unwrap_or("").to_owned();
+                    if !s.system && header.argv().next().is_some_and(|p| p.ends_with(name.as_bytes())) {
+                        own += seconds;
+                    }
                     *a.regions.entry(name).or_default() += 1;
                 }
                 None => a.unresolved += 1,
             }
         }
         a.overwritten += thread.overwritten.0;
-        a.threads.push((thread.name.clone(), own));
-        a.user_by_thread.push(user);
+        a.threads.push((thread.name.clone(), all));
+        a.own_by_thread.push(own);
     }
     a
 }
 
-/// Within 15 % and 20 ms: a loaded machine's clocks are a little off, a wrong account is off by far more.
+/// Seconds that the machine's host had taken when this test ran its first program.
+static STOLEN_BEFORE: OnceLock<f64> = OnceLock::new();
+
+/// Within 15 % and 20 ms: a loaded machine's clocks are a little off, a wrong account is off by far more. A perf
+/// clock also counts time that the host of a virtual machine took meanwhile, which the program's account leaves
+/// out.
 #[track_caller]
 pub(crate) fn about(got: f64, expected: f64) {
+    let stolen = STOLEN_BEFORE.get().map_or(0.0, |before| pct_kit::stolen_seconds() - before);
+    let bound = 0.15 * expected + 0.02;
     assert!(
-        (got - expected).abs() <= 0.15 * expected + 0.02,
-        "got {got:.3} s, expected about {expected:.3} s"
+        (-bound..=bound + stolen).contains(&(got - expected)),
+        "got {got:.3} s, expected about {expected:.3} s; {stolen:.2} s were taken by the machine's host"
     );
 }
 
@@ -326,10 +336,21 @@ fn a_thread_that_blocks_the_very_signals_is_lost_under_that_name() {
     }
 }
 
-/// Two threads that switch all the time, sampled by events that both inherit: neither's time is the other's, and nothing is lost.
+/// What the victim says of two threads that switch: their waits in a second of CPU time, and the seconds that each
+/// worked.
+fn switches(run: &Run) -> (f64, [f64; 2]) {
+    let said = String::from_utf8_lossy(&run.output.stdout);
+    let mut numbers = said.split_whitespace().map(|word| word.parse::<f64>().expect("a number"));
+    let mut next = || numbers.next().expect("three numbers");
+    (next(), [next() / 1e9, next() / 1e9])
+}
+
+/// Two threads that switch all the time, sampled by events that both inherit: neither's time is the other's,
+/// and nothing is lost.
 fn switching_threads_have_their_shares(arguments: &[&str], inherited_to_the_end: bool) {
     let Some(victim) = victim() else { return };
-    let a = Run::new(victim, arguments, "", |_| ()).ok().only_file();
+    let run = Run::new(victim, arguments, "", |_| ()).ok();
+    let a = run.only_file();
     if a.inherited.1 != 0 {
         pct_kit::skip(&format!("this kernel refuses inherited events: error {}", a.inherited.1));
         return;
@@ -337,12 +358,17 @@ fn switching_threads_have_their_shares(arguments: &[&str], inherited_to_the_end:
     assert_eq!(a.inherited.0 > 0, inherited_to_the_end, "{a:#?}");
     about(a.user + a.system, 2.0);
     assert_eq!(a.threads.len(), 2, "{a:#?}");
-    // Both make the same system calls; what the kernel does for a switch is not the same for both, so only their own work is compared.
-    let own: Vec<f64> = a.user_by_thread.clone();
-    let (n, share) = (own.iter().sum::<f64>() * 997.0, own[0].min(own[1]) / own.iter().sum::<f64>());
-    assert!(n > 400.0, "{a:#?}");
-    // a quarter, and a twentieth for the time outside of the work
-    assert!((share - 0.25).abs() < 4.0 * (0.25 * 0.75 / n).sqrt() + 0.05, "{share} of {n}: {a:#?}");
+    // Both make the same system calls, and on some machines those take most of the time; what the kernel does for a
+    // switch is not the same for both. So only their own work is compared, with how long it took them: on some machines
+    // a switch also slows down what comes after it.
+    let share_of_less = |seconds: &[f64]| seconds[0].min(seconds[1]) / seconds.iter().sum::<f64>();
+    let (own, (_, worked)) = (&a.own_by_thread, switches(&run));
+    let (share, expected) = (share_of_less(own), share_of_less(&worked));
+    let n = own.iter().sum::<f64>() * 997.0;
+    assert!(n > 100.0, "{a:#?}");
+    // A hundredth for the loop around the work.
+    let bound = 4.0 * (expected * (1.0 - expected) / n).sqrt() + 0.01;
+    assert!((share - expected).abs() < bound, "{share} of {n}, not {expected}: {a:#?}");
 }
 
 #[test]
@@ -360,8 +386,16 @@ fn threads_change_their_clocks_with_how_often_they_wait() {
         return pct_kit::skip(&format!("no inherited events here: error {}", a.inherited.1));
     }
     assert_eq!(a.inherited.0, 0, "{a:#?}");
-    let a = Run::new(victim, &["switching-later"], "", |_| ()).ok().only_file();
-    assert_eq!(a.clock, Some(Clock::Thread), "{a:#?}");
+    let run = Run::new(victim, &["switching-later"], "", |_| ()).ok();
+    let a = run.only_file();
+    // Where a switch is dear, there are fewer in a second of CPU time than the sampler's bound (`MANY_WAITS`).
+    let (waits, _) = switches(&run);
+    let many = 20_000.0;
+    if waits > 1.25 * many {
+        assert_eq!(a.clock, Some(Clock::Thread), "{waits} waits: {a:#?}");
+    } else if waits < 0.8 * many {
+        assert_eq!(a.clock, Some(Clock::Sigtrap), "{waits} waits: {a:#?}");
+    }
     about(a.user + a.system, 1.6);
 }
 
@@ -459,7 +493,7 @@ fn counts_add_up_to_the_time() {
     let path = run.only_file().path;
     let bytes = std::fs::read(path).expect("readable");
     let file = File::parse(&bytes).expect("a whole header");
-    let word = |at| file.header().word(at);
+    let word = |at| file.header().header_word(at);
     use pct_format::layout::header as at;
     let counted: u64 = file.counters().flat_map(|a| a.nonzero()).map(|(_, n)| n).sum();
     let all = counted + word(at::UNKNOWN) + word(at::COUNTED_SYSTEM);
