@@ -143,8 +143,8 @@ for thread in threads:
 
 /// Attaches by a method for two seconds, or several times as long; what was recorded.
 ///
-/// What is new right after an attach is a fifth of the samples of the first second on a quick machine: after two it can
-/// be told from a fault.
+/// Right after an attach many functions are new, and stacks lack them until they are written down. In a recording of one
+/// second these samples could not be told from a fault at the first look, in one of two seconds they mostly can.
 fn attached(python: &Path, method: &str, hz: &str, preloaded: Option<&Path>, times: u32) -> Counts {
     let keep = tempfile::tempdir().expect("a folder");
     let dir: PathBuf = keep.path().join("recording");
