@@ -26,7 +26,8 @@ pub fn victim(source: &str) -> PathBuf {
         .unwrap_or_else(|e| panic!("victim {source} does not build with `{command}`:\n{e}"))
 }
 
-/// Builds `source` by another command (`musl-gcc -O2 -static`, say) under the name `name`; `Err` has the compiler's words.
+/// Builds `source` by another command (`musl-gcc -O2 -static`, say) under the name `name`; `Err` has the
+/// compiler's words.
 pub fn victim_with(source: &str, command: &str, name: &str) -> Result<PathBuf, String> {
     build(source, command, name)
 }
@@ -91,7 +92,11 @@ fn build(source: &str, command: &str, name: &str) -> Result<PathBuf, String> {
         let compiler = words.next().ok_or("empty build line")?;
         let (libs, flags): (Vec<&str>, Vec<&str>) = words.partition(|w| w.starts_with("-l"));
         let mut build = Command::new(compiler);
-        build.args(flags).arg("-I").arg(folder()).arg(&path).args(libs).arg("-o").arg(aside);
+        build.args(flags);
+        if compiler != "rustc" {
+            build.arg("-I").arg(folder());
+        }
+        build.arg(&path).args(libs).arg("-o").arg(aside);
         succeeded(&mut build)
     })?;
     Ok(out)

@@ -11,8 +11,11 @@
 #![forbid(unsafe_code)]
 
 pub mod cpython;
+pub mod fields;
+pub mod hotspot;
 pub mod weave;
 
+use fields::Fields;
 use pct_elf::Memory;
 
 /// The memory of a process in which a thread stands still.
@@ -31,5 +34,16 @@ pub trait ThreadMemory: Memory {
     fn look_again(&self, at: u64) -> bool {
         let _ = at;
         true
+    }
+
+    /// These words of what lies at `object`; `None`: not all of them can be read.
+    #[inline(always)]
+    fn read_fields<const N: usize>(&self, object: u64, fields: &Fields<N>) -> Option<[u64; N]> {
+        let first = object.checked_add(fields.span().0)?;
+        let mut words = [0; N];
+        for (word, offset) in words.iter_mut().zip(fields.offsets()) {
+            *word = self.read_word(first.checked_add(offset)?)?;
+        }
+        Some(words)
     }
 }

@@ -21,7 +21,7 @@ pub fn set(name: &[u8]) -> bool {
 /// Writes a mark with what is live in memory at this instant. False: allocations are not sampled, or there is no room.
 #[must_use]
 pub fn set_of_heap(name: &[u8]) -> bool {
-    append(name, kind::HEAP_MARK, |session| heap::levels(session).map(|levels| levels.map(Some)))
+    append(name, kind::HEAP_MARK, |session| heap::level::levels(session).map(|levels| levels.map(Some)))
 }
 
 /// Writes a mark with these numbers between its thread and its name. `None`: it cannot be.
@@ -37,20 +37,19 @@ fn append(name: &[u8], kind: u8, numbers: impl FnOnce(&Session) -> Option<[Optio
     let tid = sys::gettid();
     let name = name.get(..name.len().min(NAME_BYTES)).unwrap_or(name);
     let mut buffer = [0u64; 40];
-    let mut record = Encoder::new(&mut buffer).word(now).number(u64::from(tid));
+    let mut record = Encoder::new(&mut buffer).raw_word(now).number(u64::from(tid));
     for number in numbers.into_iter().flatten() {
         record = record.number(number);
     }
     let Some(record) = record.text(name).finish(kind, 0) else { return false };
     if let Some(ring) = session.rings.own(may_call)
-        && ring.busy.load(Ordering::Relaxed) == 0
+        && ring.enter().is_ok()
     {
-        ring.busy.store(1, Ordering::Relaxed);
         let written = ring.push(&session.log, &session.rings, may_call, 0, 0, record, &[]);
-        ring.busy.store(0, Ordering::Release);
+        ring.exit();
         return written;
     }
-    session.house.lock_patiently().is_some_and(|mut house| {
+    session.house.lock_patiently(true).is_some_and(|mut house| {
         let house = &mut *house;
         house.process.append(&session.log, may_call, record, &[])
     })

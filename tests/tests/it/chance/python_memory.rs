@@ -43,6 +43,10 @@ fn live(report: &Value) -> BTreeMap<String, (f64, f64)> {
     rows.iter().map(of).collect()
 }
 
+/// The 95 % interval is twice the standard deviation to each side. This many of its half widths are passed
+/// once in a million.
+const WIDTHS: f64 = 2.5;
+
 #[test]
 fn objects_are_counted_once_at_the_line_that_makes_them() {
     for python in pythons("objects_are_counted_once_at_the_line_that_makes_them") {

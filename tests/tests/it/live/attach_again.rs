@@ -1,4 +1,5 @@
-//! `pct attach` again and again on one process: each attach is a recording of its own, and one without samples says what was found.
+//! `pct attach` again and again on one process: each attach is a recording of its own, and one without
+//! samples says what was found.
 
 use pct_tests::pct::{binary, report, samples};
 use pct_tests::victims::{Guest, victim};

@@ -6,7 +6,8 @@
 //! step each kill fell; `PCT_TEST_KILL_LOAD=2` lets two spinning threads compete for the processors, which is when threads
 //! are caught half way.
 //!
-//! A second test needs no luck: the controller kills itself at its first step, then at its second, and so on to its last.
+//! A second test needs no luck: the controller kills itself at its first step, then at its second, and so on
+//! to its last.
 //!
 //! A target that dies leaves its folder: core, maps, and the kills that it had had.
 

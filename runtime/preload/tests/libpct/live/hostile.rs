@@ -1,4 +1,5 @@
-//! The library in programs that are hard to be a guest in: each says itself, by its status, whether all went as without us.
+//! The library in programs that are hard to be a guest in: each says itself, by its status, whether all went
+//! as without us.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -147,6 +148,25 @@ fn a_recording_that_is_cut_loses_what_was_there_and_harms_nobody() {
 }
 
 #[test]
+fn a_recording_that_is_removed_is_told() {
+    for options in ["hz=1000", "hz=1000,mode=counts"] {
+        let Some(run) = run("removed", options) else { return };
+        let told = run.status_lines();
+        assert!(told.contains("its file was removed or renamed"), "{options}: {told:?}");
+        assert_eq!(told.lines().count(), 1, "{options}: {told:?}");
+    }
+}
+
+#[test]
+fn who_has_no_address_space_for_a_file_says_so() {
+    let Some(run) = run("no-space", "hz=1000") else { return };
+    let told = run.status_lines();
+    let cause = "its file could not be made; the last attempt failed with ENOMEM";
+    // The process and its child.
+    assert_eq!(told.matches(cause).count(), 2, "{told:?}");
+}
+
+#[test]
 fn faults_of_the_programs_own_are_its_own() {
     run("bus", "hz=4000");
 }
@@ -183,8 +203,8 @@ fn a_thread_that_is_borrowed_to_switch_sampling_is_given_back_without_a_signal()
 fn a_program_without_a_free_descriptor_is_sampled_when_it_has_one() {
     let Some(run) = run("descriptors", "hz=1000") else { return };
     let a = run.only_file();
-    // Without a descriptor the perf event cannot be replaced by one of the right period, so the thread goes by its timer; its
-    // samples wait for the file.
+    // Without a descriptor the perf event cannot be replaced by one of the right period, so the thread goes
+    // by its timer; its samples wait for the file.
     about(a.user + a.system, 0.6);
 }
 
@@ -231,6 +251,17 @@ fn who_gets_no_sample_leaves_no_file() {
 }
 
 #[test]
+fn a_program_that_is_called_through_a_link_names_its_file_so() {
+    let Some(program) = hostile() else { return };
+    let folder = tempfile::tempdir().expect("a folder");
+    let link = folder.path().join("called-so");
+    std::os::unix::fs::symlink(program, &link).expect("linked");
+    let path = Run::new(&link, &["spin"], "hz=500", |_| ()).ok().only_file().path;
+    let name = path.file_name().and_then(|name| name.to_str()).expect("a name");
+    assert!(name.starts_with("called-so-"), "{name}");
+}
+
+#[test]
 fn the_header_says_who_and_how() {
     let Some(run) = run("spin", "hz=500") else { return };
     let path = run.only_file().path;
@@ -248,12 +279,12 @@ fn the_header_says_who_and_how() {
     assert!(!header.build_id().is_empty(), "the program's build-id");
     assert!(header.ns_pid() > 1 && header.ppid() == std::process::id());
     for word in [at::START_TICKS, at::BOOT_ID, at::HZ, at::FIRST_ANCHOR, at::FIRST_ANCHOR + 2, at::SIGNAL] {
-        assert_ne!(header.word(word), 0, "word {word}");
+        assert_ne!(header.header_word(word), 0, "word {word}");
     }
-    assert_eq!((header.word(at::RATE_ASKED), header.word(at::PERIOD_NS)), (500_000, 2_000_000));
-    assert!(header.word(at::CLOCK_ASKED) != 0 && header.word(at::CLOCK_GOT) != 0);
+    assert_eq!((header.header_word(at::RATE_ASKED), header.header_word(at::PERIOD_NS)), (500_000, 2_000_000));
+    assert!(header.header_word(at::CLOCK_ASKED) != 0 && header.header_word(at::CLOCK_GOT) != 0);
     // SAFETY: no arguments.
-    assert_eq!(header.word(at::UID), u64::from(unsafe { libc::getuid() }));
+    assert_eq!(header.header_word(at::UID), u64::from(unsafe { libc::getuid() }));
 }
 
 /// Refuses `perf_event_open` to this process and what it executes, as containers do.
@@ -286,8 +317,8 @@ fn without_perf_events_the_threads_timer_is_taken() {
     let bytes = std::fs::read(&a.path).expect("readable");
     let file = File::parse(&bytes).expect("whole");
     use pct_format::layout::header as at;
-    assert_eq!(file.header().word(at::CLOCK_GOT), pct_format::Clock::Thread as u64);
-    assert_eq!(file.header().word(at::CLOCK_ERRNO), libc::EPERM as u64);
+    assert_eq!(file.header().header_word(at::CLOCK_GOT), pct_format::Clock::Thread as u64);
+    assert_eq!(file.header().header_word(at::CLOCK_ERRNO), libc::EPERM as u64);
     about(a.user + a.system, 0.4);
     // Asked for by name it is refused with the cause.
     let refused = Run::new(program, &["spin"], "clock=perf", without_perf);
