@@ -2,13 +2,13 @@
 //! libraries inside.
 //!
 //! libpct-alloc.so is the same crate with the feature `alloc`: it also wraps the functions that allocate memory.
-//! libpct-waits.so has the feature `waits`: it wraps locks and what waits for other threads. A nested cargo builds the crate `pct-preload` with the profile `preload`, and `runlib.rs` includes the bytes.
-//! Its target folders lie in `runtime` in the target folder of the outer build. They are folders of their own, so
-//! that the two cargos cannot wait for each other. Every profile of the outer build shares them, so that the
-//! libraries are built once; another checkout that uses the same target folder does not, since cargo gives
-//! libraries of that kind the same name for both. Flags and wrappers of the outer build (clippy's,
-//! coverage's) are cleared: they are not meant for what runs inside other people's processes. In a checkout
-//! without that crate the library is empty and `pct run` says that it has none.
+//! libpct-waits.so has the feature `waits`: it wraps locks and what waits for other threads. A nested cargo builds the
+//! crate `pct-preload` with the profile `preload`, and `runlib.rs` includes the bytes. Its target folders lie in
+//! `runtime` in the target folder of the outer build. They are folders of their own, so that the two cargos cannot wait
+//! for each other. Every profile of the outer build shares them, so that the libraries are built once; another checkout
+//! that uses the same target folder does not, since cargo gives libraries of that kind the same name for both. Flags
+//! and wrappers of the outer build (clippy's, coverage's) are cleared: they are not meant for what runs inside other
+//! people's processes. In a checkout without that crate the library is empty and `pct run` says that it has none.
 
 use std::env;
 use std::path::{Path, PathBuf};

@@ -1,6 +1,6 @@
-//! The victims: small programs under `tests/victims`, built once into a cache folder with the command in their first line
-//! (`build: cc -O2 ...`), and built anew when that command, their source or a header changes. [`Guest`]: a victim, or another
-//! program, that runs while a test looks at it.
+//! The victims: small programs under `tests/victims`, built once into a cache folder with the command in their first
+//! line (`build: cc -O2 ...`), and built anew when that command, their source or a header changes. [`Guest`]: a victim,
+//! or another program, that runs while a test looks at it.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -32,7 +32,8 @@ pub fn victim_with(source: &str, command: &str, name: &str) -> Result<PathBuf, S
     build(source, command, name)
 }
 
-/// Builds `source` by `go build FLAGS` under the name `name`, without C; `Err` has Go's words. Go keeps its library in our cache.
+/// Builds `source` by `go build FLAGS` under the name `name`, without C; `Err` has Go's words. Go keeps its library in
+/// our cache.
 pub fn go_victim(go: &Path, source: &str, flags: &[&str], name: &str) -> Result<PathBuf, String> {
     let out = cache(&(go, flags, content(&folder().join(source)))).join(name);
     made_once(&out, |aside| {
@@ -68,8 +69,8 @@ fn build_line(path: &Path) -> String {
     command.trim_end_matches("*/").trim().to_owned()
 }
 
-/// The folder for what is made of this. What is made of something else has another one, so nothing there is ever out of date, and
-/// no program is replaced while somebody runs it.
+/// The folder for what is made of this. What is made of something else has another one, so nothing there is ever out of
+/// date, and no program is replaced while somebody runs it.
 fn cache(made_of: &impl Hash) -> PathBuf {
     let mut hasher = DefaultHasher::new();
     made_of.hash(&mut hasher);
@@ -109,8 +110,8 @@ fn succeeded(command: &mut Command) -> Result<(), String> {
     if done.status.success() { Ok(()) } else { Err(String::from_utf8_lossy(&done.stderr).into_owned()) }
 }
 
-/// Makes `out` unless it is there. Of tests that run at the same time one makes it, and the others wait for that. It is made
-/// aside and renamed, so that there is all of it or nothing.
+/// Makes `out` unless it is there. Of tests that run at the same time one makes it, and the others wait for that. It is
+/// made aside and renamed, so that there is all of it or nothing.
 pub(crate) fn made_once(out: &Path, make: impl FnOnce(&Path) -> Result<(), String>) -> Result<(), String> {
     if out.exists() {
         return Ok(());
@@ -129,8 +130,8 @@ pub(crate) fn made_once(out: &Path, make: impl FnOnce(&Path) -> Result<(), Strin
     })
 }
 
-/// A program that runs while a test looks at it. When this value goes, because the test failed too, the program is ended with all
-/// that it has started, and waited for.
+/// A program that runs while a test looks at it. When this value goes, because the test failed too, the program is
+/// ended with all that it has started, and waited for.
 pub struct Guest {
     child: Option<Child>,
     lines: Receiver<String>,

@@ -7,9 +7,9 @@ use pct_tests::victims::{truth, values, victim};
 /// What is allowed in seconds: the thread's clock, which is the truth here, runs on in interrupts and switches.
 const ALLOWED: f64 = 0.05;
 
-/// The shares of the truth's functions, with 1 % for what runs between them, and their CPU seconds. What the kernel had can be
-/// theirs or not; so can what a thread had in its last 32 periods, which has a row of its own, and the delivery of each
-/// sample (12 to 25 us, and more where other programs empty the caches).
+/// The shares of the truth's functions, with 1 % for what runs between them, and their CPU seconds. What the kernel had
+/// can be theirs or not; so can what a thread had in its last 32 periods, which has a row of its own, and the delivery
+/// of each sample (12 to 25 us, and more where other programs empty the caches).
 fn evidence(stdout: &str, rows: &[Row]) -> (Vec<Shares>, Ratio) {
     let truth = truth(stdout);
     let want: Vec<f64> = truth.iter().map(|t| t.1).collect();
@@ -183,7 +183,8 @@ fn threads_that_live_for_a_millisecond_share_segments() {
         let (stdout, said) = (r.unharmed(), r.stderr());
         assert!(!said.contains("overwritten") && !said.contains("no room"), "{said}");
         assert!(r.report(&["--by", "thread"]).len() > 500, "each has a row of its own");
-        // A sixth of it is in the kernel, and what so short a thread uses is for a good part the sampler's own beginning in it.
+        // A sixth of it is in the kernel, and what so short a thread uses is for a good part the sampler's own
+        // beginning in it.
         let rows = r.report(&["--by", "object"]);
         let (seen, all) = (rows.iter().map(|row| row.cpu_seconds).sum(), samples(&rows));
         Ratio { spent: truth(&stdout)[0].1, seen, open: 0.0, samples: all, of: all, allowed: 0.4 }

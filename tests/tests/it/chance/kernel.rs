@@ -36,8 +36,8 @@ fn system_time_is_named_after_its_system_call_under_each_clock() {
     }
 }
 
-/// Time of page faults stands under the function that touched the pages, not in the next system call. (The tick's samples are
-/// few: the first run is never enough.)
+/// Time of page faults stands under the function that touched the pages, not in the next system call. (The tick's
+/// samples are few: the first run is never enough.)
 fn page_faults_stay_where_they_happened(clock: &[&str]) {
     let victim = victim("faults.c");
     draw_on(|times| {

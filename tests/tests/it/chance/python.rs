@@ -40,7 +40,8 @@ fn callers_lines_and_ends_of_stacks_are_those_of_the_program() {
                 counts.of_python,
                 counts.missing
             );
-            // (`between_any_two_instructions_a_stack_is_possible_or_torn` in pct-languages meets the rare places on purpose.)
+            // (`between_any_two_instructions_a_stack_is_possible_or_torn` in pct-languages meets the rare places on
+            // purpose.)
             assert!(
                 counts.impossible.is_empty(),
                 "{}: {} of {} samples, {:#?}",
@@ -278,7 +279,8 @@ print(json.dumps([before + spend(arithmetic, 0.9 * TIMES), spend(packing, 0.6 * 
             let (inside, native, garbage) = (spent("inside"), spent("native"), spent("collecting_garbage"));
             println!("{}: {truth:?}, {inside} {native} {garbage}", python.display());
             let samples = report["account"]["languages"][0]["whole_samples"].as_f64().expect("a count");
-            // Making the knots and starting up is Python's for the most part. What of it is not, and the end: a few ms of 1.8 s.
+            // Making the knots and starting up is Python's for the most part. What of it is not, and the end: a few ms
+            // of 1.8 s.
             let beside = 0.03;
             if garbage == 0.0 {
                 // A stripped interpreter's collector has no name: what it took is in Python, and the report says so.

@@ -16,8 +16,8 @@ use pct_tests::root;
 
 /// One half built chain in so many samples is more than the worst version has (one in some 20,000).
 const TORN: f64 = 10_000.0;
-/// By the wall clock more are missing: of a thread that waits and is not stopped, registers are not known, so a native stack may lack
-/// a frame, and 3.8 to 3.10 are matched by counting.
+/// By the wall clock more are missing: of a thread that waits and is not stopped, registers are not known, so a native
+/// stack may lack a frame, and 3.8 to 3.10 are matched by counting.
 const TORN_WAITING: f64 = 100.0;
 
 /// That the stacks are possible, and some of them are of Python. How many lack functions that are new, and others.
@@ -144,8 +144,8 @@ for thread in threads:
 
 /// Attaches by a method for two seconds, or several times as long; what was recorded.
 ///
-/// Right after an attach many functions are new, and stacks lack them until they are written down. In a recording of one
-/// second these samples could not be told from a fault at the first look, in one of two seconds they mostly can.
+/// Right after an attach many functions are new, and stacks lack them until they are written down. In a recording of
+/// one second these samples could not be told from a fault at the first look, in one of two seconds they mostly can.
 fn attached(python: &Path, method: &str, hz: &str, preloaded: Option<&Path>, times: u32) -> Counts {
     let keep = tempfile::tempdir().expect("a folder");
     let dir: PathBuf = keep.path().join("recording");

@@ -14,7 +14,8 @@ use pct_tests::{skip, tool_or_skip};
 /// Frames of a deep stack.
 const DEEP: usize = 3000;
 
-/// Samples of all files of a recording: how many, how many with a whole stack, with a deep one, and why others were cut.
+/// Samples of all files of a recording: how many, how many with a whole stack, with a deep one, and why others were
+/// cut.
 #[derive(Debug, Default)]
 struct Stacks {
     samples: u64,
@@ -76,8 +77,8 @@ impl Stacks {
         Rare { seen: (self.samples - right) as f64, of: self.samples as f64, usual, each_run: 1.0 }
     }
 
-    /// 99.5 % of stacks are whole (and one of each run may be cut: threads that start while the file is being made). Few
-    /// are alone, once a thread: more of them would be walks that found nothing and did not say so.
+    /// 99.5 % of stacks are whole (and one of each run may be cut: threads that start while the file is being made).
+    /// Few are alone, once a thread: more of them would be walks that found nothing and did not say so.
     fn whole(&self) -> (Rare, Rare) {
         let alone = Rare { seen: self.alone as f64, each_run: 2.0, ..self.but(0, 0.02) };
         (self.but(self.whole, 0.005), alone)

@@ -93,7 +93,8 @@ fn a_thread_that_makes_calls_often_is_seen_where_it_computes() {
             run(&["--clock", "wall", "--hz", "500"], &[victim.to_str().unwrap(), &(4 * times).to_string()]);
         let truth = truth(&r.unharmed()).iter().map(|t| t.1).collect();
         let rows = r.report(&["--by", "function"]);
-        // Where other programs had the processor the thread was often on its way out of a call. That time is told apart.
+        // Where other programs had the processor the thread was often on its way out of a call. That time is told
+        // apart.
         let all = samples(&rows) - samples_in(&rows, "[run queue]");
         let computes = samples_in(&rows, "computes");
         // What a call costs is measured beside the work, where it may be cheaper or dearer.

@@ -1,8 +1,8 @@
 //! `pct attach` and `pct off` on real programs under load, on and off again and again: they do their work as
 //! before, and are left as they were.
 //!
-//! `PCT_TEST_CYCLES=500 cargo nextest run -p pct-tests --no-capture -E 'test(live::attach::)'` is the long run, which prints a line for
-//! each kind of program; the default is a few cycles each.
+//! `PCT_TEST_CYCLES=500 cargo nextest run -p pct-tests --no-capture -E 'test(live::attach::)'` is the long run, which
+//! prints a line for each kind of program; the default is a few cycles each.
 
 use pct_kit::harm::{ended_with, harm, unharmed};
 use pct_kit::wait::{DEADLINE, wait_for, wait_until};
@@ -117,8 +117,8 @@ impl Look {
         }
     }
 
-    /// Looks until no thread is being born, while libc blocks all signals in it. What a program blocks for good is not meant: only
-    /// glibc can block 32 and 33, which are its own, and musl leaves out just those and 34.
+    /// Looks until no thread is being born, while libc blocks all signals in it. What a program blocks for good is not
+    /// meant: only glibc can block 32 and 33, which are its own, and musl leaves out just those and 34.
     fn before(pid: i32, habit: Habit) -> Look {
         const OF_GLIBC: u64 = 3 << 31;
         const BY_MUSL: u64 = 0xffff_fffc_7ffb_feff;
@@ -444,8 +444,8 @@ fn nginx_load(socket: &Path) {
     }
 }
 
-/// The workers of an nginx as soon as they all wait for requests. A worker that starts has the master's signals blocked and sets
-/// up what it will use; it takes its name when it is done with that, and then waits.
+/// The workers of an nginx as soon as they all wait for requests. A worker that starts has the master's signals blocked
+/// and sets up what it will use; it takes its name when it is done with that, and then waits.
 fn nginx_workers(master: i32, count: usize) -> Vec<i32> {
     let read = |path: String| std::fs::read_to_string(path).unwrap_or_default();
     wait_for("the workers of nginx", || {

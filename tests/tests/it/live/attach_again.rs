@@ -9,8 +9,8 @@ use std::process::Command;
 /// CPU seconds for which the program is sampled each time.
 const WORK: f64 = 0.2;
 
-/// The least samples of these seconds at so many a second. The clock that tells them goes in hundredths, and what runs between the
-/// attach and the first sample is in none.
+/// The least samples of these seconds at so many a second. The clock that tells them goes in hundredths, and what runs
+/// between the attach and the first sample is in none.
 fn least(hz: f64) -> f64 {
     0.4 * WORK * hz
 }

@@ -86,7 +86,8 @@ fn runs_waits(pid: i32) -> bool {
         .is_ok_and(|exe| exe.file_name().is_some_and(|n| n == "waits"))
 }
 
-/// Attaches to `/waits` as it works under another root, and gives what pct said and what the report says after the program has ended.
+/// Attaches to `/waits` as it works under another root, and gives what pct said and what the report says after the
+/// program has ended.
 fn attached_under_another_root(enter: &[&str]) -> Option<(String, String)> {
     let mut target = Guest::start(Command::new(enter[0]).args(&enter[1..]));
     target.line().filter(|line| line.contains("started"))?;

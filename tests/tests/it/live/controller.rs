@@ -57,7 +57,8 @@ impl Blow {
     }
 }
 
-/// The program is sampled for a while; then its controller ends, and the program goes on until SIGTERM, to its own end with status 5.
+/// The program is sampled for a while; then its controller ends, and the program goes on until SIGTERM, to its own end
+/// with status 5.
 fn survives(options: &[&str], program: &[&str], blow: Blow) {
     let folder = tempfile::tempdir().expect("a folder");
     let mut pct = start(folder.path(), options, program);
