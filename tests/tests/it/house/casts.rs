@@ -38,7 +38,7 @@ impl<'ast> Visit<'ast> for Count {
     }
 
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
-        if crate::arrows::is_test(&module.attrs) {
+        if super::arrows::is_test(&module.attrs) {
             let span = module.span();
             self.lines -= span.end().line - span.start().line;
         } else {

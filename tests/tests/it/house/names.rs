@@ -88,7 +88,7 @@ impl<'ast> Visit<'ast> for Names {
     }
 
     fn visit_item_mod(&mut self, module: &'ast syn::ItemMod) {
-        if !crate::arrows::is_test(&module.attrs) {
+        if !super::arrows::is_test(&module.attrs) {
             syn::visit::visit_item_mod(self, module);
         }
     }

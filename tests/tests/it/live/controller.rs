@@ -6,6 +6,7 @@ use pct_kit::wait::{DEADLINE, wait_until};
 use pct_tests::pct::binary;
 use pct_tests::victims::{Guest, children_of, go_victim, is_gone, signal, victim, victim_with, works};
 use pct_tests::{skip, tool_or_skip};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Instant;

@@ -68,7 +68,7 @@ fn that_needs(needed: &[&str], folders: &[&str], name: &str) -> PathBuf {
 /// Its allocator of objects cannot be replaced before it is initialised: the program is told so, and goes on.
 #[test]
 fn memory_of_a_python_that_is_loaded_late_is_said_to_be_missing() {
-    for (python, library) in libraries("memory_of_a_python_that_is_loaded_late_is_said_to_be_missing") {
+    for (_, library) in libraries("memory_of_a_python_that_is_loaded_late_is_said_to_be_missing") {
         let loaded = that_needs(&[&library.name], &[&library.folder], &format!("alloc_{}.so", library.name));
         let keep = tempfile::tempdir().expect("a folder");
         let script = keep.path().join("script.py");

@@ -4,6 +4,7 @@ mod support;
 
 use pct_format::builder::Builder;
 use pct_format::record::Frame;
+use pct_kit::wait::wait_for;
 use serde_json::Value;
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
@@ -117,12 +118,8 @@ fn a_recording_that_grows_or_is_replaced_is_shown_as_it_is_by_then() {
     };
     put(&bytes);
     let serving = Serving::new(dir.path(), &["a.pct"]);
-    let until = |done: &dyn Fn(&Value) -> bool| loop {
-        let state = json(&serving.get("tl/state"));
-        if done(&state) {
-            break state;
-        }
-        std::thread::sleep(std::time::Duration::from_millis(20));
+    let until = |done: &dyn Fn(&Value) -> bool| {
+        wait_for("the page's next state", || Some(json(&serving.get("tl/state"))).filter(|state| done(state)))
     };
     let samples = || json(&serving.get("tl/window.json"))["recordings"][0]["samples"].as_u64();
     let first = until(&|_| true);
