@@ -1,19 +1,25 @@
-//! What tests and benches of all rooms share. A dev-dependency only: no program and no library of ours is built on it.
+//! What tests and benches of all rooms share. A dev-dependency only: no program and no library of pct is built on it.
 //!
 //! - [`real`]: files of the real data, where they are at hand.
 //! - [`skip`]: says that a test did not run, and why.
 //! - [`asked`]: sizes by environment variables.
 //! - [`Dice`]: numbers that look random and are the same in every run.
 //! - [`Cpu`], [`thread_ns`], [`peak_kib`]: what a run cost.
+//! - [`browser`]: headless Chromium.
 //! - [`kernel_trace`]: a trace of the kernel of a simulated machine, with what happened in it.
+//! - [`started`]: processes that end with their test.
+//! - [`terminal`]: a program on a pseudo terminal.
 //! - [`median`]: of several runs.
 //! - [`noise`]: how far an ideal sampler may be from the truth, and tests that draw samples until they are sure.
 //! - [`wait`]: waiting for a condition; [`harm`]: what fails a run at once.
 #![forbid(unsafe_code)]
 
+pub mod browser;
 pub mod harm;
 pub mod kernel_trace;
 pub mod noise;
+pub mod started;
+pub mod terminal;
 pub mod wait;
 
 use std::path::{Path, PathBuf};
@@ -22,8 +28,8 @@ use std::str::FromStr;
 use nix::sys::resource::{UsageWho, getrusage};
 use nix::sys::time::TimeVal;
 
-/// A file or folder of the real data, which lies in `PCT_TEST_DATA` or else in `../shared/data` beside the repository. `None`,
-/// with a line on stderr, where it is not at hand: the test is skipped.
+/// A file or folder of the real data, which lies in `PCT_TEST_DATA` or else in `../shared/data` beside the
+/// repository. `None`, with a line on stderr, where it is not at hand: the test is skipped.
 #[must_use]
 pub fn real(path: &str) -> Option<PathBuf> {
     let beside = || Path::new(env!("CARGO_MANIFEST_DIR")).join("../../../shared/data");
@@ -35,8 +41,9 @@ pub fn real(path: &str) -> Option<PathBuf> {
     None
 }
 
-/// Says in one line on stderr that the running test, or a part of it, is skipped, and why. The line is also added to the
-/// file that `PCT_SKIPPED` names: `tests/run` lists it at the end, because a skipped test looks like a passed one.
+/// Says in one line on stderr that the running test, or a part of it, is skipped, and why. The line is also
+/// added to the file that `PCT_SKIPPED` names: `tests/run` lists it at the end, because a skipped test looks
+/// like a passed one.
 pub fn skip(why: &str) {
     skip_test(std::thread::current().name().unwrap_or("?"), why);
 }
@@ -141,6 +148,20 @@ impl Cpu {
     pub fn total(self) -> f64 {
         self.user + self.system
     }
+}
+
+/// Seconds for which the host of this virtual machine ran something else, summed over the processors, since the machine
+/// started; 0 on a real one (proc_stat(5), *steal*).
+///
+/// A thread's CPU clock leaves this time out. A perf clock's timer goes on: it expires when the processor comes
+/// back, for time that the thread did not have.
+#[must_use]
+pub fn stolen_seconds() -> f64 {
+    const STEAL: usize = 8;
+    const TICKS_PER_SECOND: f64 = 100.0;
+    let stat = std::fs::read_to_string("/proc/stat").unwrap_or_default();
+    let ticks = stat.lines().next().and_then(|all| all.split_whitespace().nth(STEAL)?.parse().ok());
+    ticks.unwrap_or(0.0) / TICKS_PER_SECOND
 }
 
 /// Greatest resident size so far in KiB; `process` is a process id or `self`. 0 when it has ended.

@@ -1,12 +1,11 @@
-//! Processes that a test started: they end with it, whatever becomes of it. The tests of the timeline page use this file too.
+//! Processes that a test started: they end with it, even if it fails.
 
+use crate::wait::wait_until;
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
-use pct_kit::wait::wait_until;
 use std::path::Path;
 
-/// Those that live of the programs that a test runs in a folder of its own: their command line or their environment names
-/// it, or they are of the group.
+/// The living processes whose command line or environment names this folder, or that are in this process group.
 fn living(folder: &Path, group: Option<u32>) -> Vec<i32> {
     let folder = folder.as_os_str().as_encoded_bytes();
     let of_test = |pid: &i32| {
@@ -26,8 +25,12 @@ fn living(folder: &Path, group: Option<u32>) -> Vec<i32> {
         .collect()
 }
 
-/// Kills them, also those that they start meanwhile, and waits for their end.
-pub(crate) fn end_all(folder: &Path, group: Option<u32>) {
+/// Kills the processes that a test runs in a folder of its own, also those that they start meanwhile, and waits for their
+/// end. They are known by the folder in their command line or environment, or by their process group.
+///
+/// # Panics
+/// If one lives a minute longer.
+pub fn end_all(folder: &Path, group: Option<u32>) {
     wait_until("the end of what the test started", || {
         let left = living(folder, group);
         for pid in &left {
