@@ -42,6 +42,7 @@ impl Function {
             LineTableForm::Lnotab => LineTable::Lnotab,
             LineTableForm::Pairs => LineTable::Pairs,
             LineTableForm::Locations => LineTable::Locations,
+            other => panic!("{other:?} is not of Python"),
         };
         assert!(code.lines_are_whole, "{code:?}");
         let first_line = code.facts.first_line;
@@ -80,7 +81,9 @@ pub fn stacks(bytes: &[u8]) -> Vec<Vec<Seen>> {
     let file = File::parse(bytes).expect("a whole file");
     let index = Index::new(&file);
     let seen = |frame: Frame| match frame {
-        Frame::Return(_) | Frame::Exact(_) => Seen::Native,
+        Frame::Return(_) | Frame::Exact(_) | Frame::Boundary(_) | Frame::Kernel(_) | Frame::Blocked(_) => {
+            Seen::Native
+        }
         Frame::Code(frame) => {
             let code = index.codes.get(frame.id()).expect("each code that is named is there");
             Seen::Python(Function::of(code, frame))

@@ -259,7 +259,7 @@ impl Recording {
         let serial = self.threads.len() as u32;
         self.word(at::THREADS, u64::from(serial));
         let mut buffer = [0; 16];
-        let e = Encoder::new(&mut buffer).word(now_ns()).number(u64::from(tid)).text(name);
+        let e = Encoder::new(&mut buffer).raw_word(now_ns()).number(u64::from(tid)).text(name);
         let record = e.finish(kind::THREAD_BEGIN, serial).map(<[u64]>::to_vec);
         self.keep_record(record);
         serial
@@ -269,7 +269,7 @@ impl Recording {
     pub fn thread_end(&mut self, thread: u32, cpu_ns: u64) {
         let tid = self.threads[thread as usize - 1].tid;
         let mut buffer = [0; 8];
-        let e = Encoder::new(&mut buffer).word(now_ns()).number(u64::from(tid)).number(cpu_ns);
+        let e = Encoder::new(&mut buffer).raw_word(now_ns()).number(u64::from(tid)).number(cpu_ns);
         let record = e.finish(kind::THREAD_END, thread).map(<[u64]>::to_vec);
         self.keep_record(record);
     }
@@ -282,7 +282,7 @@ impl Recording {
                 self.regions[id].1 = false;
                 changed = true;
                 let mut buffer = [0; 4];
-                let e = Encoder::new(&mut buffer).word(now_ns());
+                let e = Encoder::new(&mut buffer).raw_word(now_ns());
                 let record = e.finish(kind::REGION_END, id as u32 + 1).map(<[u64]>::to_vec);
                 self.keep_record(record);
             }
@@ -306,7 +306,7 @@ impl Recording {
     /// Notes that the process has an interpreter.
     pub fn interpreter(&mut self, language: Language, version: u64, state: InterpreterState, path: &[u8]) {
         let mut buffer = vec![0; 16 + path.len() / 7];
-        let e = Encoder::new(&mut buffer).word(now_ns()).number(version).number(state as u64).text(path);
+        let e = Encoder::new(&mut buffer).raw_word(now_ns()).number(version).number(state as u64).text(path);
         let record = e.finish(kind::INTERPRETER, language as u32).map(<[u64]>::to_vec);
         self.keep_record(record);
     }
@@ -363,9 +363,9 @@ impl Recording {
         }
         let first = self.stacks.len() as u32 + 1;
         let mut buffer = vec![0; rest + 2];
-        let mut e = Encoder::new(&mut buffer).word(u64::from(first));
+        let mut e = Encoder::new(&mut buffer).raw_word(u64::from(first));
         for frame in frames[..rest].iter().rev() {
-            e = e.word(frame.encode());
+            e = e.raw_word(frame.encode());
         }
         let record = e.finish(kind::STACK, parent).map(<[u64]>::to_vec);
         if !self.keep_record(record) {
@@ -402,7 +402,7 @@ impl Recording {
     /// Notes that the process is executing another program.
     pub fn exec(&mut self, path: &[u8]) {
         let mut buffer = vec![0; 8 + path.len() / 7];
-        let e = Encoder::new(&mut buffer).word(now_ns()).text(path);
+        let e = Encoder::new(&mut buffer).raw_word(now_ns()).text(path);
         if let Some(record) = e.finish(kind::EXEC, 0) {
             let record = record.to_vec();
             self.process_record(&record);
@@ -521,7 +521,7 @@ mod tests {
             exe: b"/bin/prog".to_vec(),
             build_id: vec![1, 2, 3],
             clock_asked: Clock::Auto,
-            clock: Clock::Remote,
+            clock: Clock::Outside,
             hz: 100,
             stacks: StackMode::Auto,
             depth: 512,

@@ -1,4 +1,4 @@
-//! Prints what a .pct file holds, without symbols: `cargo run -p pct-format --example dump -- FILE...`
+//! Prints the contents of a .pct file, without symbols: `cargo run -p pct-format --example dump -- FILE...`
 
 use pct_format::heap::account;
 use pct_format::{CounterArea, EntryState, File, HeapSum, Index};
@@ -64,7 +64,7 @@ fn main() {
         let areas: Vec<CounterArea<'_>> = file.counters().collect();
         if !areas.is_empty() {
             let sum: u64 = areas.iter().flat_map(|a| a.nonzero()).map(|(_, n)| n).sum();
-            let word = |at| h.word(at);
+            let word = |at| h.header_word(at);
             use pct_format::layout::header as at;
             println!(
                 "  {} counter areas: weight {sum}, unknown {}, uncertain {}, system {}, samples {}",
@@ -106,10 +106,13 @@ fn heap(file: &File<'_>, index: &Index<'_>) {
     );
     for (name, at) in [
         ("rate rises", account::RATE_RISES),
+        ("rises of busy sites", account::SITE_RISES),
+        ("left out of busy sites", account::LEFT_OUT),
         ("thinnings", account::THINNINGS),
         ("untracked", account::UNTRACKED),
         ("missed frees", account::MISSED_FREES),
         ("without stack", account::WITHOUT_STACK),
+        ("stacks taken", account::STACKS_TAKEN),
         ("without sum", account::WITHOUT_SUM),
         ("early calls", account::EARLY_CALLS),
         ("inherited", account::INHERITED),

@@ -1,7 +1,7 @@
-//! How whole are the stacks of recorded files? `cargo run -p pct-format --example stacks -- FILE.pct...`
+//! How complete are the stacks of recorded files? `cargo run -p pct-format --example stacks -- FILE.pct...`
 //!
-//! For each file: samples, share of whole stacks, causes of cuts with the region of the frame at which they happened, frames a
-//! stack, distinct stacks, bytes of the file.
+//! For each file: samples, share of complete stacks, causes of cuts with the region of the frame at which they
+//! happened, frames per stack, distinct stacks, bytes of the file.
 
 use std::collections::BTreeMap;
 
@@ -43,7 +43,11 @@ fn main() {
             for frame in &stack {
                 match frame {
                     Frame::Return(pc) | Frame::Exact(pc) => at = *pc,
-                    Frame::Code(_) | Frame::NoCode(_) => {}
+                    Frame::Code(_)
+                    | Frame::NoCode(_)
+                    | Frame::Boundary(_)
+                    | Frame::Kernel(_)
+                    | Frame::Blocked(_) => {}
                     Frame::Cut(cause) => cut = Some(format!("{cause:?}")),
                 }
             }

@@ -1,6 +1,6 @@
-//! Makes files in memory, for tests and for importers that want to speak .pct: the same appends as the runtime's.
+//! Makes files in memory, for tests and for importers that produce .pct. It appends as the runtime does.
 //!
-//! Not for use inside a sampled process: it allocates.
+//! Do not use it inside a sampled process, because it allocates.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 
@@ -13,7 +13,7 @@ use crate::record::{
     self, CodeFacts, Encoder, Frame, InterpreterState, Language, LineTableForm, LineTablePart, RegionFacts,
 };
 
-/// Writes a .pct file into memory. Blocks are added as they are needed; nothing wraps.
+/// Writes a .pct file into memory. Blocks are added as needed; nothing wraps.
 #[derive(Debug)]
 pub struct Builder {
     words: Vec<AtomicU64>,
@@ -25,7 +25,7 @@ pub struct Builder {
     stacks: u32,
 }
 
-/// Where the next record of a chain of segments goes.
+/// The position of the next record in a chain of segments.
 #[derive(Clone, Copy, Debug)]
 struct Cursor {
     /// First and last word (exclusive) of the segment.
@@ -67,46 +67,47 @@ impl Builder {
             Anchor { raw: 1_000_000_001, monotonic_ns: 1_000_000_001, realtime_ns: 2_000_000_001 },
         );
         builder
-            .word(at::MAGIC, layout::MAGIC)
-            .word(at::BYTE_ORDER, layout::BYTE_ORDER)
-            .word(at::VERSION, layout::VERSION)
-            .word(at::HEADER_BYTES, layout::HEADER_BYTES as u64)
-            .word(at::BLOCK_BYTES, layout::BLOCK_BYTES as u64)
-            .word(at::MACHINE, 62)
-            .word(at::STATE, State::Closed as u64)
-            .word(at::LIMIT, 64 << 20)
-            .word(at::PID, 1000)
-            .word(at::NS_PID, 1000)
-            .word(at::PPID, 1)
-            .word(at::HZ, 250)
-            .word(at::RECORDER, Recorder::Log as u64)
-            .word(at::CLOCK_ASKED, Clock::Auto as u64)
-            .word(at::CLOCK_GOT, Clock::Perf as u64)
-            .word(at::RATE_ASKED, 997_000)
-            .word(at::RATE_GOT, 997_000)
-            .word(at::PERIOD_NS, 1_000_000_000 / 997)
-            .word(at::TIME_SOURCE, TimeSource::MonotonicNs as u64);
+            .set_header_word(at::MAGIC, layout::MAGIC)
+            .set_header_word(at::BYTE_ORDER, layout::BYTE_ORDER)
+            .set_header_word(at::VERSION, layout::VERSION)
+            .set_header_word(at::HEADER_BYTES, layout::HEADER_BYTES as u64)
+            .set_header_word(at::BLOCK_BYTES, layout::BLOCK_BYTES as u64)
+            .set_header_word(at::MACHINE, 62)
+            .set_header_word(at::STATE, State::Closed as u64)
+            .set_header_word(at::LIMIT, 64 << 20)
+            .set_header_word(at::PID, 1000)
+            .set_header_word(at::NS_PID, 1000)
+            .set_header_word(at::PPID, 1)
+            .set_header_word(at::HZ, 250)
+            .set_header_word(at::RECORDER, Recorder::Log as u64)
+            .set_header_word(at::CLOCK_ASKED, Clock::Auto as u64)
+            .set_header_word(at::CLOCK_GOT, Clock::Perf as u64)
+            .set_header_word(at::RATE_ASKED, 997_000)
+            .set_header_word(at::RATE_GOT, 997_000)
+            .set_header_word(at::PERIOD_NS, 1_000_000_000 / 997)
+            .set_header_word(at::TIME_SOURCE, TimeSource::MonotonicNs as u64);
         builder
     }
 
     /// Sets a word of the header ([`layout::header`]).
-    pub fn word(&mut self, at: usize, word: u64) -> &mut Self {
+    pub fn set_header_word(&mut self, at: usize, word: u64) -> &mut Self {
         if at < layout::HEADER_WORDS {
             self.words[at].store(word, Ordering::Relaxed);
         }
         self
     }
 
-    /// Sets a string of the header; cut when there is no room left.
+    /// Sets a string of the header. It is cut if there is no room left.
     pub fn text(&mut self, which: Text, text: &[u8]) -> &mut Self {
         let reference = self.string(text);
-        self.word(at::TEXT + which as usize, reference)
+        self.set_header_word(at::TEXT + which as usize, reference)
     }
 
-    /// Says who serves malloc.
+    /// Sets which library serves malloc.
     pub fn alloc_server(&mut self, server: AllocServer, path: &[u8]) -> &mut Self {
         let reference = self.string(path);
-        self.word(at::ALLOC_SERVER, server as u64).word(at::ALLOC_SERVER_PATH, reference)
+        self.set_header_word(at::ALLOC_SERVER, server as u64)
+            .set_header_word(at::ALLOC_SERVER_PATH, reference)
     }
 
     fn string(&mut self, text: &[u8]) -> u64 {
@@ -124,16 +125,18 @@ impl Builder {
     /// Sets the arguments.
     pub fn argv(&mut self, argv: &[&[u8]]) -> &mut Self {
         let text: Vec<u8> = argv.iter().flat_map(|a| a.iter().copied().chain([0])).collect();
-        self.word(at::ARGC, argv.len() as u64).word(at::ARGV_BYTES, text.len() as u64).text(Text::Argv, &text)
+        self.set_header_word(at::ARGC, argv.len() as u64)
+            .set_header_word(at::ARGV_BYTES, text.len() as u64)
+            .text(Text::Argv, &text)
     }
 
     /// Sets the first and the latest anchor of the header.
     pub fn anchors(&mut self, first: Anchor, latest: Anchor) -> &mut Self {
         for (i, word) in [first.raw, first.monotonic_ns, first.realtime_ns].into_iter().enumerate() {
-            self.word(at::FIRST_ANCHOR + i, word);
+            self.set_header_word(at::FIRST_ANCHOR + i, word);
         }
         for (i, word) in [2, latest.raw, latest.monotonic_ns, latest.realtime_ns].into_iter().enumerate() {
-            self.word(at::LATEST_ANCHOR + i, word);
+            self.set_header_word(at::LATEST_ANCHOR + i, word);
         }
         self
     }
@@ -141,7 +144,7 @@ impl Builder {
     /// Sets the counts of a loss.
     pub fn loss(&mut self, cause: LossCause, samples: u64, weight: u64) -> &mut Self {
         let pair = at::LOSSES + 2 * cause as usize;
-        self.word(pair, samples).word(pair + 1, weight)
+        self.set_header_word(pair, samples).set_header_word(pair + 1, weight)
     }
 
     /// Adds a region that lives from `time`; `range` is its addresses.
@@ -166,14 +169,14 @@ impl Builder {
     /// Ends a region's life at `time`.
     pub fn region_end(&mut self, region: u32, time: u64) -> &mut Self {
         let mut buffer = [0; 4];
-        let record = Encoder::new(&mut buffer).word(time).finish(kind::REGION_END, region);
+        let record = Encoder::new(&mut buffer).raw_word(time).finish(kind::REGION_END, region);
         self.keep_record(record);
         self
     }
 
-    /// Adds a thread; gives its serial number.
+    /// Adds a thread and returns its serial number.
     pub fn thread(&mut self, time: u64, tid: u32, name: &[u8]) -> u32 {
-        let serial = self.threads.len() as u32 + 1;
+        let serial = u32::try_from(self.threads.len()).expect("few threads") + 1;
         let mut padded = [0; 16];
         let n = name.len().min(16);
         padded[..n].copy_from_slice(&name[..n]);
@@ -181,7 +184,7 @@ impl Builder {
         self.threads.push(ThreadCursor { tid, name: [word(0), word(8)], cursor: None });
         let mut buffer = [0; 16];
         let record = Encoder::new(&mut buffer)
-            .word(time)
+            .raw_word(time)
             .number(u64::from(tid))
             .text(&name[..n])
             .finish(kind::THREAD_BEGIN, serial);
@@ -189,23 +192,23 @@ impl Builder {
         serial
     }
 
-    /// Defines a stack from its frames, innermost caller first; gives its id. Prefixes are not shared.
+    /// Defines a stack from its frames, innermost caller first, and returns its id. Prefixes are not shared.
     pub fn stack(&mut self, frames: &[Frame]) -> u32 {
         if frames.is_empty() {
             return 0;
         }
         let mut buffer = vec![0; frames.len() + 2];
-        let mut encoder = Encoder::new(&mut buffer).word(u64::from(self.stacks) + 1);
+        let mut encoder = Encoder::new(&mut buffer).raw_word(u64::from(self.stacks) + 1);
         for frame in frames.iter().rev() {
-            encoder = encoder.word(frame.encode());
+            encoder = encoder.raw_word(frame.encode());
         }
         let record = encoder.finish(kind::STACK, 0);
         self.keep_record(record);
-        self.stacks += frames.len() as u32;
+        self.stacks += u32::try_from(frames.len()).expect("a stack fits a record");
         self.stacks
     }
 
-    /// Says that a CPython interpreter was found.
+    /// Records that a CPython interpreter was found.
     pub fn interpreter(
         &mut self,
         time: u64,
@@ -215,7 +218,7 @@ impl Builder {
     ) -> &mut Self {
         let mut buffer = vec![0; 1024];
         let record = Encoder::new(&mut buffer)
-            .word(time)
+            .raw_word(time)
             .number(version)
             .number(state as u64)
             .text(path)
@@ -250,7 +253,7 @@ impl Builder {
     /// Appends a sample to a thread's ring.
     ///
     /// # Panics
-    /// When the thread was not added.
+    /// If the thread was not added.
     pub fn sample(
         &mut self,
         thread: u32,
@@ -265,10 +268,20 @@ impl Builder {
         self
     }
 
+    /// Appends a sample in the kernel whose stack has the kernel's own calls.
+    ///
+    /// # Panics
+    /// If the thread was not added.
+    pub fn kernel_sample(&mut self, thread: u32, time: u64, pc: u64, weight: u64, stack: u32) -> &mut Self {
+        let (words, n) = record::kernel_sample(time, pc, weight, stack);
+        self.ring_record(thread, time, &words[..n]);
+        self
+    }
+
     /// Appends any record to a thread's ring (serial 0: the process's own).
     ///
     /// # Panics
-    /// When the thread was not added, or the record is longer than a segment.
+    /// If the thread was not added, or the record is longer than a segment.
     pub fn ring_record(&mut self, thread: u32, time: u64, record: &[u64]) -> &mut Self {
         let (tid, name, cursor) = match thread {
             0 => (0, [0; 2], self.process),
@@ -292,17 +305,17 @@ impl Builder {
         self
     }
 
-    /// Thread `heir` goes on in the segment where `ended` stopped.
+    /// Thread `heir` continues in the segment at the position where `ended` stopped.
     ///
     /// # Panics
-    /// When one of them was not added, or the segment is full.
+    /// If one of them was not added, or the segment is full.
     pub fn take_over(&mut self, ended: u32, heir: u32, time: u64) -> &mut Self {
         let cursor = self.threads[ended as usize - 1].cursor.take().expect("it has a segment");
         let t = &self.threads[heir as usize - 1];
         let name: Vec<u8> = t.name.iter().flat_map(|w| w.to_le_bytes()).filter(|b| *b != 0).collect();
         let mut buffer = [0; 16];
         let record = Encoder::new(&mut buffer)
-            .word(time)
+            .raw_word(time)
             .number(u64::from(t.tid))
             .text(&name)
             .finish(kind::TAKE_OVER, heir)
@@ -334,12 +347,12 @@ impl Builder {
         self
     }
 
-    /// Adds an area of the table of live blocks, of so many places: these entries, then free ones.
+    /// Adds an area of the table of live blocks with this many slots: these entries, then free ones.
     pub fn heap(&mut self, entries: &[[u64; heap::ENTRY_WORDS]], places: usize) -> &mut Self {
         self.area(segment_kind::HEAP, places, heap::ENTRY_WORDS, entries.as_flattened())
     }
 
-    /// Adds an area of sums by stack, of so many places: these sums, then unused ones.
+    /// Adds an area of sums by stack with this many slots: these sums, then unused ones.
     pub fn heap_sums(&mut self, sums: &[[u64; heap::SUM_WORDS]], places: usize) -> &mut Self {
         self.area(segment_kind::HEAP_SUM, places, heap::SUM_WORDS, sums.as_flattened())
     }
@@ -375,7 +388,7 @@ impl Builder {
     /// Appends any record to the keep segments.
     ///
     /// # Panics
-    /// When the record is absent (its encoder ran over) or longer than a segment.
+    /// If the record is absent (its encoder ran out of room) or longer than a segment.
     pub fn keep_record(&mut self, record: Option<&[u64]>) {
         let record = record.expect("record fits its buffer");
         self.keep = match self.append(self.keep, record) {

@@ -1,16 +1,16 @@
 //! The founding notes' circular log: an array of words with at least one zero among them.
 //!
-//! A word of value 0 never is data. The zero stands right after the newest word; after it come the older words, before
-//! it the newer; when only zeros follow it, the log has not wrapped yet:
+//! The word 0 is never data. The zero is right after the newest word. After it come the older words, before it the
+//! newer ones. If only zeros follow it, the log has not wrapped yet:
 //!
 //! ```text
 //! limit 4, x first pass, y second:   x0..  xx0.  xxx0  y0xx  yy0x  yyy0
 //! ```
 //!
-//! (dots: zeros never written). In memory [`crate::push::append_circular`] appends; on disk with plain `write(2)` the
-//! word and the zero go in one call, then one word is seeked back: [`step`] says what to write where.
+//! (dots: zeros never written). In memory [`crate::push::append_circular`] appends. On disk one `write(2)` writes the
+//! word and the zero, and the next one begins at that zero: [`step`] says what to write at which offset.
 
-/// Reads a circular log that was snapped or mapped as words.
+/// Reads a circular log from a copy or mapping of its words.
 #[derive(Clone, Copy, Debug)]
 pub struct CircularLog<'a> {
     words: &'a [u64],
@@ -18,14 +18,14 @@ pub struct CircularLog<'a> {
 }
 
 impl<'a> CircularLog<'a> {
-    /// Finds the zero. Words without any (not a log, or one whose zero is damaged) are all taken as data, in order.
+    /// Finds the zero. If there is none (no log, or its zero is damaged), all words count as data, in order.
     #[must_use]
     pub fn new(words: &'a [u64]) -> Self {
         let zero = words.iter().position(|w| *w == 0).unwrap_or(words.len());
         CircularLog { words, zero }
     }
 
-    /// Place of the zero after the newest word; the number of words when there is none.
+    /// Index of the zero after the newest word, or the number of words if there is none.
     #[must_use]
     pub fn zero(&self) -> usize {
         self.zero
@@ -48,25 +48,25 @@ impl<'a> CircularLog<'a> {
     }
 }
 
-/// What to write for one appended word with `write(2)`: `bytes` at byte offset `at`, then, if set, a zero at `first`.
+/// What to write to append one word with `write(2)`: `bytes` at byte offset `at`; before that, if set, a zero at 0.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct AppendWrite {
     /// Byte offset of the write.
     pub at: u64,
-    /// The word, and the zero after it when that is not at the file's start.
+    /// The word, and the zero after it unless that is at the file's start.
     pub bytes: [u8; 16],
-    /// How many of `bytes`: 16, or 8 at the end of the file, after a zero was written at offset 0.
+    /// How many of `bytes` to write: 16, or 8 at the end of the file, after a zero was written at offset 0.
     pub len: usize,
-    /// A zero goes to offset 0 *before* the write (the log wraps).
+    /// Whether a zero goes to offset 0 *before* the write (the log wraps).
     pub zero_first: bool,
-    /// Byte offset of the zero afterwards: where the next step begins.
+    /// Byte offset of the zero afterwards, at which the next step begins.
     pub next: u64,
 }
 
 /// The step that appends `word` (not 0) to a log of `limit` words (at least 2) whose zero is at byte offset `zero`.
-/// `None` when these are not so.
+/// `None`: an argument is invalid.
 #[must_use]
-pub fn step(zero: u64, limit: u64, word: u64) -> Option<Step> {
+pub fn step(zero: u64, limit: u64, word: u64) -> Option<AppendWrite> {
     let size = limit.checked_mul(8)?;
     if word == 0 || limit < 2 || !zero.is_multiple_of(8) || zero >= size {
         return None;
@@ -74,7 +74,7 @@ pub fn step(zero: u64, limit: u64, word: u64) -> Option<Step> {
     let mut bytes = [0; 16];
     bytes.first_chunk_mut::<8>()?.copy_from_slice(&word.to_le_bytes());
     let wraps = zero + 8 == size;
-    Some(Step {
+    Some(AppendWrite {
         at: zero,
         bytes,
         len: if wraps { 8 } else { 16 },

@@ -1,4 +1,4 @@
-//! The functions of interpreted languages in a file, by their numbers, and the interpreters that were found.
+//! The functions of interpreted languages in a file, by their numbers, and the interpreters in the process.
 
 use std::collections::BTreeMap;
 
@@ -7,15 +7,15 @@ use crate::record::{CodeFacts, LineTableForm, LineTablePart, Text};
 /// A function of an interpreted language.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Code {
-    /// Raw time at which it was first met.
+    /// Raw time at which the sampler first met it.
     pub time: u64,
-    /// What it is; wrong UTF-8 replaced.
+    /// Its facts; invalid UTF-8 is replaced.
     pub facts: CodeFacts<String>,
-    /// Form of the line table; `None`: there is no table, or its form is not known.
+    /// Form of the line table. `None`: there is no table, or its form is unknown.
     pub line_form: Option<LineTableForm>,
-    /// The line table as the interpreter has it, or its first part.
+    /// The interpreter's line table, or its first part.
     pub lines: Vec<u8>,
-    /// The table is there to its end.
+    /// Whether the table is complete.
     pub lines_are_whole: bool,
 }
 
@@ -26,12 +26,14 @@ pub struct Interpreter {
     pub language: u32,
     /// Raw time at which it was found.
     pub time: u64,
-    /// Its version as it has it itself (CPython: `Py_Version`), 0 = not known.
+    /// Its version in its own encoding (CPython: `Py_Version`), 0 = unknown.
     pub version: u64,
     /// [`crate::record::InterpreterState`] number.
     pub state: u64,
     /// Path of its object.
     pub path: Vec<u8>,
+    /// What of it the state is about; empty where the state says all.
+    pub detail: Vec<u8>,
 }
 
 /// Functions by number.
@@ -78,7 +80,7 @@ impl Codes {
     pub(crate) fn add_lines(&mut self, id: u32, part: &LineTablePart<Text<'_>>) {
         let Some(code) = self.0.get_mut(&id) else { return };
         let have = code.lines.len() as u64;
-        // A part that does not follow the last one: one between them is missing, and the rest would be lines of other
+        // This part does not follow the last one: one between them is missing, and the rest would be lines of other
         // code.
         if part.offset != have || code.lines_are_whole {
             return;

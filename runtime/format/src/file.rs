@@ -1,7 +1,7 @@
 //! The total reader: a file's bytes, its segments, their records, and the counter areas.
 //!
-//! A file that is still written to should be copied first (`read` upwards, as `std::fs::read` does): a segment that is
-//! begun anew meanwhile is then recognised by its two generation words and left out.
+//! Copy a file that is still being written before you parse it, from its start to its end, as `std::fs::read` does. If
+//! a segment was begun anew during the copy, its two generation words differ, and it is left out.
 
 use crate::header::Header;
 use crate::heap::{self, HeapAccount, HeapSums, HeapTable};
@@ -15,35 +15,35 @@ use crate::words::Words;
 pub enum Error {
     /// Shorter than a header.
     TooShort {
-        /// Bytes there are.
+        /// Number of bytes.
         bytes: usize,
-        /// Bytes a header has.
+        /// Length of a header in bytes.
         expected: usize,
     },
     /// The first word is not the magic number.
     NotPct {
-        /// What it is.
+        /// The first word.
         found: u64,
     },
-    /// The header was never finished: its writer died while making it.
+    /// The header was never finished: its writer died while writing it.
     Unfinished,
-    /// Written by a machine of the other byte order.
+    /// It was written on a machine of the other byte order.
     OtherByteOrder,
     /// The byte-order word is neither.
     BadByteOrder {
-        /// What it is.
+        /// The word.
         found: u64,
     },
-    /// Another major version.
+    /// It has another major version.
     OtherVersion {
         /// Major version of the file.
         found: u32,
-        /// The one this reader knows.
+        /// The version that this reader supports.
         expected: u32,
     },
     /// A block size out of range or not a power of two.
     BadBlockSize {
-        /// What it is.
+        /// The block size.
         found: u64,
     },
 }
@@ -79,7 +79,7 @@ impl core::fmt::Display for Error {
 
 impl core::error::Error for Error {}
 
-/// What a segment holds.
+/// What a segment contains.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SegmentKind {
     /// Records that are never overwritten.
@@ -104,7 +104,7 @@ impl SegmentKind {
     }
 }
 
-/// A .pct file in memory. Copies nothing; every number is checked when it is used.
+/// A .pct file in memory. Nothing is copied; every number is checked when it is used.
 #[derive(Clone, Copy, Debug)]
 pub struct File<'a> {
     bytes: &'a [u8],
@@ -112,15 +112,25 @@ pub struct File<'a> {
 }
 
 impl<'a> File<'a> {
-    /// Looks at the header.
+    /// Octets of a block: a power of two within the format's bounds.
+    #[cfg(feature = "std")]
+    pub(crate) fn block_bytes(&self) -> usize {
+        self.block_bytes
+    }
+
+    /// Checks the header.
     ///
     /// # Errors
-    /// Says what is wrong and where. Damage behind the header is not an error: what is left is read.
+    /// What is wrong and where. Damage after the header is not an error: the rest is read.
     pub fn parse(bytes: &'a [u8]) -> Result<File<'a>, Error> {
         let words = Words::new(bytes.get(..layout::HEADER_BYTES.min(bytes.len())).unwrap_or(&[]));
         match words.get(at::MAGIC) {
             Some(layout::MAGIC) => {}
-            Some(0) if bytes.iter().take(layout::HEADER_BYTES).all(|b| *b == 0) => {
+            // The magic number is stored last. The words stored before it show that it is a file of pct.
+            Some(0)
+                if words.get(at::BYTE_ORDER) == Some(layout::BYTE_ORDER)
+                    || bytes.iter().take(layout::HEADER_BYTES).all(|b| *b == 0) =>
+            {
                 return Err(Error::Unfinished);
             }
             Some(found) => return Err(Error::NotPct { found }),
@@ -130,7 +140,7 @@ impl<'a> File<'a> {
             return Err(Error::TooShort { bytes: bytes.len(), expected: layout::HEADER_BYTES });
         }
         let header = Header::new(bytes);
-        match header.word(at::BYTE_ORDER) {
+        match header.header_word(at::BYTE_ORDER) {
             layout::BYTE_ORDER => {}
             found if found.swap_bytes() == layout::BYTE_ORDER => return Err(Error::OtherByteOrder),
             found => return Err(Error::BadByteOrder { found }),
@@ -140,7 +150,7 @@ impl<'a> File<'a> {
         if found != expected {
             return Err(Error::OtherVersion { found, expected });
         }
-        let block = header.word(at::BLOCK_BYTES);
+        let block = header.header_word(at::BLOCK_BYTES);
         if !block.is_power_of_two() || !layout::BLOCK_RANGE.contains(&block) {
             return Err(Error::BadBlockSize { found: block });
         }
@@ -162,12 +172,12 @@ impl<'a> File<'a> {
         self.bytes
     }
 
-    /// All whole segments, in order of their place (not of time: see [`Segment::generation`]).
+    /// All complete segments, in order of their position (not of time: see [`Segment::generation`]).
     pub fn segments(&self) -> Segments<'a> {
         Segments { file: *self, next: 0 }
     }
 
-    /// The segment that starts at byte `offset`, if there is a whole one.
+    /// The segment that starts at byte `offset`, if it is complete.
     #[must_use]
     pub fn segment_at(&self, offset: usize) -> Option<Segment<'a>> {
         let first = offset == layout::FIRST_SEGMENT_AT;
@@ -177,16 +187,16 @@ impl<'a> File<'a> {
         let end = if first { self.block_bytes } else { offset.checked_add(self.block_bytes)? };
         let mut segment = Segment::parse(self.bytes.get(offset..end)?, offset)?;
         if segment.kind.is_area() {
-            let blocks = usize::try_from(segment.word(segment::BLOCKS)).ok()?;
+            let blocks = usize::try_from(segment.segment_word(segment::BLOCKS)).ok()?;
             let bytes = blocks.checked_mul(self.block_bytes)?;
-            // A copy cut short gives what is there.
+            // Of a file that was cut, as much as exists.
             let end = offset.checked_add(bytes)?.min(self.bytes.len());
             segment.words = Words::new(self.bytes.get(offset..end)?);
         }
         Some(segment)
     }
 
-    /// Counter areas, in order of their place.
+    /// Counter areas, in order of their position.
     pub fn counters(&self) -> impl Iterator<Item = CounterArea<'a>> + use<'a> {
         self.segments().filter_map(|s| s.counters())
     }
@@ -201,7 +211,7 @@ impl<'a> File<'a> {
         self.segments().filter(|s| s.kind == SegmentKind::HeapSum).map(|s| HeapSums(s.area(heap::SUM_WORDS)))
     }
 
-    /// The account of allocation sampling; `None` when allocations were not sampled, or none was due yet.
+    /// The account of allocation sampling; `None`: allocations were not sampled, or no sample was due yet.
     #[must_use]
     pub fn heap_account(&self) -> Option<HeapAccount<'a>> {
         let segment = self.segments().find(|s| s.kind == SegmentKind::HeapAccount)?;
@@ -249,8 +259,8 @@ pub struct Segment<'a> {
 }
 
 impl<'a> Segment<'a> {
-    /// Reads one segment from its `bytes` (header to last word); `offset` is where they start in the file.
-    /// `None` when it was never begun, was being begun, or is damaged.
+    /// Reads one segment from its `bytes` (header to last word); `offset` is their position in the file. `None`: it was
+    /// never begun, was being begun, or is damaged.
     #[must_use]
     pub fn parse(bytes: &'a [u8], offset: usize) -> Option<Segment<'a>> {
         let words = Words::new(bytes);
@@ -258,7 +268,7 @@ impl<'a> Segment<'a> {
         if magic & !0xff != layout::SEGMENT_MAGIC {
             return None;
         }
-        let kind = match magic as u8 {
+        let kind = match magic.to_le_bytes()[0] {
             segment_kind::KEEP => SegmentKind::Keep,
             segment_kind::RING => SegmentKind::Ring,
             segment_kind::COUNTERS => SegmentKind::Counters,
@@ -275,11 +285,11 @@ impl<'a> Segment<'a> {
         Some(Segment { words, offset, kind })
     }
 
-    fn word(&self, at: usize) -> u64 {
+    fn segment_word(&self, at: usize) -> u64 {
         self.words.get(at).unwrap_or(0)
     }
 
-    /// Bytes that it takes, as far as they are there.
+    /// Number of its bytes, as far as the file has them.
     #[must_use]
     pub fn bytes(&self) -> usize {
         self.words.len() * 8
@@ -291,58 +301,58 @@ impl<'a> Segment<'a> {
         self.offset
     }
 
-    /// What it holds.
+    /// What it contains.
     #[must_use]
     pub fn kind(&self) -> SegmentKind {
         self.kind
     }
 
-    /// Number of this use of the block: rises over the whole file.
+    /// Number of this use of the block. It increases over the whole file.
     #[must_use]
     pub fn generation(&self) -> u64 {
-        self.word(segment::GENERATION)
+        self.segment_word(segment::GENERATION)
     }
 
-    /// Kernel's thread id, 0 = the process.
+    /// Kernel's thread id; 0 = the process.
     #[must_use]
     pub fn tid(&self) -> u32 {
-        u32::try_from(self.word(segment::TID)).unwrap_or(0)
+        u32::try_from(self.segment_word(segment::TID)).unwrap_or(0)
     }
 
-    /// Serial number of the thread, 0 = the process.
+    /// Serial number of the thread; 0 = the process.
     #[must_use]
     pub fn thread(&self) -> u32 {
-        u32::try_from(self.word(segment::THREAD)).unwrap_or(0)
+        u32::try_from(self.segment_word(segment::THREAD)).unwrap_or(0)
     }
 
-    /// Raw time at which it was begun.
+    /// Raw time of its begin.
     #[must_use]
     pub fn time(&self) -> u64 {
-        self.word(segment::TIME)
+        self.segment_word(segment::TIME)
     }
 
-    /// The thread's CPU ns at its begin, 0 = not known.
+    /// The thread's CPU time at its begin in ns; 0 = unknown.
     #[must_use]
     pub fn cpu_ns(&self) -> u64 {
-        self.word(segment::CPU_NS)
+        self.segment_word(segment::CPU_NS)
     }
 
     /// Epoch of the region table at its begin.
     #[must_use]
     pub fn epoch(&self) -> u64 {
-        self.word(segment::EPOCH)
+        self.segment_word(segment::EPOCH)
     }
 
-    /// Samples of the thread overwritten before it, and their weight.
+    /// Number and weight of the thread's samples that were overwritten before it.
     #[must_use]
     pub fn overwritten(&self) -> (u64, u64) {
-        (self.word(segment::OVERWRITTEN), self.word(segment::OVERWRITTEN_WEIGHT))
+        (self.segment_word(segment::OVERWRITTEN), self.segment_word(segment::OVERWRITTEN_WEIGHT))
     }
 
-    /// Nanoseconds of a unit of weight in it, 0 = the header's.
+    /// Nanoseconds per unit of weight in it; 0 = as in the header.
     #[must_use]
     pub fn period_ns(&self) -> u64 {
-        self.word(segment::PERIOD_NS)
+        self.segment_word(segment::PERIOD_NS)
     }
 
     /// The thread's name, up to the first NUL.
@@ -350,14 +360,14 @@ impl<'a> Segment<'a> {
     pub fn name(&self) -> ([u8; 16], usize) {
         let mut name = [0; 16];
         for (i, byte) in name.iter_mut().enumerate() {
-            *byte = (self.word(segment::NAME + i / 8) >> (8 * (i % 8))) as u8;
+            *byte = self.segment_word(segment::NAME + i / 8).to_le_bytes()[i % 8];
         }
         let len = name.iter().position(|b| *b == 0).unwrap_or(16);
         (name, len)
     }
 
-    /// Records, oldest first; ends at the zero word, or at the first thing that is no whole record. They may be of several
-    /// threads: [`Segment::runs`].
+    /// Records, oldest first. They end at the zero word, or at the first incomplete record. They may belong to several
+    /// threads: see [`Segment::runs`].
     pub fn records(&self) -> Records<'a> {
         let end = self.words.len().saturating_sub(1);
         let words = match self.kind {
@@ -367,7 +377,7 @@ impl<'a> Segment<'a> {
         Records { words, at: 0 }
     }
 
-    /// The records by thread, oldest first: a thread that begins may go on in the segment of one that has ended.
+    /// The records by thread, oldest first. A new thread may continue in the segment of one that has ended.
     #[cfg(feature = "std")]
     pub fn runs(&self) -> Runs<'a> {
         let Records { words, .. } = self.records();
@@ -379,24 +389,24 @@ impl<'a> Segment<'a> {
         }
     }
 
-    /// The words of an area's places, so many words each, as far as they are there.
+    /// The words of an area's slots, `each` words per slot, as far as the file has them.
     fn area(&self, each: usize) -> Words<'a> {
-        let places = usize::try_from(self.word(segment::COUNT)).unwrap_or(usize::MAX);
+        let places = usize::try_from(self.segment_word(segment::COUNT)).unwrap_or(usize::MAX);
         let from = layout::SEGMENT_HEADER_WORDS;
         self.words.slice(from, from.saturating_add(places.saturating_mul(each)))
     }
 
-    /// The counters, if that is what it holds.
+    /// The counters, if it contains counters.
     #[must_use]
     pub fn counters(&self) -> Option<CounterArea<'a>> {
         if self.kind != SegmentKind::Counters {
             return None;
         }
-        let count = usize::try_from(self.word(segment::COUNT)).unwrap_or(usize::MAX);
+        let count = usize::try_from(self.segment_word(segment::COUNT)).unwrap_or(usize::MAX);
         let from = layout::SEGMENT_HEADER_WORDS;
         Some(CounterArea {
-            region: u32::try_from(self.word(segment::REGION)).ok()?,
-            shift: u32::try_from(self.word(segment::SHIFT)).ok().filter(|s| *s < 64)?,
+            region: u32::try_from(self.segment_word(segment::REGION)).ok()?,
+            shift: u32::try_from(self.segment_word(segment::SHIFT)).ok().filter(|s| *s < 64)?,
             words: self.words.slice(from, from.saturating_add(count)),
         })
     }
@@ -406,11 +416,11 @@ impl<'a> Segment<'a> {
 #[cfg(feature = "std")]
 #[derive(Clone, Debug)]
 pub struct Run<'a> {
-    /// Serial number of the thread, 0 = the process.
+    /// Serial number of the thread; 0 = the process.
     pub thread: u32,
-    /// Kernel's thread id, 0 = the process.
+    /// Kernel's thread id; 0 = the process.
     pub tid: u32,
-    /// The thread's name by then; wrong UTF-8 replaced.
+    /// The thread's name at that time; invalid UTF-8 is replaced.
     pub name: String,
     words: Words<'a>,
     from: usize,
@@ -424,7 +434,7 @@ impl<'a> Run<'a> {
         Records { words: self.words.slice(self.from, self.to), at: 0 }
     }
 
-    /// Where its records are: words behind the segment's header, from the first to behind the last.
+    /// The range of its records, in words after the segment's header.
     pub(crate) fn range(&self) -> (usize, usize) {
         (self.from, self.to)
     }
@@ -468,7 +478,7 @@ pub struct Records<'a> {
 }
 
 impl<'a> Records<'a> {
-    /// Those of the words from here to there, as `Run::range` gives them.
+    /// The records of a range of words, as `Run::range` gives it.
     #[cfg(feature = "std")]
     pub(crate) fn between(self, from: usize, to: usize) -> Records<'a> {
         Records { words: self.words.slice(from, to), at: 0 }
@@ -486,7 +496,7 @@ impl<'a> Iterator for Records<'a> {
     }
 }
 
-/// Counters of a region: counter `i` stands for code bytes `i << shift .. (i + 1) << shift` of it.
+/// Counters of a region: counter `i` counts samples in its code bytes `i << shift .. (i + 1) << shift`.
 #[derive(Clone, Copy, Debug)]
 pub struct CounterArea<'a> {
     /// Region id ([`Record::RegionBegin`]).
@@ -509,7 +519,7 @@ impl<'a> CounterArea<'a> {
         self.words.is_empty()
     }
 
-    /// Counters that are not zero: (offset into the region of the first byte counted, periods).
+    /// Counters that are not zero: (offset in the region of the first byte counted, periods).
     pub fn nonzero(&self) -> impl Iterator<Item = (u64, u64)> + use<'a> {
         let shift = self.shift;
         self.words.iter().enumerate().filter(|(_, n)| *n != 0).filter_map(move |(i, n)| {

@@ -5,7 +5,7 @@
 //! | 0xa7  |  kind  | length/words |           argument            |
 //! ```
 //!
-//! The tag makes it a number that no user-space PC can be (those are below 2^56), and never zero.
+//! The tag makes the word differ from every user-space PC (those are below 2^56) and from zero.
 
 /// Upper byte of every head.
 pub const TAG: u64 = 0xa7;
@@ -25,15 +25,16 @@ pub struct Head {
 }
 
 impl Head {
-    /// The word.
+    /// Encodes the head as a word.
     #[inline(always)]
     #[must_use]
     pub const fn encode(self) -> u64 {
         TAG << 56 | (self.kind as u64) << 48 | (self.words as u64) << 32 | self.arg as u64
     }
 
-    /// Reads a word back; `None` when it is no head (wrong tag or length 0).
+    /// Decodes a word. `None`: it is no head (wrong tag or length 0).
     #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "each field is cut out of the word")]
     #[must_use]
     pub const fn decode(word: u64) -> Option<Head> {
         let words = (word >> 32) as u16;
@@ -66,19 +67,22 @@ pub mod kind {
     pub const THREAD_NAME: u8 = 9;
     /// The process is about to execute another program. Words: time, path.
     pub const EXEC: u8 = 10;
-    /// A region appeared; argument = region id. Words: time, start, end, file offset, device, inode, flags, build-id, path.
+    /// A region appeared; argument = region id. Words: time, start, end, file offset, device, inode, flags,
+    /// build-id, path.
     pub const REGION_BEGIN: u8 = 11;
-    /// A region went; argument = region id. Words: time.
+    /// A region vanished; argument = region id. Words: time.
     pub const REGION_END: u8 = 12;
     /// Samples lost; argument = cause. Words: time, samples, weight.
     pub const LOSS: u8 = 13;
-    /// Anchor. Words: raw time, monotonic ns, realtime ns, thread id, thread CPU ns, process user ns, process system ns.
+    /// Anchor. Words: raw time, monotonic ns, realtime ns, thread id, thread CPU ns, process user ns, process
+    /// system ns.
     pub const ANCHOR: u8 = 14;
-    /// The process made another; Words: time, child's pid.
+    /// The process made another. Words: time, child's pid.
     pub const FORK: u8 = 15;
     /// A thread's clock was (re)armed; argument = thread serial. Words: time, thread id, clock, period ns.
     pub const CLOCK: u8 = 16;
-    /// What follows in this segment is another thread's; argument = its serial. Words: time, thread id, text name.
+    /// What follows in this segment belongs to another thread; argument = its serial. Words: time, thread id, text
+    /// name.
     pub const TAKE_OVER: u8 = 17;
     /// A function of an interpreted language; argument = code id. Words: time, language, first line, flags, name, file.
     pub const CODE: u8 = 18;
@@ -88,16 +92,29 @@ pub mod kind {
     pub const INTERPRETER: u8 = 20;
     /// A sampled request for memory; argument = stack id. Words: time, thread id, address, size, shift, flags.
     pub const ALLOC: u8 = 21;
-    /// A sampled block was freed; argument = stack id of its request. Words: time, thread id, address, size, shift, time of
-    /// the request.
+    /// A sampled block was freed; argument = stack id of its request. Words: time, thread id, address, size,
+    /// shift, time of the request.
     pub const FREE: u8 = 22;
-    /// An instant that the program named (`pct_heap_mark`). Words: time, thread id, live octets, allocated octets, name.
+    /// An instant that the program named (`pct_heap_mark`). Words: time, thread id, live octets, allocated
+    /// octets, name.
     pub const HEAP_MARK: u8 = 23;
     /// The interval of allocation samples changed; argument = shift. Words: time, interval.
     pub const ALLOC_INTERVAL: u8 = 24;
-    /// What the process's memory is. Words: time, live octets, allocated octets, resident octets (anonymous, file, shared),
-    /// octets of thread stacks, octets that the allocator holds and nobody has.
+    /// Memory of the process. Words: time, live octets, allocated octets, resident octets (anonymous, file, shared),
+    /// octets of thread stacks, octets that the allocator holds unused.
     pub const MEMORY: u8 = 25;
+    /// Sample in the kernel with its call chain there; argument = stack id of the innermost caller. Words: time, weight
+    /// and kernel PC \[, weight\].
+    pub const KERNEL_SAMPLE: u8 = 26;
+    /// The same with its stack in the record; argument = 0.
+    pub const KERNEL_SAMPLE_FRAMES: u8 = 27;
+    /// A thread has waited; argument = stack id. Words: time of the wait's begin, thread id, kind, object, duration in
+    /// raw time, result, mutex.
+    pub const WAITED: u8 = 28;
+    /// An object for which others waited was released; argument = stack id. Words: time, thread id, kind, object.
+    pub const RELEASED: u8 = 29;
+    /// A thread took an object without waiting, while others waited for it. Words: time, thread id, kind, object.
+    pub const TAKEN: u8 = 30;
 }
 
 #[cfg(test)]

@@ -1,25 +1,34 @@
-//! The header: who was sampled, with which clock, what was lost.
+//! The header: the sampled process, its clock, its losses.
 //!
 //! Words of the header change while the process runs (state, losses, latest anchor); each is one aligned word, so a
-//! reader sees an old or a new value. Only the latest anchor is several words: a sequence number tells a torn one.
+//! reader sees an old or a new value. Only the latest anchor has several words: its sequence number shows whether it
+//! was read while it was being written.
 
 use crate::heap::AllocServer;
-use crate::layout::{self, Text, header as at};
+use crate::layout::{self, Text, Wanted, header as at};
 use crate::numbered::numbered;
 use crate::words::Words;
 
+/// Which kinds of waits are recorded ([`Header::wait_doors`]).
+pub mod wait_door {
+    /// Calls of the pthread functions from one object to another.
+    pub const PTHREAD: u64 = 1;
+    /// The system call futex made through libc's `syscall`.
+    pub const FUTEX: u64 = 2;
+}
+
 numbered! {
-    /// Where the sampling of the process stands.
+    /// State of the sampling.
     State {
         /// The file is being made.
         Making = 0 "being made",
-        /// Sampling; also what a file says whose process was killed.
+        /// Sampling. Also the state in the file of a process that was killed.
         Armed = 1 "armed",
-        /// The process exited in order.
+        /// The process exited normally.
         Closed = 2 "closed",
         /// Sampling was switched off; the process may live on.
         Stopped = 3 "stopped",
-        /// The process died by a signal, as far as somebody could tell.
+        /// A signal killed the process, as far as that could be found out.
         Crashed = 4 "crashed",
         /// The process executed another program: that one has a file of its own.
         Replaced = 5 "replaced by exec",
@@ -27,11 +36,23 @@ numbered! {
 }
 
 numbered! {
-    /// What samples are kept as.
+    /// Why sampling ended in a process that runs on, so that nothing could be recorded since.
+    OffFor {
+        /// The program gave up new privileges: it may have set a filter on system calls that nobody saw.
+        UnseenFilter = 1 "it gave up new privileges, and may have set a filter on system calls",
+        /// The program's filter forbids handlers to return.
+        Filter = 2 "its filter on system calls forbids the return from a signal handler",
+        /// The program forbids itself to read the time stamp counter.
+        NoCounter = 3 "it forbids itself to read the time stamp counter",
+    }
+}
+
+numbered! {
+    /// How samples are stored.
     Recorder {
         /// A circular log of samples in order of time.
         Log = 1 "log",
-        /// A counter per piece of code.
+        /// A counter for each piece of code.
         Counts = 2 "counts",
     }
 }
@@ -39,7 +60,7 @@ numbered! {
 numbered! {
     /// What makes samples due.
     Clock {
-        /// The best that works: asked for only.
+        /// The best that works. Only as a request.
         Auto = 1 "auto",
         /// perf task clock, by signal.
         Perf = 2 "perf",
@@ -53,9 +74,9 @@ numbered! {
         ItimerVirtual = 6 "itimer-virtual",
         /// setitimer(ITIMER_REAL): wall time.
         ItimerReal = 7 "itimer-real",
-        /// Sampled from outside by ptrace.
-        Remote = 8 "ptrace",
-        /// Wall-clock sampling from outside.
+        /// CPU time of the threads, sampled from outside the process through ptrace.
+        Outside = 8 "ptrace",
+        /// Wall-clock time of the threads, sampled from outside.
         Wall = 9 "wall",
         /// perf's own ring.
         Ring = 10 "ring",
@@ -77,7 +98,7 @@ numbered! {
 }
 
 numbered! {
-    /// What the raw times of records are.
+    /// The scale of the records' raw times.
     TimeSource {
         /// x86-64 time stamp counter.
         Tsc = 1 "tsc",
@@ -89,26 +110,26 @@ numbered! {
 }
 
 numbered! {
-    /// Why samples that were due are not in the file. (Number 3 is not used: a handler that reaches its share of the period
-    /// cuts the stack, and says so there; the sample is kept.)
+    /// Why samples that were due are not in the file. (Number 3 is unused: a handler that reaches its share of the
+    /// period cuts the stack and marks the cut; the sample is kept.)
     LossCause {
         /// Overwritten when the log wrapped.
         Overwritten = 0 "overwritten by wrap",
-        /// No room: nothing could be allocated nor overwritten.
+        /// No room: nothing could be allocated or overwritten.
         NoRoom = 1 "no room in the log",
         /// The handler was interrupted by itself, or two threads met on one ring.
         Busy = 2 "handler busy",
-        /// The thread had no ring: more threads than the table holds, or it was not found in time.
+        /// The thread had no ring: there were more threads than the table holds, or it was not found in time.
         NoRing = 4 "thread without ring",
         /// The thread kept the signal blocked.
         Blocked = 5 "signal blocked by the program",
-        /// The program took the signal for itself.
+        /// The program used the signal for itself.
         Taken = 6 "signal taken by the program",
         /// Due before the file could be made.
         TooEarly = 7 "before the file was made",
         /// Timer expiries that the kernel could not deliver one by one.
         Overrun = 8 "timer overrun",
-        /// Definitions (stacks, regions) that found no room; their samples are there.
+        /// Definitions (stacks, regions) without room. Their samples are in the file.
         Definitions = 9 "definitions without room",
         /// The program set a filter on system calls under which the sampler could not go on.
         Filtered = 10 "system calls filtered",
@@ -120,25 +141,36 @@ numbered! {
 }
 
 impl LossCause {
-    /// Whether the counted things were samples that are missing (as against definitions).
+    /// Whether this counts missing samples (as opposed to definitions).
     #[must_use]
     pub const fn loses_samples(self) -> bool {
         !matches!(self, LossCause::Definitions)
     }
 }
 
-/// Samples lost for one cause.
+/// Samples lost for one reason.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Loss {
-    /// Why.
+    /// The reason.
     pub cause: LossCause,
     /// How many samples.
     pub samples: u64,
-    /// How many periods they stood for.
+    /// The periods that they represent.
     pub weight: u64,
 }
 
-/// One instant on three scales.
+/// The sampler's own system calls that the kernel refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Refusal {
+    /// What they were for.
+    pub wanted: Wanted,
+    /// How often.
+    pub times: u64,
+    /// Error number of the last one.
+    pub errno: i32,
+}
+
+/// One instant on three time scales.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Anchor {
     /// Raw time ([`TimeSource`]).
@@ -162,20 +194,20 @@ impl<'a> Header<'a> {
         Header { block, words: Words::new(block).slice(0, layout::HEADER_WORDS) }
     }
 
-    /// Any word by its index ([`layout::header`]), 0 when the file is too short.
+    /// Any word by its index ([`layout::header`]), or 0 if the file is too short.
     #[must_use]
-    pub fn word(&self, at: usize) -> u64 {
+    pub fn header_word(&self, at: usize) -> u64 {
         self.words.get(at).unwrap_or(0)
     }
 
     fn id(&self, at: usize) -> u32 {
-        u32::try_from(self.word(at)).unwrap_or(0)
+        u32::try_from(self.header_word(at)).unwrap_or(0)
     }
 
-    /// One of the strings; empty when it is absent or does not lie in the header's block.
+    /// One of the strings. Empty if it is absent or not within the header's block.
     #[must_use]
     pub fn text(&self, which: Text) -> &'a [u8] {
-        self.string(self.word(at::TEXT + which as usize))
+        self.string(self.header_word(at::TEXT + which as usize))
     }
 
     fn string(&self, reference: u64) -> &'a [u8] {
@@ -186,38 +218,51 @@ impl<'a> Header<'a> {
         from.checked_add(len).and_then(|to| self.block.get(from..to)).unwrap_or(&[])
     }
 
-    /// Interval of allocation samples that was asked for, in octets; `None` when allocations were not sampled.
+    /// Requested interval of allocation samples in octets; `None`: allocations were not sampled.
     #[must_use]
     pub fn alloc_interval(&self) -> Option<u64> {
-        Some(self.word(at::ALLOC_INTERVAL)).filter(|interval| *interval != 0)
+        Some(self.header_word(at::ALLOC_INTERVAL)).filter(|interval| *interval != 0)
     }
 
-    /// Who serves malloc in the process; an unknown number is taken for not known.
+    /// What serves malloc in the process. An unknown number counts as not known.
     #[must_use]
     pub fn alloc_server(&self) -> AllocServer {
-        AllocServer::from_number(self.word(at::ALLOC_SERVER)).unwrap_or(AllocServer::NotKnown)
+        AllocServer::from_number(self.header_word(at::ALLOC_SERVER)).unwrap_or(AllocServer::NotKnown)
     }
 
-    /// Path of the object that serves malloc; empty = not known.
+    /// Path of the object that serves malloc; empty = unknown.
     #[must_use]
     pub fn alloc_server_path(&self) -> &'a [u8] {
-        self.string(self.word(at::ALLOC_SERVER_PATH))
+        self.string(self.header_word(at::ALLOC_SERVER_PATH))
+    }
+
+    /// Which kinds of waits are recorded ([`wait_door`]); 0 = none.
+    #[must_use]
+    pub fn wait_doors(&self) -> u64 {
+        self.header_word(at::WAIT_DOORS)
+    }
+
+    /// Records of waits: how many were written, and how many were lost.
+    #[must_use]
+    pub fn wait_records(&self) -> (u64, u64) {
+        (self.header_word(at::WAIT_RECORDS), self.header_word(at::WAIT_RECORDS_LOST))
     }
 
     /// Version: major, minor.
     #[must_use]
+    #[expect(clippy::cast_possible_truncation, reason = "the low half")]
     pub fn version(&self) -> (u32, u32) {
-        let version = self.word(at::VERSION);
+        let version = self.header_word(at::VERSION);
         ((version >> 32) as u32, version as u32)
     }
 
-    /// State; an unknown number is taken for armed.
+    /// State. An unknown number counts as armed.
     #[must_use]
     pub fn state(&self) -> State {
-        State::from_number(self.word(at::STATE)).unwrap_or(State::Armed)
+        State::from_number(self.header_word(at::STATE)).unwrap_or(State::Armed)
     }
 
-    /// Process id, as the outermost visible namespace has it, or else as the process sees itself.
+    /// Process id in the outermost visible namespace, or else in the process's own.
     #[must_use]
     pub fn pid(&self) -> u32 {
         match self.id(at::PID) {
@@ -226,7 +271,7 @@ impl<'a> Header<'a> {
         }
     }
 
-    /// Process id as the process sees itself.
+    /// Process id in the process's own namespace.
     #[must_use]
     pub fn ns_pid(&self) -> u32 {
         self.id(at::NS_PID)
@@ -247,7 +292,7 @@ impl<'a> Header<'a> {
     /// Start of the process in clock ticks after boot.
     #[must_use]
     pub fn start_ticks(&self) -> u64 {
-        self.word(at::START_TICKS)
+        self.header_word(at::START_TICKS)
     }
 
     /// Boot id, 16 bytes.
@@ -255,72 +300,72 @@ impl<'a> Header<'a> {
     pub fn boot_id(&self) -> [u8; 16] {
         let mut id = [0; 16];
         for (i, byte) in id.iter_mut().enumerate() {
-            *byte = (self.word(at::BOOT_ID + i / 8) >> (8 * (i % 8))) as u8;
+            *byte = self.header_word(at::BOOT_ID + i / 8).to_le_bytes()[i % 8];
         }
         id
     }
 
-    /// Which recorder wrote; an unknown number is taken for the log.
+    /// The recorder. An unknown number counts as the log.
     #[must_use]
     pub fn recorder(&self) -> Recorder {
-        Recorder::from_number(self.word(at::RECORDER)).unwrap_or(Recorder::Log)
+        Recorder::from_number(self.header_word(at::RECORDER)).unwrap_or(Recorder::Log)
     }
 
-    /// Clock asked for.
+    /// Requested clock.
     #[must_use]
     pub fn clock_asked(&self) -> Option<Clock> {
-        Clock::from_number(self.word(at::CLOCK_ASKED))
+        Clock::from_number(self.header_word(at::CLOCK_ASKED))
     }
 
-    /// Clock got.
+    /// Clock in use.
     #[must_use]
     pub fn clock_got(&self) -> Option<Clock> {
-        Clock::from_number(self.word(at::CLOCK_GOT))
+        Clock::from_number(self.header_word(at::CLOCK_GOT))
     }
 
-    /// Rate asked for, in Hz of CPU time.
+    /// Requested rate, in Hz of CPU time.
     #[must_use]
     pub fn rate_asked_hz(&self) -> f64 {
-        self.word(at::RATE_ASKED) as f64 / 1000.0
+        self.header_word(at::RATE_ASKED) as f64 / 1000.0
     }
 
-    /// Rate that the clock got can deliver, in Hz of CPU time.
+    /// Rate that the clock in use can deliver, in Hz of CPU time.
     #[must_use]
     pub fn rate_got_hz(&self) -> f64 {
-        self.word(at::RATE_GOT) as f64 / 1000.0
+        self.header_word(at::RATE_GOT) as f64 / 1000.0
     }
 
-    /// Kernel ticks a second, 0 = not known.
+    /// Kernel ticks per second; 0 = unknown.
     #[must_use]
     pub fn tick_hz(&self) -> u64 {
-        self.word(at::HZ)
+        self.header_word(at::HZ)
     }
 
-    /// Nanoseconds of CPU time that one unit of weight stands for; never 0.
+    /// Nanoseconds of CPU time per unit of weight; never 0.
     #[must_use]
     pub fn period_ns(&self) -> u64 {
-        self.word(at::PERIOD_NS).max(1)
+        self.header_word(at::PERIOD_NS).max(1)
     }
 
-    /// What raw times are; an unknown number is taken for nanoseconds.
+    /// The scale of raw times. An unknown number counts as nanoseconds.
     #[must_use]
     pub fn time_source(&self) -> TimeSource {
-        TimeSource::from_number(self.word(at::TIME_SOURCE)).unwrap_or(TimeSource::MonotonicNs)
+        TimeSource::from_number(self.header_word(at::TIME_SOURCE)).unwrap_or(TimeSource::MonotonicNs)
     }
 
     /// How stacks were walked.
     #[must_use]
     pub fn stack_mode(&self) -> StackMode {
-        StackMode::from_number(self.word(at::STACK_MODE)).unwrap_or(StackMode::None)
+        StackMode::from_number(self.header_word(at::STACK_MODE)).unwrap_or(StackMode::None)
     }
 
     /// Depth limit of stacks.
     #[must_use]
     pub fn depth(&self) -> u64 {
-        self.word(at::DEPTH)
+        self.header_word(at::DEPTH)
     }
 
-    /// Arguments. The last may be cut: see [`Header::argv_is_cut`].
+    /// Arguments. The last one may be cut: see [`Header::argv_is_cut`].
     pub fn argv(&self) -> impl Iterator<Item = &'a [u8]> + use<'a> {
         let text = self.text(Text::Argv);
         text.strip_suffix(b"\0")
@@ -332,52 +377,72 @@ impl<'a> Header<'a> {
     /// Whether the argument vector was too long for the header.
     #[must_use]
     pub fn argv_is_cut(&self) -> bool {
-        self.word(at::ARGV_BYTES) > self.text(Text::Argv).len() as u64
+        self.header_word(at::ARGV_BYTES) > self.text(Text::Argv).len() as u64
     }
 
     /// Build-id of the executable; empty = none.
     #[must_use]
     pub fn build_id(&self) -> &'a [u8] {
-        let len = self.word(at::BUILD_ID_BYTES).min(32) as usize;
+        let len = self.header_word(at::BUILD_ID_BYTES).min(32) as usize;
         self.block.get(at::BUILD_ID * 8..at::BUILD_ID * 8 + len).unwrap_or(&[])
     }
 
-    /// The anchor of the start.
+    /// The first anchor.
     #[must_use]
     pub fn first_anchor(&self) -> Anchor {
         Anchor {
-            raw: self.word(at::FIRST_ANCHOR),
-            monotonic_ns: self.word(at::FIRST_ANCHOR + 1),
-            realtime_ns: self.word(at::FIRST_ANCHOR + 2),
+            raw: self.header_word(at::FIRST_ANCHOR),
+            monotonic_ns: self.header_word(at::FIRST_ANCHOR + 1),
+            realtime_ns: self.header_word(at::FIRST_ANCHOR + 2),
         }
     }
 
-    /// The newest anchor, `None` when it was being written at that instant or never was.
+    /// The latest anchor. `None`: it was just being written, or never was.
     #[must_use]
     pub fn latest_anchor(&self) -> Option<Anchor> {
-        let sequence = self.word(at::LATEST_ANCHOR);
+        let sequence = self.header_word(at::LATEST_ANCHOR);
         (sequence != 0 && sequence.is_multiple_of(2)).then(|| Anchor {
-            raw: self.word(at::LATEST_ANCHOR + 1),
-            monotonic_ns: self.word(at::LATEST_ANCHOR + 2),
-            realtime_ns: self.word(at::LATEST_ANCHOR + 3),
+            raw: self.header_word(at::LATEST_ANCHOR + 1),
+            monotonic_ns: self.header_word(at::LATEST_ANCHOR + 2),
+            realtime_ns: self.header_word(at::LATEST_ANCHOR + 3),
         })
     }
 
-    /// CPU time of the process by its latest anchor, in ns: user, system. `None` = not known.
+    /// CPU time of the process at its latest anchor, in ns: user, system. `None` = unknown.
     #[must_use]
     pub fn cpu_ns(&self) -> Option<(u64, u64)> {
-        match (self.word(at::USER_NS), self.word(at::SYSTEM_NS)) {
+        match (self.header_word(at::USER_NS), self.header_word(at::SYSTEM_NS)) {
             (0, 0) => None,
             times => Some(times),
         }
     }
 
-    /// Causes with losses, as counted in the header. Samples overwritten by a wrap are there too.
+    /// Why sampling is off for good. `None`: it is not, or the program asked for it.
+    #[must_use]
+    pub fn off_for(&self) -> Option<OffFor> {
+        OffFor::from_number(self.header_word(at::OFF_FOR))
+    }
+
+    /// The sampler's own system calls that the kernel refused, if any.
+    pub fn refusals(&self) -> impl Iterator<Item = Refusal> + use<'a> {
+        let header = *self;
+        Wanted::ALL.into_iter().filter_map(move |wanted| {
+            let word = header.header_word(at::REFUSALS + wanted as usize);
+            let (times, errno) = (word >> 32, word & u64::from(u32::MAX));
+            (times != 0).then(|| Refusal { wanted, times, errno: i32::try_from(errno).unwrap_or(0) })
+        })
+    }
+
+    /// Causes with losses, as counted in the header. They include samples overwritten by a wrap.
     pub fn losses(&self) -> impl Iterator<Item = Loss> + use<'a> {
         let header = *self;
         LossCause::ALL.iter().filter_map(move |cause| {
             let pair = at::LOSSES + 2 * *cause as usize;
-            let loss = Loss { cause: *cause, samples: header.word(pair), weight: header.word(pair + 1) };
+            let loss = Loss {
+                cause: *cause,
+                samples: header.header_word(pair),
+                weight: header.header_word(pair + 1),
+            };
             (loss.samples != 0 || loss.weight != 0).then_some(loss)
         })
     }

@@ -1,10 +1,11 @@
 //! Allocation samples in a file: what is live, sums by stack, the account.
 //!
-//! A request of `s` octets is sampled with probability `p = 1 - e^(-s/N)`, where `N` is the interval in force: the
-//! interval asked for, doubled so often as the sample's *shift* says. A sample stands for `s / p` octets and `1 / p`
-//! blocks. So size and shift of an entry are all that an estimate needs. Size 0 counts as 1.
+//! A request of `s` octets is sampled with probability `p = 1 - e^(-s/N)`, where `N` is the current interval: the
+//! requested interval, doubled as many times as the sample's *shift* says. A sample stands for `s / p` octets and `1 /
+//! p` blocks. So an estimate needs only the size and the shift of an entry. Size 0 counts as 1.
 //!
-//! Three kinds of segment, all of them areas as counters are: several blocks, words after the header, no records.
+//! There are three kinds of segment. All of them are areas like counters: several blocks, words after the header, no
+//! records.
 //!
 //! ```text
 //! HEAP          entries of 6 words: a sampled block that is live, or was at the peak
@@ -12,13 +13,13 @@
 //! HEAP_ACCOUNT  words by name ([`account`]): totals, the peak, what was not seen
 //! ```
 //!
-//! There may be several areas of the first two; their entries have no order, and unused ones are zeros. The writer
-//! stores a state or stack id last, with release order: an entry that a reader meets half written says
-//! [`EntryState::Busy`], or is all of an older or newer use.
+//! There may be several areas of the first two kinds. Their entries have no order, and unused ones are zeros. The
+//! writer stores a state or stack id last, with release order. An entry that is being written has the state
+//! [`EntryState::Busy`]; any other entry is complete.
 //!
 //! Estimates are stored as the bits of an IEEE double, counts as integers.
 //!
-//! Signal safety: writing is stores by the caller to the places named here.
+//! Signal safety: writing means that the caller stores to the words named here.
 
 use crate::numbered::numbered;
 use crate::words::Words;
@@ -27,15 +28,15 @@ use crate::words::Words;
 pub const ENTRY_WORDS: usize = 6;
 /// Words of a stack's sums.
 pub const SUM_WORDS: usize = 20;
-/// Words of the account area that readers look at.
+/// Words of the account area that readers use.
 pub const ACCOUNT_WORDS: usize = 64;
-/// Largest size of a block that can be true: user space is not larger.
+/// Largest valid size of a block: user space is not larger.
 pub const MAX_SIZE: u64 = 1 << 47;
-/// Largest shift that can be true.
+/// Largest valid shift.
 pub const MAX_SHIFT: u32 = 40;
-/// Smallest and largest interval that can be asked for, in octets.
+/// Smallest and largest interval that can be requested, in octets.
 pub const INTERVALS: core::ops::RangeInclusive<u64> = 16..=1 << 30;
-/// The interval if none is asked for, in octets.
+/// Default interval, in octets.
 pub const DEFAULT_INTERVAL: u64 = 512 << 10;
 
 /// Word indexes of an entry of the live table.
@@ -44,19 +45,19 @@ pub mod entry {
     pub const STATE: usize = 0;
     /// Address of the block.
     pub const ADDRESS: usize = 1;
-    /// Octets asked for.
+    /// Requested octets.
     pub const SIZE: usize = 2;
     /// Raw time of the request.
     pub const ALLOCATED: usize = 3;
     /// Raw time of the free; 0 = live.
     pub const FREED: usize = 4;
-    /// Kernel's id of the thread that asked, 0 = not known.
+    /// Kernel's id of the requesting thread; 0 = unknown.
     pub const TID: usize = 5;
 }
 
 /// Word indexes of a stack's sums.
 pub mod sum {
-    /// Stack id + 1; 0 = unused. Id 0 has the samples without a stack.
+    /// Stack id + 1; 0 = unused. Id 0 collects the samples without a stack.
     pub const STACK: usize = 0;
     /// Samples.
     pub const SAMPLES: usize = 1;
@@ -68,18 +69,18 @@ pub mod sum {
     pub const BLOCKS: usize = 4;
     /// Variance of that: sum of (1-p)/p^2, a double.
     pub const BLOCKS_VARIANCE: usize = 5;
-    /// Samples among them whose block was freed.
+    /// Number of these samples whose block was freed.
     pub const FREED_SAMPLES: usize = 6;
     /// Octets of those, a double.
     pub const FREED_BYTES: usize = 7;
     /// Blocks of those, a double.
     pub const FREED_BLOCKS: usize = 8;
-    /// Octets that were asked for in samples, not scaled: a lower limit of what was allocated.
+    /// Requested octets in samples, not scaled: a lower bound of what was allocated.
     pub const SEEN_BYTES: usize = 9;
     /// First word of the lifetimes: 20 counts of 32 bits, two a word, the lower half first.
     pub const LIFETIMES: usize = 10;
-    /// Number of counts. Count k has freed samples that lived from 2^(2k+8) to below 2^(2k+10) units of raw time; the
-    /// first one also those that lived shorter, the last one also those that lived longer.
+    /// Number of counts. Count k has freed samples that lived from 2^(2k+8) to below 2^(2k+10) units of raw time. The
+    /// first one also has those that lived shorter, the last one also those that lived longer.
     pub const LIFETIME_COUNTS: usize = 20;
 }
 
@@ -103,45 +104,55 @@ pub mod account {
     pub const LIVE_BYTES: usize = 7;
     /// Largest value of that so far, a double.
     pub const PEAK_BYTES: usize = 8;
-    /// Raw time of the peak: live then = entries with allocated <= this < freed.
+    /// Raw time of the peak. Blocks live then have allocated <= this < freed.
     pub const PEAK_TIME: usize = 9;
-    /// Shift in force.
+    /// Current shift.
     pub const SHIFT: usize = 10;
-    /// Largest shift so far.
+    /// Largest shift so far of all sites. Busy ones may have a larger one: [`MOST_SITE_SHIFT`].
     pub const MOST_SHIFT: usize = 11;
-    /// How often the interval was doubled because of the rate of samples.
+    /// How often the interval was doubled because of a high sample rate.
     pub const RATE_RISES: usize = 12;
-    /// How often the live table was thinned because it had no room.
+    /// How often the live table was thinned for lack of room.
     pub const THINNINGS: usize = 13;
-    /// Samples that found no place in the live table, and are in the sums alone.
+    /// Samples without room in the live table. They are in the sums only.
     pub const UNTRACKED: usize = 14;
     /// Octets of those, a double.
     pub const UNTRACKED_BYTES: usize = 15;
-    /// Samples whose block's free was not seen: its address was given out again.
+    /// Samples whose free was not seen: their block's address was allocated again.
     pub const MISSED_FREES: usize = 16;
     /// Samples without a stack, because there was no room or the stacks were being changed.
     pub const WITHOUT_STACK: usize = 17;
-    /// Samples without sums of their own, because the table of sums was full: the account has them.
+    /// Samples without their own sums, because the table of sums was full. The account includes them.
     pub const WITHOUT_SUM: usize = 18;
-    /// Samples that came while another one of the same thread was taken, and were dropped.
+    /// Samples during another sample of the same thread. They were dropped.
     pub const NESTED: usize = 19;
-    /// Calls before the sampler was ready: not counted.
+    /// Calls before the sampler was ready. They are not counted.
     pub const EARLY_CALLS: usize = 20;
-    /// Samples that the parent had live at the fork: [`super::entry_flag::INHERITED`].
+    /// The parent's live samples at the fork: [`super::entry_flag::INHERITED`].
     pub const INHERITED: usize = 21;
     /// Octets of those, a double.
     pub const INHERITED_BYTES: usize = 22;
     /// Octets of the tables of the allocation sampler in the process.
     pub const OWN_BYTES: usize = 23;
-    /// Samples of words that threads share: their countdowns may be off by one request.
+    /// Samples from words that threads share. Their countdowns may be off by one request.
     pub const SHARED: usize = 24;
+    /// Samples among those without a stack whose stack could not be looked up, because another thread was changing the
+    /// table for too long.
+    pub const STACKS_TAKEN: usize = 25;
+    /// Samples of busy sites that were left out for the rate, before anything was recorded of them: those that were
+    /// kept stand for them too.
+    pub const LEFT_OUT: usize = 26;
+    /// How often the interval of a busy site was doubled because of the rate of samples.
+    pub const SITE_RISES: usize = 27;
+    /// Largest shift of a sample so far.
+    pub const MOST_SITE_SHIFT: usize = 28;
 }
 
 /// Flags of an entry.
 pub mod entry_flag {
-    /// Allocated by the parent, before the fork: the stack id is one of the parent's file, and the sums do not have it.
+    /// Allocated by the parent before the fork. The stack id is one of the parent's file, and the sums exclude it.
     pub const INHERITED: u16 = 1;
-    /// Said by the program (`pct_alloc`), not by an allocator.
+    /// Reported by the program (`pct_alloc`), not by an allocator.
     pub const API: u16 = 2;
     /// An object of an interpreter's own allocator (Python's pymalloc).
     pub const OBJECT: u16 = 4;
@@ -161,12 +172,12 @@ pub mod source {
     pub const API: u64 = 8;
     /// mmap and its relatives.
     pub const MAPS: u64 = 16;
-    /// Calls of objects that were patched in their tables (attach): blocks since then.
+    /// Calls of objects whose tables were patched (attach): blocks since then.
     pub const PATCHED: u64 = 32;
 }
 
 numbered! {
-    /// What a place of the live table holds.
+    /// The state of a slot of the live table.
     EntryState {
         /// Nothing.
         Free = 0 "free",
@@ -174,25 +185,25 @@ numbered! {
         Busy = 1 "being written",
         /// A block that is live.
         Live = 2 "live",
-        /// A live block in realloc.
+        /// A live block inside realloc.
         Moving = 3 "moving",
-        /// A block that was live at the peak, and was freed since.
+        /// A block that was live at the peak and was freed since.
         Ghost = 4 "live at the peak",
     }
 }
 
 numbered! {
-    /// Who serves malloc in the process.
+    /// What serves malloc in the process.
     AllocServer {
-        /// It was not found out.
+        /// Unknown.
         NotKnown = 0 "not known",
         /// The C library.
         CLibrary = 1 "the C library",
         /// Another shared library.
         Library = 2 "a shared library",
-        /// The program itself: an allocator is linked into it.
+        /// The program itself, which contains an allocator.
         Program = 3 "the program itself",
-        /// A library that the loader asks before ours.
+        /// A library that the loader asks before pct's.
         Before = 4 "a library before pct's",
     }
 }
@@ -200,23 +211,23 @@ numbered! {
 /// A sampled block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HeapEntry {
-    /// What it is now: never [`EntryState::Free`] or [`EntryState::Busy`].
+    /// Its current state, never [`EntryState::Free`] or [`EntryState::Busy`].
     pub state: EntryState,
-    /// How often the interval asked for was doubled for it.
+    /// How often the requested interval was doubled for it.
     pub shift: u32,
     /// [`entry_flag`].
     pub flags: u16,
-    /// Stack of the request, 0 = none.
+    /// Stack of the request; 0 = none.
     pub stack: u32,
     /// Address of the block.
     pub address: u64,
-    /// Octets asked for.
+    /// Requested octets.
     pub size: u64,
     /// Raw time of the request.
     pub allocated: u64,
     /// Raw time of the free, if it was freed.
     pub freed: Option<u64>,
-    /// Kernel's id of the thread that asked, 0 = not known.
+    /// Kernel's id of the requesting thread; 0 = unknown.
     pub tid: u32,
 }
 
@@ -234,6 +245,7 @@ impl HeapEntry {
         self.allocated <= time && self.freed.is_none_or(|freed| time < freed)
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "each field is cut out of the word")]
     fn decode(words: Words<'_>) -> Result<Option<HeapEntry>, BadEntry> {
         let word = |at: usize| words.get(at).unwrap_or(0);
         let head = word(entry::STATE);
@@ -269,17 +281,17 @@ impl HeapEntry {
     }
 }
 
-/// Why a place of the live table is not an entry.
+/// Why a slot of the live table is no valid entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BadEntry {
-    /// It was being written when the file was taken, or when its process died. No damage.
+    /// It was being written when the file was copied, or when its process died. This is no damage.
     Busy,
-    /// No such state.
+    /// The state does not exist.
     State(u8),
-    /// A shift that cannot be.
+    /// The shift is impossible.
     Shift(u32),
-    /// A size that cannot be.
+    /// The size is impossible.
     Size(u64),
     /// An entry without an address.
     NoAddress,
@@ -288,7 +300,7 @@ pub enum BadEntry {
 /// Sums of one stack.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct HeapSum {
-    /// Stack id, 0 = samples without a stack.
+    /// Stack id; 0 = samples without a stack.
     pub stack: u32,
     /// Samples.
     pub samples: u64,
@@ -298,7 +310,7 @@ pub struct HeapSum {
     pub blocks: (f64, f64),
     /// Samples, octets and blocks that were freed.
     pub freed: (u64, f64, f64),
-    /// Octets asked for in the samples themselves.
+    /// Requested octets in the samples themselves.
     pub seen_bytes: u64,
     /// Freed samples by lifetime: see [`sum::LIFETIME_COUNTS`].
     pub lifetimes: [u32; sum::LIFETIME_COUNTS],
@@ -326,7 +338,7 @@ impl HeapSum {
     }
 }
 
-/// Sums whose numbers cannot be.
+/// Sums with impossible numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BadSum;
 
@@ -341,13 +353,13 @@ fn estimate(word: u64) -> Option<f64> {
 pub struct HeapTable<'a>(pub(crate) Words<'a>);
 
 impl<'a> HeapTable<'a> {
-    /// Number of places, as far as they are in the file.
+    /// Number of slots that are in the file.
     #[must_use]
     pub fn places(&self) -> usize {
         self.0.len() / ENTRY_WORDS
     }
 
-    /// What is in places that are in use.
+    /// The entries in used slots.
     pub fn entries(&self) -> impl Iterator<Item = Result<HeapEntry, BadEntry>> + use<'a> {
         chunks(self.0, ENTRY_WORDS).filter_map(|words| HeapEntry::decode(words).transpose())
     }
@@ -358,13 +370,13 @@ impl<'a> HeapTable<'a> {
 pub struct HeapSums<'a>(pub(crate) Words<'a>);
 
 impl<'a> HeapSums<'a> {
-    /// Number of places, as far as they are in the file.
+    /// Number of slots that are in the file.
     #[must_use]
     pub fn places(&self) -> usize {
         self.0.len() / SUM_WORDS
     }
 
-    /// The sums. A stack may come more than once: then its sums are to be added.
+    /// The sums. If a stack occurs more than once, add its sums.
     pub fn sums(&self) -> impl Iterator<Item = Result<HeapSum, BadSum>> + use<'a> {
         chunks(self.0, SUM_WORDS).filter_map(|words| HeapSum::decode(words).transpose())
     }
@@ -381,7 +393,7 @@ impl HeapAccount<'_> {
         self.0.get(at).unwrap_or(0)
     }
 
-    /// An estimate by its name in [`account`]; `None` when the number is damaged.
+    /// An estimate by its name in [`account`]. `None`: the number is damaged.
     #[must_use]
     pub fn estimate(&self, at: usize) -> Option<f64> {
         estimate(self.count(at))
@@ -392,7 +404,7 @@ fn chunks(words: Words<'_>, each: usize) -> impl Iterator<Item = Words<'_>> {
     (0..words.len() / each).map(move |i| words.slice(i * each, (i + 1) * each))
 }
 
-/// Number of a lifetime count, from the raw times of a block: see [`sum::LIFETIME_COUNTS`].
+/// Index of the lifetime count for a block with these raw times: see [`sum::LIFETIME_COUNTS`].
 #[must_use]
 pub const fn lifetime_count(allocated: u64, freed: u64) -> usize {
     let lived = freed.saturating_sub(allocated);
@@ -431,7 +443,8 @@ mod tests {
         account_words[account::SAMPLES] = 3;
         account_words[account::LIVE_BYTES] = 4.5f64.to_bits();
         b.heap_account(&account_words);
-        b.word(crate::layout::header::ALLOC_INTERVAL, 4096).alloc_server(AllocServer::Library, b"/l.so");
+        b.set_header_word(crate::layout::header::ALLOC_INTERVAL, 4096)
+            .alloc_server(AllocServer::Library, b"/l.so");
         let thread = b.thread(1, 5, b"t");
         b.sample(thread, 3, 4, 1, false, 0);
         b.finish()

@@ -1,25 +1,25 @@
-//! What a tool wants to know of a file: threads, regions with their lives, stacks, the time scale, losses.
+//! What a tool needs of a file: threads, regions with their lifetimes, stacks, the time scale, losses.
 //!
-//! Built in one pass over the keep segments and the process's ring; samples are not copied but walked from the bytes.
-//! Memory is bounded by the file's size.
+//! It is built in one pass over the keep segments and the process's ring. Samples are not copied but read from the
+//! bytes. Memory is bounded by the file's size.
 
 use std::collections::BTreeMap;
 
 use crate::codes::{Codes, Interpreter};
 use crate::file::{File, Segment};
 use crate::header::Anchor;
-use crate::record::{Frame, Record, RegionFacts, Sample};
+use crate::record::{Frame, Record, RegionFacts, Sample, Stack};
 
-/// A region and its life.
+/// A region and its lifetime.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Region {
     /// Id in the file, from 1.
     pub id: u32,
-    /// Where it is, and what is there.
+    /// Its addresses and contents.
     pub facts: RegionFacts<Vec<u8>>,
     /// Raw time at which it was found.
     pub from: u64,
-    /// Raw time at which it was found gone; `u64::MAX` = it was there to the end.
+    /// Raw time at which it was found to be gone; `u64::MAX` = it existed to the end.
     pub to: u64,
 }
 
@@ -30,17 +30,17 @@ pub struct Thread {
     pub serial: u32,
     /// Kernel's id.
     pub tid: u32,
-    /// Its latest name; wrong UTF-8 replaced.
+    /// Its latest name; invalid UTF-8 is replaced.
     pub name: String,
-    /// Raw time at which it was found, when recorded.
+    /// Raw time at which it was found, if recorded.
     pub begin: Option<u64>,
-    /// Raw time at which it was found ended.
+    /// Raw time at which it was found to have ended.
     pub end: Option<u64>,
-    /// Its CPU time at the end, in ns, when known.
+    /// Its CPU time at the end in ns, if known.
     pub cpu_ns: Option<u64>,
-    /// Samples overwritten by wraps, and their weight.
+    /// Number and weight of samples overwritten by wraps.
     pub overwritten: (u64, u64),
-    /// Its parts of segments, oldest first: byte offset of the segment, words of its records.
+    /// Its parts of segments, oldest first: byte offset of the segment, and range of words in its records.
     parts: Vec<(usize, (usize, usize))>,
 }
 
@@ -63,19 +63,19 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// Number of ids, the empty stack 0 counted: ids are below it.
+    /// Number of ids, including the empty stack 0. Ids are below it.
     #[must_use]
     pub fn len(&self) -> usize {
         self.nodes.len()
     }
 
-    /// Whether there is no stack but the empty one.
+    /// Whether there is only the empty stack.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.len() <= 1
     }
 
-    /// The innermost frame of a stack and the id of the rest; `None` for 0 and for ids that are not in the file.
+    /// The innermost frame of a stack and the id of the rest. `None` for 0 and for ids that are not in the file.
     #[must_use]
     pub fn node(&self, id: u32) -> Option<(Frame, u32)> {
         match self.nodes.get(id as usize) {
@@ -84,12 +84,25 @@ impl Stacks {
         }
     }
 
+    /// For the stack of a sample in the kernel: the address in the thread's own code, and the stack of its callers.
+    fn place_of_entry(&self, id: u32) -> Option<(u64, u32)> {
+        let mut next = id;
+        // A parent always has the smaller id (checked when it was added), so this ends.
+        while let Some((frame, parent)) = self.node(next) {
+            if let Frame::Exact(pc) = frame {
+                return Some((pc, parent));
+            }
+            next = parent;
+        }
+        None
+    }
+
     /// Frames of a stack, innermost caller first. Empty for an unknown id.
     pub fn frames(&self, id: u32) -> impl Iterator<Item = Frame> + use<'_> {
         let mut next = id;
         core::iter::from_fn(move || {
             let (frame, parent) = self.node(next)?;
-            // A parent always has the smaller id (checked when it was added): this ends.
+            // A parent always has the smaller id (checked when it was added), so this ends.
             next = parent;
             Some(frame)
         })
@@ -111,14 +124,14 @@ impl Stacks {
     }
 }
 
-/// Scales raw times to nanoseconds, from anchor to anchor.
+/// Converts raw times to nanoseconds, with the scale between two anchors.
 #[derive(Clone, Debug, Default)]
 pub struct Timeline {
     anchors: Vec<Anchor>,
 }
 
 impl Timeline {
-    /// Makes a scale of any anchors; those that contradict their neighbours' order are left out.
+    /// Makes a scale from any anchors. Those that contradict the order of their neighbours are left out.
     #[must_use]
     pub fn new(mut anchors: Vec<Anchor>) -> Self {
         anchors.retain(|a| a.raw != 0);
@@ -141,8 +154,8 @@ impl Timeline {
         &self.anchors
     }
 
-    /// CLOCK_MONOTONIC ns of a raw time. Outside the anchors the nearest pair's scale goes on; with fewer than two
-    /// anchors raw units are taken for ns.
+    /// CLOCK_MONOTONIC ns of a raw time. Outside the anchors the nearest pair's scale is extended; with fewer than two
+    /// anchors raw units count as ns.
     #[must_use]
     pub fn monotonic_ns(&self, raw: u64) -> u64 {
         let anchors = &self.anchors;
@@ -151,7 +164,7 @@ impl Timeline {
             return offset(first.monotonic_ns, i128::from(raw) - i128::from(first.raw));
         }
         let after = anchors.partition_point(|a| a.raw <= raw).clamp(1, anchors.len() - 1);
-        // Near anchors (a few ms) are no good scale for far times: outside, use the whole span.
+        // Close anchors (a few ms) are no good scale for distant times, so outside the whole span is used.
         let (a, b) = match raw {
             r if r < first.raw || r > anchors[anchors.len() - 1].raw => (0, anchors.len() - 1),
             _ => (after - 1, after),
@@ -164,7 +177,7 @@ impl Timeline {
         offset(base.monotonic_ns, if raw < base.raw { -by } else { by })
     }
 
-    /// CLOCK_REALTIME ns since 1970 of a raw time, by the nearest earlier anchor's offset.
+    /// CLOCK_REALTIME ns since 1970 of a raw time, with the offset of the nearest earlier anchor.
     #[must_use]
     pub fn realtime_ns(&self, raw: u64) -> u64 {
         let monotonic = self.monotonic_ns(raw);
@@ -180,7 +193,7 @@ fn offset(base: u64, by: i128) -> u64 {
     u64::try_from(by.saturating_add(i128::from(base)).max(0)).unwrap_or(u64::MAX)
 }
 
-/// Everything of a file but its samples, ready to look up.
+/// Everything in a file except its samples, ready for look-ups.
 #[derive(Clone, Debug)]
 pub struct Index<'a> {
     file: File<'a>,
@@ -200,16 +213,16 @@ pub struct Index<'a> {
     pub codes: Codes,
     /// Interpreters that were found, in order of discovery.
     pub interpreters: Vec<Interpreter>,
-    /// Programs that this process executed (path), with the raw time.
+    /// Programs that this process executed (paths), with the raw time.
     pub execs: Vec<(u64, Vec<u8>)>,
     /// Children that it made, with the raw time.
     pub forks: Vec<(u64, u32)>,
-    /// Segments that were being rewritten when the file was taken, or are damaged.
+    /// Number of segments that are damaged or were being rewritten when the file was copied.
     pub torn_segments: u64,
 }
 
 impl<'a> Index<'a> {
-    /// Reads everything but the samples.
+    /// Reads everything except the samples.
     #[must_use]
     pub fn new(file: &File<'a>) -> Self {
         let header = file.header();
@@ -229,8 +242,8 @@ impl<'a> Index<'a> {
         };
         let mut segments: Vec<Segment<'a>> = file.segments().collect();
         segments.sort_by_key(Segment::generation);
-        let mut seen = Seen { anchors: vec![header.first_anchor()], ..Seen::default() };
-        // A stack id costs its definition at least a word of the file.
+        let mut seen = ProcessFacts { anchors: vec![header.first_anchor()], ..ProcessFacts::default() };
+        // A stack id needs at least one word of the file for its definition.
         let most_stacks = file.bytes().len() / 8;
         for segment in &segments {
             if segment.kind().is_area() {
@@ -244,7 +257,7 @@ impl<'a> Index<'a> {
                     if !run.name.is_empty() {
                         thread.name.clone_from(&run.name);
                     }
-                    // Marks are the only other thing in a thread's ring; samples are walked when they are asked for.
+                    // Besides samples, a thread's ring only contains marks. Samples are read on request.
                     index.marks.extend(run.records().filter_map(mark));
                 }
                 let first = seen.threads.entry(segment.thread()).or_default();
@@ -259,7 +272,8 @@ impl<'a> Index<'a> {
         index.timeline = Timeline::new(seen.anchors);
         index.threads = seen.threads.into_iter().map(|(serial, t)| Thread { serial, ..t }).collect();
         for thread in &mut index.threads {
-            // A thread may go on in an older block than its last: its first record's time tells.
+            // A thread may continue in an older block than its last one. The time of its first record decides the
+            // order.
             thread.parts.sort_by_cached_key(|part| part_of(file, *part).find_map(sample).map(|s| s.time));
         }
         index.regions = seen.regions.into_values().collect();
@@ -277,14 +291,14 @@ impl<'a> Index<'a> {
         index
     }
 
-    /// The file it was made of.
+    /// The file from which it was made.
     #[must_use]
     pub fn file(&self) -> &File<'a> {
         &self.file
     }
 
-    /// The region that held `pc` at raw time `time`. A region that was found a little later than the sample, or gone a
-    /// little earlier, still counts when no other had the address: discovery lags behind the program.
+    /// The region that contained `pc` at raw time `time`. Discovery lags behind the program, so a region that was found
+    /// a little later than the sample, or found gone a little earlier, still counts if no other had the address.
     #[must_use]
     pub fn region_at(&self, pc: u64, time: u64) -> Option<&Region> {
         let mut best: Option<&Region> = None;
@@ -338,15 +352,39 @@ impl<'a> Index<'a> {
     }
 }
 
-/// What the records of the process have said so far, by number.
+/// What the process's records have said so far, by number.
 #[derive(Default)]
-struct Seen {
+struct ProcessFacts {
     threads: BTreeMap<u32, Thread>,
     regions: BTreeMap<u32, Region>,
     anchors: Vec<Anchor>,
 }
 
-impl Seen {
+impl Index<'_> {
+    /// Converts a sample with the kernel's own calls into a system sample at the address that entered the kernel.
+    #[must_use]
+    pub fn without_kernel<'s>(&self, sample: &Sample<'s>) -> Sample<'s> {
+        if sample.kernel_pc().is_none() {
+            return *sample;
+        }
+        let (pc, stack) = match sample.stack {
+            Stack::None => (0, Stack::None),
+            Stack::Id(id) => self.stacks.place_of_entry(id).map_or((0, Stack::None), |(pc, rest)| {
+                (pc, if rest == 0 { Stack::None } else { Stack::Id(rest) })
+            }),
+            Stack::Frames(frames) => {
+                let place = frames.iter().enumerate().find_map(|(at, frame)| match frame {
+                    Frame::Exact(pc) => Some((pc, at)),
+                    _ => None,
+                });
+                place.map_or((0, Stack::None), |(pc, at)| (pc, Stack::Frames(frames.outside_of(at))))
+            }
+        };
+        Sample { pc, stack, ..*sample }
+    }
+}
+
+impl ProcessFacts {
     fn record(&mut self, record: Record<'_>, index: &mut Index<'_>, most_stacks: usize) {
         match record {
             Record::RegionBegin { region: id, time, facts } => {
@@ -388,8 +426,10 @@ impl Seen {
             }
             Record::Code { code, time, facts } => index.codes.define(code, time, &facts),
             Record::LineTable { code, part } => index.codes.add_lines(code, &part),
-            Record::Interpreter { language, time, version, state, path } => {
-                index.interpreters.push(Interpreter { language, time, version, state, path: path.to_vec() });
+            Record::Interpreter { language, time, version, state, path, detail } => {
+                let detail = detail.map(|text| text.to_vec()).unwrap_or_default();
+                let path = path.to_vec();
+                index.interpreters.push(Interpreter { language, time, version, state, path, detail });
             }
             Record::Exec { time, path } => index.execs.push((time, path.to_vec())),
             Record::Fork { time, child } => index.forks.push((time, child)),
@@ -416,10 +456,10 @@ fn mark(record: Record<'_>) -> Option<Mark> {
     }
 }
 
-/// Blocks whose first word says segment but whose generations disagree, or that are being begun.
+/// Blocks whose first word is a segment's but whose generations differ, or that are being begun.
 fn torn(file: &File<'_>) -> u64 {
     let known: std::collections::HashSet<usize> = file.segments().map(|s| s.offset()).collect();
-    let block = file.header().word(crate::layout::header::BLOCK_BYTES) as usize;
+    let block = file.block_bytes();
     let starts = (1..).map(|i| i * block).take_while(|at| *at < file.bytes().len());
     let magic = |at: usize| {
         let bytes = file.bytes().get(at..at + 8)?;
@@ -441,7 +481,7 @@ fn torn(file: &File<'_>) -> u64 {
 mod tests {
     use super::*;
     use crate::builder::Builder;
-    use crate::record::{CutCause, InterpreterState, Language, LineTableForm, Stack};
+    use crate::record::{Boundary, CutCause, Entry, InterpreterState, Language, LineTableForm};
     use proptest::prelude::*;
 
     fn example() -> Vec<u8> {
@@ -460,6 +500,30 @@ mod tests {
             b.sample(other, 101 + 2 * i, 0x7000 + i % 64, 300, true, 0);
         }
         b.finish()
+    }
+
+    #[test]
+    fn a_sample_in_the_kernel_is_one_of_the_place_that_entered_it() {
+        let mut b = Builder::new();
+        let main = b.thread(1, 1000, b"prog");
+        let entered = Frame::Boundary(Boundary { entry: Entry::SystemCall, number: None });
+        let ksys_read = Frame::Kernel(0xffff_ffff_8100_0100);
+        let frames = [ksys_read, entered, Frame::Exact(0x1002), Frame::Return(0x1100)];
+        let stack = b.stack(&frames);
+        b.kernel_sample(main, 100, 0xffff_ffff_8100_0000, 300, stack);
+        b.kernel_sample(main, 101, 0xffff_ffff_8100_0000, 1, 0);
+        let bytes = b.finish();
+        let file = File::parse(&bytes).unwrap();
+        let index = Index::new(&file);
+        let all: Vec<_> = index.samples_by_time().map(|(_, sample)| sample).collect();
+        assert_eq!((all[0].kernel_pc(), all[0].weight), (Some(0xffff_ffff_8100_0000), 300));
+        let Stack::Id(id) = all[0].stack else { panic!() };
+        assert_eq!(index.stacks.frames(id).collect::<Vec<_>>(), frames);
+        let plain = index.without_kernel(&all[0]);
+        let Stack::Id(id) = plain.stack else { panic!() };
+        assert_eq!((plain.pc, plain.weight, plain.system, plain.kernel_pc()), (0x1002, 300, true, None));
+        assert_eq!(index.stacks.frames(id).collect::<Vec<_>>(), frames[3..]);
+        assert_eq!(index.without_kernel(&all[1]).pc, 0);
     }
 
     #[test]
@@ -503,7 +567,7 @@ mod tests {
         let mut b = Builder::new();
         let threads = [b.thread(1, 11, b"one"), b.thread(2, 12, b"two"), b.thread(3, 13, b"three")];
         b.sample(threads[0], 10, 0x100, 1, false, 0).sample(threads[0], 20, 0x101, 1, false, 0);
-        // The second has a later segment of its own first, and comes back into the older one.
+        // The second thread has a later segment of its own first, and then continues in the older one.
         b.sample(threads[1], 15, 0x200, 1, false, 0);
         b.take_over(threads[1], threads[2], 16).sample(threads[2], 17, 0x300, 1, false, 0);
         b.take_over(threads[0], threads[1], 25).sample(threads[1], 30, 0x201, 7, false, 0);
@@ -539,6 +603,11 @@ mod tests {
         assert!(matches!(File::parse(b""), Err(crate::Error::TooShort { .. })));
         assert!(matches!(File::parse(&[1; 2000]), Err(crate::Error::NotPct { .. })));
         assert!(matches!(File::parse(&[0; 2000]), Err(crate::Error::Unfinished)));
+        // Killed after the first words of the header.
+        let mut begun = [0; 2000];
+        let byte_order = 8 * crate::layout::header::BYTE_ORDER;
+        begun[byte_order..byte_order + 8].copy_from_slice(&crate::layout::BYTE_ORDER.to_le_bytes());
+        assert!(matches!(File::parse(&begun), Err(crate::Error::Unfinished)));
         let mut bytes = example();
         bytes[20] = 9;
         assert!(matches!(File::parse(&bytes), Err(crate::Error::OtherVersion { found: 9, .. })));
@@ -588,7 +657,7 @@ mod tests {
         let t = Timeline::new(vec![at(1, 0), at(u64::MAX, u64::MAX)]);
         assert_eq!(t.monotonic_ns(u64::MAX), u64::MAX);
         assert_eq!(t.realtime_ns(u64::MAX - 1), u64::MAX);
-        // Both products here are one bit too wide for 128 bits with a sign.
+        // Both products here are one bit too wide for signed 128 bits.
         let steep = Timeline::new(vec![at(1, 0), at(2, u64::MAX)]);
         assert_eq!(steep.monotonic_ns(u64::MAX), u64::MAX);
     }

@@ -4,18 +4,19 @@
 
 /// First word of a file: the bytes `89 50 43 54 0d 0a 1a 0a` (as PNG's, a text-mode copy damages it visibly).
 pub const MAGIC: u64 = u64::from_le_bytes([0x89, b'P', b'C', b'T', 0x0d, 0x0a, 0x1a, 0x0a]);
-/// Second word, written as a number: a reader of the other byte order sees it reversed.
+/// Second word, written as a number. A reader with the other byte order sees it reversed.
 pub const BYTE_ORDER: u64 = 0x0102_0304_0506_0708;
-/// Version that this crate writes: major in the upper half. A reader refuses another major, accepts any minor.
+/// Version that this crate writes: major in the upper half. A reader refuses another major version and accepts any
+/// minor.
 pub const VERSION: u64 = 1 << 32;
 
 /// Bytes of the header's words.
 pub const HEADER_BYTES: usize = 1024;
 /// Words of the header.
 pub const HEADER_WORDS: usize = HEADER_BYTES / 8;
-/// Where strings start in block 0.
+/// Byte offset of the strings in block 0.
 pub const STRINGS_AT: usize = HEADER_BYTES;
-/// Where block 0's keep segment starts: the strings end here.
+/// Byte offset of block 0's keep segment. The strings end here.
 pub const FIRST_SEGMENT_AT: usize = 8192;
 /// Size of a block: a segment is one block, but for the first (the second half of block 0) and counter areas (several).
 pub const BLOCK_BYTES: usize = 16 * 1024;
@@ -42,11 +43,11 @@ pub mod header {
     pub const ALLOCATED: usize = 7;
     /// Upper bound of the file's size in bytes.
     pub const LIMIT: usize = 8;
-    /// Process id as seen from the outermost namespace that could be seen (0 = not known).
+    /// Process id in the outermost visible namespace (0 = unknown).
     pub const PID: usize = 9;
-    /// Process id as the process sees itself.
+    /// Process id in the process's own namespace.
     pub const NS_PID: usize = 10;
-    /// Parent's process id as the process sees it.
+    /// Parent's process id in the process's namespace.
     pub const PPID: usize = 11;
     /// Real user id.
     pub const UID: usize = 12;
@@ -56,27 +57,27 @@ pub mod header {
     pub const START_TICKS: usize = 14;
     /// 16 bytes of boot id, two words.
     pub const BOOT_ID: usize = 15;
-    /// Kernel ticks a second as measured or configured (0 = not known).
+    /// Kernel ticks per second, measured or configured (0 = unknown).
     pub const HZ: usize = 17;
     /// 1 log, 2 counts.
     pub const RECORDER: usize = 18;
-    /// Clock asked for ([`crate::Clock`]).
+    /// Requested clock ([`crate::Clock`]).
     pub const CLOCK_ASKED: usize = 19;
-    /// Clock got.
+    /// Clock in use.
     pub const CLOCK_GOT: usize = 20;
-    /// Rate asked for, in thousandths of a hertz of CPU time.
+    /// Requested rate, in thousandths of a hertz of CPU time.
     pub const RATE_ASKED: usize = 21;
-    /// Rate that the clock got is expected to deliver, in thousandths of a hertz.
+    /// Expected rate of the clock in use, in thousandths of a hertz.
     pub const RATE_GOT: usize = 22;
-    /// Nanoseconds of CPU time that one unit of weight stands for.
+    /// Nanoseconds of CPU time per unit of weight.
     pub const PERIOD_NS: usize = 23;
-    /// What the times of records are: 1 TSC, 2 nanoseconds of CLOCK_MONOTONIC, 3 aarch64 virtual counter.
+    /// Scale of the records' times: 1 TSC, 2 nanoseconds of CLOCK_MONOTONIC, 3 aarch64 virtual counter.
     pub const TIME_SOURCE: usize = 24;
     /// 1 none, 2 fp, 3 cfi, 4 auto.
     pub const STACK_MODE: usize = 25;
     /// Depth limit of stacks in frames.
     pub const DEPTH: usize = 26;
-    /// Process id of the controller that attached, 0 = none.
+    /// Process id of the controller that attached; 0 = none.
     pub const CONTROLLER: usize = 27;
     /// Address of `pct_on` in the process.
     pub const ENTRY_ON: usize = 28;
@@ -90,17 +91,18 @@ pub mod header {
     pub const FIRST_ANCHOR: usize = 32;
     /// Latest anchor: sequence (odd while being written), raw, monotonic ns, realtime ns.
     pub const LATEST_ANCHOR: usize = 35;
-    /// User CPU nanoseconds of the process at the latest anchor (0 = not known).
+    /// User CPU nanoseconds of the process at the latest anchor (0 = unknown).
     pub const USER_NS: usize = 39;
     /// System CPU nanoseconds of the process at the latest anchor.
     pub const SYSTEM_NS: usize = 40;
-    /// Threads seen so far.
+    /// Number of threads found so far.
     pub const THREADS: usize = 41;
     /// Recorder `counts`: weight of samples outside every region.
     pub const UNKNOWN: usize = 42;
-    /// Recorder `counts`: weight that fell between a change of regions and its discovery.
+    /// Recorder `counts`: weight of samples between a change of regions and its discovery.
     pub const UNCERTAIN: usize = 43;
-    /// Recorder `counts`: samples counted, where a writer keeps it (a second addition per sample; ours does not).
+    /// Recorder `counts`: samples counted, if a writer stores that (it needs a second addition per sample; pct's does
+    /// not).
     pub const COUNTED: usize = 44;
     /// Recorder `counts`: weight of system samples.
     pub const COUNTED_SYSTEM: usize = 45;
@@ -108,7 +110,7 @@ pub mod header {
     pub const REGION_EPOCH: usize = 46;
     /// Generation of the newest segment: how many segments were begun.
     pub const GENERATION: usize = 47;
-    /// First of the string references (offset from the file's start << 32 | bytes), in the order of [`super::Text`].
+    /// First of the string references (file offset << 32 | bytes), in the order of [`super::Text`].
     pub const TEXT: usize = 48;
     /// Number of arguments.
     pub const ARGC: usize = 56;
@@ -122,55 +124,111 @@ pub mod header {
     pub const LOSSES: usize = 64;
     /// Number of loss pairs.
     pub const LOSS_PAIRS: usize = 16;
-    /// Thread CPU nanoseconds spent by the housekeeper, as far as it measured them.
+    /// Thread CPU nanoseconds of the housekeeper, as far as it measured them.
     pub const HOUSEKEEPER_NS: usize = 96;
     /// How often the housekeeper ran.
     pub const HOUSEKEEPER_RUNS: usize = 97;
     /// Signal number that the sampling clock uses.
     pub const SIGNAL: usize = 98;
-    /// Signal of the tick timer that accounts system time, 0 = none.
+    /// Signal of the tick timer that accounts for system time; 0 = none.
     pub const TICK_SIGNAL: usize = 99;
-    /// Why the clock asked for was not taken: errno of the refused call, 0 = it was.
+    /// Why the requested clock was not used: errno of the refused call; 0 = it was used.
     pub const CLOCK_ERRNO: usize = 100;
-    /// Why the log stopped growing: errno of the refused allocation, 0 = it can grow.
+    /// Why the log stopped growing: errno of the refused allocation; 0 = it can grow.
     pub const GROW_ERRNO: usize = 101;
-    /// Files of the same process image before this one (continuous sampling), 0 = it is the first.
+    /// Number of files of the same process image before this one (continuous sampling); 0 = it is the first.
     pub const ROTATIONS: usize = 102;
-    /// Perf events that all threads inherit, one for each CPU; 0 = each thread has an event of its own, or the clock is another.
+    /// How samples in the kernel got their user stacks ([`crate::record::KernelJoin`]); 0 = the kernel's calls were not
+    /// sampled.
+    pub const KERNEL_JOIN: usize = 103;
+    /// Weight of samples with an unknown user stack: the clock expired at one point, and the signal came at another.
+    pub const NOT_JOINED: usize = 104;
+    /// Why the kernel's calls were not sampled although that was requested: errno of the refused call; 0 = they were,
+    /// or it was not requested.
+    pub const KERNEL_ERRNO: usize = 105;
+    /// Number of perf events that all threads inherit, one for each CPU; 0 = each thread has its own event, or the
+    /// clock is another.
     pub const INHERITED_EVENTS: usize = 106;
-    /// Why there are no inherited events: errno of the refused call, 0 = they were not asked for, or are there.
+    /// Why there are no inherited events: errno of the refused call; 0 = there are, or they were not requested.
     pub const INHERITED_ERRNO: usize = 107;
-    /// Allocation sampling: interval asked for in octets, 0 = allocations were not sampled.
+    /// Allocation sampling: requested interval in octets; 0 = allocations were not sampled.
     pub const ALLOC_INTERVAL: usize = 108;
-    /// Allocation sampling: how often that is doubled at the moment.
+    /// Allocation sampling: how often the interval is currently doubled.
     pub const ALLOC_SHIFT: usize = 109;
     /// Allocation sampling: seed of the draws.
     pub const ALLOC_SEED: usize = 110;
-    /// Allocation sampling: who serves malloc ([`crate::AllocServer`]).
+    /// Allocation sampling: what serves malloc ([`crate::AllocServer`]).
     pub const ALLOC_SERVER: usize = 111;
-    /// Allocation sampling: path of the object that does, a string reference as those of [`TEXT`]; 0 = none.
+    /// Allocation sampling: path of the object that serves malloc, a string reference like those of [`TEXT`]; 0 = none.
     pub const ALLOC_SERVER_PATH: usize = 112;
-    /// Allocation sampling: what was wrapped ([`crate::heap::source`]).
+    /// Allocation sampling: the wrapped sources ([`crate::heap::source`]).
     pub const ALLOC_SOURCES: usize = 113;
-    /// CPU ns that the process had used when it was first sampled: its start, and what it ran before an exec; 0 = not known.
+    /// CPU ns that the process had used when it was first sampled: its start, and what it ran before an exec; 0 =
+    /// unknown.
     pub const BEFORE_NS: usize = 114;
-    /// CPU ns that the process used in all while it was not sampled, [`BEFORE_NS`] among them; 0 = not known.
+    /// Total CPU ns that the process used while it was not sampled, including [`BEFORE_NS`]; 0 = unknown.
     pub const OFF_NS: usize = 115;
+    /// User CPU ns of the children that the process waited for while it was sampled, including their children; 0 if
+    /// children are not followed.
+    pub const CHILDREN_USER_NS: usize = 116;
+    /// System CPU ns of the same.
+    pub const CHILDREN_SYSTEM_NS: usize = 117;
+    /// Why sampling ended in a process that runs on ([`crate::OffFor`]); 0 = it did not.
+    pub const OFF_FOR: usize = 118;
+    /// Inode of the process's PID namespace; 0 = unknown. In another namespace its id means nothing.
+    pub const PID_NAMESPACE: usize = 120;
+    /// First word for the sampler's own system calls that failed, one word for each [`super::Wanted`].
+    pub const REFUSALS: usize = 121;
+    /// Waits: number of records of waits and of objects handed on; 0 = none, or waits were not requested.
+    pub const WAIT_RECORDS: usize = 125;
+    /// Waits: number of records without room, or that came while another one was being written.
+    pub const WAIT_RECORDS_LOST: usize = 126;
+    /// Waits: the kinds that are recorded ([`crate::header::wait_door`]); 0 = none.
+    pub const WAIT_DOORS: usize = 127;
 }
 
-/// The strings of the header, by their place after [`header::TEXT`].
+/// What the sampler requests from the kernel besides samples. A refusal loses names, callers or threads, but no sample.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[repr(usize)]
+pub enum Wanted {
+    /// The list of the process's mappings.
+    Mappings = 0,
+    /// The process's memory, for headers and unwind data of its objects.
+    Objects = 1,
+    /// The list of its threads.
+    Threads = 2,
+    /// The sampler's own memory.
+    Memory = 3,
+}
+
+impl Wanted {
+    /// Number of values.
+    pub const COUNT: usize = 4;
+    /// All values, by their numbers.
+    pub const ALL: [Wanted; Wanted::COUNT] =
+        [Wanted::Mappings, Wanted::Objects, Wanted::Threads, Wanted::Memory];
+
+    /// The word for `times` refusals, the last one with the error number `errno`.
+    #[must_use]
+    pub const fn packed(times: u64, errno: u32) -> u64 {
+        let times = if times > u32::MAX as u64 { u32::MAX as u64 } else { times };
+        times << 32 | errno as u64
+    }
+}
+
+/// The strings of the header, by their index after [`header::TEXT`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(usize)]
 pub enum Text {
-    /// Arguments, each followed by a NUL; perhaps cut.
+    /// Arguments, each followed by a NUL. They may be cut.
     Argv = 0,
-    /// Path of the executable as `/proc/self/exe` named it.
+    /// Path of the executable according to `/proc/self/exe`.
     Exe = 1,
     /// Host name.
     Host = 2,
     /// Path of the parent's file, empty when the parent was not sampled.
     Parent = 3,
-    /// Preferred translator, empty = the built-in one.
+    /// Preferred translator; empty = the built-in one.
     Translator = 4,
     /// The options as given in `PCT`.
     Options = 5,
@@ -192,9 +250,9 @@ pub const SEGMENT_MAGIC: u64 = u64::from_le_bytes([0, b'P', b'C', b'T', b's', b'
 
 /// Word indexes of a segment's header. The segment's last word repeats [`segment::GENERATION`].
 pub mod segment {
-    /// [`super::SEGMENT_MAGIC`] | kind; written last, 0 while the segment is being begun.
+    /// [`super::SEGMENT_MAGIC`] | kind. Written last; 0 while the segment is being begun.
     pub const MAGIC: usize = 0;
-    /// Unique number of this use of the block, rising from 1.
+    /// Unique number of this use of the block, increasing from 1.
     pub const GENERATION: usize = 1;
     /// Thread id (ring segments; 0 for the process's own ring).
     pub const TID: usize = 2;
@@ -202,25 +260,26 @@ pub mod segment {
     pub const THREAD: usize = 3;
     /// Raw time at which the segment was begun.
     pub const TIME: usize = 4;
-    /// CPU nanoseconds of the thread by then, 0 = not known.
+    /// CPU nanoseconds of the thread at that time; 0 = unknown.
     pub const CPU_NS: usize = 5;
-    /// Epoch of the region table by then.
+    /// Epoch of the region table at that time.
     pub const EPOCH: usize = 6;
     /// Samples of this thread overwritten before this segment.
     pub const OVERWRITTEN: usize = 7;
     /// Their weight.
     pub const OVERWRITTEN_WEIGHT: usize = 8;
-    /// Nanoseconds of CPU time that one unit of weight stands for in this segment.
+    /// Nanoseconds of CPU time per unit of weight in this segment.
     pub const PERIOD_NS: usize = 9;
     /// Thread's name, 16 bytes, NUL-padded (two words).
     pub const NAME: usize = 10;
-    /// Areas (counters and those of [`crate::heap`]): blocks that the area takes. 1 otherwise.
+    /// Areas (counters and those of [`crate::heap`]): number of blocks. 1 for other kinds.
     pub const BLOCKS: usize = 12;
     /// Counter areas: region id.
     pub const REGION: usize = 13;
     /// Counter areas: log2 of the bytes of code per counter.
     pub const SHIFT: usize = 14;
-    /// Counter areas: number of counters. Heap areas: number of places. Ring segments: samples written so far, updated when the segment is left.
+    /// Counter areas: number of counters. Heap areas: number of slots. Ring segments: number of samples, updated when
+    /// the segment is left.
     pub const COUNT: usize = 15;
 }
 

@@ -12,13 +12,13 @@ macro_rules! numbered {
             /// All values, in order of their numbers.
             pub const ALL: &'static [$name] = &[$($name::$variant),*];
 
-            /// The value with this number in a file, if it is one that this version knows.
+            /// The value with this number in a file. `None`: this version does not know the number.
             #[must_use]
             pub const fn from_number(number: u64) -> Option<$name> {
                 match number { $($number => Some($name::$variant),)* _ => None }
             }
 
-            /// Its name, as options and reports write it.
+            /// Its name in options and reports.
             #[must_use]
             pub const fn name(self) -> &'static str {
                 match self { $($name::$variant => $text),* }

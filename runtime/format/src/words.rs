@@ -5,7 +5,7 @@
 pub struct Words<'a>(&'a [u8]);
 
 impl<'a> Words<'a> {
-    /// The whole words in `bytes`; a ragged end is left out.
+    /// The whole words in `bytes`. An incomplete word at the end is left out.
     #[must_use]
     pub fn new(bytes: &'a [u8]) -> Self {
         Words(bytes.get(..bytes.len() & !7).unwrap_or(&[]))
@@ -32,7 +32,7 @@ impl<'a> Words<'a> {
         Some(u64::from_le_bytes(bytes.try_into().ok()?))
     }
 
-    /// Words `from..to`, or fewer, as many as there are.
+    /// Words `from..to`, or as many of them as exist.
     #[must_use]
     pub fn slice(&self, from: usize, to: usize) -> Words<'a> {
         let to = to.min(self.len());

@@ -4,13 +4,14 @@
 //! few instructions at each call. Nothing is called, stopped or changed: everything is loads through
 //! [`pct_elf::Memory`], so that the same code serves the handler, another process that is stopped, and tests.
 //!
-//! Only [`cpython`] so far. [`mod@weave`] puts an interpreter's frames between the native ones.
+//! Frames of [`cpython`] are read; of [`hotspot`] only line tables. [`mod@weave`] puts an interpreter's frames between the native ones.
 //!
 //! Signal safety: as the given memory; nothing here allocates, locks, calls or panics.
 #![no_std]
 #![forbid(unsafe_code)]
 
 pub mod cpython;
+pub mod hotspot;
 pub mod weave;
 
 use pct_elf::Memory;

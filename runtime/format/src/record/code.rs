@@ -1,7 +1,7 @@
-//! Functions of interpreted languages: what a frame word, a code record and a line table record say.
+//! Functions of interpreted languages: the contents of a frame word, a code record and a line table record.
 //!
-//! A *code* is a function as its interpreter has it (CPython: a code object). It gets a number in the file when it is
-//! first met; its names and its line table are copied then, since generated code may be gone a moment later.
+//! A *code* is a function as its interpreter represents it (CPython: a code object). It gets a number in the file when
+//! the sampler first meets it. Its names and its line table are copied then, since generated code may soon vanish.
 
 use super::write::Encoder;
 use crate::head::kind;
@@ -22,15 +22,15 @@ numbered! {
 numbered! {
     /// Why frames of an interpreted language are missing where they belong.
     LostCode {
-        /// The interpreter's chain of frames was met half built, or cannot be read.
+        /// The interpreter's chain of frames was incomplete at that moment, or cannot be read.
         Torn = 1 "frames not readable",
-        /// The function was not written down yet: too many new ones in one sample, or somebody else was writing.
+        /// The function was not recorded yet: too many new ones in one sample, or another thread was recording.
         NotWritten = 2 "function not written down",
-        /// There are more frames than the limit of depth or time lets through.
+        /// There are more frames than the limit of depth or time allows.
         Cut = 3 "frames cut",
-        /// Several interpreters are in the process, and it is not known which of them the thread runs.
+        /// The process has several interpreters, and it is unknown which of them the thread runs.
         Several = 4 "several interpreters",
-        /// Any other cause, also those of newer writers.
+        /// Any other cause, including those of newer writers.
         Other = 5 "other",
     }
 }
@@ -44,6 +44,10 @@ numbered! {
         Pairs = 2 "pairs",
         /// `co_linetable` of CPython 3.11 and later: locations.
         Locations = 3 "locations",
+        /// Compressed line numbers of HotSpot up to JDK 19.
+        Compressed = 4 "compressed",
+        /// The same from JDK 20 on: each octet of a number is one larger.
+        CompressedBiased = 5 "compressed, biased",
     }
 }
 
@@ -52,18 +56,22 @@ numbered! {
     InterpreterState {
         /// They are.
         Read = 1 "its frames are read",
-        /// Its version is not one that this sampler knows, or is not told.
+        /// This sampler does not know its version, or the interpreter does not publish one.
         UnknownVersion = 2 "its version is not known",
-        /// The layout that it publishes is not that of its version.
+        /// The layout that it publishes differs from that of its version.
         OtherLayout = 3 "its layout is not that of its version: a debug build, or another implementation",
         /// It does not export the symbols by which its frames are found.
         NoSymbols = 4 "it does not export the symbols that are needed",
-        /// Another copy of the interpreter is in the process, and that one is read.
+        /// The process has another copy of the interpreter, and that one is read.
         Second = 5 "another copy of it is read",
-        /// The option said so.
+        /// An option switched it off.
         SwitchedOff = 6 "switched off",
-        /// The C library does not say where a thread keeps its own data.
+        /// The C library does not publish where threads keep their own data.
         NoThreadData = 7 "the C library does not say where threads keep their data",
+        /// It does not publish all that is needed.
+        Unpublished = 8 "it does not publish all that is needed",
+        /// It is there, and reading its frames was not asked for.
+        NotAsked = 9 "not asked for",
     }
 }
 
@@ -88,8 +96,8 @@ impl CodeFrame {
     pub(super) const OFFSET_BITS: u64 = (1 << 24) - 1;
     const NO_OFFSET: u32 = 0xff_ffff;
 
-    /// A frame of code `id` (not 0) at `offset` code units. `None` there, or an offset too large: its instruction is
-    /// not known.
+    /// A frame of code `id` (not 0) at `offset` code units. An offset of `None`, or one that is too large, means that
+    /// the instruction is unknown.
     #[inline]
     #[must_use]
     pub const fn new(id: u32, offset: Option<u32>) -> Option<CodeFrame> {
@@ -106,8 +114,8 @@ impl CodeFrame {
         self.id
     }
 
-    /// Which instruction runs, or calls, in code units (CPython: two octets each). `None`: not known, or none has run
-    /// yet: the line is the function's first.
+    /// The instruction that runs or calls, in code units (CPython: two octets each; HotSpot: an octet of bytecode).
+    /// `None`: unknown, or none has run yet; the line is the function's first.
     #[must_use]
     pub const fn offset(self) -> Option<u32> {
         if self.offset == Self::NO_OFFSET { None } else { Some(self.offset) }
@@ -118,12 +126,13 @@ impl CodeFrame {
         (self.id as u64) << 24 | self.offset as u64
     }
 
+    #[expect(clippy::cast_possible_truncation, reason = "each field is cut out of the word")]
     pub(super) const fn from_bits(bits: u64) -> Option<CodeFrame> {
         CodeFrame::new((bits >> 24) as u32, Some((bits & Self::OFFSET_BITS) as u32))
     }
 }
 
-/// What a code record says. `T` holds octets of UTF-8.
+/// The contents of a code record. `T` holds octets of UTF-8.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CodeFacts<T> {
     /// [`Language`] number.
@@ -132,7 +141,7 @@ pub struct CodeFacts<T> {
     pub first_line: u32,
     /// [`code_flag`].
     pub flags: u64,
-    /// Its name, qualified where the interpreter has that.
+    /// Its name, qualified if the interpreter has that.
     pub name: T,
     /// Its file as the interpreter names it.
     pub file: T,
@@ -149,11 +158,11 @@ impl<T> CodeFacts<T> {
 }
 
 impl<T: AsRef<[u8]>> CodeFacts<T> {
-    /// The record that names code `id` at raw time `time`; `None` when the buffer is too small.
+    /// The record that defines code `id` at raw time `time`. `None`: the buffer is too small.
     #[must_use]
     pub fn record<'b>(&self, buffer: &'b mut [u64], id: u32, time: u64) -> Option<&'b [u64]> {
         Encoder::new(buffer)
-            .word(time)
+            .raw_word(time)
             .number(self.language)
             .number(u64::from(self.first_line))
             .number(self.flags)
@@ -177,7 +186,7 @@ pub struct LineTablePart<T> {
 }
 
 impl<T: AsRef<[u8]>> LineTablePart<T> {
-    /// The record of this part of code `id`'s table; `None` when the buffer is too small.
+    /// The record of this part of code `id`'s table. `None`: the buffer is too small.
     #[must_use]
     pub fn record<'b>(&self, buffer: &'b mut [u64], id: u32) -> Option<&'b [u64]> {
         Encoder::new(buffer)

@@ -1,7 +1,7 @@
-//! Records from a file's words, which may be anything.
+//! Decodes records from a file's words, which may be damaged or come from another writer.
 
 use super::write::WEIGHT_FOLLOWS;
-use super::{ADDRESS_BITS, CodeFacts, Frame, LineTablePart, RegionFacts};
+use super::{ADDRESS_BITS, CodeFacts, Frame, HandedOn, LineTablePart, RegionFacts, Wait};
 use crate::head::{Head, kind};
 use crate::words::Words;
 
@@ -22,7 +22,7 @@ impl<'a> Text<'a> {
         self.bytes().collect()
     }
 
-    /// The text, wrong UTF-8 replaced.
+    /// The text, with invalid UTF-8 replaced.
     #[cfg(feature = "std")]
     #[must_use]
     pub fn to_text(&self) -> String {
@@ -33,11 +33,11 @@ impl<'a> Text<'a> {
 /// The stack of a sample.
 #[derive(Clone, Copy, Debug)]
 pub enum Stack<'a> {
-    /// None was taken.
+    /// It has no stack.
     None,
     /// Number of a stack in the file's table ([`crate::Stacks`] with `std`).
     Id(u32),
-    /// In the record itself.
+    /// The frames are in the record itself.
     Frames(Frames<'a>),
 }
 
@@ -51,7 +51,13 @@ impl<'a> Frames<'a> {
         self.0.iter().map(Frame::decode)
     }
 
-    /// Number of frames, a cut mark counted.
+    /// The frames outside of the one at index `place`.
+    #[must_use]
+    pub fn outside_of(self, place: usize) -> Frames<'a> {
+        Frames(self.0.slice(self.0.len().min(place + 1), self.0.len()))
+    }
+
+    /// Number of frames, including a cut mark.
     #[must_use]
     pub fn len(&self) -> usize {
         self.0.len()
@@ -69,24 +75,33 @@ impl<'a> Frames<'a> {
 pub struct Sample<'a> {
     /// Raw time.
     pub time: u64,
-    /// Program counter; for a system sample the instruction after the system call.
+    /// Program counter; for a system sample the instruction after the system call, or an address in the kernel
+    /// ([`Sample::kernel_pc`]).
     pub pc: u64,
     /// Periods of CPU time that it stands for, at least 1.
     pub weight: u64,
-    /// Taken for time in the kernel.
+    /// Whether it counts as time in the kernel.
     pub system: bool,
     /// Callers.
     pub stack: Stack<'a>,
 }
 
-/// What the memory of a process was at an instant, in octets; 0 = not known.
+impl Sample<'_> {
+    /// The thread's address in the kernel, if the kernel's own calls are part of the stack.
+    #[must_use]
+    pub fn kernel_pc(&self) -> Option<u64> {
+        super::is_kernel_address(self.pc).then_some(self.pc)
+    }
+}
+
+/// The memory of a process at an instant, in octets; 0 = unknown.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct MemoryLevel {
     /// Raw time.
     pub time: u64,
-    /// Estimate of what is live.
+    /// Estimated live memory.
     pub live: u64,
-    /// Estimate of what was allocated since the start.
+    /// Estimated memory allocated since the start.
     pub allocated: u64,
     /// Resident anonymous memory.
     pub resident_anonymous: u64,
@@ -96,11 +111,11 @@ pub struct MemoryLevel {
     pub resident_shared: u64,
     /// Thread stacks.
     pub stacks: u64,
-    /// What the allocator has from the kernel and has given to nobody.
+    /// Memory that the allocator has from the kernel and that is not in use.
     pub slack: u64,
 }
 
-/// A record as read. Lives are bounded by the file's bytes; nothing is copied.
+/// A decoded record. It borrows the file's bytes; nothing is copied.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Record<'a> {
@@ -110,7 +125,7 @@ pub enum Record<'a> {
     Stack {
         /// Id of the first stack defined, from 1.
         first: u32,
-        /// Stack outside of the first, 0 = none.
+        /// Stack outside of the first; 0 = none.
         parent: u32,
         /// Frames from the outside inwards.
         frames: Frames<'a>,
@@ -143,7 +158,7 @@ pub enum Record<'a> {
         time: u64,
         /// Kernel's id.
         tid: u32,
-        /// CPU time that it used, when known (else 0).
+        /// CPU time that it used, or 0 if unknown.
         cpu_ns: u64,
     },
     /// A thread has another name.
@@ -161,7 +176,7 @@ pub enum Record<'a> {
     Exec {
         /// Raw time.
         time: u64,
-        /// Path given.
+        /// Path that was passed to exec.
         path: Text<'a>,
     },
     /// A region appeared.
@@ -170,17 +185,17 @@ pub enum Record<'a> {
         region: u32,
         /// Raw time at which it was found.
         time: u64,
-        /// Where it is, and what is there.
+        /// Its addresses and contents.
         facts: RegionFacts<Text<'a>>,
     },
-    /// A region went.
+    /// A region vanished.
     RegionEnd {
         /// Region id.
         region: u32,
-        /// Raw time at which it was found gone.
+        /// Raw time at which it was found to be gone.
         time: u64,
     },
-    /// Samples that were due and are not here.
+    /// Samples that were due and are missing.
     Loss {
         /// Cause ([`crate::LossCause`] number).
         cause: u32,
@@ -199,11 +214,11 @@ pub enum Record<'a> {
         monotonic_ns: u64,
         /// CLOCK_REALTIME in ns since 1970.
         realtime_ns: u64,
-        /// Thread whose CPU time follows, 0 = none.
+        /// Thread whose CPU time follows; 0 = none.
         tid: u32,
         /// Its CPU time in ns.
         thread_cpu_ns: u64,
-        /// User CPU time of the process in ns, 0 = not known.
+        /// User CPU time of the process in ns; 0 = unknown.
         user_ns: u64,
         /// System CPU time of the process in ns.
         system_ns: u64,
@@ -212,7 +227,7 @@ pub enum Record<'a> {
     Fork {
         /// Raw time.
         time: u64,
-        /// Child's process id as the parent sees it.
+        /// Child's process id in the parent's namespace.
         child: u32,
     },
     /// A thread's clock was armed.
@@ -223,12 +238,12 @@ pub enum Record<'a> {
         time: u64,
         /// Kernel's id.
         tid: u32,
-        /// [`crate::Clock`] number, 0 = none could be armed.
+        /// [`crate::Clock`] number; 0 = none could be armed.
         clock: u64,
         /// Period in ns.
         period_ns: u64,
     },
-    /// What follows in the segment is another thread's ([`crate::Segment::runs`] splits there).
+    /// What follows in the segment belongs to another thread ([`crate::Segment::runs`] splits there).
     TakeOver {
         /// Serial number of the thread.
         thread: u32,
@@ -236,16 +251,16 @@ pub enum Record<'a> {
         time: u64,
         /// Kernel's id.
         tid: u32,
-        /// Its name by then.
+        /// Its name at that time.
         name: Text<'a>,
     },
     /// A function of an interpreted language.
     Code {
         /// Its number in this file, from 1.
         code: u32,
-        /// Raw time at which it was met.
+        /// Raw time at which the sampler first met it.
         time: u64,
-        /// What it is.
+        /// Its facts.
         facts: CodeFacts<Text<'a>>,
     },
     /// A part of such a function's line table. Parts come in order, after the function's own record.
@@ -261,16 +276,18 @@ pub enum Record<'a> {
         language: u32,
         /// Raw time.
         time: u64,
-        /// Its version as it has it itself (CPython: `Py_Version`), 0 = not known.
+        /// Its version in its own encoding (CPython: `Py_Version`), 0 = unknown.
         version: u64,
         /// [`super::InterpreterState`] number.
         state: u64,
         /// Path of the object.
         path: Text<'a>,
+        /// What of it the state is about.
+        detail: Option<Text<'a>>,
     },
     /// A sampled request for memory.
     Alloc {
-        /// Stack of the request, 0 = none.
+        /// Stack of the request; 0 = none.
         stack: u32,
         /// Raw time.
         time: u64,
@@ -278,9 +295,9 @@ pub enum Record<'a> {
         tid: u32,
         /// Address of the block.
         address: u64,
-        /// Octets asked for.
+        /// Requested octets.
         size: u64,
-        /// How often the interval asked for was doubled.
+        /// How often the requested interval was doubled.
         shift: u64,
         /// [`crate::heap::entry_flag`].
         flags: u64,
@@ -295,14 +312,14 @@ pub enum Record<'a> {
         tid: u32,
         /// Its address.
         address: u64,
-        /// Octets that were asked for.
+        /// Requested octets.
         size: u64,
         /// Its shift.
         shift: u64,
         /// Raw time of the request.
         allocated: u64,
     },
-    /// An instant of the heap that the program named.
+    /// An instant of the heap to which the program gave a name.
     HeapMark {
         /// Raw time.
         time: u64,
@@ -317,16 +334,22 @@ pub enum Record<'a> {
     },
     /// The interval of allocation samples changed.
     AllocInterval {
-        /// How often the interval asked for is doubled from now on.
+        /// How often the requested interval is doubled from now on.
         shift: u32,
         /// Raw time.
         time: u64,
         /// The interval from now on, in octets.
         interval: u64,
     },
-    /// What the memory of the process was, in octets.
+    /// The memory of the process, in octets.
     Memory(MemoryLevel),
-    /// A kind that this reader does not know; the words are there.
+    /// A thread has waited.
+    Waited(Wait),
+    /// An object was released, or its waiters woken.
+    Released(HandedOn),
+    /// An object was taken without waiting while others waited for it.
+    Taken(HandedOn),
+    /// A kind that this reader does not know, with its words.
     Unknown {
         /// Its head.
         head: Head,
@@ -336,7 +359,7 @@ pub enum Record<'a> {
 }
 
 impl<'a> Record<'a> {
-    /// Reads the record at word `at`, and says how many words it has. `None`: no whole record there.
+    /// Decodes the record at word `at`, and returns its number of words. `None`: there is no complete record.
     #[must_use]
     pub fn decode(words: Words<'a>, at: usize) -> Option<(Record<'a>, usize)> {
         let head = Head::decode(words.get(at)?)?;
@@ -353,57 +376,60 @@ impl<'a> Record<'a> {
         let mut rest = Reader { words: body, at: 0 };
         Some(match head.kind {
             kind::SAMPLE | kind::SYSTEM_SAMPLE | kind::SAMPLE_FRAMES | kind::SYSTEM_SAMPLE_FRAMES => {
-                let time = rest.word()?;
-                let place = rest.word()?;
-                let mut weight = place >> 56;
-                if weight == WEIGHT_FOLLOWS {
-                    weight = rest.word()?;
-                }
+                let time = rest.read_word()?;
+                let (pc, weight) = rest.place_and_weight()?;
                 let stack = match (head.kind, head.arg) {
                     (kind::SAMPLE | kind::SYSTEM_SAMPLE, 0) => Stack::None,
                     (kind::SAMPLE | kind::SYSTEM_SAMPLE, id) => Stack::Id(id),
                     _ => Stack::Frames(Frames(rest.rest())),
                 };
                 let system = matches!(head.kind, kind::SYSTEM_SAMPLE | kind::SYSTEM_SAMPLE_FRAMES);
-                Record::Sample(Sample {
-                    time,
-                    pc: place & ADDRESS_BITS,
-                    weight: weight.max(1),
-                    system,
-                    stack,
-                })
+                Record::Sample(Sample { time, pc, weight, system, stack })
+            }
+            kind::KERNEL_SAMPLE | kind::KERNEL_SAMPLE_FRAMES => {
+                let time = rest.read_word()?;
+                let (pc, weight) = rest.place_and_weight()?;
+                let stack = match (head.kind, head.arg) {
+                    (kind::KERNEL_SAMPLE, 0) => Stack::None,
+                    (kind::KERNEL_SAMPLE, id) => Stack::Id(id),
+                    _ => Stack::Frames(Frames(rest.rest())),
+                };
+                Record::Sample(Sample { time, pc: pc | super::KERNEL, weight, system: true, stack })
             }
             kind::STACK => Record::Stack {
-                first: u32::try_from(rest.word()?).ok()?,
+                first: u32::try_from(rest.read_word()?).ok()?,
                 parent: head.arg,
                 frames: Frames(rest.rest()),
             },
-            kind::MARK => Record::Mark { time: rest.word()?, tid: rest.id()?, name: rest.text()? },
+            kind::MARK => Record::Mark { time: rest.read_word()?, tid: rest.id()?, name: rest.text()? },
             kind::THREAD_BEGIN => Record::ThreadBegin {
                 thread: head.arg,
-                time: rest.word()?,
+                time: rest.read_word()?,
                 tid: rest.id()?,
                 name: rest.text()?,
             },
             kind::THREAD_END => Record::ThreadEnd {
                 thread: head.arg,
-                time: rest.word()?,
+                time: rest.read_word()?,
                 tid: rest.id()?,
                 cpu_ns: rest.number()?,
             },
             kind::THREAD_NAME => Record::ThreadName {
                 thread: head.arg,
-                time: rest.word()?,
+                time: rest.read_word()?,
                 tid: rest.id()?,
                 name: rest.text()?,
             },
-            kind::TAKE_OVER => {
-                Record::TakeOver { thread: head.arg, time: rest.word()?, tid: rest.id()?, name: rest.text()? }
-            }
-            kind::EXEC => Record::Exec { time: rest.word()?, path: rest.text()? },
+            kind::TAKE_OVER => Record::TakeOver {
+                thread: head.arg,
+                time: rest.read_word()?,
+                tid: rest.id()?,
+                name: rest.text()?,
+            },
+            kind::EXEC => Record::Exec { time: rest.read_word()?, path: rest.text()? },
             kind::REGION_BEGIN => Record::RegionBegin {
                 region: head.arg,
-                time: rest.word()?,
+                time: rest.read_word()?,
                 facts: RegionFacts {
                     start: rest.number()?,
                     end: rest.number()?,
@@ -415,15 +441,15 @@ impl<'a> Record<'a> {
                     path: rest.text()?,
                 },
             },
-            kind::REGION_END => Record::RegionEnd { region: head.arg, time: rest.word()? },
+            kind::REGION_END => Record::RegionEnd { region: head.arg, time: rest.read_word()? },
             kind::LOSS => Record::Loss {
                 cause: head.arg,
-                time: rest.word()?,
+                time: rest.read_word()?,
                 samples: rest.number()?,
                 weight: rest.number()?,
             },
             kind::ANCHOR => Record::Anchor {
-                time: rest.word()?,
+                time: rest.read_word()?,
                 monotonic_ns: rest.number()?,
                 realtime_ns: rest.number()?,
                 tid: rest.id()?,
@@ -431,17 +457,17 @@ impl<'a> Record<'a> {
                 user_ns: rest.number()?,
                 system_ns: rest.number()?,
             },
-            kind::FORK => Record::Fork { time: rest.word()?, child: rest.id()? },
+            kind::FORK => Record::Fork { time: rest.read_word()?, child: rest.id()? },
             kind::CLOCK => Record::Clock {
                 thread: head.arg,
-                time: rest.word()?,
+                time: rest.read_word()?,
                 tid: rest.id()?,
                 clock: rest.number()?,
                 period_ns: rest.number()?,
             },
             kind::CODE => Record::Code {
                 code: head.arg,
-                time: rest.word()?,
+                time: rest.read_word()?,
                 facts: CodeFacts {
                     language: rest.number()?,
                     first_line: rest.id()?,
@@ -461,14 +487,16 @@ impl<'a> Record<'a> {
             },
             kind::INTERPRETER => Record::Interpreter {
                 language: head.arg,
-                time: rest.word()?,
+                time: rest.read_word()?,
                 version: rest.number()?,
                 state: rest.number()?,
                 path: rest.text()?,
+                // Older writers have none.
+                detail: rest.text(),
             },
             kind::ALLOC => Record::Alloc {
                 stack: head.arg,
-                time: rest.word()?,
+                time: rest.read_word()?,
                 tid: rest.id()?,
                 address: rest.number()?,
                 size: rest.number()?,
@@ -477,7 +505,7 @@ impl<'a> Record<'a> {
             },
             kind::FREE => Record::Free {
                 stack: head.arg,
-                time: rest.word()?,
+                time: rest.read_word()?,
                 tid: rest.id()?,
                 address: rest.number()?,
                 size: rest.number()?,
@@ -485,17 +513,17 @@ impl<'a> Record<'a> {
                 allocated: rest.number()?,
             },
             kind::HEAP_MARK => Record::HeapMark {
-                time: rest.word()?,
+                time: rest.read_word()?,
                 tid: rest.id()?,
                 live: rest.number()?,
                 allocated: rest.number()?,
                 name: rest.text()?,
             },
             kind::ALLOC_INTERVAL => {
-                Record::AllocInterval { shift: head.arg, time: rest.word()?, interval: rest.number()? }
+                Record::AllocInterval { shift: head.arg, time: rest.read_word()?, interval: rest.number()? }
             }
             kind::MEMORY => Record::Memory(MemoryLevel {
-                time: rest.word()?,
+                time: rest.read_word()?,
                 live: rest.number()?,
                 allocated: rest.number()?,
                 resident_anonymous: rest.number()?,
@@ -504,26 +532,48 @@ impl<'a> Record<'a> {
                 stacks: rest.number()?,
                 slack: rest.number()?,
             }),
+            kind::WAITED => {
+                let (time, tid, kind) = (rest.read_word()?, rest.id()?, rest.number()?);
+                let (object, length) = (rest.number()?, rest.number()?);
+                let (result, mutex) = (rest.number()?, rest.number()?);
+                Record::Waited(Wait { stack: head.arg, time, length, tid, kind, object, mutex, result })
+            }
+            kind::RELEASED | kind::TAKEN => {
+                let (time, tid) = (rest.read_word()?, rest.id()?);
+                let (of, object) = (rest.number()?, rest.number()?);
+                let event = HandedOn { stack: head.arg, time, tid, kind: of, object };
+                if head.kind == kind::RELEASED { Record::Released(event) } else { Record::Taken(event) }
+            }
             _ => return None,
         })
     }
 }
 
-/// Takes a record's words one after another.
+/// Reads a record's words one after another.
 struct Reader<'a> {
     words: Words<'a>,
     at: usize,
 }
 
 impl<'a> Reader<'a> {
-    fn word(&mut self) -> Option<u64> {
+    fn read_word(&mut self) -> Option<u64> {
         let word = self.words.get(self.at)?;
         self.at += 1;
         Some(word)
     }
 
+    /// A sample's address and weight.
+    fn place_and_weight(&mut self) -> Option<(u64, u64)> {
+        let place = self.read_word()?;
+        let mut weight = place >> 56;
+        if weight == WEIGHT_FOLLOWS {
+            weight = self.read_word()?;
+        }
+        Some((place & ADDRESS_BITS, weight.max(1)))
+    }
+
     fn number(&mut self) -> Option<u64> {
-        Some(self.word()?.saturating_sub(1))
+        Some(self.read_word()?.saturating_sub(1))
     }
 
     fn id(&mut self) -> Option<u32> {
@@ -533,7 +583,7 @@ impl<'a> Reader<'a> {
     fn text(&mut self) -> Option<Text<'a>> {
         let from = self.at;
         loop {
-            let word = self.word()?;
+            let word = self.read_word()?;
             if word >> 59 != 0x80 >> 3 {
                 return None;
             }

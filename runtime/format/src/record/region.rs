@@ -1,9 +1,9 @@
-//! Regions of code: where they are, and what is there.
+//! Regions of code: their addresses and contents.
 
 use super::write::Encoder;
 use crate::head::kind;
 
-/// A region of code: where it is, and what is there. `T` holds octets.
+/// A region of code: its addresses and contents. `T` holds octets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RegionFacts<T> {
     /// First address.
@@ -14,13 +14,13 @@ pub struct RegionFacts<T> {
     pub offset: u64,
     /// Device, as `major << 32 | minor`.
     pub device: u64,
-    /// Inode, 0 = no file.
+    /// Inode; 0 = no file.
     pub inode: u64,
     /// [`region_flag`].
     pub flags: u64,
-    /// Build-id, perhaps empty.
+    /// Build-id; may be empty.
     pub build_id: T,
-    /// Path as the maps file has it, ` (deleted)` removed; `[vdso]`; empty = anonymous.
+    /// Path from the maps file, without ` (deleted)`; `[vdso]`; empty = anonymous.
     pub path: T,
 }
 
@@ -35,11 +35,11 @@ impl<T> RegionFacts<T> {
 }
 
 impl<T: AsRef<[u8]>> RegionFacts<T> {
-    /// The record that says at raw time `time` that the region is there, as number `id`; `None` when the buffer is too small.
+    /// The record that the region exists at raw time `time`, with number `id`. `None`: the buffer is too small.
     #[must_use]
     pub fn begin<'b>(&self, buffer: &'b mut [u64], id: u32, time: u64) -> Option<&'b [u64]> {
         Encoder::new(buffer)
-            .word(time)
+            .raw_word(time)
             .number(self.start)
             .number(self.end)
             .number(self.offset)
@@ -54,11 +54,11 @@ impl<T: AsRef<[u8]>> RegionFacts<T> {
 
 /// Flags of a region.
 pub mod region_flag {
-    /// The file was deleted or replaced when it was seen.
+    /// The file had been deleted or replaced when the region was found.
     pub const DELETED: u64 = 1;
     /// Writable as well (JIT code).
     pub const WRITABLE: u64 = 2;
-    /// No file behind it.
+    /// There is no file behind it.
     pub const ANONYMOUS: u64 = 4;
     /// The sampler's own code.
     pub const OURS: u64 = 8;

@@ -1,13 +1,13 @@
-//! Records from what they say. Signal safety: no allocation, no call, no panic.
+//! Encodes records. Signal safety: no allocation, no call, no panic.
 
 use crate::head::{Head, MAX_WORDS, kind};
 
-/// Bits of a word that hold an address; the byte above holds a sample's weight or a frame's kind.
+/// Bits of a word that contain an address. The byte above contains a sample's weight or a frame's kind.
 pub const ADDRESS_BITS: u64 = (1 << 56) - 1;
-/// Weight that says "see the next word".
+/// Weight that means "see the next word".
 pub(super) const WEIGHT_FOLLOWS: u64 = 255;
 
-/// A sample of a weight below 255, which its three words have room for; `None`: use [`long_sample`].
+/// A sample with a weight below 255, which fits into its three words. `None`: use [`long_sample`].
 ///
 /// `time` must not be 0. Weight 0 is recorded as 1.
 #[inline(always)]
@@ -29,7 +29,7 @@ fn sample_head(system: bool, words: u16, stack: u32) -> u64 {
     Head { kind: if system { kind::SYSTEM_SAMPLE } else { kind::SAMPLE }, words, arg: stack }.encode()
 }
 
-/// Either of the two, and how many of the words count.
+/// The short or the long form, and the number of words in use.
 #[must_use]
 pub fn sample(time: u64, pc: u64, weight: u64, system: bool, stack: u32) -> ([u64; 4], usize) {
     match short_sample(time, pc, weight, system, stack) {
@@ -38,21 +38,21 @@ pub fn sample(time: u64, pc: u64, weight: u64, system: bool, stack: u32) -> ([u6
     }
 }
 
-/// The first four words of a sample that carries its own `frames` words; they follow it.
-/// `frames` beyond what a record can hold are the caller's to cut ([`MAX_FRAMES`]).
+/// The first four words of a sample with `frames` words of its own, which follow them. If there are more frames than a
+/// record can hold ([`MAX_FRAMES`]), the caller must cut them.
 #[inline]
 #[must_use]
 pub fn sample_with_frames(time: u64, pc: u64, weight: u64, system: bool, frames: usize) -> [u64; 4] {
     let kind = if system { kind::SYSTEM_SAMPLE_FRAMES } else { kind::SAMPLE_FRAMES };
     let weight = if weight == 0 { 1 } else { weight };
-    let words = (4 + frames).min(MAX_WORDS) as u16;
+    let words = u16::try_from(4usize.saturating_add(frames).min(MAX_WORDS)).unwrap_or(u16::MAX);
     [Head { kind, words, arg: 0 }.encode(), time, WEIGHT_FOLLOWS << 56 | pc & ADDRESS_BITS, weight]
 }
 
-/// Most frames that one record can carry.
+/// Most frames that fit into one record.
 pub const MAX_FRAMES: usize = MAX_WORDS - 4;
 
-/// Writes a record into a caller's buffer, word by word; [`Encoder::finish`] sets the head.
+/// Writes a record into a caller's buffer, word by word. [`Encoder::finish`] sets the head.
 #[derive(Debug)]
 pub struct Encoder<'a> {
     buffer: &'a mut [u64],
@@ -61,15 +61,15 @@ pub struct Encoder<'a> {
 }
 
 impl<'a> Encoder<'a> {
-    /// Starts a record; the first word is kept for the head.
+    /// Starts a record. The first word is reserved for the head.
     #[must_use]
     pub fn new(buffer: &'a mut [u64]) -> Self {
         let overrun = buffer.is_empty();
         Encoder { buffer, used: 1, overrun }
     }
 
-    /// A word as it is (times, frames): must not be 0.
-    pub fn word(mut self, word: u64) -> Self {
+    /// A word stored unchanged (times, frames). It must not be 0.
+    pub fn raw_word(mut self, word: u64) -> Self {
         match self.buffer.get_mut(self.used) {
             Some(place) => *place = word,
             None => self.overrun = true,
@@ -80,10 +80,11 @@ impl<'a> Encoder<'a> {
 
     /// A number below 2^64 - 1, stored plus one.
     pub fn number(self, number: u64) -> Self {
-        self.word(number.saturating_add(1))
+        self.raw_word(number.saturating_add(1))
     }
 
-    /// Text of any bytes: seven a word in the low bytes, the upper byte 0x80 | count; the last word has fewer than seven.
+    /// Text of any bytes: seven bytes per word in the low bytes; the upper byte is 0x80 | count. The last word has
+    /// fewer than seven.
     pub fn text(mut self, text: &[u8]) -> Self {
         let mut rest = text;
         loop {
@@ -92,7 +93,7 @@ impl<'a> Encoder<'a> {
             for (i, byte) in rest.iter().take(7).enumerate() {
                 word |= u64::from(*byte) << (8 * i);
             }
-            self = self.word(word);
+            self = self.raw_word(word);
             if count < 7 {
                 return self;
             }
@@ -100,14 +101,15 @@ impl<'a> Encoder<'a> {
         }
     }
 
-    /// Sets the head and gives the record, or `None` when the buffer was too small.
+    /// Sets the head and returns the record, or `None` if the buffer was too small.
     #[must_use]
     pub fn finish(self, kind: u8, arg: u32) -> Option<&'a [u64]> {
         if self.overrun || self.used > MAX_WORDS {
             return None;
         }
+        let words = u16::try_from(self.used).ok()?;
         let record = self.buffer.get_mut(..self.used)?;
-        *record.first_mut()? = Head { kind, words: self.used as u16, arg }.encode();
+        *record.first_mut()? = Head { kind, words, arg }.encode();
         Some(record)
     }
 }

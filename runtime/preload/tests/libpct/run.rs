@@ -144,7 +144,7 @@ pub(crate) fn account(path: &Path) -> Account {
         lost: header.losses().map(|l| (l.cause.name(), l.weight)).collect(),
         bytes: bytes.len(),
         clock: header.clock_got(),
-        inherited: (header.word(at::INHERITED_EVENTS), header.word(at::INHERITED_ERRNO)),
+        inherited: (header.header_word(at::INHERITED_EVENTS), header.header_word(at::INHERITED_ERRNO)),
         ..Account::default()
     };
     for thread in &index.threads {

@@ -230,7 +230,7 @@ fn consider<M: Memory>(session: &Session, list: &mut List, memory: &M, symbols: 
         }
     };
     let record = Encoder::new(list.record())
-        .word(time::now())
+        .raw_word(time::now())
         .number(u64::from(version))
         .number(state as u64)
         .text(path.bytes())

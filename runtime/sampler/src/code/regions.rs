@@ -402,7 +402,7 @@ impl Scan<'_> {
 
     fn end(&mut self, entry: &Entry) {
         self.changed = true;
-        let record = Encoder::new(self.record).word(self.now).finish(kind::REGION_END, entry.id);
+        let record = Encoder::new(self.record).raw_word(self.now).finish(kind::REGION_END, entry.id);
         keep_record(self.keep, self.log, record);
     }
 }

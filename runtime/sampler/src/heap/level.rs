@@ -20,7 +20,7 @@ pub(crate) fn note(session: &Session, house: &mut House) {
     }
     let mut buffer = [0; STATUS_BYTES];
     let Ok(status) = sys::read_file(sys::c(c"/proc/self/status"), &mut buffer) else { return };
-    let mut record = Encoder::new(&mut house.record).word(time::now()).number(live).number(allocated);
+    let mut record = Encoder::new(&mut house.record).raw_word(time::now()).number(live).number(allocated);
     for resident in resident(status) {
         record = record.number(resident);
     }

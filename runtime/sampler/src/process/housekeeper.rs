@@ -251,7 +251,7 @@ pub fn note_times(session: &Session, house: &mut House) {
     let tid = sys::gettid();
     let thread_cpu = sys::clock_ns(sys::CLOCK_THREAD_CPU);
     let record = Encoder::new(&mut house.record)
-        .word(anchor.raw)
+        .raw_word(anchor.raw)
         .number(anchor.monotonic_ns)
         .number(anchor.realtime_ns)
         .number(u64::from(tid))

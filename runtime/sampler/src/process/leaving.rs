@@ -20,8 +20,10 @@ pub fn forked(session: &Session, child: u32) {
     }
     if let Some(mut house) = session.house.try_lock() {
         let house = &mut *house;
-        let record =
-            Encoder::new(&mut house.record).word(time::now()).number(u64::from(child)).finish(kind::FORK, 0);
+        let record = Encoder::new(&mut house.record)
+            .raw_word(time::now())
+            .number(u64::from(child))
+            .finish(kind::FORK, 0);
         if let Some(record) = record {
             house.process.append(&session.log, true, record, &[]);
         }
@@ -45,7 +47,7 @@ pub fn before_exec(session: &Session, path: &[u8]) {
         housekeeper::note_times(session, &mut house);
         let house = &mut *house;
         let path = path.get(..path.len().min(1024)).unwrap_or(path);
-        let record = Encoder::new(&mut house.record).word(time::now()).text(path).finish(kind::EXEC, 0);
+        let record = Encoder::new(&mut house.record).raw_word(time::now()).text(path).finish(kind::EXEC, 0);
         if let Some(record) = record {
             house.process.append(&session.log, true, record, &[]);
         }

@@ -226,7 +226,7 @@ const KEYS: &[Key] = &[
     }),
     key("hz", "1 to 20000", |o, v| put(&mut o.hz, within(v, 1..=20_000))),
     key("clock", "auto, perf, sigtrap, thread, itimer, itimer-virtual, itimer-real", |o, v| {
-        let offered = |c: &Clock| !matches!(c, Clock::Remote | Clock::Ring);
+        let offered = |c: &Clock| !matches!(c, Clock::Outside | Clock::Ring);
         put(&mut o.clock, Clock::ALL.iter().copied().filter(offered).find(|c| c.name().as_bytes() == v))
     }),
     key("stack", "none, fp, cfi, auto", |o, v| {

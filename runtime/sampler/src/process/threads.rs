@@ -363,7 +363,7 @@ pub fn retire_dead(session: &Session, house: &mut House) {
         }
         if session.log.is_open() && ring.announced.load(Ordering::Relaxed) != 0 {
             let record = Encoder::new(&mut house.record)
-                .word(crate::record::time::now())
+                .raw_word(crate::record::time::now())
                 .number(u64::from(tid))
                 .number(ring.visited_cpu_ns.load(Ordering::Relaxed))
                 .finish(kind::THREAD_END, ring.serial.load(Ordering::Relaxed));
@@ -466,7 +466,7 @@ pub fn name_of(tid: u32) -> Option<[u64; 2]> {
 pub fn announce(session: &Session, log: &Log, ring: &Ring, record: &mut [u64], kind: u8) {
     let (name, len) = ring.name_bytes();
     let done = Encoder::new(record)
-        .word(crate::record::time::now())
+        .raw_word(crate::record::time::now())
         .number(u64::from(ring.tid.load(Ordering::Relaxed)))
         .text(name.get(..len).unwrap_or(&[]))
         .finish(kind, ring.serial.load(Ordering::Relaxed));

@@ -37,7 +37,7 @@ fn append(name: &[u8], kind: u8, numbers: impl FnOnce(&Session) -> Option<[Optio
     let tid = sys::gettid();
     let name = name.get(..name.len().min(NAME_BYTES)).unwrap_or(name);
     let mut buffer = [0u64; 40];
-    let mut record = Encoder::new(&mut buffer).word(now).number(u64::from(tid));
+    let mut record = Encoder::new(&mut buffer).raw_word(now).number(u64::from(tid));
     for number in numbers.into_iter().flatten() {
         record = record.number(number);
     }

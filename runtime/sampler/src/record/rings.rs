@@ -405,7 +405,7 @@ impl Ring {
         let (name, len) = self.name_bytes();
         let mut record = [0; 8];
         let record = Encoder::new(&mut record)
-            .word(crate::record::time::now())
+            .raw_word(crate::record::time::now())
             .number(u64::from(self.tid.load(Ordering::Relaxed)))
             .text(name.get(..len).unwrap_or(&[]))
             .finish(kind::TAKE_OVER, self.serial.load(Ordering::Relaxed))?;

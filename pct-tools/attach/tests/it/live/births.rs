@@ -24,8 +24,8 @@ fn a_thread_that_makes_threads_all_the_time_is_sampled_to_its_end() {
     let folder = tempfile::tempdir().unwrap();
     let signals = Signals::control();
     let manner = Manner {
-        clock_asked: Clock::Remote,
-        clock: Clock::Remote,
+        clock_asked: Clock::Outside,
+        clock: Clock::Outside,
         hz: 1000,
         stacks: StackMode::None,
         depth: 512,

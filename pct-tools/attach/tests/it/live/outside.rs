@@ -48,7 +48,7 @@ fn python_is_sampled_with_whole_stacks_and_ends_as_it_would() {
     });
     let dir = tempfile::tempdir().unwrap();
     let signals = Signals::control();
-    let settings = settings(500, Clock::Remote, dir.path());
+    let settings = settings(500, Clock::Outside, dir.path());
     let mut outside = Outside::seize(pid, settings).unwrap();
     // the traced child's end is reported to us as its tracer, so the run lasts until it has ended
     assert_eq!(outside.run(Some(Duration::from_secs(60)), &signals).unwrap(), Ended::Target);

@@ -71,7 +71,7 @@ fn files_are_numbered_and_closed() {
     for file in run.files() {
         let bytes = std::fs::read(&file.path).expect("readable");
         let header = File::parse(&bytes).expect("whole").header();
-        numbers.push((header.word(at::ROTATIONS), header.state()));
+        numbers.push((header.header_word(at::ROTATIONS), header.state()));
     }
     numbers.sort_by_key(|(number, _)| *number);
     let last = numbers.pop().expect("a file");
@@ -117,7 +117,7 @@ fn the_folder_stays_below_its_bound_and_the_oldest_go_first() {
         .iter()
         .map(|file| {
             let bytes = std::fs::read(&file.path).expect("readable");
-            File::parse(&bytes).expect("whole").header().word(at::ROTATIONS)
+            File::parse(&bytes).expect("whole").header().header_word(at::ROTATIONS)
         })
         .collect();
     numbers.sort_unstable();

@@ -248,12 +248,12 @@ fn the_header_says_who_and_how() {
     assert!(!header.build_id().is_empty(), "the program's build-id");
     assert!(header.ns_pid() > 1 && header.ppid() == std::process::id());
     for word in [at::START_TICKS, at::BOOT_ID, at::HZ, at::FIRST_ANCHOR, at::FIRST_ANCHOR + 2, at::SIGNAL] {
-        assert_ne!(header.word(word), 0, "word {word}");
+        assert_ne!(header.header_word(word), 0, "word {word}");
     }
-    assert_eq!((header.word(at::RATE_ASKED), header.word(at::PERIOD_NS)), (500_000, 2_000_000));
-    assert!(header.word(at::CLOCK_ASKED) != 0 && header.word(at::CLOCK_GOT) != 0);
+    assert_eq!((header.header_word(at::RATE_ASKED), header.header_word(at::PERIOD_NS)), (500_000, 2_000_000));
+    assert!(header.header_word(at::CLOCK_ASKED) != 0 && header.header_word(at::CLOCK_GOT) != 0);
     // SAFETY: no arguments.
-    assert_eq!(header.word(at::UID), u64::from(unsafe { libc::getuid() }));
+    assert_eq!(header.header_word(at::UID), u64::from(unsafe { libc::getuid() }));
 }
 
 /// Refuses `perf_event_open` to this process and what it executes, as containers do.
@@ -286,8 +286,8 @@ fn without_perf_events_the_threads_timer_is_taken() {
     let bytes = std::fs::read(&a.path).expect("readable");
     let file = File::parse(&bytes).expect("whole");
     use pct_format::layout::header as at;
-    assert_eq!(file.header().word(at::CLOCK_GOT), pct_format::Clock::Thread as u64);
-    assert_eq!(file.header().word(at::CLOCK_ERRNO), libc::EPERM as u64);
+    assert_eq!(file.header().header_word(at::CLOCK_GOT), pct_format::Clock::Thread as u64);
+    assert_eq!(file.header().header_word(at::CLOCK_ERRNO), libc::EPERM as u64);
     about(a.user + a.system, 0.4);
     // Asked for by name it is refused with the cause.
     let refused = Run::new(program, &["spin"], "clock=perf", without_perf);

@@ -301,7 +301,7 @@ fn counts_add_up_to_the_time() {
     let path = run.only_file().path;
     let bytes = std::fs::read(path).expect("readable");
     let file = File::parse(&bytes).expect("a whole header");
-    let word = |at| file.header().word(at);
+    let word = |at| file.header().header_word(at);
     use pct_format::layout::header as at;
     let counted: u64 = file.counters().flat_map(|a| a.nonzero()).map(|(_, n)| n).sum();
     let all = counted + word(at::UNKNOWN) + word(at::COUNTED_SYSTEM);

@@ -251,8 +251,8 @@ mod tests {
         assert_eq!(read("0\n"), [0]);
         assert_eq!(read("0-3\n"), [0, 1, 2, 3]);
         assert_eq!(read("0,2-3,7\n"), [0, 2, 3, 7]);
-        assert_eq!(read(""), []);
-        assert_eq!(read("x-4"), []);
+        assert!(read("").is_empty());
+        assert!(read("x-4").is_empty());
         assert_eq!(read("1,x"), [1]);
         assert!(read("0-4294967295").len() <= (1 << 16) + 1);
     }
