@@ -9,6 +9,7 @@
 //! The root is `<program>` with one callback site, below which the ways in are: main, the threads' start functions.
 
 use crate::graph::{Edge, EdgeId, Graph, GroupId, Proc, ROOT_SITE, Site, SiteId};
+use pct_deep::native::Allocated;
 use pct_deep::{
     Builder, Counts, Coverage, CsdId, Css, CssId, CssKind, DeepData, DeepError, Header, Id, Own, PdId,
     PredOrFunc, ProcLabel, ProcStatic, PsId, SiteKind, Slot, StrId, Strings,
@@ -33,26 +34,12 @@ pub enum NativeError {
 /// Ticks of a second: quanta are nanoseconds.
 pub const TICKS_PER_SECOND: u64 = 1_000_000_000;
 
-/// Which view of memory the columns of allocations have.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Allocated {
-    /// What was allocated since the start.
-    #[default]
-    All,
-    /// What is live at the end.
-    Live,
-    /// What was live when most was.
-    Peak,
-}
-
-impl Allocated {
-    /// Blocks and octets of an edge.
-    fn of(self, edge: &Edge) -> (f64, f64) {
-        match self {
-            Self::All => edge.own_memory.allocated,
-            Self::Live => edge.own_memory.live,
-            Self::Peak => edge.own_memory.peak,
-        }
+/// Blocks and octets of an edge in a view of memory.
+fn blocks_and_octets(memory: Allocated, edge: &Edge) -> (f64, f64) {
+    match memory {
+        Allocated::All => edge.own_memory.allocated,
+        Allocated::Live => edge.own_memory.live,
+        Allocated::Peak => edge.own_memory.peak,
     }
 }
 
@@ -108,14 +95,14 @@ pub fn deep_and_procs(
     for (i, call) in sites.iter().enumerate() {
         let site = &graph.sites[call.site];
         kinds.push(out.site(CssId::at(i), site, call.callee)?);
-        sites_of[proc_of.of(site.caller)].push(CssId::at(i));
+        sites_of[proc_of.number_of(site.caller)].push(CssId::at(i));
     }
     for (i, proc) in procs.iter().enumerate() {
         out.procedure(PsId::at(i), *proc, &sites_of[i])?;
     }
     // Whole numbers whose sums are those of the estimates.
-    let blocks: Vec<f64> = graph.edges.iter().map(|edge| memory.of(edge).0).collect();
-    let words: Vec<f64> = graph.edges.iter().map(|edge| memory.of(edge).1 / WORD).collect();
+    let blocks: Vec<f64> = graph.edges.iter().map(|edge| blocks_and_octets(memory, edge).0).collect();
+    let words: Vec<f64> = graph.edges.iter().map(|edge| blocks_and_octets(memory, edge).1 / WORD).collect();
     let (blocks, words) = (round_to_sum(&blocks), round_to_sum(&words));
     for (i, edge) in graph.edges.iter().enumerate() {
         let signed = |number: u64| i64::try_from(number).unwrap_or(i64::MAX);
@@ -134,7 +121,7 @@ pub fn deep_and_procs(
     let csds: Vec<CsdId> = edges.iter().map(|edge| CsdId::at(edge.index())).collect();
     let mut slots: Vec<Slot<'_>> = Vec::new();
     for (i, context) in graph.contexts.iter().enumerate() {
-        let proc = proc_of.of(context.proc);
+        let proc = proc_of.number_of(context.proc);
         let end = starts[i + 1];
         let mut at = starts[i];
         slots.clear();
@@ -161,7 +148,7 @@ struct ProcNumbers {
 
 impl ProcNumbers {
     /// That of a procedure of the graph.
-    fn of(&self, proc: Proc) -> usize {
+    fn number_of(&self, proc: Proc) -> usize {
         let number = match proc {
             Proc::Root => Some(0),
             Proc::Group(group) => self.groups[group.index()],
@@ -196,8 +183,8 @@ fn procedures(profile: &Profile, graph: &Graph) -> (Vec<Proc>, ProcNumbers) {
     (procs, numbers)
 }
 
-/// A call site of the data: one of the graph's, and the procedure that it calls. The places without a line, below which the ways
-/// in are, call several.
+/// A call site of the data: one of the graph's, and the procedure that it calls. The places without a line,
+/// below which the ways in are, call several.
 #[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct CallSite {
     site: SiteId,
@@ -208,7 +195,7 @@ struct CallSite {
 fn call_sites(graph: &Graph, proc_of: &ProcNumbers) -> (Vec<CallSite>, Vec<CssId>) {
     let site_of = |site: SiteId, callee: Proc| {
         let several = graph.sites[site].place.is_none();
-        CallSite { site, callee: (!several).then(|| PsId::at(proc_of.of(callee))) }
+        CallSite { site, callee: (!several).then(|| PsId::at(proc_of.number_of(callee))) }
     };
     let mut numbers: FxHashMap<CallSite, usize> = FxHashMap::default();
     let mut sites = vec![CallSite { site: ROOT_SITE, callee: None }];

@@ -1,5 +1,6 @@
-//! What a recording knows beyond the folded graph: samples and time with each procedure anywhere on the stack (recursion
-//! counted once), the tree of stacks by function, the time of source lines, who ran, and the closing account.
+//! What a recording knows beyond the folded graph: samples and time with each procedure anywhere on the stack
+//! (recursion counted once), the tree of stacks by function, the time of source lines, who ran, and the
+//! closing account.
 
 use crate::graph::{Graph, Proc};
 use pct_deep::native::{FunctionFacts, LineCost, ProcessFacts, Recorded, Side, StackNode, ThreadFacts};
@@ -205,9 +206,9 @@ impl<'a> Trie<'a> {
         facts
     }
 
-    /// The `most` heaviest branches of the tree by function, the heaviest first, callers before what they call; and how many
-    /// stacks are in none of them. A caller is never lighter than what it calls, so the tree is opened from its root, always at the
-    /// heaviest branch, and the rest of it is never looked at.
+    /// The `most` heaviest branches of the tree by function, the heaviest first, callers before what they
+    /// call; and how many stacks are in none of them. A caller is never lighter than what it calls, so the
+    /// tree is opened from its root, always at the heaviest branch, and the rest of it is never looked at.
     fn tree(&self, most: usize) -> (Vec<Branch>, usize) {
         let mut branches: Vec<Branch> = Vec::new();
         // Branches that are known and not yet taken; of equal ones the one met first.
@@ -328,7 +329,7 @@ mod tests {
             let p = profile(&lines);
             let made = make(&p, &p.cells, Default::default(), usize::MAX).unwrap();
             let deep = made.profile(Compensation::Exact).unwrap();
-            let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, pct_profile::flat::Order::Total);
+            let flat = Flat::count_cells(&p, &p.cells, Some(By::Function), Split::Merged, pct_profile::flat::Order::Total);
             prop_assert_eq!(deep.root_total().quanta as u64, p.total().cpu_ns());
             let mut seen = 0;
             for row in &flat.rows {

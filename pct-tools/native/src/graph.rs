@@ -1,12 +1,13 @@
 //! The folded context graph.
 //!
-//! A context is a procedure with a *creator*, the context that first called it. On the first use of (context d, call site s,
-//! callee p) the **creator rule** walks d and its creators to the root: if one of them is a context of p, the call leads back
-//! to it (recursion is folded); else it leads to a new context with creator d.
+//! A context is a procedure with a *creator*, the context that first called it. On the first use of (context
+//! d, call site s, callee p) the **creator rule** walks d and its creators to the root: if one of them is a
+//! context of p, the call leads back to it (recursion is folded); else it leads to a new context with creator
+//! d.
 
 use pct_profile::Profile;
 use pct_profile::ids;
-use pct_profile::memory::{Held, MemoryCell};
+use pct_profile::memory::{MemoryAmount, MemoryCell};
 use pct_profile::model::{Cell, FileId, Frame, FunctionId, Id as _, IdVec};
 use pct_profile::rows::{Children, mix};
 use rustc_hash::FxHashMap;
@@ -174,7 +175,8 @@ impl Graph {
             },
             None => self.context(callee, caller),
         };
-        // beyond the limit all edges into a folded context hang under the root's site: their number is that of procedures
+        // beyond the limit all edges into a folded context hang under the root's site: their number is that
+        // of procedures
         let (caller, site) = if beyond { (ROOT, ROOT_SITE) } else { (caller, site) };
         if beyond && let Some(edge) = self.find(caller, site, callee) {
             return (edge, beyond);
@@ -296,12 +298,13 @@ impl Graph {
         }
     }
 
-    /// Adds what was allocated, by the same contexts. Which thread allocated is not known, so all of it is below the root.
+    /// Adds what was allocated, by the same contexts. Which thread allocated is not known, so all of it is
+    /// below the root.
     pub fn add_memory(&mut self, profile: &Profile, cells: &[MemoryCell], most: usize) {
         let mut own = vec![OwnMemory::default(); profile.stacks.len()];
         let mut wanted = vec![0; profile.stacks.len()];
         for cell in cells {
-            let pair = |held: &Held| (held.blocks.amount, held.bytes.amount);
+            let pair = |held: &MemoryAmount| (held.blocks.amount, held.bytes.amount);
             let figures = &cell.figures;
             let (allocated, live, peak) =
                 (pair(&figures.allocated), pair(&figures.live), pair(&figures.peak));
@@ -493,7 +496,8 @@ mod tests {
         assert_eq!(g.total_ns(), 7200);
         assert!(g.folded_ns > 0);
     }
-    /// What a graph says, whatever the numbers of its contexts: for each edge the whole way to it by call sites, and its time.
+    /// What a graph says, whatever the numbers of its contexts: for each edge the whole way to it by call
+    /// sites, and its time.
     fn shape(g: &Graph) -> Vec<(Vec<String>, u64)> {
         let mut way: Vec<Vec<String>> = vec![Vec::new(); g.contexts.len()];
         let mut known = vec![false; g.contexts.len()];

@@ -5,9 +5,10 @@
 //!                         --facts--> shares, tree of stacks, lines, account        -> Made
 //! ```
 //!
-//! [`graph`] folds recursion by the creator rule, which is a pure function of the call path: so graphs of threads, processes
-//! and runs merge by plain union, whatever the order. [`mod@deep`] decides the kinds of call sites and makes the data; [`facts`]
-//! is what the recording knows beyond it, also for the `.native` file beside the data.
+//! [`graph`] folds recursion by the creator rule, which is a pure function of the call path: so graphs of
+//! threads, processes and runs merge by plain union, whatever the order. [`mod@deep`] decides the kinds of
+//! call sites and makes the data; [`facts`] is what the recording knows beyond it, also for the `.native`
+//! file beside the data.
 //!
 //! The unit of quanta is the nanosecond, so that the sum of quanta is the sum of the samples' weights, exactly.
 #![forbid(unsafe_code)]
@@ -21,10 +22,10 @@ pub mod facts;
 pub mod graph;
 pub mod reading;
 
-pub use deep::{Allocated, NativeError, deep};
+pub use deep::{NativeError, deep};
 pub use graph::{Apart, Graph};
 
-use pct_deep::native::Recorded;
+use pct_deep::native::{Allocated, Recorded};
 use pct_deep::{Compensation, DeepData, DeepError};
 use pct_profile::Profile;
 use pct_profile::memory::MemoryCell;
@@ -33,12 +34,12 @@ use pct_profile::model::Cell;
 /// A deep profile made of a recording.
 #[derive(Debug)]
 pub struct Made {
-    /// The data.
+    /// The data. Its allocations are those since the start.
     pub data: DeepData,
     /// What the recording knows beyond it.
     pub recorded: Recorded,
-    /// The same contexts and numbers with what is live, and with what was live at the peak, as their allocations; none if
-    /// allocations were not sampled.
+    /// The same contexts and numbers with what is live, and with what was live at the peak, as their
+    /// allocations; none if allocations were not sampled.
     pub sisters: Option<Sisters>,
 }
 
@@ -83,12 +84,29 @@ pub fn make_with_memory(
             Some(Sisters { live: of(Allocated::Live)?, peak: of(Allocated::Peak)? })
         };
         let stacks = stacks.join().expect("walking stacks does not panic");
-        let recorded = facts::facts(profile, cells, &graph, &procs, stacks);
+        let mut recorded = facts::facts(profile, cells, &graph, &procs, stacks);
+        if sisters.is_some() {
+            recorded.side.allocs_known = true;
+            recorded.side.memory = Some(Allocated::All);
+        }
         Ok(Made { data, recorded, sisters })
     })
 }
 
 impl Made {
+    /// The same with another view of memory as its allocations. Without memory it stays as it is.
+    #[must_use]
+    pub fn with_memory(mut self, memory: Allocated) -> Made {
+        let Some(sisters) = self.sisters.take() else { return self };
+        match memory {
+            Allocated::All => {}
+            Allocated::Live => self.data = sisters.live,
+            Allocated::Peak => self.data = sisters.peak,
+        }
+        self.recorded.side.memory = Some(memory);
+        self
+    }
+
     /// The data preprocessed, as a native program's.
     ///
     /// # Errors

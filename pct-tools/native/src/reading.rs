@@ -1,8 +1,9 @@
 //! A deep profile as a profile of stacks: what `pct report`, `flame`, `diff` and `export` read.
 //!
-//! Each context gets the stack by which it is first reached from the root, with the calling lines; the time of a call lies below
-//! its own caller, also where the call leads back into a context above (recursion is seen one level deep). The sum of weights is the
-//! sum of the profile's ticks. Ticks are samples, unless the `.native` file beside says how many samples there were.
+//! Each context gets the stack by which it is first reached from the root, with the calling lines; the time
+//! of a call lies below its own caller, also where the call leads back into a context above (recursion is
+//! seen one level deep). The sum of weights is the sum of the profile's ticks. Ticks are samples, unless the
+//! `.native` file beside says how many samples there were.
 
 use pct_deep::native::{MOST_OCTETS, Side};
 use pct_deep::{Compensation, CsdId, DeepError, Id as _, PdId};
@@ -80,7 +81,7 @@ pub fn profile_of(deep: &pct_deep::Profile, side: Option<&Side>) -> Profile {
                 let frame = b.plain_frame(of(callee));
                 let stack = b.stack(caller, frame);
                 let user_ns = nanoseconds(own, deep.header().ticks_per_second);
-                b.add(thread, stack, Weight { samples: samples.of(own), user_ns, system_ns: 0 });
+                b.add(thread, stack, Weight { samples: samples.samples_for(own), user_ns, system_ns: 0 });
             }
         }
     }
@@ -130,7 +131,7 @@ struct Samples {
 }
 
 impl Samples {
-    fn of(&mut self, quanta: u64) -> u64 {
+    fn samples_for(&mut self, quanta: u64) -> u64 {
         self.quanta = self.quanta.saturating_add(quanta);
         let due = u128::from(self.all) * u128::from(self.quanta) / u128::from(self.whole.max(1));
         let due = u64::try_from(due).unwrap_or(u64::MAX);
@@ -153,7 +154,7 @@ mod tests {
         let whole = u64::try_from(deep.root_total().quanta).unwrap();
         let rate = deep.header().ticks_per_second;
         assert_eq!(p.total().samples, whole);
-        let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+        let flat = Flat::count_cells(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
         for row in &flat.rows {
             let name = row.label.expect("a label").name(&p);
             let ps = deep.pss().find(|&ps| deep.qualified_name(ps) == name).expect("a procedure");

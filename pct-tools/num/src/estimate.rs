@@ -17,8 +17,8 @@ use core::ops::{Add, AddAssign};
 use crate::float;
 use crate::gamma::gamma_quantile;
 
-/// Probability that a block of `size` bytes is sampled at an average interval of `interval` bytes. A size of 0 counts as one
-/// byte, and so does an interval below one.
+/// Probability that a block of `size` bytes is sampled at an average interval of `interval` bytes. A size of
+/// 0 counts as one byte, and so does an interval below one.
 #[must_use]
 pub fn sampling_probability(size: u64, interval: u64) -> f64 {
     // expm1, because 1 - exp(-x) loses its digits where blocks are small.
@@ -32,8 +32,8 @@ pub fn thinning_probability(size: u64, from: u64, to: u64) -> f64 {
     (sampling_probability(size, to) / sampling_probability(size, from)).min(1.0)
 }
 
-/// Bytes below which a place without a sample cannot be told from one that holds nothing: the upper limit of its interval,
-/// 3.7 times the average interval of sampling.
+/// Bytes below which a place without a sample cannot be told from one that holds nothing: the upper limit of
+/// its interval, 3.7 times the average interval of sampling.
 #[must_use]
 pub fn detection_limit(interval: u64) -> f64 {
     Estimate::nothing(float(interval)).interval().high
@@ -48,8 +48,8 @@ pub struct Estimate {
     pub amount: f64,
     /// Estimated variance of `amount`.
     pub variance: f64,
-    /// The largest effective weight w √(1 - p) that a sample could have had and that was not seen. For bytes this is the
-    /// interval of sampling.
+    /// The largest effective weight w √(1 - p) that a sample could have had and that was not seen. For bytes
+    /// this is the interval of sampling.
     pub unseen: f64,
     /// What was seen in the samples themselves, which is certain. 0 where it is not known.
     pub certain: f64,
@@ -88,6 +88,13 @@ impl Estimate {
         Self { samples: 1, amount: weight, variance, unseen: variance.sqrt(), certain: 1.0 }
     }
 
+    /// The same where a sample that was not seen could have had an effective weight of `unseen`, because the
+    /// interval was larger at another time.
+    #[must_use]
+    pub fn or_unseen(self, unseen: f64) -> Self {
+        Self { unseen: self.unseen.max(unseen), ..self }
+    }
+
     /// No sample at all, where one would have had an effective weight of at most `unseen`.
     #[must_use]
     pub fn nothing(unseen: f64) -> Self {
@@ -115,6 +122,20 @@ impl Estimate {
             spread / mean * gamma_quantile(mean * mean / spread, 1.0 - TAIL)
         };
         Interval { low: low.max(self.certain).min(amount), high: high.max(amount) }
+    }
+
+    /// What was added to a sum that only grows since it was `earlier`. Samples are independent of each other, so the
+    /// variances subtract as the amounts do.
+    #[must_use]
+    pub fn since(&self, earlier: &Self) -> Self {
+        let less = |now: f64, then: f64| (now - then).max(0.0);
+        Self {
+            samples: self.samples.saturating_sub(earlier.samples),
+            amount: less(self.amount, earlier.amount),
+            variance: less(self.variance, earlier.variance),
+            unseen: self.unseen,
+            certain: less(self.certain, earlier.certain),
+        }
     }
 
     /// No sample is in it.
@@ -164,8 +185,9 @@ impl Sum for Estimate {
     }
 }
 
-/// Whole numbers near these amounts (largest remainder): each is one of the two next to its amount, and their sum is that of
-/// the amounts, rounded. Of equal remainders the first is rounded up. Amounts below zero, or that are no numbers, count as 0.
+/// Whole numbers near these amounts (largest remainder): each is one of the two next to its amount, and their
+/// sum is that of the amounts, rounded. Of equal remainders the first is rounded up. Amounts below zero, or
+/// that are no numbers, count as 0.
 #[must_use]
 pub fn round_to_sum(amounts: &[f64]) -> alloc::vec::Vec<u64> {
     let sane = |amount: f64| if amount > 0.0 { amount.min(9e18) } else { 0.0 };

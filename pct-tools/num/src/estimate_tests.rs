@@ -1,7 +1,8 @@
-//! The estimators against simulated sampling: what share of the intervals covers the truth, for amounts from half an interval
-//! of sampling to a hundred of them.
+//! The estimators against simulated sampling: what share of the intervals covers the truth, for amounts from
+//! half an interval of sampling to a hundred of them.
 
 use super::*;
+use crate::rounded;
 use pct_kit::Dice;
 
 const N: u64 = 1 << 19;
@@ -105,6 +106,50 @@ fn blocks_are_covered_where_a_site_was_seen() {
             }
             let share = f64::from(covered) / f64::from(seen);
             assert!(share >= 0.94, "{class} N of {name}: {share}");
+        }
+    }
+}
+
+/// What a small interval saw of a site says little of what a large one missed of it later.
+#[test]
+fn amounts_are_covered_though_the_interval_rose_meanwhile() {
+    const RISE: u64 = 32;
+    let mut dice = Dice::new(20);
+    for (class, size) in
+        [5.0, 10.0, 100.0].into_iter().flat_map(|class| [(class, 16), (class, 1024), (class, N / 16)])
+    {
+        for early_share in [0.05, 0.2, 0.5] {
+            let blocks = (class * N as f64 / size as f64).round();
+            let early = rounded(blocks * early_share);
+            let parts = [(early, N), (rounded(blocks) - early, N * RISE)];
+            let (mut seen, mut covered_bytes, mut covered_blocks) = (0, 0, 0);
+            for _ in 0..RUNS {
+                let (mut bytes, mut number) = (Estimate::default(), Estimate::default());
+                for (count, interval) in parts {
+                    for _ in 0..sampled(&mut dice, count, sampling_probability(size, interval)) {
+                        bytes += Estimate::of_bytes(size, interval).or_unseen((N * RISE) as f64);
+                        let missed = Estimate::of_blocks(size, N * RISE).unseen;
+                        number += Estimate::of_blocks(size, interval).or_unseen(missed);
+                    }
+                }
+                if bytes.is_empty() {
+                    continue;
+                }
+                let within = |of: Estimate, truth: f64| {
+                    let limits = of.interval();
+                    u32::from(limits.low <= truth && truth <= limits.high)
+                };
+                seen += 1;
+                covered_bytes += within(bytes, blocks * size as f64);
+                covered_blocks += within(number, blocks);
+            }
+            for (what, covered) in [("bytes", covered_bytes), ("blocks", covered_blocks)] {
+                let share = f64::from(covered) / f64::from(seen);
+                assert!(
+                    share >= 0.94,
+                    "{class} N of {size}, {early_share} of it early: {what} {share} of {seen}"
+                );
+            }
         }
     }
 }

@@ -2,8 +2,8 @@
 
 use statrs::distribution::{Binomial, ContinuousCDF as _, DiscreteCDF as _, Gamma};
 
-/// Above this shape the cube root of a gamma variable is normal to seven digits (Wilson and Hilferty), and iterating on the
-/// incomplete gamma function only loses digits.
+/// Above this shape the cube root of a gamma variable is normal to seven digits (Wilson and Hilferty), and
+/// iterating on the incomplete gamma function only loses digits.
 const NEARLY_NORMAL: f64 = 1e6;
 
 /// Where the gamma distribution of this shape and scale 1 reaches `p`. Half of chi-squared's quantile at twice as many
@@ -21,8 +21,8 @@ pub(crate) fn gamma_quantile(shape: f64, p: f64) -> f64 {
     Gamma::new(shape, 1.0).map_or(f64::NAN, |gamma| gamma.inverse_cdf(p))
 }
 
-/// How probable it is that `a` and `b` counts of one kind differ by this much or more, when each of them fell to `a` with
-/// probability `share` (two-sided, exact).
+/// How probable it is that `a` and `b` counts of one kind differ by this much or more, when each of them fell
+/// to `a` with probability `share` (two-sided, exact).
 pub(crate) fn binomial_test(a: u64, b: u64, share: f64) -> f64 {
     let n = a.saturating_add(b);
     let Ok(law) = Binomial::new(share, n) else { return 1.0 };

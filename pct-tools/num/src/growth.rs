@@ -36,8 +36,9 @@ impl Growth {
     }
 }
 
-/// Each estimate's own limits, put together as the sides of a right-angled triangle (Zou and Donner's method of variance
-/// estimates recovery): where samples are many these are the normal limits, where they are few they keep the skew.
+/// Each estimate's own limits, put together as the sides of a right-angled triangle (Zou and Donner's method
+/// of variance estimates recovery): where samples are many these are the normal limits, where they are few
+/// they keep the skew.
 fn limits(before: &Estimate, after: &Estimate) -> Interval {
     let (old, new) = (before.interval(), after.interval());
     let amount = after.amount - before.amount;

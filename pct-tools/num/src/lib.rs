@@ -4,7 +4,8 @@
 //! - [`str2num()`]: text to number, by a table of byte values; overflow and foreign bytes are errors that say where.
 //! - [`ndigits()`]: how many digits a number has, without writing it.
 //! - [`float()`], [`rounded()`]: counts and floating-point numbers.
-//! - [`thousands()`]: a number for people; [`seconds()`], [`share()`], [`count()`]: amounts with one rule for each kind.
+//! - [`thousands()`]: a number for people; [`seconds()`], [`share()`], [`count()`]: amounts with one rule for
+//!   each kind.
 //! - [`significance()`]: is the difference of two sampled amounts more than chance?
 //! - [`Estimate`], [`Growth`]: amounts of memory from samples of allocated bytes, with their intervals of confidence.
 //!

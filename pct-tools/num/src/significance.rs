@@ -2,7 +2,8 @@
 //!
 //! An amount is a sum of n samples of about equal weight q. n is about Poisson distributed, so the amount's variance is
 //! about n q². With before and after independent, z = (after - before) / sqrt(n₁q₁² + n₂q₂²) is about normal when
-//! nothing changed. A table has many rows, so a single |z| of 2 is expected by chance: [`CLEAR`] is one in a thousand rows.
+//! nothing changed. A table has many rows, so a single |z| of 2 is expected by chance: [`CLEAR`] is one in a
+//! thousand rows.
 
 /// Standard deviations from which a row's difference is more than chance, even for one row of a thousand.
 pub const CLEAR: f64 = 3.3;

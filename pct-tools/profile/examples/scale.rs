@@ -29,7 +29,7 @@ fn main() {
         let profile = load(std::slice::from_ref(&path), &Options::default()).expect("loaded");
         let loaded = began.elapsed().as_secs_f64();
         let began = Instant::now();
-        let flat = Flat::of(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
+        let flat = Flat::count_cells(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
         let flat_s = began.elapsed().as_secs_f64();
         let began = Instant::now();
         let tree = CallTree::top_down(&profile, &profile.cells, By::Function, Split::Merged);
@@ -54,7 +54,7 @@ fn log(samples: u64) -> Vec<u8> {
     let exe = std::env::current_exe().expect("known");
     let text = exe.metadata().expect("there").len() / 4;
     let mut b = Builder::new();
-    b.word(pct_format::layout::header::STACK_MODE, 4);
+    b.set_header_word(pct_format::layout::header::STACK_MODE, 4);
     b.region(1, 1, 0x10_0000..0x10_0000 + 4 * text, 0, 1, b"", exe.as_os_str().as_encoded_bytes());
     let threads: Vec<u32> = (0..4).map(|n| b.thread(1, 1000 + n, b"worker")).collect();
     let mut dice = pct_kit::Dice::new(1);

@@ -1,6 +1,7 @@
 //! Weights, and the closing account of a recording: what its tables cover, and what is missing.
 
 use crate::language::Language;
+use pct_num::float;
 
 /// What was measured.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -20,6 +21,14 @@ impl Weight {
     #[must_use]
     pub const fn cpu_ns(self) -> u64 {
         self.user_ns.saturating_add(self.system_ns)
+    }
+    /// Whether samples stand for more than was used, by more than chance does.
+    #[must_use]
+    pub fn exceeds(self, used_ns: u64) -> bool {
+        let sampled = float(self.cpu_ns());
+        // Four times the error of counting so many samples, and 5 %.
+        let chance = 4.0 * sampled / float(self.samples.max(1)).sqrt();
+        sampled > 1.05 * float(used_ns) + chance
     }
     /// Nothing was measured.
     #[must_use]
@@ -68,6 +77,9 @@ pub struct Account {
     pub used_by_files_ns: Option<u64>,
     /// Elapsed time of the run in nanoseconds, where known.
     pub elapsed_ns: Option<u64>,
+    /// Processor time that the host of a virtual machine took meanwhile, in nanoseconds summed over the machine's
+    /// processors; 0 = none, or nobody measured it. Samples may count a part of it, the kernel's CPU time does not.
+    pub stolen_ns: u64,
     /// Processes that are known to have run and left no sample.
     pub without_sample: u64,
     /// CPU time that those used, nanoseconds.
@@ -87,8 +99,9 @@ pub struct Account {
     pub notes: Vec<String>,
     /// Processes that still run.
     pub running: u64,
-    /// Reasons to think that something is missing which no figure here counts: sampling ended before the program did, a file is
-    /// damaged or unreadable, a process said why it could not be sampled. Each is a note too.
+    /// Reasons to think that something is missing which no figure here counts: sampling ended before the
+    /// program did, a file is damaged or unreadable, a process said why it could not be sampled. Each is a
+    /// note too.
     pub gaps_told: u64,
     /// Files that could not be read at all; each has a note.
     pub unreadable: u64,

@@ -4,7 +4,7 @@
 //!
 //! Rows are matched by names, not ids: the two profiles may be of different builds.
 
-use crate::flat::Flat;
+use crate::flat::{Flat, Order, Row};
 use crate::model::{Profile, Weight};
 use pct_num::{CLEAR, Sampled};
 use pct_num::{float, rounded};
@@ -16,9 +16,9 @@ pub struct Delta {
     pub name: String,
     /// Name of its object; empty where the row is no place in code.
     pub object: String,
-    /// Own weight before.
+    /// Weight before: own, or of all that is called, as [`Diff::order`] says.
     pub before: Weight,
-    /// Own weight after; nanoseconds scaled by [`Diff::scale`].
+    /// The same after; nanoseconds scaled by [`Diff::scale`].
     pub after: Weight,
     /// Standard deviations that the difference is away from none; 0 where both are 0.
     pub z: f64,
@@ -61,27 +61,33 @@ pub struct Diff {
     pub scale: f64,
     /// z of the totals.
     pub z: f64,
+    /// Which weights of rows are compared.
+    pub order: Order,
 }
 
 impl Diff {
-    /// Compares two tables of the same kind.
+    /// Compares two tables of the same kind: what functions spend themselves, or with all that they call, by the
+    /// tables' order.
     #[must_use]
-    pub fn of(before: (&Profile, &Flat), after: (&Profile, &Flat), compare: Compare) -> Self {
+    pub fn compare(before: (&Profile, &Flat), after: (&Profile, &Flat), compare: Compare) -> Self {
         let scale = match compare {
             Compare::Seconds => 1.0,
             Compare::Shares if after.1.total.cpu_ns() == 0 => 1.0,
             Compare::Shares => float(before.1.total.cpu_ns()) / float(after.1.total.cpu_ns()),
         };
+        let order = before.1.order;
+        let weight = |row: &Row| if order == Order::Own { row.own } else { row.total };
         let mut rows: std::collections::BTreeMap<(String, String), (Weight, Weight)> = Default::default();
         for row in &before.1.rows {
-            rows.entry(key(before.0, row)).or_default().0 += row.own;
+            rows.entry(key(before.0, row)).or_default().0 += weight(row);
         }
         for row in &after.1.rows {
             let scaled = |ns: u64| rounded(float(ns) * scale);
+            let found = weight(row);
             rows.entry(key(after.0, row)).or_default().1 += Weight {
-                samples: row.own.samples,
-                user_ns: scaled(row.own.user_ns),
-                system_ns: scaled(row.own.system_ns),
+                samples: found.samples,
+                user_ns: scaled(found.user_ns),
+                system_ns: scaled(found.system_ns),
             };
         }
         let mut rows: Vec<Delta> = rows
@@ -106,6 +112,7 @@ impl Diff {
             after: after.1.total,
             scale,
             z: significance(before.1.total, after.1.total),
+            order,
         }
     }
 }
@@ -122,8 +129,8 @@ pub struct Growth<'d> {
 }
 
 impl Diff {
-    /// The total and the rows that grew by more than `limit` (a fraction of the total before), worst first; the total before its
-    /// rows. `clear_only`: only where the growth is more than chance.
+    /// The total and the rows that grew by more than `limit` (a fraction of the total before), worst first;
+    /// the total before its rows. `clear_only`: only where the growth is more than chance.
     #[must_use]
     pub fn grown(&self, limit: f64, clear_only: bool) -> Vec<Growth<'_>> {
         let whole = float(self.before.cpu_ns());
@@ -147,7 +154,7 @@ impl Diff {
     }
 }
 
-fn key(profile: &Profile, row: &crate::flat::Row) -> (String, String) {
+fn key(profile: &Profile, row: &Row) -> (String, String) {
     let label = row.label.or(row.part);
     let object = label.and_then(|label| label.object(profile));
     (
@@ -164,14 +171,14 @@ fn significance(before: Weight, after: Weight) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::flat::Order;
     use crate::model::tests::folded;
     use crate::tree::{By, Split};
 
     fn diff(before: &str, after: &str, compare: Compare) -> Diff {
-        let flat = |p: &Profile| Flat::of(p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+        let flat =
+            |p: &Profile| Flat::count_cells(p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
         let (a, b) = (folded(before), folded(after));
-        Diff::of((&a, &flat(&a)), (&b, &flat(&b)), compare)
+        Diff::compare((&a, &flat(&a)), (&b, &flat(&b)), compare)
     }
 
     #[test]

@@ -30,6 +30,8 @@ pub struct Flat<W = Weight> {
     pub rows: Vec<Row<W>>,
     /// Sum of all rows' own weights.
     pub total: W,
+    /// What rows are ordered by.
+    pub order: Order,
 }
 
 /// How rows are ordered.
@@ -45,7 +47,7 @@ pub enum Order {
 impl<W: Amount> Flat<W> {
     /// Counts the cells. `by` = `None` gives one row per part.
     #[must_use]
-    pub fn of<C: Measured<Amount = W>>(
+    pub fn count_cells<C: Measured<Amount = W>>(
         profile: &Profile,
         cells: &[C],
         by: Option<By>,
@@ -53,8 +55,8 @@ impl<W: Amount> Flat<W> {
         order: Order,
     ) -> Self {
         let mut rows = Vec::new();
-        let labels = Labels::of(profile, by.unwrap_or_default());
-        let callees = Callees::of(profile);
+        let labels = Labels::from_profile(profile, by.unwrap_or_default());
+        let callees = Callees::from_profile(profile);
         for_each_part(profile, cells, split, |part, stacks| match by {
             None => {
                 let own = stacks.iter().copied().sum();
@@ -82,11 +84,14 @@ impl<W: Amount> Flat<W> {
         // Names only where numbers do not decide, so that equal profiles give equal tables.
         rows.sort_by(|a, b| {
             key(b).cmp(&key(a)).then_with(|| {
-                let name = |row: &Row<W>| row.label.map(|label| label.name(profile));
-                name(a).cmp(&name(b)).then(a.part.cmp(&b.part)).then(a.label.cmp(&b.label))
+                let names = match (a.label, b.label) {
+                    (Some(a), Some(b)) => a.cmp_names(b, profile),
+                    (a, b) => a.is_some().cmp(&b.is_some()),
+                };
+                names.then(a.part.cmp(&b.part)).then(a.label.cmp(&b.label))
             })
         });
-        Self { total: rows.iter().map(|row| row.own).sum(), rows }
+        Self { total: rows.iter().map(|row| row.own).sum(), rows, order }
     }
 }
 
@@ -120,20 +125,20 @@ fn sums<W: Amount>(
     }
     let label = |stack: StackId| labels.of_frame(profile.stacks[stack].frame);
     let mut on_path: FxHashMap<Label, u32> = FxHashMap::default();
-    enum Step {
+    enum Visit {
         Enter(StackId),
         Leave(Label),
     }
-    let mut pending: Vec<Step> =
-        callees.roots.iter().rev().filter(|id| used[id.index()]).map(|&id| Step::Enter(id)).collect();
+    let mut pending: Vec<Visit> =
+        callees.roots.iter().rev().filter(|id| used[id.index()]).map(|&id| Visit::Enter(id)).collect();
     while let Some(step) = pending.pop() {
         match step {
-            Step::Leave(label) => {
+            Visit::Leave(label) => {
                 if let Some(count) = on_path.get_mut(&label) {
                     *count -= 1;
                 }
             }
-            Step::Enter(id) => {
+            Visit::Enter(id) => {
                 let label = label(id);
                 let sum = sums.entry(label).or_default();
                 sum.0 += stacks[id.index()];
@@ -142,9 +147,10 @@ fn sums<W: Amount>(
                     sum.1 += below[id.index()];
                 }
                 *count += 1;
-                pending.push(Step::Leave(label));
-                pending
-                    .extend(callees.of_stack(id).iter().filter(|c| used[c.index()]).map(|&c| Step::Enter(c)));
+                pending.push(Visit::Leave(label));
+                pending.extend(
+                    callees.of_stack(id).iter().filter(|c| used[c.index()]).map(|&c| Visit::Enter(c)),
+                );
             }
         }
     }
@@ -159,7 +165,7 @@ struct Callees {
 }
 
 impl Callees {
-    fn of(profile: &Profile) -> Self {
+    fn from_profile(profile: &Profile) -> Self {
         let n = profile.stacks.len();
         let mut first = vec![0_u32; n + 1];
         let mut roots = Vec::new();
@@ -206,12 +212,12 @@ mod tests {
     #[test]
     fn own_time_ranks_and_inclusive_time_counts_recursion_once() {
         let p = folded("main;f;f;f 3\nmain;f;g;f 2\nmain;g 4");
-        let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+        let flat = Flat::count_cells(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
         assert_eq!(lines(&p, &flat), ["f 5/5", "g 4/6"]);
         assert_eq!(flat.total.samples, 9);
-        let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Total);
+        let flat = Flat::count_cells(&p, &p.cells, Some(By::Function), Split::Merged, Order::Total);
         assert_eq!(lines(&p, &flat), ["main 0/9", "g 4/6", "f 5/5"]);
-        let flat = Flat::of(&p, &p.cells, None, Split::Thread, Order::Own);
+        let flat = Flat::count_cells(&p, &p.cells, None, Split::Thread, Order::Own);
         assert_eq!(lines(&p, &flat), [" 9/9"]);
         assert!(flat.rows[0].part.is_some());
     }
@@ -219,7 +225,10 @@ mod tests {
     #[test]
     fn nothing_gives_an_empty_table() {
         let p = folded("");
-        assert_eq!(Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own), Flat::default());
+        assert_eq!(
+            Flat::count_cells(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own),
+            Flat::default()
+        );
     }
 
     proptest! {
@@ -238,7 +247,7 @@ mod tests {
                     naive.entry(format!("f{f}")).or_default().1 += n;
                 }
             }
-            let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Total);
+            let flat = Flat::count_cells(&p, &p.cells, Some(By::Function), Split::Merged, Order::Total);
             let got: BTreeMap<String, (u64, u64)> = flat.rows.iter().map(|row| {
                 (row.label.unwrap().name(&p), (row.own.samples, row.total.samples))
             }).collect();

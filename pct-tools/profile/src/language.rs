@@ -26,7 +26,8 @@ impl Language {
     }
 
     /// The language of code that a runtime compiled, told by the form of the name in a perf map: V8 writes
-    /// `LazyCompile:*f file.js:1`, CPython `py::f:file.py`, HotSpot `Lpackage/Class;::method` or `int package.Class.method(..)`.
+    /// `LazyCompile:*f file.js:1`, CPython `py::f:file.py`, HotSpot `Lpackage/Class;::method` or `int
+    /// package.Class.method(..)`.
     #[must_use]
     pub fn of_jit_name(name: &str) -> Self {
         const V8: [&str; 6] = ["LazyCompile:", "Function:", "JS:", "Script:", "Eval:", "RegExp:"];

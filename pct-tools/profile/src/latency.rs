@@ -1,13 +1,14 @@
 //! Latency: what a second of CPU time costs the one who waits for the run.
 //!
-//! A second of one thread while three others run costs less than a second alone. So each sample's CPU time is divided by the
-//! number of threads that ran at that time, over all processes of the recording (the definition of `perf report --latency`).
-//! The sum is the time in which at least one thread ran.
+//! A second of one thread while three others run costs less than a second alone. So each sample's CPU time is
+//! divided by the number of threads that ran at that time, over all processes of the recording (the
+//! definition of `perf report --latency`). The sum is the time in which at least one thread ran.
 //!
-//! No switch records are needed. Between two samples of a thread, `c` seconds of CPU time in `t` seconds of wall-clock time, it
-//! ran with the *density* `c / t`. The densities of all threads added up are the parallelism at that time. Where threads take
-//! turns in bursts shorter than the time between two samples, the sum says "together" or "in turns" alike: the truth then
-//! lies between [`Latency::least_ns`] and the sum.
+//! No switch records are needed. Between two samples of a thread, `c` seconds of CPU time in `t` seconds of
+//! wall-clock time, it ran with the *density* `c / t`. The densities of all threads added up are the
+//! parallelism at that time. Where threads take turns in bursts shorter than the time between two samples,
+//! the sum says "together" or "in turns" alike: the truth then lies between [`Latency::least_ns`] and the
+//! sum.
 
 use crate::model::{Cell, Id as _, ObjectKind, Profile, StackId, ThreadId, Weight};
 use pct_num::{float, rounded};
@@ -21,7 +22,10 @@ pub struct Latency {
     pub cells: Vec<Cell>,
     /// Their latency, in nanoseconds, by the number of threads that ran at the same time.
     pub by_parallelism: BTreeMap<u32, u64>,
-    /// Time in which a thread of the recording ran, in nanoseconds: at most (if bursts overlapped as little as they can).
+    /// Nanoseconds of CPU time of their stacks, by the number of threads that ran at the same time.
+    pub cpu_by_parallelism: FxHashMap<StackId, BTreeMap<u32, u64>>,
+    /// Time in which a thread of the recording ran, in nanoseconds: at most (if bursts overlapped as little
+    /// as they can).
     pub most_ns: u64,
     /// The same: at least (if bursts overlapped as much as they can).
     pub least_ns: u64,
@@ -39,9 +43,10 @@ struct Stretch {
 }
 
 impl Latency {
-    /// Weighs the samples in [`Profile::timeline`] and gives each of `cells` its share. `None`: the samples have no times.
+    /// Weighs the samples in [`Profile::timeline`] and gives each of `cells` its share. `None`: the samples
+    /// have no times.
     #[must_use]
-    pub fn of(profile: &Profile, cells: &[Cell]) -> Option<Self> {
+    pub fn weigh(profile: &Profile, cells: &[Cell]) -> Option<Self> {
         if profile.timeline.is_empty() {
             return None;
         }
@@ -50,17 +55,22 @@ impl Latency {
         let mut sums: FxHashMap<(ThreadId, StackId), Weight> =
             cells.iter().map(|cell| ((cell.thread, cell.stack), Weight::ZERO)).collect();
         let mut by_parallelism: BTreeMap<u32, f64> = BTreeMap::new();
+        let mut cpu_by_parallelism: FxHashMap<StackId, BTreeMap<u32, u64>> = FxHashMap::default();
         for stretch in &stretches {
             let Some(sum) = sums.get_mut(&(stretch.thread, stretch.stack)) else { continue };
             let parallelism = swept.parallelism(stretch);
             let latency = float(stretch.weight_ns) / parallelism;
             *sum += weight(profile, stretch.stack, latency);
-            *by_parallelism.entry(class(parallelism)).or_default() += latency;
+            let class = class(parallelism);
+            *by_parallelism.entry(class).or_default() += latency;
+            *cpu_by_parallelism.entry(stretch.stack).or_default().entry(class).or_default() +=
+                stretch.weight_ns;
         }
         let cells = cells.iter().map(|cell| Cell { weight: sums[&(cell.thread, cell.stack)], ..*cell });
         Some(Self {
             cells: cells.collect(),
             by_parallelism: by_parallelism.into_iter().map(|(n, ns)| (n, nanoseconds(ns))).collect(),
+            cpu_by_parallelism,
             most_ns: nanoseconds(swept.most),
             least_ns: nanoseconds(swept.least),
         })
@@ -85,7 +95,8 @@ fn class(parallelism: f64) -> u32 {
     u32::try_from(rounded(parallelism.clamp(1.0, 1e6))).unwrap_or(1)
 }
 
-/// The samples as stretches of their threads, in order of their ends. Samples of waiting threads (clock `wall`) only end one.
+/// The samples as stretches of their threads, in order of their ends. Samples of waiting threads (clock
+/// `wall`) only end one.
 fn stretches(profile: &Profile) -> Vec<Stretch> {
     let wall = profile.by_wall_clock();
     // By thread: the time of its last sample, and CPU time that did not fit before it.
@@ -212,10 +223,14 @@ mod tests {
     fn alone_a_second_is_a_second_and_together_it_is_shared() {
         let (first, second): (Vec<u64>, Vec<u64>) = ((1..=20).collect(), (11..=20).collect());
         let p = recording(&[("alone_then_shared", &first), ("shared", &second)]);
-        let latency = Latency::of(&p, &p.cells).unwrap();
+        let latency = Latency::weigh(&p, &p.cells).unwrap();
         assert_eq!(milliseconds(&latency), [15.0, 5.0]);
         assert_eq!(latency.by_parallelism, BTreeMap::from([(1, 10_000_000), (2, 10_000_000)]));
         assert_eq!((latency.most_ns, latency.least_ns), (20_000_000, 20_000_000));
+        let classes = |thread: usize| latency.cpu_by_parallelism[&StackId::from_index(thread)].clone();
+        let ten = 10_000_000;
+        assert_eq!(classes(0), BTreeMap::from([(1, ten), (2, ten)]));
+        assert_eq!(classes(1), BTreeMap::from([(2, ten)]));
     }
 
     #[test]
@@ -224,7 +239,7 @@ mod tests {
         let (even, odd): (Vec<u64>, Vec<u64>) =
             ((1..=50).map(|n| 2 * n).collect(), (1..=50).map(|n| 2 * n + 1).collect());
         let p = recording(&[("a", &even), ("b", &odd)]);
-        let latency = Latency::of(&p, &p.cells).unwrap();
+        let latency = Latency::weigh(&p, &p.cells).unwrap();
         assert!(latency.most_ns > 98_000_000 && latency.least_ns < 52_000_000, "{latency:?}");
     }
 
@@ -232,7 +247,7 @@ mod tests {
     fn a_thread_whose_periods_vary_is_never_two() {
         let times = [1, 2, 5, 5, 6, 7, 9, 9, 10, 11];
         let p = recording(&[("a", &times)]);
-        let latency = Latency::of(&p, &p.cells).unwrap();
+        let latency = Latency::weigh(&p, &p.cells).unwrap();
         assert_eq!(milliseconds(&latency), [10.0]);
         assert_eq!(latency.by_parallelism.keys().copied().collect::<Vec<_>>(), [1]);
     }
@@ -241,14 +256,14 @@ mod tests {
     fn cells_that_are_left_out_still_run_beside_the_others() {
         let times: Vec<u64> = (1..=10).collect();
         let p = recording(&[("a", &times), ("b", &times)]);
-        let latency = Latency::of(&p, &p.cells[..1]).unwrap();
+        let latency = Latency::weigh(&p, &p.cells[..1]).unwrap();
         assert_eq!(milliseconds(&latency), [5.0]);
     }
 
     #[test]
     fn without_times_there_is_no_latency() {
         let p = crate::model::tests::folded("main 3");
-        assert_eq!(Latency::of(&p, &p.cells), None);
+        assert_eq!(Latency::weigh(&p, &p.cells), None);
     }
 
     proptest! {
@@ -266,7 +281,7 @@ mod tests {
                 }
             }
             let p = b.finish();
-            let latency = Latency::of(&p, &p.cells).unwrap();
+            let latency = Latency::weigh(&p, &p.cells).unwrap();
             let sum: u64 = latency.cells.iter().map(|cell| cell.weight.cpu_ns()).sum();
             prop_assert!((998e6..=1003e6).contains(&(sum as f64)), "{sum}");
             prop_assert!((latency.most_ns as f64 - sum as f64).abs() < 3e6);

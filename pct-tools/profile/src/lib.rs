@@ -7,7 +7,9 @@
 //!   (or a foreign format)            (model.rs)                   +--> Flat       (tables)
 //!                                                                 +--> Diff       (two profiles)
 //!                                                                 +--> Latency    (cells weighed by parallelism)
+//!                                                                      +--> parallelism (threads beside functions)
 //! allocation samples -------------------> Memory  --Selection--> cells ...         (the same views, of estimates)
+//! waits and changes of hands -----------> Waits   (by lock, function, thread; cells for trees and flame graphs)
 //! ```
 //!
 //! [`model`] holds facts only; views ([`tree`], [`flat`], [`diff`]) hold numbers and ids, no words; [`text`] turns
@@ -20,6 +22,7 @@
 
 pub mod account;
 pub mod annotate;
+pub mod cut;
 pub mod diff;
 pub mod flat;
 pub mod fold;
@@ -30,11 +33,16 @@ pub mod load;
 pub mod memory;
 pub mod memory_views;
 pub mod model;
+pub mod packed;
+pub mod parallelism;
+pub mod path_sums;
 pub mod rows;
 pub mod select;
 pub mod text;
 pub mod transform;
 pub mod tree;
+pub mod wait_views;
+pub mod waits;
 
 pub use diff::Diff;
 pub use flat::Flat;

@@ -11,11 +11,12 @@ pub mod process;
 
 pub use crate::memory_views::cells::{MemoryCell, Selection, When};
 pub use crate::memory_views::growth::{self, GrowthRow, MemoryDiff};
-pub use figures::{Figures, Held, Lifetimes, Measure};
+pub use crate::memory_views::rates::{self, RateRow, Rates};
+pub use figures::{Figures, Lifetimes, Measure, MemoryAmount};
 pub use process::{Level, MemoryLosses, MemoryMark, ProcessMemory, Server};
 
 use crate::ids::{ProcessId, StackId};
-use pct_num::Estimate;
+use pct_num::{Estimate, float};
 
 /// Everything that a recording says of memory.
 #[derive(Clone, Debug, Default)]
@@ -36,7 +37,7 @@ pub struct MemorySum {
     /// Where; the innermost frame is the caller of the allocator, or inside it.
     pub stack: StackId,
     /// Allocated.
-    pub allocated: Held,
+    pub allocated: MemoryAmount,
     /// Samples, octets and blocks of it that were freed.
     pub freed: (u64, f64, f64),
     /// How long freed samples had lived.
@@ -54,6 +55,8 @@ pub struct Block {
     pub size: u64,
     /// Average interval of sampling that it was taken at.
     pub interval: u64,
+    /// The largest average interval of its process, at which others of its site may have been missed.
+    pub coarsest_interval: u64,
     /// When, in nanoseconds since the profile's start.
     pub allocated_ns: u64,
     /// When it was freed; `None` = it is live.
@@ -62,6 +65,9 @@ pub struct Block {
     pub inherited: bool,
     /// It was live at its process's peak.
     pub at_peak: bool,
+    /// Its address, and when it was allocated as the recording counts time: the same in each look at a recording that
+    /// grows.
+    pub identity: (u64, u64),
 }
 
 impl Block {
@@ -72,10 +78,11 @@ impl Block {
     }
     /// What it stands for.
     #[must_use]
-    pub fn held(&self) -> Held {
-        Held {
-            bytes: Estimate::of_bytes(self.size, self.interval),
-            blocks: Estimate::of_blocks(self.size, self.interval),
+    pub fn held(&self) -> MemoryAmount {
+        MemoryAmount {
+            bytes: Estimate::of_bytes(self.size, self.interval).or_unseen(float(self.coarsest_interval)),
+            blocks: Estimate::of_blocks(self.size, self.interval)
+                .or_unseen(Estimate::of_blocks(self.size, self.coarsest_interval).unseen),
         }
     }
 }

@@ -3,3 +3,4 @@
 pub mod cells;
 pub mod growth;
 pub mod hide;
+pub mod rates;

@@ -11,12 +11,14 @@
 //!   forward visits callers before callees and one pass backward the reverse;
 //! - no two stack rows have the same parent and frame, no two frames or functions are equal;
 //! - inlined calls are frames of their own; the frame that really has a stack frame is the outermost of its group;
-//! - time spent in the kernel is below the frame that entered it, in a frame of the object `kernel`: that of the system call
-//!   (`[read]`), or `[system]` where it is not known.
+//! - time spent in the kernel is below the frame that entered it, in a frame of the object `kernel`: that of
+//!   the system call (`[read]`), or `[system]` where it is not known.
 
 use crate::language::Language;
 use crate::memory::Memory;
+use crate::packed::SamplesByThread;
 use crate::rows::{Children, mix};
+use crate::waits::Waits;
 
 pub use crate::account::{Account, Loss, Spent, Spoken, Weight};
 pub use crate::ids::{FileId, FrameId, FunctionId, Id, IdVec, ObjectId, ProcessId, StackId, ThreadId};
@@ -91,6 +93,10 @@ pub struct Frame {
     pub inlined: bool,
 }
 
+/// Where threads could run and had no processor.
+pub(crate) const RUN_QUEUE: &str = "[run queue]";
+/// Where a signal or a debugger had stopped threads.
+pub(crate) const STOPPED: &str = "[stopped]";
 /// The function that all of our own code in the program is.
 pub(crate) const SAMPLER: &str = "[pct's sampler]";
 
@@ -195,13 +201,17 @@ pub struct Profile {
     pub cells: Vec<Cell>,
     /// The same in order of time, if asked for when loading; else empty.
     pub timeline: Vec<TimedSample>,
+    /// The same by thread, if that was asked for.
+    pub by_thread: SamplesByThread,
     /// Marks in order of time.
     pub marks: Vec<Mark>,
-    /// How often a function calls another from a line; samplers do not know it. They are of the whole run, whatever cells are
-    /// looked at.
+    /// How often a function calls another from a line; samplers do not know it. They are of the whole run,
+    /// whatever cells are looked at.
     pub call_counts: FxHashMap<(FunctionId, u32, FunctionId), u64>,
     /// What is known of memory; empty if allocations were not sampled, or not asked for when loading.
     pub memory: Memory,
+    /// What is known of waits; empty if they were not recorded, or not asked for when loading.
+    pub waits: Waits,
     /// Start of the first process, nanoseconds since 1970; 0 = unknown.
     pub start_realtime_ns: u64,
     /// Title for pages and files: the command, or the file's name.
@@ -211,6 +221,14 @@ pub struct Profile {
 }
 
 impl Profile {
+    /// A function that stands for the cause why a thread did not run: `[waits: futex]`, `[run queue]`.
+    #[must_use]
+    pub fn is_blocked(&self, function: FunctionId) -> bool {
+        let function = &self.functions[function];
+        self.objects[function.object].kind == ObjectKind::Kernel
+            && (function.name.starts_with("[waits: ")
+                || [RUN_QUEUE, STOPPED].contains(&function.name.as_str()))
+    }
     /// All samples are by the wall clock: user time is then time of running, system time that of waiting.
     #[must_use]
     pub fn by_wall_clock(&self) -> bool {
@@ -266,11 +284,6 @@ impl Profile {
             ObjectKind::Anonymous => Language::of_jit_name(&function.name),
             _ => Language::Native,
         }
-    }
-    /// Some function is of an interpreted language.
-    #[must_use]
-    pub fn has_languages(&self) -> bool {
-        self.functions.ids().any(|function| self.language(function) != Language::Native)
     }
     /// The object that a frame's code lies in.
     #[must_use]
@@ -346,8 +359,8 @@ impl Builder {
         names.insert(name.into(), id);
         id
     }
-    /// Says where a function is declared (`line` from 1). Who says it first is believed: functions of one name in one object
-    /// are one.
+    /// Says where a function is declared (`line` from 1). Who says it first is believed: functions of one
+    /// name in one object are one.
     pub fn declare(&mut self, function: FunctionId, file: FileId, line: u32) {
         let known = &mut self.profile.functions[function].declared;
         if known.is_none() && line > 0 {
@@ -417,6 +430,14 @@ impl Builder {
             self.profile.timeline.push(sample);
         }
     }
+    /// Keeps samples for the timeline, if they are wanted. They must have been [`Self::add`]ed too.
+    pub fn add_all_timed(&mut self, mut samples: Vec<TimedSample>) {
+        match self.keep_timeline {
+            true if self.profile.timeline.is_empty() => self.profile.timeline = samples,
+            true => self.profile.timeline.append(&mut samples),
+            false => {}
+        }
+    }
     /// The profile as built so far, for fields that need no interning (title, account, marks, start).
     pub fn profile_mut(&mut self) -> &mut Profile {
         &mut self.profile
@@ -429,7 +450,8 @@ impl Builder {
     /// The finished profile.
     #[must_use]
     pub fn finish(mut self) -> Profile {
-        self.profile.timeline.sort_by_key(|sample| sample.time_ns);
+        // In place: a stable sort would need half as much memory again.
+        self.profile.timeline.sort_unstable_by_key(|sample| (sample.time_ns, sample.thread, sample.stack));
         self.profile.marks.sort_by_key(|mark| mark.time_ns);
         self.profile
     }

@@ -1,9 +1,10 @@
-//! Finding a table's row by its contents, without a copy of them: [`RowIndex`] is a hash table that holds numbers of rows,
-//! [`Children`] finds a node of a tree below its parent.
+//! Finding a table's row by its contents, without a copy of them: [`RowIndex`] is a hash table that holds
+//! numbers of rows, [`Children`] finds a node of a tree below its parent.
 //!
-//! What is equal is the owner's affair. In a [`RowIndex`] a place is eight octets: the row and 32 bits of its hash. The upper bits of the hash say where a row is looked for first,
-//! so a table that doubles is filled in order, from front to back. [`Children`] has a list for each parent: the path of the sample
-//! before is in the processor's cache, a hash table's places are not. Only parents of many children are hashed.
+//! What is equal is the owner's affair. In a [`RowIndex`] a place is eight octets: the row and 32 bits of its
+//! hash. The upper bits of the hash say where a row is looked for first, so a table that doubles is filled in
+//! order, from front to back. [`Children`] has a list for each parent: the path of the sample before is in
+//! the processor's cache, a hash table's places are not. Only parents of many children are hashed.
 
 /// Stands for a free place: tables hold fewer rows.
 const FREE: u32 = u32::MAX;
@@ -55,7 +56,7 @@ impl RowIndex {
             self.grow();
         }
         self.rows += 1;
-        self.put(hash, row);
+        self.insert_row(hash, row);
     }
 
     fn first(&self, hash: u32) -> usize {
@@ -63,7 +64,7 @@ impl RowIndex {
         ((u64::from(hash) * self.places.len() as u64) >> 32) as usize
     }
 
-    fn put(&mut self, hash: u32, row: u32) {
+    fn insert_row(&mut self, hash: u32, row: u32) {
         let mask = self.places.len() - 1;
         let mut at = self.first(hash);
         while self.places[at].1 != FREE {
@@ -77,7 +78,7 @@ impl RowIndex {
         let more = vec![(0, FREE); (self.places.len() * 2).max(16)];
         for (hash, row) in std::mem::replace(&mut self.places, more) {
             if row != FREE {
-                self.put(hash, row);
+                self.insert_row(hash, row);
             }
         }
     }
@@ -115,8 +116,8 @@ impl Children {
         None
     }
 
-    /// Adds a child that [`Self::find`] did not find: children come as 0, 1, 2... `hash_of` gives the hash of any child of this
-    /// parent.
+    /// Adds a child that [`Self::find`] did not find: children come as 0, 1, 2... `hash_of` gives the hash of
+    /// any child of this parent.
     #[inline]
     pub fn insert(&mut self, parent: usize, child: u32, hash_of: impl Fn(u32) -> u32) {
         if self.last.len() <= parent {

@@ -98,6 +98,12 @@ impl Filter {
             Some(window) => cells_of_window(profile, window),
             None => profile.cells.clone(),
         };
+        self.keep(profile, &mut cells);
+        cells
+    }
+
+    /// Keeps of some cells those that pass, whatever window they are of.
+    pub fn keep(&self, profile: &Profile, cells: &mut Vec<Cell>) {
         if let Some(pattern) = &self.thread {
             let keep: Vec<bool> =
                 profile.threads.iter().map(|t| pattern.matches_id_or_name(t.tid, &t.name)).collect();
@@ -120,7 +126,6 @@ impl Filter {
             let on = stacks_through(profile, |f| pattern.matches(&profile.functions[f].name));
             cells.retain(|cell| !on[cell.stack.index()]);
         }
-        cells
     }
 }
 
@@ -136,14 +141,21 @@ pub fn stacks_through(profile: &Profile, hit: impl Fn(FunctionId) -> bool) -> Ve
     on
 }
 
+/// The weight of samples of a stack that were kept with their times: in the kernel if that is where the stack ends.
+#[must_use]
+pub fn timed_weight(profile: &Profile, stack: StackId, samples: u64, ns: u64) -> Weight {
+    let leaf = profile.functions[profile.leaf(stack)].object;
+    let is_system = profile.objects[leaf].kind == ObjectKind::Kernel;
+    let (user_ns, system_ns) = if is_system { (0, ns) } else { (ns, 0) };
+    Weight { samples, user_ns, system_ns }
+}
+
 fn cells_of_window(profile: &Profile, (from, to): (u64, u64)) -> Vec<Cell> {
     let mut sums: FxHashMap<(ThreadId, StackId), Weight> = FxHashMap::default();
     let first = profile.timeline.partition_point(|sample| sample.time_ns < from);
     for sample in profile.timeline[first..].iter().take_while(|sample| sample.time_ns < to) {
-        let kernel = profile.functions[profile.leaf(sample.stack)].object;
-        let system = profile.objects[kernel].kind == ObjectKind::Kernel;
-        let (user_ns, system_ns) = if system { (0, sample.weight_ns) } else { (sample.weight_ns, 0) };
-        *sums.entry((sample.thread, sample.stack)).or_default() += Weight { samples: 1, user_ns, system_ns };
+        let weight = timed_weight(profile, sample.stack, 1, sample.weight_ns);
+        *sums.entry((sample.thread, sample.stack)).or_default() += weight;
     }
     let mut cells: Vec<Cell> =
         sums.into_iter().map(|((thread, stack), weight)| Cell { thread, stack, weight }).collect();

@@ -39,7 +39,7 @@ pub struct Transformed {
 impl Transformed {
     /// Applies transforms, the first one first.
     #[must_use]
-    pub fn of(original: &Profile, transforms: &[Transform]) -> Transformed {
+    pub fn apply(original: &Profile, transforms: &[Transform]) -> Transformed {
         let mut profile = tables(original);
         let mut stack_of: Vec<Option<StackId>> = original.stacks.ids().map(Some).collect();
         for transform in transforms {
@@ -204,7 +204,7 @@ mod tests {
 
     /// Folded lines after transforms, sorted.
     fn drawn(original: &Profile, transforms: &[Transform]) -> Vec<String> {
-        let made = Transformed::of(original, transforms);
+        let made = Transformed::apply(original, transforms);
         let line = |cell: &Cell| {
             let outwards = made.profile.outwards(cell.stack);
             let mut names: Vec<&str> =
@@ -332,14 +332,14 @@ mod tests {
             let p = folded(&text.join("\n"));
             let exactly = || Some(Pattern::parse("^f1$").expect("a pattern"));
             let own = |profile: &Profile, cells: &[Cell]| -> BTreeMap<String, u64> {
-                let flat = Flat::of(profile, cells, Some(By::Function), Split::Merged, Order::Own);
+                let flat = Flat::count_cells(profile, cells, Some(By::Function), Split::Merged, Order::Own);
                 flat.rows.iter().filter_map(|r| Some((r.label?.name(profile), r.own.samples))).collect()
             };
             for (transform, filter) in [
                 (Transform::Focus("f1".into()), Filter { focus: exactly(), ..Filter::default() }),
                 (Transform::Ignore("f1".into()), Filter { ignore: exactly(), ..Filter::default() }),
             ] {
-                let made = Transformed::of(&p, &[transform]);
+                let made = Transformed::apply(&p, &[transform]);
                 prop_assert_eq!(own(&made.profile, &made.cells(&p.cells)), own(&p, &filter.cells(&p)));
             }
         }

@@ -1,4 +1,4 @@
-//! Lookups in a name list of a million lines: lookups a second, and the time to a first answer.
+//! Lookups in a name list of a million lines: lookups per second, and the time to the first answer.
 //!
 //!     cargo run --release -p pct-symbols --example names_bench [LINES]
 

@@ -1,11 +1,11 @@
-//! The built-in translator beside its peers on one program: the same addresses, time, memory, and whether they agree.
+//! Compares the built-in translator with its peers on one program and the same addresses: time, memory, and answers.
 //!
 //!     tests/benches/big-rust-binary.sh /tmp/big
 //!     cargo run --release -p pct-symbols --example symbols_bench -- /tmp/big/big [ADDRESSES] [ROUNDS]
 //!
-//! Addresses are spread at random over `.text`. Each contender is a process of its own that reads addresses and prints
-//! function and line of every inlined frame, so start, output and all of its memory count. Rounds are interleaved;
-//! medians are printed. binutils `addr2line -a -f -C -i` is the peer whose lines are compared with ours.
+//! Addresses are spread at random over `.text`. Each contender is a process of its own that reads addresses and
+//! prints function and line of every inlined frame. So its start, its output and all of its memory count. Rounds are
+//! interleaved and medians are printed. The lines are compared with those of binutils `addr2line -a -f -C -i`.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
@@ -88,7 +88,7 @@ fn main() -> Outcome<()> {
     Ok(())
 }
 
-/// Distinct addresses inside the program's text, ascending order mixed up.
+/// Distinct addresses inside the program's text, in mixed-up order.
 fn pick(program: &Path, count: usize) -> Outcome<Vec<u64>> {
     let data = std::fs::read(program)?;
     let elf = object::File::parse(&*data)?;
@@ -105,7 +105,7 @@ fn pick(program: &Path, count: usize) -> Outcome<Vec<u64>> {
     Ok(out)
 }
 
-/// Runs a contender; its output and peak memory in KiB.
+/// Runs a contender and returns its output and its peak memory in KiB.
 fn run(command: &[&str], input: &str) -> Outcome<(String, u64)> {
     let mut child =
         Command::new(command[0]).args(&command[1..]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
@@ -133,7 +133,7 @@ fn run(command: &[&str], input: &str) -> Outcome<(String, u64)> {
     if ended.success() { Ok(text) } else { Err(format!("{ended}").into()) }
 }
 
-/// Innermost file:line by address, as `addr2line -a -i -f` prints them.
+/// Innermost file:line of each address, parsed from the output of `addr2line -a -i -f`.
 fn parse(text: &str) -> HashMap<u64, (String, usize)> {
     let mut out = HashMap::new();
     let mut lines = text.lines().peekable();
@@ -164,7 +164,8 @@ fn compare(name: &str, mine: &HashMap<u64, (String, usize)>, theirs: &HashMap<u6
         match (known(place), known(other)) {
             (true, true) => {
                 both += 1;
-                // Paths may be joined differently ("./", doubled slashes): the end and the line must agree.
+                // Paths may be joined differently ("./", doubled slashes), so only the file's name and the line must
+                // agree.
                 let tail = |p: &str| p.rsplit('/').next().unwrap_or("").to_string();
                 if tail(place) == tail(other) {
                     line += 1;
@@ -184,7 +185,7 @@ fn compare(name: &str, mine: &HashMap<u64, (String, usize)>, theirs: &HashMap<u6
     );
 }
 
-/// One contender: addresses on stdin, frames on stdout.
+/// One contender: reads addresses from stdin and prints frames on stdout.
 fn contender(kind: &str, program: &Path) -> Outcome<()> {
     let mut text = String::new();
     std::io::stdin().read_to_string(&mut text)?;

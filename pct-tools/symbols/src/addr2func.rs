@@ -1,8 +1,8 @@
-//! The program `addr2func`, as a function: addresses to `function+offset` by a name list.
+//! The program `addr2func`, as a function. It turns addresses into `function+offset` by means of a name list.
 //!
-//! With addresses on the command line it answers those; without, it speaks the translator protocol: one address a
-//! line on stdin, one answer a line on stdout, in order, written out whenever no more input is waiting, so that a
-//! caller that asks one address at a time gets its answer.
+//! If addresses are on the command line, it answers those. Otherwise it speaks the translator protocol: one address per
+//! line on stdin, one answer per line on stdout, in order. Answers are written out whenever no more input is waiting,
+//! so that a caller that asks for one address at a time gets its answer.
 
 use std::ffi::OsString;
 use std::io::{self, BufRead, BufReader, BufWriter, Read, Write};
@@ -35,7 +35,7 @@ examples:
   pct-print --just_pcs prog.pct | addr2func -C prog.names
 ";
 
-/// What was asked for.
+/// The parsed command line.
 struct Wanted {
     names: PathBuf,
     addresses: Vec<OsString>,
@@ -46,8 +46,8 @@ struct Wanted {
 
 /// Runs the program: `args` without the program's own name.
 ///
-/// The exit code is 0 if all was well, 1 if the list could not be used or an address was no number, 2 for wrong
-/// usage. A reader that closes its end of `stdout` is success.
+/// The exit code is 0 if all was well, 1 if the list could not be used or an address was not a number, 2 for wrong
+/// usage. If the reader closes its end of `stdout`, that is success.
 pub fn main_with(
     args: impl IntoIterator<Item = OsString>,
     stdin: impl Read,
@@ -83,7 +83,7 @@ enum Parsed {
     Show(String),
 }
 
-/// The options are few enough to be read by hand.
+/// Parses the options by hand, since there are few.
 fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Parsed, String> {
     let (mut offsets, mut demangle, mut form) = (true, false, Form::Lines);
     let mut words: Vec<OsString> = Vec::new();
@@ -135,7 +135,7 @@ enum Failure {
     Write(io::Error),
 }
 
-/// Answers everything; false if an address was no number.
+/// Answers all addresses. Returns false if one of them was not a number.
 fn answer(
     wanted: &Wanted,
     stdin: impl Read,
@@ -234,7 +234,7 @@ mod tests {
         assert!(run(&["NAMES", "1"], "", "").1.contains("no line"));
     }
 
-    /// Gives one line at a time and notes what had been answered when it was asked for the next one.
+    /// Gives one line at a time and records what had been answered when the next one was read.
     struct Asking<'a> {
         lines: Vec<&'static [u8]>,
         answered: &'a std::cell::RefCell<Vec<u8>>,

@@ -1,7 +1,7 @@
-//! What a translator hands back for one object: frames by address, names told once.
+//! A translator's answers for one object: frames by address, with each name stored once.
 //!
-//! Workers fill an [`Answers`] each, without locks; the symbolizer takes them over into its own tables in a
-//! fixed order, so that the same questions give the same numbers however many threads worked.
+//! Each worker fills an [`Answers`] of its own, without locks. The symbolizer copies them into its own tables in a
+//! fixed order, so the same questions give the same numbers however many threads worked.
 
 use crate::quickhash::QuickMap;
 use crate::symtab::Source;
@@ -14,9 +14,9 @@ pub(crate) const NO_TEXT: u32 = u32::MAX;
 pub(crate) struct LocalFrame {
     pub(crate) function: u32,
     pub(crate) file: u32,
-    /// 0: not known.
+    /// 0: unknown.
     pub(crate) line: u32,
-    /// 0: not known.
+    /// 0: unknown.
     pub(crate) column: u32,
     pub(crate) inlined: bool,
     pub(crate) source: Source,
@@ -37,11 +37,11 @@ impl LocalPlace {
 /// The frames of one address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct LocalSpan {
-    /// As it was asked.
+    /// The address as it was asked for.
     pub(crate) asked: u64,
     pub(crate) first: u32,
     pub(crate) count: u32,
-    /// Bytes from the function's start; `u64::MAX` if that is not known.
+    /// Bytes from the function's start; `u64::MAX` if unknown.
     pub(crate) into: u64,
 }
 
@@ -54,14 +54,14 @@ pub(crate) struct Answers {
     pub(crate) spans: Vec<LocalSpan>,
 }
 
-/// A place in a table, as ids have it. A table of 2^32 entries would not fit into memory; the last number stands for all
-/// beyond.
+/// A table index as an id. A table of 2^32 entries would not fit into memory; the largest number stands for all
+/// larger ones.
 pub(crate) fn table_index(place: usize) -> u32 {
     u32::try_from(place).unwrap_or(u32::MAX)
 }
 
 impl Answers {
-    /// The number of a text.
+    /// The number of a text. A new text is added.
     pub(crate) fn text(&mut self, text: &str) -> u32 {
         if let Some(n) = self.numbers.get(text) {
             return *n;
@@ -72,7 +72,7 @@ impl Answers {
         n
     }
 
-    /// Ends the list of frames pushed since `first` as the answer for `asked`.
+    /// Makes the frames pushed since `first` the answer for `asked`.
     pub(crate) fn close(&mut self, asked: u64, first: usize, into: Option<u64>) {
         let count = table_index(self.frames.len() - first);
         self.spans.push(LocalSpan {
@@ -83,7 +83,7 @@ impl Answers {
         });
     }
 
-    /// Takes over everything of another one; gives the new numbers of its texts.
+    /// Moves everything from `other` into this one, and returns the new numbers of its texts.
     pub(crate) fn absorb(&mut self, other: Answers) -> Vec<u32> {
         let texts: Vec<u32> = other.texts.iter().map(|t| self.text(t)).collect();
         let number = |n: u32| texts.get(n as usize).copied().unwrap_or(NO_TEXT);

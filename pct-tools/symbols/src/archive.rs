@@ -1,25 +1,28 @@
-//! Names kept aside: what the sampled addresses resolved to, so that a report stays the same on another machine or
+//! Names saved for later: the frames of the sampled addresses, so that a report stays the same on another machine or
 //! after a rebuild.
 //!
-//! An archive is one text file in a directory of profiles, [`FILE_NAME`]; `docs/symbol-archive.md` describes it line by
-//! line. It holds resolved frames, not copies of objects. An object is found again by its build-id, or by its path
-//! where one of both sides has none.
+//! An archive is one text file in a directory of profiles, [`FILE_NAME`]; `docs/symbol-archive.md` describes it line
+//! by line. It holds resolved frames, not copies of objects. An object is found by its build-id, or by its path if one
+//! of the two sides has no build-id.
 //!
-//! Invariant: a file that [`Archive::read`] accepts is whole (its checksum agrees) and every number in it that names
-//! something names something that is there.
+//! Invariant: a file that [`Archive::read`] accepts is complete (its checksum agrees), and every index in it refers to
+//! an existing entry.
 
 use std::collections::HashMap;
 use std::fmt::Write as _;
 use std::io::{self, Write as _};
-use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
-
-use pct_num::{NumError, str2num};
 
 use crate::image::BuildId;
 use crate::objects::{ObjectInfo, ObjectKind, shown_path};
 use crate::symtab::Source;
 use crate::system_call::{Said, Value};
+
+mod escape;
+mod parse;
+
+use escape::escape;
 
 /// The archive's name in its directory.
 pub const FILE_NAME: &str = "symbols.pctsym";
@@ -35,10 +38,10 @@ pub enum ArchiveError {
     Io {
         /// The archive.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// Its version is not known.
+    /// Its version is unknown.
     #[error("{path}: begins with {found:?}, known is {FIRST_LINE:?}", path = path.display())]
     Version {
         /// The archive.
@@ -46,20 +49,20 @@ pub enum ArchiveError {
         /// Its first line.
         found: String,
     },
-    /// The checksum does not agree: cut off or changed.
+    /// The checksum does not agree: the file was cut or changed.
     #[error("{path}: damaged: {what}", path = path.display())]
     Damaged {
         /// The archive.
         path: PathBuf,
-        /// How that is known.
+        /// What shows the damage.
         what: String,
     },
-    /// A line is not what it should be.
+    /// A line is malformed.
     #[error("{path}: line {line}: {what}", path = path.display())]
     BadLine {
         /// The archive.
         path: PathBuf,
-        /// From 1.
+        /// Number of the line, from 1.
         line: usize,
         /// What is wrong.
         what: String,
@@ -82,10 +85,10 @@ pub(crate) struct Kept {
 /// The frames of an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct KeptSpan {
-    /// Bytes into the function; None: not known.
+    /// Bytes from the function's start; None: unknown.
     pub(crate) into: Option<u64>,
     pub(crate) frames: Vec<Kept>,
-    /// What the code before the address says of the system call there.
+    /// What the code before the address shows about the system call there.
     pub(crate) system_call: Option<Said>,
 }
 
@@ -95,7 +98,7 @@ pub(crate) struct KeptObject {
     kind: ObjectKind,
     path: PathBuf,
     build_id: Option<BuildId>,
-    /// Remarks of the time when the names were found.
+    /// Notes from the time when the names were resolved.
     pub(crate) remarks: Vec<String>,
     pub(crate) spans: HashMap<u64, KeptSpan>,
 }
@@ -133,35 +136,6 @@ impl Archive {
         }
     }
 
-    /// Reads an archive from its bytes; `path` is for messages.
-    ///
-    /// # Errors
-    /// [`ArchiveError`].
-    pub fn parse(path: &Path, data: &[u8]) -> Result<Archive, ArchiveError> {
-        let damaged = |what: &str| ArchiveError::Damaged { path: path.into(), what: what.into() };
-        let first = data.split(|b| *b == b'\n').next().unwrap_or(&[]);
-        if first != FIRST_LINE.as_bytes() {
-            let found = String::from_utf8_lossy(&first[..first.len().min(80)]).into_owned();
-            return Err(ArchiveError::Version { path: path.into(), found });
-        }
-        let body = data.strip_suffix(b"\n").ok_or_else(|| damaged("its last line is cut off"))?;
-        let last = memchr::memrchr(b'\n', body).ok_or_else(|| damaged("it has one line only"))? + 1;
-        match body[last..].strip_prefix(b"E ") {
-            None => return Err(damaged("its last line is not its checksum")),
-            // To the letter: upper-case digits are damage too.
-            Some(sum) if sum != format!("{:08x}", crc32fast::hash(&data[..last])).as_bytes() => {
-                return Err(damaged("its checksum does not agree"));
-            }
-            Some(_) => {}
-        }
-        let mut reader = Reader { path, line: 1, archive: Archive::default(), open: None, last: None };
-        for line in data[..last].split(|b| *b == b'\n').skip(1).filter(|l| !l.is_empty()) {
-            reader.line += 1;
-            reader.take(line)?;
-        }
-        reader.finish()
-    }
-
     /// The archive as its file's bytes. The same contents give the same bytes.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut out = String::from(FIRST_LINE);
@@ -174,7 +148,8 @@ impl Archive {
                 ObjectKind::File => ("file", 0),
                 ObjectKind::Vdso => ("vdso", 0),
                 ObjectKind::Jit { pid } => ("jit", pid),
-                ObjectKind::Opaque => ("opaque", 0),
+                // Recognised by its path, because older readers know no other kind.
+                ObjectKind::Opaque | ObjectKind::Kernel => ("opaque", 0),
             };
             let id = object.build_id.as_ref().map_or_else(|| "-".to_string(), ToString::to_string);
             let _ = writeln!(out, "O {kind} {pid} {id} {}", escape(object.path.as_os_str().as_bytes()));
@@ -252,7 +227,7 @@ impl Archive {
         Ok(())
     }
 
-    /// The kept object that a registered one is, if there is one.
+    /// The archive's entry for a registered object, if it has one.
     pub(crate) fn find(&self, info: &ObjectInfo) -> Option<usize> {
         if let Some(id) = &info.build_id
             && let Some(found) = self.by_id.get(&(info.kind, id.clone()))
@@ -264,7 +239,7 @@ impl Archive {
         (info.build_id.is_none() || self.objects[found].build_id.is_none()).then_some(found)
     }
 
-    /// The place for an object's addresses: the one it has already, or a new one.
+    /// The entry for an object's addresses: its existing one, or a new one.
     pub(crate) fn place(&mut self, info: &ObjectInfo) -> usize {
         if let Some(found) = self.find(info) {
             return found;
@@ -282,260 +257,18 @@ impl Archive {
         number
     }
 
-    /// Objects, addresses and texts in it.
+    /// Number of objects, addresses and texts in it.
     pub fn counts(&self) -> (usize, usize, usize) {
         (self.objects.len(), self.objects.iter().map(|o| o.spans.len()).sum(), self.texts.len())
     }
 }
 
-/// An archive being read.
-struct Reader<'a> {
-    path: &'a Path,
-    line: usize,
-    archive: Archive,
-    /// The address whose frames are being read, and how many are still to come.
-    open: Option<(u64, KeptSpan, usize)>,
-    /// The address whose frames were read last.
-    last: Option<u64>,
-}
-
-impl Reader<'_> {
-    fn bad(&self, what: impl Into<String>) -> ArchiveError {
-        ArchiveError::BadLine { path: self.path.into(), line: self.line, what: what.into() }
-    }
-
-    fn take(&mut self, line: &[u8]) -> Result<(), ArchiveError> {
-        let (tag, rest) = match line {
-            [tag, b' ', rest @ ..] => (*tag, rest),
-            [tag] => (*tag, &[][..]),
-            _ => return Err(self.bad("no tag and blank at its beginning")),
-        };
-        if self.open.is_some() && tag != b'F' {
-            return Err(self.bad("a frame (F) was expected"));
-        }
-        match tag {
-            b'S' => {
-                let text = unescape(rest).and_then(|t| String::from_utf8(t).ok());
-                let text = text.ok_or_else(|| self.bad("its text is not well escaped"))?;
-                self.archive.texts.push(text);
-            }
-            b'O' => self.object(rest)?,
-            b'R' => {
-                let text = unescape(rest).and_then(|t| String::from_utf8(t).ok());
-                let text = text.ok_or_else(|| self.bad("its text is not well escaped"))?;
-                match self.archive.objects.last_mut() {
-                    Some(object) => object.remarks.push(text),
-                    None => return Err(self.bad("a remark (R) before any object (O)")),
-                }
-            }
-            b'A' => self.address(rest)?,
-            b'F' => self.frame(rest)?,
-            b'd' => self.declarations(rest)?,
-            b'c' => self.system_call(rest)?,
-            // Room for later additions that an older reader may ignore: lower-case tags.
-            b'a'..=b'z' => {}
-            other => return Err(self.bad(format!("unknown tag {:?}", char::from(other)))),
-        }
-        Ok(())
-    }
-
-    fn object(&mut self, rest: &[u8]) -> Result<(), ArchiveError> {
-        let mut words = rest.splitn(4, |b| *b == b' ');
-        let [kind, pid, id, path] = std::array::from_fn(|_| words.next().unwrap_or(&[]));
-        let pid = self.number(pid)?;
-        let kind = match kind {
-            b"file" => ObjectKind::File,
-            b"vdso" => ObjectKind::Vdso,
-            b"jit" => ObjectKind::Jit { pid },
-            b"opaque" => ObjectKind::Opaque,
-            _ => return Err(self.bad("its kind is none of file, vdso, jit, opaque")),
-        };
-        let build_id = match id {
-            b"-" => None,
-            text => {
-                let id = std::str::from_utf8(text).ok().and_then(BuildId::parse);
-                Some(id.ok_or_else(|| self.bad("its build-id is not hexadecimal"))?)
-            }
-        };
-        let path = unescape(path).ok_or_else(|| self.bad("its path is not well escaped"))?;
-        self.archive.push(kind, PathBuf::from(std::ffi::OsString::from_vec(path)), build_id);
-        self.last = None;
-        Ok(())
-    }
-
-    /// Where the functions of the frames above are declared, a word each.
-    fn declarations(&mut self, rest: &[u8]) -> Result<(), ArchiveError> {
-        let texts = self.archive.texts.len();
-        let place = |word: &[u8]| -> Result<Option<(u32, u32)>, ArchiveError> {
-            if word == b"-" {
-                return Ok(None);
-            }
-            let colon = memchr::memchr(b':', word).ok_or_else(|| self.bad("neither FILE:LINE nor -"))?;
-            let (file, line) = (self.number(&word[..colon])?, self.number(&word[colon + 1..])?);
-            if file as usize >= texts {
-                return Err(self.bad(format!("names text {file}, there are {texts}")));
-            }
-            Ok(Some((file, line)))
-        };
-        let places = rest.split(|b| *b == b' ').map(place).collect::<Result<Vec<_>, _>>()?;
-        let open = self.last.take();
-        let last = self.archive.objects.last_mut().zip(open).and_then(|(o, a)| o.spans.get_mut(&a));
-        match last {
-            Some(span) if span.frames.len() == places.len() => {
-                for (frame, place) in span.frames.iter_mut().zip(places) {
-                    frame.declared = place;
-                }
-                Ok(())
-            }
-            Some(span) => {
-                let frames = span.frames.len();
-                Err(self.bad(format!("{} declarations of {frames} frames", places.len())))
-            }
-            None => Err(self.bad("declarations (d) without frames (F) above")),
-        }
-    }
-
-    /// What the code before the address above says of a system call.
-    fn system_call(&mut self, rest: &[u8]) -> Result<(), ArchiveError> {
-        let mut words = rest.split(|b| *b == b' ');
-        let [register, how, what] = std::array::from_fn(|_| words.next().unwrap_or(&[]));
-        let register_of = |text: &[u8]| {
-            let number = self.number(text)?;
-            let known = u8::try_from(number).ok().filter(|register| *register < 16);
-            known.ok_or_else(|| self.bad(format!("names register {number}, there are 16")))
-        };
-        let register = register_of(register)?;
-        let value = match how {
-            b"=" => Value::Number(self.number(what)?),
-            b"from" => Value::Entry(register_of(what)?),
-            _ => return Err(self.bad("neither = nor from in what is said of a system call")),
-        };
-        let last = self.archive.objects.last_mut().zip(self.last);
-        match last.and_then(|(object, address)| object.spans.get_mut(&address)) {
-            Some(span) => {
-                span.system_call = Some(Said { register, value });
-                Ok(())
-            }
-            None => Err(self.bad("a system call (c) without frames (F) above")),
-        }
-    }
-
-    fn address(&mut self, rest: &[u8]) -> Result<(), ArchiveError> {
-        let mut words = rest.split(|b| *b == b' ');
-        let [address, into, count] = std::array::from_fn(|_| words.next().unwrap_or(&[]));
-        if self.archive.objects.is_empty() {
-            return Err(self.bad("an address (A) before any object (O)"));
-        }
-        let hex = |t: &[u8]| str2num::<16>(t).map_err(|e| self.bad(format!("an address: {e}")));
-        let address = hex(address)?;
-        let into = if into == b"-" { None } else { Some(hex(into)?) };
-        let count = self.number(count)? as usize;
-        if !(1..=10_000).contains(&count) {
-            return Err(self.bad(format!("{count} frames, from 1 to 10000 can be")));
-        }
-        self.open = Some((address, KeptSpan { into, frames: Vec::new(), system_call: None }, count));
-        Ok(())
-    }
-
-    fn frame(&mut self, rest: &[u8]) -> Result<(), ArchiveError> {
-        let mut words = rest.split(|b| *b == b' ');
-        let [function, file, line, column, inlined, source] =
-            std::array::from_fn(|_| words.next().unwrap_or(&[]));
-        let texts = self.archive.texts.len();
-        let text = |n: u32| {
-            let known = (n as usize) < texts;
-            if known { Ok(n) } else { Err(self.bad(format!("names text {n}, there are {texts}"))) }
-        };
-        let frame = Kept {
-            function: text(self.number(function)?)?,
-            file: if file == b"-" { None } else { Some(text(self.number(file)?)?) },
-            line: self.number(line)?,
-            column: self.number(column)?,
-            inlined: match inlined {
-                b"i" => true,
-                b"-" => false,
-                _ => return Err(self.bad("neither i nor - for an inlined call")),
-            },
-            source: *Source::ALL
-                .get(self.number(source)? as usize)
-                .ok_or_else(|| self.bad("an unknown source of names"))?,
-            declared: None,
-        };
-        let Some((address, mut span, count)) = self.open.take() else {
-            return Err(self.bad("a frame (F) without an address (A)"));
-        };
-        span.frames.push(frame);
-        if span.frames.len() < count {
-            self.open = Some((address, span, count));
-        } else if let Some(object) = self.archive.objects.last_mut() {
-            object.spans.insert(address, span);
-            self.last = Some(address);
-        }
-        Ok(())
-    }
-
-    fn number(&self, text: &[u8]) -> Result<u32, ArchiveError> {
-        str2num::<10>(text)
-            .and_then(|n| u32::try_from(n).map_err(|_| NumError::Overflow))
-            .map_err(|e| self.bad(format!("a number: {e}")))
-    }
-
-    fn finish(self) -> Result<Archive, ArchiveError> {
-        if self.open.is_some() {
-            return Err(self.bad("ends within the frames of an address"));
-        }
-        Ok(self.archive)
-    }
-}
-
-/// Text on a line: `\\`, `\n` and `\xNN` (control characters and bytes that are not UTF-8) are escaped.
-fn escape(bytes: &[u8]) -> String {
-    let mut out = String::with_capacity(bytes.len());
-    for chunk in bytes.utf8_chunks() {
-        for c in chunk.valid().chars() {
-            match c {
-                '\\' => out.push_str("\\\\"),
-                '\n' => out.push_str("\\n"),
-                c if c.is_ascii_control() => {
-                    let _ = write!(out, "\\x{:02x}", c as u32);
-                }
-                c => out.push(c),
-            }
-        }
-        for b in chunk.invalid() {
-            let _ = write!(out, "\\x{b:02x}");
-        }
-    }
-    out
-}
-
-fn unescape(text: &[u8]) -> Option<Vec<u8>> {
-    let mut out = Vec::with_capacity(text.len());
-    let mut at = 0;
-    while let Some(b) = text.get(at) {
-        at += 1;
-        if *b != b'\\' {
-            out.push(*b);
-            continue;
-        }
-        match text.get(at)? {
-            b'\\' => out.push(b'\\'),
-            b'n' => out.push(b'\n'),
-            b'x' => {
-                out.push(u8::try_from(str2num::<16>(text.get(at + 1..at + 3)?).ok()?).ok()?);
-                at += 2;
-            }
-            _ => return None,
-        }
-        at += 1;
-    }
-    Some(out)
-}
-
 #[cfg(test)]
 mod tests {
+    use super::escape::unescape;
     use super::*;
     use proptest::prelude::*;
+    use std::os::unix::ffi::OsStringExt as _;
 
     fn sample() -> Archive {
         let mut archive =
@@ -595,7 +328,7 @@ mod tests {
         assert_eq!(Archive::parse(Path::new("x"), &signed(&body)).expect("an older one"), expected);
     }
 
-    /// The bytes with a checksum that agrees.
+    /// The bytes followed by the correct checksum.
     fn signed(body: &str) -> Vec<u8> {
         let mut out = format!("{FIRST_LINE}\n{body}");
         let sum = crc32fast::hash(out.as_bytes());

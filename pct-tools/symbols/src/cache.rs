@@ -1,9 +1,10 @@
-//! Answers kept from one run to the next, for objects whose debug information is big: an archive for each build-id.
+//! Answers cached from one run to the next, for objects with much debug information: one archive per build-id.
 //!
-//! Kept is only what cannot change: answers of an object that was proved by its build-id to be the one that was sampled, found
-//! without a problem. A cache that cannot be read or written is as if it were not there.
+//! Only what cannot change is cached: answers without a problem, of an object whose build-id proved that it is the one
+//! that was sampled. A cache that cannot be read or written is ignored.
 //!
-//! Invariant: the folder is ours and holds no more than [`MOST_BYTES`] of ours for long: the files written longest ago go first.
+//! Invariant: the folder belongs to this user, and pct's files in it soon shrink to at most [`MOST_BYTES`], because
+//! the files that were written longest ago are removed first.
 
 use std::fs;
 use std::os::unix::fs::{DirBuilderExt as _, MetadataExt as _};
@@ -12,11 +13,11 @@ use std::path::{Path, PathBuf};
 use crate::archive::Archive;
 use crate::objects::ObjectInfo;
 
-/// All files together.
+/// Largest size of all files together.
 const MOST_BYTES: u64 = 256 << 20;
-/// One file.
+/// Largest size of one file.
 const MOST_OF_ONE: u64 = 64 << 20;
-/// What these files end with. The number changes whenever better answers are found than before.
+/// Suffix of these files. The number changes whenever a new version finds better answers.
 const SUFFIX: &str = concat!(".", env!("CARGO_PKG_VERSION"), "-2.pctsym");
 
 fn file(dir: &Path, info: &ObjectInfo) -> Option<PathBuf> {
@@ -24,7 +25,7 @@ fn file(dir: &Path, info: &ObjectInfo) -> Option<PathBuf> {
     Some(dir.join(format!("{id}{SUFFIX}")))
 }
 
-/// What was kept of an object; an empty archive if nothing was.
+/// The cached answers of an object; an empty archive if there are none.
 pub(crate) fn read(dir: &Path, info: &ObjectInfo) -> Archive {
     let kept = || {
         let path = file(dir, info)?;
@@ -37,7 +38,7 @@ pub(crate) fn read(dir: &Path, info: &ObjectInfo) -> Archive {
     kept().unwrap_or_default()
 }
 
-/// Keeps an archive of one object.
+/// Caches the archive of one object.
 pub(crate) fn write(dir: &Path, info: &ObjectInfo, archive: &Archive) {
     let Some(path) = file(dir, info) else { return };
     if !dir.is_dir() && fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).is_err() {

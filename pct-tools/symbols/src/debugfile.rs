@@ -1,13 +1,13 @@
-//! Where the debug information of an object lies when it is not in the object itself.
+//! Finds the debug information of an object if it is in a separate file.
 //!
-//! The order of search, as debuggers have it:
+//! The order of the search is that of debuggers:
 //!
 //! 1. the object itself, if it has `.debug_info`;
 //! 2. by build-id: `DEBUGDIR/.build-id/xx/rest.debug`, then the local debuginfod cache (never the network);
 //! 3. by `.gnu_debuglink`: beside the object, in `.debug/` there, in `DEBUGDIR` + the object's directory.
 //!
-//! A candidate must prove that it belongs: its build-id has to be the object's; where one of them has none,
-//! the debuglink's checksum has to agree.
+//! A candidate must prove that it belongs to the object: the build-ids must be equal. If one of the two has none,
+//! the debuglink's checksum must agree.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ use object::Object;
 
 use crate::image::{BuildId, Image};
 
-/// Where to look for separate debug files.
+/// Where to search for separate debug files.
 #[derive(Debug, Clone)]
 pub struct DebugDirs {
     /// Directories laid out like `/usr/lib/debug`.
@@ -27,14 +27,14 @@ pub struct DebugDirs {
 }
 
 impl DebugDirs {
-    /// No directory at all: only debug files beside the object are found.
+    /// No directories: only debug files beside the object are found.
     pub fn none() -> DebugDirs {
         DebugDirs { roots: Vec::new(), caches: Vec::new() }
     }
 }
 
 impl Default for DebugDirs {
-    /// The directories of `DEBUGDIR` in the environment (separated by colons) before `/usr/lib/debug`, and the
+    /// The directories of `DEBUGDIR` in the environment (separated by colons), then `/usr/lib/debug`, and the
     /// debuginfod cache of this user.
     fn default() -> DebugDirs {
         let mut roots: Vec<PathBuf> = std::env::var_os("DEBUGDIR")
@@ -54,9 +54,9 @@ impl Default for DebugDirs {
     }
 }
 
-/// Finds the separate debug file of an image. None if there is none that belongs to it.
+/// Finds the separate debug file of an image. None: no file belongs to it.
 ///
-/// `refused` collects candidates that lay where they should but did not belong, with the reason.
+/// `refused` collects candidates that had the right path but do not belong to the image, with the reason.
 pub fn find(image: &Image, dirs: &DebugDirs, refused: &mut Vec<(PathBuf, String)>) -> Option<Image> {
     if let Some(id) = image.build_id()
         && let Some(found) = by_build_id(id, dirs, refused)
@@ -65,7 +65,7 @@ pub fn find(image: &Image, dirs: &DebugDirs, refused: &mut Vec<(PathBuf, String)
     }
     let elf = image.elf()?;
     let (name, crc) = elf.gnu_debuglink().ok()??;
-    // A name, not a path: a hostile object must not point at files elsewhere.
+    // It must be a name, not a path: a hostile object must not refer to files elsewhere.
     if name.is_empty() || name.contains(&b'/') || name.contains(&0) {
         return None;
     }
@@ -96,7 +96,7 @@ pub fn find(image: &Image, dirs: &DebugDirs, refused: &mut Vec<(PathBuf, String)
     None
 }
 
-/// Finds a debug file (or whole object) by nothing but its build-id: for objects that are gone.
+/// Finds a debug file (or whole object) by its build-id alone, for objects whose file is gone.
 pub fn by_build_id(id: &BuildId, dirs: &DebugDirs, refused: &mut Vec<(PathBuf, String)>) -> Option<Image> {
     let text = id.to_string();
     let mut candidates = Vec::new();
@@ -119,14 +119,14 @@ pub fn by_build_id(id: &BuildId, dirs: &DebugDirs, refused: &mut Vec<(PathBuf, S
     None
 }
 
-/// The name of the supplementary file that an image asks for, as it writes it.
+/// The name of the supplementary file that an image needs, as the image spells it.
 pub fn supplement_name(image: &Image) -> Option<PathBuf> {
     let elf = image.elf()?;
     let (name, _) = elf.gnu_debugaltlink().ok()??;
     Some(PathBuf::from(OsStr::from_bytes(name)))
 }
 
-/// Finds the supplementary file that dwz moved common parts to (`.gnu_debugaltlink`).
+/// Finds the supplementary file to which dwz moved common parts (`.gnu_debugaltlink`).
 pub fn supplementary(image: &Image, dirs: &DebugDirs, refused: &mut Vec<(PathBuf, String)>) -> Option<Image> {
     let elf = image.elf()?;
     let (name, id) = elf.gnu_debugaltlink().ok()??;

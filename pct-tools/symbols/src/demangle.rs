@@ -1,19 +1,19 @@
-//! Linker names to names that people wrote: Rust (legacy and v0) and C++ (Itanium).
+//! Turns linker names into source names: Rust (legacy and v0) and C++ (Itanium).
 //!
-//! A failed demangle is the input unchanged. Hostile names cannot blow up: input and output are bounded, and so
-//! is the depth of recursion.
+//! If a name cannot be demangled, it is returned unchanged. Hostile names do no harm: input, output and the depth of
+//! recursion are bounded.
 
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
-/// Longer names are given back as they are: no compiler writes them, and parsing them is not free.
+/// Longest name that is demangled. Compilers write no longer ones, and parsing takes time.
 const MAX_INPUT: usize = 64 * 1024;
-/// A demangled name that grows beyond this (substitutions can double it at each step) is given up.
+/// Longest result. A name that grows beyond it is returned unchanged (each substitution can double a name).
 const MAX_OUTPUT: usize = 256 * 1024;
 
 /// The readable form of a linker name, or the input unchanged.
 ///
-/// Rust names come without the hash. The suffix of a stub (`foo@plt`) or symbol version (`foo@@V1`) is kept.
+/// Rust names are given without the hash. The suffix of a stub (`foo@plt`) or symbol version (`foo@@V1`) is kept.
 ///
 /// ```
 /// assert_eq!(pct_symbols::demangle("_ZN4core3fmt5write17h0123456789abcdefE"), "core::fmt::write");
@@ -46,8 +46,8 @@ pub fn demangle(name: &str) -> Cow<'_, str> {
 
 fn rust(name: &str) -> Option<String> {
     let parsed = rustc_demangle::try_demangle(name).ok()?;
-    // Legacy Rust names share their prefix with C++. Every one of them ends in a hash, so without one
-    // the name is C++ (a variable of a namespace looks exactly like a Rust path otherwise).
+    // Legacy Rust names share their prefix with C++. All of them end in a hash, so without one the name is C++.
+    // (Otherwise a C++ variable in a namespace looks exactly like a Rust path.)
     if !name.trim_start_matches('_').starts_with('R') && !has_rust_hash(name) {
         return None;
     }
@@ -115,7 +115,7 @@ mod tests {
 
     #[test]
     fn a_name_that_doubles_at_each_step_is_given_back_as_it_is() {
-        // Each template argument pair names the one before twice.
+        // Each pair of template arguments names the pair before it twice.
         let mut name = String::from("_Z1fI1AIiiE");
         for i in 0..60 {
             let seq = if i == 0 { String::from("S0_") } else { format!("S{}_", base36(i)) };

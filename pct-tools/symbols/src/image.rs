@@ -1,11 +1,11 @@
 //! One ELF image: the file (or the vdso's bytes), its build-id, its segments, its sections on demand.
 //!
-//! Nothing is kept that borrows from the bytes: the headers are cheap to parse again, so each question parses
-//! them anew, and an [`Image`] is a plain value that threads can share.
+//! Nothing is kept that borrows from the bytes. Parsing the headers is cheap, so each question parses them anew,
+//! and an [`Image`] is a plain value that threads can share.
 //!
-//! Two kinds of address meet here. A *file offset* says where in the file a sampled instruction was mapped from:
-//! that is what a region of a profile gives. An *image address* is the address that the linker wrote into
-//! symbols and debug information. [`Image::address_of_offset`] leads from one to the other by the segments.
+//! There are two kinds of address here. A *file offset* says from where in the file a sampled instruction was mapped;
+//! a profile's region gives it. An *image address* is the address that the linker wrote into symbols and debug
+//! information. [`Image::address_of_offset`] converts the first into the second by means of the segments.
 
 use std::borrow::Cow;
 use std::fmt;
@@ -17,12 +17,12 @@ use object::{Object, ObjectSection, ObjectSegment};
 
 use crate::map::FileMap;
 
-/// A build-id: the linker's fingerprint of an object, 1 to 64 bytes (20 as a rule).
+/// A build-id: the linker's fingerprint of an object, 1 to 64 bytes (usually 20).
 #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct BuildId(Vec<u8>);
 
 impl BuildId {
-    /// Takes the bytes of the note's description. None if there are none, more than 64, or all are zero.
+    /// A build-id from the bytes of the note's description. None if there are none, more than 64, or all are zero.
     pub fn new(bytes: &[u8]) -> Option<BuildId> {
         let sane = (1..=64).contains(&bytes.len()) && bytes.iter().any(|b| *b != 0);
         sane.then(|| BuildId(bytes.to_vec()))
@@ -65,15 +65,15 @@ pub enum ImageError {
     Io {
         /// The file.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file is not an ELF file that we can read.
+    /// The file is not an ELF file that pct can read.
     #[error("{path}: not a readable ELF file: {reason}", path = path.display())]
     NotElf {
         /// The file.
         path: PathBuf,
-        /// What the parser said.
+        /// The parser's error.
         reason: String,
     },
 }
@@ -102,18 +102,19 @@ pub struct Image {
     build_id: Option<BuildId>,
     segments: Vec<Segment>,
     dev_ino: Option<(u64, u64)>,
-    /// Sections that had to be decompressed, in the order of [`PACKABLE`].
+    /// Sections after decompression, in the order of [`PACKABLE`].
     unpacked: [OnceLock<Vec<u8>>; PACKABLE.len()],
 }
 
-/// stat(2)'s device number with its major part in the upper half and its minor part in the lower, as maps files name them.
+/// stat(2)'s device number with its major part in the upper half and its minor part in the lower, which is how
+/// maps files write it.
 fn split_device(device: u64) -> u64 {
     let major = device >> 8 & 0xfff | device >> 32 & !0xfff;
     let minor = device & 0xff | device >> 12 & 0xffff_ff00;
     major << 32 | minor
 }
 
-/// The sections that may come compressed and that we read.
+/// Sections that are read and that may be compressed.
 const PACKABLE: [&str; 15] = [
     ".debug_abbrev",
     ".debug_addr",
@@ -146,7 +147,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Takes an image that is already in memory (the vdso). `path` is used in messages only.
+    /// An image that is already in memory (the vdso). `path` is used in messages only.
     ///
     /// # Errors
     /// [`ImageError::NotElf`].
@@ -185,7 +186,7 @@ impl Image {
         Ok(image)
     }
 
-    /// Where the image came from.
+    /// The path of the image.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -207,7 +208,7 @@ impl Image {
         }
     }
 
-    /// The parsed headers. `None` cannot be for an image that `open` accepted, short of the file changing below us.
+    /// The parsed headers. `None` is impossible for an image that `open` accepted, unless the file changes meanwhile.
     pub(crate) fn elf(&self) -> Option<object::File<'_>> {
         object::File::parse(self.data()).ok()
     }
@@ -216,9 +217,9 @@ impl Image {
         &self.segments
     }
 
-    /// The image address of the instruction at a file offset: None if no segment has that offset.
+    /// The image address of the instruction at a file offset. None: no segment contains that offset.
     ///
-    /// An executable segment is preferred where two share a page of the file.
+    /// If two segments share a page of the file, the executable one is preferred.
     pub fn address_of_offset(&self, offset: u64) -> Option<u64> {
         let inside = |s: &&Segment| offset >= s.offset && offset - s.offset < s.file_size;
         let exact = self
@@ -230,7 +231,7 @@ impl Image {
         if let Some(s) = exact {
             return s.address.checked_add(offset - s.offset);
         }
-        // Mappings are whole pages: the bytes just around a segment are mapped with it.
+        // Mappings are whole pages, so the bytes around a segment in its pages are mapped too.
         const PAGE: u64 = 4096;
         self.segments.iter().filter(|s| s.executable && s.file_size > 0).find_map(|s| {
             let start = s.offset & !(PAGE - 1);
@@ -239,14 +240,14 @@ impl Image {
         })
     }
 
-    /// The file offset of an image address: the other way round.
+    /// The file offset of an image address.
     pub fn offset_of_address(&self, address: u64) -> Option<u64> {
         let s = self.segments.iter().find(|s| address >= s.address && address - s.address < s.file_size)?;
         s.offset.checked_add(address - s.address)
     }
 
-    /// The image address for a file offset, by the one executable segment and the file offset at which its
-    /// mapping began: for debug files, whose own segments say nothing about offsets.
+    /// The image address of a file offset, computed from the one executable segment and the file offset at which its
+    /// mapping began. Debug files need this, because their own segments do not give offsets.
     pub(crate) fn address_by_mapping(&self, offset: u64, map_offset: u64) -> Option<u64> {
         let mut executable = self.segments.iter().filter(|s| s.executable && s.mem_size > 0);
         let only = executable.next()?;
@@ -257,7 +258,7 @@ impl Image {
         (address < only.address.checked_add(only.mem_size)?).then_some(address)
     }
 
-    /// Whether the image carries line and function information of its own.
+    /// Whether the image itself contains line and function information.
     pub fn has_debug_info(&self) -> bool {
         self.section_range(".debug_info").is_some_and(|(_, size)| size > 0)
             || self.elf().is_some_and(|e| e.section_by_name(".zdebug_info").is_some())
@@ -271,7 +272,7 @@ impl Image {
         Some((section.address(), section.size()))
     }
 
-    /// The bytes of a section, decompressed if need be; empty if there is no such section or it is damaged.
+    /// The bytes of a section, decompressed if necessary. Empty if there is no such section or it is damaged.
     pub(crate) fn section(&self, name: &str) -> &[u8] {
         let Some(elf) = self.elf() else { return &[] };
         let Some(section) = elf.section_by_name(name) else { return &[] };
@@ -288,8 +289,8 @@ impl Image {
     }
 }
 
-/// Decompresses a section whose header promises a size that its compressed bytes can hold: deflate cannot do
-/// better than 1032 to 1, and we believe zstd no more than that.
+/// Decompresses a section if its compressed bytes can hold the size that its header promises: deflate cannot do
+/// better than 1032 to 1, and more is not believed of zstd either.
 fn unpack<'a>(packed: &object::CompressedData<'a>) -> Option<Cow<'a, [u8]>> {
     let most = (packed.data.len() as u64).checked_mul(1100)?.checked_add(4096)?;
     if packed.uncompressed_size > most {

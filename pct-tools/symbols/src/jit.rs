@@ -1,22 +1,23 @@
-//! Code that a program made itself: `/tmp/perf-PID.map` and jitdump files.
+//! Code that a program generated itself: `/tmp/perf-PID.map` and jitdump files.
 //!
-//! Both are written by the program while it runs, in place, so they are read into memory, and the last line may be half there.
+//! The program writes both in place while it runs, so they are read into memory, and their last line may be
+//! incomplete.
 //!
-//! perf map: one line per function, `START SIZE NAME`, numbers hexadecimal, the name is the rest of the line. It has no times, and
-//! runtimes use addresses again: V8 frees code and puts other code there. So the last line that covers an address is not the one
-//! that held when a sample was taken. Who watches the map while the program runs notes how long it was at which time (a file
-//! `perf-PID.times` beside the map's copy); each line then has a time after which and one by which it was written, [`Written`].
-//! A jitdump has times of its own.
+//! perf map: one line per function, `START SIZE NAME`. The numbers are hexadecimal, the name is the rest of the line.
+//! It has no times, and runtimes reuse addresses: V8 frees code and puts other code there. So the last line that covers
+//! an address need not be the one that was valid when a sample was taken. A controller that watches the map while the
+//! program runs records its length at several times (in a file `perf-PID.times` beside the map's copy). Each line then
+//! has a time after which and one by which it was written, [`Written`]. A jitdump has its own times.
 //!
-//! The *age* of an address is what tells its functions apart in a batch of questions: it is put into the upper eight bits of the
-//! address ([`aged`]), which no program uses.
+//! The *age* of an address distinguishes its functions in a batch of questions. It is stored in the upper eight bits
+//! of the address ([`aged`]), which no program uses.
 //!
 //! | age | the function is |
 //! |---|---|
-//! | 0 | the only one that ever covered the address; of several of them, it is not known which |
+//! | 0 | the only one that ever covered the address; or one of several, unknown which |
 //! | n from 1 to 126 | the nth that was written |
-//! | 127 | one beyond those: it is not known which |
-//! | 128 + n, n below 127 | the nth (none for 0) or one of those written between the next two looks at the map |
+//! | 127 | one after those, unknown which |
+//! | 128 + n, n below 127 | the nth (none for 0) or one of those written between the next two readings of the map |
 //! | 255 | none: the first of several was written later |
 
 mod dump;
@@ -29,37 +30,37 @@ use std::path::Path;
 
 pub use function::{JitFunction, Written};
 
-/// Larger files are not read: a perf map of a gigabyte is a runaway program's.
+/// Largest file that is read. A perf map of a gigabyte is a runaway program's.
 const MAX_FILE: u64 = 1 << 30;
-/// Suffix of the file that has the times of a copied perf map: lines of nanoseconds since 1970 and octets.
+/// Suffix of the file with the times of a copied perf map. Each line has nanoseconds since 1970 and octets.
 pub const TIMES: &str = "times";
 /// Functions in a block of the index.
 const BLOCK: usize = 64;
-/// Names that are listed where it is not known which one is right.
+/// Number of names that are listed if it is unknown which one is right.
 const LISTED: usize = 3;
 
-/// What the times of entries count.
+/// The clock of the entries' times.
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 enum Times {
-    /// Since 1970.
+    /// Nanoseconds since 1970.
     #[default]
     Realtime,
-    /// Of CLOCK_MONOTONIC.
+    /// CLOCK_MONOTONIC.
     Monotonic,
 }
 
-/// All made functions of one process.
+/// All generated functions of one process.
 #[derive(Debug, Default, Clone, PartialEq, Eq)]
 pub struct JitMap {
-    /// By start, then in the order in which they were written.
+    /// Functions by start, then in the order in which they were written.
     functions: Vec<JitFunction>,
-    /// For each of the functions its place in the order in which they were written.
+    /// For each function, its position in the order of writing.
     order: Vec<u32>,
-    /// Highest end of the functions of each block, and of those of it and all blocks before.
+    /// For each block, the highest end of its functions, and the highest end in it and all blocks before.
     ends: Vec<(u64, u64)>,
     /// Source files of jitdump's line records.
     pub files: Vec<String>,
-    /// Lines or records that could not be understood.
+    /// Number of lines or records that could not be understood.
     pub bad: u64,
     times: Times,
 }
@@ -67,15 +68,15 @@ pub struct JitMap {
 /// The function at an aged address.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Made<'a> {
-    /// Nobody wrote one down.
+    /// No function was recorded.
     Nothing,
-    /// This one.
+    /// This function.
     One(&'a JitFunction),
     /// One of these: their names, and how many more.
     Several(Vec<&'a str>, usize),
 }
 
-/// An address of code that was made, with its age.
+/// An address of generated code, with its age.
 #[must_use]
 pub fn aged(address: u64, age: u8) -> u64 {
     address & ADDRESS | u64::from(age) << 56
@@ -93,12 +94,12 @@ const EITHER: u8 = 128;
 const NOT_YET: u8 = 255;
 
 impl JitMap {
-    /// Reads a perf map's text. Never fails: lines that are not understood are counted in `bad`.
+    /// Parses a perf map. It never fails: lines that it does not understand are counted in `bad`.
     pub fn parse_perf_map(data: &[u8]) -> JitMap {
         JitMap::parse_watched(data, &[])
     }
 
-    /// The same of a map of which it is known how long it was when: nanoseconds since 1970, ascending, and octets.
+    /// Parses a map whose length at several times is known. `looks` has nanoseconds since 1970, ascending, and octets.
     pub fn parse_watched(data: &[u8], looks: &[(u64, u64)]) -> JitMap {
         let mut map = JitMap::default();
         let mut found = Vec::new();
@@ -119,14 +120,14 @@ impl JitMap {
     /// Reads a jitdump file.
     ///
     /// # Errors
-    /// A text that says what is wrong with the header. Damaged records end the reading and are counted in `bad`.
+    /// A text that says what is wrong with the header. A damaged record ends the reading and is counted in `bad`.
     pub fn parse_jitdump(data: &[u8]) -> Result<JitMap, String> {
         let dump = dump::parse(data)?;
         let map = JitMap { times: Times::Monotonic, files: dump.files, bad: dump.bad, ..JitMap::default() };
         Ok(map.with(dump.functions))
     }
 
-    /// Takes functions over, in the order in which they were written.
+    /// Adds functions, in the order in which they were written.
     fn with(mut self, functions: Vec<JitFunction>) -> JitMap {
         let mut sorted: Vec<(u32, JitFunction)> = (0..).zip(functions).collect();
         sorted.sort_by_key(|(order, f)| (f.start, *order));
@@ -141,7 +142,7 @@ impl JitMap {
         self
     }
 
-    /// Turns times of CLOCK_MONOTONIC into those since 1970, by the difference of the two clocks.
+    /// Converts times of CLOCK_MONOTONIC into times since 1970, by the difference of the two clocks.
     #[must_use]
     pub fn by_realtime(mut self, realtime_minus_monotonic_ns: i64) -> JitMap {
         if self.times == Times::Monotonic {
@@ -156,12 +157,12 @@ impl JitMap {
         self
     }
 
-    /// Reads a perf map or jitdump file, whichever it is, and the times of a map that was watched.
+    /// Reads a perf map or a jitdump file, and the times of a map that was watched.
     ///
     /// # Errors
-    /// What opening gives; `InvalidData` for a damaged jitdump, for a file of more than 1 GiB, for one that belongs to neither
-    /// this user, `owner` nor root (anybody can put a file into `/tmp`), and for one that was last written before `since`
-    /// (nanoseconds since 1970): that is of an earlier process with this number.
+    /// The error of opening; `InvalidData` for a damaged jitdump, for a file of more than 1 GiB, for one that
+    /// belongs to neither this user, `owner` nor root (anybody can put a file into `/tmp`), and for one that
+    /// was last written before `since` (nanoseconds since 1970), since that is of an earlier process with this number.
     pub fn open(path: &Path, owner: Option<u32>, since: Option<u64>) -> io::Result<JitMap> {
         let bad = |text: String| io::Error::new(io::ErrorKind::InvalidData, text);
         let data = read(path, owner, since)?;
@@ -172,7 +173,7 @@ impl JitMap {
         Ok(JitMap::parse_watched(&data, &parse_looks(&looks)))
     }
 
-    /// The function that holds an address: of several the one that was written last.
+    /// The function that contains an address. Of several, it is the one that was written last.
     pub fn find(&self, address: u64) -> Option<&JitFunction> {
         self.covering(address).pop()
     }
@@ -182,7 +183,8 @@ impl JitMap {
         &self.functions
     }
 
-    /// The functions that cover an address, in the order in which they were written. What was written again is there once.
+    /// The functions that cover an address, in the order in which they were written. A function that was written
+    /// twice is listed once.
     fn covering(&self, address: u64) -> Vec<&JitFunction> {
         let behind = self.functions.partition_point(|f| f.start <= address);
         let mut found: Vec<(u32, &JitFunction)> = Vec::new();
@@ -219,7 +221,7 @@ impl JitMap {
         }
     }
 
-    /// Times at which the age of some address changes, ascending.
+    /// The times at which the age of any address changes, ascending.
     #[must_use]
     pub fn changes(&self) -> Vec<u64> {
         let mut changes = Vec::new();
@@ -243,7 +245,7 @@ impl JitMap {
         changes
     }
 
-    /// What an aged address stands for.
+    /// The function or functions of an aged address.
     #[must_use]
     pub fn made(&self, aged: u64) -> Made<'_> {
         let mut all = self.covering(address_of(aged));
@@ -273,7 +275,7 @@ impl JitMap {
         Made::Several(names, more)
     }
 
-    /// File and line of an address in a function, where jitdump told them.
+    /// File and line of an address in a function, if the jitdump has them.
     pub fn line_in(&self, function: &JitFunction, address: u64) -> Option<(&str, u32)> {
         let lines = &function.lines;
         let next = lines.partition_point(|l| l.0 <= address);
@@ -281,7 +283,7 @@ impl JitMap {
         Some((self.files.get(*file as usize)?, *line))
     }
 
-    /// File and line of an address, where jitdump told them.
+    /// File and line of an address, if the jitdump has them.
     pub fn line(&self, address: u64) -> Option<(&str, u32)> {
         self.line_in(self.find(address)?, address)
     }
@@ -314,22 +316,22 @@ fn read(path: &Path, owner: Option<u32>, since: Option<u64>) -> io::Result<Vec<u
     Ok(data)
 }
 
-/// Whether a file begins as a jitdump does, whatever its name.
+/// Whether a file begins like a jitdump. Its name does not matter.
 pub fn is_jitdump(path: &Path) -> bool {
     let mut magic = [0; 4];
-    // Opening a device may do something.
+    // To open a device may have an effect.
     let regular = std::fs::metadata(path).is_ok_and(|meta| meta.is_file());
     let file = regular.then(|| File::options().read(true).custom_flags(libc::O_NONBLOCK).open(path).ok());
     file.flatten()
         .is_some_and(|mut file| file.read_exact(&mut magic).is_ok() && matches!(&magic, b"JiTD" | b"DTiJ"))
 }
 
-/// The effective user of this process, from /proc: no system call wrapper needed.
+/// The effective user of this process, from /proc, so that no system call wrapper is needed.
 fn own_uid() -> u32 {
     std::fs::metadata("/proc/self").map_or(u32::MAX, |m| m.uid())
 }
 
-/// Lines of time and length; those that make no sense are left out, and so is what goes back.
+/// Parses lines of time and length. Invalid lines and lines that go backwards are left out.
 fn parse_looks(text: &[u8]) -> Vec<(u64, u64)> {
     let mut looks: Vec<(u64, u64)> = Vec::new();
     for line in String::from_utf8_lossy(text).lines() {
@@ -405,13 +407,13 @@ mod tests {
         let map = JitMap::parse_watched(text, &[(100, 24), (200, 44), (300, 53)]);
         let at = |address, time| names(map.made(aged(address, map.age(address, time))));
         assert_eq!(at(0x1000, 100), ["a"]);
-        // Between two looks it may be either.
+        // Between two readings it may be either.
         assert_eq!(at(0x1000, 150), ["a", "b"]);
         assert_eq!(at(0x1000, 200), ["b"]);
         assert_eq!(at(0x1000, 9999), ["b"]);
         assert_eq!(at(0x1005, 250), ["b", "c"]);
         assert_eq!(at(0x1005, 300), ["c"]);
-        // An address that one function had is named whenever it was sampled.
+        // An address that only one function had gets that name at every time.
         assert_eq!(at(0x2000, 1), ["alone"]);
         assert_eq!(at(0x1000, 50), ["a"], "the first look finds it: it may have been there");
         assert_eq!(map.changes(), [100, 200, 300]);

@@ -1,20 +1,28 @@
 //! Names of the kernel's functions: `/proc/kallsyms`, or a copy of it that `perf record` kept.
 //!
-//! A line is an address, a letter for the kind, a name, and for modules and BPF programs whose it is: `ffff... t ext4_create [ext4]`.
-//! Nothing says how long a function is, so it ends where the next symbol of any kind begins.
+//! A line has an address, a letter for the kind, a name, and the owner if that is a module or a BPF program:
+//! `ffff... t ext4_create [ext4]`. The lengths of functions are not given, so a function ends where the next symbol of
+//! any kind begins.
 //!
-//! Without the right to see addresses the kernel writes zeros: that is an error, not a symbol at address 0.
+//! If a user has no right to see addresses, the kernel writes zeros. That is an error, not a symbol at address 0.
 
 use crate::image::BuildId;
+use crate::objects::{ObjectInfo, ObjectKind};
 use std::cmp::Reverse;
+use std::fmt;
 use std::io;
 use std::ops::Range;
 use std::path::Path;
 
-/// The largest file that is read; a kernel of today has some 6 MB.
+/// Largest file that is read. A current kernel's has some 6 MB.
 const MOST: u64 = 512 << 20;
-/// How far the last symbol is believed to reach.
+/// Assumed length of the last symbol.
 const LAST: u64 = 4096;
+
+/// Prefix of a kernel's path.
+const OF_BOOT: &str = "[kernel of boot ";
+/// Name of code in the kernel that has no symbol.
+pub(crate) const NAMELESS: &str = "[no symbol]";
 
 /// Why there are no names.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +34,9 @@ pub enum KallsymsError {
     /// The kernel hides its addresses from this user.
     #[error("its addresses are hidden from this user (kernel.kptr_restrict, CAP_SYSLOG)")]
     Hidden,
+    /// The machine was booted again since, and the kernel has other addresses.
+    #[error("it is of another boot than the recording (pct archive, before the reboot, keeps the names)")]
+    OtherBoot,
     /// There is no symbol in it.
     #[error("no symbol in it")]
     Empty,
@@ -35,7 +46,7 @@ pub enum KallsymsError {
 #[derive(Debug)]
 pub struct Kallsyms {
     text: Vec<u8>,
-    /// Ascending; of several at one address the best one first.
+    /// Ascending by address. Of several at one address the best one comes first.
     symbols: Vec<Symbol>,
 }
 
@@ -57,11 +68,60 @@ pub struct KernelFunction<'a> {
     pub module: Option<&'a str>,
 }
 
+impl fmt::Display for KernelFunction<'_> {
+    /// `vfs_read`, or `ext4_create [ext4]`: what [`KernelFunction::parse`] reads.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.module {
+            None => f.write_str(self.name),
+            Some(module) => write!(f, "{} [{module}]", self.name),
+        }
+    }
+}
+
+impl<'a> KernelFunction<'a> {
+    /// Parses a displayed text.
+    #[must_use]
+    pub fn parse(text: &'a str) -> Self {
+        let with_module = text
+            .strip_suffix(']')
+            .and_then(|text| text.split_once(" ["))
+            .filter(|(name, _)| !name.is_empty());
+        match with_module {
+            Some((name, module)) => Self { name, module: Some(module) },
+            None => Self { name: text, module: None },
+        }
+    }
+}
+
+/// The object that stands for the kernel of a boot.
+#[must_use]
+pub fn object_of_boot(boot_id: [u8; 16]) -> ObjectInfo {
+    let hex: String = boot_id.iter().map(|byte| format!("{byte:02x}")).collect();
+    ObjectInfo { kind: ObjectKind::Kernel, path: format!("{OF_BOOT}{hex}]").into(), ..ObjectInfo::default() }
+}
+
+/// Whether [`object_of_boot`] makes such a path.
+pub(crate) fn is_of_boot(path: &[u8]) -> bool {
+    path.starts_with(OF_BOOT.as_bytes())
+}
+
 impl Kallsyms {
-    /// Those of a file.
+    /// The symbols of the running kernel, if `path` names the kernel of this boot.
     ///
     /// # Errors
-    /// When it cannot be read, or as [`Kallsyms::parse`].
+    /// When the path is of another boot, and those of [`Kallsyms::read`].
+    pub(crate) fn of_boot(path: &Path) -> Result<Kallsyms, KallsymsError> {
+        let here = std::fs::read_to_string("/proc/sys/kernel/random/boot_id")?;
+        if path.as_os_str() != &*format!("{OF_BOOT}{}]", here.trim().replace('-', "")) {
+            return Err(KallsymsError::OtherBoot);
+        }
+        Kallsyms::read("/proc/kallsyms".as_ref())
+    }
+
+    /// Reads the symbols from a file.
+    ///
+    /// # Errors
+    /// When the file cannot be read, and those of [`Kallsyms::parse`].
     pub fn read(path: &Path) -> Result<Kallsyms, KallsymsError> {
         use std::io::Read as _;
         let mut text = Vec::new();
@@ -69,10 +129,10 @@ impl Kallsyms {
         Kallsyms::parse(text)
     }
 
-    /// Those of a text. Lines that are no symbol are passed over.
+    /// Parses a text. Lines without a symbol are skipped.
     ///
     /// # Errors
-    /// When there is none, or all addresses are 0.
+    /// When there is no symbol, or all addresses are 0.
     pub fn parse(text: Vec<u8>) -> Result<Kallsyms, KallsymsError> {
         let mut symbols = Vec::new();
         let mut start = 0;
@@ -101,14 +161,14 @@ impl Kallsyms {
         Ok(Kallsyms { text, symbols })
     }
 
-    /// The address of the symbol of this name in the kernel itself.
+    /// The address of the kernel's own symbol with this name.
     #[must_use]
     pub fn address_of(&self, name: &str) -> Option<u64> {
-        let is_it = |symbol: &&Symbol| symbol.module.is_empty() && self.word(&symbol.name) == name;
+        let is_it = |symbol: &&Symbol| symbol.module.is_empty() && self.text_at(&symbol.name) == name;
         self.symbols.iter().find(is_it).map(|symbol| symbol.address)
     }
 
-    /// The function that an address lies in.
+    /// The function that contains an address.
     #[must_use]
     pub fn find(&self, address: u64) -> Option<KernelFunction<'_>> {
         let after = self.symbols.partition_point(|symbol| symbol.address <= address);
@@ -119,11 +179,14 @@ impl Kallsyms {
         if address >= end || !matches!(best.kind, b'T' | b't' | b'W' | b'w') {
             return None;
         }
-        let module = self.word(&best.module);
-        Some(KernelFunction { name: self.word(&best.name), module: Some(module).filter(|m| !m.is_empty()) })
+        let module = self.text_at(&best.module);
+        Some(KernelFunction {
+            name: self.text_at(&best.name),
+            module: Some(module).filter(|m| !m.is_empty()),
+        })
     }
 
-    fn word(&self, range: &Range<usize>) -> &str {
+    fn text_at(&self, range: &Range<usize>) -> &str {
         std::str::from_utf8(self.text.get(range.clone()).unwrap_or_default()).unwrap_or_default()
     }
 }
@@ -166,7 +229,8 @@ pub fn running_build_id() -> Option<BuildId> {
     gnu_build_id(&std::fs::read("/sys/kernel/notes").ok()?)
 }
 
-/// The GNU build-id among the notes of an object: length of the owner's name, of the content, type, and both padded to 4 octets.
+/// The GNU build-id among the notes of an object. A note has the length of the owner's name, the length of the
+/// content, the type, and name and content, both padded to 4 octets.
 fn gnu_build_id(mut notes: &[u8]) -> Option<BuildId> {
     const BUILD_ID: u32 = 3;
     loop {
@@ -211,6 +275,24 @@ mod tests {
         assert_eq!(name(&symbols, 0xffff_ffff_c000_1000), None, "nobody knows how long the last one is");
         assert_eq!(symbols.address_of("_text"), Some(0xffff_ffff_8100_0000));
         assert_eq!(symbols.address_of("ext4_create"), None);
+    }
+
+    #[test]
+    fn functions_of_modules_survive_the_round_trip() {
+        for function in [
+            KernelFunction { name: "vfs_read", module: None },
+            KernelFunction { name: "ext4_create", module: Some("ext4") },
+        ] {
+            assert_eq!(KernelFunction::parse(&function.to_string()), function);
+        }
+        assert_eq!(KernelFunction::parse(NAMELESS), KernelFunction { name: NAMELESS, module: None });
+    }
+
+    #[test]
+    fn names_of_another_boot_are_not_taken() {
+        let other = object_of_boot([7; 16]);
+        assert!(is_of_boot(other.path.as_os_str().as_encoded_bytes()));
+        assert!(matches!(Kallsyms::of_boot(&other.path), Err(KallsymsError::OtherBoot)));
     }
 
     #[test]

@@ -1,9 +1,9 @@
-//! Addresses to functions, files, lines and inlined calls.
+//! Translates addresses into functions, files, lines and inlined calls.
 //!
 //! A profile says *which object* (path, build-id, device and inode) and *where in its file* each sample fell.
-//! This crate turns that into frames, by the best source there is for each address: debug information of the
+//! This crate turns that into frames, with the best source that it has for each address: debug information of the
 //! object or of its separate debug file, symbol table, dynamic symbols, PLT relocations, maps of JITs, and at the
-//! very least the function's borders from the unwind tables. It knows nothing of `.pct` files.
+//! very least the function's borders from the unwind tables. It does not know `.pct` files.
 //!
 //! ```no_run
 //! use pct_symbols::{CodeAddr, ObjectInfo, Symbolizer};
@@ -28,14 +28,15 @@
 //! - [`debugfile`]: the search for separate debug files.
 //! - `dwarf`: debug information; `symtab`: every other source of function names.
 //! - [`demangle()`]: names as people wrote them.
-//! - [`jit`]: code that programs made themselves; [`kallsyms`]: the kernel's functions.
-//! - [`archive`]: names kept for another machine or after a rebuild; `cache`: the same, for the next run here.
-//! - [`system_call`]: which system call a thread was in, by the code before the place where it came back.
+//! - [`jit`]: code that programs generated themselves; [`kallsyms`]: the kernel's functions.
+//! - [`archive`]: names saved for another machine or for after a rebuild; `cache`: the same, for the next run here.
+//! - [`system_call`]: which system call a thread was in, from the code before the address to which it returned.
+//! - [`allocator`]: which allocator a program contains.
 //! - [`unwind`]: an object's unwind data, for recordings that hold copies of the stack.
 //! - [`translator`]: other programs as co-processes.
-//! - [`names`], [`addr2func`]: name lists of `nm -n`, searched where they lie.
+//! - [`names`], [`addr2func`]: name lists of `nm -n`, searched without loading them.
 //!
-//! Damaged files never panic: they answer less, and [`Symbolizer::notes`] says why.
+//! Damaged files never cause a panic: they give fewer answers, and [`Symbolizer::notes`] says why.
 #![cfg_attr(
     not(test),
     deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
@@ -43,6 +44,7 @@
 #![deny(unsafe_code)]
 
 pub mod addr2func;
+pub mod allocator;
 mod answers;
 pub mod archive;
 mod cache;
@@ -74,6 +76,6 @@ pub use demangle::demangle;
 pub use image::{BuildId, Image, ImageError};
 pub use objects::{CodeAddr, Note, ObjectId, ObjectInfo, ObjectKind, Problem};
 pub use options::{Cache, Options};
-pub use symbolizer::{Declaration, Frame, Symbolizer, TextId};
+pub use symbolizer::{Declaration, ResolvedFrame, Symbolizer, TextId};
 pub use symtab::Source;
 pub use system_call::CallSite;

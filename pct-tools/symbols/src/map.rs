@@ -1,9 +1,9 @@
 //! Read-only memory maps of files: the one fence of this crate around `unsafe`.
 //!
-//! Object files and name lists are mapped, not read: a debug binary of 250 MB of which a report needs a few
-//! pages costs a few pages. The price is that somebody who truncates such a file while we look at it makes the
-//! kernel send us SIGBUS. Compilers and package managers replace files by rename, which leaves our mapping whole;
-//! files that programs rewrite in place while we look (perf-PID.map, jitdump) are read into memory instead.
+//! Object files and name lists are mapped and not read. If a report needs a few pages of a debug binary of 250 MB, it
+//! costs a few pages. The price: if somebody truncates such a file while pct reads it, the kernel sends pct SIGBUS.
+//! Compilers and package managers replace files by rename, which leaves the mapping intact. Files that programs rewrite
+//! in place (perf-PID.map, jitdump) are read into memory instead.
 //!
 //! Invariant: a [`FileMap`] is only ever read, through `&[u8]`.
 #![expect(unsafe_code, reason = "memory maps")]
@@ -20,7 +20,7 @@ impl FileMap {
     /// Maps a regular file.
     ///
     /// # Errors
-    /// What opening or mapping gives, and `InvalidInput` for anything but a regular file (a fifo would block).
+    /// The errors of opening and mapping, and `InvalidInput` for anything but a regular file (a fifo would block).
     pub(crate) fn open(path: &Path) -> io::Result<(FileMap, std::fs::Metadata)> {
         use std::os::unix::fs::OpenOptionsExt;
         let file = File::options().read(true).custom_flags(libc::O_NONBLOCK | libc::O_CLOEXEC).open(path)?;
@@ -31,9 +31,9 @@ impl FileMap {
         if meta.len() == 0 {
             return Ok((FileMap(None), meta));
         }
-        // SAFETY: the mapping is private and read-only and is handed out as `&[u8]` only. That nobody shrinks the
-        // file or writes into it in place meanwhile is what the module's text discusses: a shrunk file is a SIGBUS
-        // and so an end of this reading process, never a write anywhere.
+        // SAFETY: the mapping is private and read-only and is handed out as `&[u8]` only. Nobody may shrink the file or
+        // write into it in place meanwhile. The module's text discusses that: a shrunk file means a SIGBUS, which ends
+        // this reading process and never writes anywhere.
         let map = unsafe { memmap2::Mmap::map(&file)? };
         Ok((FileMap(Some(map)), meta))
     }

@@ -1,20 +1,21 @@
 //! MiniDebugInfo: the symbol table that Fedora and others leave in stripped programs.
 //!
-//! The section `.gnu_debugdata` holds an ELF file, packed by xz, with the symbols that `.dynsym` lacks and nothing else
-//! (GDB manual, "Debugging information in a special section"). It is small (the limit is generous), so it is unpacked whole.
+//! The section `.gnu_debugdata` holds an ELF file, compressed with xz, with only the symbols that `.dynsym` lacks
+//! (GDB manual, "Debugging information in a special section"). It is small (the limit is generous), so all of it is
+//! unpacked.
 //!
-//! Invariant: hostile data costs at most [`MOST`] bytes of memory and is no panic.
+//! Invariant: hostile data costs at most [`MOST`] bytes of memory and causes no panic.
 
 use std::io::{self, Write};
 
 use object::{Object, ObjectSection};
 
-/// More than this is not unpacked: the symbols of the largest programs are a few megabytes.
+/// Most bytes that are unpacked. The symbols of the largest programs take a few megabytes.
 const MOST: usize = 64 << 20;
-/// More than this is not looked at.
+/// Largest section that is read, in bytes.
 const MOST_PACKED: usize = 16 << 20;
 
-/// The unpacked ELF file of an object's `.gnu_debugdata`; `None` if there is none that can be read.
+/// The unpacked ELF file of an object's `.gnu_debugdata`. `None`: there is none, or it cannot be read.
 pub(crate) fn unpack(elf: &object::File<'_>) -> Option<Vec<u8>> {
     let packed = elf.section_by_name_bytes(b".gnu_debugdata")?.data().ok()?;
     unxz(packed)
@@ -24,7 +25,7 @@ fn unxz(packed: &[u8]) -> Option<Vec<u8>> {
     if !packed.starts_with(b"\xfd7zXZ\0") || packed.len() > MOST_PACKED {
         return None;
     }
-    // The decoder is not ours: what it makes of hostile input must not end a report.
+    // The decoder is another crate's. Hostile input to it must not end a report.
     let unpacked = std::panic::catch_unwind(|| {
         let mut out = Bounded(Vec::new());
         lzma_rs::xz_decompress(&mut io::Cursor::new(packed), &mut out).ok()?;
@@ -56,7 +57,7 @@ mod tests {
     use proptest::prelude::*;
     use std::sync::OnceLock;
 
-    /// `text` by the machine's xz, if there is one.
+    /// Compresses `text` with the machine's xz, if it has one.
     fn xz(text: &[u8]) -> Option<Vec<u8>> {
         use std::process::{Command, Stdio};
         let mut child =

@@ -1,15 +1,15 @@
-//! Name lists as `nm -n` writes them, searched where they lie.
+//! Name lists as `nm -n` writes them, searched without loading them.
 //!
 //! Nothing is loaded and nothing is indexed: the file is mapped and searched by *byte offset*. A probe at any byte
-//! backs up to the start of its line, reads that line's address, and the search goes on in the half before or
-//! behind. Lines may have any length. A list whose lines all have the same length ([`Form::Padded`]) is searched by
+//! goes back to the start of its line and reads that line's address. The search then goes on in the half before or
+//! after it. Lines may have any length. A list whose lines all have the same length ([`Form::Padded`]) is searched by
 //! record number instead.
 //!
 //! A line is `ADDRESS [SIZE] TYPE NAME`, address and size hexadecimal. Lines without an address (`nm` puts
 //! undefined symbols first) count as lower than every address.
 //!
 //! Invariant of the search: every line before `low` is at or below the address, every line from `high` on is above
-//! it; a line that contradicts its neighbours' bounds is reported as unsorted with its place.
+//! it. A line that contradicts the bounds of its neighbours is reported as unsorted, with its offset.
 
 use std::io;
 use std::path::{Path, PathBuf};
@@ -38,10 +38,10 @@ pub enum NamesError {
     Io {
         /// The list.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no line with an address in it.
+    /// No line has an address.
     #[error("{path}: no line with an address and a name (is it the output of nm -n?)", path = path.display())]
     Empty {
         /// The list.
@@ -83,14 +83,14 @@ pub enum NamesError {
     },
 }
 
-/// What a list says of an address.
+/// What a list has for an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Hit<'a> {
-    /// The name, as it stands in the list.
+    /// The name as the list has it.
     pub name: &'a [u8],
     /// The address of the name's line.
     pub start: u64,
-    /// How far the address lies behind it.
+    /// Distance of the address from that line's address.
     pub offset: u64,
 }
 
@@ -101,31 +101,31 @@ pub struct Names {
     map: FileMap,
     /// Length of a record with its newline, if padded.
     width: Option<usize>,
-    /// Addresses of the first and the last line, if both have one: what the first guess starts from.
+    /// Addresses of the first and the last line, if both have one: the first guess starts from them.
     ends: Option<(u64, u64)>,
 }
 
-/// A search under way. Every line before `low` is at or below the address, every line from `high` on above it.
+/// A search in progress. Every line before `low` is at or below the address, every line from `high` on above it.
 struct Search<'a> {
     address: u64,
     low: usize,
     high: usize,
-    /// What the line just before `low` says; None: nothing yet.
+    /// Address of the line just before `low`; None: not read yet.
     low_address: Option<u64>,
-    /// What the line at `high` says; None: nothing yet.
+    /// Address of the line at `high`; None: not read yet.
     high_address: Option<u64>,
     best: Option<(usize, Line<'a>)>,
 }
 
-/// A list of up to so many bytes is looked at line by line when it is opened.
+/// Largest list of which every line is checked when it is opened, in bytes.
 const SMALL: usize = 32 * 1024;
-/// Of a larger one so many lines.
+/// Number of lines that are checked of a larger list.
 const SPREAD: usize = 64;
 
-/// Bytes within which guessing is not worth more: a few lines.
+/// Distance in bytes below which guessing no longer pays: a few lines.
 const NEAR: usize = 512;
 
-/// One line, taken apart.
+/// A parsed line.
 #[derive(Debug, Clone, Copy)]
 struct Line<'a> {
     address: u64,
@@ -134,11 +134,11 @@ struct Line<'a> {
 }
 
 impl Names {
-    /// Maps a list. No more than its ends and a few dozen lines between are looked at.
+    /// Maps a list. It reads only the list's ends and a few dozen lines between.
     ///
     /// # Errors
-    /// [`NamesError::Io`]; [`NamesError::Unsorted`] if the first line is above the last; for a padded list also [`NamesError::NotPadded`] if the file is no multiple of its first
-    /// line.
+    /// [`NamesError::Io`]; [`NamesError::Unsorted`] if the first line is above the last; for a padded list
+    /// also [`NamesError::NotPadded`] if the file's length is no multiple of the first line's.
     pub fn open(path: &Path, form: Form) -> Result<Names, NamesError> {
         let (map, _) =
             FileMap::open(path).map_err(|source| NamesError::Io { path: path.to_path_buf(), source })?;
@@ -158,15 +158,15 @@ impl Names {
         Ok(names)
     }
 
-    /// The next cheapest: a few dozen lines, evenly spread, rise by address (of a small list all of them). A search alone looks at
-    /// few lines, and in a list that is shuffled those may contradict nobody.
+    /// The second check: a few dozen lines, evenly spread, ascend by address (all lines of a small list). A search
+    /// alone reads few lines, and in a shuffled list those may not contradict each other.
     fn look_at_some(&self) -> Result<(), NamesError> {
         let step = (self.map.len() / SPREAD).max(1);
         let mut at = 0;
         let mut low = None;
         while at < self.map.len() {
             let (start, end) = self.line_around(at)?;
-            // Lines of another shape are found when they matter.
+            // Lines of another form are found when a search reads them.
             if let Ok(Some(line)) = self.parse(start, end) {
                 match low {
                     Some(low) if line.address < low => {
@@ -180,7 +180,7 @@ impl Names {
         Ok(())
     }
 
-    /// The cheapest look at whether a list is sorted: its two ends.
+    /// The cheapest check whether a list is sorted: its two ends.
     fn look_at_ends(&self) -> Result<Option<(u64, u64)>, NamesError> {
         let Some(last) = self.map.trim_ascii_end().len().checked_sub(1) else { return Ok(None) };
         let (start, end) = self.line_around(0)?;
@@ -194,7 +194,7 @@ impl Names {
         }
     }
 
-    /// Where the list lies.
+    /// The path of the list.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -204,7 +204,7 @@ impl Names {
     /// Of several names at one address a global text symbol is preferred, then a weak one, then a local one.
     ///
     /// # Errors
-    /// [`NamesError`], for a list that is empty, unsorted or of another shape.
+    /// [`NamesError`] for a list that is empty, unsorted or of another form.
     pub fn find(&self, address: u64) -> Result<Option<Hit<'_>>, NamesError> {
         let mut search = Search {
             address,
@@ -214,9 +214,9 @@ impl Names {
             high_address: None,
             best: None,
         };
-        // Addresses grow about evenly with the bytes of a list: guess, correct the guess by how far off it was, and
-        // close in from there in growing steps, so that few lines are touched. The number of guesses is bounded: at
-        // the worst it is bisection and a few probes more.
+        // The addresses of a list grow about evenly with its bytes. So guess, correct the guess by its error, and close
+        // in from there in growing steps, so that few lines are read. The number of guesses is bounded: the worst case
+        // is bisection and a few more probes.
         if let Some((first, last)) = self.ends.filter(|(first, last)| first < last && address >= *first) {
             let bytes_per_address = self.map.len() as f64 / (last - first) as f64;
             let mut at = whole((address - first) as f64 * bytes_per_address);
@@ -260,12 +260,12 @@ impl Names {
         Ok(Some(Hit { name: line.name, start: line.address, offset: address - line.address }))
     }
 
-    /// Looks at the line around a byte between `low` and `high` and moves the one or the other; true if the
-    /// address lies at or above that line.
+    /// Reads the line around a byte between `low` and `high` and moves one of the two. Returns true if the address
+    /// is at or above that line.
     fn probe<'a>(&'a self, search: &mut Search<'a>, at: usize) -> Result<bool, NamesError> {
         let (start, end) = self.line_around(at)?;
         let Some(line) = self.parse(start, end)? else {
-            // Undefined symbols and empty lines stand before every address.
+            // Undefined symbols and empty lines count as before every address.
             if let Some(low) = search.low_address {
                 return Err(self.unsorted(start, 0, low, search.high_address.unwrap_or(u64::MAX)));
             }
@@ -289,7 +289,7 @@ impl Names {
         }
     }
 
-    /// Start of the line that holds a byte, and start of the next one.
+    /// Start of the line that contains a byte, and start of the next one.
     fn line_around(&self, at: usize) -> Result<(usize, usize), NamesError> {
         let data: &[u8] = &self.map;
         if let Some(width) = self.width {
@@ -310,7 +310,7 @@ impl Names {
         Ok((start, end))
     }
 
-    /// Takes a line apart; None for one without an address.
+    /// Parses a line. None: it has no address.
     fn parse(&self, start: usize, end: usize) -> Result<Option<Line<'_>>, NamesError> {
         let line = self.map[start..end].trim_ascii_end();
         if line.is_empty() || line[0] == b' ' {
@@ -327,7 +327,7 @@ impl Names {
         NamesError::Unsorted { path: self.path.clone(), at, found, low, high }
     }
 
-    /// The best of the lines with the same address, looking at no more than 64 of them.
+    /// The best of the lines with the same address. It reads at most 64 of them.
     fn preferred<'a>(&'a self, start: usize, line: Line<'a>) -> Result<Line<'a>, NamesError> {
         let (mut best, mut at) = (line, start);
         for _ in 0..64 {
@@ -349,7 +349,7 @@ impl Names {
     }
 }
 
-/// A guess as a place: cut to a whole number; 0 if it is below, the largest number if it is above all places.
+/// A guess as an offset: truncated to a whole number, and limited to the range of offsets.
 #[expect(
     clippy::cast_possible_truncation,
     clippy::cast_sign_loss,
@@ -383,7 +383,7 @@ fn parse_line(line: &[u8]) -> Option<Line<'_>> {
     if name.is_empty() { None } else { Some(Line { address, kind, name }) }
 }
 
-/// What follows at least one blank.
+/// What follows one or more blanks.
 fn skip_blanks(text: &[u8]) -> Option<&[u8]> {
     let blanks = text.iter().take_while(|c| **c == b' ' || **c == b'\t').count();
     (blanks > 0).then(|| &text[blanks..])

@@ -1,4 +1,4 @@
-//! What the symbolizer is told of objects and addresses, and what it has to remark on them.
+//! What callers tell the symbolizer about objects and addresses, and what it notes about them.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -16,7 +16,7 @@ impl ObjectId {
     }
 }
 
-/// What kind of code an object is, and so what its addresses count from.
+/// The kind of an object's code. It also says what the addresses are relative to.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default)]
 pub enum ObjectKind {
     /// An ELF file: addresses are file offsets.
@@ -24,35 +24,38 @@ pub enum ObjectKind {
     File,
     /// The kernel's vdso: addresses count from the region's start.
     Vdso,
-    /// Anonymous memory of a process: addresses are the process's own; names from `perf-PID.map`, or from the
+    /// Anonymous memory of a process: addresses are the process's own. Names come from `perf-PID.map`, or from the
     /// jitdump at [`ObjectInfo::path`] if that is one.
     Jit {
-        /// The process that made the code (as it saw itself: in its own pid namespace).
+        /// Process id of the process that made the code, in its own pid namespace.
         pid: u32,
     },
-    /// Nothing to look into (`[vsyscall]`, the kernel): addresses stay addresses.
+    /// The kernel, of one boot ([`crate::kallsyms::object_of_boot`]): addresses are its own.
+    Kernel,
+    /// Nothing can be read of it (`[vsyscall]`): addresses stay addresses.
     Opaque,
 }
 
-/// What is known of an object, from a region of a profile.
+/// The facts about an object, from a region of a profile.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Default)]
 pub struct ObjectInfo {
-    /// What it is.
+    /// Its kind.
     pub kind: ObjectKind,
-    /// Its path as the region names it; a trailing ` (deleted)` is understood.
+    /// Its path as the region names it. A trailing ` (deleted)` is accepted.
     pub path: PathBuf,
     /// The build-id that was in memory while the samples were taken.
     pub build_id: Option<BuildId>,
-    /// Device (major number in the upper half, minor in the lower) and inode then; used only to notice a replaced file where there is no build-id.
+    /// Device (major number in the upper half, minor in the lower) and inode at that time. They only serve to notice a
+    /// replaced file that has no build-id.
     pub dev_ino: Option<(u64, u64)>,
-    /// File offset at which the executable mapping began; lets a debug file answer for an object that is gone.
+    /// File offset at which the executable mapping began. With it a debug file can answer for an object that is gone.
     pub map_offset: Option<u64>,
-    /// Where else the same object may lie, in order: `/proc/PID/root/...`, a copy kept aside. A copy must have
-    /// the build-id. Of code that was made at run time: jitdumps and copies of maps that are surely the process's.
+    /// Other paths of the same object, in order: `/proc/PID/root/...`, a saved copy. A copy must have the build-id. For
+    /// generated code: jitdumps and copies of maps that are certainly the process's.
     pub also_try: Vec<PathBuf>,
-    /// Start of the process, nanoseconds since 1970, where known: a map that was last written before is another's.
+    /// Start of the process in nanoseconds since 1970, if known. A map last written before that is another process's.
     pub since_realtime_ns: Option<u64>,
-    /// What the times of a jitdump lack to be nanoseconds since 1970.
+    /// Added to a jitdump's times to get nanoseconds since 1970.
     pub realtime_minus_monotonic_ns: i64,
 }
 
@@ -63,12 +66,12 @@ impl ObjectInfo {
     }
 }
 
-/// An address to look up; says which kind of address it is, so that nobody forgets the minus one.
+/// An address to look up. Its type says which kind of address it is, so that nobody forgets the minus one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub enum CodeAddr {
     /// The interrupted instruction itself.
     Pc(u64),
-    /// A return address from a stack: the call is the instruction before.
+    /// A return address from a stack: the call is the instruction before it.
     Return(u64),
 }
 
@@ -82,7 +85,7 @@ impl CodeAddr {
     }
 }
 
-/// What an object's translation met that a reader of the report should know. Each is told once.
+/// What a reader of the report should know about an object's translation. Each note is given once.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Note {
     /// Which object.
@@ -99,50 +102,50 @@ pub struct Note {
 pub enum Problem {
     /// There is a file, but it is not the one that was sampled.
     BuildIdMismatch {
-        /// The file looked at.
+        /// The file that was examined.
         file: PathBuf,
-        /// In memory while sampling.
+        /// The build-id in memory during sampling.
         wanted: BuildId,
-        /// Of the file now; None: it has none.
+        /// The file's current build-id. None: it has none.
         found: Option<BuildId>,
     },
-    /// The file was replaced since (other device or inode) and has no build-id to compare: names may be wrong.
+    /// The file was replaced since (its device or inode differs) and has no build-id to compare. Names may be wrong.
     Unverified,
     /// The object could not be opened.
     Missing {
         /// Why.
         reason: String,
     },
-    /// A debug file lay where it should but does not belong to the object.
+    /// A debug file has the right path but does not belong to the object.
     DebugFileRefused {
         /// The debug file.
         file: PathBuf,
         /// Why.
         reason: String,
     },
-    /// The file that dwz moved common names to is not there: some names are short or from the symbol table.
+    /// The file to which dwz moved common names is missing. Some names are short or come from the symbol table.
     NoSupplement {
         /// As the object names it.
         file: PathBuf,
     },
-    /// The debug information is damaged or of an unknown kind; names are from the symbol table.
+    /// The debug information is damaged or of an unknown kind. Names come from the symbol table.
     BadDebugInfo {
         /// What is wrong.
         reason: String,
     },
-    /// Names from the map of a JIT could not be had.
+    /// The map of a JIT could not be used.
     NoJitMap {
-        /// The file looked at.
+        /// The map's file.
         file: PathBuf,
         /// Why.
         reason: String,
     },
-    /// Told when the names were archived.
+    /// A note from the time when the names were archived.
     Archived {
-        /// The remark of then.
+        /// The note.
         text: String,
     },
-    /// A co-process failed; what it had answered until then is used.
+    /// A co-process failed. Its answers before that are used.
     Translator {
         /// What happened.
         reason: String,
@@ -187,8 +190,8 @@ impl fmt::Display for Note {
                 }
                 write!(
                     f,
-                    "no names for code compiled at run time: {}: {reason} (node writes it with --perf-basic-prof, \
-                     Java 17 with -XX:+UnlockDiagnosticVMOptions -XX:+DumpPerfMapAtExit, Python 3.12 with -X perf)",
+                    "no names for code compiled at run time: {}: {reason} (node writes it with --perf-basic-prof; Java 17 and \
+                     later when pct asks, unless --java off; what ctypes and libffi make for callbacks has no names)",
                     file.display()
                 )
             }

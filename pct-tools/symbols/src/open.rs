@@ -1,28 +1,30 @@
-//! Finding and opening what can answer for an object: its own file if that is the one that was sampled, else a copy,
-//! else its debug file; the running kernel's vdso; the maps of JITs.
+//! Finds and opens the files that can answer for an object: its own file if that is the one that was sampled, or a
+//! copy, or its debug file; the running kernel's vdso; the maps of JITs.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
 
 use crate::image::Image;
 use crate::jit::JitMap;
+use crate::kallsyms::Kallsyms;
 use crate::objects::{ObjectInfo, ObjectKind, Problem, shown_path};
 use crate::options::Options;
 use crate::symtab::SymbolTable;
 use crate::{debugfile, vdso};
 
-/// An object made ready for lookups.
+/// An object that is open for lookups.
 #[derive(Debug)]
 pub(crate) enum Opened {
     Elf(Box<ElfObject>),
     Jit(JitMap),
+    Kernel(Kallsyms),
     Nothing,
 }
 
-/// An ELF object with what belongs to it.
+/// An ELF object with the files that belong to it.
 #[derive(Debug)]
 pub(crate) struct ElfObject {
-    /// The object itself; None where only its debug file was found.
+    /// The object itself. None if only its debug file was found.
     pub(crate) image: Option<Image>,
     pub(crate) debug: Option<Image>,
     pub(crate) sup: Option<Image>,
@@ -30,7 +32,7 @@ pub(crate) struct ElfObject {
     pub(crate) debug_symbols: OnceLock<SymbolTable>,
 }
 
-/// Finds and opens what can answer for an object.
+/// Finds and opens the files that can answer for an object.
 pub(crate) fn open(info: &ObjectInfo, options: &Options, problems: &mut Vec<Problem>) -> Opened {
     let elf = |image: Option<Image>, debug: Option<Image>, sup: Option<Image>| {
         let (symbols, debug_symbols) = Default::default();
@@ -38,6 +40,15 @@ pub(crate) fn open(info: &ObjectInfo, options: &Options, problems: &mut Vec<Prob
     };
     match info.kind {
         ObjectKind::Opaque => return Opened::Nothing,
+        ObjectKind::Kernel => {
+            return match Kallsyms::of_boot(&info.path) {
+                Ok(symbols) => Opened::Kernel(symbols),
+                Err(why) => {
+                    problems.push(Problem::Missing { reason: format!("/proc/kallsyms: {why}") });
+                    Opened::Nothing
+                }
+            };
+        }
         ObjectKind::Jit { pid } => return open_jit(info, pid, options, problems),
         ObjectKind::Vdso => {
             let Some(image) = vdso::image() else {
@@ -77,7 +88,7 @@ pub(crate) fn open(info: &ObjectInfo, options: &Options, problems: &mut Vec<Prob
         .or(image.as_ref())
         .and_then(|i| debugfile::supplementary(i, &options.debug_dirs, &mut refused));
     problems.extend(refused.drain(..).map(|(file, reason)| Problem::DebugFileRefused { file, reason }));
-    // What was found by build-id alone may be a whole object, not a debug file: then it is the image.
+    // A file found by build-id alone may be a whole object and not a debug file. Then it is the image.
     match (image, debug) {
         (None, Some(found)) if found.segments().iter().any(|s| s.executable && s.file_size > 0) => {
             elf(Some(found), None, sup)
@@ -86,7 +97,7 @@ pub(crate) fn open(info: &ObjectInfo, options: &Options, problems: &mut Vec<Prob
     }
 }
 
-/// The image of an object's own code, if that is the one that was sampled.
+/// The image of an object's own code, if its file is the one that was sampled.
 pub(crate) fn code_of(info: &ObjectInfo) -> Option<Image> {
     match info.kind {
         ObjectKind::File => {
@@ -96,11 +107,11 @@ pub(crate) fn code_of(info: &ObjectInfo) -> Option<Image> {
         ObjectKind::Vdso => {
             vdso::image().filter(|i| info.build_id.is_none() || info.build_id.as_ref() == i.build_id())
         }
-        ObjectKind::Jit { .. } | ObjectKind::Opaque => None,
+        ObjectKind::Jit { .. } | ObjectKind::Kernel | ObjectKind::Opaque => None,
     }
 }
 
-/// The object's own file, if there is one that can be proved (or at least not disproved) to be it.
+/// The object's own file, if it is proved to be the sampled one, or at least nothing disproves it.
 fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
     let path = shown_path(&info.path);
     let mut said = Vec::new();
@@ -124,7 +135,7 @@ fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
                 });
                 continue;
             }
-            // Without a build-id the file's device and inode decide: another file may have the name by now.
+            // Without a build-id, device and inode decide: by now another file may have the name.
             (None, _) if info.dev_ino.is_some() && info.dev_ino != image.dev_ino() => {
                 if i == 0 {
                     unverified = Some(image);
@@ -142,7 +153,8 @@ fn open_file(info: &ObjectInfo, problems: &mut Vec<Problem>) -> Option<Image> {
 }
 
 fn open_jit(info: &ObjectInfo, pid: u32, options: &Options, problems: &mut Vec<Problem>) -> Opened {
-    // Those of the recording are its own process's; in a folder that all share, another's of the same number may lie.
+    // The recording's files belong to its own process. A folder shared by all may hold a file of another process with
+    // the same number.
     let own = std::iter::once(shown_path(&info.path))
         .filter(|path| path.extension().is_some_and(|e| e == "dump"))
         .chain(info.also_try.iter().cloned())

@@ -1,19 +1,19 @@
-//! How to symbolize.
+//! Options of symbolizing.
 
 use std::path::PathBuf;
 
 use crate::debugfile::DebugDirs;
 use crate::translator::Template;
 
-/// So much debug information makes an object everybody's work.
+/// Debug information of this size makes all threads work on the object together.
 pub(crate) const HEAVY_BYTES: u64 = 4 << 20;
 
-/// Where answers are kept, and of which objects. See [`Options::cache`].
+/// Where answers are cached, and for which objects. See [`Options::cache`].
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cache {
-    /// The folder; made when it is needed.
+    /// The folder. It is created when needed.
     pub dir: PathBuf,
-    /// Only objects with so many bytes of debug information or more.
+    /// Only objects with at least this much debug information, in bytes.
     pub least_bytes: u64,
 }
 
@@ -24,20 +24,20 @@ impl Cache {
     }
 }
 
-/// How to symbolize.
+/// Options of symbolizing.
 #[derive(Debug, Clone)]
 pub struct Options {
-    /// Where separate debug files lie.
+    /// Directories with separate debug files.
     pub debug_dirs: DebugDirs,
-    /// Directories where `perf-PID.map` files lie (`/tmp`).
+    /// Directories with `perf-PID.map` files (`/tmp`).
     pub jit_dirs: Vec<PathBuf>,
-    /// Read debug information: functions from symbol tables only if not.
+    /// Whether to read debug information. If not, functions come from symbol tables only.
     pub lines: bool,
-    /// A co-process for ELF objects instead of the built-in translator.
+    /// A co-process for ELF objects, instead of the built-in translator.
     pub translator: Option<Template>,
-    /// Where answers for big objects are kept from one run to the next; nowhere if absent.
+    /// Where answers for big objects are cached from one run to the next. None: they are not cached.
     pub cache: Option<Cache>,
-    /// Threads to work with; 0: as many as there are processors, at most 8.
+    /// Number of threads; 0: as many as there are processors, at most 8.
     pub threads: usize,
 }
 

@@ -1,7 +1,7 @@
-//! A hasher for our own small keys (offsets, addresses, names of mapped files): multiply and fold.
+//! A hasher for small keys of this crate (offsets, addresses, names of mapped files): multiply and fold.
 //!
-//! Keys that come from files could be made to collide on purpose; the worst that does is a slow lookup of that file's
-//! own entries, as a file with as many entries would be.
+//! Keys from files could be made to collide on purpose. At worst, lookups of that file's own entries are slow, as in a
+//! file with many more entries.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};

@@ -1,7 +1,7 @@
-//! The face of this crate: register objects, ask batches of addresses, read frames.
+//! The interface of this crate: register objects, ask batches of addresses, read frames.
 //!
-//! A table of distinct addresses stands in front: each address of each object is translated once, however many
-//! samples hit it. New addresses are sorted per object and handed to [`crate::work`].
+//! It first looks up a table of distinct addresses, so each address of each object is translated once, however many
+//! samples hit it. New addresses are sorted by object and handed to [`crate::work`].
 //!
 //! Invariant: after [`Symbolizer::resolve`] every asked address has at least one frame.
 
@@ -34,27 +34,27 @@ impl TextId {
 
 /// One frame: a function, perhaps inlined into the next one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub struct Frame {
-    /// Its name, demangled; made of object and address where nothing better is known (see [`Source`]).
+pub struct ResolvedFrame {
+    /// Its demangled name. If no name is known, it is made of object and address (see [`Source`]).
     pub function: TextId,
-    /// Source file, as the compiler named it, made absolute by its directory.
+    /// Source file, as the compiler named it, made absolute with its directory.
     pub file: Option<TextId>,
-    /// Line in the file, from 1; 0: not known.
+    /// Line in the file, from 1; 0: unknown.
     pub line: u32,
-    /// Column, from 1; 0: not known.
+    /// Column, from 1; 0: unknown.
     pub column: u32,
-    /// Inlined into the next frame of the list.
+    /// Whether it is inlined into the next frame of the list.
     pub inlined: bool,
-    /// Where the name is from.
+    /// Where the name comes from.
     pub source: Source,
-    /// Where the function is declared; where debug information does not say, the place of its first instruction.
+    /// Where the function is declared. If debug information lacks that, the position of its first instruction.
     pub declared: Option<Declaration>,
 }
 
-/// The place in the source where a function begins.
+/// The source position where a function begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Declaration {
-    /// Source file, as [`Frame::file`].
+    /// Source file, as [`ResolvedFrame::file`].
     pub file: TextId,
     /// Line, from 1.
     pub line: u32,
@@ -64,7 +64,7 @@ fn numbers_of(archive: &Archive) -> HashMap<String, u32> {
     archive.texts.iter().enumerate().map(|(i, t)| (t.clone(), table_index(i))).collect()
 }
 
-/// Where the frames of an address lie, and how far into the function it is.
+/// The frames of an address, and how far into the function it is.
 #[derive(Debug, Clone, Copy)]
 struct Span {
     first: u32,
@@ -76,14 +76,14 @@ struct Span {
 struct Entry {
     info: ObjectInfo,
     known: QuickMap<u64, Span>,
-    /// What the code before addresses says of system calls, where that was asked.
+    /// What the code before addresses shows about system calls, if that was asked.
     system_calls: QuickMap<u64, Said>,
     opened: Option<Opened>,
-    /// What opening it met, not told yet: nobody may ask for its names.
+    /// Problems of opening it that are not notes yet, because nobody may ask for its names.
     problems: Vec<Problem>,
-    /// Its number in the archive.
+    /// Its index in the archive.
     archived: Option<usize>,
-    /// What was kept of it: an archive of this object alone. None: not looked for yet.
+    /// What the cache has of it: an archive of this object alone. None: the cache was not searched yet.
     kept: Option<Archive>,
 }
 
@@ -95,7 +95,7 @@ pub struct Symbolizer {
     by_info: HashMap<ObjectInfo, ObjectId>,
     texts: Vec<Box<str>>,
     text_numbers: QuickMap<Box<str>, TextId>,
-    frames: Vec<Frame>,
+    frames: Vec<ResolvedFrame>,
     notes: Vec<Note>,
     archive: Option<Archive>,
 }
@@ -107,7 +107,7 @@ impl Default for Symbolizer {
 }
 
 impl Symbolizer {
-    /// Nothing is opened yet.
+    /// A new symbolizer. It opens nothing yet.
     pub fn new(options: Options) -> Symbolizer {
         Symbolizer {
             options,
@@ -121,11 +121,11 @@ impl Symbolizer {
         }
     }
 
-    /// Names come from the archive of this directory first, if there is one. To be called before objects are
+    /// Makes names come from the archive of this directory first, if it has one. Call this before objects are
     /// registered.
     ///
     /// # Errors
-    /// [`ArchiveError`] for an archive that is there but cannot be read.
+    /// [`ArchiveError`] for an archive that exists but cannot be read.
     pub fn with_archive(mut self, dir: &Path) -> Result<Symbolizer, ArchiveError> {
         self.archive = Archive::read(dir)?;
         for entry in &mut self.objects {
@@ -140,7 +140,7 @@ impl Symbolizer {
     }
 
     /// Writes everything that has been resolved, and what an archive given before holds, into the archive of a
-    /// directory; gives the file's path.
+    /// directory. Returns the file's path.
     ///
     /// # Errors
     /// [`ArchiveError::Io`].
@@ -170,7 +170,7 @@ impl Symbolizer {
         archive
     }
 
-    /// Adds answers about an object to an archive whose texts have these numbers.
+    /// Adds answers about an object to an archive. `numbers` maps the archive's texts to their numbers.
     fn add_to(
         &self,
         archive: &mut Archive,
@@ -209,7 +209,7 @@ impl Symbolizer {
         archive.objects[place].spans.extend(spans);
     }
 
-    /// Registers an object; the same information gives the same number. Nothing is opened yet.
+    /// Registers an object. The same information gives the same number. It opens nothing yet.
     pub fn add(&mut self, info: ObjectInfo) -> ObjectId {
         if let Some(id) = self.by_info.get(&info) {
             return *id;
@@ -229,13 +229,13 @@ impl Symbolizer {
         id
     }
 
-    /// The unwind data of an object's own file, if that is the one that was sampled and has any.
+    /// The unwind data of an object's own file, if that is the sampled one and has unwind data.
     pub fn unwind_data(&self, id: ObjectId) -> Option<UnwindData> {
         let Opened::Elf(object) = open(self.object(id), &self.options, &mut Vec::new()) else { return None };
-        UnwindData::of(object.image?)
+        UnwindData::from_image(object.image?)
     }
 
-    /// The map of an object of code that was made at run time; opened at the first question.
+    /// The map of an object of generated code. It is opened at the first question.
     fn jit_map(&mut self, id: ObjectId) -> Option<&JitMap> {
         let entry = &mut self.objects[id.index()];
         if !matches!(entry.info.kind, ObjectKind::Jit { .. }) {
@@ -250,13 +250,13 @@ impl Symbolizer {
         }
     }
 
-    /// Times, nanoseconds since 1970 and ascending, at which addresses of code that was made at run time changed their meaning.
+    /// The times at which addresses of generated code changed their meaning, in nanoseconds since 1970, ascending.
     pub fn jit_changes(&mut self, id: ObjectId) -> Vec<u64> {
         self.jit_map(id).map(JitMap::changes).unwrap_or_default()
     }
 
-    /// An address of code that was made at run time, so that it means what it meant at this time (nanoseconds since 1970); of
-    /// any other object the address itself. [`crate::jit::address_of`] gives the address back.
+    /// An address of generated code with the age that it had at this time (nanoseconds since 1970). For any other
+    /// object the address itself. [`crate::jit::address_of`] gives the address back.
     pub fn at_time(&mut self, id: ObjectId, address: CodeAddr, time_ns: u64) -> CodeAddr {
         let Some(map) = self.jit_map(id) else { return address };
         let age = map.age(address.lookup(), time_ns);
@@ -266,12 +266,12 @@ impl Symbolizer {
         }
     }
 
-    /// What was registered under a number.
+    /// The information with which an object was registered.
     pub fn object(&self, id: ObjectId) -> &ObjectInfo {
         &self.objects[id.index()].info
     }
 
-    /// Translates addresses; those already known cost nothing. Order and repetition do not matter.
+    /// Translates addresses. Those already known cost nothing. Order and repetition do not matter.
     pub fn resolve(&mut self, queries: impl IntoIterator<Item = (ObjectId, CodeAddr)>) {
         let mut wanted: HashMap<ObjectId, Vec<u64>> = HashMap::new();
         for (object, address) in queries {
@@ -292,7 +292,7 @@ impl Symbolizer {
                 Task { object, info: entry.info.clone(), opened: entry.opened.take(), addresses }
             })
             .collect();
-        // Biggest first: the last one to finish should be a small one.
+        // The biggest first, so that the last one to finish is a small one.
         tasks.sort_by_key(|t| (std::cmp::Reverse(t.addresses.len()), t.object));
         let mut done = work(tasks, &self.options);
         done.sort_by_key(|d| d.object);
@@ -306,7 +306,7 @@ impl Symbolizer {
         }
     }
 
-    /// Takes an address's frames from the archive, if it has them.
+    /// Copies an address's frames from the archive, if it has them.
     fn answered_by_archive(&mut self, object: ObjectId, address: u64) -> bool {
         let Some(number) = self.objects[object.index()].archived else { return false };
         let Some(archive) = self.archive.take() else { return false };
@@ -328,7 +328,7 @@ impl Symbolizer {
         taken
     }
 
-    /// Takes over frames that an archive has of an address.
+    /// Copies an archive's frames of an address.
     fn adopt(&mut self, object: ObjectId, address: u64, span: &KeptSpan, texts: &[String]) {
         let first = table_index(self.frames.len());
         for f in &span.frames {
@@ -337,7 +337,7 @@ impl Symbolizer {
             let declared =
                 f.declared.map(|(n, line)| Declaration { file: self.intern(&texts[n as usize]), line });
             let Kept { line, column, inlined, source, .. } = *f;
-            self.frames.push(Frame { function, file, line, column, inlined, source, declared });
+            self.frames.push(ResolvedFrame { function, file, line, column, inlined, source, declared });
         }
         let found =
             Span { first, count: table_index(span.frames.len()), into: span.into.unwrap_or(u64::MAX) };
@@ -346,7 +346,7 @@ impl Symbolizer {
         entry.system_calls.extend(span.system_call.map(|said| (address, said)));
     }
 
-    /// Takes an address's frames from what was kept of its object by an earlier run.
+    /// Copies an address's frames from the cache, if an earlier run stored them.
     fn answered_by_cache(&mut self, object: ObjectId, address: u64) -> bool {
         let Some(Cache { dir, .. }) = &self.options.cache else { return false };
         if !self.options.lines || self.options.translator.is_some() {
@@ -366,7 +366,7 @@ impl Symbolizer {
         taken
     }
 
-    /// Keeps answers for the next run.
+    /// Caches answers for the next run.
     fn keep(&mut self, object: ObjectId, asked: &[u64]) {
         let Some(Cache { dir, .. }) = self.options.cache.clone() else { return };
         let mut kept = self.objects[object.index()].kept.take().unwrap_or_default();
@@ -381,7 +381,7 @@ impl Symbolizer {
         let base = table_index(self.frames.len());
         let texts: Vec<TextId> = answers.texts.iter().map(|t| self.intern(t)).collect();
         self.frames.extend(answers.frames.iter().map(|f| {
-            Frame {
+            ResolvedFrame {
                 function: texts[f.function as usize],
                 file: (f.file != NO_TEXT).then(|| texts[f.file as usize]),
                 line: f.line,
@@ -419,22 +419,22 @@ impl Symbolizer {
         id
     }
 
-    /// The frames of an address, innermost first; the last one is the function that was not inlined. Empty only
-    /// for an address that was never asked with [`Symbolizer::resolve`].
-    pub fn frames(&self, object: ObjectId, address: CodeAddr) -> &[Frame] {
+    /// The frames of an address, innermost first. The last one is the function that was not inlined. Empty only for an
+    /// address that [`Symbolizer::resolve`] was never asked for.
+    pub fn frames(&self, object: ObjectId, address: CodeAddr) -> &[ResolvedFrame] {
         match self.objects[object.index()].known.get(&address.lookup()) {
             Some(span) => &self.frames[span.first as usize..(span.first + span.count) as usize],
             None => &[],
         }
     }
 
-    /// Bytes from the start of the (not inlined) function to the address; None where the start is not known.
+    /// Bytes from the start of the (not inlined) function to the address. None: the start is unknown.
     pub fn offset_in_function(&self, object: ObjectId, address: CodeAddr) -> Option<u64> {
         let span = self.objects[object.index()].known.get(&address.lookup())?;
         (span.into != u64::MAX).then_some(span.into)
     }
 
-    /// What was found out of the code before an address.
+    /// What the code before an address shows about a system call.
     pub(crate) fn said(&self, site: CallSite) -> Option<Said> {
         self.objects[site.object.index()].system_calls.get(&site.address.lookup()).copied()
     }
@@ -443,7 +443,7 @@ impl Symbolizer {
         self.objects[site.object.index()].system_calls.insert(site.address.lookup(), said);
     }
 
-    /// A function's or file's name.
+    /// The name of a function or file.
     pub fn text(&self, id: TextId) -> &str {
         &self.texts[id.index()]
     }

@@ -1,8 +1,8 @@
-//! Functions without debug information: the symbol table, the dynamic one, PLT stubs, and for what is left the
-//! function borders that the unwind tables know.
+//! Functions without debug information: from the symbol table, the dynamic one, PLT stubs, and where these have no
+//! name, function borders from the unwind tables.
 //!
-//! The table of one object is built at the first address that needs it, sorted, and searched by bisection.
-//! Names stay in the file: an entry keeps where its name begins.
+//! The table of an object is built at the first address that needs it, sorted, and searched by bisection.
+//! Names stay in the file: an entry stores where its name begins.
 
 use std::path::Path;
 
@@ -12,7 +12,7 @@ use object::{Object, ObjectSection, ObjectSymbol, ObjectSymbolTable, RelocationF
 use crate::image::Image;
 use crate::minidebug;
 
-/// Where a function name came from, best first.
+/// Where a function name comes from, best first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 #[repr(u8)]
 pub enum Source {
@@ -24,13 +24,13 @@ pub enum Source {
     Dynamic = 2,
     /// A PLT stub, named after the function that it jumps to: `malloc@plt`.
     Stub = 3,
-    /// Code that the program made itself, named in its perf map or jitdump.
+    /// Code that the program generated, named in its perf map or jitdump.
     Jit = 4,
-    /// No name is known, but the unwind tables give the function's borders: `[libfoo.so+0x1a40]` is its start.
+    /// No name is known, but the unwind tables have the function's borders: `[libfoo.so+0x1a40]` is its start.
     Unwind = 5,
     /// Nothing is known: `[libfoo.so+0x1a47]` is the address itself.
     Unknown = 6,
-    /// A co-process said it.
+    /// A co-process gave the name.
     Translator = 7,
 }
 
@@ -52,9 +52,9 @@ impl Source {
 #[derive(Debug, Clone)]
 struct Entry {
     start: u64,
-    /// Behind the last byte; for symbols without a size the next symbol's start or the section's end.
+    /// Address behind the last byte. For symbols without a size: the next symbol's start or the section's end.
     end: u64,
-    /// The symbol says itself where it ends.
+    /// The symbol has a size.
     sized: bool,
     name: Name,
     source: Source,
@@ -62,18 +62,18 @@ struct Entry {
 
 #[derive(Debug, Clone)]
 enum Name {
-    /// Symbol number in the full (false) or dynamic (true) table.
+    /// Symbol number in the full (false) or dynamic (true) symbol table.
     Symbol(bool, object::SymbolIndex),
     Made(String),
 }
 
-/// What the tables say of an address.
+/// What the tables say about an address.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Found {
+pub(crate) struct FoundSymbol {
     pub(crate) name: String,
     pub(crate) start: u64,
     pub(crate) source: Source,
-    /// The symbol has no size: the address may lie in a function without a name behind it.
+    /// The symbol has no size: the address may be in a nameless function behind it.
     pub(crate) open_ended: bool,
 }
 
@@ -112,14 +112,14 @@ impl SymbolTable {
         SymbolTable { entries }
     }
 
-    /// The function that holds an address.
-    pub(crate) fn find(&self, elf: &object::File<'_>, address: u64) -> Option<Found> {
+    /// The function that contains an address.
+    pub(crate) fn find(&self, elf: &object::File<'_>, address: u64) -> Option<FoundSymbol> {
         let next = self.entries.partition_point(|e| e.start <= address);
         let entry = self.entries.get(next.checked_sub(1)?)?;
         if address >= entry.end {
             return None;
         }
-        Some(Found {
+        Some(FoundSymbol {
             name: entry.name.text(elf)?,
             start: entry.start,
             source: entry.source,
@@ -127,7 +127,7 @@ impl SymbolTable {
         })
     }
 
-    /// How many functions the table holds.
+    /// Number of functions in the table.
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
@@ -147,7 +147,7 @@ impl Name {
     }
 }
 
-/// A symbol's name without the version that linkers hang on in `.symtab` (`clock_gettime@@GLIBC_2.17`).
+/// A symbol's name without the version that linkers append in `.symtab` (`clock_gettime@@GLIBC_2.17`).
 fn without_version(name: &[u8]) -> &[u8] {
     match memchr::memchr(b'@', name) {
         Some(at) if at > 0 => &name[..at],
@@ -155,7 +155,7 @@ fn without_version(name: &[u8]) -> &[u8] {
     }
 }
 
-/// A symbol on its way into the table, with what decides between several at one address.
+/// A symbol that is not in the table yet, with what decides between several at one address.
 struct Raw {
     start: u64,
     size: u64,
@@ -164,7 +164,7 @@ struct Raw {
     source: Source,
 }
 
-/// Address ranges that hold code, sorted.
+/// Address ranges that contain code, sorted.
 fn executable_sections(elf: &object::File<'_>) -> Vec<(u64, u64)> {
     let mut ranges: Vec<(u64, u64)> = elf
         .sections()
@@ -172,7 +172,7 @@ fn executable_sections(elf: &object::File<'_>) -> Vec<(u64, u64)> {
         .filter_map(|s| Some((s.address(), s.address().checked_add(s.size())?)))
         .collect();
     if ranges.is_empty() {
-        // No section headers (sstrip): the segments.
+        // Without section headers (sstrip) the segments serve.
         ranges = executable_segments(elf).collect();
     }
     ranges.sort_unstable();
@@ -206,7 +206,7 @@ fn collect<'a, S>(
 {
     for symbol in symbols {
         let function = symbol.kind() == object::SymbolKind::Text;
-        // Hand-written assembly often forgets the type; everything else (data, sections, files) is not code.
+        // Hand-written assembly often lacks the type. Everything else (data, sections, files) is not code.
         if !function
             && symbol.kind() != object::SymbolKind::Unknown
             && symbol.kind() != object::SymbolKind::Label
@@ -250,7 +250,7 @@ fn collect<'a, S>(
     }
 }
 
-/// The symbols of an unpacked MiniDebugInfo file. It is let go afterwards, so names are taken along.
+/// Collects the symbols of an unpacked MiniDebugInfo file. The file is freed afterwards, so names are copied.
 fn collect_mini(file: &[u8], sections: &[(u64, u64)], out: &mut Vec<Raw>) {
     let Ok(mini) = object::File::parse(file) else { return };
     let Some(table) = mini.symbol_table() else { return };
@@ -261,14 +261,14 @@ fn collect_mini(file: &[u8], sections: &[(u64, u64)], out: &mut Vec<Raw>) {
     }
 }
 
-/// The functions of a stripped Go program, by the table that its runtime needs ([`pct_unwind::go`]).
+/// Collects the functions of a stripped Go program from the table that its runtime needs ([`pct_unwind::go`]).
 fn collect_go(elf: &object::File<'_>, sections: &[(u64, u64)], out: &mut Vec<Raw>) {
     let Some(section) = [".gopclntab", ".data.rel.ro.gopclntab"].iter().find_map(|n| elf.section_by_name(n))
     else {
         return;
     };
     let Ok(bytes) = section.data() else { return };
-    // A program that may be loaded anywhere has the address of its code in a relocation of the table's fourth word.
+    // In a program that may be loaded anywhere, a relocation of the table's fourth word holds the code's address.
     let place = section.address().wrapping_add(24);
     let relocated = elf.dynamic_relocations().and_then(|mut list| list.find(|(at, _)| *at == place));
     let text = relocated.map(|(_, relocation)| relocation.addend().cast_unsigned());
@@ -287,7 +287,7 @@ fn is_mangled(name: &[u8]) -> bool {
     name.starts_with(b"_Z") || name.starts_with(b"_R")
 }
 
-/// One entry per start, ends filled in, nothing overlapping.
+/// Makes one entry per start, with all ends set and nothing overlapping.
 fn settle(mut raw: Vec<Raw>, sections: &[(u64, u64)]) -> Vec<Entry> {
     raw.sort_by(|a, b| a.start.cmp(&b.start).then(b.rank.cmp(&a.rank)).then(a.source.cmp(&b.source)));
     raw.dedup_by_key(|r| r.start);
@@ -302,7 +302,7 @@ fn settle(mut raw: Vec<Raw>, sections: &[(u64, u64)]) -> Vec<Entry> {
         };
         end = end.min(section_end);
         if let Some(next) = next {
-            // A symbol inside another function (an entry point in the middle) takes over from there.
+            // A symbol inside another function (an entry point in its middle) cuts that function there.
             end = end.min(next);
         }
         let sized = r.size != 0;
@@ -311,8 +311,8 @@ fn settle(mut raw: Vec<Raw>, sections: &[(u64, u64)]) -> Vec<Entry> {
     entries
 }
 
-/// The PLT stubs: each is decoded far enough to see which GOT slot it jumps through, and the relocation of that
-/// slot names the function.
+/// Finds the PLT stubs. Each is decoded far enough to see which GOT slot it jumps through, and the relocation of
+/// that slot names the function.
 fn stubs(elf: &object::File<'_>, known: &[Entry]) -> Vec<Entry> {
     let Some(relocations) = elf.dynamic_relocations() else { return Vec::new() };
     let mut slots: Vec<(u64, String)> = Vec::new();
@@ -350,7 +350,7 @@ fn stubs(elf: &object::File<'_>, known: &[Entry]) -> Vec<Entry> {
             continue;
         }
         let Ok(data) = section.data() else { continue };
-        // Stubs are 8 or 16 bytes long and begin at multiples of 8; what does not decode is none.
+        // Stubs are 8 or 16 bytes long and begin at multiples of 8. Code that does not decode is not a stub.
         for at in (0..data.len()).step_by(8) {
             let code = &data[at..data.len().min(at + 16)];
             let address = section.address().wrapping_add(at as u64);
@@ -361,7 +361,7 @@ fn stubs(elf: &object::File<'_>, known: &[Entry]) -> Vec<Entry> {
             };
             let Some(slot) = slot else { continue };
             let Ok(at) = slots.binary_search_by_key(&slot, |s| s.0) else { continue };
-            // An object with a full symbol table may name its stubs itself.
+            // An object with a full symbol table may itself name its stubs.
             let next = known.partition_point(|e| e.start <= address);
             if next.checked_sub(1).and_then(|k| known.get(k)).is_some_and(|e| address < e.end) {
                 continue;
@@ -396,7 +396,7 @@ fn irelative(elf: &object::File<'_>, relocation: &object::Relocation) -> Option<
     (r_type == wanted).then(|| relocation.addend().cast_unsigned())
 }
 
-/// `[endbr64] [bnd] jmp *disp32(%rip)`: the address of the slot.
+/// Decodes `[endbr64] [bnd] jmp *disp32(%rip)` and returns the slot's address.
 fn x86_64_slot(code: &[u8], address: u64) -> Option<u64> {
     let mut at = 0;
     if code.starts_with(&[0xf3, 0x0f, 0x1e, 0xfa]) {
@@ -413,7 +413,7 @@ fn x86_64_slot(code: &[u8], address: u64) -> Option<u64> {
     Some(address.wrapping_add(at as u64 + 6).wrapping_add_signed(i64::from(disp)))
 }
 
-/// `adrp x16, page; ldr x17, [x16, #low]`: the address of the slot.
+/// Decodes `adrp x16, page; ldr x17, [x16, #low]` and returns the slot's address.
 fn aarch64_slot(code: &[u8], address: u64) -> Option<u64> {
     let word = |i: usize| Some(u32::from_le_bytes(code.get(i * 4..i * 4 + 4)?.try_into().ok()?));
     // With branch protection the stub begins with `bti c`.
@@ -428,19 +428,19 @@ fn aarch64_slot(code: &[u8], address: u64) -> Option<u64> {
     Some(page.wrapping_add(u64::from((ldr >> 10) & 0xfff) * 8))
 }
 
-/// Whether the unwind tables know that an address lies behind the end of a symbol that has no size.
+/// Whether the unwind tables show that an address is behind the end of a symbol without a size.
 ///
-/// A stripped object has few symbols left. One without a size (hand-written assembly) would give its name to every
-/// function behind it that lost its own.
-pub(crate) fn is_behind(image: &Image, found: &Found, address: u64) -> bool {
+/// A stripped object has few symbols left. A symbol without a size (hand-written assembly) would give its name to
+/// all functions behind it that have lost theirs.
+pub(crate) fn is_behind(image: &Image, found: &FoundSymbol, address: u64) -> bool {
     match function_by_unwind(image, address) {
         Some((start, _)) => start > found.start,
-        // Code without an entry, behind a function that has one.
+        // Code without an unwind entry, behind a function that has one.
         None => function_by_unwind(image, found.start).is_some_and(|(start, _)| start == found.start),
     }
 }
 
-/// The function that holds an address by the unwind tables (`.eh_frame`): start and end.
+/// The function that contains an address according to the unwind tables (`.eh_frame`): start and end.
 pub(crate) fn function_by_unwind(image: &Image, address: u64) -> Option<(u64, u64)> {
     let elf = image.elf()?;
     let endian =
@@ -462,8 +462,8 @@ pub(crate) fn function_by_unwind(image: &Image, address: u64) -> Option<(u64, u6
     Some((fde.initial_address(), fde.end_address()))
 }
 
-/// The unwind entry of an address by the search table. gimli's own search trusts the table's length and that its pointers lie
-/// behind the section's start.
+/// Finds the unwind entry of an address in the search table. gimli's own search trusts the table's length, and
+/// that its pointers are behind the section's start.
 fn fde_at<R: gimli::Reader<Offset = usize>>(
     header: &gimli::ParsedEhFrameHdr<R>,
     eh_frame: &gimli::EhFrame<R>,
@@ -486,11 +486,11 @@ fn fde_at<R: gimli::Reader<Offset = usize>>(
     fde.contains(address).then_some(fde)
 }
 
-/// The name of all code compiled at run time that has none: its functions' borders are not known, and a row for each address
-/// says nothing.
+/// The name for all nameless generated code: the borders of its functions are unknown, and a row for each address
+/// would tell the reader nothing.
 pub(crate) const NAMELESS_CODE: &str = "[no name]";
 
-/// How an address without a name is written: `[libfoo.so+0x1a40]`.
+/// The text for an address without a name: `[libfoo.so+0x1a40]`.
 pub(crate) fn nameless(object: &Path, address: u64) -> String {
     let name = object.file_name().map_or_else(|| object.to_string_lossy(), |n| n.to_string_lossy());
     format!("[{}+{address:#x}]", name.trim_start_matches('[').trim_end_matches(']'))

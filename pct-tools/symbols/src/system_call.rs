@@ -1,13 +1,13 @@
-//! Which system call a thread was in, by the machine code before the place where it came back.
+//! Finds which system call a thread was in, from the machine code before the address to which it returned.
 //!
-//! A sample of system time names the instruction after `syscall`. The kernel does not tell the number of the call there, but
-//! the code does: the last instruction that wrote to `eax` before it nearly always holds the number. Wrappers that are told
-//! the number (glibc's `syscall()`, Go's `Syscall6`) have it in a register when they are entered; then the code before the
-//! call of the wrapper says it, and so on outwards.
+//! A sample of system time has the address of the instruction after `syscall`. The kernel does not give the number of
+//! the call there, but the code shows it: the last instruction before it that wrote to `eax` nearly always has the
+//! number. Wrappers that receive the number (glibc's `syscall()`, Go's `Syscall6`) have it in a register when they are
+//! entered. Then the code before the call of the wrapper shows it, and so on outwards.
 //!
-//! A wrong name is worse than none, so code is read from the start of the function, instruction by instruction, and a
-//! register's value is forgotten wherever another path may come in. A caller is asked only if its call leads to the very
-//! function that wants to know: with a tail call in between it does not.
+//! A wrong name is worse than none. So code is read from the start of the function, instruction by instruction, and a
+//! register's value is forgotten wherever another path may join. A caller is asked only if its call leads to the very
+//! function that needs the number; after a tail call in between it does not.
 //!
 //! x86-64 only.
 
@@ -20,29 +20,29 @@ use object::{Object as _, ObjectSymbol as _, ObjectSymbolTable as _, RelocationT
 use crate::image::Image;
 use crate::objects::{CodeAddr, ObjectId};
 
-/// Functions longer than this are not read.
+/// Longest function that is read, in bytes.
 const MOST_BYTES: u64 = 256 << 10;
-/// How many callers are asked for a number.
+/// Most callers that are asked for a number.
 pub(crate) const MOST_CALLERS: usize = 4;
-/// The register that has the number at `syscall`.
+/// The register that holds the number at `syscall`.
 pub(crate) const RAX: u8 = 0;
 
-/// What is known of a register.
+/// The value of a register, as far as it is known.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Value {
     Unknown,
     /// This number.
     Number(u32),
-    /// What this register (0 = rax, in the order of the instruction set) held when the function was entered.
+    /// The value that this register (0 = rax, in the order of the instruction set) had when the function was entered.
     Entry(u8),
 }
 
-/// Code of an object where a thread was in a system call, or called something that was.
+/// An address in an object at which a thread was in a system call, or called a function that was.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct CallSite {
     /// The object.
     pub object: ObjectId,
-    /// Where it went on: the instruction after `syscall`, or a return address.
+    /// The address at which it goes on: the instruction after `syscall`, or a return address.
     pub address: CodeAddr,
 }
 
@@ -52,25 +52,25 @@ pub fn name(number: u32) -> Option<&'static str> {
     syscalls::x86_64::Sysno::new(usize::try_from(number).ok()?).map(|call| call.name())
 }
 
-/// What the code before an address says.
+/// What the code before an address shows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Said {
-    /// Of this register (0 = rax).
+    /// The register that the value belongs to (0 = rax).
     pub(crate) register: u8,
     pub(crate) value: Value,
 }
 
-/// Machine code from the start of a function up to a place in it.
+/// Machine code from the start of a function up to an address in it.
 pub(crate) struct Code<'a> {
     bytes: &'a [u8],
     /// Address of the first byte.
     start: u64,
-    /// The code ends here.
+    /// Address of the end.
     end: u64,
 }
 
 impl<'a> Code<'a> {
-    pub(crate) fn of(image: &'a Image, start: u64, offset: u64) -> Option<Self> {
+    pub(crate) fn before_offset(image: &'a Image, start: u64, offset: u64) -> Option<Self> {
         if image.elf()?.architecture() != object::Architecture::X86_64 {
             return None;
         }
@@ -87,7 +87,8 @@ impl<'a> Code<'a> {
         Decoder::with_ip(64, self.bytes, self.start, DecoderOptions::NONE)
     }
 
-    /// What the registers hold before the last instruction, and that one. `None` if no instruction ends where the code does.
+    /// The registers before the last instruction, and that instruction. `None`: no instruction ends where the code
+    /// does.
     pub(crate) fn run(&self) -> Option<([Value; 16], Instruction)> {
         let mut joins: Vec<u64> = self
             .instructions()
@@ -118,19 +119,19 @@ impl<'a> Code<'a> {
     }
 }
 
-/// The place of a general register among [`Value`]s.
+/// The index of a general register among [`Value`]s.
 fn place(register: Register) -> Option<usize> {
     let full = register.full_register();
     full.is_gpr64().then(|| full.number())
 }
 
-/// What an instruction leaves in the registers.
+/// Applies an instruction's effect to the registers.
 fn execute(instruction: &Instruction, registers: &mut [Value; 16], info: &mut InstructionInfoFactory) {
     match instruction.flow_control() {
         FlowControl::Next | FlowControl::ConditionalBranch => {}
-        // A system call: what it changes is among the registers that it uses.
+        // A system call: the registers that it changes are among those that it uses.
         FlowControl::Call if instruction.mnemonic() == Mnemonic::Syscall => {}
-        // Behind a call registers may hold anything; behind a jump or a return another path comes in.
+        // After a call registers may hold anything; after a jump or a return another path joins.
         _ => {
             *registers = [Value::Unknown; 16];
             return;
@@ -169,7 +170,8 @@ fn execute(instruction: &Instruction, registers: &mut [Value; 16], info: &mut In
     }
 }
 
-/// Whether an instruction calls the function of this name, which starts at this offset of the image's file if it lies there.
+/// Whether an instruction calls the function with this name, or the one at file offset `start` of the image if the
+/// function is in it.
 pub(crate) fn leads_to(image: &Image, call: &Instruction, start: Option<u64>, name: &str) -> bool {
     let slot = match call.flow_control() {
         FlowControl::Call => {
@@ -185,7 +187,7 @@ pub(crate) fn leads_to(image: &Image, call: &Instruction, start: Option<u64>, na
     slot.and_then(|slot| symbol_of_slot(image, slot)).is_some_and(|symbol| symbol == name)
 }
 
-/// The slot through which an entry of the procedure linkage table at this address jumps.
+/// The slot through which the entry of the procedure linkage table at this address jumps.
 fn linkage_slot(image: &Image, address: u64) -> Option<u64> {
     let offset = usize::try_from(image.offset_of_address(address)?).ok()?;
     let bytes = image.data().get(offset..)?;
@@ -197,7 +199,7 @@ fn linkage_slot(image: &Image, address: u64) -> Option<u64> {
     through.then(|| jump.ip_rel_memory_address())
 }
 
-/// The symbol whose address the loader writes there.
+/// The symbol whose address the loader writes into the slot.
 fn symbol_of_slot(image: &Image, slot: u64) -> Option<String> {
     let elf = image.elf()?;
     let (_, relocation) = elf.dynamic_relocations()?.find(|(address, _)| *address == slot)?;

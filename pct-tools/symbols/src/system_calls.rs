@@ -1,4 +1,4 @@
-//! The symbolizer's answers on system calls: which code is read, and what is remembered of it.
+//! The symbolizer's answers about system calls: which code it reads, and what it remembers of it.
 
 use std::collections::HashMap;
 
@@ -11,8 +11,9 @@ use crate::symbolizer::Symbolizer;
 use crate::system_call::{CallSite, Code, MOST_CALLERS, RAX, Said, Value, leads_to};
 
 impl Symbolizer {
-    /// Reads the code where threads were in system calls, so that [`Symbolizer::system_call`] has answers. Each item is a place after
-    /// `syscall` and its callers, outwards (a few are enough). To be called after [`Symbolizer::resolve`] has had all of them.
+    /// Reads the code where threads were in system calls, so that [`Symbolizer::system_call`] has answers. Each item is
+    /// an address after `syscall` and its callers, outwards (a few are enough). Call this after [`Symbolizer::resolve`]
+    /// has resolved all of them.
     pub fn find_system_calls<'s>(&mut self, places: impl IntoIterator<Item = &'s [CallSite]>) {
         let mut images = HashMap::new();
         for sites in places {
@@ -33,8 +34,8 @@ impl Symbolizer {
         }
     }
 
-    /// The number of the system call before the first place; the others are its callers, outwards. `None`: not known, or
-    /// [`Symbolizer::find_system_calls`] was not asked.
+    /// The number of the system call before the first address; the others are its callers, outwards. `None`: it is
+    /// unknown, or [`Symbolizer::find_system_calls`] was not asked.
     #[must_use]
     pub fn system_call(&self, sites: &[CallSite]) -> Option<u32> {
         let mut register = RAX;
@@ -48,12 +49,13 @@ impl Symbolizer {
         None
     }
 
-    /// The start of the function of a place, as an offset of the file.
+    /// File offset of the start of the function that contains an address.
     fn start_of(&self, site: CallSite) -> Option<u64> {
         site.address.lookup().checked_sub(self.offset_in_function(site.object, site.address)?)
     }
 
-    /// What a register holds at the last instruction before `site`, if that is `syscall`, or calls the function of `callee`.
+    /// The value of a register at the last instruction before `site`, if that is `syscall` or calls the function of
+    /// `callee`.
     fn read(
         &self,
         images: &mut HashMap<ObjectId, Option<Image>>,
@@ -67,7 +69,7 @@ impl Symbolizer {
         let offset = match site.address {
             CodeAddr::Pc(offset) | CodeAddr::Return(offset) => offset,
         };
-        let (registers, last) = Code::of(image, start, offset)?.run()?;
+        let (registers, last) = Code::before_offset(image, start, offset)?.run()?;
         let fits = match callee {
             None => last.mnemonic() == Mnemonic::Syscall,
             Some(callee) => {

@@ -1,7 +1,8 @@
-//! An object's unwind data, for recordings that hold copies of registers and stack and leave unwinding to their readers.
+//! An object's unwind data, for recordings that contain copies of registers and stack and leave the unwinding to
+//! readers.
 //!
-//! The data is [`pct_unwind`]'s table over the file's own sections. Its addresses are the image's own. x86-64 only, as that
-//! crate.
+//! The data is [`pct_unwind`]'s table over the file's own sections. Its addresses are the image's own. Like that
+//! crate, it supports x86-64 only.
 
 use std::fmt;
 
@@ -41,8 +42,8 @@ impl fmt::Debug for UnwindData {
 }
 
 impl UnwindData {
-    /// That of an image; `None` if there is none, or the machine is another one.
-    pub fn of(image: Image) -> Option<UnwindData> {
+    /// The unwind data of an image. `None`: it has none, or is for another machine.
+    pub fn from_image(image: Image) -> Option<UnwindData> {
         if image.elf()?.architecture() != object::Architecture::X86_64 {
             return None;
         }
@@ -67,18 +68,18 @@ impl UnwindData {
         })))
     }
 
-    /// The table, by the image's own addresses.
+    /// The table. Its addresses are the image's own.
     pub fn table(&self) -> &Table<'_> {
         self.0.borrow_dependent()
     }
 
-    /// The image's address of the instruction at this offset of the file.
+    /// The image address of the instruction at this file offset.
     pub fn address_of_offset(&self, offset: u64) -> Option<u64> {
         self.0.borrow_owner().image.address_of_offset(offset)
     }
 }
 
-/// The index that the linker wrote, as far as it is one.
+/// The index that the linker wrote, if it is valid.
 fn listed(image: &Image, eh_frame: u64, lowest: u64) -> Option<Vec<FdeRef>> {
     let (addr, _) = image.section_range(".eh_frame_hdr")?;
     let bytes = image.section(".eh_frame_hdr");

@@ -1,11 +1,11 @@
-//! The kernel's vdso, taken from this process: every process of one kernel has the same.
+//! The kernel's vdso, read from this process: all processes under one kernel have the same.
 
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
 use crate::image::Image;
 
-/// This process's vdso as an image. None if there is none.
+/// This process's vdso as an image. None: it has no vdso.
 pub(crate) fn image() -> Option<Image> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|l| l.ends_with("[vdso]"))?;

@@ -1,7 +1,7 @@
 //! The work between the tables of the symbolizer and the sources of names: one task per object, in parallel.
 //!
-//! An object with much debug information is worked on by all threads together, unit by unit; the others share the
-//! threads, an object each. The order of the outcomes does not depend on threads.
+//! All threads work together on an object with much debug information, unit by unit. The other objects are
+//! distributed over the threads. The order of the outcomes does not depend on threads.
 
 use std::sync::OnceLock;
 use std::sync::atomic::AtomicBool;
@@ -10,10 +10,11 @@ use crate::answers::{Answers, LocalFrame, LocalPlace, NO_TEXT};
 use crate::demangle::demangle;
 use crate::image::Image;
 use crate::jit::{self, JitMap, Made};
+use crate::kallsyms;
 use crate::objects::{ObjectId, ObjectInfo, ObjectKind, Problem, shown_path};
 use crate::open::{ElfObject, Opened, open};
 use crate::options::{HEAVY_BYTES, Options};
-use crate::symtab::{self, Found, Source, SymbolTable, is_behind};
+use crate::symtab::{self, FoundSymbol, Source, SymbolTable, is_behind};
 use crate::translator::{Template, addr2line_frames};
 use crate::{debugfile, dwarf};
 
@@ -29,7 +30,7 @@ pub(crate) struct Outcome {
     pub(crate) opened: Opened,
     pub(crate) answers: Answers,
     pub(crate) problems: Vec<Problem>,
-    /// All answers are from the object itself or its own debug file, which took a while: worth keeping.
+    /// All answers come from the object itself or its own debug file, and took a while: they are worth caching.
     pub(crate) lasting: bool,
 }
 
@@ -46,7 +47,7 @@ pub(crate) fn work(tasks: Vec<Task>, options: &Options) -> Vec<Outcome> {
     done
 }
 
-/// Runs a function over items with so many threads; the order of the results is any.
+/// Runs a function over items on this many threads. The results are in any order.
 fn in_parallel<T: Send, U: Send>(items: Vec<T>, threads: usize, run: impl Fn(T) -> U + Sync) -> Vec<U> {
     let workers = threads.min(items.len());
     if workers <= 1 {
@@ -105,10 +106,19 @@ fn translate(ready: Ready, options: &Options, threads: usize) -> Outcome {
             problems.extend(problem);
         }
         Opened::Jit(map) => jit_frames(map, &addresses, &mut answers),
+        Opened::Kernel(symbols) => {
+            for address in &addresses {
+                match symbols.find(*address) {
+                    Some(function) => answers.name(*address, &function.to_string(), Source::Symbol, None),
+                    None => answers.name(*address, kallsyms::NAMELESS, Source::Unknown, None),
+                }
+            }
+        }
         Opened::Nothing => {
             for address in &addresses {
                 let name = match info.kind {
                     ObjectKind::Jit { .. } => symtab::NAMELESS_CODE.to_owned(),
+                    ObjectKind::Kernel => kallsyms::NAMELESS.to_owned(),
                     _ => symtab::nameless(&shown_path(&info.path), *address),
                 };
                 answers.name(*address, &name, Source::Unknown, None);
@@ -224,7 +234,8 @@ fn elf_frames(
     for left in rest {
         let (asked, address) = (asked[left.index], addresses[left.index]);
         let found = tables.iter().find_map(|(t, elf)| t.find(elf, address));
-        let is_behind = |f: &Found| f.open_ended && image.as_ref().is_some_and(|i| is_behind(i, f, address));
+        let is_behind =
+            |f: &FoundSymbol| f.open_ended && image.as_ref().is_some_and(|i| is_behind(i, f, address));
         if let Some(found) = found.filter(|f| !is_behind(f)) {
             answers.name(asked, &demangle(&found.name), found.source, Some(address - found.start));
         } else if let Some((start, _)) = image.as_ref().and_then(|i| symtab::function_by_unwind(i, address)) {
@@ -241,7 +252,7 @@ fn elf_frames(
     problem
 }
 
-/// Frames by a co-process. What it does not answer stays an address; the problem says why.
+/// Frames from a co-process. Addresses without an answer stay addresses, and the problem says why.
 fn co_process_frames(
     info: &ObjectInfo,
     template: &Template,

@@ -12,6 +12,8 @@
 //! - [`visible()`]: a name, in one line.
 //! - [`visible_lines()`]: a text of several lines, such as a source file or a whole page: line ends and tabs stay.
 //! - [`Visible`]: the same as [`visible()`], for `write!` and `format!`.
+//! - [`csv_field()`]: a name in a table for programs and spreadsheets.
+//! - [`complain!`]: a line on stderr.
 //! - [`visible_json()`]: JSON that was written already: JSON's own escapes, so that readers get the original text.
 //!
 //! Apply it before text is measured or cut, since an escape is longer than what it stands for.
@@ -23,6 +25,10 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Write as _};
+
+mod csv;
+
+pub use csv::csv_field;
 
 /// Whether a character has an effect but no shape: controls (C0, DEL, C1), line and paragraph separators, the marks
 /// and overrides of bidirectional text, characters without width, tags, noncharacters.
@@ -47,6 +53,19 @@ pub const fn is_hidden(c: char) -> bool {
             // Noncharacters, which XML forbids.
             | '\u{fffe}' | '\u{ffff}'
     )
+}
+
+/// A line on stderr, written as [`std::format!`] would: hidden characters as escapes, so that it stays one line. A
+/// closed stderr is no reason to end, so nothing is said of it.
+#[macro_export]
+macro_rules! complain {
+    ($($words:tt)*) => { $crate::write_complaint(&::std::format!($($words)*)) };
+}
+
+/// What [`complain!`] does with its text.
+pub fn write_complaint(text: &str) {
+    use std::io::Write as _;
+    let _ = writeln!(std::io::stderr(), "{}", visible(text));
 }
 
 /// A name in one line: each hidden character as an escape.

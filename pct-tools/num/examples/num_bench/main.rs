@@ -3,7 +3,8 @@
 //!     cargo run --release -p pct-num --example num_bench [NUMBERS]
 //!
 //! Two kinds of numbers: short (counts of a profile, 1 to 6 digits, short ones more often) and long (64-bit, all
-//! lengths of bits alike). All bodies of a row get the same numbers in interleaved rounds; sums of what they wrote are compared.
+//! lengths of bits alike). All bodies of a row get the same numbers in interleaved rounds; sums of what they
+//! wrote are compared.
 
 mod losing;
 

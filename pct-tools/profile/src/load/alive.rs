@@ -1,6 +1,7 @@
-//! Whether the process of a recording is still there.
+//! Whether the process of a recording is still there, and whether somebody still writes the recording.
 
-use pct_format::{Header, State};
+use pct_format::layout::header as at;
+use pct_format::{Clock, Header, State};
 use std::path::{Path, PathBuf};
 
 /// Whether a file's process is still running and sampled, told from the file's beginning.
@@ -11,7 +12,30 @@ pub(super) fn is_running(path: &Path) -> bool {
     let read = std::fs::File::open(path).and_then(|f| f.take(1 << 20).read_to_end(&mut head));
     let Ok(file) = pct_format::File::parse(&head) else { return false };
     let header = file.header();
-    read.is_ok() && matches!(header.state(), State::Armed | State::Making) && is_alive(&header)
+    read.is_ok() && matches!(header.state(), State::Armed | State::Making) && is_sampled(&header)
+}
+
+/// Is the process of this file, which was not closed, still sampled? One that is sampled from outside is as
+/// long as its controller traces it: the controller may have ended before.
+pub(super) fn is_sampled(header: &Header<'_>) -> bool {
+    is_alive(header) && (!is_from_outside(header) || is_traced_by_controller(header))
+}
+
+/// Whether a controller outside of the process writes the file.
+pub(super) fn is_from_outside(header: &Header<'_>) -> bool {
+    matches!(header.clock_got(), Some(Clock::Wall | Clock::Outside))
+}
+
+fn is_traced_by_controller(header: &Header<'_>) -> bool {
+    let numbers = |pid: &str, key: &str| {
+        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let line = status.lines().find_map(|line| line.strip_prefix(key)).unwrap_or_default();
+        line.split_whitespace().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let Some(tracer) = numbers(&header.pid().to_string(), "TracerPid:").pop() else { return false };
+    // The controller wrote its number as it sees itself.
+    let controller = header.header_word(at::CONTROLLER).to_string();
+    tracer != "0" && numbers(&tracer, "NStgid:").contains(&controller)
 }
 
 /// Is the process of this file still running? By pid and start time, on this boot.
@@ -27,8 +51,8 @@ pub(super) fn is_alive(header: &Header<'_>) -> bool {
     start == Some(header.start_ticks())
 }
 
-/// The root folder of a process that still runs, where that is another one than ours (a container, chroot): what it calls `/lib/x` is
-/// below it.
+/// The root folder of a process that still runs, where that is another one than ours (a container, chroot):
+/// what it calls `/lib/x` is below it.
 pub(super) fn other_root_of(header: &Header<'_>) -> Option<PathBuf> {
     use std::os::unix::fs::MetadataExt as _;
     let process = PathBuf::from(format!("/proc/{}", header.pid()));

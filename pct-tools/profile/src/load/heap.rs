@@ -1,16 +1,17 @@
 //! What a file says of memory: sums by stack, sampled blocks, the account, and from the log what is asked for.
 //!
-//! Everything in these areas may be damaged or half written. What cannot be is left out and counted, and the rest is used.
+//! Everything in these areas may be damaged or half written. What cannot be is left out and counted, and the
+//! rest is used.
 
 use super::memory::{RawBlock, RawMemory, RawProcess};
 use super::options::WantedMemory;
-use super::raw::{MemoryReader, Place, ROOT, Reading};
+use super::raw::{MemoryReader, ROOT, RawFrame, Reading};
 use super::tally::NodeIndex;
-use crate::memory::{Held, Level, Lifetimes, MemoryLosses, MemoryMark, ProcessMemory, Server};
+use crate::memory::{Level, Lifetimes, MemoryAmount, MemoryLosses, MemoryMark, ProcessMemory, Server};
 use pct_format::heap::{BadEntry, HeapAccount, INTERVALS, MAX_SHIFT, account, entry_flag};
 use pct_format::record::Record;
 use pct_format::{AllocServer, EntryState, HeapEntry, HeapSum, SegmentKind, layout};
-use pct_num::{Estimate, float};
+use pct_num::{Estimate, float, rounded};
 use rustc_hash::FxHashMap;
 use std::path::Path;
 
@@ -61,13 +62,17 @@ fn read(reading: &mut Reading<'_, '_>, process: usize, path: &Path, wanted: Want
         }
         None => return,
     };
+    let account = file.heap_account();
     let mut heap = Heap {
         process,
         interval,
-        peak: file.heap_account().map_or(0, |account| account.count(account::PEAK_TIME)),
+        peak: account.map_or(0, |account| account.count(account::PEAK_TIME)),
         damage: Damage::default(),
         losses: MemoryLosses::default(),
-        most_shift: 0,
+        most_shift: account.map_or(0, |account| {
+            shift_of(account.count(account::MOST_SHIFT)).max(shift_of(account.count(account::SHIFT)))
+        }),
+        has_account: account.is_some(),
         live: FxHashMap::default(),
         memory: RawMemory::default(),
     };
@@ -81,7 +86,7 @@ fn read(reading: &mut Reading<'_, '_>, process: usize, path: &Path, wanted: Want
     heap.entries(reading, &entries);
     let (levels, marks, log_from) = heap.log(reading, wanted);
     heap.check_sums();
-    heap.close(reading, file.heap_account(), (levels, marks, log_from), path);
+    heap.close(reading, account, (levels, marks, log_from), path);
 }
 
 /// One file's memory being read.
@@ -92,23 +97,35 @@ struct Heap {
     peak: u64,
     damage: Damage,
     losses: MemoryLosses,
+    /// How often the interval was doubled at most, for all sites.
     most_shift: u32,
+    has_account: bool,
     /// Live octets by node, without what was inherited: to compare with the sums.
     live: FxHashMap<NodeIndex, Estimate>,
     memory: RawMemory,
 }
 
+/// How often the interval is doubled, by what the account says.
+fn shift_of(word: u64) -> u32 {
+    u32::try_from(word).unwrap_or(MAX_SHIFT).min(MAX_SHIFT)
+}
+
 impl Heap {
+    /// What a small block's sample stood for at most, in bytes: the interval was doubled where samples came too often.
+    fn largest_weight(&self) -> f64 {
+        float(self.interval.saturating_mul(1 << self.most_shift))
+    }
+
     /// The node of a stack of the file.
     fn node(&mut self, reading: &mut Reading<'_, '_>, stack: u32, time: u64) -> NodeIndex {
         if stack == 0 {
-            return reading.raw.node(ROOT, Place::NoStack);
+            return reading.raw.node(ROOT, RawFrame::NoStack);
         }
         let epoch = reading.epoch(time);
         match reading.stack(stack, epoch, time) {
             (ROOT, _) => {
                 self.damage.unknown_stacks += 1;
-                reading.raw.node(ROOT, Place::NoStack)
+                reading.raw.node(ROOT, RawFrame::NoStack)
             }
             (node, _) => node,
         }
@@ -118,7 +135,9 @@ impl Heap {
         // Sums have no time. Code that was replaced meanwhile is found by the time at which the file was written last.
         let node = self.node(reading, sum.stack, end_of(reading));
         let ns_a_unit = ns_a_unit(reading);
-        let unseen = float(self.interval);
+        // What one more sample would stand for: of a busy site more than of others.
+        let typical = if sum.bytes.0 > 0.0 { sum.bytes.1 / sum.bytes.0 } else { 0.0 };
+        let unseen = self.largest_weight().max(typical);
         let bytes = Estimate {
             samples: sum.samples,
             amount: sum.bytes.0,
@@ -127,24 +146,27 @@ impl Heap {
             certain: float(sum.seen_bytes),
         };
         let samples = float(sum.samples.max(1));
+        // Blocks of the mean size that were requested while the interval was largest.
+        let mean = if sum.blocks.0 > 0.0 { rounded(sum.bytes.0 / sum.blocks.0) } else { 1 };
+        let missed = Estimate::of_blocks(mean, rounded(unseen)).unseen;
         let blocks = Estimate {
             samples: sum.samples,
             amount: sum.blocks.0,
             variance: sum.blocks.1,
             // Of samples of one size the weight of each; of mixed ones their root mean square.
-            unseen: (sum.blocks.1 / samples).sqrt(),
+            unseen: (sum.blocks.1 / samples).sqrt().max(missed),
             certain: float(sum.samples),
         };
         let row = self.memory.sums.entry((self.process, node)).or_default();
-        row.allocated += Held { bytes, blocks };
+        row.allocated += MemoryAmount { bytes, blocks };
         row.freed.0 = row.freed.0.saturating_add(sum.freed.0);
         row.freed.1 += sum.freed.1;
         row.freed.2 += sum.freed.2;
         row.lifetimes += Lifetimes::from_units(sum.lifetimes, ns_a_unit);
     }
 
-    /// Of two live entries of one address the later one is the block that is there: the other one's free was not seen, or it is
-    /// in realloc.
+    /// Of two live entries of one address the later one is the block that is there: the other one's free was
+    /// not seen, or it is in realloc.
     fn entries(&mut self, reading: &mut Reading<'_, '_>, entries: &[Result<HeapEntry, BadEntry>]) {
         let mut latest: FxHashMap<u64, u64> = FxHashMap::default();
         for entry in entries.iter().flatten().filter(|entry| entry.state != EntryState::Ghost) {
@@ -182,7 +204,7 @@ impl Heap {
         let inherited = entry.flags & entry_flag::INHERITED != 0;
         let freed = entry.freed.filter(|_| entry.state == EntryState::Ghost);
         let node = if inherited {
-            reading.raw.node(ROOT, Place::Inherited)
+            reading.raw.node(ROOT, RawFrame::Inherited)
         } else {
             self.node(reading, entry.stack, entry.allocated)
         };
@@ -201,15 +223,20 @@ impl Heap {
             freed_realtime_ns: freed.map(|freed| reading.index.timeline.realtime_ns(freed)),
             inherited,
             at_peak,
+            identity: (entry.address, entry.allocated),
         });
     }
 
     fn interval_of(&mut self, shift: u32) -> u64 {
-        self.most_shift = self.most_shift.max(shift);
+        // Blocks of busy sites may have more. Without an account that is not told apart.
+        if !self.has_account {
+            self.most_shift = self.most_shift.max(shift);
+        }
         self.interval.saturating_mul(1 << shift.min(MAX_SHIFT))
     }
 
-    /// Levels and marks in order of time; from the log of allocations the blocks that were freed, and from when on it is complete.
+    /// Levels and marks in order of time; from the log of allocations the blocks that were freed, and from
+    /// when on it is complete.
     fn log(
         &mut self,
         reading: &mut Reading<'_, '_>,
@@ -285,6 +312,7 @@ impl Heap {
                 freed_realtime_ns: Some(reading.index.timeline.realtime_ns(time)),
                 inherited: false,
                 at_peak: false,
+                identity: (address, allocated),
             });
         }
     }
@@ -294,7 +322,8 @@ impl Heap {
         for (node, live) in &self.live {
             let allocated =
                 self.memory.sums.get(&(self.process, *node)).map_or(0.0, |sum| sum.allocated.bytes.amount);
-            // Thinning changes the weights of what is live, so the estimates need not agree: only what was seen is sure.
+            // Thinning changes the weights of what is live, so the estimates need not agree: only what was
+            // seen is sure.
             let sure = live.certain.min(live.interval().low);
             self.damage.below_live += u64::from(allocated < sure * 0.999);
         }
@@ -321,12 +350,12 @@ impl Heap {
         };
         let samples = count(account::SAMPLES);
         let blocks_variance = estimate(account::BLOCKS_VARIANCE);
-        let of_account = Held {
+        let of_account = MemoryAmount {
             bytes: Estimate {
                 samples,
                 amount: estimate(account::BYTES),
                 variance: estimate(account::BYTES_VARIANCE),
-                unseen: float(self.interval),
+                unseen: self.largest_weight(),
                 certain: 0.0,
             },
             blocks: Estimate {
@@ -338,14 +367,12 @@ impl Heap {
             },
         };
         // A file that was cut has no account: the sums are all there is.
-        let mut of_sums = Held::default();
+        let mut of_sums = MemoryAmount::default();
         for sum in self.memory.sums.values() {
             of_sums += sum.allocated;
         }
         let untracked = (count(account::UNTRACKED), estimate(account::UNTRACKED_BYTES));
         let inherited = (count(account::INHERITED), estimate(account::INHERITED_BYTES));
-        let shift = |at: usize| u32::try_from(count(at)).unwrap_or(MAX_SHIFT).min(MAX_SHIFT);
-        self.most_shift = self.most_shift.max(shift(account::MOST_SHIFT)).max(shift(account::SHIFT));
         let losses = MemoryLosses {
             untracked,
             missed_frees: count(account::MISSED_FREES).saturating_add(self.damage.twice),
@@ -363,8 +390,10 @@ impl Heap {
             interval: self.interval,
             most_shift: self.most_shift,
             rate_rises: count(account::RATE_RISES),
+            left_out: count(account::LEFT_OUT),
             thinnings: count(account::THINNINGS),
-            seed: header.word(layout::header::ALLOC_SEED),
+            seed: header.header_word(layout::header::ALLOC_SEED),
+            program: String::from_utf8_lossy(header.text(pct_format::layout::Text::Exe)).into_owned(),
             server: server(&header),
             allocated: if samples > 0 { of_account } else { of_sums },
             peak_ns: (self.peak != 0).then(|| realtime(self.peak)),
@@ -433,6 +462,7 @@ fn server(header: &pct_format::Header<'_>) -> Server {
         kind: if server == AllocServer::NotKnown { String::new() } else { server.name().to_owned() },
         path: String::from_utf8_lossy(header.alloc_server_path()).into_owned(),
         unseen: matches!(server, AllocServer::Program | AllocServer::Before),
+        inside: None,
     }
 }
 

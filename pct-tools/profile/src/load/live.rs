@@ -8,7 +8,7 @@
 //! Nothing is mapped and nothing stopped: the sampled process does not notice.
 
 use super::raw::Raw;
-use super::{Error, Options, files_of, kernel, resolve};
+use super::{Error, Options, WantedMemory, files_of, heap, kernel, resolve};
 use crate::model::{Account, Profile};
 use pct_format::{SegmentKind, layout};
 use pct_num::{float, rounded};
@@ -25,6 +25,7 @@ pub struct Live {
     paths: Vec<PathBuf>,
     files: FxHashMap<PathBuf, Tail>,
     symbols: Symbolizer,
+    memory: WantedMemory,
 }
 
 /// What is remembered of a file.
@@ -47,17 +48,29 @@ impl Live {
             paths,
             files: FxHashMap::default(),
             symbols: Symbolizer::new(pct_symbols::Options { lines: false, ..Default::default() }),
+            memory: WantedMemory::Nothing,
         }
     }
 
-    /// The profile of what was sampled since `since_ns` (nanoseconds since 1970).
+    /// The same, for memory: each look has what is live at that moment, with the lines that allocated it.
+    #[must_use]
+    pub fn of_memory(paths: Vec<PathBuf>) -> Self {
+        Self {
+            symbols: Symbolizer::new(pct_symbols::Options { lines: true, ..Default::default() }),
+            memory: WantedMemory::Tables,
+            ..Self::new(paths)
+        }
+    }
+
+    /// The profile of what was sampled since `since_ns` (nanoseconds since 1970). Memory is that of now.
     ///
     /// # Errors
     /// When none of the paths can be read.
-    pub fn look(&mut self, since_ns: u64) -> Result<Profile, Error> {
-        let options = Options { lines: false, ..Options::default() };
+    pub fn read_since(&mut self, since_ns: u64) -> Result<Profile, Error> {
+        let with_memory = self.memory != WantedMemory::Nothing;
+        let options = Options { lines: with_memory, memory: self.memory, ..Options::default() };
         let mut account = Account::default();
-        let mut raw = Raw::new(&options);
+        let mut raw = Raw::new(&options).with_memory(heap::reader(self.memory));
         raw.since_realtime_ns = since_ns;
         let mut first_error = None;
         for path in &self.paths {
@@ -70,7 +83,7 @@ impl Live {
             };
             for file in files {
                 let tail = self.files.entry(file.clone()).or_default();
-                let read = short_copy(&file, tail, since_ns)
+                let read = short_copy(&file, tail, since_ns, with_memory)
                     .map_err(|why| Error::Unreadable { path: file.clone(), why })
                     .and_then(|bytes| raw.read_bytes(&bytes, &file, &mut self.symbols, &mut account));
                 if let Err(error) = read {
@@ -93,8 +106,8 @@ impl Live {
     }
 }
 
-/// Header, keep segments and late ring segments of a file.
-fn short_copy(path: &Path, tail: &mut Tail, since_ns: u64) -> io::Result<Vec<u8>> {
+/// Header, keep segments and late ring segments of a file, and if asked for the areas of memory.
+fn short_copy(path: &Path, tail: &mut Tail, since_ns: u64, with_memory: bool) -> io::Result<Vec<u8>> {
     if super::whole::is_stream(path) {
         return super::whole::read(path);
     }
@@ -104,7 +117,7 @@ fn short_copy(path: &Path, tail: &mut Tail, since_ns: u64) -> io::Result<Vec<u8>
     // Anything strange goes whole to the reader, which says what is wrong.
     let Ok(head) = pct_format::File::parse(&copy) else { return Ok(copy) };
     let header = head.header();
-    let block = header.word(layout::header::BLOCK_BYTES);
+    let block = header.header_word(layout::header::BLOCK_BYTES);
     if block != layout::BLOCK_BYTES as u64 {
         return super::whole::read(path);
     }
@@ -113,7 +126,11 @@ fn short_copy(path: &Path, tail: &mut Tail, since_ns: u64) -> io::Result<Vec<u8>
     let blocks = (length / block).min(MOST_BLOCKS);
     let mut keeps = Vec::new();
     let mut segment_head = [0; layout::SEGMENT_HEADER_BYTES];
+    let mut behind_area = 0;
     for at in (1..blocks).map(|n| n * block) {
+        if at < behind_area {
+            continue;
+        }
         if file.read_exact_at(&mut segment_head, at).is_err() {
             break;
         }
@@ -121,6 +138,14 @@ fn short_copy(path: &Path, tail: &mut Tail, since_ns: u64) -> io::Result<Vec<u8>
         match kind {
             SegmentKind::Keep => keeps.push((generation, at)),
             SegmentKind::Ring => rings.entry(thread).or_default().push((generation, at, time)),
+            SegmentKind::Heap | SegmentKind::HeapSum | SegmentKind::HeapAccount => {
+                let area = blocks_of(&segment_head).saturating_mul(block);
+                behind_area = at.saturating_add(area);
+                if with_memory {
+                    // Before the definitions are read: so the stacks that it names are among them.
+                    copy.extend_from_slice(&read_at(&file, at, area, length)?);
+                }
+            }
             _ => {}
         }
     }
@@ -168,9 +193,7 @@ fn read_at(file: &File, at: u64, bytes: u64, length: u64) -> io::Result<Vec<u8>>
 
 /// Kind, generation, thread and time of a segment by its header alone.
 fn peek(head: &[u8; layout::SEGMENT_HEADER_BYTES]) -> Option<(SegmentKind, u64, u32, u64)> {
-    let word = |at: usize| {
-        head.get(at * 8..at * 8 + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
-    };
+    let word = |at: usize| word_of(head, at);
     let magic = word(layout::segment::MAGIC);
     if magic & !0xff != layout::SEGMENT_MAGIC {
         return None;
@@ -178,10 +201,22 @@ fn peek(head: &[u8; layout::SEGMENT_HEADER_BYTES]) -> Option<(SegmentKind, u64, 
     let kind = match magic.to_le_bytes()[0] {
         layout::segment_kind::KEEP => SegmentKind::Keep,
         layout::segment_kind::RING => SegmentKind::Ring,
+        layout::segment_kind::HEAP => SegmentKind::Heap,
+        layout::segment_kind::HEAP_SUM => SegmentKind::HeapSum,
+        layout::segment_kind::HEAP_ACCOUNT => SegmentKind::HeapAccount,
         _ => SegmentKind::Counters,
     };
     let thread = u32::try_from(word(layout::segment::THREAD)).unwrap_or(0);
     Some((kind, word(layout::segment::GENERATION), thread, word(layout::segment::TIME)))
+}
+
+fn word_of(head: &[u8; layout::SEGMENT_HEADER_BYTES], at: usize) -> u64 {
+    head.get(at * 8..at * 8 + 8).and_then(|bytes| bytes.try_into().ok()).map_or(0, u64::from_le_bytes)
+}
+
+/// How many blocks an area takes.
+fn blocks_of(head: &[u8; layout::SEGMENT_HEADER_BYTES]) -> u64 {
+    word_of(head, layout::segment::BLOCKS).max(1)
 }
 
 /// A raw time that is surely not after `since_ns`; 0 when the header's anchors cannot tell.
@@ -237,13 +272,13 @@ mod tests {
         let whole = b.finish();
         std::fs::write(&path, &whole).expect("written");
         let mut tail = Tail::default();
-        let copy = short_copy(&path, &mut tail, 1095 * second).expect("copied");
+        let copy = short_copy(&path, &mut tail, 1095 * second, false).expect("copied");
         assert!(copy.len() < whole.len() / 4, "{} of {}", copy.len(), whole.len());
         let mut live = Live::new(vec![dir.clone()]);
-        let profile = live.look(1095 * second).expect("read");
+        let profile = live.read_since(1095 * second).expect("read");
         let samples = profile.total().samples;
         assert!((4_990..=5_010).contains(&samples), "{samples}");
-        let all = live.look(0).expect("read");
+        let all = live.read_since(0).expect("read");
         assert_eq!(all.total().samples, 100_000);
         std::fs::remove_dir_all(&dir).expect("removed");
     }

@@ -1,7 +1,7 @@
 //! Memory of the files that were read, in terms of places of the trie, until those are resolved.
 
 use super::tally::NodeIndex;
-use crate::memory::{Block, Held, Lifetimes, Memory, MemorySum, ProcessMemory};
+use crate::memory::{Block, Lifetimes, Memory, MemoryAmount, MemorySum, ProcessMemory};
 use crate::model::{ProcessId, StackId};
 use rustc_hash::FxHashMap;
 
@@ -15,7 +15,7 @@ pub(super) struct RawMemory {
 
 #[derive(Clone, Copy, Default)]
 pub(super) struct RawSum {
-    pub(super) allocated: Held,
+    pub(super) allocated: MemoryAmount,
     pub(super) freed: (u64, f64, f64),
     pub(super) lifetimes: Lifetimes,
 }
@@ -29,6 +29,8 @@ pub(super) struct RawBlock {
     pub(super) freed_realtime_ns: Option<u64>,
     pub(super) inherited: bool,
     pub(super) at_peak: bool,
+    /// Address and raw time of the allocation.
+    pub(super) identity: (u64, u64),
 }
 
 /// A process; times are nanoseconds since 1970 until [`RawMemory::finish`].
@@ -65,15 +67,24 @@ impl RawMemory {
             })
             .collect();
         sums.sort_by_key(|sum| (sum.process, sum.stack));
+        let mut coarsest: FxHashMap<usize, u64> = FxHashMap::default();
+        for RawProcess { process, memory } in &self.processes {
+            let most = coarsest.entry(*process).or_default();
+            *most = memory.coarsest_interval().max(*most);
+        }
         let blocks = self.blocks.into_iter().map(|block| Block {
             process: processes[block.process],
             stack: stack_of(block.node),
             size: block.size,
             interval: block.interval,
+            coarsest_interval: coarsest
+                .get(&block.process)
+                .map_or(block.interval, |most| block.interval.max(*most)),
             allocated_ns: since(block.allocated_realtime_ns),
             freed_ns: block.freed_realtime_ns.map(since),
             inherited: block.inherited,
             at_peak: block.at_peak,
+            identity: block.identity,
         });
         let about = self.processes.into_iter().map(|RawProcess { process, mut memory }| {
             memory.process = processes[process];

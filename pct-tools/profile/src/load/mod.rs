@@ -8,7 +8,11 @@
 //! could be read is it an error.
 
 mod alive;
+mod allocators;
+mod blocked;
+mod chains;
 mod heap;
+mod images;
 mod kernel;
 pub mod live;
 mod memory;
@@ -16,11 +20,16 @@ mod objects;
 mod options;
 pub mod pcs;
 mod raw;
+pub mod recordings;
+mod refused;
 mod resolve;
 pub mod run;
 mod spoken;
 mod tally;
+mod times;
 mod unsampled;
+mod wait_records;
+mod waits;
 pub mod whole;
 
 pub use objects::{address_in_object, object_info, start_of_process};
@@ -82,7 +91,9 @@ pub fn load_from(
     }
     each_once(&mut files);
     each_once(&mut runs);
-    let mut raw = raw::Raw::new(options).with_memory(heap::reader(options.memory));
+    let mut raw = raw::Raw::new(options)
+        .with_memory(heap::reader(options.memory))
+        .with_waits(options.waits.then_some(wait_records::read));
     let count = files.len() as u64;
     for (done, file) in files.iter().enumerate() {
         progress("reading", done as u64, count);
@@ -100,6 +111,7 @@ pub fn load_from(
         note(&mut account, &error);
     }
     let (mut infos, mut images, mut not_profiled) = (Vec::new(), Vec::new(), Vec::new());
+    let mut heard_of = raw.pids();
     for run in &runs {
         if let Some(info) = run::Info::read(run) {
             info.close(&mut account);
@@ -112,12 +124,19 @@ pub fn load_from(
         let (processes, used) = run::without_sample(&of_run, &raw.pids());
         images.extend(of_run);
         not_profiled.extend(run::not_profiled(run));
+        heard_of.extend(run::heard_of(run));
         account.without_sample += processes;
         account.without_sample_ns = account.without_sample_ns.saturating_add(used);
         for line in run::status_lines(run) {
             account.gaps_told += 1;
             account.note(line);
         }
+    }
+    // Of a tree that pct did not start the kernel's sum is in what its processes said.
+    let attached = paths.len() == 1 && runs.len() == 1 && infos.iter().all(|info| info.attached);
+    let tree = if attached { times::of_attached(&raw.times, &images) } else { None };
+    if let Some(tree) = tree {
+        account.used = Some(times::larger(account.used.unwrap_or_default(), tree));
     }
     if options.window.is_some() || options.since_realtime_ns != 0 {
         // What the whole run used says nothing about a part of it.
@@ -133,16 +152,30 @@ pub fn load_from(
     }
     progress("tree", 0, 1);
     let times = std::mem::take(&mut raw.times);
+    let mut silent: Vec<u32> = raw.children().difference(&heard_of).copied().collect();
+    silent.sort_unstable();
     let mut profile = resolve::profile(raw, &symbols, options);
+    allocators::find(&mut profile);
     account.whole_stacks += profile.account.whole_stacks;
     account.outside_window = profile.account.outside_window;
     account.languages = std::mem::take(&mut profile.account.languages);
     profile.account = account;
     let mut profile = fold::fold(profile, options.frames);
+    if infos.is_empty()
+        && profile
+            .account
+            .used
+            .is_some_and(|(user, system)| profile.sampled().exceeds(user.saturating_add(system)))
+    {
+        // Last words are as old as a process's last note: one that was killed, or ended by _exit, wrote none
+        // at its end.
+        profile.account.used = None;
+    }
     // What the kernel counted is of whole runs: of other files beside them nobody told.
-    if infos.len() == paths.len() {
+    if infos.len() == paths.len() || attached {
         let (files, lines, not_profiled) = (&times, &images, &not_profiled);
-        unsampled::add(&mut profile, &unsampled::Facts { files, lines, not_profiled, runs: &infos });
+        let facts = unsampled::Facts { files, lines, not_profiled, silent: &silent };
+        unsampled::add(&mut profile, &facts);
     }
     profile.title = if title.is_empty() { default_title(&profile, paths) } else { title };
     Ok(profile)
@@ -264,8 +297,8 @@ fn each_once(files: &mut Vec<PathBuf>) {
     files.retain(|file| std::fs::metadata(file).map_or(true, |meta| seen.insert((meta.dev(), meta.ino()))));
 }
 
-/// Whether a recording (a run's folder or a .pct file) is still being written, told without reading it. Of a run of very many
-/// processes the first thousand are asked.
+/// Whether a recording (a run's folder or a .pct file) is still being written, told without reading it. Of a
+/// run of very many processes the first thousand are asked.
 #[must_use]
 pub fn is_running(path: &Path) -> bool {
     files_of(path).unwrap_or_default().iter().take(1000).any(|file| alive::is_running(file))

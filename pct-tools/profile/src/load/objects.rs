@@ -14,6 +14,7 @@ pub(super) struct Objects<'r, 'i> {
     index: &'r Index<'i>,
     symbols: &'r mut Symbolizer,
     of_region: FxHashMap<u32, ObjectId>,
+    kernel: Option<ObjectId>,
     /// What code that was made at run time is called by.
     made: MadeCode,
     /// The process's own root, if that is another than ours.
@@ -31,7 +32,8 @@ struct MadeCode {
 }
 
 impl<'r, 'i> Objects<'r, 'i> {
-    /// Of the recording at `path`. `root`: where the process's files lie, if the caller knows; otherwise a running process is asked.
+    /// Of the recording at `path`. `root`: where the process's files lie, if the caller knows; otherwise a
+    /// running process is asked.
     pub(super) fn new(
         index: &'r Index<'i>,
         symbols: &'r mut Symbolizer,
@@ -39,9 +41,9 @@ impl<'r, 'i> Objects<'r, 'i> {
         root: Option<&Path>,
     ) -> Self {
         let header = index.file().header();
-        let made = MadeCode::of(index, &header, path);
+        let made = MadeCode::from_index(index, &header, path);
         let root = root.map(Path::to_owned).or_else(|| alive::other_root_of(&header));
-        Self { index, symbols, of_region: FxHashMap::default(), made, root }
+        Self { index, symbols, of_region: FxHashMap::default(), kernel: None, made, root }
     }
 
     /// The object of a region, with where the process has its file if its root is not ours.
@@ -83,6 +85,12 @@ impl<'r, 'i> Objects<'r, 'i> {
         Some(self.in_region(region, pc, kind, Some(time)))
     }
 
+    /// The kernel of the recording's boot.
+    pub(super) fn kernel(&mut self) -> ObjectId {
+        let info = pct_symbols::kallsyms::object_of_boot(self.index.file().header().boot_id());
+        *self.kernel.get_or_insert_with(|| self.symbols.add(info))
+    }
+
     /// The same of an address in a region, at a raw time if that is known.
     pub(super) fn in_region(
         &mut self,
@@ -106,7 +114,7 @@ impl<'r, 'i> Objects<'r, 'i> {
 }
 
 impl MadeCode {
-    fn of(index: &Index<'_>, header: &Header<'_>, path: &Path) -> Self {
+    fn from_index(index: &Index<'_>, header: &Header<'_>, path: &Path) -> Self {
         let mapped = index
             .regions
             .iter()
@@ -143,8 +151,8 @@ impl MadeCode {
     }
 }
 
-/// Start of the process, nanoseconds since 1970. The kernel counts it from the boot, like CLOCK_MONOTONIC but for the time that
-/// the machine slept: then it is not known.
+/// Start of the process, nanoseconds since 1970. The kernel counts it from the boot, like CLOCK_MONOTONIC but
+/// for the time that the machine slept: then it is not known.
 #[must_use]
 pub fn start_of_process(header: &Header<'_>) -> Option<u64> {
     let anchor = header.first_anchor();
@@ -192,11 +200,12 @@ pub fn address_in_object(kind: &ObjectKind, region: &RegionFacts<Vec<u8>>, pc: u
     match kind {
         ObjectKind::File => pc.wrapping_sub(region.start).wrapping_add(region.offset),
         ObjectKind::Vdso => pc.wrapping_sub(region.start),
-        ObjectKind::Jit { .. } | ObjectKind::Opaque => pc,
+        ObjectKind::Jit { .. } | ObjectKind::Kernel | ObjectKind::Opaque => pc,
     }
 }
 
-/// The kernel writes a newline in a path as `\012`, and a backslash as itself: so that may also be what the file is called.
+/// The kernel writes a newline in a path as `\012`, and a backslash as itself: so that may also be what the
+/// file is called.
 fn real_path(path: &[u8]) -> PathBuf {
     let written = PathBuf::from(OsString::from_vec(path.to_owned()));
     let newline = b"\\012";

@@ -22,6 +22,9 @@ pub enum WantedMemory {
 pub struct Options {
     /// Keep samples in order of time ([`crate::Profile::timeline`]).
     pub timeline: bool,
+    /// Keep samples by thread instead ([`crate::Profile::by_thread`]), and sum the threads of each file: their cells
+    /// stand at the file's first thread. With a window samples are kept in order of time.
+    pub by_thread: bool,
     /// Translate addresses; without, functions are `[no symbol]` and frames have addresses only.
     pub symbols: bool,
     /// Read lines and inlined calls from debug information, not only names.
@@ -34,20 +37,46 @@ pub struct Options {
     pub frames: Frames,
     /// How much of allocation samples is loaded ([`crate::Profile::memory`]).
     pub memory: WantedMemory,
+    /// Waits are loaded ([`crate::Profile::waits`]).
+    pub waits: bool,
     /// Folder in which names from big debug information are kept for the next time.
     pub cache: Option<PathBuf>,
+}
+
+impl Options {
+    /// How samples are kept one by one: not at all, in order of time, or by thread.
+    pub(crate) fn kept_samples(&self) -> KeptSamples {
+        match self {
+            Self { by_thread: true, window: None, .. } => KeptSamples::ByThread,
+            Self { timeline: false, by_thread: false, window: None, .. } => KeptSamples::Nowhere,
+            _ => KeptSamples::InOrder,
+        }
+    }
+}
+
+/// How samples are kept one by one, beside their sums.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum KeptSamples {
+    /// Not at all.
+    Nowhere,
+    /// All in order of time.
+    InOrder,
+    /// Those of each thread.
+    ByThread,
 }
 
 impl Default for Options {
     fn default() -> Self {
         Self {
             timeline: false,
+            by_thread: false,
             symbols: true,
             lines: true,
             window: None,
             since_realtime_ns: 0,
             frames: Frames::default(),
             memory: WantedMemory::default(),
+            waits: false,
             cache: None,
         }
     }

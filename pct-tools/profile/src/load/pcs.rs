@@ -3,7 +3,7 @@
 //! Addresses are object-relative, so that the same code in several processes is one row. The symbolizer with all
 //! objects registered comes along, for the built-in translation; other translators need only object and address.
 
-use super::raw::{Place, ROOT, Raw};
+use super::raw::{ROOT, Raw, RawFrame};
 use super::{Error, Options, Progress, each_once, files_of, note_or_first, whole};
 use crate::model::Account;
 use pct_symbols::{CodeAddr, Image, ObjectId, ObjectKind, Symbolizer};
@@ -15,8 +15,8 @@ use std::path::PathBuf;
 pub struct Row {
     /// The object, in [`Pcs::symbols`]; `None`: in no region.
     pub object: Option<ObjectId>,
-    /// Offset in the object's file; for code without a file the address in the process (of code that was made at run time
-    /// with its age, see [`pct_symbols::jit`]); 0 for `None`.
+    /// Offset in the object's file; for code without a file the address in the process (of code that was made
+    /// at run time with its age, see [`pct_symbols::jit`]); 0 for `None`.
     pub offset: u64,
     /// Samples.
     pub samples: u64,
@@ -63,7 +63,7 @@ impl Pcs {
                 Ok(None) => {}
                 Ok(Some(translator)) => {
                     for (_, place) in &raw.nodes[before..] {
-                        if let Place::Code(object, _) = place {
+                        if let RawFrame::Code(object, _) = place {
                             translators.entry(*object).or_insert_with(|| translator.clone());
                         }
                     }
@@ -81,12 +81,21 @@ impl Pcs {
         }
         let mut sums: FxHashMap<(Option<ObjectId>, u64), (u64, u64)> = FxHashMap::default();
         for ((_, node), sum) in &raw.sums {
-            let (parent, mut place) = raw.nodes[*node as usize];
-            if matches!(place, Place::System | Place::Waiting) && parent != ROOT {
-                place = raw.nodes[parent as usize].1;
+            let (mut parent, mut place) = raw.nodes[*node as usize];
+            // Time in the kernel belongs to the place that entered it.
+            while matches!(
+                place,
+                RawFrame::System
+                    | RawFrame::Waiting
+                    | RawFrame::Blocked(_)
+                    | RawFrame::Kernel(..)
+                    | RawFrame::Boundary(_)
+            ) && parent != ROOT
+            {
+                (parent, place) = raw.nodes[parent as usize];
             }
             let key = match place {
-                Place::Code(object, address) => (Some(object), address.lookup()),
+                RawFrame::Code(object, address) => (Some(object), address.lookup()),
                 _ => (None, 0),
             };
             let row = sums.entry(key).or_default();
@@ -108,7 +117,7 @@ impl Pcs {
         match info.kind {
             ObjectKind::File => {}
             ObjectKind::Jit { .. } => return pct_symbols::jit::address_of(row.offset),
-            ObjectKind::Vdso | ObjectKind::Opaque => return row.offset,
+            ObjectKind::Vdso | ObjectKind::Kernel | ObjectKind::Opaque => return row.offset,
         }
         let image = self.images.entry(object).or_insert_with(|| Image::open(&info.path).ok());
         image.as_ref().and_then(|image| image.address_of_offset(row.offset)).unwrap_or(row.offset)

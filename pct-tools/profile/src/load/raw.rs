@@ -6,16 +6,20 @@
 //! between two changes of the regions. Files without such overlaps have one epoch.
 
 use super::alive;
+use super::images::Image;
 use super::memory::RawMemory;
 use super::objects::{Epochs, Objects};
-use super::options::{Error, Options};
+use super::options::{Error, KeptSamples, Options};
+use super::refused;
 use super::spoken::{Speaking, SpokenTable, note_interpreters};
-use super::tally::{BATCH, Counted, Key, Meaning, NodeIndex, One, Tally};
-use super::unsampled::ImageTimes;
+use super::tally::{BATCH, Counted, DueSample, Key, NodeIndex, StackKey, Tally};
+use super::times::ImageTimes;
+use super::waits::RawWaits;
 use crate::Language;
 use crate::model::{Account, Process};
-use pct_format::record::{Frame, LostCode, Record, Stack};
-use pct_format::{Clock, CutCause, File, Header, Index, Recorder, Region, SegmentKind, StackMode, State};
+use crate::packed::{PackedSample, PackedSamples};
+use pct_format::record::{Blocked, Boundary, Frame, LostCode, Record, Stack, is_kernel_address};
+use pct_format::{CutCause, File, Index, Recorder, Region, SegmentKind, StackMode, State};
 use pct_symbols::{CodeAddr, ObjectId, Symbolizer};
 use rustc_hash::FxHashMap;
 use std::collections::HashSet;
@@ -25,19 +29,25 @@ use std::path::{Path, PathBuf};
 pub(super) const ROOT: NodeIndex = u32::MAX;
 
 /// A node, and why its stack is cut, if it is.
-type Found = (NodeIndex, Option<CutCause>);
+type StackNode = (NodeIndex, Option<CutCause>);
 
 /// What a node of the trie stands for.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub(super) enum Place {
+pub(super) enum RawFrame {
     /// An address in an object.
     Code(ObjectId, CodeAddr),
     /// An address in no region.
     Unknown,
     /// In the kernel.
     System,
-    /// Waiting there (samples by the wall clock): no place of its own, only told from running.
+    /// Here the thread entered the kernel; below are the kernel's own functions.
+    Boundary(Boundary),
+    /// An address in the kernel.
+    Kernel(ObjectId, CodeAddr),
+    /// Waiting there (samples by the wall clock of older writers): no place of its own, only told from running.
     Waiting,
+    /// The thread did not run, and why.
+    Blocked(Blocked),
     /// The stack goes on outwards, but was not followed.
     Cut(CutCause),
     /// A function of an interpreted language, by its number in [`Raw::spoken`], and its line (0 = not known).
@@ -50,9 +60,9 @@ pub(super) enum Place {
     Inherited,
 }
 
-impl Place {
+impl RawFrame {
     /// Of an address, if it lies in a region.
-    fn of(place: Option<(ObjectId, CodeAddr)>) -> Self {
+    fn from_address(place: Option<(ObjectId, CodeAddr)>) -> Self {
         place.map_or(Self::Unknown, |(object, address)| Self::Code(object, address))
     }
 }
@@ -80,7 +90,8 @@ impl Sum {
     }
 }
 
-/// The pairs of thread and epoch that occur. Samples come by thread and time, so the last one is nearly always meant again.
+/// The pairs of thread and epoch that occur. Samples come by thread and time, so the last one is nearly
+/// always meant again.
 #[derive(Default)]
 struct Whens {
     list: Vec<(u32, u32)>,
@@ -125,11 +136,16 @@ pub(super) struct RawTimed {
 /// Reads what a file says of memory: of which process, and at which path.
 pub(super) type MemoryReader = fn(&mut Reading<'_, '_>, usize, &Path);
 
+/// Reads what a file says of waits: of which process, and the number of its first thread.
+pub(super) type WaitReader = fn(&mut Reading<'_, '_>, usize, usize);
+
 /// All files so far.
 pub(super) struct Raw {
-    pub(super) nodes: Vec<(NodeIndex, Place)>,
-    known: FxHashMap<(NodeIndex, Place), NodeIndex>,
+    pub(super) nodes: Vec<(NodeIndex, RawFrame)>,
+    known: FxHashMap<(NodeIndex, RawFrame), NodeIndex>,
     pub(super) processes: Vec<(Process, u64)>,
+    /// What their files say about whose they are.
+    pub(super) images: Vec<Image>,
     pub(super) threads: Vec<RawThread>,
     /// Functions of interpreted languages.
     pub(super) spoken: SpokenTable,
@@ -141,11 +157,19 @@ pub(super) struct Raw {
     pub(super) since_realtime_ns: u64,
     /// What the files say of memory.
     pub(super) memory: RawMemory,
+    /// What the files say of waits.
+    pub(super) waits: RawWaits,
     /// What the files say of CPU time.
     pub(super) times: Vec<ImageTimes>,
+    /// Process ids of the children that their processes made.
+    children: HashSet<u32>,
     /// Reads what a file says of memory, if that is wanted.
     memory_reader: Option<MemoryReader>,
-    timeline: bool,
+    /// Reads what a file says of waits, if that is wanted.
+    wait_reader: Option<WaitReader>,
+    kept: KeptSamples,
+    /// Samples by thread, by its place in `threads`, if they are kept so. Their stacks are nodes.
+    pub(super) by_thread: Vec<PackedSamples>,
     /// The root folder of the processes, where it is known to be another than ours.
     root: Option<PathBuf>,
 }
@@ -156,6 +180,7 @@ impl Raw {
             nodes: Vec::new(),
             known: FxHashMap::default(),
             processes: Vec::new(),
+            images: Vec::new(),
             threads: Vec::new(),
             spoken: SpokenTable::default(),
             sums: FxHashMap::default(),
@@ -164,9 +189,13 @@ impl Raw {
             whole: 0,
             since_realtime_ns: options.since_realtime_ns,
             memory: RawMemory::default(),
+            waits: RawWaits::default(),
             times: Vec::new(),
+            children: HashSet::new(),
             memory_reader: None,
-            timeline: options.timeline || options.window.is_some(),
+            wait_reader: None,
+            kept: options.kept_samples(),
+            by_thread: Vec::new(),
             root: None,
         }
     }
@@ -181,6 +210,11 @@ impl Raw {
         Self { memory_reader: reader, ..self }
     }
 
+    /// The same, which also reads what files say of waits.
+    pub(super) fn with_waits(self, reader: Option<WaitReader>) -> Self {
+        Self { wait_reader: reader, ..self }
+    }
+
     /// No file was read.
     pub(super) fn is_empty(&self) -> bool {
         self.processes.is_empty()
@@ -191,15 +225,20 @@ impl Raw {
         self.processes.iter().map(|(process, _)| process.pid).collect()
     }
 
+    /// Process ids of the children that they made.
+    pub(super) fn children(&self) -> &HashSet<u32> {
+        &self.children
+    }
+
     /// All addresses to translate.
     pub(super) fn queries(&self) -> impl Iterator<Item = (ObjectId, CodeAddr)> + '_ {
         self.nodes.iter().filter_map(|(_, place)| match place {
-            Place::Code(object, address) => Some((*object, *address)),
+            RawFrame::Code(object, address) | RawFrame::Kernel(object, address) => Some((*object, *address)),
             _ => None,
         })
     }
 
-    pub(super) fn node(&mut self, parent: NodeIndex, place: Place) -> NodeIndex {
+    pub(super) fn node(&mut self, parent: NodeIndex, place: RawFrame) -> NodeIndex {
         *self.known.entry((parent, place)).or_insert_with(|| {
             self.nodes.push((parent, place));
             NodeIndex::try_from(self.nodes.len() - 1).unwrap_or(ROOT)
@@ -218,7 +257,7 @@ impl Raw {
         let translator = self.read_bytes(&bytes, path, symbols, account)?;
         // A file that still grows was longer when its header said so.
         let said = pct_format::File::parse(&bytes)
-            .map_or(0, |file| file.header().word(pct_format::layout::header::ALLOCATED));
+            .map_or(0, |file| file.header().header_word(pct_format::layout::header::ALLOCATED));
         if said > bytes.len() as u64 {
             account.note(format!(
                 "{}: cut short: {} of {said} bytes are there, samples are missing",
@@ -241,7 +280,9 @@ impl Raw {
         let index = Index::new(&file);
         let process = self.processes.len();
         self.processes.push(process_of(&index, path));
-        self.times.push(times_of(&file.header()));
+        self.images.push(Image::from_header(&file.header()));
+        self.times.push(ImageTimes::from_header(&file.header()));
+        self.children.extend(index.forks.iter().map(|(_, child)| *child));
         account_of(&index, path, account);
         note_interpreters(&index.interpreters, account);
         let first_thread = self.threads.len();
@@ -272,6 +313,9 @@ impl Raw {
         if let Some(read) = reading.raw.memory_reader {
             read(&mut reading, process, path);
         }
+        if let Some(read) = reading.raw.wait_reader {
+            read(&mut reading, process, first_thread);
+        }
         reading.speaking.close(path, reading.account);
         for mark in &index.marks {
             let thread = index.threads.iter().position(|thread| thread.tid == mark.tid);
@@ -292,7 +336,7 @@ pub(super) struct Reading<'r, 'i> {
     objects: Objects<'r, 'i>,
     pub(super) index: &'r Index<'i>,
     /// (stack id, epoch) to node, and whether it is cut.
-    nodes: FxHashMap<(u32, u32), Found>,
+    nodes: FxHashMap<(u32, u32), StackNode>,
     epochs: Epochs,
     speaking: Speaking<'r>,
     pub(super) account: &'r mut Account,
@@ -302,12 +346,23 @@ pub(super) struct Reading<'r, 'i> {
 }
 
 impl Reading<'_, '_> {
+    /// Samples are kept with their times.
+    pub(super) fn keeps_times(&self) -> bool {
+        self.raw.kept == KeptSamples::InOrder
+    }
+
     fn log(&mut self, first_thread: usize) {
         let file = *self.index.file();
         let header_period = file.header().period_ns();
         let serials: FxHashMap<u32, usize> =
             self.index.threads.iter().enumerate().map(|(at, t)| (t.serial, first_thread + at)).collect();
         let since = self.raw.since_realtime_ns;
+        // The thread at which samples of a thread are summed.
+        let first = match self.raw.kept {
+            KeptSamples::ByThread => u32::try_from(first_thread).ok(),
+            KeptSamples::Nowhere | KeptSamples::InOrder => None,
+        };
+        let summed_at = |thread: u32| first.unwrap_or(thread);
         let rings = file.segments().filter(|segment| segment.kind() == SegmentKind::Ring);
         let runs = rings.flat_map(|segment| {
             let period = if segment.period_ns() == 0 { header_period } else { segment.period_ns() };
@@ -334,14 +389,14 @@ impl Reading<'_, '_> {
                     }
                     let node = self.leaf(at, sample.pc, sample.time, sample.system);
                     let one = Sum { samples: 1, ns, system: sample.system };
-                    self.count((thread, node), one, cut, true, &mut wholeness);
+                    self.count((summed_at(thread), node), one, cut, true, &mut wholeness);
                     self.note_time(sample.time, ns, thread, node);
                     continue;
                 }
                 let stack = if let Stack::Id(id) = sample.stack { id } else { 0 };
-                let when = whens.place((thread, self.epoch(sample.time)));
+                let when = whens.place((summed_at(thread), self.epoch(sample.time)));
                 let key = Key::new(sample.pc, stack, when, sample.system);
-                batch.push(One { key, time: sample.time, ns });
+                batch.push(DueSample { key, time: sample.time, ns, thread });
                 if batch.len() == BATCH {
                     self.count_batch(&mut tally, &mut batch, &whens);
                 }
@@ -362,19 +417,19 @@ impl Reading<'_, '_> {
     }
 
     /// Counts what has gathered.
-    fn count_batch(&mut self, tally: &mut Tally, batch: &mut Vec<One>, whens: &Whens) {
+    fn count_batch(&mut self, tally: &mut Tally, batch: &mut Vec<DueSample>, whens: &Whens) {
         let mut times = Vec::new();
-        let timeline = self.raw.timeline;
+        let is_kept = self.raw.kept != KeptSamples::Nowhere;
         tally.count(
             batch,
             |one| {
                 let Key { pc, stack, .. } = one.key;
                 let (above, cut) = self.stack(stack, whens.list[one.key.when()].1, one.time);
-                Meaning { node: self.leaf(above, pc, one.time, one.key.system()), cut }
+                StackKey { node: self.leaf(above, pc, one.time, one.key.system()), cut }
             },
             |one, meaning| {
-                if timeline {
-                    times.push((one.time, one.ns, whens.list[one.key.when()].0, meaning.node));
+                if is_kept {
+                    times.push((one.time, one.ns, one.thread, meaning.node));
                 }
             },
         );
@@ -384,11 +439,23 @@ impl Reading<'_, '_> {
         batch.clear();
     }
 
-    /// Keeps a sample for the order of time, if that is wanted.
+    /// Keeps a sample by itself, if that is wanted.
     fn note_time(&mut self, time: u64, ns: u64, thread: u32, node: NodeIndex) {
-        if self.raw.timeline {
-            let realtime_ns = self.index.timeline.realtime_ns(time);
-            self.raw.timed.push(RawTimed { realtime_ns, ns, thread, node });
+        match self.raw.kept {
+            KeptSamples::Nowhere => {}
+            KeptSamples::InOrder => {
+                let realtime_ns = self.index.timeline.realtime_ns(time);
+                self.raw.timed.push(RawTimed { realtime_ns, ns, thread, node });
+            }
+            KeptSamples::ByThread => {
+                let realtime_ns = self.index.timeline.realtime_ns(time);
+                let lists = &mut self.raw.by_thread;
+                let at = usize::try_from(thread).expect("threads of files are counted in memory");
+                if lists.len() <= at {
+                    lists.resize_with(at + 1, PackedSamples::default);
+                }
+                lists[at].push(PackedSample { realtime_ns, weight_ns: ns, stack: node });
+            }
         }
     }
 
@@ -412,27 +479,42 @@ impl Reading<'_, '_> {
     }
 
     fn leaf(&mut self, above: NodeIndex, pc: u64, time: u64, system: bool) -> NodeIndex {
-        let place = Place::of(self.objects.place(pc, time, CodeAddr::Pc));
+        if is_kernel_address(pc) {
+            let place = RawFrame::Kernel(self.objects.kernel(), CodeAddr::Pc(pc));
+            return self.raw.node(above, place);
+        }
+        let place = RawFrame::from_address(self.objects.place(pc, time, CodeAddr::Pc));
+        // Why a thread did not run stands in front of its callers, and is the leaf of its stack.
+        let (above, blocked) = match self.raw.nodes.get(above as usize) {
+            Some((parent, blocked @ RawFrame::Blocked(_))) => (*parent, Some(*blocked)),
+            _ => (above, None),
+        };
         let node = self.raw.node(above, place);
+        if let Some(blocked) = blocked {
+            return self.raw.node(node, blocked);
+        }
         match (system, self.wall) {
-            (true, true) => self.raw.node(node, Place::Waiting),
-            (true, false) => self.raw.node(node, Place::System),
+            (true, true) => self.raw.node(node, RawFrame::Waiting),
+            (true, false) => self.raw.node(node, RawFrame::System),
             (false, _) => node,
         }
     }
 
     fn frame(&mut self, above: NodeIndex, frame: Frame, time: u64, cut: &mut Option<CutCause>) -> NodeIndex {
         let place = match frame {
-            Frame::Return(pc) => Place::of(self.objects.place(pc, time, CodeAddr::Return)),
-            Frame::Exact(pc) => Place::of(self.objects.place(pc, time, CodeAddr::Pc)),
+            Frame::Return(pc) => RawFrame::from_address(self.objects.place(pc, time, CodeAddr::Return)),
+            Frame::Exact(pc) => RawFrame::from_address(self.objects.place(pc, time, CodeAddr::Pc)),
             Frame::Code(code) => match self.speaking.place(&mut self.raw.spoken, code) {
-                Some((function, line)) => Place::Spoken(function, line),
-                None => Place::Lost(self.speaking.language(), LostCode::NotWritten),
+                Some((function, line)) => RawFrame::Spoken(function, line),
+                None => RawFrame::Lost(self.speaking.language(), LostCode::NotWritten),
             },
-            Frame::NoCode(why) => Place::Lost(self.speaking.language(), why),
+            Frame::Boundary(boundary) => RawFrame::Boundary(boundary),
+            Frame::Blocked(blocked) => RawFrame::Blocked(blocked),
+            Frame::Kernel(pc) => RawFrame::Kernel(self.objects.kernel(), CodeAddr::Return(pc)),
+            Frame::NoCode(why) => RawFrame::Lost(self.speaking.language(), why),
             Frame::Cut(cause) => {
                 *cut = Some(cause);
-                Place::Cut(cause)
+                RawFrame::Cut(cause)
             }
         };
         self.raw.node(above, place)
@@ -440,7 +522,7 @@ impl Reading<'_, '_> {
 
     /// The node of a stack of the file, made with all its callers if need be. Deep recursions are long chains, so
     /// this is a loop.
-    pub(super) fn stack(&mut self, id: u32, epoch: u32, time: u64) -> Found {
+    pub(super) fn stack(&mut self, id: u32, epoch: u32, time: u64) -> StackNode {
         let mut chain = Vec::new();
         let mut next = id;
         let (mut at, mut cut) = loop {
@@ -471,7 +553,7 @@ impl Reading<'_, '_> {
         let thread = u32::try_from(self.raw.threads.len()).unwrap_or(u32::MAX);
         self.raw.threads.push(RawThread { process, tid, name: String::new() });
         let by_id: FxHashMap<u32, &Region> = self.index.regions.iter().map(|r| (r.id, r)).collect();
-        let add = |raw: &mut Raw, place: Place, count: u64, system: bool| {
+        let add = |raw: &mut Raw, place: RawFrame, count: u64, system: bool| {
             if count > 0 {
                 let node = raw.node(ROOT, place);
                 let sum = raw.sums.entry((thread, node)).or_default();
@@ -486,25 +568,13 @@ impl Reading<'_, '_> {
                     let pc = region.facts.start.saturating_add(offset);
                     self.objects.in_region(region, pc, CodeAddr::Pc, None)
                 });
-                add(self.raw, Place::of(place), count, false);
+                add(self.raw, RawFrame::from_address(place), count, false);
             }
         }
-        add(self.raw, Place::Unknown, header.word(pct_format::layout::header::UNKNOWN), false);
-        add(self.raw, Place::System, header.word(pct_format::layout::header::COUNTED_SYSTEM), true);
+        add(self.raw, RawFrame::Unknown, header.header_word(pct_format::layout::header::UNKNOWN), false);
+        add(self.raw, RawFrame::System, header.header_word(pct_format::layout::header::COUNTED_SYSTEM), true);
         self.account.uncertain =
-            self.account.uncertain.saturating_add(header.word(pct_format::layout::header::UNCERTAIN));
-    }
-}
-
-/// What a file says of the CPU time of its process image.
-fn times_of(header: &Header<'_>) -> ImageTimes {
-    let (user, system) = header.cpu_ns().unwrap_or_default();
-    let before = header.word(pct_format::layout::header::BEFORE_NS);
-    ImageTimes {
-        pid: header.pid(),
-        used_ns: user.saturating_add(system),
-        before_ns: Some(before).filter(|&ns| ns != 0),
-        off_ns: header.word(pct_format::layout::header::OFF_NS).saturating_sub(before),
+            self.account.uncertain.saturating_add(header.header_word(pct_format::layout::header::UNCERTAIN));
     }
 }
 
@@ -533,8 +603,9 @@ fn process_of(index: &Index<'_>, path: &Path) -> (Process, u64) {
 }
 
 /// The executable's name; for a script `interpreter script`. A program that is called by another name than its file's
-/// (redis-server is a link to redis-check-rdb, ls one to busybox) has that name, also when it gave itself a title that begins with it
-/// (`redis-server *:6379`): the kernel named its first thread so at exec, in at most 15 octets.
+/// (redis-server is a link to redis-check-rdb, ls one to busybox) has that name, also when it gave itself a
+/// title that begins with it (`redis-server *:6379`): the kernel named its first thread so at exec, in at
+/// most 15 octets.
 fn process_name(exe: &str, command: &[String], first_thread: &str) -> String {
     let base = |path: &str| path.rsplit('/').next().unwrap_or(path).to_owned();
     let own = match (base(exe), command.first()) {
@@ -576,6 +647,7 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
             let ns = loss.weight.saturating_mul(header.period_ns());
             account.lose(loss.cause.name(), loss.samples, ns);
         } else {
+            account.gaps_told += 1;
             account.note(format!(
                 "{}: the log was full: {} stacks or pieces of code could not be written, so some samples have no callers or no \
                  names (a larger --limit helps)",
@@ -583,6 +655,10 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
                 loss.samples
             ));
         }
+    }
+    for refusal in header.refusals() {
+        account.gaps_told += 1;
+        account.note(format!("{}: {}", path.display(), refused::in_words(refusal)));
     }
     if index.torn_segments > 0 {
         let n = index.torn_segments;
@@ -592,9 +668,9 @@ fn account_of(index: &Index<'_>, path: &Path, account: &mut Account) {
         account.note(format!("{}: {n} {were} damaged; skipped", path.display()));
     }
     if matches!(header.state(), State::Armed | State::Making) {
-        if alive::is_alive(&header) {
+        if alive::is_sampled(&header) {
             account.running += 1;
-        } else if matches!(header.clock_got(), Some(Clock::Wall | Clock::Remote)) {
+        } else if alive::is_from_outside(&header) {
             // A controller that comes to its end closes what it writes.
             account.gaps_told += 1;
             account.note(format!(

@@ -1,8 +1,10 @@
 //! The trie of addresses becomes the trie of frames.
 
-use super::kernel;
-use super::options::Options;
-use super::raw::{Place, ROOT, Raw};
+use super::blocked;
+use super::images;
+use super::kernel::KernelHalves;
+use super::options::{KeptSamples, Options};
+use super::raw::{ROOT, Raw, RawFrame};
 use super::spoken::{SpokenTable, lost_frame};
 use super::tally::NodeIndex;
 use crate::Language;
@@ -11,26 +13,48 @@ use crate::fold::account_of_languages;
 use crate::model::{
     Builder, Frame, Mark, Object, ObjectId, ObjectKind, Profile, SAMPLER, StackId, TimedSample, Weight,
 };
+use crate::packed::SamplesByThread;
+use crate::waits::futexes;
 use pct_format::record::LostCode;
 use pct_symbols::{CodeAddr, ObjectKind as Kind, Symbolizer};
-use rustc_hash::FxHashMap;
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::path::Path;
 
 pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Profile {
-    let mut b = Builder::new(options.timeline || options.window.is_some());
+    let mut b = Builder::new(options.kept_samples() == KeptSamples::InOrder);
     let start = raw.processes.iter().map(|(_, start)| *start).filter(|&start| start != 0).min().unwrap_or(0);
     b.profile_mut().start_realtime_ns = start;
-    let wholeness = Wholeness::of(&raw);
-    let processes: Vec<_> = raw
+    let wholeness = Wholeness::from_raw(&raw);
+    let firsts = images::firsts(&raw.images);
+    // Of files of one image the first in time says what the process was.
+    let of_first: Vec<_> = raw
         .processes
         .into_iter()
-        .map(|(mut process, at)| {
+        .enumerate()
+        .map(|(file, (mut process, at))| {
             process.start_ns = at.saturating_sub(start);
-            b.process(process)
+            (firsts[file] == file).then(|| b.process(process))
         })
         .collect();
-    let threads: Vec<_> =
-        raw.threads.iter().map(|t| b.thread(processes[t.process], t.tid, &t.name)).collect();
+    let processes: Vec<_> = firsts
+        .iter()
+        .map(|first| of_first[*first].expect("the first file of an image is its own first"))
+        .collect();
+    let continued: FxHashSet<_> =
+        firsts.iter().enumerate().filter(|(file, first)| file != *first).map(|(_, first)| *first).collect();
+    let mut joined = FxHashMap::default();
+    let threads: Vec<_> = raw
+        .threads
+        .iter()
+        .map(|t| {
+            let process = processes[t.process];
+            let mut new = || b.thread(process, t.tid, &t.name);
+            // A thread goes on in the next file of its process. (In one file an id may be two threads', one
+            // after the other.)
+            let several = continued.contains(&firsts[t.process]);
+            if several { *joined.entry((process, t.tid)).or_insert_with(new) } else { new() }
+        })
+        .collect();
     let mut places = Places {
         symbols,
         spoken: &raw.spoken,
@@ -39,14 +63,25 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
         options,
     };
     let mut above: Vec<Option<StackId>> = Vec::with_capacity(raw.nodes.len());
-    for (parent, place) in &raw.nodes {
+    let mut kernel = KernelHalves::new(&raw.nodes, symbols, options.frames);
+    for (node, (parent, place)) in raw.nodes.iter().enumerate() {
         let mut at = if *parent == ROOT { None } else { above.get(*parent as usize).copied().flatten() };
-        if *place == Place::System {
-            let frame = b.kernel_frame(&kernel::frame_name(&raw.nodes, *parent, symbols));
-            at = Some(b.stack(at, frame));
-        } else {
-            for &frame in places.frames(&mut b, *place) {
+        match *place {
+            RawFrame::System => {
+                let frame = b.kernel_frame(&kernel.call_name(*parent));
                 at = Some(b.stack(at, frame));
+            }
+            RawFrame::Boundary(boundary) => at = Some(kernel.enter(&mut b, (node, *parent), boundary, at)),
+            RawFrame::Kernel(object, address) => {
+                at = kernel.call(&mut b, (node, *parent), (object, address), at);
+            }
+            // Java's frames say more than the address of the code that the virtual machine made of them.
+            RawFrame::Code(object, _)
+                if is_made_of_java((&raw.nodes, &raw.spoken), *parent, symbols.object(object).kind) => {}
+            place => {
+                for &frame in places.frames(&mut b, place) {
+                    at = Some(b.stack(at, frame));
+                }
             }
         }
         above.push(at);
@@ -65,27 +100,45 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
         }
     }
     let mut outside = None;
-    for timed in raw.timed {
+    // Both kinds of samples have the same size, so the list is made over in its own memory: it may be the largest thing
+    // there is.
+    let timed = raw.timed.into_iter().filter_map(|timed| {
         let time_ns = timed.realtime_ns.saturating_sub(start);
         if !in_window(time_ns) {
             let (samples, last) = outside.unwrap_or((0, 0));
             outside = Some((samples + 1, time_ns.max(last)));
-            continue;
+            return None;
         }
         let (thread, stack) = (threads[timed.thread as usize], stack_of(timed.node));
-        b.add_timed(TimedSample { time_ns, weight_ns: timed.ns, thread, stack });
         if options.window.is_some() {
             wholeness.count(timed.node, 1, &mut halves);
-            let system = matches!(raw.nodes[timed.node as usize].1, Place::System | Place::Waiting);
+            let system = matches!(
+                raw.nodes[timed.node as usize].1,
+                RawFrame::System | RawFrame::Waiting | RawFrame::Blocked(_) | RawFrame::Kernel(..)
+            );
             b.add(thread, stack, weight(1, timed.ns, system));
         }
-    }
+        Some(TimedSample { time_ns, weight_ns: timed.ns, thread, stack })
+    });
+    let timed: Vec<TimedSample> = timed.collect();
+    b.add_all_timed(timed);
+    let lists = raw.by_thread.into_iter().enumerate().filter(|(_, list)| !list.is_empty());
+    let lists = lists.map(|(at, list)| (threads[at], list)).collect();
+    b.profile_mut().by_thread = SamplesByThread { lists, stacks: above.clone() };
     for mark in raw.marks {
         let time_ns = mark.realtime_ns.saturating_sub(start);
         let thread = mark.thread.and_then(|at| threads.get(at)).copied();
         b.profile_mut().marks.push(Mark { time_ns, thread, name: mark.name });
     }
     b.profile_mut().memory = raw.memory.finish(start, &processes, stack_of);
+    let of_profile = b.profile_mut();
+    let waits_for = |stack| {
+        let names =
+            of_profile.outwards(stack).map(|(_, frame)| of_profile.functions[frame.function].name.as_str());
+        names.take(FRAMES_OF_LOCKS).find_map(futexes::kind_of)
+    };
+    let waits = raw.waits.finish((start, &processes, &threads), stack_of, waits_for);
+    b.profile_mut().waits = waits;
     b.profile_mut().account.whole_stacks = raw.whole;
     b.profile_mut().account.outside_window = outside;
     let account = &mut b.profile_mut().account;
@@ -105,6 +158,9 @@ pub(super) fn profile(raw: Raw, symbols: &Symbolizer, options: &Options) -> Prof
     profile
 }
 
+/// How many frames above a system call functions of locks have at most, inlined ones counted.
+const FRAMES_OF_LOCKS: usize = 12;
+
 /// Which language a sample speaks, and why frames of it are missing, if they are.
 type Half = (Language, Option<LostCode>);
 
@@ -112,13 +168,15 @@ type Half = (Language, Option<LostCode>);
 struct Wholeness(Vec<Option<Half>>);
 
 impl Wholeness {
-    fn of(raw: &Raw) -> Self {
+    fn from_raw(raw: &Raw) -> Self {
         let mut halves: Vec<Option<Half>> = Vec::with_capacity(raw.nodes.len());
         for (parent, place) in &raw.nodes {
             let above = halves.get(*parent as usize).copied().flatten();
             halves.push(match place {
-                Place::Lost(language, why) => Some((*language, Some(*why))),
-                Place::Spoken(function, _) => above.or_else(|| Some((raw.spoken.language(*function), None))),
+                RawFrame::Lost(language, why) => Some((*language, Some(*why))),
+                RawFrame::Spoken(function, _) => {
+                    above.or_else(|| Some((raw.spoken.language(*function), None)))
+                }
                 _ => above,
             });
         }
@@ -137,6 +195,18 @@ fn weight(samples: u64, ns: u64, system: bool) -> Weight {
     Weight { samples, user_ns, system_ns }
 }
 
+/// Whether code in an object of this kind, called from a place, is what a virtual machine made of the Java function
+/// there.
+fn is_made_of_java(
+    (nodes, spoken): (&[(NodeIndex, RawFrame)], &SpokenTable),
+    parent: NodeIndex,
+    kind: Kind,
+) -> bool {
+    let made = matches!(kind, Kind::Jit { .. });
+    made && matches!(nodes.get(parent as usize), Some((_, RawFrame::Spoken(function, _)))
+        if spoken.language(*function) == Language::Java)
+}
+
 /// Whether an object is the preloaded library: `libpct.so`, or `libpct-HASH.so` as `pct` lays it out.
 fn is_sampler(path: &Path) -> bool {
     let name = path.file_name().and_then(|name| name.to_str()).unwrap_or_default();
@@ -148,12 +218,12 @@ struct Places<'a> {
     symbols: &'a Symbolizer,
     spoken: &'a SpokenTable,
     objects: FxHashMap<pct_symbols::ObjectId, ObjectId>,
-    known: FxHashMap<Place, Box<[crate::model::FrameId]>>,
+    known: FxHashMap<RawFrame, Box<[crate::model::FrameId]>>,
     options: &'a Options,
 }
 
 impl Places<'_> {
-    fn frames(&mut self, b: &mut Builder, place: Place) -> &[crate::model::FrameId] {
+    fn frames(&mut self, b: &mut Builder, place: RawFrame) -> &[crate::model::FrameId] {
         if !self.known.contains_key(&place) {
             let frames = self.make(b, place);
             self.known.insert(place, frames.into());
@@ -161,19 +231,22 @@ impl Places<'_> {
         &self.known[&place]
     }
 
-    fn make(&mut self, b: &mut Builder, place: Place) -> Vec<crate::model::FrameId> {
+    fn make(&mut self, b: &mut Builder, place: RawFrame) -> Vec<crate::model::FrameId> {
         let (object, address) = match place {
-            Place::Code(object, address) => (object, address),
+            RawFrame::Code(object, address) => (object, address),
             // What it was depends on its caller: see the caller of this function.
-            Place::System | Place::Waiting => return Vec::new(),
-            Place::Spoken(function, line) => return vec![self.spoken.frame(b, function, line)],
-            Place::Lost(language, why) => return lost_frame(b, language, why).into_iter().collect(),
-            Place::Unknown | Place::Cut(_) | Place::NoStack | Place::Inherited => {
+            RawFrame::Blocked(blocked) => return vec![b.kernel_frame(&blocked::name(blocked))],
+            RawFrame::System | RawFrame::Waiting | RawFrame::Boundary(_) | RawFrame::Kernel(..) => {
+                return Vec::new();
+            }
+            RawFrame::Spoken(function, line) => return vec![self.spoken.frame(b, function, line)],
+            RawFrame::Lost(language, why) => return lost_frame(b, language, why).into_iter().collect(),
+            RawFrame::Unknown | RawFrame::Cut(_) | RawFrame::NoStack | RawFrame::Inherited => {
                 let object = b.unknown_object();
                 let name = match place {
-                    Place::Cut(cause) => format!("<truncated: {}>", cause.name()),
-                    Place::NoStack => "[no stack]".to_owned(),
-                    Place::Inherited => "[allocated before the fork]".to_owned(),
+                    RawFrame::Cut(cause) => format!("<truncated: {}>", cause.name()),
+                    RawFrame::NoStack => "[no stack]".to_owned(),
+                    RawFrame::Inherited => "[allocated before the fork]".to_owned(),
                     _ => "[unknown]".to_owned(),
                 };
                 let function = b.function(object, &name);

@@ -36,6 +36,8 @@ pub struct Info {
     pub user_ns: u64,
     /// System CPU time of the process tree.
     pub system_ns: u64,
+    /// Processor time that the machine's host took meanwhile ([`stolen_ns`]).
+    pub stolen_ns: u64,
     /// Exit status, when it exited.
     pub status: Option<i64>,
     /// Signal's number, when one ended it.
@@ -48,6 +50,22 @@ pub struct Info {
     pub runs: u64,
 }
 
+/// Nanoseconds for which the host of this virtual machine has run something else, summed over the processors, since
+/// the machine started; 0 on a real machine and where /proc/stat is hidden. In steps of a hundredth of a second
+/// (proc_stat(5), *steal*).
+#[must_use]
+pub fn stolen_ns() -> u64 {
+    std::fs::read_to_string("/proc/stat").map_or(0, |stat| stolen_in(&stat))
+}
+
+fn stolen_in(stat: &str) -> u64 {
+    const STEAL: usize = 8;
+    const NS_PER_TICK: u64 = 10_000_000;
+    let all = stat.lines().find(|line| line.starts_with("cpu "));
+    let ticks = all.and_then(|all| all.split_whitespace().nth(STEAL)?.parse::<u64>().ok());
+    ticks.unwrap_or(0).saturating_mul(NS_PER_TICK)
+}
+
 impl Info {
     /// Writes `run.json` into the folder, replacing an older one.
     ///
@@ -58,6 +76,7 @@ impl Info {
             "version": 1, "command": self.command, "pid": self.pid,
             "started_realtime_ns": self.started_realtime_ns, "elapsed_ns": self.elapsed_ns,
             "user_ns": self.user_ns, "system_ns": self.system_ns,
+            "stolen_ns": self.stolen_ns,
             "status": self.status, "signal": self.signal, "obstacle": self.obstacle, "runs": self.runs,
             "attached": self.attached,
         });
@@ -92,6 +111,7 @@ impl Info {
             elapsed_ns: number("elapsed_ns")?,
             user_ns: number("user_ns")?,
             system_ns: number("system_ns")?,
+            stolen_ns: number("stolen_ns").unwrap_or(0),
             status: value.get("status").and_then(Value::as_i64),
             signal: value.get("signal").and_then(Value::as_i64),
             obstacle: value.get("obstacle").and_then(Value::as_str).map(str::to_owned),
@@ -109,6 +129,7 @@ impl Info {
             elapsed_ns: before.elapsed_ns.saturating_add(self.elapsed_ns),
             user_ns: before.user_ns.saturating_add(self.user_ns),
             system_ns: before.system_ns.saturating_add(self.system_ns),
+            stolen_ns: before.stolen_ns.saturating_add(self.stolen_ns),
             runs: before.runs.saturating_add(1),
             ..self
         }
@@ -118,6 +139,7 @@ impl Info {
     pub fn close(&self, account: &mut Account) {
         let (user, system) = account.used.unwrap_or_default();
         account.used = Some((user.saturating_add(self.user_ns), system.saturating_add(self.system_ns)));
+        account.stolen_ns = account.stolen_ns.saturating_add(self.stolen_ns);
         account.elapsed_ns = Some(account.elapsed_ns.unwrap_or(0).saturating_add(self.elapsed_ns));
         if let Some(line) = &self.obstacle {
             account.note(line.clone());
@@ -138,12 +160,20 @@ impl Info {
     }
 }
 
-/// Name of the file that sampled processes append lines to: `PID cause`, and when one ends without a sample, `PID<TAB>NANOSECONDS`
-/// of CPU time, which may be followed by `<TAB>ALL<TAB>NAME` ([`UnsampledImage`]). Who starts them makes it.
+/// Name of the file that sampled processes append lines to: `PID cause`, and when one ends without a sample,
+/// `PID<TAB>NANOSECONDS` of CPU time, which may be followed by `<TAB>ALL<TAB>NAME` ([`UnsampledImage`]). Who
+/// starts them makes it.
 pub const STATUS: &str = "pct.status";
 /// Adds to the status file that `pid` was not sampled, and why. (A line more or less is not worth failing for.)
 pub fn tell(folder: &Path, pid: i32, cause: &str) {
     append(folder, &format!("{pid} {}\n", cause.replace(['\n', '\t'], "?")));
+}
+
+/// Whether the status file says already why `pid` was not sampled.
+#[must_use]
+pub fn has_told(folder: &Path, pid: i32) -> bool {
+    let prefix = format!("{pid} ");
+    status_text(folder).lines().any(|line| line.starts_with(&prefix))
 }
 
 /// Adds to the status file what CPU time a process used that has no samples (any more).
@@ -222,8 +252,15 @@ pub fn unsampled_images(folder: &Path) -> Vec<UnsampledImage> {
     status_text(folder).lines().filter_map(image).collect()
 }
 
-/// Processes that ended without a sample, and the CPU time that they used, nanoseconds. Those in `sampled` left samples as
-/// another program before or after, and are not among them.
+/// Process ids of all that left a line in the folder's status file, of whatever kind.
+#[must_use]
+pub fn heard_of(folder: &Path) -> HashSet<u32> {
+    let pid = |line: &str| line.split([' ', '\t']).next()?.parse().ok();
+    status_text(folder).lines().filter_map(pid).collect()
+}
+
+/// Processes that ended without a sample, and the CPU time that they used, nanoseconds. Those in `sampled`
+/// left samples as another program before or after, and are not among them.
 #[must_use]
 pub fn without_sample(images: &[UnsampledImage], sampled: &HashSet<u32>) -> (u64, u64) {
     let mut pids = HashSet::new();
@@ -277,6 +314,16 @@ mod tests {
     }
 
     #[test]
+    fn stolen_time_is_the_eighth_number_of_all_processors() {
+        let stat = "cpu  658 1 625 24276 105 2 7 61 3 0\ncpu0 1 1 1 1 1 1 1 9 0 0\n";
+        assert_eq!(stolen_in(stat), 610_000_000);
+        // Kernels before 2.6.11 have seven numbers.
+        for none in ["cpu  658 1 625 24276 105 2 7\n", "cpu0 1 1 1 1 1 1 1 9 0 0\n", ""] {
+            assert_eq!(stolen_in(none), 0);
+        }
+    }
+
+    #[test]
     fn each_cause_is_told_once() {
         let dir = std::env::temp_dir().join(format!("pct-status-{}", std::process::id()));
         std::fs::create_dir_all(&dir).expect("made");
@@ -290,6 +337,8 @@ mod tests {
         let truth = UnsampledImage { pid: 5, used_ns: 20, all_ns: Some(900), name: "true x".into() };
         assert_eq!(images[1], truth);
         assert_eq!(not_profiled(&dir), ["busybox"]);
+        assert_eq!(heard_of(&dir), HashSet::from([1, 2, 3, 4, 5, 6, 7, 8]));
+        assert_eq!([1, 3, 4, 9, 30].map(|pid| has_told(&dir, pid)), [true, true, false, false, false]);
         std::fs::remove_dir_all(&dir).expect("removed");
         assert!(status_lines(&dir).is_empty());
     }
@@ -319,6 +368,7 @@ mod tests {
             command: vec!["a b".into(), "\"é".into()],
             pid: 7,
             elapsed_ns: 5,
+            stolen_ns: 3,
             signal: Some(9),
             obstacle: Some("is static".into()),
             ..Info::default()

@@ -1,7 +1,8 @@
 //! Functions of interpreted languages: those of all files in one table, equal ones once, and the lines of their frames.
 //!
-//! A file numbers its functions itself and has a copy of each one's line table. What is in it is not believed: a function that is
-//! not there, a table that is damaged or ends too early is a note, and the frame stays without a line.
+//! A file numbers its functions itself and has a copy of each one's line table. What is in it is not
+//! believed: a function that is not there, a table that is damaged or ends too early is a note, and the frame
+//! stays without a line.
 
 use crate::language::Language;
 use crate::model::{Account, Builder, Frame as Shown, FrameId, Object, ObjectKind};
@@ -112,7 +113,11 @@ impl<'i> Speaking<'i> {
         let number = *self.numbers.entry(frame.id()).or_insert_with(|| {
             let code = code?;
             let language = language_of(code.facts.language)?;
-            let file = absolute(&self.cwd, &code.facts.file);
+            let file = match language {
+                // A class names its file without the folder that it was compiled in.
+                Language::Java => code.facts.file.clone(),
+                _ => absolute(&self.cwd, &code.facts.file),
+            };
             let (name, first_line) = (code.facts.name.clone(), code.facts.first_line);
             Some(table.number(Spoken { language, name, file, first_line }))
         });
@@ -154,12 +159,19 @@ impl Tables {
     /// The line of a frame; 0 = not known.
     fn line(&mut self, frame: CodeFrame, code: &Code) -> u32 {
         let first_line = code.facts.first_line;
-        let Some(offset) = frame.offset() else { return first_line };
+        let Some(offset) = frame.offset() else {
+            // The first line of a Java method is not recorded.
+            let is_java =
+                matches!(code.line_form, Some(LineTableForm::Compressed | LineTableForm::CompressedBiased));
+            return if is_java { 0 } else { first_line };
+        };
         let Some(form) = code.line_form else { return 0 };
         let form = match form {
             LineTableForm::Lnotab => LineTable::Lnotab,
             LineTableForm::Pairs => LineTable::Pairs,
             LineTableForm::Locations => LineTable::Locations,
+            LineTableForm::Compressed => return self.java_line(frame, code, false),
+            LineTableForm::CompressedBiased => return self.java_line(frame, code, true),
         };
         let whole = code.lines_are_whole && code.facts.flags & record::code_flag::LINES_CUT == 0;
         match look_up(form, &code.lines, whole, first_line, offset.saturating_mul(2)) {
@@ -171,6 +183,22 @@ impl Tables {
             }
             Answer::Ended | Answer::Damaged => {
                 self.damaged.insert(frame.id());
+                0
+            }
+        }
+    }
+
+    /// The same for a Java method.
+    fn java_line(&mut self, frame: CodeFrame, code: &Code, biased: bool) -> u32 {
+        use pct_languages::hotspot::lines;
+        let Some(bci) = frame.offset() else { return 0 };
+        let is_cut = !code.lines_are_whole || code.facts.flags & record::code_flag::LINES_CUT != 0;
+        match lines::look_up(&code.lines, biased, bci) {
+            lines::Answer::Line(line) => line,
+            lines::Answer::NoLine => 0,
+            lines::Answer::Damaged => {
+                let list = if is_cut { &mut self.cut } else { &mut self.damaged };
+                list.insert(frame.id());
                 0
             }
         }
@@ -203,12 +231,21 @@ pub(super) fn note_interpreters(interpreters: &[Interpreter], account: &mut Acco
         let Some(language) = language_of(found.language.into()) else { continue };
         match InterpreterState::from_number(found.state) {
             Some(InterpreterState::Read | InterpreterState::SwitchedOff) => continue,
+            Some(InterpreterState::NotAsked) => {
+                account.note(format!(
+                    "{} functions are in the stacks only with --{} frames",
+                    language.name(),
+                    language.name().to_lowercase()
+                ));
+            }
             state => {
                 let why =
                     state.map_or("for a reason that this version does not know", InterpreterState::name);
                 let path = String::from_utf8_lossy(&found.path);
+                let detail = String::from_utf8_lossy(&found.detail);
+                let detail = if detail.is_empty() { String::new() } else { format!(" ({detail})") };
                 account.note(format!(
-                    "{path}{}: {} functions are not shown: {why}",
+                    "{path}{}: {} functions are not shown: {why}{detail}",
                     version(language, found.version),
                     language.name()
                 ));
@@ -222,6 +259,7 @@ fn version(language: Language, version: u64) -> String {
     match (language, version) {
         (_, 0) => String::new(),
         (Language::Python, n) => format!(" (Python {}.{})", n >> 24 & 0xff, n >> 16 & 0xff),
+        (Language::Java, n) => format!(" (Java {n})"),
         (_, n) => format!(" (version {n})"),
     }
 }

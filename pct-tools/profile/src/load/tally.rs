@@ -1,9 +1,9 @@
 //! Samples of one file, counted by what makes them the same.
 //!
-//! With many stacks the table is larger than the processor's caches, and a sample would wait for its place in it: that wait is
-//! what reading a large recording takes its time for. So samples come in batches: first all their places are touched,
-//! which the processor does side by side, then they are counted. A place is half a cache line and holds all that a sample
-//! adds to.
+//! With many stacks the table is larger than the processor's caches, and a sample would wait for its place in
+//! it: that wait is what reading a large recording takes its time for. So samples come in batches: first all
+//! their places are touched, which the processor does side by side, then they are counted. A place is half a
+//! cache line and holds all that a sample adds to.
 
 use pct_format::CutCause;
 use std::hash::{BuildHasher as _, RandomState};
@@ -41,7 +41,7 @@ impl Key {
 
 /// What a key stands for.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Meaning {
+pub(super) struct StackKey {
     /// The node of the trie.
     pub(super) node: NodeIndex,
     /// Why its stack is cut, if it is.
@@ -50,26 +50,28 @@ pub(super) struct Meaning {
 
 /// A sample that is to be counted.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct One {
+pub(super) struct DueSample {
     pub(super) key: Key,
     /// On the file's time scale.
     pub(super) time: u64,
     /// What it stands for.
     pub(super) ns: u64,
+    /// Whose it is; not a part of the key where threads are summed.
+    pub(super) thread: u32,
 }
 
 /// Samples of one key.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Counted {
     pub(super) key: Key,
-    pub(super) meaning: Meaning,
+    pub(super) meaning: StackKey,
     pub(super) samples: u64,
     pub(super) ns: u64,
 }
 
 #[derive(Clone, Copy, Default)]
 #[repr(C, align(32))]
-struct Place {
+struct TallySlot {
     key: Key,
     ns: u64,
     /// 0: the place is free.
@@ -81,9 +83,9 @@ struct Place {
 /// The counts.
 pub(super) struct Tally {
     /// Open addressing, a power of two, three quarters full at most.
-    places: Vec<Place>,
+    places: Vec<TallySlot>,
     /// In order of the first sample.
-    meanings: Vec<Meaning>,
+    meanings: Vec<StackKey>,
     /// Nobody can make a file whose keys all meet in one place.
     seeds: [u64; 2],
 }
@@ -96,7 +98,7 @@ impl Tally {
     pub(super) fn new() -> Self {
         let random = RandomState::new();
         Tally {
-            places: vec![Place::default(); LEAST],
+            places: vec![TallySlot::default(); LEAST],
             meanings: Vec::new(),
             seeds: [random.hash_one(1), random.hash_one(2)],
         }
@@ -123,12 +125,13 @@ impl Tally {
         }
     }
 
-    /// Counts a batch, in order. `means` says what a key stands for, at its first sample; `each` hears what every sample means.
+    /// Counts a batch, in order. `means` says what a key stands for, at its first sample; `each` hears what
+    /// every sample means.
     pub(super) fn count(
         &mut self,
-        batch: &[One],
-        mut means: impl FnMut(&One) -> Meaning,
-        mut each: impl FnMut(&One, Meaning),
+        batch: &[DueSample],
+        mut means: impl FnMut(&DueSample) -> StackKey,
+        mut each: impl FnMut(&DueSample, StackKey),
     ) {
         for batch in batch.chunks(BATCH) {
             if (self.meanings.len() + batch.len()) * 4 > self.places.len() * 3 {
@@ -146,7 +149,7 @@ impl Tally {
                 if self.places[at].samples == 0 {
                     let meaning = u32::try_from(self.meanings.len()).unwrap_or(u32::MAX);
                     self.meanings.push(means(one));
-                    self.places[at] = Place { key: one.key, ns: 0, samples: 0, meaning };
+                    self.places[at] = TallySlot { key: one.key, ns: 0, samples: 0, meaning };
                 }
                 let place = &mut self.places[at];
                 place.samples = place.samples.saturating_add(1);
@@ -157,7 +160,7 @@ impl Tally {
     }
 
     fn grow(&mut self) {
-        let twice = vec![Place::default(); self.places.len() * 2];
+        let twice = vec![TallySlot::default(); self.places.len() * 2];
         for place in std::mem::replace(&mut self.places, twice) {
             if place.samples != 0 {
                 let at = self.find(place.key, self.first(place.key));
@@ -174,8 +177,8 @@ impl Tally {
                 order[place.meaning as usize] = at;
             }
         }
-        let counted = |(at, meaning): (usize, Meaning)| {
-            let Place { key, ns, samples, .. } = self.places[at];
+        let counted = |(at, meaning): (usize, StackKey)| {
+            let TallySlot { key, ns, samples, .. } = self.places[at];
             Counted { key, meaning, samples: u64::from(samples), ns }
         };
         order.into_iter().zip(self.meanings.iter().copied()).map(counted).collect()
@@ -196,10 +199,10 @@ mod tests {
         ) {
             let mut tally = Tally::new();
             let mut truth: HashMap<Key, (u64, u64, u32)> = HashMap::new();
-            let ones: Vec<One> = ones
+            let ones: Vec<DueSample> = ones
                 .into_iter()
                 .map(|(pc, stack, when, ns, system)| {
-                    One { key: Key::new(pc * 0x1000, stack, when, system), time: 0, ns }
+                    DueSample { key: Key::new(pc * 0x1000, stack, when, system), time: 0, ns, thread: 0 }
                 })
                 .collect();
             let mut heard = Vec::new();
@@ -211,7 +214,7 @@ mod tests {
                     |one| {
                         named.push(one.key);
                         fresh += 1;
-                        Meaning { node: fresh - 1, cut: None }
+                        StackKey { node: fresh - 1, cut: None }
                     },
                     |one, meaning| heard.push((one.key, meaning.node)),
                 );

@@ -1,44 +1,39 @@
 //! CPU time that is in no sample: rows of the object `[not sampled]`, so that tables sum to what the kernel counted.
 //!
-//! The kernel tells who started the program what the whole tree used (`run.json`). Each process tells what it had used when it was
-//! first sampled, what it used while it was sampled, and what it had used in all at its last word: in its file, or, without a
-//! sample, in `pct.status`. From these follow, by cause:
+//! The kernel tells who started the program what the whole tree used (`run.json`). Each process tells what it
+//! had used when it was first sampled, what it used while it was sampled, and what it had used in all at its
+//! last word: in its file, or, without a sample, in `pct.status`. From these follow, by cause:
 //!
 //! | row | what it is |
 //! |---|---|
 //! | `[start]` | exec, the dynamic loader, constructors: before the clock was on |
 //! | `[sampling off]` | `pct_off()`, a signal, between two attachments |
 //! | `[lost]` | samples that were due; the account has the causes |
-//! | `[too short]` | processes that ended before a sample was due |
-//! | `[exit, or not profiled]` | the rest: the end of each process after its last word, and processes that said nothing; the names of programs that were met and cannot be sampled are in it |
+//! | `[too short]` | processes that ended before a sample was due; the first 0.05 ms of each process |
+//! | `[between samples]` | the same of processes with samples, before their last word: mostly the ends of threads |
+//! | `[sampling off: ...]` | from there on no call of the sampler's was safe, so nobody noted the time either |
+//! | `[exit, or not profiled]` | the rest: the end of each process after its last word, processes that said nothing |
 //!
-//! A clock's first period is random, so samples of some short processes stand for those that have none; only what remains is
-//! `[too short]`. Samples have an error too: no row makes the sum larger than what the kernel counted.
+//! No clock expires in the first 0.05 ms of a process. The name of the last row has the programs that were met and
+//! cannot be sampled.
+//!
+//! A clock's first period is random, so samples of some short processes stand for those that have none; only
+//! what remains is `[too short]`. Samples have an error too: no row makes the sum larger than what the kernel
+//! counted.
 //!
 //! Nobody measures which part of a row was user and which system time. Rows share what samples leave of both.
 
-use super::run::{Info, UnsampledImage};
+use super::run::UnsampledImage;
+use super::times::ImageTimes;
 use crate::model::{
     Account, Cell, Frame, FrameId, Function, FunctionId, Object, ObjectId, ObjectKind, Process, ProcessId,
     Profile, StackId, StackNode, Thread, ThreadId, Weight,
 };
+use pct_format::OffFor;
 use pct_num::{float, rounded};
 use rustc_hash::FxHashMap;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
-
-/// What a recording says of the CPU time of one process image, in nanoseconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct ImageTimes {
-    /// Process id.
-    pub(super) pid: u32,
-    /// Used while it was sampled.
-    pub(super) used_ns: u64,
-    /// Used by the process when it was first sampled, images before an exec included; `None` = not known.
-    pub(super) before_ns: Option<u64>,
-    /// Used while it was switched off later.
-    pub(super) off_ns: u64,
-}
 
 /// What became of the tree's CPU time, as far as processes told.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -55,26 +50,32 @@ struct Told {
 }
 
 impl Told {
-    fn of(files: &[ImageTimes], lines: &[UnsampledImage]) -> Self {
-        // By process: what its images used while sampled, what it was switched off for, what it had used at its last word.
+    fn from_images(files: &[ImageTimes], lines: &[UnsampledImage]) -> Self {
+        // By process: what its images used while sampled, what it was switched off for, what it had used at
+        // its last word.
         #[derive(Default)]
         struct Sums {
             used: u64,
             off: u64,
             all: u64,
             unknown: bool,
+            attached: bool,
         }
         let mut told = Self::default();
         let mut sums: BTreeMap<u32, Sums> = BTreeMap::new();
         for image in files {
             let sum = sums.entry(image.pid).or_default();
-            sum.used = sum.used.saturating_add(image.used_ns);
+            sum.used = sum.used.saturating_add(image.used_ns());
+            sum.attached |= image.attached;
             sum.off = sum.off.saturating_add(image.off_ns);
             let before = image.before_ns.unwrap_or(0);
-            sum.all = sum.all.max(before.saturating_add(image.used_ns).saturating_add(image.off_ns));
+            sum.all = sum.all.max(before.saturating_add(image.used_ns()).saturating_add(image.off_ns));
             sum.unknown |= image.before_ns.is_none();
-            told.off_ns = told.off_ns.saturating_add(image.off_ns);
-            told.sampled_ns = told.sampled_ns.saturating_add(image.used_ns);
+            // What was used before somebody attached, or between two attachments, is not in the kernel's sum.
+            if !image.attached {
+                told.off_ns = told.off_ns.saturating_add(image.off_ns);
+            }
+            told.sampled_ns = told.sampled_ns.saturating_add(image.used_ns());
         }
         let with_file: std::collections::BTreeSet<u32> = sums.keys().copied().collect();
         for line in lines {
@@ -92,7 +93,7 @@ impl Told {
             }
         }
         for (pid, sum) in &sums {
-            if !sum.unknown {
+            if !sum.unknown && !sum.attached {
                 let start = sum.all.saturating_sub(sum.used).saturating_sub(sum.off);
                 told.start.insert(*pid, start);
             }
@@ -114,8 +115,8 @@ pub(super) struct Facts<'a> {
     pub(super) lines: &'a [UnsampledImage],
     /// Names of programs that were met and could not be sampled.
     pub(super) not_profiled: &'a [String],
-    /// The runs.
-    pub(super) runs: &'a [Info],
+    /// Children that sampled processes made, and that left neither samples nor a line.
+    pub(super) silent: &'a [u32],
 }
 
 impl Facts<'_> {
@@ -124,10 +125,39 @@ impl Facts<'_> {
         if account.unreadable > 0 {
             return UNREADABLE.into();
         }
-        match self.not_profiled {
-            [] => REST.into(),
-            names => format!("[exit, or not profiled: {}]", names.join(" ")).into(),
+        let off = self.files.iter().find_map(|file| file.off_for).map(name_of_off);
+        match (off, self.not_profiled) {
+            (Some(off), _) if self.is_of_one_process() => format!("[{off}]").into(),
+            (None, []) => REST.into(),
+            (Some(off), []) => format!("[{off}; exit, or not profiled]").into(),
+            (None, names) => format!("[exit, or not profiled: {}]", names.join(" ")).into(),
+            (Some(off), names) => format!("[{off}; exit, or not profiled: {}]", names.join(" ")).into(),
         }
+    }
+
+    /// Whether nobody but one process can have used what is left.
+    fn is_of_one_process(&self) -> bool {
+        let Some(first) = self.files.first() else { return false };
+        let others = !self.lines.is_empty() || !self.not_profiled.is_empty() || !self.silent.is_empty();
+        !others && self.files.iter().all(|file| file.pid == first.pid)
+    }
+
+    /// Says that children left no word, which is one cause of the rest.
+    fn note_of_silent(&self) -> Option<String> {
+        let (first, more) = self.silent.split_first()?;
+        let who = match more.len() {
+            0 => format!("process {first}"),
+            n => format!("process {first} and {n} more"),
+        };
+        Some(format!("children that left neither samples nor a word of why: {who}"))
+    }
+}
+
+/// The row's name where sampling had to end in a process that went on.
+fn name_of_off(why: OffFor) -> &'static str {
+    match why {
+        OffFor::UnseenFilter | OffFor::Filter => "sampling off: system call filter",
+        OffFor::NoCounter => "sampling off: time stamp counter",
     }
 }
 
@@ -136,6 +166,7 @@ const START: &str = "[start]";
 const OFF: &str = "[sampling off]";
 const LOST: &str = "[lost]";
 const SHORT: &str = "[too short]";
+const BETWEEN: &str = "[between samples]";
 const REST: &str = "[exit, or not profiled]";
 const UNREADABLE: &str = "[file not readable]";
 /// The process that time of unknown processes is booked to.
@@ -151,7 +182,8 @@ enum Whose {
     Nobody,
 }
 
-/// Adds cells for what is in no sample. They have no samples and lie in an object of the kind [`ObjectKind::NotSampled`].
+/// Adds cells for what is in no sample. They have no samples and lie in an object of the kind
+/// [`ObjectKind::NotSampled`].
 pub(super) fn add(profile: &mut Profile, facts: &Facts<'_>) {
     let Some((user, system)) = profile.account.used else { return };
     if profile.by_wall_clock() {
@@ -163,22 +195,18 @@ pub(super) fn add(profile: &mut Profile, facts: &Facts<'_>) {
     if rest == 0 {
         return;
     }
-    let told = Told::of(facts.files, facts.lines);
-    let attached = facts.runs.iter().any(|run| run.attached);
+    let told = Told::from_images(facts.files, facts.lines);
     let mut rows: Vec<(Cow<'static, str>, Whose, u64)> = Vec::new();
-    // What was used before somebody attached is not in the kernel's sum.
-    if !attached {
-        let start = exact_sum(told.start.values().copied());
-        let fits = clamped(start, rest);
-        for (pid, ns) in &told.start {
-            let whose = told.names.get(pid).map_or(Whose::Sampled(*pid), |name| Whose::Short(name.clone()));
-            rows.push((START.into(), whose, part(*ns, fits, start)));
-        }
-        rest -= fits;
-        let off = told.off_ns.min(rest);
-        rows.push((OFF.into(), Whose::Nobody, off));
-        rest -= off;
+    let start = exact_sum(told.start.values().copied());
+    let fits = clamped(start, rest);
+    for (pid, ns) in &told.start {
+        let whose = told.names.get(pid).map_or(Whose::Sampled(*pid), |name| Whose::Short(name.clone()));
+        rows.push((START.into(), whose, part(*ns, fits, start)));
     }
+    rest -= fits;
+    let off = told.off_ns.min(rest);
+    rows.push((OFF.into(), Whose::Nobody, off));
+    rest -= off;
     let lost: u64 = profile.account.losses.iter().fold(0, |sum, loss| sum.saturating_add(loss.ns));
     rows.push((LOST.into(), Whose::Nobody, lost.min(rest)));
     rest -= lost.min(rest);
@@ -190,11 +218,30 @@ pub(super) fn add(profile: &mut Profile, facts: &Facts<'_>) {
         rows.push((SHORT.into(), Whose::Short(name.clone()), part(*ns, fits, short)));
     }
     rest -= fits;
+    let firsts = FIRST_NS.saturating_mul(u64::try_from(facts.files.len()).unwrap_or(u64::MAX));
+    let fits = clamped(missing.saturating_sub(short), firsts.min(rest));
+    // Of few processes it is less than what the kernel's own figures are off by.
+    let fits = if fits > TICK_NS { fits } else { 0 };
+    rows.push((SHORT.into(), Whose::Nobody, fits));
+    rest -= fits;
     // What is left may be the sampling error: a row is for what is more.
     let error = rounded(float(sampled.cpu_ns()) * 2.0 / float(sampled.samples.max(1)).sqrt());
     let told_ns = used - rest;
-    if rest > TICK_NS && rest > error.min(told_ns / 20) {
-        rows.push((facts.name_of_rest(&profile.account), Whose::Nobody, rest));
+    let is_more = |ns: u64| ns > TICK_NS && ns > error.min(told_ns / 20);
+    let between = clamped(missing.saturating_sub(short).saturating_sub(u128::from(fits)), rest);
+    let between = if is_more(between) { between } else { 0 };
+    rows.push((BETWEEN.into(), Whose::Nobody, between));
+    rest -= between;
+    if is_more(rest) {
+        let name = facts.name_of_rest(&profile.account);
+        let whose = match facts.files.iter().find(|file| file.off_for.is_some()) {
+            Some(file) if facts.is_of_one_process() => Whose::Sampled(file.pid),
+            _ => Whose::Nobody,
+        };
+        rows.push((name, whose, rest));
+        if let Some(note) = facts.note_of_silent() {
+            profile.account.note(note);
+        }
     }
     rows.retain(|(_, _, ns)| *ns > 0);
     let all = exact_sum(rows.iter().map(|(_, _, ns)| *ns));
@@ -206,6 +253,9 @@ pub(super) fn add(profile: &mut Profile, facts: &Facts<'_>) {
         table.add(&cause, &whose, weight);
     }
 }
+
+/// The shortest time to a process's first sample.
+const FIRST_NS: u64 = 50_000;
 
 /// The kernel's own resolution in processes' CPU times where it counts by ticks.
 const TICK_NS: u64 = 4_000_000;
@@ -313,6 +363,10 @@ mod tests {
         UnsampledImage { pid, used_ns, all_ns: Some(all_ns), name: name.to_owned() }
     }
 
+    fn times(pid: u32, used_ns: u64, before_ns: Option<u64>, off_ns: u64) -> ImageTimes {
+        ImageTimes { pid, used: (used_ns, 0), before_ns, off_ns, ..ImageTimes::default() }
+    }
+
     /// The rows by cause, in milliseconds.
     fn rows(profile: &Profile) -> Vec<(String, u64)> {
         let mut rows: BTreeMap<String, u64> = BTreeMap::new();
@@ -325,14 +379,14 @@ mod tests {
     }
 
     fn facts<'a>(files: &'a [ImageTimes], lines: &'a [UnsampledImage]) -> Facts<'a> {
-        Facts { files, lines, not_profiled: &[], runs: &[] }
+        Facts { files, lines, not_profiled: &[], silent: &[] }
     }
 
     /// A process of 100 ms in samples, and two of another program, of which each image before an exec spoke too.
     fn a_run() -> (Profile, Vec<ImageTimes>, Vec<UnsampledImage>) {
         let mut p = folded("main;a 80\nmain;[system] 20");
         p.account.used = Some((120 * MS, 60 * MS));
-        let file = ImageTimes { pid: 1, used_ns: 100 * MS, before_ns: Some(10 * MS), off_ns: 5 * MS };
+        let file = times(1, 100 * MS, Some(10 * MS), 5 * MS);
         let lines = vec![
             line(2, 2 * MS, 2 * MS, "sh"),
             line(2, 3 * MS, 15 * MS, "true"),
@@ -368,6 +422,20 @@ mod tests {
     }
 
     #[test]
+    fn the_first_moments_of_many_processes_are_too_short_for_a_clock() {
+        // 2,000 processes of 2 ms, each with samples of all but its first 0.05 ms, and some time that nobody knows of.
+        let mut p = folded("main;a 3900");
+        p.account.used = Some((4400 * MS, 0));
+        let file = |pid| times(pid, 2 * MS, Some(1), 0);
+        let files: Vec<_> = (0..2000).map(file).collect();
+        add(&mut p, &facts(&files, &[]));
+        assert_eq!(p.total().cpu_ns(), 4400 * MS);
+        let told = rows(&p);
+        assert!(told.contains(&("[too short]".to_owned(), 100)), "{told:?}");
+        assert!(told.contains(&("[exit, or not profiled]".to_owned(), 399)), "{told:?}");
+    }
+
+    #[test]
     fn programs_that_cannot_be_profiled_are_named() {
         let (mut p, files, lines) = a_run();
         let names = ["busybox".to_owned(), "go".to_owned()];
@@ -380,12 +448,65 @@ mod tests {
     }
 
     #[test]
-    fn what_an_attached_program_used_before_is_not_of_this_run() {
+    fn time_after_a_filter_is_the_processs_own_and_has_that_name() {
+        let (mut p, mut files, lines) = a_run();
+        files[0].off_for = Some(OffFor::UnseenFilter);
+        add(&mut p, &facts(&files, &lines));
+        let has = |p: &Profile, name: &str| rows(p).iter().any(|row| row.0 == name);
+        // Others may have used it too.
+        assert!(has(&p, "[sampling off: system call filter; exit, or not profiled]"), "{:?}", rows(&p));
+        let (mut p, ..) = a_run();
+        add(&mut p, &facts(&files, &[]));
+        assert!(has(&p, "[sampling off: system call filter]"), "{:?}", rows(&p));
+        let (mut p, ..) = a_run();
+        files[0].off_for = Some(OffFor::NoCounter);
+        add(&mut p, &facts(&files, &[]));
+        assert!(has(&p, "[sampling off: time stamp counter]"), "{:?}", rows(&p));
+    }
+
+    #[test]
+    fn children_without_a_word_are_named_where_time_is_missing() {
         let (mut p, files, lines) = a_run();
-        let runs = [Info { attached: true, ..Info::default() }];
-        add(&mut p, &Facts { runs: &runs, ..facts(&files, &lines) });
-        assert!(rows(&p).iter().all(|(name, _)| name != START), "{:?}", rows(&p));
+        add(&mut p, &Facts { silent: &[7, 8, 9], ..facts(&files, &lines) });
+        assert_eq!(
+            p.account.notes,
+            ["children that left neither samples nor a word of why: process 7 and 2 more"]
+        );
+        // Nothing is missing: who was killed at once is no news.
+        let (mut p, ..) = a_run();
+        p.account.used = Some((100 * MS, 0));
+        add(&mut p, &Facts { silent: &[7], ..facts(&[], &[]) });
+        assert!(p.account.notes.is_empty(), "{:?}", p.account.notes);
+    }
+
+    #[test]
+    fn what_an_attached_program_used_before_is_not_of_this_run() {
+        let (mut p, mut files, lines) = a_run();
+        files[0].attached = true;
+        add(&mut p, &facts(&files, &lines));
+        // The start of what it made since is: (15 - 2 - 3) + (9 - 1).
+        assert!(rows(&p).contains(&(START.to_owned(), 18)), "{:?}", rows(&p));
+        assert!(rows(&p).iter().all(|(name, _)| name != OFF), "{:?}", rows(&p));
         assert_eq!(p.total().cpu_ns(), 180 * MS);
+    }
+
+    #[test]
+    fn what_sampled_processes_used_and_no_sample_stands_for_is_not_their_end() {
+        let mut p = folded("main;a 100");
+        p.account.used = Some((150 * MS, 0));
+        // By its last word: 10 ms before it was sampled and 130 since, of which 100 are in samples. Nobody told who
+        // used 10 more.
+        add(&mut p, &facts(&[times(1, 130 * MS, Some(10 * MS), 0)], &[]));
+        let row = |name: &str, ms: u64| (name.to_owned(), ms);
+        assert_eq!(
+            rows(&p),
+            [row("[between samples]", 30), row("[exit, or not profiled]", 10), row("[start]", 10)]
+        );
+        // Less than the error of so few samples is no row.
+        let mut p = folded("main;a 100");
+        p.account.used = Some((104 * MS, 0));
+        add(&mut p, &facts(&[times(1, 104 * MS, Some(0), 0)], &[]));
+        assert_eq!(rows(&p), []);
     }
 
     #[test]
@@ -396,7 +517,7 @@ mod tests {
         assert_eq!(rows(&p), []);
         // More samples than time: nothing is missing.
         p.account.used = Some((90 * MS, 0));
-        add(&mut p, &facts(&[ImageTimes { pid: 1, used_ns: 90 * MS, before_ns: Some(MS), off_ns: 0 }], &[]));
+        add(&mut p, &facts(&[times(1, 90 * MS, Some(MS), 0)], &[]));
         assert_eq!(rows(&p), []);
     }
 
@@ -412,7 +533,7 @@ mod tests {
             p.account.used = Some((used * MS, 0));
             p.account.lose("wrap", lost, lost * MS);
             let files: Vec<_> = files.into_iter()
-                .map(|(pid, used_ns, before_ns, off_ns)| ImageTimes { pid, used_ns, before_ns, off_ns })
+                .map(|(pid, used_ns, before_ns, off_ns)| times(pid, used_ns, before_ns, off_ns))
                 .collect();
             let lines: Vec<_> = lines.into_iter()
                 .map(|(pid, used_ns, all_ns, name)| UnsampledImage { pid, used_ns, all_ns, name })

@@ -1,7 +1,8 @@
 //! A recording's bytes, whatever lies at the path: never more than there can be of it, never without an end.
 //!
-//! A path may name a device that gives zeros for ever, a sparse file of a terabyte, or a pipe. A .pct file says how long
-//! it may become, so nobody needs to believe the file system; for all others half of the machine's free memory is the limit.
+//! A path may name a device that gives zeros for ever, a sparse file of a terabyte, or a pipe. A .pct file
+//! says how long it may become, so nobody needs to believe the file system; for all others half of the
+//! machine's free memory is the limit.
 
 use std::fs::File;
 use std::io::{self, Read as _};

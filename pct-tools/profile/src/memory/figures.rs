@@ -5,14 +5,14 @@ use std::ops::{Add, AddAssign};
 
 /// An amount of memory: octets, and the blocks that they are in.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
-pub struct Held {
+pub struct MemoryAmount {
     /// Octets.
     pub bytes: Estimate,
     /// Blocks.
     pub blocks: Estimate,
 }
 
-impl Held {
+impl MemoryAmount {
     /// Number of samples.
     #[must_use]
     pub fn samples(&self) -> u64 {
@@ -25,14 +25,14 @@ impl Held {
     }
 }
 
-impl AddAssign for Held {
+impl AddAssign for MemoryAmount {
     fn add_assign(&mut self, other: Self) {
         self.bytes += other.bytes;
         self.blocks += other.blocks;
     }
 }
 
-impl Add for Held {
+impl Add for MemoryAmount {
     type Output = Self;
     fn add(mut self, other: Self) -> Self {
         self += other;
@@ -161,11 +161,11 @@ pub struct Figures {
     /// What it is ranked by.
     pub by: Measure,
     /// Live.
-    pub live: Held,
+    pub live: MemoryAmount,
     /// Live when most was.
-    pub peak: Held,
+    pub peak: MemoryAmount,
     /// Allocated since the start.
-    pub allocated: Held,
+    pub allocated: MemoryAmount,
     /// Freed since the start: samples, octets, blocks.
     pub freed: (u64, f64, f64),
     /// How long what was freed had lived.
@@ -182,7 +182,7 @@ impl Figures {
     }
     /// What a measure is about.
     #[must_use]
-    pub fn held(&self, measure: Measure) -> &Held {
+    pub fn held(&self, measure: Measure) -> &MemoryAmount {
         match measure {
             Measure::Live | Measure::Age => &self.live,
             Measure::Peak => &self.peak,

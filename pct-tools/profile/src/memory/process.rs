@@ -1,7 +1,8 @@
 //! What is known of a process as a whole: how its allocations were sampled, what was not seen, what its memory is.
 
-use super::Held;
+use super::MemoryAmount;
 use crate::ids::ProcessId;
+use pct_symbols::allocator::Inside;
 
 /// Who serves malloc.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -12,6 +13,8 @@ pub struct Server {
     pub path: String,
     /// Its calls do not pass through us: what is shown is not the program's heap.
     pub unseen: bool,
+    /// An allocator that the program carries inside, found in its file.
+    pub inside: Option<Inside>,
 }
 
 /// What was not seen, or not kept.
@@ -90,14 +93,18 @@ pub struct ProcessMemory {
     pub most_shift: u32,
     /// How often it was doubled because samples came too fast.
     pub rate_rises: u64,
+    /// Samples of busy sites that were left out because samples came too fast: others stand for them.
+    pub left_out: u64,
     /// How often it was doubled because the table of live blocks was full.
     pub thinnings: u64,
     /// Seed of the draws.
     pub seed: u64,
+    /// Path of the program, as its process had it.
+    pub program: String,
     /// Who serves malloc.
     pub server: Server,
     /// Everything that was allocated since the start.
-    pub allocated: Held,
+    pub allocated: MemoryAmount,
     /// When most was live, nanoseconds since the profile's start, where known.
     pub peak_ns: Option<u64>,
     /// Samples that the parent had live at the fork, and the octets that they stand for.
@@ -110,7 +117,8 @@ pub struct ProcessMemory {
     pub levels: Vec<Level>,
     /// Instants that the program named, oldest first.
     pub marks: Vec<MemoryMark>,
-    /// From when on the log of allocations is complete, nanoseconds since the profile's start; `None` = there is no log.
+    /// From when on the log of allocations is complete, nanoseconds since the profile's start; `None` = there
+    /// is no log.
     pub log_from_ns: Option<u64>,
     /// When the recording was written last, nanoseconds since the profile's start.
     pub end_ns: u64,

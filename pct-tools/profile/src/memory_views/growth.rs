@@ -1,7 +1,8 @@
 //! What grew between two recordings, or between two instants of one.
 //!
-//! Two recordings are independent, so their estimates are. Two instants of one recording share the blocks that are live at both,
-//! and those cancel exactly: the growth is then estimated from the blocks that were freed in between and those that are new.
+//! Two recordings are independent, so their estimates are. Two instants of one recording share the blocks
+//! that are live at both, and those cancel exactly: the growth is then estimated from the blocks that were
+//! freed in between and those that are new.
 //!
 //! Rows are matched by names, not ids: the two recordings may be of different builds.
 
@@ -53,16 +54,16 @@ pub struct Side<'a> {
 
 /// Estimates before and after, and the two that their difference is taken from.
 #[derive(Clone, Copy, Default)]
-struct Pair {
-    before: Estimate,
-    after: Estimate,
-    gone: Estimate,
-    new: Estimate,
+pub(super) struct Pair {
+    pub(super) before: Estimate,
+    pub(super) after: Estimate,
+    pub(super) gone: Estimate,
+    pub(super) new: Estimate,
 }
 
 impl MemoryDiff {
-    /// The total and the rows that grew by more than `limit` (a fraction of the total before), worst first; the total before
-    /// its rows. `clear_only`: only where the growth is more than chance.
+    /// The total and the rows that grew by more than `limit` (a fraction of the total before), worst first;
+    /// the total before its rows. `clear_only`: only where the growth is more than chance.
     #[must_use]
     pub fn grown(&self, limit: f64, clear_only: bool) -> Vec<&GrowthRow> {
         let least = self.total.before.amount * limit;
@@ -75,17 +76,18 @@ impl MemoryDiff {
     }
 }
 
-type Rows = BTreeMap<(String, String), Pair>;
+/// By the names of a site and of its object.
+pub(super) type Rows = BTreeMap<(String, String), Pair>;
 
 /// Two recordings, or two rows of cells that have nothing in common.
 #[must_use]
 pub fn between(before: Side<'_>, after: Side<'_>, by: By, measure: Measure) -> MemoryDiff {
     let mut rows = Rows::new();
-    add(&mut rows, &before, by, measure, |pair, estimate| {
+    add(&mut rows, &before, (Some(by), Split::Merged), measure, |pair, estimate| {
         pair.before += estimate;
         pair.gone += estimate;
     });
-    add(&mut rows, &after, by, measure, |pair, estimate| {
+    add(&mut rows, &after, (Some(by), Split::Merged), measure, |pair, estimate| {
         pair.after += estimate;
         pair.new += estimate;
     });
@@ -106,7 +108,7 @@ pub fn over_time(
     let mut count = |when: When, put: &dyn Fn(&mut Pair, Estimate)| {
         let cells = Selection { when, by: Measure::Live, ..selection.clone() }.cells(profile, memory);
         let side = Side { profile, cells: &cells, interval: memory.interval() };
-        add(&mut rows, &side, by, Measure::Live, put);
+        add(&mut rows, &side, (Some(by), Split::Merged), Measure::Live, put);
     };
     count(When::At(first), &|pair, estimate| pair.before += estimate);
     count(When::At(last), &|pair, estimate| pair.after += estimate);
@@ -115,8 +117,15 @@ pub fn over_time(
     finish(rows, (memory.interval(), memory.interval()), Measure::Live)
 }
 
-fn add(rows: &mut Rows, side: &Side<'_>, by: By, measure: Measure, put: impl Fn(&mut Pair, Estimate)) {
-    let flat: Flat<Figures> = Flat::of(side.profile, side.cells, Some(by), Split::Merged, Order::Own);
+/// Puts the measure of each row of a side where `put` says.
+pub(super) fn add(
+    rows: &mut Rows,
+    side: &Side<'_>,
+    (by, split): (Option<By>, Split),
+    measure: Measure,
+    put: impl Fn(&mut Pair, Estimate),
+) {
+    let flat: Flat<Figures> = Flat::count_cells(side.profile, side.cells, by, split, Order::Own);
     for row in &flat.rows {
         let estimate = *row.own.estimate(measure);
         if !estimate.is_empty() {
@@ -125,7 +134,8 @@ fn add(rows: &mut Rows, side: &Side<'_>, by: By, measure: Measure, put: impl Fn(
     }
 }
 
-fn names(profile: &Profile, row: &Row<Figures>) -> (String, String) {
+/// The names that rows are matched by.
+pub(super) fn names(profile: &Profile, row: &Row<Figures>) -> (String, String) {
     let label = row.label.or(row.part);
     let object = label.and_then(|label| label.object(profile));
     (
@@ -134,7 +144,7 @@ fn names(profile: &Profile, row: &Row<Figures>) -> (String, String) {
     )
 }
 
-fn finish(rows: Rows, (first, last): (u64, u64), measure: Measure) -> MemoryDiff {
+pub(super) fn finish(rows: Rows, (first, last): (u64, u64), measure: Measure) -> MemoryDiff {
     // A side without samples still has its limits: those of the interval at which it was looked at.
     let row = |(name, object): (String, String), pair: &Pair| {
         let unit = |interval: u64| match measure {

@@ -1,10 +1,11 @@
-//! Frames of allocators at the inner end of a stack: everybody's stack ends in malloc, and what people look for is who called it.
+//! Frames of allocators at the inner end of a stack: everybody's stack ends in malloc, and what people look
+//! for is who called it.
 //!
-//! Only names say so. A frame that stands between two of the program's own functions stays: hiding begins at the innermost
-//! frame and ends at the first one that is no allocator's. The outermost frame always stays.
+//! Only names say so. A frame that stands between two of the program's own functions stays: hiding begins at
+//! the innermost frame and ends at the first one that is no allocator's. The outermost frame always stays.
 //!
-//! An interpreter allocates for the functions that it runs: below a frame of Python its own functions are hidden too, so that a
-//! site is the line of Python, or the function of an extension module.
+//! An interpreter allocates for the functions that it runs: below a frame of Python its own functions are
+//! hidden too, so that a site is the line of Python, or the function of an extension module.
 
 use crate::fold::{interpreters, is_spoken};
 use crate::model::{Id as _, Profile, SAMPLER, StackId};
@@ -85,9 +86,10 @@ const PREFIXES: &[&str] = &[
     "<std::alloc::System as ",
 ];
 
-/// The last part of a qualified name that is internal to libstdc++: `std::vector<int>::_M_realloc_insert`. Such names are
-/// reserved to the implementation.
-/// Of Rust's library crate `alloc`, what it implements for other types: `<u8 as alloc::vec::spec_from_elem::SpecFromElem>`.
+/// The last part of a qualified name that is internal to libstdc++: `std::vector<int>::_M_realloc_insert`.
+/// Such names are reserved to the implementation.
+/// Of Rust's library crate `alloc`, what it implements for other types: `<u8 as
+/// alloc::vec::spec_from_elem::SpecFromElem>`.
 fn is_container_inside(name: &str) -> bool {
     name.starts_with('<') && name.contains(" as alloc::")
         || name.starts_with("std::") && (name.contains(">::_M_") || name.contains(">::_S_"))

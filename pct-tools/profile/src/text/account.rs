@@ -3,8 +3,7 @@
 use super::numbers::{count, in_words, seconds, share, thousands};
 use crate::language::Language;
 use crate::latency::Latency;
-use crate::model::{Cell, Loss, Profile, Spoken, Weight};
-use pct_num::float;
+use crate::model::{Account, Cell, Loss, Profile, Spoken, Weight};
 use std::collections::BTreeMap;
 
 /// One line: total, processes, threads, samples, rate, clock.
@@ -146,8 +145,23 @@ pub fn closing(profile: &Profile, shown: &[Cell]) -> Vec<String> {
     if account.running > 0 {
         lines.push(format!("{} still running", count(account.running, "process is", "processes are")));
     }
+    lines.extend(stolen(account));
     lines.extend(account.notes.iter().map(|note| format!("note: {}", in_words(note))));
-    lines
+    lines.iter().map(|line| pct_text::visible(line).into_owned()).collect()
+}
+
+/// What the machine's host took, where it is more than a fiftieth of what was used: by so much samples and the
+/// kernel's CPU time may differ.
+fn stolen(account: &Account) -> Option<String> {
+    let (user, system) = account.used?;
+    let is_noticeable = account.stolen_ns > user.saturating_add(system) / 50;
+    is_noticeable.then(|| {
+        format!(
+            "note: the host of this virtual machine took {} s of its processors meanwhile; samples may count a part of it, \
+             the kernel's CPU time does not",
+            seconds(account.stolen_ns)
+        )
+    })
 }
 
 /// Where the time of a language's threads went, and what is missing of its frames.
@@ -193,25 +207,20 @@ fn spoken(profile: &Profile, row: &Spoken) -> Vec<String> {
     lines
 }
 
-/// Whether far more was sampled than the kernel counted: it counts a process when somebody waits for its end, and what is left
-/// alone (daemons, children of those that were killed) never.
+/// Whether far more was sampled than the kernel counted: it counts a process when somebody waits for its end,
+/// and what is left alone (daemons, children of those that were killed) never.
 fn left_alone(profile: &Profile, total: Weight) -> bool {
-    profile.account.used.is_some_and(|(user, system)| exceeds(total, user.saturating_add(system)))
-}
-
-/// Whether more was sampled than was used, by more than chance does.
-fn exceeds(total: Weight, used_ns: u64) -> bool {
-    let sampled = float(total.cpu_ns());
-    // Four times the error of counting so many samples, and 5 %.
-    let chance = 4.0 * sampled / float(total.samples.max(1)).sqrt();
-    sampled > 1.05 * float(used_ns) + chance
+    let account = &profile.account;
+    account.used.is_some_and(|(user, system)| {
+        total.exceeds(user.saturating_add(system).saturating_add(account.stolen_ns))
+    })
 }
 
 fn accounted(profile: &Profile, total: Weight) -> String {
     let account = &profile.account;
     let alone = left_alone(profile, total);
     // What files say of their processes is as old as their last note: one that ended by _exit wrote none.
-    let stale = account.used.is_none() && account.used_by_files_ns.is_some_and(|used| exceeds(total, used));
+    let stale = account.used.is_none() && account.used_by_files_ns.is_some_and(|used| total.exceeds(used));
     let used = account.used.map(|(user, system)| user.saturating_add(system)).or(account.used_by_files_ns);
     // what threads waited nobody counts but we
     let used = used.filter(|_| !profile.by_wall_clock() && !stale);
@@ -320,6 +329,22 @@ mod tests {
         let mut profile = folded(&format!("main {samples}"));
         profile.account.used = Some((used_ns, 0));
         profile
+    }
+
+    #[test]
+    fn time_that_the_machines_host_took_is_told_and_explains_samples() {
+        let mut stolen = profile(1000, 500_000_000);
+        stolen.account.stolen_ns = 600_000_000;
+        let lines = closing(&stolen, &stolen.cells);
+        assert_eq!(lines[0], "accounted 1.00 of 0.50 CPU s; nothing lost");
+        assert!(
+            lines[1].starts_with("note: the host of this virtual machine took 0.60 s of its"),
+            "{lines:?}"
+        );
+        // A hundredth is less than samples are wrong by.
+        let mut little = profile(1000, 1_010_000_000);
+        little.account.stolen_ns = 10_000_000;
+        assert_eq!(closing(&little, &little.cells).len(), 1);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use super::Layout;
 use super::numbers::{count, seconds, share, signed_seconds};
 use super::table::{Column, Rank, Table, tame};
 use crate::diff::{Delta, Diff, Growth};
+use crate::flat::Order;
 use pct_num::float;
 use serde_json::{Value, json};
 
@@ -21,7 +22,8 @@ pub fn table(diff: &Diff, rows: usize, layout: &Layout) -> String {
     let shown = diff.rows.len().min(rows);
     let whole = diff.before.cpu_ns();
     for row in &diff.rows[..shown] {
-        let rank = if row.is_clear() { Rank::of(row.change_ns().unsigned_abs(), whole) } else { Rank::Low };
+        let rank =
+            if row.is_clear() { Rank::from_share(row.change_ns().unsigned_abs(), whole) } else { Rank::Low };
         table.row(
             rank,
             vec![
@@ -48,9 +50,15 @@ pub fn table(diff: &Diff, rows: usize, layout: &Layout) -> String {
     if (diff.scale - 1.0).abs() > 1e-12 {
         text += &format!("  compared by shares: the second profile is scaled by {:.3}\n", diff.scale);
     }
+    if diff.order == Order::Total {
+        text += "  seconds of functions with all that they call\n";
+    }
     text += &table.render(layout);
-    if shown < diff.rows.len() {
-        let rest = &diff.rows[shown..];
+    let rest = &diff.rows[shown..];
+    // Functions that call each other share their time, so there is no sum of it.
+    if diff.order == Order::Total && !rest.is_empty() {
+        text += &format!("  ... {} more\n", count(rest.len() as u64, "row", "rows"));
+    } else if !rest.is_empty() {
         let before: u64 = rest.iter().map(|row| row.before.cpu_ns()).sum();
         let after: u64 = rest.iter().map(|row| row.after.cpu_ns()).sum();
         text += &format!(
@@ -101,8 +109,8 @@ pub fn csv(diff: &Diff) -> String {
             float(row.after.cpu_ns()) / 1e9,
             row.change_ns() as f64 / 1e9,
             row.z,
-            super::flat::csv_field(&row.object),
-            super::flat::csv_field(&row.name),
+            pct_text::csv_field(&row.object),
+            pct_text::csv_field(&row.name),
         );
     }
     out
@@ -124,6 +132,6 @@ pub fn json(diff: &Diff) -> Value {
         .collect();
     json!({
         "version": 1, "before": super::flat::weight_json(diff.before), "after": super::flat::weight_json(diff.after),
-        "scale": diff.scale, "z": diff.z, "rows": rows,
+        "scale": diff.scale, "z": diff.z, "total": diff.order == Order::Total, "rows": rows,
     })
 }

@@ -1,7 +1,7 @@
 //! A profile in a given number of lines: what one would look at first.
 //!
-//! The headline, the hottest functions, the call tree's heaviest branches, and the account, each in its share of the lines. What
-//! does not fit is summed up, never dropped without a word.
+//! The headline, the hottest functions, the call tree's heaviest branches, and the account, each in its share
+//! of the lines. What does not fit is summed up, never dropped without a word.
 
 use super::flat::Columns;
 use super::tree::Prune;
@@ -57,7 +57,7 @@ fn few(all: Vec<String>, most: usize) -> String {
 
 /// The hottest functions: a head, rows, and a line for the rest.
 fn functions(profile: &Profile, cells: &[Cell], lines: usize, layout: &Layout) -> String {
-    let table = Flat::of(profile, cells, Some(By::Function), Split::Merged, Order::Own);
+    let table = Flat::count_cells(profile, cells, Some(By::Function), Split::Merged, Order::Own);
     let least = rounded((float(table.total.cpu_ns()) * LEAST_SHARE).floor());
     let worth = table.rows.iter().take_while(|row| row.own.cpu_ns() >= least.max(1)).count();
     let rows = worth.clamp(1, lines.saturating_sub(2).max(1));

@@ -1,8 +1,9 @@
 //! Flat tables.
 //!
 //! CSV has always the columns `samples,cpu_seconds,share,pid,process,tid,object,function`; what was merged is empty.
-//! A line or address is appended to the function's name. With `--by thread-name` the name stands in the column `tid`. `share` is a fraction of 1. Tables of latency have
-//! `latency_seconds` behind them, and `share` is that of the latency.
+//! A line or address is appended to the function's name. With `--by thread-name` the name stands in the
+//! column `tid`. `share` is a fraction of 1. Tables of latency have `latency_seconds` behind them, and
+//! `share` is that of the latency.
 
 use super::Layout;
 use super::numbers::{count, seconds, share, share_error, thousands};
@@ -12,6 +13,7 @@ use crate::flat::{Flat, Row};
 use crate::model::{Profile, Weight};
 use crate::tree::Label;
 use pct_num::float;
+use pct_text::csv_field;
 use serde_json::{Value, json};
 
 /// How many samples make the sampling error of shares not worth a column.
@@ -134,6 +136,7 @@ const FIELDS: &[Field] = &[
         column: |c| {
             let head = match c.labels {
                 Some(Label::Object(_)) => "object",
+                Some(Label::Running) => "cause",
                 Some(Label::Place(_) | Label::Address(_)) => "place",
                 _ => "function",
             };
@@ -162,14 +165,14 @@ pub fn table(profile: &Profile, flat: &Flat, wanted: Columns, layout: &Layout) -
         latency: flat.rows.iter().any(|row| row.cpu.is_some()),
         wanted,
         parts: flat.rows.iter().find_map(|row| row.part),
-        labels: flat.rows.iter().find_map(|row| row.label),
+        labels: flat.rows.iter().filter_map(|row| row.label).max_by_key(|label| *label == Label::Running),
     };
     let fields: Vec<&Field> = FIELDS.iter().filter(|field| (field.shown)(&context)).collect();
     let mut table = Table::new(fields.iter().map(|field| (field.column)(&context)).collect());
     let visible = flat.rows.len().min(wanted.rows);
     for row in &flat.rows[..visible] {
         let cells = fields.iter().map(|field| (field.cell)(&context, row)).collect();
-        table.row(Rank::of(row.own.cpu_ns(), flat.total.cpu_ns()), cells);
+        table.row(Rank::from_share(row.own.cpu_ns(), flat.total.cpu_ns()), cells);
     }
     let mut text = table.render(layout);
     let rest = &flat.rows[visible..];
@@ -197,7 +200,7 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
     out += if latency { ",latency_seconds\n" } else { "\n" };
     let whole = float(flat.total.cpu_ns().max(1));
     for row in flat.rows.iter().take(rows) {
-        let fields = Fields::of(profile, row);
+        let fields = Fields::from_row(profile, row);
         out += &format!(
             "{},{:.6},{:.6},{},{},{},{},{}",
             row.own.samples,
@@ -205,7 +208,7 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
             float(row.own.cpu_ns()) / whole,
             fields.pid.map(|pid| pid.to_string()).unwrap_or_default(),
             csv_field(fields.process),
-            fields.tid.map_or_else(|| csv_field(fields.thread), |tid| tid.to_string()),
+            fields.tid.map_or_else(|| csv_field(fields.thread).into_owned(), |tid| tid.to_string()),
             csv_field(&fields.object),
             csv_field(&fields.name),
         );
@@ -217,19 +220,6 @@ pub fn csv(profile: &Profile, flat: &Flat, rows: usize) -> String {
     out
 }
 
-/// A CSV field: hidden characters written out ([`pct_text`]), quoted where it must be (RFC 4180).
-///
-/// Names come from files that anybody may have made, and people open tables in spreadsheets: what one would take for a
-/// formula gets a `'` in front.
-#[must_use]
-pub fn csv_field(text: &str) -> String {
-    let mut text = pct_text::visible(text).into_owned();
-    if text.starts_with(['=', '+', '-', '@']) {
-        text.insert(0, '\'');
-    }
-    if text.contains([',', '"']) { format!("\"{}\"", text.replace('"', "\"\"")) } else { text }
-}
-
 /// The rows and the account as JSON.
 #[must_use]
 pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
@@ -239,7 +229,7 @@ pub fn json(profile: &Profile, flat: &Flat, rows: usize) -> Value {
         .iter()
         .take(rows)
         .map(|row| {
-            let fields = Fields::of(profile, row);
+            let fields = Fields::from_row(profile, row);
             let mut value = weight_json(row.cpu.unwrap_or(row.own));
             value["share"] = json!(float(row.own.cpu_ns()) / whole);
             let total = json!(float(row.total.cpu_ns()) / 1e9);
@@ -336,7 +326,7 @@ struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    fn of(profile: &'a Profile, row: &Row) -> Self {
+    fn from_row(profile: &'a Profile, row: &Row) -> Self {
         let mut fields = Self::default();
         let process = match row.part {
             Some(Label::Command(process)) => {
@@ -373,6 +363,10 @@ impl<'a> Fields<'a> {
                     (fields.file, fields.line) = (Some(profile.files[file].as_str()), Some(line));
                 }
             }
+            if label == Label::Running {
+                fields.function = label.name(profile);
+                fields.name.clone_from(&fields.function);
+            }
             if let Label::Place(frame) | Label::Address(frame) = label {
                 let by_address = matches!(label, Label::Address(_));
                 let frame = &profile.frames[frame];
@@ -398,7 +392,7 @@ mod tests {
     #[test]
     fn the_table_names_the_rest() {
         let p = folded("main;a 600\nmain;b 300\nmain;c 80\nmain;d 20");
-        let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+        let flat = Flat::count_cells(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
         let text = table(&p, &flat, PLAIN, &Layout::default());
         assert_eq!(
             text,
@@ -409,7 +403,7 @@ mod tests {
     #[test]
     fn csv_has_the_documented_header_and_quotes() {
         let p = folded("main;std::map<int,\"x\"> 1");
-        let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Process, Order::Own);
+        let flat = Flat::count_cells(&p, &p.cells, Some(By::Function), Split::Process, Order::Own);
         assert_eq!(
             csv(&p, &flat, 1),
             "samples,cpu_seconds,share,pid,process,tid,object,function\n1,0.001000,1.000000,1,prog,,prog,\"std::map<int,\"\"x\"\">\"\n"
@@ -419,7 +413,7 @@ mod tests {
     #[test]
     fn json_holds_rows_and_account() {
         let p = folded("main;a 3\nmain;[system] 1");
-        let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+        let flat = Flat::count_cells(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
         let value = json(&p, &flat, usize::MAX);
         assert_eq!(value["rows"][0]["function"], "a");
         assert_eq!(value["rows"][1]["system_seconds"], 0.001);

@@ -1,12 +1,12 @@
 //! What grew, as a table: estimates before and after, the change with its interval, and whether it is more than chance.
 
 use super::Layout;
-use super::flat::csv_field;
 use super::memory_words::{estimate_json, interval, thousandths};
 use super::numbers::{bytes, count};
 use super::table::{Column, Rank, Table, tame};
 use crate::memory::growth::{GrowthRow, MemoryDiff};
 use pct_num::{Estimate, Growth, rounded};
+use pct_text::csv_field;
 use serde_json::{Value, json};
 
 /// The table for people: clear changes first; the rest is summed up after `rows`.
@@ -25,7 +25,7 @@ pub fn table(diff: &MemoryDiff, rows: usize, layout: &Layout) -> String {
     let shown = diff.rows.len().min(rows);
     for row in &diff.rows[..shown] {
         let size = rounded(row.growth.amount.abs());
-        let rank = if row.growth.is_clear() { Rank::of(size, whole) } else { Rank::Low };
+        let rank = if row.growth.is_clear() { Rank::from_share(size, whole) } else { Rank::Low };
         table.row(
             rank,
             vec![

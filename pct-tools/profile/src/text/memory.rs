@@ -1,19 +1,18 @@
 //! Tables of memory: what is live, what was live at the peak, what was allocated, every figure with its interval.
 //!
-//! Rows of fewer than three samples are below a line: what is known of them together is more than what is known of each.
+//! Rows of fewer than three samples are below a line: what is known of them together is more than what is
+//! known of each.
 
 use super::Layout;
-use super::flat::csv_field;
-use super::memory_words::{amount, duration, estimate_json, interval, interval_of_count};
+use super::memory_words::{amount, duration, interval, interval_of_count};
 use super::numbers::{bytes, count, thousands};
 use super::table::{Column, Rank, Table, tame};
 use super::tree::{self, Prune};
 use crate::flat::{Flat, Row};
-use crate::memory::{Figures, Held, Lifetimes, Measure, Memory};
-use crate::model::{Id as _, Profile};
-use crate::tree::{CallTree, Label, Node, NodeId};
+use crate::memory::{Figures, Lifetimes, Measure, Memory, MemoryAmount};
+use crate::model::Profile;
+use crate::tree::{CallTree, Label, Node};
 use pct_num::{Estimate, float, rounded};
-use serde_json::{Value, json};
 
 /// Rows of fewer samples are summed up.
 pub const FEWEST_SAMPLES: u64 = 3;
@@ -32,18 +31,16 @@ pub struct Columns {
 }
 
 /// What all cells of a table need to know.
-struct Context<'a> {
-    profile: &'a Profile,
+struct Context {
     measure: Measure,
     wanted: Columns,
-    parts: bool,
 }
 
-type Figure = fn(&Context<'_>, &Figures) -> String;
+type Figure = fn(&Context, &Figures) -> String;
 
 /// A column, declared once: when it is shown, its head, its cell.
 struct Field {
-    shown: fn(&Context<'_>) -> bool,
+    shown: fn(&Context) -> bool,
     head: fn(Measure) -> &'static str,
     cell: Figure,
 }
@@ -108,7 +105,7 @@ const FIELDS: &[Field] = &[
     Field {
         shown: |c| c.wanted.wide && of_allocated(c.measure),
         head: |_| "temporary",
-        cell: |_, f| temporary(f).map_or_else(String::new, |share| format!("{:.0}%", share * 100.0)),
+        cell: |_, f| temporary_share(f).map_or_else(String::new, |share| format!("{:.0}%", share * 100.0)),
     },
     Field {
         shown: |c| c.wanted.wide,
@@ -125,7 +122,7 @@ fn head_of(measure: Measure) -> &'static str {
     }
 }
 
-fn mean_size(held: &Held) -> String {
+fn mean_size(held: &MemoryAmount) -> String {
     held.mean_size().map_or_else(String::new, bytes)
 }
 
@@ -136,7 +133,7 @@ fn lifetime(ns: f64) -> String {
 }
 
 /// The share of what was allocated that was freed within a millisecond.
-fn temporary(figures: &Figures) -> Option<f64> {
+pub(crate) fn temporary_share(figures: &Figures) -> Option<f64> {
     let short = figures.lifetimes.share_below(TEMPORARY_NS)?;
     let samples = figures.allocated.samples();
     (samples > 0).then(|| (short * float(figures.lifetimes.samples()) / float(samples)).min(1.0))
@@ -157,6 +154,81 @@ fn figures_of<'f>(row: &'f Row<Figures>, wanted: &Columns) -> &'f Figures {
     if wanted.total { &row.total } else { &row.own }
 }
 
+/// A table as texts, for any face: what people read on a terminal and in a browser is the same.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Texts {
+    /// Heads of the columns of numbers.
+    pub numbers: Vec<&'static str>,
+    /// Heads of the columns of names, which follow.
+    pub names: Vec<&'static str>,
+    /// The rows that are shown.
+    pub rows: Vec<TextRow>,
+    /// The others, summed up: a sentence each.
+    pub rest: Vec<String>,
+    /// What all rows have of the measure, in octets (or blocks).
+    pub whole: u64,
+}
+
+/// A row of a table.
+#[derive(Clone, PartialEq, Debug)]
+pub struct TextRow {
+    /// What it has of the measure.
+    pub amount: u64,
+    /// Cells of numbers.
+    pub numbers: Vec<String>,
+    /// Cells of names, as they are in the program's files.
+    pub names: Vec<String>,
+}
+
+/// What the table for people says.
+#[must_use]
+pub fn texts(profile: &Profile, flat: &Flat<Figures>, measure: Measure, wanted: Columns) -> Texts {
+    let parts = flat.rows.iter().any(|row| row.part.is_some());
+    let labels = flat.rows.iter().find_map(|row| row.label);
+    let context = Context { measure, wanted };
+    let fields: Vec<&Field> = FIELDS.iter().filter(|field| (field.shown)(&context)).collect();
+    let mut names = Vec::new();
+    names.extend(parts.then_some("process"));
+    match labels {
+        Some(Label::Object(_)) => names.push("object"),
+        Some(_) => names.extend(["site", "object"]),
+        None => {}
+    }
+    let (told, few) = told_apart(flat, &wanted, measure);
+    let visible = told.len().min(wanted.rows);
+    let row = |row: &&Row<Figures>| {
+        let figures = figures_of(row, &wanted);
+        let mut cells = Vec::new();
+        if parts {
+            cells.push(row.part.map(|part| part.name(profile)).unwrap_or_default());
+        }
+        cells.push(row.label.map(|label| label.name(profile)).unwrap_or_default());
+        cells.push(row.label.and_then(|label| label.whereabouts(profile)).unwrap_or_default());
+        cells.truncate(names.len());
+        TextRow {
+            amount: rounded(figures.estimate(measure).amount),
+            numbers: fields.iter().map(|field| (field.cell)(&context, figures)).collect(),
+            names: cells,
+        }
+    };
+    let rows = told[..visible].iter().map(row).collect();
+    let mut rest = Vec::new();
+    for (rows, what) in [(&told[visible..], ""), (&few[..], " with fewer than 3 samples each")] {
+        // What is inclusive does not add.
+        if rows.is_empty() || wanted.total {
+            continue;
+        }
+        let sum: Estimate = rows.iter().map(|row| *row.own.estimate(measure)).sum();
+        rest.push(format!(
+            "{}{what}: {}",
+            count(rows.len() as u64, "more site", "more sites"),
+            sum_in_words(&sum, measure)
+        ));
+    }
+    let numbers = fields.iter().map(|field| (field.head)(measure)).collect();
+    Texts { numbers, names, rows, rest, whole: rounded(flat.total.estimate(measure).amount) }
+}
+
 /// The table for people.
 #[must_use]
 pub fn table(
@@ -166,52 +238,32 @@ pub fn table(
     wanted: Columns,
     layout: &Layout,
 ) -> String {
-    let parts = flat.rows.iter().any(|row| row.part.is_some());
-    let labels = flat.rows.iter().find_map(|row| row.label);
-    let context = Context { profile, measure, wanted, parts };
-    let fields: Vec<&Field> = FIELDS.iter().filter(|field| (field.shown)(&context)).collect();
-    let mut columns: Vec<Column> = fields.iter().map(|field| Column::number((field.head)(measure))).collect();
-    if context.parts {
-        columns.push(Column::name("process", 12));
-    }
-    if let Some(label) = labels {
-        let site = if matches!(label, Label::Object(_)) { "object" } else { "site" };
-        columns.push(Column::name(site, 16));
-        if !matches!(label, Label::Object(_)) {
-            columns.push(Column::name("object", 8));
-        }
-    }
+    let texts = texts(profile, flat, measure, wanted);
+    let mut columns: Vec<Column> = texts.numbers.iter().map(|head| Column::number(head)).collect();
+    columns.extend(texts.names.iter().map(|head| Column::name(head, least_width(head))));
     let mut table = Table::new(columns);
-    let whole = rounded(flat.total.estimate(measure).amount);
-    let (told, few) = told_apart(flat, &wanted, measure);
-    let visible = told.len().min(wanted.rows);
-    for row in &told[..visible] {
-        let figures = figures_of(row, &wanted);
-        let mut cells: Vec<String> = fields.iter().map(|field| (field.cell)(&context, figures)).collect();
-        if context.parts {
-            cells.push(row.part.map(|part| tame(&part.name(context.profile))).unwrap_or_default());
-        }
-        cells.push(row.label.map(|label| tame(&label.name(profile))).unwrap_or_default());
-        cells.push(
-            row.label.and_then(|label| label.whereabouts(profile)).map(|p| tame(&p)).unwrap_or_default(),
+    for row in &texts.rows {
+        let names = row.names.iter().map(|name| tame(name));
+        table.row(
+            Rank::from_share(row.amount, texts.whole),
+            row.numbers.iter().cloned().chain(names).collect(),
         );
-        table.row(Rank::of(rounded(figures.estimate(measure).amount), whole), cells);
     }
     let mut text = table.render(layout);
-    for (rows, what) in [(&told[visible..], ""), (&few[..], " with fewer than 3 samples each")] {
-        // What is inclusive does not add.
-        if rows.is_empty() || wanted.total {
-            continue;
-        }
-        let sum: Estimate = rows.iter().map(|row| *row.own.estimate(measure)).sum();
-        let line = format!(
-            "  ... {}{what}: {}",
-            count(rows.len() as u64, "more site", "more sites"),
-            sum_in_words(&sum, measure)
-        );
+    for line in &texts.rest {
+        let line = format!("  ... {line}");
         text += &if layout.color { format!("\x1b[2m{line}\x1b[0m\n") } else { line + "\n" };
     }
     text
+}
+
+/// Characters that a column of names keeps when there is no room.
+fn least_width(head: &str) -> usize {
+    match head {
+        "process" => 12,
+        "site" => 16,
+        _ => 8,
+    }
 }
 
 fn sum_in_words(sum: &Estimate, measure: Measure) -> String {
@@ -246,150 +298,15 @@ pub fn tree(
         let limits = if measure == Measure::Blocks { interval_of_count(total) } else { interval(total) };
         let share = if whole > 0.0 { format!("{:.1}%", total.amount / whole * 100.0) } else { String::new() };
         let own_text = if own.is_empty() { String::new() } else { in_words(own) };
-        (Rank::of(rounded(own.amount), rounded(whole)), vec![own_text, in_words(total), limits, share])
+        (
+            Rank::from_share(rounded(own.amount), rounded(whole)),
+            vec![own_text, in_words(total), limits, share],
+        )
     };
     let hidden = |sum: Figures| sum_in_words(sum.estimate(measure), measure);
     // Ranks are in thousandths.
     let least = rounded((drawn.total.rank() * 1000.0 * prune.least_share).floor().min(1e18));
     tree::draw(profile, drawn, (least, prune), layout, (heads, &numbers, &hidden))
-}
-
-/// Header of the CSV form.
-pub const CSV_HEADER: &str = "samples,live_bytes,live_low,live_high,live_blocks,peak_bytes,peak_low,peak_high,peak_blocks,\
-     allocated_bytes,allocated_low,allocated_high,allocated_blocks,allocated_blocks_low,allocated_blocks_high,freed_bytes,\
-     mean_age_seconds,median_lifetime_seconds,temporary_share,pid,process,object,function";
-
-/// All rows as CSV, each with all figures whatever they are ranked by. Sites of few samples are there too: `samples` says so.
-#[must_use]
-pub fn csv(profile: &Profile, flat: &Flat<Figures>, rows: usize) -> String {
-    let mut out = format!("{CSV_HEADER}\n");
-    let whole = |number: f64| format!("{number:.0}");
-    let limits = |estimate: &Estimate| {
-        let limits = estimate.interval();
-        [estimate.amount, limits.low, limits.high].map(whole)
-    };
-    let fraction =
-        |number: Option<f64>, digits: usize| number.map_or_else(String::new, |n| format!("{n:.digits$}"));
-    for row in flat.rows.iter().take(rows) {
-        let f = &row.own;
-        let mut fields = vec![f.held(f.by).samples().to_string()];
-        for held in [&f.live, &f.peak] {
-            fields.extend(limits(&held.bytes));
-            fields.push(whole(held.blocks.amount));
-        }
-        fields.extend(limits(&f.allocated.bytes));
-        fields.extend(limits(&f.allocated.blocks));
-        fields.push(whole(f.freed.1));
-        fields.push(fraction(f.mean_age(), 3));
-        fields.push(fraction(f.lifetimes.median_ns().map(|ns| ns / 1e9), 9));
-        fields.push(fraction(temporary(f), 4));
-        let (pid, process) = process_of(profile, row);
-        fields.push(pid.map(|pid| pid.to_string()).unwrap_or_default());
-        fields.push(csv_field(process));
-        fields.push(csv_field(object_of(profile, row).unwrap_or_default()));
-        fields.push(csv_field(&row.label.map(|label| label.name(profile)).unwrap_or_default()));
-        out += &fields.join(",");
-        out.push('\n');
-    }
-    out
-}
-
-fn process_of<'p>(profile: &'p Profile, row: &Row<Figures>) -> (Option<u32>, &'p str) {
-    match row.part {
-        Some(Label::Process(id)) => (Some(profile.processes[id].pid), &profile.processes[id].name),
-        Some(Label::Command(id)) => (None, &profile.processes[id].name),
-        _ => (None, ""),
-    }
-}
-
-fn object_of<'p>(profile: &'p Profile, row: &Row<Figures>) -> Option<&'p str> {
-    row.label.and_then(|label| label.object(profile)).map(|object| profile.objects[object].name())
-}
-
-/// The rows as JSON, with what is known of the processes.
-#[must_use]
-pub fn json(profile: &Profile, memory: &Memory, flat: &Flat<Figures>, rows: usize) -> Value {
-    let row = |row: &Row<Figures>| {
-        let (pid, process) = process_of(profile, row);
-        let mut value = figures_json(&row.own);
-        value["total"] = figures_json(&row.total);
-        value["pid"] = json!(pid);
-        value["process"] = json!(pid.map(|_| process));
-        value["object"] = json!(object_of(profile, row));
-        value["site"] = json!(row.label.map(|label| label.name(profile)));
-        value["function"] = json!(
-            row.label.and_then(|label| label.function(profile)).map(|f| profile.functions[f].name.clone())
-        );
-        value
-    };
-    json!({
-        "version": 1,
-        "title": profile.title,
-        "total": figures_json(&flat.total),
-        "rows": flat.rows.iter().take(rows).map(row).collect::<Vec<_>>(),
-        "memory": super::memory_account::json(profile, memory),
-    })
-}
-
-/// All nodes of a tree as JSON, callers before callees.
-#[must_use]
-pub fn tree_json(profile: &Profile, memory: &Memory, tree: &CallTree<Figures>) -> Value {
-    let node = |(id, node): (NodeId, &Node<Figures>)| {
-        json!({
-            "node": id.index(),
-            "parent": node.parent.map(crate::model::Id::index),
-            "self": figures_json(&node.own),
-            "total": figures_json(&node.total),
-            "object": node.label.object(profile).map(|object| profile.objects[object].name()),
-            "function": node.label.name(profile),
-        })
-    };
-    json!({
-        "version": 1,
-        "title": profile.title,
-        "total": figures_json(&tree.total),
-        "nodes": tree.nodes.enumerate().map(node).collect::<Vec<_>>(),
-        "memory": super::memory_account::json(profile, memory),
-    })
-}
-
-/// All nodes of a tree as CSV, callers before callees: the measure that it is ranked by.
-#[must_use]
-pub fn tree_csv(profile: &Profile, tree: &CallTree<Figures>, measure: Measure) -> String {
-    let mut out = String::from("node,parent,samples,self,total,total_low,total_high,object,function\n");
-    for (id, node) in tree.nodes.enumerate() {
-        let (own, total) = (node.own.estimate(measure), node.total.estimate(measure));
-        let limits = total.interval();
-        out += &format!(
-            "{},{},{},{:.0},{:.0},{:.0},{:.0},{},{}\n",
-            id.index(),
-            node.parent.map(|parent| parent.index().to_string()).unwrap_or_default(),
-            total.samples,
-            own.amount,
-            total.amount,
-            limits.low,
-            limits.high,
-            csv_field(node.label.object(profile).map_or("", |object| profile.objects[object].name())),
-            csv_field(&node.label.name(profile)),
-        );
-    }
-    out
-}
-
-fn held_json(held: &Held) -> Value {
-    json!({"bytes": estimate_json(&held.bytes), "blocks": estimate_json(&held.blocks)})
-}
-
-fn figures_json(figures: &Figures) -> Value {
-    json!({
-        "live": held_json(&figures.live),
-        "peak": held_json(&figures.peak),
-        "allocated": held_json(&figures.allocated),
-        "freed": {"samples": figures.freed.0, "bytes": figures.freed.1, "blocks": figures.freed.2},
-        "mean_age_seconds": figures.mean_age(),
-        "median_lifetime_seconds": figures.lifetimes.median_ns().map(|ns| ns / 1e9),
-        "temporary_share": temporary(figures),
-    })
 }
 
 /// What was allocated, what is live, what was at the peak, by how many samples: two lines.
@@ -400,8 +317,8 @@ pub fn headline(profile: &Profile, memory: &Memory, all: &Figures) -> String {
         Some(ns) if memory.processes.len() == 1 => format!(" at {} s", super::numbers::seconds(ns)),
         _ => String::new(),
     };
-    let allocated: Held =
-        memory.processes.iter().fold(Held::default(), |sum, process| sum + process.allocated);
+    let allocated: MemoryAmount =
+        memory.processes.iter().fold(MemoryAmount::default(), |sum, process| sum + process.allocated);
     let in_words = |estimate: &Estimate| {
         let estimate = *estimate + Estimate::nothing(float(memory.interval()));
         format!("{} ({})", bytes(estimate.amount), interval(&estimate))

@@ -2,7 +2,7 @@
 
 use super::memory_words::{estimate_json, interval, limit};
 use super::numbers::{bytes, count, seconds, share};
-use crate::memory::{Figures, Level, Memory, ProcessMemory};
+use crate::memory::{Figures, Level, Memory, ProcessMemory, Server};
 use crate::model::Profile;
 use pct_num::{Estimate, bytes_binary, float, rounded};
 use serde_json::{Value, json};
@@ -29,7 +29,7 @@ pub struct Account {
 impl Account {
     /// Of a process at an instant, given what was live then.
     #[must_use]
-    pub fn of(level: &Level, live: f64) -> Option<Self> {
+    pub fn at_instant(level: &Level, live: f64) -> Option<Self> {
         let resident = level.resident()?;
         let live = rounded(live.clamp(0.0, 1e18));
         let mut parts = vec![("live", live)];
@@ -60,7 +60,7 @@ impl Account {
 /// The account of one process at the end of the recording.
 #[must_use]
 pub fn at_end(process: &ProcessMemory, live: f64) -> Option<Account> {
-    Account::of(process.levels.last()?, live)
+    Account::at_instant(process.levels.last()?, live)
 }
 
 /// The closing lines: what resident memory is made of, what cannot be seen, what was not seen.
@@ -76,7 +76,7 @@ pub fn closing(
             String::new()
         } else {
             let about = &profile.processes[process.process];
-            format!("{} ({}): ", about.name, about.pid)
+            format!("{} ({}): ", pct_text::visible(&about.name), about.pid)
         };
         lines.extend(of_process(process, &live_of(process)).into_iter().map(|line| format!("{of}{line}")));
     }
@@ -84,14 +84,15 @@ pub fn closing(
         lines.push(limit(memory));
     }
     lines.extend(profile.account.notes.iter().map(|note| format!("note: {note}")));
-    lines
+    // An account takes several lines.
+    lines.iter().map(|line| pct_text::visible_lines(line).into_owned()).collect()
 }
 
 fn of_process(process: &ProcessMemory, figures: &Figures) -> Vec<String> {
     let mut lines = Vec::new();
     let live = &figures.live.bytes;
-    // A program that runs or was killed may have more or less live than when its resident memory was read last: compared is
-    // what was live then.
+    // A program that runs or was killed may have more or less live than when its resident memory was read
+    // last: compared is what was live then.
     let then = |level: &Level| {
         let then = float(level.live);
         let is_now = (then - live.amount).abs() <= SAME_INSTANT * then.max(live.amount);
@@ -99,7 +100,7 @@ fn of_process(process: &ProcessMemory, figures: &Figures) -> Vec<String> {
     };
     if let Some(level) = process.levels.last()
         && let (amount, is_now) = then(level)
-        && let Some(account) = Account::of(level, amount)
+        && let Some(account) = Account::at_instant(level, amount)
     {
         let parts: Vec<String> = account
             .parts
@@ -130,12 +131,10 @@ fn of_process(process: &ProcessMemory, figures: &Figures) -> Vec<String> {
         ));
     }
     let server = &process.server;
-    if server.unseen {
-        let path = if server.path.is_empty() { String::new() } else { format!(" ({})", server.path) };
-        lines.push(format!(
-            "malloc is served by {}{path}: its calls do not pass through pct, and what is shown is not the program's heap",
-            server.kind
-        ));
+    if let Some(inside) = &server.inside {
+        lines.push(format!("the program {inside}"));
+    } else if server.unseen {
+        lines.push(unseen(process));
     }
     if process.most_shift > 0 {
         lines.push(format!(
@@ -146,8 +145,26 @@ fn of_process(process: &ProcessMemory, figures: &Figures) -> Vec<String> {
             count(process.thinnings, "time", "times"),
         ));
     }
+    if process.left_out > 0 {
+        lines.push(format!(
+            "for the rate of samples {} of the busiest sites were left out, for which others stand: intervals of these \
+             sites are wider",
+            count(process.left_out, "sample", "samples"),
+        ));
+    }
     lines.extend(losses(process));
     lines
+}
+
+/// Who serves malloc without pct, as a sentence.
+#[must_use]
+pub fn unseen(process: &ProcessMemory) -> String {
+    let server = &process.server;
+    let path = if server.path.is_empty() { String::new() } else { format!(" ({})", server.path) };
+    format!(
+        "malloc is served by {}{path}: its calls do not pass through pct, and what is shown is not the program's heap",
+        server.kind
+    )
 }
 
 fn losses(process: &ProcessMemory) -> Vec<String> {
@@ -191,6 +208,11 @@ fn losses(process: &ProcessMemory) -> Vec<String> {
     lines
 }
 
+fn server(server: &Server) -> Value {
+    let inside = server.inside.as_ref().map(|inside| json!({"name": inside.name, "sign": inside.sign}));
+    json!({"kind": server.kind, "path": server.path, "unseen": server.unseen, "inside": inside})
+}
+
 /// The account as JSON: an array, one member for each process.
 #[must_use]
 pub fn json(profile: &Profile, memory: &Memory) -> Value {
@@ -210,8 +232,9 @@ pub fn json(profile: &Profile, memory: &Memory) -> Value {
             "interval": process.interval,
             "coarsest_interval": process.coarsest_interval(),
             "detection_limit": pct_num::detection_limit(process.coarsest_interval()),
+            "left_out_of_busy_sites": process.left_out,
             "seed": process.seed,
-            "malloc_served_by": {"kind": process.server.kind, "path": process.server.path, "unseen": process.server.unseen},
+            "malloc_served_by": server(&process.server),
             "allocated": {"bytes": estimate_json(&process.allocated.bytes), "blocks": estimate_json(&process.allocated.blocks)},
             "peak_seconds": process.peak_ns.map(|ns| float(ns) / 1e9),
             "own_bytes": process.own_bytes,

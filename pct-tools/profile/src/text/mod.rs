@@ -10,10 +10,22 @@ pub mod flat;
 pub mod growth;
 pub mod memory;
 pub mod memory_account;
+pub mod memory_data;
 pub mod memory_words;
 pub mod numbers;
+pub mod parallelism;
+pub mod path;
+pub mod rates;
 pub mod table;
 pub mod tree;
+pub mod waits;
+
+/// A value as a line of JSON. Hidden characters of names are JSON's escapes: programs get the names as they are, and
+/// people who look at the line are not misled.
+#[must_use]
+pub fn json_line(value: &serde_json::Value) -> String {
+    format!("{}\n", pct_text::visible_json(&value.to_string()))
+}
 
 /// What the reader's terminal can do.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -6,8 +6,9 @@ pub use pct_num::{bytes, count, seconds, share, signed_seconds, thousands};
 
 /// The sampling error of a share in percentage points (one standard deviation): `1.5`.
 ///
-/// Samples do not all stand for the same time (those of system time for a tick's, those from outside for what has gathered), so a
-/// row's sum of squares is taken from its own mean weight. With equal weights it is the binomial sqrt(p (1 - p) / n).
+/// Samples do not all stand for the same time (those of system time for a tick's, those from outside for what
+/// has gathered), so a row's sum of squares is taken from its own mean weight. With equal weights it is the
+/// binomial sqrt(p (1 - p) / n).
 #[must_use]
 pub fn share_error(part: Weight, whole: Weight) -> f64 {
     let all = float(whole.cpu_ns());

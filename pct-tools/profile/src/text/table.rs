@@ -1,7 +1,7 @@
 //! A table that fits the terminal: numbers are never cut, names are cut in the middle.
 //!
-//! A file or pipe has no width. Names are then whole up to [`LONGEST_NAME`], but a few long ones do not push the columns to their
-//! right out of sight: no name is padded to more than [`MOST_PADDED`] characters.
+//! A file or pipe has no width. Names are then whole up to [`LONGEST_NAME`], but a few long ones do not push
+//! the columns to their right out of sight: no name is padded to more than [`MOST_PADDED`] characters.
 
 use super::Layout;
 use pct_num::float;
@@ -62,7 +62,7 @@ pub enum Rank {
 impl Rank {
     /// By share: at least 10 %, at least 2 %, at least 0.2 %, less.
     #[must_use]
-    pub fn of(part: u64, whole: u64) -> Self {
+    pub fn from_share(part: u64, whole: u64) -> Self {
         match float(part) / float(whole).max(1.0) {
             share if share >= 0.1 => Self::High,
             share if share >= 0.02 => Self::Middle,
@@ -94,9 +94,15 @@ impl Table {
         Self { columns, rows: Vec::new() }
     }
     /// Adds a row; missing cells are empty.
-    pub fn row(&mut self, rank: Rank, cells: Vec<String>) {
+    pub fn row(&mut self, rank: Rank, mut cells: Vec<String>) {
+        for cell in &mut cells {
+            if let std::borrow::Cow::Owned(visible) = pct_text::visible(cell) {
+                *cell = visible;
+            }
+        }
         self.rows.push((rank, cells));
     }
+
     /// Number of rows.
     #[must_use]
     pub fn len(&self) -> usize {

@@ -3,12 +3,13 @@
 //! A chain of only children stays at its indentation, so that deep stacks fit.
 
 use super::Layout;
-use super::flat::{csv_field, weight_json};
+use super::flat::weight_json;
 use super::numbers::{count, share};
 use super::table::{Column, Rank, Table, tame};
 use crate::model::{Id as _, Profile, Weight};
 use crate::tree::{Amount, CallTree, Node, NodeId};
 use pct_num::{float, rounded};
+use pct_text::csv_field;
 use serde_json::{Value, json};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashSet};
@@ -37,7 +38,7 @@ pub fn table(profile: &Profile, tree: &CallTree, whole: u64, prune: &Prune, layo
     let least = rounded((float(whole) * prune.least_share).floor());
     let cells = |node: &Node| {
         let own = if node.own.is_zero() { String::new() } else { share(node.own.cpu_ns(), whole) };
-        (Rank::of(node.own.cpu_ns(), whole), vec![own, share(node.total.cpu_ns(), whole)])
+        (Rank::from_share(node.own.cpu_ns(), whole), vec![own, share(node.total.cpu_ns(), whole)])
     };
     let hidden = |sum: Weight| share(sum.cpu_ns(), whole);
     draw(profile, tree, (least, prune), layout, (heads, &cells, &hidden))
@@ -108,8 +109,8 @@ pub(super) fn draw<W: Amount>(
     text
 }
 
-/// The nodes that are drawn: the heaviest, so that a heavy branch is never left out for light ones of a branch before it. Roots
-/// come first, up to half of the lines: each is a stack of its own.
+/// The nodes that are drawn: the heaviest, so that a heavy branch is never left out for light ones of a
+/// branch before it. Roots come first, up to half of the lines: each is a stack of its own.
 fn choose<W: Amount>(tree: &CallTree<W>, least: u64, prune: &Prune) -> HashSet<NodeId> {
     let heaviness = |id: NodeId| tree.nodes[id].total.heaviness().0;
     let shown = |&id: &NodeId| heaviness(id) >= least.max(1);

@@ -11,7 +11,7 @@ use pct_profile::{By, CallTree, Flat, Split};
 fn example() -> Vec<u8> {
     let mut b = Builder::new();
     b.argv(&[b"./demo"]);
-    b.word(pct_format::layout::header::STACK_MODE, 4);
+    b.set_header_word(pct_format::layout::header::STACK_MODE, 4);
     b.region(1, 1, 0x1000..0x9000, 0, 1, b"\x01\x02", b"/nonexistent/a");
     b.region(2, 1, 0x2000..0x3000, 0, 2, b"", b"");
     b.region_end(2, 500_000);
@@ -54,7 +54,13 @@ fn damaged_files_are_read_as_far_as_they_go() {
             Ok(profile) => {
                 read += 1;
                 let total = profile.total();
-                let flat = Flat::of(&profile, &profile.cells, Some(By::Function), Split::Thread, Order::Own);
+                let flat = Flat::count_cells(
+                    &profile,
+                    &profile.cells,
+                    Some(By::Function),
+                    Split::Thread,
+                    Order::Own,
+                );
                 assert_eq!(flat.total.samples, total.samples);
                 let tree = CallTree::top_down(&profile, &profile.cells, By::Pc, Split::Merged);
                 assert_eq!(tree.total.samples, total.samples);

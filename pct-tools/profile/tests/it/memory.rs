@@ -2,14 +2,14 @@
 
 mod program;
 
-use pct_format::heap::{EntryState, HeapEntry};
+use pct_format::heap::{EntryState, HeapEntry, account};
 use pct_format::layout::header;
 use pct_num::Estimate;
 use pct_profile::flat::Order;
 use pct_profile::load::{Options, WantedMemory, load};
 use pct_profile::memory::growth::{Side, between, over_time};
 use pct_profile::memory::{Figures, Measure, MemoryCell, Selection, When};
-use pct_profile::text::{Layout, growth, memory as text, memory_account};
+use pct_profile::text::{Layout, growth, memory as text, memory_account, memory_data as data};
 use pct_profile::{By, CallTree, Flat, Profile, Split};
 use program::{N, Program, example};
 
@@ -54,8 +54,9 @@ fn live_peak_and_allocated_are_within_their_intervals() {
             check(0, figures.live.bytes + empty, truth.live.0);
             check(1, figures.allocated.bytes + empty, truth.allocated.0);
             check(2, figures.allocated.blocks, truth.allocated.1);
-            // The peak is the largest of many noisy sums: it lies where temporary blocks happened to be sampled, so of sites
-            // that hold nothing for long it says too much. (The report folds sites of so few samples.)
+            // The peak is the largest of many noisy sums: it lies where temporary blocks happened to be
+            // sampled, so of sites that hold nothing for long it says too much. (The report folds sites of so
+            // few samples.)
             if matches!(*site, "insert" | "leak") {
                 check(3, figures.peak.bytes + empty, truth.peak);
             }
@@ -72,7 +73,7 @@ fn trees_and_tables_have_one_total() {
     let profile = loaded(&example(7, false).finish(), WantedMemory::Tables);
     for by in Measure::ALL {
         let cells = cells(&profile, by);
-        let flat = Flat::of(&profile, &cells, Some(By::Function), Split::Merged, Order::Own);
+        let flat = Flat::count_cells(&profile, &cells, Some(By::Function), Split::Merged, Order::Own);
         let tree = CallTree::top_down(&profile, &cells, By::Function, Split::Merged);
         let same = |a: &Estimate, b: &Estimate| {
             assert_eq!(a.samples, b.samples, "{}", by.name());
@@ -93,7 +94,7 @@ fn the_report_says_what_people_ask() {
     let profile = loaded(&example(3, false).finish(), WantedMemory::Tables);
     let layout = Layout::default();
     let cells = cells(&profile, Measure::Live);
-    let flat = Flat::of(&profile, &cells, Some(By::Function), Split::Merged, Order::Own);
+    let flat = Flat::count_cells(&profile, &cells, Some(By::Function), Split::Merged, Order::Own);
     let columns = text::Columns { rows: 40, wide: true, total: false };
     let table = text::table(&profile, &flat, Measure::Live, columns, &layout);
     let mut lines = table.lines();
@@ -108,15 +109,30 @@ fn the_report_says_what_people_ask() {
     assert!(said.contains("resident 25.0 MB") && said.contains("allocator's slack 4.00 MB"), "{said}");
     assert!(said.contains("thread stacks 132 kB"), "{said}");
     assert!(said.contains("less than 242 kB in one site cannot be told from nothing"), "{said}");
-    let json = text::json(&profile, &profile.memory, &flat, usize::MAX);
+    let json = data::json(&profile, &profile.memory, &flat, usize::MAX);
     assert_eq!(json["rows"][0]["site"], "insert");
     assert!(
         json["rows"][0]["live"]["bytes"]["low"].as_f64()
             < json["rows"][0]["live"]["bytes"]["estimate"].as_f64()
     );
-    let csv = text::csv(&profile, &flat, usize::MAX);
+    let csv = data::csv(&profile, &flat, usize::MAX);
     let widths: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
     assert!(widths.iter().all(|width| *width == 23), "{csv}");
+}
+
+/// Where samples came too often each stands for more bytes, and so does one that was not drawn.
+#[test]
+fn upper_limits_know_the_largest_interval() {
+    let limits = |shift: u64| {
+        let mut program = example(11, false);
+        program.account_word(account::MOST_SHIFT, shift);
+        let profile = loaded(&program.finish(), WantedMemory::Tables);
+        of(&profile, &cells(&profile, Measure::Bytes), "leak").allocated.bytes
+    };
+    let (before, after) = (limits(0), limits(3));
+    assert_eq!((before.unseen, after.unseen), (N as f64, 8.0 * N as f64));
+    assert_eq!(before.amount, after.amount);
+    assert!(after.interval().high > before.interval().high + 5.0 * N as f64, "{before:?}, {after:?}");
 }
 
 #[test]
@@ -131,7 +147,7 @@ fn few_samples_are_below_a_line() {
     }
     let profile = loaded(&p.finish(), WantedMemory::Tables);
     let cells = cells(&profile, Measure::Live);
-    let flat = Flat::of(&profile, &cells, Some(By::Function), Split::Merged, Order::Own);
+    let flat = Flat::count_cells(&profile, &cells, Some(By::Function), Split::Merged, Order::Own);
     let few = flat.rows.iter().filter(|row| row.own.live.samples() < 3).count();
     let columns = text::Columns { rows: 40, wide: false, total: false };
     let table = text::table(&profile, &flat, Measure::Live, columns, &Layout::default());
@@ -147,7 +163,7 @@ fn memory_does_not_change_what_is_read_of_cpu_time() {
     assert_eq!(plain.total(), both.total());
     assert_eq!(plain.total().samples, 300);
     let csv = |p: &Profile| {
-        let flat = Flat::of(p, &p.cells, Some(By::Line), Split::Thread, Order::Own);
+        let flat = Flat::count_cells(p, &p.cells, Some(By::Line), Split::Thread, Order::Own);
         pct_profile::text::flat::csv(p, &flat, usize::MAX)
     };
     assert_eq!(csv(&plain), csv(&both));
@@ -262,9 +278,9 @@ fn every_kind_of_damage_is_a_note() {
     });
     assert!(note.contains("1 addresses are live twice"), "{note}");
     assert!((left - whole).abs() < 1.0);
-    let (note, left) = damaged(|p| p.word(header::ALLOC_INTERVAL, 0));
+    let (note, left) = damaged(|p| p.set_header_word(header::ALLOC_INTERVAL, 0));
     assert!(note.contains("no interval says what a sample stands for") && left == 0.0, "{note}");
-    let (note, left) = damaged(|p| p.word(header::ALLOC_INTERVAL, 1 << 60));
+    let (note, left) = damaged(|p| p.set_header_word(header::ALLOC_INTERVAL, 1 << 60));
     assert!(note.contains("cannot be") && left == 0.0, "{note}");
     let (note, left) = damaged(|p| {
         let key = first(p);
@@ -311,7 +327,7 @@ fn damaged_tables_never_panic_and_leave_cpu_time_alone() {
         for by in Measure::ALL {
             let cells = cells(&profile, by);
             let tree = CallTree::top_down(&profile, &cells, By::Function, Split::Process);
-            let flat = Flat::of(&profile, &cells, Some(By::Line), Split::Merged, Order::Own);
+            let flat = Flat::count_cells(&profile, &cells, Some(By::Line), Split::Merged, Order::Own);
             let columns = text::Columns { rows: 10, wide: true, total: false };
             let _ = text::table(&profile, &flat, by, columns, &Layout::default());
             let _ = text::tree(
@@ -321,7 +337,7 @@ fn damaged_tables_never_panic_and_leave_cpu_time_alone() {
                 &pct_profile::text::tree::Prune::default(),
                 &Layout::default(),
             );
-            let _ = text::json(&profile, &profile.memory, &flat, usize::MAX);
+            let _ = data::json(&profile, &profile.memory, &flat, usize::MAX);
             let _ =
                 memory_account::closing(&profile, &profile.memory, &|p| memory_account::live_of(&cells, p));
         }

@@ -1,27 +1,27 @@
-//! The line program of a unit, run for a few addresses only.
+//! Runs the line program of a unit for a few addresses only.
 //!
-//! The program's rows come in sequences of ascending addresses; a row holds from its address up to the next row's. The
+//! The program's rows come in sequences of ascending addresses; a row is valid up to the next row's address. The
 //! wanted addresses are sorted too, so both are walked side by side, and the run stops when all are found.
 
 use super::question::{Dwarf, Slice};
 use crate::answers::{Answers, NO_TEXT};
 use crate::quickhash::QuickMap;
 
-/// Where an address is in the source.
+/// The source position of an address.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct SourcePosition {
     pub(super) file: u64,
     pub(super) line: u32,
     pub(super) column: u32,
 }
 
-/// Finds the rows of ascending addresses; None where the program has none.
-pub(super) fn places(unit: &gimli::Unit<Slice<'_>>, addresses: &[u64]) -> Vec<Option<Place>> {
+/// Finds the rows for ascending addresses. None: the program has no row for the address.
+pub(super) fn places(unit: &gimli::Unit<Slice<'_>>, addresses: &[u64]) -> Vec<Option<SourcePosition>> {
     let mut found = vec![None; addresses.len()];
     let Some(program) = unit.line_program.clone() else { return found };
     let mut missing = addresses.len();
     let mut rows = program.rows();
-    let mut before: Option<(u64, Place)> = None;
+    let mut before: Option<(u64, SourcePosition)> = None;
     // The first wanted address that is not below the last row.
     let mut next = 0;
     while let Ok(Some((_, row))) = rows.next_row() {
@@ -53,12 +53,12 @@ pub(super) fn places(unit: &gimli::Unit<Slice<'_>>, addresses: &[u64]) -> Vec<Op
             gimli::ColumnType::Column(n) => u32::try_from(n.get()).unwrap_or(0),
         };
         let line = row.line().map_or(0, |n| u32::try_from(n.get()).unwrap_or(0));
-        before = Some((address, Place { file: row.file_index(), line, column }));
+        before = Some((address, SourcePosition { file: row.file_index(), line, column }));
     }
     found
 }
 
-/// Names of a unit's source files, put together at their first use.
+/// Names of a unit's source files. Each is composed at its first use.
 pub(super) struct Files<'a, 'u> {
     dwarf: &'u Dwarf<'a>,
     unit: &'u gimli::Unit<Slice<'a>>,
@@ -86,8 +86,8 @@ impl<'a, 'u> Files<'a, 'u> {
     }
 }
 
-/// A file's path: the unit's directory, the file's directory, its name; each absolute one starts anew. `text` reads strings
-/// as the unit does.
+/// A file's path, composed of the unit's directory, the file's directory and its name. An absolute one drops those
+/// before it. `text` reads the unit's strings.
 pub(super) fn path<'a>(
     header: &gimli::LineProgramHeader<Slice<'a>>,
     unit_dir: Option<Slice<'a>>,

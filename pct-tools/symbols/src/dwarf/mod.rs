@@ -1,19 +1,19 @@
 //! Debug information: function, file, line and inlined calls of sorted addresses.
 //!
-//! Made for the question that profiles ask: *some* addresses, known beforehand, of a file that may be huge. So the
-//! addresses are dealt out to the compilation units first ([`units`]), and each unit with work is walked once:
+//! Profiles ask for *some* addresses, all given at once, of a file that may be huge. So the addresses are first
+//! assigned to compilation units ([`units`]), and each unit with addresses is walked once:
 //!
-//! 1. [`skim`] runs over its entries looking for subprograms that hold an address, and stops when all are found. It
-//!    does not decode attributes: each abbreviation is compiled to "skip so many bytes" beforehand.
-//! 2. [`unit`] decodes the subtrees of those functions only: inlined calls, names through their origins.
-//! 3. [`lines`] runs the line program and keeps the rows that the addresses asked for, nothing else.
+//! 1. [`skim`] runs over the unit's entries and searches for subprograms that contain an address. It stops when all are
+//!    found. It does not decode attributes: each abbreviation is compiled beforehand into "skip this many bytes".
+//! 2. [`unit`] decodes only the subtrees of those functions: inlined calls, names through their origins.
+//! 3. [`lines`] runs the line program and keeps only the rows of the wanted addresses.
 //!
-//! Units are independent, so threads take them from a queue; answers are put together in the order of units.
-//! Nothing is kept between calls but the file's pages: no parsed unit, no line table.
+//! Units are independent, so threads get them from a queue. Answers are put together in the order of units.
+//! Between calls only the file's pages are kept, no parsed unit and no line table.
 //!
 //! Split DWARF (`.dwo`, `.dwp`) goes through the `addr2line` crate's loader, which is also the oracle of the tests.
 //!
-//! Damaged input ends the walk of its unit; what was found until then counts, the rest is left to symbol tables.
+//! If input is damaged, the walk of its unit ends. The answers before that count; symbol tables answer the rest.
 
 mod lines;
 mod question;
@@ -34,10 +34,10 @@ use crate::demangle::demangle;
 use crate::image::Image;
 use crate::symtab::Source;
 
-/// Looks addresses up. What debug information does not know is left in `rest`.
+/// Looks up addresses. Those that debug information does not cover are added to `rest`.
 ///
 /// # Errors
-/// A text that says what is wrong if the debug information as a whole cannot be read; all addresses are in `rest`.
+/// A text that says what is wrong, if the debug information as a whole cannot be read. All addresses are in `rest`.
 pub(crate) fn lookup(q: &Question<'_>, answers: &mut Answers, rest: &mut Vec<Rest>) -> Result<(), String> {
     let all_unknown = |rest: &mut Vec<Rest>| rest.extend((0..q.addresses.len()).map(Rest::nothing));
     let dwarf = match sections(q.image, q.sup) {
@@ -48,7 +48,7 @@ pub(crate) fn lookup(q: &Question<'_>, answers: &mut Answers, rest: &mut Vec<Res
         }
     };
     let index = units::Index::read(&dwarf);
-    // Addresses that lie in several units' ranges ask the next one when the one before knows nothing.
+    // An address in the ranges of several units is asked of each unit until one has an answer.
     let mut pending: Vec<usize> = (0..q.addresses.len()).collect();
     let mut half_known: HashMap<usize, Rest> = HashMap::new();
     let mut split = Vec::new();
@@ -89,16 +89,16 @@ pub(crate) fn lookup(q: &Question<'_>, answers: &mut Answers, rest: &mut Vec<Res
     Ok(())
 }
 
-/// What came of one unit.
+/// The result of one unit.
 struct Done {
     unit: usize,
     answers: Answers,
     rest: Vec<Rest>,
-    /// The unit is a skeleton whose contents are in another file.
+    /// The unit is a skeleton. Its contents are in another file.
     split: bool,
 }
 
-/// Works through units, with threads if there is enough to do; results in the order of units.
+/// Works through units, on several threads if there is enough work. The results are in the order of units.
 fn walk_units(
     q: &Question<'_>,
     dwarf: &Dwarf<'_>,
@@ -116,7 +116,7 @@ fn walk_units(
         return work.into_iter().map(one).collect();
     }
     let queue = crossbeam::queue::SegQueue::new();
-    // The longest first, so that no thread is left alone with one at the end.
+    // The longest units first, so that no thread works alone on one at the end.
     let mut work: Vec<(usize, Vec<usize>)> = work.into_iter().collect();
     work.sort_by_key(|(unit, wanted)| std::cmp::Reverse((index.length(*unit), wanted.len())));
     work.into_iter().for_each(|w| queue.push(w));
@@ -135,7 +135,7 @@ fn walk_units(
     done
 }
 
-/// The sections of an image as gimli wants them.
+/// The sections of an image in gimli's form.
 fn sections<'a>(image: &'a Image, sup: Option<&'a Image>) -> Result<Dwarf<'a>, String> {
     let elf = image.elf().ok_or("the file has changed")?;
     let endian = if elf.is_little_endian() { RunTimeEndian::Little } else { RunTimeEndian::Big };
@@ -152,7 +152,7 @@ fn sections<'a>(image: &'a Image, sup: Option<&'a Image>) -> Result<Dwarf<'a>, S
     Ok(dwarf)
 }
 
-/// Split DWARF: by the loader of the `addr2line` crate, which finds `.dwo` and `.dwp` files.
+/// Handles split DWARF with the loader of the `addr2line` crate, which finds `.dwo` and `.dwp` files.
 fn through_loader(q: &Question<'_>, wanted: &[usize], answers: &mut Answers, rest: &mut Vec<Rest>) {
     let Ok(loader) = addr2line::Loader::new(q.image.path()) else {
         rest.extend(wanted.iter().map(|i| Rest::nothing(*i)));
@@ -177,7 +177,7 @@ fn through_loader(q: &Question<'_>, wanted: &[usize], answers: &mut Answers, res
                 });
             }
         }
-        // The loader tells nothing of declarations: the line of the function's first instruction.
+        // The loader does not give declarations, so the line of the function's first instruction is used.
         let symbol = (q.symbol)(q.addresses[*i]);
         let entry = symbol.as_ref().and_then(|s| loader.find_location(s.start).ok().flatten()).map_or(
             LocalPlace::NONE,

@@ -1,4 +1,4 @@
-//! What is asked of an image's debug information, and what its walkers share.
+//! A question to an image's debug information, and what its walkers share.
 
 use std::sync::atomic::AtomicBool;
 
@@ -7,21 +7,21 @@ use gimli::{EndianSlice, RunTimeEndian};
 use crate::answers::{LocalPlace, NO_TEXT};
 use crate::demangle::demangle;
 use crate::image::Image;
-use crate::symtab::Found;
+use crate::symtab::FoundSymbol;
 
 pub(crate) type Slice<'a> = EndianSlice<'a, RunTimeEndian>;
 pub(crate) type Dwarf<'a> = gimli::Dwarf<Slice<'a>>;
 
-/// An address that debug information knows no function for; file and line if it knows at least these.
+/// An address for which debug information has no function, with file and line if it has at least these.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Rest {
-    /// Index into the addresses that were asked.
+    /// Index of the address in the question.
     pub(crate) index: usize,
     /// Number of the file's text, or [`NO_TEXT`].
     pub(crate) file: u32,
     pub(crate) line: u32,
     pub(crate) column: u32,
-    /// Of the first instruction of the symbol that the address lies in.
+    /// Source position of the first instruction of the symbol that contains the address.
     pub(crate) declared: LocalPlace,
 }
 
@@ -31,27 +31,27 @@ impl Rest {
     }
 }
 
-/// What is asked of an image.
+/// A question to an image's debug information.
 pub(crate) struct Question<'a> {
     pub(crate) image: &'a Image,
-    /// The supplementary file of dwz, if there is one.
+    /// The supplementary file of dwz, if any.
     pub(crate) sup: Option<&'a Image>,
     /// Image addresses, ascending, distinct.
     pub(crate) addresses: &'a [u64],
-    /// How each address is called in the answers.
+    /// The name of each address in the answers.
     pub(crate) asked: &'a [u64],
     pub(crate) threads: usize,
-    /// Set when a name is in the supplementary file and that is not there.
+    /// Set when a name is in a supplementary file that was not found.
     pub(crate) missed: AtomicBool,
-    /// The symbol that holds an address: for functions that only line tables know, and for those whose entries tell
-    /// no linker name.
-    pub(crate) symbol: &'a (dyn Fn(u64) -> Option<Found> + Sync),
+    /// Finds the symbol that contains an address: for functions that only line tables cover, and for those whose
+    /// entries have no linker name.
+    pub(crate) symbol: &'a (dyn Fn(u64) -> Option<FoundSymbol> + Sync),
 }
 
-/// The readable name of a function whose entry tells only a plain one, by the symbol at its code. None if the symbol
-/// is no mangled name, or one of another function (linkers put functions with equal code together).
+/// The readable name of a function whose entry has only a plain name, from the symbol of its code. None: the symbol
+/// is not a mangled name, or it is another function's (linkers merge functions with equal code).
 pub(super) fn name_by_symbol(plain: &str, symbol: &str) -> Option<String> {
-    // Compilers hang `.constprop.0`, `.isra.0` or `.cold` on the names of what they made of a function.
+    // Compilers append `.constprop.0`, `.isra.0` or `.cold` to the names of variants of a function.
     let mangled = symbol.split('.').next().filter(|s| s.starts_with("_Z") || s.starts_with("_R"))?;
     let readable = demangle(mangled);
     let base = match plain.strip_prefix("operator") {

@@ -1,8 +1,8 @@
-//! Running over the entries of a unit without decoding them.
+//! Runs over the entries of a unit without decoding them.
 //!
-//! Finding the few functions that matter among millions of entries is a matter of skipping fast. Each abbreviation is
-//! compiled once per unit: runs of attributes of known size become one number, and only what has a length of its own
-//! (LEB128, strings, blocks) needs a step. Most entries of real files are one addition.
+//! To find the few functions that matter among millions of entries, one must skip fast. Each abbreviation is compiled
+//! once per unit: runs of attributes of known size become one number, and only attributes with a length of their own
+//! (LEB128, strings, blocks) need a step. Most entries of real files need one addition.
 //!
 //! Invariant: positions only grow, and each is checked against the unit's end; a damaged unit ends the run.
 
@@ -11,14 +11,14 @@ use gimli::constants as dw;
 use super::question::Slice;
 use crate::answers::table_index;
 
-/// What an entry's abbreviation makes of it.
+/// The kind of an entry, from its abbreviation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Kind {
-    /// A function that may have code of its own.
+pub(super) enum EntryKind {
+    /// A function that may have its own code.
     Function,
     /// An inlined call.
     Inlined,
-    /// A namespace, a class, or a function without code of its own: names of functions begin with theirs.
+    /// A namespace, a class, or a function without code. It is a prefix of the names of the functions in it.
     Scope,
     /// Anything else.
     Other,
@@ -26,26 +26,26 @@ pub(super) enum Kind {
 
 /// A step over attributes.
 #[derive(Debug, Clone, Copy)]
-enum Step {
-    /// So many bytes.
+enum AttributeSkip {
+    /// This many bytes.
     Bytes(usize),
     /// A LEB128 number.
     Leb,
     /// Bytes up to and including NUL.
     Text,
-    /// A block behind a length of 1, 2, 4 bytes, or a LEB128 one (0).
+    /// A block that begins with its length in 1, 2, 4 bytes, or as LEB128 (0).
     Block(u8),
-    /// The form stands in the entry.
+    /// The form is stored in the entry.
     Indirect,
 }
 
-/// One abbreviation.
+/// A compiled abbreviation.
 #[derive(Debug, Clone, Copy)]
 struct Compiled {
-    kind: Kind,
+    kind: EntryKind,
     has_children: bool,
     known: bool,
-    /// Bytes of the attributes before the first step.
+    /// Total size in bytes of the attributes before the first step.
     fixed: usize,
     first_step: u32,
     steps: u32,
@@ -53,25 +53,25 @@ struct Compiled {
 
 /// A unit's entries, ready to be skimmed.
 pub(super) struct Skimmer<'a> {
-    /// The unit's bytes from its header's first byte on.
+    /// The unit's bytes, beginning with its header.
     data: &'a [u8],
     abbreviations: &'a gimli::Abbreviations,
     header: &'a gimli::UnitHeader<Slice<'a>>,
     compiled: Vec<Option<Compiled>>,
-    steps: Vec<Step>,
+    steps: Vec<AttributeSkip>,
 }
 
-/// An entry that the skimmer stands before.
+/// The entry at which the skimmer is.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Entry {
     /// Offset in the unit.
     pub(super) offset: usize,
-    pub(super) kind: Kind,
-    /// How many entries it lies in.
+    pub(super) kind: EntryKind,
+    /// Number of entries around it.
     pub(super) depth: u32,
 }
 
-/// Codes up to here are compiled into a table; nobody has more.
+/// Codes up to this one are compiled into a table. No compiler uses larger ones.
 const MAX_CODE: u64 = 1 << 16;
 
 impl<'a> Skimmer<'a> {
@@ -83,9 +83,10 @@ impl<'a> Skimmer<'a> {
         Skimmer { data, abbreviations, header, compiled: Vec::new(), steps: Vec::new() }
     }
 
-    /// Runs from an entry on and calls `visit` at each function, scope and inlined call; it says whether to go on.
+    /// Runs from an entry onwards and calls `visit` at each function, scope and inlined call. `visit` returns whether
+    /// to go on.
     ///
-    /// With `subtree` the run ends behind the children of the first entry.
+    /// With `subtree` the run ends after the children of the first entry.
     pub(super) fn run(
         &mut self,
         from: usize,
@@ -104,7 +105,7 @@ impl<'a> Skimmer<'a> {
                 _ => leb(self.data, &mut at)?,
             };
             if code == 0 {
-                // Padding at depth 0 is no end of anything.
+                // Padding at depth 0 ends nothing.
                 depth = depth.saturating_sub(1);
                 if depth == 0 && subtree {
                     return Some(());
@@ -112,7 +113,7 @@ impl<'a> Skimmer<'a> {
                 continue;
             }
             let entry = self.compile(code)?;
-            if entry.kind != Kind::Other && !visit(Entry { offset, kind: entry.kind, depth }) {
+            if entry.kind != EntryKind::Other && !visit(Entry { offset, kind: entry.kind, depth }) {
                 return Some(());
             }
             at = at.checked_add(entry.fixed)?;
@@ -129,12 +130,12 @@ impl<'a> Skimmer<'a> {
     }
 
     #[inline]
-    fn step(&self, step: Step, at: &mut usize) -> Option<()> {
+    fn step(&self, step: AttributeSkip, at: &mut usize) -> Option<()> {
         match step {
-            Step::Bytes(n) => *at = at.checked_add(n)?,
-            Step::Leb => skip_leb(self.data, at)?,
-            Step::Text => *at += memchr::memchr(0, self.data.get(*at..)?)? + 1,
-            Step::Block(width) => {
+            AttributeSkip::Bytes(n) => *at = at.checked_add(n)?,
+            AttributeSkip::Leb => skip_leb(self.data, at)?,
+            AttributeSkip::Text => *at += memchr::memchr(0, self.data.get(*at..)?)? + 1,
+            AttributeSkip::Block(width) => {
                 let length = match width {
                     0 => usize::try_from(leb(self.data, at)?).ok()?,
                     width => {
@@ -147,9 +148,10 @@ impl<'a> Skimmer<'a> {
                 };
                 *at = at.checked_add(length)?;
             }
-            Step::Indirect => {
+            AttributeSkip::Indirect => {
                 let form = gimli::DwForm(u16::try_from(leb(self.data, at)?).ok()?);
-                // An indirect indirect form is nonsense, and implicit constants have no place for their value.
+                // An indirect form that is indirect again is invalid, and so is an implicit constant, which would lack
+                // its value.
                 if form == dw::DW_FORM_indirect || form == dw::DW_FORM_implicit_const {
                     return None;
                 }
@@ -177,30 +179,30 @@ impl<'a> Skimmer<'a> {
         let abbreviation = self.abbreviations.get(code)?;
         let first_step = table_index(self.steps.len());
         let mut fixed = 0usize;
-        let mut steps: Vec<Step> = Vec::new();
+        let mut steps: Vec<AttributeSkip> = Vec::new();
         let mut has_place = false;
         for spec in abbreviation.attributes() {
             has_place |= matches!(spec.name(), dw::DW_AT_low_pc | dw::DW_AT_ranges | dw::DW_AT_high_pc);
             let step = match spec.size(self.header) {
-                Some(n) => Step::Bytes(n),
+                Some(n) => AttributeSkip::Bytes(n),
                 None => self.step_of(spec.form())?,
             };
             match (step, steps.last_mut()) {
-                (Step::Bytes(n), None) => fixed += n,
-                (Step::Bytes(n), Some(Step::Bytes(before))) => *before += n,
+                (AttributeSkip::Bytes(n), None) => fixed += n,
+                (AttributeSkip::Bytes(n), Some(AttributeSkip::Bytes(before))) => *before += n,
                 (step, _) => steps.push(step),
             }
         }
         self.steps.extend(&steps);
         let kind = match abbreviation.tag() {
-            dw::DW_TAG_subprogram if has_place => Kind::Function,
-            dw::DW_TAG_inlined_subroutine => Kind::Inlined,
+            dw::DW_TAG_subprogram if has_place => EntryKind::Function,
+            dw::DW_TAG_inlined_subroutine => EntryKind::Inlined,
             dw::DW_TAG_subprogram
             | dw::DW_TAG_namespace
             | dw::DW_TAG_class_type
             | dw::DW_TAG_structure_type
-            | dw::DW_TAG_union_type => Kind::Scope,
-            _ => Kind::Other,
+            | dw::DW_TAG_union_type => EntryKind::Scope,
+            _ => EntryKind::Other,
         };
         let compiled = Compiled {
             kind,
@@ -218,43 +220,47 @@ impl<'a> Skimmer<'a> {
             }
             self.compiled[slot] = Some(compiled);
         } else if self.steps.len() > 1 << 20 {
-            // Absurd codes are compiled each time; the steps of earlier ones are not needed any more.
+            // Very large codes are compiled each time. The steps of earlier ones are no longer needed.
             return None;
         }
         Some(compiled)
     }
 
-    /// How to step over a form. None: unknown.
-    fn step_of(&self, form: gimli::DwForm) -> Option<Step> {
+    /// How to step over a form. None: the form is unknown.
+    fn step_of(&self, form: gimli::DwForm) -> Option<AttributeSkip> {
         let encoding = self.header.encoding();
         let word = usize::from(encoding.format.word_size());
         Some(match form {
-            dw::DW_FORM_addr => Step::Bytes(usize::from(encoding.address_size)),
-            dw::DW_FORM_ref_addr if encoding.version == 2 => Step::Bytes(usize::from(encoding.address_size)),
-            dw::DW_FORM_flag_present | dw::DW_FORM_implicit_const => Step::Bytes(0),
+            dw::DW_FORM_addr => AttributeSkip::Bytes(usize::from(encoding.address_size)),
+            dw::DW_FORM_ref_addr if encoding.version == 2 => {
+                AttributeSkip::Bytes(usize::from(encoding.address_size))
+            }
+            dw::DW_FORM_flag_present | dw::DW_FORM_implicit_const => AttributeSkip::Bytes(0),
             dw::DW_FORM_data1
             | dw::DW_FORM_ref1
             | dw::DW_FORM_flag
             | dw::DW_FORM_strx1
-            | dw::DW_FORM_addrx1 => Step::Bytes(1),
-            dw::DW_FORM_data2 | dw::DW_FORM_ref2 | dw::DW_FORM_strx2 | dw::DW_FORM_addrx2 => Step::Bytes(2),
-            dw::DW_FORM_strx3 | dw::DW_FORM_addrx3 => Step::Bytes(3),
+            | dw::DW_FORM_addrx1 => AttributeSkip::Bytes(1),
+            dw::DW_FORM_data2 | dw::DW_FORM_ref2 | dw::DW_FORM_strx2 | dw::DW_FORM_addrx2 => {
+                AttributeSkip::Bytes(2)
+            }
+            dw::DW_FORM_strx3 | dw::DW_FORM_addrx3 => AttributeSkip::Bytes(3),
             dw::DW_FORM_data4
             | dw::DW_FORM_ref4
             | dw::DW_FORM_strx4
             | dw::DW_FORM_addrx4
-            | dw::DW_FORM_ref_sup4 => Step::Bytes(4),
+            | dw::DW_FORM_ref_sup4 => AttributeSkip::Bytes(4),
             dw::DW_FORM_data8 | dw::DW_FORM_ref8 | dw::DW_FORM_ref_sig8 | dw::DW_FORM_ref_sup8 => {
-                Step::Bytes(8)
+                AttributeSkip::Bytes(8)
             }
-            dw::DW_FORM_data16 => Step::Bytes(16),
+            dw::DW_FORM_data16 => AttributeSkip::Bytes(16),
             dw::DW_FORM_strp
             | dw::DW_FORM_sec_offset
             | dw::DW_FORM_line_strp
             | dw::DW_FORM_ref_addr
             | dw::DW_FORM_strp_sup
             | dw::DW_FORM_GNU_ref_alt
-            | dw::DW_FORM_GNU_strp_alt => Step::Bytes(word),
+            | dw::DW_FORM_GNU_strp_alt => AttributeSkip::Bytes(word),
             dw::DW_FORM_sdata
             | dw::DW_FORM_udata
             | dw::DW_FORM_ref_udata
@@ -263,13 +269,13 @@ impl<'a> Skimmer<'a> {
             | dw::DW_FORM_loclistx
             | dw::DW_FORM_rnglistx
             | dw::DW_FORM_GNU_addr_index
-            | dw::DW_FORM_GNU_str_index => Step::Leb,
-            dw::DW_FORM_string => Step::Text,
-            dw::DW_FORM_block1 => Step::Block(1),
-            dw::DW_FORM_block2 => Step::Block(2),
-            dw::DW_FORM_block4 => Step::Block(4),
-            dw::DW_FORM_block | dw::DW_FORM_exprloc => Step::Block(0),
-            dw::DW_FORM_indirect => Step::Indirect,
+            | dw::DW_FORM_GNU_str_index => AttributeSkip::Leb,
+            dw::DW_FORM_string => AttributeSkip::Text,
+            dw::DW_FORM_block1 => AttributeSkip::Block(1),
+            dw::DW_FORM_block2 => AttributeSkip::Block(2),
+            dw::DW_FORM_block4 => AttributeSkip::Block(4),
+            dw::DW_FORM_block | dw::DW_FORM_exprloc => AttributeSkip::Block(0),
+            dw::DW_FORM_indirect => AttributeSkip::Indirect,
             _ => return None,
         })
     }

@@ -1,13 +1,14 @@
-//! Which compilation unit knows an address.
+//! Finds the compilation unit of an address.
 //!
-//! `.debug_aranges` tells for the units that have an entry there: one short section instead of a look into each unit.
-//! The ranges of the other units come from their root entries, or from their line programs if these name none.
+//! `.debug_aranges` answers for the units that have an entry there: reading one short section replaces reading each
+//! unit. The ranges of the other units come from their root entries, or from their line programs if the root names
+//! none.
 
 use gimli::{DebugInfoOffset, UnitType};
 
 use super::question::{Dwarf, Slice};
 
-/// One unit's place in `.debug_info`.
+/// The position of a unit in `.debug_info`.
 #[derive(Debug, Clone, Copy)]
 struct Unit {
     offset: usize,
@@ -19,7 +20,7 @@ struct Unit {
 struct Range {
     begin: u64,
     end: u64,
-    /// The lowest begin of this range and all that end behind it: where a search may stop.
+    /// The lowest begin of this range and all that end after it. A search may stop there.
     min_begin: u64,
     unit: usize,
 }
@@ -38,7 +39,7 @@ impl Index {
         let mut index = Index::default();
         let mut headers = Vec::new();
         let mut all = dwarf.units();
-        // A damaged header ends the list: what stands before it is as good as ever.
+        // A damaged header ends the list. The units before it stay valid.
         while let Ok(Some(header)) = all.next() {
             let Some(offset) = header.debug_info_offset() else { continue };
             index.units.push(Unit { offset: offset.0, length: header.length_including_self() });
@@ -49,7 +50,7 @@ impl Index {
         while let Ok(Some(set)) = sets.next() {
             let Some(unit) = index.unit_at(set.debug_info_offset().0) else { continue };
             let mut entries = set.entries();
-            // The iterator ends after an error that it cannot get over.
+            // The iterator ends after an error that it cannot skip.
             while let Some(entry) = entries.next().transpose() {
                 let Ok(entry) = entry else { continue };
                 if entry.length() != 0 {
@@ -67,7 +68,7 @@ impl Index {
             if claimed[unit] || !has_code {
                 continue;
             }
-            // A unit that cannot be read answers nothing; the others do.
+            // A unit that cannot be read gives no answer; the others do.
             let Ok(full) = dwarf.unit(header) else { continue };
             index.claim_by_root(dwarf, &full, unit);
         }
@@ -108,7 +109,7 @@ impl Index {
         }
     }
 
-    /// Units whose ranges hold an address.
+    /// Units whose ranges contain an address.
     pub(super) fn candidates(&self, address: u64) -> impl Iterator<Item = usize> + '_ {
         let first = self.ranges.partition_point(|r| r.end <= address);
         let mut seen: Vec<usize> = Vec::new();
@@ -141,7 +142,7 @@ impl Index {
         self.units.binary_search_by_key(&offset, |u| u.offset).ok()
     }
 
-    /// The unit that an offset lies in.
+    /// The unit that contains an offset.
     pub(super) fn unit_holding(&self, offset: usize) -> Option<usize> {
         let next = self.units.partition_point(|u| u.offset <= offset);
         let unit = next.checked_sub(1)?;

@@ -1,28 +1,29 @@
-//! jitdump files.
+//! The format of jitdump files.
 //!
-//! A header (magic `JiTD`, version, size, machine, pad, pid, time stamp, flags), then records (kind u32, size u32, time u64, body)
-//! in the writer's byte order. Read here: 0 code load (pid, tid u32; vma, code address, size, index u64; name NUL, code), 1 code
-//! move (pid, tid u32; vma, old, new, size, index u64), 2 debug info (code address, count u64, then address u64, line u32,
-//! discriminator u32, file NUL each), 3 close. Times are those of CLOCK_MONOTONIC unless a flag says otherwise.
+//! A header (magic `JiTD`, version, size, machine, pad, pid, time stamp, flags), then records (kind u32, size
+//! u32, time u64, body) in the writer's byte order. Read here: 0 code load (pid, tid u32; vma, code address,
+//! size, index u64; name NUL, code), 1 code move (pid, tid u32; vma, old, new, size, index u64), 2 debug info
+//! (code address, count u64, then address u64, line u32, discriminator u32, file NUL each), 3 close. Times
+//! are those of CLOCK_MONOTONIC unless a flag says otherwise.
 
 use super::function::{JitFunction, Written};
 use std::collections::HashMap;
 
-/// Flag of the header: times are not of CLOCK_MONOTONIC.
+/// Flag of the header: the times are not of CLOCK_MONOTONIC.
 const ARCH_TIMESTAMP: u64 = 1;
 
 /// What a jitdump file holds.
 #[derive(Default)]
 pub(super) struct Contents {
-    /// In the order in which they were written; times are of CLOCK_MONOTONIC.
+    /// Functions in the order in which they were written. Times are of CLOCK_MONOTONIC.
     pub(super) functions: Vec<JitFunction>,
     /// Source files of the line records.
     pub(super) files: Vec<String>,
-    /// Records that could not be understood.
+    /// Number of records that could not be understood.
     pub(super) bad: u64,
 }
 
-/// Reads a file. Damaged records end the reading and are counted in `bad`.
+/// Parses a file. A damaged record ends the reading and is counted in `bad`.
 ///
 /// # Errors
 /// A text that says what is wrong with the header.
@@ -71,7 +72,7 @@ impl<'a> Dump<'a> {
                 break;
             };
             let record = Dump { data: body, big };
-            // With that flag times are counts of the processor's.
+            // With that flag times are counts of the processor's clock.
             let time = if flags & ARCH_TIMESTAMP == 0 { dump.u64(at + 8).unwrap_or(0) } else { 0 };
             let written = if time == 0 { Written::default() } else { Written { after: time - 1, by: time } };
             let ok = match kind {

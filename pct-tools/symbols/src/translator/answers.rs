@@ -1,16 +1,16 @@
-//! How answers are told apart, and what can go wrong.
+//! How answers are separated, and what can go wrong.
 
 use std::io;
 
-/// How many lines answer an address. See [`super`].
+/// How many lines an address's answer has. See [`super`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Answers {
-    /// Found out by a run on an unknown address.
+    /// Measured by a run with an unknown address.
     #[default]
     Auto,
-    /// So many lines each, at least 1.
+    /// This many lines each, at least 1.
     Fixed(usize),
-    /// One line or more, told apart by a sentinel.
+    /// One line or more, separated by a sentinel.
     Sentinel,
 }
 
@@ -23,7 +23,7 @@ pub enum TranslatorError {
     Start {
         /// Its name.
         program: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The template asks for a build-id that the object does not have.
@@ -36,9 +36,9 @@ pub enum TranslatorError {
         program: String,
         /// How it ended.
         status: String,
-        /// Whole answers.
+        /// Number of complete answers.
         answered: usize,
-        /// Addresses in all.
+        /// Number of all addresses.
         asked: usize,
         /// The end of what it wrote to stderr.
         stderr: String,
@@ -50,9 +50,9 @@ pub enum TranslatorError {
     TooMany {
         /// Its name.
         program: String,
-        /// Lines that came.
+        /// Number of lines received.
         lines: usize,
-        /// Addresses that it had been given.
+        /// Number of addresses that it had been given.
         asked: usize,
     },
     /// It was silent for too long.
@@ -62,14 +62,14 @@ pub enum TranslatorError {
         program: String,
         /// How long.
         seconds: u64,
-        /// Whole answers.
+        /// Number of complete answers.
         answered: usize,
-        /// Addresses in all.
+        /// Number of all addresses.
         asked: usize,
         /// The end of what it wrote to stderr.
         stderr: String,
     },
-    /// A line without end.
+    /// A line did not end.
     #[error("{program}: a line of more than {MAX_LINE} bytes; stopped")]
     LongLine {
         /// Its name.
@@ -80,7 +80,7 @@ pub enum TranslatorError {
     Pipe {
         /// Its name.
         program: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -92,5 +92,5 @@ fn said(stderr: &str) -> String {
     }
 }
 
-/// Longer lines are not believed.
+/// Longest line that is accepted, in bytes.
 pub(super) const MAX_LINE: usize = 1 << 20;

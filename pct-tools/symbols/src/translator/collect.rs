@@ -1,16 +1,16 @@
-//! Lines put together to answers.
+//! Puts lines together to answers.
 
 use std::collections::VecDeque;
 
 /// Where an answer ends.
-pub(super) enum End {
+pub(super) enum AnswerEnd {
     After(usize),
     Sentinel(Vec<String>),
 }
 
 /// Puts lines together to answers.
 pub(super) struct Collect<'a> {
-    pub(super) end: End,
+    pub(super) end: AnswerEnd,
     pub(super) answers: &'a mut [Option<Vec<String>>],
     /// The address whose answer is being collected.
     pub(super) next: usize,
@@ -19,7 +19,7 @@ pub(super) struct Collect<'a> {
 }
 
 impl Collect<'_> {
-    /// Takes a line; false: too many have come.
+    /// Adds a line. Returns false if there were too many.
     pub(super) fn line(&mut self, text: String) -> bool {
         self.lines += 1;
         self.open.push_back(text);
@@ -27,13 +27,13 @@ impl Collect<'_> {
             return false;
         }
         match &self.end {
-            End::After(n) => {
+            AnswerEnd::After(n) => {
                 if self.open.len() == *n {
                     self.answers[self.next] = Some(self.open.drain(..).collect());
                     self.next += 1;
                 }
             }
-            End::Sentinel(end) => {
+            AnswerEnd::Sentinel(end) => {
                 let answer = self.open.len().saturating_sub(end.len());
                 if answer > 0 && self.open.iter().skip(answer).eq(end.iter()) {
                     self.open.truncate(answer);
@@ -45,14 +45,14 @@ impl Collect<'_> {
         true
     }
 
-    /// Whether lines came that belong to no address.
+    /// Whether there are lines that belong to no address.
     pub(super) fn surplus(&self) -> bool {
         self.next == self.answers.len() && !self.open.is_empty()
     }
 }
 
-/// An answer of the addr2line kind, taken apart: pairs of function and `file:line`, innermost first. None for
-/// answers of another shape.
+/// Parses an answer of the addr2line kind: pairs of function and `file:line`, innermost first. None for answers of
+/// another form.
 pub fn addr2line_frames(lines: &[String]) -> Option<Vec<(&str, Option<&str>, u32)>> {
     if lines.is_empty() || !lines.len().is_multiple_of(2) {
         return None;

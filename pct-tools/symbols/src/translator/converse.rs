@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::errno::Errno;
@@ -13,125 +13,157 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use super::answers::{MAX_LINE, TranslatorError};
 use super::template::Template;
 
-/// So much of the end of its stderr is kept.
+/// How much of the end of its stderr is kept, in bytes.
 const STDERR_TAIL: usize = 4096;
 
 impl Template {
     /// Starts the program, feeds it, and hands each line of its answer to `take`, until it ends, is silent for too
-    /// long, or `take` says that it has enough (false).
+    /// long, or `take` returns false because it needs no more.
     pub(super) fn converse(
         &self,
         line: &[OsString],
         input: &[u8],
-        mut take: impl FnMut(String) -> bool,
+        take: impl FnMut(String) -> bool,
     ) -> Result<Outcome, TranslatorError> {
         let program = || self.program();
         let pipe = |source: io::Error| TranslatorError::Pipe { program: program(), source };
-        let mut child = Guard(
-            Command::new(&line[0])
-                .args(&line[1..])
-                .stdin(Stdio::piped())
-                .stdout(Stdio::piped())
-                .stderr(Stdio::piped())
-                .spawn()
-                .map_err(|source| TranslatorError::Start { program: program(), source })?,
-        );
-        let mut stdin = child.0.stdin.take();
-        let mut stdout = child.0.stdout.take();
-        let mut stderr = child.0.stderr.take();
-        if let (Some(i), Some(o), Some(e)) = (&stdin, &stdout, &stderr) {
-            unblock(i).and_then(|()| unblock(o)).and_then(|()| unblock(e)).map_err(pipe)?;
-        }
-        let mut written = 0;
-        let mut lines = Lines::default();
-        let mut tail = Vec::new();
-        let mut buffer = vec![0; 64 * 1024];
+        let child = Command::new(&line[0])
+            .args(&line[1..])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .map_err(|source| TranslatorError::Start { program: program(), source })?;
+        let mut talk = Conversation::new(child, input, take).map_err(pipe)?;
         let mut deadline = Instant::now() + self.patience;
-        let mut enough = false;
-        while stdout.is_some() && !enough {
-            let open = [
-                (stdin.as_ref().map(AsFd::as_fd), PollFlags::POLLOUT),
-                (stdout.as_ref().map(AsFd::as_fd), PollFlags::POLLIN),
-                (stderr.as_ref().map(AsFd::as_fd), PollFlags::POLLIN),
-            ];
-            let Some(ready) = ready(open, deadline).map_err(|e| pipe(e.into()))? else {
-                return Ok(Outcome { ended: None, stderr: text_of(&tail) });
+        while talk.stdout.is_some() && !talk.is_enough {
+            let Some(ready) = ready(talk.pipes(), deadline).map_err(|e| pipe(e.into()))? else {
+                return Ok(talk.cut_off());
             };
-            let mut progress = false;
-            if ready[0]
-                && let Some(pipe_in) = &mut stdin
-            {
-                match pipe_in.write(&input[written..]) {
-                    Ok(n) => {
-                        written += n;
-                        progress = n > 0;
-                    }
-                    Err(e) if would_block(&e) => {}
-                    // It does not want to hear more; what it has to say still counts.
-                    Err(e) if e.kind() == io::ErrorKind::BrokenPipe => stdin = None,
-                    Err(e) => return Err(pipe(e)),
-                }
-                if written == input.len() {
-                    stdin = None;
-                }
+            let has_written = ready[0] && talk.write_input().map_err(pipe)?;
+            let has_read = ready[1] && talk.read_answer(&program)?;
+            if ready[2] {
+                talk.read_stderr();
             }
-            if ready[1]
-                && let Some(pipe_out) = &mut stdout
-            {
-                match pipe_out.read(&mut buffer) {
-                    Ok(0) => {
-                        stdout = None;
-                        if let Some(last) = lines.rest() {
-                            take(last);
-                        }
-                    }
-                    Ok(n) => {
-                        progress = true;
-                        let good = lines.push(&buffer[..n], |text| {
-                            enough |= !take(text);
-                            !enough
-                        });
-                        if !good {
-                            return Err(TranslatorError::LongLine { program: program() });
-                        }
-                    }
-                    Err(e) if would_block(&e) => {}
-                    Err(e) => return Err(pipe(e)),
-                }
-            }
-            if ready[2]
-                && let Some(pipe_err) = &mut stderr
-            {
-                match pipe_err.read(&mut buffer) {
-                    Ok(0) => stderr = None,
-                    Ok(n) => keep_tail(&mut tail, &buffer[..n]),
-                    Err(e) if would_block(&e) => {}
-                    Err(_) => stderr = None,
-                }
-            }
-            if progress {
+            if has_written || has_read {
                 deadline = Instant::now() + self.patience;
             }
         }
-        if enough {
-            return Ok(Outcome { ended: None, stderr: text_of(&tail) });
-        }
-        // Its stdout is closed: it has ended or is about to. Take what is left on stderr, then its status.
-        drop(stdin);
-        let status = child.end(deadline).map_err(pipe)?;
-        if let Some(mut pipe_err) = stderr {
-            while let Ok(n) = pipe_err.read(&mut buffer) {
-                if n == 0 {
-                    break;
-                }
-                keep_tail(&mut tail, &buffer[..n]);
-            }
-        }
-        Ok(Outcome { ended: status, stderr: text_of(&tail) })
+        if talk.is_enough { Ok(talk.cut_off()) } else { talk.end(deadline).map_err(pipe) }
     }
 }
 
-/// Which of the pipes that are open have something to do, none after a signal; `None` when the deadline has passed.
+/// A running program, and the state of its three pipes. A pipe is `None` once it is closed.
+struct Conversation<'a, F> {
+    child: Guard,
+    stdin: Option<ChildStdin>,
+    stdout: Option<ChildStdout>,
+    stderr: Option<ChildStderr>,
+    /// Input that the program has yet to read.
+    input: &'a [u8],
+    /// Receives each line. Returns false when it needs no more.
+    take: F,
+    is_enough: bool,
+    lines: Lines,
+    /// The end of the stderr output.
+    tail: Vec<u8>,
+    buffer: Vec<u8>,
+}
+
+impl<'a, F: FnMut(String) -> bool> Conversation<'a, F> {
+    fn new(child: Child, input: &'a [u8], take: F) -> io::Result<Self> {
+        let mut child = Guard(child);
+        let (stdin, stdout, stderr) = (child.0.stdin.take(), child.0.stdout.take(), child.0.stderr.take());
+        if let (Some(i), Some(o), Some(e)) = (&stdin, &stdout, &stderr) {
+            unblock(i).and_then(|()| unblock(o)).and_then(|()| unblock(e))?;
+        }
+        let (lines, tail, buffer) = (Lines::default(), Vec::new(), vec![0; 64 * 1024]);
+        Ok(Self { child, stdin, stdout, stderr, input, take, is_enough: false, lines, tail, buffer })
+    }
+
+    /// The open pipes, and the event that each is polled for.
+    fn pipes(&self) -> [(Option<BorrowedFd<'_>>, PollFlags); 3] {
+        [
+            (self.stdin.as_ref().map(AsFd::as_fd), PollFlags::POLLOUT),
+            (self.stdout.as_ref().map(AsFd::as_fd), PollFlags::POLLIN),
+            (self.stderr.as_ref().map(AsFd::as_fd), PollFlags::POLLIN),
+        ]
+    }
+
+    /// Writes as much as the pipe accepts now. Returns whether it accepted anything.
+    fn write_input(&mut self) -> io::Result<bool> {
+        let Some(pipe) = &mut self.stdin else { return Ok(false) };
+        let mut progress = false;
+        match pipe.write(self.input) {
+            Ok(n) => {
+                self.input = &self.input[n..];
+                progress = n > 0;
+            }
+            Err(e) if would_block(&e) => {}
+            // It wants no more input. Its output still counts.
+            Err(e) if e.kind() == io::ErrorKind::BrokenPipe => self.stdin = None,
+            Err(e) => return Err(e),
+        }
+        if self.input.is_empty() {
+            self.stdin = None;
+        }
+        Ok(progress)
+    }
+
+    /// Reads the available part of the answer. Returns whether there was any.
+    fn read_answer(&mut self, program: &impl Fn() -> String) -> Result<bool, TranslatorError> {
+        let Some(pipe) = &mut self.stdout else { return Ok(false) };
+        match pipe.read(&mut self.buffer) {
+            Ok(0) => {
+                self.stdout = None;
+                if let Some(last) = self.lines.rest() {
+                    (self.take)(last);
+                }
+                Ok(false)
+            }
+            Ok(n) => {
+                let (take, is_enough) = (&mut self.take, &mut self.is_enough);
+                let good = self.lines.push(&self.buffer[..n], |text| {
+                    *is_enough |= !take(text);
+                    !*is_enough
+                });
+                if good { Ok(true) } else { Err(TranslatorError::LongLine { program: program() }) }
+            }
+            Err(e) if would_block(&e) => Ok(false),
+            Err(source) => Err(TranslatorError::Pipe { program: program(), source }),
+        }
+    }
+
+    /// Reads the available part of stderr.
+    fn read_stderr(&mut self) {
+        let Some(pipe) = &mut self.stderr else { return };
+        match pipe.read(&mut self.buffer) {
+            Ok(n @ 1..) => keep_tail(&mut self.tail, &self.buffer[..n]),
+            Err(e) if would_block(&e) => {}
+            Ok(0) | Err(_) => self.stderr = None,
+        }
+    }
+
+    /// The outcome if pct does not wait for the program.
+    fn cut_off(self) -> Outcome {
+        Outcome { ended: None, stderr: text_of(&self.tail) }
+    }
+
+    /// For a program that has closed its stdout, so has ended or is about to. Waits for it, and reads the rest of its
+    /// stderr.
+    fn end(mut self, deadline: Instant) -> io::Result<Outcome> {
+        drop(self.stdin.take());
+        let ended = self.child.end(deadline)?;
+        if let Some(pipe) = &mut self.stderr {
+            while let Ok(n @ 1..) = pipe.read(&mut self.buffer) {
+                keep_tail(&mut self.tail, &self.buffer[..n]);
+            }
+        }
+        Ok(Outcome { ended, stderr: text_of(&self.tail) })
+    }
+}
+
+/// Polls the open pipes. Returns which are ready (none after a signal); `None` when the deadline has passed.
 fn ready(
     pipes: [(Option<BorrowedFd<'_>>, PollFlags); 3],
     deadline: Instant,
@@ -178,17 +210,17 @@ fn text_of(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
 
-/// How a conversation ended: with the program's status, or cut off by us (None).
+/// How a conversation ended: with the program's status, or cut off by pct (None).
 pub(super) struct Outcome {
     pub(super) ended: Option<ExitStatus>,
     pub(super) stderr: String,
 }
 
-/// Ends and reaps its child whatever happens.
+/// Kills and reaps its child in all cases.
 struct Guard(Child);
 
 impl Guard {
-    /// Waits for the child, which has closed its stdout, no longer than the deadline; None: it had to be killed.
+    /// Waits until the deadline for the child, which has closed its stdout. None: it had to be killed.
     fn end(&mut self, deadline: Instant) -> io::Result<Option<ExitStatus>> {
         let mut nap = Duration::from_micros(50);
         loop {
@@ -220,7 +252,7 @@ struct Lines {
 }
 
 impl Lines {
-    /// Hands on each whole line while `take` wants more; false if a line has grown too long.
+    /// Hands on each complete line while `take` wants more. Returns false if a line has grown too long.
     fn push(&mut self, mut data: &[u8], mut take: impl FnMut(String) -> bool) -> bool {
         while let Some(end) = memchr::memchr(b'\n', data) {
             let line = if self.half.is_empty() {
@@ -238,7 +270,7 @@ impl Lines {
         self.half.len() <= MAX_LINE
     }
 
-    /// What stood behind the last newline.
+    /// The bytes behind the last newline.
     fn rest(&mut self) -> Option<String> {
         (!self.half.is_empty()).then(|| text_of(&std::mem::take(&mut self.half)))
     }

@@ -1,20 +1,19 @@
-//! Translators as co-processes: any program that reads addresses on stdin and answers each on stdout, in order.
+//! Translators as co-processes: any program that reads addresses from stdin and answers each on stdout, in order.
 //!
-//! One process per object. Both pipes are non-blocking under one `poll`, so neither side can wait for the other for
-//! ever, whatever the translator buffers: we write when it can take, read when it has given, and it may even hold
-//! back everything until its input ends. Three rules tell where an answer ends ([`Answers`]):
+//! There is one process per object. Both pipes are non-blocking under one `poll`, so the two sides never block each
+//! other, whatever the translator buffers: pct writes when the pipe accepts data and reads when there is some. The
+//! translator may even hold back everything until its input ends. Three rules say where an answer ends ([`Answers`]):
 //!
 //! - `Fixed(n)`: each address gets `n` lines.
-//! - `Sentinel`: some get more (`addr2line -i`). After each address goes a *sentinel*, an address that is in no
-//!   section of the object; what the translator says of it is found out beforehand by a run of its own. An answer
-//!   has at least one line and ends where the sentinel's answer comes.
-//! - `Auto`: that beforehand run tells how many lines an unknown address gets; `addr2line` with `-i` gets sentinels.
+//! - `Sentinel`: some get more (`addr2line -i`). After each address pct sends a *sentinel*, an address that is in no
+//!   section of the object. A separate run beforehand shows the translator's answer to it. An answer has at least one
+//!   line and ends where the sentinel's answer comes.
+//! - `Auto`: that separate run shows how many lines an unknown address gets; `addr2line` with `-i` gets sentinels.
 //!
-//! A translator that dies, hangs or miscounts is an error that says so; what it had answered until then is kept,
-//! except where it answered *too much*: then nothing says which line belongs to which address, and wrong names are
-//! worse than none.
+//! A translator that dies, hangs or miscounts is an error that says so. Its answers before that are kept, except if
+//! it answered *too much*: then nothing shows which line belongs to which address, and wrong names are worse than none.
 //!
-//! SIGPIPE has to be ignored, as it is in every Rust program that did not change it.
+//! SIGPIPE must be ignored, as it is in every Rust program that did not change it.
 
 mod answers;
 mod collect;
@@ -28,23 +27,23 @@ use std::path::Path;
 use pct_num::{Layout, num2str_into};
 
 use crate::image::BuildId;
-use collect::{Collect, End};
+use collect::{AnswerEnd, Collect};
 
 pub use answers::{Answers, TranslatorError};
 pub use collect::addr2line_frames;
 pub use template::{Template, TemplateError};
 
-/// What a translator gave: an answer (its lines) per address, None where there is none, and why it stopped early.
+/// A translator's answers: the lines for each address, None if there are none, and why it stopped early.
 #[derive(Debug)]
 pub struct Translation {
-    /// In the order of the addresses.
+    /// Answers, in the order of the addresses.
     pub answers: Vec<Option<Vec<String>>>,
     /// The error, if there was one.
     pub error: Option<TranslatorError>,
 }
 
 impl Template {
-    /// Translates addresses of one object; each is sent as `0x` + hexadecimal on a line.
+    /// Translates addresses of one object. Each is sent on a line as `0x` and hexadecimal digits.
     pub fn translate(&self, object: &Path, build_id: Option<&BuildId>, addresses: &[u64]) -> Translation {
         let mut answers: Vec<Option<Vec<String>>> = Vec::new();
         answers.resize_with(addresses.len(), || None);
@@ -65,20 +64,20 @@ impl Template {
         let line = self.command_line(object, build_id)?;
         let sentinel = if addresses.contains(&0) { u64::MAX } else { 0 };
         let end = match self.answers {
-            Answers::Fixed(n) => End::After(n.max(1)),
+            Answers::Fixed(n) => AnswerEnd::After(n.max(1)),
             Answers::Sentinel | Answers::Auto => {
                 let unknown = self.unknown_answer(&line, sentinel)?;
                 if self.answers == Answers::Auto && !self.unrolls_inlines() {
-                    End::After(unknown.len())
+                    AnswerEnd::After(unknown.len())
                 } else {
-                    End::Sentinel(unknown)
+                    AnswerEnd::Sentinel(unknown)
                 }
             }
         };
         let mut input = Vec::with_capacity(addresses.len() * 20);
         for address in addresses {
             push_address(*address, &mut input);
-            if matches!(end, End::Sentinel(_)) {
+            if matches!(end, AnswerEnd::Sentinel(_)) {
                 push_address(sentinel, &mut input);
             }
         }
@@ -104,7 +103,7 @@ impl Template {
         })
     }
 
-    /// What the translator says of an address that is in no section.
+    /// The translator's answer to an address that is in no section.
     fn unknown_answer(&self, line: &[OsString], sentinel: u64) -> Result<Vec<String>, TranslatorError> {
         let mut input = Vec::new();
         push_address(sentinel, &mut input);
@@ -154,8 +153,8 @@ mod tests {
 
     #[test]
     fn nobody_waits_for_ever_whatever_the_translator_buffers() {
-        // More than any pipe holds, on both sides: one that answers at once with long lines, and one that reads
-        // everything before it says a word.
+        // More than any pipe holds, in both directions: for a translator that answers at once with long lines, and for
+        // one that reads everything before its first answer.
         let many: Vec<u64> = (1..100_000).collect();
         for program in ["cat", "sed s/$/xxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxxx/", "tac"] {
             let template = Template::parse(program).expect("good").with_answers(Answers::Fixed(1));

@@ -1,4 +1,4 @@
-//! The command line of a translator, with places for the object.
+//! The command line of a translator, with placeholders for the object.
 
 use std::ffi::{OsStr, OsString};
 use std::fmt;
@@ -9,10 +9,10 @@ use std::time::Duration;
 use super::answers::{Answers, TranslatorError};
 use crate::image::BuildId;
 
-/// A command line with places for the object: `addr2line -e %o -f -C`.
+/// A command line with placeholders for the object: `addr2line -e %o -f -C`.
 ///
-/// Words are split at blanks; `'...'`, `"..."` and `\` quote as in a shell, but no shell runs: whoever wants one writes
-/// `sh -c '...'`. In each word `%o` stands for the object's path, `%b` for its build-id, `%%` for a percent sign.
+/// Words are split at blanks; `'...'`, `"..."` and `\` quote as in a shell, but no shell runs. If you need a shell,
+/// write `sh -c '...'`. In each word `%o` stands for the object's path, `%b` for its build-id, `%%` for a percent sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Template {
     words: Vec<Vec<u8>>,
@@ -21,17 +21,17 @@ pub struct Template {
     pub(super) patience: Duration,
 }
 
-/// Why a template is none.
+/// Why a template is invalid.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum TemplateError {
-    /// No word in it.
+    /// It has no word.
     #[error("the translator's command line is empty")]
     Empty,
-    /// A quote that does not end.
+    /// A quote has no end.
     #[error("the translator's command line has a {0} that does not end")]
     Unfinished(char),
-    /// `%` before something else than `o`, `b` or `%`.
+    /// `%` is followed by something else than `o`, `b` or `%`.
     #[error("the translator's command line has %{0}: known are %o (object), %b (build-id) and %%")]
     UnknownPlace(char),
 }
@@ -62,13 +62,13 @@ impl Template {
         Ok(Template { words, answers: Answers::Auto, patience: Duration::from_secs(30) })
     }
 
-    /// Says how many lines answer an address.
+    /// Sets how many lines an address's answer has.
     pub fn with_answers(mut self, answers: Answers) -> Template {
         self.answers = answers;
         self
     }
 
-    /// How long it may stay silent while answers are due (30 s).
+    /// Sets how long it may stay silent while answers are due (30 s by default).
     pub fn with_patience(mut self, patience: Duration) -> Template {
         self.patience = patience;
         self
@@ -108,7 +108,7 @@ impl Template {
         Ok(line)
     }
 
-    /// Whether the command is an addr2line that unrolls inlined calls.
+    /// Whether the command is an addr2line that lists inlined calls.
     pub(super) fn unrolls_inlines(&self) -> bool {
         let program = Path::new(OsStr::from_bytes(&self.words[0])).file_name().map(OsStr::as_bytes);
         let is_addr2line = program.is_some_and(|n| memchr::memmem::find(n, b"addr2line").is_some());

@@ -1,4 +1,4 @@
-//! Where functions are declared: made-up programs whose source marks each function's line with its name.
+//! Where functions are declared, in test programs whose source marks each function's line with its name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -52,7 +52,7 @@ int main(int argc, char **argv) { // is main
 }
 "#;
 
-/// Names and lines that the sources mark: by function without its parameters.
+/// The names and lines that the sources mark, by function without its parameters.
 fn marked(dir: &Path) -> BTreeMap<String, (PathBuf, u32)> {
     let mut out = BTreeMap::new();
     for (name, text) in [("shape.h", HEADER), ("main.cc", MAIN)] {
@@ -79,7 +79,7 @@ fn compile(dir: &Path, flags: &[&str]) -> Option<PathBuf> {
     }
 }
 
-/// All declarations that lookups of a program's code tell, by function without parameters; inlined or not.
+/// All declarations that lookups of a program's code give, by function without parameters, inlined or not.
 fn told(symbols: &mut Symbolizer, program: &Path) -> BTreeMap<String, BTreeSet<Option<(PathBuf, u32)>>> {
     let image = Image::open(program).expect("just built");
     let data = std::fs::read(program).expect("just built");
@@ -194,7 +194,7 @@ fn an_archive_keeps_declarations() {
     offsets.write(dir.path()).expect("written");
     std::fs::rename(&program, dir.path().join("copy")).expect("moved");
     let mut second = new().with_archive(dir.path()).expect("reads");
-    // The code is read from the copy, the names are asked under the name of the program that is gone.
+    // The code is read from the copy. The names are asked under the name of the program, which is gone.
     let image = Image::open(&dir.path().join("copy")).expect("there");
     let object = second.add(ObjectInfo { build_id: image.build_id().cloned(), ..ObjectInfo::file(&program) });
     let mut same = 0;
@@ -207,7 +207,7 @@ fn an_archive_keeps_declarations() {
         }
         second.resolve([(object, at)]);
         for (a, b) in frames.iter().zip(second.frames(object, at)) {
-            let place = |s: &Symbolizer, f: &pct_symbols::Frame| {
+            let place = |s: &Symbolizer, f: &pct_symbols::ResolvedFrame| {
                 f.declared.map(|d| (s.text(d.file).to_owned(), d.line))
             };
             assert_eq!(place(&first, a), place(&second, b));

@@ -1,5 +1,5 @@
-//! Real objects, made by the machine's own compiler, moved, stripped, split and replaced.
-//! Each test needs gcc/g++ and binutils; without them it says so and is skipped.
+//! Real objects, built with the machine's own compiler, then moved, stripped, split and replaced.
+//! Each test needs gcc/g++ and binutils. Without them it says so and is skipped.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -49,7 +49,7 @@ fn run(command: &mut Command) -> bool {
     }
 }
 
-/// Compiles [`PROGRAM`]; None (and a line on stderr) where that cannot be done.
+/// Compiles [`PROGRAM`]. None (and a line on stderr) if that is impossible.
 fn build(dir: &Path, flags: &[&str]) -> Option<PathBuf> {
     let source = dir.join("shop.cc");
     std::fs::write(&source, PROGRAM).expect("a temporary directory is writable");
@@ -59,7 +59,7 @@ fn build(dir: &Path, flags: &[&str]) -> Option<PathBuf> {
     run(&mut command).then_some(out)
 }
 
-/// File offsets of a function's bytes, by nm of the unstripped program.
+/// File offsets of a function's bytes, from nm of the unstripped program.
 fn offsets(program: &Path, name: &str) -> Vec<u64> {
     let out = Command::new("nm").arg("-S").arg(program).output().expect("binutils are there if gcc is");
     let text = String::from_utf8_lossy(&out.stdout);
@@ -126,7 +126,7 @@ fn a_stripped_program_finds_its_debug_file_by_link_and_by_build_id() {
     assert!(run(Command::new("objcopy").arg("--only-keep-debug").arg(&program).arg(&debug)));
     assert!(run(Command::new("strip").arg(&program)));
 
-    // By debug link beside it; once with and once without a build-id to compare.
+    // Found by the debug link beside it; once with and once without a build-id to compare.
     for drop_id in [false, true] {
         let linked = dir.path().join(format!("linked-{drop_id}"));
         let mut objcopy = Command::new("objcopy");
@@ -144,7 +144,7 @@ fn a_stripped_program_finds_its_debug_file_by_link_and_by_build_id() {
         assert_eq!(symbols.frames(object, CodeAddr::Pc(wanted[0]))[0].source, Source::Debug);
     }
 
-    // By build-id in a debug directory.
+    // Found by build-id in a debug directory.
     let id = Image::open(&program).expect("opens").build_id().expect("linked with one").clone();
     let root = dir.path().join("debug-root");
     let text = id.to_string();
@@ -158,7 +158,7 @@ fn a_stripped_program_finds_its_debug_file_by_link_and_by_build_id() {
     resolve_all(&mut symbols, object, &wanted);
     assert_eq!(symbols.frames(object, CodeAddr::Pc(wanted[0])).last().map(|f| f.source), Some(Source::Debug));
 
-    // The program is gone: the debug file answers alone, by the place of the executable mapping.
+    // The program is gone. The debug file answers alone, with the offset of the executable mapping.
     std::fs::remove_file(&program).expect("temp");
     let mut symbols = Symbolizer::new(options);
     let info = ObjectInfo {
@@ -229,7 +229,7 @@ fn a_stripped_program_still_tells_functions_apart() {
     assert_eq!(names(&symbols, object, add[1]), ["shop::Till::add(int)"]);
     assert_eq!(symbols.frames(object, CodeAddr::Pc(add[1]))[0].source, Source::Dynamic);
     assert_eq!(symbols.offset_in_function(object, CodeAddr::Pc(add[3])), Some(3));
-    // Not exported: one name for the whole function all the same, by the unwind tables.
+    // It is not exported. The unwind tables still give one name for the whole function.
     let first = names(&symbols, object, hidden[0]);
     assert!(hidden.iter().all(|o| names(&symbols, object, *o) == first), "{first:?}");
     assert_eq!(symbols.frames(object, CodeAddr::Pc(hidden[1]))[0].source, Source::Unwind);
@@ -416,7 +416,7 @@ fn an_archive_gives_the_same_frames_when_the_program_is_gone_or_rebuilt() {
             after.offset_in_function(object, CodeAddr::Pc(wanted[2])),
             before.offset_in_function(object, CodeAddr::Pc(wanted[2]))
         );
-        // Archived again it is the same archive, whatever became of the program.
+        // Archived again it is the same archive, whatever happened to the program.
         assert_eq!(after.to_archive().to_bytes(), before.to_archive().to_bytes());
         std::fs::write(&program, b"").expect("temp");
     }
@@ -454,12 +454,12 @@ fn answers_that_cannot_change_are_kept_for_the_next_run() {
     assert_eq!(half, all[..half.len()]);
     let files = std::fs::read_dir(&folder).expect("made").count();
     assert_eq!(files, 1);
-    // The object is gone: the answers are still there. Another object of the same path has its own.
+    // The object is gone, but the answers remain. Another object with the same path has its own answers.
     std::fs::remove_file(&program).expect("there");
     assert_eq!(ask(known.clone(), &wanted), all);
     let other = ObjectInfo { build_id: pct_symbols::BuildId::parse("00112233445566778899"), ..known.clone() };
     assert_ne!(ask(other, &wanted), all);
-    // A damaged cache is no cache.
+    // A damaged cache is ignored.
     for entry in std::fs::read_dir(&folder).expect("made") {
         std::fs::write(entry.expect("entry").path(), b"pct-symbols 1\nS x\nE 0\n").expect("writes");
     }
@@ -505,7 +505,7 @@ fn names_that_dwz_moved_to_another_file_are_found_there() {
             return;
         }
         assert_eq!(shown(&program), before, "{version}");
-        // Without the common file the program still answers, by what is left to it.
+        // Without the common file the program still answers with the rest.
         std::fs::remove_file(&common).expect("there");
         let mut symbols = Symbolizer::new(quiet());
         let object = symbols.add(ObjectInfo::file(&program));
@@ -602,7 +602,7 @@ fn stripped_go_programs_have_the_names_of_the_unstripped_ones() {
     }
 }
 
-/// File offsets in a stripped program of a function that nm knows in the whole one: both have the same addresses.
+/// File offsets of a function in a stripped program. nm knows the function in the whole one, with the same addresses.
 fn offsets_in(whole: &Path, bare: &Path, function: &str) -> Vec<u64> {
     let (from, to) = (Image::open(whole).expect("built"), Image::open(bare).expect("built"));
     let addresses = offsets(whole, function).into_iter().filter_map(|o| from.address_of_offset(o));

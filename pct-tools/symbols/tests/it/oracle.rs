@@ -1,4 +1,4 @@
-//! The built-in translator against the `addr2line` crate's own lookup, and both kinds of damage to what they read.
+//! Compares the built-in translator with the `addr2line` crate's own lookup, also on damaged files of two kinds.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -112,17 +112,17 @@ fn compare(program: &Path, step: usize) {
     let mut equal = 0;
     for ((address, (mine, source)), reference) in addresses.iter().zip(&mine).zip(&reference) {
         if reference.iter().any(|f| f.0.is_empty()) || reference.is_empty() {
-            // Only we fall back on symbol tables.
+            // Only pct falls back on symbol tables.
             assert_ne!(*source, Source::Debug, "{address:#x}: {mine:?} / {reference:?}");
             continue;
         }
-        // A row of line 0 has no column for them and one for us: nobody shows it.
+        // A row of line 0 has no column in `addr2line` and one in pct. Nobody shows it.
         let plain = |f: &Shown| -> Shown {
             f.iter().map(|(n, p, l, c)| (n.clone(), p.clone(), *l, if *l == 0 { 0 } else { *c })).collect()
         };
         let (mut mine, reference) = (plain(mine), plain(reference));
         for (mine, reference) in mine.iter_mut().zip(&reference) {
-            // They stop at the plain name where the entries have no linker name; scopes.rs looks at what we add.
+            // `addr2line` stops at the plain name if entries have no linker name; scopes.rs checks what pct adds.
             let base = reference.0.split('<').next().unwrap_or_default();
             if !base.contains("::") && mine.0.contains(base) {
                 mine.0.clone_from(&reference.0);
@@ -169,7 +169,7 @@ fn damaged_files_never_panic() {
         let all = addresses(&program, 80);
         let image = Image::open(&program).expect("just built");
         let offsets: Vec<u64> = all.iter().filter_map(|a| image.offset_of_address(*a)).collect();
-        // Places worth damaging: headers, and each section that a lookup reads.
+        // Offsets worth damaging: headers, and each section that a lookup reads.
         let mut places: Vec<(usize, usize)> = vec![(0, 1000)];
         {
             let elf = object::File::parse(&*good).expect("ELF");

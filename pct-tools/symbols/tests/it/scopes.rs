@@ -1,5 +1,5 @@
-//! C++ functions without a linker name of their own (lambdas, templates made of them, anonymous namespaces) keep
-//! what tells them apart. Needs g++ and nm; without them the test says so and is skipped.
+//! C++ functions without their own linker name (lambdas, templates instantiated with them, anonymous namespaces) keep
+//! what distinguishes them. Needs g++ and nm; without them the test says so and is skipped.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -110,7 +110,7 @@ fn without_their_symbols_functions_have_their_scope() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let Some(program) = build(dir.path(), &[]) else { return };
     let (before, _) = names(&program);
-    // Debug information stays, the symbols of the namespace go.
+    // The debug information stays; the symbols of the namespace are removed.
     let bare = dir.path().join("bare");
     let mut strip = Command::new("objcopy");
     strip.args(["--wildcard", "--strip-symbol=_ZN4shop*"]).arg(&program).arg(&bare);

@@ -64,9 +64,9 @@ impl Program {
         let mut builder = Builder::new();
         builder
             .argv(&[b"./demo"])
-            .word(header::STACK_MODE, 4)
-            .word(header::ALLOC_INTERVAL, N)
-            .word(header::ALLOC_SEED, seed)
+            .set_header_word(header::STACK_MODE, 4)
+            .set_header_word(header::ALLOC_INTERVAL, N)
+            .set_header_word(header::ALLOC_SEED, seed)
             .alloc_server(AllocServer::CLibrary, b"/lib/libc.so.6");
         let thread = builder.thread(1, 7, b"demo");
         let mut codes: Vec<String> = Vec::new();
@@ -162,7 +162,7 @@ impl Program {
         self.entries.insert(block.address, [head, block.address, block.size, block.allocated, 0, 7]);
         if self.log {
             let mut buffer = [0; 16];
-            let mut record = Encoder::new(&mut buffer).word(self.time);
+            let mut record = Encoder::new(&mut buffer).raw_word(self.time);
             for number in [7, block.address, block.size, 0, 0] {
                 record = record.number(number);
             }
@@ -202,7 +202,7 @@ impl Program {
         let mut entry = self.entries.remove(&block.address).expect("it is live");
         if self.log {
             let mut buffer = [0; 16];
-            let mut record = Encoder::new(&mut buffer).word(self.time);
+            let mut record = Encoder::new(&mut buffer).raw_word(self.time);
             for number in [7, block.address, block.size, 0, block.allocated] {
                 record = record.number(number);
             }
@@ -219,7 +219,7 @@ impl Program {
     /// A level of resident memory.
     pub(crate) fn level(&mut self, resident_anonymous: u64, slack: u64) {
         let mut buffer = [0; 16];
-        let mut record = Encoder::new(&mut buffer).word(self.time);
+        let mut record = Encoder::new(&mut buffer).raw_word(self.time);
         for number in [self.live as u64, 0, resident_anonymous, 5_000_000, 0, 132_000, slack] {
             record = record.number(number);
         }
@@ -232,9 +232,14 @@ impl Program {
         &mut self.entries
     }
 
+    /// A word of the account of memory.
+    pub(crate) fn account_word(&mut self, at: usize, word: u64) {
+        self.totals[at] = word;
+    }
+
     /// A word of the header.
-    pub(crate) fn word(&mut self, at: usize, word: u64) {
-        self.builder.word(at, word);
+    pub(crate) fn set_header_word(&mut self, at: usize, word: u64) {
+        self.builder.set_header_word(at, word);
     }
 
     /// The recording.

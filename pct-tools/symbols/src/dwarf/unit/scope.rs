@@ -1,17 +1,17 @@
-//! Which namespaces, classes and functions lie around an entry.
+//! Finds the namespaces, classes and functions around an entry.
 //!
-//! Compilers leave the linker name out where a function has none that other files could use: lambdas in local
-//! functions, what is made of templates with them, everything in an anonymous namespace. Its plain name alone
-//! (`operator()`, `_M_invoke<0>`) would put all of them into one row. DWARF entries do not say what they lie in, so a
-//! unit that has such functions is run over once more.
+//! Compilers leave out the linker name if other files cannot use the function: lambdas in local functions, templates
+//! instantiated with them, everything in an anonymous namespace. The plain name alone (`operator()`, `_M_invoke<0>`)
+//! would put all of them into one row. DWARF entries do not name the scope around them, so a unit that has such
+//! functions is skimmed a second time.
 
 use gimli::AttributeValue;
 use gimli::constants as dw;
 
 use super::super::question::Slice;
-use super::super::skim::{Kind, Skimmer};
+use super::super::skim::{EntryKind, Skimmer};
 
-/// An entry that other entries can lie in.
+/// An entry that can contain other entries.
 #[derive(Debug, Clone, Copy)]
 struct Scope {
     /// Offset in the unit.
@@ -33,7 +33,7 @@ impl Scopes {
         // The scopes around the current entry with their depths, outermost first.
         let mut open: Vec<(u32, usize)> = Vec::new();
         skimmer.run(root, false, |entry| {
-            if matches!(entry.kind, Kind::Function | Kind::Scope) {
+            if matches!(entry.kind, EntryKind::Function | EntryKind::Scope) {
                 while open.last().is_some_and(|(depth, _)| *depth >= entry.depth) {
                     open.pop();
                 }

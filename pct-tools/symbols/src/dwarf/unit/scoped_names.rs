@@ -1,17 +1,18 @@
-//! Names of functions with the scopes around them, where entries have no linker name.
+//! Names of functions with the scopes around them, for entries without linker names.
 
 use gimli::constants as dw;
 use gimli::{Section, UnitOffset};
 
 use super::super::question::{Dwarf, Question, name_by_symbol};
 use super::super::skim::Skimmer;
+use super::Walk;
+use super::entries::{File, open_other, sup_unit};
 use super::scope::Scopes;
-use super::{File, Walk, open_other, sup_unit};
 use crate::answers::{Answers, NO_TEXT};
 use crate::demangle::demangle;
 
 impl<'a> Walk<'a, '_> {
-    /// The name of a function that has code: where its entries tell no linker name, that of the symbol.
+    /// The name of a function that has code. If its entries have no linker name, that of the symbol is used.
     pub(super) fn physical_name(
         &mut self,
         offset: usize,
@@ -39,7 +40,7 @@ impl<'a> Walk<'a, '_> {
         text
     }
 
-    /// The name of an inlined call: where its entries tell no linker name, the plain one with the scopes around it.
+    /// The name of an inlined call. If its entries have no linker name, it is the plain one with the scopes around it.
     pub(super) fn inlined_name(&mut self, offset: usize, answers: &mut Answers) -> u32 {
         let known = self.known_of_own(offset);
         let Some((file, root)) = known.root.filter(|_| self.is_cpp && !known.is_linker_name) else {
@@ -51,8 +52,8 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// The name of an entry and of the scopes around it: `render::(anonymous namespace)::shade`. `hops` bounds the
-    /// number of functions within functions.
+    /// The name of an entry with the scopes around it: `render::(anonymous namespace)::shade`. `hops` bounds the
+    /// nesting of functions within functions.
     fn scoped_name(&mut self, file: File, offset: usize, hops: u32) -> Option<String> {
         if let Some(name) = self.scoped.get(&(file, offset)) {
             return name.clone();
@@ -76,7 +77,7 @@ impl<'a> Walk<'a, '_> {
         let own = match (own, self.tag(file, root)?) {
             (Some(own), _) => Some(own),
             (None, dw::DW_TAG_namespace) => Some("(anonymous namespace)".to_owned()),
-            // Only the place tells one lambda from the next.
+            // Only their positions distinguish two lambdas.
             (None, dw::DW_TAG_class_type | dw::DW_TAG_structure_type) if known.line != 0 => {
                 Some(format!("{{lambda:{}:{}}}", known.line, known.column))
             }
@@ -88,7 +89,7 @@ impl<'a> Walk<'a, '_> {
         }
     }
 
-    /// Start of the unit that holds an entry of `.debug_info`, and the offset in it of the scope around the entry.
+    /// Start of the unit that contains an entry of `.debug_info`, and the unit offset of the scope around the entry.
     fn scope_around(&mut self, file: File, offset: usize) -> Option<(usize, usize)> {
         let dwarf: &Dwarf<'a> = match file {
             File::Main => self.dwarf,
@@ -114,7 +115,7 @@ impl<'a> Walk<'a, '_> {
         Some((unit, scope))
     }
 
-    /// Start of the unit that holds an entry of `.debug_info`.
+    /// Start of the unit that contains an entry of `.debug_info`.
     fn unit_start(&self, file: File, offset: usize) -> Option<usize> {
         match file {
             File::Main => Some(self.index.offset(self.index.unit_holding(offset)?).0),

@@ -1,0 +1,254 @@
+//! What the functions of a profile are for: which belong to an interpreter, and which part they play in it.
+
+use crate::model::{Id, Object, ObjectId, ObjectKind, Profile, StackId};
+use rustc_hash::FxHashSet;
+
+/// The part that a function of the interpreter plays.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Role {
+    /// Runs the language's functions: the function that it runs stands for it.
+    Loop,
+    /// Carries a call to a function.
+    Carrier,
+    /// Waits for the interpreter's lock.
+    Lock,
+    /// Collects garbage.
+    Garbage,
+    /// Has no name (a stripped interpreter).
+    Nameless,
+    /// Does work.
+    Work,
+}
+
+/// Functions of CPython and their roles; a `*` at the end stands for any rest. What a compiler appended behind a dot
+/// (`.cold`, `.lto_priv.0`) does not count. The first line that fits decides.
+const CPYTHON: &[(Role, &[&str])] = &[
+    (Role::Loop, &["_PyEval_EvalFrameDefault", "_PyEval_EvalFrame", "_TAIL_CALL_*"]),
+    (Role::Lock, &["take_gil", "PyEval_RestoreThread", "_PyThreadState_Attach"]),
+    (
+        Role::Garbage,
+        &[
+            "gc_collect_main",
+            "gc_collect_generations",
+            "gc_collect_with_callback",
+            "_PyGC_Collect*",
+            // 3.8
+            "collect",
+            "collect_generations",
+            "collect_with_callback",
+        ],
+    ),
+    (
+        Role::Carrier,
+        &[
+            "_PyEval_Vector",
+            "_PyEval_EvalCode*",
+            "PyEval_EvalCode*",
+            "PyEval_EvalFrame*",
+            "eval_frame_handle_pending",
+            "_PyFunction_Vectorcall",
+            "_PyFunction_FastCall*",
+            "function_code_fastcall",
+            "PyObject_Call*",
+            "PyObject_Vectorcall*",
+            "_PyObject_Call*",
+            "_PyObject_FastCall*",
+            "_PyObject_Vectorcall*",
+            "_PyObject_MakeTpCall*",
+            "_PyObject_FunctionFast*",
+            "PyVectorcall_Call",
+            "_PyVectorcall_Call",
+            "PyCFunction_Call",
+            "object_vacall",
+            "call_function",
+            "call_method*",
+            "do_call_core",
+            "fast_function",
+            "method_vectorcall*",
+            "method_call",
+            "methoddescr_call",
+            "cfunction_call*",
+            "cfunction_vectorcall_*",
+            "vectorcall_*",
+            "_PyMethodDef_RawFastCall*",
+            "slot_tp_*",
+            "slot_nb_*",
+            "slot_sq_*",
+            "slot_mp_*",
+            "slot_am_*",
+            "wrap_*",
+            "wrapperdescr_call",
+            "wrapper_call",
+            "property_descr_get",
+            "type_call",
+            "type_vectorcall",
+            "partial_call*",
+            "partial_vectorcall*",
+            "gen_send_ex*",
+            "gen_iternext",
+            "gen_send",
+            "_PyGen_Send*",
+            "PyGen_am_send",
+            "PyIter_Send",
+            "gen_close*",
+            "gen_throw",
+            "_gen_throw",
+            "async_gen_*",
+            "coro_*",
+            "object_isinstance",
+            "builtin_exec*",
+            "builtin_eval*",
+            "builtin___import__*",
+            "builtin___build_class__*",
+            "PyImport_*",
+            "import_name",
+            "import_find_and_load",
+            "exec_code_in_module",
+            "run_mod",
+            "run_eval_code_obj",
+            "PyRun_*",
+            "_PyRun_*",
+            "pyrun_*",
+            "pymain_*",
+            "Py_RunMain",
+            "Py_BytesMain",
+            "Py_Main",
+            "thread_run",
+            "t_bootstrap",
+            "pythread_wrapper",
+            "context_run",
+            "_PyContext_Run",
+        ],
+    ),
+];
+
+/// The role of a function of the interpreter's image, by its name.
+fn role(name: &str) -> Role {
+    if name == "[no symbol]" || name.starts_with('[') && name.contains("+0x") {
+        return Role::Nameless;
+    }
+    let stem = name.split_once('.').map_or(name, |(stem, _)| stem);
+    let fits = |pattern: &str| match pattern.strip_suffix('*') {
+        Some(start) => stem.starts_with(start),
+        None => stem == pattern,
+    };
+    CPYTHON
+        .iter()
+        .find(|(_, names)| names.iter().any(|name| fits(name)))
+        .map_or(Role::Work, |(role, _)| *role)
+}
+
+/// What a stack's frame is for folding.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum FrameClass {
+    /// A function of an interpreted language.
+    Spoken,
+    /// A function of the interpreter.
+    Interpreter(Role),
+    /// The C library, the loader or the kernel: whoever calls it has it work for him.
+    Servant,
+    /// Another function: of an extension module, or of a library that one uses.
+    Other,
+}
+
+/// Objects that any code uses for itself, by the start of their file's name.
+const SERVANTS: &[&str] =
+    &["libc.so", "libc-", "libm.so", "libm-", "libpthread", "ld-linux", "ld-2", "ld-musl", "libc.musl"];
+
+/// Whether an object is one that works for whoever calls it.
+fn serves(object: &Object) -> bool {
+    match object.kind {
+        ObjectKind::Kernel => true,
+        ObjectKind::File => SERVANTS.iter().any(|start| object.name().starts_with(start)),
+        _ => object.path == "[vdso]",
+    }
+}
+
+/// The roles of all functions of a profile; without an interpreter that was read nobody has any.
+pub(super) struct Roles {
+    kinds: Vec<FrameClass>,
+}
+
+impl Roles {
+    pub(super) fn from_profile(profile: &Profile) -> Self {
+        let spoken = |object: ObjectId| is_spoken(profile, object);
+        let images = interpreters(profile);
+        let kinds = profile
+            .functions
+            .iter()
+            .map(|f| match spoken(f.object) {
+                true => FrameClass::Spoken,
+                false if images.contains(&f.object) => FrameClass::Interpreter(role(&f.name)),
+                false if serves(&profile.objects[f.object]) => FrameClass::Servant,
+                false => FrameClass::Other,
+            })
+            .collect();
+        Self { kinds }
+    }
+
+    fn kind(&self, profile: &Profile, stack: StackId) -> FrameClass {
+        self.kinds[profile.frames[profile.stacks[stack].frame].function.index()]
+    }
+
+    pub(super) fn any_spoken(&self) -> bool {
+        self.kinds.contains(&FrameClass::Spoken)
+    }
+}
+
+/// Whether an object stands for a module of an interpreted language.
+pub(crate) fn is_spoken(profile: &Profile, object: ObjectId) -> bool {
+    matches!(profile.objects[object].kind, ObjectKind::Module(_))
+}
+
+/// The images of interpreters: known by their loop, or if that has no name (stripped, or the file is gone) by
+/// its place.
+pub(crate) fn interpreters(profile: &Profile) -> FxHashSet<ObjectId> {
+    let spoken = |object: ObjectId| is_spoken(profile, object);
+    let loops = profile.functions.iter().filter(|f| !spoken(f.object) && role(&f.name) == Role::Loop);
+    let images: FxHashSet<ObjectId> = loops.map(|f| f.object).collect();
+    if images.is_empty() { nameless_loops(profile, spoken) } else { images }
+}
+
+impl FrameClass {
+    /// Whether a frame directly below one of a language is the loop that runs it. The loop's cold part may
+    /// have no name.
+    fn is_loop(self) -> bool {
+        matches!(self, Self::Interpreter(Role::Loop | Role::Nameless))
+    }
+}
+
+/// Objects of nameless functions that stand where a loop does: directly below a frame of a language.
+fn nameless_loops(profile: &Profile, spoken: impl Fn(ObjectId) -> bool) -> FxHashSet<ObjectId> {
+    let function = |stack: StackId| &profile.functions[profile.leaf(stack)];
+    let stacks = profile.stacks.enumerate();
+    stacks
+        .filter(|(_, node)| node.parent.is_some_and(|parent| spoken(function(parent).object)))
+        .map(|(id, _)| function(id))
+        .filter(|f| !spoken(f.object) && role(&f.name) == Role::Nameless)
+        .map(|f| f.object)
+        .collect()
+}
+
+/// What is known of each stack of a profile, callers first.
+pub(super) struct Walked {
+    pub(super) kind: FrameClass,
+    /// The innermost frame of a language on it, itself included.
+    pub(super) spoken: Option<StackId>,
+    /// It is the interpreter's loop that runs that frame, or code that was inlined into this loop.
+    pub(super) runs_it: bool,
+}
+
+pub(super) fn walk(profile: &Profile, roles: &Roles) -> Vec<Walked> {
+    let mut walked: Vec<Walked> = Vec::with_capacity(profile.stacks.len());
+    for (id, node) in profile.stacks.enumerate() {
+        let kind = roles.kind(profile, id);
+        let above = node.parent.map(|parent| &walked[parent.index()]);
+        let spoken = if kind == FrameClass::Spoken { Some(id) } else { above.and_then(|above| above.spoken) };
+        let runs_it = above.is_some_and(|above| match above.kind {
+            FrameClass::Spoken => kind.is_loop(),
+            _ => kind != FrameClass::Spoken && above.runs_it && profile.frames[node.frame].inlined,
+        });
+        walked.push(Walked { kind, spoken, runs_it });
+    }
+    walked
+}

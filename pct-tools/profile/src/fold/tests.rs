@@ -1,0 +1,175 @@
+//! Folding drawn as lines of text: which frames go, which stay, and that no sample is lost.
+
+use super::*;
+use crate::language::Language;
+use crate::model::{Builder, Object, ObjectKind, Process, Spent, Weight};
+use crate::{By, CallTree, Split};
+use proptest::prelude::*;
+
+/// `Py_RunMain;py:main;loop;work 3`: native functions of the interpreter, `py:` ones of a module, `so:`
+/// ones of a library; `in:` is inlined into the one before.
+fn profile(lines: &str) -> Profile {
+    let mut b = Builder::new(true);
+    let process = b.process(Process { name: "python3".into(), ..Process::default() });
+    let thread = b.thread(process, 1, "python3");
+    let mut object = |path: &str, kind| b.object(Object { path: path.into(), build_id: None, kind });
+    let image = object("/usr/bin/python3", ObjectKind::File);
+    let library = object("/lib/libx.so", ObjectKind::File);
+    let libc = object("/lib/libc.so.6", ObjectKind::File);
+    let kernel = object("kernel", ObjectKind::Kernel);
+    let module = object("/srv/app.py", ObjectKind::Module(Language::Python));
+    for line in lines.lines() {
+        let (stack, count) = line.trim().rsplit_once(' ').expect("a count");
+        let samples: u64 = count.parse().expect("a number");
+        let mut at = None;
+        for name in stack.split(';') {
+            let (object, name, inlined) = match name.split_once(':') {
+                Some(("py", name)) => (module, name, false),
+                Some(("so", name)) => (library, name, false),
+                Some(("libc", name)) => (libc, name, false),
+                Some(("kernel", name)) => (kernel, name, false),
+                Some(("in", name)) => (image, name, true),
+                _ => (image, name, false),
+            };
+            let name = if name == "loop" { "_PyEval_EvalFrameDefault" } else { name };
+            let function = b.function(object, name);
+            let frame = b.frame(Frame { function, file: None, line: 0, address: None, inlined });
+            at = Some(b.stack(at, frame));
+        }
+        let weight = Weight { samples, user_ns: samples, system_ns: 0 };
+        b.add(thread, at.expect("a frame"), weight);
+    }
+    b.finish()
+}
+
+fn drawn(profile: &Profile) -> Vec<String> {
+    let mut lines: Vec<String> = profile
+        .cells
+        .iter()
+        .map(|cell| {
+            let mut names: Vec<&str> = profile
+                .outwards(cell.stack)
+                .map(|(_, f)| profile.functions[f.function].name.as_str())
+                .collect();
+            names.reverse();
+            format!("{} {}", names.join(";"), cell.weight.samples)
+        })
+        .collect();
+    lines.sort();
+    lines
+}
+
+const STACKS: &str = "main;Py_RunMain;pymain_run_python.constprop.0;py:<module>;loop 1
+    main;Py_RunMain;pymain_run_python.constprop.0;py:<module>;loop;in:_Py_DECREF 2
+    main;Py_RunMain;py:<module>;loop;_PyFunction_Vectorcall;py:f;loop;list_sort_impl;[python3+0x10];_PyObject_Call;py:key;loop 3
+    main;Py_RunMain;py:<module>;loop;_PyFunction_Vectorcall;py:f;loop;list_sort_impl 4
+    main;Py_RunMain;py:<module>;loop;_PyFunction_Vectorcall 5
+    main;Py_RunMain;py:<module>;loop;cfunction_call;so:deflate 6
+    main;Py_RunMain;py:<module>;loop;take_gil;so:futex 7
+    main;Py_RunMain;py:<module>;loop;PyObject_Malloc;gc_collect_main 8
+    start;loop 9";
+
+/// Who asks decides what the C library and the kernel work for.
+const SERVED: &str = "main;py:f;loop;float_pow;libc:pow 1
+    main;py:f;loop;os_read;libc:read;kernel:[system] 2
+    main;py:f;loop;cfunction_call;so:dgemm;libc:memcpy 4
+    main;py:f;loop;so:array_add;PyFloat_FromDouble;libc:malloc 8
+    main;py:f;loop;[python3+0x7];libc:__pthread_cond_timedwait;libc:futex;kernel:[system] 16
+    main;py:f;loop;lock_acquire;libc:sem_clockwait;kernel:[system] 32
+    main;py:f;loop;so:wait_for_worker;libc:pthread_cond_wait;kernel:[system] 64
+    main;py:f;loop;[python3+0x7] 128";
+
+#[test]
+fn carriers_go_and_the_innermost_frame_stays() {
+    assert_eq!(
+        drawn(&fold(profile(STACKS), Frames::Mixed)),
+        [
+            "main;<module> 3",
+            "main;<module>;PyObject_Malloc;gc_collect_main 8",
+            "main;<module>;_PyFunction_Vectorcall 5",
+            "main;<module>;deflate 6",
+            "main;<module>;f;list_sort_impl 4",
+            "main;<module>;f;list_sort_impl;key 3",
+            "main;<module>;take_gil;futex 7",
+            "start;_PyEval_EvalFrameDefault 9",
+        ]
+    );
+}
+
+#[test]
+fn a_loop_without_a_name_is_known_by_its_place() {
+    let lines = "[python3+0x9];py:<module>;[python3+0x1];[python3+0x2];py:f;[python3+0x1] 1
+        [python3+0x9];py:<module>;[python3+0x1];so:deflate 2
+        [python3+0x9];py:<module>;[python3+0x1];[python3+0x3] 4";
+    assert_eq!(
+        drawn(&fold(profile(lines), Frames::Mixed)),
+        [
+            "[python3+0x9];<module>;[python3+0x3] 4",
+            "[python3+0x9];<module>;deflate 2",
+            "[python3+0x9];<module>;f 1",
+        ]
+    );
+    // Without native stacks a library's code stands there.
+    let lines = "py:<module>;so:deflate 2";
+    assert_eq!(drawn(&fold(profile(lines), Frames::Mixed)), drawn(&profile(lines)));
+}
+
+#[test]
+fn views_of_one_kind_lose_no_sample() {
+    let python = fold(profile(STACKS), Frames::Python);
+    assert_eq!(drawn(&python), ["<module> 29", "<module>;f 4", "<module>;f;key 3", "[not shown] 9"]);
+    let native = fold(profile(STACKS), Frames::Native);
+    assert!(!drawn(&native).iter().any(|line| line.contains("<module>")));
+    assert_eq!(native.total().samples, 45);
+    assert_eq!(drawn(&fold(profile(STACKS), Frames::All)), drawn(&profile(STACKS)));
+}
+
+#[test]
+fn without_a_language_nothing_is_folded() {
+    let lines = "main;Py_RunMain;loop;_PyFunction_Vectorcall;loop 1";
+    assert_eq!(drawn(&fold(profile(lines), Frames::Mixed)), drawn(&profile(lines)));
+    let mut p = profile(lines);
+    account_of_languages(&mut p);
+    assert!(p.account.languages.is_empty());
+}
+
+fn spent(lines: &str) -> ([u64; 5], bool) {
+    let mut p = profile(lines);
+    account_of_languages(&mut p);
+    let row = &p.account.languages[0];
+    let Spent { inside, native, lock, garbage, outside } = row.spent;
+    ([inside, native, lock, garbage, outside].map(|w| w.samples), row.nameless)
+}
+
+#[test]
+fn time_is_told_apart_by_what_was_called() {
+    // The interpreter sorts and calls: that is the language at work.
+    assert_eq!(spent(STACKS), ([15, 6, 7, 8, 9], false));
+    assert_eq!(spent(SERVED), ([1 + 2 + 32 + 128, 4 + 8 + 64, 16, 0, 0], true));
+}
+
+proptest! {
+    /// Whatever the stacks and the view: the sum stays, callers come first, and what is shown is a part
+    /// of what was there.
+    #[test]
+    fn folding_keeps_every_sample(stacks in proptest::collection::vec(
+        (proptest::collection::vec(0_usize..8, 1..12), 1_u64..9), 1..30)) {
+        const NAMES: [&str; 8] =
+            ["py:f", "py:g", "loop", "_PyObject_Call", "work", "so:x", "in:y", "[python3+0x4]"];
+        let lines: Vec<String> = stacks.iter().map(|(names, n)| {
+            let names: Vec<&str> = names.iter().map(|at| NAMES[*at]).collect();
+            format!("main;{} {n}", names.join(";"))
+        }).collect();
+        for frames in [Frames::All, Frames::Native, Frames::Python, Frames::Mixed] {
+            let before = profile(&lines.join("\n"));
+            let whole = before.total();
+            let after = fold(before, frames);
+            prop_assert_eq!(after.total(), whole);
+            for (id, node) in after.stacks.enumerate() {
+                prop_assert!(node.parent.is_none_or(|parent| parent < id));
+            }
+            let tree = CallTree::top_down(&after, &after.cells, By::Function, Split::Merged);
+            prop_assert_eq!(tree.total, whole);
+        }
+    }
+}
