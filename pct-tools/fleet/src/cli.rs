@@ -1,12 +1,20 @@
 //! What can be typed after `pct-fleet`.
 
+mod ask;
+mod host;
+mod keep;
+pub mod ship;
+mod symbolize;
+
 use crate::gather::{Origin, gather};
 use crate::questions::{Engine, Question, Which, sql};
 use crate::root;
 use anyhow::{Context as _, Result, bail};
 use clap::Parser as _;
 use pct_profile::Profile;
+use pct_profile::load::recordings::Recording;
 use pct_profile::load::{self, Options};
+use pct_text::complain;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,6 +23,9 @@ use std::process::ExitCode;
 #[command(name = "pct-fleet", version, subcommand_required = true, arg_required_else_help = true)]
 #[command(after_help = "Examples:
   pct-fleet export pct-server-4711 -o /srv/profiles --service shop --release 1.42.0
+  pct-fleet ship --to /srv/profiles --every 10m
+  pct-fleet top /srv/profiles --service shop --last 1h --by host
+  pct-fleet flame /srv/profiles --service shop --older 1.41.0 --newer 1.42.0 -o shop.svg
   pct-fleet sql top --root /srv/profiles --service shop --by host | duckdb
   pct-fleet sql diff 1.41.0 1.42.0 --root /srv/profiles --engine spark
   pct-fleet sql flame --root /srv/profiles --from 2026-11-20T14:00 --to 2026-11-20T15:00
@@ -31,6 +42,28 @@ struct Cli {
 enum Command {
     /// Write recordings into the tables below a folder
     Export(Export),
+    /// Bring the recordings of continuous sampling into the tables, each once
+    Ship(ship::Args),
+    /// The functions that most time was spent in
+    Top(ask::Top),
+    /// What changed between two versions of a service
+    Diff(ask::Diff),
+    /// Draw a flame graph, or the difference of two versions
+    Flame(ask::Flame),
+    /// Write what was asked for as a recording that pct report, flame, diff and view read
+    Get(ask::Get),
+    /// What there is: services, versions and hosts, with their time and what was lost
+    Hosts(ask::Hosts),
+    /// Read every file, and say what is wrong
+    Check(keep::Check),
+    /// Merge the many small files of past hours
+    Compact(keep::Compact),
+    /// Sum up past hours over all hosts and longer intervals, into a root that is kept for long
+    Rollup(keep::Rollup),
+    /// Remove the rows of a host or service
+    Forget(keep::Forget),
+    /// Find names for code that had none when it was sampled
+    Symbolize(symbolize::Symbolize),
     /// Print the SQL text of a question
     Sql(Sql),
 }
@@ -115,22 +148,30 @@ struct Of {
 pub fn main() -> ExitCode {
     let done = match Cli::parse().command {
         Command::Export(args) => export(&args),
+        Command::Ship(args) => ship::run(&args),
+        Command::Top(args) => ask::top(&args),
+        Command::Diff(args) => ask::diff(&args),
+        Command::Flame(args) => ask::flame(&args),
+        Command::Get(args) => ask::get(&args),
+        Command::Hosts(args) => ask::hosts(&args),
+        Command::Check(args) => keep::check(&args),
+        Command::Compact(args) => keep::compact(&args),
+        Command::Rollup(args) => keep::rollup(&args),
+        Command::Forget(args) => keep::forget(&args),
+        Command::Symbolize(args) => symbolize::run(&args),
         Command::Sql(args) => print(&args),
     };
     match done {
         Ok(code) => code,
         Err(why) => {
-            eprintln!("pct-fleet: {why:#}");
+            complain!("pct-fleet: {why:#}");
             ExitCode::FAILURE
         }
     }
 }
 
 fn export(args: &Export) -> Result<ExitCode> {
-    let host = match &args.host {
-        Some(host) => host.clone(),
-        None => nix::unistd::gethostname().context("the host's name")?.to_string_lossy().into_owned(),
-    };
+    let host = host::named_or_own(args.host.as_deref())?;
     let origin = Origin {
         service: args.service.clone(),
         version: args.release.clone(),
@@ -141,11 +182,11 @@ fn export(args: &Export) -> Result<ExitCode> {
     let mut failed = false;
     for path in &args.paths {
         match export_one(path, &args.root, &origin) {
-            Ok(rows) => eprintln!("{}: {rows} rows of samples", path.display()),
+            Ok(rows) => complain!("{}: {rows} rows of samples", path.display()),
             // One bad file does not stop the next.
             Err(why) => {
                 failed = true;
-                eprintln!("pct-fleet: {}: {why:#}", path.display());
+                complain!("pct-fleet: {}: {why:#}", path.display());
             }
         }
     }
@@ -158,14 +199,31 @@ fn export_one(path: &Path, root: &Path, origin: &Origin) -> Result<usize> {
     if tables.samples.is_empty() {
         bail!("no sample in it");
     }
-    root::write(root, &tables)?;
+    root::write(root, &tables, &ids_of(path)?)?;
     Ok(tables.samples.len())
+}
+
+/// The ids of the recordings below a path, so that one that is exported and shipped too can be told; none of
+/// other formats.
+fn ids_of(path: &Path) -> Result<Vec<String>> {
+    if is_foreign(path) {
+        return Ok(Vec::new());
+    }
+    let recordings = load::files_of(path)?.into_iter().filter_map(|file| Recording::read(&file).ok());
+    let mut ids: Vec<String> = recordings.map(|recording| crate::ship::segment_id(&recording)).collect();
+    ids.sort();
+    Ok(ids)
+}
+
+/// Whether a path is a file of another tool.
+fn is_foreign(path: &Path) -> bool {
+    path.is_file() && path.extension().is_none_or(|extension| extension != "pct")
 }
 
 /// Reads a recording of any kind, with the times of its samples.
 fn read(path: &Path) -> Result<Profile> {
     let options = Options { timeline: true, ..Options::default() };
-    if path.is_file() && path.extension().is_none_or(|extension| extension != "pct") {
+    if is_foreign(path) {
         return Ok(pct_formats::import_with(path, true)?);
     }
     Ok(load::load(&[path.to_owned()], &options)?)
@@ -180,7 +238,8 @@ fn print(args: &Sql) -> Result<ExitCode> {
         }
         Asked::Flame { of } => (of, Question::Flame),
     };
-    let text = sql(of.engine, of.root.trim_end_matches('/'), &of.which, &question);
+    let which = Which { interval_s: root::interval_s(Path::new(&of.root)), ..of.which.clone() };
+    let text = sql(of.engine, of.root.trim_end_matches('/'), &which, &question);
     match std::io::stdout().lock().write_all(text.as_bytes()) {
         Err(why) if why.kind() != std::io::ErrorKind::BrokenPipe => Err(why).context("stdout"),
         _ => Ok(ExitCode::SUCCESS),

@@ -2,10 +2,11 @@
 
 use crate::INTERVAL_S;
 use crate::ids::{self, CodePlace, ENDS, Kind, NO_STACK, STACK_ID};
-use crate::tables::{Host, Location, Sample, Stack};
+use crate::private;
+use crate::tables::{Build, Host, Location, Sample, Stack};
 use pct_profile::Profile;
-use pct_profile::model::{Id as _, ObjectId, ObjectKind, StackId, ThreadId};
-use rustc_hash::FxHashMap;
+use pct_profile::model::{Id as _, Loss, ObjectId, ObjectKind, StackId, ThreadId};
+use rustc_hash::{FxHashMap, FxHashSet};
 use std::io::{Read as _, Seek as _, SeekFrom};
 use std::path::Path;
 
@@ -38,16 +39,63 @@ pub struct Tables {
     pub stacks: Vec<Stack>,
     /// Functions at places in code.
     pub locations: Vec<Location>,
+    /// Files of code.
+    pub builds: Vec<Build>,
     /// How it was sampled.
     pub hosts: Vec<Host>,
 }
 
-/// Makes the rows. The profile must have been loaded with its timeline; samples without a time are counted at its start.
+impl Tables {
+    /// Adds the rows of other tables.
+    pub fn add(&mut self, other: Self) {
+        self.samples.extend(other.samples);
+        self.stacks.extend(other.stacks);
+        self.locations.extend(other.locations);
+        self.builds.extend(other.builds);
+        self.hosts.extend(other.hosts);
+        self.tidy();
+    }
+
+    /// Keeps only these stacks, and the locations and builds that they name.
+    pub fn keep_stacks(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
+        self.stacks.retain(|stack| is_kept(&stack.stack_id));
+        let frames = self.stacks.iter().flat_map(|stack| &stack.frames);
+        let places: FxHashSet<(Vec<u8>, i64)> =
+            frames.map(|frame| (frame.build_id.clone(), frame.addr)).collect();
+        let builds: FxHashSet<&[u8]> = places.iter().map(|(build, _)| build.as_slice()).collect();
+        self.builds.retain(|row| builds.contains(row.build_id.as_slice()));
+        self.locations.retain(|row| places.contains(&(row.build_id.clone(), row.addr)));
+    }
+
+    /// Sorts all rows; what differs in nothing but numbers becomes one row.
+    fn tidy(&mut self) {
+        self.samples = merge_samples(std::mem::take(&mut self.samples));
+        self.stacks.sort_by_key(|stack| (stack.stack_id, stack.first_seen));
+        self.stacks.dedup_by_key(|stack| stack.stack_id);
+        self.locations.sort();
+        self.locations.dedup();
+        self.builds.sort_by(|a, b| (&a.build_id, a.first_seen).cmp(&(&b.build_id, b.first_seen)));
+        self.builds.dedup_by(|later, first| {
+            let same = later.build_id == first.build_id;
+            if same && first.symbols == "none" {
+                first.symbols.clone_from(&later.symbols);
+            }
+            same
+        });
+        let whose =
+            |row: &Host| (row.host.clone(), row.service.clone(), row.clock.clone(), row.hz_asked, row.hz);
+        self.hosts.sort();
+        self.hosts.dedup_by(|later, first| whose(later) == whose(first));
+    }
+}
+
+/// Makes the rows. The profile must have been loaded with its timeline; samples without a time are counted at
+/// its start.
 #[must_use]
 pub fn gather(profile: &Profile, origin: &Origin) -> Tables {
     let mut tables = Tables::default();
-    let mut places = Places { profile, builds: FxHashMap::default(), tables: &mut tables };
     let start = microseconds(profile.start_realtime_ns);
+    let mut places = Places { profile, start, builds: FxHashMap::default(), tables: &mut tables };
     let mut ids: Vec<Option<[u8; STACK_ID]>> = vec![None; profile.stacks.len()];
     let mut sums: FxHashMap<Key, (u64, u64)> = FxHashMap::default();
     for (key, samples, ns) in counted(profile, start) {
@@ -87,7 +135,7 @@ pub fn gather(profile: &Profile, origin: &Origin) -> Tables {
         let first = profile.threads.ids().next();
         samples.push(Sample { lost, thread: String::new(), ..row(first, interval(start)) });
     }
-    tables.samples = merged(samples);
+    tables.samples = samples;
     tables.hosts = profile
         .processes
         .iter()
@@ -101,12 +149,7 @@ pub fn gather(profile: &Profile, origin: &Origin) -> Tables {
             pct: env!("CARGO_PKG_VERSION").to_owned(),
         })
         .collect();
-    tables.stacks.sort();
-    tables.stacks.dedup_by_key(|stack| stack.stack_id);
-    tables.locations.sort();
-    tables.locations.dedup();
-    tables.hosts.sort();
-    tables.hosts.dedup();
+    tables.tidy();
     tables
 }
 
@@ -131,7 +174,8 @@ impl std::hash::Hash for Key {
     }
 }
 
-/// All that was measured: what has a time at its time, the rest at the start. The sum is exactly that of the profile's cells.
+/// All that was measured: what has a time at its time, the rest at the start. The sum is exactly that of the
+/// profile's cells.
 fn counted(profile: &Profile, start: i64) -> Vec<(Key, u64, u64)> {
     let key = |interval, thread, stack| Key { interval, thread, stack, stack_id: NO_STACK };
     let mut rest: FxHashMap<(ThreadId, StackId), (u64, u64)> = profile
@@ -156,7 +200,7 @@ fn counted(profile: &Profile, start: i64) -> Vec<(Key, u64, u64)> {
 }
 
 /// Rows that differ in nothing but their numbers become one.
-fn merged(mut samples: Vec<Sample>) -> Vec<Sample> {
+pub(crate) fn merge_samples(mut samples: Vec<Sample>) -> Vec<Sample> {
     samples.sort();
     let mut rows: Vec<Sample> = Vec::with_capacity(samples.len());
     for row in samples {
@@ -178,6 +222,12 @@ fn merged(mut samples: Vec<Sample>) -> Vec<Sample> {
 
 fn microseconds(ns: u64) -> i64 {
     i64::try_from(ns / NS_IN_US).unwrap_or(i64::MAX)
+}
+
+/// The start, in microseconds since 1970, of the interval that a time in nanoseconds since 1970 lies in.
+#[must_use]
+pub fn interval_of(ns: u64) -> i64 {
+    interval(microseconds(ns))
 }
 
 /// The start of the interval that a time lies in; both in microseconds.
@@ -206,17 +256,20 @@ fn thread_name(profile: &Profile, thread: ThreadId, origin: &Origin) -> String {
     name
 }
 
-/// Samples that were due and are not in the tables, at the mean period.
+/// Time that was due and is in no row. What no time is known of counts by the mean weight of a sample.
 fn lost_ns(profile: &Profile) -> i64 {
-    let samples: u64 = profile.account.losses.iter().map(|loss| loss.samples).sum();
     let total = profile.total();
-    let period = total.cpu_ns().checked_div(total.samples).unwrap_or(0);
-    i64::try_from(samples.saturating_mul(period)).unwrap_or(i64::MAX)
+    let mean = total.cpu_ns().checked_div(total.samples).unwrap_or(0);
+    let ns = |loss: &Loss| if loss.ns == 0 { loss.samples.saturating_mul(mean) } else { loss.ns };
+    let lost = profile.account.losses.iter().map(ns).fold(0, u64::saturating_add);
+    i64::try_from(lost).unwrap_or(i64::MAX)
 }
 
 /// Places in code as all hosts name them; their functions go into the tables.
 struct Places<'a> {
     profile: &'a Profile,
+    /// Microseconds since 1970.
+    start: i64,
     builds: FxHashMap<ObjectId, Vec<u8>>,
     tables: &'a mut Tables,
 }
@@ -245,16 +298,18 @@ impl Places<'_> {
         let profile = self.profile;
         let frame = profile.frames[profile.stacks[stack].frame];
         let object = profile.functions[frame.function].object;
-        let base = profile.objects[object].name().to_owned();
+        let base = private::object(&profile.objects[object].path);
         let source = |frame: pct_profile::model::Frame| {
             let path = frame.file.map_or("", |file| &profile.files[file]);
             path.rsplit('/').next().unwrap_or_default().to_owned()
         };
         let (ObjectKind::File, Some(address)) = (profile.objects[object].kind, frame.address) else {
-            let place = self.name(&profile.functions[frame.function].name, &base, &source(frame), frame.line);
+            let function = private::function(&profile.functions[frame.function].name);
+            let place = self.name(&function, &base, &source(frame), frame.line);
             return (place, profile.stacks[stack].parent);
         };
         let build_id = self.build(object);
+        self.note_symbols(&build_id, frame);
         let addr = address.cast_signed();
         let mut at = stack;
         for depth in 0.. {
@@ -263,7 +318,7 @@ impl Places<'_> {
                 build_id: build_id.clone(),
                 addr,
                 depth,
-                function: profile.functions[frame.function].name.clone(),
+                function: private::function(&profile.functions[frame.function].name),
                 object: base.clone(),
                 file: source(frame),
                 line: i32::try_from(frame.line).unwrap_or(0),
@@ -291,20 +346,43 @@ impl Places<'_> {
         CodePlace { build_id, addr: i64::from(line), kind: Kind::Name }
     }
 
-    /// The build that an object is of.
+    /// The build that an object is of; it is a row of `builds`.
     fn build(&mut self, object: ObjectId) -> Vec<u8> {
-        let profile = self.profile;
-        self.builds
-            .entry(object)
-            .or_insert_with(|| {
-                let object = &profile.objects[object];
-                octets(object.build_id.as_deref())
-                    .or_else(|| of_ends(Path::new(&object.path)))
-                    .unwrap_or_else(|| ids::name_id("", object.name()))
-            })
-            .clone()
+        if let Some(known) = self.builds.get(&object) {
+            return known.clone();
+        }
+        let object_row = &self.profile.objects[object];
+        let path = Path::new(&object_row.path);
+        let name = private::object(&object_row.path);
+        let said = octets(object_row.build_id.as_deref());
+        let build_id = said.or_else(|| id_by_ends(path)).unwrap_or_else(|| ids::name_id("", &name));
+        let size = std::fs::metadata(path).map_or(0, |meta| i64::try_from(meta.len()).unwrap_or(0));
+        self.tables.builds.push(Build {
+            build_id: build_id.clone(),
+            name,
+            arch: std::env::consts::ARCH.to_owned(),
+            size,
+            first_seen: self.start,
+            symbols: NO_SYMBOLS.to_owned(),
+        });
+        self.builds.insert(object, build_id.clone());
+        build_id
+    }
+
+    /// What a frame tells of its build's symbols: lines are better than names, names better than nothing.
+    fn note_symbols(&mut self, build_id: &[u8], frame: pct_profile::model::Frame) {
+        let named = !self.profile.functions[frame.function].name.starts_with('[');
+        let Some(row) = self.tables.builds.iter_mut().rfind(|row| row.build_id == build_id) else { return };
+        if frame.line != 0 {
+            row.symbols = "dwarf".to_owned();
+        } else if named && row.symbols == NO_SYMBOLS {
+            row.symbols = "table".to_owned();
+        }
     }
 }
+
+/// Of a build no function has a name.
+const NO_SYMBOLS: &str = "none";
 
 /// A hexadecimal build-id as octets.
 fn octets(hex: Option<&str>) -> Option<Vec<u8>> {
@@ -313,7 +391,7 @@ fn octets(hex: Option<&str>) -> Option<Vec<u8>> {
 }
 
 /// The id of a file without a build-id, if it can be read.
-fn of_ends(path: &Path) -> Option<Vec<u8>> {
+pub(crate) fn id_by_ends(path: &Path) -> Option<Vec<u8>> {
     let mut file =
         std::fs::File::open(path).ok().filter(|file| file.metadata().is_ok_and(|m| m.is_file()))?;
     let len = file.metadata().ok()?.len();

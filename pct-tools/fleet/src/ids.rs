@@ -1,7 +1,7 @@
 //! Ids that are the same on every host: of stacks, and of code that has no build-id.
 //!
-//! A stack's id is made of build-ids and places in files, so neither address space layout nor the order of samples matters, and
-//! no host needs to ask another.
+//! A stack's id is made of build-ids and places in files, so neither address space layout nor the order of
+//! samples matters, and no host needs to ask another.
 
 use blake2::{Blake2b512, Digest as _};
 
@@ -9,16 +9,21 @@ use blake2::{Blake2b512, Digest as _};
 pub const STACK_ID: usize = 16;
 /// Reserved: no stack. Rows with it carry what was lost.
 pub const NO_STACK: [u8; STACK_ID] = [0; STACK_ID];
+/// Octets of a recording's id in footers.
+const SEGMENT_ID: usize = 12;
 /// In front of what is hashed, so that ids of another scheme never meet these.
 const TAG: &[u8] = b"pct stack 1";
 /// Octets of a file that are hashed at either end, if it has no build-id.
 pub const ENDS: usize = 4096;
 
+/// What the id of a file without a build-id begins with.
+pub const NO_BUILD_ID: &[u8] = b"htl:";
+
 /// A place in code, as all hosts name it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, PartialOrd, Ord)]
 pub struct CodePlace {
-    /// The build: a build-id of 8 to 32 octets; `htl:` and a hash for files without one; a hash of the name for code that has
-    /// only a name.
+    /// The build: a build-id of 8 to 32 octets; `htl:` and a hash for files without one; a hash of the name
+    /// for code that has only a name.
     pub build_id: Vec<u8>,
     /// Offset in the file; for code that has only a name, its line, 0 if unknown.
     pub addr: i64,
@@ -38,7 +43,7 @@ pub enum Kind {
 impl Kind {
     /// The word in the tables.
     #[must_use]
-    pub fn word(self) -> &'static str {
+    pub fn as_word(self) -> &'static str {
         match self {
             Self::Native => "native",
             Self::Name => "name",
@@ -46,8 +51,8 @@ impl Kind {
     }
 }
 
-/// The id of a stack: the first 16 octets of BLAKE2b-512 over a tag and, from the innermost frame outwards, the length of the
-/// build-id (32 bits), the build-id, and the address (64 bits), little-endian.
+/// The id of a stack: the first 16 octets of BLAKE2b-512 over a tag and, from the innermost frame outwards,
+/// the length of the build-id (32 bits), the build-id, and the address (64 bits), little-endian.
 #[must_use]
 pub fn stack_id(frames: &[CodePlace]) -> [u8; STACK_ID] {
     let mut hash = Blake2b512::new();
@@ -78,7 +83,39 @@ pub fn file_id(head: &[u8], tail: &[u8], len: u64) -> Vec<u8> {
     hash.update(head);
     hash.update(tail);
     hash.update(len.to_le_bytes());
-    [b"htl:".as_slice(), &first::<STACK_ID>(hash)].concat()
+    [NO_BUILD_ID, &first::<STACK_ID>(hash)].concat()
+}
+
+/// What a recording is called in the footers of the files that have its rows. It is made of the boot's random
+/// id and of the process, so it is another one for each recording and tells nothing of either.
+#[must_use]
+pub fn segment_id(boot_id: &[u8; 16], pid: u32, start_ticks: u64, begun_ns: u64, number: u64) -> String {
+    let mut hash = Blake2b512::new();
+    hash.update(b"pct segment 1");
+    hash.update(boot_id);
+    hash.update(pid.to_le_bytes());
+    for word in [start_ticks, begun_ns, number] {
+        hash.update(word.to_le_bytes());
+    }
+    hex(&first::<SEGMENT_ID>(hash))
+}
+
+/// What the shipper's own notes call a process image; in no table.
+#[must_use]
+pub fn image_id(boot_id: &[u8; 16], pid: u32, start_ticks: u64, exe: &[u8]) -> String {
+    let mut hash = Blake2b512::new();
+    hash.update(b"pct image 1");
+    hash.update(boot_id);
+    hash.update(pid.to_le_bytes());
+    hash.update(start_ticks.to_le_bytes());
+    hash.update(exe);
+    hex(&first::<SEGMENT_ID>(hash))
+}
+
+/// Octets as hexadecimal digits.
+#[must_use]
+pub fn hex(octets: &[u8]) -> String {
+    octets.iter().map(|octet| format!("{octet:02x}")).collect()
 }
 
 fn first<const N: usize>(hash: Blake2b512) -> [u8; N] {
@@ -92,7 +129,8 @@ mod tests {
 
     #[test]
     fn ids_agree_with_another_implementation() {
-        // Python: hashlib.blake2b(b"pct stack 1" + struct.pack("<I", 2) + b"\x12\x34" + struct.pack("<q", 0x1234)).digest()[:16]
+        // Python: hashlib.blake2b(b"pct stack 1" + struct.pack("<I", 2) + b"\x12\x34" + struct.pack("<q",
+        // 0x1234)).digest()[:16]
         let frame = CodePlace { build_id: vec![0x12, 0x34], addr: 0x1234, kind: Kind::Native };
         assert_eq!(hex(&stack_id(&[frame])), ONE_FRAME);
         assert_eq!(hex(&stack_id(&[])), EMPTY);
@@ -100,10 +138,6 @@ mod tests {
 
     const ONE_FRAME: &str = "5169b57fc3e674259f35aae6ee5c83da";
     const EMPTY: &str = "1c3df9f4a9e1431e19089379aebe08c1";
-
-    fn hex(bytes: &[u8]) -> String {
-        bytes.iter().map(|byte| format!("{byte:02x}")).collect()
-    }
 
     #[test]
     fn order_address_and_build_make_another_stack() {

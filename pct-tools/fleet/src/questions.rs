@@ -1,7 +1,7 @@
 //! The three questions that people ask, as SQL text for the engines that they have.
 //!
-//! The same question in each dialect; the differences are how files are named, how lists are opened, and how a sum is filtered.
-//! Group first, open lists of frames last: that is what keeps a flame graph of days quick.
+//! The same question in each dialect; the differences are how files are named, how lists are opened, and how
+//! a sum is filtered. Group first, open lists of frames last: that is what keeps a flame graph of days quick.
 
 use crate::INTERVAL_S;
 
@@ -14,23 +14,62 @@ pub enum Engine {
     Spark,
     /// ClickHouse, or chDB.
     Clickhouse,
+    /// Apache DataFusion, with URLs as tables (its command line, or `enable_url_table`).
+    Datafusion,
 }
 
 /// Which samples.
-#[derive(clap::Args, Clone, Debug, Default)]
+#[derive(clap::Args, Clone, Debug)]
 pub struct Which {
     /// Only this service.
     #[arg(long)]
     pub service: Option<String>,
+    /// Only this version of it.
+    #[arg(long)]
+    pub release: Option<String>,
     /// Only this host.
     #[arg(long)]
     pub host: Option<String>,
+    /// Only this environment.
+    #[arg(long)]
+    pub env: Option<String>,
+    /// What is counted: cpu or wall.
+    #[arg(long, default_value = "cpu")]
+    pub kind: String,
     /// Only from this time on: 2026-11-20T14:00 in UTC, or seconds since 1970.
     #[arg(long, value_parser = time)]
     pub from: Option<i64>,
     /// Only before this time.
     #[arg(long, value_parser = time)]
     pub to: Option<i64>,
+    /// Seconds that a row of the root sums up ([`crate::root::interval_s`]).
+    #[arg(skip = INTERVAL_S)]
+    pub interval_s: i64,
+}
+
+impl Default for Which {
+    /// All of the CPU time.
+    fn default() -> Self {
+        let (service, release, host, env, from, to) = (None, None, None, None, None, None);
+        Self { service, release, host, env, kind: "cpu".to_owned(), from, to, interval_s: INTERVAL_S }
+    }
+}
+
+impl Which {
+    /// The start of the interval that `from` lies in: rows have the time of their interval's start.
+    #[must_use]
+    pub fn from_interval(&self) -> Option<i64> {
+        self.from.map(|from| from - from.rem_euclid(self.interval_s * 1_000_000))
+    }
+
+    /// In words, for titles: `shop 1.42.0 on host-a`.
+    #[must_use]
+    pub fn title(&self) -> String {
+        let mut words = vec![self.service.clone().unwrap_or_else(|| "all services".to_owned())];
+        words.extend(self.release.clone());
+        words.extend(self.host.as_ref().map(|host| format!("on {host}")));
+        words.join(" ")
+    }
 }
 
 /// What is asked.
@@ -91,6 +130,17 @@ impl Engine {
             Self::Duckdb => format!("read_parquet({}, union_by_name = true)", literal(&files)),
             Self::Spark => format!("parquet.`{}`", files.replace('`', "``")),
             Self::Clickhouse => format!("file({}, Parquet)", literal(&files)),
+            // A folder with all below it; a file that is being written has another extension. In a table's name a
+            // backslash is a letter.
+            Self::Datafusion => format!("'{}/{name}/'", root.replace('\'', "''")),
+        }
+    }
+
+    /// Any one of the equal lists of a group.
+    fn any_list(self) -> &'static str {
+        match self {
+            Self::Duckdb | Self::Spark | Self::Clickhouse => "min(frames)",
+            Self::Datafusion => "first_value(frames)",
         }
     }
 
@@ -100,6 +150,7 @@ impl Engine {
             Self::Duckdb => "epoch_us(ts)",
             Self::Spark => "unix_micros(ts)",
             Self::Clickhouse => "toUnixTimestamp64Micro(ts)",
+            Self::Datafusion => "arrow_cast(ts, 'Int64')",
         }
     }
 
@@ -109,17 +160,29 @@ impl Engine {
             Self::Duckdb => ("s.frames[1].build_id", "s.frames[1].addr"),
             Self::Spark => ("s.frames[0].build_id", "s.frames[0].addr"),
             Self::Clickhouse => ("s.frames[1].1", "s.frames[1].2"),
+            Self::Datafusion => ("s.frames[1]['build_id']", "s.frames[1]['addr']"),
+        }
+    }
+
+    /// A stack's part of its version's time. DataFusion divides integers to integers.
+    fn share(self) -> &'static str {
+        match self {
+            Self::Duckdb | Self::Spark | Self::Clickhouse => "v / tot",
+            Self::Datafusion => "v / cast(tot as double)",
         }
     }
 
     fn sum_if(self, value: &str, condition: &str) -> String {
         match self {
             Self::Duckdb => format!("coalesce(sum({value}) filter (where {condition}), 0)"),
-            Self::Spark | Self::Clickhouse => format!("sum(case when {condition} then {value} else 0 end)"),
+            Self::Spark | Self::Clickhouse | Self::Datafusion => {
+                format!("sum(case when {condition} then {value} else 0 end)")
+            }
         }
     }
 
-    /// Rows (the columns in `keep`, a number `i` from the leaf, build-id `b`, address `a`) of all frames of `w`'s stacks.
+    /// Rows (the columns in `keep`, a number `i` from the leaf, build-id `b`, address `a`) of all frames of
+    /// `w`'s stacks.
     fn opened(self, keep: &str) -> String {
         match self {
             Self::Duckdb => format!(
@@ -135,6 +198,12 @@ impl Engine {
                 "select {keep}, i, fr.1 as b, fr.2 as a from w join stacks s using (stack_id)
                  array join s.frames as fr, arrayEnumerate(s.frames) as i"
             ),
+            Self::Datafusion => format!(
+                "select {keep}, i, fr['build_id'] as b, fr['addr'] as a
+                 from (select w.*, unnest(s.frames) as fr,
+                       unnest(range(1, cast(array_length(s.frames) as bigint) + 1)) as i
+                       from w join stacks s using (stack_id)) as w"
+            ),
         }
     }
 }
@@ -142,13 +211,13 @@ impl Engine {
 /// The question as one SQL statement over the files below `root`.
 #[must_use]
 pub fn sql(engine: Engine, root: &str, which: &Which, question: &Question) -> String {
-    let mut conditions = vec!["kind = 'cpu'".to_owned()];
+    let mut conditions = vec![format!("kind = {}", literal(&which.kind))];
+    conditions.extend(which.release.iter().map(|version| format!("version = {}", literal(version))));
+    conditions.extend(which.env.iter().map(|env| format!("env = {}", literal(env))));
     conditions.extend(which.service.iter().map(|service| format!("service = {}", literal(service))));
     conditions.extend(which.host.iter().map(|host| format!("host = {}", literal(host))));
     let ts = engine.microseconds();
-    // A row sums up the interval that begins at its time.
-    let interval = INTERVAL_S * 1_000_000;
-    conditions.extend(which.from.map(|from| format!("{ts} >= {}", from - from.rem_euclid(interval))));
+    conditions.extend(which.from_interval().map(|from| format!("{ts} >= {from}")));
     conditions.extend(which.to.map(|to| format!("{ts} < {to}")));
     if let Question::Diff { old, new, .. } = question {
         conditions.push(format!("version in ({}, {})", literal(old), literal(new)));
@@ -159,11 +228,12 @@ pub fn sql(engine: Engine, root: &str, which: &Which, question: &Question) -> St
     let head = |keep: &str| {
         format!(
             "with w as (select {keep}, sum(value) as v from {} where {conditions} and value > 0 group by {keep}),
-             stacks as (select stack_id, min(frames) as frames from {} group by stack_id),
+             stacks as (select stack_id, {} as frames from {} group by stack_id),
              locations as (select build_id, addr, depth,
              coalesce(min(case when function not like '[%' then function end), min(function)) as function
              from {} group by build_id, addr, depth)",
             table("samples"),
+            engine.any_list(),
             table("stacks"),
             table("locations")
         )
@@ -191,14 +261,15 @@ pub fn sql(engine: Engine, root: &str, which: &Which, question: &Question) -> St
              group by function order by abs(change) desc, function limit {limit}",
             head("version, stack_id"),
             engine.opened("version, w.stack_id as stack_id, v"),
-            engine.sum_if("v / tot", &format!("version = {}", literal(old))),
-            engine.sum_if("v / tot", &format!("version = {}", literal(new))),
-            engine.sum_if("v / tot", &format!("version = {}", literal(new))),
-            engine.sum_if("v / tot", &format!("version = {}", literal(old))),
+            engine.sum_if(engine.share(), &format!("version = {}", literal(old))),
+            engine.sum_if(engine.share(), &format!("version = {}", literal(new))),
+            engine.sum_if(engine.share(), &format!("version = {}", literal(new))),
+            engine.sum_if(engine.share(), &format!("version = {}", literal(old))),
         ),
         Question::Flame => {
             let names = match engine {
                 Engine::Duckdb => "string_agg(function, ';' order by i desc, depth desc)",
+                Engine::Datafusion => "array_to_string(array_agg(function order by i desc, depth desc), ';')",
                 Engine::Spark => {
                     "array_join(transform(reverse(array_sort(collect_list(struct(i, depth, function)))), x -> x.function), ';')"
                 }
@@ -210,7 +281,7 @@ pub fn sql(engine: Engine, root: &str, which: &Which, question: &Question) -> St
                 "{},
                  f as ({})
                  select {names} as stack, max(v) as ns from f join locations l on l.build_id = f.b and l.addr = f.a
-                 group by f.stack_id order by stack",
+                 group by f.stack_id order by stack, ns",
                 head("stack_id"),
                 engine.opened("w.stack_id as stack_id, v")
             )

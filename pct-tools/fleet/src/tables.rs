@@ -1,11 +1,13 @@
 //! The tables: rows as plain values, their Parquet schema, and how each column is written.
 //!
-//! Only types that every engine reads as itself: signed integers, UTF-8, binary, UTC timestamps in microseconds, one list of
-//! structs. (Unsigned 64-bit integers become decimals in Spark.) No Arrow schema is written: DataFusion fails on some of them.
-//! Columns may be added, always optional; none changes its type or meaning.
+//! Only types that every engine reads as itself: signed integers, UTF-8, binary, UTC timestamps in
+//! microseconds, one list of structs. (Unsigned 64-bit integers become decimals in Spark.) No Arrow schema is
+//! written: DataFusion fails on some of them. Columns may be added, always optional; none changes its type or
+//! meaning.
 
 use crate::columns::{Columns, Problem, Table};
 use crate::ids::{CodePlace, STACK_ID};
+use std::io::Write;
 
 /// A row of `samples`: what one thread name of a service on a host spent in a stack, within one interval.
 #[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord)]
@@ -64,6 +66,24 @@ pub struct Location {
     pub line: i32,
 }
 
+/// A row of `builds`: a file of code that samples were in.
+#[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord)]
+pub struct Build {
+    /// The build.
+    pub build_id: Vec<u8>,
+    /// Base name of the file.
+    pub name: String,
+    /// Machine, as the kernel names it: `x86_64`.
+    pub arch: String,
+    /// Octets of the file, 0 if it could not be looked at.
+    pub size: i64,
+    /// When it was seen first, microseconds since 1970.
+    pub first_seen: i64,
+    /// Where names came from: `none` (no function of it has a name), `table` (names, no lines), `dwarf`
+    /// (lines).
+    pub symbols: String,
+}
+
 /// A row of `hosts`: how a service was sampled on a host.
 #[derive(Clone, PartialEq, Eq, Debug, PartialOrd, Ord)]
 pub struct Host {
@@ -98,7 +118,7 @@ impl Table for Sample {
         required int64 value;
         required int64 lost;
     }";
-    fn write(rows: &[Self], to: &mut Columns<'_>) -> Result<(), Problem> {
+    fn write<W: Write + Send>(rows: &[Self], to: &mut Columns<'_, W>) -> Result<(), Problem> {
         to.int64(rows.iter().map(|row| row.ts))?;
         to.text(rows.iter().map(|row| row.service.as_str()))?;
         to.text(rows.iter().map(|row| row.version.as_str()))?;
@@ -128,13 +148,13 @@ impl Table for Stack {
         }
         required int64 first_seen (TIMESTAMP(MICROS,true));
     }";
-    fn write(rows: &[Self], to: &mut Columns<'_>) -> Result<(), Problem> {
+    fn write<W: Write + Send>(rows: &[Self], to: &mut Columns<'_, W>) -> Result<(), Problem> {
         to.fixed(rows.iter().map(|row| row.stack_id.as_slice()))?;
         let lengths: Vec<usize> = rows.iter().map(|row| row.frames.len()).collect();
         let frames = || rows.iter().flat_map(|row| &row.frames);
         to.octets_in_lists(&lengths, frames().map(|frame| frame.build_id.as_slice()))?;
         to.int64_in_lists(&lengths, frames().map(|frame| frame.addr))?;
-        to.octets_in_lists(&lengths, frames().map(|frame| frame.kind.word().as_bytes()))?;
+        to.octets_in_lists(&lengths, frames().map(|frame| frame.kind.as_word().as_bytes()))?;
         to.int64(rows.iter().map(|row| row.first_seen))
     }
 }
@@ -150,7 +170,7 @@ impl Table for Location {
         required binary file (UTF8);
         required int32 line;
     }";
-    fn write(rows: &[Self], to: &mut Columns<'_>) -> Result<(), Problem> {
+    fn write<W: Write + Send>(rows: &[Self], to: &mut Columns<'_, W>) -> Result<(), Problem> {
         to.octets(rows.iter().map(|row| row.build_id.as_slice()))?;
         to.int64(rows.iter().map(|row| row.addr))?;
         to.int32(rows.iter().map(|row| row.depth))?;
@@ -172,7 +192,7 @@ impl Table for Host {
         required int64 first_seen (TIMESTAMP(MICROS,true));
         required binary pct (UTF8);
     }";
-    fn write(rows: &[Self], to: &mut Columns<'_>) -> Result<(), Problem> {
+    fn write<W: Write + Send>(rows: &[Self], to: &mut Columns<'_, W>) -> Result<(), Problem> {
         to.text(rows.iter().map(|row| row.host.as_str()))?;
         to.text(rows.iter().map(|row| row.service.as_str()))?;
         to.text(rows.iter().map(|row| row.clock.as_str()))?;
@@ -180,5 +200,25 @@ impl Table for Host {
         to.int32(rows.iter().map(|row| row.hz))?;
         to.int64(rows.iter().map(|row| row.first_seen))?;
         to.text(rows.iter().map(|row| row.pct.as_str()))
+    }
+}
+
+impl Table for Build {
+    const NAME: &'static str = "builds";
+    const SCHEMA: &'static str = "message builds {
+        required binary build_id;
+        required binary name (UTF8);
+        required binary arch (UTF8);
+        required int64 size;
+        required int64 first_seen (TIMESTAMP(MICROS,true));
+        required binary symbols (UTF8);
+    }";
+    fn write<W: Write + Send>(rows: &[Self], to: &mut Columns<'_, W>) -> Result<(), Problem> {
+        to.octets(rows.iter().map(|row| row.build_id.as_slice()))?;
+        to.text(rows.iter().map(|row| row.name.as_str()))?;
+        to.text(rows.iter().map(|row| row.arch.as_str()))?;
+        to.int64(rows.iter().map(|row| row.size))?;
+        to.int64(rows.iter().map(|row| row.first_seen))?;
+        to.text(rows.iter().map(|row| row.symbols.as_str()))
     }
 }

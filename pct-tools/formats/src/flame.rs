@@ -7,7 +7,8 @@ use pct_profile::model::{Cell, FunctionId, Profile};
 use pct_profile::tree::NodeId;
 use pct_profile::{By, CallTree, Language, Split};
 
-/// The call tree as a tree of weighted names; weights are microseconds of CPU time. `reverse`: hot functions at the root.
+/// The call tree as a tree of weighted names. Weights are microseconds of CPU time. With `reverse`, hot functions
+/// are at the root.
 pub fn tree(profile: &Profile, cells: &[Cell], split: Split, reverse: bool) -> Tree {
     let calls = if reverse {
         CallTree::bottom_up(profile, cells, By::Function, split)
@@ -19,7 +20,7 @@ pub fn tree(profile: &Profile, cells: &[Cell], split: Split, reverse: bool) -> T
     tree
 }
 
-/// The difference between two profiles of one program, `base` the older.
+/// The difference between two profiles of one program. `base` is the older one.
 pub fn difference(profile: (&Profile, &[Cell]), base: (&Profile, &[Cell])) -> Tree {
     let mut tree = Tree::new("all");
     let of = |(p, cells)| CallTree::top_down(p, cells, By::Function, Split::Merged);
@@ -28,7 +29,7 @@ pub fn difference(profile: (&Profile, &[Cell]), base: (&Profile, &[Cell])) -> Tr
     tree
 }
 
-/// Whose colour a function has: its language's, or of machine code its object's.
+/// What decides a function's colour: its language, or for machine code its object.
 pub fn group(profile: &Profile, function: FunctionId) -> &str {
     match profile.language(function) {
         Language::Native => profile.objects[profile.functions[function].object].name(),

@@ -1,5 +1,7 @@
-//! One self-contained page of a profile: the flame graph with zoom and search, the tables of functions and threads with a
-//! filter, and what was accounted for. No network, no file beside it.
+//! One self-contained page of a profile: the flame graph with zoom and search, the tables of functions and threads
+//! with a filter, and the account. It needs no network and no other file.
+
+pub mod memory;
 
 use crate::export::threads::thread_name;
 use crate::{flame, sheet};
@@ -10,6 +12,7 @@ use pct_num::{count, percent, seconds, share};
 use pct_profile::flat::Order;
 use pct_profile::model::{Cell, Profile};
 use pct_profile::{By, Flat, Split};
+use pct_text::visible;
 
 const SCRIPT: &str = "
 const q=document.getElementById('q');
@@ -17,10 +20,10 @@ q.addEventListener('input',()=>{const t=q.value.toLowerCase();
 for(const r of document.querySelectorAll('#functions tbody tr'))r.hidden=t&&!r.textContent.toLowerCase().includes(t);});
 document.addEventListener('keydown',e=>{if(e.key==='/'&&document.activeElement!==q){e.preventDefault();q.focus();}});";
 
-/// Rows of the functions' table; the rest is one row with its sum.
+/// Rows of the functions' table. The others become one row with their sum.
 const ROWS: usize = 500;
 
-/// The page. `closing` are the lines of the account.
+/// Writes the page. `closing` has the lines of the account.
 pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
     let total = cells.iter().fold(0u64, |sum, c| sum.saturating_add(c.weight.cpu_ns()));
     let facts = [
@@ -30,7 +33,7 @@ pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
         count(pct_profile::text::account::sampled_threads(profile), "thread", "threads"),
     ];
     let tree = flame::tree(profile, cells, Split::Merged, false);
-    // the root on top: the first screen shows the whole, deep branches are a scroll away
+    // the root at the top: the first screen shows the whole, and one scrolls to deep branches
     let options = Options {
         unit: "us of CPU time".into(),
         width: 1200,
@@ -47,18 +50,18 @@ pub fn page(profile: &Profile, cells: &[Cell], closing: &[String]) -> String {
         (functions(profile, cells, total))
         h2 { "Threads" }
         (threads(profile, cells, total))
-        footer { @for line in closing { span { (line) } } }
+        footer { @for line in closing { span { (visible(line)) } } }
     };
     sheet::page(&profile.title, &facts, &content, Some(SCRIPT))
 }
 
-/// A share, with its heat.
+/// A share, coloured by its size.
 fn share_cell(part: u64, total: u64) -> Markup {
     html! { td class=(heat_class(percent(part, total) / 100.0)) { (share(part, total)) } }
 }
 
 fn functions(profile: &Profile, cells: &[Cell], total: u64) -> Markup {
-    let flat = Flat::of(profile, cells, Some(By::Function), Split::Merged, Order::Own);
+    let flat = Flat::count_cells(profile, cells, Some(By::Function), Split::Merged, Order::Own);
     let rows = &flat.rows;
     let rest = rows.iter().skip(ROWS).fold(0u64, |sum, r| sum.saturating_add(r.own.cpu_ns()));
     html! {
@@ -77,7 +80,7 @@ fn functions(profile: &Profile, cells: &[Cell], total: u64) -> Markup {
                         td { (seconds(row.own.cpu_ns())) }
                         (share_cell(row.total.cpu_ns(), total))
                         td.w { (cut(&name, 160)) }
-                        td.l { (object) }
+                        td.l { (visible(&object)) }
                     }
                 }
             }
@@ -109,7 +112,7 @@ fn threads(profile: &Profile, cells: &[Cell], total: u64) -> Markup {
             thead { tr { th { "share" } th { "CPU s" } th.l { "thread" } } }
             tbody {
                 @for (ns, name) in &sums {
-                    tr { (share_cell(*ns, total)) td { (seconds(*ns)) } td.l { (name) } }
+                    tr { (share_cell(*ns, total)) td { (seconds(*ns)) } td.l { (visible(name)) } }
                 }
             }
         }

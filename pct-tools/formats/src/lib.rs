@@ -1,13 +1,14 @@
-//! Foreign profile formats, in and out, and the pictures of a profile.
+//! Reads and writes foreign profile formats, and draws pictures of a profile.
 //!
 //! ```text
-//! folded, pprof, perf.data, perf script --import--> Profile --export--> folded, pprof, speedscope, callgrind, chrome, firefox
-//!                                                           +--flame--> SVG (pct-icicle)
-//!                                                           +--html---> one self-contained page
+//! folded, pprof, perf.data, perf script --import--> Profile --export--> folded, pprof, speedscope,
+//!                                                      |                callgrind, chrome, firefox
+//!                                                      +-----flame---> SVG (pct-icicle)
+//!                                                      +-----html----> one self-contained page
 //! ```
 //!
-//! Each format is one module with one function from a profile and the cells that are looked at to octets, or back. Weights
-//! are nanoseconds of CPU time wherever a format lets us say so.
+//! Each format is one module with one function: from a profile and its selected cells to octets, or back. Weights
+//! are nanoseconds of CPU time wherever a format can express that.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),

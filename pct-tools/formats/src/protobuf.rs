@@ -1,4 +1,4 @@
-//! The little of protobuf that pprof needs: varints, lengths, packed numbers; writing, and reading without trust.
+//! The part of protobuf that pprof needs: varints, lengths, packed numbers. Written, and read without trust.
 
 /// A message being written.
 #[derive(Default, Debug, Clone)]
@@ -13,7 +13,7 @@ impl Message {
         self.0.push(n.to_le_bytes()[0]);
     }
 
-    /// A number; zero is the default and is left out.
+    /// Adds a number. Zero is the default and is left out.
     pub fn number(&mut self, field: u32, n: u64) {
         if n != 0 {
             self.varint(u64::from(field) << 3);
@@ -21,7 +21,7 @@ impl Message {
         }
     }
 
-    /// A number of eight octets; zero is the default and is left out.
+    /// Adds a number of eight octets. Zero is the default and is left out.
     #[cfg(feature = "otlp")]
     pub fn fixed(&mut self, field: u32, n: u64) {
         if n != 0 {
@@ -30,14 +30,14 @@ impl Message {
         }
     }
 
-    /// Octets, a string or a message.
+    /// Adds octets, a string or a message.
     pub fn bytes(&mut self, field: u32, bytes: &[u8]) {
         self.varint((u64::from(field) << 3) | 2);
         self.varint(bytes.len() as u64);
         self.0.extend_from_slice(bytes);
     }
 
-    /// Packed numbers.
+    /// Adds packed numbers.
     pub fn packed(&mut self, field: u32, numbers: &[u64]) {
         if numbers.is_empty() {
             return;
@@ -50,7 +50,7 @@ impl Message {
     }
 }
 
-/// One field of a message that is read.
+/// One field of a message that is being read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value<'a> {
     /// A varint or a fixed number.
@@ -59,7 +59,7 @@ pub enum Value<'a> {
     Bytes(&'a [u8]),
 }
 
-/// Reads the fields of a message; stops at the first octet that makes no sense.
+/// Reads the fields of a message. It stops at the first octet that is invalid.
 #[derive(Debug, Clone)]
 pub struct Fields<'a> {
     bytes: &'a [u8],
@@ -69,7 +69,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Over a whole message.
+    /// Reads a whole message.
     pub fn new(bytes: &'a [u8]) -> Self {
         Fields { bytes, at: 0, broken: None }
     }

@@ -1,26 +1,19 @@
-//! What pages that stand alone have in common: one file, no request, the look of the viewer's pages.
+//! What stand-alone pages share: one file, no requests, the look of the viewer's pages.
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 
-/// A page of these parts. All text in it went through [`maud`]'s escaping; hidden characters are written out here, in one
-/// place for all of it.
+/// Makes a page of these parts. All text in it went through [`maud`]'s escaping. Hidden characters except line ends
+/// are escaped here, in one place for the whole page: names must not contain line ends.
 #[must_use]
 pub fn page(title: &str, facts: &[String], content: &Markup, script: Option<&str>) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
-                link rel="icon" href="data:,";
-                title { "pct: " (title) }
-                style { (PreEscaped(pct_icicle::SHEET)) }
-            }
+            (pct_icicle::page_head(&format!("pct: {}", pct_text::visible(title)), "", None, &html! {}))
             body {
                 header.top {
                     span.brand { "pct" }
-                    span.program { (title) }
+                    span.program { (pct_text::visible(title)) }
                     span.facts { @for fact in facts { span { (fact) } } }
                 }
                 main { (content) }

@@ -1,7 +1,7 @@
 //! The callgrind format: <https://valgrind.org/docs/manual/cl-format.html>. Costs are microseconds of CPU time.
 //!
-//! Call counts are those of a deep profile. They are not known to a sampler; callgrind wants some, so its call edges say 1. An edge's inclusive cost counts a
-//! sample once, however often the edge recurs on its stack.
+//! Call counts are those of a deep profile. A sampler does not know them, but callgrind needs some, so the call edges
+//! say 1. An edge's inclusive cost counts a sample once, however often the edge recurs on the sample's stack.
 
 use super::threads::path;
 use pct_profile::Profile;

@@ -1,6 +1,7 @@
-//! Trace events (JSON), for chrome://tracing and Perfetto: a slice for each function call that samples next to each other
-//! share.
+//! Trace events (JSON), for chrome://tracing and Perfetto. A slice stands for a function call that several consecutive
+//! samples share.
 
+use super::json;
 use super::threads::{events, path, thread_name};
 use pct_profile::Profile;
 use pct_profile::model::{Cell, FrameId};
@@ -53,7 +54,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
         let tid = mark.thread.map_or(0, |t| profile.threads[t].tid);
         out.push(json!({ "ph": "i", "s": "t", "name": mark.name, "pid": pid, "tid": tid, "ts": micros(mark.time_ns) }));
     }
-    serde_json::to_vec(&json!({ "traceEvents": out, "displayTimeUnit": "ms" })).unwrap_or_default()
+    json::octets(json!({ "traceEvents": out, "displayTimeUnit": "ms" }))
 }
 
 #[expect(clippy::cast_precision_loss, reason = "microseconds with three decimals, for people")]

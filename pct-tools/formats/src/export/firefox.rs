@@ -1,6 +1,8 @@
 //! The Firefox Profiler's processed format, version 47
-//! (<https://github.com/firefox-devtools/profiler/blob/main/src/types/profile.js>). Checked against its schema only.
+//! (<https://github.com/firefox-devtools/profiler/blob/main/src/types/profile.js>). It was only checked against its
+//! schema.
 
+use super::json;
 use super::threads::{events, thread_name};
 use pct_profile::model::{Cell, FrameId, Id, ObjectKind, StackId};
 use pct_profile::{Language, Profile};
@@ -44,7 +46,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
         },
         "libs": [], "pages": [], "threads": threads,
     });
-    serde_json::to_vec(&file).unwrap_or_default()
+    json::octets(file)
 }
 
 /// One thread's tables.
@@ -73,7 +75,7 @@ impl Tables {
     }
 
     fn stack(&mut self, profile: &Profile, stack: Option<StackId>) -> Option<usize> {
-        // callers have smaller ids: walk out to what is known, then in again
+        // callers have smaller ids: walk outwards to a known one, then inwards again
         let mut pending = Vec::new();
         let mut at = stack;
         while let Some(id) = at.filter(|id| !self.stack_ids.contains_key(id)) {

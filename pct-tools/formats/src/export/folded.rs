@@ -1,6 +1,6 @@
-//! Folded stacks: one line a stack, outermost function first, and how many samples it has.
+//! Folded stacks: one line per stack, outermost function first, then its number of samples.
 //!
-//! The format has no unit, and everybody who reads it takes the counts for samples.
+//! The format has no unit, and all readers take the counts for samples.
 
 use pct_num::round_to_sum;
 use pct_profile::memory::{Measure, MemoryCell};
@@ -10,10 +10,11 @@ use pct_profile::tree::{Amount, NodeId};
 use pct_profile::{By, CallTree, Split};
 use std::fmt::Write as _;
 
-/// The lines, in the order of the call tree, heaviest branch first. `;` in a name becomes `:`, hidden characters are written out.
+/// The lines, in the order of the call tree, heaviest branch first. `;` in a name becomes `:`, and hidden
+/// characters are escaped.
 pub fn write(profile: &Profile, cells: &[Cell]) -> String {
     let tree = CallTree::top_down(profile, cells, By::Function, Split::Merged);
-    // What is in no sample has no number of them. What was imported without their number is still there.
+    // What was not sampled has no number of samples. Imported stacks without their number are kept.
     let is_sampled = |id: NodeId| {
         let object = tree.nodes[id].label.object(profile);
         object.is_none_or(|object| profile.objects[object].kind != ObjectKind::NotSampled)
@@ -21,7 +22,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> String {
     lines(profile, &tree, |id, own| (!own.is_zero() && is_sampled(id)).then(|| own.samples.max(1)))
 }
 
-/// The same of memory: octets, or blocks, in whole numbers whose sum is that of the estimates.
+/// The same for memory: octets or blocks, as whole numbers that add up to the sum of the estimates.
 pub fn write_memory(profile: &Profile, cells: &[MemoryCell], measure: Measure) -> String {
     let tree = CallTree::top_down(profile, cells, By::Function, Split::Merged);
     let own: Vec<f64> = tree.nodes.iter().map(|node| node.own.estimate(measure).amount).collect();

@@ -1,9 +1,10 @@
-//! A profile in the format of another tool.
+//! Writes a profile in the format of another tool.
 
 pub mod callgrind;
 pub mod chrome;
 pub mod firefox;
 pub mod folded;
+mod json;
 #[cfg(feature = "otlp")]
 pub mod otlp;
 pub mod pprof;
@@ -35,7 +36,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// All of them with the names that people type.
+    /// All formats with the names that people type.
     pub const ALL: &[(&'static str, Format)] = &[
         ("folded", Format::Folded),
         ("pprof", Format::Pprof),
@@ -47,12 +48,12 @@ impl Format {
         ("otlp", Format::Otlp),
     ];
 
-    /// Samples one by one in order of time are wanted, where the recording has them.
+    /// Whether the format wants single samples in order of time, if the recording has them.
     pub fn wants_timeline(self) -> bool {
         matches!(self, Format::Speedscope | Format::Chrome | Format::Firefox)
     }
 
-    /// What a file of this format is called after the name of the recording.
+    /// The suffix of a file in this format.
     pub fn suffix(self) -> &'static str {
         match self {
             Format::Folded => "folded",
@@ -67,7 +68,7 @@ impl Format {
     }
 }
 
-/// The profile's `cells` in a format.
+/// Writes the profile's `cells` in a format.
 pub fn export(profile: &Profile, cells: &[Cell], format: Format) -> Vec<u8> {
     match format {
         Format::Folded => folded::write(profile, cells).into_bytes(),

@@ -1,17 +1,36 @@
-//! OTLP profiles: `ProfilesData` of OpenTelemetry's protocol, `profiles.proto` of `v1development` as of version 1.9, which has
-//! a table of stacks. The schema is still being developed, therefore the feature `otlp`.
+//! OTLP profiles: `ProfilesData` of OpenTelemetry's protocol, `profiles.proto` of `v1development` as of
+//! version 1.9, which has a table of stacks. The schema is still changing, so this is behind the feature `otlp`.
 //!
-//! All tables are shared and have a zero value in their first row, so that index 0 says "not known". A resource is a process.
+//! All tables are shared, and their first row has a zero value, so that index 0 means "unknown". A resource is a
+//! process.
 
 use super::strings::Strings;
 use crate::export::pprof::groups;
 use crate::protobuf::Message;
 use pct_profile::Profile;
-use pct_profile::model::{Cell, FrameId, Id, ObjectKind, StackId};
+use pct_profile::model::{Cell, FrameId, Id, ObjectKind, Process, StackId};
 use std::collections::HashMap;
 
-/// The octets of the file: an unpacked message.
+/// The octets of the file: an unpacked message. Each process says its id and command line.
 pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
+    write_with(profile, cells, &|process| {
+        vec![
+            ("service.name", text(&process.name)),
+            ("process.pid", number(u64::from(process.pid))),
+            ("process.command_line", text(&process.command.join(" "))),
+        ]
+    })
+}
+
+/// The same with these attributes for each process, and nothing else of it.
+pub fn write_of(profile: &Profile, cells: &[Cell], attributes: &[(&'static str, &str)]) -> Vec<u8> {
+    write_with(profile, cells, &|_| attributes.iter().map(|(key, value)| (*key, text(value))).collect())
+}
+
+/// Keys and values.
+type Attributes = Vec<(&'static str, Vec<u8>)>;
+
+fn write_with(profile: &Profile, cells: &[Cell], attributes: &dyn Fn(&Process) -> Attributes) -> Vec<u8> {
     let mut t = Tables::default();
     t.strings.id("");
     t.attributes.push(Vec::new());
@@ -48,11 +67,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
         scoped.bytes(1, &scope.0);
         scoped.bytes(2, &inner.0);
         let mut resource = Message::default();
-        for (key, value) in [
-            ("service.name", text(&process.name)),
-            ("process.pid", number(u64::from(process.pid))),
-            ("process.command_line", text(&process.command.join(" "))),
-        ] {
+        for (key, value) in attributes(process) {
             let mut pair = Message::default();
             pair.bytes(1, key.as_bytes());
             pair.bytes(2, &value);
@@ -175,14 +190,14 @@ fn value_type(strings: &mut Strings) -> Vec<u8> {
     m.0
 }
 
-/// A value of the kinds that are used: text.
+/// A text value.
 fn text(text: &str) -> Vec<u8> {
     let mut m = Message::default();
     m.bytes(1, text.as_bytes());
     m.0
 }
 
-/// A value of the kinds that are used: a whole number.
+/// A whole-number value.
 fn number(n: u64) -> Vec<u8> {
     let mut m = Message::default();
     m.number(3, n);

@@ -1,6 +1,7 @@
 //! pprof: profile.proto, gzip'd. <https://github.com/google/pprof/blob/main/proto/profile.proto> has the field numbers.
 //!
-//! One location for each place with a stack frame of its own; inlined calls are further lines of it, innermost first.
+//! There is one location for each address with its own stack frame. Inlined calls are further lines of it, innermost
+//! first.
 
 mod memory;
 
@@ -35,7 +36,7 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
     out.finish(("cpu", "nanoseconds"), period, "cpu")
 }
 
-/// What a sample is marked with.
+/// A label of a sample.
 #[derive(Clone, Copy)]
 enum Label<'a> {
     Text(&'a str),
@@ -89,7 +90,7 @@ impl<'p> Writer<'p> {
 
     fn finish(self, period_type: (&str, &str), period: u64, default: &str) -> Vec<u8> {
         let Self { profile, mut strings, mut out, order, .. } = self;
-        // Readers take the first one for the program ("File:").
+        // Readers take the first mapping for the program ("File:").
         let program = program(profile);
         let libraries = profile.objects.ids().filter(|id| Some(*id) != program);
         for id in program.into_iter().chain(libraries) {
@@ -145,10 +146,10 @@ fn value_type(strings: &mut Strings, kind: &str, unit: &str) -> Vec<u8> {
     m.0
 }
 
-/// The object that is the program: of those that are no library the one that most time passed through.
+/// The object that is the program: among those that are no library, the one through which most time passed.
 fn program(profile: &Profile) -> Option<ObjectId> {
-    let objects = Flat::of(profile, &profile.cells, Some(By::Object), Split::Merged, Order::Total);
-    // Of a program that only allocated there are no samples of time.
+    let objects = Flat::count_cells(profile, &profile.cells, Some(By::Object), Split::Merged, Order::Total);
+    // A program that only allocated has no samples of time.
     let mentioned = profile.objects.ids().map(pct_profile::Label::Object);
     let labels = objects.rows.iter().filter_map(|row| row.label).chain(mentioned);
     labels.filter_map(|label| label.object(profile)).find(|id| {

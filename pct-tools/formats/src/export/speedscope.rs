@@ -1,6 +1,7 @@
-//! speedscope's file format: <https://www.speedscope.app/file-format-schema.json>. One sampled profile a thread, in order of
-//! time where the recording has it.
+//! speedscope's file format: <https://www.speedscope.app/file-format-schema.json>. There is one sampled profile per
+//! thread, in order of time if the recording has it.
 
+use super::json;
 use super::threads::{events, path, thread_name};
 use pct_profile::Profile;
 use pct_profile::model::{Cell, Id};
@@ -9,7 +10,7 @@ use std::collections::HashMap;
 
 /// The octets of the JSON file.
 pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
-    // The page takes frames for different functions when their lines differ, so a frame here is a function.
+    // The page treats frames with different lines as different functions, so here a frame is a function.
     let files: HashMap<_, _> = profile.frames.iter().filter_map(|f| Some((f.function, f.file?))).collect();
     let frames: Vec<_> = profile
         .functions
@@ -40,5 +41,5 @@ pub fn write(profile: &Profile, cells: &[Cell]) -> Vec<u8> {
         "name": profile.title, "activeProfileIndex": 0,
         "shared": { "frames": frames }, "profiles": profiles,
     });
-    serde_json::to_vec(&file).unwrap_or_default()
+    json::octets(file)
 }

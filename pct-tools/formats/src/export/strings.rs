@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-/// Texts, each once, numbered from 0.
+/// Distinct texts, numbered from 0.
 #[derive(Default)]
 pub(super) struct Strings {
     ids: HashMap<String, u64>,

@@ -1,4 +1,4 @@
-//! Stacks and threads as several formats want them: paths of frames, samples in order, names.
+//! Stacks and threads in the form that several formats need: paths of frames, samples in order, names.
 
 use pct_profile::Profile;
 use pct_profile::model::{Cell, FrameId, Id as _, StackId, ThreadId};
@@ -11,7 +11,7 @@ pub(crate) fn path(profile: &Profile, stack: StackId) -> Vec<FrameId> {
     frames
 }
 
-/// A sample for the formats that want an order: what was recorded in order of time, or the cells one after another.
+/// A sample for formats that need an order: the recorded samples in order of time, or the cells one after another.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Event {
     pub(crate) time_ns: u64,
@@ -24,14 +24,14 @@ pub(crate) fn events(profile: &Profile, cells: &[Cell]) -> Vec<(ThreadId, Vec<Ev
     let mut threads: Vec<_> = profile.threads.ids().map(|id| (id, Vec::new())).collect();
     let index = |t: ThreadId| t.index();
     if profile.timeline.is_empty() {
-        // What was not sampled has no place in an order of time.
+        // What was not sampled has no time.
         for cell in cells.iter().filter(|cell| profile.is_sampled(cell.stack)) {
             let events = &mut threads[index(cell.thread)].1;
             let time_ns = events.last().map_or(0, |e: &Event| e.time_ns.saturating_add(e.weight_ns));
             events.push(Event { time_ns, weight_ns: cell.weight.cpu_ns(), stack: cell.stack });
         }
     } else {
-        // only what the cells hold: a filter may have left stacks out
+        // only what the cells contain: a filter may have removed stacks
         let kept: HashSet<_> = cells.iter().map(|c| (c.thread, c.stack)).collect();
         for s in profile.timeline.iter().filter(|s| kept.contains(&(s.thread, s.stack))) {
             let event = Event { time_ns: s.time_ns, weight_ns: s.weight_ns, stack: s.stack };
@@ -42,7 +42,7 @@ pub(crate) fn events(profile: &Profile, cells: &[Cell]) -> Vec<(ThreadId, Vec<Ev
     threads
 }
 
-/// "name (tid)" of a thread, with its process when there are several.
+/// "name (tid)" of a thread, with its process if there are several.
 pub(crate) fn thread_name(profile: &Profile, id: ThreadId) -> String {
     let thread = &profile.threads[id];
     let process = profile.process_of(id);
@@ -59,7 +59,8 @@ mod tests {
     use super::*;
     use pct_profile::model::{Builder, Object, ObjectKind, Process, Weight};
 
-    /// Two threads of a process, and stacks main, main;a, main;b. Cells: 5 and 3 ns in the first thread, 2 in the second.
+    /// Two threads of a process, and stacks main, main;a, main;b. Cells: 5 and 3 ns in the first thread, 2 in
+    /// the second.
     fn profile(processes: u32) -> Profile {
         let mut b = Builder::new(false);
         let process = b.process(Process { name: "prog".into(), pid: 7, ..Process::default() });

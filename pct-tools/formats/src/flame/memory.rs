@@ -1,4 +1,5 @@
-//! Flame graphs of memory: widths are octets (or blocks) that were allocated in a stack, in green, each with its interval.
+//! Flame graphs of memory. Widths are octets (or blocks) that were allocated in a stack, in green, each with its
+//! interval.
 
 use pct_icicle::{Hint, Tree};
 use pct_num::round_to_sum;
@@ -8,7 +9,7 @@ use pct_profile::text::memory_words::{interval, interval_of_count};
 use pct_profile::tree::NodeId;
 use pct_profile::{By, CallTree, Split};
 
-/// The tree of a measure; weights are octets, or blocks. `reverse`: what allocates is at the root.
+/// The tree of a measure. Weights are octets or blocks. With `reverse`, allocating functions are at the root.
 pub fn tree(profile: &Profile, cells: &[MemoryCell], measure: Measure, split: Split, reverse: bool) -> Tree {
     let calls = if reverse {
         CallTree::bottom_up(profile, cells, By::Function, split)
@@ -20,7 +21,7 @@ pub fn tree(profile: &Profile, cells: &[MemoryCell], measure: Measure, split: Sp
     tree
 }
 
-/// The difference between two recordings of one program, `base` the older.
+/// The difference between two recordings of one program. `base` is the older one.
 pub fn difference(
     profile: (&Profile, &[MemoryCell]),
     base: (&Profile, &[MemoryCell]),
@@ -41,7 +42,7 @@ fn add(
     mut weigh: impl FnMut(&mut Tree, pct_icicle::NodeId, u64),
     with_intervals: bool,
 ) {
-    // Whole numbers whose sum is the estimate of the whole.
+    // Whole numbers that add up to the estimate of the whole.
     let ends: Vec<f64> = calls.nodes.iter().map(|node| node.ends.estimate(measure).amount).collect();
     let weights = round_to_sum(&ends);
     let mut pending: Vec<(NodeId, pct_icicle::NodeId)> =

@@ -1,4 +1,4 @@
-//! Folded stacks: `a;b;c 123` lines. A count is taken as so many samples of 1 ms.
+//! Folded stacks: `a;b;c 123` lines. A count is read as that many samples of 1 ms.
 
 use super::problem::Problem;
 use pct_profile::model::{Builder, FrameId, Object, ObjectKind, Process, Profile, StackId, Weight};
@@ -14,7 +14,7 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
     let thread = b.thread(process, 0, "");
     let object = b.object(Object { path: "[folded]".into(), build_id: None, kind: ObjectKind::Unknown });
     let mut frames: FxHashMap<&str, FrameId> = FxHashMap::default();
-    // The frames of the line before: where each name ends in it, and its stack. Lines are often sorted.
+    // The frames of the line before, because lines are often sorted: where each name ends, and the stack up to it.
     let mut before: (&str, Vec<(usize, StackId)>) = ("", Vec::new());
     let mut bad: Option<(usize, u64)> = None;
     let mut good = 0u64;

@@ -1,8 +1,8 @@
-//! Other recorders' data as a profile.
+//! Reads other recorders' data as a profile.
 //!
 //! A file is recognised by its first octets: `PERFILE2` is perf.data, gzip or protobuf is pprof, otherwise
 //! text: `perf script` output or folded stacks.
-//! What is damaged is said with its place, and the rest is still there.
+//! Damage is reported with its position, and the rest is still read.
 
 pub mod folded;
 pub mod perf_data;
@@ -23,13 +23,13 @@ pub enum ImportError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// The system's words.
+        /// The system's error.
         why: std::io::Error,
     },
     /// No sample was found in it.
     #[error("{path}: {place}: {problem}", path = path.display())]
     Malformed {
-        /// The file.
+        /// Position: a line or an octet.
         path: PathBuf,
         /// Line or octet.
         place: String,
@@ -38,7 +38,7 @@ pub enum ImportError {
     },
 }
 
-/// More than this is not unpacked: a gzip of a few octets may promise any size.
+/// Most octets that are unpacked: a gzip of a few octets may promise any size.
 const MOST: u64 = 1 << 30;
 
 fn looks_like_text(head: &[u8]) -> bool {
@@ -55,7 +55,7 @@ pub fn import(path: &Path) -> Result<Profile, ImportError> {
     import_with(path, false)
 }
 
-/// [`import`], keeping samples in order of time where the format has an order.
+/// Like [`import`], but keeps samples in order of time if the format has an order.
 ///
 /// # Errors
 /// As [`import`].
@@ -73,7 +73,7 @@ pub fn parse(bytes: &[u8], path: &Path) -> Result<Profile, ImportError> {
     parse_with(bytes, path, false)
 }
 
-/// [`parse`], keeping samples in order of time where the format has an order.
+/// Like [`parse`], but keeps samples in order of time if the format has an order.
 ///
 /// # Errors
 /// As [`import`].

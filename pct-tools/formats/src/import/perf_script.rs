@@ -6,8 +6,8 @@
 //!         55d0c0de2345 main+0x20 (/bin/prog)
 //! ```
 //!
-//! The period is taken as nanoseconds for the software clocks; for other events each sample stands for 1 ms, since the text
-//! does not say what an event is worth.
+//! The period is read as nanoseconds for the software clocks. For other events each sample stands for 1 ms,
+//! since the text does not say what an event is worth.
 
 use super::problem::Problem;
 use pct_profile::model::{
@@ -28,7 +28,7 @@ pub(super) fn looks_like(text: &str) -> bool {
     text.lines().filter(|l| !l.is_empty() && !l.starts_with('#')).take(5).any(|l| header(l).is_some())
 }
 
-/// `comm tid time: [period] event:` or with `pid/tid`; the name may hold spaces.
+/// Parses `comm tid time: [period] event:`, also with `pid/tid`. The name may contain spaces.
 fn header(line: &str) -> Option<Header<'_>> {
     if line.starts_with([' ', '\t']) && !line.trim_start().contains(": ") {
         return None;
@@ -106,7 +106,7 @@ pub(super) fn read(text: &str) -> Result<Profile, Problem> {
     Ok(profile)
 }
 
-/// `ADDRESS symbol+0xOFFSET (object)`.
+/// Parses `ADDRESS symbol+0xOFFSET (object)`.
 fn frame(line: &str) -> Option<(String, String)> {
     let (address, rest) = line.trim_start().split_once(' ')?;
     u64::from_str_radix(address, 16).ok()?;

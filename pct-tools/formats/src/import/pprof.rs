@@ -1,7 +1,7 @@
-//! pprof: profile.proto, as its writer beside it ([`crate::export::pprof`]) has the fields.
+//! pprof: profile.proto, with the same fields as the writer ([`crate::export::pprof`]).
 //!
-//! The value taken is the one in nanoseconds (`cpu`, `time`), else the last one, each unit as a nanosecond times a million
-//! (a sample of 1 ms). Indices that lead nowhere are counted and left out.
+//! The value in nanoseconds (`cpu`, `time`) is used, or else the last one, each unit as a million nanoseconds (a
+//! sample of 1 ms). Indices without a target are counted and left out.
 
 use super::problem::Problem;
 use crate::protobuf::{Fields, Value, numbers};
@@ -109,7 +109,7 @@ fn tables(bytes: &[u8]) -> Tables<'_> {
     t
 }
 
-/// A message's number fields by their number; 0 where absent.
+/// Access to a message's number fields by field number; 0 if absent.
 fn by_number(message: &[u8]) -> impl Fn(u64) -> u64 + '_ {
     move |wanted| {
         let found = Fields::new(message).find_map(|(n, v)| match v {

@@ -1,4 +1,4 @@
-//! What is written is read back; what is damaged is said; nothing panics.
+//! What is written can be read back; damage is reported; nothing panics.
 
 use pct_formats::import::parse;
 use pct_formats::{Format, export, flame, html};
@@ -14,7 +14,7 @@ fn sample() -> Profile {
 }
 
 fn by_function(p: &Profile, cells: &[Cell]) -> Vec<(String, u64, u64)> {
-    let flat = Flat::of(p, cells, Some(By::Function), Split::Merged, Order::Own);
+    let flat = Flat::count_cells(p, cells, Some(By::Function), Split::Merged, Order::Own);
     let mut rows: Vec<_> =
         flat.rows.iter().map(|r| (r.label.unwrap().name(p), r.own.cpu_ns(), r.total.cpu_ns())).collect();
     rows.sort();
@@ -32,7 +32,7 @@ fn folded_and_pprof_go_round() {
     }
 }
 
-/// Objects and functions of a stack, outermost first, its samples, and how many nanoseconds each stands for.
+/// Objects and functions of a stack, outermost first, its samples, and the nanoseconds of each sample.
 type Made<'a> = (&'a [(&'a str, &'a str)], u64, u64);
 
 /// A profile of one thread with these stacks.
@@ -74,7 +74,8 @@ fn the_program_is_the_first_mapping_of_pprof() {
     let packed = export(&p, &p.cells, Format::Pprof);
     let mut bytes = Vec::new();
     std::io::Read::read_to_end(&mut flate2::read::GzDecoder::new(&packed[..]), &mut bytes).unwrap();
-    // Fields of the profile: a tag, and here always a short length; 3 is a mapping, whose first field is its number.
+    // Fields of the profile: a tag and then, here, a short length. Field 3 is a mapping, whose first field is its
+    // number.
     let mut at = 0;
     while bytes[at] != 3 << 3 | 2 {
         assert!(bytes[at] & 7 == 2 && bytes[at + 1] < 0x80, "a field with a length below 128");
@@ -91,7 +92,7 @@ fn the_program_is_the_first_mapping_of_pprof() {
 fn no_text_carries_escapes_or_formulas() {
     let name = "=cmd|' /C calc'!A0 \x1b[31mred\r\n\u{9b}x";
     let p = made(&[(&[("/bin/prog", "main"), ("/bin/=1+1", name)], 5, 1)]);
-    let flat = Flat::of(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
+    let flat = Flat::count_cells(&p, &p.cells, Some(By::Function), Split::Merged, Order::Own);
     let tree = CallTree::top_down(&p, &p.cells, By::Function, Split::Merged);
     let csv = pct_profile::text::flat::csv(&p, &flat, usize::MAX);
     let tree_csv = pct_profile::text::tree::csv(&p, &tree);
@@ -193,7 +194,7 @@ fn weights_without_measure_go_into_every_format() {
 
 #[test]
 fn samples_without_a_stack_are_no_profile() {
-    // A pprof file whose one sample has no location.
+    // A pprof file whose only sample has no location.
     let e = parse(&[0x12, 2, 0x10, 1, 0x32, 0], Path::new("x.pb")).unwrap_err().to_string();
     assert!(e.contains("x.pb") && e.contains("no sample with a stack"), "{e}");
 }

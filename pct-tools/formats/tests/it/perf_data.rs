@@ -1,4 +1,4 @@
-//! perf.data made by hand: what is in it is read, what is damaged is said, nothing panics.
+//! Handmade perf.data: its contents are read, damage is reported, nothing panics.
 
 use pct_formats::import::{parse, parse_with};
 use pct_profile::model::Profile;
@@ -42,7 +42,7 @@ fn attr(format: u64) -> Vec<u8> {
     words(&[pair(1, 64), 0, 1000, format, 0, 1 << 10 | 1 << 18, 0, 0])
 }
 
-/// What stands behind records other than samples.
+/// The fields at the end of records other than samples.
 fn trailer(tid: u32, time: u64) -> Vec<u8> {
     words(&[pair(tid, tid), time])
 }
@@ -74,7 +74,7 @@ fn data() -> Vec<u8> {
         comm(5, "shell", false, 10),
         mmap2(5, 0x10000, 0x1000, "/no/such/program", 11),
         sample(5, 30, false, 1_000_000, &[USER, 0x10010, 0x10101]),
-        // Written before, happened after: another processor's buffer.
+        // It was written earlier but happened later: in another processor's buffer.
         sample(5, 60, true, 2_000_000, &[KERNEL, 0xffff_ffff_8100_0000, USER, 0x20010, 0x20101]),
         comm(5, "worker", true, 50),
         mmap2(5, 0x20000, 0x1000, "/no/such/other", 51),
@@ -128,7 +128,7 @@ fn files_and_streams_give_stacks_by_the_mappings_of_their_time() {
         for wanted in ["/no/such/program", "/no/such/other", "kernel"] {
             assert!(objects.contains(&wanted), "{objects:?}");
         }
-        // Offsets in the file; a caller's is that of its call.
+        // Offsets in the file. A caller's is that of its call instruction.
         let addresses: Vec<_> = p.frames.iter().filter_map(|f| f.address).collect();
         for wanted in [0x10, 0x100] {
             assert!(addresses.contains(&wanted), "{addresses:x?}");
@@ -190,7 +190,7 @@ fn zstd(bytes: &[u8]) -> Vec<u8> {
 fn compressed_records_are_read_as_if_they_were_not() {
     let plain = read(&file(&data()));
     let packed = zstd(&data());
-    // A record may end in another piece than it begins in.
+    // A record may begin in one piece and end in the next.
     let (first, second) = packed.split_at(packed.len() / 2 + 3);
     let sized = |piece: &[u8]| [&words(&[piece.len() as u64])[..], piece, &[0; 5]].concat();
     for pieces in [
@@ -205,7 +205,7 @@ fn compressed_records_are_read_as_if_they_were_not() {
     }
 }
 
-/// A file of one process that runs a small program of every machine, with a sample whose copies are these.
+/// A file of one process that runs a small program that every machine has, with a sample of these copies.
 fn copied(registers: &[u64], stack: &[u8], used: u64) -> Vec<u8> {
     let mut attr = words(&[pair(1, 112), 0, 1000, FORMAT | 1 << 12 | 1 << 13, 0, 1 << 10 | 1 << 18, 0, 0, 0]);
     // branches, registers (all but those of segments), size of the stack and clock, two more
@@ -262,16 +262,16 @@ proptest! {
 }
 
 proptest! {
-    // A program is opened in each case.
+    // Each case opens a program.
     #![proptest_config(few_cases())]
 
-    /// Anywhere in this program, with any stack.
+    /// For any address in this program and any stack.
     #[test]
     fn any_copy_of_a_stack_is_unwound_to_an_end(
         pc in 0u64..200_000, stack in proptest::collection::vec(any::<u8>(), 0..512),
         near in any::<bool>(), used in 0u64..600, flips in proptest::collection::vec((0usize..2000, any::<u8>()), 0..3),
     ) {
-        // words that look like addresses of the program lead further
+        // words that look like addresses of the program make the walk longer
         let stack: Vec<u8> = if near {
             stack.chunks(2).flat_map(|c| words(&[0x40_0000 + u64::from(c[0]) * 512 + u64::from(c[c.len() - 1])])).collect()
         } else {

@@ -1,5 +1,5 @@
-//! Memory as a heap profile of pprof, with the types of Go's and gperftools': what was allocated and what is in use, and beside
-//! them what was in use at the peak. Values are estimates already: readers must not scale them.
+//! Writes memory as a heap profile of pprof, with the types of Go's and gperftools' (what was allocated and what is
+//! in use) and additionally what was in use at the peak. Values are estimates already, so readers must not scale them.
 
 use super::{Label, Writer};
 use pct_num::round_to_sum;
@@ -7,7 +7,7 @@ use pct_profile::Profile;
 use pct_profile::memory::{Figures, MemoryCell};
 use pct_profile::text::table::tame;
 
-/// Names, units, and the figure that each value is.
+/// Name, unit, and the figure that the value shows.
 type Value = (&'static str, &'static str, fn(&Figures) -> f64);
 
 const VALUES: &[Value] = &[
@@ -23,7 +23,7 @@ const VALUES: &[Value] = &[
 pub fn write(profile: &Profile, cells: &[MemoryCell]) -> Vec<u8> {
     let types: Vec<_> = VALUES.iter().map(|(name, unit, _)| (*name, *unit)).collect();
     let mut out = Writer::new(profile, &types);
-    // Whole numbers whose sums are those of the estimates.
+    // Whole numbers that add up to the sums of the estimates.
     let columns: Vec<Vec<u64>> = VALUES
         .iter()
         .map(|(_, _, figure)| {

@@ -1,19 +1,19 @@
-//! What `perf record -z` writes: records in zstd frames.
+//! The compressed records of `perf record -z`: zstd frames.
 //!
-//! The recorder flushes its stream at the end of each compressed record and never ends it. So the pieces are one stream, a
-//! record may begin in one piece and end in the next, and the last frame lacks its end.
+//! The recorder flushes its stream at the end of each compressed record and never ends it. So the pieces are
+//! one stream, a record may begin in one piece and end in the next, and the last frame lacks its end.
 //!
-//! Invariant: no more than [`MOST`] octets come out, whatever the stream promises.
+//! Invariant: at most [`MOST`] octets are unpacked, whatever the stream promises.
 
 use ruzstd::decoding::StreamingDecoder;
 use std::io::{self, Read};
 
-/// More than this is not unpacked.
+/// Most octets that are unpacked.
 const MOST: u64 = 1 << 30;
-/// An empty block that is the last one of its frame, and room for a checksum.
+/// An empty block that marks the end of its frame, and room for a checksum.
 const END: &[u8] = &[1, 0, 0, 0, 0, 0, 0];
 
-/// The octets that the pieces unpack to; what is wrong with them, in words.
+/// The unpacked octets of the pieces, and in words what is wrong with them.
 pub(super) fn unpack(pieces: &[&[u8]]) -> (Vec<u8>, Option<String>) {
     let mut stream = pieces.concat();
     let mut out = Vec::new();
@@ -50,7 +50,7 @@ fn frames(stream: &[u8], packed: usize, out: &mut Vec<u8>) -> io::Result<()> {
 mod tests {
     use super::*;
 
-    /// A frame of raw blocks, not ended: magic, a window of 1 KiB, blocks.
+    /// A frame of raw blocks without its end: magic, a window of 1 KiB, blocks.
     fn frame(blocks: &[&[u8]]) -> Vec<u8> {
         let mut out = vec![0x28, 0xb5, 0x2f, 0xfd, 0, 0];
         for block in blocks {

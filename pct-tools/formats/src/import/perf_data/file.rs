@@ -1,21 +1,23 @@
-//! The octets of a perf.data file as records in order of time.
+//! Reads the octets of a perf.data file as records in order of time.
 //!
 //! ```text
 //!  header (104 octets, 16 in a stream) | attributes | data: records | features (build-ids, ...)
 //! ```
 //!
-//! Sources of the format: the perf.data document of the Linux kernel's perf tool, and perf_event_open(2) for what a record
-//! holds. Little-endian files are read.
+//! Sources of the format: the perf.data document of the Linux kernel's perf tool, and perf_event_open(2) for
+//! the contents of records. Only little-endian files are read.
 //!
-//! Why no crate: the one there is takes memory by numbers of the file that it does not check, and its errors have no place.
+//! Why no crate: the existing one reserves memory by numbers of the file without checking them, and its errors have
+//! no position.
 //!
-//! Invariant: no octet is read without a check, and no memory is taken by a number of the file that is larger than the file.
+//! Invariant: each octet is read with a check, and no memory is reserved by a number of the file that is larger
+//! than the file.
 
 use super::{compressed, kernel};
 use crate::import::problem::Problem;
 use std::collections::HashMap;
 
-/// Octets with a place, each read checked.
+/// Octets with a read position. Each read is checked.
 #[derive(Clone, Copy)]
 pub(super) struct Octets<'a> {
     bytes: &'a [u8],
@@ -30,16 +32,16 @@ impl<'a> Octets<'a> {
         let at = usize::try_from(at).ok().filter(|at| *at <= bytes.len())?;
         Some(Octets { bytes, at })
     }
-    pub(super) fn take(&mut self, n: usize) -> Option<&'a [u8]> {
+    pub(super) fn take_octets(&mut self, n: usize) -> Option<&'a [u8]> {
         let taken = self.bytes.get(self.at..)?.get(..n)?;
         self.at += n;
         Some(taken)
     }
     pub(super) fn skip(&mut self, n: u64) -> Option<()> {
-        self.take(usize::try_from(n).ok()?).map(drop)
+        self.take_octets(usize::try_from(n).ok()?).map(drop)
     }
     fn array<const N: usize>(&mut self) -> Option<[u8; N]> {
-        self.take(N)?.try_into().ok()
+        self.take_octets(N)?.try_into().ok()
     }
     pub(super) fn u16(&mut self) -> Option<u16> {
         self.array().map(u16::from_le_bytes)
@@ -50,7 +52,7 @@ impl<'a> Octets<'a> {
     pub(super) fn u64(&mut self) -> Option<u64> {
         self.array().map(u64::from_le_bytes)
     }
-    /// The rest up to the first NUL.
+    /// The remaining octets up to the first NUL.
     pub(super) fn text(&mut self) -> &'a [u8] {
         let rest = self.bytes.get(self.at..).unwrap_or_default();
         rest.split(|b| *b == 0).next().unwrap_or_default()
@@ -85,7 +87,7 @@ pub(super) mod kind {
     pub(in super::super) const SAMPLE: u32 = 9;
     pub(in super::super) const MMAP2: u32 = 10;
     pub(in super::super) const LOST_SAMPLES: u32 = 13;
-    /// From here on records are the tool's, not the kernel's.
+    /// Records from here on are written by the tool, not the kernel.
     pub(super) const TOOL: u32 = 64;
     pub(super) const HEADER_ATTR: u32 = 64;
     pub(super) const HEADER_BUILD_ID: u32 = 67;
@@ -94,29 +96,29 @@ pub(super) mod kind {
     pub(super) const COMPRESSED2: u32 = 83;
 }
 
-/// An event that was recorded.
+/// A recorded event.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Attr {
     /// Kind of event: 1 = software.
     pub(super) kind: u32,
     /// Which event of the kind.
     pub(super) config: u64,
-    /// Units of the event between samples, or samples a second if `by_frequency`.
+    /// Units of the event between samples, or samples per second if `by_frequency`.
     pub(super) period: u64,
     pub(super) by_frequency: bool,
     /// Which fields a sample has ([`bit`]).
     pub(super) format: u64,
     read_format: u64,
     branch_format: u64,
-    /// Which registers a sample has: bits by the kernel's numbers.
+    /// Which registers a sample has, as a bit set of the kernel's numbers.
     pub(super) registers: u64,
-    /// Records other than samples end with the fields that say whose they are.
+    /// Records other than samples end with the fields that identify their process and time.
     all_have_ids: bool,
     ids: Vec<u64>,
 }
 
 impl Attr {
-    /// Its unit is nanoseconds of CPU time.
+    /// Whether its unit is nanoseconds of CPU time.
     pub(super) fn is_clock(&self) -> bool {
         self.kind == 1 && self.config <= 1
     }
@@ -140,7 +142,7 @@ impl Attr {
         })
     }
 
-    /// Octets of the fields that stand at the end of records other than samples.
+    /// Length in octets of the fields at the end of records other than samples.
     fn trailer(&self) -> usize {
         let fields = [bit::TID, bit::TIME, bit::ID, bit::STREAM_ID, bit::CPU, bit::IDENTIFIER];
         if self.all_have_ids { 8 * fields.iter().filter(|f| self.format & **f != 0).count() } else { 0 }
@@ -154,30 +156,30 @@ pub(super) struct Record<'a> {
     pub(super) kind: u32,
     /// Flags of the record.
     pub(super) misc: u16,
-    /// Nanoseconds of the recorder's clock; 0 = not said.
+    /// Nanoseconds of the recorder's clock; 0 = unknown.
     pub(super) time: u64,
-    /// Which event of [`PerfData::attrs`].
+    /// Index of the event in [`PerfData::attrs`].
     pub(super) attr: usize,
-    /// What follows the record's head.
+    /// The octets after the record's head.
     pub(super) body: &'a [u8],
 }
 
-/// What a sample says. Fields that were not recorded are 0.
+/// The fields of a sample. Fields that were not recorded are 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample<'a> {
     pub(super) ip: u64,
     pub(super) pid: u32,
     pub(super) tid: u32,
     pub(super) period: u64,
-    /// Little-endian words; numbers close to 2^64 say what the ones behind them are.
+    /// Little-endian words. Numbers close to 2^64 give the kind of the words after them.
     pub(super) chain: &'a [u8],
     /// The program's registers, little-endian words, those of [`Attr::registers`] in ascending order.
     pub(super) registers: &'a [u8],
-    /// The program's stack from its stack pointer on.
+    /// The program's stack, beginning at its stack pointer.
     pub(super) stack: &'a [u8],
 }
 
-/// A file.
+/// A parsed file.
 #[derive(Default)]
 pub(super) struct PerfData<'a> {
     pub(super) attrs: Vec<Attr>,
@@ -187,9 +189,9 @@ pub(super) struct PerfData<'a> {
     pub(super) build_ids: HashMap<&'a [u8], &'a [u8]>,
     /// Name and kernel release of the machine that was recorded.
     pub(super) machine: Option<(&'a [u8], &'a [u8])>,
-    /// What could not be read, with its place.
+    /// What could not be read, with its position.
     pub(super) notes: Vec<String>,
-    /// What compressed records hold (`perf record -z`), one behind the other.
+    /// The contents of compressed records (`perf record -z`), in order.
     compressed: Vec<&'a [u8]>,
 }
 
@@ -220,7 +222,7 @@ impl<'a> PerfData<'a> {
                 .ok_or_else(|| cut(24, "the list of events"))?;
             let start = usize::try_from(start).ok().filter(|s| *s <= bytes.len());
             let start = start.ok_or_else(|| cut(40, "the data"))?;
-            // A recorder that was killed leaves the size at 0: what is there is read.
+            // A recorder that was killed leaves the size at 0. Then everything up to the end is read.
             let wanted = if data_size == 0 { u64::MAX } else { data_size };
             let end = usize::try_from(wanted).ok().and_then(|n| start.checked_add(n)).unwrap_or(usize::MAX);
             if end > bytes.len() {
@@ -244,7 +246,7 @@ impl<'a> PerfData<'a> {
         Ok(data)
     }
 
-    /// The records that came compressed.
+    /// Unpacks the compressed records.
     pub(super) fn unpack(&mut self) -> Vec<u8> {
         let pieces = std::mem::take(&mut self.compressed);
         let (octets, damage) = compressed::unpack(&pieces);
@@ -252,7 +254,7 @@ impl<'a> PerfData<'a> {
         octets
     }
 
-    /// Takes records that [`PerfData::unpack`] gave.
+    /// Adds the records that [`PerfData::unpack`] returned.
     pub(super) fn add_unpacked(&mut self, octets: &'a [u8]) {
         self.read_records(octets, 0, octets.len());
         self.records.sort_by_key(|r| r.time);
@@ -261,14 +263,14 @@ impl<'a> PerfData<'a> {
     fn read_attrs(&mut self, bytes: &[u8], attr_size: u64, at: u64, size: u64) -> Option<()> {
         let each = usize::try_from(attr_size).ok().filter(|n| (64..=4096).contains(n))?;
         let mut list = Octets::from(bytes, at)?;
-        let list = list.take(usize::try_from(size).ok()?)?;
+        let list = list.take_octets(usize::try_from(size).ok()?)?;
         for entry in list.chunks_exact(each) {
             let (attr, ids) = entry.split_at(each - 16);
             let mut attr = Attr::parse(attr)?;
             let mut place = Octets::new(ids);
             let (at, size) = (place.u64()?, place.u64()?);
             let mut ids = Octets::from(bytes, at)?;
-            attr.ids = words(ids.take(usize::try_from(size).ok()?)?).collect();
+            attr.ids = words(ids.take_octets(usize::try_from(size).ok()?)?).collect();
             self.attrs.push(attr);
         }
         Some(())
@@ -298,11 +300,11 @@ impl<'a> PerfData<'a> {
                 kind::COMPRESSED2 => {
                     let mut o = Octets::new(body);
                     let size = o.u64().and_then(|n| usize::try_from(n).ok());
-                    self.compressed.extend(size.and_then(|n| o.take(n)));
+                    self.compressed.extend(size.and_then(|n| o.take_octets(n)));
                 }
                 kind::AUXTRACE => {
                     *skipped.entry("records of hardware traces").or_default() += 1;
-                    // What was traced follows the record and is no record.
+                    // The trace data follows the record and is not a record itself.
                     let follows = Octets::new(body).u64().and_then(|n| usize::try_from(n).ok());
                     at = at.saturating_add(follows.unwrap_or(0)).min(end);
                 }
@@ -336,11 +338,12 @@ impl<'a> PerfData<'a> {
         Some(())
     }
 
-    /// Finds out whose a record is and when it was.
+    /// Finds out which event and time a record has.
     fn identified(&self, mut record: Record<'a>, by_id: &HashMap<u64, usize>) -> Option<Record<'a>> {
         let first = self.attrs.first()?;
         let sample = record.kind == kind::SAMPLE;
-        // Where the id stands must not depend on the event: at the outer end of the record, or all events are alike.
+        // The position of the id must not depend on the event: it is at the outer end of the record, or all events are
+        // alike.
         let id = if self.attrs.len() == 1 {
             None
         } else if first.format & bit::IDENTIFIER != 0 {
@@ -373,7 +376,7 @@ impl<'a> PerfData<'a> {
             let number = (features & ((1 << feature) - 1)).count_ones() as usize;
             let mut place = Octets { bytes, at: at.saturating_add(16 * number) };
             let (at, size) = (place.u64()?, place.u64()?);
-            Octets::from(bytes, at)?.take(usize::try_from(size).ok()?)
+            Octets::from(bytes, at)?.take_octets(usize::try_from(size).ok()?)
         };
         let has = |feature: u32| features >> feature & 1 == 1;
         // a length, then the text with zeros up to it
@@ -399,7 +402,7 @@ impl<'a> PerfData<'a> {
     fn build_id(&mut self, misc: u16, body: &'a [u8]) -> Option<()> {
         let mut o = Octets::new(body);
         o.u32()?;
-        let id = o.take(24)?;
+        let id = o.take_octets(24)?;
         let len = if misc >> 15 == 1 { usize::from(*id.get(20)?).min(20) } else { 20 };
         self.build_ids.insert(o.text(), id.get(..len)?);
         Some(())
@@ -410,7 +413,7 @@ impl<'a> PerfData<'a> {
         self.build_ids.iter().find(|(path, _)| kernel::is_kernel(path)).map(|(_, id)| *id)
     }
 
-    /// What a sample record says; `None` when it is too short.
+    /// The fields of a sample record. `None` when it is too short.
     pub(super) fn sample(&self, record: &Record<'a>) -> Option<Sample<'a>> {
         self.attrs.get(record.attr)?.fields(record.body).map(|(sample, _, _)| sample)
     }
@@ -452,16 +455,16 @@ impl Attr {
         }
         if has(bit::CALLCHAIN) {
             let n = usize::try_from(o.u64()?).ok()?;
-            s.chain = o.take(n.checked_mul(8)?)?;
+            s.chain = o.take_octets(n.checked_mul(8)?)?;
         }
         if has(bit::REGS_USER) || has(bit::STACK_USER) {
-            // What is cut off here leaves a sample without a copy, no more.
+            // If these are cut off, the sample merely lacks its copies.
             let _ = self.copies(&mut o, &mut s);
         }
         Some((s, time, id))
     }
 
-    /// The program's registers and stack.
+    /// Reads the program's registers and stack.
     fn copies<'a>(&self, o: &mut Octets<'a>, s: &mut Sample<'a>) -> Option<()> {
         let has = |b: u64| self.format & b != 0;
         if has(bit::RAW) {
@@ -475,11 +478,11 @@ impl Attr {
         }
         // 0: a thread of the kernel; 2: 64 bits
         if has(bit::REGS_USER) && o.u64()? != 0 {
-            s.registers = o.take(8 * self.registers.count_ones() as usize)?;
+            s.registers = o.take_octets(8 * self.registers.count_ones() as usize)?;
         }
         if has(bit::STACK_USER) {
             let n = usize::try_from(o.u64()?).ok()?;
-            let copy = o.take(n)?;
+            let copy = o.take_octets(n)?;
             let used = if n > 0 { usize::try_from(o.u64()?).ok()? } else { 0 };
             s.stack = copy.get(..used.min(n))?;
         }

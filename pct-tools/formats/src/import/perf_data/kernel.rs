@@ -1,12 +1,13 @@
 //! Names of the kernel's functions in a perf.data file.
 //!
-//! The recorder writes where the kernel and its modules lay (mappings of process -1) and the kernel's build-id, no names. Those come
-//! from this machine's `/proc/kallsyms` if the same kernel runs here, else from the copy that `perf record` keeps in `~/.debug`.
-//! At each start the kernel lies elsewhere (KASLR): the recorder wrote the address of `_text`, so names are shifted by the difference.
+//! The recorder writes the addresses of the kernel and its modules (mappings of process -1) and the kernel's
+//! build-id, but no names. Those come from this machine's `/proc/kallsyms` if the same kernel runs here, or else
+//! from the copy that `perf record` keeps in `~/.debug`. At each boot the kernel has other addresses (KASLR). The
+//! recorder wrote the address of `_text`, so names are shifted by the difference.
 //!
-//! A wrong name is worse than none. Without the kernel's build-id (`perf record -z` of some versions writes none) it must have been this
-//! machine, the same release, and `_text` at the same address. And a module's functions are named only where it lay
-//! when the file was recorded.
+//! A wrong name is worse than none. If the file lacks the kernel's build-id (some versions of `perf record -z` do
+//! not write it), the names are used only for a recording of this machine, with the same release and `_text` at the
+//! same address. And a module's functions are named only at the addresses that it had during the recording.
 
 use pct_symbols::kallsyms::{self, Kallsyms};
 use pct_symbols::{BuildId, CodeAddr};
@@ -14,17 +15,17 @@ use std::path::PathBuf;
 
 /// The kernel itself, as an object.
 pub(super) const KERNEL: &str = "[kernel]";
-/// How recorders call it in mappings and build-ids.
+/// The kernel's name in mappings and build-ids of recorders.
 const RECORDED_AS: &[u8] = b"[kernel.kallsyms]";
 
-/// Where the kernel's code lay, and what it is called.
+/// The addresses of the kernel's code, and their names.
 #[derive(Default)]
 pub(super) struct Kernel {
     modules: Vec<Module>,
-    /// A symbol and the address that it had.
+    /// A symbol and its address during the recording.
     reference: Option<(String, u64)>,
     symbols: Option<Kallsyms>,
-    /// What to add to an address of the file to get one of `symbols` (wrapping).
+    /// What to add (wrapping) to an address of the file to get one of `symbols`.
     shift: u64,
 }
 
@@ -36,7 +37,7 @@ struct Module {
 }
 
 impl Kernel {
-    /// A mapping of the kernel's: `[kernel.kallsyms]_text`, `[ext4]` or the path of a module's file.
+    /// Adds a mapping of the kernel: `[kernel.kallsyms]_text`, `[ext4]` or the path of a module's file.
     pub(super) fn map(&mut self, start: u64, len: u64, offset: u64, path: &[u8]) {
         let path = String::from_utf8_lossy(path);
         if let Some(symbol) = path.strip_prefix("[kernel.kallsyms]") {
@@ -48,7 +49,8 @@ impl Kernel {
         }
     }
 
-    /// Looks for the names. `build_id`: the kernel's, as recorded; `machine`: name and kernel release of where that was.
+    /// Finds the names. `build_id`: the recorded one of the kernel; `machine`: name and kernel release of the recorded
+    /// machine.
     ///
     /// # Errors
     /// Why the kernel's functions have no names, in words.
@@ -91,17 +93,17 @@ impl Kernel {
         Ok(())
     }
 
-    /// Are there names?
+    /// Whether there are names.
     pub(super) fn is_known(&self) -> bool {
         self.symbols.is_some()
     }
 
-    /// The object and the function of an address, when there are names at all.
+    /// The object and the function of an address, if there are names.
     pub(super) fn frame(&self, address: CodeAddr) -> Option<(String, Option<&str>)> {
         let symbols = self.symbols.as_ref()?;
         let at = address.lookup();
         let module = self.modules.iter().find(|module| (module.start..module.end).contains(&at));
-        // A module that lies elsewhere than the kernel by another shift is not the one of then.
+        // A module with another shift than the kernel's is not at its recorded addresses.
         let found = symbols.find(at.wrapping_add(self.shift));
         let found = found.filter(|found| found.module == module.map(|module| module.name.as_str()));
         let found = found.filter(|_| module.is_none() || self.shift == 0);
@@ -118,12 +120,13 @@ fn this_machine() -> Option<(Vec<u8>, Vec<u8>)> {
     read("hostname").zip(read("osrelease"))
 }
 
-/// The kernel's build-id in a recorder's list.
+/// Whether this path in a recorder's list stands for the kernel.
 pub(super) fn is_kernel(path: &[u8]) -> bool {
     path == RECORDED_AS
 }
 
-/// `[ext4]`, `/lib/modules/6.1/kernel/fs/ext4/ext4.ko.xz`: `ext4`. A dash in a file's name is an underscore in the kernel.
+/// The module of a name or path: `ext4` for `[ext4]` or `/lib/modules/6.1/kernel/fs/ext4/ext4.ko.xz`. A dash in
+/// a file's name is an underscore in the kernel.
 fn module_of(path: &str) -> Option<String> {
     if let Some(name) = path.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
         return Some(name.to_owned())

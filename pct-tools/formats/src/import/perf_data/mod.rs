@@ -1,9 +1,10 @@
 //! perf.data, as `perf record` writes it: samples with the kernel's call chains, names from the objects themselves.
 //!
-//! One event is taken: the first one that counts CPU time, else the first. Of other events than clocks a sample stands for the
-//! time between samples if a frequency was asked for, else for 1 ms. Kernel frames have their names where those of the recorded
-//! kernel can be found (`kernel`), else they become the one frame `[system]`, and a note says why. Copies of the stack (`--call-graph dwarf`) are unwound with the
-//! objects' own tables (x86-64): see `unwind`.
+//! One event is read: the first one that counts CPU time, or else the first. For events that are no clock, a sample
+//! stands for the time since the one before if a frequency was requested, or else for 1 ms. Kernel frames have their
+//! names if those of the recorded kernel can be found (`kernel`). Otherwise they become one frame `[system]`, and a
+//! note says why. Copies of the stack (`--call-graph dwarf`) are unwound with the objects' own tables (x86-64): see
+//! `unwind`.
 
 mod compressed;
 mod file;
@@ -20,21 +21,21 @@ use pct_profile::model::{
 };
 use pct_symbols::{CodeAddr, Symbolizer};
 use rustc_hash::FxHashMap;
-use space::{Place, Spaces};
+use space::{FrameOrigin, Spaces};
 use std::collections::BTreeMap;
 use unwind::Unwinder;
 
-/// A sample of an event that says nothing of time.
+/// Weight in nanoseconds of a sample whose event does not measure time.
 const MS: u64 = 1_000_000;
-/// From here on a word of a call chain says what the following ones are.
+/// Words of a call chain from here on give the kind of the words after them.
 const CONTEXT: u64 = u64::MAX - 4094;
-/// Mode of the processor in a record's flags: the kernel.
+/// Mode of the processor in a record's flags: in the kernel.
 const IN_KERNEL: u16 = 1;
 const CONTEXT_KERNEL: u64 = (-128i64).cast_unsigned();
 const CONTEXT_USER: u64 = (-512i64).cast_unsigned();
 
-/// A stack of places, outermost first, of one thread, and what fell on it.
-type Sums = FxHashMap<(usize, Vec<Place>), Weight>;
+/// For each stack of one thread, outermost frame first, its weight.
+type Sums = FxHashMap<(usize, Vec<FrameOrigin>), Weight>;
 
 struct Reading<'a> {
     data: &'a PerfData<'a>,
@@ -47,13 +48,13 @@ struct Reading<'a> {
     names: FxHashMap<u32, String>,
     first_names: FxHashMap<u32, String>,
     sums: Sums,
-    timed: Vec<(u64, u64, usize, Vec<Place>)>,
+    timed: Vec<(u64, u64, usize, Vec<FrameOrigin>)>,
     lost: u64,
     bad: u64,
     other: u64,
     chainless: u64,
     unwinder: Unwinder,
-    /// Samples whose stack was cut, by cause; those that are whole.
+    /// Number of samples whose stack was cut, by cause, and of those that are complete.
     cut: BTreeMap<&'static str, u64>,
     whole: u64,
 }
@@ -104,7 +105,7 @@ impl Reading<'_> {
                 let mut id = None;
                 let mut inode = None;
                 if record.kind == kind::MMAP2 {
-                    let object = o.take(24)?;
+                    let object = o.take_octets(24)?;
                     if record.misc >> 14 & 1 == 1 {
                         id = object.get(4..4 + usize::from(*object.first()?).min(20));
                     } else {
@@ -114,7 +115,7 @@ impl Reading<'_> {
                     }
                     let protection = o.u32()?;
                     o.u32()?;
-                    // Not executable.
+                    // Skips mappings that are not executable.
                     if protection >> 2 & 1 == 0 {
                         return Some(());
                     }
@@ -183,7 +184,7 @@ impl Reading<'_> {
                 (CONTEXT_KERNEL, _) => (half, first) = (Half::Kernel, true),
                 (CONTEXT.., _) => half = Half::Other,
                 (ip, Half::Kernel) => {
-                    in_kernel.push(Place::Kernel(place(ip)));
+                    in_kernel.push(FrameOrigin::Kernel(place(ip)));
                     first = false;
                 }
                 (ip, Half::User) => {
@@ -198,7 +199,7 @@ impl Reading<'_> {
                 None => self.whole += 1,
                 Some(cause) => {
                     *self.cut.entry(cause).or_default() += 1;
-                    places.push(Place::Cut(cause));
+                    places.push(FrameOrigin::Cut(cause));
                 }
             }
         }
@@ -208,14 +209,14 @@ impl Reading<'_> {
         self.chainless += u64::from(sample.chain.is_empty() && places.is_empty());
         if system {
             if in_kernel.is_empty() && record.misc & 7 == IN_KERNEL && sample.ip != 0 {
-                in_kernel.push(Place::Kernel(CodeAddr::Pc(sample.ip)));
+                in_kernel.push(FrameOrigin::Kernel(CodeAddr::Pc(sample.ip)));
             }
             if in_kernel.is_empty() {
-                in_kernel.push(Place::System);
+                in_kernel.push(FrameOrigin::System);
             }
             places.splice(0..0, in_kernel);
         } else if places.is_empty() {
-            places.push(Place::Unknown(0));
+            places.push(FrameOrigin::Unknown(0));
         }
         places.reverse();
         let next = self.threads.len();
@@ -237,8 +238,10 @@ impl Reading<'_> {
         let all: Vec<_> = all.collect();
         self.symbols.resolve(all);
         let (threads, attr) = (self.threads(&mut b, event), &self.data.attrs[event]);
-        let kernel_frames =
-            self.sums.keys().any(|(_, places)| places.iter().any(|place| matches!(place, Place::Kernel(_))));
+        let kernel_frames = self
+            .sums
+            .keys()
+            .any(|(_, places)| places.iter().any(|place| matches!(place, FrameOrigin::Kernel(_))));
         let nameless = kernel_frames
             .then(|| self.kernel.learn(self.data.kernel_build_id(), self.data.machine))
             .and_then(Result::err);
@@ -321,7 +324,7 @@ impl Reading<'_> {
     }
 }
 
-/// Whose part of a call chain it is.
+/// To whom a part of a call chain belongs.
 #[derive(Clone, Copy)]
 enum Half {
     Kernel,
@@ -330,31 +333,31 @@ enum Half {
     Other,
 }
 
-/// Places to frames.
+/// Turns origins into frames.
 struct Frames<'a> {
     symbols: &'a Symbolizer,
     kernel: &'a Kernel,
     objects: FxHashMap<pct_symbols::ObjectId, ObjectId>,
-    known: FxHashMap<Place, Vec<FrameId>>,
+    known: FxHashMap<FrameOrigin, Vec<FrameId>>,
 }
 
 impl Frames<'_> {
-    fn stack(&mut self, b: &mut Builder, places: &[Place]) -> Option<StackId> {
+    fn stack(&mut self, b: &mut Builder, places: &[FrameOrigin]) -> Option<StackId> {
         let mut at = None;
         for place in places {
-            // Without names the kernel is one frame.
+            // Without names the kernel is a single frame.
             let place = match place {
-                Place::Kernel(_) if !self.kernel.is_known() => &Place::System,
+                FrameOrigin::Kernel(_) if !self.kernel.is_known() => &FrameOrigin::System,
                 place => place,
             };
             if !self.known.contains_key(place) {
-                let frames = self.of(b, *place);
+                let frames = self.frames_at(b, *place);
                 self.known.insert(*place, frames);
             }
             for frame in &self.known[place] {
                 at = Some(b.stack(at, *frame));
             }
-            if *place == Place::System {
+            if *place == FrameOrigin::System {
                 break;
             }
         }
@@ -369,23 +372,23 @@ impl Frames<'_> {
         b.frame(Frame { function, file: None, line: 0, address, inlined: false })
     }
 
-    /// Outermost first.
-    fn of(&mut self, b: &mut Builder, place: Place) -> Vec<FrameId> {
+    /// The frames of an origin, outermost first.
+    fn frames_at(&mut self, b: &mut Builder, place: FrameOrigin) -> Vec<FrameId> {
         let (object, address) = match place {
-            Place::System => return vec![b.system_frame()],
-            Place::Kernel(address) => return vec![self.of_kernel(b, address)],
-            Place::Unknown(address) => {
+            FrameOrigin::System => return vec![b.system_frame()],
+            FrameOrigin::Kernel(address) => return vec![self.of_kernel(b, address)],
+            FrameOrigin::Unknown(address) => {
                 let object = b.unknown_object();
                 let function = b.function(object, "[unknown]");
                 let address = (address != 0).then_some(address);
                 return vec![b.frame(Frame { function, file: None, line: 0, address, inlined: false })];
             }
-            Place::Cut(cause) => {
+            FrameOrigin::Cut(cause) => {
                 let object = b.unknown_object();
                 let function = b.function(object, &format!("<truncated: {cause}>"));
                 return vec![b.plain_frame(function)];
             }
-            Place::Code(object, address) => (object, address),
+            FrameOrigin::Code(object, address) => (object, address),
         };
         let id = *self.objects.entry(object).or_insert_with(|| {
             let info = self.symbols.object(object);

@@ -1,4 +1,4 @@
-//! Address spaces: which object lay where in which process, at the time of the record that is being read.
+//! Address spaces: which object was mapped where in which process, at the time of the record that is being read.
 
 use pct_symbols::{BuildId, CodeAddr, ObjectId, ObjectInfo, ObjectKind, Symbolizer};
 use rustc_hash::FxHashMap;
@@ -7,32 +7,32 @@ use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-/// Where a frame is.
+/// Where a frame's code is.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-pub(super) enum Place {
-    /// In the kernel, nobody says where.
+pub(super) enum FrameOrigin {
+    /// In the kernel, at an unknown address.
     System,
     /// In the kernel's code.
     Kernel(CodeAddr),
-    /// Where nothing was mapped.
+    /// At an address where nothing was mapped.
     Unknown(u64),
     /// In an object.
     Code(ObjectId, CodeAddr),
-    /// Not a place: here the stack was cut, because of this.
+    /// No code: the stack was cut here, for this reason.
     Cut(&'static str),
 }
 
-impl Place {
-    /// What to ask the symbolizer.
+impl FrameOrigin {
+    /// The question to the symbolizer.
     pub(super) fn query(&self) -> Option<(ObjectId, CodeAddr)> {
         match self {
-            Place::Code(object, address) => Some((*object, *address)),
+            FrameOrigin::Code(object, address) => Some((*object, *address)),
             _ => None,
         }
     }
 }
 
-/// A mapping: its end, what to add to an address to get the object's own (wrapping), the object.
+/// A mapping: its end, what to add (wrapping) to an address to get the object's own, and the object.
 #[derive(Clone, Copy)]
 struct Mapping {
     end: u64,
@@ -47,7 +47,7 @@ pub(super) struct Spaces {
 }
 
 impl Spaces {
-    /// Something executable was mapped.
+    /// Adds a mapping of something executable.
     #[expect(clippy::too_many_arguments, reason = "they are the fields of one record")]
     pub(super) fn map(
         &mut self,
@@ -81,14 +81,14 @@ impl Spaces {
             kind,
             path: PathBuf::from(OsStr::from_bytes(path)),
             build_id: build_id.filter(|_| file).and_then(BuildId::new),
-            // Inodes of unnamed devices say nothing.
+            // Inodes of unnamed devices do not identify a file.
             dev_ino: inode
                 .filter(|(device, inode)| file && *device != 0 && *inode != 0 && build_id.is_none()),
             map_offset: file.then_some(offset),
             ..ObjectInfo::default()
         });
         let space = self.of.entry(pid).or_default();
-        // What lay there is gone, but for the parts before and behind.
+        // The new mapping replaces what was there, except for the parts before and after it.
         let covered: Vec<(u64, Mapping)> =
             space.range(..end).rev().take_while(|(_, m)| m.end > start).map(|(at, m)| (*at, *m)).collect();
         for (at, old) in covered {
@@ -103,31 +103,31 @@ impl Spaces {
         space.insert(start, Mapping { end, shift, object });
     }
 
-    /// A new program took over: nothing of the old one is mapped.
+    /// The process executes another program: nothing of the old one is mapped.
     pub(super) fn exec(&mut self, pid: u32) {
         self.of.remove(&pid);
     }
 
-    /// A process has what its parent has.
+    /// A child has the mappings of its parent.
     pub(super) fn fork(&mut self, parent: u32, child: u32) {
         if let Some(space) = self.of.get(&parent).cloned() {
             self.of.insert(child, space);
         }
     }
 
-    /// What an address of a process is.
-    pub(super) fn find(&self, pid: u32, address: CodeAddr) -> Place {
+    /// What is at an address of a process.
+    pub(super) fn find(&self, pid: u32, address: CodeAddr) -> FrameOrigin {
         let exact = address.lookup();
         let found = self.of.get(&pid).and_then(|s| s.range(..=exact).next_back());
         match found.filter(|(_, m)| exact < m.end) {
-            Some((_, m)) => Place::Code(
+            Some((_, m)) => FrameOrigin::Code(
                 m.object,
                 match address {
                     CodeAddr::Pc(a) => CodeAddr::Pc(a.wrapping_add(m.shift)),
                     CodeAddr::Return(a) => CodeAddr::Return(a.wrapping_add(m.shift)),
                 },
             ),
-            None => Place::Unknown(exact),
+            None => FrameOrigin::Unknown(exact),
         }
     }
 }
@@ -152,7 +152,7 @@ mod tests {
         spaces.fork(1, 2);
         spaces.exec(1);
         let at = |address| match spaces.find(2, CodeAddr::Pc(address)) {
-            Place::Code(object, CodeAddr::Pc(offset)) => {
+            FrameOrigin::Code(object, CodeAddr::Pc(offset)) => {
                 Some((symbols.object(object).path.to_str().unwrap().to_owned(), offset))
             }
             _ => None,
@@ -161,6 +161,6 @@ mod tests {
         assert_eq!(at(0x2000), Some(("/b".into(), 0)));
         assert_eq!(at(0x3000), Some(("/a".into(), 0x2000)));
         assert_eq!((at(0xfff), at(0x4000)), (None, None));
-        assert_eq!(spaces.find(1, CodeAddr::Return(0x2000)), Place::Unknown(0x1fff));
+        assert_eq!(spaces.find(1, CodeAddr::Return(0x2000)), FrameOrigin::Unknown(0x1fff));
     }
 }

@@ -1,11 +1,11 @@
 //! Stacks from copies of the program's registers and stack (`perf record --call-graph dwarf`).
 //!
-//! Frame after frame is found by the object's own unwind data ([`pct_unwind`]) and read from the copy, which begins at the
-//! stack pointer and ends after so many octets as were asked for. A stack whose outermost frame was not reached is cut,
+//! Each frame is found with the object's own unwind data ([`pct_unwind`]) and read from the copy. The copy begins at
+//! the stack pointer and has as many octets as were requested. A stack whose outermost frame was not reached is cut,
 //! and has a cause.
 
 use super::file::{Sample, words};
-use super::space::{Place, Spaces};
+use super::space::{FrameOrigin, Spaces};
 use pct_elf::{BytesAt, Memory as _};
 use pct_symbols::unwind::UnwindData;
 use pct_symbols::{CodeAddr, ObjectId, Symbolizer};
@@ -14,7 +14,7 @@ use pct_unwind::full::{Failed, Regs, StepOut};
 use pct_unwind::stack::Memory;
 use rustc_hash::FxHashMap;
 
-/// DWARF's numbers of the kernel's registers of x86-64, in the order of the kernel's: ax, bx, cx, dx, si, di, bp, sp,
+/// DWARF's numbers for the kernel's registers of x86-64, in the kernel's order: ax, bx, cx, dx, si, di, bp, sp,
 /// ip (16: the return address); then flags and segments, which no frame needs; then r8 to r15.
 const DWARF: [Option<usize>; 24] = [
     Some(0),
@@ -43,24 +43,24 @@ const DWARF: [Option<usize>; 24] = [
     Some(15),
 ];
 
-/// Frames of one stack.
+/// Most frames of one stack.
 const MOST_FRAMES: usize = 4096;
 
-/// Unwind data of the objects that were met.
+/// Unwind data of the objects that occurred.
 #[derive(Default)]
 pub(super) struct Unwinder {
     objects: FxHashMap<ObjectId, Option<UnwindData>>,
 }
 
 impl Unwinder {
-    /// Adds the frames of a sample's stack, innermost first. Gives the cause if the outermost frame was not reached.
+    /// Adds the frames of a sample's stack, innermost first. Returns the cause if the outermost frame was not reached.
     pub(super) fn stack(
         &mut self,
         sample: &Sample<'_>,
         mask: u64,
         spaces: &Spaces,
         symbols: &Symbolizer,
-        places: &mut Vec<Place>,
+        places: &mut Vec<FrameOrigin>,
     ) -> Option<&'static str> {
         let mut registers = registers(sample, mask);
         let (Some(pc), Some(sp)) = (registers.get(reg::RA), registers.get(reg::RSP)) else {
@@ -71,7 +71,7 @@ impl Unwinder {
         for _ in 0..MOST_FRAMES {
             let place = spaces.find(sample.pid, address);
             places.push(place);
-            let Place::Code(object, code) = place else { return Some("no unwind data") };
+            let FrameOrigin::Code(object, code) = place else { return Some("no unwind data") };
             let data = self.objects.entry(object).or_insert_with(|| symbols.unwind_data(object));
             let Some(data) = data else { return Some("no unwind data") };
             let Some(look_up) = data.address_of_offset(code.lookup()) else { return Some("no unwind data") };
@@ -88,7 +88,7 @@ impl Unwinder {
     }
 }
 
-/// The registers of a sample that `mask` says are there.
+/// The registers of a sample that are set in `mask`.
 fn registers(sample: &Sample<'_>, mask: u64) -> Regs {
     let mut values = [None; reg::COLUMNS];
     let there = (0..64).filter(|bit| mask >> bit & 1 == 1);
@@ -101,7 +101,7 @@ fn registers(sample: &Sample<'_>, mask: u64) -> Regs {
     Regs::of(values)
 }
 
-/// The part of the stack that was copied. Nothing else can be read.
+/// The copied part of the stack. Nothing else can be read.
 struct StackCopy<'a>(BytesAt<'a>);
 
 impl Memory for StackCopy<'_> {

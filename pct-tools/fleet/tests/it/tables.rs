@@ -1,7 +1,8 @@
-//! The tables against the profiles that they are made of: read back by Parquet's own reader, and asked by DuckDB where it is.
+//! The tables against the profiles that they are made of: read back by Parquet's own reader, and asked by
+//! DuckDB where it is.
 
-use parquet::file::reader::{FileReader as _, SerializedFileReader};
-use parquet::record::{ListAccessor as _, Row, RowAccessor as _};
+use crate::common::{files, rows};
+use parquet::record::{ListAccessor as _, RowAccessor as _};
 use pct_fleet::gather::{Origin, gather};
 use pct_fleet::questions::{Engine, Question, Which, sql};
 use pct_fleet::root;
@@ -12,7 +13,7 @@ use pct_profile::flat::Order;
 use pct_profile::load::{self, Options};
 use pct_profile::{By, Flat, Profile, Split};
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 
 const MS: u64 = 1_000_000;
@@ -21,7 +22,7 @@ const MS: u64 = 1_000_000;
 fn recording(folder: &Path, name: &str, factor: u64) -> Profile {
     let mut b = Builder::new();
     b.argv(&[b"./shop", b"--password=hunter2-secret"]).text(Text::Exe, b"/home/secret-user/bin/shop");
-    b.word(pct_format::layout::header::STACK_MODE, 4);
+    b.set_header_word(pct_format::layout::header::STACK_MODE, 4);
     b.region(
         1,
         1,
@@ -52,30 +53,9 @@ fn origin(version: &str) -> Origin {
     Origin { service: "shop".into(), version: version.into(), host: "host-a".into(), ..Origin::default() }
 }
 
-fn rows(root: &Path, table: &str) -> Vec<Row> {
-    let mut all = Vec::new();
-    for path in files(root).into_iter().filter(|path| path.strip_prefix(root).unwrap().starts_with(table)) {
-        let reader = SerializedFileReader::new(std::fs::File::open(path).unwrap()).unwrap();
-        all.extend(reader.get_row_iter(None).unwrap().map(Result::unwrap));
-    }
-    all
-}
-
-fn files(root: &Path) -> Vec<PathBuf> {
-    let mut found = Vec::new();
-    let mut pending = vec![root.to_owned()];
-    while let Some(folder) = pending.pop() {
-        for entry in std::fs::read_dir(folder).unwrap().map(Result::unwrap) {
-            if entry.path().is_dir() { pending.push(entry.path()) } else { found.push(entry.path()) }
-        }
-    }
-    found.sort();
-    found
-}
-
 /// CPU nanoseconds of each function's own, as `pct report` sums them.
 fn own(profile: &Profile) -> BTreeMap<String, u64> {
-    let flat = Flat::of(profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
+    let flat = Flat::count_cells(profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
     flat.rows.iter().map(|row| (row.label.unwrap().name(profile), row.own.cpu_ns())).collect()
 }
 
@@ -84,7 +64,7 @@ fn the_tables_have_the_sums_of_the_report() {
     let dir = tempfile::tempdir().unwrap();
     let profile = recording(dir.path(), "a.pct", 1);
     let out = dir.path().join("root");
-    root::write(&out, &gather(&profile, &origin("1"))).unwrap();
+    root::write(&out, &gather(&profile, &origin("1")), &[]).unwrap();
     let mut leaf_of = BTreeMap::new();
     for stack in rows(&out, "stacks") {
         let frames = stack.get_list(1).unwrap();
@@ -118,12 +98,12 @@ fn a_second_export_writes_the_same_files_and_nothing_private() {
     let dir = tempfile::tempdir().unwrap();
     let profile = recording(dir.path(), "a.pct", 1);
     let out = dir.path().join("root");
-    root::write(&out, &gather(&profile, &origin("1"))).unwrap();
+    root::write(&out, &gather(&profile, &origin("1")), &[]).unwrap();
     let contents = || files(&out).into_iter().map(|path| (path.clone(), std::fs::read(path).unwrap()));
     let first: Vec<_> = contents().collect();
-    root::write(&out, &gather(&profile, &origin("1"))).unwrap();
+    root::write(&out, &gather(&profile, &origin("1")), &[]).unwrap();
     assert!(contents().eq(first.iter().cloned()), "{:?}", files(&out));
-    assert_eq!(first.len(), 4);
+    assert_eq!(first.len(), 5);
     for (path, octets) in first {
         use std::os::unix::fs::PermissionsExt as _;
         assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
@@ -186,8 +166,8 @@ fn answers_are_those_of_the_report(engine: Engine, script: (&str, &str)) {
     let dir = tempfile::tempdir().unwrap();
     let (old, new) = (recording(dir.path(), "a.pct", 1), recording(dir.path(), "b.pct", 3));
     let out = dir.path().join("root");
-    root::write(&out, &gather(&old, &origin("1"))).unwrap();
-    root::write(&out, &gather(&new, &origin("2"))).unwrap();
+    root::write(&out, &gather(&old, &origin("1")), &[]).unwrap();
+    root::write(&out, &gather(&new, &origin("2")), &[]).unwrap();
     let text = |question| sql(engine, out.to_str().unwrap(), &Which::default(), &question);
 
     let Some(top) = ask(script, &text(Question::Top { by: vec!["version".into()], limit: 50 })) else {
@@ -204,7 +184,8 @@ fn answers_are_those_of_the_report(engine: Engine, script: (&str, &str)) {
 
     let diff = ask(script, &text(Question::Diff { old: "1".into(), new: "2".into(), limit: 50 })).unwrap();
     let share = |profile: &Profile, name: &str| {
-        let flat = Flat::of(profile, &profile.cells, Some(By::Function), Split::Merged, Order::Total);
+        let flat =
+            Flat::count_cells(profile, &profile.cells, Some(By::Function), Split::Merged, Order::Total);
         let row = flat.rows.iter().find(|row| row.label.unwrap().name(profile) == name).unwrap();
         row.total.cpu_ns() as f64 / profile.total().cpu_ns() as f64
     };
