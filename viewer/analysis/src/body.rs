@@ -1,20 +1,20 @@
 //! A procedure's body, laid out by goal numbers, with its call sites and coverage points joined by goal path.
 //!
-//! Goals are numbered in preorder, the body's root is 0. The layout depends on the procedure alone, so it is made once
-//! and used for each of its contexts.
+//! Goals are numbered in preorder; the body's root is 0. The layout depends only on the procedure, so it is made once
+//! and used for each of the procedure's contexts.
 
 use pct_deep::procrep::{AtomicGoal, Detism, Goal, GoalKind, Procedure, Var};
 use pct_deep::{GoalPath, PointKind, Profile, PsId};
 use std::collections::HashMap;
 
-/// What a goal is, with its parts by number.
+/// The kind of a goal, with its parts by number.
 #[derive(Clone, Debug, PartialEq)]
 pub enum NodeKind {
-    /// One after the other.
+    /// A conjunction: its parts run one after the other.
     Conj(Vec<usize>),
     /// Alternatives.
     Disj(Vec<usize>),
-    /// Alternatives by the functor of a variable.
+    /// Alternatives, chosen by the functor of a variable.
     Switch {
         /// Whether functors without an arm fail.
         can_fail: bool,
@@ -38,7 +38,7 @@ pub enum NodeKind {
     Scope {
         /// Whether it cuts.
         cut: bool,
-        /// What is in it.
+        /// The goal inside.
         inner: usize,
     },
     /// A goal without goals inside.
@@ -48,11 +48,11 @@ pub enum NodeKind {
 /// A goal of a body.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Node {
-    /// What it is.
+    /// Its kind.
     pub kind: NodeKind,
     /// How often it can succeed.
     pub detism: Detism,
-    /// Where it is.
+    /// Its path in the body.
     pub path: GoalPath,
     /// The slot of its call site, if it is a call that has one.
     pub slot: Option<usize>,
@@ -67,12 +67,12 @@ pub struct Node {
 pub struct Body {
     /// The goals, by number.
     pub nodes: Vec<Node>,
-    /// The procedure as the file has it.
+    /// The procedure as it is in the file.
     pub procedure: Procedure,
 }
 
 impl Body {
-    /// Lays out a body of procedure `ps`.
+    /// Lays out the body of procedure `ps`.
     #[must_use]
     pub fn new(profile: &Profile, ps: PsId, procedure: Procedure) -> Body {
         let slots: HashMap<GoalPath, usize> = profile
@@ -142,7 +142,7 @@ fn lay(
         (GoalKind::Neg(_), &[inner]) => NodeKind::Neg(inner),
         (GoalKind::Scope { cut, .. }, &[inner]) => NodeKind::Scope { cut: *cut, inner },
         (GoalKind::Atomic(a), _) => NodeKind::Atomic(a.clone()),
-        // The number of parts follows from the kind.
+        // The kind determines the number of parts.
         (GoalKind::IfThenElse(_) | GoalKind::Neg(_) | GoalKind::Scope { .. }, _) => NodeKind::Conj(parts),
     };
     id

@@ -1,15 +1,16 @@
-//! Bodies laid out so far: a profile has many contexts of few procedures, and laying out a body costs much more than using it.
+//! Stores bodies that are laid out: a profile has many contexts of few procedures, and to lay out a body costs much
+//! more than to use it.
 
 use crate::{Body, Failure};
 use pct_deep::{ProcRep, Profile, PsId};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-/// Bodies that are kept. Whoever looks at all procedures in turn should look at all contexts of one before the next.
+/// Most bodies that are stored. To go through all procedures, process all contexts of one before the next.
 const BODIES: usize = 4096;
 
-/// The bodies of a profile's procedures, each laid out when it is first asked for; a bounded number of them is kept. Of use to
-/// one profile and one representation only.
+/// The bodies of a profile's procedures, each laid out at its first use. A limited number is stored. For one profile
+/// and one representation only.
 #[derive(Debug, Default)]
 pub struct BodyCache {
     bodies: Mutex<HashMap<PsId, Arc<Body>>>,
@@ -19,7 +20,7 @@ impl BodyCache {
     /// The body of a procedure.
     ///
     /// # Errors
-    /// The representation does not have it, or its part is broken.
+    /// The representation does not have it, or its part of the representation is broken.
     pub fn body(&self, profile: &Profile, rep: &ProcRep, ps: PsId) -> Result<Arc<Body>, Failure> {
         if let Some(body) = self.bodies.lock().unwrap_or_else(PoisonError::into_inner).get(&ps) {
             return Ok(Arc::clone(body));

@@ -1,4 +1,4 @@
-//! Contour files: which modules lie below the line that caller pages are drawn at.
+//! Contour files: they say which modules are below the line at which caller pages stop.
 //!
 //! `X.contour` beside `X.data`; each line is two words, `all MODULE` (every procedure of the module is below the
 //! line) or `internal MODULE` (those not in its interface). Any other line makes the file malformed. Modules that the
@@ -33,7 +33,7 @@ impl Exclusion {
     }
 }
 
-/// What is known of a profile's contour file.
+/// The state of a profile's contour file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum ContourState {
     /// There is none.
@@ -41,7 +41,7 @@ pub enum ContourState {
     None,
     /// It cannot be used; the message says why.
     Unreadable(String),
-    /// It can.
+    /// It can be used.
     Readable {
         /// What it excludes.
         exclusion: Exclusion,
@@ -52,7 +52,7 @@ pub enum ContourState {
 
 const UNKNOWN: &str = "These modules either do not exist or have no deep profiled procedures.";
 
-/// Reads the text of the contour file `file`; `known` tells which modules the profile has.
+/// Parses the text of the contour file `file`. `known` says whether the profile has a module.
 #[must_use]
 pub fn parse(file: &str, text: &str, known: impl Fn(&str) -> bool) -> ContourState {
     let mut modules = HashMap::new();

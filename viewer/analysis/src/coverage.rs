@@ -1,8 +1,8 @@
 //! Coverage inference: how often each goal of a body was entered and left.
 //!
-//! Few goals are counted: call sites, and coverage points where the compiler could not do without. The rest follows:
-//! what leaves one conjunct enters the next; what enters a switch enters one of its arms. Each goal gets a count before
-//! and after, each possibly unknown (0 is known). What does not add up is reported with its goal path.
+//! Few goals are counted: call sites, and the coverage points that the compiler needs. The rest follows: what leaves
+//! one conjunct enters the next, and what enters a switch enters one of its arms. Each goal gets a count before and one
+//! after, each possibly unknown (0 is known). Contradictions are reported with their goal path.
 
 use crate::body::{Body, NodeKind};
 use pct_deep::procrep::Detism;
@@ -11,9 +11,9 @@ use pct_deep::{PdId, Profile, PsId};
 /// Counts of one goal.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Count {
-    /// Times it was entered.
+    /// How often it was entered.
     pub before: Option<i64>,
-    /// Times it was left with success.
+    /// How often it was left with success.
     pub after: Option<i64>,
 }
 
@@ -31,7 +31,7 @@ pub struct Measured {
 }
 
 impl Measured {
-    /// Over all contexts of a procedure; `None`: there are no counts (no coverage data, or it was never called).
+    /// The counts of all contexts of a procedure. `None`: there are none (no coverage data, or it was never called).
     #[must_use]
     pub fn of_ps(profile: &Profile, ps: PsId) -> Option<Measured> {
         let points = profile.ps_coverage(ps)?.to_vec();
@@ -47,7 +47,7 @@ impl Measured {
         Some(Measured { calls: own.calls(), exits: own.exits, sites, points })
     }
 
-    /// In one context; `None`: the file has no counts of contexts.
+    /// The counts of one context. `None`: the file has no counts of contexts.
     #[must_use]
     pub fn of_pd(profile: &Profile, pd: PdId) -> Option<Measured> {
         if profile.header().coverage != pct_deep::Coverage::Dynamic {
@@ -68,7 +68,7 @@ impl Measured {
     }
 }
 
-/// Something that does not add up.
+/// A contradiction between counts.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Problem {
     /// The goal, by number.
@@ -80,9 +80,9 @@ pub struct Problem {
 /// Counts of every goal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Coverage {
-    /// By goal number.
+    /// Counts by goal number.
     pub counts: Vec<Count>,
-    /// What does not add up.
+    /// Contradictions between counts.
     pub problems: Vec<Problem>,
 }
 
@@ -241,7 +241,7 @@ impl Run<'_> {
                     Some(exits)
                 }
                 None => {
-                    // What was not executed needs no call site.
+                    // A goal that was not executed needs no call site.
                     if before != Some(0) {
                         self.problem(goal, "the profile has no call site for this call".to_owned());
                     }
@@ -261,7 +261,7 @@ impl Run<'_> {
                 Some(c)
             }
             (Some(c), _) => Some(c),
-            // What was never entered was never left.
+            // A goal that was never entered was never left.
             (None, None) if before == Some(0) => Some(0),
             (None, a) => a,
         };
@@ -269,7 +269,7 @@ impl Run<'_> {
         after
     }
 
-    /// What must hold of every goal.
+    /// Checks what must be true for every goal.
     fn check(&mut self) {
         for goal in 0..self.body.nodes.len() {
             let Count { before, after } = self.out.counts[goal];
@@ -288,3 +288,6 @@ impl Run<'_> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,8 +1,9 @@
-//! Analyses of a deep profile joined with the bodies of its procedures.
+//! Analyses of a deep profile together with the bodies of its procedures.
 //!
-//! [`body`] lays a procedure's body out by goal numbers and joins call sites and coverage points to it; [`coverage`]
+//! [`body`] lays out a procedure's body by goal numbers and joins call sites and coverage points to it; [`coverage`]
 //! infers how often each goal was entered and left; [`recursion`] classifies how a clique recurses; [`var_use`] finds
-//! when a call first uses an argument; [`cache`] keeps bodies that are laid out. [`contour`] reads contour files. Pages and feedback files are made from them.
+//! when a call first uses an argument; [`cache`] stores bodies that are laid out. [`contour`] reads contour files.
+//! Pages and feedback files use them.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -23,19 +24,19 @@ pub mod var_use;
 pub use body::Body;
 pub use cache::BodyCache;
 
-/// Why something cannot be told, in words for people.
+/// Why an analysis has no result, in words for people.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, thiserror::Error)]
 #[error("{0}")]
 pub struct Failure(pub String);
 
 impl Failure {
-    /// The program representation has no procedure of this name.
+    /// The program representation has no procedure with this name.
     #[must_use]
     pub fn no_body(name: &str) -> Failure {
         Failure(format!("{name} has no body in the program representation."))
     }
 
-    /// There is no node of this kind and number.
+    /// There is no node with this kind and number.
     #[must_use]
     pub fn index(kind: &str, number: i64) -> Failure {
         Failure(format!("invalid {kind} index {number}: the file has no such node."))

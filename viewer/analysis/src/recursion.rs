@@ -1,7 +1,7 @@
-//! How a clique recurses: by how many recursive calls there are on the paths through its body, and what the rest costs.
+//! Classifies how a clique recurses: how many recursive calls the paths through its body make, and what the rest costs.
 //!
-//! A goal's value is *dead* (never executed) or, for each number of recursive calls k that a path through it can make,
-//! the cost of the other calls on such paths and the probability of taking one. Costs are call sequence numbers.
+//! A goal's value is *dead* (never executed), or, for each number k of recursive calls that a path through it can make,
+//! the cost of the other calls on such paths and the probability of such a path. Costs are call sequence numbers.
 
 use crate::Bodies;
 use crate::body::{Body, NodeKind};
@@ -11,18 +11,18 @@ use pct_deep::{CliqueId, PdId, Profile};
 use serde::Serialize;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Paths with one number of recursive calls.
+/// Paths with the same number of recursive calls.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub struct Level {
     /// Recursive calls on the path.
     pub level: u32,
-    /// Times such a path was taken, rounded.
+    /// How often such a path was taken, rounded.
     pub count: f64,
     /// Its probability.
     pub probability: f64,
     /// Cost of non-recursive calls, for one execution.
     pub non_recursive_cost: f64,
-    /// Cost of recursive calls, without what they call.
+    /// Cost of recursive calls, without their callees.
     pub recursive_calls_cost: f64,
 }
 
@@ -47,26 +47,26 @@ impl Single {
     }
 }
 
-/// How a clique recurses.
+/// The type of a clique's recursion.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum RecursionType {
-    /// Not at all.
+    /// No recursion.
     NotRecursive,
     /// At most one recursive call on a path.
     Single(Single),
-    /// None or two.
+    /// No or two recursive calls on a path.
     DivideAndConquer {
         /// Without recursive calls.
         base: Level,
         /// With two.
         recursive: Level,
     },
-    /// Through so many contexts.
+    /// Through this many contexts.
     Mutual(usize),
     /// In another way.
     Other(Vec<Level>),
-    /// That cannot be told, for these reasons.
+    /// Unknown, for these reasons.
     Errors(Vec<String>),
 }
 
@@ -82,7 +82,7 @@ pub fn classify(subject: &dyn Bodies, clique: CliqueId) -> RecursionType {
         return RecursionType::Mutual(members.len());
     }
     let pd = profile.csd_callee(entry);
-    // Without a call back into the clique no path has a recursive call, whatever the body looks like.
+    // Without a call back into the clique, no path has a recursive call, whatever the body.
     if !profile.csds_of_pd(pd).any(|csd| profile.csd_child_clique(csd).is_none()) {
         return RecursionType::NotRecursive;
     }
@@ -103,7 +103,7 @@ pub fn classify(subject: &dyn Bodies, clique: CliqueId) -> RecursionType {
     of_value(value, from_outside, all)
 }
 
-/// What a context's call site does.
+/// The calls of a context's call site.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct SiteCalls {
     /// Whether a callee is in the caller's clique.
@@ -173,7 +173,7 @@ fn of_value(value: Option<Value>, from_outside: f64, all: f64) -> RecursionType 
     }
 }
 
-/// What the paths through a goal do; `None` stands for a goal that is dead.
+/// The paths through a goal; `None` stands for a goal that is dead.
 #[derive(Clone, Debug, PartialEq)]
 struct Value {
     /// Number of recursive calls to (cost, probability).
@@ -195,7 +195,8 @@ fn scaled(v: Option<Value>, prob: f64) -> Option<Value> {
     })
 }
 
-/// Adds paths to those of the same number: costs are averaged by probability, probabilities of exclusive ways add.
+/// Adds paths to those with the same number: costs are averaged by probability, probabilities of exclusive paths add
+/// up.
 fn merge(paths: &mut BTreeMap<u32, (f64, f64)>, k: u32, cost: f64, prob: f64) {
     let path = paths.entry(k).or_insert((0.0, 0.0));
     let sum = path.1 + prob;
@@ -203,7 +204,7 @@ fn merge(paths: &mut BTreeMap<u32, (f64, f64)>, k: u32, cost: f64, prob: f64) {
     path.1 = sum;
 }
 
-/// One or the other.
+/// Combines alternatives.
 fn branch(a: Option<Value>, b: Option<Value>) -> Option<Value> {
     let (mut a, b) = match (a, b) {
         (Some(a), Some(b)) => (a, b),
@@ -217,7 +218,7 @@ fn branch(a: Option<Value>, b: Option<Value>) -> Option<Value> {
     Some(a)
 }
 
-/// One after the other.
+/// Combines goals that run one after the other.
 fn seq(a: Option<Value>, b: Option<Value>) -> Option<Value> {
     let (a, b) = (a?, b?);
     let mut paths = BTreeMap::new();

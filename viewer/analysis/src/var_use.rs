@@ -1,9 +1,9 @@
 //! When a call first uses an argument: consumes it, or produces it.
 //!
-//! Approximations, said on the page too: a variable is taken to be bound in one place; what nondeterministic code does is
-//! guessed; argument positions of closures are not known.
+//! It approximates, and the page says so: it assumes that a variable is bound in one place; it guesses what
+//! nondeterministic code does; it does not know argument positions of closures.
 //!
-//! Costs are call sequence numbers, for one call. What cannot be followed gets the pessimistic answer: consumed at once,
+//! Costs are call sequence numbers for one call. What cannot be followed gets the pessimistic answer: consumed at once,
 //! produced at the very end.
 
 use crate::body::{Body, NodeKind};
@@ -28,9 +28,9 @@ pub enum UseType {
 }
 
 impl UseType {
-    /// From the argument's mode.
+    /// The use according to the argument's mode.
     #[must_use]
-    pub fn of(head: &HeadVar) -> UseType {
+    pub fn from_mode(head: &HeadVar) -> UseType {
         match (head.initial, head.last) {
             (Inst::Ground, Inst::Ground) => UseType::Consumption,
             (Inst::Free, Inst::Ground) => UseType::Production,
@@ -38,7 +38,7 @@ impl UseType {
         }
     }
 
-    /// As people read it.
+    /// The label for people.
     #[must_use]
     pub fn label(self) -> &'static str {
         match self {
@@ -49,7 +49,7 @@ impl UseType {
     }
 }
 
-/// When an argument is used.
+/// The time of an argument's use.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Use {
     /// Cost until then.
@@ -61,7 +61,7 @@ pub struct Use {
 /// The first use of argument `arg` (from 0) by the call `csd`.
 ///
 /// # Errors
-/// It cannot be told; the text says why.
+/// The use is unknown; the text says why.
 pub fn first_use(subject: &dyn Bodies, csd: CsdId, arg: usize, kind: UseType) -> Result<Use, Failure> {
     let profile = subject.profile();
     let caller_clique = profile.pd_clique(profile.csd_caller(csd));
@@ -72,13 +72,13 @@ pub fn first_use(subject: &dyn Bodies, csd: CsdId, arg: usize, kind: UseType) ->
         _ => None,
     };
     let finder = Finder { subject, profile, kind };
-    finder.of_call(csd, arg, &Known { recursion: &recursion, depth }, &mut Vec::new())
+    finder.of_call(csd, arg, &CliqueFacts { recursion: &recursion, depth }, &mut Vec::new())
 }
 
 /// The cost of one call.
 ///
 /// # Errors
-/// It is a recursive call whose depth cannot be told.
+/// It is a recursive call of unknown depth.
 pub fn call_cost(subject: &dyn Bodies, csd: CsdId) -> Result<f64, Failure> {
     let profile = subject.profile();
     let calls = profile.csd_own(csd).calls() as f64;
@@ -102,8 +102,8 @@ fn cannot(why: &str) -> Failure {
     Failure(format!("The use of variables cannot be analysed: {why}."))
 }
 
-/// What is known of the clique of the context that is looked at.
-struct Known<'a> {
+/// Facts about the clique of the analysed context.
+struct CliqueFacts<'a> {
     recursion: &'a RecursionType,
     depth: Option<f64>,
 }
@@ -114,7 +114,7 @@ struct Finder<'a> {
     kind: UseType,
 }
 
-/// Deepest chain of calls that is followed; what is deeper gets the pessimistic answer.
+/// Deepest chain of calls that is followed. Deeper calls get the pessimistic answer.
 const MAX_CALLS: usize = 200;
 
 impl Finder<'_> {
@@ -126,7 +126,7 @@ impl Finder<'_> {
         &self,
         csd: CsdId,
         arg: usize,
-        known: &Known<'_>,
+        known: &CliqueFacts<'_>,
         stack: &mut Vec<PdId>,
     ) -> Result<Use, Failure> {
         let profile = self.profile;
@@ -140,7 +140,7 @@ impl Finder<'_> {
             let recursion = classify(self.subject, clique);
             let mut found = match &recursion {
                 RecursionType::NotRecursive => {
-                    let inner = Known { recursion: &recursion, depth: Some(0.0) };
+                    let inner = CliqueFacts { recursion: &recursion, depth: Some(0.0) };
                     let scan = Scan::new(self, callee, &inner, 0.0)?;
                     let var = scan.head_var(arg, self.kind)?;
                     let mut path = stack.clone();
@@ -157,7 +157,7 @@ impl Finder<'_> {
                     Use { until, whole: cost }
                 }
                 RecursionType::Single(s) => {
-                    let inner = Known { recursion: &recursion, depth: Some(s.depth) };
+                    let inner = CliqueFacts { recursion: &recursion, depth: Some(s.depth) };
                     self.recursive(callee, arg, &inner, s.depth, &mut vec![callee])?
                 }
                 _ => return Ok(self.pessimistic(cost)),
@@ -186,12 +186,12 @@ impl Finder<'_> {
         }
     }
 
-    /// A recursive procedure: its base case once, its recursive case as often as it is deep.
+    /// A recursive procedure: its base case once, its recursive case as often as its depth.
     fn recursive(
         &self,
         pd: PdId,
         arg: usize,
-        known: &Known<'_>,
+        known: &CliqueFacts<'_>,
         depth: f64,
         stack: &mut Vec<PdId>,
     ) -> Result<Use, Failure> {
@@ -210,10 +210,10 @@ impl Finder<'_> {
     }
 }
 
-/// One body that is scanned.
+/// A scan of one body.
 struct Scan<'a> {
     finder: &'a Finder<'a>,
-    known: &'a Known<'a>,
+    known: &'a CliqueFacts<'a>,
     pd: PdId,
     body: Arc<Body>,
     coverage: Coverage,
@@ -224,8 +224,8 @@ struct Scan<'a> {
     recursion: Vec<f64>,
 }
 
-/// Running cost after a goal, and the cost at which the variable was found in it.
-type Found = (f64, Option<f64>);
+/// Running cost after a goal, and the cost at which it uses the variable.
+type GoalCosts = (f64, Option<f64>);
 
 fn average(parts: &[(f64, f64)]) -> f64 {
     let weight: f64 = parts.iter().map(|p| p.0).sum();
@@ -237,7 +237,12 @@ fn or(a: f64, b: f64) -> f64 {
 }
 
 impl<'a> Scan<'a> {
-    fn new(finder: &'a Finder<'a>, pd: PdId, known: &'a Known<'a>, depth: f64) -> Result<Self, Failure> {
+    fn new(
+        finder: &'a Finder<'a>,
+        pd: PdId,
+        known: &'a CliqueFacts<'a>,
+        depth: f64,
+    ) -> Result<Self, Failure> {
         let profile = finder.profile;
         let body = finder.subject.body(profile.pd_ps(pd))?;
         let measured = Measured::of_pd(profile, pd).ok_or_else(|| {
@@ -266,7 +271,7 @@ impl<'a> Scan<'a> {
         let var = head
             .get(arg)
             .ok_or_else(|| cannot(&format!("argument {} of {} arguments", arg + 1, head.len())))?;
-        if UseType::of(var) != kind && kind != UseType::Other {
+        if UseType::from_mode(var) != kind && kind != UseType::Other {
             return Err(cannot("the mode of an argument is not that of its use"));
         }
         Ok(var.var)
@@ -289,14 +294,14 @@ impl<'a> Scan<'a> {
         self.finder.kind == UseType::Consumption
     }
 
-    /// Whether a goal cannot hold the use.
+    /// Whether the goal cannot contain the use.
     fn skips(&self, goal: usize) -> bool {
         let produces = self.finder.kind == UseType::Production;
         self.coverage.before(goal) == 0
             || (produces && (self.body.nodes[goal].detism.never_succeeds() || self.coverage.after(goal) == 0))
     }
 
-    fn atom(&self, goal: usize, at: f64, var: Var, stack: &mut Vec<PdId>) -> Found {
+    fn atom(&self, goal: usize, at: f64, var: Var, stack: &mut Vec<PdId>) -> GoalCosts {
         let node = &self.body.nodes[goal];
         let NodeKind::Atomic(atom) = &node.kind else { return (at, None) };
         let mentions = atom.kind.vars().contains(&var);
@@ -335,8 +340,8 @@ impl<'a> Scan<'a> {
         (after, Some(at + first.unwrap_or(pessimistic)))
     }
 
-    /// The plain scan: the whole body, from a running cost.
-    fn plain(&self, goal: usize, at: f64, var: Var, stack: &mut Vec<PdId>) -> Result<Found, Failure> {
+    /// The plain scan of the whole body, starting at a running cost.
+    fn plain(&self, goal: usize, at: f64, var: Var, stack: &mut Vec<PdId>) -> Result<GoalCosts, Failure> {
         if self.skips(goal) {
             return Ok((at, None));
         }
@@ -379,7 +384,7 @@ impl<'a> Scan<'a> {
                 Ok((now, value))
             }
             NodeKind::Switch { var: on, arms, .. } => {
-                let results: Vec<(f64, Found)> = arms
+                let results: Vec<(f64, GoalCosts)> = arms
                     .iter()
                     .map(|&a| Ok((self.before(a), self.plain(a, at, var, stack)?)))
                     .collect::<Result<_, Failure>>()?;
@@ -391,7 +396,7 @@ impl<'a> Scan<'a> {
             }
             NodeKind::IfThenElse { cond, then, other } => {
                 let (after_cond, found) = self.plain(*cond, at, var, stack)?;
-                let results: Vec<(f64, Found)> = [*then, *other]
+                let results: Vec<(f64, GoalCosts)> = [*then, *other]
                     .into_iter()
                     .map(|g| Ok((self.before(g), self.plain(g, after_cond, var, stack)?)))
                     .collect::<Result<_, Failure>>()?;
@@ -399,14 +404,14 @@ impl<'a> Scan<'a> {
                 if found.is_some() {
                     return Ok((now, found));
                 }
-                // A branch that does not use it: used at the end of the whole, in both kinds of scan.
+                // If a branch does not use it, it counts as used at the end, in both kinds of scan.
                 Ok((now, any_arm(&results, now)))
             }
             NodeKind::Neg(inner) | NodeKind::Scope { inner, .. } => self.plain(*inner, at, var, stack),
         }
     }
 
-    /// Fills the probability of recursion of every goal.
+    /// Computes the probability of recursion for every goal.
     fn probabilities(&mut self) {
         let mut r = vec![0.0; self.body.nodes.len()];
         // Parts have larger numbers than the whole.
@@ -445,7 +450,7 @@ impl<'a> Scan<'a> {
         self.before(goal) * if recursive { r } else { 1.0 - r }
     }
 
-    /// The scan of one case of a recursive body: branches weigh by how likely they lead to that case.
+    /// Scans for one case of a recursive body: branches are weighted by how likely they lead to that case.
     fn weighted(
         &self,
         goal: usize,
@@ -453,7 +458,7 @@ impl<'a> Scan<'a> {
         var: Var,
         recursive: bool,
         stack: &mut Vec<PdId>,
-    ) -> Result<Found, Failure> {
+    ) -> Result<GoalCosts, Failure> {
         if self.skips(goal) {
             return Ok((at, None));
         }
@@ -482,7 +487,7 @@ impl<'a> Scan<'a> {
                 Ok((now, found.then_some(if self.consumes() { at } else { now })))
             }
             NodeKind::Switch { var: on, arms, .. } => {
-                let results: Vec<(f64, Found)> = arms
+                let results: Vec<(f64, GoalCosts)> = arms
                     .iter()
                     .map(|&a| Ok((self.weight(a, recursive), self.weighted(a, at, var, recursive, stack)?)))
                     .collect::<Result<_, Failure>>()?;
@@ -494,7 +499,7 @@ impl<'a> Scan<'a> {
             }
             NodeKind::IfThenElse { cond, then, other } => {
                 let (after_cond, found) = self.weighted(*cond, at, var, recursive, stack)?;
-                let results: Vec<(f64, Found)> = [*then, *other]
+                let results: Vec<(f64, GoalCosts)> = [*then, *other]
                     .into_iter()
                     .map(|g| {
                         Ok((self.weight(g, recursive), self.weighted(g, after_cond, var, recursive, stack)?))
@@ -513,16 +518,16 @@ impl<'a> Scan<'a> {
     }
 }
 
-/// The average over arms of which at least one finds it; `default` for those that do not.
-fn any_arm(results: &[(f64, Found)], default: f64) -> Option<f64> {
+/// The average over arms, if at least one uses the variable; `default` stands for arms that do not.
+fn any_arm(results: &[(f64, GoalCosts)], default: f64) -> Option<f64> {
     results
         .iter()
         .any(|(_, (_, f))| f.is_some())
         .then(|| average(&results.iter().map(|(w, (_, f))| (*w, f.unwrap_or(default))).collect::<Vec<_>>()))
 }
 
-/// The average cost after the arms; nothing is added by arms that this case never takes.
-fn average_or(at: f64, results: &[(f64, Found)]) -> f64 {
+/// The average cost after the arms. Arms that this case never takes add nothing.
+fn average_or(at: f64, results: &[(f64, GoalCosts)]) -> f64 {
     let weight: f64 = results.iter().map(|r| r.0).sum();
     if weight.abs() < f64::EPSILON {
         at

@@ -1,10 +1,9 @@
-//! Reading and preprocessing: processor time, rate and memory by size and shape, as a table.
+//! Measures reading and preprocessing: a table of processor time, rate and memory by size and shape.
 //!
 //! `deep-bench [--mb N,N...] [--shapes mixed,deep,...] [--file FILE] [--dir DIR]`; run it with
-//! `cargo run --release -p pct-deep --example deep-bench`. Each file is made once in DIR (default:
-//! the system's temporary folder), then read by a fresh process each time, so that peak memory is
-//! its own; medians of 3. `deep-bench --make SHAPE MB FILE` only makes a file,
-//! `deep-bench --measure FILE` is one run.
+//! `cargo run --release -p pct-deep --example deep-bench`. Each file is made once in DIR (default: the system's
+//! temporary folder). Then a fresh process reads it each time, so that its peak memory counts alone; medians of 3.
+//! `deep-bench --make SHAPE MB FILE` only makes a file, `deep-bench --measure FILE` is one run.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -71,7 +70,7 @@ fn shape(name: &str) -> Shape {
     Shape::ALL.into_iter().find(|s| format!("{s:?}").eq_ignore_ascii_case(name)).unwrap_or_else(|| usage())
 }
 
-/// Makes a profile of about `mb` megabytes: by a small one's octets per context.
+/// Makes a profile of about `mb` megabytes, estimated from a small one's octets per context.
 fn make(file: &Path, shape: Shape, mb: u32) {
     let params = |contexts| Params { shape, contexts, procs: 1000, ..Params::default() };
     let octets = |contexts| {

@@ -1,11 +1,11 @@
 //! Builds a profile's data node by node, in any order, checking as it goes.
 //!
-//! The reader feeds it from a file; generators and programs that make profiles feed it directly.
-//! [`Builder::finish`] then checks what only the whole can show.
+//! The reader feeds it from a file; generators and programs that make profiles feed it directly. [`Builder::finish`]
+//! then checks what only the whole profile shows.
 //!
-//! Contexts mostly come before their procedures. What a context says about its procedure (how many call sites of which
-//! kinds, how many coverage counts) is kept once for each procedure, as its first context has it, and again only for
-//! contexts that say otherwise, which are errors in the end.
+//! Contexts mostly come before their procedures. A context makes a claim about its procedure: how many call sites of
+//! which kinds and how many coverage counts it has. The claim of each procedure's first context is stored. Different
+//! claims of other contexts are stored too; in the end they are errors.
 
 use crate::small::small;
 use std::collections::HashMap;
@@ -33,7 +33,7 @@ pub struct Counts {
     pub ps: u32,
 }
 
-/// Where the arenas stood when a node began; see [`Builder::roll_back`].
+/// Lengths of the arenas when a node began; see [`Builder::roll_back`].
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     edges: usize,
@@ -43,12 +43,12 @@ pub(crate) struct Mark {
     ps_counts: usize,
 }
 
-/// What a context says about its procedure.
+/// A context's claim about its procedure.
 #[derive(Clone, Copy, Debug)]
 struct Claim {
     /// Kinds of its slots, in [`Builder::kinds`].
     kinds: Span,
-    /// How many coverage counts it has.
+    /// Number of its coverage counts.
     counts: u32,
 }
 
@@ -59,14 +59,14 @@ pub struct Builder {
     pub(crate) strings: Strings,
     pub(crate) csd_callee: IdVec<CsdId, Option<PdId>>,
     csd_caller: IdVec<CsdId, Option<PdId>>,
-    /// Which of its caller's slots a CSD is in.
+    /// The slot of each CSD in its caller.
     csd_slot: Vec<u32>,
     pub(crate) csd_own: PackedOwn,
     pub(crate) pd_ps: IdVec<PdId, Option<PsId>>,
-    /// Where a PD's CSDs begin in `edges`, which are in the order in which the PDs were defined.
+    /// Index in `edges` of each PD's first CSD. `edges` has the order in which the PDs were defined.
     pd_edges: Vec<u32>,
     pub(crate) edges: Vec<CsdId>,
-    /// How many PDs were defined; `ascending`: by ascending ids.
+    /// Number of PDs defined; `ascending`: whether their ids ascended.
     pds: usize,
     ascending: bool,
     pub(crate) pd_counts_start: Vec<u32>,
@@ -76,17 +76,17 @@ pub struct Builder {
     sites: Vec<CssId>,
     points: Vec<CoveragePoint>,
     ps_counts: Vec<u64>,
-    /// Strings known to be goal paths, by string number.
+    /// Whether a string, by number, is known to be a goal path.
     known_paths: Vec<bool>,
-    /// Of the PD that is being built: the slot of each of its edges, the kind of each of its slots.
+    /// For the current PD: the slot of each of its edges, and the kind of each of its slots.
     pub(crate) edge_slots: Vec<u32>,
     pub(crate) slot_kinds: Vec<u8>,
     kinds: Vec<u8>,
-    /// What the first PD of each PS says about it.
+    /// The claim of the first PD of each PS.
     claims: Vec<Option<Claim>>,
-    /// PDs that say otherwise.
+    /// PDs with other claims.
     other_claims: Vec<(PdId, Claim)>,
-    /// A CSD that is in two slots, and the PDs that these are of.
+    /// A CSD that is in two slots, and the PDs of these slots.
     shared: Option<(CsdId, PdId, PdId)>,
 }
 
@@ -95,7 +95,7 @@ fn too_large(what: &str) -> DeepError {
 }
 
 impl Builder {
-    /// Empty tables of the given sizes. The caller answers for the sizes: memory is taken by them.
+    /// Empty tables of the given sizes. The caller must have checked the sizes: this allocates memory for them.
     ///
     /// # Errors
     /// `bad_id`: the root is not among the PDs; `too_large`: more than 2^31 - 1 CSDs or PDs.
@@ -145,7 +145,7 @@ impl Builder {
     /// The id of a string, added if new.
     ///
     /// # Errors
-    /// `bad_string`: it has a NUL octet; `too_large`: 4 GiB are full.
+    /// `bad_string`: it has a NUL octet; `too_large`: 4 GiB are in use.
     pub fn string(&mut self, text: &[u8]) -> Result<StrId, DeepError> {
         if memchr::memchr(0, text).is_some() {
             return Err(DeepError::new(ErrorCode::BadString, "a string with a NUL octet"));
@@ -219,7 +219,7 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a slot to the PD that is being built; see [`Builder::pd`].
+    /// Adds a slot to the current PD; see [`Builder::pd`].
     pub(crate) fn slot(&mut self, slot: Slot<'_>) {
         let number = small(self.slot_kinds.len());
         for csd in slot.csds() {
@@ -229,13 +229,12 @@ impl Builder {
         self.slot_kinds.push(slot.kind().number());
     }
 
-    /// Adds a coverage count to the PD that is being built; see [`Builder::pd`].
+    /// Adds a coverage count to the current PD; see [`Builder::pd`].
     pub(crate) fn count(&mut self, value: u64) {
         put_num(&mut self.pd_counts, value);
     }
 
-    /// Defines a PD with what was given to [`Builder::slot`] and (`counts` of them)
-    /// [`Builder::count`] since `since`.
+    /// Defines a PD with what was passed to [`Builder::slot`] and (`counts` times) [`Builder::count`] since `since`.
     ///
     /// # Errors
     /// `duplicate_node`, `too_large`
@@ -253,7 +252,8 @@ impl Builder {
         let place = |n: usize| u32::try_from(n).map_err(|_| too_large("call sites or counts"));
         let (first_edge, first_count) = (place(since.edges)?, place(since.counts)?);
         match self.claims[ps.index()] {
-            Some(claim) if claim.counts == counts && claim.kinds.of(&self.kinds) == self.slot_kinds => {}
+            Some(claim) if claim.counts == counts && claim.kinds.slice_of(&self.kinds) == self.slot_kinds => {
+            }
             claim => {
                 let kinds = span(self.kinds.len(), self.kinds.len() + self.slot_kinds.len())?;
                 self.kinds.extend_from_slice(&self.slot_kinds);
@@ -311,12 +311,12 @@ impl Builder {
         Ok(())
     }
 
-    /// Adds a call site to the PS that is being built.
+    /// Adds a call site to the current PS.
     pub(crate) fn site(&mut self, site: CssId) {
         self.sites.push(site);
     }
 
-    /// Adds a coverage point, and its count if coverage is static, to the PS that is being built.
+    /// Adds a coverage point, and its count if coverage is static, to the current PS.
     pub(crate) fn point(&mut self, point: CoveragePoint, count: u64) {
         self.points.push(point);
         if self.header.coverage == Coverage::Static {
@@ -324,7 +324,7 @@ impl Builder {
         }
     }
 
-    /// Defines a PS with the sites and points given since `since`.
+    /// Defines a PS with the sites and points added since `since`.
     ///
     /// # Errors
     /// `duplicate_node`, `too_large`
@@ -381,7 +381,7 @@ impl Builder {
         }
     }
 
-    /// Forgets the parts of a node that was not completed.
+    /// Removes the parts of a node that was not completed.
     pub(crate) fn roll_back(&mut self, mark: &Mark) {
         self.edges.truncate(mark.edges);
         self.edge_slots.clear();
@@ -448,10 +448,10 @@ impl Builder {
         let mut callers = csd_caller.as_slice().iter();
         let site = |slot: u32| {
             let caller = *callers.next().expect("there are as many as slots");
-            ps[pd_ps[caller]].sites.of(&sites)[slot as usize]
+            ps[pd_ps[caller]].sites.slice_of(&sites)[slot as usize]
         };
         let csd_css = IdVec::from_vec(csd_slot.into_iter().map(site).collect());
-        // Each CSD is in one slot, so there are as many edges as CSDs, fewer than 2^31.
+        // Each CSD is in one slot, so there are as many edges as CSDs, which are fewer than 2^31.
         if ascending {
             pd_edges[pd_ps.len()] = small(edges.len());
         } else {
@@ -485,7 +485,7 @@ impl Builder {
     }
 }
 
-/// Brings edges into the order of their callers; those of one caller stay in their order.
+/// Sorts edges by caller. Edges of one caller keep their order.
 fn by_caller(starts: &mut [u32], edges: &mut Vec<CsdId>, caller: &IdVec<CsdId, PdId>) {
     starts.fill(0);
     for &pd in caller.as_slice() {
@@ -506,7 +506,7 @@ fn by_caller(starts: &mut [u32], edges: &mut Vec<CsdId>, caller: &IdVec<CsdId, P
     *edges = sorted;
 }
 
-/// Procedures and call sites, to hold contexts against.
+/// Procedures and call sites, with which contexts are compared.
 struct Statics<'a> {
     css: &'a IdVec<CssId, Css>,
     ps: &'a IdVec<PsId, Ps>,
@@ -515,17 +515,17 @@ struct Statics<'a> {
 }
 
 impl Statics<'_> {
-    /// What is wrong with what a context says about its procedure.
+    /// What is wrong with a context's claim about its procedure.
     fn fault(&self, p: PsId, claim: &Claim, kinds: &[u8]) -> Option<DeepError> {
         let proc = &self.ps[p];
-        let found = claim.kinds.of(kinds);
+        let found = claim.kinds.slice_of(kinds);
         if found.len() != proc.sites.len as usize {
             return Some(DeepError::new(
                 ErrorCode::SiteMismatch,
                 format!("{} call site slots, but ps {p} has {} call sites", found.len(), proc.sites.len),
             ));
         }
-        for (k, (&found, &site)) in found.iter().zip(proc.sites.of(self.sites)).enumerate() {
+        for (k, (&found, &site)) in found.iter().zip(proc.sites.slice_of(self.sites)).enumerate() {
             let wanted = self.css[site].kind.kind().number();
             if found != wanted {
                 return Some(DeepError::new(
@@ -570,15 +570,15 @@ impl Statics<'_> {
                 return Err(fault.node(NodeRef::Pd(pd)));
             }
         }
-        // Two contexts that differ cannot both agree with their procedure.
+        // Two contexts with different claims cannot both agree with their procedure.
         Ok(())
     }
 
-    /// Each call site is in one slot at most.
+    /// Checks that each call site is in at most one slot.
     fn check_sites(&self) -> Result<(), DeepError> {
         let mut container: Vec<Option<PsId>> = vec![None; self.css.len()];
         for (ps, proc) in self.ps.iter() {
-            for &css in proc.sites.of(self.sites) {
+            for &css in proc.sites.slice_of(self.sites) {
                 if let Some(other) = container[css.index()].replace(ps) {
                     let message = format!("listed by ps {other} and by ps {ps}");
                     return Err(DeepError::new(ErrorCode::SharedCss, message).node(NodeRef::Css(css)));
@@ -589,10 +589,10 @@ impl Statics<'_> {
     }
 }
 
-/// The plain part of a PS, for [`Builder::ps`].
+/// The parts of a PS that are no lists, for [`Builder::ps`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ProcStatic {
-    /// What it is called.
+    /// Its label.
     pub label: ProcLabel<StrId>,
     /// Source file.
     pub file: StrId,

@@ -1,8 +1,8 @@
-//! Figures of many calls at once: what pages ask of procedures that have contexts and callers by the hundred thousand.
+//! Figures of many calls at once, for pages about procedures with hundreds of thousands of contexts and callers.
 //!
-//! The calls of a procedure lie scattered over tables of hundreds of megabytes, so nearly every access waits for memory. Taken one
-//! call after the other, each access of a call needs the one before. So each step is taken for many calls before the next step: then
-//! the accesses of one step wait together.
+//! The calls of a procedure are scattered over tables of hundreds of megabytes, so nearly every access waits for
+//! memory. If calls are handled one by one, each access of a call needs the one before. So each step is done for many
+//! calls before the next step, and the accesses of one step wait at the same time.
 
 use std::collections::HashMap;
 
@@ -11,11 +11,11 @@ use crate::groups::Few;
 use crate::id::{CliqueId, CsdId, Id, PdId, PsId};
 use crate::profile::{Figures, Profile};
 
-/// Calls that are looked at together: what is noted of them stays in the nearest caches.
+/// Number of calls handled together: their data stays in the nearest caches.
 const TOGETHER: usize = 512;
 
 impl Profile {
-    /// The CSDs that lead to a procedure, by ascending context that they lead to.
+    /// The CSDs that lead to a procedure, ordered by the context that they lead to.
     pub fn calls_of(&self, ps: PsId) -> Vec<CsdId> {
         let pds = self.ps_pds(ps);
         let mut csds = Vec::with_capacity(pds.len());
@@ -25,7 +25,7 @@ impl Profile {
         csds
     }
 
-    /// [`csd_own`](crate::DeepData::csd_own) of each.
+    /// [`csd_own`](crate::DeepData::csd_own) of each CSD.
     pub fn csd_owns(&self, csds: &[CsdId]) -> Vec<Own> {
         let mut out = Vec::with_capacity(csds.len());
         for some in csds.chunks(TOGETHER) {
@@ -34,7 +34,7 @@ impl Profile {
         out
     }
 
-    /// [`Profile::csd_desc`] of each.
+    /// [`Profile::csd_desc`] of each CSD.
     pub fn csd_descs(&self, csds: &[CsdId]) -> Vec<Desc> {
         let mut out = Vec::with_capacity(csds.len());
         for some in csds.chunks(TOGETHER) {
@@ -47,14 +47,14 @@ impl Profile {
         out
     }
 
-    /// [`Profile::csd_comp`] of each.
+    /// [`Profile::csd_comp`] of each CSD.
     pub fn csd_comps(&self, csds: &[CsdId]) -> Vec<Desc> {
         csds.iter().map(|&csd| self.csd_comp(csd)).collect()
     }
 
     /// [`Profile::call_cost`] of each: their costs as calls of procedure `ps`, to which they lead.
     pub fn call_costs(&self, csds: &[CsdId], ps: PsId) -> Vec<Option<Figures>> {
-        // What is compensated in large cliques, by clique.
+        // The compensation in large cliques, by clique.
         let mut known: HashMap<CliqueId, Desc> = HashMap::new();
         let mut out = Vec::with_capacity(csds.len());
         for some in csds.chunks(TOGETHER) {
@@ -82,8 +82,8 @@ impl Profile {
         out
     }
 
-    /// The callee of each CSD that is the only caller of a context that is a clique of its own: what that has below it is what the
-    /// CSD inherits.
+    /// The callee of each CSD that is the only caller of a context which is a clique of its own. The CSD inherits
+    /// exactly what that context has below it.
     fn lone_callees(&self, csds: &[CsdId]) -> Vec<Option<PdId>> {
         let callees: Vec<PdId> = csds.iter().map(|&csd| self.csd_callee(csd)).collect();
         let cliques: Vec<CliqueId> = callees.iter().map(|&pd| self.pd_clique(pd)).collect();

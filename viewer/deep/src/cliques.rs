@@ -1,18 +1,17 @@
 //! Cliques: the strongly connected components of the call graph of contexts.
 //!
-//! Clique numbers stand in URLs, so their order is fixed: depth-first search over the PDs in
-//! ascending order, successors ascending; a clique is numbered when its first-met PD is finished.
-//! So callees' cliques have smaller numbers and the root's has the largest. (The contract states
-//! this as two searches, finishing order then reversed arcs; its components, taken backwards, come
-//! in the order in which their first-met PDs finish, which is the order that one search in the manner
-//! of Tarjan yields. The tests hold one against the other.)
+//! Clique numbers are part of URLs, so their order is fixed: depth-first search over the PDs in ascending order,
+//! successors ascending; a clique is numbered when its first-met PD is finished. So callees' cliques have smaller
+//! numbers, and the root's has the largest. (The contract defines this by two searches: finishing order, then reversed
+//! arcs. Its components in reverse have the order in which their first-met PDs finish, which is the order of one search
+//! in the manner of Tarjan. The tests compare the two.)
 //!
-//! The search keeps one number for each PD (Pearce, "A space-efficient algorithm for finding strongly
-//! connected components", 2016): while a PD's clique is open, the number of the earliest met PD that
-//! it is known to reach; then, counted down from the number of PDs, its clique. The numbers of open
-//! PDs are given back with their cliques, so they stay below those of cliques.
+//! The search stores one number for each PD (Pearce, "A space-efficient algorithm for finding strongly connected
+//! components", 2016). While a PD's clique is open, it is the number of the earliest met PD that it is known to reach.
+//! Afterwards it is the PD's clique, counted down from the number of PDs. The numbers of open PDs are freed with their
+//! cliques, so they stay below those of cliques.
 //!
-//! Iterative: call paths of millions of contexts occur.
+//! The search is iterative, because there are call paths of millions of contexts.
 
 use crate::groups::{Few, Mostly1};
 use crate::id::{CliqueId, CsdId, Id, IdVec, PdId};
@@ -25,13 +24,13 @@ pub(crate) struct Cliques {
     pub(crate) members: Mostly1<CliqueId, PdId>,
 }
 
-/// Which CSD enters each clique. If there are several (in files made by hand), it is the last in ascending order of
-/// callers, then in slot order. Found on the spot for a clique of one PD with one caller, which nearly all are.
+/// The CSD that enters each clique. If there are several (in handmade files), it is the last in ascending order of
+/// callers, then in slot order. For a clique of one PD with one caller, as nearly all are, it is computed on request.
 #[derive(Clone, Debug)]
 pub(crate) struct Entries {
-    /// Of cliques of one PD with several callers, by the number of the list of callers.
+    /// For cliques of one PD with several callers, by the number of the list of callers.
     of_called: Vec<Option<CsdId>>,
-    /// Of cliques of several PDs, by the number of the list of members.
+    /// For cliques of several PDs, by the number of the list of members.
     of_several: Vec<Option<CsdId>>,
 }
 
@@ -40,7 +39,7 @@ impl Entries {
         let mut of_called = vec![None; callers.lists()];
         for (n, entry) in of_called.iter_mut().enumerate() {
             let list = callers.list(n);
-            // All lead to the same PD.
+            // All of them lead to the same PD.
             let clique = cliques.of[data.csd_callee(list[0])];
             if let Few::One(_) = cliques.members.few(clique) {
                 *entry = last_from_outside(data, cliques, clique, list.iter().copied());
@@ -49,7 +48,7 @@ impl Entries {
         let of_several = (0..cliques.members.lists())
             .map(|n| {
                 let members = cliques.members.list(n);
-                let leading = members.iter().flat_map(|&pd| callers.of(pd).iter().copied());
+                let leading = members.iter().flat_map(|&pd| callers.items_of(pd).iter().copied());
                 last_from_outside(data, cliques, cliques.of[members[0]], leading)
             })
             .collect();
@@ -57,7 +56,7 @@ impl Entries {
     }
     /// The CSD that enters a clique, if one does.
     #[inline]
-    pub(crate) fn of(
+    pub(crate) fn entry_of_clique(
         &self,
         data: &DeepData,
         cliques: &Cliques,
@@ -106,11 +105,11 @@ fn last_from_outside(
     last
 }
 
-struct Frame {
+struct OpenContext {
     pd: u32,
-    /// The number of this PD when it was met: it leads its clique if it still has that at the end.
+    /// The number of this PD when it was met. The PD leads its clique if it still has that number at the end.
     met: u32,
-    /// Where this PD's successors begin and which is next, in the shared list.
+    /// Index in the shared list of this PD's first successor, and of the next one.
     start: u32,
     next: u32,
 }
@@ -142,10 +141,10 @@ pub(crate) fn find(data: &DeepData) -> Cliques {
 struct Search<'a> {
     data: &'a DeepData,
     number: Vec<u32>,
-    /// PDs that do not lead their cliques, whose cliques are not complete.
+    /// PDs that do not lead their cliques and whose cliques are incomplete.
     open: Vec<u32>,
     successors: Vec<u32>,
-    frames: Vec<Frame>,
+    frames: Vec<OpenContext>,
     next: u32,
     next_clique: u32,
 }
@@ -170,10 +169,10 @@ impl Search<'_> {
             added.sort_unstable();
         }
         // There are fewer CSDs than 2^32.
-        self.frames.push(Frame { pd, met, start: small(start), next: small(start) });
+        self.frames.push(OpenContext { pd, met, start: small(start), next: small(start) });
     }
 
-    /// A PD without calls is a clique of its own at once.
+    /// A PD without calls is a complete clique at once.
     #[inline]
     fn leave_lone(&mut self, pd: u32) {
         self.next -= 1;
@@ -188,7 +187,7 @@ impl Search<'_> {
             if let Some(&callee) = self.successors.get(frame.next as usize) {
                 let reached = self.number[callee as usize];
                 if reached == 0 {
-                    // Looked at again when it is finished: then it has a number.
+                    // It is visited again when it is finished, and has a number then.
                     self.enter(callee);
                 } else {
                     frame.next += 1;

@@ -12,12 +12,12 @@
 
 use crate::error::{DeepError, ErrorCode};
 
-/// Why something could not be decoded.
+/// Why decoding failed.
 #[derive(Debug)]
 pub(crate) enum Fault {
-    /// The part at hand ends inside it; more of the file may follow.
+    /// The part ends too early; more of the file may follow.
     Short,
-    /// It is wrong.
+    /// The data is wrong.
     Bad(Box<DeepError>),
 }
 
@@ -66,7 +66,7 @@ impl<'a> Cursor<'a> {
     pub(crate) fn at_end(&self) -> bool {
         self.pos >= self.part.len()
     }
-    /// The next octet, which stays.
+    /// The next octet, without reading past it.
     pub(crate) fn peek(&self) -> Decoded<u8> {
         self.part.get(self.pos).copied().ok_or(Fault::Short)
     }
@@ -122,7 +122,7 @@ impl<'a> Cursor<'a> {
                 .into()
         })
     }
-    /// A num that says how many elements follow, each of at least one octet.
+    /// A num that is a number of elements, each of at least one octet.
     pub(crate) fn count(&mut self) -> Decoded<u32> {
         let n = self.num()?;
         if n > self.rest_of_file() {
@@ -170,9 +170,9 @@ pub(crate) fn truncated() -> DeepError {
     DeepError::new(ErrorCode::Truncated, "unexpected end of file")
 }
 
-/// The num that some octets begin with, if it has at most 9 of them (then it is below 2^63), and how many they are.
+/// The num at the beginning of some octets, if it has at most 9 of them (then it is below 2^63), and its length.
 ///
-/// Numbers of all lengths up to 8 take the same steps: their lengths follow no pattern that a processor could learn.
+/// Numbers of all lengths up to 8 take the same steps, because a processor cannot predict their lengths.
 #[inline(always)]
 pub(crate) fn fast_num(octets: &[u8]) -> Option<(u64, usize)> {
     let first = *octets.first()?;
@@ -180,11 +180,11 @@ pub(crate) fn fast_num(octets: &[u8]) -> Option<(u64, usize)> {
         return Some((u64::from(first), 1));
     }
     if let Some(eight) = octets.first_chunk::<8>() {
-        // Octets without bit 7 end a number; the lowest is the first.
+        // An octet without bit 7 ends a number. The lowest such octet is the first.
         let ends = !u64::from_le_bytes(*eight) & 0x8080_8080_8080_8080;
         if ends != 0 {
             let len = ends.trailing_zeros() / 8 + 1;
-            // The number's last octet comes lowest; then groups of 7 bits are moved together, two by two.
+            // The number's last octet is moved to the lowest position. Then groups of 7 bits are joined, two by two.
             let n = u64::from_be_bytes(*eight) >> (64 - 8 * len) & 0x7f7f_7f7f_7f7f_7f7f;
             let n = n & 0x007f_007f_007f_007f | (n & 0x7f00_7f00_7f00_7f00) >> 1;
             let n = n & 0x0000_3fff_0000_3fff | (n & 0x3fff_0000_3fff_0000) >> 2;
@@ -202,7 +202,7 @@ pub(crate) fn fast_num(octets: &[u8]) -> Option<(u64, usize)> {
     None
 }
 
-/// How many octets some nums take, each of at most 9; `None`: they are not all there.
+/// Total length of some nums, each of at most 9 octets. `None`: some are missing.
 #[inline]
 pub(crate) fn skip_nums(octets: &[u8], count: u32) -> Option<usize> {
     let mut at = 0;
@@ -212,7 +212,7 @@ pub(crate) fn skip_nums(octets: &[u8], count: u32) -> Option<usize> {
         if ends.count_ones() >= left || ends == 0 {
             break;
         }
-        // What follows the last end belongs to a number that is not passed yet.
+        // What follows the last end belongs to the next number.
         at += 8 - ends.leading_zeros() as usize / 8;
         left -= ends.count_ones();
     }

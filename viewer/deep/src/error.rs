@@ -1,4 +1,4 @@
-//! What can be wrong with a deep profile: a code, where, and in words.
+//! The errors of a deep profile: a code, a position, and a text.
 
 use std::fmt;
 use std::path::{Path, PathBuf};
@@ -49,11 +49,11 @@ macro_rules! codes {
 codes! {
     /// The file cannot be opened or read.
     CannotOpen "cannot_open";
-    /// The data ends inside something, or a length points beyond the end.
+    /// The data ends too early, or a length is beyond the end.
     Truncated "truncated";
-    /// The first line is not a deep profile's.
+    /// The first line is not that of a deep profile.
     NotDeepFile "not_deep_file";
-    /// A version that is not known.
+    /// An unknown version.
     BadVersion "bad_version";
     /// Header flags with an invalid field.
     BadFlags "bad_flags";
@@ -63,7 +63,7 @@ codes! {
     BadCallSiteKind "bad_call_site_kind";
     /// An unknown kind of procedure label.
     BadProclabelKind "bad_proclabel_kind";
-    /// Counts in the header that the file cannot hold.
+    /// Counts in the header that are too large for the file.
     BadCount "bad_count";
     /// An id that is 0 or beyond its table.
     BadId "bad_id";
@@ -79,9 +79,9 @@ codes! {
     OrphanCsd "orphan_csd";
     /// A CSS in no procedure.
     OrphanCss "orphan_css";
-    /// Slots of a PD that do not agree with its procedure's call sites.
+    /// Slots of a PD that contradict its procedure's call sites.
     SiteMismatch "site_mismatch";
-    /// Coverage counts that do not agree with the procedure's coverage points.
+    /// Coverage counts that contradict the procedure's coverage points.
     CoverageMismatch "coverage_mismatch";
     /// A string with a NUL octet.
     BadString "bad_string";
@@ -101,9 +101,9 @@ codes! {
     TrailingData "trailing_data";
     /// A data file name that does not end in `.data`.
     BadFileName "bad_file_name";
-    /// A valid file beyond what this reader's tables can hold.
+    /// A valid file that is too large for this reader's tables.
     TooLarge "too_large";
-    /// The first line is not a program representation's.
+    /// The first line is not that of a program representation.
     NotProcrepFile "not_procrep_file";
     /// An octet that must be 0 or 1 is neither.
     BadMore "bad_more";
@@ -133,7 +133,7 @@ codes! {
     BadNameCode "bad_name_code";
     /// A variable table flag that does not decode.
     BadVarFlag "bad_var_flag";
-    /// Goals nested deeper than this reader follows.
+    /// Goals nested too deeply for this reader.
     TooDeep "too_deep";
 }
 
@@ -150,11 +150,11 @@ pub struct DeepError {
     pub code: ErrorCode,
     /// The file, if it was read from one.
     pub file: Option<PathBuf>,
-    /// Octets from the start of the file to what is wrong.
+    /// Offset of the fault from the start of the file, in octets.
     pub offset: Option<u64>,
-    /// The node it is in.
+    /// The node that contains the fault.
     pub node: Option<NodeRef>,
-    /// In words. Where the original viewer had a text for it, this is that text.
+    /// The text. If the original viewer had a text for this error, it is that one.
     pub message: String,
 }
 
@@ -196,12 +196,12 @@ impl fmt::Display for DeepError {
 
 impl std::error::Error for DeepError {}
 
-/// Something odd that does not keep the profile from being shown.
+/// An oddity that does not prevent showing the profile.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Warning {
     /// A stable text form for programs, such as `bad_proc_name`.
     pub code: &'static str,
-    /// The node it is about.
+    /// The node that it concerns.
     pub node: Option<NodeRef>,
     /// In words.
     pub message: String,

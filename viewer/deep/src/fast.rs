@@ -1,6 +1,5 @@
-//! The short cut for the nodes that profiles have by the million: contexts and edges that are
-//! whole and in order are decoded straight into the tables. Anything odd is left untouched for
-//! [`mod@crate::read`], which knows what to say about it.
+//! A fast path for the most frequent nodes, of which profiles have millions: complete and ordered contexts and edges
+//! are decoded directly into the tables. Anything else is left to [`mod@crate::read`], which reports errors.
 
 use crate::builder::Builder;
 use crate::cursor::{fast_num, skip_nums};
@@ -16,7 +15,7 @@ fn num(part: &[u8], at: &mut usize) -> Option<u64> {
     Some(value)
 }
 
-/// The position in a table of `len` that a number from the file stands for.
+/// The index in a table of length `len` for a number in the file.
 #[inline]
 fn index(number: u64, len: usize) -> Option<usize> {
     let at = usize::try_from(number).ok()?.checked_sub(1)?;
@@ -24,8 +23,8 @@ fn index(number: u64, len: usize) -> Option<usize> {
 }
 
 impl Builder {
-    /// Takes in the node that `part` begins with, if it is a context or an edge, whole and in
-    /// order. Which one it was, and how many octets; `None`: nothing was taken in.
+    /// Adds the node at the beginning of `part` if it is a complete and ordered context or edge. Returns the node and
+    /// its length in octets. `None`: nothing was added.
     #[inline]
     pub(crate) fn whole_node(&mut self, part: &[u8]) -> Option<(NodeRef, usize)> {
         match part.first()? {
@@ -63,7 +62,7 @@ impl Builder {
         done.map(|(id, _, _, len)| (id, len))
     }
 
-    /// The context's id, procedure, number of coverage counts, and the octets that it takes.
+    /// The context's id, procedure, number of coverage counts, and length in octets.
     #[inline]
     fn whole_pd_fields(&mut self, part: &[u8]) -> Option<(PdId, PsId, u32, usize)> {
         let csds = self.csd_callee.len();

@@ -12,15 +12,15 @@ use crate::id::Id;
 /// Own measurements of a call, a context, a procedure, a call site or a module.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Own {
-    /// Times the callee returned with success.
+    /// How often the callee returned with success.
     pub exits: i64,
-    /// Times the callee failed.
+    /// How often the callee failed.
     pub fails: i64,
-    /// Times the callee was asked for another solution.
+    /// How often the callee was asked for another solution.
     pub redos: i64,
-    /// Times the callee was left by an exception.
+    /// How often the callee was left by an exception.
     pub excps: i64,
-    /// Clock ticks; `Header::ticks_per_second` of them are a second.
+    /// Clock ticks; a second has `Header::ticks_per_second` of them.
     pub quanta: i64,
     /// Call events, the machine independent measure of time.
     pub callseqs: i64,
@@ -190,7 +190,7 @@ pub(crate) fn add_all<const N: usize>(sums: &mut [i64; N], more: &[i64; N]) -> b
     let mut overflow = 0;
     for (sum, &m) in sums.iter_mut().zip(more) {
         let s = sum.wrapping_add(m);
-        // The sign bit: both were of one sign and the sum is of the other.
+        // The sign bit is set if both had the same sign and the sum has the other.
         overflow |= (*sum ^ s) & (m ^ s);
         *sum = s;
     }
@@ -200,7 +200,8 @@ pub(crate) fn add_all<const N: usize>(sums: &mut [i64; N], more: &[i64; N]) -> b
 /// Bits of a CSD's mask, in the order of [`Own::as_array`], which is the order of the values.
 pub(crate) const MASK_BITS: [u64; 8] = [0x002, 0x004, 0x040, 0x080, 0x100, 0x008, 0x010, 0x020];
 
-/// Which figures a mask of the file, without its lowest bit, says there are: bit `i` for place `i` of [`Own::as_array`].
+/// For each mask of the file, without its lowest bit, the figures that are present: bit `i` stands for index `i` of
+/// [`Own::as_array`].
 const PLACES: [u8; 256] = {
     let mut places = [0; 256];
     let mut mask = 0;
@@ -217,11 +218,11 @@ const PLACES: [u8; 256] = {
     places
 };
 
-/// Own figures of many calls: an octet that says which are not zero, and these, as nums. About a fifth of eight plain
-/// integers, and the reader only copies.
+/// Own figures of many calls: an octet that says which are not zero, followed by those, as nums. This takes about a
+/// fifth of eight plain integers, and the reader only copies.
 ///
-/// Invariant: `starts[i]` is 0 (no record: all zero) or one more than where a whole record begins, whose nums have at most
-/// 9 octets.
+/// Invariant: `starts[i]` is 0 (no record: all zero) or one more than the start of a complete record, whose nums have
+/// at most 9 octets.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct PackedOwn {
     starts: Vec<u32>,
@@ -232,7 +233,7 @@ impl PackedOwn {
     pub(crate) fn with_len(len: usize) -> Self {
         Self { starts: vec![0; len], octets: Vec::new() }
     }
-    /// Sets the figures of item `index`, which must not have been set before. `false`: full.
+    /// Sets the figures of item `index`, which must not have been set before. Returns `false` if the table is full.
     #[must_use]
     pub(crate) fn set(&mut self, index: usize, own: &[i64; 8]) -> bool {
         let mask: u64 = own.iter().zip(MASK_BITS).map(|(&v, bit)| if v == 0 { 0 } else { bit }).sum();
@@ -243,7 +244,7 @@ impl PackedOwn {
         }
         self.set_record(index, mask, &values)
     }
-    /// The same with a mask and values as they stand in a file; the caller has checked them.
+    /// The same with a mask and values as in a file. The caller has checked them.
     #[inline]
     #[must_use]
     pub(crate) fn set_record(&mut self, index: usize, mask: u64, values: &[u8]) -> bool {
@@ -274,7 +275,7 @@ impl PackedOwn {
             out.push(Own::from_array(own));
         }
     }
-    /// Calls `f` with the place (in [`Own::as_array`]) and the value of each nonzero figure.
+    /// Calls `f` with the index (in [`Own::as_array`]) and the value of each nonzero figure.
     #[inline(always)]
     pub(crate) fn each(&self, index: usize, f: impl FnMut(usize, i64)) {
         let Some(start) = (self.starts[index] as usize).checked_sub(1) else { return };
@@ -286,7 +287,7 @@ impl PackedOwn {
         while places != 0 {
             let place = places.trailing_zeros() as usize & 7;
             places &= places - 1;
-            // Whole records have been taken in, so there is a number.
+            // Only complete records were added, so there is a number.
             let Some((value, len)) = fast_num(&self.octets[at..]) else { break };
             f(place, value.cast_signed());
             at += len;
@@ -300,8 +301,8 @@ impl PackedOwn {
     }
 }
 
-/// Inherited figures in 16 octets: nearly all fit in 32 bits. A row with one that does not says
-/// where among `big` they are, and has `u32::MAX` in its last place.
+/// Inherited figures in 16 octets: nearly all fit in 32 bits. If one does not, the row contains the index in `big` and
+/// has `u32::MAX` in its last column.
 fn narrow(desc: &Desc, big: &mut Vec<Desc>) -> Option<[u32; 4]> {
     match desc.as_array().map(|v| u32::try_from(v).ok()) {
         [Some(a), Some(b), Some(c), Some(d)] if d != u32::MAX => Some([a, b, c, d]),
@@ -320,10 +321,10 @@ fn widen(row: [u32; 4], big: &[Desc]) -> Desc {
     }
 }
 
-/// A table of inherited figures. Each row may be set once; rows of zeros take no room but their place.
+/// A table of inherited figures. Each row may be set once. A row of zeros only takes its entry in `places`.
 #[derive(Clone, Debug)]
 pub(crate) struct DescTable {
-    /// Which row, plus 1; 0: all zero.
+    /// Number of the row, plus 1; 0: all zero.
     places: Vec<u32>,
     rows: Vec<[u32; 4]>,
     big: Vec<Desc>,
@@ -340,7 +341,7 @@ impl DescTable {
             n => widen(self.rows[n as usize - 1], &self.big),
         }
     }
-    /// `false`: full.
+    /// Returns `false` if the table is full.
     #[must_use]
     pub(crate) fn set(&mut self, index: usize, desc: &Desc) -> bool {
         if desc.is_zero() {
@@ -369,13 +370,13 @@ pub(crate) struct SparseDesc<K> {
     keys: Vec<K>,
     rows: Vec<[u32; 4]>,
     big: Vec<Desc>,
-    /// Where in `keys` those begin whose numbers have these upper bits, so that few of them have to be looked at.
+    /// Index in `keys` of the first key for each value of the upper bits, so that few keys must be compared.
     buckets: Vec<u32>,
 }
 
-/// What a [`SparseDesc`] has figures by.
+/// A key of a [`SparseDesc`].
 pub(crate) trait Key: Copy + Ord {
-    /// A number that ascends with the key; few keys have the same.
+    /// A number that ascends with the key. Few keys share one.
     fn number(self) -> u32;
 }
 
@@ -391,7 +392,7 @@ impl<A: Id, B: Id> Key for (A, B) {
     }
 }
 
-/// Numbers of keys that share a bucket, as a power of two.
+/// Number of keys that share a bucket, as a power of two.
 const BUCKET_BITS: u32 = 5;
 
 impl<K> Default for SparseDesc<K> {
@@ -401,7 +402,7 @@ impl<K> Default for SparseDesc<K> {
 }
 
 impl<K: Key> SparseDesc<K> {
-    /// Adds an item. `false`: full.
+    /// Adds an item. Returns `false` if the table is full.
     #[must_use]
     pub(crate) fn push(&mut self, key: K, desc: &Desc) -> bool {
         if self.keys.len() >= u32::MAX as usize {
@@ -413,14 +414,14 @@ impl<K: Key> SparseDesc<K> {
         true
     }
     pub(crate) fn sort(&mut self) {
-        // Rows are moved within their list, for a second one would be the most memory that is ever taken.
+        // Rows are permuted in place, because a second list would be the peak of memory use.
         let mut order: Vec<(K, u32)> = self.keys.iter().copied().zip(0..).collect();
         order.sort_unstable();
         for (place, &(key, _)) in self.keys.iter_mut().zip(&order) {
             *place = key;
         }
         for start in 0..order.len() {
-            // Each row moves to the place before it in its cycle; a place that is done refers to itself.
+            // Each row moves to the previous position in its cycle. A finished position refers to itself.
             let first = self.rows[start];
             let mut at = start;
             loop {

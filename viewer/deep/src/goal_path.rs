@@ -1,4 +1,4 @@
-//! Goal paths: where in a procedure's body a call or a coverage point is.
+//! Goal paths: the position of a call or a coverage point in a procedure's body.
 //!
 //! Steps, each normally ended by `;`. The whole body is the empty path.
 //!
@@ -15,7 +15,7 @@ use std::str::FromStr;
 
 /// One step into a goal. Numbers count from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Step {
+pub enum GoalStep {
     /// Nth conjunct.
     Conj(i64),
     /// Nth disjunct.
@@ -24,7 +24,7 @@ pub enum Step {
     Switch {
         /// Which arm.
         arm: i64,
-        /// Functors of the type, if known. Forgotten by [`GoalPath::normalised`].
+        /// Number of functors of the type, if known. [`GoalPath::normalised`] removes it.
         functors: Option<i64>,
     },
     /// Condition of an if-then-else.
@@ -52,7 +52,7 @@ pub enum Step {
 
 /// A path of steps, outermost first.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub struct GoalPath(pub Vec<Step>);
+pub struct GoalPath(pub Vec<GoalStep>);
 
 /// A step that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -63,18 +63,18 @@ impl GoalPath {
     /// The path of the whole body.
     pub const ROOT: Self = Self(Vec::new());
 
-    /// The path with the number of functors forgotten: what paths are compared by, because paths
-    /// rebuilt from procedure bodies do not know it.
+    /// The path without numbers of functors. Paths are compared in this form, because paths rebuilt from procedure
+    /// bodies lack these numbers.
     pub fn normalised(mut self) -> Self {
         for step in &mut self.0 {
-            if let Step::Switch { functors, .. } = step {
+            if let GoalStep::Switch { functors, .. } = step {
                 *functors = None;
             }
         }
         self
     }
-    /// The path one step further in.
-    pub fn with(&self, step: Step) -> Self {
+    /// The path extended by one step.
+    pub fn with(&self, step: GoalStep) -> Self {
         let mut steps = Vec::with_capacity(self.0.len() + 1);
         steps.extend_from_slice(&self.0);
         steps.push(step);
@@ -104,12 +104,12 @@ impl GoalPath {
     }
 }
 
-fn parse_step(piece: &[u8]) -> Option<Step> {
+fn parse_step(piece: &[u8]) -> Option<GoalStep> {
     let (&kind, rest) = piece.split_first()?;
     match (kind, rest) {
-        (b'c', n) => Some(Step::Conj(number(n)?)),
-        (b'd', n) => Some(Step::Disj(number(n)?)),
-        (b'o', n) => Some(Step::OrElse(number(n)?)),
+        (b'c', n) => Some(GoalStep::Conj(number(n)?)),
+        (b'd', n) => Some(GoalStep::Disj(number(n)?)),
+        (b'o', n) => Some(GoalStep::OrElse(number(n)?)),
         (b's', rest) => {
             let mut pieces = rest.split(|&b| b == b'-').filter(|p| !p.is_empty());
             let (arm, functors) = (pieces.next()?, pieces.next()?);
@@ -120,17 +120,17 @@ fn parse_step(piece: &[u8]) -> Option<Step> {
                 b"na" => None,
                 n => Some(number(n)?),
             };
-            Some(Step::Switch { arm: number(arm)?, functors })
+            Some(GoalStep::Switch { arm: number(arm)?, functors })
         }
-        (b'?', []) => Some(Step::Cond),
-        (b't', []) => Some(Step::Then),
-        (b'e', []) => Some(Step::Else),
-        (b'~', []) => Some(Step::Neg),
-        (b'q', []) => Some(Step::Scope { cut: false }),
-        (b'q', [b'!']) => Some(Step::Scope { cut: true }),
-        (b'=', []) => Some(Step::Lambda),
-        (b'r', []) => Some(Step::Try),
-        (b'a', []) => Some(Step::AtomicMain),
+        (b'?', []) => Some(GoalStep::Cond),
+        (b't', []) => Some(GoalStep::Then),
+        (b'e', []) => Some(GoalStep::Else),
+        (b'~', []) => Some(GoalStep::Neg),
+        (b'q', []) => Some(GoalStep::Scope { cut: false }),
+        (b'q', [b'!']) => Some(GoalStep::Scope { cut: true }),
+        (b'=', []) => Some(GoalStep::Lambda),
+        (b'r', []) => Some(GoalStep::Try),
+        (b'a', []) => Some(GoalStep::AtomicMain),
         _ => None,
     }
 }
@@ -139,7 +139,7 @@ fn number(text: &[u8]) -> Option<i64> {
     std::str::from_utf8(text).ok()?.parse().ok()
 }
 
-impl fmt::Display for Step {
+impl fmt::Display for GoalStep {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Conj(n) => write!(f, "c{n};"),
@@ -202,15 +202,15 @@ mod tests {
         }
     }
 
-    fn step() -> impl Strategy<Value = Step> {
+    fn step() -> impl Strategy<Value = GoalStep> {
         prop_oneof![
-            any::<i64>().prop_map(Step::Conj),
-            (1..9_i64).prop_map(Step::Disj),
+            any::<i64>().prop_map(GoalStep::Conj),
+            (1..9_i64).prop_map(GoalStep::Disj),
             (1..9_i64, prop::option::of(1..1_114_113_i64))
-                .prop_map(|(arm, functors)| Step::Switch { arm, functors }),
-            Just(Step::Cond),
-            any::<bool>().prop_map(|cut| Step::Scope { cut }),
-            Just(Step::Lambda),
+                .prop_map(|(arm, functors)| GoalStep::Switch { arm, functors }),
+            Just(GoalStep::Cond),
+            any::<bool>().prop_map(|cut| GoalStep::Scope { cut }),
+            Just(GoalStep::Lambda),
         ]
     }
 

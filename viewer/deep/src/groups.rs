@@ -1,5 +1,5 @@
-//! Many small lists in few arrays: the items of each key, ascending. [`Groups`] for keys with any number of items, [`Mostly1`] for
-//! keys that nearly all have one.
+//! Many small lists in few arrays: the items of each key, ascending. [`Groups`] is for keys with any number of items,
+//! [`Mostly1`] for keys that nearly all have one item.
 
 use crate::small::small;
 use std::marker::PhantomData;
@@ -14,7 +14,7 @@ pub(crate) struct Span {
 }
 
 impl Span {
-    pub(crate) fn of<T>(self, arena: &[T]) -> &[T] {
+    pub(crate) fn slice_of<T>(self, arena: &[T]) -> &[T] {
         &arena[self.start as usize..][..self.len as usize]
     }
 }
@@ -32,7 +32,7 @@ pub(crate) struct Groups<K, V> {
 impl<K: Id, V: Id> Groups<K, V> {
     /// Groups the ids 1 to `items` by their keys, of which there are `keys`.
     pub(crate) fn by(keys: usize, items: usize, key: impl Fn(V) -> K) -> Self {
-        // Counting sort: starts[k] first counts, then points to where key k's next item goes.
+        // Counting sort: starts[k] is first a count, then the index of key k's next item.
         let mut starts = vec![0_u32; keys + 1];
         for i in 0..items {
             starts[key(V::at(i)).index()] += 1;
@@ -47,7 +47,7 @@ impl<K: Id, V: Id> Groups<K, V> {
             sorted[*place as usize] = small(i);
             *place += 1;
         }
-        // Each start has moved to the next key's: shift back.
+        // Each start now has the next key's value, so shift them back.
         starts.rotate_right(1);
         starts[0] = 0;
         if let Some(last) = starts.last_mut() {
@@ -56,7 +56,7 @@ impl<K: Id, V: Id> Groups<K, V> {
         Self { starts, items: sorted.into_iter().map(|i| V::at(i as usize)).collect(), key: PhantomData }
     }
     /// The items of a key.
-    pub(crate) fn of(&self, key: K) -> &[V] {
+    pub(crate) fn items_of(&self, key: K) -> &[V] {
         let k = key.index();
         &self.items[self.starts[k] as usize..self.starts[k + 1] as usize]
     }
@@ -76,14 +76,14 @@ pub(crate) struct Mostly1<K, V> {
     key: PhantomData<fn(K)>,
 }
 
-/// What stands for a key.
+/// What is stored for a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Few<V> {
     /// No items.
     None,
     /// One.
     One(V),
-    /// The list of this number; lists are numbered from 0.
+    /// The list with this number. Lists are numbered from 0.
     List(usize),
 }
 
@@ -98,7 +98,7 @@ impl<K: Id, V: Id> Mostly1<K, V> {
         let list = |n: usize| V::at((BIG as usize | n) - 1);
         let mut place: Vec<Option<V>> = vec![None; keys];
         let mut lists: Vec<Span> = Vec::new();
-        // Items beyond the first of a key, with the number of its list.
+        // Further items of a key, with the number of its list.
         let mut more: Vec<(u32, V)> = Vec::new();
         let mut firsts: Vec<V> = Vec::new();
         for i in 0..items {
@@ -112,7 +112,7 @@ impl<K: Id, V: Id> Mostly1<K, V> {
                     more.push((n, item));
                 }
                 Some(first) => {
-                    // Lists have two items each at least, so there are fewer of them than 2^30.
+                    // Each list has at least two items, so there are fewer than 2^30 lists.
                     *at = Some(list(lists.len()));
                     more.push((small(lists.len()), item));
                     lists.push(Span { start: 0, len: 2 });
@@ -138,13 +138,13 @@ impl<K: Id, V: Id> Mostly1<K, V> {
     }
     /// The items of a key.
     #[inline]
-    pub(crate) fn of(&self, key: K) -> &[V] {
+    pub(crate) fn items_of(&self, key: K) -> &[V] {
         match self.few(key) {
             Few::List(n) => self.list(n),
             Few::None | Few::One(_) => self.place[key.index()].as_slice(),
         }
     }
-    /// What stands for a key.
+    /// What is stored for a key.
     #[inline]
     pub(crate) fn few(&self, key: K) -> Few<V> {
         match self.place[key.index()] {
@@ -163,7 +163,7 @@ impl<K: Id, V: Id> Mostly1<K, V> {
     }
     /// The items of a list.
     pub(crate) fn list(&self, n: usize) -> &[V] {
-        self.lists[n].of(&self.items)
+        self.lists[n].slice_of(&self.items)
     }
     pub(crate) fn heap_bytes(&self) -> usize {
         (self.place.capacity() + self.items.capacity()) * 4 + self.lists.capacity() * 8
@@ -183,7 +183,7 @@ mod tests {
                 Groups::by(7, keys.len(), |c: CsdId| PsId::at(keys[c.index()]));
             for k in 0..7 {
                 let wanted: Vec<CsdId> = (0..keys.len()).filter(|&i| keys[i] == k).map(CsdId::at).collect();
-                prop_assert_eq!(groups.of(PsId::at(k)), &wanted[..]);
+                prop_assert_eq!(groups.items_of(PsId::at(k)), &wanted[..]);
             }
         }
 
@@ -194,12 +194,12 @@ mod tests {
             prop_assert_eq!(few.keys(), 30);
             let mut lists = 0;
             for k in (0..30).map(PsId::at) {
-                prop_assert_eq!(few.of(k), many.of(k));
+                prop_assert_eq!(few.items_of(k), many.items_of(k));
                 match few.few(k) {
-                    Few::None => prop_assert!(many.of(k).is_empty()),
-                    Few::One(v) => prop_assert_eq!(many.of(k), &[v][..]),
+                    Few::None => prop_assert!(many.items_of(k).is_empty()),
+                    Few::One(v) => prop_assert_eq!(many.items_of(k), &[v][..]),
                     Few::List(n) => {
-                        prop_assert_eq!(few.list(n), many.of(k));
+                        prop_assert_eq!(few.list(n), many.items_of(k));
                         lists += 1;
                     }
                 }

@@ -78,7 +78,7 @@ macro_rules! ids {
 ids! {
     /// A call site dynamic: one call edge, from one call site in one context to one context.
     CsdId "csd";
-    /// A call site static: a place in the program that calls.
+    /// A call site static: a position in the program that calls.
     CssId "css";
     /// A procedure dynamic: a procedure in one call context.
     PdId "pd";

@@ -12,21 +12,21 @@ pub enum PredOrFunc {
     Func,
 }
 
-/// What identifies a procedure. The order is the one in which program representations are
-/// printed: ordinary before special, predicates before functions, then field by field.
+/// The identity of a procedure. The order is that of printed program representations: ordinary before special,
+/// predicates before functions, then field by field.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum ProcLabel<S> {
-    /// A procedure that somebody wrote (or a lambda, or a specialised copy).
+    /// A procedure in the source (or a lambda, or a specialised copy).
     Ordinary {
         /// Predicate or function.
         kind: PredOrFunc,
         /// The module that declares it: "the module" of the procedure.
         decl_module: S,
-        /// The module whose code holds it; differs when code was copied between modules.
+        /// The module that contains its code. It differs if code was copied between modules.
         def_module: S,
         /// Its name.
         name: S,
-        /// Number of arguments; of a function, with the result.
+        /// Number of arguments; for a function including the result.
         arity: u32,
         /// Mode number.
         mode: u32,
@@ -37,7 +37,7 @@ pub enum ProcLabel<S> {
         type_name: S,
         /// The type's module: "the module" of the procedure.
         type_module: S,
-        /// The module whose code holds it.
+        /// The module that contains its code.
         def_module: S,
         /// `__Unify__`, `__Compare__`, `__CompareRep__` or `__Index__`.
         pred_name: S,
@@ -49,20 +49,20 @@ pub enum ProcLabel<S> {
 }
 
 impl<S> ProcLabel<S> {
-    /// The module that modules, contours and accessors go by.
+    /// The module that counts for modules, contours and accessors.
     pub fn module(&self) -> &S {
         match self {
             Self::Ordinary { decl_module, .. } => decl_module,
             Self::Special { type_module, .. } => type_module,
         }
     }
-    /// The module whose code holds the procedure.
+    /// The module that contains the procedure's code.
     pub fn def_module(&self) -> &S {
         match self {
             Self::Ordinary { def_module, .. } | Self::Special { def_module, .. } => def_module,
         }
     }
-    /// The arity of the procedure (of a function with its result) or of the special's type.
+    /// The arity of the procedure (for a function including its result) or of the special's type.
     pub fn arity(&self) -> u32 {
         match self {
             Self::Ordinary { arity, .. } | Self::Special { arity, .. } => *arity,
@@ -99,11 +99,11 @@ impl<S> ProcLabel<S> {
     }
 }
 
-/// Why a label has no refined name; the raw name is shown instead, and the file is not refused.
+/// Why a label has no refined name. The raw name is shown instead, and the file is not refused.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadName {
-    /// A special procedure that is none of the four.
+    /// The name of a special procedure is not one of the four known ones.
     #[error("unknown special predicate name {0}")]
     SpecialPred(String),
     /// `TypeSpecOf__` without pred, func or pred_or_func.
@@ -220,7 +220,7 @@ fn plus_one(kind: PredOrFunc) -> &'static str {
     }
 }
 
-/// Splits at `__`, where a separator must have a character of its segment before it.
+/// Splits at `__`. A separator must have a character of its segment before it.
 fn segments(text: &str) -> Vec<&str> {
     let mut segments = Vec::new();
     let mut rest = text;

@@ -1,22 +1,22 @@
-//! Deep profiles: what each procedure costs in each of its call contexts.
+//! Deep profiles: the cost of each procedure in each of its call contexts.
 //!
-//! A deep profile is a graph. Nodes are of four kinds: a *procedure static* ([`PsId`]) and its
-//! *call site statics* ([`CssId`]) stand for the program's text; a *procedure dynamic* ([`PdId`])
-//! is a procedure in one call context, and a *call site dynamic* ([`CsdId`]) is the edge from one
-//! context, through one of its call sites, to another. Only edges carry measurements.
+//! A deep profile is a graph with four kinds of nodes. A *procedure static* ([`PsId`]) and its *call site statics*
+//! ([`CssId`]) represent the program's text. A *procedure dynamic* ([`PdId`]) is a procedure in one call context. A
+//! *call site dynamic* ([`CsdId`]) is the edge from one context, through one of its call sites, to another. Only edges
+//! have measurements.
 //!
 //! Reading order:
 //!
-//! - [`model`]: the data as the file has it; [`builder`] makes it, checking node by node
-//! - [`figures`], [`label`], [`goal_path`], [`strings`], [`id`]: what the data is made of
-//! - [`profile`]: the links and costs that follow from the data, all that reports ask for;
-//!   `cliques` and `propagate` are its two algorithms
+//! - [`model`]: the data as in the file; [`builder`] makes it and checks it node by node
+//! - [`figures`], [`label`], [`goal_path`], [`strings`], [`id`]: the parts of the data
+//! - [`profile`]: the links and costs that follow from the data, for reports; `cliques` and `propagate` are its two
+//!   algorithms
 //! - [`mod@read`]: the file format and its reader
 //! - [`procrep`]: procedure bodies, from the file beside the profile
-//! - [`native`]: what stands beside the profile of a native program
-//! - [`mod@write`]: the writer; [`synthetic`]: profiles made up for tests and benches
-//! - [`mod@merge`]: several runs as one profile, recursions with one context for each procedure
-//! - [`error`]: what can be wrong with a file
+//! - [`native`]: the file beside the profile of a native program
+//! - [`mod@write`]: the writer; [`synthetic`]: made-up profiles for tests and benches
+//! - [`mod@merge`]: merges several runs into one profile, and contexts of a recursion into one for each procedure
+//! - [`error`]: the errors of a file
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -49,7 +49,7 @@ pub mod write;
 pub use builder::{Builder, Counts, ProcStatic};
 pub use error::{DeepError, ErrorCode, NodeRef, Warning};
 pub use figures::{Desc, Own};
-pub use goal_path::{GoalPath, Step};
+pub use goal_path::{GoalPath, GoalStep};
 pub use id::{CliqueId, CsdId, CssId, Id, IdVec, ModuleId, PdId, PsId, RepModuleId, RepProcId};
 pub use label::{BadName, PredOrFunc, ProcLabel};
 pub use merge::{Contexts, MergeError};

@@ -3,25 +3,25 @@
 //! Two contexts are **the same** in these cases, and in no others:
 //!
 //! 1. They are the roots of two runs.
-//! 2. The same call site, in contexts that are the same, calls them, and they are of one procedure.
-//! 3. They are of one procedure and lie in one clique, where cliques are those of the merged graph.
+//! 2. Contexts that are the same call them from the same call site, and they are of one procedure.
+//! 3. They are of one procedure and in one clique, where cliques are those of the merged graph.
 //!
 //! A profile in which rule 3 finds nothing is **canonical**: no clique has two contexts of one procedure. The smallest
-//! example: `run` calls `step`, `step` calls itself through a closure, and then calls `run`. The recursion check of the
-//! run-time system does not see through the closure, so the inner `step` gets a context of its own; its call of `run` leads
-//! back to the active context.
+//! example of another: `run` calls `step`, `step` calls itself through a closure, and the inner `step` calls `run`. The
+//! run-time system's recursion check does not see through the closure, so the inner `step` gets a new context; its call
+//! of `run` leads back to the active context.
 //!
 //! ```text
 //!     recorded:   run -> step -> step' -> run       a clique of three, with two contexts of step
 //!     canonical:  run -> step -> step, run          a clique of two; figures of step and step' added
 //! ```
 //!
-//! What is the same becomes one context. Its calls, figures and coverage counts are the sums. The rules only ever make
-//! more things the same, so the result is the smallest such relation, whatever the order: merging is commutative and
-//! associative, to the octet of the file written ([`merge`] numbers everything by content).
+//! Contexts that are the same become one. Its calls, figures and coverage counts are the sums. The rules only ever make
+//! more contexts the same, so the result is the smallest such relation, whatever the order. So merging is commutative
+//! and associative, to the octet of the file written ([`merge`] numbers everything by content).
 //!
-//! Ids of procedures and call sites are handed out by a run as it goes, so those of another run differ. Procedures are
-//! recognised by label, file and line; their call sites by position. All must agree.
+//! A run assigns ids to procedures and call sites as it goes, so those of another run differ. Procedures are recognised
+//! by label, file and line; their call sites by position. All must agree.
 
 use crate::builder::{Builder, Counts, ProcStatic};
 use crate::cliques;
@@ -32,13 +32,13 @@ use crate::label::ProcLabel;
 use crate::model::{Coverage, Css, CssKind, DeepData, Header, SiteKind, Slot};
 use crate::small::small;
 
-/// Which contexts a profile has.
+/// The contexts of a profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Contexts {
     /// As the program recorded them.
     #[default]
     Recorded,
-    /// Those of one procedure in one clique are one.
+    /// All contexts of one procedure in one clique are one.
     Canonical,
 }
 
@@ -46,10 +46,10 @@ pub enum Contexts {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[non_exhaustive]
 pub enum MergeError {
-    /// There is none.
+    /// There is no profile.
     #[error("there is no profile to merge")]
     Nothing,
-    /// One of them is not of the first one's program. `part` counts from 0.
+    /// One profile is of another program than the first one. `part` counts from 0.
     #[error("not of the same program: {what}")]
     OtherProgram {
         /// Which profile.
@@ -57,7 +57,7 @@ pub enum MergeError {
         /// The first difference.
         what: String,
     },
-    /// The sums cannot be held, or a profile contradicts itself.
+    /// The sums are too large, or a profile contradicts itself.
     #[error(transparent)]
     Deep(#[from] DeepError),
 }
@@ -72,12 +72,12 @@ pub fn merge(parts: &[DeepData]) -> Result<DeepData, MergeError> {
     Ok(canonical(fold(&parts, &statics, &[])?)?)
 }
 
-/// The same profile with one context for each procedure of a clique. A profile that is canonical comes back unchanged.
+/// The same profile with one context for each procedure of a clique. A canonical profile is returned unchanged.
 ///
 /// # Errors
 /// Figures beyond 63 bits.
 pub fn canonical(mut data: DeepData) -> Result<DeepData, DeepError> {
-    // What is made one may close a circle and enlarge a clique: again, until nothing is left.
+    // A union may close a cycle and enlarge a clique, so repeat until nothing is left to unite.
     loop {
         let same = duplicates(&data);
         if same.is_empty() {
@@ -100,7 +100,7 @@ fn duplicates(data: &DeepData) -> Vec<(PdId, PdId)> {
     out
 }
 
-/// What the procedures and call sites of each profile are in the result.
+/// The ids of each profile's procedures and call sites in the result.
 struct Statics {
     ps: Vec<IdVec<PsId, PsId>>,
     css: Vec<IdVec<CssId, CssId>>,
@@ -114,7 +114,7 @@ impl Statics {
         }
     }
 
-    /// Numbered by label, file and line.
+    /// Numbers them by label, file and line.
     fn by_content(parts: &[DeepData]) -> Result<Self, MergeError> {
         let first = parts.first().ok_or(MergeError::Nothing)?;
         let sorted: Vec<Vec<PsId>> = parts.iter().map(sorted_procedures).collect();
@@ -130,7 +130,7 @@ impl Statics {
                     next += 1;
                 }
             }
-            // Those of no procedure come last.
+            // Call sites without a procedure come last.
             let mut number = |new: Option<CssId>| {
                 new.unwrap_or_else(|| {
                     next += 1;
@@ -154,7 +154,7 @@ impl Statics {
     }
 }
 
-/// What a procedure is recognised by.
+/// The identity of a procedure.
 fn identity(data: &DeepData, ps: PsId) -> (ProcLabel<&[u8]>, &[u8], u32) {
     let proc = data.ps(ps);
     (data.label(ps), data.strings().octets(proc.file), proc.line)
@@ -166,7 +166,7 @@ fn sorted_procedures(data: &DeepData) -> Vec<PsId> {
     out
 }
 
-/// Two profiles side by side: the first one, and another.
+/// Compares the first profile with another one.
 struct Comparison<'a> {
     data: [&'a DeepData; 2],
     order: [&'a [PsId]; 2],
@@ -174,7 +174,7 @@ struct Comparison<'a> {
 }
 
 impl Comparison<'_> {
-    /// The first difference, in words, if they are not of one program.
+    /// The first difference, in words, if they are of different programs.
     fn difference(&self) -> Option<String> {
         let [a, b] = self.data.map(DeepData::header);
         let number = |what: &str, a: u64, b: u64| (a != b).then(|| format!("{what} {b}, not {a}"));
@@ -200,7 +200,7 @@ impl Comparison<'_> {
         let [a, b] = [0, 1].map(|i| identity(self.data[i], ps[i]));
         let [name, other] = [0, 1].map(|i| self.data[i].raw_name(ps[i]));
         if a.0 != b.0 {
-            // The tables are sorted: what comes earlier is missing on the other side.
+            // The tables are sorted, so what comes earlier is missing on the other side.
             let (verb, what) = if a.0 < b.0 { ("lacks", name) } else { ("has", other) };
             return Some(format!("it {verb} the procedure {what}"));
         }
@@ -234,7 +234,7 @@ impl Comparison<'_> {
         point.map(|k| format!("coverage point {} of {name} is another one", k + 1))
     }
 
-    /// What a call site is recognised by.
+    /// The identity of a call site.
     fn site(&self, i: usize, css: CssId) -> (SiteKind, Option<PsId>, [&[u8]; 3], u32) {
         let data = self.data[i];
         let css = data.css(css);
@@ -250,12 +250,12 @@ impl Comparison<'_> {
 /// A call from a context: position of the call site in the caller, procedure of the callee.
 type Call = (u32, PsId);
 
-/// Contexts that are found to be the same, among those of all profiles one after the other.
+/// The classes of equal contexts, among those of all profiles one after the other.
 struct Classes {
-    /// Of a context the one that stands for both, or itself.
+    /// For each context, the one that represents both, or itself.
     stands_for: Vec<u32>,
     ps: Vec<PsId>,
-    /// Of those that stand for themselves: whom they call, by ascending calls.
+    /// For each representative: its callees, by ascending calls.
     calls: Vec<Vec<(Call, u32)>>,
 }
 
@@ -269,7 +269,7 @@ impl Classes {
         context
     }
 
-    /// Makes two contexts the same, and so whom they call.
+    /// Unites two contexts, and so their callees.
     fn unite(&mut self, a: u32, b: u32) {
         let mut pairs = vec![(a, b)];
         while let Some((a, b)) = pairs.pop() {
@@ -287,7 +287,7 @@ impl Classes {
     }
 }
 
-/// Two lists of calls as one; callees of calls that are in both must be the same: `pairs`.
+/// Merges two lists of calls. The callees of calls in both must be united: `pairs`.
 fn united(one: Vec<(Call, u32)>, other: &[(Call, u32)], pairs: &mut Vec<(u32, u32)>) -> Vec<(Call, u32)> {
     if other.is_empty() {
         return one;
@@ -307,7 +307,7 @@ fn united(one: Vec<(Call, u32)>, other: &[(Call, u32)], pairs: &mut Vec<(u32, u3
     out
 }
 
-/// One profile of several: their roots are the same, and so are `same` (of the first one).
+/// Makes one profile of several. Their roots are united, and so are the pairs in `same` (of the first profile).
 fn fold(parts: &[&DeepData], statics: &Statics, same: &[(PdId, PdId)]) -> Result<DeepData, DeepError> {
     let mut bases = Vec::with_capacity(parts.len());
     let mut classes = Classes { stands_for: Vec::new(), ps: Vec::new(), calls: Vec::new() };
@@ -334,7 +334,7 @@ fn fold(parts: &[&DeepData], statics: &Statics, same: &[(PdId, PdId)]) -> Result
                 }
             }
             calls.sort_unstable();
-            // Two calls of one site to one procedure: the callees are the same.
+            // Two calls from one site to one procedure have the same callee.
             calls.dedup_by(|b, a| {
                 a.0 == b.0 && {
                     pairs.push((a.1, b.1));
@@ -347,26 +347,26 @@ fn fold(parts: &[&DeepData], statics: &Statics, same: &[(PdId, PdId)]) -> Result
     for (a, b) in pairs {
         classes.unite(a, b);
     }
-    Folded::of(classes, context(0, parts[0].root()))?.data(parts, statics, &bases)
+    Folded::fold_classes(classes, context(0, parts[0].root()))?.data(parts, statics, &bases)
 }
 
 /// The contexts of the result, numbered depth first from the root.
 struct Folded {
     classes: Classes,
-    /// Those that stand for themselves, in the order of their numbers.
+    /// The representatives, in the order of their numbers.
     order: Vec<u32>,
     /// The number of each, from 0.
     number: Vec<u32>,
-    /// Where the calls of each begin, by number; one more at the end.
+    /// Index of each context's first call, by number, with one more at the end.
     first_call: Vec<u32>,
 }
 
 impl Folded {
-    fn of(mut classes: Classes, root: u32) -> Result<Self, DeepError> {
+    fn fold_classes(mut classes: Classes, root: u32) -> Result<Self, DeepError> {
         const NONE: u32 = u32::MAX;
         let mut number = vec![NONE; classes.ps.len()];
         let mut order = Vec::new();
-        // The root first. What it does not reach, which no program writes, is kept.
+        // The root first. Contexts that it does not reach, which no program writes, are kept.
         let all = small(classes.ps.len());
         for start in std::iter::once(root).chain(0..all) {
             let mut stack = vec![start];
@@ -447,7 +447,7 @@ impl Folded {
         Ok(data)
     }
 
-    /// The number of a call of a context, from 0. The call is one of the context's.
+    /// The number of a context's call, from 0. The context must have it.
     fn call_number(&self, at: usize, call: Call) -> usize {
         let calls = &self.classes.calls[self.order[at] as usize];
         let among = calls.partition_point(|c| c.0 < call);

@@ -1,8 +1,8 @@
-//! The profile as it stands in the file: header, four tables of nodes, strings.
+//! The profile as it is in the file: header, four tables of nodes, strings.
 //!
-//! Contexts (PDs) and edges (CSDs) come by the million and are kept as arrays of small integers;
-//! procedures and call sites are plain records. Links that the file does not state (who calls
-//! whom) are in [`Profile`](crate::Profile).
+//! There may be millions of contexts (PDs) and edges (CSDs), so they are stored as arrays of small integers. Procedures
+//! and call sites are plain records. Links that the file lacks (callers and callees) are in
+//! [`Profile`](crate::Profile).
 
 use std::borrow::Cow;
 
@@ -32,17 +32,17 @@ pub struct Header {
     pub version: u32,
     /// argv\[0\] of the profiled program.
     pub program: StrId,
-    /// Octets per machine word, 8 or 4; the file is not checked for other values.
+    /// Octets per machine word, 8 or 4. Other values in the file are accepted.
     pub bytes_per_word: u8,
     /// Whether the writer says that no clique has two contexts of one procedure.
     pub canonical: bool,
-    /// Which coverage counts there are.
+    /// The coverage counts in the file.
     pub coverage: Coverage,
-    /// Clock ticks per second; 0: not known.
+    /// Clock ticks per second; 0: unknown.
     pub ticks_per_second: u64,
-    /// Ticks that fell into the profiling code itself.
+    /// Ticks in the profiling code itself.
     pub instrument_quanta: u64,
-    /// Ticks that fell elsewhere.
+    /// Ticks elsewhere.
     pub user_quanta: u64,
     /// Calls counted, modulo 2^32.
     pub callseqs: u64,
@@ -128,7 +128,7 @@ impl CssKind {
     }
 }
 
-/// A goal path of the file: its text is known to parse.
+/// A goal path in the file. Its text is known to parse.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathId(pub(crate) StrId);
 
@@ -141,7 +141,7 @@ pub struct Css {
     pub file: StrId,
     /// Line number.
     pub line: u32,
-    /// Where in the body.
+    /// Its position in the body.
     pub path: PathId,
 }
 
@@ -167,7 +167,7 @@ pub struct CoveragePoint {
 /// A procedure static.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Ps {
-    /// What it is called.
+    /// Its label.
     pub label: ProcLabel<StrId>,
     /// Source file.
     pub file: StrId,
@@ -179,7 +179,7 @@ pub struct Ps {
     pub(crate) points: Span,
 }
 
-/// The place in a context for the calls of one call site.
+/// The slot of a context for the calls of one call site.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Slot<'a> {
     /// Of a normal call site: its edge, if it was executed.
@@ -216,7 +216,7 @@ impl<'a> Slot<'a> {
 pub struct Slots<'a> {
     data: &'a DeepData,
     sites: std::slice::Iter<'a, CssId>,
-    /// Edges of the sites that are to come.
+    /// Edges of the remaining sites.
     edges: &'a [CsdId],
 }
 
@@ -243,11 +243,11 @@ impl ExactSizeIterator for Slots<'_> {}
 /// The largest number of CSDs, and of PDs.
 pub(crate) const MOST_NODES: u32 = MOSTLY1_MAX;
 
-/// A deep profile's data: what the file says, complete, each node checked against the others that
-/// it names. Made by the reader or by a [`Builder`](crate::Builder).
+/// A deep profile's data: the contents of the file, complete, with each node checked against the others that it refers
+/// to. The reader or a [`Builder`](crate::Builder) makes it.
 ///
-/// Accessors that take an id panic if it is beyond its table, as indexing does; ids from outside
-/// go through `has_` first, or come from [`DeepData::csd_id`] and its like.
+/// Accessors that take an id panic if it is beyond its table, as indexing does. Check ids from outside with `has_`
+/// first, or get them from [`DeepData::csd_id`] and the like.
 #[derive(Clone, Debug)]
 pub struct DeepData {
     pub(crate) header: Header,
@@ -255,28 +255,28 @@ pub struct DeepData {
 
     pub(crate) csd_callee: IdVec<CsdId, PdId>,
     pub(crate) csd_caller: IdVec<CsdId, PdId>,
-    /// The call site that makes the call: one of the caller's procedure.
+    /// The call site of the call. It belongs to the caller's procedure.
     pub(crate) csd_css: IdVec<CsdId, CssId>,
     pub(crate) csd_own: PackedOwn,
 
     pub(crate) pd_ps: IdVec<PdId, PsId>,
-    /// Where a PD's CSDs begin in `edges`; one more than there are PDs, the last is where they end.
+    /// Index in `edges` of each PD's first CSD, with one more entry for the end.
     pub(crate) pd_edges: Vec<u32>,
-    /// Every CSD once: by ascending caller, those of one caller in slot order, those of one slot in the file's order.
+    /// All CSDs: by ascending caller, then in slot order, then in the file's order.
     pub(crate) edges: Vec<CsdId>,
-    /// Where a PD's coverage counts begin in `pd_counts`; there are as many as its PS has points.
-    /// Empty without dynamic coverage.
+    /// Index in `pd_counts` of each PD's first coverage count. A PD has as many as its PS has points. Empty without
+    /// dynamic coverage.
     pub(crate) pd_counts_start: Vec<u32>,
-    /// Nums, as the file has them.
+    /// Nums, as in the file.
     pub(crate) pd_counts: Vec<u8>,
 
     pub(crate) css: IdVec<CssId, Css>,
     pub(crate) ps: IdVec<PsId, Ps>,
     pub(crate) sites: Vec<CssId>,
     pub(crate) points: Vec<CoveragePoint>,
-    /// With static coverage: the counts, as long as `points`; else empty.
+    /// With static coverage: the counts, as many as `points`; otherwise empty.
     pub(crate) ps_counts: Vec<u64>,
-    /// A native program: names have no arity or mode, and nothing is known of calls.
+    /// Whether the program is native: names have no arity or mode, and calls are unknown.
     pub(crate) native: bool,
 }
 
@@ -289,15 +289,15 @@ impl DeepData {
     pub fn strings(&self) -> &Strings {
         &self.strings
     }
-    /// A string as text; octets that are not UTF-8 show as U+FFFD.
+    /// A string as text. Octets that are not UTF-8 become U+FFFD.
     pub fn text(&self, id: StrId) -> Cow<'_, str> {
         self.strings.text(id)
     }
-    /// A goal path, with the numbers of functors forgotten.
+    /// A goal path, without numbers of functors.
     pub fn path(&self, id: PathId) -> GoalPath {
         GoalPath::parse(self.strings.octets(id.0)).unwrap_or_default().normalised()
     }
-    /// A goal path as the file has it.
+    /// A goal path as in the file.
     pub fn path_text(&self, id: PathId) -> Cow<'_, str> {
         self.strings.text(id.0)
     }
@@ -310,19 +310,19 @@ impl DeepData {
         self.header.root
     }
 
-    /// How many CSDs there are; ids are 1 to that.
+    /// Number of CSDs; ids are 1 to that.
     pub fn csd_count(&self) -> usize {
         self.csd_callee.len()
     }
-    /// How many PDs there are.
+    /// Number of PDs.
     pub fn pd_count(&self) -> usize {
         self.pd_ps.len()
     }
-    /// How many CSSs there are.
+    /// Number of CSSs.
     pub fn css_count(&self) -> usize {
         self.css.len()
     }
-    /// How many PSs there are.
+    /// Number of PSs.
     pub fn ps_count(&self) -> usize {
         self.ps.len()
     }
@@ -342,19 +342,19 @@ impl DeepData {
     pub fn pss(&self) -> impl DoubleEndedIterator<Item = PsId> + ExactSizeIterator + use<> {
         ids_to(self.ps_count())
     }
-    /// The CSD of a number from outside, if there is one.
+    /// The CSD with a number from outside, if it exists.
     pub fn csd_id(&self, number: i64) -> Option<CsdId> {
         id_within(number, self.csd_count())
     }
-    /// The PD of a number from outside, if there is one.
+    /// The PD with a number from outside, if it exists.
     pub fn pd_id(&self, number: i64) -> Option<PdId> {
         id_within(number, self.pd_count())
     }
-    /// The CSS of a number from outside, if there is one.
+    /// The CSS with a number from outside, if it exists.
     pub fn css_id(&self, number: i64) -> Option<CssId> {
         id_within(number, self.css_count())
     }
-    /// The PS of a number from outside, if there is one.
+    /// The PS with a number from outside, if it exists.
     pub fn ps_id(&self, number: i64) -> Option<PsId> {
         id_within(number, self.ps_count())
     }
@@ -387,7 +387,7 @@ impl DeepData {
     pub fn slot(&self, pd: PdId, slot: usize) -> Option<Slot<'_>> {
         self.slots(pd).nth(slot)
     }
-    /// All CSDs of a context, in slot order, those of one slot in the file's order.
+    /// All CSDs of a context, in slot order, then in the file's order.
     #[inline]
     pub fn edges(&self, pd: PdId) -> &[CsdId] {
         let at = pd.index();
@@ -427,27 +427,26 @@ impl DeepData {
     }
     /// The call sites of a procedure, in slot order.
     pub fn sites(&self, ps: PsId) -> &[CssId] {
-        self.ps[ps].sites.of(&self.sites)
+        self.ps[ps].sites.slice_of(&self.sites)
     }
     /// The coverage points of a procedure.
     pub fn points(&self, ps: PsId) -> &[CoveragePoint] {
-        self.ps[ps].points.of(&self.points)
+        self.ps[ps].points.slice_of(&self.points)
     }
-    /// Coverage counts that the file gives with the procedure itself; `None` unless coverage is
-    /// static. See [`Profile::ps_coverage`](crate::Profile::ps_coverage) for either kind.
+    /// Coverage counts that the file has for the procedure itself; `None` unless coverage is static. See
+    /// [`Profile::ps_coverage`](crate::Profile::ps_coverage) for both kinds.
     pub fn ps_own_coverage(&self, ps: PsId) -> Option<&[u64]> {
-        (self.header.coverage == Coverage::Static).then(|| self.ps[ps].points.of(&self.ps_counts))
+        (self.header.coverage == Coverage::Static).then(|| self.ps[ps].points.slice_of(&self.ps_counts))
     }
     /// The label of a procedure, with its strings.
     pub fn label(&self, ps: PsId) -> ProcLabel<&[u8]> {
         self.ps[ps].label.map(|&s| self.strings.octets(s))
     }
-    /// The module of a procedure: the declaring one; of a special, its type's.
+    /// The module of a procedure: the declaring one; for a special, its type's.
     pub fn ps_module_name(&self, ps: PsId) -> Cow<'_, str> {
         self.text(*self.ps[ps].label.module())
     }
-    /// The raw name of a procedure: `module.name/arity-mode`.
-    /// Of a native program: `object:name`.
+    /// The raw name of a procedure: `module.name/arity-mode`. For a native program: `object:name`.
     pub fn raw_name(&self, ps: PsId) -> String {
         if self.native {
             return format!("{}:{}", self.ps_module_name(ps), self.text_of_name(ps));
@@ -471,24 +470,29 @@ impl DeepData {
         label.qualified_name().unwrap_or_else(|_| label.raw_name())
     }
 
-    /// The name in the label of a procedure, as it stands.
+    /// The name in the label of a procedure, unchanged.
     pub fn text_of_name(&self, ps: PsId) -> Cow<'_, str> {
         match &self.ps[ps].label {
             ProcLabel::Ordinary { name, .. } | ProcLabel::Special { type_name: name, .. } => self.text(*name),
         }
     }
-    /// Whether the program is a native one, of which nothing is known but time; see
+    /// Whether the program is native, so that only its time is known; see
     /// [`Profile::set_native`](crate::Profile::set_native).
     pub fn is_native(&self) -> bool {
         self.native
     }
-    /// Whether a procedure or module with these figures did anything: it was called; of a native program, whose calls
-    /// are not known, it got time.
+    /// Whether a procedure or module with these figures was active: it was called, or, in a native program with unknown
+    /// calls, has time or memory.
     pub fn is_active(&self, own: &Own, desc: &Desc) -> bool {
-        if self.native { own.quanta != 0 || desc.quanta != 0 } else { own.is_active() }
+        if !self.native {
+            return own.is_active();
+        }
+        [own.quanta, own.allocs, own.words, desc.quanta, desc.allocs, desc.words]
+            .iter()
+            .any(|cost| *cost != 0)
     }
 
-    /// Octets that the tables take on the heap.
+    /// Octets that the tables use on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.strings.heap_bytes()
             + self.csd_own.heap_bytes()

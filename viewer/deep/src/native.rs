@@ -1,8 +1,9 @@
-//! What a native program's recording knows beyond its deep profile.
+//! What a native program's recording contains beyond its deep profile.
 //!
-//! [`Side`] is the text file `NAME.native` beside `NAME.data`: lines of `key value`, unknown keys ignored. The data file's
-//! length and hash (FNV-1a, 64 bits) tie the two together; a reader ignores a side file that does not fit, with a warning.
-//! [`Recorded`] is the same with what only a recording at hand has: the unfolded stacks, the time of source lines.
+//! [`Side`] is the text file `NAME.native` beside `NAME.data`: lines of `key value`, unknown keys ignored. The data
+//! file's length and hash (FNV-1a, 64 bits) tie the two together. If a side file does not fit, the reader ignores it
+//! with a warning. [`Recorded`] is the same with what only an available recording has: the unfolded stacks, and the
+//! time of source lines.
 //!
 //! ```text
 //! native 1                     first line, version of this format
@@ -10,6 +11,7 @@
 //! hash HEX                     of the data file, see fnv
 //! producer WORD                sampled, exact-cyg, exact-entry
 //! calls known|unknown          likewise exits, allocs
+//! memory WORD                  what its allocations are: allocated, live, peak; no such line: nothing is known
 //! stacks known|none            none: each sample is its innermost function only
 //! rate HZ, clock NAME          of the sampler
 //! samples N, folded_ns N       samples in all; time in contexts that were folded for want of room
@@ -58,7 +60,7 @@ pub struct ThreadFacts {
     pub name: String,
 }
 
-/// What samples say of a procedure.
+/// What the samples show about a procedure.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FunctionFacts {
     /// Samples in it.
@@ -67,6 +69,39 @@ pub struct FunctionFacts {
     pub stacked: u64,
     /// Nanoseconds of those.
     pub stacked_ns: u64,
+}
+
+/// Which view of memory the columns of allocations have.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Allocated {
+    /// What was allocated since the start.
+    #[default]
+    All,
+    /// What is live at the end.
+    Live,
+    /// What was live when most was.
+    Peak,
+}
+
+impl Allocated {
+    /// Every view.
+    pub const ALL: [Allocated; 3] = [Allocated::All, Allocated::Live, Allocated::Peak];
+
+    /// As a side file has it.
+    #[must_use]
+    pub const fn as_word(self) -> &'static str {
+        match self {
+            Allocated::All => "allocated",
+            Allocated::Live => "live",
+            Allocated::Peak => "peak",
+        }
+    }
+
+    /// The view that a word names.
+    #[must_use]
+    pub fn parse(word: &str) -> Option<Allocated> {
+        Allocated::ALL.into_iter().find(|view| view.as_word() == word)
+    }
 }
 
 /// The contents of a side file.
@@ -78,23 +113,25 @@ pub struct Side {
     pub hash: u64,
     /// What made it: `sampled`, `exact-cyg`, `exact-entry`.
     pub producer: String,
-    /// How often procedures were called is known.
+    /// Whether the numbers of calls are known.
     pub calls_known: bool,
-    /// How they ended is known.
+    /// Whether exits are known.
     pub exits_known: bool,
-    /// Allocations are known.
+    /// Whether allocations are known.
     pub allocs_known: bool,
-    /// The samples have stacks.
+    /// What the allocations are; `None`: nothing is known of them.
+    pub memory: Option<Allocated>,
+    /// Whether the samples have stacks.
     pub stacks_known: bool,
-    /// Samples per CPU second; 0: not known.
+    /// Samples per CPU second; 0: unknown.
     pub rate_hz: u64,
     /// The clock that took the samples.
     pub clock: String,
-    /// Samples in all; 0: not known.
+    /// Number of samples; 0: unknown.
     pub samples: u64,
-    /// Nanoseconds in contexts that were folded for want of room.
+    /// Nanoseconds in contexts that were folded for lack of room.
     pub folded_ns: u64,
-    /// Processes that were still being recorded.
+    /// Number of processes that were still being recorded.
     pub running: u64,
     /// The processes.
     pub processes: Vec<ProcessFacts>,
@@ -108,11 +145,11 @@ pub struct Side {
     pub build_ids: Vec<(String, String)>,
     /// Samples lost, by cause.
     pub losses: Vec<(u64, String)>,
-    /// By procedure, in the order of their ids; empty: not known.
+    /// By procedure, in the order of their ids; empty: unknown.
     pub functions: Vec<FunctionFacts>,
 }
 
-/// Why a text is no side file.
+/// Why a text is not a side file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct BadSide {
@@ -126,7 +163,7 @@ fn known(yes: bool) -> &'static str {
     if yes { "known" } else { "unknown" }
 }
 
-/// A text that stays on one line.
+/// A text without line ends.
 fn flat(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect::<String>().trim().to_owned()
 }
@@ -145,6 +182,9 @@ impl Side {
             known(self.allocs_known),
             if self.stacks_known { "known" } else { "none" }
         );
+        if let Some(memory) = self.memory {
+            let _ = writeln!(out, "memory {}", memory.as_word());
+        }
         let _ = writeln!(out, "rate {}\nclock {}\nsamples {}", self.rate_hz, flat(&self.clock), self.samples);
         let _ = writeln!(out, "folded_ns {}\nrunning {}", self.folded_ns, self.running);
         let _ = writeln!(out, "headline {}", flat(&self.headline));
@@ -169,10 +209,10 @@ impl Side {
         out
     }
 
-    /// Reads a side file. What it says of procedures is only taken if it says it of all, 1 to the last.
+    /// Reads a side file. Its facts about procedures are only used if it has them for all, 1 to the last.
     ///
     /// # Errors
-    /// The first line that makes no sense. Keys that are not known are skipped: they are of a later version.
+    /// The first invalid line. Unknown keys are skipped: they belong to a later version.
     pub fn parse(text: &str) -> Result<Side, BadSide> {
         let mut out = Side { stacks_known: true, ..Side::default() };
         let mut lines = text.lines().enumerate();
@@ -182,13 +222,13 @@ impl Side {
         }
         for (i, line) in lines {
             let (key, value) = line.split_once(' ').unwrap_or((line, ""));
-            out.take(key, value)
+            out.read_field(key, value)
                 .ok_or_else(|| BadSide { line: i + 1, what: format!("a bad value of {key}") })?;
         }
         Ok(out)
     }
 
-    fn take(&mut self, key: &str, value: &str) -> Option<()> {
+    fn read_field(&mut self, key: &str, value: &str) -> Option<()> {
         let yes = || match value {
             "known" => Some(true),
             "unknown" | "derived" | "counted" => Some(value != "unknown"),
@@ -201,6 +241,7 @@ impl Side {
             "calls" => self.calls_known = yes()?,
             "exits" => self.exits_known = yes()?,
             "allocs" => self.allocs_known = yes()?,
+            "memory" => self.memory = Some(Allocated::parse(value)?),
             "stacks" => self.stacks_known = value == "known",
             "rate" => self.rate_hz = value.parse().ok()?,
             "clock" => self.clock = value.to_owned(),
@@ -235,7 +276,7 @@ impl Side {
             "function" => {
                 let mut numbers = value.split(' ').map(str::parse::<u64>);
                 let mut next = || numbers.next()?.ok();
-                // They stand in order: a list with a hole would say things of the wrong procedures.
+                // The procedures are in order: a list with a hole would assign facts to the wrong procedures.
                 if next()? != self.functions.len() as u64 + 1 {
                     return None;
                 }
@@ -250,7 +291,7 @@ impl Side {
         Some(())
     }
 
-    /// Whether it is about a data file of these octets.
+    /// Whether it belongs to a data file with these octets.
     #[must_use]
     pub fn fits(&self, data: &[u8]) -> bool {
         self.length == data.len() as u64 && self.hash == fnv(data)
@@ -271,7 +312,7 @@ pub struct StackNode {
 /// Time of a source line, in the line itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct LineCost {
-    /// Path as debug information has it.
+    /// Path in the debug information.
     pub file: String,
     /// From 1.
     pub line: u32,
@@ -279,18 +320,18 @@ pub struct LineCost {
     pub ns: u64,
 }
 
-/// What a recording at hand knows.
+/// What an available recording contains.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Recorded {
-    /// What a side file would say.
+    /// The contents of a side file.
     pub side: Side,
-    /// The tree of stacks, the heaviest nodes first, callers before what they call; small branches may be missing.
+    /// The tree of stacks, the heaviest nodes first, callers before callees. Small branches may be missing.
     pub stacks: Vec<StackNode>,
-    /// Stacks that are in none of them.
+    /// Number of stacks without a node.
     pub stacks_left_out: usize,
-    /// Lines with time of their own, by file and line.
+    /// Lines with their own time, by file and line.
     pub lines: Vec<LineCost>,
-    /// Whether `lines` says all.
+    /// Whether `lines` is complete.
     pub has_lines: bool,
 }
 
@@ -311,7 +352,7 @@ mod tests {
 
     prop_compose! {
         fn side()(
-            numbers in any::<[u64; 6]>(), flags in any::<[bool; 4]>(), words in (name(), name(), name()),
+            numbers in any::<[u64; 6]>(), flags in any::<[bool; 4]>(), memory in 0..4_usize, words in (name(), name(), name()),
             processes in proptest::collection::vec((any::<u32>(), name()), 0..3),
             threads in proptest::collection::vec((any::<[u32; 2]>(), any::<[u64; 2]>(), name()), 0..3),
             lines in proptest::collection::vec(name(), 0..3),
@@ -321,7 +362,7 @@ mod tests {
         ) -> Side {
             Side {
                 length: numbers[0], hash: numbers[1], producer: words.0, calls_known: flags[0], exits_known: flags[1],
-                allocs_known: flags[2], stacks_known: flags[3], rate_hz: numbers[2], clock: words.1, samples: numbers[3],
+                allocs_known: flags[2], memory: Allocated::ALL.get(memory).copied(), stacks_known: flags[3], rate_hz: numbers[2], clock: words.1, samples: numbers[3],
                 folded_ns: numbers[4], running: numbers[5],
                 processes: processes.into_iter().map(|(pid, name)| ProcessFacts { pid, name }).collect(),
                 threads: threads.into_iter().map(|(i, n, name)| ThreadFacts {

@@ -1,7 +1,7 @@
-//! The preprocessed profile: the data of the file, the links it implies, and all costs.
+//! The preprocessed profile: the data of the file, the links that follow from it, and all costs.
 //!
-//! What is cheap to find again is not stored: a PD's own figures are summed from the CSDs that
-//! enter it, a CSD's desc from the clique that it enters.
+//! Values that are cheap to compute are not stored: a PD's own figures are summed from the CSDs that enter it, and a
+//! CSD's desc comes from the clique that it enters.
 
 use crate::small::small;
 use std::borrow::Cow;
@@ -25,7 +25,7 @@ struct Module {
     figures: Figures,
 }
 
-/// A deep profile, ready for every question.
+/// A preprocessed deep profile.
 ///
 /// Dereferences to its [`DeepData`]. Accessors that take an id panic if it is beyond its table.
 #[derive(Clone, Debug)]
@@ -44,9 +44,9 @@ pub struct Profile {
 
     modules: IdVec<ModuleId, Module>,
     ps_module: IdVec<PsId, ModuleId>,
-    /// Sums of coverage counts, as long as the points of all procedures; empty without coverage.
+    /// Sums of coverage counts, as many as all procedures have points; empty without coverage.
     coverage: Vec<i64>,
-    /// Quanta with a procedure anywhere on the stack, by procedure; empty: not known.
+    /// Quanta with a procedure anywhere on the stack, by procedure; empty: unknown.
     stacked: Vec<i64>,
 }
 
@@ -67,10 +67,10 @@ impl Profile {
         Self::preprocessed(data, rule, false)
     }
 
-    /// The same for data whose contexts were folded by the creator rule: a call leads to the context of its procedure among the
-    /// caller and its creators, else to a new one. So every call leads to a context that it creates or back to one above, and the
-    /// procedure of a clique of one context is not below it again: only procedures of larger cliques need compensation. For
-    /// other data the figures would be wrong.
+    /// The same for data whose contexts were folded by the creator rule: a call leads to the context of its procedure
+    /// among the caller and its creators, or else to a new one. So every call leads to a context that it creates or
+    /// back to one above it, and the procedure of a clique of one context does not occur again below it: only
+    /// procedures of larger cliques need compensation. For other data the figures would be wrong.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -85,7 +85,7 @@ impl Profile {
         let zeroed = IdVec::from_vec(
             data.pss()
                 .map(|ps| {
-                    !ps_pds.of(ps).is_empty()
+                    !ps_pds.items_of(ps).is_empty()
                         && data.sites(ps).iter().any(|&s| data.css(s).kind.kind().is_zeroing())
                 })
                 .collect(),
@@ -97,9 +97,9 @@ impl Profile {
         if by_creators {
             let larger = |pd: &PdId| matches!(cliques.members.few(cliques.of[*pd]), Few::List(_));
             for ps in data.pss().filter(|&ps| zeroed[ps]) {
-                compensated[ps] = ps_pds.of(ps).iter().any(larger);
+                compensated[ps] = ps_pds.items_of(ps).iter().any(larger);
             }
-            let entry = |clique| entries.of(&data, &cliques, &pd_callers, clique);
+            let entry = |clique| entries.entry_of_clique(&data, &cliques, &pd_callers, clique);
             watched = Some(in_or_below_larger(&data, &cliques, entry));
         }
         let costs = propagate(
@@ -134,14 +134,14 @@ impl Profile {
         Ok(profile)
     }
 
-    /// Says that the program is a native one (the `.native` file beside the data does): names are shown without arity and
-    /// mode, and what got time counts as active.
+    /// Marks the program as a native one (as the `.native` file beside the data says): names are shown without arity
+    /// and mode, and what has time counts as active.
     pub fn set_native(&mut self) {
         self.data.native = true;
     }
-    /// Says how many quanta have each procedure anywhere on the stack, which a recording of stacks knows and folded contexts
-    /// do not: the desc of a procedure is what these have beyond its own quanta. Ignored (false) unless there is a number for
-    /// each procedure, none below its own quanta or above the program's.
+    /// Sets how many quanta have each procedure anywhere on the stack. A recording of stacks knows that, while folded
+    /// contexts do not. The desc of a procedure is then this number less its own quanta. Ignored (returns false) unless
+    /// there is a number for each procedure, none below its own quanta or above the program's.
     pub fn set_stacked(&mut self, stacked: Vec<i64>) -> bool {
         let whole = self.root_total().quanta;
         let fits = |(ps, &n): (PsId, &i64)| self.costs.ps.get(ps).own.quanta <= n && n <= whole;
@@ -151,18 +151,19 @@ impl Profile {
         }
         fit
     }
-    /// What rows are ranked by when nobody says by what: call sequence numbers, which are the same in every run; time of a
-    /// native program, of which nothing else is known.
+    /// The cost by which rows are ranked by default: call sequence numbers, which are the same in every run; for a
+    /// native program its time, since nothing else is known.
     pub fn main_cost(&self, cost: &Desc) -> i64 {
         if self.data.native && cost.callseqs == 0 { cost.quanta } else { cost.callseqs }
     }
-    /// Takes over what the side file of a native program says. False: its figures of procedures are not of this profile.
+    /// Stores what the side file of a native program says. Returns false if its figures of procedures belong to another
+    /// profile.
     pub fn set_native_facts(&mut self, side: &crate::native::Side) -> bool {
         self.set_native();
         let stacked = side.functions.iter().map(|f| i64::try_from(f.stacked_ns).unwrap_or(-1)).collect();
         side.functions.is_empty() || self.set_stacked(stacked)
     }
-    /// The data as it stands in the file.
+    /// The data as it is in the file.
     pub fn data(&self) -> &DeepData {
         &self.data
     }
@@ -170,7 +171,7 @@ impl Profile {
     pub fn compensation(&self) -> Compensation {
         self.rule
     }
-    /// What is odd but does not keep the profile from being shown.
+    /// Oddities that do not prevent showing the profile.
     pub fn warnings(&self) -> &[Warning] {
         &self.warnings
     }
@@ -182,11 +183,11 @@ impl Profile {
         let callee = self.cliques.of[self.data.csd_callee(csd)];
         (callee != self.cliques.of[self.data.csd_caller(csd)]).then_some(callee)
     }
-    /// The procedure that a call site is in.
+    /// The procedure that contains a call site.
     pub fn css_container(&self, css: CssId) -> PsId {
         self.css_place[css].0
     }
-    /// Which of its procedure's call sites it is, from 0.
+    /// The call site's index in its procedure, from 0.
     pub fn css_slot(&self, css: CssId) -> usize {
         self.css_place[css].1 as usize
     }
@@ -199,10 +200,10 @@ impl Profile {
             self.data.text(own)
         }
     }
-    /// All CSDs of a call site, by ascending caller; those of one caller in the file's order.
+    /// All CSDs of a call site, by ascending caller, then in the file's order.
     pub fn css_csds(&self, css: CssId) -> impl Iterator<Item = CsdId> + '_ {
         let of_site = move |&csd: &CsdId| self.data.csd_css(csd) == css;
-        self.ps_pds.of(self.css_container(css)).iter().flat_map(move |&pd| {
+        self.ps_pds.items_of(self.css_container(css)).iter().flat_map(move |&pd| {
             self.data.csds_of_pd(pd).skip_while(move |c| !of_site(c)).take_while(of_site)
         })
     }
@@ -213,13 +214,13 @@ impl Profile {
     }
     /// The contexts of a procedure, ascending.
     pub fn ps_pds(&self, ps: PsId) -> &[PdId] {
-        self.ps_pds.of(ps)
+        self.ps_pds.items_of(ps)
     }
     /// The CSDs that lead to a context, ascending.
     pub fn pd_callers(&self, pd: PdId) -> &[CsdId] {
-        self.pd_callers.of(pd)
+        self.pd_callers.items_of(pd)
     }
-    /// What leads to a context.
+    /// The CSDs that lead to a context.
     #[inline]
     pub(crate) fn few_callers(&self, pd: PdId) -> Few<CsdId> {
         self.pd_callers.few(pd)
@@ -235,7 +236,7 @@ impl Profile {
     pub fn cliques(&self) -> impl DoubleEndedIterator<Item = CliqueId> + ExactSizeIterator + use<> {
         ids_to(self.clique_count())
     }
-    /// The clique of a number from outside, if there is one.
+    /// The clique with a number from outside, if it exists.
     pub fn clique_id(&self, number: i64) -> Option<CliqueId> {
         let n = u32::try_from(number).ok()?;
         CliqueId::new(n).filter(|_| n as usize <= self.clique_count())
@@ -250,11 +251,11 @@ impl Profile {
     }
     /// The contexts of a clique, ascending; at least one.
     pub fn clique_members(&self, clique: CliqueId) -> &[PdId] {
-        self.cliques.members.of(clique)
+        self.cliques.members.items_of(clique)
     }
     /// The CSD that enters a clique; `None` for the root's.
     pub fn clique_entry(&self, clique: CliqueId) -> Option<CsdId> {
-        self.entries.of(&self.data, &self.cliques, &self.pd_callers, clique)
+        self.entries.entry_of_clique(&self.data, &self.cliques, &self.pd_callers, clique)
     }
     /// The context by which a clique is entered: the callee of its entry CSD, or the root.
     pub fn clique_entry_pd(&self, clique: CliqueId) -> PdId {
@@ -271,7 +272,7 @@ impl Profile {
     pub fn pd_own(&self, pd: PdId) -> Own {
         self.pd_callers(pd).iter().map(|&c| self.data.csd_own(c)).sum()
     }
-    /// What the cliques cost that a context enters itself.
+    /// The cost of the cliques that a context itself enters.
     pub fn pd_desc(&self, pd: PdId) -> Desc {
         self.costs.pd_desc.get(pd.index())
     }
@@ -295,23 +296,22 @@ impl Profile {
     pub fn csd_total(&self, csd: CsdId) -> Desc {
         self.data.csd_own(csd).total(&self.csd_desc(csd))
     }
-    /// The compensation table's entry of a CSD for the procedure of its caller: what to subtract
-    /// from its desc when CSDs of that procedure's call sites are summed.
+    /// The compensation table's entry of a CSD for the procedure of its caller: what to subtract from its desc when
+    /// CSDs of that procedure's call sites are summed.
     pub fn csd_comp(&self, csd: CsdId) -> Desc {
         self.costs.csd_comp.get(csd.number())
     }
-    /// The compensation table's entry of a context for a procedure *of its own clique* (other
-    /// entries are not kept, and read as zero): what to subtract from its desc when contexts of
-    /// that procedure are summed.
+    /// The compensation table's entry of a context for a procedure *of its own clique* (other entries are not stored,
+    /// and read as zero): what to subtract from its desc when contexts of that procedure are summed.
     pub fn pd_comp(&self, pd: PdId, ps: PsId) -> Desc {
         if self.data.pd_ps(pd) == ps {
             return self.data.csds_of_pd(pd).map(|c| self.csd_comp(c)).sum();
         }
         self.costs.pd_comp.get((pd, ps))
     }
-    /// Cost of a CSD as a caller of procedure `ps`, to be summed over callers: own figures, and
-    /// desc less what is compensated in the callee's clique. Direct self calls (caller and callee
-    /// the same context) are left out of such sums: `None`.
+    /// Cost of a CSD as a caller of procedure `ps`, for sums over callers: own figures, and desc less the compensation
+    /// in the callee's clique. Direct self calls (caller and callee are the same context) are left out of such sums:
+    /// `None`.
     pub fn call_cost(&self, csd: CsdId, ps: PsId) -> Option<Figures> {
         let callee = self.data.csd_callee(csd);
         if callee == self.data.csd_caller(csd) {
@@ -342,8 +342,8 @@ impl Profile {
     pub fn ps_desc(&self, ps: PsId) -> Desc {
         self.ps_figures(ps).desc
     }
-    /// Figures of a call site. Its desc may be negative (a procedure that calls itself through a
-    /// closure), own + desc never.
+    /// Figures of a call site. Its desc may be negative (a procedure that calls itself through a closure), but own +
+    /// desc is never negative.
     pub fn css_figures(&self, css: CssId) -> Figures {
         self.costs.css.get(css)
     }
@@ -355,7 +355,7 @@ impl Profile {
     pub fn css_desc(&self, css: CssId) -> Desc {
         self.costs.css.get(css).desc
     }
-    /// Own and desc of all members of a clique: what it and all below it cost.
+    /// Own and desc of all members of a clique: the cost of it and everything below it.
     pub fn clique_total(&self, clique: CliqueId) -> Desc {
         match self.clique_members(clique) {
             &[pd] => self.pd_total(pd),
@@ -377,14 +377,13 @@ impl Profile {
 
     // Coverage.
 
-    /// Counts of a procedure's coverage points, in the order of the points: the sums over its
-    /// contexts, or the file's own; `None` without coverage, and with dynamic coverage for a
-    /// procedure that was never called.
+    /// Counts of a procedure's coverage points, in the order of the points: the sums over its contexts, or the file's
+    /// own counts. `None` without coverage, and with dynamic coverage for a procedure that was never called.
     pub fn ps_coverage(&self, ps: PsId) -> Option<&[i64]> {
         match self.data.header().coverage {
             Coverage::None => None,
             Coverage::Dynamic if self.ps_pds(ps).is_empty() => None,
-            Coverage::Dynamic | Coverage::Static => Some(self.data.ps(ps).points.of(&self.coverage)),
+            Coverage::Dynamic | Coverage::Static => Some(self.data.ps(ps).points.slice_of(&self.coverage)),
         }
     }
 
@@ -394,7 +393,7 @@ impl Profile {
     pub fn modules(&self) -> impl DoubleEndedIterator<Item = ModuleId> + ExactSizeIterator + use<> {
         self.modules.ids()
     }
-    /// The module of a name.
+    /// The module with a name.
     pub fn module_id(&self, name: &str) -> Option<ModuleId> {
         self.modules
             .as_slice()
@@ -406,7 +405,7 @@ impl Profile {
     pub fn module_name(&self, module: ModuleId) -> Cow<'_, str> {
         String::from_utf8_lossy(&self.modules[module].name)
     }
-    /// The procedures of a module, ascending; none if only the program representation names it.
+    /// The procedures of a module, ascending. None if only the program representation has the module.
     pub fn module_procs(&self, module: ModuleId) -> &[PsId] {
         &self.modules[module].procs
     }
@@ -419,15 +418,15 @@ impl Profile {
     pub fn ps_module(&self, ps: PsId) -> ModuleId {
         self.ps_module[ps]
     }
-    /// Adds modules that only the program representation names. Module ids change.
+    /// Adds modules that only the program representation has. Module ids change.
     ///
     /// # Errors
-    /// None in practice: sums that did fit do so again.
+    /// None in practice: sums that fitted before fit again.
     pub fn add_modules<'a>(&mut self, names: impl IntoIterator<Item = &'a [u8]>) -> Result<(), DeepError> {
         self.make_modules(names.into_iter().map(<[u8]>::to_vec).collect())
     }
 
-    /// Octets that the profile takes on the heap.
+    /// Octets that the profile uses on the heap.
     pub fn heap_bytes(&self) -> usize {
         self.data.heap_bytes()
             + self.css_place.len() * 8
@@ -534,7 +533,7 @@ fn places_of_sites(data: &DeepData) -> Result<IdVec<CssId, (PsId, u32)>, DeepErr
     Ok(IdVec::from_vec(places.into_vec().into_iter().map(|p| p.expect(all)).collect()))
 }
 
-/// The cliques of several contexts and all that are entered from them.
+/// The cliques of several contexts and all that are below them.
 fn in_or_below_larger(
     data: &DeepData,
     cliques: &Cliques,

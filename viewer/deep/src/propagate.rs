@@ -1,42 +1,44 @@
-//! Costs handed up from callees to callers, bottom-up over the cliques, and compensation.
+//! Propagates costs from callees to callers, bottom-up over the cliques, and compensates for recursion.
 //!
-//! A PD's *desc* is the cost of the cliques that it enters itself; the desc of a CSD that enters a
-//! clique is the cost of that clique and all below it, less the CSD's own. CSDs inside a clique
-//! have none.
+//! A PD's *desc* is the cost of the cliques that it enters itself. The desc of a CSD that enters a clique is the cost
+//! of that clique and all below it, less the CSD's own. CSDs inside a clique have no desc.
 //!
-//! **Compensation.** A call through a closure or a method hides the caller from the recursion
-//! check of the profiled program, so the same procedure can occur again below itself as a fresh
-//! PD. Plain sums over its PDs would count the inner one twice. So for each entering CSD there is
-//! a table: procedure -> total cost of its occurrences below that CSD. Only procedures with such
-//! call sites ("zeroed") need entries.
+//! **Compensation.** A call through a closure or a method hides the caller from the profiled program's recursion check,
+//! so the same procedure can occur again below itself as a new PD. Plain sums over its PDs would count the inner one
+//! twice. So each entering CSD has a table: procedure -> total cost of its occurrences below that CSD. Only procedures
+//! with such call sites ("zeroed") need entries.
 //!
-//! Of the tables only a few entries are ever asked for: a PD's entry for the procedures of its own
-//! clique, a CSD's entry for its caller's procedure. A clique is entered by one CSD (others get
-//! nothing), so each table has one consumer: it is moved up, merged small into large, and what is
-//! asked for is noted on the way. Memory is that of the notes, time is near linear.
+//! Only a few entries of the tables are ever needed: a PD's entry for the procedures of its own clique, and a CSD's
+//! entry for its caller's procedure. One CSD enters a clique (others get nothing), so each table has one consumer. It
+//! is moved upwards, merged small into large, and the needed entries are stored on the way. The memory is that of these
+//! entries; the time is nearly linear.
 //!
-//! The same walk over the calls of each PD sums up own figures by call site and by callee: the calls
-//! of a PD lie together in memory, and so do the call sites of its procedure.
+//! The same walk over the calls of each PD sums up own figures by call site and by callee: the calls of a PD are
+//! adjacent in memory, and so are the call sites of its procedure.
+
+mod tables;
 
 use crate::small::small;
 use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use std::hash::BuildHasherDefault;
 
 use crate::cliques::{Cliques, Entries};
-use crate::error::{DeepError, ErrorCode};
+use crate::error::DeepError;
 use crate::figures::{Desc, DescTable, Own, SparseDesc, add_all};
 use crate::groups::{Few, Mostly1};
 use crate::id::{CliqueId, CsdId, CssId, Id, IdVec, PdId, PsId, ids_to};
 use crate::model::DeepData;
+pub(crate) use tables::overflow;
+use tables::{IdHasher, Pool, Table, add};
 
-/// How a clique's own occurrences enter the compensation table of the CSD that enters it.
+/// How a clique's own occurrences are added to the compensation table of the CSD that enters it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub enum Compensation {
     /// Each occurrence is counted once; inclusive costs never exceed the program's.
     #[default]
     Exact,
-    /// As the original viewer does: the clique's own entry replaces what other members of the
-    /// clique have below them. Differs only where cliques of several PDs are involved.
+    /// As in the original viewer: the clique's own entry replaces what other members of the clique have below them. It
+    /// differs only for cliques of several PDs.
     Compat,
 }
 
@@ -51,11 +53,12 @@ pub struct Figures {
 
 /// Figures of those items that have any.
 ///
-/// Millions of calls are added up here, to call sites and procedures that follow no order: the less memory these take, the more of
-/// them stays in the processor's cache. So own figures are summed in 32 bits, and what does not fit is counted elsewhere.
+/// Millions of calls are added up here, to call sites and procedures in no order. The less memory these use, the more
+/// of them stays in the processor's cache. So own figures are summed in 32 bits, and the rest of larger sums is stored
+/// elsewhere.
 #[derive(Clone, Debug)]
 pub(crate) struct Sparse<I: Id> {
-    /// Which row, plus 1; 0: all zero.
+    /// Number of the row, plus 1; 0: all zero.
     index: IdVec<I, u32>,
     /// Lower halves of own figures, by row.
     own: Vec<[u32; 8]>,
@@ -93,7 +96,7 @@ impl<I: Id> Sparse<I> {
         }
         *at as usize - 1
     }
-    /// Adds to the own figure in a place of [`Own::as_array`]; `false` if the sum does not fit.
+    /// Adds to the own figure at an index of [`Own::as_array`]. Returns `false` if the sum does not fit.
     #[inline]
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "the low half")]
     fn add_own(&mut self, row: usize, place: usize, value: i64) -> bool {
@@ -113,7 +116,7 @@ impl<I: Id> Sparse<I> {
     fn add_desc(&mut self, row: usize, desc: &Desc, comp: &Desc) -> Result<(), DeepError> {
         let sum = &mut self.desc[row];
         let fits = add_all(sum, &desc.as_array());
-        // Compensation is never negative, so it has a negative.
+        // Compensation is never negative, so it can be negated.
         if fits && (comp.is_zero() || add_all(sum, &comp.as_array().map(|c| -c))) {
             return Ok(());
         }
@@ -125,14 +128,14 @@ impl<I: Id> Sparse<I> {
     }
 }
 
-/// What propagation yields.
+/// The result of propagation.
 #[derive(Clone, Debug)]
 pub(crate) struct Costs {
     pub(crate) pd_desc: DescTable,
     /// Own and desc of all members, for cliques of several PDs.
     pub(crate) big_clique_total: HashMap<CliqueId, Desc>,
-    /// Nonzero compensation of CSDs for the procedure of their caller. Summed over the CSDs of a
-    /// PD it is the PD's for its own procedure.
+    /// Nonzero compensation of CSDs for the procedure of their caller. Its sum over the CSDs of a PD is the PD's
+    /// compensation for its own procedure.
     pub(crate) csd_comp: SparseDesc<u32>,
     /// Nonzero compensation of PDs for other procedures of their clique.
     pub(crate) pd_comp: SparseDesc<(PdId, PsId)>,
@@ -146,7 +149,7 @@ pub(crate) struct Graph<'a> {
     pub(crate) cliques: &'a Cliques,
     pub(crate) entries: &'a Entries,
     pub(crate) zeroed: &'a IdVec<PsId, bool>,
-    /// The cliques whose occurrences of zeroed procedures anybody asks for; absent: all.
+    /// The cliques whose occurrences of zeroed procedures are needed; absent: all.
     pub(crate) watched: Option<&'a IdVec<CliqueId, bool>>,
 }
 
@@ -158,15 +161,11 @@ impl Graph<'_> {
     }
     #[inline]
     fn entry(&self, clique: CliqueId) -> Option<CsdId> {
-        self.entries.of(self.data, self.cliques, self.pd_callers, clique)
+        self.entries.entry_of_clique(self.data, self.cliques, self.pd_callers, clique)
     }
 }
 
-pub(crate) fn overflow(what: impl std::fmt::Display) -> DeepError {
-    DeepError::new(ErrorCode::Overflow, format!("a sum of measurements exceeds 63 bits ({what})"))
-}
-
-/// Where in the order of [`Own::as_array`] the figures begin that callers inherit.
+/// Index in [`Own::as_array`] of the first figure that callers inherit.
 const INHERITED: usize = 4;
 
 /// Adds in place; `false` if the sum does not fit.
@@ -177,13 +176,9 @@ fn add_one(sum: &mut i64, more: i64) -> bool {
     !overflow
 }
 
-fn add(sum: &mut Desc, more: &Desc) -> Result<(), DeepError> {
-    *sum = sum.checked_add(more).ok_or_else(|| overflow("descendants"))?;
-    Ok(())
-}
-
-/// What waits for the entry CSD of a clique: the place of its table in the list of waiting ones, plus 1, and whether the clique is *plain*,
-/// one PD with one caller: then that is the entry CSD, and it inherits what the PD has below it, no more.
+/// What is stored for the entry CSD of a clique: the index of its table in `waiting`, plus 1, and whether the clique is
+/// *plain*, which means one PD with one caller. That caller is then the entry CSD, and inherits exactly what the PD has
+/// below it.
 #[derive(Clone, Copy, Default)]
 struct Note(u32);
 
@@ -192,7 +187,7 @@ impl Note {
     fn is_plain(self) -> bool {
         self.0 & Self::PLAIN != 0
     }
-    /// Where in the list, if something waits.
+    /// Index in `waiting`, if there is a table.
     fn place(self) -> Option<usize> {
         ((self.0 & !Self::PLAIN) as usize).checked_sub(1)
     }
@@ -202,13 +197,13 @@ struct Propagation<'a> {
     graph: &'a Graph<'a>,
     rule: Compensation,
     costs: Costs,
-    /// By clique.
+    /// Notes by clique.
     notes: IdVec<CliqueId, Note>,
-    /// What the entry CSDs of cliques that are not plain inherit.
+    /// What the entry CSDs of other than plain cliques inherit.
     inherited: HashMap<CliqueId, Desc, BuildHasherDefault<IdHasher>>,
-    /// Tables of cliques whose callers have not come yet.
+    /// Tables of cliques whose callers were not visited yet.
     waiting: Vec<Table>,
-    /// Places of `waiting` that are free again.
+    /// Free indices of `waiting`.
     free: Vec<u32>,
     pool: Pool,
 }
@@ -262,7 +257,7 @@ impl Propagation<'_> {
         }
     }
 
-    /// A clique of one PD.
+    /// Handles a clique of one PD.
     fn one(&mut self, clique: CliqueId, pd: PdId) -> Result<(), DeepError> {
         let graph = self.graph;
         let ps = graph.data.pd_ps(pd);
@@ -271,12 +266,12 @@ impl Propagation<'_> {
         let zeroed = graph.counted(clique, ps);
         let mut total = desc;
         if !plain || zeroed {
-            for &csd in graph.pd_callers.of(pd) {
+            for &csd in graph.pd_callers.items_of(pd) {
                 add(&mut total, &graph.data.csd_own(csd).inherited())?;
             }
         }
         if zeroed {
-            // By either rule this PD's total takes the place of what is below it.
+            // By both rules this PD's total replaces what is below it.
             table.remove(ps);
             table.add(ps, &total, &mut self.pool)?;
         }
@@ -287,7 +282,7 @@ impl Propagation<'_> {
         self.hand_up(clique, &total, table)
     }
 
-    /// A clique of several PDs.
+    /// Handles a clique of several PDs.
     fn several(
         &mut self,
         clique: CliqueId,
@@ -320,7 +315,7 @@ impl Propagation<'_> {
                 }
             }
             let mut total = desc;
-            for &csd in graph.pd_callers.of(pd) {
+            for &csd in graph.pd_callers.items_of(pd) {
                 add(&mut total, &data.csd_own(csd).inherited())?;
             }
             add(&mut clique_total, &total)?;
@@ -342,7 +337,7 @@ impl Propagation<'_> {
         self.hand_up(clique, &clique_total, sum)
     }
 
-    /// Keeps what a clique that is not plain hands up, if anybody enters it.
+    /// Stores what a clique that is not plain passes upwards, if anything enters it.
     fn hand_up(&mut self, clique: CliqueId, total: &Desc, table: Table) -> Result<(), DeepError> {
         let Some(entry) = self.graph.entry(clique) else { return Ok(()) };
         let own = self.graph.data.csd_own(entry).inherited();
@@ -354,7 +349,7 @@ impl Propagation<'_> {
         Ok(())
     }
 
-    /// Keeps a table for a caller, if there is anything in it; its place, plus 1.
+    /// Stores a table for a caller, unless it is empty. Returns its index, plus 1.
     fn wait(&mut self, table: Table) -> Result<u32, DeepError> {
         if table.is_empty() {
             return Ok(0);
@@ -370,8 +365,8 @@ impl Propagation<'_> {
             .ok_or_else(|| overflow("cliques that wait for their callers"))
     }
 
-    /// What a PD has below it, in cliques that it enters, and their compensation table. On the way the own figures of the calls
-    /// that it makes go to call sites and callees, and what it has below it to its procedure.
+    /// What a PD has below it in the cliques that it enters, and their compensation table. On the way the own figures
+    /// of its calls are added to call sites and callees, and what it has below it to its procedure.
     fn below(&mut self, clique: CliqueId, pd: PdId) -> Result<(Desc, Table), DeepError> {
         let graph = self.graph;
         let data = graph.data;
@@ -387,7 +382,7 @@ impl Propagation<'_> {
             let inside = callee_clique == clique;
             let Costs { ps: procs, css: sites, .. } = &mut self.costs;
             let (callee_row, site_row) = (procs.row(data.pd_ps(callee)), sites.row(data.csd_css(csd)));
-            // Most figures are zero, and of those that are not one or two are inherited: adding them one by one is cheapest.
+            // Most figures are zero, and one or two of the others are inherited, so adding them one by one is cheapest.
             data.csd_own.each(csd.index(), |i, value| {
                 fits &= procs.add_own(callee_row, i, value);
                 fits &= sites.add_own(site_row, i, value);
@@ -437,155 +432,5 @@ impl Propagation<'_> {
             }
         }
         Ok((desc, table))
-    }
-}
-
-/// Ids are small and dense: a multiplication spreads them well enough.
-#[derive(Default)]
-struct IdHasher(u64);
-
-impl Hasher for IdHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-    fn write(&mut self, octets: &[u8]) {
-        for &o in octets {
-            self.write_u32(u32::from(o));
-        }
-    }
-    fn write_u32(&mut self, n: u32) {
-        self.0 = (self.0 ^ u64::from(n)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(26);
-    }
-}
-
-type Map = HashMap<PsId, Desc, BuildHasherDefault<IdHasher>>;
-
-/// Lists that are empty again, with room for a few entries.
-#[derive(Default)]
-struct Pool(Vec<Vec<(PsId, Desc)>>);
-
-impl Pool {
-    /// More are given back: where very many tables wait at once, as many lists are empty in the end.
-    const MOST: usize = 1000;
-
-    fn put(&mut self, list: Vec<(PsId, Desc)>) {
-        if self.0.len() < Self::MOST {
-            self.0.push(list);
-        }
-    }
-}
-
-/// A compensation table. Many are empty, nearly all others have a few entries. No entry is zero, nor is `Few` or `Many` empty.
-#[derive(Default)]
-enum Table {
-    #[default]
-    Empty,
-    Few(Vec<(PsId, Desc)>),
-    Many(Box<Map>),
-}
-
-impl Table {
-    /// More entries than this are hashed.
-    const FEW: usize = 12;
-
-    fn is_empty(&self) -> bool {
-        matches!(self, Self::Empty)
-    }
-    fn len(&self) -> usize {
-        match self {
-            Self::Empty => 0,
-            Self::Few(list) => list.len(),
-            Self::Many(map) => map.len(),
-        }
-    }
-    #[inline]
-    fn get(&self, ps: PsId) -> Desc {
-        match self {
-            Self::Empty => None,
-            Self::Few(list) => list.iter().find(|(p, _)| *p == ps).map(|(_, d)| *d),
-            Self::Many(map) => map.get(&ps).copied(),
-        }
-        .unwrap_or_default()
-    }
-    fn remove(&mut self, ps: PsId) {
-        let now_empty = match self {
-            Self::Empty => true,
-            Self::Few(list) => {
-                list.retain(|(p, _)| *p != ps);
-                list.is_empty()
-            }
-            Self::Many(map) => {
-                map.remove(&ps);
-                map.is_empty()
-            }
-        };
-        if now_empty {
-            *self = Self::Empty;
-        }
-    }
-    fn add(&mut self, ps: PsId, desc: &Desc, pool: &mut Pool) -> Result<(), DeepError> {
-        if desc.is_zero() {
-            return Ok(());
-        }
-        match self {
-            Self::Empty => {
-                let mut list = pool.0.pop().unwrap_or_default();
-                list.push((ps, *desc));
-                *self = Self::Few(list);
-                Ok(())
-            }
-            Self::Few(list) => {
-                if let Some((_, sum)) = list.iter_mut().find(|(p, _)| *p == ps) {
-                    return add(sum, desc);
-                }
-                if list.len() < Self::FEW {
-                    list.push((ps, *desc));
-                    return Ok(());
-                }
-                let mut map: Box<Map> = Box::new(list.drain(..).collect());
-                map.insert(ps, *desc);
-                pool.put(std::mem::take(list));
-                *self = Self::Many(map);
-                Ok(())
-            }
-            Self::Many(map) => add(map.entry(ps).or_default(), desc),
-        }
-    }
-    /// Adds another table; the smaller one is walked.
-    fn merge(&mut self, mut other: Self, pool: &mut Pool) -> Result<(), DeepError> {
-        if other.len() > self.len() {
-            std::mem::swap(self, &mut other);
-        }
-        match other {
-            Self::Empty => Ok(()),
-            Self::Few(mut list) => {
-                let done = list.drain(..).try_for_each(|(ps, d)| self.add(ps, &d, pool));
-                pool.put(list);
-                done
-            }
-            Self::Many(map) => map.into_iter().try_for_each(|(ps, d)| self.add(ps, &d, pool)),
-        }
-    }
-    /// Calls `f` for the entries of some procedures, given in ascending order.
-    fn note(&self, keys: &[PsId], mut f: impl FnMut(PsId, Desc)) {
-        if keys.len() <= self.len() {
-            for &ps in keys {
-                let desc = self.get(ps);
-                if !desc.is_zero() {
-                    f(ps, desc);
-                }
-            }
-            return;
-        }
-        let mut each = |ps: PsId, d: Desc| {
-            if keys.binary_search(&ps).is_ok() {
-                f(ps, d);
-            }
-        };
-        match self {
-            Self::Empty => {}
-            Self::Few(list) => list.iter().for_each(|&(ps, d)| each(ps, d)),
-            Self::Many(map) => map.iter().for_each(|(&ps, &d)| each(ps, d)),
-        }
     }
 }

@@ -18,14 +18,14 @@
 //! flags        bits 0-7 octets per word, 8-9 canonical, 10-11 compression (0), 12-13 coverage
 //! ```
 //!
-//! One pass over a window that moves along the file. Not a memory map: the profiled program may
-//! overwrite its file at any time, and a map cut short under a reader kills it. A node that the
-//! window's end cuts is taken back and decoded again when more of the file is there.
+//! The file is read in one pass over a window that moves along it. It is not mapped: the profiled program may overwrite
+//! its file at any time, and if a mapped file is truncated, its reader is killed. A node that the window's end cuts is
+//! dropped and decoded again when more of the file is there.
 //!
-//! Contexts and edges that are whole and in order take a short cut (`fast`); the functions here
-//! decode the rest and say what is wrong with them.
+//! Complete and ordered contexts and edges use the fast path (`fast`). The functions here decode the rest and report
+//! what is wrong with it.
 //!
-//! Memory is taken by numbers that were checked against the length of the file first.
+//! Memory is only allocated by numbers that were first checked against the length of the file.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
@@ -45,7 +45,7 @@ use crate::strings::{StrId, Strings};
 
 /// What the first line begins with; a decimal number and a line feed follow.
 pub(crate) const FIRST_LINE: &[u8] = b"Mercury deep profiler data version ";
-/// How many octets may be the first line.
+/// Longest first line in octets.
 const FIRST_LINE_MAX: usize = 45;
 
 /// Reads a profile's data from memory.
@@ -69,7 +69,7 @@ pub fn load(octets: &[u8], rule: Compensation) -> Result<Profile, DeepError> {
 /// Reads a profile's data from a file.
 ///
 /// # Errors
-/// `cannot_open`: the system's message; else the first thing that is wrong, with its offset.
+/// `cannot_open`: the system's message; otherwise the first thing that is wrong, with its offset.
 pub fn read_file(path: &Path) -> Result<DeepData, DeepError> {
     Window::open(path).and_then(|mut w| read_from(&mut w)).map_err(|e| e.file(path))
 }
@@ -77,7 +77,7 @@ pub fn read_file(path: &Path) -> Result<DeepData, DeepError> {
 /// Reads and preprocesses a profile from a file.
 ///
 /// # Errors
-/// As [`read_file`] and [`Profile::new`].
+/// Those of [`read_file`] and [`Profile::new`].
 pub fn open(path: &Path, reading: impl Into<Reading>) -> Result<Profile, DeepError> {
     let reading: Reading = reading.into();
     Window::open(path)
@@ -91,12 +91,12 @@ pub fn open(path: &Path, reading: impl Into<Reading>) -> Result<Profile, DeepErr
         .map_err(|e| e.file(path))
 }
 
-/// How a profile is made of a file's data.
+/// How a profile is made from a file's data.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Reading {
     /// The rule of compensation.
     pub rule: Compensation,
-    /// Which contexts it has.
+    /// The contexts that it has.
     pub contexts: Contexts,
 }
 
@@ -112,7 +112,7 @@ struct Window<'a> {
     source: Source<'a>,
     /// The part, for a file.
     held: Vec<u8>,
-    /// Where the part begins.
+    /// Offset of the part.
     base: u64,
     file_len: u64,
 }
@@ -123,7 +123,7 @@ enum Source<'a> {
 }
 
 impl<'a> Window<'a> {
-    /// How much of a file is held; larger only while a single node is larger.
+    /// Size of the window; larger only while a single node is larger.
     const SIZE: u64 = 1 << 20;
 
     fn whole(octets: &'a [u8]) -> Self {
@@ -131,7 +131,7 @@ impl<'a> Window<'a> {
     }
     fn open(path: &Path) -> Result<Self, DeepError> {
         let io = |e: io::Error| DeepError::io(&e);
-        // Looked at before it is opened: opening a pipe would wait for a writer.
+        // It is checked before it is opened, because opening a pipe would wait for a writer.
         if !std::fs::metadata(path).map_err(io)?.is_file() {
             return Err(DeepError::new(ErrorCode::CannotOpen, "not a regular file"));
         }
@@ -154,7 +154,7 @@ impl<'a> Window<'a> {
         };
         Cursor::new(part, self.base, self.file_len)
     }
-    /// Drops what is before `done` and reads on. `false`: there is no more.
+    /// Drops what is before `done` and reads on. Returns `false` if there is no more.
     fn advance(&mut self, done: usize) -> Result<bool, DeepError> {
         let Source::File(file) = &mut self.source else {
             return Ok(false);
@@ -162,17 +162,17 @@ impl<'a> Window<'a> {
         self.held.drain(..done);
         self.base += done as u64;
         let held = self.held.len() as u64;
-        // What is left is one cut node: hold at least twice as much.
+        // What is left is one cut node, so the window must be at least twice as large.
         let room = Self::SIZE.max(held * 2) - held;
         let room = room.min(self.file_len.saturating_sub(self.base + held));
         let read = file.take(room).read_to_end(&mut self.held).map_err(|e| DeepError::io(&e))?;
         if (read as u64) < room {
-            // Shorter than it was: somebody cut it. Lengths are checked against what there is.
+            // The file is shorter than before: somebody truncated it. Lengths are checked against its new length.
             self.file_len = self.base + self.held.len() as u64;
         }
         Ok(read > 0)
     }
-    /// Decodes one thing, taking in more of the file as needed. `start` moves past it.
+    /// Decodes one item, and reads more of the file as needed. `start` moves past it.
     fn decode<T>(
         &mut self,
         start: &mut usize,
@@ -206,7 +206,7 @@ fn read_from(window: &mut Window<'_>) -> Result<DeepData, DeepError> {
     })
 }
 
-/// Adds the offset of an error's node, found by reading the file again.
+/// Adds the offset of an error's node, which it finds by reading the file again.
 fn located(error: DeepError, window: &mut Window<'_>) -> DeepError {
     let (Some(node), None) = (error.node, error.offset) else {
         return error;
@@ -217,7 +217,7 @@ fn located(error: DeepError, window: &mut Window<'_>) -> DeepError {
     }
 }
 
-/// Reads the whole file; also says where the wanted node is.
+/// Reads the whole file. Also returns the offset of the wanted node.
 fn read_nodes(window: &mut Window<'_>, wanted: Option<NodeRef>) -> Result<(Builder, Option<u64>), DeepError> {
     let mut pos = 0;
     let version = window.decode(&mut pos, first_line)?;
@@ -395,12 +395,12 @@ fn node(builder: &mut Builder, cursor: &mut Cursor<'_>, multi: &mut Vec<CsdId>) 
 
 /// Adds node and offset to errors of a field.
 trait InNode<T> {
-    fn of(self, node: NodeRef) -> Decoded<T>;
+    fn in_node(self, node: NodeRef) -> Decoded<T>;
     fn at(self, offset: u64) -> Decoded<T>;
 }
 
 impl<T> InNode<T> for Decoded<T> {
-    fn of(self, node: NodeRef) -> Self {
+    fn in_node(self, node: NodeRef) -> Self {
         self.map_err(|fault| match fault {
             Fault::Bad(error) => error.node(node).into(),
             Fault::Short => Fault::Short,
@@ -415,7 +415,7 @@ impl<T> InNode<T> for Decoded<T> {
 }
 
 impl<T> InNode<T> for Result<T, DeepError> {
-    fn of(self, node: NodeRef) -> Decoded<T> {
+    fn in_node(self, node: NodeRef) -> Decoded<T> {
         self.map_err(|e| e.node(node).into())
     }
     fn at(self, offset: u64) -> Decoded<T> {
@@ -428,10 +428,10 @@ fn csd(builder: &mut Builder, cursor: &mut Cursor<'_>) -> Decoded<NodeRef> {
     let id = builder.csd_id(cursor.num()?).at(at)?;
     let node = NodeRef::Csd(id);
     let at = cursor.offset();
-    let callee = cursor.num().of(node)?;
-    let callee = builder.pd_id(callee).at(at).of(node)?;
+    let callee = cursor.num().in_node(node)?;
+    let callee = builder.pd_id(callee).at(at).in_node(node)?;
     let at = cursor.offset();
-    let mask = cursor.num().of(node)?;
+    let mask = cursor.num().in_node(node)?;
     if mask & !0x1fe != 0 {
         return Err(DeepError::new(
             ErrorCode::BadMask,
@@ -441,11 +441,11 @@ fn csd(builder: &mut Builder, cursor: &mut Cursor<'_>) -> Decoded<NodeRef> {
         .node(node)
         .into());
     }
-    // The order of the values is that of the fields of `Own`.
+    // The values have the order of the fields of `Own`.
     let mut own = [0; 8];
     for (value, bit) in own.iter_mut().zip(MASK_BITS) {
         if mask & bit != 0 {
-            *value = cursor.num().of(node)?.cast_signed();
+            *value = cursor.num().in_node(node)?.cast_signed();
         }
     }
     builder.csd(id, callee, &Own::from_array(own))?;
@@ -456,7 +456,7 @@ fn pd(builder: &mut Builder, cursor: &mut Cursor<'_>, multi: &mut Vec<CsdId>) ->
     let at = cursor.offset();
     let id = builder.pd_id(cursor.num()?).at(at)?;
     let node = NodeRef::Pd(id);
-    pd_fields(builder, cursor, multi, id).of(node)?;
+    pd_fields(builder, cursor, multi, id).in_node(node)?;
     Ok(node)
 }
 
@@ -514,7 +514,7 @@ fn css(builder: &mut Builder, cursor: &mut Cursor<'_>) -> Decoded<NodeRef> {
     let at = cursor.offset();
     let id = builder.css_id(cursor.num()?).at(at)?;
     let node = NodeRef::Css(id);
-    let css = css_fields(builder, cursor).of(node)?;
+    let css = css_fields(builder, cursor).in_node(node)?;
     builder.css(id, css)?;
     Ok(node)
 }
@@ -548,7 +548,7 @@ fn ps(builder: &mut Builder, cursor: &mut Cursor<'_>) -> Decoded<NodeRef> {
     let id = builder.ps_id(cursor.num()?).at(at)?;
     let node = NodeRef::Ps(id);
     let since = builder.mark();
-    let proc = ps_fields(builder, cursor).of(node)?;
+    let proc = ps_fields(builder, cursor).in_node(node)?;
     builder.ps_since(&since, id, proc)?;
     Ok(node)
 }
@@ -585,8 +585,8 @@ fn ps_fields(builder: &mut Builder, cursor: &mut Cursor<'_>) -> Decoded<ProcStat
     Ok(ProcStatic { label, file, line, in_interface })
 }
 
-/// Decodes a procedure label; `keep` turns its strings, given with where they begin (length
-/// included) and end, into `S`.
+/// Decodes a procedure label. `keep` turns its strings, given with their start (including the length) and end, into
+/// `S`.
 pub(crate) fn label<'a, S>(
     cursor: &mut Cursor<'a>,
     keep: &mut impl FnMut(&'a [u8], u64, u64) -> Decoded<S>,

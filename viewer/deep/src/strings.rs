@@ -1,18 +1,18 @@
-//! Strings of a profile: each distinct one kept once, as the octets of the file.
+//! Strings of a profile: each distinct one is stored once, with the octets of the file.
 //!
-//! They are UTF-8 in practice; octets that are not are kept, and shown as U+FFFD.
+//! They are usually UTF-8. Other octets are kept, and shown as U+FFFD.
 
 use std::borrow::Cow;
 use std::hash::{BuildHasher, RandomState};
 
-/// A string of a profile; compare two of the same profile for equality by their ids.
+/// A string of a profile. Two strings of one profile are equal if their ids are.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct StrId(pub(crate) u32);
 
 /// All strings of a profile.
 ///
-/// Invariant: `ends` ascends, its last is `octets.len()`; `table` holds id + 1 or 0, is a power of
-/// two long and at most half full.
+/// Invariant: `ends` ascends, its last is `octets.len()`; `table` contains id + 1 or 0, its length is a power of two,
+/// and it is at most half full.
 #[derive(Clone, Debug)]
 pub struct Strings {
     octets: Vec<u8>,
@@ -35,7 +35,7 @@ impl Strings {
     /// The empty string, in every table.
     pub const EMPTY: StrId = StrId(0);
 
-    /// The id of a string, which is added if it is new; `None` if 4 GiB are full.
+    /// The id of a string, which is added if it is new. `None`: 4 GiB are in use.
     pub fn intern(&mut self, text: &[u8]) -> Option<StrId> {
         let mut slot = self.slot_of(text);
         if let Some(id) = self.table[slot].checked_sub(1) {
@@ -64,15 +64,15 @@ impl Strings {
     pub fn octets(&self, id: StrId) -> &[u8] {
         self.octets_at(id.0)
     }
-    /// The string as text; octets that are not UTF-8 show as U+FFFD.
+    /// The string as text. Octets that are not UTF-8 become U+FFFD.
     pub fn text(&self, id: StrId) -> Cow<'_, str> {
         String::from_utf8_lossy(self.octets(id))
     }
-    /// How many distinct strings there are.
+    /// Number of distinct strings.
     pub fn len(&self) -> usize {
         self.ends.len()
     }
-    /// Never: the empty string is in every table.
+    /// Always false: the empty string is in every table.
     pub fn is_empty(&self) -> bool {
         self.ends.is_empty()
     }

@@ -1,11 +1,10 @@
 //! Synthetic profiles of any size and shape, for tests and benches.
 //!
-//! A program of random procedures is made up, and calls are played as the Mercury run-time system
-//! would record them: the first use of a call edge leads to the callee's active context if there
-//! is one that the recursion check sees, else to a new context; a call through a closure or a
-//! method hides its caller's context from that check while it lasts. So the results have
-//! recursion, cliques, nested fresh occurrences and shared procedures like real ones, and ids are
-//! handed out in the same order.
+//! A program of random procedures is made up, and its calls are recorded as the Mercury run-time system would: the
+//! first use of a call edge leads to the callee's active context if there is one that the recursion check sees, or else
+//! to a new context. A call through a closure or a method hides its caller's context from that check while it lasts. So
+//! the results have recursion, cliques, nested new occurrences and shared procedures like real ones, and ids are
+//! assigned in the same order.
 //!
 //! The same parameters always give the same profile.
 
@@ -19,18 +18,18 @@ use crate::small::small;
 use crate::strings::Strings;
 use crate::write::Version;
 
-/// What the call tree looks like.
+/// The shape of the call tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Shape {
-    /// Bushy, some ten to hundred calls deep: what programs are like.
+    /// Bushy, some ten to hundred calls deep, like real programs.
     Mixed,
-    /// One path as long as the profile is large, through closures.
+    /// One path through closures, as long as the profile is large.
     Deep,
     /// Nearly all contexts directly below few others.
     Wide,
-    /// Most calls go back to active contexts: few large cliques.
+    /// Most calls go back to active contexts, which gives few large cliques.
     Recursive,
-    /// Most calls go through closures: the same few procedures again and again, in fresh contexts.
+    /// Most calls go through closures: the same few procedures again and again, in new contexts.
     Closures,
 }
 
@@ -39,22 +38,22 @@ impl Shape {
     pub const ALL: [Self; 5] = [Self::Mixed, Self::Deep, Self::Wide, Self::Recursive, Self::Closures];
 }
 
-/// What to make.
+/// Parameters of a profile.
 #[derive(Clone, Debug)]
 pub struct Params {
     /// Different seeds give different profiles.
     pub seed: u64,
-    /// Which run of the program: other numbers give other profiles of the same procedures and call sites.
+    /// Number of the run. Other numbers give other profiles of the same procedures and call sites.
     pub run: u64,
     /// The shape of the call tree.
     pub shape: Shape,
-    /// About how many contexts; at least 1. The root and its like come on top.
+    /// Approximate number of contexts; at least 1. The root and similar ones are added.
     pub contexts: u32,
     /// How many procedures; at least 1.
     pub procs: u32,
     /// Which coverage counts.
     pub coverage: Coverage,
-    /// The version the header shall say; in version 8 call sites name no files.
+    /// The version in the header. In version 8 call sites name no files.
     pub version: Version,
 }
 
@@ -72,7 +71,7 @@ impl Default for Params {
     }
 }
 
-/// A small fast generator (SplitMix64): good enough to make shapes, the same everywhere.
+/// A small fast generator (SplitMix64), good enough for shapes and the same everywhere.
 #[derive(Clone, Debug)]
 struct Random(u64);
 
@@ -84,7 +83,7 @@ impl Random {
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
         z ^ (z >> 31)
     }
-    /// Below `n`, which must not be 0.
+    /// A number below `n`, which must not be 0.
     fn below(&mut self, n: u32) -> u32 {
         (((self.next() >> 32) * u64::from(n)) >> 32) as u32
     }
@@ -95,7 +94,7 @@ impl Random {
 
 struct Site {
     kind: SiteKind,
-    /// Of a normal site the callee; others choose each time.
+    /// For a normal site its callee. Other sites choose each time.
     callee: u32,
 }
 
@@ -140,7 +139,7 @@ fn make_program(params: &Params) -> Program {
                 Site { kind, callee: 1 + random.below(count) }
             })
             .collect();
-        // The last call site can call anybody: what is left of the budget goes there.
+        // The last call site can call any procedure, and gets what is left of the budget.
         let kind = match params.shape {
             Shape::Deep | Shape::Closures => SiteKind::HigherOrder,
             Shape::Recursive if random.chance(50) => SiteKind::HigherOrder,
@@ -194,14 +193,14 @@ struct Call {
     csd: CsdId,
     callee: u32,
     hides: bool,
-    /// New contexts that may be made at and below the callee.
+    /// Number of new contexts that may be made at and below the callee.
     budget: u32,
 }
 
 enum Task {
-    /// Make the call of a context.
+    /// Makes the call of a context.
     Call { caller: u32, caller_pd: PdId, call: Call },
-    /// Put back what a procedure's active context was.
+    /// Restores a procedure's active context.
     Restore { proc: u32, active: Option<PdId> },
 }
 
@@ -242,7 +241,7 @@ fn play<S: Sink>(params: &Params, program: &Program, sink: &mut S) -> Result<(),
 
 impl<S: Sink> Player<'_, S> {
     fn call(&mut self, caller: u32, caller_pd: PdId, call: &Call) -> Result<(), DeepError> {
-        // Active again from here on, also after a sibling's subtree.
+        // It is active again from here on, also after a sibling's subtree.
         self.active[caller as usize] = if call.hides { None } else { Some(caller_pd) };
         let own = self.figures();
         match self.active[call.callee as usize] {
@@ -277,7 +276,7 @@ impl<S: Sink> Player<'_, S> {
         }
     }
 
-    /// Makes a context of a procedure; up to `budget` contexts, itself included, may come of it.
+    /// Makes a context of a procedure, and with its descendants at most `budget` contexts.
     fn enter(&mut self, proc: u32, budget: u32) -> Result<PdId, DeepError> {
         let pd = PdId::at(self.last_pd as usize);
         self.last_pd += 1;
@@ -285,7 +284,7 @@ impl<S: Sink> Player<'_, S> {
         let this = &program.procs[proc as usize];
         let mut left = budget.saturating_sub(1);
 
-        // Which calls are made, and to whom.
+        // Decides which calls are made, and to which procedures.
         self.calls.clear();
         let mut slots: Vec<(SiteKind, Vec<CsdId>)> = Vec::with_capacity(this.sites.len());
         let last = this.sites.len().saturating_sub(1);
@@ -308,7 +307,7 @@ impl<S: Sink> Player<'_, S> {
             for n in 0..wanted {
                 let hides = site.kind.is_zeroing();
                 let (callee, visible) = self.callee(proc, site);
-                // A new context needs budget; one callee is in a slot once.
+                // A new context needs budget, and a callee occurs once in a slot.
                 if self.calls[first..].iter().any(|c| c.callee == callee) || (!visible && left == 0) {
                     continue;
                 }
@@ -324,8 +323,8 @@ impl<S: Sink> Player<'_, S> {
                 csds.push(csd);
                 self.calls.push(Call { csd, callee, hides, budget });
             }
-            // Files list the most recently created first, and number edges as they come to them. Every other profile has them
-            // numbered as they were made: ids may come in any order.
+            // Files list the most recently created first, and number edges in the order of the file. Every other
+            // profile numbers them as they were made, because ids may come in any order.
             if self.params.seed.is_multiple_of(2) {
                 csds.reverse();
             }
@@ -351,7 +350,7 @@ impl<S: Sink> Player<'_, S> {
         Ok(pd)
     }
 
-    /// How much of the budget one call site gets.
+    /// The part of the budget for one call site.
     fn share(&mut self, left: u32, last: bool) -> u32 {
         match self.params.shape {
             _ if left == 0 => 0,
@@ -364,8 +363,8 @@ impl<S: Sink> Player<'_, S> {
         }
     }
 
-    /// Whom a call site of `proc` calls this time, and whether that is an active context that the
-    /// recursion check sees. Sites that can call anybody try for one that it does not see.
+    /// The procedure that a call site of `proc` calls this time, and whether that has an active context that the
+    /// recursion check sees. Sites that can call any procedure try to find one that it does not see.
     fn callee(&mut self, proc: u32, site: &Site) -> (u32, bool) {
         let count = small(self.program.procs.len()) - 1;
         let sees = |player: &Self, callee: u32| {
@@ -393,7 +392,7 @@ impl<S: Sink> Player<'_, S> {
 /// Makes a profile.
 ///
 /// # Errors
-/// `too_large`: more than the tables hold.
+/// `too_large`: more than the tables can hold.
 pub fn generate(params: &Params) -> Result<DeepData, DeepError> {
     let program = make_program(params);
     let mut counter = Counter::default();

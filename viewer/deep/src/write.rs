@@ -1,7 +1,6 @@
-//! Writes Deep.data, versions 8 and 9, in the order of the Mercury run-time system: contexts depth
-//! first from the root, each followed by its edges and each edge by its callee unless that was
-//! written before; then procedures, the root's first, each followed by its call sites. The layout
-//! is that of [`mod@crate::read`]; numbers are in their shortest form.
+//! Writes Deep.data, versions 8 and 9, in the order of the Mercury run-time system: contexts depth first from the root,
+//! each followed by its edges, and each edge by its callee unless that was written before; then procedures, the root's
+//! first, each followed by its call sites. The layout is that of [`mod@crate::read`]. Numbers have their shortest form.
 
 use crate::small::small;
 use std::io::{self, Write};
@@ -17,7 +16,7 @@ use crate::read::FIRST_LINE;
 pub enum Version {
     /// Call sites are in the file of their procedure.
     V8,
-    /// A call site may name a file of its own.
+    /// A call site may name its own file.
     V9,
 }
 
@@ -46,15 +45,15 @@ pub enum WriteError {
     /// Writing failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// Version 8 has no place for the file that a call site names.
+    /// Version 8 cannot store a call site's own file.
     #[error("css {0}: version 8 cannot say that a call site is in a file of its own")]
     SiteFile(CssId),
 }
 
-/// Writes a profile's data. Give it a buffered writer or memory: it writes by the node.
+/// Writes a profile's data, node by node, so pass a buffered writer or memory.
 ///
 /// # Errors
-/// The writer's; what the version cannot carry.
+/// Those of the writer; data that the version cannot express.
 pub fn write(data: &DeepData, version: Version, out: &mut impl Write) -> Result<(), WriteError> {
     let mut writer = Writer { data, version, node: Vec::new(), out };
     writer.header()?;
@@ -67,7 +66,7 @@ pub fn write(data: &DeepData, version: Version, out: &mut impl Write) -> Result<
 /// A profile's data as the octets of a file.
 ///
 /// # Errors
-/// What the version cannot carry.
+/// Data that the version cannot express.
 pub fn to_octets(data: &DeepData, version: Version) -> Result<Vec<u8>, WriteError> {
     let mut out = Vec::new();
     write(data, version, &mut out)?;
@@ -121,7 +120,7 @@ impl<W: Write> Writer<'_, W> {
     fn contexts(&mut self) -> Result<(), WriteError> {
         let data = self.data;
         let mut written = vec![false; data.pd_count()];
-        // Edges whose turn is to come, the next one last.
+        // Remaining edges, the next one last.
         let mut stack: Vec<CsdId> = Vec::new();
         let roots = std::iter::once(data.root()).chain(data.pds());
         for pd in roots {
@@ -197,7 +196,7 @@ impl<W: Write> Writer<'_, W> {
                 }
             }
         }
-        // Of no procedure: not in a well formed profile, but kept.
+        // Call sites without a procedure. A valid profile has none, but they are kept.
         for css in data.csss().filter(|css| !written[css.index()]) {
             self.call_site(css)?;
         }

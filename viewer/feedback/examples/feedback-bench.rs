@@ -1,11 +1,10 @@
-//! How long `mdprof_create_feedback` takes, and how much memory: a table of programs made up on the spot, and of profiles
-//! given.
+//! Measures the time and the memory of `mdprof_create_feedback`: a table for made-up programs and for given profiles.
 //!
 //! ```text
 //! cargo run --release -p pct-feedback --example feedback-bench [-- [--keep FOLDER] [--procs N]... [X.data]...]
 //! ```
-//! Made-up programs are written to the folder given, and stay there.
-//! Each run is a process of its own (this program again): reading, analysis, writing. Times are medians of five.
+//! Made-up programs are written to the given folder and stay there. Each run is a separate process (this program
+//! again): reading, analysis, writing. Times are medians of five.
 #![forbid(unsafe_code)]
 
 use std::io::Write;
@@ -101,7 +100,7 @@ fn main() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// Makes up a program of so many procedures; its profile and representation are written.
+/// Makes a program of this many procedures, and writes its profile and representation.
 fn make(folder: &Path, procs: usize) -> (String, PathBuf) {
     let program = synthetic::forest(procs, 1);
     let bodies = program.procs.iter().filter(|p| p.body.is_some()).count();
@@ -113,7 +112,7 @@ fn make(folder: &Path, procs: usize) -> (String, PathBuf) {
     (format!("forest of {bodies} bodies"), data)
 }
 
-/// What is measured; the last line is the most memory held, in MB.
+/// The measured work. The last line is the peak memory in MB.
 fn one_run(data: &str, out: &str) -> ExitCode {
     let request = create::Request {
         data: data.into(),

@@ -1,5 +1,5 @@
-//! What is known of one procedure in one context: its body, coverage and call sites, joined (docs/feedback.md, sections 3 and
-//! 6).
+//! The facts about one procedure in one context: its body, coverage and call sites, joined (docs/feedback.md, sections
+//! 3 and 6).
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -12,7 +12,7 @@ use pct_deep::{CliqueId, CsdId, PdId, Profile, SiteKind};
 
 use crate::cost::Abort;
 
-/// What a context's call site does.
+/// The calls of a context's call site.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Site {
     /// Whether a callee is in the caller's clique.
@@ -21,7 +21,7 @@ pub struct Site {
     pub calls: i64,
     /// Own and inherited call sequence counts of all its calls.
     pub total: f64,
-    /// Whether the callee is not known before the call: special, higher order and method calls.
+    /// Whether the callee is unknown before the call: special, higher order and method calls.
     pub higher_order: bool,
     /// Its edges, in the file's order.
     pub csds: Vec<CsdId>,
@@ -68,7 +68,7 @@ pub struct Context {
     pub clique: CliqueId,
     /// The body of its procedure.
     pub body: Arc<Body>,
-    /// How often each goal was entered and left. Nothing in it contradicts anything.
+    /// How often each goal was entered and left. It has no contradictions.
     pub coverage: Coverage,
     /// Its call sites, by slot.
     pub sites: Vec<Site>,
@@ -79,25 +79,25 @@ impl Context {
     pub fn site(&self, goal: usize) -> Option<&Site> {
         self.sites.get(self.body.nodes[goal].slot?)
     }
-    /// Times that a goal was entered.
+    /// How often a goal was entered.
     pub fn before(&self, goal: usize) -> i64 {
         self.coverage.before(goal)
     }
-    /// Times that a goal was left with success.
+    /// How often a goal was left with success.
     pub fn after(&self, goal: usize) -> i64 {
         self.coverage.after(goal)
     }
-    /// Part of the times that a goal was entered that it was left.
+    /// The fraction of a goal's entries that succeeded.
     pub fn success(&self, goal: usize) -> f64 {
         self.after(goal) as f64 / self.before(goal) as f64
     }
-    /// Part of the times that a goal was entered that it was not left.
+    /// The fraction of a goal's entries that did not succeed.
     pub fn failure(&self, goal: usize) -> f64 {
         (self.before(goal) - self.after(goal)) as f64 / self.before(goal) as f64
     }
 }
 
-/// What a context has none of.
+/// What a context lacks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Missing {
     /// There are no counts of contexts.
@@ -106,12 +106,12 @@ pub enum Missing {
     Representation,
 }
 
-/// Contexts that are kept ready.
+/// Most contexts that are stored.
 const CONTEXTS: usize = 4096;
 
 /// The contexts of a profile, each made once.
 pub struct Contexts<'a> {
-    /// Where bodies come from.
+    /// Source of bodies.
     pub bodies: &'a dyn Bodies,
     /// The profile.
     pub profile: &'a Profile,
@@ -119,7 +119,7 @@ pub struct Contexts<'a> {
 }
 
 impl<'a> Contexts<'a> {
-    /// None is made yet.
+    /// Makes no context yet.
     pub fn new(bodies: &'a dyn Bodies) -> Self {
         Self { bodies, profile: bodies.profile(), ready: RefCell::default() }
     }
@@ -139,7 +139,7 @@ impl<'a> Contexts<'a> {
         let Some(measured) = Measured::of_pd(profile, pd) else { return Ok(Err(Missing::Coverage)) };
         let coverage = coverage::infer(&body, &measured);
         if let Some(problem) = coverage.words(&body, 1).into_iter().next() {
-            return Err(Abort::of(problem));
+            return Err(Abort::contradiction(problem));
         }
         let clique = profile.pd_clique(pd);
         let context = Rc::new(Context { pd, clique, body, coverage, sites: sites(profile, pd) });

@@ -1,20 +1,20 @@
-//! Costs of goals: how often they are executed and what that takes, in call sequence counts (section 8.1).
+//! Costs of goals: how often they are executed and what that costs, in call sequence counts (section 8.1).
 
 /// Why the analysis of a procedure stops, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Abort {
-    /// The costs of its branches cannot be told (conditions with several solutions do that): it gets no candidates.
+    /// The costs of its branches are unknown (as for conditions with several solutions), so it gets no candidates.
     Unsuited(String),
-    /// The profile contradicts itself or the program representation: nothing can be believed.
+    /// The profile contradicts itself or the program representation, so nothing in it is reliable.
     Contradiction(String),
 }
 
 impl Abort {
     /// A contradiction.
-    pub(crate) fn of(text: impl Into<String>) -> Self {
+    pub(crate) fn contradiction(text: impl Into<String>) -> Self {
         Self::Contradiction(text.into())
     }
-    /// The words.
+    /// The text.
     pub fn text(&self) -> &str {
         let (Self::Unsuited(text) | Self::Contradiction(text)) = self;
         text
@@ -26,16 +26,16 @@ impl Abort {
 pub enum Cost {
     /// Never executed.
     Dead,
-    /// So many executions that cost nothing.
+    /// This many executions without cost.
     Trivial(i64),
-    /// So many executions that cost so much altogether.
+    /// This many executions, and their total cost.
     Total(i64, f64),
-    /// So many executions that cost so much each.
+    /// This many executions, and the cost of each.
     PerCall(i64, f64),
 }
 
 impl Cost {
-    /// No cost: dead or trivial.
+    /// A cost of zero: dead or trivial.
     pub fn none(calls: i64) -> Self {
         if calls == 0 { Self::Dead } else { Self::Trivial(calls) }
     }
@@ -46,7 +46,7 @@ impl Cost {
             Self::Trivial(n) | Self::Total(n, _) | Self::PerCall(n, _) => n,
         }
     }
-    /// What all executions take.
+    /// The cost of all executions.
     pub fn total(self) -> f64 {
         match self {
             Self::Dead | Self::Trivial(_) => 0.0,
@@ -54,7 +54,7 @@ impl Cost {
             Self::PerCall(n, each) => n as f64 * each,
         }
     }
-    /// What one execution takes on average.
+    /// The average cost of one execution.
     pub fn per_call(self) -> f64 {
         match self {
             Self::Dead | Self::Trivial(_) | Self::Total(0, _) | Self::PerCall(0, _) => 0.0,
@@ -65,7 +65,7 @@ impl Cost {
     fn is_real(self) -> bool {
         matches!(self, Self::Total(..) | Self::PerCall(..))
     }
-    /// Itself, then another goal.
+    /// The cost of this goal followed by another one.
     ///
     /// # Errors
     /// A cost without executions.
@@ -76,13 +76,13 @@ impl Cost {
             (this, next) => {
                 let total = if this.is_real() { this.total() + next.total() } else { next.total() };
                 if this.is_real() && this.calls() == 0 && total != 0.0 {
-                    return Err(Abort::of(format!("a cost of {total} without calls")));
+                    return Err(Abort::contradiction(format!("a cost of {total} without calls")));
                 }
                 Self::Total(this.calls(), total)
             }
         })
     }
-    /// One of two goals, `calls` times altogether.
+    /// The cost of one of two goals, with `calls` executions in total.
     ///
     /// # Errors
     /// The calls of the two do not add up.
@@ -109,7 +109,7 @@ impl Cost {
             (true, true) => Self::Total(calls, a.total() + b.total()),
         })
     }
-    /// The same goal executed another number of times, each as before (section 8.5).
+    /// The cost of the same goal with another number of executions, each with the same cost (section 8.5).
     ///
     /// # Errors
     /// It is dead, or has a cost without executions.
@@ -118,15 +118,15 @@ impl Cost {
             Self::Dead => Err(Abort::Unsuited("recounting a dead goal".to_owned())),
             Self::Trivial(_) => Ok(Self::Trivial(calls)),
             Self::Total(0, total) if total != 0.0 => {
-                Err(Abort::of(format!("a cost of {total} without calls")))
+                Err(Abort::contradiction(format!("a cost of {total} without calls")))
             }
             real => Ok(Self::PerCall(calls, real.per_call())),
         }
     }
 }
 
-/// The cost of goals executed one after the other (section 8.3): `goals` gives each one's cost and how often it is left; `calls` is how
-/// often none of them is executed.
+/// The cost of goals executed one after the other (section 8.3): `goals` has each one's cost and how often it succeeds;
+/// `calls` is the number of executions if there are no goals.
 ///
 /// # Errors
 /// As [`Cost::then`].

@@ -10,18 +10,18 @@ use crate::recursion::SiteCosts;
 /// The costs of a body's goals.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Costs {
-    /// By goal: as the profile has it.
+    /// By goal: the cost in the profile.
     pub first: Vec<Cost>,
-    /// By goal: less what parallel execution inside was found to save.
+    /// By goal: that cost, less the savings of parallel execution inside.
     pub now: Vec<Cost>,
-    /// By goal: worth a conjunct of its own. Decided once, from the first cost.
+    /// By goal: whether it is worth its own conjunct. Decided once, from the first cost.
     pub costly: Vec<bool>,
 }
 
 /// The costs of a context's goals (section 8.2), and which are costly (8.5).
 ///
 /// # Errors
-/// The counts contradict each other, or the costs of branches cannot be told.
+/// The counts contradict each other, or the costs of branches are unknown.
 pub fn of_body(context: &Context, recursive: &SiteCosts, threshold: i64) -> Result<Costs, Abort> {
     let count = context.body.nodes.len();
     let mut costs = Costs { first: Vec::new(), now: vec![Cost::Dead; count], costly: vec![false; count] };
@@ -56,7 +56,7 @@ fn call(context: &Context, recursive: &SiteCosts, goal: usize) -> Cost {
 }
 
 impl Costs {
-    /// The present cost of goals executed one after the other; `calls`: how often, if there are none.
+    /// The current cost of goals executed one after the other; `calls`: the number of executions if there are none.
     ///
     /// # Errors
     /// As [`sequence`].
@@ -64,7 +64,7 @@ impl Costs {
         sequence(goals.iter().map(|&g| (self.now[g], context.after(g))), calls)
     }
 
-    /// The cost of a goal of other goals (but a conjunction), from their present costs (sections 8.2, 8.4).
+    /// The cost of a compound goal (except a conjunction), from its parts' current costs (sections 8.2, 8.4).
     ///
     /// # Errors
     /// The counts of its branches do not add up.
@@ -94,7 +94,7 @@ impl Costs {
                 rest
             }
             NodeKind::Switch { arms, .. } => {
-                // How often no arm before this one, and none at all, was taken.
+                // How often no arm before this one was taken, and how often none at all.
                 let mut left = vec![before(goal)];
                 for &arm in arms {
                     left.push(left[left.len() - 1].saturating_sub(before(arm)));

@@ -1,7 +1,7 @@
 //! `mdprof_create_feedback`: from a profile to a feedback file (docs/feedback.md, section 1).
 //!
-//! Options as typed become a [`Request`]; [`run`] does what it asks for. All text goes through the two writers given, so
-//! that tests see what people see.
+//! Options as typed become a [`Request`]; [`run`] does what it asks for. All text goes through the two
+//! writers given, so that tests see what people see.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -33,12 +33,12 @@ what to find:
 options:
   -h, --help                               print this
   -V, --version                            print the version
-  -v, --verbosity N                        messages: 0 none, 1 errors, 2 warnings (default), 3 notices, 4 all
-      --debug-read-profile                 say how reading the profile goes
+  -v, --verbosity N                        messages: 0 none, 1 errors, 2 also warnings (default), 3 also notices, 4 all
+      --debug-read-profile                 print messages about reading the profile
       --report                             print what was found (as mdprof_report_feedback does)
 
 options of the search (each --ipar-X also as --implicit-parallelism-X):
-      --desired-parallelism X              as much is enough (default 8.0, must be > 1)
+      --desired-parallelism X              do not look for more parallelism than this (default 8.0, must be > 1)
       --ipar-intermodule-var-use           follow the use of variables into other modules
       --ipar-sparking-cost N               cost of creating a spark (100)
       --ipar-sparking-delay N              time until a spark runs (1000)
@@ -168,8 +168,8 @@ pub fn params(parsed: &Parsed) -> Result<Params, Vec<String>> {
     })
 }
 
-/// An algorithm as typed: `greedy`, `complete`, `complete-size(N)`, `complete-branches(N)`, with blanks before and after
-/// each word and sign.
+/// An algorithm as typed: `greedy`, `complete`, `complete-size(N)`, `complete-branches(N)`, with blanks
+/// before and after each word and sign.
 pub fn best_algorithm(text: &str) -> Option<BestAlgorithm> {
     let text = text.trim();
     let with_number = |name: &str| -> Option<i64> {

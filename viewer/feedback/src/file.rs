@@ -20,7 +20,7 @@ const LINE_1: &str = "Mercury Compiler Feedback";
 const VERSION: &str = "19";
 const ENDS: &str = "Unexpected end of file";
 
-/// Why a feedback file was not read. Displays as the original tools say it, without the line feed at the end.
+/// Why a feedback file was not read. `Display` gives the original tools' message, without the line feed at the end.
 #[derive(Debug)]
 pub struct ReadError {
     /// The file.
@@ -37,7 +37,7 @@ pub enum Cause {
     Open(io::Error),
     /// It cannot be read.
     Read(io::Error),
-    /// The first line is not a feedback file's.
+    /// The first line is not that of a feedback file.
     Format,
     /// Another version.
     Version,
@@ -50,7 +50,7 @@ pub enum Cause {
         /// The program that it is for.
         got: String,
     },
-    /// The term is wrong, on this line.
+    /// The term on this line is malformed.
     Term(String, u32),
     /// It has a component twice.
     Repeated,
@@ -79,7 +79,7 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// Reads a feedback file; `program`: the one that it must be for.
+/// Reads a feedback file. `program`: the program that it must be for.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -93,7 +93,7 @@ pub fn read(file: &Path, program: Option<&str>) -> Result<Feedback, ReadError> {
     read().map_err(|cause| ReadError { file: file.to_owned(), cause })
 }
 
-/// What the text of a feedback file says.
+/// Parses the text of a feedback file.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -145,7 +145,7 @@ pub fn to_text(feedback: &Feedback) -> String {
     format!("{LINE_1}\n{VERSION}\n{}\n{term}.\n", feedback.program)
 }
 
-/// The system's words for an error, without its number.
+/// The system's message for an error, without its number.
 pub fn system_message(error: &io::Error) -> String {
     let text = error.to_string();
     match text.find(" (os error ") {
@@ -154,9 +154,9 @@ pub fn system_message(error: &io::Error) -> String {
     }
 }
 
-/// Writes a feedback file: aside first, then in place of what was there, whose permissions it keeps. A failure leaves that
-/// as it was. Through a link the file that it leads to is written; what is no regular file (a pipe, a device) is written
-/// to as it is.
+/// Writes a feedback file: first to a temporary file, which then replaces the old one and keeps its permissions. A
+/// failure leaves the old file unchanged. If the path is a link, its target is written. Anything but a regular file (a
+/// pipe, a device) is written directly.
 ///
 /// # Errors
 /// The system's.
@@ -173,7 +173,7 @@ pub fn write(file: &Path, feedback: &Feedback) -> io::Result<()> {
     };
     let mut aside = tempfile::NamedTempFile::new_in(folder)?;
     if let Ok(there) = there {
-        // Who may not write the file may not replace it.
+        // Without permission to write the file, it may not be replaced either.
         fs::OpenOptions::new().write(true).open(&target)?;
         aside.as_file().set_permissions(there.permissions())?;
     }

@@ -1,4 +1,4 @@
-//! A profile and the program representation beside it, as the analysis needs them.
+//! A profile and the program representation beside it, as input of the analysis.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -39,10 +39,10 @@ pub fn open_profile(path: &Path) -> Result<Profile, DeepError> {
     pct_deep::read::open(path, Compensation::Exact)
 }
 
-/// Reads a program representation, with all its bodies: one that is damaged anywhere is refused as a whole.
+/// Reads a program representation with all its bodies. One that is damaged anywhere is refused as a whole.
 ///
 /// # Errors
-/// There is none, or it cannot be read.
+/// There is no representation, or it cannot be read.
 pub fn open_rep(path: &Path) -> Result<ProcRep, RepError> {
     if std::fs::metadata(path).is_err_and(|e| e.kind() == std::io::ErrorKind::NotFound) {
         return Err(RepError::None);

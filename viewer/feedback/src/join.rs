@@ -1,13 +1,13 @@
-//! What the walk brings together: pushes of several contexts, and calls with the candidates that they are executed in.
+//! Joins results of the walk: pushes of several contexts, and calls with the candidates in which they are executed.
 
 use std::collections::HashMap;
 
-use pct_deep::{GoalPath, Step};
+use pct_deep::{GoalPath, GoalStep};
 
 use crate::model::{Candidate, Push};
 
-/// Joins pushes of several lists (section 4.4): those of a conjunction become one, with the bounds of the first; others of
-/// other bounds are left out.
+/// Joins pushes of several lists (section 4.4): those of a conjunction become one, with the bounds of the first. Others
+/// with other bounds are left out.
 pub fn merge_pushes(lists: &[&[Push]]) -> Vec<Push> {
     let mut merged: Vec<Push> = Vec::new();
     let mut place: HashMap<GoalPath, usize> = HashMap::new();
@@ -31,18 +31,18 @@ pub fn merge_pushes(lists: &[&[Push]]) -> Vec<Push> {
     merged
 }
 
-/// Candidates of one context, as the walk remembers them: enough to decide how parallel calls inside them are.
+/// The part of a context's candidates that the walk stores, to decide how parallel the calls inside them are.
 #[derive(Clone, Debug)]
 pub(crate) struct Brief {
     path: GoalPath,
     before: i64,
     goals: i64,
-    /// Processors kept busy.
+    /// Number of processors that it keeps busy.
     busy: f64,
 }
 
 impl Brief {
-    pub(crate) fn of(c: &Candidate) -> Self {
+    pub(crate) fn from_candidate(c: &Candidate) -> Self {
         let len = |n: usize| i64::try_from(n).unwrap_or(i64::MAX);
         let cpu = c.metrics.seq_time + c.metrics.overheads();
         Self {
@@ -52,13 +52,13 @@ impl Brief {
             busy: cpu / (cpu + c.metrics.dead()),
         }
     }
-    /// What a call at `path` adds to the parallelism that it is executed in (section 4.3): the range leaves out the first
-    /// parallel goal and takes in one goal behind the last, as the original does.
+    /// What a call at `path` adds to the parallelism in which it is executed (section 4.3). As in the original, the
+    /// range excludes the first parallel goal and includes one goal after the last.
     pub(crate) fn adds(&self, path: &GoalPath) -> f64 {
         let Some(rest) = path.0.strip_prefix(self.path.0.as_slice()) else { return 0.0 };
         let f = self.before + 1;
         match rest.first() {
-            Some(Step::Conj(n)) if f < *n && *n <= f + self.goals => self.busy,
+            Some(GoalStep::Conj(n)) if f < *n && *n <= f + self.goals => self.busy,
             _ => 0.0,
         }
     }

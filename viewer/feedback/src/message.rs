@@ -1,4 +1,4 @@
-//! What the analysis has to say besides its result (docs/feedback.md, section 13).
+//! Messages of the analysis (docs/feedback.md, section 13).
 
 use std::fmt;
 
@@ -6,12 +6,12 @@ use pct_deep::{CliqueId, CsdId, GoalPath, ProcLabel};
 
 use crate::report::label_name;
 
-/// How much a message matters; it is printed at verbosities not below its number.
+/// The importance of a message. It is printed at verbosities of at least its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
     /// Something is wrong with the input.
     Error = 1,
-    /// Something could not be told.
+    /// Something is unknown.
     Warning = 2,
     /// Something was left out.
     Notice = 3,
@@ -19,9 +19,9 @@ pub enum Level {
     Info = 4,
 }
 
-/// What a message is about.
+/// The subject of a message.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum MessageSubject {
     /// A procedure.
     Proc(ProcLabel<String>),
     /// A goal of a procedure.
@@ -35,28 +35,28 @@ pub enum Place {
 /// A message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// How much it matters.
+    /// Its importance.
     pub level: Level,
-    /// What it is about.
-    pub place: Place,
+    /// Its subject.
+    pub place: MessageSubject,
     /// The text.
     pub text: String,
 }
 
 impl Message {
-    /// Whether it is printed at a verbosity.
+    /// Whether it is printed at this verbosity.
     pub fn is_shown(&self, verbosity: i64) -> bool {
         self.level as i64 <= verbosity
     }
 }
 
 impl fmt::Display for Message {
-    /// With an empty line after it. The place of a clique or call has no line of its own.
+    /// Followed by an empty line. A clique or call as the subject has no line of its own.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:?}:", self.level)?;
         match &self.place {
-            Place::Proc(label) => writeln!(f, "  Proc: {}", label_name(label))?,
-            Place::Goal(label, path) => {
+            MessageSubject::Proc(label) => writeln!(f, "  Proc: {}", label_name(label))?,
+            MessageSubject::Goal(label, path) => {
                 writeln!(f, "  Proc: {}", label_name(label))?;
                 if path.0.is_empty() {
                     writeln!(f, "  Root goal")?;
@@ -64,8 +64,8 @@ impl fmt::Display for Message {
                     writeln!(f, "  Goal: {path}")?;
                 }
             }
-            Place::Clique(clique) => write!(f, "  clique {clique}")?,
-            Place::Csd(csd) => write!(f, "  call site dynamic {csd}")?,
+            MessageSubject::Clique(clique) => write!(f, "  clique {clique}")?,
+            MessageSubject::Csd(csd) => write!(f, "  call site dynamic {csd}")?,
         }
         write!(f, "  {}\n\n", self.text)
     }
@@ -90,7 +90,7 @@ mod tests {
         assert_eq!(
             show(
                 Level::Info,
-                Place::Goal(label.clone(), "e;".parse().unwrap()),
+                MessageSubject::Goal(label.clone(), "e;".parse().unwrap()),
                 "Found 2 conjuncts above callsite threshold"
             ),
             "Info:\n  Proc: pred shop.bill/3-0\n  Goal: e;\n  Found 2 conjuncts above callsite threshold\n\n"
@@ -98,21 +98,21 @@ mod tests {
         assert_eq!(
             show(
                 Level::Warning,
-                Place::Clique(CliqueId::new(7).unwrap()),
+                MessageSubject::Clique(CliqueId::new(7).unwrap()),
                 "Cannot compute cost of recursive calls: Could not detect recursion type"
             ),
             "Warning:\n  clique 7  Cannot compute cost of recursive calls: Could not detect recursion type\n\n"
         );
         assert_eq!(
-            show(Level::Notice, Place::Goal(label.clone(), GoalPath::ROOT), "x"),
+            show(Level::Notice, MessageSubject::Goal(label.clone(), GoalPath::ROOT), "x"),
             "Notice:\n  Proc: pred shop.bill/3-0\n  Root goal\n  x\n\n"
         );
         assert_eq!(
-            show(Level::Error, Place::Proc(label), "x"),
+            show(Level::Error, MessageSubject::Proc(label), "x"),
             "Error:\n  Proc: pred shop.bill/3-0\n  x\n\n"
         );
         assert_eq!(
-            show(Level::Warning, Place::Csd(CsdId::new(3).unwrap()), "x"),
+            show(Level::Warning, MessageSubject::Csd(CsdId::new(3).unwrap()), "x"),
             "Warning:\n  call site dynamic 3  x\n\n"
         );
     }

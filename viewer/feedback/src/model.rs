@@ -6,18 +6,18 @@ use pct_deep::{GoalPath, ProcLabel};
 /// How the time of dependent conjuncts is estimated.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DependentConjuncts {
-    /// They are not parallelised.
+    /// Dependent conjuncts are not parallelised.
     No,
-    /// As if they were independent.
+    /// They count as independent.
     Naively,
-    /// By how their executions overlap.
+    /// According to the overlap of their executions.
     ByOverlap,
 }
 
-/// How the best partition is searched for.
+/// How the best partition is found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BestAlgorithm {
-    /// One path, always on with the better choice.
+    /// Only one path, always with the better choice.
     Greedy,
     /// All partitions.
     Complete,
@@ -27,7 +27,7 @@ pub enum BestAlgorithm {
     CompleteBranches(i64),
 }
 
-/// The parameters that candidates were found with.
+/// The parameters of the search for candidates.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Params {
     /// Desired parallelism.
@@ -46,9 +46,9 @@ pub struct Params {
     pub wait_cost: i64,
     /// Time until a suspended context runs again.
     pub wakeup_delay: i64,
-    /// Calls of cliques below this cost are not looked into.
+    /// Calls of cliques with a lower cost are not analysed.
     pub clique_threshold: i64,
-    /// Goals up to this cost are not worth a conjunct.
+    /// Goals with at most this cost are not worth a conjunct.
     pub call_site_threshold: i64,
     /// Candidates must be faster by more than this factor.
     pub speedup_threshold: f64,
@@ -78,7 +78,7 @@ impl Default for Params {
     }
 }
 
-/// What a feedback file holds.
+/// The contents of a feedback file.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Feedback {
     /// The profiled program, as its profile names it.
@@ -90,7 +90,7 @@ pub struct Feedback {
 /// Candidates for parallel conjunctions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Candidates {
-    /// What they were found with.
+    /// The parameters of the search.
     pub params: Params,
     /// By procedure, in the order of the file.
     pub procs: Vec<(ProcLabel<String>, ProcCandidates)>,
@@ -101,7 +101,7 @@ pub struct Candidates {
 pub struct ProcCandidates {
     /// Names of its variables.
     pub names: VarNames,
-    /// Goals to be moved into branches first.
+    /// Goals that must first be moved into branches.
     pub pushes: Vec<Push>,
     /// The candidates.
     pub candidates: Vec<Candidate>,
@@ -116,7 +116,7 @@ pub struct Push {
     pub lo: i64,
     /// The last.
     pub hi: i64,
-    /// Where to, relative to the conjunction.
+    /// The target goals, relative to the conjunction.
     pub targets: Vec<GoalPath>,
 }
 
@@ -125,9 +125,9 @@ pub struct Push {
 pub struct Candidate {
     /// The conjunction.
     pub path: GoalPath,
-    /// The push that makes it, if it takes one.
+    /// The push that makes it, if it needs one.
     pub push: Option<Push>,
-    /// Variables that conjuncts wait for, ascending; empty: if they are independent.
+    /// Variables for which conjuncts wait, ascending; empty: if they are independent.
     pub dependent: Option<Vec<Var>>,
     /// Goals before the parallel ones.
     pub before: Vec<Goal>,
@@ -139,11 +139,11 @@ pub struct Candidate {
     pub after: Vec<Goal>,
     /// Their cost per call.
     pub after_cost: f64,
-    /// What executing it in parallel would give.
+    /// The effect of executing it in parallel.
     pub metrics: Metrics,
 }
 
-/// What executing a conjunction in parallel would give, per call.
+/// The effect of executing a conjunction in parallel, per call.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Metrics {
     /// Calls of the conjunction.
@@ -160,9 +160,9 @@ pub struct Metrics {
     pub signals: f64,
     /// Cost of waits.
     pub waits: f64,
-    /// Time that the first conjunct waits at its end.
+    /// Time for which the first conjunct waits at its end.
     pub first_dead: f64,
-    /// Time that conjuncts wait for futures.
+    /// Time for which conjuncts wait for futures.
     pub future_dead: f64,
 }
 
@@ -185,7 +185,7 @@ impl Metrics {
     }
 }
 
-/// A goal with what was found out about it.
+/// A goal with the facts about it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Goal {
     /// What it is.
@@ -196,7 +196,7 @@ pub struct Goal {
     pub cost: f64,
     /// Whether that is above the call site threshold.
     pub above: bool,
-    /// When it produces variables that others wait for.
+    /// When it produces variables for which others wait.
     pub productions: Vec<(Var, f64)>,
     /// When it needs variables that others produce.
     pub consumptions: Vec<(Var, f64)>,
@@ -221,20 +221,20 @@ pub enum GoalKind {
         var: Var,
         /// Whether it fails for functors that have no case.
         can_fail: bool,
-        /// Functors with their arities (at least one), and what is done for them.
+        /// Functors with their arities (at least one), and the goal for them.
         cases: Vec<(Vec<(String, i64)>, Goal)>,
     },
     /// A goal without goals inside.
     Atomic(AtomicGoal),
 }
 
-/// Names of variables: the 2-3-4 tree that the files hold, kept in its shape.
+/// Names of variables: the 2-3-4 tree of the file, with its shape preserved.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum VarNames {
     /// No names.
     #[default]
     Empty,
-    /// A node of one to three names and one child more.
+    /// A node with one to three names and one more child.
     Node(Vec<(i64, String)>, Vec<VarNames>),
 }
 
@@ -250,7 +250,7 @@ impl VarNames {
         }
         None
     }
-    /// The name that a variable is shown by: its own, or `V_number`.
+    /// The displayed name of a variable: its own, or `V_number`.
     pub fn show(&self, var: Var) -> String {
         self.get(var).map_or_else(|| format!("V_{}", var.0), str::to_owned)
     }
@@ -272,7 +272,7 @@ impl VarNames {
         let children = vec![Self::Empty; names.len() + 1];
         Self::Node(names, children)
     }
-    /// Takes a full node apart.
+    /// Splits a full node.
     fn split(&mut self) -> (Self, (i64, String), Self) {
         let Self::Node(mut names, mut children) = std::mem::take(self) else {
             unreachable!("only full nodes are split")

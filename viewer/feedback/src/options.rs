@@ -1,12 +1,12 @@
 //! Command lines by getopt's conventions, with the original tools' messages.
 //!
-//! `--name`, `--name value`, `--name=value`, `--no-name` for flags, `-v2`, `-v 2`, bundled short flags, `-x-` for a
-//! negated one, `--` ends options; options and plain arguments may be mixed.
+//! `--name`, `--name value`, `--name=value`, `--no-name` for flags, `-v2`, `-v 2`, bundled short flags, `-x-` to negate
+//! one. `--` ends the options. Options and plain arguments may be mixed.
 
-/// What an option takes.
+/// The argument of an option.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Takes {
-    /// Nothing: it can be negated.
+    /// None: the option can be negated.
     Flag,
     /// An integer.
     Int,
@@ -17,13 +17,13 @@ pub enum Takes {
 /// An option.
 #[derive(Clone, Copy, Debug)]
 pub struct Opt {
-    /// The name that values are found by; the first long one.
+    /// The name under which values are stored; the first long one.
     pub name: &'static str,
     /// Other long names.
     pub aliases: &'static [&'static str],
     /// The short name.
     pub short: Option<char>,
-    /// What it takes.
+    /// Its argument.
     pub takes: Takes,
 }
 
@@ -38,7 +38,7 @@ pub enum Value {
     Text(String),
 }
 
-/// A command line taken apart.
+/// A parsed command line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Parsed {
     /// The options given, by name, in order.
@@ -68,7 +68,7 @@ impl Parsed {
     }
 }
 
-/// Takes a command line apart.
+/// Parses a command line.
 ///
 /// # Errors
 /// The message for the first option that is wrong.
@@ -182,20 +182,21 @@ mod tests {
         Opt { name: "verbosity", aliases: &["loud"], short: Some('v'), takes: Takes::Int },
         Opt { name: "alg", aliases: &[], short: None, takes: Takes::Text },
     ];
-    fn of(args: &[&str]) -> Result<Parsed, String> {
+    fn parse_args(args: &[&str]) -> Result<Parsed, String> {
         parse(OPTIONS, args.iter().map(|a| (*a).to_owned()))
     }
 
     #[test]
     fn every_form_is_understood() {
-        let parsed = of(&["a", "-hv2", "--loud", "3", "b", "--alg=x=y", "--no-help", "--", "--c"]).unwrap();
+        let parsed =
+            parse_args(&["a", "-hv2", "--loud", "3", "b", "--alg=x=y", "--no-help", "--", "--c"]).unwrap();
         assert_eq!(parsed.arguments, ["a", "b", "--c"]);
         assert_eq!(parsed.int("verbosity", 9), 3);
         assert!(!parsed.flag("help", true));
         assert_eq!(parsed.get("alg"), Some(&Value::Text("x=y".to_owned())));
-        assert_eq!(of(&["-v", "-1"]).unwrap().int("verbosity", 0), -1);
-        assert!(!of(&["-h", "-h-"]).unwrap().flag("help", true));
-        assert_eq!(of(&["-"]).unwrap().arguments, ["-"]);
+        assert_eq!(parse_args(&["-v", "-1"]).unwrap().int("verbosity", 0), -1);
+        assert!(!parse_args(&["-h", "-h-"]).unwrap().flag("help", true));
+        assert_eq!(parse_args(&["-"]).unwrap().arguments, ["-"]);
     }
 
     #[test]
@@ -211,7 +212,7 @@ mod tests {
                 "cannot negate option `--alg' -- only boolean, maybe and accumulating options can be negated",
             ),
         ] {
-            assert_eq!(of(&args), Err(message.to_owned()));
+            assert_eq!(parse_args(&args), Err(message.to_owned()));
         }
     }
 }

@@ -2,8 +2,8 @@
 //!
 //! Goals keep their order: a partition cuts the goals from the first to the last costly one into consecutive conjuncts.
 //! A conjunct waits (by futures) for variables that earlier ones produce. For each partition the parallel execution is
-//! played: when conjuncts start, wait, signal and end. The search places goal after goal, each into the last conjunct
-//! or a new one, the better choice first.
+//! simulated: when conjuncts start, wait, signal and end. The search adds goal after goal, each to the last conjunct or
+//! to a new one, the better choice first.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -17,11 +17,11 @@ use crate::model::{BestAlgorithm, DependentConjuncts, Metrics, Params};
 pub struct Item {
     /// Variables that it binds.
     pub bound: BTreeSet<Var>,
-    /// Variables that it needs (or that goals inside it do).
+    /// Variables that it, or a goal inside it, needs.
     pub consumed: BTreeSet<Var>,
     /// Its cost.
     pub cost: Cost,
-    /// How often it is left.
+    /// How often it succeeds.
     pub after: i64,
 }
 
@@ -39,7 +39,7 @@ pub trait UseTimes {
     fn consumption(&mut self, goal: usize, var: Var) -> Result<f64, Abort>;
 }
 
-/// The conjunction: all its goals, of which `first` to `last` are to be cut into conjuncts.
+/// The conjunction: all its goals. Those from `first` to `last` are cut into conjuncts.
 #[derive(Clone, Copy, Debug)]
 pub struct Conjunction<'a> {
     /// All goals.
@@ -52,25 +52,25 @@ pub struct Conjunction<'a> {
     pub calls: i64,
 }
 
-/// A partition and what it gives.
+/// A partition and its effect.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Partition {
     /// The index of each conjunct's first goal, ascending.
     pub starts: Vec<usize>,
-    /// What executing it in parallel gives.
+    /// The effect of executing it in parallel.
     pub metrics: Metrics,
-    /// Variables that conjuncts wait for.
+    /// Variables for which conjuncts wait.
     pub dependent: BTreeSet<Var>,
 }
 
 impl Partition {
-    /// What the search minimises: parallel time, and twice the overheads (section 10).
+    /// The value that the search minimises: parallel time plus twice the overheads (section 10).
     pub fn objective(&self) -> f64 {
         self.metrics.par_time + 2.0 * self.metrics.overheads()
     }
 }
 
-/// Playing a conjunct: pieces of time in which it runs.
+/// For the simulation of a conjunct: the intervals in which it runs.
 type Intervals = Vec<(f64, f64)>;
 
 #[derive(Clone, Copy)]
@@ -79,8 +79,8 @@ enum Event {
     Produce,
 }
 
-/// Evaluates a partition of the goals up to `end` (an index, included): shared variables (section 11.1), starts (11.2) and
-/// metrics (11.6).
+/// Evaluates a partition of the goals up to and including `end` (an index): shared variables (section 11.1), starts
+/// (11.2) and metrics (11.6).
 ///
 /// # Errors
 /// The numbers contradict each other.
@@ -156,8 +156,8 @@ pub fn evaluate(
     Ok(Partition { starts: starts.to_vec(), metrics, dependent })
 }
 
-/// What happens to shared variables in a conjunct, by sequential time (section 11.3). Within one goal the order is that of the original
-/// tools, which is not always that of time.
+/// The events of shared variables in a conjunct, by sequential time (section 11.3). Within one goal the order is that
+/// of the original tools, which is not always the order in time.
 fn events(
     c: &Conjunction<'_>,
     range: std::ops::Range<usize>,
@@ -224,7 +224,7 @@ fn run(
         match event {
             Event::Consume(var) => {
                 let produced = *ready.get(&var).ok_or_else(|| {
-                    Abort::of(format!("variable {} is waited for before it is produced", var.0))
+                    Abort::contradiction(format!("variable {} is waited for before it is produced", var.0))
                 })?;
                 parallel = produced.max(now) + params.wait_cost as f64;
                 if produced > now {
@@ -241,7 +241,7 @@ fn run(
     Ok(intervals)
 }
 
-/// Notes when a conjunct produces variables for later ones (section 11.5).
+/// Records when a conjunct produces variables for later ones (section 11.5).
 fn produce(
     c: &Conjunction<'_>,
     range: std::ops::Range<usize>,
@@ -252,7 +252,7 @@ fn produce(
     ready: &mut BTreeMap<Var, f64>,
 ) -> Result<(), Abort> {
     const SLACK: f64 = 0.0001;
-    let lost = || Abort::of("a goal lies outside the time that its conjunct runs");
+    let lost = || Abort::contradiction("a goal lies outside the time that its conjunct runs");
     let mut now = start;
     let mut rest = intervals.iter().copied().peekable();
     for goal in range {
@@ -270,7 +270,7 @@ fn produce(
         }
         for &var in c.items[goal].bound.intersection(produced) {
             if ready.insert(var, now + times.production(goal, var)?).is_some() {
-                return Err(Abort::of(format!("variable {} is produced twice", var.0)));
+                return Err(Abort::contradiction(format!("variable {} is produced twice", var.0)));
             }
         }
         now += c.items[goal].cost.per_call();
@@ -278,7 +278,7 @@ fn produce(
     Ok(())
 }
 
-/// The best partition into at least two conjuncts, if there is one that is allowed (section 10).
+/// The best partition into at least two conjuncts, if an allowed one exists (section 10).
 ///
 /// # Errors
 /// As [`evaluate`].
@@ -301,12 +301,12 @@ pub fn best(
     Ok(search.best)
 }
 
-/// Whether the less promising choice is followed too.
+/// Whether the less promising choice is explored too.
 #[derive(Clone, Copy)]
 enum Second {
     Never,
     Always,
-    /// While fewer states were tested before this one's choices.
+    /// If fewer states than this were tested before this state's choices.
     Below(i64),
 }
 
@@ -323,13 +323,13 @@ impl Search<'_, '_> {
     fn is_allowed(&self, state: &Partition) -> bool {
         self.params.dependent != DependentConjuncts::No || state.dependent.is_empty()
     }
-    /// Counts a state, and says whether it is worth going on from.
+    /// Counts a state. Returns whether it is worth extending.
     fn test(&mut self, state: &Partition) -> bool {
         self.tests += 1;
         self.is_allowed(state) && self.best.as_ref().is_none_or(|b| state.objective() <= b.objective())
     }
-    /// Explores all that is worth it, depth first, from a state that has placed the goals up to `end`. The open choices
-    /// are kept in a list, not on the stack: a conjunction may have any number of goals.
+    /// Explores all worthwhile states, depth first, from a state with goals up to `end`. The open choices are in a
+    /// list, not on the stack, because a conjunction may have any number of goals.
     fn explore(&mut self, state: Partition, end: usize) -> Result<(), Abort> {
         let mut open = vec![Open { state, end, unless_tests: None }];
         while let Some(Open { state, end, unless_tests }) = open.pop() {
@@ -359,13 +359,14 @@ impl Search<'_, '_> {
         }
         Ok(())
     }
-    /// A state that has placed all goals. Among equals the one found last is taken.
+    /// A state with all goals. Among equal ones the last is used.
     fn offer(&mut self, state: Partition) {
         if state.starts.len() > 1 && self.best.as_ref().is_none_or(|b| state.objective() <= b.objective()) {
             self.best = Some(state);
         }
     }
-    /// The next goal joins the last conjunct, or opens a new one: the better first; one alone if the other is not allowed.
+    /// The next goal joins the last conjunct or opens a new one. The better choice comes first; there is only one if
+    /// the other is not allowed.
     fn choices(&mut self, state: Partition, next: usize) -> Result<(Partition, Option<Partition>), Abort> {
         let joined = evaluate(self.c, &state.starts, next, self.params, self.times)?;
         let mut starts = state.starts;
@@ -383,12 +384,12 @@ impl Search<'_, '_> {
     }
 }
 
-/// A state to go on from.
+/// A state to extend.
 struct Open {
     state: Partition,
-    /// The last goal placed.
+    /// The last goal in it.
     end: usize,
-    /// Of a second choice, which has yet to be tested: how many states were tested before its first.
+    /// For a second choice, which is not tested yet: how many states were tested before its first choice.
     unless_tests: Option<i64>,
 }
 
@@ -440,8 +441,8 @@ mod tests {
         assert_eq!(found.starts, [1, 2]);
         assert!(found.dependent.is_empty());
         let m = found.metrics;
-        // The first conjunct pays its spark and starts by it: it runs 10,000 from 100 on. The second starts after the
-        // sparking delay of 1000 and needs 9000.
+        // The first conjunct pays its spark and so starts at 100; it runs 10,000. The second starts after the sparking
+        // delay of 1000 and needs 9000.
         assert_eq!((m.seq_time, m.par_time), (19_005.0, 10_005.0));
         assert_eq!((m.spark, m.barrier, m.signals, m.waits), (100.0, 200.0, 0.0, 0.0));
         assert_eq!((m.first_dead, m.future_dead), (0.0, 0.0));
@@ -449,7 +450,7 @@ mod tests {
 
     #[test]
     fn a_consumer_waits_and_wakes_up() {
-        // The second needs what the first has at its end: no gain.
+        // The second needs what the first has at its end, so there is no gain.
         let items = [item(5000.0, &[], &[1]), item(4000.0, &[1], &[2])];
         let c = conjunction(&items);
         let found = best(&c, &Params::default(), &mut Ends(&items)).unwrap().unwrap();
@@ -510,7 +511,7 @@ mod tests {
                 let ends = p.starts[1..].iter().copied().chain([items.len()]);
                 for (start, end) in p.starts.iter().zip(ends) {
                     let own: f64 = items[*start..end].iter().map(|g| g.cost.per_call()).sum();
-                    // With what it waits for and signals itself.
+                    // Including its own waits and signals.
                     let inside = &items[*start..end];
                     let used_in = |items: &[Item], v: &Var| items.iter().any(|g| g.consumed.contains(v));
                     let waits = p.dependent.iter().filter(|v| {

@@ -1,8 +1,8 @@
-//! How a clique recurses, and what its recursive calls cost (docs/feedback.md, section 5).
+//! Classifies how a clique recurses, and computes what its recursive calls cost (docs/feedback.md, section 5).
 //!
-//! The pages of the viewer have a classification of their own (`pct_analysis::recursion`). This one gives the numbers of
-//! the original tool to the bit: where ways with the same number of recursive calls meet, their probabilities are joined
-//! as if they were independent, which loses mass, so the order of joining matters and is kept.
+//! The viewer's pages have their own classification (`pct_analysis::recursion`). This one gives the numbers of the
+//! original tool to the bit. Where paths with the same number of recursive calls meet, their probabilities are joined
+//! as if they were independent, which loses mass. So the order of joining matters and is preserved.
 
 use std::collections::BTreeSet;
 
@@ -13,10 +13,10 @@ use pct_deep::procrep::Detism;
 use crate::context::{Context, Contexts, Missing};
 use crate::cost::Abort;
 
-/// How a clique recurses.
+/// The type of a clique's recursion.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Recursion {
-    /// Not at all.
+    /// No recursion.
     Not,
     /// At most one recursive call on a path.
     Single {
@@ -27,13 +27,13 @@ pub enum Recursion {
         /// Calls for each call from outside.
         depth: f64,
     },
-    /// None or two recursive calls.
+    /// No or two recursive calls.
     DivideAndConquer,
-    /// Through so many contexts.
+    /// Through this many contexts.
     Mutual(usize),
     /// In another way.
     Other,
-    /// That cannot be told, for these reasons.
+    /// Unknown, for these reasons.
     Errors(Vec<String>),
 }
 
@@ -50,7 +50,7 @@ pub struct SiteCost {
 pub type SiteCosts = Vec<Option<SiteCost>>;
 
 impl Recursion {
-    /// The depth that a context of the clique is looked at (section 4.2); `None`: there is none that is typical.
+    /// The depth at which a context of the clique is analysed (section 4.2); `None`: no depth is typical.
     pub fn interesting_depth(&self) -> Option<f64> {
         match self {
             Self::Not => Some(0.0),
@@ -59,7 +59,7 @@ impl Recursion {
         }
     }
 
-    /// Why this type of recursion has no costs of recursive calls; `None`: it has them.
+    /// Why the costs of recursive calls are unknown for this type; `None`: they are known.
     pub fn unknown_costs(&self) -> Option<String> {
         match self {
             Self::Not | Self::Single { .. } => None,
@@ -71,8 +71,8 @@ impl Recursion {
         }
     }
 
-    /// What calls of recursive call sites cost in a context looked at from a depth (section 5.3). The depth decides only
-    /// whether there are any: the cost is that at the clique's average depth.
+    /// The cost of calls at recursive call sites, in a context that is analysed at a depth (section 5.3). The depth
+    /// only decides whether there are any calls: the cost is that at the clique's average depth.
     ///
     /// # Errors
     /// A recursive call site was never called. The inner error, in words: this type of recursion has no such costs.
@@ -89,7 +89,7 @@ impl Recursion {
                 let mut costs = none;
                 for (cost, site) in costs.iter_mut().zip(&context.sites).filter(|(_, s)| s.recursive) {
                     if site.calls == 0 {
-                        return Err(Abort::of("a recursive call site was never called"));
+                        return Err(Abort::contradiction("a recursive call site was never called"));
                     }
                     let level = (depth / site.calls as f64 + 0.5).floor();
                     *cost = Some(SiteCost { calls: site.calls, each: base + level * (recursive + 1.0) });
@@ -111,17 +111,17 @@ pub fn average(parts: &[(f64, f64)]) -> f64 {
     if f64::abs(weights) < f64::EPSILON { 0.0 } else { sum / weights }
 }
 
-/// One way or another, independently.
+/// The probability of either of two independent events.
 pub fn or(a: f64, b: f64) -> f64 {
     1.0 - (1.0 - a) * (1.0 - b)
 }
 
-/// A probability, which must be one.
+/// Checks a probability.
 ///
 /// # Errors
-/// It is not.
+/// The number is no probability.
 pub fn probability(p: f64) -> Result<f64, Abort> {
-    if (0.0..=1.0).contains(&p) { Ok(p) } else { Err(Abort::of(format!("a probability of {p}"))) }
+    if (0.0..=1.0).contains(&p) { Ok(p) } else { Err(Abort::contradiction(format!("a probability of {p}"))) }
 }
 
 /// The type of a clique's recursion (section 5.1).
@@ -166,7 +166,7 @@ fn of_levels(value: Option<Levels>, all: f64, from_outside: f64) -> Result<Recur
         0 => Recursion::Not,
         1 => {
             if from_outside == 0.0 {
-                return Err(Abort::of("a clique is never entered"));
+                return Err(Abort::contradiction("a clique is never entered"));
             }
             Recursion::Single {
                 base: at(0).map_or(0.0, |p| p.cost),
@@ -179,7 +179,7 @@ fn of_levels(value: Option<Levels>, all: f64, from_outside: f64) -> Result<Recur
     })
 }
 
-/// Paths through a goal with one number of recursive calls.
+/// Paths through a goal with the same number of recursive calls.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Path {
     calls: u32,
@@ -187,13 +187,13 @@ struct Path {
     probability: f64,
 }
 
-/// What the paths through a goal do (section 5.2); `None` stands for a goal that is dead.
+/// The paths through a goal (section 5.2); `None` stands for a goal that is dead.
 #[derive(Clone, Debug, PartialEq)]
 struct Levels {
     /// By ascending number of recursive calls, each number once.
     paths: Vec<Path>,
     max: u32,
-    /// Goals of these determinisms are on live paths; they are not handled.
+    /// Live paths have goals of these determinisms, which are not handled.
     errors: BTreeSet<Detism>,
 }
 
@@ -224,7 +224,7 @@ fn condense(paths: Vec<Path>) -> Vec<Path> {
     out
 }
 
-/// One after the other (section 5.2).
+/// Combines goals that run one after the other (section 5.2).
 fn seq(a: Option<Levels>, b: Option<Levels>) -> Option<Levels> {
     let (a, b) = (a?, b?);
     let mut paths: Vec<Path> = Vec::with_capacity(a.paths.len() * b.paths.len());
@@ -242,7 +242,7 @@ fn seq(a: Option<Levels>, b: Option<Levels>) -> Option<Levels> {
     Some(Levels { paths: condense(paths), max: a.max.saturating_add(b.max), errors })
 }
 
-/// One or the other (section 5.2).
+/// Combines alternatives (section 5.2).
 fn alt(a: Option<Levels>, b: Option<Levels>) -> Option<Levels> {
     let (mut a, b) = match (a, b) {
         (Some(a), Some(b)) => (a, b),

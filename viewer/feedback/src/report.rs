@@ -2,14 +2,14 @@
 
 use std::fmt::Write;
 
-use pct_deep::{GoalPath, PredOrFunc, ProcLabel, Step};
+use pct_deep::{GoalPath, GoalStep, PredOrFunc, ProcLabel};
 
 use crate::model::{
     BestAlgorithm, Candidate, Candidates, DependentConjuncts, Feedback, Goal, GoalKind, ProcCandidates, Push,
     VarNames,
 };
 
-/// The report on what a feedback file holds.
+/// The report on a feedback file.
 pub fn report(feedback: &Feedback) -> String {
     let mut out = format!("Feedback report for {}:\n\n", feedback.program);
     match &feedback.candidates {
@@ -72,7 +72,7 @@ fn frame(out: &mut String, candidates: &Candidates) {
     }
 }
 
-/// A procedure as the report names it.
+/// A procedure's name in the report.
 pub(crate) fn label_name(label: &ProcLabel<String>) -> String {
     match label {
         ProcLabel::Ordinary { kind, decl_module, name, arity, mode, .. } => {
@@ -85,7 +85,7 @@ pub(crate) fn label_name(label: &ProcLabel<String>) -> String {
     }
 }
 
-/// The part of the report on one procedure.
+/// The part of the report about one procedure.
 pub fn of_procedure(label: &ProcLabel<String>, proc: &ProcCandidates) -> String {
     let mut out = String::new();
     procedure(&mut out, label, proc);
@@ -158,13 +158,13 @@ impl Writer<'_> {
         self.out.push_str("\n      Goals before:\n");
         self.sequence(&c.before, 4, &c.path, c.before_cost, 1);
         self.out.push_str("\n      Parallel conjunction:\n        (\n");
-        // Paths are those of the conjunction after the transformation.
-        let parallel = c.path.with(Step::Conj(number(c.before.len())));
+        // Paths belong to the conjunction after the transformation.
+        let parallel = c.path.with(GoalStep::Conj(number(c.before.len())));
         for (j, goals) in c.conjuncts.iter().enumerate() {
             if j > 0 {
                 self.line(4, "&");
             }
-            let path = parallel.with(Step::Conj(number(j)));
+            let path = parallel.with(GoalStep::Conj(number(j)));
             match goals.as_slice() {
                 [goal] => self.goal(goal, 5, &path),
                 goals => self.sequence(goals, 5, &path, goals.iter().map(|g| g.cost).sum(), 1),
@@ -185,7 +185,7 @@ impl Writer<'_> {
             if i > 0 {
                 self.line(level, ",");
             }
-            self.goal(goal, level, &path.with(Step::Conj(first - 1 + number(i))));
+            self.goal(goal, level, &path.with(GoalStep::Conj(first - 1 + number(i))));
         }
     }
 
@@ -221,7 +221,7 @@ impl Writer<'_> {
                     if i > 0 {
                         self.line(level, ",");
                     }
-                    self.goal(goal, level, &path.with(Step::Conj(number(i))));
+                    self.goal(goal, level, &path.with(GoalStep::Conj(number(i))));
                 }
             }
             GoalKind::Disj(goals) => {
@@ -230,7 +230,7 @@ impl Writer<'_> {
                     if i > 0 {
                         self.line(level, ";");
                     }
-                    self.goal(goal, level + 1, &path.with(Step::Disj(number(i))));
+                    self.goal(goal, level + 1, &path.with(GoalStep::Disj(number(i))));
                 }
                 self.line(level, ")");
             }
@@ -246,12 +246,16 @@ impl Writer<'_> {
                     for (cons, arity) in functors {
                         self.line(level + 2, &format!("% case {cons}/{arity}"));
                     }
-                    self.goal(goal, level + 2, &path.with(Step::Switch { arm: number(i), functors: None }));
+                    self.goal(
+                        goal,
+                        level + 2,
+                        &path.with(GoalStep::Switch { arm: number(i), functors: None }),
+                    );
                 }
                 self.line(level, ")");
             }
             GoalKind::IfThenElse(goals) => {
-                let parts = [("(", Step::Cond), ("->", Step::Then), (";", Step::Else)];
+                let parts = [("(", GoalStep::Cond), ("->", GoalStep::Then), (";", GoalStep::Else)];
                 for ((open, step), goal) in parts.into_iter().zip(goals.iter()) {
                     self.line(level, open);
                     self.goal(goal, level + 1, &path.with(step));
@@ -260,12 +264,12 @@ impl Writer<'_> {
             }
             GoalKind::Neg(inner) => {
                 self.line(level, "not (");
-                self.goal(inner, level + 1, &path.with(Step::Neg));
+                self.goal(inner, level + 1, &path.with(GoalStep::Neg));
                 self.line(level, ")");
             }
             GoalKind::Scope(inner, cut) => {
                 self.line(level, if *cut { "scope cut (" } else { "scope (" });
-                self.goal(inner, level + 1, &path.with(Step::Scope { cut: *cut }));
+                self.goal(inner, level + 1, &path.with(GoalStep::Scope { cut: *cut }));
                 self.line(level, ")");
             }
             GoalKind::Atomic(goal) => {
@@ -276,7 +280,7 @@ impl Writer<'_> {
     }
 }
 
-/// The number from 1 of what has this index from 0.
+/// The number, from 1, for an index from 0.
 fn number(index: usize) -> i64 {
     i64::try_from(index + 1).unwrap_or(i64::MAX)
 }

@@ -1,13 +1,14 @@
-//! Mercury terms as text: what feedback files are made of.
+//! Mercury terms as text, as in feedback files.
 //!
-//! `f(a, b)`, `[a, b]`, `"text"`, `12`, `3.5`, `K - V`. Blanks, line breaks and `%` comments may stand between tokens.
+//! `f(a, b)`, `[a, b]`, `"text"`, `12`, `3.5`, `K - V`. Blanks, line breaks and `%` comments are allowed between
+//! tokens.
 
 use std::fmt::{self, Write};
 
-/// A term, with the line it begins on (0 for one that was not read).
+/// A term, with the line on which it begins (0 for one that was not read).
 #[derive(Clone, Debug)]
 pub struct Term {
-    /// What it is.
+    /// Its kind.
     pub kind: TermKind,
     /// From 1.
     pub line: u32,
@@ -47,7 +48,7 @@ impl From<TermKind> for Term {
 pub enum TermError {
     /// It ends inside a term, or before one.
     End,
-    /// It is wrong here.
+    /// The text is malformed on this line.
     Bad(String, u32),
 }
 
@@ -55,7 +56,7 @@ pub enum TermError {
 /// this, also in a build that is not optimised.
 const MAX_DEPTH: u32 = 400;
 
-/// Reads one term and the full stop after it; what follows is not looked at. `line`: that of the text's beginning.
+/// Reads one term and the full stop after it, and nothing further. `line`: that of the text's beginning.
 ///
 /// # Errors
 /// The first thing that is wrong.
@@ -76,7 +77,8 @@ impl<'a> Parser<'a> {
         loop {
             let trimmed = self.rest.trim_start();
             let blanks = &self.rest[..self.rest.len() - trimmed.len()];
-            self.line += blanks.matches('\n').count() as u32;
+            let lines = blanks.matches('\n').count();
+            self.line = self.line.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
             self.rest = trimmed;
             match self.rest.strip_prefix('%') {
                 Some(comment) => self.rest = comment.find('\n').map_or("", |at| &comment[at..]),
@@ -170,7 +172,7 @@ impl<'a> Parser<'a> {
         }
         let digits = self.take_while(|c| c.is_ascii_digit());
         let mut float = false;
-        // A full stop ends the term unless a digit follows.
+        // A full stop ends the term, unless a digit follows.
         if self.rest.starts_with('.') && self.rest[1..].starts_with(|c: char| c.is_ascii_digit()) {
             float = true;
             self.rest = &self.rest[1..];
@@ -291,7 +293,7 @@ impl fmt::Display for Term {
     }
 }
 
-/// A float as the files have it: the shortest of `%.15g`, `%.16g`, `%.17g` that reads back equal, with `.0` if it would
+/// A float in the files' form: the shortest of `%.15g`, `%.16g`, `%.17g` that reads back equal, with `.0` if it would
 /// look like an integer.
 pub fn float(x: f64) -> String {
     let mut text = String::new();
@@ -308,8 +310,8 @@ pub fn float(x: f64) -> String {
 }
 
 /// C's `%.{precision}g`.
-fn general(x: f64, precision: usize) -> String {
-    let scientific = format!("{x:.*e}", precision - 1);
+fn general(x: f64, precision: u8) -> String {
+    let scientific = format!("{x:.*e}", usize::from(precision) - 1);
     let Some((digits, exponent)) = scientific.split_once('e') else { return scientific };
     let exponent: i32 = exponent.parse().unwrap_or(0);
     let strip = |text: &str| {
@@ -319,11 +321,12 @@ fn general(x: f64, precision: usize) -> String {
             text.to_owned()
         }
     };
-    if exponent < -4 || exponent >= precision as i32 {
+    if exponent < -4 || exponent >= i32::from(precision) {
         let sign = if exponent < 0 { '-' } else { '+' };
         format!("{}e{sign}{:02}", strip(digits), exponent.abs())
     } else {
-        strip(&format!("{x:.*}", (precision as i32 - 1 - exponent).max(0) as usize))
+        let decimals = usize::try_from(i32::from(precision) - 1 - exponent).unwrap_or(0);
+        strip(&format!("{x:.decimals$}"))
     }
 }
 

@@ -1,8 +1,9 @@
-//! When a goal produces or first consumes a variable, from its start, in call sequence counts (docs/feedback.md, section 12).
+//! When a goal produces or first consumes a variable, from its start, in call sequence counts
+//! (docs/feedback.md, section 12).
 //!
 //! Calls are followed into their callees, and further, as far as modules allow. What cannot be followed gets the
-//! pessimistic answer: consumed at once, produced at the very end. The viewer's page on a call's arguments asks the same
-//! question (`pct_analysis::var_use`) but decides some cases better; here the original tool's numbers are kept.
+//! pessimistic answer: consumed at once, produced at the very end. The viewer's page about a call's arguments asks the
+//! same question (`pct_analysis::var_use`) but handles some cases better. Here the original tool's numbers are kept.
 
 use std::cell::Cell;
 use std::rc::Rc;
@@ -17,7 +18,7 @@ use crate::recursion::{Recursion, SiteCosts, average, or, probability};
 use crate::variables::Use;
 use crate::world::World;
 
-/// The answer for what cannot be followed and costs `cost` (section 12).
+/// The answer for a goal that cannot be followed and costs `cost` (section 12).
 pub fn pessimistic(kind: Use, cost: f64) -> f64 {
     match kind {
         Use::Production => cost,
@@ -28,7 +29,7 @@ pub fn pessimistic(kind: Use, cost: f64) -> f64 {
 /// Why there is no time.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Stop {
-    /// It cannot be told; the pessimistic answer is taken.
+    /// The time is unknown; the pessimistic answer is used.
     Cannot(String),
     /// The profile contradicts itself.
     Abort(Abort),
@@ -41,16 +42,16 @@ impl From<Abort> for Stop {
 }
 
 fn contradiction<T>(text: impl Into<String>) -> Result<T, Stop> {
-    Err(Stop::Abort(Abort::of(text)))
+    Err(Stop::Abort(Abort::contradiction(text)))
 }
 fn cannot<T>(text: &str) -> Result<T, Stop> {
     Err(Stop::Cannot(text.to_owned()))
 }
 
-/// Answers that are kept.
+/// Most answers that are stored.
 const MOST_USE_TIMES: usize = 1 << 20;
 
-/// Goals inside goals, over all calls that are followed. What is deeper cannot be told.
+/// Most goals inside goals, over all calls that are followed. Deeper times are unknown.
 const MAX_SCANNING: u32 = 60_000;
 
 struct Depth<'a>(&'a Cell<u32>);
@@ -61,25 +62,25 @@ impl Drop for Depth<'_> {
     }
 }
 
-/// The context that a call is made in.
+/// The context that makes a call.
 #[derive(Clone, Copy)]
 pub struct Caller<'a> {
-    /// How its clique recurses.
+    /// The type of its clique's recursion.
     pub recursion: &'a Recursion,
-    /// How deep in it; `None`: not known.
+    /// Its depth in the recursion; `None`: unknown.
     pub depth: Option<f64>,
-    /// Contexts of the clique that are looked at already.
+    /// Contexts of the clique that are being scanned.
     pub stack: &'a [PdId],
 }
 
-/// Looks for one kind of use.
+/// Finds one kind of use.
 #[derive(Clone, Copy)]
 pub struct Finder<'a> {
     /// The profile.
     pub world: &'a World<'a>,
-    /// The module that may not be left; `None`: all calls are followed.
+    /// The module within which calls are followed; `None`: all calls are followed.
     pub follow: Option<StrId>,
-    /// What is looked for.
+    /// The kind of use.
     pub kind: Use,
 }
 
@@ -98,10 +99,10 @@ impl<'a> Finder<'a> {
         Ok(Depth(scanning))
     }
 
-    /// When a call uses its argument `arg` (from 0); `cost` is the call's (section 12.4).
+    /// The time at which a call uses its argument `arg` (from 0); `cost` is the call's (section 12.4).
     ///
     /// # Errors
-    /// It cannot be told.
+    /// The time is unknown.
     pub fn call(&self, csd: CsdId, arg: usize, caller: Caller<'_>, cost: f64) -> Result<f64, Stop> {
         let profile = self.world.profile;
         if let Some(clique) = profile.csd_child_clique(csd) {
@@ -127,7 +128,7 @@ impl<'a> Finder<'a> {
         Ok(self.recursive(callee, arg, depth - 1.0, stack)? + 1.0)
     }
 
-    /// When a call that enters a clique uses an argument (section 12.5).
+    /// The time at which a call that enters a clique uses an argument (section 12.5).
     fn enter(&self, csd: CsdId, arg: usize, clique: CliqueId) -> Result<f64, Stop> {
         let key = (csd, arg, self.kind, self.follow);
         if let Some(known) = self.world.use_times.borrow().get(&key) {
@@ -150,7 +151,7 @@ impl<'a> Finder<'a> {
     fn enter_new(&self, csd: CsdId, arg: usize, clique: CliqueId) -> Result<f64, Stop> {
         let profile = self.world.profile;
         let first = profile.csd_callee(csd);
-        // All calls together, not one: displayed times may exceed the cost of the goal.
+        // The cost of all calls together, not of one: displayed times may exceed the cost of the goal.
         let cost = profile.csd_desc(csd).callseqs as f64;
         if !self.follows(first) {
             return Ok(pessimistic(self.kind, cost));
@@ -170,7 +171,7 @@ impl<'a> Finder<'a> {
         }
     }
 
-    /// A recursive procedure at a depth: its base case once, its recursive case as often (section 12.7).
+    /// A recursive procedure at a depth: its base case once, its recursive case as often as its depth (section 12.7).
     fn recursive(&self, pd: PdId, arg: usize, depth: f64, stack: Vec<PdId>) -> Result<f64, Stop> {
         let _depth = self.deeper()?;
         let scan = Scan::of_procedure(*self, pd, arg, depth, stack)?;
@@ -186,10 +187,10 @@ impl<'a> Finder<'a> {
         Ok(case(false)? + depth * case(true)?)
     }
 
-    /// When a compound goal of a context uses a variable: a plain scan of it (section 12.3). `None`: nowhere.
+    /// The time at which a compound goal of a context uses a variable, by a plain scan (section 12.3). `None`: nowhere.
     ///
     /// # Errors
-    /// It cannot be told.
+    /// The time is unknown.
     pub fn of_goal(
         &self,
         context: &Rc<Context>,
@@ -221,22 +222,22 @@ pub fn plain_arguments(kind: &AtomicKind) -> &[Var] {
     }
 }
 
-/// One of several times of the same variable: consumption takes the first, production must have but one.
+/// One of several times of the same variable: consumption uses the first, production must have only one.
 ///
 /// # Errors
 /// There are several different times of production.
 pub fn one_of(kind: Use, times: &[f64]) -> Result<f64, Abort> {
     let least = times.iter().copied().fold(f64::INFINITY, f64::min);
     if kind == Use::Production && times.iter().any(|&t| t > least) {
-        return Err(Abort::of("a call produces a variable at several times"));
+        return Err(Abort::contradiction("a call produces a variable at several times"));
     }
     Ok(least)
 }
 
-/// Running time after a goal, and the time at which the use was found in it.
-type Found = (f64, Option<f64>);
+/// Running time after a goal, and the time at which the goal uses the variable.
+type GoalTimes = (f64, Option<f64>);
 
-/// A body that is looked through for a variable.
+/// A body that is scanned for a variable.
 struct Scan<'a> {
     finder: Finder<'a>,
     context: Rc<Context>,
@@ -248,7 +249,7 @@ struct Scan<'a> {
 }
 
 impl<'a> Scan<'a> {
-    /// Enters a procedure, looking for its argument `arg`.
+    /// Enters a procedure, to find its argument `arg`.
     fn of_procedure(
         finder: Finder<'a>,
         pd: PdId,
@@ -292,15 +293,15 @@ impl<'a> Scan<'a> {
         self.finder.kind == Use::Production
     }
 
-    /// Whether a goal cannot hold the use.
+    /// Whether the goal cannot contain the use.
     fn skips(&self, goal: usize) -> bool {
         self.context.before(goal) == 0
             || (self.produces()
                 && (self.context.body.nodes[goal].detism.never_succeeds() || self.context.after(goal) == 0))
     }
 
-    /// A goal without goals inside; `var` is looked for in it, if any is.
-    fn atom(&self, goal: usize, atom: &AtomicGoal, time: f64, var: Option<Var>) -> Result<Found, Stop> {
+    /// A goal without goals inside; the variable `var`, if given, is searched in it.
+    fn atom(&self, goal: usize, atom: &AtomicGoal, time: f64, var: Option<Var>) -> Result<GoalTimes, Stop> {
         let mentions = |v: &Var| atom.kind.vars().contains(v);
         let is_bound = |v: &Var| atom.bound.contains(v);
         if !atom.kind.is_call() {
@@ -352,8 +353,9 @@ impl<'a> Scan<'a> {
         Ok((after, Some(time + one_of(self.finder.kind, &times)?)))
     }
 
-    /// The plain scan of a goal, from a running time (section 12.6); without `var` only the time after it is of interest.
-    fn plain(&self, goal: usize, time: f64, var: Option<Var>) -> Result<Found, Stop> {
+    /// The plain scan of a goal, starting at a running time (section 12.6). Without `var` only the time after it is
+    /// needed.
+    fn plain(&self, goal: usize, time: f64, var: Option<Var>) -> Result<GoalTimes, Stop> {
         let _depth = self.finder.deeper()?;
         if self.skips(goal) {
             return Ok((time, None));
@@ -400,7 +402,7 @@ impl<'a> Scan<'a> {
         parts: &[usize],
         time: f64,
         var: Option<Var>,
-    ) -> Result<Found, Stop> {
+    ) -> Result<GoalTimes, Stop> {
         let mut now = time;
         let mut results = Vec::with_capacity(parts.len());
         for &part in parts {
@@ -426,8 +428,8 @@ impl<'a> Scan<'a> {
         Ok((now, value))
     }
 
-    /// A switch whose arms were scanned from `time` on; the same in both kinds of scan.
-    fn switch(&self, on: Var, time: f64, results: &[(f64, Found)], var: Option<Var>) -> Found {
+    /// A switch whose arms were scanned from `time` on. It is the same in both kinds of scan.
+    fn switch(&self, on: Var, time: f64, results: &[(f64, GoalTimes)], var: Option<Var>) -> GoalTimes {
         let after = after_all(results);
         if var == Some(on) {
             return (after, Some(time));
@@ -437,12 +439,12 @@ impl<'a> Scan<'a> {
 }
 
 /// The average time after arms with their weights.
-fn after_all(results: &[(f64, Found)]) -> f64 {
+fn after_all(results: &[(f64, GoalTimes)]) -> f64 {
     average(&results.iter().map(|(w, (after, _))| (*w, *after)).collect::<Vec<_>>())
 }
 
-/// The average over arms of which at least one finds it; `default` for those that do not.
-fn any_arm(results: &[(f64, Found)], default: f64) -> Option<f64> {
+/// The average over arms, if at least one uses the variable; `default` stands for arms that do not.
+fn any_arm(results: &[(f64, GoalTimes)], default: f64) -> Option<f64> {
     results.iter().any(|(_, (_, found))| found.is_some()).then(|| {
         average(&results.iter().map(|(w, (_, found))| (*w, found.unwrap_or(default))).collect::<Vec<_>>())
     })
@@ -487,7 +489,7 @@ fn recursion_probabilities(c: &Context, costs: &SiteCosts) -> Result<Vec<f64>, A
     Ok(r)
 }
 
-/// The scan of one case of a recursive body: branches weigh by how likely they lead to it.
+/// Scans for one case of a recursive body: branches are weighted by how likely they lead to it.
 struct Case<'a> {
     scan: &'a Scan<'a>,
     recursion: &'a [f64],
@@ -500,8 +502,8 @@ impl Case<'_> {
         self.scan.before(goal) * if self.recursive { r } else { 1.0 - r }
     }
 
-    /// A goal, from a running time; without `var` only the time after it is of interest.
-    fn scan(&self, goal: usize, time: f64, var: Option<Var>) -> Result<Found, Stop> {
+    /// A goal, starting at a running time. Without `var` only the time after it is needed.
+    fn scan(&self, goal: usize, time: f64, var: Option<Var>) -> Result<GoalTimes, Stop> {
         let _depth = self.scan.finder.deeper()?;
         let c = &self.scan.context;
         if self.scan.skips(goal) {
@@ -545,11 +547,11 @@ impl Case<'_> {
         }
     }
 
-    /// Disjuncts from a running time: the time after them, and whether one of them uses it.
+    /// Disjuncts, starting at a running time: the time after them, and whether one of them uses the variable.
     fn disjuncts(&self, parts: &[usize], time: f64, var: Option<Var>) -> Result<(f64, bool), Stop> {
         let c = &self.scan.context;
-        // Each one's time, up to one that was never tried; then from the right what follows counts as often as it is
-        // reached.
+        // First each one's time, up to one that was never tried. Then, from the right, what follows is weighted by how
+        // often it is reached.
         let (mut times, mut found) = (Vec::with_capacity(parts.len()), false);
         for (i, &part) in parts.iter().enumerate() {
             let from = if i == 0 { time } else { 0.0 };

@@ -1,4 +1,4 @@
-//! Which variables goals consume and bind, and whether one is bound twice (docs/feedback.md, section 7).
+//! Finds which variables goals consume and bind, and whether one is bound twice (docs/feedback.md, section 7).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,7 +6,7 @@ use pct_analysis::Body;
 use pct_analysis::body::NodeKind;
 use pct_deep::procrep::{Inst, Var};
 
-/// What is done with a variable.
+/// The use of a variable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Use {
     /// It gets its value.
@@ -18,9 +18,9 @@ pub enum Use {
 /// The variables of a goal.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct GoalVars {
-    /// Those that it needs, or that goals inside it do (so also such as it binds itself first).
+    /// Variables that it, or a goal inside it, needs (including those that it binds itself before).
     pub consumed: BTreeSet<Var>,
-    /// Those that it binds however it is left.
+    /// Variables that it binds in all cases.
     pub bound: BTreeSet<Var>,
 }
 
@@ -74,7 +74,7 @@ fn common(all: &[GoalVars], parts: &[usize]) -> BTreeSet<Var> {
 
 type Insts = BTreeMap<Var, Inst>;
 
-/// Whether a body binds a variable that is not free any more (section 7).
+/// Whether a body binds a variable that is already bound (section 7).
 pub fn binds_twice(body: &Body) -> bool {
     let mut insts: Insts = Insts::new();
     for head in &body.procedure.head {
@@ -85,7 +85,7 @@ pub fn binds_twice(body: &Body) -> bool {
     twice
 }
 
-/// What is known of variables after a goal.
+/// The state of variables after a goal.
 fn thread(body: &Body, goal: usize, mut insts: Insts, twice: &mut bool) -> Insts {
     match &body.nodes[goal].kind {
         NodeKind::Atomic(atom) => {
@@ -103,7 +103,7 @@ fn thread(body: &Body, goal: usize, mut insts: Insts, twice: &mut bool) -> Insts
         NodeKind::Conj(parts) => parts.iter().fold(insts, |insts, &part| thread(body, part, insts, twice)),
         NodeKind::Disj(parts) | NodeKind::Switch { arms: parts, .. } => {
             let afters: Vec<Insts> = parts.iter().map(|&p| thread(body, p, insts.clone(), twice)).collect();
-            // After the last branch stands the map of before.
+            // After the last branch comes the map from before.
             parts.iter().zip(afters).rev().fold(insts, |rest, (&part, after)| {
                 if body.nodes[part].detism.never_succeeds() { rest } else { merge(after, rest) }
             })

@@ -1,4 +1,5 @@
-//! Walks a profile's cliques from the root down and collects the candidates of all contexts (docs/feedback.md, section 4).
+//! Walks a profile's cliques from the root down and collects the candidates of all contexts
+//! (docs/feedback.md, section 4).
 
 use std::collections::{BTreeMap, HashMap};
 use std::rc::Rc;
@@ -7,15 +8,15 @@ use std::time::{Duration, Instant};
 use pct_analysis::Bodies;
 use pct_deep::{CliqueId, CsdId, PdId, ProcLabel, Profile, PsId};
 
-use crate::candidates::{self, Found, Task};
+use crate::candidates::{self, ContextFindings, Task};
 use crate::context::Missing;
 use crate::cost::Abort;
 use crate::join::{Brief, merge_pushes};
-use crate::message::{Level, Message, Place};
+use crate::message::{Level, Message, MessageSubject};
 use crate::model::{Candidate, Candidates, Params, ProcCandidates, Push, VarNames};
 use crate::world::World;
 
-/// Why the analysis of a profile stopped, or left a context out.
+/// Why the analysis of a profile stopped, or skipped a context.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Stopped {
     /// The context under analysis, and the name of its procedure.
@@ -24,38 +25,38 @@ pub struct Stopped {
     pub text: String,
 }
 
-/// How far the walk is.
+/// The progress of the walk.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Progress {
-    /// Cliques looked at.
+    /// Cliques analysed.
     pub cliques: usize,
-    /// Cliques known to be worth a look, but not looked at yet.
+    /// Cliques that are worth analysing, but were not yet.
     pub waiting: usize,
     /// Candidates found.
     pub candidates: usize,
 }
 
-/// Hears how the walk goes.
+/// Receives the progress of the walk.
 pub trait Observer {
-    /// A message that cannot wait.
+    /// A message that must be shown at once.
     fn say(&mut self, message: Message);
     /// Called a few times a second.
     fn progress(&mut self, progress: Progress) {
         let _ = progress;
     }
-    /// A context's figures contradict each other: whether to go on without it.
+    /// A context's figures contradict each other. Returns whether to go on without it.
     fn goes_on_without(&mut self, stopped: &Stopped) -> bool {
         let _ = stopped;
         false
     }
 }
 
-/// The candidates of a procedure, with where each was found.
+/// The candidates of a procedure, with the context of each.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ProcOutcome {
     /// The procedure.
     pub ps: PsId,
-    /// What it is called.
+    /// Its label.
     pub label: ProcLabel<String>,
     /// Its candidates.
     pub found: ProcCandidates,
@@ -63,28 +64,28 @@ pub struct ProcOutcome {
     pub contexts: Vec<PdId>,
 }
 
-/// What came out.
+/// The results.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Outcome {
-    /// By ascending label.
+    /// Results by ascending label.
     pub procs: Vec<ProcOutcome>,
-    /// In the order of the walk.
+    /// Messages in the order of the walk.
     pub messages: Vec<Message>,
-    /// How much was looked at.
+    /// How much was analysed.
     pub progress: Progress,
 }
 
 impl Outcome {
-    /// As feedback files hold it.
+    /// Converts it to the form of feedback files.
     pub fn into_candidates(self, params: Params) -> Candidates {
         Candidates { params, procs: self.procs.into_iter().map(|p| (p.label, p.found)).collect() }
     }
 }
 
-/// The stack that bodies and calls are followed on: memory that is only taken as far as it is used.
+/// Size of the stack on which bodies and calls are followed. Only the used part of it takes memory.
 const STACK: usize = 256 << 20;
 
-/// Looks for candidates in a whole profile. Messages above `verbosity` are not kept.
+/// Searches a whole profile for candidates. Messages above `verbosity` are dropped.
 ///
 /// # Errors
 /// The profile contradicts itself, and the observer does not go on without it.
@@ -105,8 +106,8 @@ pub fn analyse(
 type Pushes = HashMap<PsId, Vec<Push>>;
 
 /// A clique whose children are being walked.
-struct Frame {
-    /// In the order of the walk, the next one last.
+struct OpenClique {
+    /// The children, in the order of the walk, with the next one last.
     children: Vec<(CliqueId, f64)>,
     own: Pushes,
     below: Pushes,
@@ -154,7 +155,7 @@ impl<'a> Walk<'a> {
 
     fn run(mut self) -> Result<Outcome, Stopped> {
         let mut frames = vec![self.clique(self.profile.root_clique(), 1.0)?];
-        // Cliques may be nested as deep as the profile is large: frames are kept in a list.
+        // Cliques may be nested as deep as the profile is large, so frames are in a list.
         let pushes = loop {
             let Some(top) = frames.last_mut() else { break Pushes::new() };
             if let Some((child, parallelism)) = top.children.pop() {
@@ -198,8 +199,8 @@ impl<'a> Walk<'a> {
         Stopped { context: Some((pd, name)), text: abort.text().to_owned() }
     }
 
-    /// Looks through a clique's contexts (section 4.1), and finds out which children to enter.
-    fn clique(&mut self, clique: CliqueId, parallelism: f64) -> Result<Frame, Stopped> {
+    /// Searches a clique's contexts (section 4.1), and decides which children to enter.
+    fn clique(&mut self, clique: CliqueId, parallelism: f64) -> Result<OpenClique, Stopped> {
         let profile = self.profile;
         self.progress.cliques += 1;
         self.tell();
@@ -212,7 +213,7 @@ impl<'a> Walk<'a> {
             }
         };
         let mut own = Pushes::new();
-        // Of a procedure's contexts the later come first.
+        // Among a procedure's contexts the later ones come first.
         let mut briefs: HashMap<PsId, Vec<Brief>> = HashMap::new();
         for &pd in &pds {
             let ps = profile.pd_ps(pd);
@@ -230,7 +231,7 @@ impl<'a> Walk<'a> {
                 self.keep(message);
             }
             let Some(proc) = found.proc else { continue };
-            let mut new: Vec<Brief> = proc.candidates.iter().map(Brief::of).collect();
+            let mut new: Vec<Brief> = proc.candidates.iter().map(Brief::from_candidate).collect();
             new.extend(briefs.remove(&ps).unwrap_or_default());
             briefs.insert(ps, new);
             self.progress.candidates += proc.candidates.len();
@@ -242,18 +243,19 @@ impl<'a> Walk<'a> {
         let mut children = self.children(&pds, &briefs, parallelism)?;
         self.progress.waiting += children.len();
         children.reverse();
-        Ok(Frame { children, own, below: Pushes::new() })
+        Ok(OpenClique { children, own, below: Pushes::new() })
     }
 
-    /// Looks through a context (section 4.2).
-    fn context(&mut self, pd: PdId) -> Result<Found, Abort> {
+    /// Searches a context (section 4.2).
+    fn context(&mut self, pd: PdId) -> Result<ContextFindings, Abort> {
         let profile = self.profile;
         let clique = profile.pd_clique(pd);
         let label = profile.label(profile.pd_ps(pd)).map(|s| String::from_utf8_lossy(s).into_owned());
-        let mut found = Found::default();
+        let mut found = ContextFindings::default();
         let mut say = |level, place, text: String| found.messages.push(Message { level, place, text });
         let recursion = self.world.recursion(clique)?;
-        // These have no bodies worth a look; but that the costs of their recursive calls are unknown is told of them too.
+        // These have no bodies worth searching, but the message that the costs of their recursive calls are unknown
+        // applies to them too.
         let runtime = ["Mercury runtime", "exception"].contains(&label.module().as_str());
         let context = if runtime { Err(Missing::Representation) } else { self.world.context(pd)? };
         let (recursive, unknown) = match &context {
@@ -266,7 +268,7 @@ impl<'a> Walk<'a> {
         if let Some(why) = unknown {
             say(
                 Level::Warning,
-                Place::Clique(clique),
+                MessageSubject::Clique(clique),
                 format!("Cannot compute cost of recursive calls: {why}"),
             );
         }
@@ -277,11 +279,11 @@ impl<'a> Walk<'a> {
             Ok(context) => context,
             Err(Missing::Representation) => {
                 let text = "Could not look up proc defn, perhaps this procedure is built-in";
-                say(Level::Warning, Place::Proc(label), text.to_owned());
+                say(Level::Warning, MessageSubject::Proc(label), text.to_owned());
                 return Ok(found);
             }
             Err(Missing::Coverage) => {
-                say(Level::Error, Place::Proc(label), "Cannot lookup coverage points".to_owned());
+                say(Level::Error, MessageSubject::Proc(label), "Cannot lookup coverage points".to_owned());
                 return Ok(found);
             }
         };
@@ -304,7 +306,7 @@ impl<'a> Walk<'a> {
         Ok(found)
     }
 
-    /// The children to enter (section 4.3), each with the parallelism that it is executed in.
+    /// The children to enter (section 4.3), each with the parallelism in which it is executed.
     fn children(
         &mut self,
         pds: &[PdId],
@@ -320,7 +322,7 @@ impl<'a> Walk<'a> {
                 let mut raised: Option<f64> = None;
                 for csd in slot.csds() {
                     let Some(child) = profile.csd_child_clique(csd) else { continue };
-                    // Only by its entry: in files made by hand a clique may be reached by several ways.
+                    // Only by its entry: in handmade files there may be several paths to a clique.
                     if profile.clique_entry(child) != Some(csd) {
                         continue;
                     }
@@ -352,13 +354,13 @@ impl<'a> Walk<'a> {
     fn is_costly(&self, csd: CsdId) -> Result<bool, Abort> {
         let calls = self.profile.csd_own(csd).calls();
         if calls == 0 {
-            return Err(Abort::of(format!("call site dynamic {csd} was never called")));
+            return Err(Abort::contradiction(format!("call site dynamic {csd} was never called")));
         }
         let total = self.profile.csd_total(csd).callseqs as f64;
         Ok(total / calls as f64 >= self.params.clique_threshold as f64)
     }
 
-    /// Brings the candidates of each procedure together (section 4.4): later contexts come first.
+    /// Joins the candidates of each procedure (section 4.4): later contexts come first.
     fn joined(&mut self, mut pushes: Pushes) -> Vec<ProcOutcome> {
         let mut procs: BTreeMap<ProcLabel<String>, ProcOutcome> = BTreeMap::new();
         for batch in std::mem::take(&mut self.batches).into_iter().rev() {
@@ -379,8 +381,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Joins pushes: those of a procedure in both are those added followed by those known, merged. The smaller map is gone
-/// through, so that deeply nested cliques cost no more than what they have.
+/// Joins pushes. If a procedure is in both maps, its added ones come first, then its known ones, merged. The loop runs
+/// over the smaller map, so deeply nested cliques cost no more than their own size.
 fn join(known: Pushes, added: Pushes) -> Pushes {
     if known.len() < added.len() {
         let mut all = added;

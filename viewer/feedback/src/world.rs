@@ -1,4 +1,4 @@
-//! A profile with all that the analysis found out about it, each thing once.
+//! A profile with everything that the analysis has computed about it, each value once.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -13,15 +13,15 @@ use crate::cost::Abort;
 use crate::recursion::{self, Recursion};
 use crate::variables::Use;
 
-/// Times of uses in calls that enter a clique: by call, argument, use, and the module that may not be left.
+/// Times of uses in calls that enter a clique: by call, argument, use, and the module within which calls are followed.
 pub(crate) type UseTimes = HashMap<(CsdId, usize, Use, Option<StrId>), Result<f64, String>>;
 
-/// A profile with all that was found out about it. It is its [`Contexts`] too.
+/// A profile with everything computed about it. It also serves as [`Contexts`].
 pub struct World<'a> {
     contexts: Contexts<'a>,
     recursions: RefCell<HashMap<CliqueId, Rc<Recursion>>>,
     pub(crate) use_times: RefCell<UseTimes>,
-    /// Goals that are being scanned at the moment, one inside the other, over all calls followed.
+    /// Goals that are being scanned now, nested, over all calls that are followed.
     pub(crate) scanning: Cell<u32>,
 }
 
@@ -34,7 +34,7 @@ impl<'a> Deref for World<'a> {
 }
 
 impl<'a> World<'a> {
-    /// A profile of which nothing is known yet.
+    /// A profile about which nothing is computed yet.
     pub fn new(bodies: &'a dyn Bodies) -> Self {
         Self {
             contexts: Contexts::new(bodies),
@@ -44,7 +44,7 @@ impl<'a> World<'a> {
         }
     }
 
-    /// How a clique recurses.
+    /// The type of a clique's recursion.
     ///
     /// # Errors
     /// The profile contradicts itself.

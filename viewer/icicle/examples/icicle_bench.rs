@@ -17,7 +17,7 @@ fn main() {
         let depth = 10 + dice.below(31);
         let mut at = 0u64;
         for level in 0..depth {
-            // Calls go to one of a few callees, mostly the first: trees as programs have them.
+            // Calls go to one of a few callees, mostly the first, as in real programs.
             let pick = dice.below(1000).saturating_sub(970) / 8;
             at = (at * 31 + pick + level) % 5000;
             stack.push(&names[at as usize]);

@@ -1,18 +1,18 @@
-//! Colours: by name and kind, or by difference.
+//! Chooses colours: by name and kind, or by difference.
 //!
 //! Every frame colour is light enough for black text at a contrast of 4.5 or more, in both light and dark pages.
 
-/// What a node is, for its colour.
+/// What a node is, which decides its colour.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub enum Hint {
-    /// A warm tone picked by the name: equal names, equal colours.
+    /// A warm tone chosen by the name: equal names have equal colours.
     #[default]
     Auto,
     /// Not a function (a thread, a process, "elsewhere"): grey.
     Other,
-    /// Share of something, 0 (pale) to 1 (strong).
+    /// A share, 0 (pale) to 1 (strong).
     Heat(f32),
-    /// A function in a picture of memory: a green tone picked by the name, so that nobody takes it for one of time.
+    /// A function in a picture of memory: a green tone chosen by the name, so that nobody takes it for one of time.
     Memory,
 }
 
@@ -26,19 +26,23 @@ impl std::fmt::Display for Rgb {
     }
 }
 
-/// FNV-1a, folded: which of 64 shades a name gets.
+/// A number that chooses a name's colour: FNV-1a, folded. It is the same in every picture and every run.
+#[must_use]
+pub fn name_hash(name: &str) -> u32 {
+    let fnv =
+        name.bytes().fold(0x811c_9dc5_u32, |hash, octet| (hash ^ u32::from(octet)).wrapping_mul(0x0100_0193));
+    fnv ^ fnv >> 15
+}
+
+/// Which of 64 shades a name gets.
 fn shade(name: &str) -> (u8, u8) {
-    let mut h: u32 = 0x811c_9dc5;
-    for b in name.bytes() {
-        h = (h ^ u32::from(b)).wrapping_mul(0x0100_0193);
-    }
-    h ^= h >> 15;
+    let h = name_hash(name);
     ((h & 63) as u8, ((h >> 8) & 31) as u8)
 }
 
 /// The colour of a node by its hint and name.
 #[must_use]
-pub fn of(hint: Hint, name: &str) -> Rgb {
+pub fn node_colour(hint: Hint, name: &str) -> Rgb {
     let (a, b) = shade(name);
     match hint {
         Hint::Auto => Rgb(235 + b / 2, 130 + a + a / 2, 60 + b * 2),
@@ -48,13 +52,13 @@ pub fn of(hint: Hint, name: &str) -> Rgb {
     }
 }
 
-/// Groups that have a colour of their own.
+/// Number of groups that have their own colour.
 pub(crate) const PALETTE: usize = 8;
 
-/// What has no colour of its own.
+/// The colour of everything else.
 pub(crate) const GREY: Rgb = Rgb(196, 196, 200);
 
-/// Tones that are told apart in all common kinds of colour blindness by their lightness or hue.
+/// Tones that people with any common kind of colour blindness can distinguish by lightness or hue.
 const TONES: [Rgb; PALETTE] = [
     Rgb(240, 160, 92),
     Rgb(128, 180, 232),
@@ -66,7 +70,7 @@ const TONES: [Rgb; PALETTE] = [
     Rgb(196, 190, 130),
 ];
 
-/// The colour of the group that is in this place by weight, a little lighter or darker by the frame's name.
+/// The colour of the group with this rank by weight, a little lighter or darker depending on the frame's name.
 pub(crate) fn of_rank(place: usize, name: &str) -> Option<Rgb> {
     let Rgb(r, g, b) = *TONES.get(place)?;
     let lift = if name.is_empty() { 6 } else { shade(name).0 / 5 };
@@ -100,12 +104,12 @@ pub fn difference(x: f64) -> Rgb {
     if x >= 0.0 { Rgb(245, fade(95.0), fade(80.0)) } else { Rgb(fade(105.0), fade(150.0), 245) }
 }
 
-/// A colour and what it means.
+/// A colour and its meaning.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Key {
     /// The colour.
     pub colour: Rgb,
-    /// What it means.
+    /// Its meaning.
     pub label: String,
 }
 
@@ -127,7 +131,7 @@ mod tests {
             [Hint::Auto, Hint::Other, Hint::Heat(0.0), Hint::Heat(1.0), Hint::Heat(f32::NAN), Hint::Memory];
         for hint in hints {
             for i in 0..500 {
-                let c = of(hint, &format!("name{i}"));
+                let c = node_colour(hint, &format!("name{i}"));
                 let contrast = (luminance(c) + 0.05) / 0.05;
                 assert!(contrast > 4.5, "{hint:?} {c} {contrast}");
             }

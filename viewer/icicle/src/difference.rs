@@ -1,7 +1,7 @@
-//! Two profiles of one program in one tree: what each node's cost was, what it is, and the colour of the change.
+//! Two profiles of one program in one tree: each node's old and new cost, and the colour of the change.
 //!
-//! One cost is chosen ([`DiffBy`]): the tooltip says it and the colour means it. Colours are relative to the largest change in the
-//! tree, which the legend says in numbers.
+//! One cost is chosen ([`DiffBy`]): the tooltip shows it and the colour is of it. Colours are relative to the largest
+//! change in the tree, which the legend gives in numbers.
 
 use crate::colour::{self, Key, Rgb};
 use crate::layout::DiffBy;
@@ -16,7 +16,7 @@ pub(crate) struct Differences<'a> {
     totals: (&'a [u64], &'a [u64]),
     /// The chosen cost, now and before.
     chosen: Vec<(u64, u64)>,
-    /// What the chosen cost is a share of, now and before.
+    /// The total that the chosen cost is a share of, now and before.
     whole: (f64, f64),
     largest: f64,
 }
@@ -43,7 +43,7 @@ impl<'a> Differences<'a> {
         all
     }
 
-    /// What a node costs more now than before: a weight, or a share of all.
+    /// The increase of a node's cost: a weight, or a share of the total.
     fn change(&self, node: usize) -> f64 {
         let (now, before) = self.chosen[node];
         now as f64 / self.whole.0 - before as f64 / self.whole.1
@@ -53,7 +53,7 @@ impl<'a> Differences<'a> {
         colour::difference(if self.largest == 0.0 { 0.0 } else { self.change(node) / self.largest })
     }
 
-    /// Whether only one of the two profiles has the node.
+    /// Whether only one of the two profiles contains the node.
     pub(crate) fn is_in_one(&self, node: usize) -> bool {
         (self.totals.0[node] == 0) != (self.totals.1[node] == 0)
     }
@@ -82,7 +82,7 @@ impl<'a> Differences<'a> {
         if self.options.unit.is_empty() { text } else { format!("{text} {}", self.options.unit) }
     }
 
-    /// What a tooltip says of a node.
+    /// The tooltip's text about a node.
     pub(crate) fn words(&self, node: usize) -> String {
         let (now, before) = self.chosen[node];
         let mut out = match self.by {

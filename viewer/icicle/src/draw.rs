@@ -1,11 +1,11 @@
-//! Frames to SVG text.
+//! Writes frames as SVG text.
 //!
-//! Geometry is written in percent of the width, so that the script can let the picture follow the window; without
-//! script the `viewBox` scales it. The script finds a frame's name in its tooltip, up to the last ` (`.
+//! Geometry is in percent of the width, so that the script can adapt the picture to the window; without script the
+//! `viewBox` scales it. The script finds a frame's name in its tooltip, up to the last ` (`.
 
 use crate::colour::{self, Hint, Key};
 use crate::difference::Differences;
-use crate::layout::{Direction, Frame, layout};
+use crate::layout::{Direction, FrameBox, layout};
 use crate::legend::{Groups, legend};
 use crate::options::{Click, Drawn, Options};
 use crate::text::{cut, escape_into};
@@ -16,7 +16,7 @@ use std::fmt::Write as _;
 const SCRIPT: &str = include_str!("icicle.js");
 const STYLE: &str = include_str!("icicle.css");
 
-/// Average width of a character over the size of the font that the style sheet asks for.
+/// Average width of a character, divided by the font size in the style sheet.
 const CHAR_PX: f64 = 6.65;
 
 /// The picture as text.
@@ -27,7 +27,7 @@ pub fn svg(tree: &Tree, options: &Options) -> String {
     out
 }
 
-/// Appends the picture to `out`: one `<svg>` element without XML declaration, fit for a file and for a page.
+/// Appends the picture to `out`: one `<svg>` element without XML declaration, suitable for a file and for a page.
 pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
     let width = options.width.max(100);
     let row = options.row.max(8);
@@ -44,7 +44,7 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
         }
     }
     let keys = if options.frame { legend(tree, options) } else { Vec::new() };
-    let key_rows = KeyRows::of(&keys, f64::from(width) - 20.0);
+    let key_rows = KeyRows::arrange(&keys, f64::from(width) - 20.0);
     let (top, bottom) = if options.frame { (44, 26 + 18 * key_rows.rows) } else { (0, 0) };
     let height = u64::from(plan.depth) * u64::from(row) + top + bottom;
     out.reserve(plan.frames.len() * 220 + 8192);
@@ -70,7 +70,7 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
     let differences = options.diff.map(|by| Differences::new(tree, (&totals, &bases), by, options));
     out.push_str("<g class=\"frames\">");
     let picture =
-        Picture { tree, options, groups: Groups::of(tree), total: plan.total, width, row, differences };
+        Picture { tree, options, groups: Groups::in_tree(tree), total: plan.total, width, row, differences };
     for frame in &plan.frames {
         let y = match options.direction {
             Direction::Icicle => u64::from(frame.depth) * u64::from(row) + top,
@@ -100,14 +100,14 @@ pub fn write_svg(out: &mut String, tree: &Tree, options: &Options) {
             }
             None => out.push_str("<script>"),
         }
-        // The script holds neither `<` nor `&`, so it is the same text in XML and in HTML.
+        // The script contains neither `<` nor `&`, so it is the same text in XML and in HTML.
         out.push_str(SCRIPT);
         out.push_str("</script>");
     }
     out.push_str("</svg>");
 }
 
-/// What all frames have in common.
+/// What all frames share.
 struct Picture<'a> {
     tree: &'a Tree,
     options: &'a Options,
@@ -120,7 +120,7 @@ struct Picture<'a> {
 
 impl Picture<'_> {
     /// Appends a frame whose upper edge is at `y`.
-    fn frame(&self, out: &mut String, frame: &Frame, y: u64) {
+    fn frame(&self, out: &mut String, frame: &FrameBox, y: u64) {
         let (tree, options) = (self.tree, self.options);
         let node = &tree.nodes[frame.node as usize];
         let name = &*tree.names[node.name as usize];
@@ -164,8 +164,10 @@ impl Picture<'_> {
         let fill = match (&self.differences, node.group) {
             (Some(d), _) => d.colour(at),
             (None, Some(group)) => self.groups.of_frame(group, name),
-            (None, None) if frame.node == 0 && node.hint == Hint::Auto => colour::of(Hint::Other, name),
-            (None, None) => colour::of(node.hint, name),
+            (None, None) if frame.node == 0 && node.hint == Hint::Auto => {
+                colour::node_colour(Hint::Other, name)
+            }
+            (None, None) => colour::node_colour(node.hint, name),
         };
         let mark = match &self.differences {
             _ if tree.marked == Some(frame.node) => " class=\"here\"",
@@ -198,14 +200,14 @@ impl Picture<'_> {
 
 /// The legend below the frames: colours and words in rows.
 struct KeyRows {
-    /// Row and left edge in pixels of each key.
+    /// Row of each key, and its left edge in pixels.
     at: Vec<(u64, f64)>,
     rows: u64,
 }
 
 impl KeyRows {
-    /// In rows of so many pixels.
-    fn of(keys: &[Key], width: f64) -> KeyRows {
+    /// Arranges keys in rows of this many pixels.
+    fn arrange(keys: &[Key], width: f64) -> KeyRows {
         let mut at = Vec::with_capacity(keys.len());
         let (mut row, mut x) = (0, 0.0);
         for key in keys {
@@ -236,7 +238,7 @@ impl KeyRows {
     }
 }
 
-/// One sentence on what is not in the picture.
+/// One sentence about what the picture leaves out.
 fn left_out(plan: &crate::layout::Layout, options: &Options) -> String {
     let mut parts = Vec::new();
     let share = |w: u64| if plan.total == 0 { 0.0 } else { w as f64 * 100.0 / plan.total as f64 };
@@ -259,7 +261,7 @@ fn left_out(plan: &crate::layout::Layout, options: &Options) -> String {
     if parts.is_empty() { String::new() } else { format!("not drawn: {}", parts.join(", ")) }
 }
 
-/// Only addresses that lead to a page: no `javascript:`, no `data:`.
+/// Whether the address leads to a page. `javascript:` and `data:` do not.
 fn is_safe_link(link: &str) -> bool {
     let scheme_end = link.find([':', '/', '?', '#']);
     match scheme_end {
@@ -371,7 +373,7 @@ mod tests {
         let total = by(DiffBy::Total, Drawn::After);
         assert!(total.contains("main (90, before 150: -60, -40.0%)"), "{total}");
         assert!(total.contains("grown (40, before 10: +30, +300.0%)"), "{total}");
-        // One scale: what is left of 150 is 60 % as wide. What is gone is not in this picture, but in the other one.
+        // There is one scale: what remains of 150 is 60 % as wide. What is gone is only in the other picture.
         assert!(total.contains(r#"width="60%""#) && !total.contains("gone ("), "{total}");
         let before = by(DiffBy::Total, Drawn::Before);
         assert!(
@@ -379,7 +381,8 @@ mod tests {
             "{before}"
         );
         assert!(before.contains(r#"width="100%""#), "{before}");
-        // The whole program costs less, so it is blue; the legend says how much the strongest colours are.
+        assert_eq!(t.vanished(), 90);
+        // The whole program costs less, so it is blue. The legend gives the amount of the strongest colours.
         let fill = format!("fill=\"{}\"", colour::difference(-60.0 / 90.0));
         assert!(total.contains(&fill) && total.contains(">-90<") && total.contains(">+90<"), "{total}");
         let own = by(DiffBy::Own, Drawn::After);
@@ -406,7 +409,7 @@ mod tests {
             whole: 1000,
             of: vec![("libc".to_owned(), 440), ("prog".to_owned(), 530), ("rare".to_owned(), 1)],
         };
-        // In this part libc weighs most, in the whole it does not.
+        // In this part libc weighs most, but not in the whole.
         let mut t = Tree::new("all");
         for (name, weight) in [("libc", 90), ("prog", 10), ("other", 5)] {
             let id = t.add_stack([name], weight);

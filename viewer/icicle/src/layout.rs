@@ -1,4 +1,5 @@
-//! Tree to frames: who is drawn, where, how wide. Numbers only; [`crate::draw`] makes text of them.
+//! From a tree to frames: which are drawn, at which position and width. Numbers only; [`crate::draw`] writes them as
+//! text.
 
 use crate::tree::Tree;
 
@@ -8,14 +9,14 @@ pub enum Direction {
     /// At the bottom: a flame graph.
     #[default]
     Flame,
-    /// On top: an icicle.
+    /// At the top: an icicle.
     Icicle,
 }
 
-/// In which order siblings stand, from the left.
+/// The order of siblings, from the left.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// By name: two pictures of one program look alike.
+    /// By name, so that two pictures of one program look alike.
     #[default]
     Name,
     /// The heaviest first.
@@ -24,10 +25,10 @@ pub enum Order {
     AsAdded,
 }
 
-/// Which difference colours a frame of a differential picture.
+/// The difference that colours a frame of a differential picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DiffBy {
-    /// That of the whole subtree: the way to the culprit is red from the root.
+    /// That of the whole subtree: the path to the cause is red from the root.
     Total,
     /// That of the node alone.
     Own,
@@ -35,7 +36,7 @@ pub enum DiffBy {
 
 /// One rectangle.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Frame {
+pub struct FrameBox {
     /// The node's index in its tree.
     pub node: u32,
     /// 0 is the root.
@@ -48,11 +49,11 @@ pub struct Frame {
     pub total: u64,
 }
 
-/// What is drawn and what is not.
+/// What is drawn and what is left out.
 #[derive(Clone, Debug, Default)]
 pub struct Layout {
     /// In the order of a walk from the root, siblings from the left.
-    pub frames: Vec<Frame>,
+    pub frames: Vec<FrameBox>,
     /// Levels that hold a frame.
     pub depth: u32,
     /// Subtrees left out because they are too narrow, and their weight.
@@ -63,7 +64,7 @@ pub struct Layout {
     pub total: u64,
 }
 
-/// Places the frames of `tree`. Subtrees whose share is below `min_share` (0 to 1) or deeper than `max_depth` levels
+/// Computes the frames of `tree`. Subtrees with a share below `min_share` (0 to 1) or deeper than `max_depth` levels
 /// are counted, not drawn.
 #[must_use]
 pub fn layout(tree: &Tree, totals: &[u64], order: Order, min_share: f64, max_depth: u32) -> Layout {
@@ -72,7 +73,7 @@ pub fn layout(tree: &Tree, totals: &[u64], order: Order, min_share: f64, max_dep
     let mut out = Layout { total, ..Layout::default() };
     let whole = if total == 0 { 1.0 } else { total as f64 };
 
-    // Children in one array, by parent: counts, then places.
+    // Children in one array, by parent: first counts, then positions.
     let mut start = vec![0u32; n + 1];
     for node in &tree.nodes[1..] {
         start[node.parent as usize + 1] += 1;
@@ -88,7 +89,7 @@ pub fn layout(tree: &Tree, totals: &[u64], order: Order, min_share: f64, max_dep
         *p += 1;
     }
 
-    let mut stack = vec![Frame { node: 0, depth: 0, x: 0.0, width: 1.0, total }];
+    let mut stack = vec![FrameBox { node: 0, depth: 0, x: 0.0, width: 1.0, total }];
     let mut wide: Vec<u32> = Vec::new();
     while let Some(frame) = stack.pop() {
         out.depth = out.depth.max(frame.depth + 1);
@@ -120,7 +121,7 @@ pub fn layout(tree: &Tree, totals: &[u64], order: Order, min_share: f64, max_dep
         let first = stack.len();
         for &c in &wide {
             let width = (totals[c as usize] as f64 / whole).min(1.0);
-            stack.push(Frame { node: c, depth: frame.depth + 1, x, width, total: totals[c as usize] });
+            stack.push(FrameBox { node: c, depth: frame.depth + 1, x, width, total: totals[c as usize] });
             x += width;
         }
         stack[first..].reverse();
@@ -171,7 +172,7 @@ mod tests {
             }
             let l = of(&t, min, depth);
             let mut own = 0u64;
-            let mut open: Vec<Frame> = Vec::new();
+            let mut open: Vec<FrameBox> = Vec::new();
             for f in &l.frames {
                 while open.last().is_some_and(|p| p.depth >= f.depth) {
                     open.pop();

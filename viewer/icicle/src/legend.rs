@@ -7,14 +7,14 @@ use crate::tree::Tree;
 use std::cmp::Reverse;
 use std::collections::HashMap;
 
-/// The colours of a picture, those of most weight first. Empty: colours mean nothing but the frames' names.
+/// The colours of a picture, the heaviest first. Empty: colours only depend on the frames' names.
 #[must_use]
 pub fn legend(tree: &Tree, options: &Options) -> Vec<Key> {
     if let Some(by) = options.diff {
         let (totals, bases) = tree.totals();
         return Differences::new(tree, (&totals, &bases), by, options).keys();
     }
-    let colours = Groups::of(tree);
+    let colours = Groups::in_tree(tree);
     let mut keys: Vec<Key> = Vec::new();
     let mut grey = 0;
     for &(group, weight) in &colours.ranked {
@@ -31,17 +31,17 @@ pub fn legend(tree: &Tree, options: &Options) -> Vec<Key> {
     keys
 }
 
-/// The colour of each group: the heaviest have one of their own.
+/// The colour of each group. The heaviest have their own.
 pub(crate) struct Groups {
     /// Groups by their own weight, the heaviest first.
     ranked: Vec<(u32, u64)>,
-    /// Place of each group among them.
+    /// Rank of each group.
     place: Vec<usize>,
     whole: u64,
 }
 
 impl Groups {
-    pub(crate) fn of(tree: &Tree) -> Groups {
+    pub(crate) fn in_tree(tree: &Tree) -> Groups {
         let mut weights = vec![0u64; tree.groups.len()];
         let mut whole = 0u64;
         for node in &tree.nodes {
@@ -66,7 +66,7 @@ impl Groups {
         let mut ranked: Vec<(u32, u64)> = (0..).zip(weights).collect();
         ranked.sort_by_key(|&(group, weight)| (Reverse(weight), group));
         let mut place = vec![0; ranked.len()];
-        // Groups whose weight in the whole is not known come after those whose is.
+        // Groups whose weight in the whole is unknown come after the others.
         let mut next = places.len();
         for (group, _) in &ranked {
             let known = places.get(&*tree.groups[*group as usize]).copied();
@@ -76,7 +76,7 @@ impl Groups {
         Groups { ranked, place, whole }
     }
 
-    /// The colour of a group without its names' shades; `None`: it is too light in weight for one of its own.
+    /// The colour of a group, without the shades of names. `None`: its weight is too small for its own colour.
     fn of_group(&self, group: u32) -> Option<Rgb> {
         colour::of_rank(self.place[group as usize], "")
     }

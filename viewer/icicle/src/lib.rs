@@ -1,9 +1,8 @@
-//! A tree of weighted names as a flame graph or an icicle: one self-contained SVG text.
+//! Draws a tree of weighted names as a flame graph or an icicle: one self-contained SVG text.
 //!
-//! The caller builds a [`Tree`]: nodes with a name, a weight of their own, and, if wanted, a link, a colour
-//! [`Hint`] and the weight that the node had in another profile. [`svg`] draws it. The picture is whole without
-//! script (tooltips, links); its script adds zoom, search, keyboard, and names that are cut anew when the window
-//! changes its width.
+//! The caller builds a [`Tree`]: nodes with a name, a weight of their own, and optionally a link, a colour [`Hint`] and
+//! the weight that the node had in another profile. [`svg`] draws it. The picture is complete without script (tooltips,
+//! links). Its script adds zoom, search and keyboard, and cuts names anew when the window's width changes.
 //!
 //! ```
 //! use pct_icicle::{Options, Tree, svg};
@@ -14,11 +13,12 @@
 //! assert!(picture.starts_with("<svg"));
 //! ```
 //!
-//! In reading order: [`tree`] (the data), [`layout`] (tree to frames: numbers only), [`options`], [`colour`], `difference` (two profiles in
-//! one tree), [`mod@legend`], [`text`] (escaping, cutting), [`svg`](mod@draw) (frames to text).
+//! In reading order: [`tree`] (the data), [`layout`] (tree to frames: numbers only), [`options`], [`colour`],
+//! `difference` (two profiles in one tree), [`mod@legend`], [`text`] (escaping, cutting), [`svg`](mod@draw)
+//! (frames to text).
 //!
-//! Invariants: what is not drawn (too narrow, too deep) is counted and said in the picture; no name, link or title
-//! becomes markup; the cost is one pass over the nodes that are wide enough to be seen, after one pass over all.
+//! Invariants: what is not drawn (too narrow, too deep) is counted and reported in the picture. No name, link or title
+//! becomes markup. The cost is one pass over all nodes, and one over those that are wide enough to be drawn.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -40,5 +40,5 @@ pub use draw::{svg, write_svg};
 pub use layout::{DiffBy, Direction, Order};
 pub use legend::legend;
 pub use options::{Click, Drawn, Options};
-pub use sheet::{SHEET, heat_class};
+pub use sheet::{heat_class, page_head};
 pub use tree::{GroupWeights, NodeId, Tree};

@@ -1,15 +1,15 @@
-//! What a caller may choose about a picture.
+//! The caller's options for a picture.
 
 use crate::layout::{DiffBy, Direction, Order};
 use pct_num::thousands;
 
-/// What a click on a frame does.
+/// The effect of a click on a frame.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Click {
     /// Zooms in (with script).
     #[default]
     Zoom,
-    /// Follows the node's link, if it has one; else zooms.
+    /// Follows the node's link, if it has one; otherwise zooms.
     Link,
 }
 
@@ -30,23 +30,24 @@ pub struct Options {
     pub order: Order,
     /// What a click does.
     pub click: Click,
-    /// Width in pixels that names are cut for; the script cuts anew for the real width. At least 100.
+    /// Width in pixels for which names are cut. The script cuts them anew for the real width. At least 100.
     pub width: u32,
     /// Height of one level in pixels. At least 8.
     pub row: u32,
-    /// Subtrees narrower than this many pixels (of `width`) are not drawn. Their weight is said below the picture.
+    /// Subtrees narrower than this many pixels (of `width`) are not drawn. Their weight is given below the picture.
     pub min_width: f64,
-    /// Levels drawn; deeper ones are counted.
+    /// Number of levels that are drawn. Deeper ones are counted.
     pub max_depth: u32,
-    /// Colours by the difference to the weights given with [`crate::Tree::add_base`]; `None`: by group or [`crate::Hint`].
+    /// Colours by the difference from the weights of [`crate::Tree::add_base`]; `None`: by group or [`crate::Hint`].
     pub diff: Option<DiffBy>,
-    /// Whose widths a differential picture has. Unless shares are compared, the pictures of both have one scale.
+    /// The profile that decides the widths of a differential picture. Unless shares are compared, both pictures have
+    /// one scale.
     pub drawn: Drawn,
     /// Compare shares of the two totals rather than absolute weights (two runs of different length).
     pub normalize: bool,
     /// Zoom, search and keyboard. Without it the picture has tooltips and links only.
     pub script: bool,
-    /// Room for the headline, search and zoom controls and the closing line. False: frames only (part of a page).
+    /// Adds the headline, search and zoom controls and the closing line. False: frames only (as part of a page).
     pub frame: bool,
     /// Nonce of the page's content security policy for the script.
     pub nonce: Option<String>,
@@ -76,12 +77,12 @@ impl Default for Options {
     }
 }
 
-/// Which of two profiles the widths are those of.
+/// Which of two profiles decides the widths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Drawn {
     /// The newer one.
     #[default]
     After,
-    /// The older one: what vanished can be seen.
+    /// The older one, so that what vanished is visible.
     Before,
 }

@@ -1,7 +1,7 @@
-//! Text that goes into the picture: escaping, cutting names.
+//! Prepares text for the picture: escapes it and cuts names.
 
-/// Appends `s` so that it is plain text in XML content and in double-quoted attributes. Hidden characters, and so all
-/// that XML 1.0 does not allow, are written out ([`pct_text`]).
+/// Appends `s` as plain text for XML content and double-quoted attributes. Hidden characters are escaped
+/// ([`pct_text`]). These include everything that XML 1.0 does not allow.
 pub fn escape_into(out: &mut String, s: &str) {
     for c in pct_text::visible(s).chars() {
         match c {
@@ -15,16 +15,16 @@ pub fn escape_into(out: &mut String, s: &str) {
     }
 }
 
-/// `s` with its hidden characters written out, in at most `max` characters. What does not fit goes in this order: template
-/// arguments and parameters, the names before the last, what stands before an address, the middle. Fewer than 3
-/// characters: nothing.
+/// `s` with its hidden characters escaped, in at most `max` characters. What does not fit is removed in this order:
+/// template arguments and parameters, the names before the last, the text before an address, the middle. Below 3
+/// characters: nothing is left.
 #[must_use]
 pub fn cut(s: &str, max: usize) -> String {
     if max < 3 {
         return String::new();
     }
     let s = &*pct_text::visible(s);
-    // A name of n bytes has at most n characters: the common case needs no count.
+    // A name of n bytes has at most n characters, so the common case needs no counting.
     if s.len() <= max || s.chars().count() <= max {
         return s.to_owned();
     }
@@ -34,7 +34,7 @@ pub fn cut(s: &str, max: usize) -> String {
     if length(plain) <= max {
         return plain.to_owned();
     }
-    // The last names of a path say most, and of an address in an object the address does.
+    // The last names of a path say most; for an address in an object, the address does.
     for (at, colons) in plain.match_indices("::") {
         let tail = &plain[at + colons.len()..];
         if length(tail) < max {

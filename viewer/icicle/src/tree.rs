@@ -6,7 +6,7 @@
 use crate::colour::Hint;
 use std::collections::HashMap;
 
-/// A node of one [`Tree`]; means nothing in another tree.
+/// A node of one [`Tree`]. It means nothing in another tree.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct NodeId(pub(crate) u32);
 
@@ -19,7 +19,7 @@ pub(crate) struct Node {
     /// The same in the profile compared with.
     pub(crate) base: u64,
     pub(crate) hint: Hint,
-    /// Index into `links` plus one; 0 is none.
+    /// Index into `links` plus one; 0 means no link.
     pub(crate) link: u32,
     /// Index into `groups`.
     pub(crate) group: Option<u32>,
@@ -34,15 +34,15 @@ pub struct Tree {
     children: HashMap<(u32, u32), u32, Fast>,
     pub(crate) links: Vec<Box<str>>,
     pub(crate) marked: Option<u32>,
-    /// Names of what nodes belong to.
+    /// Names of the groups that nodes belong to.
     pub(crate) groups: Vec<Box<str>>,
-    /// What groups weigh in all that this tree is a part of.
+    /// Weights of the groups in the whole of which this tree is a part.
     pub(crate) weights: Option<GroupWeights>,
-    /// What tooltips say behind the weight, by node.
+    /// Text in tooltips after the weight, by node.
     pub(crate) details: HashMap<u32, Box<str>, Fast>,
 }
 
-/// What groups weigh in a whole of which a tree may be a part.
+/// Weights of groups in a whole of which a tree may be a part.
 #[derive(Clone, Debug, Default)]
 pub struct GroupWeights {
     /// The weight of everything.
@@ -52,7 +52,7 @@ pub struct GroupWeights {
 }
 
 impl Tree {
-    /// A tree that holds only its root, of weight 0.
+    /// A tree with only a root, of weight 0.
     #[must_use]
     pub fn new(root: &str) -> Self {
         let mut tree = Tree {
@@ -83,13 +83,13 @@ impl Tree {
         self.nodes.len()
     }
 
-    /// False: there is always a root.
+    /// Always false, because there is always a root.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.nodes.is_empty()
     }
 
-    /// The child of `parent` with this name, added when there is none. Use it when equal names below one parent are
+    /// The child of `parent` with this name. It is added if there is none. Use it when equal names below one parent are
     /// one node (stack samples).
     ///
     /// # Panics
@@ -104,7 +104,7 @@ impl Tree {
         id
     }
 
-    /// A new child of `parent`, also when it has one of this name already. Cheaper than [`Tree::child`]: use it when
+    /// A new child of `parent`, even if it has one with this name already. Cheaper than [`Tree::child`]: use it when
     /// the caller's tree is merged already.
     ///
     /// # Panics
@@ -129,13 +129,13 @@ impl Tree {
         NodeId(id)
     }
 
-    /// Adds weight to a node alone (its own, without children); saturates.
+    /// Adds to the own weight of a node. Saturates.
     pub fn add(&mut self, id: NodeId, weight: u64) {
         let own = &mut self.nodes[id.0 as usize].own;
         *own = own.saturating_add(weight);
     }
 
-    /// Adds weight that the node alone had in the profile compared with; saturates.
+    /// Adds to the own weight that the node had in the profile compared with. Saturates.
     pub fn add_base(&mut self, id: NodeId, weight: u64) {
         let base = &mut self.nodes[id.0 as usize].base;
         *base = base.saturating_add(weight);
@@ -151,31 +151,31 @@ impl Tree {
         at
     }
 
-    /// Where a click on the node leads. Only same-document, relative and http(s) addresses are drawn; others are
+    /// Sets the target of a click on the node. Only same-document, relative and http(s) addresses are drawn; others are
     /// left out (a name can never become a script).
     pub fn set_link(&mut self, id: NodeId, link: &str) {
         self.links.push(link.into());
         self.nodes[id.0 as usize].link = u32::try_from(self.links.len()).expect("fewer than 2^32 links");
     }
 
-    /// How to colour the node.
+    /// Sets how the node is coloured.
     pub fn set_hint(&mut self, id: NodeId, hint: Hint) {
         self.nodes[id.0 as usize].hint = hint;
     }
 
-    /// What the tooltip says of the node behind its weight: how sure that is. It must hold no ` (`.
+    /// Sets the tooltip's text after the weight, about how certain that is. It must not contain ` (`.
     pub fn set_detail(&mut self, id: NodeId, detail: &str) {
         self.details.insert(id.0, detail.into());
     }
 
-    /// Gives groups the colours and shares that they have in the whole, so that all pictures of its parts agree.
+    /// Gives groups the colours and shares that they have in the whole, so that the pictures of all parts agree.
     pub fn set_group_weights(&mut self, weights: GroupWeights) {
         self.weights = Some(weights);
     }
 
-    /// What the node belongs to (an object, a module): those of one group have one colour, which the legend names.
+    /// Sets the group of the node (an object, a module). Nodes of one group have one colour, which the legend names.
     pub fn set_group(&mut self, id: NodeId, group: &str) {
-        // Objects are few: a list is searched as quickly as a table.
+        // There are few objects, so a list is searched as fast as a table.
         let known = self.groups.iter().position(|g| **g == *group);
         let at = known.unwrap_or_else(|| {
             self.groups.push(group.into());
@@ -184,7 +184,7 @@ impl Tree {
         self.nodes[id.0 as usize].group = u32::try_from(at).ok();
     }
 
-    /// The node to outline ("you are here").
+    /// Sets the node to outline ("you are here").
     pub fn mark(&mut self, id: NodeId) {
         self.marked = Some(id.0);
     }
@@ -207,6 +207,14 @@ impl Tree {
         (total, base)
     }
 
+    /// Weight, in the profile compared with, of the contexts that are missing in this one.
+    #[must_use]
+    pub fn vanished(&self) -> u64 {
+        let (totals, _) = self.totals();
+        let gone = self.nodes.iter().zip(&totals).filter(|(_, total)| **total == 0);
+        gone.fold(0, |sum, (node, _)| sum.saturating_add(node.base))
+    }
+
     fn intern(&mut self, name: &str) -> u32 {
         if let Some(&id) = self.name_ids.get(name) {
             return id;
@@ -218,7 +226,7 @@ impl Tree {
     }
 }
 
-/// A quick hasher for short names and id pairs; nothing here depends on the order of a map.
+/// A quick hasher for short names and id pairs. Nothing here depends on the order of a map.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Fast;
 
@@ -229,7 +237,7 @@ impl std::hash::BuildHasher for Fast {
     }
 }
 
-/// Multiply and rotate, a word at a time.
+/// Multiplies and rotates, one word at a time.
 #[derive(Debug)]
 pub(crate) struct FastHasher(u64);
 
@@ -251,7 +259,7 @@ impl std::hash::Hasher for FastHasher {
         self.mix(u64::from(n));
     }
     fn finish(&self) -> u64 {
-        // The table takes the upper bits for its tags and the lower for its buckets.
+        // The table uses the upper bits for its tags and the lower bits for its buckets.
         self.0.rotate_left(26)
     }
 }

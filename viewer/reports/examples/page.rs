@@ -2,7 +2,7 @@
 #![forbid(unsafe_code)]
 use pct_deep::Compensation;
 use pct_reports::page::{self, Request};
-use pct_reports::render::html::Place;
+use pct_reports::render::html::PageContext;
 use pct_reports::render::text::TextOptions;
 use pct_reports::subject::Subject;
 use std::time::Instant;
@@ -25,7 +25,9 @@ fn main() {
     });
     let start = Instant::now();
     let page = match rest.first().map(String::as_str) {
-        Some("html") => page::html(&subject, &request, &Place { file: file.clone(), ..Place::default() }),
+        Some("html") => {
+            page::html(&subject, &request, &PageContext { file: file.clone(), ..PageContext::default() })
+        }
         Some("json") => page::json(&subject, &request),
         _ => page::text(&subject, &request, &TextOptions { commands: true, ..TextOptions::default() }),
     };

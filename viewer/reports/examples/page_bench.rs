@@ -1,9 +1,11 @@
-//! What pages cost: `cargo run --release -p pct-reports --example page_bench [FILE.data | CONTEXTS] [SHAPE] [--lines N]`.
+//! What pages cost: `cargo run --release -p pct-reports --example page_bench [FILE.data | CONTEXTS] [SHAPE]
+//! [--lines N]`.
 //!
-//! Takes a profile (a file; or a made-up one of so many contexts, default 100,000: shape mixed, deep, wide, recursive, closures, or
-//! bushy, which has procedure bodies and recursion of every type) and makes the HTML page of every command for the ids that cost most: the
-//! largest cliques, the procedures with most contexts and callers, the largest modules. Prints for each kind the worst page when it is
-//! first asked for and when it is asked for again, in milliseconds of processor time, then the N slowest pages (default 12).
+//! Takes a profile (a file; or a made-up one of so many contexts, default 100,000: shape mixed, deep, wide, recursive,
+//! closures, or bushy, which has procedure bodies and recursion of every type) and makes the HTML page of every command
+//! for the ids that cost most: the largest cliques, the procedures with most contexts and callers, the largest modules.
+//! For each kind it prints the worst page, at its first and at its second request, in milliseconds of processor time,
+//! then the N slowest pages (default 12).
 #![forbid(unsafe_code)]
 
 use pct_deep::synthetic::{Params, Shape, generate};
@@ -11,7 +13,7 @@ use pct_deep::{Compensation, ProcRep, Profile};
 use pct_kit::Cpu;
 use pct_reports::page::{Request, html};
 use pct_reports::query::{Cmd, Contour, Cost, Group, Incl, Limit, PrefsIndication, Scope};
-use pct_reports::render::html::Place;
+use pct_reports::render::html::PageContext;
 use pct_reports::report::ahead;
 use pct_reports::subject::{RepState, Subject};
 use std::cmp::Reverse;
@@ -117,7 +119,7 @@ struct Row {
     first: f64,
     again: f64,
     octets: usize,
-    /// Of the first time.
+    /// Wall-clock time of the first request.
     wall: f64,
     text: String,
 }
@@ -138,13 +140,13 @@ fn main() {
         p.ps_count(),
         start.elapsed().as_secs_f64()
     );
-    // As servers do, which answer meanwhile.
+    // Like servers, which answer meanwhile.
     let before = Instant::now();
     if let Some(thread) = ahead::prepare(&subject) {
         let _ = thread.join();
     }
     eprintln!("prepared after {:.2} s more", before.elapsed().as_secs_f64());
-    let place = Place { file: "x.data".to_owned(), ..Place::default() };
+    let place = PageContext { file: "x.data".to_owned(), ..PageContext::default() };
     let mut seen = HashSet::new();
     let mut kinds: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for cmd in commands(&subject) {

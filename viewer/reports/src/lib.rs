@@ -1,5 +1,9 @@
 //! Deep profile pages: command to report to display to html, json or text.
 #![forbid(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod display;
 mod memo;

@@ -1,7 +1,7 @@
-//! A query to a page: report, display, text. The one way in for servers and command lines.
+//! From a query to a page: report, display, text. Servers and command lines both use only this.
 
 use crate::query::{Cmd, Prefs, PrefsIndication, Query};
-use crate::render::html::{self, Place};
+use crate::render::html::{self, PageContext};
 use crate::render::text::{self, TextOptions};
 use crate::report::{self, Report, Window};
 use crate::subject::Subject;
@@ -14,25 +14,25 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 pub struct Page {
     /// The text.
     pub body: String,
-    /// Why there is no report, if so; the body says it too.
+    /// Why there is no report, if there is none. The body says it too.
     pub failure: Option<String>,
 }
 
-/// What is asked for.
+/// A request for a page.
 #[derive(Clone, Debug)]
 pub struct Request {
-    /// What about.
+    /// What the page is about.
     pub cmd: Cmd,
     /// Which page of a long table.
     pub page: u32,
-    /// How.
+    /// How it is shown.
     pub prefs: PrefsIndication,
 }
 
 impl Request {
     /// The request of a query.
     #[must_use]
-    pub fn of(query: &Query) -> Request {
+    pub fn from_query(query: &Query) -> Request {
         Request {
             cmd: query.cmd.clone(),
             page: query.page,
@@ -40,10 +40,10 @@ impl Request {
         }
     }
 
-    /// A command as typed, with default preferences: `proc/42`, `module/list@2`, or with preferences after `&`.
+    /// Parses a command as typed, with default preferences: `proc/42`, `module/list@2`, or with preferences after `&`.
     ///
     /// # Errors
-    /// The command is not one; said in words.
+    /// The text is not a command. The error says why, in words.
     pub fn parse(text: &str) -> Result<Request, String> {
         let (cmd, prefs) = text.split_once('&').unwrap_or((text, ""));
         let (parsed, page) = crate::query::parse_cmd(cmd);
@@ -60,13 +60,13 @@ impl Request {
     }
 }
 
-/// The report that is asked for.
+/// The report for a request.
 #[must_use]
 pub fn report(subject: &Subject, request: &Request) -> Report {
     report::create(subject, &request.cmd, Window { page: request.page })
 }
 
-/// The display that is asked for.
+/// The display for a request.
 #[must_use]
 pub fn display(subject: &Subject, request: &Request) -> (Display, Option<String>) {
     let report = report(subject, request);
@@ -77,7 +77,7 @@ pub fn display(subject: &Subject, request: &Request) -> (Display, Option<String>
 
 /// The page as HTML.
 #[must_use]
-pub fn html(subject: &Subject, request: &Request, place: &Place) -> Page {
+pub fn html(subject: &Subject, request: &Request, place: &PageContext) -> Page {
     guarded(
         || {
             let (display, failure) = display(subject, request);
@@ -111,7 +111,7 @@ pub fn json(subject: &Subject, request: &Request) -> Page {
                 "program": subject.profile.program(),
                 "bytes_per_word": subject.profile.header().bytes_per_word,
                 "report": report,
-                "only_time_is_known": subject.only_time(),
+                "only_time_is_known": subject.is_sampled() && subject.memory().is_none(),
             });
             let body = pct_text::visible_json(&format!("{value}\n")).into_owned();
             Page { body, failure: report.failure().map(|f| f.0.clone()) }
@@ -120,9 +120,9 @@ pub fn json(subject: &Subject, request: &Request) -> Page {
     )
 }
 
-/// Whatever goes wrong in making one page must not end the server: it becomes a page that says so.
+/// Whatever goes wrong in making one page must not end the server. It becomes a page that says so.
 fn guarded(make: impl FnOnce() -> Page, broken: impl FnOnce(&str) -> String) -> Page {
-    // The closures only read the subject; its memo cells are written whole or not at all.
+    // The closures only read the subject; its memo cells are written completely or not at all.
     match catch_unwind(AssertUnwindSafe(make)) {
         Ok(page) => page,
         Err(payload) => {
@@ -145,7 +145,7 @@ mod tests {
     fn what_goes_wrong_becomes_a_page() {
         let page = guarded(
             || panic!("<oops>"),
-            |what| html::message("An exception happened", what, &Place::default()),
+            |what| html::message("An exception happened", what, &PageContext::default()),
         );
         assert_eq!(page.failure.as_deref(), Some("internal software error: <oops>"));
         assert!(page.body.contains("internal software error: &lt;oops&gt;"));

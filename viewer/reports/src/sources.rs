@@ -1,8 +1,8 @@
-//! Which text files pages may show: sources that the profile names, below folders that are known.
+//! Decides which text files pages may show: sources that the profile names, below known folders.
 //!
-//! A profile is a file, and whoever made it chose the names in it. A page that shows "the source" of such a name would
-//! show any file of the reader. So a file is shown only if it lies, whatever links lead to it, below a folder of which
-//! something else than the name in question says that sources are there.
+//! A profile is a file, and its author chose the names in it. A page that shows "the source" for any such name would
+//! show any of the reader's files. So a file is shown only if, after all links, it is below a folder of which something
+//! else than that name says that it holds sources.
 
 use std::collections::HashSet;
 use std::fs::File;
@@ -13,26 +13,27 @@ use std::path::{Component, Path, PathBuf};
 /// Which text files pages may show.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Sources {
-    /// None: who asks is not who owns the files.
+    /// None: the person who asks does not own the files.
     #[default]
     Hidden,
-    /// Those that the profile names and that lie below one of these folders.
+    /// Those that the profile names and that are below one of these folders.
     Below(Folders),
 }
 
 /// Folders with sources.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Folders {
-    /// Relative names are looked for in these: the working folder, the data file's.
+    /// Folders for relative names: the working folder, and the data file's.
     pub beside: Vec<PathBuf>,
-    /// Those that the debug information of the recording's objects names.
+    /// Folders that the debug information of the recording's objects names.
     pub of_debug_info: Vec<PathBuf>,
-    /// Single files: Python modules that ran. Only their suffix vouches for them, so nothing beside them is shown.
+    /// Single files: Python modules that ran. Only their suffix vouches for them, so other files beside them are not
+    /// shown.
     pub modules: HashSet<PathBuf>,
 }
 
 impl Sources {
-    /// Where a file is, if it may be shown and is there.
+    /// The path of a file, if it exists and may be shown.
     #[must_use]
     pub fn find(&self, file: &str) -> Option<PathBuf> {
         let Sources::Below(folders) = self else { return None };
@@ -48,8 +49,8 @@ impl Sources {
         })
     }
 
-    /// Opens a file that [`Sources::find`] has found. What counts is where the open file lies: a link that was put there
-    /// meanwhile leads nowhere.
+    /// Opens a file that [`Sources::find`] has found. The path of the open file counts, so a link that was put there
+    /// meanwhile has no effect.
     ///
     /// # Errors
     /// It cannot be opened, or may not be shown.
@@ -66,7 +67,7 @@ impl Sources {
 }
 
 impl Folders {
-    /// The folders of files that debug information names; of relative names, none.
+    /// The folders of files that debug information names. Relative names give none.
     pub fn of_files<'a>(files: impl Iterator<Item = &'a str>) -> Vec<PathBuf> {
         let mut seen = HashSet::new();
         let mut out = Vec::new();
@@ -78,12 +79,13 @@ impl Folders {
         out
     }
 
-    /// Of the files that a recording names as Python modules, those that are Python sources by their suffix, links followed.
+    /// The files that a recording names as Python modules and that, after all links, have the suffix of a Python
+    /// source.
     pub fn of_modules<'a>(files: impl Iterator<Item = &'a str>) -> HashSet<PathBuf> {
         files.filter_map(|file| Path::new(file).canonicalize().ok()).filter(|real| is_module(real)).collect()
     }
 
-    /// Whether a path without links lies below one of the folders. What is hidden there (`.ssh`) is no source.
+    /// Whether a path without links is below one of the folders. A hidden file in them (`.ssh`) is no source.
     fn hold(&self, real: &Path) -> bool {
         if is_module(real) && self.modules.contains(real) {
             return true;

@@ -5,7 +5,7 @@ use crate::analysis::{Bodies, Body, BodyCache, Failure};
 use crate::memo::Memos;
 use crate::query::{Cmd, Prefs, PrefsIndication};
 use crate::sources::Sources;
-use pct_deep::native::{self, Recorded, Side};
+use pct_deep::native::{self, Allocated, Recorded, Side};
 use pct_deep::procrep::ProcRep;
 use pct_deep::{DeepError, Profile, PsId, Reading};
 use serde::Serialize;
@@ -13,7 +13,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 
-/// What is known of the program representation.
+/// The state of the program representation.
 #[derive(Debug, Default)]
 pub enum RepState {
     /// There is none.
@@ -21,11 +21,11 @@ pub enum RepState {
     None,
     /// It cannot be used; the message says why.
     Bad(String),
-    /// It can.
+    /// It can be used.
     Good(Box<ProcRep>),
 }
 
-/// A profile with what stands beside it.
+/// A profile with the files beside it.
 #[derive(Debug)]
 pub struct Subject {
     /// The profile.
@@ -34,17 +34,17 @@ pub struct Subject {
     pub rep: RepState,
     /// `X.contour`.
     pub contour: ContourState,
-    /// `X.native` was there and did not fit.
+    /// Set if `X.native` existed and did not fit.
     pub native_warning: Option<String>,
-    /// What a recording of a native program knows beyond the profile.
+    /// What a recording of a native program contains beyond the profile.
     pub recorded: Option<Recorded>,
     /// Which text files may be shown.
     pub sources: Sources,
-    /// Other profiles that there are.
+    /// Other available profiles.
     pub shelf: Option<Arc<dyn Shelf>>,
-    /// By which name queries ask for this one.
+    /// Its name in queries.
     pub name: String,
-    /// Where it was read from.
+    /// The path from which it was read.
     pub path: PathBuf,
     bodies: BodyCache,
     pub(crate) memos: Memos,
@@ -52,15 +52,15 @@ pub struct Subject {
     source_paths: Mutex<HashMap<String, Option<PathBuf>>>,
 }
 
-/// The other profiles that there are, each under a name.
+/// The other available profiles, each with a name.
 pub trait Shelf: Send + Sync + std::fmt::Debug {
-    /// What there is, in the order in which it is to be shown.
+    /// The profiles, in the order in which they are shown.
     fn entries(&self) -> Vec<ShelfEntry>;
 
-    /// The profile of a name.
+    /// The profile with a name.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// There is no such profile, or it cannot be read.
     fn subject(&self, name: &str) -> Result<Arc<Subject>, Failure>;
 }
 
@@ -69,22 +69,22 @@ pub trait Shelf: Send + Sync + std::fmt::Debug {
 pub struct ShelfEntry {
     /// Its name in queries.
     pub name: String,
-    /// What ran.
+    /// The program that ran.
     pub title: String,
     /// What kind of file it is.
     pub kind: String,
-    /// When it began, in words; empty: not known.
+    /// When it began, in words; empty: unknown.
     pub when: String,
-    /// CPU seconds, if that is known without reading all of it.
+    /// CPU seconds, if they are known without reading the whole file.
     pub cpu_seconds: Option<f64>,
-    /// It is still being written.
+    /// Whether it is still being written.
     pub running: bool,
 }
 
 /// The name of the root of a native program's profile.
 pub const NATIVE_ROOT: &str = "<program>";
 
-/// Source files whose place is remembered.
+/// Most source files whose path is remembered.
 const SOURCES: usize = 10_000;
 
 fn open_side(native_path: &Path, data_path: &Path) -> Option<Result<Side, String>> {
@@ -139,13 +139,13 @@ impl Subject {
         }
     }
 
-    /// Reads `X.data` and, beside it, `X.procrep` and `X.contour`, which may be absent or bad.
+    /// Reads `X.data` and, beside it, `X.procrep` and `X.contour`, which may be absent or invalid.
     ///
     /// # Errors
     /// The data file cannot be read.
     pub fn open(path: &Path, reading: impl Into<Reading>) -> Result<Subject, DeepError> {
         let reading: Reading = reading.into();
-        // The two files have nothing to do with each other until both are read.
+        // The two files are independent until both are read.
         let (profile, rep) = std::thread::scope(|scope| {
             let rep = scope.spawn(|| open_rep(&path.with_extension("procrep")));
             let profile = pct_deep::read::open(path, reading);
@@ -182,7 +182,7 @@ impl Subject {
             }
             None => {}
         }
-        // A native program's profile says so itself, whatever became of the file beside it.
+        // A native program's profile identifies itself, whatever happened to the file beside it.
         let root = profile.pd_ps(profile.root());
         if profile.text_of_name(root) == NATIVE_ROOT {
             profile.set_native();
@@ -190,30 +190,41 @@ impl Subject {
         Ok(Subject { rep, contour, native_warning, recorded, path: path.to_owned(), ..Subject::new(profile) })
     }
 
-    /// A native program's profile that was made of a recording.
+    /// A native program's profile, made from a recording.
     #[must_use]
     pub fn of_recording(profile: Profile, recorded: Recorded, path: &Path) -> Subject {
         Subject { recorded: Some(recorded), path: path.to_owned(), ..Subject::new(profile) }
     }
 
-    /// Nothing is known but time: how often anything was called, what it allocated, is not.
+    /// Whether the profile was made of samples. Then nobody knows how often anything was called.
     #[must_use]
-    pub fn only_time(&self) -> bool {
+    pub fn is_sampled(&self) -> bool {
         let calls = self.recorded.as_ref().is_some_and(|r| r.side.calls_known);
         self.profile.is_native() && !calls && self.profile.root_total().callseqs == 0
     }
 
-    /// The preferences that are meant for this profile.
+    /// What the allocations of a profile that was made of samples are; `None`: nothing is known of them.
+    #[must_use]
+    pub fn memory(&self) -> Option<Allocated> {
+        let told = self.recorded.as_ref().and_then(|r| r.side.memory);
+        let whole = self.profile.root_total();
+        let any = whole.allocs != 0 || whole.words != 0;
+        self.is_sampled().then(|| told.or(any.then_some(Allocated::All))).flatten()
+    }
+
+    /// Resolves the preferences for this profile.
     #[must_use]
     pub fn prefs(&self, asked: PrefsIndication) -> Prefs {
-        match (self.only_time(), asked) {
-            (true, PrefsIndication::Given(prefs)) => prefs.only_time(),
-            (true, _) => Prefs::default_only_time(),
+        let memory = self.memory().is_some();
+        match (self.is_sampled(), asked) {
+            (true, PrefsIndication::Given(prefs)) => prefs.of_samples(memory),
+            (true, _) => Prefs::default_of_samples(memory),
             (false, asked) => asked.resolve(self.times_matter()),
         }
     }
 
-    /// The preferences that are meant for a command: who has chosen nothing gets rows in the order that the command names.
+    /// Resolves the preferences for a command. A reader who has chosen nothing gets rows in the order that the command
+    /// implies.
     #[must_use]
     pub fn prefs_for(&self, cmd: &Cmd, asked: PrefsIndication) -> Prefs {
         let prefs = self.prefs(asked);
@@ -223,8 +234,8 @@ impl Subject {
         }
     }
 
-    /// The same preferences for a link from a page of `from` to one of `to`. An order that belongs to a command comes and goes
-    /// with it: whoever looks through a top list meets the pages beyond it as by any other way.
+    /// The preferences for a link from a page of `from` to one of `to`. An order that belongs to a command applies only
+    /// to that command: pages that are reached from a top list look as if they were reached in any other way.
     #[must_use]
     pub fn prefs_between(&self, from: &Cmd, to: &Cmd, prefs: &Prefs) -> Prefs {
         let order = match (from.order(), to.order()) {
@@ -236,7 +247,7 @@ impl Subject {
         Prefs { order, ..*prefs }
     }
 
-    /// Where the text of a source file is, if it may be shown and is there. Only files that the profile names are looked for.
+    /// The path of a source file, if the file exists and may be shown. Only files that the profile names are searched.
     #[must_use]
     pub fn source(&self, file: &str) -> Option<PathBuf> {
         if self.sources == Sources::Hidden {
@@ -254,13 +265,13 @@ impl Subject {
         found
     }
 
-    /// Whether times are worth showing: the program got more than 10 ticks of its own.
+    /// Whether times are worth showing: the program itself got more than 10 ticks.
     #[must_use]
     pub fn times_matter(&self) -> bool {
         self.profile.header().user_quanta > 10
     }
 
-    /// What is odd about the files beside the data.
+    /// What is unusual about the files beside the data.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let mut out: Vec<String> = self.native_warning.iter().cloned().collect();

@@ -1,8 +1,8 @@
-//! What a warm CGI answer costs over an empty CGI program's: `cargo run --release -p pct-server --example cgi_bench -- FILE.data`
-//! after `cargo build --release -p pct-server --bins`.
+//! Measures the cost of a warm CGI answer beyond that of an empty CGI program: `cargo run --release -p pct-server
+//! --example cgi_bench -- FILE.data` after `cargo build --release -p pct-server --bins`.
 //!
-//! Pairs of runs, one of each program in turn; the table has medians and the median of the differences, in milliseconds.
-//! The empty program is this one, told to print a header and end.
+//! Runs are in pairs, one of each program. The table has medians and the median of the differences, in milliseconds.
+//! The empty program is this one with an option to print a header and end.
 
 use pct_kit::median;
 use std::process::{Command, ExitCode, Stdio};

@@ -1,4 +1,4 @@
-//! Request to response, whoever asks: a web server through CGI, the built-in server, a test.
+//! From a request to a response, for all callers: a web server through CGI, the built-in server, a test.
 
 /// The forms of a page, by path: `SCRIPT?query`, `SCRIPT/json?query`, `SCRIPT/text?query`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -13,7 +13,7 @@ pub enum Form {
 }
 
 impl Form {
-    /// The form that the path after the script's own asks for (`PATH_INFO` in CGI); `None`: there is no such page.
+    /// The form for the path after the script's own (`PATH_INFO` in CGI). `None`: there is no such page.
     #[must_use]
     pub fn of_path(rest: &str) -> Option<Form> {
         match rest {
@@ -24,7 +24,7 @@ impl Form {
         }
     }
 
-    /// As in the `Content-Type` header.
+    /// The value for the `Content-Type` header.
     #[must_use]
     pub fn content_type(self) -> &'static str {
         match self {
@@ -35,18 +35,18 @@ impl Form {
     }
 }
 
-/// What is asked for.
+/// A request for a page.
 #[derive(Clone, Copy, Debug)]
 pub struct Request<'a> {
     /// The form of the page.
     pub form: Form,
-    /// What stands after the `?`, as it came.
+    /// The text after the `?`, undecoded.
     pub query: &'a str,
-    /// Path by which the reader came to the script; links to other forms begin with it.
+    /// Path by which the reader reached the script. Links to other forms begin with it.
     pub script: &'a str,
 }
 
-/// What is answered.
+/// An answer.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Response {
     /// HTTP status.
@@ -57,7 +57,7 @@ pub struct Response {
     pub body: String,
     /// Nonce of the scripts and styles of an HTML page, for its content security policy.
     pub nonce: Option<String>,
-    /// The page's script may ask this server for more.
+    /// Whether the page's script may send requests to this server.
     pub fetches: bool,
 }
 
@@ -80,7 +80,7 @@ impl Response {
         }
     }
 
-    /// The same text in the form that was asked for: as JSON, `{"error": TEXT}`.
+    /// The same text in the requested form: as JSON, `{"error": TEXT}`.
     #[must_use]
     pub fn in_form(self, form: Form) -> Response {
         if form != Form::Json || self.content_type == form.content_type() {
@@ -91,7 +91,7 @@ impl Response {
         Response { content_type: form.content_type(), body, ..self }
     }
 
-    /// Headers that keep a page to itself: no request to anywhere, no frame around it, nothing guessed, nothing kept.
+    /// Headers that isolate a page: no request to anywhere, no frame around it, no guessing of types, no caching.
     #[must_use]
     pub fn security_headers(&self) -> Vec<(&'static str, String)> {
         let own = match &self.nonce {
@@ -102,7 +102,7 @@ impl Response {
         vec![
             (
                 "Content-Security-Policy",
-                // Styles inside pictures have no nonce of their own.
+                // Styles inside pictures have no nonce.
                 format!(
                     "default-src 'none'; script-src {own}; style-src 'unsafe-inline'; img-src data:;{connect} \
                      form-action 'self'; base-uri 'none'; frame-ancestors 'none'"
@@ -125,20 +125,20 @@ pub enum After {
     Serve,
     /// Ends.
     Quit,
-    /// Answers the next request, and ends when idle for so many minutes; 0: never.
+    /// Answers the next request, and ends after this many idle minutes; 0: never.
     Timeout(u32),
 }
 
-/// An answer without an end, sent piece by piece as its pieces come: server-sent events.
+/// An answer without an end, sent piece by piece: server-sent events.
 pub struct Stream {
     /// `Content-Type`, such as `text/event-stream`.
     pub content_type: &'static str,
-    /// The pieces; each is sent at once. `next` may wait, on a thread of its own. That the reader is gone is noticed when
-    /// the next piece is sent, so a stream with nothing to say gives a comment line now and then.
+    /// The pieces. Each is sent at once. `next` may block, on a thread of its own. The server notices that the reader
+    /// is gone when it sends the next piece, so a stream with nothing to say sends a comment line now and then.
     pub pieces: Box<dyn Iterator<Item = Vec<u8>> + Send>,
 }
 
-/// What is answered to an address that is no page of a profile.
+/// An answer for an address that is no page of a profile.
 pub enum Reply {
     /// A text.
     Whole(Response),
@@ -151,11 +151,11 @@ pub type SharedAnswers = std::sync::Arc<dyn Answers + Send + Sync>;
 
 /// Something that answers requests.
 pub trait Answers {
-    /// Answers one request. Never fails: what goes wrong becomes a page.
+    /// Answers one request. It never fails: an error becomes a page.
     fn answer(&self, request: &Request<'_>) -> (Response, After);
 
-    /// Answers an address of the built-in server that is no page of a profile: `/tl/stream` with its query. `None`: there
-    /// is no such address.
+    /// Answers an address of the built-in server that is no page of a profile: `/tl/stream` with its query. `None`:
+    /// there is no such address.
     fn answer_path(&self, _path: &str, _query: &str) -> Option<Reply> {
         None
     }
@@ -179,7 +179,7 @@ mod tests {
         assert_eq!((json.status, json.content_type), (404, "application/json"));
         assert_eq!(json.body, "{\"error\":\"no \\\"x\\\" here\"}\n");
         assert_eq!(error().in_form(Form::Text), error());
-        // Whoever has the form already keeps it.
+        // A response in the form already is unchanged.
         assert_eq!(json.clone().in_form(Form::Json), json);
     }
 

@@ -1,19 +1,20 @@
 //! Connections of the built-in server: hyper's HTTP/1.1 on one thread, within bounds.
 //!
-//! Anybody on the machine can connect, token or not. So nobody's connection may cost much, or keep others out:
+//! Any program on the machine can connect, with the token or without. So a connection may not cost much, or block
+//! others:
 //!
-//! - At most [`Bounds::connections`] are open. For one more, the connection that has waited longest for its request is closed. So a
-//!   flood of connections that ask nothing closes itself, and who does ask is answered.
-//! - A connection has [`Bounds::patience`] for a whole head, and as long for each step of taking an answer. Octets that arrive one
-//!   by one do not prolong it.
+//! - At most [`Bounds::connections`] are open. For one more, the connection that has waited longest for its request is
+//!   closed. So a flood of connections that send nothing closes itself, and real requests are answered.
+//! - A connection has [`Bounds::patience`] for a whole head, and as long for each step of receiving an answer. Octets
+//!   that arrive one by one do not prolong it.
 //! - The body of a request is never read: hyper answers and closes. A head has at most [`HEAD_OCTETS`].
-//! - [`WORKERS`] threads make pages, [`STREAMS`] more feed streams; the reader after that is told so (503).
+//! - [`WORKERS`] threads make pages, [`STREAMS`] more feed streams. The next reader gets status 503.
 //!
-//! Why hyper: tiny_http takes a thread and two descriptors for each connection without bound, panics in its accepting
+//! Why hyper: tiny_http uses a thread and two descriptors for each connection without bound, panics in its accepting
 //! thread when there is no descriptor left, waits for ever for half a request, and reads a body of any announced length
-//! into memory; none of this can be set. oxhttp has a bound on connections, but a deadline for each read only, so one
-//! octet a second holds a place for ever. With hyper a connection is a value that we may drop at any moment, so all of
-//! the above is this file. It parses, frames and keeps alive; tokio waits on one thread.
+//! into memory; none of this can be configured. oxhttp limits connections, but it has a deadline only for each read, so
+//! one octet per second keeps a connection open for ever. With hyper a connection is a value that can be dropped at any
+//! moment, so this file alone sets all these bounds. hyper parses, frames and keeps alive; tokio waits on one thread.
 
 use crate::answer::{Reply, Response, Stream};
 use hyper::body::{Body, Bytes, Frame, Incoming, SizeHint};
@@ -35,12 +36,12 @@ use tokio::sync::{Notify, Semaphore, mpsc};
 use tokio::task::{AbortHandle, LocalSet, spawn_blocking, spawn_local};
 use tokio::time::{Instant, sleep, sleep_until};
 
-/// What anybody may take of us.
+/// Bounds of what clients may use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Bounds {
-    /// Connections at a time. A browser opens up to 6 to one server.
+    /// Most connections at a time. A browser opens up to 6 to one server.
     pub(crate) connections: usize,
-    /// How long a connection may wait for a whole head, or for the reader to take more of an answer.
+    /// How long a connection may wait for a whole head, or for the reader to accept more of an answer.
     pub(crate) patience: Duration,
 }
 
@@ -50,26 +51,26 @@ impl Default for Bounds {
     }
 }
 
-/// Most octets of a head.
+/// Longest head, in octets.
 const HEAD_OCTETS: usize = 64 * 1024;
 /// Threads that make pages.
 const WORKERS: usize = 4;
-/// Streams at a time, each with a thread.
+/// Most streams at a time, each with a thread.
 pub(crate) const STREAMS: usize = 8;
-/// Connections at a time, however little the system gives.
+/// Least number of connections, however few descriptors the system gives.
 const FEWEST: usize = 8;
 /// How long to wait when the system gives no connection (no descriptors left).
 const PAUSE: Duration = Duration::from_millis(50);
 
-/// What is known of a request: all that is read of it.
+/// The head of a request. Nothing else of it is read.
 pub(crate) struct Head {
     pub(crate) method: hyper::Method,
-    /// Path and query as they came.
+    /// Path and query, undecoded.
     pub(crate) address: String,
     pub(crate) host: Option<String>,
 }
 
-/// What is sent.
+/// An answer to a request.
 pub(crate) enum Answer {
     Reply(Reply),
     Redirect(String),
@@ -77,10 +78,10 @@ pub(crate) enum Answer {
     Last(Response),
 }
 
-/// Answers one request; called on several threads.
+/// Answers one request. Several threads call it.
 pub(crate) type Respond = dyn Fn(&Head) -> Answer + Send + Sync;
 
-/// Answers until there was an [`Answer::Last`].
+/// Answers requests until there was an [`Answer::Last`].
 pub(crate) fn serve(
     listener: std::net::TcpListener,
     respond: Arc<Respond>,
@@ -92,7 +93,7 @@ pub(crate) fn serve(
         .max_blocking_threads(WORKERS + STREAMS)
         .build()?;
     let outcome = LocalSet::new().block_on(&runtime, accept(listener, respond, bounds));
-    // Pages that are still being made are for nobody any more.
+    // Nobody wants the pages that are still being made.
     runtime.shutdown_background();
     outcome
 }
@@ -100,7 +101,7 @@ pub(crate) fn serve(
 /// What the connections share.
 struct House {
     bounds: Bounds,
-    /// Connections at a time: as many as the bounds say and the system gives.
+    /// Most connections at a time: the bound, or less if the system gives fewer.
     capacity: Cell<usize>,
     respond: Arc<Respond>,
     open: RefCell<Vec<(Rc<Patience>, AbortHandle)>>,
@@ -112,23 +113,23 @@ struct House {
     streams: Arc<Semaphore>,
 }
 
-/// Who waits for whom.
+/// Which side waits.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Phase {
-    /// We, for a request.
+    /// The server waits for a request.
     Idle,
-    /// The peer, for an answer that is being made.
+    /// The peer waits for an answer that is being made.
     Making,
-    /// We, until the peer has taken the answer.
+    /// The server waits until the peer has received the answer.
     Sending,
 }
 
-/// Since when a connection waits for its peer.
+/// Since when a connection has waited for its peer.
 struct Patience {
     phase: Cell<Phase>,
     since: Cell<Instant>,
     limit: Duration,
-    /// The answer under way is the last one.
+    /// Whether the current answer is the last one.
     last: Cell<bool>,
 }
 
@@ -185,7 +186,8 @@ async fn accept(listener: std::net::TcpListener, respond: Arc<Respond>, bounds: 
                 house.make_room().await;
                 house.open(stream);
             }
-            // Out of descriptors or memory: fewer connections from now on, so that pages can open their files.
+            // There are no descriptors or memory left. From now on fewer connections are allowed, so that pages can
+            // open files.
             Some(Err(_)) => {
                 house.capacity.set((house.open.borrow().len() * 3 / 4).max(FEWEST));
                 house.make_room().await;
@@ -206,7 +208,7 @@ impl House {
 
     fn close_longest_waiting(&self) {
         let open = self.open.borrow();
-        // Who has asked for nothing goes first.
+        // Connections that have sent no request are closed first.
         let rank = |p: &Patience| (p.phase.get() == Phase::Sending, p.since.get());
         let waiting = open.iter().filter(|(p, _)| p.phase.get() != Phase::Making);
         if let Some((_, task)) = waiting.min_by_key(|(p, _)| rank(p)) {
@@ -216,19 +218,19 @@ impl House {
 
     fn open(self: &Rc<Self>, stream: TcpStream) {
         let patience = Rc::new(Patience::new(self.bounds.patience));
-        // However the task ends, its place is free.
-        let place = Place { house: Rc::clone(self), patience: Rc::clone(&patience) };
+        // However the task ends, its permit is released.
+        let place = ConnectionPermit { house: Rc::clone(self), patience: Rc::clone(&patience) };
         let task = spawn_local(async move { place.run(stream).await });
         self.open.borrow_mut().push((patience, task.abort_handle()));
     }
 }
 
-struct Place {
+struct ConnectionPermit {
     house: Rc<House>,
     patience: Rc<Patience>,
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.house.open.borrow_mut().retain(|(p, _)| !Rc::ptr_eq(p, &self.patience));
         self.house.freed.notify_one();
@@ -238,7 +240,7 @@ impl Drop for Place {
     }
 }
 
-impl Place {
+impl ConnectionPermit {
     async fn run(&self, stream: TcpStream) {
         let _ = stream.set_nodelay(true);
         let io = TokioIo::new(Watched { stream, patience: Rc::clone(&self.patience) });
@@ -250,7 +252,7 @@ impl Place {
         );
         let mut alarm = pin!(sleep_until(self.patience.deadline()));
         poll_fn(|cx| {
-            // A reader that is gone is no trouble of ours.
+            // If a client has gone away, that is no error.
             if connection.as_mut().poll(cx).is_ready() {
                 return Poll::Ready(());
             }
@@ -283,7 +285,7 @@ impl Place {
         answer.map(|content| Sent { content, patience: Rc::clone(&self.patience) })
     }
 
-    /// The answer, made on another thread.
+    /// Makes the answer on another thread.
     async fn made(&self, request: &hyper::Request<Incoming>) -> Answer {
         let host = request.headers().get(hyper::header::HOST).and_then(|h| h.to_str().ok());
         let head = Head {
@@ -352,7 +354,7 @@ struct Sent {
     patience: Rc<Patience>,
 }
 
-/// The next request may come.
+/// Now the next request may come.
 impl Drop for Sent {
     fn drop(&mut self) {
         self.patience.enter(Phase::Idle);
@@ -360,7 +362,7 @@ impl Drop for Sent {
 }
 
 enum Content {
-    /// What is left of it.
+    /// The part that is not sent yet.
     Whole(Bytes),
     Stream(mpsc::Receiver<Bytes>),
 }
@@ -393,7 +395,8 @@ impl Body for Sent {
     }
 }
 
-/// A socket that renews a connection's patience when its peer has taken something. What the peer sends renews nothing.
+/// A socket that renews a connection's patience when its peer has received something. What the peer sends renews
+/// nothing.
 struct Watched {
     stream: TcpStream,
     patience: Rc<Patience>,

@@ -1,9 +1,8 @@
-//! All figures of a preprocessed profile, as JSON lines: the way into notebooks and databases, and the way to check
-//! us.
+//! Prints all figures of a preprocessed profile as JSON lines, for notebooks and databases, and to check the viewer.
 //!
-//! One object a line, told apart by its first key: `ps` procedures, `css` call sites, `module` modules, `clique`
-//! cliques, each in ascending order. `own` has all nine figures, `total` (own and descendants, recursion compensated)
-//! the four that callers inherit. Ticks are clock ticks, words machine words.
+//! There is one object per line. Its first key gives its kind: `ps` procedures, `css` call sites, `module` modules,
+//! `clique` cliques, each in ascending order. `own` has all nine figures, `total` (own and descendants, recursion
+//! compensated) the four that callers inherit. Ticks are clock ticks, words machine words.
 
 use std::io::{self, Write};
 

@@ -1,4 +1,4 @@
-//! `mdprof_dump`: what a data file says, as text, before any preprocessing; with `--derived` what follows from it.
+//! `mdprof_dump`: prints a data file as text, before any preprocessing; with `--derived` the derived figures.
 //!
 //! ```text
 //! SECTION PROFILING STATS:
@@ -12,6 +12,7 @@
 //! ```
 //! Lines of a node begin with a tab. The callers of CSDs and the containers of CSSs are not in the file: -1.
 
+use pct_text::complain;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -44,7 +45,7 @@ options:
 example: mdprof_dump --derived Deep.data | jq 'select(.ps) | [.label, .own.callseqs]'",
 };
 
-/// Which tables to print, and of which nodes.
+/// Which tables and which nodes to print.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DumpOptions {
     /// Call site dynamics.
@@ -65,7 +66,7 @@ impl DumpOptions {
     const NONE: Self = Self { csd: false, pd: false, css: false, ps: false, restrict: false };
 }
 
-/// The whole program: reads its arguments, prints, says how it went.
+/// The whole program: reads its arguments, prints, and returns the exit code.
 pub fn main() -> ExitCode {
     PROGRAM.run(run)
 }
@@ -108,7 +109,7 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     Ok(match written {
         Ok(written) => PROGRAM.finish(written.and_then(|()| out.flush())),
         Err(mut error) => {
-            // The name is said once.
+            // The name is printed once.
             error.file = None;
             complain!("mdprof_dump: Cannot read {}: {error}", file.display());
             ExitCode::FAILURE
@@ -348,7 +349,7 @@ mod tests {
         let hostile = "evil\u{1b}[2J\u{202e}";
         let data = generate(&Params { contexts: 20, procs: 5, ..Params::default() }).unwrap();
         let mut octets = pct_deep::to_octets(&data, pct_deep::Version::V9).unwrap();
-        // The name of the program stands first: its length, its octets.
+        // The name of the program comes first: its length, its octets.
         let at = octets.windows(11).position(|w| w == b"./synthetic").unwrap();
         octets[at - 1] = u8::try_from(hostile.len()).unwrap();
         octets.splice(at..at + 11, hostile.bytes());

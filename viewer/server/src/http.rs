@@ -1,11 +1,11 @@
-//! The built-in web server: loopback only, behind a secret path. What a connection may cost is bounded below, in
-//! [`crate::connections`]; here is who is answered, and what.
+//! The built-in web server: loopback only, behind a secret path. [`crate::connections`] bounds what a connection may
+//! cost; this file decides which requests are answered, and how.
 //!
-//! Any program of the machine can reach a loopback port, and any web page can make a browser do so. So: the address
-//! holds a random token that only its owner was told; the `Host` header must name this very address (a name that was
-//! rebound to 127.0.0.1 does not); only GET, HEAD and POST are answered (POST as GET: what
-//! changes the server is asked for so); nothing of a request but its address is read; the
-//! headers forbid framing, guessing and every request of a page to somewhere else.
+//! Any program on the machine can reach a loopback port, and any web page can make a browser do so. So the address
+//! contains a random token that only its owner gets. The `Host` header must name this very address (a name that was
+//! rebound to 127.0.0.1 does not). Only GET, HEAD and POST are answered (POST like GET: commands that change the server
+//! need it). Of a request only the address is read. The headers forbid framing, guessing of types and all requests of a
+//! page to other servers.
 
 use crate::answer::{After, Answers, Form, Reply, Request, Response};
 use crate::connections::{self, Answer, Bounds, Head};
@@ -14,36 +14,36 @@ use std::io::{self, Read as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener};
 use std::sync::Arc;
 
-/// A server that listens, not yet answering.
+/// A server that listens but does not answer yet.
 pub struct Listening {
     listener: TcpListener,
     address: SocketAddr,
     token: String,
 }
 
-/// Octets of randomness in a token.
+/// Length of a token in octets of randomness.
 const TOKEN: usize = 16;
-/// Longest address that is looked at.
+/// Longest address that is accepted.
 const MAX_URL: usize = 16 * 1024;
 
 /// Random hexadecimal digits from the system.
 ///
 /// # Errors
-/// The system has none.
+/// The system has no randomness.
 pub fn random_hex() -> io::Result<String> {
     let mut octets = [0u8; TOKEN];
     std::fs::File::open("/dev/urandom")?.read_exact(&mut octets)?;
     Ok(octets.iter().map(|b| format!("{b:02x}")).collect())
 }
 
-/// A nonce for a page; empty, so that no script runs, when the system has no randomness.
+/// A nonce for a page. If the system has no randomness it is empty, so that no script runs.
 #[must_use]
 pub fn nonce() -> String {
     random_hex().unwrap_or_default()
 }
 
 impl Listening {
-    /// Takes a port of 127.0.0.1; 0: any free one.
+    /// Binds a port of 127.0.0.1; 0: any free one.
     ///
     /// # Errors
     /// The port is taken, or there is no randomness for the token.
@@ -54,16 +54,16 @@ impl Listening {
         Ok(Listening { listener, address, token })
     }
 
-    /// The address of the pages; a query goes after `?`.
+    /// The address of the pages. A query is appended after `?`.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}{}", self.address, script(&self.token))
     }
 
-    /// Answers until a page asks to quit. `first` is where the bare address leads.
+    /// Answers until a page asks to quit. `first` is the target of the bare address.
     ///
     /// # Errors
-    /// The system gives us nothing to wait for connections with.
+    /// The system gives no means to wait for connections.
     pub fn serve(self, answers: Arc<impl Answers + Send + Sync + 'static>, first: &str) -> io::Result<()> {
         self.serve_within(answers, first, Bounds::default())
     }
@@ -88,7 +88,7 @@ fn script(token: &str) -> String {
     format!("/{token}/deep")
 }
 
-/// Who may come in, and where it leads.
+/// Decides which requests are answered, and where they lead.
 struct Door {
     address: SocketAddr,
     token: String,
@@ -110,7 +110,7 @@ impl Door {
             return refuse(405, "Only GET and POST are answered.");
         }
         let (path, query) = url.split_once('?').unwrap_or((url, ""));
-        // Who does not know the token learns nothing, not even whether the path would be right.
+        // Whoever lacks the token learns nothing, not even whether the path would be right.
         let Some(rest) = path.strip_prefix('/').and_then(|p| self.after_token(p)) else {
             return refuse(404, "There is nothing here.");
         };
@@ -135,7 +135,7 @@ impl Door {
             && (name == "127.0.0.1" || name.eq_ignore_ascii_case("localhost"))
     }
 
-    /// What follows the token, if it is the right one. Every octet is compared, whatever the others are.
+    /// What follows the token, if the token is right. All octets are compared in any case.
     fn after_token<'a>(&self, path: &'a str) -> Option<&'a str> {
         let (given, rest) = path.split_at_checked(self.token.len())?;
         let differ = given.bytes().zip(self.token.bytes()).fold(0, |d, (a, b)| d | (a ^ b));
@@ -203,7 +203,7 @@ mod live {
         });
     }
 
-    /// What a connection gives until it is closed.
+    /// What a connection sends until it is closed.
     fn rest(mut stream: &TcpStream) -> String {
         let mut octets = Vec::new();
         // A connection that is reset has ended too.
@@ -224,7 +224,7 @@ mod live {
                 .collect();
             let page = ask(at, "GET", &format!("{script}?proc/1"), &at.to_string());
             assert!(page.ends_with("Html proc/1"), "{page}");
-            // All but the last 20 have been closed, the first ones first. Each read ends.
+            // All but the last 20 have been closed, the first ones first, so each read ends.
             for stream in &flood[..170] {
                 assert_eq!(rest(stream), "");
             }
@@ -281,7 +281,7 @@ mod live {
                 .map(|_| {
                     let mut stream = TcpStream::connect(at).expect("connects");
                     write!(stream, "GET {path}?99999999999 HTTP/1.1\r\nHost: {at}\r\n\r\n").expect("sends");
-                    // The stream has begun: it has its place.
+                    // The stream has begun, so it counts.
                     let mut first = [0; 400];
                     stream.read_exact(&mut first).expect("begins");
                     stream

@@ -1,26 +1,19 @@
-//! Deep profile pages served.
+//! Serves deep profile pages.
 //!
-//! In reading order: [`answer`] (request to response, the same for every way in), [`viewer`] (a loaded profile that
+//! In reading order: [`answer`] (request to response, the same for all callers), [`viewer`] (a loaded profile that
 //! answers), [`library`] (several of them under their names), [`http`] (the built-in web server of `pct view`) above
-//! `connections` (what anybody may take of it), [`view`]
-//! (library and web server together), [`sweep`] (every page of a profile, every link on it: `mdprof_test`), [`page_files`] (pages as files), [`dump`] and
-//! [`derived`] (`mdprof_dump`: the data as text, all figures as JSON lines), [`procrep`] (`mdprof_procrep`: procedure bodies
-//! as text), [`merge`] (`mdprof_merge`: several runs as one data file), [`cgi`] (`mdprof_cgi`: a server process behind a web server).
+//! `connections` (its bounds), [`view`] (library and web server together), [`sweep`] (every page of a profile, every
+//! link on it: `mdprof_test`), [`page_files`] (pages as files), [`dump`] and [`derived`] (`mdprof_dump`: the data as
+//! text, all figures as JSON lines), [`procrep`] (`mdprof_procrep`: procedure bodies as text), [`merge`]
+//! (`mdprof_merge`: several runs as one data file), [`cgi`] (`mdprof_cgi`: a server process behind a web server).
 //!
-//! Invariant: nothing but [`http`] and `connections` knows of sockets, nothing but [`viewer`] of profiles' files, nothing but [`cgi`] of pipes.
+//! Invariant: only [`http`] and `connections` know sockets, only [`viewer`] knows profiles' files, and only [`cgi`]
+//! knows pipes.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
     deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
 )]
-
-/// `eprintln!` that does not mind when nobody reads: a closed stderr is no reason to end.
-macro_rules! complain {
-    ($($words:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), $($words)*);
-    }};
-}
 
 pub mod answer;
 pub mod cgi;

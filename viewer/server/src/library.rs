@@ -1,48 +1,80 @@
-//! Several profiles that answer under their names: what `pct view` serves.
+//! Several profiles that answer under their names. This is what `pct view` serves.
 //!
-//! A query names its profile (the file part); the profile is loaded when it is first asked for, and the ones used last are
-//! kept. A recording that is still being written is shown as of when it was read, and says so with a link that reads it again.
+//! A query names its profile (the file part). The profile is loaded at the first request, and the most recently used
+//! ones are kept. A recording that is still being written is shown as it was when it was read. The page says so, with a
+//! link that reads it again.
+//!
+//! A profile may have an additional page that another part answers (the timeline of a recording). Its address is
+//! `of/NUMBER/tl`, and it is opened at the first request.
 
-use crate::answer::{After, Answers, Form, Request, Response};
+use crate::answer::{After, Answers, Form, Reply, Request, Response, SharedAnswers};
 use crate::viewer::render;
-use pct_reports::query::{Cmd, Query};
-use pct_reports::render::html::{self, Notice, Place};
+use pct_reports::query::{Cmd, Query, print};
+use pct_reports::render::html::{self, Beside, Notice, PageContext};
 use pct_reports::report::{Failure, ahead};
 use pct_reports::subject::{Shelf, ShelfEntry, Subject};
 use std::fmt;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Instant;
 
-/// Reads a profile; what is wrong, in words.
+/// Reads a profile. The error is in words.
 pub type Load = Box<dyn Fn() -> Result<Subject, String> + Send + Sync>;
 
 /// A profile that can be read.
 pub struct Book {
-    /// What is known of it beforehand.
+    /// What is known of it before it is read.
     pub entry: ShelfEntry,
     /// Reads it.
     pub load: Load,
+    /// An additional page that another part answers.
+    pub beside: Option<PageBeside>,
+}
+
+/// An additional page about the same recording that another part answers: its timeline.
+pub struct PageBeside {
+    /// The text of the link to it.
+    pub label: String,
+    /// Opens the page.
+    pub open: OpenPage,
+}
+
+/// Opens an additional page, given the targets of its links back. The error is in words.
+pub type OpenPage = Box<dyn Fn(&LinksBack) -> Result<SharedAnswers, String> + Send + Sync>;
+
+/// Targets of the links of an additional page, relative to its own address.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LinksBack {
+    /// The profile's page.
+    pub profile: String,
+    /// The page that ends the server.
+    pub quit: String,
 }
 
 struct Read {
     subject: Arc<Subject>,
     at: Instant,
-    /// Larger: used later.
+    /// The larger, the later it was used.
     used: u64,
 }
 
 struct Shelved {
     books: Vec<Book>,
-    /// What was read, a place for each book.
+    /// What was read, one slot per book.
     read: Vec<Mutex<Option<Read>>>,
+    /// The open additional pages, one slot per book, each with the time of its last use.
+    open: Vec<Mutex<Option<(SharedAnswers, u64)>>>,
     /// Counts uses.
     clock: Mutex<u64>,
-    /// Itself, to be handed to the profiles that it reads.
+    /// Itself, which is given to the profiles that it reads.
     own: Weak<Shelved>,
 }
 
-/// Profiles kept in memory.
+/// Path from an additional page to the pages of profiles.
+const UP: &str = "../../deep";
+/// Most profiles kept in memory.
 const KEPT: usize = 6;
+/// Most additional pages kept open.
+const KEPT_OPEN: usize = 2;
 
 impl fmt::Debug for Shelved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -61,11 +93,11 @@ impl Shelved {
         *clock
     }
 
-    fn put(&self, i: usize, mut subject: Subject) -> Arc<Subject> {
+    fn keep_subject(&self, i: usize, mut subject: Subject) -> Arc<Subject> {
         subject.name = self.books[i].entry.name.clone();
         subject.shelf = self.own.upgrade().map(|s| s as Arc<dyn Shelf>);
         let subject = Arc::new(subject);
-        // Goes on by itself.
+        // It continues on its own thread.
         let _ = ahead::prepare(&subject);
         let used = self.tick();
         *self.read[i].lock().unwrap_or_else(PoisonError::into_inner) =
@@ -74,37 +106,43 @@ impl Shelved {
         subject
     }
 
-    /// Lets go of those that were not used for longest. One that is being read is left alone.
+    /// Drops the profiles that were not used for longest. One that is being read is skipped.
     fn forget(&self) {
-        let mut kept: Vec<(u64, usize)> = Vec::new();
-        for (i, slot) in self.read.iter().enumerate() {
-            if let Ok(slot) = slot.try_lock()
-                && let Some(read) = &*slot
-            {
-                kept.push((read.used, i));
-            }
-        }
-        kept.sort_unstable_by(|a, b| b.cmp(a));
-        for (_, i) in kept.into_iter().skip(KEPT) {
-            if let Ok(mut slot) = self.read[i].try_lock() {
-                *slot = None;
-            }
-        }
+        forget(&self.read, KEPT, |read| read.used);
     }
 
-    /// The profile and when it was read; `again`: reads it now.
+    /// The additional page of a profile, opened if necessary. None: it has none.
+    fn beside(&self, i: usize) -> Option<Result<SharedAnswers, String>> {
+        let book = self.books.get(i)?;
+        let beside = book.beside.as_ref()?;
+        let mut slot = self.open[i].lock().unwrap_or_else(PoisonError::into_inner);
+        let answers = match &*slot {
+            Some((answers, _)) => Arc::clone(answers),
+            // Other requests for this one wait here, so that it is opened once.
+            None => match (beside.open)(&LinksBack::to(&book.entry.name)) {
+                Ok(answers) => answers,
+                Err(why) => return Some(Err(why)),
+            },
+        };
+        *slot = Some((Arc::clone(&answers), self.tick()));
+        drop(slot);
+        forget(&self.open, KEPT_OPEN, |open| open.1);
+        Some(Ok(answers))
+    }
+
+    /// The profile and when it was read. `again`: reads it now.
     fn get(&self, i: usize, again: bool) -> Result<(Arc<Subject>, Instant), String> {
         let mut slot = self.read[i].lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(read) = slot.as_mut().filter(|_| !again) {
             read.used = self.tick();
             return Ok((Arc::clone(&read.subject), read.at));
         }
-        // Others who ask for this one wait for it here, so that it is read once.
+        // Other requests for this one wait here, so that it is read once.
         let mut subject = (self.books[i].load)()?;
         subject.name = self.books[i].entry.name.clone();
         subject.shelf = self.own.upgrade().map(|s| s as Arc<dyn Shelf>);
         let subject = Arc::new(subject);
-        // Goes on by itself.
+        // It continues on its own thread.
         let _ = ahead::prepare(&subject);
         let at = Instant::now();
         *slot = Some(Read { subject: Arc::clone(&subject), at, used: self.tick() });
@@ -114,10 +152,35 @@ impl Shelved {
     }
 }
 
+/// Empties all but `most` slots, the least recently used ones first. A slot in use is skipped.
+fn forget<T>(slots: &[Mutex<Option<T>>], most: usize, used: impl Fn(&T) -> u64) {
+    let mut kept: Vec<(u64, usize)> = Vec::new();
+    for (i, slot) in slots.iter().enumerate() {
+        if let Ok(slot) = slot.try_lock()
+            && let Some(held) = &*slot
+        {
+            kept.push((used(held), i));
+        }
+    }
+    kept.sort_unstable_by(|a, b| b.cmp(a));
+    for (_, i) in kept.into_iter().skip(most) {
+        if let Ok(mut slot) = slots[i].try_lock() {
+            *slot = None;
+        }
+    }
+}
+
+impl LinksBack {
+    fn to(name: &str) -> LinksBack {
+        let link = |cmd| format!("{UP}?{}", print(&cmd, 1, None, name));
+        LinksBack { profile: link(Cmd::Menu), quit: link(Cmd::Quit) }
+    }
+}
+
 impl Shelf for Shelved {
     fn entries(&self) -> Vec<ShelfEntry> {
         let mut entries: Vec<ShelfEntry> = self.books.iter().map(|b| b.entry.clone()).collect();
-        // What was read says more. One that is being read is not waited for.
+        // A profile that was read has more information. One that is being read is not waited for.
         for (entry, slot) in entries.iter_mut().zip(&self.read) {
             if let Ok(slot) = slot.try_lock()
                 && let Some(Read { subject, .. }) = &*slot
@@ -147,15 +210,17 @@ pub struct Library {
 }
 
 impl Library {
-    /// A library of these.
+    /// A library of these books.
     #[must_use]
     pub fn new(books: Vec<Book>) -> Library {
         let read = books.iter().map(|_| Mutex::new(None)).collect();
-        let shelf = Arc::new_cyclic(|own| Shelved { books, read, clock: Mutex::new(0), own: own.clone() });
+        let open = books.iter().map(|_| Mutex::new(None)).collect();
+        let shelf =
+            Arc::new_cyclic(|own| Shelved { books, read, open, clock: Mutex::new(0), own: own.clone() });
         Library { shelf, nonce: None }
     }
 
-    /// The same with a nonce for each page, made by this function.
+    /// The same library, with a nonce for each page that this function makes.
     #[must_use]
     pub fn with_nonce(self, nonce: fn() -> String) -> Library {
         Library { nonce: Some(nonce), ..self }
@@ -166,27 +231,28 @@ impl Library {
         self.shelf.books.iter().map(|b| b.entry.name.as_str())
     }
 
-    /// Hands over a profile that was read already. Nothing happens if there is no such name.
-    pub fn put(&self, name: &str, subject: Subject) {
+    /// Stores a profile that was read already. Nothing happens if there is no such name.
+    pub fn hand_over(&self, name: &str, subject: Subject) {
         if let Some(i) = self.shelf.find(name) {
-            self.shelf.put(i, subject);
+            self.shelf.keep_subject(i, subject);
         }
     }
 
-    /// The profile of a name, read if need be.
+    /// The profile with a name. It is read if necessary.
     ///
     /// # Errors
-    /// There is none, or it cannot be read.
+    /// There is no such profile, or it cannot be read.
     pub fn subject(&self, name: &str) -> Result<Arc<Subject>, Failure> {
         self.shelf.subject(name)
     }
 
     fn message(&self, request: &Request<'_>, query: &Query, status: u16, text: &str) -> Response {
-        let place = Place {
+        let place = PageContext {
             script: Some(request.script.to_owned()),
             file: query.file.clone(),
             nonce: self.nonce.map(|make| make()),
             notice: None,
+            beside: None,
         };
         let mut response = match request.form {
             Form::Html => Response::page(Form::Html, html::message("This cannot be shown", text, &place)),
@@ -213,7 +279,7 @@ impl Answers for Library {
             Err(e) => return (self.message(request, &query, 200, &e), After::Serve),
         };
         let running = subject.recorded.as_ref().is_some_and(|r| r.side.running > 0);
-        let place = Place {
+        let place = PageContext {
             script: Some(request.script.to_owned()),
             file: query.file.clone(),
             nonce: self.nonce.map(|make| make()),
@@ -224,9 +290,35 @@ impl Answers for Library {
                 ),
                 link: Some(("read it again".to_owned(), Cmd::Restart)),
             }),
+            beside: self.shelf.books[i]
+                .beside
+                .as_ref()
+                .map(|beside| Beside { label: beside.label.clone(), address: format!("of/{i}/tl") }),
         };
         let after = if query.cmd == Cmd::Quit { After::Quit } else { After::Serve };
         (render(&subject, request, &query, &place), after)
+    }
+
+    fn answer_path(&self, path: &str, query: &str) -> Option<Reply> {
+        let (number, _) = path.strip_prefix("/of/")?.split_once('/')?;
+        let rest = &path["/of/".len() + number.len()..];
+        let i: usize = number.parse().ok()?;
+        match self.shelf.beside(i)? {
+            Ok(answers) => answers.answer_path(rest, query),
+            Err(why) => {
+                let query = Query {
+                    cmd: Cmd::Menu,
+                    page: 1,
+                    prefs: None,
+                    file: self.shelf.books[i].entry.name.clone(),
+                };
+                let request = Request { form: Form::Html, query: "", script: UP };
+                let response = self.message(&request, &query, 200, &why);
+                // Links of a page begin with `?`, but the address of this page is below the profile's.
+                let body = response.body.replace("href=\"?", &format!("href=\"{UP}?"));
+                Some(Reply::Whole(Response { body, ..response }))
+            }
+        }
     }
 }
 
@@ -245,7 +337,7 @@ mod tests {
             let data = generate(&params).map_err(|e| e.to_string())?;
             Profile::new(data, Compensation::Exact).map(Subject::new).map_err(|e| e.to_string())
         };
-        Book { entry, load: Box::new(load) }
+        Book { entry, load: Box::new(load), beside: None }
     }
 
     fn ask(library: &Library, query: &str) -> Response {
@@ -282,8 +374,64 @@ mod tests {
         assert!(
             ask(&library, "diff/nothing/procs/self/absolute&&r1").body.contains("no recording named nothing")
         );
-        // A profile does not differ from itself.
+        // A profile compared with itself has no differences.
         assert!(!ask(&library, "diff/r1/procs/self/absolute&&r1").body.contains(">+"));
+    }
+
+    struct Beside(LinksBack);
+
+    impl Answers for Beside {
+        fn answer(&self, _: &Request<'_>) -> (Response, After) {
+            unreachable!("pages of profiles are the library's own")
+        }
+
+        fn answer_path(&self, path: &str, query: &str) -> Option<Reply> {
+            let text = format!("{path} {query} {} {}", self.0.profile, self.0.quit);
+            (path == "/tl").then(|| Reply::Whole(Response::page(Form::Html, text)))
+        }
+    }
+
+    #[test]
+    fn pages_beside_profiles_are_opened_when_they_are_asked_for() {
+        let (loads, opens) = (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
+        let mut books: Vec<Book> = (0..5).map(|i| book(&format!("r/{i}"), Arc::clone(&loads), i)).collect();
+        for book in &mut books[..4] {
+            let opens = Arc::clone(&opens);
+            let open = move |links: &LinksBack| {
+                opens.fetch_add(1, Ordering::SeqCst);
+                if links.profile.ends_with("r/3") {
+                    return Err("it has <no> times".to_owned());
+                }
+                Ok(Arc::new(Beside(links.clone())) as SharedAnswers)
+            };
+            book.beside = Some(PageBeside { label: "timeline".into(), open: Box::new(open) });
+        }
+        let library = Library::new(books);
+        let link = |query| ask(&library, query).body.contains("<a href=\"of/1/tl\">timeline</a>");
+        assert!(link("menu&&r/1") && !link("menu&&r/2") && !link("menu&&r/4"));
+        assert_eq!(opens.load(Ordering::SeqCst), 0, "a link opens nothing");
+        let get = |path: &str| match library.answer_path(path, "from=1") {
+            Some(Reply::Whole(response)) => Some(response.body),
+            _ => None,
+        };
+        for _ in 0..2 {
+            let expected = "/tl from=1 ../../deep?menu&&r/1 ../../deep?quit&&r/1";
+            assert_eq!(get("/of/1/tl").as_deref(), Some(expected));
+        }
+        assert_eq!(opens.load(Ordering::SeqCst), 1);
+        for path in ["/of/1/x", "/of/4/tl", "/of/5/tl", "/of/-1/tl", "/of/1", "/tl", "/of//tl"] {
+            assert_eq!(get(path), None, "{path}");
+        }
+        let failed = get("/of/3/tl").expect("a page");
+        assert!(
+            failed.contains("it has &lt;no&gt; times") && failed.contains("href=\"../../deep?menu"),
+            "{failed}"
+        );
+        // Only this many stay open. A page that was closed is opened again.
+        for i in [0, 2, 1] {
+            assert!(get(&format!("/of/{i}/tl")).is_some());
+        }
+        assert_eq!(opens.load(Ordering::SeqCst), 5);
     }
 
     #[test]

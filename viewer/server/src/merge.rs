@@ -1,10 +1,11 @@
 //! `mdprof_merge`: deep profiles of several runs of a program as one data file.
 //!
-//! What is summed and when two contexts are one: [`mod@pct_deep::merge`].
+//! [`mod@pct_deep::merge`] says what is summed and when two contexts are one.
 
 use crate::program::Program;
 use pct_deep::merge::{MergeError, merge};
 use pct_deep::{DeepData, DeepError, Version, WriteError};
+use pct_text::complain;
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -34,7 +35,7 @@ pub enum MergeFilesError {
     /// A profile cannot be read, or the sums cannot be held.
     #[error(transparent)]
     Deep(#[from] DeepError),
-    /// A profile is not of the first one's program.
+    /// A profile is of another program than the first one.
     #[error("{}: not of the program of {}: {what}", file.display(), first.display())]
     OtherProgram {
         /// The profile.
@@ -44,7 +45,8 @@ pub enum MergeFilesError {
         /// The first difference.
         what: String,
     },
-    /// A native program's: such a file has the functions that were seen in that run, and loses what stands beside it.
+    /// A profile is a native program's. Such a file has only the functions of its own run, and a merge would lose what
+    /// the files beside it have.
     #[error("{}: was made of a recording; `pct deep RECORDING... -o ALL.data` makes one of several recordings", .0.display())]
     Native(PathBuf),
     /// The merge failed for another reason.
@@ -60,10 +62,10 @@ pub enum MergeFilesError {
     },
 }
 
-/// Merges files into one, which is written whole or not at all.
+/// Merges files into one, which is written completely or not at all.
 ///
 /// # Errors
-/// A file cannot be read, they are not of one program, or the result cannot be written.
+/// A file cannot be read, the files are not of one program, or the result cannot be written.
 pub fn merge_files(files: &[PathBuf], out: &Path) -> Result<(), MergeFilesError> {
     let mut parts: Vec<DeepData> = Vec::with_capacity(files.len());
     for file in files {
@@ -85,7 +87,7 @@ pub fn merge_files(files: &[PathBuf], out: &Path) -> Result<(), MergeFilesError>
 
 fn store(data: &DeepData, out: &Path) -> io::Result<()> {
     let version = Version::from_number(data.header().version).unwrap_or(Version::V9);
-    // Beside its place, with mode 0600, and renamed when it is whole.
+    // Written beside its final path with mode 0600, and renamed when complete.
     let folder = out.parent().filter(|p| !p.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let mut file = BufWriter::new(tempfile::NamedTempFile::new_in(folder)?);
     pct_deep::write(data, version, &mut file).map_err(|e| match e {

@@ -1,5 +1,5 @@
-//! Pages as files, for `mdprof_test --test-dir`: `DIR/KIND_BBBB/KIND_NNNNNN.html`, a thousand pages to a folder, gzipped unless
-//! told otherwise.
+//! Pages as files, for `mdprof_test --test-dir`: `DIR/KIND_BBBB/KIND_NNNNNN.html`, with a thousand pages in a folder,
+//! gzipped by default.
 
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -10,7 +10,7 @@ use std::path::PathBuf;
 /// Pages in one folder.
 const BUNCH: u64 = 1000;
 
-/// Where pages go.
+/// Writes pages as files.
 #[derive(Debug)]
 pub struct PageFiles {
     dir: PathBuf,
@@ -19,7 +19,7 @@ pub struct PageFiles {
 }
 
 impl PageFiles {
-    /// Below this folder, which is made with the first page.
+    /// Writes below this folder, which is created with the first page.
     #[must_use]
     pub fn below(dir: PathBuf, compress: bool) -> PageFiles {
         PageFiles { dir, compress, count: BTreeMap::new() }
@@ -28,7 +28,7 @@ impl PageFiles {
     /// Writes the next page of a kind.
     ///
     /// # Errors
-    /// What the file system says.
+    /// The error of the file system.
     pub fn store(&mut self, kind: &str, page: &str) -> io::Result<()> {
         let count = self.count.entry(kind.to_owned()).or_default();
         let folder = self.dir.join(format!("{kind}_{:04}", *count / BUNCH));

@@ -1,5 +1,6 @@
 //! `mdprof_procrep`: procedure bodies as text, by module.
 
+use pct_text::complain;
 use std::io::{self, BufWriter, Write};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -25,7 +26,7 @@ options:
 example: mdprof_procrep -f Deep.procrep mandelbrot",
 };
 
-/// The whole program: reads its arguments, prints, says how it went.
+/// The whole program: reads its arguments, prints, and returns the exit code.
 pub fn main() -> ExitCode {
     PROGRAM.run(run)
 }
@@ -72,7 +73,7 @@ fn run(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     Ok(if problems.is_empty() { code } else { ExitCode::FAILURE })
 }
 
-/// Prints modules. Procedures that do not decode are left out and named in `problems`.
+/// Prints modules. Procedures that cannot be decoded are left out and named in `problems`.
 ///
 /// # Errors
 /// The writer's.

@@ -1,34 +1,36 @@
-//! What the classic programs have in common: help, version, wrong usage, a reader that has seen enough.
+//! What the classic programs share: help, version, wrong usage, a closed output pipe.
 
+use pct_text::complain;
 use std::io::{self, Write as _};
 use std::process::ExitCode;
 
-/// A program: its name and what `--help` says.
+/// A program: its name and its `--help` text.
 pub(crate) struct Program {
     pub(crate) name: &'static str,
     pub(crate) usage: &'static str,
 }
 
 impl Program {
-    /// Runs it with the command line; wrong usage is said, with the right one.
+    /// Runs it with the command line. Wrong usage prints an error and the right usage.
     pub(crate) fn run(&self, body: fn(lexopt::Parser) -> Result<ExitCode, lexopt::Error>) -> ExitCode {
         body(lexopt::Parser::from_env()).unwrap_or_else(|e| {
-            complain!("{}: {e}\n{}", self.name, self.usage);
+            complain!("{}: {e}", self.name);
+            let _ = writeln!(io::stderr(), "{}", self.usage);
             ExitCode::from(2)
         })
     }
 
-    /// `--help`.
+    /// Prints `--help`.
     pub(crate) fn help(&self) -> ExitCode {
         self.finish(writeln!(io::stdout(), "{}", self.usage))
     }
 
-    /// `--version`.
+    /// Prints `--version`.
     pub(crate) fn version(&self) -> ExitCode {
         self.finish(writeln!(io::stdout(), "{} {}", self.name, env!("CARGO_PKG_VERSION")))
     }
 
-    /// How writing to stdout went; a reader that has seen enough is no failure.
+    /// The exit code after writing to stdout. A closed pipe is no failure.
     pub(crate) fn finish(&self, written: io::Result<()>) -> ExitCode {
         match written {
             Err(e) if e.kind() != io::ErrorKind::BrokenPipe => {

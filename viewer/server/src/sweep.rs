@@ -1,7 +1,7 @@
-//! Every page of a profile: each command over each id, each link on each page.
+//! Makes every page of a profile: each command for each id, each link on each page.
 //!
-//! A page is bad when it has no report though its id is valid, when making it panics, when a table's rows do not span its
-//! columns, when a link does not print and parse as itself, or when a link leads to a page that cannot be made.
+//! A page is bad if it has no report although its id is valid, if making it panics, if a table's rows do not span its
+//! columns, if a link does not print and parse as itself, or if a link leads to a page that cannot be made.
 
 use crate::page_files::PageFiles;
 use crate::program::Program;
@@ -12,39 +12,40 @@ use pct_reports::query::{
     Cmd, Contour, Cost, CostOrder, DiffScale, DiffWhat, Group, Incl, Limit, Order, Prefs, PrefsIndication,
     Query, Scope,
 };
-use pct_reports::render::html::Place;
+use pct_reports::render::html::PageContext;
 use pct_reports::render::text::TextOptions;
 use pct_reports::subject::Subject;
+use pct_text::complain;
 use std::collections::{BTreeMap, HashSet};
 use std::io::{self, BufWriter, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// What a sweep looks at.
+/// What a sweep covers.
 #[derive(Clone, Debug)]
 pub struct SweepOptions {
-    /// At most so many ids of each kind, evenly spread; `None`: all.
+    /// At most this many ids of each kind, evenly spread; `None`: all.
     pub sample: Option<usize>,
-    /// Whether every link is followed one step.
+    /// Whether every link is followed by one step.
     pub follow: bool,
-    /// Kinds of pages; empty: all. Words are those of the query language.
+    /// Kinds of pages; empty: all. The words are those of the query language.
     pub only: Option<Vec<String>>,
 }
 
-/// What a sweep found.
+/// The result of a sweep.
 #[derive(Clone, Debug, Default)]
 pub struct SweepResult {
     /// Pages made, by kind.
     pub pages: BTreeMap<String, u64>,
-    /// Links looked at.
+    /// Number of links checked.
     pub links: u64,
-    /// What is wrong: a query and a reason.
+    /// Errors: a query and a reason.
     pub errors: Vec<(String, String)>,
-    /// Pages that say, rightly, that there is nothing to show for this id (no body, no coverage), by reason.
+    /// Pages that rightly say that there is nothing to show for this id (no body, no coverage), by reason.
     pub absent: BTreeMap<String, u64>,
 }
 
-/// Reasons that are answers: the data does not have what the page would show.
+/// Reasons that are valid answers: the data lacks what the page would show.
 const ABSENT: &[&str] = &[
     "There is no readable procedure representation information file.",
     "no coverage",
@@ -60,7 +61,7 @@ const ABSENT: &[&str] = &[
     "nothing to compare with",
 ];
 
-/// The commands of every kind over every id.
+/// The commands of every kind for every id.
 #[must_use]
 pub fn commands(subject: &Subject, options: &SweepOptions) -> Vec<Cmd> {
     let profile = &subject.profile;
@@ -199,12 +200,12 @@ pub fn kind(cmd: &Cmd) -> String {
     text.split('/').next().unwrap_or_default().to_owned()
 }
 
-/// Makes every page of every kind and looks at every link; `progress` hears of each page.
+/// Makes every page of every kind and checks every link. `progress` is called for each page.
 pub fn sweep(subject: &Subject, options: &SweepOptions, progress: &mut dyn FnMut(&Cmd)) -> SweepResult {
     sweep_to(subject, options, &mut |_, _| {}, progress)
 }
 
-/// The same; each page goes to `keep` as its reader would see it who has chosen nothing.
+/// The same. Each page is passed to `keep` as a reader with default preferences would see it.
 pub fn sweep_to(
     subject: &Subject,
     options: &SweepOptions,
@@ -213,7 +214,7 @@ pub fn sweep_to(
 ) -> SweepResult {
     let mut result = SweepResult::default();
     let mut followed = Followed::new();
-    // A second look with everything on: other rows, other columns, other order.
+    // The page is made again with everything shown: other rows, other columns, another order.
     let order = Order::Cost(CostOrder { cost: Cost::Callseqs, incl: Incl::Total, scope: Scope::PerCall });
     let everything = Prefs {
         order,
@@ -238,7 +239,7 @@ pub fn sweep_to(
     if options.only.is_none() {
         for cmd in invalid_commands(subject) {
             let request = Request { cmd: cmd.clone(), page: 1, prefs: PrefsIndication::Default };
-            let page = page::html(subject, &request, &Place::default());
+            let page = page::html(subject, &request, &PageContext::default());
             match page.failure {
                 None => result.errors.push((cmd.to_string(), "an invalid id has a page".to_owned())),
                 Some(f) if f.contains("internal software error") => result.errors.push((cmd.to_string(), f)),
@@ -249,7 +250,7 @@ pub fn sweep_to(
     result
 }
 
-/// Links followed so far: reports do not depend on preferences, so the command and page decide.
+/// Links followed so far. Reports do not depend on preferences, so command and page identify a link.
 type Followed = HashSet<String>;
 
 fn check(
@@ -260,7 +261,7 @@ fn check(
     result: &mut SweepResult,
 ) -> String {
     let request = Request { cmd: cmd.clone(), page: 1, prefs: PrefsIndication::Given(prefs) };
-    let place = Place { file: "x.data".to_owned(), ..Place::default() };
+    let place = PageContext { file: "x.data".to_owned(), ..PageContext::default() };
     let page = page::html(subject, &request, &place);
     let mut bad = |what: String| result.errors.push((cmd.to_string(), what));
     if let Some(failure) = page.failure {
@@ -356,7 +357,7 @@ Makes every page of a deep profile and looks at every link; status 1 if one is b
   -V, --version             the version",
 };
 
-/// Prints what a sweep found.
+/// Prints the result of a sweep.
 fn print(found: &SweepResult, file: &Path) -> io::Result<()> {
     let out = &mut BufWriter::new(io::stdout().lock());
     let pages: u64 = found.pages.values().sum();

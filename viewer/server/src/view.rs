@@ -1,4 +1,4 @@
-//! What `pct view` does: one page of a profile on the terminal, or all of them in a browser.
+//! What `pct view` does: shows one page of a profile on the terminal, or all of them in a browser.
 
 use crate::answer::{After, Answers, Reply, Request, Response, SharedAnswers};
 use crate::http::{self, Listening};
@@ -26,7 +26,7 @@ pub struct Served {
     invitation: Option<TempPath>,
 }
 
-/// The profiles, and the file that leads to them as long as nobody has come.
+/// The profiles, and the file that leads to them until the first request.
 struct Opened {
     answers: SharedAnswers,
     invitation: Mutex<Option<TempPath>>,
@@ -45,38 +45,38 @@ impl Answers for Opened {
 }
 
 impl Opened {
-    /// Who asks knows the address: the file has done its work.
+    /// A request proves that the address is known, so the file is no longer needed.
     fn withdraw_invitation(&self) {
         drop(self.invitation.lock().unwrap_or_else(PoisonError::into_inner).take());
     }
 }
 
 impl Served {
-    /// Takes a port of 127.0.0.1 (0: any). The bare address leads to page `first` of the profile `name`.
+    /// Binds a port of 127.0.0.1 (0: any). The bare address leads to page `first` of the profile `name`.
     ///
     /// # Errors
     /// The port is taken.
     pub fn new(library: Library, first: &Cmd, name: &str, port: u16) -> Result<Served, ViewError> {
         let first = print(first, 1, None, name);
-        Served::of(Arc::new(library.with_nonce(http::nonce)), &first, port)
+        Served::serve_answers(Arc::new(library.with_nonce(http::nonce)), &first, port)
     }
 
-    /// The same for whatever answers. The bare address leads to its page `first`.
+    /// The same for any source of answers. The bare address leads to its page `first`.
     ///
     /// # Errors
     /// The port is taken.
-    pub fn of(answers: SharedAnswers, first: &str, port: u16) -> Result<Served, ViewError> {
+    pub fn serve_answers(answers: SharedAnswers, first: &str, port: u16) -> Result<Served, ViewError> {
         Ok(Served { listening: Listening::on(port)?, answers, first: first.to_owned(), invitation: None })
     }
 
-    /// The address to open: it holds the token, keep it to yourself.
+    /// The address to open. It contains the token, so keep it to yourself.
     #[must_use]
     pub fn url(&self) -> String {
         self.listening.url()
     }
 
-    /// A file that leads a browser to the address, readable by its owner alone: what stands on a command line can be
-    /// read by everybody. It is removed when the first page is asked for, or at the end.
+    /// Creates a file that leads a browser to the address and that only its owner can read, because everybody can read
+    /// a command line. It is removed at the first request, or at the end.
     ///
     /// # Errors
     /// It cannot be written.
@@ -91,7 +91,7 @@ impl Served {
 
     fn invitation_in(&mut self, folder: &Path) -> io::Result<PathBuf> {
         let mut file = tempfile::Builder::new().prefix("pct-view-").suffix(".html").tempfile_in(folder)?;
-        // Hexadecimal digits, slashes, points and a colon: nothing to escape.
+        // Only hexadecimal digits, slashes, points and a colon, so nothing needs escaping.
         let url = self.url();
         writeln!(
             file,
@@ -108,7 +108,7 @@ impl Served {
     /// Answers until a page asks to quit.
     ///
     /// # Errors
-    /// The system gives us nothing to wait for connections with.
+    /// The system gives no means to wait for connections.
     pub fn run(self) -> io::Result<()> {
         let opened = Opened { answers: self.answers, invitation: Mutex::new(self.invitation) };
         self.listening.serve(Arc::new(opened), &self.first)

@@ -4,7 +4,7 @@ use crate::answer::{After, Answers, Form, Request, Response};
 use pct_deep::{DeepError, Reading};
 use pct_reports::page;
 use pct_reports::query::{Cmd, Query};
-use pct_reports::render::html::{self, Notice, Place};
+use pct_reports::render::html::{self, Notice, PageContext};
 use pct_reports::render::text::TextOptions;
 use pct_reports::report::ahead;
 use pct_reports::subject::Subject;
@@ -21,7 +21,7 @@ pub struct Viewer {
     path: PathBuf,
     reading: Reading,
     loaded: RwLock<Loaded>,
-    /// Makes the nonce of a page; `None`: pages have none.
+    /// Makes the nonce of a page; `None`: pages have no nonce.
     nonce: Option<fn() -> String>,
 }
 
@@ -32,7 +32,7 @@ struct Loaded {
     stamp: Option<Stamp>,
 }
 
-/// What tells that a file is not the one that was read.
+/// Shows whether a file is still the one that was read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Stamp {
     len: u64,
@@ -40,14 +40,14 @@ struct Stamp {
 }
 
 impl Stamp {
-    fn of(path: &Path) -> Option<Stamp> {
+    fn read_file(path: &Path) -> Option<Stamp> {
         let meta = std::fs::metadata(path).ok()?;
         Some(Stamp { len: meta.len(), modified: meta.modified().ok() })
     }
 }
 
 impl Viewer {
-    /// Reads a data file and what stands beside it.
+    /// Reads a data file and the files beside it.
     ///
     /// # Errors
     /// The data file cannot be read.
@@ -61,7 +61,7 @@ impl Viewer {
         })
     }
 
-    /// The same viewer with a nonce for each page, made by this function.
+    /// The same viewer, with a nonce for each page that this function makes.
     #[must_use]
     pub fn with_nonce(self, nonce: fn() -> String) -> Viewer {
         Viewer { nonce: Some(nonce), ..self }
@@ -73,7 +73,7 @@ impl Viewer {
         &self.path
     }
 
-    /// Answers a query that has been parsed. The file that it names must have been found to be this one.
+    /// Answers a parsed query. The caller must have checked that it names this file.
     #[must_use]
     pub fn answer_query(&self, request: &Request<'_>, query: &Query) -> (Response, After) {
         let mut after = After::Serve;
@@ -100,7 +100,7 @@ impl Viewer {
     /// Reads the data file again.
     ///
     /// # Errors
-    /// It cannot be read; the profile in memory stays.
+    /// The file cannot be read. The profile in memory stays.
     pub fn restart(&self) -> Result<(), DeepError> {
         let fresh = Loaded::read(&self.path, self.reading)?;
         *self.loaded.write().unwrap_or_else(PoisonError::into_inner) = fresh;
@@ -123,8 +123,8 @@ impl Viewer {
         response
     }
 
-    fn place(&self, request: &Request<'_>, query: &Query, changed: bool) -> Place {
-        Place {
+    fn place(&self, request: &Request<'_>, query: &Query, changed: bool) -> PageContext {
+        PageContext {
             script: Some(request.script.to_owned()),
             file: query.file.clone(),
             nonce: self.nonce.map(|make| make()),
@@ -132,14 +132,15 @@ impl Viewer {
                 text: "The data file has changed since it was read.".to_owned(),
                 link: Some(("read it again".to_owned(), Cmd::Restart)),
             }),
+            beside: None,
         }
     }
 }
 
-/// A page of a profile in the form that is asked for.
+/// A page of a profile in the requested form.
 #[must_use]
-pub fn render(subject: &Subject, request: &Request<'_>, query: &Query, place: &Place) -> Response {
-    let wanted = page::Request::of(query);
+pub fn render(subject: &Subject, request: &Request<'_>, query: &Query, place: &PageContext) -> Response {
+    let wanted = page::Request::from_query(query);
     match request.form {
         Form::Json => Response::page(Form::Json, page::json(subject, &wanted).body),
         Form::Text => {
@@ -156,18 +157,18 @@ pub fn render(subject: &Subject, request: &Request<'_>, query: &Query, place: &P
 
 impl Loaded {
     fn read(path: &Path, reading: Reading) -> Result<Loaded, DeepError> {
-        // The stamp is taken first: a file that changes while it is read counts as changed.
-        let stamp = Stamp::of(path);
+        // The stamp is read first, so that a file that changes while it is read counts as changed.
+        let stamp = Stamp::read_file(path);
         let subject = Arc::new(Subject::open(path, reading)?);
-        // Goes on by itself.
+        // It continues on its own thread.
         let _ = ahead::prepare(&subject);
         Ok(Loaded { subject, stamp })
     }
 
     fn changed(&self, path: &Path) -> bool {
-        match (self.stamp, Stamp::of(path)) {
+        match (self.stamp, Stamp::read_file(path)) {
             (Some(then), Some(now)) => then != now,
-            // A file that is gone is not news worth a remark on each page.
+            // A missing file does not deserve a notice on each page.
             _ => false,
         }
     }

@@ -31,7 +31,7 @@ use super::types::{StringTable, Type};
 use crate::cursor::{Cursor, Decoded, Fault};
 use crate::error::{DeepError, ErrorCode};
 
-/// Goals nested deeper than this are refused: whoever walks a body may do so recursively.
+/// Goals nested deeper than this are refused, because code that walks a body may be recursive.
 const MAX_DEPTH: u32 = 1000;
 
 #[derive(Clone, Copy)]
@@ -81,7 +81,7 @@ impl Body<'_, '_> {
         let code = self.cursor.int32()?.cast_unsigned();
         strref(self.strings, code, at)
     }
-    /// An int32 that says how many elements follow, each of at least one octet.
+    /// An int32 that is a number of elements, each of at least one octet.
     fn count(&mut self) -> Decoded<u32> {
         let n = u32::try_from(self.cursor.int32()?).unwrap_or(0);
         if u64::from(n) > self.cursor.rest_of_file() { Err(self.cursor.truncated()) } else { Ok(n) }
@@ -266,7 +266,7 @@ fn strref(strings: &StringTable<'_>, code: u32, at: u64) -> Decoded<String> {
     })
 }
 
-/// A number of a type table that has `below` entries so far.
+/// A number of a type in a table that has `below` entries so far.
 fn type_number(cursor: &mut Cursor<'_>, below: u32) -> Decoded<u32> {
     let at = cursor.offset();
     let n = cursor.num()?;

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
-use crate::goal_path::{GoalPath, Step};
+use crate::goal_path::{GoalPath, GoalStep};
 
 /// A variable of a procedure, by its number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -26,9 +26,9 @@ pub enum Detism {
     Det = 6,
     /// At least once.
     Multi = 7,
-    /// Any number of times, of which one is taken.
+    /// Any number of times, but only one solution is used.
     CcNondet = 10,
-    /// At least once, of which one is taken.
+    /// At least once, but only one solution is used.
     CcMulti = 14,
 }
 
@@ -76,7 +76,7 @@ impl fmt::Display for Detism {
     }
 }
 
-/// What is known of a variable before or after a call.
+/// The state of a variable before or after a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[repr(u8)]
 pub enum Inst {
@@ -114,7 +114,7 @@ pub struct HeadVar {
 pub struct NamedVar {
     /// The variable.
     pub var: Var,
-    /// Its name; may be empty, which is then what is shown.
+    /// Its name. It may be empty, and is then shown as such.
     pub name: String,
     /// Its type, a number in the module's type table.
     pub type_number: Option<u32>,
@@ -138,7 +138,7 @@ pub struct Procedure {
 }
 
 impl Procedure {
-    /// The name that a variable is shown by: its own, or `V_number`.
+    /// The displayed name of a variable: its own, or `V_number`.
     pub fn var_name(&self, var: Var) -> Cow<'_, str> {
         match self.vars.binary_search_by_key(&var, |v| v.var) {
             Ok(i) => Cow::Borrowed(&self.vars[i].name),
@@ -150,7 +150,7 @@ impl Procedure {
 /// A goal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Goal {
-    /// What it is.
+    /// Its kind.
     pub kind: GoalKind,
     /// How often it can succeed.
     pub detism: Detism,
@@ -180,7 +180,7 @@ pub enum GoalKind {
     Scope {
         /// Whether solutions are cut away.
         cut: bool,
-        /// What is in it.
+        /// The goal inside.
         goal: Box<Goal>,
     },
     /// A goal without goals inside.
@@ -190,16 +190,16 @@ pub enum GoalKind {
 /// An arm of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Case {
-    /// The functors, with their arities, for which it is taken; at least one.
+    /// The functors, with their arities, that select it; at least one.
     pub functors: Vec<(String, u16)>,
-    /// What is done then.
+    /// The goal of the arm.
     pub goal: Goal,
 }
 
 /// A goal without goals inside.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AtomicGoal {
-    /// What it is.
+    /// Its kind.
     pub kind: AtomicKind,
     /// Source file; empty: the procedure's.
     pub file: String,
@@ -236,7 +236,7 @@ pub enum AtomicKind {
         var: Var,
         /// The functor.
         cons: String,
-        /// Its arguments; `None`: not given here.
+        /// Its arguments; `None`: not set here.
         args: Vec<Option<Var>>,
     },
     /// `var => cons(args)` of some of the arguments.
@@ -245,7 +245,7 @@ pub enum AtomicKind {
         var: Var,
         /// The functor.
         cons: String,
-        /// Its arguments; `None`: not taken here.
+        /// Its arguments; `None`: not read here.
         args: Vec<Option<Var>>,
     },
     /// `target := source`
@@ -264,9 +264,9 @@ pub enum AtomicKind {
     },
     /// `first == second`
     Test {
-        /// The first of the file.
+        /// The first one in the file.
         first: Var,
-        /// The second of the file; shown first.
+        /// The second one in the file; it is shown first.
         second: Var,
     },
     /// Foreign code.
@@ -299,7 +299,7 @@ pub enum AtomicKind {
         /// The arguments.
         args: Vec<Var>,
     },
-    /// Call of a procedure that is compiled in place.
+    /// Call of a procedure that is compiled inline.
     Builtin {
         /// Its module.
         module: String,
@@ -322,7 +322,7 @@ impl AtomicKind {
     pub fn is_call(&self) -> bool {
         matches!(self, Self::Call { .. } | Self::HigherOrder { .. } | Self::Method { .. })
     }
-    /// The variables that it mentions, as listed: the term or closure first, then the arguments.
+    /// The variables in it, in order: the term or closure first, then the arguments.
     pub fn vars(&self) -> Vec<Var> {
         match self {
             Self::Construct { var, args, .. } | Self::Deconstruct { var, args, .. } => {
@@ -347,21 +347,25 @@ impl AtomicKind {
 
 impl Goal {
     /// The goals directly inside, each with the step that leads to it.
-    pub fn children(&self) -> Vec<(Step, &Goal)> {
+    pub fn children(&self) -> Vec<(GoalStep, &Goal)> {
         let nth = |i: usize| i64::try_from(i + 1).unwrap_or(i64::MAX);
         match &self.kind {
-            GoalKind::Conj(goals) => goals.iter().enumerate().map(|(i, g)| (Step::Conj(nth(i)), g)).collect(),
-            GoalKind::Disj(goals) => goals.iter().enumerate().map(|(i, g)| (Step::Disj(nth(i)), g)).collect(),
+            GoalKind::Conj(goals) => {
+                goals.iter().enumerate().map(|(i, g)| (GoalStep::Conj(nth(i)), g)).collect()
+            }
+            GoalKind::Disj(goals) => {
+                goals.iter().enumerate().map(|(i, g)| (GoalStep::Disj(nth(i)), g)).collect()
+            }
             GoalKind::Switch { cases, .. } => cases
                 .iter()
                 .enumerate()
-                .map(|(i, c)| (Step::Switch { arm: nth(i), functors: None }, &c.goal))
+                .map(|(i, c)| (GoalStep::Switch { arm: nth(i), functors: None }, &c.goal))
                 .collect(),
             GoalKind::IfThenElse(goals) => {
-                [Step::Cond, Step::Then, Step::Else].into_iter().zip(goals.iter()).collect()
+                [GoalStep::Cond, GoalStep::Then, GoalStep::Else].into_iter().zip(goals.iter()).collect()
             }
-            GoalKind::Neg(goal) => vec![(Step::Neg, goal)],
-            GoalKind::Scope { cut, goal } => vec![(Step::Scope { cut: *cut }, goal)],
+            GoalKind::Neg(goal) => vec![(GoalStep::Neg, goal)],
+            GoalKind::Scope { cut, goal } => vec![(GoalStep::Scope { cut: *cut }, goal)],
             GoalKind::Atomic(_) => Vec::new(),
         }
     }

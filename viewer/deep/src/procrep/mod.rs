@@ -1,5 +1,5 @@
-//! Deep.procrep: the bodies of the program's procedures, as far as they were compiled with
-//! profiling. It has no counts; call sites and coverage points are joined to it by goal path.
+//! Deep.procrep: the bodies of the program's procedures that were compiled with profiling. It has no counts. Call sites
+//! and coverage points are joined to it by goal path.
 //!
 //! ```text
 //! file       "Mercury deep profiler procrep version 5\n" (or 6), { byte 1, module }, byte 0
@@ -10,8 +10,8 @@
 //!            variable table, head variables, body goal, determinism byte
 //! ```
 //!
-//! A file is kept as it is; modules, names and the places of procedures are found when it is
-//! opened, a body is decoded when somebody asks for it.
+//! The octets of a file are kept. When it is opened, modules, names and the positions of procedures are found; a body
+//! is decoded on request.
 
 mod body;
 mod goal;
@@ -38,21 +38,21 @@ use crate::id::{IdVec, RepModuleId, RepProcId, ids_to};
 use crate::label::ProcLabel;
 use crate::read;
 
-/// What the original tools say of a file that is not one.
+/// The original tools' message about an invalid file.
 const NOT_VALID: &str = "is not a valid program representation file";
 const FIRST_LINE: &[u8] = b"Mercury deep profiler procrep version ";
 
-/// A string of the file: where it begins and how long it is.
+/// A string of the file: its start and length.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Place {
+struct StringSpan {
     start: u32,
     len: u32,
 }
 
 #[derive(Clone, Debug)]
 struct Module {
-    name: Place,
-    strings: Place,
+    name: StringSpan,
+    strings: StringSpan,
     oisu: Vec<OisuType>,
     types: Vec<Type>,
     /// In label order.
@@ -62,9 +62,9 @@ struct Module {
 #[derive(Clone, Debug)]
 struct Proc {
     module: RepModuleId,
-    label: ProcLabel<Place>,
-    /// After the size field.
-    body: Place,
+    label: ProcLabel<StringSpan>,
+    /// The body, after the size field.
+    body: StringSpan,
 }
 
 /// A program representation.
@@ -82,7 +82,7 @@ impl ProcRep {
     /// Opens a file.
     ///
     /// # Errors
-    /// `cannot_open` with the system's message; else as [`ProcRep::new`].
+    /// `cannot_open` with the system's message; otherwise those of [`ProcRep::new`].
     pub fn open(path: &Path) -> Result<Self, DeepError> {
         let read = || -> std::io::Result<Vec<u8>> {
             if !std::fs::metadata(path)?.is_file() {
@@ -98,11 +98,10 @@ impl ProcRep {
         read().map_err(|e| DeepError::io(&e)).and_then(Self::new).map_err(|e| e.file(path))
     }
 
-    /// The representation that the octets of a file are.
+    /// The representation in the octets of a file.
     ///
     /// # Errors
-    /// The first thing that is wrong with the structure, with its offset. Bodies are looked at
-    /// when they are asked for.
+    /// The first thing that is wrong with the structure, with its offset. Bodies are checked on request.
     pub fn new(octets: Vec<u8>) -> Result<Self, DeepError> {
         let mut new = Self {
             octets,
@@ -139,11 +138,11 @@ impl ProcRep {
     pub fn module_name(&self, module: RepModuleId) -> Cow<'_, str> {
         String::from_utf8_lossy(self.module_name_octets(module))
     }
-    /// The name of a module, as it stands in the file.
+    /// The name of a module, unchanged from the file.
     pub fn module_name_octets(&self, module: RepModuleId) -> &[u8] {
         self.octets_at(self.modules[module].name)
     }
-    /// The module of a name.
+    /// The module with a name.
     pub fn module(&self, name: &str) -> Option<RepModuleId> {
         self.modules_by_name
             .binary_search_by(|&m| self.module_name_octets(m).cmp(name.as_bytes()))
@@ -170,11 +169,11 @@ impl ProcRep {
     pub fn label(&self, proc: RepProcId) -> ProcLabel<&[u8]> {
         self.procs[proc].label.map(|&p| self.octets_at(p))
     }
-    /// The module whose part of the file a procedure stands in.
+    /// The module in the file that contains a procedure.
     pub fn module_of(&self, proc: RepProcId) -> RepModuleId {
         self.procs[proc].module
     }
-    /// The procedure of a label, such as [`DeepData::label`](crate::DeepData::label) gives.
+    /// The procedure with a label, such as [`DeepData::label`](crate::DeepData::label) returns.
     pub fn find(&self, label: &ProcLabel<&[u8]>) -> Option<RepProcId> {
         self.procs_by_label
             .binary_search_by(|&p| self.label(p).cmp(label))
@@ -208,7 +207,7 @@ impl ProcRep {
         })
     }
 
-    fn octets_at(&self, place: Place) -> &[u8] {
+    fn octets_at(&self, place: StringSpan) -> &[u8] {
         &self.octets[place.start as usize..][..place.len as usize]
     }
 
@@ -229,7 +228,7 @@ impl ProcRep {
                 self.modules.push(Module { name, strings: strings.0, oisu, types, procs: Vec::new() });
             while more(cursor)? {
                 let label = read::label(cursor, &mut |text, _, end| {
-                    Ok(Place {
+                    Ok(StringSpan {
                         start: u32::try_from(end - text.len() as u64).unwrap_or(u32::MAX),
                         len: small(text.len()),
                     })
@@ -335,15 +334,15 @@ fn more(cursor: &mut Cursor<'_>) -> Decoded<bool> {
     }
 }
 
-fn place<'a>(cursor: &mut Cursor<'a>, len: usize) -> Decoded<(Place, &'a [u8])> {
+fn place<'a>(cursor: &mut Cursor<'a>, len: usize) -> Decoded<(StringSpan, &'a [u8])> {
     let start = cursor.pos();
     let octets = cursor.octets(len)?;
-    Ok((Place { start: small(start), len: small(len) }, octets))
+    Ok((StringSpan { start: small(start), len: small(len) }, octets))
 }
 
-fn string(cursor: &mut Cursor<'_>) -> Decoded<Place> {
+fn string(cursor: &mut Cursor<'_>) -> Decoded<StringSpan> {
     let text = cursor.string()?;
-    Ok(Place { start: small(cursor.pos() - text.len()), len: small(text.len()) })
+    Ok(StringSpan { start: small(cursor.pos() - text.len()), len: small(text.len()) })
 }
 
 fn labels(cursor: &mut Cursor<'_>) -> Decoded<Vec<ProcLabel<String>>> {
@@ -354,7 +353,7 @@ fn labels(cursor: &mut Cursor<'_>) -> Decoded<Vec<ProcLabel<String>>> {
     Ok(labels)
 }
 
-/// Reads a block's size field; where the block ends.
+/// Reads a block's size field. Returns the end of the block.
 fn block_end(cursor: &mut Cursor<'_>) -> Decoded<u64> {
     let start = cursor.offset();
     let size = cursor.int32()?;

@@ -1,5 +1,5 @@
-//! Program representations as text: what `mdprof_procrep` prints and the viewer shows, there with
-//! a comment more for each goal.
+//! Program representations as text: `mdprof_procrep` prints it, and the viewer shows it with an additional comment for
+//! each goal.
 //!
 //! ```text
 //! det pred m.p/2-0(X::(ground >> ground), Y::(free >> ground)) :-
@@ -11,7 +11,7 @@
 //!   m.q(X, Z)
 //!   ,
 //! ```
-//! Two blanks a level; a procedure ends with an empty line.
+//! Each level is indented by two blanks; a procedure ends with an empty line.
 
 use crate::small::small;
 use std::borrow::Cow;
@@ -24,14 +24,14 @@ use crate::goal_path::GoalPath;
 use crate::id::{RepModuleId, RepProcId};
 use crate::label::{PredOrFunc, ProcLabel};
 
-/// Longest text of one type: a short table can stand for a type of any length.
+/// Longest text of one type, because a short table can describe a type of any length.
 const TYPE_TEXT_MAX: usize = 400;
 
 impl ProcRep {
     /// The text of a module: header, tables, procedures in label order.
     ///
     /// # Errors
-    /// The first procedure whose body does not decode.
+    /// The first procedure whose body cannot be decoded.
     pub fn module_text(&self, module: RepModuleId) -> Result<String, DeepError> {
         let mut out = self.module_head_text(module);
         for &proc in self.module_procs(module) {
@@ -59,7 +59,7 @@ impl ProcRep {
     /// The text of one procedure, with the empty line after it.
     ///
     /// # Errors
-    /// Its body does not decode.
+    /// Its body cannot be decoded.
     pub fn procedure_text(&self, proc: RepProcId) -> Result<String, DeepError> {
         let body = self.procedure(proc)?;
         Ok(self.annotated_text(proc, &body, &mut |_, _, _| Vec::new()))
@@ -142,8 +142,8 @@ pub(super) fn type_text(types: &[Type], n: u32) -> String {
     out
 }
 
-// Recursion is as deep as the table is long at most; numbers refer to earlier entries and each
-// level prints something, so the length bounds it.
+// Recursion is at most as deep as the table is long: numbers refer to earlier entries, and each level prints something,
+// so the length bounds it.
 fn put_type(out: &mut String, types: &[Type], n: u32) {
     if out.len() > TYPE_TEXT_MAX {
         return;
@@ -161,7 +161,7 @@ fn put_type(out: &mut String, types: &[Type], n: u32) {
             let _ = write!(out, "<type {n}>");
         }
         Some(Type::Defined { name, args }) => {
-            // A blank for an empty name, so that every level prints something.
+            // An empty name becomes a blank, so that every level prints something.
             out.push_str(if name.is_empty() { " " } else { name });
             if !args.is_empty() {
                 out.push('(');
@@ -283,9 +283,9 @@ impl Printer<'_> {
 }
 
 impl AtomicKind {
-    /// The goal in a line, as procedure bodies and feedback reports show it; `name` gives variables their names.
+    /// The goal on one line, as procedure bodies and feedback reports show it. `name` returns the names of variables.
     pub fn text(&self, name: impl Fn(Var) -> String) -> String {
-        // `(A, B)`, or nothing for none.
+        // `(A, B)`, or nothing if there are none.
         let maybe_args = |args: &mut dyn Iterator<Item = Option<Var>>| {
             let names: Vec<String> = args.map(|v| v.map_or_else(|| "_".to_owned(), &name)).collect();
             if names.is_empty() { String::new() } else { format!("({})", names.join(", ")) }

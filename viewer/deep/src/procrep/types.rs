@@ -1,4 +1,4 @@
-//! What the modules of a program representation hold beside procedures: strings and types.
+//! The contents of a program representation's modules besides procedures: strings and types.
 
 use crate::label::ProcLabel;
 
@@ -48,8 +48,8 @@ pub(crate) struct StringTable<'a>(pub(super) &'a [u8]);
 impl StringTable<'_> {
     /// The text of a name code; see the table in the source.
     ///
-    /// Even: half of it is where a string begins, which ends before the next 00. Odd: bits 1-5
-    /// say which of the made-up names it is, bits 6-15 are a small number, bits 16-31 an offset.
+    /// Even: half of it is the start of a string, which ends before the next 00. Odd: bits 1-5 select a made-up name,
+    /// bits 6-15 are a small number, bits 16-31 an offset.
     pub(crate) fn text(&self, code: u32) -> Option<String> {
         if code & 1 == 0 {
             return self.at(code / 2);

@@ -1,8 +1,8 @@
-//! Small profiles written out octet by octet, and finding the real ones.
+//! Small profiles written octet by octet, and access to the real ones.
 
 use std::path::PathBuf;
 
-/// Version 9, no coverage: a procedure with a closure call occurs twice in a path, once in a clique of two.
+/// Version 9, no coverage: a procedure with a closure call occurs twice on a path, once in a clique of two.
 pub(crate) const TWO_OCCURRENCES: &str = "\
     4d 65 72 63 75 72 79 20 64 65 65 70 20 70 72 6f 66 69 6c 65 72 20 64 61 74 61 20 76 65 72 73 69 \
     6f 6e 20 39 0a 01 76 08 01 00 00 00 00 00 00 05 00 00 00 00 00 00 00 04 00 00 00 00 00 00 00 05 \
@@ -44,7 +44,7 @@ pub(crate) fn octets(hex: &str) -> Vec<u8> {
     hex.split_whitespace().map(|h| u8::from_str_radix(h, 16).expect("two hex digits")).collect()
 }
 
-/// A file of the real sample, where the data is at hand.
+/// A file of the real sample, if the data is available.
 pub(crate) fn sample(name: &str) -> Option<PathBuf> {
     pct_kit::real(&format!("deep/mandelbrot/{name}"))
 }

@@ -1,4 +1,4 @@
-//! Files: written and read back, cut anywhere, changed anywhere, wrong in each known way.
+//! Files: written and read back, cut at any octet, changed at any octet, wrong in each known way.
 
 use std::fs;
 use std::io::Write;
@@ -11,7 +11,7 @@ use pct_deep::{
 };
 use proptest::prelude::*;
 
-/// Whether two profiles say the same.
+/// Checks that two profiles are equal.
 fn assert_same(a: &DeepData, b: &DeepData) {
     let header = |d: &DeepData| {
         let h = d.header().clone();
@@ -96,7 +96,7 @@ fn small_files_are_written_octet_for_octet_or_say_the_same() {
         let written = to_octets(&data, Version::V9).unwrap();
         assert_same(&data, &read(&written).unwrap());
     }
-    // This one is in the run-time system's order, but for its padded numbers.
+    // This one has the run-time system's order, but padded numbers.
     let data = read(&octets(TWO_OCCURRENCES)).unwrap();
     assert_eq!(to_octets(&data, Version::V9).unwrap().len(), 301);
 }
@@ -109,7 +109,7 @@ fn version_8_refuses_call_sites_in_files_of_their_own() {
 
 #[test]
 fn a_file_on_disk_reads_like_its_octets() {
-    // Larger than the reader's window, with single nodes larger than it as well.
+    // Larger than the reader's window, and some single nodes are too.
     let params = Params { shape: Shape::Wide, contexts: 60_000, procs: 300, ..Params::default() };
     let data = generate(&params).unwrap();
     let whole = to_octets(&data, Version::V9).unwrap();
@@ -131,7 +131,7 @@ fn a_node_larger_than_the_window_is_read() {
     let params = Params { contexts: 10, procs: 3, coverage: Coverage::None, ..Params::default() };
     let data = generate(&params).unwrap();
     let mut whole = to_octets(&data, Version::V9).unwrap();
-    // A long program name moves everything: the header is the first thing that must be whole.
+    // A long program name moves everything: the header must be complete first.
     let name_at = whole.iter().position(|&b| b == b'\n').unwrap() + 1;
     let old = whole[name_at] as usize;
     let name = vec![b'n'; 5 << 20];
@@ -249,7 +249,7 @@ fn each_fault_has_its_code_place_and_words() {
     check(&t(b"version 9\n", b"version \n"), not_deep, Some(0), "not a deep");
     check(&t(b"version 9\n", b"version 7\n"), bad_version, Some(35), "version number mismatch");
     check(&t(b"version 9\n", b"version -9\n"), bad_version, Some(35), "version number mismatch");
-    // Ten digits are looked at.
+    // Ten digits are read.
     check(&t(b"version 9\n", b"version 99999999999999999999\n"), bad_version, Some(35), "");
     load(&t(b"version 9\n", b"version +9\n"), Compensation::Exact).unwrap();
     load(&t(b"version 9\n", b"version 0000000009"), Compensation::Exact).unwrap();
@@ -268,7 +268,7 @@ fn each_fault_has_its_code_place_and_words() {
     check(&t(&[0x64, 0, 0, 5, 1], &[0x64, 0, 0, 5, 6]), ErrorCode::BadId, Some(83), "root pd 6");
     check(&t(&[0x64, 0, 0, 5, 1], &[0x64, 0, 0, 5, 0]), ErrorCode::BadId, Some(83), "root pd 0");
 
-    // The first PD's tag, and what it holds.
+    // The first PD's tag and contents.
     let pd1 = [4, 1, 1, 1, 4, 1, 0];
     check(&t(&pd1, &[9, 1, 1, 1, 4, 1, 0]), ErrorCode::BadToken, Some(84), "unexpected token 9");
     check(&t(&pd1, &[4, 0, 1, 1, 4, 1, 0]), ErrorCode::BadId, Some(85), "pd 0");
@@ -287,7 +287,7 @@ fn each_fault_has_its_code_place_and_words() {
     check(&t(&pd1, &[4, 1, 1, 1, 4, 1, 2, 0]), ErrorCode::SharedCsd, None, "in a slot of pd");
     let error = check(&t(&pd1, &[4, 1, 1, 1, 4, 0]), ErrorCode::OrphanCsd, Some(90), "");
     assert_eq!(error.node.unwrap().to_string(), "csd 1");
-    // A padded zero in a list is not its end and refers to nothing.
+    // A padded zero in a list does not end it and refers to nothing.
     load(&t(&pd1, &[4, 1, 1, 1, 4, 0x80, 0, 1, 0]), Compensation::Exact).unwrap();
 
     // The first CSD.
@@ -304,7 +304,7 @@ fn each_fault_has_its_code_place_and_words() {
         Some(95),
         "",
     );
-    // 2^62 fits; the same twice, in two CSDs that lead to one procedure, does not.
+    // 2^62 fits. Twice that, in two CSDs that lead to one procedure, does not.
     let large = [0xc0, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0x80, 0];
     let once = t(&csd1, &long(&large));
     load(&once, Compensation::Exact).unwrap();
@@ -326,7 +326,7 @@ fn each_fault_has_its_code_place_and_words() {
     check(&t(&sites, &[3, 0, 2, 3, 3]), ErrorCode::SharedCss, None, "ps 3 and by ps 3");
     check(&t(&sites, &[3, 0, 2, 3, 9]), ErrorCode::BadId, None, "css 9");
     check(&t(&[1, 2, 2, 0, 2, 3, b'c', b'2', b';'], &[]), ErrorCode::MissingNodes, None, "css 2");
-    // One call site more, that no procedure lists.
+    // One more call site, which no procedure lists.
     let mut more = [&two[..], &[1, 5, 1, 0, 1, 0]].concat();
     more[55] = 5;
     check(&more, ErrorCode::OrphanCss, Some(301), "");
@@ -354,7 +354,7 @@ fn each_fault_has_its_code_place_and_words() {
 
 #[test]
 fn absurd_counts_take_no_memory() {
-    // Each count alone as large as the file seems to allow, and beyond: refused by its size.
+    // Each count alone, as large as the file seems to allow and beyond, is refused for its size.
     let whole = octets(TWO_OCCURRENCES);
     for field in 0..4 {
         for count in [1_u64 << 20, 1 << 31, 1 << 40, i64::MAX as u64] {

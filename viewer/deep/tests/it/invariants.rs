@@ -1,5 +1,5 @@
-//! What holds for every profile, on the sample and on generated files of every shape; and the
-//! preprocessing against its definitions.
+//! Invariants of every profile, on the sample and on generated files of every shape; and the preprocessing compared
+//! with its definitions.
 
 use crate::common::sample;
 use crate::naive;
@@ -15,8 +15,8 @@ const RULES: [Compensation; 2] = [Compensation::Exact, Compensation::Compat];
 
 /// The invariants of a profile of the real writer.
 fn check_invariants(p: &Profile) {
-    // Root: nobody's callee, reaches all. Each clique but the root's is entered by one CSD, and
-    // children have smaller numbers.
+    // Root: no CSD leads to it, and it reaches all. One CSD enters each clique except the root's, and children have
+    // smaller numbers.
     assert!(p.pd_callers(p.root()).is_empty());
     let mut reached = vec![false; p.pd_count() + 1];
     let mut stack = vec![p.root()];
@@ -56,7 +56,7 @@ fn check_invariants(p: &Profile) {
     assert_eq!(p.header().callseqs, csd.callseqs as u64 & 0xffff_ffff);
     assert!(p.header().user_quanta >= csd.quanta as u64);
 
-    // A clique's total is all own figures in it and below.
+    // A clique's total is the sum of all own figures in it and below.
     let mut below = vec![Desc::default(); p.clique_count() + 1];
     for k in p.cliques() {
         let own: Desc = p.clique_members(k).iter().map(|&d| p.pd_own(d).inherited()).sum();
@@ -81,8 +81,8 @@ fn check_invariants(p: &Profile) {
     }
 }
 
-/// Everything that a profile says against the definitions. Inclusive costs are defined for real
-/// profiles only, where every clique is entered once.
+/// Compares all figures of a profile with the definitions. Inclusive costs are defined for real profiles only, in which
+/// every clique is entered once.
 fn check_against_naive(data: &DeepData, rule: Compensation, real: bool) {
     let p = Profile::new(data.clone(), rule).unwrap();
     let n = naive::preprocess(data, rule);
@@ -174,8 +174,8 @@ fn shapes_are_what_they_say() {
     assert!(closures.csds().any(|c| !closures.csd_comp(c).is_zero()));
 }
 
-/// Any graph at all, such as nobody's run-time system writes: contexts may be unreachable, entered
-/// several times, the root may be called.
+/// Any graph at all, including those that no run-time system writes: contexts may be unreachable or entered several
+/// times, and the root may be called.
 fn any_graph() -> impl Strategy<Value = DeepData> {
     let kind = prop_oneof![
         Just(SiteKind::Normal),

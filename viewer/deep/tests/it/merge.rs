@@ -14,7 +14,7 @@ fn octets(data: &DeepData) -> Vec<u8> {
     to_octets(data, version).expect("encodes")
 }
 
-/// What each procedure, call site, coverage point and the program cost, by names: what every merge must keep.
+/// The cost of each procedure, call site, coverage point and the program, by names: every merge must keep these.
 fn sums(parts: &[DeepData]) -> BTreeMap<String, Vec<i64>> {
     let mut out: BTreeMap<String, Vec<i64>> = BTreeMap::new();
     let mut add = |key: String, figures: &[i64]| {
@@ -44,7 +44,7 @@ fn sums(parts: &[DeepData]) -> BTreeMap<String, Vec<i64>> {
     out
 }
 
-/// Procedures and contexts along paths from the root, to a depth: what the contexts are, whatever their numbers.
+/// Procedures and contexts along paths from the root, up to a depth: they identify contexts without numbers.
 fn paths(data: &DeepData, most: usize) -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     let mut layer = vec![(data.root(), String::new())];
@@ -73,7 +73,7 @@ fn has_duplicates(p: &Profile) -> bool {
     })
 }
 
-/// The same profile with other numbers for procedures and call sites, as another run hands them out.
+/// The same profile with other numbers for procedures and call sites, as another run would assign them.
 fn renumbered(data: &DeepData) -> DeepData {
     let (pss, csss) = (data.ps_count() as u32, data.css_count() as u32);
     let ps_of = |ps: PsId| PsId::new(pss + 1 - ps.number()).unwrap();
@@ -147,12 +147,12 @@ proptest! {
         let right = merge(&[a.clone(), merge(&[b.clone(), c.clone()]).unwrap()]).unwrap();
         prop_assert_eq!(&octets(&left), &expected);
         prop_assert_eq!(&octets(&right), &expected);
-        // Other runs hand out other numbers.
+        // Other runs assign other numbers.
         prop_assert_eq!(&octets(&merge(&[renumbered(a), b.clone(), renumbered(c)]).unwrap()), &expected);
-        // Every path of a run is one of the merged file, and no other.
+        // The merged file has exactly the paths of the runs.
         let of_parts: BTreeSet<String> = parts.iter().flat_map(|p| paths(p, usize::MAX)).collect();
         prop_assert!(of_parts.is_subset(&paths(&all, usize::MAX)));
-        // It is a well formed file, with one context of a procedure in a clique.
+        // It is a valid file, with one context of a procedure in a clique.
         prop_assert!(all.header().canonical);
         let read = pct_deep::load(&expected, Compensation::Exact).unwrap();
         prop_assert!(!has_duplicates(&read));

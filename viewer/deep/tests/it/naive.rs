@@ -1,5 +1,5 @@
-//! The definitions of preprocessing, followed to the letter with maps and full tables: slow, and
-//! the judge of the real thing.
+//! The definitions of preprocessing, implemented literally with maps and full tables: slow, and the reference for the
+//! real code.
 
 use std::collections::{BTreeMap, BTreeSet};
 

@@ -134,7 +134,7 @@ fn procedures_of_the_profile_are_found_by_their_labels() {
     for ps in called {
         let Some(proc) = rep.find(&profile.label(ps)) else { continue };
         found += 1;
-        // Every call site of the profile is a call of the body; callbacks are in foreign code.
+        // Every call site of the profile is a call in the body; callbacks are in foreign code.
         let mut calls = std::collections::BTreeSet::new();
         rep.procedure(proc).unwrap().body.walk(&GoalPath::ROOT, &mut |path, goal| {
             if matches!(&goal.kind, GoalKind::Atomic(a) if a.kind.is_call()) {
@@ -326,7 +326,7 @@ fn each_fault_has_its_code() {
     assert_eq!(changed(&[6, 1, 11, 1, 2], &[6, 2, 11, 1, 2]), Err(ErrorCode::BadCut));
     // The switch's can-fail octet.
     assert_eq!(changed(&[3, 1, 1, 0, 0, 0, 1], &[3, 2, 1, 0, 0, 0, 1]), Err(ErrorCode::BadSwitch));
-    // The last goal, an empty conjunction, becomes one of an unknown type; then its determinism.
+    // The last goal, an empty conjunction, gets an unknown type, then an unknown determinism.
     let tail = [1, 0, 0, 0, 0, 6, 6, 6, 0, 0];
     assert_eq!(changed(&tail, &[99, 0, 0, 0, 0, 6, 6, 6, 0, 0]), Err(ErrorCode::BadGoalType));
     assert_eq!(changed(&tail, &[1, 0, 0, 0, 0, 1, 6, 6, 0, 0]), Err(ErrorCode::BadDeterminism));
@@ -337,7 +337,7 @@ fn each_fault_has_its_code() {
     assert_eq!(changed(&[3, 2, 1], &[1, 2, 1]), Err(ErrorCode::BadVarFlag));
 }
 
-/// Writes the file put together above to `PCT_WRITE_SEED`: a start for fuzzing.
+/// Writes the file of this test to `PCT_WRITE_SEED`, as a start for fuzzing.
 #[test]
 fn the_seed_for_fuzzing_is_this_file() {
     let file = version_6();

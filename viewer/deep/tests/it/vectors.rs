@@ -1,4 +1,4 @@
-//! Files whose figures are known: two small ones written by hand, and a real one.
+//! Files with known figures: two small handwritten ones, and a real one.
 
 use crate::common::{EVERY_KIND, TWO_OCCURRENCES, octets, sample};
 use pct_deep::{Compensation, CssKind, Desc, Own, Profile, PsId, SiteKind, Slot, load, open};
@@ -33,7 +33,7 @@ fn two_occurrences_by_both_rules() {
         assert_eq!((1..=5).map(|n| callseqs(p.pd_desc(pd(n)))).collect::<Vec<_>>(), [5, 4, 1, 0, 0]);
         assert_eq!((1..=5).map(|n| p.csd_own(csd(n)).exits).collect::<Vec<_>>(), [1; 5]);
         assert_eq!((1..=5).map(|n| callseqs(p.csd_desc(csd(n)))).collect::<Vec<_>>(), [4, 3, 0, 0, 0]);
-        // csd 2 is made by s itself, so its entry for s is one that is kept.
+        // s itself makes csd 2, so its entry for s is stored.
         assert_eq!(callseqs(p.csd_comp(csd(2))), csd2_comp);
         assert_eq!(callseqs(p.pd_comp(pd(2), ps(&p, 2))), csd2_comp);
         assert_eq!(callseqs(p.pd_comp(pd(3), ps(&p, 2))), 1);

@@ -1,4 +1,4 @@
-//! `mdprof_create_feedback`: what a deep profile tells a compiler.
+//! `mdprof_create_feedback`: makes feedback for a compiler from a deep profile.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};

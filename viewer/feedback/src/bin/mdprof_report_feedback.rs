@@ -1,4 +1,4 @@
-//! `mdprof_report_feedback`: what a feedback file says.
+//! `mdprof_report_feedback`: shows a feedback file.
 #![forbid(unsafe_code)]
 
 use std::io::{self, Write};
@@ -16,7 +16,7 @@ Prints what a feedback file says.
 options:
   -h, --help          print this
   -V, --version       print the version
-  -v, --verbosity N   accepted for the sake of scripts
+  -v, --verbosity N   has no effect; scripts of the original tool give it
 
 example: mdprof_report_feedback prog.feedback";
 

@@ -1,4 +1,4 @@
-//! Families of programs whose best parallelisation is known, or can be found by trying everything.
+//! Families of programs with a best parallelisation that is known or can be found by trying everything.
 
 use super::program::{Code, Pass, Pick, Proc, Program, input, output};
 
@@ -7,17 +7,22 @@ use super::program::{Code, Pass, Pick, Proc, Program, input, output};
 pub struct Stage {
     /// Cost before its inputs are needed.
     pub lead: i64,
-    /// Cost from then on until its output is there; nothing costs anything after that.
+    /// Cost from then until its output is available. Nothing costs anything after that.
     pub work: i64,
     /// Stages (by index, earlier ones) whose outputs it needs.
     pub needs: Vec<usize>,
 }
 
-/// A `main` that calls a procedure `times` times whose body is one conjunction: stage after stage, each a call of a
-/// procedure of its own. Stage i binds variable 10 + i; variable 1 is the input of those that need nothing.
+/// The variable that goal `index` of a body binds. Made-up bodies have few goals.
+fn bound_by(index: usize) -> u32 {
+    10 + u32::try_from(index).expect("a body with few goals")
+}
+
+/// A `main` that calls a procedure `times` times. The procedure's body is one conjunction of stages, and each stage is
+/// a call of its own procedure. Stage i binds variable 10 + i; variable 1 is the input of stages without needs.
 ///
-/// Per call a stage costs `lead + work + 3`: calls cost 1, and so do the two calls that spend the rest. It first needs its
-/// inputs at `lead + 2` (one for its own call, one for that of the spender); its output is there at its end.
+/// Per call a stage costs `lead + work + 3`: calls cost 1, and so do the two calls that spend the rest. It first needs
+/// its inputs at `lead + 2` (one for its own call, one for that of the spender). Its output is available at its end.
 pub fn chain(stages: &[Stage], times: u32) -> Program {
     let mut program = Program::new("./chain");
     let main = program.add(Proc::pred("m", "main", Vec::new(), Code::conj(Vec::new())));
@@ -25,17 +30,17 @@ pub fn chain(stages: &[Stage], times: u32) -> Program {
     let mut goals = Vec::new();
     for (i, stage) in stages.iter().enumerate() {
         let proc = add_stage(&mut program, &format!("stage{i}"), stage.lead, stage.work, stage.needs.len());
-        let mut args: Vec<u32> = stage.needs.iter().map(|&n| 10 + n as u32).collect();
+        let mut args: Vec<u32> = stage.needs.iter().map(|&n| bound_by(n)).collect();
         if args.is_empty() {
             args.push(1);
         }
-        let out = 10 + i as u32;
+        let out = bound_by(i);
         args.push(out);
         goals.push(Code::call(proc, &args, &[out]));
     }
-    let last = 10 + stages.len().saturating_sub(1) as u32;
+    let last = bound_by(stages.len().saturating_sub(1));
     program.procs[body] = Proc {
-        names: (0..stages.len() as u32).rev().map(|i| (10 + i, format!("S{i}"))).collect(),
+        names: (0..stages.len()).rev().map(|i| (bound_by(i), format!("S{i}"))).collect(),
         ..Proc::pred("m", "body", vec![input(1), output(last)], Code::conj(goals))
     };
     let calls = (0..times).map(|i| Code::call(body, &[1, 100 + i], &[100 + i]));
@@ -44,9 +49,9 @@ pub fn chain(stages: &[Stage], times: u32) -> Program {
     program
 }
 
-/// A procedure that spends `lead`, takes its inputs, spends `work` and gives its output.
+/// A procedure that spends `lead`, needs its inputs, spends `work` and produces its output.
 fn add_stage(program: &mut Program, name: &str, lead: i64, work: i64, needs: usize) -> usize {
-    let inputs: Vec<u32> = (1..=needs.max(1) as u32).collect();
+    let inputs: Vec<u32> = (1..).take(needs.max(1)).collect();
     let lead = program.add(Proc::builtin("lib", &format!("{name}_lead"), Vec::new(), lead + 1));
     let work = program.add(Proc::builtin("lib", &format!("{name}_work"), Vec::new(), work + 1));
     let head = inputs.iter().map(|&v| input(v)).chain([output(50)]).collect();
@@ -59,8 +64,8 @@ fn add_stage(program: &mut Program, name: &str, lead: i64, work: i64, needs: usi
     program.add(Proc::pred("m", name, head, body))
 }
 
-/// `map([X | Xs], [Y | Ys]) :- f(X, Y), map(Xs, Ys)` over a list of so many elements, with an `f` that costs so much: the
-/// call of `f` and the recursive one are independent.
+/// `map([X | Xs], [Y | Ys]) :- f(X, Y), map(Xs, Ys)` over a list of `elements` elements, with an `f` of cost `cost`:
+/// the call of `f` and the recursive one are independent.
 pub fn map_like(elements: i64, cost: i64) -> Program {
     let mut program = Program::new("./map");
     let main = program.add(Proc::pred("m", "main", Vec::new(), Code::conj(Vec::new())));
@@ -83,13 +88,13 @@ pub fn map_like(elements: i64, cost: i64) -> Program {
     program
 }
 
-/// A program of at least so many procedures with bodies: a tree of calls whose leaves do the work, with switches, tests,
-/// recursion and conjunctions with and without dependences between. The same seed gives the same program.
+/// A program of at least `procs` procedures with bodies: a tree of calls whose leaves do the work, with switches,
+/// tests, recursion and conjunctions with and without dependences. The same seed gives the same program.
 pub fn forest(procs: usize, seed: u64) -> Program {
     let mut random = Random(seed);
     let mut program = Program::new("./forest");
     program.add(Proc::pred("m0", "main", Vec::new(), Code::conj(Vec::new())));
-    // Each procedure is called from one place; those of a level are the callees of the next.
+    // Each procedure is called from one site; those of a level are the callees of the next.
     let mut level: Vec<usize> = Vec::new();
     let leaves = procs.div_ceil(2);
     for i in 0..leaves {
@@ -106,7 +111,7 @@ pub fn forest(procs: usize, seed: u64) -> Program {
         let mut above = Vec::new();
         let mut below = level.as_slice();
         while !below.is_empty() {
-            // A tree of so many leaves and twos and threes has the wanted number of procedures.
+            // A tree with this many leaves, twos and threes has the wanted number of procedures.
             let take = (2 + usize::from(made >= procs)).min(below.len());
             let (callees, rest) = below.split_at(take);
             below = rest;
@@ -127,21 +132,21 @@ pub fn forest(procs: usize, seed: u64) -> Program {
     program
 }
 
-/// A program of few procedures with about so many call contexts: each calls the next from six places, and most call themselves,
-/// once, twice or through another. Nearly every context is a clique of its own, of every type of recursion.
+/// A program of few procedures with about `contexts` call contexts: each calls the next from six sites, and most call
+/// themselves, once, twice or through another. Nearly every context is a clique of its own, and every type of recursion
+/// occurs.
 pub fn bushy(contexts: usize) -> Program {
     const SITES: usize = 6;
     let mut program = Program::new("./bushy");
     program.add(Proc::pred("m0", "main", Vec::new(), Code::conj(Vec::new())));
-    // The contexts that a call of the last procedure makes.
+    // The contexts made by a call of the last procedure.
     let (mut below, mut size) = (None, 1);
     for layer in 0.. {
         let me = program.procs.len();
         let again = |out: u32, to: usize| Code::call(to, &[1, out], &[out]).pass(Pass::Less);
         let mut goals = vec![Code::deconstruct(1, &[3, 4])];
         if let Some(callee) = below {
-            let call =
-                |i: usize| Code::call(callee, &[3, 10 + i as u32], &[10 + i as u32]).pass(Pass::Number(1));
+            let call = |i: usize| Code::call(callee, &[3, bound_by(i)], &[bound_by(i)]).pass(Pass::Number(1));
             goals.extend((0..SITES).map(call));
         }
         match layer % 4 {
@@ -168,20 +173,21 @@ pub fn bushy(contexts: usize) -> Program {
             break;
         }
     }
-    let calls = (0..(contexts / size).max(1) as u32)
-        .filter_map(|i| Some(Code::call(below?, &[1, 10 + i], &[10 + i]).pass(Pass::Number(1))));
+    let calls = (0..(contexts / size).max(1))
+        .map(bound_by)
+        .filter_map(|out| Some(Code::call(below?, &[1, out], &[out]).pass(Pass::Number(1))));
     let goals = std::iter::once(Code::construct(1, &[])).chain(calls).collect();
     program.procs[0] = Proc::pred("m0", "main", Vec::new(), Code::conj(goals));
     program
 }
 
-/// A body that calls each of some procedures once on each path: input 1, output 2.
+/// A body that calls each of some procedures once on each path. Input is variable 1, output variable 2.
 fn node(callees: &[usize], random: &mut Random) -> Code {
     let mut goals = Vec::new();
     let (mut from, mut all) = (1, Vec::new());
     let dependent = random.below(2) == 0;
     for (i, &callee) in callees.iter().enumerate() {
-        let out = 10 + i as u32;
+        let out = bound_by(i);
         let call = Code::call(callee, &[from, out], &[out]);
         goals.push(match random.below(4) {
             0 => Code::switch(1, false, Pick::Modulo, vec![call.clone(), call]),
@@ -210,6 +216,6 @@ impl Random {
         let mut z = self.0;
         z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
-        ((z ^ (z >> 31)) >> 33) as i64 % n.max(1)
+        ((z ^ (z >> 31)) >> 33).cast_signed() % n.max(1)
     }
 }

@@ -1,9 +1,9 @@
-//! Made-up programs: procedures with bodies, played as the run-time system would record them.
+//! Made-up programs: procedures with bodies, executed and recorded as the run-time system would.
 //!
 //! Each call of a procedure has a number that decides what it does: which arm of a switch is taken, whether a test
-//! succeeds, when recursion ends. Playing a program gives a deep profile whose counts agree with its bodies; encoding the
-//! bodies gives the program representation beside it. So tests know what an analysis has to find, and benches can have
-//! programs of any size.
+//! succeeds, when recursion ends. Executing a program gives a deep profile whose counts agree with its bodies. Encoding
+//! the bodies gives the program representation beside it. So tests know what an analysis must find, and benches can
+//! have programs of any size.
 
 mod families;
 mod play;
@@ -21,7 +21,7 @@ impl Program {
     /// The profile of a run.
     ///
     /// # Errors
-    /// More than the tables of a profile hold.
+    /// The profile is larger than its tables can be.
     pub fn data(&self) -> Result<pct_deep::DeepData, DeepError> {
         play::play(self)
     }

@@ -1,25 +1,25 @@
-//! Plays a program and records it: the first use of a call edge leads to the callee's active context if there is one, else
-//! to a new one.
+//! Executes a program and records it: the first use of a call edge leads to the callee's active context if there is
+//! one, and otherwise to a new one.
 
 use std::collections::HashMap;
 
 use pct_deep::procrep::AtomicKind;
 use pct_deep::strings::Strings;
 use pct_deep::{
-    Builder, Counts, Coverage, CsdId, Css, CssId, CssKind, DeepData, DeepError, GoalPath, Header, Id, Own,
-    PdId, PointKind, PredOrFunc, ProcLabel, ProcStatic, PsId, Slot, Step, StrId,
+    Builder, Counts, Coverage, CsdId, Css, CssId, CssKind, DeepData, DeepError, GoalPath, GoalStep, Header,
+    Id, Own, PdId, PointKind, PredOrFunc, ProcLabel, ProcStatic, PsId, Slot, StrId,
 };
 
 use super::program::{Code, CodeKind, Outcome, Pick, Program};
 
-/// Where a procedure's call sites and coverage points are, by goal number in preorder.
+/// The call sites and coverage points of a procedure, by goal number in preorder.
 #[derive(Default)]
 struct Layout {
     size: Vec<usize>,
     slot: Vec<Option<usize>>,
     after: Vec<Option<usize>>,
     arm: Vec<Option<usize>>,
-    /// Path, callees of a call through a closure or not.
+    /// Path, whether the call is through a closure, and the (first) callee.
     sites: Vec<(GoalPath, bool, usize)>,
     points: Vec<(GoalPath, PointKind)>,
 }
@@ -39,7 +39,7 @@ impl Layout {
             _ => None,
         };
         self.slot.push(slot);
-        // What cannot be told from other counts.
+        // What does not follow from other counts.
         let unknown = match &code.kind {
             CodeKind::Plain { .. } => code.detism.can_fail(),
             CodeKind::Neg(_) => true,
@@ -51,12 +51,12 @@ impl Layout {
         for (i, part) in code.parts().iter().enumerate() {
             let n = i64::try_from(i + 1).unwrap_or(i64::MAX);
             let (step, is_arm) = match &code.kind {
-                CodeKind::Disj(_) => (Step::Disj(n), true),
-                CodeKind::Switch { .. } => (Step::Switch { arm: n, functors: None }, true),
-                CodeKind::IfThenElse(_) => ([Step::Cond, Step::Then, Step::Else][i], i > 0),
-                CodeKind::Neg(_) => (Step::Neg, false),
-                CodeKind::Scope { cut, .. } => (Step::Scope { cut: *cut }, false),
-                _ => (Step::Conj(n), false),
+                CodeKind::Disj(_) => (GoalStep::Disj(n), true),
+                CodeKind::Switch { .. } => (GoalStep::Switch { arm: n, functors: None }, true),
+                CodeKind::IfThenElse(_) => ([GoalStep::Cond, GoalStep::Then, GoalStep::Else][i], i > 0),
+                CodeKind::Neg(_) => (GoalStep::Neg, false),
+                CodeKind::Scope { cut, .. } => (GoalStep::Scope { cut: *cut }, false),
+                _ => (GoalStep::Conj(n), false),
             };
             self.lay(part, &path.with(step), is_arm);
         }
@@ -69,7 +69,7 @@ impl Layout {
 }
 
 struct Pd {
-    /// Index of the procedure; `None`: what calls `main`.
+    /// Index of the procedure; `None`: the caller of `main`.
     proc: Option<usize>,
     slots: Vec<Vec<usize>>,
     counts: Vec<u64>,
@@ -99,7 +99,7 @@ impl Player<'_> {
         self.pds.len() - 1
     }
 
-    /// Calls a procedure from a slot of a context; whether it succeeds.
+    /// Calls a procedure from a slot of a context. Returns whether it succeeds.
     fn call(&mut self, caller: usize, slot: usize, callee: usize, n: i64) -> bool {
         let csd = match self.edges.get(&(caller, slot, callee)) {
             Some(&csd) => csd,
@@ -179,7 +179,7 @@ impl Player<'_> {
             CodeKind::Call { callees, pass, .. } => {
                 let slot = self.layouts[proc].slot[id].expect("a call has a slot");
                 let callee = callees[usize::try_from(n.max(0)).unwrap_or(0) % callees.len()];
-                self.call(pd, slot, callee, pass.of(n))
+                self.call(pd, slot, callee, pass.nth_value(n))
             }
         };
         if succeeds {
@@ -189,7 +189,7 @@ impl Player<'_> {
     }
 }
 
-/// Plays a program.
+/// Executes a program.
 pub(super) fn play(program: &Program) -> Result<DeepData, DeepError> {
     let layouts: Vec<Layout> = program
         .procs
@@ -215,7 +215,7 @@ pub(super) fn play(program: &Program) -> Result<DeepData, DeepError> {
     record(program, &player)
 }
 
-/// The procedure's number: what calls `main` is the first.
+/// The procedure's number. The caller of `main` is the first.
 fn ps(proc: usize) -> PsId {
     PsId::at(proc + 1)
 }

@@ -1,4 +1,4 @@
-//! What a program is made of, and how to write one down in a test.
+//! The parts of a program, and how to write one in a test.
 
 use pct_deep::procrep::{AtomicGoal, AtomicKind, Detism, HeadVar, Inst, Var};
 use pct_deep::{PredOrFunc, ProcLabel};
@@ -6,7 +6,7 @@ use pct_deep::{PredOrFunc, ProcLabel};
 /// A program. Its first procedure is called once, from outside.
 #[derive(Clone, Debug, Default)]
 pub struct Program {
-    /// What the profile says the program is called.
+    /// The program's name in the profile.
     pub name: String,
     /// Its procedures; the first is `main`.
     pub procs: Vec<Proc>,
@@ -15,15 +15,15 @@ pub struct Program {
 /// A procedure.
 #[derive(Clone, Debug)]
 pub struct Proc {
-    /// What it is called.
+    /// Its label.
     pub label: ProcLabel<String>,
     /// Its arguments.
     pub head: Vec<HeadVar>,
     /// Names of variables, in the order of the file.
     pub names: Vec<(u32, String)>,
-    /// What a call costs by itself, in call sequence counts.
+    /// A call's own cost, in call sequence counts.
     pub cost: i64,
-    /// What it does; `None`: nothing, and the program representation does not have it.
+    /// Its body; `None`: it does nothing, and the program representation does not have it.
     pub body: Option<Code>,
 }
 
@@ -32,7 +32,7 @@ pub struct Proc {
 pub struct Code {
     /// How often it can succeed.
     pub detism: Detism,
-    /// What it is.
+    /// Its kind.
     pub kind: CodeKind,
 }
 
@@ -47,11 +47,11 @@ pub enum CodeKind {
     Switch {
         /// The variable.
         var: u32,
-        /// Whether it fails where it has no arm.
+        /// Whether it fails for values without an arm.
         can_fail: bool,
         /// The arms; each has a functor `fN/0`.
         arms: Vec<Code>,
-        /// Which one is taken.
+        /// The choice of the arm.
         pick: Pick,
     },
     /// Condition, then, else.
@@ -62,12 +62,12 @@ pub enum CodeKind {
     Scope {
         /// Whether it cuts.
         cut: bool,
-        /// What is in it.
+        /// The goal inside.
         inner: Box<Code>,
     },
     /// A goal that costs nothing.
     Plain {
-        /// What it is.
+        /// Its kind.
         atom: AtomicGoal,
         /// Whether it succeeds.
         outcome: Outcome,
@@ -76,21 +76,21 @@ pub enum CodeKind {
     Call {
         /// The goal.
         atom: AtomicGoal,
-        /// Which procedure is called (an index); several for a closure: by the call's number.
+        /// The called procedure (an index), or several for a closure: chosen by the call's number.
         callees: Vec<usize>,
         /// The number that the callee gets.
         pass: Pass,
     },
 }
 
-/// Which arm of a switch is taken, by the number of the procedure's call.
+/// Which arm of a switch is taken, depending on the number of the procedure's call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pick {
-    /// The arm of this number, the last for greater ones.
+    /// The arm with this number; the last one for greater numbers.
     AtMost,
     /// In turn.
     Modulo,
-    /// The arm of this number; none for greater ones.
+    /// The arm with this number; none for greater numbers.
     Exact,
 }
 
@@ -103,7 +103,7 @@ pub enum Outcome {
     No,
     /// If the number is positive.
     Positive,
-    /// If the number can be divided by this.
+    /// If the number is divisible by this.
     Every(i64),
 }
 
@@ -116,12 +116,12 @@ pub enum Pass {
     Less,
     /// Half.
     Half,
-    /// This.
+    /// This number.
     Number(i64),
 }
 
 impl Pass {
-    pub(super) fn of(self, n: i64) -> i64 {
+    pub(super) fn nth_value(self, n: i64) -> i64 {
         match self {
             Self::Same => n,
             Self::Less => n - 1,
@@ -136,7 +136,7 @@ impl Program {
     pub fn new(name: &str) -> Self {
         Self { name: name.to_owned(), procs: Vec::new() }
     }
-    /// Adds a procedure; its index.
+    /// Adds a procedure and returns its index.
     pub fn add(&mut self, proc: Proc) -> usize {
         self.procs.push(proc);
         self.procs.len() - 1
@@ -152,7 +152,7 @@ impl Proc {
     pub fn pred(module: &str, name: &str, head: Vec<HeadVar>, body: Code) -> Self {
         Self { body: Some(body), ..Self::builtin(module, name, head, 1) }
     }
-    /// A predicate without body, whose calls cost so much.
+    /// A predicate without body, whose calls have this cost.
     pub fn builtin(module: &str, name: &str, head: Vec<HeadVar>, cost: i64) -> Self {
         let label = ProcLabel::Ordinary {
             kind: PredOrFunc::Pred,
@@ -213,7 +213,7 @@ impl Code {
     pub fn scope(cut: bool, inner: Code) -> Self {
         Self { detism: inner.detism, kind: CodeKind::Scope { cut, inner: Box::new(inner) } }
     }
-    /// A call: of its arguments it binds some.
+    /// A call. It binds some of its arguments.
     pub fn call(callee: usize, args: &[u32], bound: &[u32]) -> Self {
         let kind = AtomicKind::Call { module: String::new(), name: String::new(), args: vars(args) };
         let atom = AtomicGoal { kind, file: String::new(), line: 1, bound: vars(bound) };
@@ -225,7 +225,7 @@ impl Code {
         let atom = AtomicGoal { kind, file: String::new(), line: 1, bound: vars(bound) };
         Self { detism: Detism::Det, kind: CodeKind::Call { atom, callees, pass: Pass::Same } }
     }
-    /// The same call, with another number for the callee.
+    /// The same call, but the callee gets another number.
     pub fn pass(mut self, to: Pass) -> Self {
         if let CodeKind::Call { pass, .. } = &mut self.kind {
             *pass = to;

@@ -59,7 +59,8 @@ fn num(out: &mut Vec<u8>, value: u64) {
     let groups = (64 - value.leading_zeros()).div_ceil(7).max(1);
     for i in (0..groups).rev() {
         let more = if i > 0 { 0x80 } else { 0 };
-        out.push((value >> (7 * i)) as u8 & 0x7f | more);
+        let [lowest, ..] = (value >> (7 * i)).to_le_bytes();
+        out.push(lowest & 0x7f | more);
     }
 }
 fn string(out: &mut Vec<u8>, text: &str) {

@@ -1,4 +1,4 @@
-//! A second reading of section 11, by people who did not look at the first, and small things that tests share.
+//! An independent implementation of section 11, written without seeing the first, and small things that tests share.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,7 +7,7 @@ use pct_feedback::model::DependentConjuncts;
 use pct_feedback::walk::{Observer, Stopped};
 use pct_feedback::{Candidate, Params};
 
-/// Collects what is said at once; stops at contradictions.
+/// Collects messages, and stops at contradictions.
 #[derive(Default)]
 pub(crate) struct Quiet(pub(crate) Vec<Message>);
 impl Observer for Quiet {
@@ -27,13 +27,13 @@ impl Observer for Tolerant {
     }
 }
 
-/// A goal as the second reading knows it.
+/// A goal in the independent implementation.
 #[derive(Clone, Debug)]
 pub(crate) struct Goal {
     pub(crate) cost: f64,
     /// Variables with the time at which they are first needed.
     pub(crate) needs: Vec<(u32, f64)>,
-    /// Variables that it binds, with the times at which they are there.
+    /// Variables that it binds, with the times at which they are available.
     pub(crate) gives: Vec<(u32, f64)>,
 }
 
@@ -55,7 +55,7 @@ impl Metrics {
     }
 }
 
-/// Section 11, read again: `ends` are the goals (from `f`) behind which a conjunct ends, the last one placed included.
+/// Section 11 again: `ends` are the goals (from `f`) after which a conjunct ends, including the last one.
 pub(crate) fn naive(all: &[Goal], f: usize, l: usize, ends: &[usize], p: &Params) -> Metrics {
     let overlap = p.dependent == DependentConjuncts::ByOverlap;
     let conjuncts: Vec<&[Goal]> =
@@ -91,7 +91,7 @@ pub(crate) fn naive(all: &[Goal], f: usize, l: usize, ends: &[usize], p: &Params
         let mut sends: BTreeSet<u32> = gives(conjunct).intersection(&shared).copied().collect();
         r.dependent.extend(&waits);
         let (wait_count, send_count) = (waits.len() as f64, sends.len() as f64);
-        // What happens, goal by goal.
+        // The events, goal by goal.
         let mut events: Vec<(f64, Option<u32>)> = Vec::new();
         let mut x = 0.0;
         for g in *conjunct {
@@ -159,7 +159,7 @@ pub(crate) fn naive(all: &[Goal], f: usize, l: usize, ends: &[usize], p: &Params
         }
         r.future_dead += dead;
         inner.push(if i == 0 { par } else { par + dead + p.sparking_delay as f64 * i as f64 });
-        // When its variables are there.
+        // The times at which its variables are available.
         let (mut x, mut at) = (start, 0);
         for g in *conjunct {
             while x > intervals[at].1 + 0.0001 {
@@ -187,8 +187,8 @@ pub(crate) fn close(a: f64, b: f64) -> bool {
     (a - b).abs() <= 1e-6 * (1.0 + a.abs().max(b.abs()))
 }
 
-/// What holds of every candidate (section 16), by its own figures. With `again`, its metrics are worked out again from its
-/// goals: that holds where all its goals are called equally often.
+/// What must be true of every candidate (section 16), by its own figures. With `again`, its metrics are computed again
+/// from its goals, which is valid if all its goals are called equally often.
 pub(crate) fn check_candidate(c: &Candidate, p: &Params, again: bool) -> Result<(), String> {
     let m = &c.metrics;
     let claim = |holds: bool, what: &str| if holds { Ok(()) } else { Err(format!("{what}: {c:?}")) };

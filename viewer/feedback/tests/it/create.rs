@@ -1,4 +1,4 @@
-//! The two programs as people run them: options, statuses, what is written where.
+//! The two programs as users run them: options, exit codes, and where the output goes.
 
 use std::fs;
 use std::path::PathBuf;
@@ -168,7 +168,7 @@ fn every_wrong_value_is_told_and_nothing_is_done() {
         let wanted: String = messages.iter().map(|m| format!("{PROG}: error: {m}\n")).collect();
         assert_eq!((err(&o), out(&o), status(&o)), (wanted, String::new(), 0));
         assert!(!made.path("f").exists());
-        // Who asks for nothing is not told.
+        // A user who requests nothing gets no message.
         let o = made.create(&options);
         assert_eq!(err(&o), format!("{PROG}: options do not request any form of feedback\n"));
         assert_eq!(status(&o), 0);
@@ -291,7 +291,7 @@ fn the_report_of_a_file_is_what_its_maker_printed() {
         let read = run(REPORT, &[&made.text("f")]);
         assert_eq!((out(&read), status(&read)), (text, 0));
     }
-    // Both ways to ask give the same; the candidates depend on nothing but the input.
+    // Both ways to request it give the same. The candidates depend only on the input.
     assert_eq!(made.feedback(&[ASK]), made.feedback(&["--candidate-parallel-conjunctions"]));
 }
 
@@ -353,7 +353,7 @@ fn a_file_of_another_program_or_with_candidates_is_left_alone() {
         &full,
         &format!("{PROG}: F: it holds candidate parallel conjunctions already, which are not overwritten\n"),
     );
-    // One without candidates gets them; its permissions stay.
+    // A file without candidates gets them, and keeps its permissions.
     fs::write(made.path("f"), "Mercury Compiler Feedback\n19\n  ./chain \n[].\n").unwrap();
     use std::os::unix::fs::PermissionsExt;
     fs::set_permissions(made.path("f"), fs::Permissions::from_mode(0o640)).unwrap();
@@ -361,14 +361,14 @@ fn a_file_of_another_program_or_with_candidates_is_left_alone() {
     assert_eq!(status(&o), 0, "{}", err(&o));
     assert_eq!(fs::read_to_string(made.path("f")).unwrap(), full);
     assert_eq!(fs::metadata(made.path("f")).unwrap().permissions().mode() & 0o777, 0o640);
-    // A link is written through.
+    // If the path is a link, its target is written.
     fs::remove_file(made.path("f")).unwrap();
     fs::write(made.path("real"), "Mercury Compiler Feedback\n19\n./chain\n[].\n").unwrap();
     std::os::unix::fs::symlink("real", made.path("f")).unwrap();
     assert_eq!(status(&made.create(&[ASK])), 0);
     assert!(fs::symlink_metadata(made.path("f")).unwrap().is_symlink());
     assert_eq!(fs::read_to_string(made.path("real")).unwrap(), full);
-    // Nothing is left lying about.
+    // No temporary file is left.
     let mut names: Vec<String> = fs::read_dir(made.folder.path())
         .unwrap()
         .map(|e| e.unwrap().file_name().to_string_lossy().into_owned())
@@ -405,12 +405,12 @@ fn bad_input_is_refused_in_the_tools_words() {
         text
     };
     let rep = fs::read(made.path("x.procrep")).unwrap();
-    // Cut anywhere, it is bad.
+    // If it is cut at any point, it is invalid.
     for len in [0, 20, rep.len() / 2, rep.len() - 1] {
         fs::write(made.path("x.procrep"), &rep[..len]).unwrap();
         refuse(&format!("{PROG}: Error reading procedure representation information file: X.procrep: "));
     }
-    // So it is with an octet wrong inside a body: the determinism of the last goal.
+    // The same if an octet inside a body is wrong: the determinism of the last goal.
     let mut damaged = rep.clone();
     let at = damaged.len() - 3;
     damaged[at] = 99;
@@ -421,7 +421,7 @@ fn bad_input_is_refused_in_the_tools_words() {
         refuse(PROG),
         format!("{PROG}: There is no readable procedure representation information file.\n")
     );
-    // One of another program: the goals of the same procedure have other call sites.
+    // A representation of another program: the goals of the same procedure have other call sites.
     let stage = || Stage { lead: 5, work: 9000, needs: Vec::new() };
     let mut other = chain(&[stage(), stage()], 1);
     let body = other.find("body").unwrap();
@@ -485,7 +485,7 @@ fn reading_tells_its_stages() {
     assert!(text.contains("% Reading program representation...\n% Error: "), "{text}");
 }
 
-/// The real sample, as far as it is known: the candidate and its figures.
+/// The known facts about the real sample: the candidate and its figures.
 #[test]
 fn the_sample_has_one_candidate() {
     let Some(data) = pct_kit::real("deep/mandelbrot/Deep.data") else { return };

@@ -28,7 +28,7 @@ fn call(name: &str, args: &[u32]) -> GoalKind {
     atomic(AtomicKind::Call { module: "shop".into(), name: name.into(), args })
 }
 
-/// The invented example of the format's description, made whole.
+/// The made-up example of the format's description, completed.
 fn shop() -> Feedback {
     let mut names = VarNames::default();
     for (n, name) in [(1, "Order"), (2, "Item"), (3, "Sum"), (4, "Items"), (5, "Bills"), (6, "Kind")] {

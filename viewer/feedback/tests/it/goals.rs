@@ -1,4 +1,4 @@
-//! Hand-worked cases of each step of the analysis: costs, variables, recursion, use times, pushes, the walk.
+//! Cases computed by hand for each step of the analysis: costs, variables, recursion, use times, pushes, the walk.
 
 use std::collections::BTreeSet;
 use std::rc::Rc;
@@ -11,7 +11,7 @@ use pct_feedback::context::Context;
 use pct_feedback::cost::Cost;
 use pct_feedback::input::Input;
 use pct_feedback::join::merge_pushes;
-use pct_feedback::message::{Level, Message, Place};
+use pct_feedback::message::{Level, Message, MessageSubject};
 use pct_feedback::recursion::{Recursion, SiteCost};
 use pct_feedback::synthetic::{
     Code, Outcome, Pass, Pick, Proc, Program, Stage, chain, input, map_like, output,
@@ -48,8 +48,8 @@ fn goal(c: &Context, path: &str) -> usize {
     c.body.nodes.iter().position(|n| n.path == path).unwrap()
 }
 
-/// A program whose `body` is called `times` times in one context, with the numbers from `times` down to 1. Calls of
-/// `work0`, `work1` and so on cost what `works` says.
+/// A program whose `body` is called `times` times in one context, with the numbers from `times` down to 1. `works` has
+/// the costs of calls of `work0`, `work1` and so on.
 fn driven(
     times: i64,
     works: &[i64],
@@ -202,7 +202,7 @@ fn binding_twice_is_seen_only_on_one_path() {
     ])));
 }
 
-/// A procedure `self` that recurses as `arms` say, called once with 6.
+/// A procedure `self` that recurses according to `arms`, called once with 6.
 fn recursive(arms: impl Fn(&dyn Fn() -> Code) -> Vec<Code>) -> Program {
     let mut program = Program::new("./recursive");
     let rec = || Code::call(1, &[], &[]).pass(Pass::Less);
@@ -271,7 +271,7 @@ fn types_of_recursion_and_costs_of_their_calls() {
     assert_eq!(*builtin, Recursion::Errors(vec!["Cannot find procedure representation".to_owned()]));
 }
 
-/// When the call of `to` by `from` uses an argument.
+/// The time at which the call of `to` by `from` uses an argument.
 fn use_time(
     program: &Program,
     from: &str,
@@ -309,7 +309,8 @@ fn use_times_in_switches_and_conditions() {
         ])
     });
     let at = |program: &Program, arg, kind| use_time(program, "again", "body", arg, kind, false);
-    // Found at 150, or by default after the switch: (150 + 130) / 2 = 140. The average of 150 and 140, and 1 for the call.
+    // Found at 150, or by default after the switch: (150 + 130) / 2 = 140. The average of 150 and 140, and 1
+    // for the call.
     assert_eq!(at(&program, 0, Use::Consumption), Ok(146.0));
     // The output is there at 140.
     assert_eq!(at(&program, 1, Use::Production), Ok(141.0));
@@ -326,7 +327,7 @@ fn use_times_in_switches_and_conditions() {
     // 5 times at 50, 15 times at 30.
     assert_eq!(at(&program, 1, Use::Production), Ok(36.0));
 
-    // The condition itself uses it; a variable that is not used at all is taken to be used at the end of all calls.
+    // The condition itself uses it. A variable that is never used counts as used at the end of all calls.
     let program = driven(20, &[50], vec![input(1), input(3)], |work| {
         Code::if_then_else(
             Code::conj(vec![Code::test(1, Outcome::Yes), Code::test(1, Outcome::Positive)]),
@@ -387,11 +388,11 @@ fn calls_into_other_modules_are_followed_on_request_only() {
     assert_eq!(use_time(&program, "map", "f", 0, Use::Consumption, false), Ok(0.0));
     assert_eq!(use_time(&program, "map", "f", 1, Use::Production, true), Ok(5003.0));
     assert_eq!(use_time(&program, "map", "f", 0, Use::Consumption, true), Ok(2.0));
-    // Builtins have no body: their clique's type is an error, and the answer pessimistic.
+    // Builtins have no body: their clique's type is an error, and the answer is pessimistic.
     assert_eq!(use_time(&program, "f", "f_work", 0, Use::Consumption, true), Ok(0.0));
 }
 
-/// The analysis of a program, without what it says of `again`, which drives `body`.
+/// The analysis of a program, without its messages about `again`, which drives `body`.
 fn analysed(program: &Program, params: &Params) -> walk::Outcome {
     let mut outcome = analyse(&program.input().unwrap(), params, 4, &mut Quiet::default()).unwrap();
     outcome.procs.retain(|p| !matches!(&p.label, ProcLabel::Ordinary { name, .. } if name == "again"));
@@ -406,14 +407,14 @@ fn messages(program: &Program, params: &Params) -> (Vec<Message>, Vec<String>) {
     });
     (outcome.messages, names.collect())
 }
-/// The texts of messages on `body` with where they are located.
+/// The texts of messages about `body` with their positions.
 fn on_body(messages: &[Message]) -> Vec<(Level, String, String)> {
     let is_body = |l: &ProcLabel<String>| matches!(l, ProcLabel::Ordinary { name, .. } if name == "body");
     messages
         .iter()
         .filter_map(|m| match &m.place {
-            Place::Goal(l, path) if is_body(l) => Some((m.level, path.to_string(), m.text.clone())),
-            Place::Proc(l) if is_body(l) => Some((m.level, "proc".to_owned(), m.text.clone())),
+            MessageSubject::Goal(l, path) if is_body(l) => Some((m.level, path.to_string(), m.text.clone())),
+            MessageSubject::Proc(l) if is_body(l) => Some((m.level, "proc".to_owned(), m.text.clone())),
             _ => None,
         })
         .collect()
@@ -488,7 +489,8 @@ fn a_costly_goal_is_pushed_next_to_one_deep_inside() {
 
 #[test]
 fn what_may_fail_is_not_pushed_and_the_reason_is_told() {
-    // The second is not costly by itself, as it may fail, but it would be if it was executed as often as the first's inside.
+    // The second is not costly by itself, because it may fail, but it would be if it were executed as often as the
+    // first's inside.
     let program = driven(20, &[10_000, 5000], vec![input(1)], |work| {
         let body = Code::conj(vec![
             Code::if_then_else(Code::test(1, Outcome::Every(10)), work(0), Code::construct(3, &[])),
@@ -539,7 +541,7 @@ fn candidates_of_bodies_that_bind_twice_are_dropped() {
 
 #[test]
 fn conditions_with_several_solutions_leave_a_body_without_candidates() {
-    // What the branches are called does not add up to what the condition is: said, and everything else goes on.
+    // The branches' calls do not add up to the condition's. That is reported, and everything else goes on.
     let mut program = driven(4, &[9000, 9000], vec![input(1)], |work| Code::conj(vec![work(0), work(1)]));
     let body = program.find("body").unwrap();
     let good = program.procs[body].body.clone().unwrap();
@@ -564,7 +566,7 @@ fn a_conjunction_inside_counts_as_fast_as_it_becomes() {
     let outcome = analysed(&program, &Params::default());
     let [proc] = outcome.procs.as_slice() else { panic!("one procedure") };
     let paths: Vec<String> = proc.found.candidates.iter().map(|c| c.path.to_string()).collect();
-    // The outer one is found later, but stands first.
+    // The outer one is found later, but comes first.
     assert_eq!(paths, ["", "c1;q;"]);
     let (outer, inner) = (&proc.found.candidates[0], &proc.found.candidates[1]);
     assert_eq!((inner.metrics.seq_time, inner.metrics.par_time), (40_000.0, 22_000.0));
@@ -599,7 +601,7 @@ fn pushes_of_one_conjunction_become_one() {
     assert_eq!(
         merged,
         [
-            // Other bounds than the first's are left out.
+            // Pushes with other bounds than the first's are left out.
             push("c2;", 1, 2, &["c1;e;"]),
             push("c1;", 2, 3, &["c1;e;", "c1;t;"]),
             push("", 4, 4, &["c1;"]),

@@ -1,4 +1,4 @@
-//! What holds of every analysis: of made-up programs, of the real sample, of damaged files.
+//! Properties of every analysis: of made-up programs, of the real sample, of damaged files.
 
 use std::path::PathBuf;
 use std::sync::OnceLock;
@@ -12,7 +12,7 @@ use pct_feedback::walk::analyse;
 use pct_feedback::{Feedback, Params, file, report};
 use proptest::prelude::*;
 
-/// So many cases, or as many as the environment asks for.
+/// This many cases, or as many as the environment sets.
 fn cases(usual: u32) -> ProptestConfig {
     let asked = std::env::var("PROPTEST_CASES").ok().and_then(|n| n.parse().ok());
     ProptestConfig { cases: asked.unwrap_or(usual), ..ProptestConfig::default() }
@@ -56,7 +56,7 @@ fn feedback_of(input: &Input, params: &Params) -> (Feedback, String) {
     (Feedback { program, candidates: Some(outcome.into_candidates(params.clone())) }, said)
 }
 
-/// The same program with its procedures in another order: those at `order[i]` stand at place i.
+/// The same program with its procedures in another order: `order[i]` is at index i.
 fn reordered(program: &Program, order: &[usize]) -> Program {
     let mut place = vec![0; order.len()];
     for (i, &old) in order.iter().enumerate() {
@@ -95,7 +95,7 @@ proptest! {
         for (_, proc) in &candidates.procs {
             prop_assert!(!proc.candidates.is_empty());
             for c in &proc.candidates {
-                // All goals of a pushed conjunction are recounted; of another they are called equally often here.
+                // All goals of a pushed conjunction are recounted. Goals of others are called equally often here.
                 check_candidate(c, &params, true).map_err(TestCaseError::fail)?;
                 let pushed = c.push.iter().all(|p| proc.pushes.iter().any(|m| m.path == p.path));
                 prop_assert!(pushed, "a candidate's push is its procedure's");
@@ -182,7 +182,7 @@ proptest! {
             let at = at.index(octets.len());
             octets[at] = value;
         }
-        // Counts near 2^63 would be slow to no end; what is looked for is panics.
+        // Counts near 2^63 would take for ever. This test only searches for panics.
         let Ok(profile) = pct_deep::load(&data, Compensation::Exact) else { return Ok(()) };
         let Ok(rep) = ProcRep::new(rep) else { return Ok(()) };
         let params = Params {
@@ -195,7 +195,7 @@ proptest! {
         let mut tolerant = Tolerant::default();
         let all = analyse(&input, &params, 4, &mut tolerant);
         let strict = analyse(&input, &params, 4, &mut Quiet::default());
-        // Who stops at the first contradiction stops iff there is one.
+        // An analysis that stops at the first contradiction stops exactly if there is one.
         prop_assert!(all.is_ok());
         prop_assert_eq!(strict.is_err(), !tolerant.0.is_empty());
         if let Ok(outcome) = all {
@@ -265,7 +265,7 @@ fn long_conjunctions_and_deep_nests_are_analysed() {
     assert!(outcome.progress.cliques > 6000, "{:?}", outcome.progress);
 }
 
-/// With all overheads and thresholds at nothing much more of the sample is looked at.
+/// With all overheads and thresholds near zero, much more of the sample is analysed.
 #[test]
 fn candidates_of_the_sample_hold_up() {
     let Some(data) = pct_kit::real("deep/mandelbrot/Deep.data") else { return };
@@ -301,7 +301,7 @@ fn candidates_of_the_sample_hold_up() {
     }
 }
 
-/// Writes the starting points of the fuzz targets, if the environment names the folder to put them in.
+/// Writes the starting points of the fuzz targets, if the environment names a folder for them.
 #[test]
 fn starting_points_of_the_fuzz_targets_are_written_on_request() {
     let Some(folder) = std::env::var_os("PCT_FUZZ_CORPUS").map(PathBuf::from) else { return };

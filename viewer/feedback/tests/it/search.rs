@@ -1,4 +1,4 @@
-//! The analysis of made-up programs, against a second reading of the description and against trying everything.
+//! The analysis of made-up programs, compared with an independent implementation and with trying everything.
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use pct_feedback::walk::{Outcome, analyse};
 use pct_feedback::{Candidate, Params};
 use proptest::prelude::*;
 
-/// What is found in procedures of one name: `main` and the stages of a chain may have candidates too.
+/// The results for procedures of one name: `main` and the stages of a chain may have candidates too.
 fn found_in(name: &str, program: &Program, params: &Params) -> Outcome {
     let mut outcome = analyse(&program.input().unwrap(), params, 4, &mut Quiet::default()).unwrap();
     outcome.procs.retain(|p| matches!(&p.label, ProcLabel::Ordinary { name: n, .. } if n == name));
@@ -32,7 +32,7 @@ fn goals(stages: &[Stage]) -> Vec<Goal> {
         .collect()
 }
 
-/// Section 10, read again.
+/// Section 10 again, independently.
 struct Twin<'a> {
     all: &'a [Goal],
     f: usize,
@@ -90,7 +90,7 @@ impl Twin<'_> {
     }
 }
 
-/// The cuts of a candidate as the second reading has them.
+/// The cuts of a candidate in the independent implementation's form.
 fn ends(c: &Candidate) -> Vec<usize> {
     let mut end = c.before.len();
     c.conjuncts
@@ -108,7 +108,7 @@ fn costly_range(goals: &[Goal], p: &Params) -> Option<(usize, usize)> {
     (f < l).then_some((f, l))
 }
 
-/// What the twin expects of a chain.
+/// The independent implementation's result for a chain.
 fn expected(stages: &[Stage], p: &Params) -> Option<(Vec<usize>, Metrics)> {
     let all = goals(stages);
     let (f, l) = costly_range(&all, p)?;
@@ -207,8 +207,9 @@ proptest! {
         let p = Params { best: BestAlgorithm::Complete, speedup_threshold: 1.0, ..Params::default() };
         let stages: Vec<Stage> =
             costs.iter().map(|&c| Stage { lead: 0, work: c, needs: Vec::new() }).collect();
-        // Start of a conjunct: after so many sparking delays. It ends by its length later; with the wake-up of the first
-        // if that is not the last to end. Overheads: a spark for all but one, a barrier for each, counted twice.
+        // A conjunct starts after as many sparking delays as there are conjuncts before it. It ends later by its
+        // length, plus the wake-up of the first if that is not the last to end. Overheads: a spark for all but one, and
+        // a barrier for each, counted twice.
         let lengths: Vec<i64> = costs.iter().map(|c| c + 3).collect();
         let least = (1..1_u32 << (costs.len() - 1))
             .map(|mask| {
@@ -232,7 +233,7 @@ proptest! {
             prop_assert_eq!(m.par_time + 2.0 * m.overheads(), least as f64);
             prop_assert_eq!(&proc.found.candidates[0].dependent, &None);
         } else {
-            // Then the best is slower than one after the other.
+            // Then the best is slower than sequential execution.
             prop_assert!(least >= lengths.iter().sum::<i64>());
         }
     }
@@ -240,22 +241,23 @@ proptest! {
 
 #[test]
 fn two_long_stages_overlap_as_far_as_their_variable_allows() {
-    // The first gives its output at its end, 30,003; the second needs it at 20,002.
+    // The first produces its output at its end, 30,003; the second needs it at 20,002.
     let stage = |lead, work, needs: &[usize]| Stage { lead, work, needs: needs.to_vec() };
     let outcome = found(&chain(&[stage(0, 30_000, &[]), stage(20_000, 10_000, &[0])], 1), &Params::default());
     let [proc] = outcome.procs.as_slice() else { panic!("one procedure: {outcome:?}") };
     let [c] = proc.found.candidates.as_slice() else { panic!("one candidate") };
     assert_eq!(c.path.to_string(), "");
     assert_eq!(c.dependent.as_deref().map(|d| d.iter().map(|v| v.0).collect::<Vec<_>>()), Some(vec![10]));
-    // First: starts at 100, runs 30,003, signals (100); its variable is there at 30,103 (the signal is not in that time).
-    // Second: starts at 1000, needs it at 21,002, waits until 30,103, + 200 + 1000 to resume at 31,303, then 10,001.
+    // First: starts at 100, runs 30,003, signals (100); its variable is there at 30,103 (the signal is not in
+    // that time). Second: starts at 1000, needs it at 21,002, waits until 30,103, + 200 + 1000 to resume at
+    // 31,303, then 10,001.
     let m = c.metrics;
     assert_eq!(m.seq_time, 30_003.0 + 30_003.0);
     assert_eq!(m.future_dead, 31_303.0 - 21_002.0);
     assert_eq!(m.first_dead, (20_002.0 + 10_001.0 + m.future_dead + 1000.0) - 30_103.0);
     assert_eq!(m.par_time, 20_002.0 + 10_001.0 + m.future_dead + 1000.0 + 1000.0);
     assert_eq!((m.spark, m.barrier, m.signals, m.waits), (100.0, 200.0, 100.0, 200.0));
-    // When it produces and consumes is shown; also what the second gives nobody waits for, so nothing of that.
+    // Production and consumption times are shown. Nobody waits for the second one's output, so it is not shown.
     let (first, second) = (&c.conjuncts[0][0], &c.conjuncts[1][0]);
     assert_eq!(first.productions.iter().map(|p| (p.0.0, p.1)).collect::<Vec<_>>(), [(10, 30_003.0)]);
     assert_eq!(second.consumptions.iter().map(|p| (p.0.0, p.1)).collect::<Vec<_>>(), [(10, 20_002.0)]);
@@ -271,8 +273,8 @@ fn a_map_runs_its_elements_side_by_side() {
     assert_eq!(c.path.to_string(), "s2-na;");
     assert_eq!(c.dependent, None);
     assert_eq!((c.before.len(), c.conjuncts.len(), c.after.len()), (1, 2, 1));
-    // f costs 50,003 for each of 200 elements. A recursive call: 201 calls for one from outside are a depth of 201; by the
-    // 200 calls of the site that is level 1, f and a call.
+    // f costs 50,003 for each of 200 elements. A recursive call: 201 calls for one from outside are a depth
+    // of 201; by the 200 calls of the site that is level 1, f and a call.
     let (f, rec) = (50_003.0, 50_004.0);
     assert_eq!((c.conjuncts[0][0].cost, c.conjuncts[1][0].cost), (f, rec));
     let m = c.metrics;

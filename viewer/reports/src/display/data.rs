@@ -1,4 +1,4 @@
-//! What stands in a cell: numbers with their units, text with its emphasis, links.
+//! The contents of a cell: numbers with their units, text with its emphasis, links.
 
 use crate::query::{Cmd, Prefs};
 
@@ -29,31 +29,31 @@ impl Label {
     }
 }
 
-/// What a link looks like.
+/// The appearance of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkClass {
     /// Text that leads somewhere.
     Plain,
-    /// A choice: the same page differently, or another about the same.
+    /// A choice: the same page in another form, or another page about the same subject.
     Control,
 }
 
-/// A way to another page of the same profile.
+/// A link to another page of the same profile.
 #[derive(Clone, Debug)]
 pub struct Link {
-    /// What about.
+    /// What the linked page is about.
     pub cmd: Cmd,
     /// Page of a long table.
     pub page: u32,
-    /// Preferences to carry; `None`: the default.
+    /// Preferences that the link carries; `None`: the default.
     pub prefs: Option<Prefs>,
     /// What it says.
     pub label: Label,
     /// What it looks like.
     pub class: LinkClass,
-    /// More words, shown when pointed at.
+    /// An explanation, shown when pointed at.
     pub hint: Option<String>,
-    /// Another profile than the page's, by its name.
+    /// The name of another profile, if the link leads there.
     pub file: Option<String>,
 }
 
@@ -92,7 +92,7 @@ impl Link {
         self
     }
 
-    /// The same link with words shown when pointed at.
+    /// The same link with an explanation shown when pointed at.
     #[must_use]
     pub fn hint(mut self, hint: impl Into<String>) -> Link {
         self.hint = Some(hint.into());
@@ -100,7 +100,7 @@ impl Link {
     }
 }
 
-/// In what memory is counted.
+/// The unit of memory.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MemUnit {
     /// Machine words.
@@ -120,7 +120,7 @@ pub enum Data {
     Link(Link),
     /// Words or bytes, 0 or 2 decimals.
     Memory(f64, MemUnit, u8),
-    /// A share, 0 to 1 (more where recursion counts twice).
+    /// A share, 0 to 1 (more if recursion counts twice).
     Percent(f64),
     /// Text.
     Text(String),
@@ -128,17 +128,17 @@ pub enum Data {
     Label(Label),
     /// Seconds, in the unit that fits.
     Time(f64),
-    /// Seconds with three decimals: columns of them are easy to compare.
+    /// Seconds with three decimals, so that a column of them is easy to compare.
     Seconds(f64),
     /// A difference in seconds, with its sign.
     Change(f64),
     /// A difference of counts, with its sign.
     IntChange(i64),
-    /// Text, and what it says in full when pointed at.
+    /// Text, and its full form, shown when pointed at.
     Hinted(String, String),
-    /// A line of a program's text: its blanks stay.
+    /// A line of a program's text. Its blanks are kept.
     Code(String),
-    /// A number that is known only to be no larger.
+    /// A number that is known only as an upper bound.
     AtMost(Box<Data>),
 }
 
@@ -149,13 +149,19 @@ impl Data {
         Data::Text(s.into())
     }
 
-    /// The number, or, if it is only a bound, that it is one.
+    /// A number of things.
+    #[must_use]
+    pub fn count(n: usize) -> Data {
+        Data::Int(i64::try_from(n).unwrap_or(i64::MAX))
+    }
+
+    /// The number, marked if it is only a bound.
     #[must_use]
     pub fn bound(self, is_bound: bool) -> Data {
         if is_bound { Data::AtMost(Box::new(self)) } else { self }
     }
 
-    /// Whether it is a number, and that number zero.
+    /// Whether it is a number equal to zero.
     #[must_use]
     pub fn is_zero(&self) -> bool {
         match self {
@@ -171,7 +177,7 @@ impl Data {
         }
     }
 
-    /// Whether it is a number: set flush right.
+    /// Whether it is a number. Numbers are aligned right.
     #[must_use]
     pub fn is_number(&self) -> bool {
         !matches!(self, Data::Link(_) | Data::Text(_) | Data::Label(_) | Data::Code(_) | Data::Hinted(..))
@@ -196,7 +202,7 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// How many columns it takes.
+    /// The number of columns that it fills.
     #[must_use]
     pub fn columns(&self) -> usize {
         match self {

@@ -10,6 +10,12 @@ pub fn int(n: i64) -> String {
     if n < 0 { format!("-{digits}") } else { digits }
 }
 
+/// A number of things: 1234567 as `1,234,567`.
+#[must_use]
+pub fn count(n: usize) -> String {
+    grouped(&n.to_string())
+}
+
 /// With this many decimals, thousands separated.
 #[must_use]
 pub fn float(x: f64, decimals: usize) -> String {
@@ -29,15 +35,15 @@ pub fn percent(share: f64) -> String {
     float(share * 100.0, 2)
 }
 
-/// Characters from which a name is long.
+/// Length in characters from which a name counts as long.
 const LONG_NAME: usize = 72;
 
-/// A name of a native program, without what makes it very long: template arguments and parameters become `<\u{2026}>` and
-/// `(\u{2026})`, the innermost first, until it is short enough.
+/// A name of a native program, without what makes it very long. Template arguments and parameters become `<\u{2026}>`
+/// and `(\u{2026})`, the innermost first, until it is short enough.
 #[must_use]
 pub fn short_name(name: &str) -> String {
     let mut out = name.to_owned();
-    // Deep nests go first: what stands outside says most.
+    // Deep nesting is removed first, because the outer parts say most.
     for depth in (1..=4).rev() {
         if out.chars().count() <= LONG_NAME {
             return out;
@@ -47,7 +53,7 @@ pub fn short_name(name: &str) -> String {
     out
 }
 
-/// Leaves out what is nested `depth` brackets deep or deeper.
+/// Removes what is nested `depth` brackets deep or deeper.
 fn without(name: &str, depth: usize) -> String {
     let mut out = String::new();
     let mut open: Vec<char> = Vec::new();
@@ -76,7 +82,7 @@ fn without(name: &str, depth: usize) -> String {
         }
         before = c;
     }
-    // Brackets that hold nothing need no sign.
+    // Empty brackets need no sign.
     out.replace("(\u{2026})()", "()")
 }
 

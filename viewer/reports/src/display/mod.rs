@@ -1,9 +1,9 @@
-//! Displays: what a page says, in words, tables and links, without any tags.
+//! Displays: the contents of a page in words, tables and links, without any tags.
 //!
 //! Each report's module in [`crate::pages`] makes a [`Display`]; [`crate::render`] makes HTML or terminal text of it.
-//! A display holds what is shown, not where it came from: selecting, ordering, naming and paging are done.
+//! A display has what is shown, not where it comes from: selecting, ordering, naming and paging are done.
 //!
-//! Invariant of a [`Table`]: the number of columns is the sum over the header's groups, and each row spans as many
+//! Invariant of a [`Table`]: the number of columns is the sum over the header's groups, and each row spans all of them
 //! ([`Table::check`]; the builders in [`table`] cannot make another).
 
 mod data;
@@ -20,15 +20,15 @@ use crate::query::{Cmd, Incl, Prefs};
 pub struct Display {
     /// Headline, also in the window's title.
     pub title: Option<String>,
-    /// What the page is a view of: the program and its totals.
+    /// The program that the page is about, and its totals.
     pub banner: Option<Banner>,
-    /// The way here, outermost first.
+    /// The path to this page, outermost first.
     pub crumbs: Vec<Link>,
     /// The content.
     pub items: Vec<Item>,
-    /// The parts of the profile that every page leads to: links, and the one that this page is.
+    /// The parts of the profile that every page links to. The one that this page belongs to is no link.
     pub sections: Vec<Item>,
-    /// What else can be seen of what the page is about: links, and the view that this page is.
+    /// The other views of the page's subject. The view that this page is is no link.
     pub tabs: Vec<Item>,
     /// Controls that change how the page looks.
     pub controls: Vec<Item>,
@@ -45,16 +45,16 @@ pub struct This {
     pub cmd: Cmd,
     /// Page of a long table.
     pub page: u32,
-    /// Preferences in force.
+    /// Current preferences.
     pub prefs: Prefs,
-    /// The page by name rather than by number, if there is such a one: it survives a new run.
+    /// The page by name instead of number, if possible. Such a link survives a new run.
     pub permalink: Option<Cmd>,
 }
 
 /// The program and its totals.
 #[derive(Clone, Debug)]
 pub struct Banner {
-    /// As the program was called.
+    /// The program's name as it was called.
     pub program: String,
     /// Totals in words.
     pub facts: Vec<String>,
@@ -69,7 +69,7 @@ pub enum Item {
     Text(String),
     /// A warning: something is not as it should be.
     Warning(String),
-    /// A choice that is in force: looks like its alternatives, leads nowhere.
+    /// The current choice. It looks like its alternatives, but is no link.
     Current(String),
     /// Room between paragraphs.
     Break,
@@ -85,9 +85,9 @@ pub enum Item {
     Listing(Listing),
     /// A tree as a picture.
     Picture(Picture),
-    /// Items side by side where there is room.
+    /// Items side by side if there is room.
     Columns(Vec<Item>),
-    /// Only for developers.
+    /// An item for developers only.
     Developer(Box<Item>),
 }
 
@@ -98,22 +98,22 @@ pub struct Listing {
     pub heads: &'static [&'static str],
     /// The lines.
     pub lines: Vec<ListingLine>,
-    /// The same as plain text, counts among the lines.
+    /// The same as plain text, with the counts among the lines.
     pub plain: String,
 }
 
 /// A line of a [`Listing`].
 #[derive(Clone, Debug)]
 pub struct ListingLine {
-    /// As many as there are heads; empty where there is none.
+    /// One count per head; empty if the line has none.
     pub counts: Vec<String>,
-    /// How often it ran, compared with the others; `None`: it is no line that runs.
+    /// How often it ran compared with the others; `None`: it is not executable.
     pub heat: Option<Heat>,
     /// Its text.
     pub text: String,
 }
 
-/// How often something ran.
+/// How often something ran, compared with the most frequent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Heat {
     /// Not once.
@@ -127,12 +127,12 @@ pub enum Heat {
 }
 
 impl Heat {
-    /// All, the coldest first.
+    /// All values, the coldest first.
     pub const ALL: [Heat; 4] = [Heat::Never, Heat::Seldom, Heat::Usual, Heat::Hot];
 
-    /// Of `count` executions, where the most is `most`.
+    /// The heat of `count` executions, if the most frequent one has `most`.
     #[must_use]
-    pub fn of(count: i64, most: i64) -> Heat {
+    pub fn from_counts(count: i64, most: i64) -> Heat {
         match count {
             ..=0 => Heat::Never,
             n if n.saturating_mul(2) >= most => Heat::Hot,
@@ -141,7 +141,7 @@ impl Heat {
         }
     }
 
-    /// The class of the style sheet.
+    /// Its class in the style sheet.
     #[must_use]
     pub fn class(self) -> &'static str {
         match self {
@@ -152,7 +152,7 @@ impl Heat {
         }
     }
 
-    /// What it means, for legends.
+    /// Its meaning, for legends.
     #[must_use]
     pub fn meaning(self) -> &'static str {
         match self {
@@ -197,45 +197,45 @@ pub struct Picture {
     pub unit: &'static str,
     /// Weights are nanoseconds, shown as seconds.
     pub seconds: bool,
-    /// Nodes have their weight in another profile too: colours show the difference.
+    /// Each node also has its weight in another profile, and colours show the difference.
     pub compares: Option<Compared>,
-    /// A click zooms rather than follows the link.
+    /// Whether a click zooms instead of following the link.
     pub zooms: bool,
     /// Most levels that are drawn.
     pub levels: u32,
-    /// The nodes; a parent stands before its children. The first is the root.
+    /// The nodes. A parent comes before its children. The first is the root.
     pub nodes: Vec<PictureNode>,
-    /// What each group weighs in the whole profile, of which the picture may show a part.
+    /// The weight of each group in the whole profile, of which the picture may show a part.
     pub groups: Option<pct_icicle::GroupWeights>,
     /// The node of this page.
     pub here: Option<usize>,
-    /// With the controls of a picture that is a page by itself.
+    /// Whether the picture is a page of its own and has its controls.
     pub large: bool,
 }
 
 /// How a picture compares two profiles.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Compared {
-    /// The cost whose change is the colour: self, or with descendants as widths are.
+    /// The cost whose change is shown by colour: self, or with descendants like the widths.
     pub incl: Incl,
-    /// Widths are those of the older profile.
+    /// Whether the widths are those of the older profile.
     pub draws_older: bool,
 }
 
 /// A node of a [`Picture`].
 #[derive(Clone, Debug)]
 pub struct PictureNode {
-    /// Index of the parent; the root's own.
+    /// Index of the parent; for the root its own index.
     pub parent: usize,
     /// Name.
     pub name: String,
-    /// Weight of the whole subtree; what the children leave is the node's own.
+    /// Weight of the whole subtree. The node's own weight is what the children do not have.
     pub total: u64,
-    /// The same in the profile that this one is compared with.
+    /// The same in the profile compared with.
     pub before: u64,
-    /// What it belongs to: an object or a module. Those of one have one colour.
+    /// The object or module that it belongs to. Nodes of one group have one colour.
     pub group: Option<String>,
-    /// Where it leads.
+    /// The target of a click.
     pub link: Option<Cmd>,
 }
 
@@ -285,8 +285,8 @@ impl Item {
         }
     }
 
-    /// The item as somebody sees it who is or is not a developer; `None`: not at all. A list all of whose members
-    /// are hidden goes with its title.
+    /// The item as a developer, or another reader, sees it. `None`: it is hidden. If all members of a list are hidden,
+    /// so is its title.
     #[must_use]
     pub fn seen_by(&self, developer: bool) -> Option<&Item> {
         match self {

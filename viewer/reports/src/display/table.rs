@@ -1,37 +1,37 @@
-//! Tables: columns are declared once, header and rows are both made from the declaration.
+//! Tables. Columns are declared once; the header and the rows are both made from the declaration.
 
 use super::data::{Cell, Data, Label, Link};
 use crate::query::{Cmd, Prefs};
 
-/// What a column holds: decides alignment.
+/// What a column contains. It decides the alignment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ColumnClass {
     /// Words: flush left.
     Words,
-    /// What the row is about: flush left, and seen however narrow the window is.
+    /// What the row is about: aligned left, and visible however narrow the window is.
     Name,
-    /// Where it is, and its like: flush left, the first to go where there is no room.
+    /// A source position or the like: aligned left, and left out first if there is no room.
     Place,
     /// Numbers: flush right.
     Number,
-    /// The row's place: flush right, goes where there is no room.
+    /// The row's rank: aligned right, left out if there is no room.
     Rank,
 }
 
 impl ColumnClass {
-    /// Whether the column is flush left.
+    /// Whether the column is aligned left.
     #[must_use]
     pub fn is_words(self) -> bool {
         matches!(self, ColumnClass::Words | ColumnClass::Name | ColumnClass::Place)
     }
 }
 
-/// Which way the rows are ordered by a column.
+/// The direction in which the rows are ordered by a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sorted {
     /// The largest first.
     Descending,
-    /// The first in the alphabet, or in the file, first.
+    /// The first in the alphabet, or in the file, comes first.
     Ascending,
 }
 
@@ -44,7 +44,7 @@ pub struct Head {
     pub class: ColumnClass,
     /// What the column means, shown when pointed at.
     pub help: Option<&'static str>,
-    /// Set if the rows are ordered by it.
+    /// Set if the rows are ordered by this column.
     pub sorted: Option<Sorted>,
 }
 
@@ -69,10 +69,10 @@ impl Head {
     }
 }
 
-/// Columns that belong together.
+/// A group of columns.
 #[derive(Clone, Debug)]
 pub struct HeadGroup {
-    /// Title above the heads; `None`: the one head stands for itself.
+    /// Title above the heads; `None`: the only head needs no title.
     pub title: Option<String>,
     /// The columns.
     pub heads: Vec<Head>,
@@ -93,7 +93,7 @@ impl HeadGroup {
 pub enum Row {
     /// Cells that span all columns together.
     Cells(Vec<Cell>),
-    /// The same, but what it sums up stands elsewhere: set apart and never sorted.
+    /// A sum over rows that are elsewhere: set apart and never sorted.
     Summary(Vec<Cell>),
     /// An empty line.
     Separator,
@@ -125,7 +125,7 @@ impl Row {
     }
 }
 
-/// Takes columns, named in ascending order, out of a row.
+/// Removes columns, given in ascending order, from a row.
 fn remove_columns(cells: &mut Vec<Cell>, gone: &[usize]) {
     let mut column = 0;
     cells.retain_mut(|cell| {
@@ -164,13 +164,13 @@ pub struct Table {
     pub columns: usize,
     /// The lines.
     pub rows: Vec<Row>,
-    /// Whether rows are independent and all there: a browser may sort and filter them.
+    /// Whether rows are independent and complete, so that a browser may sort and filter them.
     pub flat: bool,
     /// Links to the other pages of a long table.
     pub paging: Option<Paging>,
 }
 
-/// Where in a long table a page is.
+/// The position of a page in a long table.
 #[derive(Clone, Debug)]
 pub struct Paging {
     /// This page, from 1.
@@ -183,15 +183,15 @@ pub struct Paging {
     pub last: usize,
     /// Rows of all pages.
     pub total: usize,
-    /// First, previous, next, last: those that are other pages.
+    /// Links to the first, previous, next and last page, without this page.
     pub links: Vec<Link>,
 }
 
-/// Rows of one page where the page's kind has no bunches of its own.
+/// Rows per page, if the kind of page does not have its own division.
 pub const PAGE_ROWS: usize = 200;
 
 impl Paging {
-    /// The rows of `page` (the last one, if it is past the end) of a table of `total` rows; `None`: all fit.
+    /// The rows of `page` (the last one, if it is past the end) in a table of `total` rows; `None`: all rows fit.
     #[must_use]
     pub fn new(cmd: &Cmd, prefs: &Prefs, page: u32, total: usize) -> Option<Paging> {
         if total <= PAGE_ROWS {
@@ -225,7 +225,7 @@ impl Table {
     /// A table with these columns.
     #[must_use]
     pub fn new(boxing: Boxing, mut head: Vec<HeadGroup>) -> Table {
-        // Each row is about something: where no column says so, it is the first one of words.
+        // Each row is about something: if no column says so, it is the first column of words.
         let mut heads: Vec<&mut Head> = head.iter_mut().flat_map(|g| &mut g.heads).collect();
         if heads.iter().all(|h| h.class != ColumnClass::Name)
             && let Some(first) = heads.iter_mut().find(|h| h.class == ColumnClass::Words)
@@ -260,8 +260,8 @@ impl Table {
         self.head.iter().flatten().flat_map(|g| g.heads.iter().map(|h| h.class)).collect()
     }
 
-    /// Takes out the columns of costs in which all is zero, but for the one that the rows are ordered by, and says
-    /// in a row of its own which they were.
+    /// Removes cost columns in which everything is zero, except the one that the rows are ordered by, and names them in
+    /// a row of its own.
     pub fn without_zeros(&mut self) {
         let mut seen: Vec<bool> = vec![false; self.columns];
         let mut rows = 0;
@@ -292,7 +292,7 @@ impl Table {
                 column += 1;
                 !is_zero
             });
-            // Shares and quotients go with what they are of.
+            // Shares and quotients are removed with the column to which they refer.
             heads_gone.retain(|name| name != "%" && name != "/call");
             match (&group.title, heads_gone.as_slice()) {
                 (_, []) => {}
@@ -370,7 +370,7 @@ impl Table {
     }
 }
 
-/// One column of a table of `R`s: declared once, its head and its cells cannot disagree.
+/// One column of a table of `R`s. It is declared once, so its head and its cells cannot disagree.
 pub struct Column<'a, R> {
     /// Its head.
     pub head: Head,
@@ -446,7 +446,7 @@ mod tests {
         ];
         t.without_zeros();
         assert_eq!(t.check(), Ok(()));
-        // The column that rows are ordered by stays; words and what is no zero stay.
+        // The column that rows are ordered by stays; words and non-zero numbers stay.
         let heads: Vec<String> = t
             .head
             .iter()
@@ -457,7 +457,7 @@ mod tests {
         assert_eq!(heads, ["Procedure", "Self", "Calls", "Redos", "Self", "%"]);
         let Some(Row::Note(note)) = t.rows.last() else { panic!("a note") };
         assert_eq!(super::super::format::data(&note[0]), "Columns of zeros are left out: Ports (Fails).");
-        // Nothing more to leave out; a table without rows keeps its heads.
+        // There is nothing more to leave out. A table without rows keeps its heads.
         let rows = t.rows.len();
         t.without_zeros();
         assert_eq!(t.rows.len(), rows);

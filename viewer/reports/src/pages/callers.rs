@@ -24,14 +24,8 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &CallersReport) -> Display {
     if ctx.subject.profile.module_id(&r.desc.module).is_none() {
         d.crumbs.remove(1);
     }
-    d.controls.extend([
-        ctx.caller_controls(r.desc.ps),
-        ctx.sort_controls(),
-        ctx.qualify_controls(),
-        ctx.field_controls(),
-        ctx.format_controls(),
-        ctx.general_controls(),
-    ]);
+    d.controls.push(ctx.caller_controls(r.desc.ps));
+    d.controls.extend(ctx.controls_of_procedures());
     d
 }
 
@@ -57,7 +51,7 @@ fn listing(ctx: &Ctx<'_>, r: &CallersReport, d: &mut Display) {
     let total = rows.len();
     let size = usize::try_from(r.bunch_size).unwrap_or(usize::MAX).max(1);
     let bunches = total.div_ceil(size);
-    // A bunch past the end falls back to the first.
+    // A bunch past the end becomes the first.
     let bunch = usize::try_from(r.bunch).ok().filter(|&b| b <= bunches).unwrap_or(1).max(1);
     let first = (bunch - 1).saturating_mul(size).min(total);
     let last = first.saturating_add(size).min(total);
@@ -65,11 +59,7 @@ fn listing(ctx: &Ctx<'_>, r: &CallersReport, d: &mut Display) {
     let (one, many) = ctx.words().group(r.group);
     let mut text = counted(all, &format!("calling {one}"), &format!("calling {many}"));
     if bunches > 1 {
-        text.push_str(&format!(
-            "; {} to {} are shown",
-            format::int(first as i64 + 1),
-            format::int(last as i64)
-        ));
+        text.push_str(&format!("; {} to {} are shown", format::count(first + 1), format::count(last)));
     }
     d.items.push(Item::Text(text));
 

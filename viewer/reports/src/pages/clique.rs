@@ -23,15 +23,12 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &CliqueReport) -> Display {
         ctx.inactive_controls(Hideable::Sites),
         ctx.summarise_controls(),
         ctx.qualify_controls(),
-        ctx.sort_controls(),
-        ctx.field_controls(),
-        ctx.format_controls(),
-        ctx.general_controls(),
     ];
+    d.controls.extend(ctx.controls_of_rows());
     d
 }
 
-/// A context of a recording has no number that says anything: what identifies it is how it is called.
+/// A recording's context has no meaningful number; it is identified by its calls.
 fn title(ctx: &Ctx<'_>, r: &CliqueReport) -> String {
     let name = &r.clique.entry.qualified_name;
     if !ctx.subject.profile.is_native() {
@@ -57,7 +54,7 @@ fn crumbs(ctx: &Ctx<'_>, r: &CliqueReport) -> Vec<Link> {
         let hidden = r.ancestors.len() - CLOSEST - 1 + r.ancestors_not_listed;
         let mut front = vec![ctx.link(Cmd::Root(None), &*root.caller.entry.name)];
         if hidden > 0 {
-            // The way between is on the page of the closest ancestor that is not shown here.
+            // The page of the closest ancestor that is not shown here has the rest of the path.
             let next = &r.ancestors[CLOSEST].caller;
             front.push(ctx.link(Cmd::Clique(i64::from(next.clique)), format!("... {hidden} more")));
         }
@@ -72,7 +69,7 @@ struct Page<'a> {
     ctx: &'a Ctx<'a>,
     r: &'a CliqueReport,
     columns: PerfColumns,
-    /// The module of all procedures, if it is one.
+    /// The common module of all procedures, if they have one.
     current: Option<&'a str>,
 }
 
@@ -122,7 +119,7 @@ impl<'a> Page<'a> {
         self.ancestors(&mut t);
         let procs = &self.r.procs;
         let many = procs.len() > 1 || self.r.members > 1;
-        let contexts = format::int(self.r.members as i64);
+        let contexts = format::count(self.r.members);
         t.rows.push(Row::Section(Data::Label(Label::bold(
             match (self.ctx.subject.profile.is_native(), many) {
                 (true, true) => {
@@ -148,7 +145,7 @@ impl<'a> Page<'a> {
                 cells.extend(self.columns.cells(&p.summary));
                 t.rows.push(Row::Cells(cells));
             }
-            // Several contexts of one procedure are in order of cost whatever the preference.
+            // Several contexts of one procedure are ordered by cost, whatever the preference.
             let mut pds: Vec<&CliquePd> = p.pds.iter().collect();
             sort_by_cost(&mut pds, self.ctx.prefs.order.cost(), |pd| &pd.perf);
             for pd in pds {
@@ -183,7 +180,7 @@ impl<'a> Page<'a> {
         let shown = self.r.ancestors.len().min(limit);
         let word = if self.ctx.subject.profile.is_native() { "Callers" } else { "Ancestors" };
         let title = if shown < all {
-            format!("{word}: the closest {} of {}", format::int(shown as i64), format::int(all as i64))
+            format!("{word}: the closest {} of {}", format::count(shown), format::count(all))
         } else {
             word.to_owned()
         };
@@ -197,7 +194,7 @@ impl<'a> Page<'a> {
         }
     }
 
-    /// The call sites of a context; how many silent ones were left out.
+    /// Adds the call sites of a context. Returns how many that were never called were left out.
     fn sites(&self, t: &mut Table, pd: &CliquePd) -> usize {
         let mut silent = 0;
         let mut sites: Vec<&CliqueSite> = Vec::new();
@@ -246,7 +243,7 @@ impl<'a> Page<'a> {
                 t.rows.push(self.row(Cell::Empty, Cell::One(self.clique_link(&callee.clique)), &callee.perf));
             }
             if let Some(rest) = &s.rest {
-                let label = format!("{} more callees", format::int(rest.count as i64));
+                let label = format!("{} more callees", format::count(rest.count));
                 t.rows.push(self.row(Cell::Empty, Cell::One(Data::text(label)), &rest.perf));
             }
         }
@@ -264,7 +261,7 @@ fn sorted_callees<'a>(page: &Page<'_>, callees: &'a [CliqueCallee]) -> Vec<&'a C
     out
 }
 
-/// The words for a kind of call site that has several callees.
+/// The label for a kind of call site that has several callees.
 pub(super) fn site_kind_label(ctx: &Ctx<'_>, kind: &str) -> &'static str {
     match kind {
         "higher_order" if ctx.subject.profile.is_native() => "call of several",

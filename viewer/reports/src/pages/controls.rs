@@ -1,4 +1,4 @@
-//! Control blocks: links that differ from the page in one respect. What is in force now is said, not linked.
+//! Control blocks: links that differ from the page in one respect. The current choice is text, not a link.
 
 use super::ctx::Ctx;
 use crate::analysis::contour::ContourState;
@@ -8,7 +8,7 @@ use crate::query::{
     Inactive, Incl, Limit, MemFields, Order, PortFields, Prefs, Qualify, Scope, Summarise, TimeFields,
 };
 
-/// Which inactive things a page can hide.
+/// The inactive things that a page can hide.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Hideable {
     Sites,
@@ -16,7 +16,7 @@ pub(crate) enum Hideable {
     Modules,
 }
 
-/// A block without items is not shown.
+/// A block of items. Without items it is not shown.
 fn block(title: &str, items: Vec<Item>) -> Item {
     Item::List(List { class: ListClass::HorizontalExceptTitle, title: Some(title.to_owned()), items })
 }
@@ -30,7 +30,7 @@ fn lines(title: &str, items: Vec<Item>) -> Item {
 }
 
 impl Ctx<'_> {
-    /// The page with other preferences; said instead of linked when they are those in force.
+    /// A link to the page with other preferences; plain text if these are the current ones.
     fn choice(&self, prefs: Prefs, label: &str) -> Item {
         if prefs == self.prefs {
             Item::Current(label.to_owned())
@@ -39,7 +39,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// Another page with the preferences in force.
+    /// A link to another page with the current preferences.
     fn other(&self, cmd: Cmd, label: &str) -> Item {
         if cmd == *self.cmd {
             Item::Current(label.to_owned())
@@ -47,6 +47,18 @@ impl Ctx<'_> {
             let prefs = self.prefs_for(&cmd);
             Item::Link(Link::control(cmd, &prefs, label))
         }
+    }
+
+    /// Controls at the end of pages with rows of figures.
+    pub(crate) fn controls_of_rows(&self) -> Vec<Item> {
+        vec![self.sort_controls(), self.field_controls(), self.format_controls(), self.general_controls()]
+    }
+
+    /// The same for rows of procedures, whose names may be qualified.
+    pub(crate) fn controls_of_procedures(&self) -> Vec<Item> {
+        let mut controls = self.controls_of_rows();
+        controls.insert(1, self.qualify_controls());
+        controls
     }
 
     pub(crate) fn general_controls(&self) -> Item {
@@ -64,13 +76,14 @@ impl Ctx<'_> {
         block("Options", vec![self.choice(Prefs { developer: to, ..*p }, to.label())])
     }
 
-    /// What there is in the whole program, for titles.
+    /// A title for the parts of the whole program.
     pub(crate) fn modules_title(&self) -> &'static str {
         if self.subject.profile.is_native() { "Objects" } else { "Modules" }
     }
 
     pub(crate) fn field_controls(&self) -> Item {
-        if self.subject.only_time() {
+        let sampled = self.subject.is_sampled();
+        if sampled && self.subject.memory().is_none() {
             return block("", Vec::new());
         }
         let with = |change: &dyn Fn(&mut Fields), label: &str| {
@@ -78,6 +91,17 @@ impl Ctx<'_> {
             change(&mut fields);
             self.choice(Prefs { fields, ..self.prefs }, label)
         };
+        if sampled {
+            let allocs = [AllocFields::None, AllocFields::Overall];
+            let memory = [MemFields::None, MemFields::Words, MemFields::Bytes];
+            return lines(
+                "Columns",
+                vec![
+                    line("allocations", allocs.map(|v| with(&|f| f.allocs = v, v.label())).into()),
+                    line("memory", memory.map(|v| with(&|f| f.memory = v, v.label())).into()),
+                ],
+            );
+        }
         lines(
             "Columns",
             vec![
@@ -177,16 +201,20 @@ impl Ctx<'_> {
     pub(crate) fn sort_controls(&self) -> Item {
         let with = |order: Order, label: &str| self.choice(Prefs { order, ..self.prefs }, label);
         let by = |cost, incl, scope| Order::Cost(CostOrder { cost, incl, scope });
-        if self.subject.only_time() {
-            return block(
-                "Order of rows",
-                vec![
-                    with(by(Cost::Time, Incl::Own, Scope::Overall), "self"),
-                    with(by(Cost::Time, Incl::Total, Scope::Overall), "total"),
-                    with(Order::Name, "name"),
-                    with(Order::Context, "source"),
-                ],
-            );
+        let of_samples = |cost| {
+            [(Incl::Own, "self"), (Incl::Total, "total")]
+                .map(|(incl, label)| with(by(cost, incl, Scope::Overall), label))
+        };
+        let by_name = [with(Order::Name, "name"), with(Order::Context, "source")];
+        if self.subject.is_sampled() && self.subject.memory().is_none() {
+            return block("Order of rows", of_samples(Cost::Time).into_iter().chain(by_name).collect());
+        }
+        if self.subject.is_sampled() {
+            let mut all = vec![line("by", by_name.into())];
+            for cost in Cost::OF_SAMPLES {
+                all.push(line(cost.label(), of_samples(cost).into()));
+            }
+            return lines("Order of rows", all);
         }
         let first = vec![
             with(Order::Context, "source"),
@@ -226,11 +254,12 @@ impl Ctx<'_> {
                     .map(|p| to(Limit::Percent(p), cost, incl, scope, &format!("above {p}%"))),
             );
         }
-        let only_time = self.subject.only_time();
-        let costs = Cost::ALL
+        let sampled = self.subject.is_sampled();
+        let costs = if sampled { &Cost::OF_SAMPLES } else { Cost::ALL };
+        let costs = costs
             .iter()
             .map(|&c| {
-                // Calls and redos know neither descendants, nor per call, nor thresholds.
+                // Calls and redos have no descendants, no per-call figures and no thresholds.
                 if matches!(c, Cost::Calls | Cost::Redos) {
                     let limit = if matches!(limit, Limit::Ranks(..)) { limit } else { Limit::Ranks(1, 100) };
                     to(limit, c, Incl::Own, Scope::Overall, c.label())
@@ -240,7 +269,7 @@ impl Ctx<'_> {
             })
             .collect();
         let mut all = vec![line("limit", limits)];
-        if !only_time {
+        if !sampled || self.subject.memory().is_some() {
             all.push(line("criterion", costs));
         }
         if !counts {
@@ -248,7 +277,7 @@ impl Ctx<'_> {
                 "descendants",
                 Incl::ALL.iter().map(|&i| to(limit, cost, i, scope, i.label())).collect(),
             ));
-            if !only_time {
+            if !sampled {
                 all.push(line(
                     "scope",
                     Scope::ALL.iter().map(|&s| to(limit, cost, incl, s, s.label())).collect(),
@@ -296,13 +325,15 @@ impl Ctx<'_> {
     }
 
     pub(crate) fn tree_controls(&self, clique: u32) -> Item {
-        if self.subject.only_time() {
+        let sampled = self.subject.is_sampled();
+        if sampled && self.subject.memory().is_none() {
             return block("", Vec::new());
         }
         block(
             "Width is",
             [Cost::Time, Cost::Callseqs, Cost::Allocs, Cost::Words]
                 .into_iter()
+                .filter(|c| !sampled || Cost::OF_SAMPLES.contains(c))
                 .map(|c| self.other(Cmd::CliqueTree(i64::from(clique), c), c.label()))
                 .collect(),
         )

@@ -24,7 +24,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &CoverageReport) -> Display {
     d
 }
 
-/// The text with its counts beside it. Lines that only say counts go: the counts stand beside the code.
+/// The text with its counts beside it. Lines that contain only counts are removed, as the counts are beside the code.
 fn listing(r: &CoverageReport) -> Listing {
     let most = r.goals.iter().filter_map(|g| g.before).max().unwrap_or(0);
     let count = |n: Option<i64>| n.map_or_else(|| "?".to_owned(), format::int);
@@ -36,7 +36,7 @@ fn listing(r: &CoverageReport) -> Listing {
             LineOf::Nothing => None,
         };
         let (counts, heat) = match goal {
-            Some(g) => (vec![count(g.before), count(g.after)], g.before.map(|n| Heat::of(n, most))),
+            Some(g) => (vec![count(g.before), count(g.after)], g.before.map(|n| Heat::from_counts(n, most))),
             None => (vec![String::new(); 2], None),
         };
         lines.push(ListingLine { counts, heat, text: text.to_owned() });

@@ -1,4 +1,4 @@
-//! What every page is made with: names, links and places as the preferences want them.
+//! What every page uses: names, links and source positions in the form that the preferences ask for.
 
 use super::perf;
 use crate::display::{Cell, Data, Link, format};
@@ -6,7 +6,7 @@ use crate::query::{Cmd, Cost, Group, Inactive, Order, Prefs, Qualify};
 use crate::report::common::ProcDesc;
 use crate::subject::Subject;
 
-/// What a page is made with.
+/// What a page uses.
 pub(crate) struct Ctx<'a> {
     pub(crate) subject: &'a Subject,
     pub(crate) cmd: &'a Cmd,
@@ -20,13 +20,13 @@ impl Ctx<'_> {
         self.subject.prefs_between(self.cmd, cmd, &self.prefs)
     }
 
-    /// A plain link with the preferences in force.
+    /// A plain link with the current preferences.
     pub(crate) fn link(&self, cmd: Cmd, label: impl Into<String>) -> Link {
         let prefs = self.prefs_for(&cmd);
         Link::new(cmd, &prefs, label)
     }
 
-    /// The way here: the menu, then these.
+    /// The path to this page: the menu, then these links.
     pub(crate) fn crumbs(&self, path: Vec<Link>) -> Vec<Link> {
         let mut out = vec![self.link(Cmd::Menu, "Menu")];
         out.extend(path);
@@ -53,29 +53,30 @@ impl Ctx<'_> {
         if link.label.text.contains('\u{2026}') { link.hint(&*desc.qualified_name) } else { link }
     }
 
-    /// What pictures of cliques measure: the order's cost if it has a tree, else what means something.
+    /// The cost that pictures of cliques show: the order's cost if that has a tree, else one that has a meaning.
     pub(crate) fn tree_cost(&self) -> Cost {
         match self.prefs.order {
             Order::Cost(c) if !matches!(c.cost, Cost::Calls | Cost::Redos) => c.cost,
-            _ if self.subject.only_time() => Cost::Time,
+            _ if self.subject.is_sampled() => Cost::Time,
             _ => Cost::Callseqs,
         }
     }
 
-    /// What the columns of costs have to know.
+    /// What the columns of costs need to know about the profile.
     pub(crate) fn scale(&self) -> perf::Scale {
         perf::Scale {
             bytes_per_word: self.subject.profile.header().bytes_per_word,
-            only_time: self.subject.only_time(),
+            sampled: self.subject.is_sampled(),
+            memory: self.subject.memory(),
         }
     }
 
-    /// What a procedure and a module are called: in native programs a function and an object.
+    /// The words for a procedure and a module; in native programs they are a function and an object.
     pub(crate) fn words(&self) -> &'static Words {
         if self.subject.profile.is_native() { &Words::NATIVE } else { &Words::MERCURY }
     }
 
-    /// A place in the source: a link if the file is at hand.
+    /// A source position: a link if the file is available.
     pub(crate) fn place_data(&self, file: &str, line: u32) -> Data {
         let whole = place(file, line);
         let short = place(&short_path(file), line);
@@ -94,13 +95,13 @@ impl Ctx<'_> {
     }
 }
 
-/// What things are called.
+/// The words for things.
 pub(crate) struct Words {
     pub(crate) proc: &'static str,
     pub(crate) procs: &'static str,
     pub(crate) module: &'static str,
     pub(crate) modules: &'static str,
-    /// Contexts that call each other, with what they have below them.
+    /// Contexts that call each other, with everything below them.
     pub(crate) clique: &'static str,
     pub(crate) cliques: &'static str,
     /// After "hidden": procedures that were ...
@@ -127,7 +128,7 @@ impl Words {
         silent: "without a sample",
     };
 
-    /// What callers of one group are, one of them and several.
+    /// The words for callers of one group: singular and plural.
     pub(crate) fn group(&self, group: Group) -> (String, &'static str) {
         match group {
             Group::CallSite => ("call site".to_owned(), "call sites"),

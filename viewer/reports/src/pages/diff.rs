@@ -124,7 +124,7 @@ fn choices(ctx: &Ctx<'_>, r: &DiffReport) -> Item {
     })
 }
 
-/// The tree of call contexts with the widths of one of the two.
+/// The tree of call contexts with the widths of one of the two profiles.
 fn picture(ctx: &Ctx<'_>, r: &DiffReport, draws_older: bool) -> Item {
     let when = if draws_older { "before" } else { "after" };
     let colour = match r.incl {
@@ -199,7 +199,7 @@ fn table(ctx: &Ctx<'_>, r: &DiffReport) -> Table {
     if r.not_listed > 0 {
         t.rows.push(Row::Note(vec![Data::text(format!(
             "{} more that changed less.",
-            format::int(r.not_listed as i64)
+            format::count(r.not_listed)
         ))]));
     }
     t
@@ -210,7 +210,7 @@ fn subject_of(ctx: &Ctx<'_>, row: &DiffRow) -> Data {
     let cmd = match (row.ps, row.clique) {
         (Some(ps), _) => Cmd::Proc(i64::from(ps)),
         (_, Some(clique)) => Cmd::Clique(i64::from(clique)),
-        // Only in the older one.
+        // Only the older profile has it.
         (None, None) if name == row.name => return Data::Text(name),
         (None, None) => return Data::Hinted(name, row.name.clone()),
     };
@@ -222,7 +222,7 @@ fn subject_of(ctx: &Ctx<'_>, row: &DiffRow) -> Data {
 struct ChangeColumn {
     head: &'static str,
     help: &'static str,
-    /// Also where costs are counted, not sampled.
+    /// Shown also if costs are counted and not sampled.
     always: bool,
     cell: fn(&DiffReport, &Change) -> Cell,
 }

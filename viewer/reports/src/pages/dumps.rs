@@ -14,10 +14,6 @@ fn page(ctx: &Ctx<'_>, title: String) -> Display {
     d
 }
 
-fn int(n: usize) -> Data {
-    Data::Int(n as i64)
-}
-
 fn yes(b: bool) -> Data {
     Data::text(if b { "yes" } else { "no" })
 }
@@ -54,8 +50,8 @@ pub(super) fn ps(ctx: &Ctx<'_>, r: &DumpPs) -> Display {
         ("qualified name", link(ctx, Cmd::Proc(i64::from(r.desc.ps)), r.desc.qualified_name.clone())),
         ("source", Data::Text(place(&r.desc.file, r.desc.line))),
         ("in its module's interface", yes(r.in_interface)),
-        ("call sites", int(r.sites)),
-        ("coverage points", int(r.coverage_points)),
+        ("call sites", Data::count(r.sites)),
+        ("coverage points", Data::count(r.coverage_points)),
     ])));
     d
 }
@@ -87,7 +83,7 @@ pub(super) fn pd(ctx: &Ctx<'_>, r: &DumpPd) -> Display {
         );
         for (i, slot) in r.slots.iter().enumerate() {
             let lead = vec![
-                Cell::One(int(i + 1)),
+                Cell::One(Data::count(i + 1)),
                 Cell::One(css_link(ctx, slot.css)),
                 Cell::One(Data::Text(slot.kind.replace('_', " "))),
             ];
@@ -99,7 +95,7 @@ pub(super) fn pd(ctx: &Ctx<'_>, r: &DumpPd) -> Display {
                 continue;
             }
             let zeroed = if slot.zeroed { "zeroed" } else { "not zeroed" };
-            let text = format!("multi, {} csds ({zeroed})", format::int(slot.count as i64));
+            let text = format!("multi, {} csds ({zeroed})", format::count(slot.count));
             t.rows.push(row(Data::Text(text), lead));
             for &csd in &slot.csds {
                 t.rows.push(row(csd_link(ctx, csd), vec![Cell::Empty, Cell::Empty, Cell::Empty]));
@@ -135,7 +131,7 @@ pub(super) fn css(ctx: &Ctx<'_>, r: &DumpCss) -> Display {
     let mut facts = vec![
         ("in procedure static", ps_link(ctx, r.site.container.ps)),
         ("its name", Data::text(&*r.site.container.qualified_name)),
-        ("slot", int(r.site.slot + 1)),
+        ("slot", Data::count(r.site.slot + 1)),
         ("source", Data::Text(place(&r.site.file, r.site.line))),
         ("goal path", Data::text(&*r.site.goal_path)),
         ("kind", Data::Text(r.kind.replace('_', " "))),
@@ -177,7 +173,7 @@ pub(super) fn clique(ctx: &Ctx<'_>, r: &DumpClique) -> Display {
     let mut d = page(ctx, format!("Clique {}, raw", r.clique));
     d.items.push(Item::Table(Table::facts(vec![
         ("entered by", r.entry.map_or_else(|| Data::text("nothing: the root's"), |n| csd_link(ctx, n))),
-        ("contexts", int(r.count)),
+        ("contexts", Data::count(r.count)),
     ])));
     let mut t = Table::new(
         Boxing::Always,

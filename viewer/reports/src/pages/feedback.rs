@@ -13,7 +13,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &FeedbackReport) -> Display {
     });
     d.items.extend(r.problems.iter().map(|p| Item::Warning(p.clone())));
     if r.more_problems > 0 {
-        d.items.push(Item::Warning(format!("and {} more", format::int(r.more_problems as i64))));
+        d.items.push(Item::Warning(format!("and {} more", format::count(r.more_problems))));
     }
     if r.candidates.is_empty() {
         d.items.push(Item::Text(match &r.desc {
@@ -32,12 +32,12 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &FeedbackReport) -> Display {
         }
     }
     if r.not_listed > 0 {
-        d.items.push(Item::Text(format!("{} more are not listed.", format::int(r.not_listed as i64))));
+        d.items.push(Item::Text(format!("{} more are not listed.", format::count(r.not_listed))));
     }
     d.items.push(Item::Text(format!(
         "{} cliques were looked at: those whose calls cost at least {} on average; goals that cost up to {} were not \
          worth a conjunct. Costs and times are call sequence numbers.",
-        format::int(r.cliques as i64),
+        format::count(r.cliques),
         format::int(r.clique_threshold),
         format::int(r.call_site_threshold)
     )));
@@ -47,7 +47,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &FeedbackReport) -> Display {
         if r.not_in_text > 0 {
             d.items.push(Item::Text(format!(
                 "{} more, which save less, are not written out.",
-                format::int(r.not_in_text as i64)
+                format::count(r.not_in_text)
             )));
         }
     }
@@ -66,7 +66,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &FeedbackReport) -> Display {
     d
 }
 
-/// What `\u{2264}` means in the table.
+/// The meaning of `\u{2264}` in the table.
 const NESTED: &str = "\u{2264}: an upper bound. The conjunction is part of a recursion, so its executions lie within one \
      another and the sum counts the inner ones again in each outer one. The speed-up is that of one execution, whose \
      inner ones run as they do now; so much is saved only with a processor for each level of the recursion.";
@@ -101,7 +101,7 @@ fn columns<'a>(ctx: &'a Ctx<'_>, r: &'a FeedbackReport) -> Vec<Column<'a, Candid
     out.push(Column::new(words("Context"), move |c: &CandidateRow| {
         one(Data::Link(ctx.link(Cmd::Clique(i64::from(c.clique)), format!("clique {}", c.clique))))
     }));
-    out.push(Column::new(number("Conjuncts"), move |c: &CandidateRow| one(Data::Int(c.conjuncts as i64))));
+    out.push(Column::new(number("Conjuncts"), move |c: &CandidateRow| one(Data::count(c.conjuncts))));
     let help = "Variables that one conjunct produces and another waits for.";
     out.push(Column::new(words("Dependent on").help(help), move |c: &CandidateRow| {
         one(Data::text(if c.depends_on.is_empty() { "-".to_owned() } else { c.depends_on.join(", ") }))

@@ -13,7 +13,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &FlameReport) -> Display {
     d
 }
 
-/// The picture, of so many levels.
+/// The picture, with this many levels.
 pub(super) fn picture(ctx: &Ctx<'_>, r: &FlameReport, levels: u32, large: bool) -> Item {
     let mut caption = if large {
         "width: CPU time; a callee lies below its caller; click to zoom, with Ctrl to go to the function"
@@ -22,7 +22,7 @@ pub(super) fn picture(ctx: &Ctx<'_>, r: &FlameReport, levels: u32, large: bool) 
         "width: CPU time; a callee lies below its caller; click to go to the function".to_owned()
     };
     if r.left_out > 0 {
-        caption.push_str(&format!("; {} small branches left out", format::int(r.left_out as i64)));
+        caption.push_str(&format!("; {} small branches left out", format::count(r.left_out)));
     }
     Item::Picture(Picture {
         caption,

@@ -1,4 +1,5 @@
-//! Flat tables: a rank, some columns of words, the performance columns; ordered, paged, the rest summed up.
+//! Flat tables: a rank, some columns of words, the performance columns. They are ordered and paged; the rest is summed
+//! up.
 
 use super::ctx::Ctx;
 use super::perf::{self, PerfColumns, sort_by_cost};
@@ -8,10 +9,10 @@ use crate::query::{CostOrder, Incl, Order};
 use crate::report::common::{Perf, Rest};
 use std::borrow::Cow;
 
-/// Finds a key of a row.
+/// Computes a sort key of a row.
 type KeyOf<'a, R, K> = Box<dyn Fn(&R) -> K + 'a>;
 
-/// How the rows of a flat table are ordered by what is no cost.
+/// Sort keys of a flat table's rows that are not costs.
 pub(crate) struct Keys<'a, R> {
     /// Displayed name.
     pub(crate) name: KeyOf<'a, R, String>,
@@ -25,20 +26,20 @@ pub(crate) struct Flat<'a, R> {
     pub(crate) lead: Vec<Column<'a, R>>,
     /// The costs of a row.
     pub(crate) perf: fn(&R) -> &Perf,
-    /// Whether there are totals (and whether they may be summed up).
+    /// Whether there are totals, and whether they may be summed up.
     pub(crate) totals: Totals,
-    /// Rows that were not even made.
+    /// Rows that the report itself does not list.
     pub(crate) rest: Option<&'a Rest>,
     /// A remark below the rows.
     pub(crate) note: Option<Vec<Data>>,
 }
 
-/// What a table knows of descendants.
+/// What the totals of a table's rows mean.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Totals {
-    /// Nothing.
+    /// There are none.
     None,
-    /// Totals of rows overlap: they are shown, their sum means nothing.
+    /// Totals of rows overlap. They are shown, but their sum has no meaning.
     Overlap,
     /// Totals of rows add up.
     Add,
@@ -57,7 +58,7 @@ impl Ctx<'_> {
         }
     }
 
-    /// The rows of one page: those of the page asked for, unless `shown` says which.
+    /// The rows of one page: those of the requested page, unless `shown` gives them.
     pub(crate) fn flat<R>(
         &self,
         flat: &Flat<'_, R>,
@@ -75,12 +76,12 @@ impl Ctx<'_> {
         head.extend(columns.heads.iter().cloned());
         let mut table = Table::new(Boxing::ByPref, head);
         for (i, row) in rows.iter().enumerate().take(range.end).skip(range.start) {
-            let mut cells = vec![Cell::One(Data::Int(i as i64 + 1))];
+            let mut cells = vec![Cell::One(Data::count(i + 1))];
             cells.extend(flat.lead.iter().map(|c| (c.cell)(row)));
             cells.extend(columns.cells((flat.perf)(row)));
             table.rows.push(Row::Cells(cells));
         }
-        // What is not shown is a row of its own.
+        // Rows that are not shown are summed up in a row of their own.
         let mut count = rows.len() - range.len();
         let mut sum: Option<Cow<'_, Perf>> = flat.rest.map(|r| Cow::Borrowed(&r.perf));
         count += flat.rest.map_or(0, |r| r.count);
@@ -96,7 +97,7 @@ impl Ctx<'_> {
             if flat.totals == Totals::Overlap {
                 sum.total = None;
             }
-            let label = format!("{} more, not shown here", crate::display::format::int(count as i64));
+            let label = format!("{} more, not shown here", crate::display::format::count(count));
             let mut cells = vec![Cell::Span(Data::text(label), 1 + flat.lead.len())];
             cells.extend(columns.cells(&sum));
             table.rows.push(Row::Summary(cells));
@@ -114,7 +115,7 @@ impl Ctx<'_> {
         perf::order_head(self.cmd, &self.prefs, text, Order::Name, ColumnClass::Name)
     }
 
-    /// A head that orders by source place.
+    /// A head that orders by source position.
     pub(crate) fn place_head(&self, text: &str) -> Head {
         perf::order_head(self.cmd, &self.prefs, text, Order::Context, ColumnClass::Place)
     }
@@ -131,7 +132,7 @@ impl Ctx<'_> {
             vec![
                 Data::text(format!(
                     "{} {what} {}, hidden:",
-                    crate::display::format::int(count as i64),
+                    crate::display::format::count(count),
                     self.words().silent
                 )),
                 Data::Link(link),

@@ -20,8 +20,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &GettersSettersReport) -> Display {
         ctx.link(Cmd::Module(r.module.clone()), &*r.module),
         ctx.link(ctx.cmd.clone(), "getters and setters"),
     ]);
-    d.controls =
-        vec![ctx.sort_controls(), ctx.field_controls(), ctx.format_controls(), ctx.general_controls()];
+    d.controls = ctx.controls_of_rows();
     d
 }
 
@@ -47,7 +46,7 @@ fn table(ctx: &Ctx<'_>, r: &GettersSettersReport) -> Table {
         }
         for (i, field) in fields.into_iter().enumerate() {
             t.rows.push(Row::Separator);
-            let rank = || Cell::One(Data::Int(i as i64 + 1));
+            let rank = || Cell::One(Data::count(i + 1));
             let name = || Cell::One(Data::text(&*field.name));
             let mut push = |rank: Cell, name: Cell, what: Data, perf: &crate::report::common::Perf| {
                 let mut cells = vec![rank, name, Cell::One(what)];

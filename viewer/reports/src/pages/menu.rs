@@ -6,7 +6,7 @@ use crate::query::{Cmd, Cost, Incl, Limit};
 use crate::report::menu::MenuReport;
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
-    if ctx.subject.only_time() {
+    if ctx.subject.is_sampled() {
         return super::overview::display(ctx, r);
     }
     let mut d = Display::new(format!("Deep profile of {}", r.program));

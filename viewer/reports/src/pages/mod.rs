@@ -1,7 +1,8 @@
-//! Reports to displays: which rows, in which order, under which names, with which links and controls.
+//! Reports to displays: selects rows, orders and names them, and adds links and controls.
 //!
-//! One module per kind of page. They read the report and the preferences; of the profile they take only what decides
-//! about controls (whether times mean anything, the state of the contour file) and the names of the path to a clique.
+//! There is one module per kind of page. They read the report and the preferences. From the profile they only read what
+//! decides about controls (whether times mean anything, the state of the contour file) and the names on the path to a
+//! clique.
 
 mod callers;
 mod clique;
@@ -35,8 +36,9 @@ use crate::render::html::{HELP, NATIVE_HELP};
 use crate::report::Report;
 use crate::subject::Subject;
 use ctx::Ctx;
+use pct_deep::native::Allocated;
 
-/// The display of a report: `cmd` and `page` are those that made it.
+/// The display of a report that was made for `cmd` and `page`.
 #[must_use]
 pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: &Prefs) -> Display {
     let ctx = Ctx { subject, cmd, page, prefs: *prefs };
@@ -87,7 +89,7 @@ pub fn display(report: &Report, subject: &Subject, cmd: &Cmd, page: u32, prefs: 
     display
 }
 
-/// Tables without the columns in which all is zero.
+/// Removes the columns of tables in which everything is zero.
 fn leave_out_zeros(item: &mut Item) {
     match item {
         Item::Table(table) => table.without_zeros(),
@@ -101,21 +103,30 @@ fn banner(subject: &Subject) -> Banner {
     let mut facts = Vec::new();
     if header.ticks_per_second > 0 && subject.times_matter() {
         let seconds = header.user_quanta as f64 / header.ticks_per_second as f64;
-        // This is what the tables add up to: of a run all that the kernel counted, with what is in no sample.
-        let unit = if subject.only_time() { "CPU s" } else { "s" };
+        // The tables add up to this: for a recording, all time that the kernel counted, including what no sample has.
+        let unit = if subject.is_sampled() { "CPU s" } else { "s" };
         facts.push(format!("{} {unit}", format::float(seconds, 2)));
     }
-    if let (true, Some(recorded)) = (subject.only_time(), &subject.recorded) {
+    if let (true, Some(recorded)) = (subject.is_sampled(), &subject.recorded) {
         if recorded.side.samples > 0 {
-            facts.push(format!("{} samples", format::int(recorded.side.samples as i64)));
+            facts.push(format!("{} samples", pct_num::thousands(recorded.side.samples)));
         }
         if recorded.side.running > 0 {
             facts.push("still running".to_owned());
         }
     }
-    if subject.only_time() {
+    if subject.is_sampled() {
         if facts.is_empty() {
-            facts.push(format!("{} ns", format::int(header.user_quanta as i64)));
+            facts.push(format!("{} ns", pct_num::thousands(header.user_quanta)));
+        }
+        if let Some(memory) = subject.memory() {
+            let octets = subject.profile.root_total().words.saturating_mul(i64::from(header.bytes_per_word));
+            let what = match memory {
+                Allocated::All => "allocated",
+                Allocated::Live => "live at the end",
+                Allocated::Peak => "live at the peak",
+            };
+            facts.push(format!("{} bytes {what}", format::int(octets)));
         }
         return Banner { program: subject.profile.program().into_owned(), facts };
     }
@@ -125,7 +136,7 @@ fn banner(subject: &Subject) -> Banner {
     Banner { program: subject.profile.program().into_owned(), facts }
 }
 
-/// The page of a report that was made, or the page that says why not.
+/// The page of a report, or the page that says why there is none.
 fn or_failure<T: ?Sized>(
     ctx: &Ctx<'_>,
     report: Result<&T, &Failure>,

@@ -8,7 +8,7 @@ use crate::display::{Cell, Data, Display, Item, List, ListClass};
 use crate::query::{Cmd, Inactive, Prefs};
 use crate::report::modules::{ModuleProc, ModuleReport, ModuleRow, ProgramModulesReport};
 
-/// Modules that a remark names.
+/// Number of modules that a note names.
 const NAMED: usize = 5;
 
 pub(super) fn display_all(ctx: &Ctx<'_>, r: &ProgramModulesReport) -> Display {
@@ -89,13 +89,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &ModuleReport) -> Display {
         ctx.link(Cmd::ProgramModules, ctx.modules_title()),
         ctx.link(Cmd::Module(r.name.clone()), &*r.name),
     ]);
-    d.controls = vec![
-        ctx.inactive_controls(Hideable::Procs),
-        ctx.sort_controls(),
-        ctx.qualify_controls(),
-        ctx.field_controls(),
-        ctx.format_controls(),
-        ctx.general_controls(),
-    ];
+    d.controls = vec![ctx.inactive_controls(Hideable::Procs)];
+    d.controls.extend(ctx.controls_of_procedures());
     d
 }

@@ -1,14 +1,17 @@
-//! The first page of a native program's recording: where the time went, who used it, what was accounted for.
+//! The first page of a native program's recording: where the time went, which threads used it, and the account.
 
 use super::ctx::Ctx;
 use crate::display::table::{Boxing, Column, ColumnClass, Head};
-use crate::display::{Cell, Data, Display, HeadGroup, Item, Label, List, ListClass, Row, Table, format};
+use crate::display::{
+    Cell, Data, Display, HeadGroup, Item, Label, List, ListClass, MemUnit, Row, Table, format,
+};
 use crate::query::{Cmd, Cost, Incl, Limit};
 use crate::report::flame;
 use crate::report::menu::MenuReport;
 use crate::report::overview::{OverviewReport, ThreadRow};
+use pct_deep::native::Allocated;
 
-/// Levels of the flame graph on this page; its own page has all.
+/// Levels of the flame graph on this page. Its own page shows all.
 const LEVELS: u32 = 28;
 
 pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
@@ -56,6 +59,15 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &MenuReport) -> Display {
             facts.push(("Samples a CPU second", Data::Int(i64::try_from(o.rate_hz).unwrap_or(i64::MAX))));
         }
     }
+    if let Some(memory) = ctx.subject.memory() {
+        let whole = ctx.subject.profile.root_total();
+        let scale = f64::from(ctx.subject.profile.header().bytes_per_word);
+        facts.push((super::perf::blocks_head(memory), Data::Int(whole.allocs)));
+        facts.push((
+            super::perf::bytes_head(memory),
+            Data::Memory(whole.words as f64 * scale, MemUnit::Bytes, 0),
+        ));
+    }
     facts.extend([
         ("Functions", size(r.pss.saturating_sub(1))),
         ("Objects", size(r.modules)),
@@ -83,6 +95,10 @@ fn ways(ctx: &Ctx<'_>, r: &MenuReport, flame: bool, stacked: bool) -> Item {
     if stacked {
         let root = i64::from(ctx.subject.profile.root_clique().number());
         out.push(Item::Link(ctx.link(Cmd::CliqueTree(root, Cost::Time), "the call graph, recursion folded")));
+        if ctx.subject.memory().is_some() {
+            let label = "the call graph by memory in place of time";
+            out.push(Item::Link(ctx.link(Cmd::CliqueTree(root, Cost::Words), label)));
+        }
     }
     let mut lists = Vec::new();
     let mut tables =
@@ -92,6 +108,19 @@ fn ways(ctx: &Ctx<'_>, r: &MenuReport, flame: bool, stacked: bool) -> Item {
             ctx.link(Cmd::top(ranks, Cost::Time, Incl::Total), "functions by all time in and below them"),
         ));
         lists.push(list("Who calls whom", out));
+    }
+    if let Some(memory) = ctx.subject.memory() {
+        let what = match memory {
+            Allocated::All => "allocated",
+            Allocated::Live => "allocated and that is live",
+            Allocated::Peak => "allocated and that was live at the peak",
+        };
+        for (incl, label) in [
+            (Incl::Own, format!("functions by the memory that they {what}")),
+            (Incl::Total, format!("functions by the memory that they and their callees {what}")),
+        ] {
+            tables.push(Item::Link(ctx.link(Cmd::top(ranks, Cost::Words, incl), label)));
+        }
     }
     tables.push(Item::Link(ctx.link(Cmd::ProgramModules, "objects: programs and libraries")));
     if r.others > 0 {
@@ -151,7 +180,7 @@ fn threads(o: &OverviewReport) -> Table {
         table.flat = false;
         table.rows.push(Row::Note(vec![Data::Label(Label::plain(format!(
             "{} more threads with {} CPU s",
-            format::int(more as i64),
+            format::count(more),
             format::float(seconds, 3)
         )))]));
     }

@@ -7,8 +7,9 @@ use crate::query::{
     Scope, TimeFields,
 };
 use crate::report::common::{Block, Perf};
+use pct_deep::native::Allocated;
 
-/// A count of a port.
+/// The count of a port.
 struct Port {
     head: &'static str,
     order: Option<Cost>,
@@ -29,11 +30,11 @@ const PORTS: &[Port] = &[
     Port { head: "Excps", order: None, value: |p| p.excps, help: "exits by exception" },
 ];
 
-/// What a column of a block says.
+/// The label of a column.
 enum Says {
-    /// "Self" or "Total": the number that the group is about.
+    /// "Self" or "Total": the group's main number.
     Main,
-    /// Something else.
+    /// Another word.
     Word(&'static str),
 }
 
@@ -57,16 +58,18 @@ struct Quantity {
 struct Memory {
     unit: MemUnit,
     scale: f64,
-    /// Time is all that is known: plain seconds, not ticks.
+    /// Times are plain seconds, not ticks.
     seconds: bool,
 }
 
-/// What columns have to know of the profile.
+/// What columns need to know about the profile.
 #[derive(Clone, Copy)]
 pub(crate) struct Scale {
     pub(crate) bytes_per_word: u8,
-    /// Only time is known.
-    pub(crate) only_time: bool,
+    /// It was made of samples: calls are not known, times are seconds.
+    pub(crate) sampled: bool,
+    /// What its allocations are, if it was made of samples and has any.
+    pub(crate) memory: Option<Allocated>,
 }
 
 const QUANTITIES: &[Quantity] = &[
@@ -183,6 +186,33 @@ const QUANTITIES: &[Quantity] = &[
     },
 ];
 
+/// The head of the columns of blocks.
+pub(crate) const fn blocks_head(memory: Allocated) -> &'static str {
+    match memory {
+        Allocated::All => "Blocks allocated",
+        Allocated::Live => "Blocks live at the end",
+        Allocated::Peak => "Blocks live at the peak",
+    }
+}
+
+/// The head of the columns of bytes.
+pub(crate) const fn bytes_head(memory: Allocated) -> &'static str {
+    match memory {
+        Allocated::All => "Bytes allocated",
+        Allocated::Live => "Bytes live at the end",
+        Allocated::Peak => "Bytes live at the peak",
+    }
+}
+
+/// The head of the columns of words.
+pub(crate) const fn words_head(memory: Allocated) -> &'static str {
+    match memory {
+        Allocated::All => "Words allocated",
+        Allocated::Live => "Words live at the end",
+        Allocated::Peak => "Words live at the peak",
+    }
+}
+
 /// Where a cell's number comes from.
 enum Source {
     Port(fn(&Perf) -> i64),
@@ -198,7 +228,7 @@ pub(crate) struct PerfColumns {
     memory: Memory,
 }
 
-/// A head that orders the page by a criterion; marked when it does already.
+/// A head that orders the page by a criterion. It is marked if the page has that order.
 pub(crate) fn order_head(cmd: &Cmd, prefs: &Prefs, text: &str, order: Order, class: ColumnClass) -> Head {
     let link = Link {
         cmd: cmd.clone(),
@@ -214,24 +244,25 @@ pub(crate) fn order_head(cmd: &Cmd, prefs: &Prefs, text: &str, order: Order, cla
 }
 
 impl PerfColumns {
-    /// The columns that the preferences ask for; with or without those of totals.
+    /// The columns that the preferences ask for, with or without totals.
     pub(crate) fn new(cmd: &Cmd, prefs: &Prefs, totals: bool, by: Scale) -> PerfColumns {
         let fields = prefs.fields;
         let memory = match fields.memory {
             MemFields::Bytes | MemFields::BytesPerCall => {
-                Memory { unit: MemUnit::Bytes, scale: f64::from(by.bytes_per_word), seconds: by.only_time }
+                Memory { unit: MemUnit::Bytes, scale: f64::from(by.bytes_per_word), seconds: by.sampled }
             }
             MemFields::None | MemFields::Words | MemFields::WordsPerCall => {
-                Memory { unit: MemUnit::Words, scale: 1.0, seconds: by.only_time }
+                Memory { unit: MemUnit::Words, scale: 1.0, seconds: by.sampled }
             }
         };
+        let unit = memory.unit;
         let mut columns = PerfColumns { heads: Vec::new(), sources: Vec::new(), memory };
         for quantity in QUANTITIES {
             let Some(title) = (quantity.title)(&fields) else { continue };
             let mut heads = Vec::new();
             for incl in if totals { &[Incl::Own, Incl::Total][..] } else { &[Incl::Own][..] } {
                 for (i, part) in quantity.parts.iter().filter(|p| (p.shown)(&fields)).enumerate() {
-                    // The first column of a group says what the group is about.
+                    // The first column of a group has the group's label.
                     let text = match (&part.says, incl) {
                         (Says::Word(w), _) if i > 0 => w,
                         (_, Incl::Own) => "Self",
@@ -250,7 +281,13 @@ impl PerfColumns {
                     });
                 }
             }
-            let title = if by.only_time { "CPU seconds" } else { title };
+            let title = match (quantity.cost, by.memory) {
+                (Cost::Time, _) if by.sampled => "CPU seconds",
+                (Cost::Allocs, Some(memory)) => blocks_head(memory),
+                (Cost::Words, Some(memory)) if unit == MemUnit::Bytes => bytes_head(memory),
+                (Cost::Words, Some(memory)) => words_head(memory),
+                _ => title,
+            };
             columns.heads.push(HeadGroup { title: Some(title.to_owned()), heads, coloured: true });
         }
         if fields.port == PortFields::Counts {
@@ -289,7 +326,7 @@ impl PerfColumns {
     }
 }
 
-/// The number by which a cost order sorts, and what breaks ties.
+/// The number by which a cost order sorts, and the tie breaker.
 pub(crate) fn cost_key(perf: &Perf, order: CostOrder) -> (f64, f64) {
     let block = match (order.incl, &perf.total) {
         (Incl::Total, Some(total)) => total,
@@ -310,7 +347,7 @@ pub(crate) fn cost_key(perf: &Perf, order: CostOrder) -> (f64, f64) {
     }
 }
 
-/// Sorts the largest first; equal ones keep their order.
+/// Sorts the largest first. Equal rows keep their order.
 pub(crate) fn sort_by_cost<T>(rows: &mut [T], order: CostOrder, perf: impl Fn(&T) -> &Perf) {
     rows.sort_by(|a, b| {
         let (a, b) = (cost_key(perf(a), order), cost_key(perf(b), order));
@@ -318,7 +355,7 @@ pub(crate) fn sort_by_cost<T>(rows: &mut [T], order: CostOrder, perf: impl Fn(&T
     });
 }
 
-/// Adds a row to a sum. Per-call numbers of the sum are its own quotients.
+/// Adds a row to a sum. The sum's per-call numbers are quotients of the sums.
 pub(crate) fn add(sum: &mut Perf, row: &Perf) {
     sum.calls += row.calls;
     sum.exits += row.exits;
@@ -353,7 +390,7 @@ mod tests {
     use super::*;
     use crate::query::words_all;
 
-    const MERCURY: Scale = Scale { bytes_per_word: 8, only_time: false };
+    const MERCURY: Scale = Scale { bytes_per_word: 8, sampled: false, memory: None };
 
     #[test]
     fn every_choice_of_fields_gives_as_many_heads_as_cells() {

@@ -27,7 +27,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
         facts.push(Item::Link(ctx.link(Cmd::Module(r.desc.module.clone()), &*r.desc.module)));
     }
     let contexts = if r.contexts == 1 { "context" } else { "contexts" };
-    facts.push(Item::Text(format!("\u{b7} {} call {contexts}", format::int(r.contexts as i64))));
+    facts.push(Item::Text(format!("\u{b7} {} call {contexts}", format::count(r.contexts))));
     d.items.push(Item::List(List { class: ListClass::Horizontal, title: None, items: facts }));
     if let Some(around) = &r.neighbours {
         d.items.push(Item::Heading("Callers".to_owned()));
@@ -56,15 +56,12 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &ProcReport) -> Display {
         ctx.summarise_controls(),
         ctx.inactive_controls(Hideable::Sites),
         ctx.qualify_controls(),
-        ctx.sort_controls(),
-        ctx.field_controls(),
-        ctx.format_controls(),
-        ctx.general_controls(),
     ]);
+    d.controls.extend(ctx.controls_of_rows());
     d
 }
 
-/// Callers or callees that are listed on the page.
+/// Most callers or callees that the page lists.
 const NEIGHBOURS: usize = 30;
 
 /// A table of functions that call or are called.
@@ -96,7 +93,7 @@ fn neighbours(ctx: &Ctx<'_>, rows: &[ProcCallee], rest: Option<&Rest>, none: &st
     Item::Table(ctx.flat(&flat, &rows, Some(0..shown)))
 }
 
-/// A line of the table of call sites, with the site that it belongs to.
+/// A line of the table of call sites, with its call site.
 enum Line<'a> {
     Site(&'a ProcSite),
     Callee(&'a ProcSite, &'a ProcCallee),
@@ -118,9 +115,9 @@ fn table(ctx: &Ctx<'_>, r: &ProcReport) -> Table {
     let c = &r.callers;
     let from = format!(
         "Calls from {} other procedures, {} call sites, {} call edges",
-        format::int(c.procs as i64),
-        format::int(c.csss as i64),
-        format::int(c.csds as i64)
+        format::count(c.procs),
+        format::count(c.csss),
+        format::count(c.csds)
     );
     t.rows.push(Row::Developer(Box::new(row(vec![Cell::Span(Data::text(from), 2)], &c.perf))));
     t.rows.push(Row::Developer(Box::new(Row::Separator)));
@@ -136,14 +133,14 @@ fn table(ctx: &Ctx<'_>, r: &ProcReport) -> Table {
     let silent = r.sites.len() - sites.len();
     match ctx.prefs.order {
         Order::Context => sites.sort_by_cached_key(|s| (s.site.file.clone(), s.site.line, s.site.slot)),
-        // Sites without a fixed callee first.
+        // Sites without a fixed callee come first.
         Order::Name => sites.sort_by_cached_key(|s| match &s.site.callee {
             None => (false, String::new()),
             Some(callee) => (true, ctx.name(callee, current)),
         }),
         Order::Cost(order) => sort_by_cost(&mut sites, order, |s| &s.summary),
     }
-    // Lines first, so that a page can be cut out of them; only those of the page become rows.
+    // All lines are collected first, to cut the page out of them. Only the page's lines become rows.
     let mut lines: Vec<Line<'_>> = Vec::new();
     for s in sites {
         lines.push(Line::Site(s));
@@ -182,7 +179,7 @@ fn table(ctx: &Ctx<'_>, r: &ProcReport) -> Table {
         };
         row(vec![source, Cell::One(name)], &s.summary)
     };
-    // A page that begins among the callees of a call site says of which.
+    // A page that begins among the callees of a call site names that site.
     if let Some(Line::Callee(s, _) | Line::Rest(s, _)) = lines.get(range.start) {
         t.rows.push(site_row(s));
     }
@@ -194,7 +191,7 @@ fn table(ctx: &Ctx<'_>, r: &ProcReport) -> Table {
                 row(vec![Cell::Empty, Cell::One(link)], &callee.perf)
             }
             Line::Rest(_, rest) => {
-                let label = format!("{} more callees", format::int(rest.count as i64));
+                let label = format!("{} more callees", format::count(rest.count));
                 row(vec![Cell::Empty, Cell::One(Data::text(label))], &rest.perf)
             }
         });

@@ -1,4 +1,4 @@
-//! The profiles that there are.
+//! The available profiles.
 
 use super::ctx::Ctx;
 use crate::display::table::{Boxing, ColumnClass, Head};
@@ -19,7 +19,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &RecordingsReport) -> Display {
 }
 
 fn table(ctx: &Ctx<'_>, r: &RecordingsReport) -> Table {
-    // The number beside the name, the long command after what is short: so a narrow window has what matters.
+    // The number is beside the name and the long command comes last, so that a narrow window shows what matters.
     let head = [
         Head::text("Recording", ColumnClass::Name),
         Head::text("CPU seconds used", ColumnClass::Number).help(

@@ -15,7 +15,7 @@ pub(super) fn of_clique(ctx: &Ctx<'_>, r: &CliqueRecursionReport) -> Display {
         RecursionType::NotRecursive => d.items.push(Item::Text("This clique is not recursive.".to_owned())),
         RecursionType::Mutual(count) => d.items.push(Item::Text(format!(
             "This clique is mutually recursive: it has {} procedure contexts.",
-            format::int(*count as i64)
+            format::count(*count)
         ))),
         RecursionType::Errors(texts) => d.items.push(Item::List(List {
             class: ListClass::Bullets,
@@ -32,7 +32,7 @@ pub(super) fn of_clique(ctx: &Ctx<'_>, r: &CliqueRecursionReport) -> Display {
                 ("Average maximum depth".to_owned(), s.depth),
                 ("Average cost of a recursive call".to_owned(), s.average_cost),
             ];
-            // Depths of interest: the shallow ones, the middle, the deep ones.
+            // Interesting depths: the shallow ones, the middle, the deep ones.
             let mut depths = vec![0.0, 1.0, 2.0, (s.depth / 2.0).round(), depth - 2.0, depth - 1.0, depth];
             depths.retain(|&x| x >= 0.0);
             depths.sort_by(f64::total_cmp);
@@ -84,9 +84,11 @@ fn levels(all: &[Level]) -> Table {
             1 => "one recursive call".to_owned(),
             n => format!("{n} recursive calls"),
         };
+        #[expect(clippy::cast_possible_truncation, reason = "a sum of whole numbers")]
+        let executions = l.count as i64;
         t.rows.push(Row::Cells(vec![
             Cell::One(Data::Text(case)),
-            Cell::One(Data::Int(l.count as i64)),
+            Cell::One(Data::Int(executions)),
             Cell::One(Data::Float(l.non_recursive_cost)),
             Cell::One(Data::Float(l.recursive_calls_cost)),
         ]));
@@ -109,13 +111,13 @@ fn key_words(key: &TypeKey) -> String {
     }
 }
 
-/// What the totals of a row are.
+/// The meaning of a row's totals.
 const NESTED: &str = "Totals are sums over the cliques of a row, each with all that it calls. A clique that lies below another \
      one of its row is counted in both, so that totals may be more than 100 %. Self counts everything once.";
 
 pub(super) fn frequencies(ctx: &Ctx<'_>, r: &FrequencyReport) -> Display {
     let mut d = Display::new("Types of recursion");
-    d.items.push(Item::Text(format!("{} cliques", format::int(r.cliques as i64))));
+    d.items.push(Item::Text(format!("{} cliques", format::count(r.cliques))));
     d.items.push(Item::Text(NESTED.to_owned()));
     let columns = PerfColumns::new(ctx.cmd, &ctx.prefs, true, ctx.scale());
     let mut head = vec![
@@ -127,7 +129,7 @@ pub(super) fn frequencies(ctx: &Ctx<'_>, r: &FrequencyReport) -> Display {
     let mut t = Table::new(Boxing::ByPref, head);
     let mut types: Vec<&Frequency> = r.types.iter().collect();
     if let Order::Cost(order) = ctx.prefs.order {
-        // What has no sum comes last.
+        // Rows without a sum come last.
         let (mut with, without): (Vec<_>, Vec<_>) = types.into_iter().partition(|f| f.summary.is_some());
         with.sort_by(|a, b| {
             let key =
@@ -143,7 +145,7 @@ pub(super) fn frequencies(ctx: &Ctx<'_>, r: &FrequencyReport) -> Display {
         t.rows.push(Row::Section(Data::Label(Label::bold(key_words(&f.key)))));
         let mut cells = vec![
             Cell::One(Data::text("all")),
-            Cell::One(Data::Int(f.count as i64)),
+            Cell::One(Data::count(f.count)),
             Cell::One(Data::Percent(f.share)),
         ];
         match &f.summary {
@@ -158,7 +160,7 @@ pub(super) fn frequencies(ctx: &Ctx<'_>, r: &FrequencyReport) -> Display {
         for p in procs.iter().take(limit) {
             let mut cells = vec![
                 Cell::One(Data::Link(ctx.proc_link(&p.desc, None))),
-                Cell::One(Data::Int(p.count as i64)),
+                Cell::One(Data::count(p.count)),
                 Cell::One(Data::Percent(p.share)),
             ];
             cells.extend(columns.cells(&p.perf));
@@ -166,18 +168,12 @@ pub(super) fn frequencies(ctx: &Ctx<'_>, r: &FrequencyReport) -> Display {
         }
         let more = procs.len().saturating_sub(limit) + f.procs_not_listed;
         if more > 0 {
-            t.rows.push(Row::Note(vec![Data::Text(format!("{} more procedures", format::int(more as i64)))]));
+            t.rows.push(Row::Note(vec![Data::Text(format!("{} more procedures", format::count(more)))]));
         }
         t.rows.push(Row::Separator);
     }
     d.items.push(Item::Table(t));
     d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), "Types of recursion")]);
-    d.controls = vec![
-        ctx.sort_controls(),
-        ctx.qualify_controls(),
-        ctx.field_controls(),
-        ctx.format_controls(),
-        ctx.general_controls(),
-    ];
+    d.controls = ctx.controls_of_procedures();
     d
 }

@@ -1,4 +1,4 @@
-//! What a search found.
+//! The results of a search.
 
 use super::ctx::Ctx;
 use super::flat::{Flat, Keys, Totals};
@@ -37,7 +37,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &SearchReport) -> Display {
             name: Box::new(|p| ctx.name(&p.desc, None)),
             place: Box::new(|p| (p.desc.file.clone(), p.desc.line)),
         };
-        // The report's order, called ones first and the dearest on top, is what a search wants.
+        // The report's order (called ones first, the most expensive at the top) fits a search.
         if ctx.prefs.order != Order::Context {
             ctx.sort(&mut rows, &keys, |p| &p.perf, Totals::Overlap);
         }
@@ -60,12 +60,6 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &SearchReport) -> Display {
         d.items.push(Item::Table(ctx.flat(&flat, &rows, None)));
     }
     d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), "Search")]);
-    d.controls = vec![
-        ctx.sort_controls(),
-        ctx.qualify_controls(),
-        ctx.field_controls(),
-        ctx.format_controls(),
-        ctx.general_controls(),
-    ];
+    d.controls = ctx.controls_of_procedures();
     d
 }

@@ -20,12 +20,12 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &SourceReport) -> Display {
     }
     let (first, last) = (r.lines.first().map_or(0, |l| l.number), r.lines.last().map_or(0, |l| l.number));
     if r.all > r.lines.len() {
-        let step = LINES as i64 / 2;
+        let step = i64::try_from(LINES / 2).unwrap_or(i64::MAX);
         let mut items = vec![Item::Text(format!(
             "lines {} to {} of {}",
-            format::int(first as i64),
-            format::int(last as i64),
-            format::int(r.all as i64)
+            format::count(first),
+            format::count(last),
+            format::count(r.all)
         ))];
         if first > 1 {
             items.push(Item::Link(ctx.link(Cmd::Source(r.file.clone(), r.line - step), "earlier")));
@@ -42,7 +42,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &SourceReport) -> Display {
 }
 
 fn table(ctx: &Ctx<'_>, r: &SourceReport) -> Table {
-    let seconds = ctx.subject.only_time();
+    let seconds = ctx.subject.is_sampled();
     let rate = ctx.subject.profile.header().ticks_per_second as f64;
     let cost = |ticks: i64| match ticks {
         0 => Cell::Empty,
@@ -70,7 +70,9 @@ fn table(ctx: &Ctx<'_>, r: &SourceReport) -> Table {
             Some(ps) => {
                 Data::Link(Link { label: Label::bold(number), ..ctx.link(Cmd::Proc(i64::from(ps)), "") })
             }
-            None if l.number as i64 == r.line => Data::Label(Label::bold(format!("\u{25b8} {number}"))),
+            None if i64::try_from(l.number) == Ok(r.line) => {
+                Data::Label(Label::bold(format!("\u{25b8} {number}")))
+            }
             None => Data::Text(number),
         })];
         if r.has_own {

@@ -1,5 +1,4 @@
-//! What a page leads to beside its own content: the parts of the profile, and the other views of what the page is
-//! about.
+//! The links of a page beside its own content: the parts of the profile, and the other views of the page's subject.
 
 use super::ctx::Ctx;
 use crate::display::{Item, Link};
@@ -8,7 +7,7 @@ use crate::report::Report;
 use crate::subject::RepState;
 
 impl Ctx<'_> {
-    /// A view; said instead of linked where it is this page.
+    /// A link to a view; plain text if it is this page.
     fn view(&self, cmd: Cmd, label: &str, is_here: bool) -> Item {
         if is_here || cmd == *self.cmd {
             Item::Current(label.to_owned())
@@ -48,7 +47,7 @@ impl Ctx<'_> {
         out
     }
 
-    /// The other views of what a report is about.
+    /// The other views of a report's subject.
     pub(super) fn tabs(&self, report: &Report) -> Vec<Item> {
         match report {
             Report::Proc(Ok(r)) => self.proc_tabs(r.desc.ps, &r.desc.file, r.desc.line),

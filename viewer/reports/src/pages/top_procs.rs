@@ -17,7 +17,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
             (0, Cmd::TopProcs { limit: Limit::Ranks(..), .. }) => format!("None of the {procs} has any."),
             (1, Cmd::TopProcs { limit: Limit::Ranks(..), .. }) => format!("Only one of the {procs} has any."),
             (n, Cmd::TopProcs { limit: Limit::Ranks(..), .. }) => {
-                format!("Only {} {procs} have any.", format::int(n as i64))
+                format!("Only {} {procs} have any.", format::count(n))
             }
             _ => format!("None of the {procs} meets the limit."),
         }));
@@ -26,6 +26,16 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
         {
             d.items.push(Item::Text(format!("No other of the {procs} has any.")));
         }
+        // How the rows differ from the figure at the top of the page.
+        if r.outside_first > 0 && !ctx.subject.profile.is_native() {
+            d.items.push(Item::Text(format!(
+                "The program has {} {} more than {}: the runtime calls other {procs} before and after it. The root of \
+                 the call graph lists them all.",
+                format::int(r.outside_first),
+                unit(r.cost),
+                ctx.name(&r.procs[0].desc, None),
+            )));
+        }
         let mut rows: Vec<&TopProc> = r.procs.iter().collect();
         let keys: Keys<'_, &TopProc> = Keys {
             name: Box::new(|p| ctx.name(&p.desc, None)),
@@ -33,19 +43,13 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TopProcsReport) -> Display {
         };
         ctx.sort(&mut rows, &keys, |p| &p.perf, Totals::Overlap);
         let note = (r.not_listed > 0).then(|| {
-            vec![Data::text(format!("{} more {procs} meet the limit.", format::int(r.not_listed as i64)))]
+            vec![Data::text(format!("{} more {procs} meet the limit.", format::count(r.not_listed)))]
         });
         d.items.push(Item::Table(ctx.flat(&columns(ctx, note), &rows, None)));
     }
     d.crumbs = ctx.crumbs(vec![ctx.link(ctx.cmd.clone(), format!("Top {procs}"))]);
-    d.controls = vec![
-        ctx.top_controls(),
-        ctx.sort_controls(),
-        ctx.qualify_controls(),
-        ctx.field_controls(),
-        ctx.format_controls(),
-        ctx.general_controls(),
-    ];
+    d.controls = vec![ctx.top_controls()];
+    d.controls.extend(ctx.controls_of_procedures());
     d
 }
 
@@ -64,6 +68,17 @@ fn columns<'a>(ctx: &'a Ctx<'_>, note: Option<Vec<Data>>) -> Flat<'a, &'a TopPro
     Flat { lead, perf: |p| &p.perf, totals: Totals::Overlap, rest: None, note }
 }
 
+fn unit(cost: Cost) -> &'static str {
+    match cost {
+        Cost::Time => "clock ticks",
+        Cost::Callseqs => "call sequence numbers",
+        Cost::Allocs => "allocations",
+        Cost::Words => "words",
+        Cost::Calls => "calls",
+        Cost::Redos => "redos",
+    }
+}
+
 fn title(ctx: &Ctx<'_>, r: &TopProcsReport) -> String {
     let mut by = r.cost.label().to_owned();
     if !matches!(r.cost, Cost::Calls | Cost::Redos) {
@@ -76,19 +91,19 @@ fn title(ctx: &Ctx<'_>, r: &TopProcsReport) -> String {
         }
     }
     let words = ctx.words();
-    // A list may end before the ranks that were asked for do: the title counts what is there.
+    // A list may end before the requested ranks do, so the title counts the listed ones.
     let listed = r.procs.len() + r.not_listed;
     match ctx.cmd {
         Cmd::TopProcs { limit: Limit::Ranks(lo, _), .. } if *lo <= 1 => match listed {
             0 => format!("Top {} by {by}", words.procs),
             1 => format!("Top {} by {by}", words.proc.to_lowercase()),
-            n => format!("Top {} {} by {by}", format::int(n as i64), words.procs),
+            n => format!("Top {} {} by {by}", format::count(n), words.procs),
         },
         Cmd::TopProcs { limit: Limit::Ranks(lo, _), .. } => match listed {
             0 => format!("{}s from rank {} on, by {by}", words.proc, format::int(*lo)),
             1 => format!("{} ranked {} by {by}", words.proc, format::int(*lo)),
             n => {
-                let last = lo.saturating_add(n as i64 - 1);
+                let last = lo.saturating_add(i64::try_from(n - 1).unwrap_or(i64::MAX));
                 format!("{}s ranked {} to {} by {by}", words.proc, format::int(*lo), format::int(last))
             }
         },
@@ -104,7 +119,7 @@ fn title(ctx: &Ctx<'_>, r: &TopProcsReport) -> String {
 pub(super) fn hottest(ctx: &Ctx<'_>, cost: Cost, rows: i64) -> Item {
     let cmd = Cmd::top(Limit::Ranks(1, 100), cost, Incl::Own);
     let order = Order::Cost(CostOrder { cost, incl: Incl::Own, scope: Scope::Overall });
-    // A few columns only: the table is a first answer, its links lead to more.
+    // It has only a few columns: the table is a first answer, and its links lead to more.
     let fields = Fields {
         port: PortFields::None,
         allocs: AllocFields::None,

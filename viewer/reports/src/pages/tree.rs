@@ -7,7 +7,10 @@ use crate::report::tree::{TreeReport, overview as overview_of, strip, weight_of}
 use pct_deep::CliqueId;
 
 fn unit_of(ctx: &Ctx<'_>, cost: Cost) -> &'static str {
-    if ctx.subject.only_time() { "CPU s" } else { unit(cost) }
+    match cost {
+        Cost::Time if ctx.subject.is_sampled() => "CPU s",
+        _ => unit(cost),
+    }
 }
 
 fn unit(cost: Cost) -> &'static str {
@@ -23,7 +26,7 @@ fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Pictu
     Picture {
         caption,
         unit: unit_of(ctx, r.cost),
-        seconds: ctx.subject.only_time(),
+        seconds: r.cost == Cost::Time && ctx.subject.is_sampled(),
         compares: None,
         zooms: false,
         levels: 1000,
@@ -49,7 +52,7 @@ fn picture(ctx: &Ctx<'_>, r: &TreeReport, caption: String, large: bool) -> Pictu
     }
 }
 
-/// What each module costs by itself in the whole profile.
+/// The own cost of each module in the whole profile.
 pub(super) fn group_weights(ctx: &Ctx<'_>, cost: Cost) -> pct_icicle::GroupWeights {
     let profile = &ctx.subject.profile;
     let of = profile.modules().map(|module| {
@@ -70,7 +73,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TreeReport) -> Display {
     });
     let mut caption = format!("width: {} with descendants", unit_of(ctx, r.cost));
     if r.left_out > 0 {
-        caption.push_str(&format!("; {} small branches left out", format::int(r.left_out as i64)));
+        caption.push_str(&format!("; {} small branches left out", format::count(r.left_out)));
     }
     d.items.push(Item::Picture(picture(ctx, r, caption, true)));
     let clique = i64::from(top.clique);
@@ -85,12 +88,12 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &TreeReport) -> Display {
     d
 }
 
-/// A name as pictures have it.
+/// A name as pictures show it.
 pub(super) fn shown_name(ctx: &Ctx<'_>, name: &str) -> String {
     if ctx.subject.profile.is_native() { format::short_name(name) } else { name.to_owned() }
 }
 
-/// The strip on top of a clique's page.
+/// The strip at the top of a clique's page.
 pub(super) fn strip_of(ctx: &Ctx<'_>, clique: CliqueId) -> Item {
     let r = strip(ctx.subject, clique, ctx.tree_cost());
     let widest = r.nodes.first().map_or(0, |n| n.total);

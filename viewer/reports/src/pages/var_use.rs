@@ -6,7 +6,7 @@ use crate::display::{Cell, Data, Display, HeadGroup, Item, Row, Table};
 use crate::query::Cmd;
 use crate::report::var_use::VarUseReport;
 
-/// What `\u{2264}` means in the table.
+/// The meaning of `\u{2264}` in the table.
 const BEYOND: &str = "\u{2264}: an upper bound. The estimate lies beyond the end of the call (it adds up averages of branches, and \
      for a recursion the average level as often as it is deep), so all that is known is that the argument is used by \
      then. The JSON form of this page has the estimate itself.";
@@ -34,7 +34,7 @@ pub(super) fn display(ctx: &Ctx<'_>, r: &VarUseReport) -> Display {
     for (i, a) in r.args.iter().enumerate() {
         let found = r.first_use(a);
         t.rows.push(Row::Cells(vec![
-            Cell::One(Data::Int(i as i64 + 1)),
+            Cell::One(Data::count(i + 1)),
             Cell::One(Data::text(&*a.name)),
             Cell::One(Data::text(a.use_type.label())),
             Cell::One(Data::Percent(found.share).bound(found.is_bound)),

@@ -1,9 +1,11 @@
-//! Commands: what a page is about. [`Cmd`]'s `Display` is the decoder's twin; both walk the same table of keywords.
+//! Commands: what a page is about. [`Cmd`]'s `Display` is the counterpart of the parser; both use one table of
+//! keywords.
 //!
-//! The 23 commands of the deep profiler keep their spelling. Ours are `search/TEXT`, `proc_named/NAME` (a link
-//! that survives a new run of the program), `clique_tree/N/COST` (the picture below a clique), `flame` (the stacks of a
-//! recording), `source/FILE/LINE`, `recordings` (the other profiles at hand), `diff/NAME/WHAT/INCL/SCALE` (with one of them),
-//! `feedback` and `feedback/N` (what is worth executing in parallel, in the program and in a procedure).
+//! The 23 commands of the deep profiler keep their spelling. pct adds `search/TEXT`, `proc_named/NAME` (a link that
+//! survives a new run of the program), `clique_tree/N/COST` (the picture below a clique), `flame` (the stacks of a
+//! recording), `source/FILE/LINE`, `recordings` (the other available profiles), `diff/NAME/WHAT/INCL/SCALE` (a
+//! comparison with one of them), `feedback` and `feedback/N` (what is worth executing in parallel, in the program and
+//! in a procedure).
 
 use super::prefs::{CostOrder, Order, Unrecognised};
 use super::words::{
@@ -23,7 +25,7 @@ pub enum Limit {
     Value(f64),
 }
 
-/// What a page is about. Ids are as the query has them: nobody has checked yet that they exist.
+/// What a page is about. Ids are those of the query; they may not exist.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Cmd {
     /// Ends the server.
@@ -32,9 +34,9 @@ pub enum Cmd {
     Restart,
     /// Sets the idle time of the server, in minutes.
     Timeout(i64),
-    /// Where to begin.
+    /// The first page.
     Menu,
-    /// The root's clique, or the start of the action at this percentage of call sequence numbers.
+    /// The root's clique, or the clique at this percentage of call sequence numbers at which the action starts.
     Root(Option<i64>),
     /// A clique.
     Clique(i64),
@@ -42,7 +44,7 @@ pub enum Cmd {
     CliqueRecursion(i64),
     /// A procedure.
     Proc(i64),
-    /// Who calls a procedure.
+    /// The callers of a procedure.
     ProcCallers {
         /// The procedure.
         ps: i64,
@@ -50,7 +52,7 @@ pub enum Cmd {
         group: Group,
         /// Which bunch of rows, from 1.
         bunch: i64,
-        /// Rows in a bunch, from 1.
+        /// Number of rows in a bunch, from 1.
         size: i64,
         /// Contour exclusion.
         contour: Contour,
@@ -73,9 +75,9 @@ pub enum Cmd {
     ModuleRep(String),
     /// The most expensive procedures.
     TopProcs {
-        /// How many.
+        /// How many of them.
         limit: Limit,
-        /// Of what.
+        /// The cost.
         cost: Cost,
         /// With or without descendants.
         incl: Incl,
@@ -92,30 +94,30 @@ pub enum Cmd {
     DumpCss(i64),
     /// Raw call site dynamic.
     DumpCsd(i64),
-    /// Procedures and modules whose name or place holds a text (ours).
+    /// Procedures and modules whose name or source position contains a text (pct's).
     Search(String),
-    /// The procedure of this raw name (ours).
+    /// The procedure with this raw name (pct's).
     ProcNamed(String),
-    /// The tree of cliques below one, as a picture (ours).
+    /// The tree of cliques below one, as a picture (pct's).
     CliqueTree(i64, Cost),
-    /// The stacks of a recording as a picture (ours).
+    /// The stacks of a recording as a picture (pct's).
     Flame,
-    /// A source file, at a line (ours).
+    /// A source file, at a line (pct's).
     Source(String, i64),
-    /// The other profiles at hand (ours).
+    /// The other available profiles (pct's).
     Recordings,
-    /// What changed since another profile (ours).
+    /// What changed since another profile (pct's).
     Diff {
-        /// Name of the older one.
+        /// Name of the older profile.
         base: String,
         /// What is matched.
         what: DiffWhat,
-        /// Ordered by what changed in it or below it.
+        /// Ordered by the change in it, or in it and below.
         incl: Incl,
         /// How the two are compared.
         scale: DiffScale,
     },
-    /// Conjunctions worth executing in parallel, of a procedure or of all (ours).
+    /// Conjunctions worth executing in parallel, of a procedure or of all (pct's).
     Feedback(Option<i64>),
 }
 
@@ -126,7 +128,7 @@ impl Cmd {
         Cmd::TopProcs { limit, cost, incl, scope: Scope::Overall }
     }
 
-    /// The order that the command names itself: a top list is ordered by what it lists the top of.
+    /// The order that the command implies: a top list is ordered by its own cost.
     #[must_use]
     pub fn order(&self) -> Option<Order> {
         match *self {
@@ -135,7 +137,7 @@ impl Cmd {
         }
     }
 
-    /// Whether answering it changes the server rather than shows something.
+    /// Whether the command changes the server instead of showing something.
     #[must_use]
     pub fn is_control(&self) -> bool {
         matches!(self, Cmd::Quit | Cmd::Restart | Cmd::Timeout(_))
@@ -183,7 +185,7 @@ impl fmt::Display for Cmd {
             Cmd::CliqueRecursion(n) => write!(f, "clique_rc/{n}"),
             Cmd::Proc(n) => write!(f, "proc/{n}"),
             Cmd::ProcCallers { ps, group, bunch, size, contour } => {
-                write!(f, "proc_callers/{ps}/{}/{bunch}/{size}/{}", group.word(), contour.word())
+                write!(f, "proc_callers/{ps}/{}/{bunch}/{size}/{}", group.as_word(), contour.as_word())
             }
             Cmd::StaticCoverage(n) => write!(f, "proc_static_coverage/{n}"),
             Cmd::DynamicCoverage(n) => write!(f, "proc_dynamic_coverage/{n}"),
@@ -194,7 +196,7 @@ impl fmt::Display for Cmd {
             Cmd::GettersSetters(name) => write!(f, "module_getter_setters/{}", encode(name, "")),
             Cmd::ModuleRep(name) => write!(f, "module_rep/{}", encode(name, "")),
             Cmd::TopProcs { limit, cost, incl, scope } => {
-                write!(f, "top_procs/{limit}/{}/{}/{}", cost.word(), incl.word(), scope.word())
+                write!(f, "top_procs/{limit}/{}/{}/{}", cost.as_word(), incl.as_word(), scope.as_word())
             }
             Cmd::DumpClique(n) => write!(f, "dump_raw_clique/{n}"),
             Cmd::DumpPs(n) => write!(f, "dump_proc_static/{n}"),
@@ -203,12 +205,19 @@ impl fmt::Display for Cmd {
             Cmd::DumpCsd(n) => write!(f, "dump_call_site_dynamic/{n}"),
             Cmd::Search(text) => write!(f, "search/{}", encode(text, "")),
             Cmd::ProcNamed(name) => write!(f, "proc_named/{}", encode(name, "")),
-            Cmd::CliqueTree(n, cost) => write!(f, "clique_tree/{n}/{}", cost.word()),
+            Cmd::CliqueTree(n, cost) => write!(f, "clique_tree/{n}/{}", cost.as_word()),
             Cmd::Flame => f.write_str("flame"),
             Cmd::Source(file, line) => write!(f, "source/{}/{line}", encode(file, "")),
             Cmd::Recordings => f.write_str("recordings"),
             Cmd::Diff { base, what, incl, scale } => {
-                write!(f, "diff/{}/{}/{}/{}", encode(base, ""), what.word(), incl.word(), scale.word())
+                write!(
+                    f,
+                    "diff/{}/{}/{}/{}",
+                    encode(base, ""),
+                    what.as_word(),
+                    incl.as_word(),
+                    scale.as_word()
+                )
             }
             Cmd::Feedback(None) => f.write_str("feedback"),
             Cmd::Feedback(Some(n)) => write!(f, "feedback/{n}"),

@@ -1,4 +1,4 @@
-//! Queries: what stands after the `?` of a page's address.
+//! Queries: the text after the `?` of a page's address.
 //!
 //! ```text
 //! query = file  |  cmd "&" file  |  cmd "&" prefs "&" file
@@ -6,9 +6,9 @@
 //! prefs = twelve fields separated by "/", sub-parts by "-"
 //! ```
 //!
-//! Bookmarks of fifteen years hold such texts, so the grammar is kept to the letter: a command that is not recognised
-//! is the menu, preferences that are not recognised are the default, all or nothing. Ours are the page number (tables of
-//! more than a page), percent-encoding of names, and the form of the search box, `s=TEXT&p=PREFS&f=FILE`.
+//! Bookmarks of fifteen years have such texts, so the grammar is followed exactly: an unknown command is the menu, and
+//! unknown preferences are the default, as a whole. pct adds the page number (for tables of more than a page),
+//! percent-encoding of names, and the form of the search box, `s=TEXT&p=PREFS&f=FILE`.
 //!
 //! Invariant: printing and parsing are inverses for every part (property tests below).
 
@@ -38,7 +38,7 @@ pub struct Query {
     pub file: String,
 }
 
-/// Why a text is no query.
+/// Why a text is not a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("bad URL: a file name was expected")]
 pub struct BadQuery;
@@ -47,7 +47,7 @@ impl Query {
     /// Reads a query.
     ///
     /// # Errors
-    /// When it has no file name or more than three parts.
+    /// The text has no file name or more than three parts.
     pub fn parse(text: &str) -> Result<Query, BadQuery> {
         let pieces: Vec<&str> = text.split('&').collect();
         let (cmd, prefs, file) = match pieces[..] {
@@ -65,7 +65,7 @@ impl Query {
         Query { cmd, page, prefs: prefs.parse().ok(), file: decode(file) }.file_present()
     }
 
-    /// What the search box sends: `s=TEXT&p=PREFS&f=FILE`, form encoded.
+    /// Parses what the search box sends: `s=TEXT&p=PREFS&f=FILE`, form encoded.
     fn from_form(search: &str, prefs: &str, file: &str) -> Option<Query> {
         let (search, prefs, file) =
             (search.strip_prefix("s=")?, prefs.strip_prefix("p=")?, file.strip_prefix("f=")?);
@@ -82,14 +82,14 @@ impl Query {
         if self.file.is_empty() { Err(BadQuery) } else { Ok(self) }
     }
 
-    /// The file part of a query as it stands there: a file that has exactly this name wins over the decoded name.
+    /// The undecoded file part of a query. A file with exactly this name has precedence over the decoded name.
     #[must_use]
     pub fn raw_file(text: &str) -> &str {
         text.rsplit('&').next().unwrap_or(text)
     }
 }
 
-/// A command and its page; the menu if it is not recognised.
+/// Parses a command and its page. An unknown command is the menu.
 #[must_use]
 pub fn parse_cmd(text: &str) -> (Cmd, u32) {
     let (cmd, page) = match text.rsplit_once('@') {
@@ -111,7 +111,7 @@ pub fn print_cmd(cmd: &Cmd, page: u32) -> String {
     if page > 1 { format!("{cmd}@{page}") } else { cmd.to_string() }
 }
 
-/// A query for these parts, as links have it.
+/// Prints a query with these parts, for links.
 #[must_use]
 pub fn print(cmd: &Cmd, page: u32, prefs: Option<&Prefs>, file: &str) -> String {
     let mut out = print_cmd(cmd, page);

@@ -1,4 +1,4 @@
-//! The twelve preferences, each a field of the query, printed and parsed side by side.
+//! The twelve preferences. Each is a field of the query, printed and parsed side by side.
 
 use super::words::{
     AllocFields, Boxes, CallseqFields, Colour, Contour, Cost, Developer, Inactive, Incl, MemFields,
@@ -23,7 +23,7 @@ pub struct Fields {
 }
 
 impl Fields {
-    /// Everything that can be shown at once.
+    /// All columns that can be shown at once.
     pub const ALL: Fields = Fields {
         port: PortFields::Counts,
         time: TimeFields::All,
@@ -33,7 +33,7 @@ impl Fields {
     };
 }
 
-/// A criterion to order by.
+/// A criterion for ordering.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CostOrder {
     /// What is counted.
@@ -45,7 +45,7 @@ pub struct CostOrder {
 }
 
 impl CostOrder {
-    /// What is used where a cost order is needed and the preference names none.
+    /// Used if a cost order is needed and the preference names none.
     pub const DEFAULT: CostOrder =
         CostOrder { cost: Cost::Callseqs, incl: Incl::Total, scope: Scope::Overall };
 }
@@ -62,7 +62,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// The criterion of a cost order, or the default one.
+    /// The criterion of a cost order, or the default.
     #[must_use]
     pub fn cost(self) -> CostOrder {
         match self {
@@ -72,7 +72,7 @@ impl Order {
     }
 }
 
-/// All preferences of a reader of pages; they live in every link.
+/// All preferences of a reader. Every link contains them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Prefs {
     /// Columns.
@@ -81,7 +81,7 @@ pub struct Prefs {
     pub boxes: Boxes,
     /// Shading of column groups.
     pub colour: Colour,
-    /// Ancestors on a clique page; `None`: all. Negative is as 0.
+    /// Number of ancestors on a clique page; `None`: all. Negative numbers mean 0.
     pub ancestors: Option<i64>,
     /// Procedures listed for each type of recursion.
     pub recursion_procs: i64,
@@ -106,8 +106,8 @@ pub struct Prefs {
 }
 
 impl Prefs {
-    /// The preferences of somebody who has chosen nothing. `times_matter`: the profile has more than 10 ticks of the
-    /// program's own.
+    /// The preferences of a reader who has chosen nothing. `times_matter`: the program itself has more than 10 ticks in
+    /// the profile.
     #[must_use]
     pub fn default_for(times_matter: bool) -> Prefs {
         Prefs {
@@ -134,50 +134,63 @@ impl Prefs {
         }
     }
 
-    /// The same preferences for a profile of which only time is known: no columns of anything else, no order by it.
+    /// The same preferences for a profile that was made of samples, with memory or without it: columns that are not
+    /// known are left out and do not order rows.
     #[must_use]
-    pub fn only_time(mut self) -> Prefs {
+    pub fn of_samples(mut self, memory: bool) -> Prefs {
         self.fields = Fields {
             port: PortFields::None,
             time: TimeFields::Time,
             callseqs: CallseqFields::None,
-            allocs: AllocFields::None,
-            memory: MemFields::None,
+            allocs: match self.fields.allocs {
+                AllocFields::Overall | AllocFields::PerCall if memory => AllocFields::Overall,
+                _ => AllocFields::None,
+            },
+            memory: match self.fields.memory {
+                MemFields::Words | MemFields::WordsPerCall if memory => MemFields::Words,
+                MemFields::Bytes | MemFields::BytesPerCall if memory => MemFields::Bytes,
+                _ => MemFields::None,
+            },
         };
         if let Order::Cost(order) = &mut self.order {
-            order.cost = Cost::Time;
+            if !(memory && matches!(order.cost, Cost::Allocs | Cost::Words)) {
+                order.cost = Cost::Time;
+            }
             order.scope = Scope::Overall;
         }
         self
     }
 
-    /// What somebody gets who has chosen nothing, of a profile of which only time is known.
+    /// The preferences of a reader who has chosen nothing, for a profile that was made of samples.
     #[must_use]
-    pub fn default_only_time() -> Prefs {
+    pub fn default_of_samples(memory: bool) -> Prefs {
         let order = Order::Cost(CostOrder { cost: Cost::Time, incl: Incl::Total, scope: Scope::Overall });
-        Prefs { order, ..Prefs::default_for(true).only_time() }
+        let mut prefs = Prefs { order, ..Prefs::default_for(true) };
+        prefs.fields.allocs = AllocFields::Overall;
+        prefs.fields.memory = MemFields::Bytes;
+        prefs.of_samples(memory)
     }
 
-    /// The default with every column (for programs, never from a query).
+    /// The default with every column (for programs; never from a query).
     #[must_use]
     pub fn with_all_fields(times_matter: bool) -> Prefs {
         Prefs { fields: Fields::ALL, ..Prefs::default_for(times_matter) }
     }
 }
 
-/// The preferences that came with a query, to be resolved by who has the profile.
+/// The preferences of a query, which the owner of the profile resolves.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PrefsIndication {
-    /// Said in the query.
+    /// Given in the query.
     Given(Prefs),
-    /// Not said, or not understood.
+    /// Not given, or not understood.
     Default,
     /// Every column; for internal callers.
     DefaultWithAllFields,
 }
 
 impl PrefsIndication {
-    /// The preferences meant, for a profile whose times are meaningful or not.
+    /// Resolves the preferences for a profile whose times mean something or not.
     #[must_use]
     pub fn resolve(self, times_matter: bool) -> Prefs {
         match self {
@@ -191,11 +204,19 @@ impl PrefsIndication {
 impl fmt::Display for Fields {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Fields { port, time, callseqs, allocs, memory } = *self;
-        write!(f, "{}-{}-{}-{}-{}", port.word(), time.word(), callseqs.word(), allocs.word(), memory.word())
+        write!(
+            f,
+            "{}-{}-{}-{}-{}",
+            port.as_word(),
+            time.as_word(),
+            callseqs.as_word(),
+            allocs.as_word(),
+            memory.as_word()
+        )
     }
 }
 
-/// A text that is not what it should be; the whole of it is then ignored.
+/// The text is malformed. All of it is then ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Unrecognised;
 
@@ -228,7 +249,7 @@ impl fmt::Display for Order {
             Order::Context => f.write_str("context"),
             Order::Name => f.write_str("name"),
             Order::Cost(CostOrder { cost, incl, scope }) => {
-                write!(f, "cost-{}-{}-{}", cost.word(), incl.word(), scope.word())
+                write!(f, "cost-{}-{}-{}", cost.as_word(), incl.as_word(), scope.as_word())
             }
         }
     }
@@ -253,7 +274,7 @@ impl FromStr for Order {
 
 impl fmt::Display for Prefs {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}/{}/{}/", self.fields, self.boxes.word(), self.colour.word())?;
+        write!(f, "{}/{}/{}/", self.fields, self.boxes.as_word(), self.colour.as_word())?;
         match self.ancestors {
             Some(n) => write!(f, "{n}")?,
             None => f.write_str("no")?,
@@ -262,15 +283,15 @@ impl fmt::Display for Prefs {
             f,
             "/{}/{}/{}/{}/{}/{}/{}{}{}/{}",
             self.recursion_procs,
-            self.summarise.word(),
+            self.summarise.as_word(),
             self.order,
-            self.contour.word(),
-            self.time_format.word(),
-            self.qualify.word(),
-            self.inactive_sites.word(),
-            self.inactive_procs.word(),
-            self.inactive_modules.word(),
-            self.developer.word(),
+            self.contour.as_word(),
+            self.time_format.as_word(),
+            self.qualify.as_word(),
+            self.inactive_sites.as_word(),
+            self.inactive_procs.as_word(),
+            self.inactive_modules.as_word(),
+            self.developer.as_word(),
         )
     }
 }

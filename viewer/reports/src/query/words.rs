@@ -1,4 +1,4 @@
-//! The words of the query language: each family of choices is one table, so that print and parse cannot disagree.
+//! The words of the query language. Each family of choices is one table, so that printing and parsing cannot disagree.
 
 use serde::Serialize;
 
@@ -14,9 +14,9 @@ macro_rules! words {
             /// Every choice, in the order of the table.
             pub const ALL: &'static [Self] = &[$(Self::$variant,)*];
 
-            /// As written in a query.
+            /// The word for it in a query.
             #[must_use]
-            pub fn word(self) -> &'static str {
+            pub fn as_word(self) -> &'static str {
                 match self { $(Self::$variant => $word,)* }
             }
 
@@ -26,7 +26,7 @@ macro_rules! words {
                 match word { $($word => Some(Self::$variant),)* _ => None }
             }
 
-            /// As people read it.
+            /// The label for it on pages.
             #[must_use]
             pub fn label(self) -> &'static str {
                 match self { $(Self::$variant => $label,)* }
@@ -53,8 +53,13 @@ words! {
     }
 }
 
+impl Cost {
+    /// What can be known of a profile that was made of samples.
+    pub const OF_SAMPLES: [Cost; 3] = [Cost::Time, Cost::Allocs, Cost::Words];
+}
+
 words! {
-    /// Whether the cost of what was called counts too.
+    /// Whether the cost of callees counts too.
     Incl {
         /// Own cost.
         Own = "self", "self";
@@ -64,7 +69,7 @@ words! {
 }
 
 words! {
-    /// Whole cost or cost of an average call.
+    /// The cost of all calls, or of an average call.
     Scope {
         /// All calls together.
         Overall = "oa", "overall";
@@ -74,7 +79,7 @@ words! {
 }
 
 words! {
-    /// By what the callers of a procedure are grouped.
+    /// The groups of a procedure's callers.
     Group {
         /// Call site.
         CallSite = "cs", "call site";
@@ -208,11 +213,11 @@ words! {
 }
 
 words! {
-    /// What two profiles are matched by.
+    /// The key by which two profiles are matched.
     DiffWhat {
         /// Procedures by name and module.
         Procs = "procs", "procedures";
-        /// Cliques by the way to them.
+        /// Cliques by the path to them.
         Cliques = "cliques", "call contexts";
     }
 }
@@ -228,7 +233,7 @@ words! {
 }
 
 words! {
-    /// When procedure names carry their module.
+    /// When procedure names include their module.
     Qualify {
         /// Always.
         Always = "mqa", "always";
@@ -240,7 +245,7 @@ words! {
 }
 
 words! {
-    /// What happens to things that were never called.
+    /// What is done with things that were never called.
     Inactive {
         /// Left out.
         Hide = "h", "hide";
@@ -259,7 +264,7 @@ words! {
     }
 }
 
-/// A whole number as queries write it: optional sign, decimal digits, 64 bits.
+/// Parses a whole number of a query: optional sign, decimal digits, 64 bits.
 #[must_use]
 pub(super) fn parse_int(word: &str) -> Option<i64> {
     let digits = word.strip_prefix(['+', '-']).unwrap_or(word);
@@ -269,14 +274,14 @@ pub(super) fn parse_int(word: &str) -> Option<i64> {
     word.parse().ok()
 }
 
-/// A finite number in a usual decimal form.
+/// Parses a finite number in a usual decimal form.
 #[must_use]
 pub(super) fn parse_float(word: &str) -> Option<f64> {
     let plain = !word.is_empty() && word.bytes().all(|b| b.is_ascii_digit() || b"+-.eE".contains(&b));
     if plain { word.parse().ok().filter(|x: &f64| x.is_finite()) } else { None }
 }
 
-/// `s` with everything but letters, digits and `-_.~!*,:` and what `keep` names as `%XX`.
+/// Writes all of `s` except letters, digits, `-_.~!*,:` and the characters in `keep` as `%XX`.
 #[must_use]
 pub fn encode(s: &str, keep: &str) -> String {
     let mut out = String::with_capacity(s.len());
@@ -291,7 +296,7 @@ pub fn encode(s: &str, keep: &str) -> String {
     out
 }
 
-/// `s` with `%XX` replaced; unchanged where that is not UTF-8 or not two hexadecimal digits.
+/// Replaces `%XX` in `s`. What is not UTF-8 or not two hexadecimal digits is left unchanged.
 #[must_use]
 pub fn decode(s: &str) -> String {
     if !s.contains('%') {
@@ -301,10 +306,10 @@ pub fn decode(s: &str) -> String {
     let mut out = Vec::with_capacity(bytes.len());
     let mut i = 0;
     while i < bytes.len() {
-        let hex = |b: u8| char::from(b).to_digit(16);
+        let hex = |b: u8| char::from(b).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
         match (bytes[i], bytes.get(i + 1).copied().and_then(hex), bytes.get(i + 2).copied().and_then(hex)) {
             (b'%', Some(hi), Some(lo)) => {
-                out.push((hi * 16 + lo) as u8);
+                out.push(hi * 16 + lo);
                 i += 3;
             }
             (b, _, _) => {

@@ -1,46 +1,59 @@
-//! A display as one HTML page: no request but the page itself, whole without script, better with it.
+//! Renders a display as one HTML page. It makes no further request, is complete without script, and better with it.
 //!
-//! Knows nothing of profiles: of the outside it takes only what addresses are made of ([`Place`]). Every text goes
-//! through maud's escaping; addresses are percent-encoded by [`crate::query::print`] and begin with `?`, so they hold
-//! whatever host, port and scheme the reader came by.
+//! It knows no profiles: from outside it only gets what addresses are made of ([`PageContext`]). Every text goes
+//! through maud's escaping. Addresses are percent-encoded by [`crate::query::print`] and begin with `?`, so they are
+//! valid for any host, port and scheme.
 
 use crate::display::{Data, Display, Heat, Item, Label, Link, LinkClass, List, ListClass, Listing, format};
 use crate::query::{self, Cmd, Colour, Developer, Prefs};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use pct_text::visible;
 use std::borrow::Cow;
 
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
-/// The theme that the reader has chosen, before anything is drawn: a page must not flash.
+/// Sets the reader's theme before anything is drawn, so that the page does not flash.
 const THEME: &str =
     r#"try{var t=localStorage.getItem("pct-theme");if(t)document.documentElement.dataset.theme=t}catch(e){}"#;
 
-/// Where the page is served.
+/// The address at which the page is served.
 #[derive(Clone, Debug, Default)]
-pub struct Place {
-    /// Path of the program that answers, for the links to other forms of a page (`SCRIPT/json?...`); `None`: there
-    /// are no such forms.
+pub struct PageContext {
+    /// Path of the program that answers, for links to other forms of a page (`SCRIPT/json?...`). `None`: there are no
+    /// other forms.
     pub script: Option<String>,
     /// The data file, as queries name it.
     pub file: String,
     /// Nonce of the content security policy, for the page's own script and style.
     pub nonce: Option<String>,
-    /// A remark on top of the page.
+    /// A notice at the top of the page.
     pub notice: Option<Notice>,
+    /// A page about the same profile that another part of the server answers. Its link is beside the parts of the
+    /// profile.
+    pub beside: Option<Beside>,
 }
 
-/// A remark on top of a page ("the file has changed since it was read").
+/// A link to a page that another part of the server answers.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Beside {
+    /// The link's text.
+    pub label: String,
+    /// The link's target, relative to the address of a page.
+    pub address: String,
+}
+
+/// A notice at the top of a page ("the file has changed since it was read").
 #[derive(Clone, Debug, Default)]
 pub struct Notice {
-    /// What it says.
+    /// The text.
     pub text: String,
-    /// What can be done about it.
+    /// A link to a remedy.
     pub link: Option<(String, Cmd)>,
 }
 
 /// The whole page.
 #[must_use]
-pub fn page(display: &Display, place: &Place) -> String {
+pub fn page(display: &Display, place: &PageContext) -> String {
     let (prefs, developer) = match &display.this {
         Some(this) => (Some(this.prefs), this.prefs.developer == Developer::On),
         None => (None, false),
@@ -54,19 +67,14 @@ pub fn page(display: &Display, place: &Place) -> String {
         Some(Colour::None) => "plain",
         _ => "shades",
     };
+    let nonce = place.nonce.as_deref();
     let page = html! {
         (DOCTYPE)
         html lang="en" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light dark";
+            (pct_icicle::page_head(&title, STYLE, nonce, &html! {
                 meta name="robots" content="noindex, nofollow";
-                link rel="icon" href="data:,";
-                title { (title) }
-                style nonce=[place.nonce.as_deref()] { (PreEscaped(pct_icicle::SHEET)) (PreEscaped(STYLE)) }
-                script nonce=[place.nonce.as_deref()] { (PreEscaped(THEME)) }
-            }
+                script nonce=[nonce] { (PreEscaped(THEME)) }
+            }))
             body class=(body_class) {
                 a.skip href="#content" { "skip to the content" }
                 (r.top(display))
@@ -78,46 +86,47 @@ pub fn page(display: &Display, place: &Place) -> String {
                 }
                 main #content {
                     @if let Some(title) = &display.title { h1 { (with_breaks(title)) } }
-                    (r.tabs("tabs", "views of this", &display.tabs))
+                    (r.tabs("tabs", "views of this", &display.tabs, None))
                     (r.options(display))
                     @for item in &display.items { (r.item(item)) }
                     @if display.title.is_none() && display.items.is_empty() { p { "There is nothing to show." } }
                 }
                 (r.foot(display))
-                script nonce=[place.nonce.as_deref()] { (PreEscaped(SCRIPT)) }
+                script nonce=[nonce] { (PreEscaped(SCRIPT)) }
             }
         }
     };
-    // In one place for all texts and attributes: markup, styles and scripts of ours hold no hidden character.
+    // Done in one place for all texts and attributes: the renderer's own markup, styles and scripts contain no hidden
+    // character.
     match pct_text::visible_lines(&page.0) {
         Cow::Borrowed(_) => page.into_string(),
         Cow::Owned(page) => page,
     }
 }
 
-/// A page that says what happened and leads back: for errors that come before there is a profile.
+/// A page that says what happened and links back: for errors before there is a profile.
 #[must_use]
-pub fn message(heading: &str, text: &str, place: &Place) -> String {
+pub fn message(heading: &str, text: &str, place: &PageContext) -> String {
     let mut display = Display::new(heading);
     display.items.push(Item::Text(text.to_owned()));
     page(&display, place)
 }
 
-/// A page that asks whether a command that changes the server is meant; its button sends the command by POST.
+/// A page that asks the reader to confirm a command that changes the server. Its button sends the command by POST.
 #[must_use]
-pub fn confirm(question: &str, cmd: &Cmd, place: &Place) -> String {
+pub fn confirm(question: &str, cmd: &Cmd, place: &PageContext) -> String {
     let body = message(question, "", place);
     let action = format!("?{}", query::print(cmd, 1, None, &place.file));
     let button = html! {
         form method="post" action=(action) { button type="submit" { "Yes" } }
     };
-    // The text of the message is empty: its paragraph is where the button goes.
+    // The message has an empty text; its paragraph is replaced by the button.
     body.replacen("<p></p>", &button.into_string(), 1)
 }
 
 /// What a page is rendered with.
 pub(super) struct Renderer<'a> {
-    pub(super) place: &'a Place,
+    pub(super) place: &'a PageContext,
     pub(super) prefs: Option<Prefs>,
     pub(super) developer: bool,
 }
@@ -133,7 +142,7 @@ impl Renderer<'_> {
             header.top {
                 a.brand href=(menu) title="menu" { "pct" }
                 @if let Some(banner) = &display.banner {
-                    span.program title={ (banner.program) " (" (self.place.file) ")" } { (banner.program) }
+                    span.program title={ (visible(&banner.program)) " (" (visible(&self.place.file)) ")" } { (visible(&banner.program)) }
                     span.facts { @for fact in &banner.facts { span { (fact) } } }
                 }
                 @if let Some(this) = &display.this {
@@ -147,17 +156,17 @@ impl Renderer<'_> {
                     }
                 }
             }
-            (self.tabs("sections", "the program", &display.sections))
+            (self.tabs("sections", "the program", &display.sections, self.place.beside.as_ref()))
             @if !display.crumbs.is_empty() {
                 nav.crumbs aria-label="path" {
                     @for (i, link) in display.crumbs.iter().enumerate() {
                         @if i > 0 { span.sep { "\u{203a}" } }
                         @if i + 2 == display.crumbs.len() {
-                            a #up href=(self.href(&link.cmd, link.page, link.prefs.as_ref())) { (link.label.text) }
+                            a #up href=(self.href(&link.cmd, link.page, link.prefs.as_ref())) { (visible(&link.label.text)) }
                         } @else if i + 1 == display.crumbs.len() {
-                            span aria-current="page" { (link.label.text) }
+                            span aria-current="page" { (visible(&link.label.text)) }
                         } @else {
-                            a href=(self.href(&link.cmd, link.page, link.prefs.as_ref())) { (link.label.text) }
+                            a href=(self.href(&link.cmd, link.page, link.prefs.as_ref())) { (visible(&link.label.text)) }
                         }
                     }
                 }
@@ -165,8 +174,8 @@ impl Renderer<'_> {
         }
     }
 
-    /// Links side by side, the one in force marked.
-    fn tabs(&self, class: &str, name: &str, items: &[Item]) -> Markup {
+    /// Links side by side, with the current one marked. The link to another part's page comes last.
+    fn tabs(&self, class: &str, name: &str, items: &[Item], beside: Option<&Beside>) -> Markup {
         let shown: Vec<&Item> = items.iter().filter_map(|i| i.seen_by(self.developer)).collect();
         html! {
             @if shown.len() > 1 {
@@ -180,12 +189,13 @@ impl Renderer<'_> {
                             other => { (self.inline(other)) }
                         }
                     }
+                    @if let Some(beside) = beside { a href=(beside.address) { (beside.label) } }
                 }
             }
         }
     }
 
-    /// What can be set, closed until somebody asks for it.
+    /// The settings, closed until the reader opens them.
     fn options(&self, display: &Display) -> Markup {
         html! {
             @if display.controls.iter().any(|i| i.seen_by(self.developer).is_some()) {
@@ -259,7 +269,7 @@ impl Renderer<'_> {
         }
     }
 
-    /// An item of a list: links and texts without a paragraph of their own.
+    /// An item of a list: links and texts are not in paragraphs of their own.
     fn inline(&self, item: &Item) -> Markup {
         match item.seen_by(self.developer) {
             Some(Item::Link(link)) => self.link(link),
@@ -333,34 +343,51 @@ fn label(label: &Label) -> Markup {
     text
 }
 
-/// Names of more octets than this may take several lines.
+/// Names with more octets than this may take several lines.
 pub(super) const LONG: usize = 48;
 
-/// Escaped text that, if it is long, may be broken after `.`, `_`, `/` and `:`.
+/// Names with more characters than this may not fit into the column of names in a narrow window.
+const NARROW: usize = 14;
+
+/// Escaped text that may be broken between the words of a name, if it is long enough: after `.`, `_` and `:`, and after
+/// `/` unless a number follows (`sqrt/2`).
+///
+/// Browsers also break after `-`, which would move the last digit of `sqrt/2+1-0` to a line of its own. So what follows
+/// the last break stays together if it is short.
 fn with_breaks(text: &str) -> Markup {
-    // Short texts stay on one line: breaks in them cost octets and never help.
-    let long = text.len() > LONG;
-    let mut out = String::with_capacity(text.len() + 16);
-    let mut run = 0;
-    for c in text.chars() {
-        match c {
-            '&' => out.push_str("&amp;"),
-            '<' => out.push_str("&lt;"),
-            '>' => out.push_str("&gt;"),
-            '"' => out.push_str("&quot;"),
-            '\'' => out.push_str("&#39;"),
-            c => out.push(c),
-        }
-        run += 1;
-        if long && matches!(c, '.' | '_' | '/' | ':') && run > 8 {
-            out.push_str("<wbr>");
-            run = 0;
+    // In a name, line ends are hidden characters too; the pass over the whole page must keep them.
+    let text = &*pct_text::visible(text);
+    let at_least = if text.len() > LONG { 8 } else { 3 };
+    let mut breaks = Vec::new();
+    if text.len() > NARROW {
+        let mut chars = text.char_indices().peekable();
+        let mut run = 0;
+        while let Some((at, c)) = chars.next() {
+            run += 1;
+            let next = chars.peek().map(|(_, next)| *next);
+            let is_break = match c {
+                '.' | '_' | ':' => next.is_some_and(|next| next != c),
+                '/' => next.is_some_and(|next| !next.is_ascii_digit()),
+                _ => false,
+            };
+            if is_break && run > at_least {
+                breaks.push(at + c.len_utf8());
+                run = 0;
+            }
         }
     }
-    PreEscaped(out)
+    let last = breaks.last().copied().unwrap_or(0);
+    let tail = &text[last..];
+    let together = tail.contains('-') && tail.len() <= NARROW && text.len() > NARROW;
+    html! {
+        @for (from, to) in std::iter::once(0).chain(breaks.iter().copied()).zip(breaks.iter().copied()) {
+            (text[from..to]) wbr;
+        }
+        @if together { span.k { (tail) } } @else { (tail) }
+    }
 }
 
-/// What the words of a Mercury program's pages mean.
+/// The meaning of the words on a Mercury program's pages.
 pub const HELP: &[(&str, &str)] = &[
     ("Calls", "how often it was called: exits + fails + exceptions - redos"),
     ("Exits, Fails", "returns with success, and failures"),
@@ -379,7 +406,7 @@ pub const HELP: &[(&str, &str)] = &[
     ),
 ];
 
-/// What the words of a recording's pages mean.
+/// The meaning of the words on a recording's pages.
 pub const NATIVE_HELP: &[(&str, &str)] = &[
     ("CPU seconds", "time on a processor, by samples; a function with few samples is known only roughly"),
     ("Self", "time in the function itself"),
@@ -465,24 +492,40 @@ mod tests {
         d.controls = d.items.clone();
         d.tabs = d.items.clone();
         d.sections = d.items.clone();
-        let place = Place {
+        let place = PageContext {
             script: Some("/cgi-bin/mdprof_cgi".into()),
             file: bad(),
             nonce: Some("n0nce".into()),
             notice: Some(Notice { text: bad(), link: Some((bad(), Cmd::Restart)) }),
+            beside: Some(Beside { label: bad(), address: bad() }),
         };
         let page = page(&d, &place);
         assert!(!page.contains("<script>alert"), "{page}");
         assert_eq!(page.find(|c| pct_text::is_hidden(c) && !matches!(c, '\n' | '\t')), None, "{page}");
-        // Every script that is there is ours.
+        // All scripts on the page are pct's.
         assert_eq!(page.matches("<script").count(), page.matches("<script nonce=\"n0nce\">").count());
     }
 
     #[test]
     fn a_page_asks_for_nothing_else() {
-        let page = page(&Display::new("x"), &Place { file: "f.data".into(), ..Place::default() });
+        let page = page(&Display::new("x"), &PageContext { file: "f.data".into(), ..PageContext::default() });
         for word in ["http://", "https://", "src=", "@import", "url("] {
             assert!(!page.replace("http://www.w3.org", "").contains(word), "{word}");
+        }
+    }
+
+    #[test]
+    fn names_are_broken_between_their_words() {
+        for (name, broken) in [
+            ("math.sqrt/2+1-0", "math.<wbr><span class=\"k\">sqrt/2+1-0</span>"),
+            ("sqrt/2+1-0", "sqrt/2+1-0"),
+            ("mandelbrot.my_map/3-0", "mandelbrot.<wbr><span class=\"k\">my_map/3-0</span>"),
+            ("a::very::long::path", "a::very::<wbr>long::<wbr>path"),
+            ("/usr/lib/libsomething.so", "/usr/<wbr>lib/<wbr>libsomething.<wbr>so"),
+            ("main with a <long> name", "main with a &lt;long&gt; name"),
+            ("d\u{e9}j\u{e0}_vu_encore_une_fois", "d\u{e9}j\u{e0}_<wbr>vu_encore_<wbr>une_<wbr>fois"),
+        ] {
+            assert_eq!(with_breaks(name).0, broken);
         }
     }
 
@@ -490,7 +533,7 @@ mod tests {
     fn an_empty_page_says_so() {
         let mut d = Display::new("x");
         d.title = None;
-        assert!(page(&d, &Place::default()).contains("nothing to show"));
+        assert!(page(&d, &PageContext::default()).contains("nothing to show"));
     }
 
     #[test]
@@ -502,7 +545,7 @@ mod tests {
         };
         let mut d = Display::new("x");
         d.items = vec![Item::Table(Table::new(Boxing::Always, vec![g(false), g(true), g(true), g(true)]))];
-        let page = page(&d, &Place::default());
+        let page = page(&d, &PageContext::default());
         let groups: Vec<&str> = page
             .match_indices("<colgroup")
             .map(|(i, _)| &page[i..i + page[i..].find('>').unwrap()])

@@ -34,8 +34,8 @@ impl Renderer<'_> {
     fn paging(&self, paging: &Paging) -> Markup {
         html! {
             p.paging {
-                "rows " (format::int(paging.first as i64)) " to " (format::int(paging.last as i64))
-                " of " (format::int(paging.total as i64)) " "
+                "rows " (format::count(paging.first)) " to " (format::count(paging.last))
+                " of " (format::count(paging.total)) " "
                 @for link in &paging.links { (self.link(link)) " " }
             }
         }
@@ -128,7 +128,7 @@ impl Renderer<'_> {
                         td class=[classed(class, cell_class(words, data))] title=[format::raw(data)] { (self.datum(data)) }
                     }
                     Cell::Span(data, n) => {
-                        // A name that stands where place and name stand in other rows.
+                        // A name that is in the columns of place and name of other rows.
                         @let has_name = classes.iter().skip(column).take(*n).any(|c| *c == ColumnClass::Name);
                         @let class = has_name.then_some(ColumnClass::Name);
                         td class=[classed(class, cell_class(true, data))] colspan=(n) { (self.datum(data)) }
@@ -140,7 +140,7 @@ impl Renderer<'_> {
     }
 }
 
-/// The word of `aria-sort`; the style sheet makes the mark of it.
+/// The value of `aria-sort`. The style sheet turns it into a mark.
 fn sort_word(sorted: Sorted) -> &'static str {
     match sorted {
         Sorted::Descending => "descending",
@@ -148,13 +148,13 @@ fn sort_word(sorted: Sorted) -> &'static str {
     }
 }
 
-/// The classes of a cell: that of its column and its own.
+/// The classes of a cell: its column's and its own.
 fn classed(column: Option<ColumnClass>, own: Option<&str>) -> Option<String> {
     let class = format!("{}{}", column.map_or("", column_class), own.unwrap_or_default());
     Some(class.trim_end().to_owned()).filter(|c| !c.is_empty())
 }
 
-/// The style sheet's class of a column, with a blank behind it.
+/// The style sheet's class for a column, followed by a blank.
 fn column_class(class: ColumnClass) -> &'static str {
     match class {
         ColumnClass::Name => "nm ",
@@ -171,7 +171,7 @@ fn cell_class(words: bool, data: &Data) -> Option<&'static str> {
             Some("z")
         }
         Data::Percent(share) => Some(pct_icicle::heat_class(*share)).filter(|c| !c.is_empty()),
-        // Long names may take several lines; places and short names stay on one.
+        // Long names may take several lines; source positions and short names stay on one.
         Data::Link(Link { label: Label { text, .. }, .. })
         | Data::Text(text)
         | Data::Label(Label { text, .. })

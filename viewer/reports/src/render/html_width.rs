@@ -1,26 +1,27 @@
-//! How wide a table will be, roughly: where a browser runs no script, the style sheet alone decides whether the note
-//! that columns lie beyond the window is shown, and it knows the window's width but not the table's.
+//! Estimates the width of a table. Without scripts, the style sheet alone decides whether to show the note that columns
+//! are beyond the window, and it knows the window's width but not the table's.
 //!
-//! The estimate is on the wide side. A note too many says nothing wrong; columns that are cut off without a word mislead.
+//! The estimate is rather too wide. An unneeded note does no harm, while columns that are cut off without a note
+//! mislead.
 
 use super::html::LONG;
 use crate::display::table::ColumnClass;
 use crate::display::{Cell, Data, HeadGroup, Table, format};
 
-/// A character, in CSS pixels: a digit of the widest font in the style sheet's list, at its 14 pixels.
+/// Width of a character in CSS pixels: a digit of the widest font in the style sheet's list, at its 14 pixels.
 const CHARACTER: usize = 9;
-/// Windows up to this width, in CSS pixels, have the style sheet's narrow layout: names wrap, places are left out.
+/// Windows up to this width in CSS pixels get the style sheet's narrow layout: names wrap, positions are left out.
 const NARROW: usize = 640;
-/// A name's column in the narrow layout, in CSS pixels: at least, and at most in a window of 400.
+/// Width of a name's column in the narrow layout, in CSS pixels: the least, and the most in a window of 400.
 const NARROW_NAME: (usize, usize) = (126, 176);
-/// A cell of long text that wraps, in the wide layout, in CSS pixels.
+/// Width of a cell of long text that wraps, in the wide layout, in CSS pixels.
 const WRAPPED: usize = 252;
-/// Widths of windows in the narrow layout that the style sheet tells apart.
+/// Window widths that the style sheet distinguishes in the narrow layout.
 const NARROW_STEPS: [usize; 3] = [400, 500, NARROW];
-/// Widths of windows in the wide layout that the style sheet tells apart.
+/// Window widths that the style sheet distinguishes in the wide layout.
 const WIDE_STEPS: [usize; 6] = [800, 1000, 1200, 1400, 1700, 2000];
 
-/// The note for a table that some window cuts: its style classes and its text.
+/// The note for a table that is cut in some window width: its style classes and its text.
 pub(super) fn note(table: &Table) -> Option<(String, String)> {
     let groups = table.head.as_ref()?;
     let mut classes = "cut".to_owned();
@@ -42,7 +43,7 @@ pub(super) fn note(table: &Table) -> Option<(String, String)> {
     Some((classes, text))
 }
 
-/// What the narrow layout leaves out of a table, in words.
+/// The columns that the narrow layout leaves out of a table, in words.
 pub(super) fn left_out(table: &Table) -> Option<String> {
     let heads = table.head.iter().flatten().flat_map(|group| &group.heads);
     let places = heads.filter(|head| head.class == ColumnClass::Place);

@@ -1,7 +1,7 @@
 //! A display as text for a terminal or a file.
 //!
-//! Tables are aligned; each row that leads somewhere ends with the command of that page, ready to be typed. Names are
-//! cut in the middle when the width is limited, numbers never.
+//! Tables are aligned. Each row that leads to a page ends with that page's command, ready to be typed. If the width is
+//! limited, names are cut in the middle, but numbers never.
 
 use crate::display::table::ColumnClass;
 use crate::display::{Cell, Data, Display, Item, List, ListClass, Listing, Picture, Row, Table, format};
@@ -10,7 +10,7 @@ use crate::query::{Cmd, Developer};
 /// How text is laid out.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct TextOptions {
-    /// Columns of the terminal; `None`: as wide as it gets.
+    /// Columns of the terminal; `None`: as wide as necessary.
     pub width: Option<usize>,
     /// Whether rows end with the command of the page they lead to.
     pub commands: bool,
@@ -46,7 +46,7 @@ fn line(out: &mut String, text: &str) {
     out.push('\n');
 }
 
-/// A name must not steer the terminal.
+/// Removes hidden characters: a name must not control the terminal.
 fn clean(text: &str) -> String {
     pct_text::visible(text).into_owned()
 }
@@ -59,7 +59,7 @@ fn write_item(out: &mut String, item: &Item, developer: bool, options: &TextOpti
             out.push('\n');
         }
         Item::Warning(text) => {
-            // Some texts are those of the original viewer and say so themselves.
+            // Some texts come from the original viewer and already say that they are warnings.
             let text = text.strip_prefix("Warning: ").unwrap_or(text);
             line(out, &format!("warning: {}", clean(text)));
             out.push('\n');
@@ -121,7 +121,7 @@ fn write_list(out: &mut String, list: &List, developer: bool, options: &TextOpti
     out.push('\n');
 }
 
-/// A cell, laid out: its text, how many columns it takes, and whether it is flush left.
+/// A laid-out cell: its text, the number of its columns, and whether it is aligned left.
 struct Piece {
     text: String,
     span: usize,
@@ -199,7 +199,7 @@ fn write_table(out: &mut String, table: &Table, developer: bool, options: &TextO
     }
 }
 
-/// How wide columns have to be.
+/// The necessary widths of columns.
 fn widths(lines: &[Line], columns: usize) -> Vec<usize> {
     let mut widths = vec![0usize; columns];
     for l in lines {
@@ -213,7 +213,7 @@ fn widths(lines: &[Line], columns: usize) -> Vec<usize> {
             }
         }
     }
-    // What spans several columns and does not fit widens one of them.
+    // If a cell that spans several columns does not fit, one of them is widened.
     for l in lines {
         if let Line::Pieces(pieces, _) = l {
             let mut column = 0;
@@ -234,7 +234,7 @@ fn widths(lines: &[Line], columns: usize) -> Vec<usize> {
     widths
 }
 
-/// Pieces side by side; words that are too long for their columns are cut.
+/// Joins pieces side by side. Words that are too long for their columns are cut.
 fn laid_out(pieces: &[Piece], widths: &[usize]) -> String {
     let mut text = String::new();
     let mut column = 0;
@@ -380,7 +380,7 @@ fn write_picture(out: &mut String, picture: &Picture, options: &TextOptions) {
             out,
             &format!(
                 "{} smaller branches not shown (below 0.5%)",
-                format::int((picture.nodes.len() - shown) as i64)
+                format::count(picture.nodes.len() - shown)
             ),
         );
     }

@@ -1,4 +1,4 @@
-//! Reports that are slow to make are made ahead of the first page that needs them.
+//! Makes slow reports ahead of the first page that needs them.
 
 use super::callers::{self, Asked};
 use super::{proc, tree};
@@ -8,14 +8,14 @@ use pct_deep::PsId;
 use std::sync::Arc;
 use std::thread::{Builder, JoinHandle};
 
-/// A procedure with more contexts has its reports made ahead.
+/// Reports on a procedure with more contexts than this are made ahead.
 const VERY_LARGE: usize = 100_000;
 
-/// So many procedures at most.
+/// Most procedures whose reports are made ahead.
 const PROCS: usize = 8;
 
-/// Works out what would make the first page of its kind slow, in a thread of its own: pages do not wait for it. `None`: there
-/// is no thread to be had; then everything is worked out when it is asked for.
+/// Computes what would make the first page of its kind slow, in a thread of its own. Pages do not wait for it. `None`:
+/// the system has no thread to give; then everything is computed on request.
 pub fn prepare(subject: &Arc<Subject>) -> Option<JoinHandle<()>> {
     let subject = Arc::clone(subject);
     let work = move || {
@@ -25,7 +25,7 @@ pub fn prepare(subject: &Arc<Subject>) -> Option<JoinHandle<()>> {
     Builder::new().name("prepare".to_owned()).spawn(work).ok()
 }
 
-/// Makes the reports on the procedures with most contexts, if they are very many.
+/// Makes the reports on the procedures with most contexts, if those have very many.
 fn prepare_procs(subject: &Subject) {
     let profile = &subject.profile;
     let contexts = |ps: PsId| profile.ps_pds(ps).len();

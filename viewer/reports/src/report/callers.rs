@@ -1,4 +1,4 @@
-//! Who calls a procedure, grouped by call site, procedure, module or clique.
+//! The callers of a procedure, grouped by call site, procedure, module or clique.
 
 use super::common::{
     CliqueDesc, Describer, MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, is_large, proc_desc, ps_of,
@@ -22,13 +22,13 @@ pub struct CallersReport {
     pub desc: ProcDesc,
     /// What rows are grouped by.
     pub group: Group,
-    /// Which rows were asked for.
+    /// Which bunch of rows was requested.
     pub bunch: i64,
-    /// How many in a bunch.
+    /// Number of rows in a bunch.
     pub bunch_size: i64,
-    /// Whether contour exclusion was asked for.
+    /// Whether contour exclusion was requested.
     pub contour: Contour,
-    /// What is odd about the contour file.
+    /// What is unusual about the contour file.
     pub warning: Option<String>,
     /// All callers, in the order of ids (modules: names).
     pub rows: Vec<CallerRow>,
@@ -39,13 +39,13 @@ pub struct CallersReport {
 /// One group of callers.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallerRow {
-    /// Who calls.
+    /// The caller.
     pub caller: Caller,
     /// Cost of the calls.
     pub perf: Perf,
 }
 
-/// Who calls.
+/// A caller.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Caller {
@@ -59,7 +59,7 @@ pub enum Caller {
     Clique(CliqueDesc),
 }
 
-/// Whose callers are asked for, and which of them.
+/// The requested callers of a procedure.
 #[derive(Clone, Copy, Debug)]
 pub struct Asked {
     /// The procedure's number.
@@ -68,7 +68,7 @@ pub struct Asked {
     pub group: Group,
     /// Which rows, from 1.
     pub bunch: i64,
-    /// How many in a bunch.
+    /// Number of rows in a bunch.
     pub size: i64,
     /// Whether calls move up to the first caller that is not excluded.
     pub contour: Contour,
@@ -77,7 +77,7 @@ pub struct Asked {
 /// The report.
 ///
 /// # Errors
-/// There is no such procedure; bunch or size is below 1; exclusion was asked for and there is no good contour file.
+/// There is no such procedure; bunch or size is below 1; exclusion was requested and there is no valid contour file.
 pub fn create(
     profile: &Profile,
     contour_file: &ContourState,
@@ -99,7 +99,7 @@ pub fn create(
         }
     };
 
-    // A procedure may have a million callers: each step is taken for all of them (see `Profile::calls_of`).
+    // A procedure may have a million callers, so each step is done for all of them (see `Profile::calls_of`).
     let csds = profile.calls_of(ps);
     let mut climb = exclusion.map(|e| Climb { profile, exclusion: e, known: HashMap::new() });
     let climbed: Option<Vec<CsdId>> = climb.as_mut().map(|c| csds.iter().map(|&csd| c.from(csd)).collect());
@@ -127,7 +127,7 @@ pub fn create(
             sum.2 += cost.desc;
         }
     }
-    let rates = Rates::of(profile);
+    let rates = Rates::from_profile(profile);
     let mut rest = None;
     if groups.len() > MAX_ROWS {
         groups.select_nth_unstable_by_key(MAX_ROWS, |&(k, own, desc)| {
@@ -164,11 +164,11 @@ fn container(profile: &Profile, csd: CsdId) -> PsId {
     profile.css_container(profile.csd_css(csd))
 }
 
-/// Reports that are kept.
+/// Stored reports.
 #[derive(Default)]
 struct Kept(Memo<(PsId, Group, Contour), CallersReport, 64>);
 
-/// The same, kept for procedures that have very many callers: their pages are many, too.
+/// The same, stored for procedures with very many callers, because they also have many pages.
 ///
 /// # Errors
 /// As [`create`].
@@ -178,7 +178,7 @@ pub fn create_kept(subject: &Subject, asked: Asked) -> Result<CallersReport, Fai
     let large = subject.profile.ps_id(number).filter(|&ps| is_large(&subject.profile, ps));
     match large {
         Some(ps) if bunch >= 1 && size >= 1 => {
-            let kept = subject.memos.of::<Kept>();
+            let kept = subject.memos.value_of_type::<Kept>();
             let whole =
                 kept.0.get_or((ps, group, contour), || make(Asked { bunch: 1, size: 20, ..asked }))?;
             Ok(CallersReport { bunch, bunch_size: size, ..CallersReport::clone(&whole) })
@@ -202,7 +202,7 @@ fn caller(profile: &Profile, words: &Describer<'_>, group: Group, key: u32) -> C
 struct Climb<'a> {
     profile: &'a Profile,
     exclusion: &'a Exclusion,
-    /// Where climbing from a clique's entry ends.
+    /// Where climbing from a clique's entry ended.
     known: HashMap<CliqueId, CsdId>,
 }
 
@@ -227,7 +227,7 @@ impl Climb<'_> {
             }
             let Some(entry) = self.profile.clique_entry(clique) else { break };
             path.push(clique);
-            // A caller's clique has a larger number; anything else is a damaged file and ends the climb.
+            // A caller's clique has a larger number. Anything else means a damaged file, and ends the climb.
             let above = self.profile.pd_clique(self.profile.csd_caller(entry));
             at = entry;
             if above <= clique {

@@ -1,4 +1,4 @@
-//! A clique: who leads to it, its procedures, their call sites, and where those lead.
+//! A clique: the path to it, its procedures, their call sites, and their callees.
 
 use super::common::{
     CliqueDesc, Describer, Perf, ProcDesc, Rates, Rest, SiteDesc, Window, proc_desc, site_desc,
@@ -17,7 +17,7 @@ pub struct CliqueReport {
     pub ancestors: Vec<Ancestor>,
     /// Ancestors beyond those listed.
     pub ancestors_not_listed: usize,
-    /// Its procedures; the one that is entered stands first.
+    /// Its procedures, the entered one first.
     pub procs: Vec<CliqueProc>,
     /// Contexts in the clique.
     pub members: usize,
@@ -25,7 +25,7 @@ pub struct CliqueReport {
     pub listed: (usize, usize),
 }
 
-/// A call on the way to a clique.
+/// A call on the path to a clique.
 #[derive(Clone, Debug, Serialize)]
 pub struct Ancestor {
     /// The clique that calls.
@@ -50,7 +50,7 @@ pub struct CliqueProc {
     pub summary: Perf,
     /// How many contexts it has in the clique.
     pub contexts: usize,
-    /// Those listed.
+    /// The listed contexts.
     pub pds: Vec<CliquePd>,
 }
 
@@ -74,7 +74,7 @@ pub struct CliqueSite {
     pub kind: &'static str,
     /// Sum over its callees.
     pub summary: Perf,
-    /// Whom it calls.
+    /// Its callees.
     pub callees: Vec<CliqueCallee>,
     /// Callees beyond those listed.
     pub rest: Option<Rest>,
@@ -89,11 +89,11 @@ pub struct CliqueCallee {
     pub perf: Perf,
 }
 
-/// Callees of one call site that are listed.
+/// Most callees of one call site that are listed.
 const CALLEES: usize = 200;
-/// Contexts of one page.
+/// Contexts on one page.
 pub const CONTEXTS: usize = 50;
-/// Ancestors that are listed.
+/// Most ancestors that are listed.
 const ANCESTORS: usize = 1000;
 
 /// The word for a kind of call site.
@@ -116,23 +116,23 @@ pub fn create(profile: &Profile, number: i64, window: Window) -> Result<CliqueRe
     let clique = profile
         .clique_id(number)
         .ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
-    Ok(of(profile, clique, window))
+    Ok(clique_report(profile, clique, window))
 }
 
-/// The report on the root's clique, or on the clique where at least `percent` of the program's call sequence numbers
-/// no longer go one way.
+/// The report on the root's clique, or on the clique at which `percent` of the program's call sequence numbers no
+/// longer have a single path.
 #[must_use]
 pub fn create_root(profile: &Profile, percent: Option<i64>, window: Window) -> CliqueReport {
     let root = profile.root_clique();
-    of(profile, percent.map_or(root, |p| start_of_action(profile, root, p)), window)
+    clique_report(profile, percent.map_or(root, |p| start_of_action(profile, root, p)), window)
 }
 
-/// Follows the only callee clique with a total of at least `percent`, as long as there is exactly one.
+/// Follows the only callee clique whose total is at least `percent`, while there is exactly one.
 #[must_use]
 pub fn start_of_action(profile: &Profile, root: CliqueId, percent: i64) -> CliqueId {
     let whole = profile.main_cost(&profile.root_total());
     let enough = |csd: CsdId| {
-        // 0 of 0 is no share at all.
+        // 0 of 0 is not a share.
         let share =
             if whole == 0 { 0.0 } else { profile.main_cost(&profile.csd_total(csd)) as f64 / whole as f64 };
         share * 100.0 >= percent as f64
@@ -153,15 +153,15 @@ pub fn start_of_action(profile: &Profile, root: CliqueId, percent: i64) -> Cliqu
             }
         }
         match next {
-            // Numbers fall on the way down, so this ends also in files whose cliques have several entries.
+            // Numbers decrease on the way down, so this also ends in files whose cliques have several entries.
             Some(child) if child < at => at = child,
             _ => return at,
         }
     }
 }
 
-fn of(profile: &Profile, clique: CliqueId, window: Window) -> CliqueReport {
-    let rates = Rates::of(profile);
+fn clique_report(profile: &Profile, clique: CliqueId, window: Window) -> CliqueReport {
+    let rates = Rates::from_profile(profile);
     let words = Describer::new(profile);
     let (ancestors, ancestors_not_listed) = ancestors(profile, &words, &rates, clique);
     let entry = profile.clique_entry_pd(clique);
@@ -180,7 +180,7 @@ fn of(profile: &Profile, clique: CliqueId, window: Window) -> CliqueReport {
         match procs.last_mut() {
             Some(p) if p.desc.ps == ps.number() => p.pds.push(described),
             _ => {
-                // The contexts of a procedure stand together.
+                // The contexts of a procedure are adjacent.
                 let key = (ps != first, ps);
                 let start = members.partition_point(|&(other, p, _)| (other, p) < key);
                 let end = members.partition_point(|&(other, p, _)| (other, p) <= key);
@@ -221,7 +221,7 @@ fn ancestors(
     while let Some(csd) = profile.clique_entry(at) {
         let caller = profile.csd_caller(csd);
         let caller_clique = profile.pd_clique(caller);
-        // In well-formed data a caller's number is larger; a cycle is no ancestry.
+        // In valid data a caller's number is larger. A cycle is not an ancestry.
         if caller_clique <= at {
             break;
         }

@@ -1,4 +1,4 @@
-//! What all reports are made of: performance rows and descriptions of procedures, call sites and cliques.
+//! The parts of all reports: performance rows and descriptions of procedures, call sites and cliques.
 
 use crate::analysis::Failure;
 use pct_deep::figures::{Desc, Own};
@@ -8,15 +8,15 @@ use std::cell::RefCell;
 use std::collections::HashMap;
 use std::rc::Rc;
 
-/// Which part of a long report is wanted.
+/// The requested part of a long report.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Window {
-    /// From 1.
+    /// Number of the page, from 1.
     pub page: u32,
 }
 
 impl Window {
-    /// The positions of the page's items among `total`, `size` to a page; the last page if it is past the end.
+    /// The positions of the page's items among `total`, with `size` on a page; the last page if it is past the end.
     #[must_use]
     pub fn range(self, total: usize, size: usize) -> (usize, usize) {
         let pages = total.div_ceil(size).max(1);
@@ -26,23 +26,23 @@ impl Window {
     }
 }
 
-/// The procedure of a number from outside.
+/// The procedure with a number from a query.
 ///
 /// # Errors
-/// There is none.
+/// There is no such procedure.
 pub fn ps_of(profile: &Profile, number: i64) -> Result<PsId, Failure> {
     profile.ps_id(number).ok_or_else(|| Failure::index("proc_static", number))
 }
 
-/// A procedure with more contexts has its reports kept.
+/// Reports on a procedure with more contexts than this are stored.
 const LARGE: usize = 20_000;
 
-/// Whether a procedure has so many contexts that reports on it are kept.
+/// Whether a procedure has so many contexts that reports on it are stored.
 pub(crate) fn is_large(profile: &Profile, ps: PsId) -> bool {
     profile.ps_pds(ps).len() > LARGE
 }
 
-/// The measurements of one subject, with all that is derived from them.
+/// The measurements of one subject, with everything derived from them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Perf {
     /// exits + fails + excps - redos.
@@ -62,14 +62,15 @@ pub struct Perf {
     pub total: Option<Block>,
 }
 
-/// Costs: each with its share of the program (0 to 1; 0 when the program has none) and per call (0 without calls).
+/// Costs. Each has its share of the program (0 to 1; 0 if the program has none) and its quotient per call (0 without
+/// calls).
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Block {
     /// Clock ticks.
     pub ticks: i64,
     /// Share of the program's ticks.
     pub ticks_share: f64,
-    /// Ticks as seconds; 0 when the clock's rate is not known.
+    /// Ticks as seconds; 0 if the clock's rate is unknown.
     pub seconds: f64,
     /// Seconds for a call.
     pub seconds_per_call: f64,
@@ -93,7 +94,7 @@ pub struct Block {
     pub words_per_call: f64,
 }
 
-/// What rows are measured against.
+/// The totals and rates that rows refer to.
 #[derive(Clone, Copy, Debug)]
 pub struct Rates {
     ticks_per_second: f64,
@@ -103,11 +104,11 @@ pub struct Rates {
 impl Rates {
     /// The rates of a profile.
     #[must_use]
-    pub fn of(profile: &Profile) -> Rates {
+    pub fn from_profile(profile: &Profile) -> Rates {
         Rates { ticks_per_second: profile.header().ticks_per_second as f64, whole: profile.root_total() }
     }
 
-    /// A row of own figures only.
+    /// A row with own figures only.
     #[must_use]
     pub fn own_row(&self, own: &Own) -> Perf {
         Perf {
@@ -121,7 +122,7 @@ impl Rates {
         }
     }
 
-    /// A row of own figures and those of descendants.
+    /// A row with own figures and those of descendants.
     #[must_use]
     pub fn row(&self, own: &Own, desc: &Desc) -> Perf {
         Perf { total: Some(self.block(&own.total(desc), own.calls())), ..self.own_row(own) }
@@ -180,7 +181,7 @@ pub struct SiteDesc {
     pub container: ProcDesc,
     /// Which of the procedure's sites it is, from 0.
     pub slot: usize,
-    /// Where in the body.
+    /// Position in the procedure's body.
     pub goal_path: String,
     /// The callee of a normal call.
     pub callee: Option<ProcDesc>,
@@ -191,7 +192,7 @@ pub struct SiteDesc {
 pub struct CliqueDesc {
     /// Its number.
     pub clique: u32,
-    /// The procedure by which it is entered.
+    /// The procedure through which it is entered.
     pub entry: ProcDesc,
     /// Its other procedures, at most [`CliqueDesc::LISTED`].
     pub others: Vec<ProcDesc>,
@@ -204,16 +205,16 @@ impl CliqueDesc {
     pub const LISTED: usize = 20;
 }
 
-/// What is left out of a list that is too long.
+/// What was left out of a list that is too long.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Rest {
-    /// How many.
+    /// Number of items.
     pub count: usize,
     /// Their sum.
     pub perf: Perf,
 }
 
-/// Rows that a report describes one by one; of more, only the largest are, and the others summed up.
+/// Most rows that a report describes singly. If there are more, only the largest are, and the others are summed up.
 pub const MAX_ROWS: usize = 5000;
 
 /// Describes a procedure.
@@ -245,15 +246,15 @@ pub fn site_desc(profile: &Profile, css: CssId) -> SiteDesc {
     }
 }
 
-/// Describes cliques, each as seen by who enters it. The procedures of a clique are found once, however many rows
-/// name it: cliques of a million contexts exist.
+/// Describes cliques, each from the view of its caller. The procedures of a clique are found once, however many rows
+/// name it: there are cliques of a million contexts.
 pub struct Describer<'a> {
     profile: &'a Profile,
     procs: RefCell<HashMap<CliqueId, Rc<[PsId]>>>,
 }
 
 impl<'a> Describer<'a> {
-    /// For the cliques of a profile.
+    /// A describer for a profile's cliques.
     #[must_use]
     pub fn new(profile: &'a Profile) -> Describer<'a> {
         Describer { profile, procs: RefCell::default() }

@@ -1,4 +1,4 @@
-//! A procedure's text with how often each goal was entered and left.
+//! A procedure's text with counts of how often each goal was entered and left.
 
 use super::common::{ProcDesc, proc_desc, ps_of};
 use crate::analysis::Bodies;
@@ -14,11 +14,11 @@ pub struct CoverageReport {
     /// The procedure.
     #[serde(rename = "proc")]
     pub desc: ProcDesc,
-    /// The context whose counts they are; `None`: of all contexts.
+    /// The context that the counts belong to; `None`: all contexts.
     pub pd: Option<u32>,
     /// The text.
     pub text: String,
-    /// Of each line of the text the goal, by its place in `goals`, whose counts it says or whose code it is.
+    /// For each line of the text: the goal (an index into `goals`) whose counts or whose code it is.
     #[serde(skip)]
     pub lines: Vec<LineOf>,
     /// The goals, in preorder.
@@ -30,15 +30,15 @@ pub struct CoverageReport {
 /// What a line of the text is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LineOf {
-    /// A remark, or code of no goal: brackets and commas between goals.
+    /// A comment, or code of no goal: brackets and commas between goals.
     Nothing,
-    /// The remark with the counts of a goal.
+    /// The comment with the counts of a goal.
     Counts(usize),
     /// Code of a goal.
     Code(usize),
 }
 
-/// Tells the lines of a text apart by the remarks in it, which come in the order of `said`.
+/// Classifies the lines of a text by the comments in it, which have the order of `said`.
 fn lines_of(text: &str, said: &[(usize, String)]) -> Vec<LineOf> {
     let mut next = said.iter();
     let mut awaited = next.next();
@@ -70,7 +70,7 @@ fn lines_of(text: &str, said: &[(usize, String)]) -> Vec<LineOf> {
 /// Counts of a goal; `None` is unknown.
 #[derive(Clone, Debug, Serialize)]
 pub struct GoalCount {
-    /// Where it is.
+    /// Position in the body.
     pub goal_path: String,
     /// Times it was entered.
     pub before: Option<i64>,

@@ -1,8 +1,9 @@
 //! Two profiles of one program, the older one the *base*: what changed, and which changes are more than chance.
 //!
-//! Procedures are matched by name and module (not by number: the builds may differ), cliques by the way to them: the
-//! procedures that enter them, from the root. Of native programs CPU time is compared and significance is that of
-//! [`pct_num::significance`]; call sequence numbers of other profiles are exact, every change is one.
+//! Procedures are matched by name and module (not by number, since the builds may differ). Cliques are matched by the
+//! path to them: the procedures that enter them, from the root. For native programs CPU time is compared, and
+//! significance is that of [`pct_num::significance`]. Call sequence numbers of other profiles are exact, so every
+//! difference counts.
 
 use crate::analysis::Failure;
 use crate::query::{DiffScale, DiffWhat, Incl};
@@ -18,27 +19,27 @@ use std::collections::HashMap;
 pub struct DiffReport {
     /// Name of the older profile.
     pub base: String,
-    /// What ran in it.
+    /// The program in it.
     pub base_program: String,
-    /// What is matched.
+    /// The key of the match.
     pub what: DiffWhat,
-    /// What rows are ordered by.
+    /// The cost that rows are ordered by.
     pub incl: Incl,
     /// How costs are compared.
     pub scale: DiffScale,
-    /// What costs are: `ns` or `callseqs`.
+    /// The unit of costs: `ns` or `callseqs`.
     pub unit: &'static str,
     /// The whole program.
     pub whole: Change,
-    /// What costs of the newer profile were multiplied by.
+    /// The factor by which costs of the newer profile were multiplied.
     pub factor: f64,
     /// The rows: clear changes first, then by size.
     pub rows: Vec<DiffRow>,
     /// Rows that are not listed because they changed least.
     pub not_listed: usize,
-    /// How many rows changed clearly.
+    /// Number of rows that changed clearly.
     pub clear: usize,
-    /// The tree of call contexts, callers first, by what they cost with all below in both.
+    /// The tree of call contexts, callers first, ordered by their total cost in both profiles.
     pub tree: Vec<DiffNode>,
 }
 
@@ -49,9 +50,9 @@ pub struct Change {
     pub before: i64,
     /// In the newer one, scaled.
     pub after: i64,
-    /// Standard deviations that the difference is away from none; 0 where nothing is known of chance.
+    /// Distance of the difference from zero in standard deviations; 0 if the sampling error is unknown.
     pub z: f64,
-    /// More than chance, even for one row of a thousand.
+    /// Whether it is more than chance, even for one row of a thousand.
     pub clear: bool,
 }
 
@@ -63,7 +64,7 @@ impl Change {
     }
 }
 
-/// What changed.
+/// A row: what changed.
 #[derive(Clone, Debug, Serialize)]
 pub struct DiffRow {
     /// The procedure, or the one that enters the clique.
@@ -74,18 +75,18 @@ pub struct DiffRow {
     pub ps: Option<u32>,
     /// The clique's number in the newer profile.
     pub clique: Option<u32>,
-    /// The way to the clique: the procedures above, the nearest first.
+    /// The path to the clique: the procedures above it, the nearest first.
     pub way: Vec<String>,
-    /// In itself.
+    /// The change in itself.
     pub own: Change,
-    /// With all below.
+    /// The change including everything below.
     pub total: Change,
 }
 
 /// A call context in both profiles.
 #[derive(Clone, Debug, Serialize)]
 pub struct DiffNode {
-    /// Index of the caller; the first's own.
+    /// Index of the caller; for the first node its own index.
     pub parent: usize,
     /// The procedure that enters it.
     pub name: String,
@@ -97,16 +98,16 @@ pub struct DiffNode {
     pub after: u64,
 }
 
-/// Rows that are listed.
+/// Most rows that are listed.
 const ROWS: usize = 1000;
-/// Callers of a clique that are named.
+/// Most callers of a clique that are named.
 const WAY: usize = 6;
-/// Nodes of the tree.
+/// Most nodes of the tree.
 const NODES: usize = 3000;
-/// Cliques of less than one in so many parts of the whole are not looked at.
+/// Cliques with less than this fraction of the whole are ignored.
 const FINE: i64 = 50_000;
 
-/// A cost with the samples that it is the sum of (0: it is no sum of samples).
+/// A cost, and the number of samples it is the sum of (0: it is no sum of samples).
 #[derive(Clone, Copy, Debug, Default)]
 struct Sum {
     cost: i64,
@@ -124,7 +125,7 @@ impl std::ops::AddAssign for Sum {
 struct Side<'a> {
     profile: &'a Profile,
     facts: &'a [FunctionFacts],
-    /// Nanoseconds of an average sample; 0: not known.
+    /// Nanoseconds of an average sample; 0: unknown.
     quantum: f64,
     factor: f64,
 }
@@ -142,14 +143,16 @@ impl<'a> Side<'a> {
         }
     }
 
-    /// A cost of the tree; samples as many as one of average weight would give.
+    /// A cost of the tree. Its number of samples is computed from the average weight.
     fn sum(&self, cost: i64) -> Sum {
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, not below 0")]
         let samples =
             if self.quantum > 0.0 { (cost as f64 / self.quantum).round().max(0.0) as u64 } else { 0 };
         self.scaled(cost, samples)
     }
 
     fn scaled(&self, cost: i64, samples: u64) -> Sum {
+        #[expect(clippy::cast_possible_truncation, reason = "rounded; what is too large stays at the limit")]
         let cost = if self.factor == 1.0 { cost } else { (cost as f64 * self.factor).round() as i64 };
         Sum { cost, samples }
     }
@@ -201,12 +204,12 @@ pub fn compare(
     incl: Incl,
     scale: DiffScale,
 ) -> Result<DiffReport, Failure> {
-    if older.only_time() != newer.only_time() {
+    if older.is_sampled() != newer.is_sampled() {
         return Err(Failure(
             "Only one of the two profiles knows of calls: they have no common measure.".to_owned(),
         ));
     }
-    let sampled = newer.only_time();
+    let sampled = newer.is_sampled();
     let whole = |s: &Subject| s.profile.main_cost(&s.profile.root_total());
     let factor = match scale {
         DiffScale::Shares if whole(newer) > 0 => whole(older) as f64 / whole(newer) as f64,
@@ -287,7 +290,7 @@ fn procs(a: &Side<'_>, b: &Side<'_>, sampled: bool) -> Vec<DiffRow> {
         .collect()
 }
 
-/// The cliques of both profiles by the way to them.
+/// The cliques of both profiles by the path to them.
 struct Tree {
     /// Parent (its own for the root), name, module.
     keys: Vec<(usize, String, String)>,
@@ -336,7 +339,8 @@ impl Tree {
                 }
                 _ => continue,
             };
-            key_of[clique] = at as u32;
+            key_of[clique] =
+                u32::try_from(at).expect("not more keys than cliques, whose numbers are 32 bits");
             let pair = &mut self.pairs[at];
             pair.own[i] += side.sum(profile.main_cost(&profile.clique_figures(clique).own.inherited()));
             pair.total[i] += side.sum(total);
@@ -369,7 +373,8 @@ impl Tree {
             .collect()
     }
 
-    /// The heaviest, as a tree for a picture. A caller costs as much as what it calls in both, so it is kept with it.
+    /// The heaviest nodes, as a tree for a picture. A caller's cost includes its callees' in both, so it is kept with
+    /// them.
     fn nodes(&self) -> Vec<DiffNode> {
         let cost = |s: Sum| u64::try_from(s.cost).unwrap_or(0);
         let heavy = |p: &Pair| cost(p.total[0]).max(cost(p.total[1]));
@@ -378,7 +383,7 @@ impl Tree {
             if order.len() > NODES { *order.select_nth_unstable_by(NODES, |a, b| b.cmp(a)).1 } else { 0 };
         let mut place = vec![usize::MAX; self.keys.len()];
         let mut out: Vec<DiffNode> = Vec::new();
-        // What of each node is neither its own nor that of a node in the list.
+        // For each node, the cost that belongs neither to itself nor to a listed node.
         let mut rest: Vec<(u64, u64)> = Vec::new();
         for (at, (pair, key)) in self.pairs.iter().zip(&self.keys).enumerate() {
             if at > 0 && (heavy(pair) < least.max(1) || place[key.0] == usize::MAX) {

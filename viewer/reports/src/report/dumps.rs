@@ -1,4 +1,4 @@
-//! Raw dumps: what the file says about one node, for those who work on the profiler.
+//! Raw dumps: what the file contains about one node, for people who work on the profiler.
 
 use super::clique::kind_word;
 use super::common::{Perf, ProcDesc, Rates, SiteDesc, proc_desc, ps_of, site_desc};
@@ -50,22 +50,22 @@ pub struct DumpSlot {
     pub css: u32,
     /// normal, special, higher_order, method or callback.
     pub kind: &'static str,
-    /// Whether it hides its procedure from recursion checks; only multi slots say.
+    /// Whether it hides its procedure from recursion checks. Only multi slots can.
     pub zeroed: bool,
     /// Call site dynamics, at most 1,000.
     pub csds: Vec<u32>,
-    /// Call site dynamics in all.
+    /// Number of call site dynamics.
     pub count: usize,
 }
 
 /// A coverage point with its count.
 #[derive(Clone, Debug, Serialize)]
 pub struct DumpPoint {
-    /// Where.
+    /// Its position.
     pub goal_path: String,
     /// `after` or `branch_arm`.
     pub kind: &'static str,
-    /// How often.
+    /// Its count.
     pub count: u64,
 }
 
@@ -85,17 +85,17 @@ pub struct DumpCss {
 pub struct DumpCsd {
     /// The edge.
     pub csd: u32,
-    /// Context that calls.
+    /// The calling context.
     pub caller: u32,
     /// Its procedure.
     pub caller_proc: ProcDesc,
-    /// Context that is called.
+    /// The called context.
     pub callee: u32,
     /// Its procedure.
     pub callee_proc: ProcDesc,
     /// The call site.
     pub site: SiteDesc,
-    /// Own costs; descendants are not in the file.
+    /// Own costs. Those of descendants are not in the file.
     pub perf: Perf,
 }
 
@@ -104,11 +104,11 @@ pub struct DumpCsd {
 pub struct DumpClique {
     /// Its number.
     pub clique: u32,
-    /// The edge that enters it; none for the root's.
+    /// The edge that enters it; none for the root's clique.
     pub entry: Option<u32>,
     /// Contexts in it, at most 1,000.
     pub members: Vec<DumpMember>,
-    /// Contexts in it in all.
+    /// Number of contexts in it.
     pub count: usize,
 }
 
@@ -122,13 +122,13 @@ pub struct DumpMember {
     pub desc: ProcDesc,
 }
 
-/// Members of a long list that are dumped.
+/// Most members of a long list that are dumped.
 const LISTED: usize = 1000;
 
 /// The dump of a procedure static.
 ///
 /// # Errors
-/// There is none of this number.
+/// There is no such number.
 pub fn ps(profile: &Profile, number: i64) -> Result<DumpPs, Failure> {
     let ps: PsId = ps_of(profile, number)?;
     Ok(DumpPs {
@@ -143,7 +143,7 @@ pub fn ps(profile: &Profile, number: i64) -> Result<DumpPs, Failure> {
 /// The dump of a procedure dynamic.
 ///
 /// # Errors
-/// There is none of this number.
+/// There is no such number.
 pub fn pd(profile: &Profile, number: i64) -> Result<DumpPd, Failure> {
     let pd = profile.pd_id(number).ok_or_else(|| Failure::index("proc_dynamic", number))?;
     let ps = profile.pd_ps(pd);
@@ -186,7 +186,7 @@ pub fn pd(profile: &Profile, number: i64) -> Result<DumpPd, Failure> {
 /// The dump of a call site static.
 ///
 /// # Errors
-/// There is none of this number.
+/// There is no such number.
 pub fn css(profile: &Profile, number: i64) -> Result<DumpCss, Failure> {
     let css = profile.css_id(number).ok_or_else(|| Failure::index("call_site_static", number))?;
     let kind = profile.css(css).kind;
@@ -203,7 +203,7 @@ pub fn css(profile: &Profile, number: i64) -> Result<DumpCss, Failure> {
 /// The dump of a call site dynamic.
 ///
 /// # Errors
-/// There is none of this number.
+/// There is no such number.
 pub fn csd(profile: &Profile, number: i64) -> Result<DumpCsd, Failure> {
     let csd = profile.csd_id(number).ok_or_else(|| Failure::index("call_site_dynamic", number))?;
     let (caller, callee) = (profile.csd_caller(csd), profile.csd_callee(csd));
@@ -214,14 +214,14 @@ pub fn csd(profile: &Profile, number: i64) -> Result<DumpCsd, Failure> {
         callee: callee.number(),
         callee_proc: proc_desc(profile, profile.pd_ps(callee)),
         site: site_desc(profile, profile.csd_css(csd)),
-        perf: Rates::of(profile).row(&profile.csd_own(csd), &Desc::default()),
+        perf: Rates::from_profile(profile).row(&profile.csd_own(csd), &Desc::default()),
     })
 }
 
 /// The dump of a clique.
 ///
 /// # Errors
-/// There is none of this number.
+/// There is no such number.
 pub fn clique(profile: &Profile, number: i64) -> Result<DumpClique, Failure> {
     let clique = profile
         .clique_id(number)

@@ -15,23 +15,23 @@ pub struct FeedbackReport {
     /// The procedure; `None`: all.
     #[serde(rename = "proc")]
     pub desc: Option<ProcDesc>,
-    /// Goals up to this cost (call sequence numbers) were not worth a conjunct.
+    /// Goals with at most this cost (call sequence numbers) were not worth a conjunct.
     pub call_site_threshold: i64,
-    /// Calls below this cost were not looked into.
+    /// Calls with a lower cost were not analysed.
     pub clique_threshold: i64,
     /// Candidates, by descending total saving.
     pub candidates: Vec<CandidateRow>,
     /// How many more there are.
     pub not_listed: usize,
-    /// The whole run one after the other, in call sequence numbers.
+    /// Call sequence numbers of the whole sequential run.
     pub program_callseqs: i64,
-    /// Candidates of the procedure in full, as text: those that save most; empty for all.
+    /// The procedure's candidates that save most, as text in full; empty for all procedures.
     pub text: String,
-    /// How many are not in the text.
+    /// Number of candidates that are not in the text.
     pub not_in_text: usize,
-    /// Contexts looked at.
+    /// Number of contexts analysed.
     pub cliques: usize,
-    /// What kept contexts from being looked at; at most ten.
+    /// Why contexts were not analysed; at most ten reasons.
     pub problems: Vec<String>,
     /// How many more problems there are.
     pub more_problems: usize,
@@ -43,38 +43,38 @@ pub struct CandidateRow {
     /// Its procedure.
     #[serde(rename = "proc")]
     pub desc: ProcDesc,
-    /// The context that it was found in.
+    /// The context in which it was found.
     pub pd: u32,
     /// The clique of the context.
     pub clique: u32,
-    /// Where the conjunction is.
+    /// The position of the conjunction.
     pub goal_path: String,
     /// Parallel conjuncts.
     pub conjuncts: usize,
-    /// Variables that conjuncts wait for.
+    /// Variables for which conjuncts wait.
     pub depends_on: Vec<String>,
-    /// Whether goals have to be moved into branches first.
+    /// Whether goals must first be moved into branches.
     pub is_pushed: bool,
-    /// Times that it is executed.
+    /// Number of executions.
     pub calls: i64,
-    /// Time one after the other, per call.
+    /// Sequential time per call.
     pub sequential: f64,
-    /// Time in parallel, per call.
+    /// Parallel time per call.
     pub parallel: f64,
     /// Sequential over parallel time.
     pub speedup: f64,
-    /// What all calls together save: the saving of one times their number, but no more than the context costs.
+    /// Saving of all calls: that of one times their number, but at most the context's cost.
     pub saving: f64,
-    /// Calls of the conjunction lie within one another, so that the sum counts inner ones in outer ones again: it
-    /// is an upper bound.
+    /// Whether calls of the conjunction are nested. Then the sum counts inner ones again in outer ones, and is an upper
+    /// bound.
     pub saving_is_bound: bool,
     /// Costs of sparks, barriers, signals and waits, per call.
     pub overheads: f64,
-    /// Time that processors wait, per call.
+    /// Time per call in which processors wait.
     pub dead_time: f64,
 }
 
-/// What the analysis of a program gave.
+/// The result of analysing a program.
 #[derive(Clone, Debug)]
 pub struct Analysis {
     params: Params,
@@ -82,7 +82,7 @@ pub struct Analysis {
     problems: Vec<String>,
 }
 
-/// Collects what goes wrong, and goes on.
+/// Collects problems, and goes on.
 #[derive(Default)]
 struct Collector {
     problems: Vec<String>,
@@ -99,7 +99,7 @@ impl Observer for Collector {
     }
 }
 
-/// Looks through the whole program with default parameters. Slow on large profiles: reports ask [`kept`].
+/// Analyses the whole program with default parameters. Slow on large profiles: reports use [`kept`].
 ///
 /// # Errors
 /// There is no program representation, or it is broken.
@@ -113,13 +113,13 @@ pub fn analyse(subject: &Subject) -> Result<Analysis, Failure> {
     Ok(Analysis { params, outcome, problems: collector.problems })
 }
 
-/// The walk over the whole program.
+/// The analysis of the whole program.
 #[derive(Default)]
 struct Kept(OnceLock<Result<Arc<Analysis>, Failure>>);
 
-/// What is worth executing in parallel; worked out once.
+/// The stored analysis. It is made once.
 fn kept(subject: &Subject) -> Result<Arc<Analysis>, Failure> {
-    subject.memos.of::<Kept>().0.get_or_init(|| analyse(subject).map(Arc::new)).clone()
+    subject.memos.value_of_type::<Kept>().0.get_or_init(|| analyse(subject).map(Arc::new)).clone()
 }
 
 /// The report on procedure `number`, or on all.
@@ -155,10 +155,10 @@ pub fn create(subject: &Subject, number: Option<i64>) -> Result<FeedbackReport, 
     })
 }
 
-/// Candidates that are written out in full: a procedure may have one in each of thousands of contexts.
+/// Most candidates that are written out in full: a procedure may have one in each of thousands of contexts.
 const MAX_TEXTS: usize = 20;
 
-/// The text of the candidates that save most, and how many others there are.
+/// The text of the candidates that save most, and the number of the others.
 fn text(proc: &ProcOutcome) -> (String, usize) {
     let mut best: Vec<&Candidate> = proc.found.candidates.iter().collect();
     best.sort_by(|a, b| saving(b).total_cmp(&saving(a)));
@@ -171,15 +171,14 @@ fn text(proc: &ProcOutcome) -> (String, usize) {
     (report::of_procedure(&proc.label, &shown), more)
 }
 
-/// What all executions of a candidate save.
+/// The saving of all executions of a candidate.
 fn saving(c: &Candidate) -> f64 {
     c.metrics.saving() * c.metrics.calls as f64
 }
 
-/// Whether executions that cost so much together lie within one another: there is not room for all of them side by
-/// side.
+/// Whether executions with this total cost must be nested, because they do not fit side by side into the context.
 fn is_nested(executions: f64, context: f64) -> bool {
-    // Averages of whole numbers: they may be off by their last digits.
+    // These are averages of whole numbers, so their last digits may be wrong.
     executions > context * 1.000_001
 }
 

@@ -1,4 +1,4 @@
-//! The stacks of a recording as a tree of functions: recursion is not folded.
+//! The stacks of a recording as a tree of functions. Recursion is not folded.
 
 use crate::analysis::Failure;
 use crate::subject::Subject;
@@ -7,16 +7,16 @@ use serde::Serialize;
 /// The tree.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlameReport {
-    /// The nodes; a caller stands before what it calls. The first is the program.
+    /// The nodes. A caller comes before its callees. The first is the program.
     pub nodes: Vec<FlameNode>,
-    /// Branches that are left out because they are small.
+    /// Number of small branches that were left out.
     pub left_out: usize,
 }
 
 /// A function on a stack.
 #[derive(Clone, Debug, Serialize)]
 pub struct FlameNode {
-    /// Index of the caller; the first's own.
+    /// Index of the caller; for the first node its own index.
     pub parent: usize,
     /// The procedure.
     pub ps: u32,
@@ -28,13 +28,13 @@ pub struct FlameNode {
     pub total_ns: u64,
 }
 
-/// Nodes of a picture.
+/// Most nodes of a picture.
 const NODES: usize = 6000;
 
 /// The report.
 ///
 /// # Errors
-/// The stacks are not known: the profile is a file, not a recording.
+/// The stacks are unknown, because the profile is a file and not a recording.
 pub fn create(subject: &Subject) -> Result<FlameReport, Failure> {
     let stacks = match &subject.recorded {
         Some(r) if !r.stacks.is_empty() => r,
@@ -54,7 +54,7 @@ pub fn create(subject: &Subject) -> Result<FlameReport, Failure> {
         total_ns: stacks.stacks.iter().filter(|n| n.parent.is_none()).map(|n| n.total_ns).sum(),
     }];
     let mut place: Vec<usize> = vec![0; stacks.stacks.len()];
-    // The heaviest come first, callers before what they call: what is cut off are whole branches.
+    // The heaviest come first, and callers before callees, so whole branches are cut off.
     let left_out = stacks.stacks_left_out + stacks.stacks.len().saturating_sub(NODES);
     for (i, node) in stacks.stacks.iter().enumerate().take(NODES) {
         place[i] = nodes.len();

@@ -32,11 +32,11 @@ pub struct Structure {
 pub struct Field {
     /// Its name.
     pub name: String,
-    /// What reads it.
+    /// The procedure that reads it.
     pub getter: Option<Accessor>,
-    /// What writes it.
+    /// The procedure that writes it.
     pub setter: Option<Accessor>,
-    /// Both together; the one there is.
+    /// The sum of both, or the only one.
     pub summary: Perf,
 }
 
@@ -49,7 +49,7 @@ pub struct Accessor {
     pub perf: Perf,
 }
 
-/// What an accessor's name says.
+/// The parts of an accessor's name.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AccessorName<'a> {
     /// Data structure.
@@ -60,7 +60,7 @@ pub struct AccessorName<'a> {
     pub sets: bool,
 }
 
-/// Splits an accessor's name at the first `_get_` or `_set_`; `None` if the name or the arity is not an accessor's.
+/// Splits an accessor's name at the first `_get_` or `_set_`. `None`: the name or the arity is not that of an accessor.
 #[must_use]
 pub fn accessor_name(name: &str, arity: u32) -> Option<AccessorName<'_>> {
     let get = name.find("_get_");
@@ -76,7 +76,7 @@ pub fn accessor_name(name: &str, arity: u32) -> Option<AccessorName<'_>> {
 }
 
 #[derive(Default)]
-struct Found {
+struct Accessors {
     getters: Vec<PsId>,
     setters: Vec<PsId>,
 }
@@ -87,8 +87,8 @@ struct Found {
 /// There is no such module.
 pub fn create(profile: &Profile, name: &str) -> Result<GettersSettersReport, Failure> {
     let module = find(profile, name)?;
-    let rates = Rates::of(profile);
-    let mut found: BTreeMap<String, BTreeMap<String, Found>> = BTreeMap::new();
+    let rates = Rates::from_profile(profile);
+    let mut found: BTreeMap<String, BTreeMap<String, Accessors>> = BTreeMap::new();
     for &ps in profile.module_procs(module) {
         let ProcLabel::Ordinary { decl_module, def_module, name, arity, .. } = profile.label(ps) else {
             continue;

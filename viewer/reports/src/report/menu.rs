@@ -1,4 +1,4 @@
-//! Where to begin: the profile's vital figures.
+//! The first page: the profile's main figures.
 
 use super::overview::{self, OverviewReport};
 use crate::subject::Subject;
@@ -9,13 +9,13 @@ use serde::Serialize;
 pub struct MenuReport {
     /// argv\[0\] of the profiled program.
     pub program: String,
-    /// Clock ticks per second; 0: not known.
+    /// Clock ticks per second; 0: unknown.
     pub ticks_per_second: u64,
     /// Ticks in the program.
     pub user_quanta: u64,
     /// Ticks in the profiling code.
     pub instrumentation_quanta: u64,
-    /// All ticks as seconds; 0 when the rate is not known.
+    /// All ticks as seconds; 0 if the rate is unknown.
     pub total_seconds: f64,
     /// Calls counted by the program, modulo 2^32.
     pub callseqs: u64,
@@ -31,9 +31,9 @@ pub struct MenuReport {
     pub cliques: usize,
     /// Modules.
     pub modules: usize,
-    /// What is odd about the file.
+    /// What is unusual about the file.
     pub warnings: Vec<String>,
-    /// Of a recording of a native program: who ran, what was accounted for.
+    /// For a recording of a native program: its threads, and the account.
     pub recording: Option<OverviewReport>,
     /// Other profiles at hand.
     pub others: usize,

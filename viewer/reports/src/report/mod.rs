@@ -1,7 +1,7 @@
-//! Reports: the data of each page, numbers and names without order, choice of columns or words of explanation.
+//! Reports: the data of each page. They have numbers and names, but no order, no choice of columns and no explanations.
 //!
-//! A report is a function of the command and the profile alone, so other tools can use it; its JSON is what `--json`
-//! prints. One module per kind. A kind that cannot be made is the `Err` of its own kind, with the reason.
+//! A report is a function of the command and the profile alone, so other tools can use it; `--json` prints its JSON
+//! form. There is one module per kind. If a report cannot be made, it is the `Err` of its kind, with the reason.
 
 pub mod ahead;
 pub mod callers;
@@ -39,7 +39,7 @@ use std::sync::Arc;
 pub enum Report {
     /// A sentence.
     Message(String),
-    /// Where to begin.
+    /// The first page.
     Menu(menu::MenuReport),
     /// A clique.
     Clique(Result<clique::CliqueReport, Failure>),
@@ -75,7 +75,7 @@ pub enum Report {
     ModuleRep(Result<module_rep::ModuleRepReport, Failure>),
     /// When a call uses its arguments.
     VarUse(Result<Box<var_use::VarUseReport>, Failure>),
-    /// What a search found.
+    /// The results of a search.
     Search(search::SearchReport),
     /// What is worth executing in parallel.
     Feedback(Result<Box<feedback::FeedbackReport>, Failure>),
@@ -85,14 +85,14 @@ pub enum Report {
     Flame(Result<flame::FlameReport, Failure>),
     /// A source file.
     Source(Result<source::SourceReport, Failure>),
-    /// The profiles that there are.
+    /// The available profiles.
     Recordings(recordings::RecordingsReport),
     /// Two profiles compared.
     Diff(Result<Box<diff::DiffReport>, Failure>),
 }
 
 impl Report {
-    /// Why it could not be made, if so.
+    /// Why the report could not be made, if so.
     #[must_use]
     pub fn failure(&self) -> Option<&Failure> {
         match self {
@@ -126,7 +126,7 @@ impl Report {
     }
 }
 
-/// Makes the report that a command asks for.
+/// Makes the report for a command.
 #[must_use]
 pub fn create(subject: &Subject, cmd: &Cmd, window: Window) -> Report {
     let profile = &subject.profile;

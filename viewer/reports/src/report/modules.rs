@@ -1,4 +1,4 @@
-//! All modules; the procedures of one.
+//! All modules, and the procedures of one.
 
 use super::common::{Perf, ProcDesc, Rates, proc_desc};
 use crate::analysis::Failure;
@@ -12,7 +12,7 @@ pub const RUNTIME: &str = "Mercury runtime";
 /// Data of the page of all modules.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProgramModulesReport {
-    /// Every module but the runtime's, and of a native program but the one that holds its root and threads, by name.
+    /// Every module except the runtime's, by name. For a native program, except the one of its root and threads.
     pub modules: Vec<ModuleRow>,
 }
 
@@ -23,9 +23,9 @@ pub struct ModuleRow {
     pub name: String,
     /// Whether any of its procedures was called.
     pub active: bool,
-    /// Own costs; of a native program also those of everything that ran below the object's functions.
+    /// Own costs. For a native program also those of everything that ran below the object's functions.
     pub perf: Perf,
-    /// What ran below the object's functions may be more than `perf` says: see [`inclusive`].
+    /// Whether more may have run below the object's functions than `perf` says: see [`inclusive`].
     pub total_is_least: bool,
 }
 
@@ -55,7 +55,7 @@ pub struct ModuleProc {
 /// The report on all modules.
 #[must_use]
 pub fn create_all(profile: &Profile) -> ProgramModulesReport {
-    let rates = Rates::of(profile);
+    let rates = Rates::from_profile(profile);
     let inclusive = profile.is_native().then(|| inclusive(profile));
     let modules = profile
         .modules()
@@ -84,13 +84,13 @@ struct Total {
     is_least: bool,
 }
 
-/// What ran in each module or below it, by module. A cost counts once for a module, however often the way down to
-/// it leaves the module and comes back.
+/// The cost in each module and below it, by module. A cost counts once for a module, however often the path to it
+/// leaves the module and returns.
 ///
-/// The way down to a context is the contexts that enter the cliques above it, those that leave them, and the one
-/// that enters its own clique. In which order the members of a clique call each other is not recorded: where functions
-/// of several modules call each other in a circle, what ran in another member below this module's is not counted.
-/// Then the sum is the least that it can be, and says so.
+/// The path to a context has the contexts that enter the cliques above it, those that leave them, and the one that
+/// enters its own clique. The order in which the members of a clique call each other is not recorded. So if functions
+/// of several modules call each other in a circle, what ran in another member below this module's is not counted. Then
+/// the sum is a lower bound, and is marked as such.
 fn inclusive(profile: &Profile) -> Vec<Total> {
     enum Task {
         Enter(CliqueId),
@@ -117,7 +117,7 @@ fn inclusive(profile: &Profile) -> Vec<Total> {
             Task::Member(pd, first) => {
                 let module = profile.ps_module(profile.pd_ps(pd));
                 if module != first {
-                    // Each member by itself: nothing of one is in another.
+                    // Each member by itself: they do not contain each other.
                     if above[module.index()] == 0 {
                         let total = &mut totals[module.index()];
                         let here = profile.pd_total(pd);
@@ -143,18 +143,18 @@ fn inclusive(profile: &Profile) -> Vec<Total> {
     totals
 }
 
-/// Whether a module stands for no object: contexts above a native program's own (the root, threads and processes that
-/// are kept apart) have one without a name, in which nothing was spent.
+/// Whether a module stands for no object. The contexts above a native program's own (the root, separate threads and
+/// processes) have a module without a name, in which no time was spent.
 fn is_made_up(profile: &Profile, module: ModuleId) -> bool {
     profile.is_native()
         && profile.module_name(module).is_empty()
         && profile.module_figures(module).own.quanta == 0
 }
 
-/// The module of a name.
+/// The module with a name.
 ///
 /// # Errors
-/// There is none; the text names it.
+/// There is no such module; the text names it.
 pub fn find(profile: &Profile, name: &str) -> Result<ModuleId, Failure> {
     profile.module_id(name).ok_or_else(|| Failure(format!("There is no module named {name}.")))
 }
@@ -165,7 +165,7 @@ pub fn find(profile: &Profile, name: &str) -> Result<ModuleId, Failure> {
 /// There is no such module.
 pub fn create(profile: &Profile, name: &str, has_representation: bool) -> Result<ModuleReport, Failure> {
     let module = find(profile, name)?;
-    let rates = Rates::of(profile);
+    let rates = Rates::from_profile(profile);
     let procs = profile
         .module_procs(module)
         .iter()
@@ -189,7 +189,7 @@ mod tests {
     use pct_deep::synthetic::{Params, Shape, generate};
     use std::collections::BTreeSet;
 
-    /// The modules on the way down to a context, found by going up from it.
+    /// The modules on the path to a context, found by walking up from it.
     fn way_down(profile: &Profile, pd: PdId) -> BTreeSet<ModuleId> {
         let module = |pd: PdId| profile.ps_module(profile.pd_ps(pd));
         let mut found = BTreeSet::from([module(pd)]);
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// All modules that may be on the way down: of each clique on it those whose members cost something.
+    /// All modules that may be on the path: for each clique on it, those whose members have costs.
     fn widest_way_down(profile: &Profile, pd: PdId) -> BTreeSet<ModuleId> {
         let mut found = way_down(profile, pd);
         let mut clique = profile.pd_clique(pd);
@@ -238,7 +238,7 @@ mod tests {
             let totals = inclusive(&profile);
             let found: Vec<Desc> = totals.iter().map(|total| total.cost).collect();
             assert_eq!(found, expected, "{shape:?}");
-            // A sum that does not say that it is the least is what it could be at most.
+            // A sum that is not marked as a lower bound equals the upper bound.
             for (total, most) in totals.iter().zip(&most).filter(|(total, _)| !total.is_least) {
                 assert_eq!(total.cost, *most, "{shape:?}");
             }

@@ -1,4 +1,4 @@
-//! What a recording of a native program says of itself: who ran, what was accounted for and lost.
+//! What a recording of a native program contains about itself: its threads, and what was accounted for and lost.
 
 use pct_deep::native::Recorded;
 use serde::Serialize;
@@ -10,15 +10,15 @@ pub struct OverviewReport {
     pub headline: String,
     /// What was accounted for and lost, in words.
     pub account: Vec<String>,
-    /// Samples in all; 0: not known.
+    /// Number of samples; 0: unknown.
     pub samples: u64,
-    /// Samples per CPU second; 0: not known.
+    /// Samples per CPU second; 0: unknown.
     pub rate_hz: u64,
-    /// The samples have stacks.
+    /// Whether the samples have stacks.
     pub stacks_known: bool,
-    /// Seconds in contexts that were folded for want of room.
+    /// Seconds in contexts that were folded for lack of room.
     pub folded_seconds: f64,
-    /// Processes that were still being recorded.
+    /// Number of processes that were still being recorded.
     pub running: u64,
     /// The threads that have samples, the busiest first.
     pub threads: Vec<ThreadRow>,
@@ -26,7 +26,7 @@ pub struct OverviewReport {
     pub threads_not_listed: (usize, f64),
     /// Number of processes.
     pub processes: usize,
-    /// The tree of stacks is there.
+    /// Whether there is a tree of stacks.
     pub has_stacks: bool,
 }
 
@@ -49,7 +49,7 @@ pub struct ThreadRow {
     pub share: f64,
 }
 
-/// Threads that are listed.
+/// Most threads that are listed.
 const THREADS: usize = 200;
 
 /// The report.

@@ -1,4 +1,4 @@
-//! A procedure over all its contexts: its cost, its call sites, whom they call.
+//! A procedure over all its contexts: its cost, its call sites, their callees.
 
 use super::clique::kind_word;
 use super::common::{MAX_ROWS, Perf, ProcDesc, Rates, Rest, SiteDesc, is_large, proc_desc, ps_of, site_desc};
@@ -16,7 +16,7 @@ pub struct ProcReport {
     /// The procedure.
     #[serde(rename = "proc")]
     pub desc: ProcDesc,
-    /// Its raw name: stays the same from run to run.
+    /// Its raw name, which stays the same from run to run.
     pub raw_name: String,
     /// Its costs.
     pub perf: Perf,
@@ -24,20 +24,20 @@ pub struct ProcReport {
     pub sites: Vec<ProcSite>,
     /// Calls from other procedures, summed.
     pub callers: CallersSummary,
-    /// The contexts it has.
+    /// Number of its contexts.
     pub contexts: usize,
-    /// Of a native program's function: who calls it and whom it calls, each function once.
+    /// For a native program's function: its callers and callees, each function once.
     pub neighbours: Option<Neighbours>,
 }
 
-/// The functions around one, each summed over all call sites.
+/// The callers and callees of a function, each summed over all call sites.
 #[derive(Clone, Debug, Serialize)]
 pub struct Neighbours {
-    /// Who calls it, with the cost of those calls.
+    /// Its callers, with the cost of those calls.
     pub callers: Vec<ProcCallee>,
     /// Callers beyond those listed.
     pub callers_rest: Option<Rest>,
-    /// Whom it calls.
+    /// Its callees.
     pub callees: Vec<ProcCallee>,
     /// Callees beyond those listed.
     pub callees_rest: Option<Rest>,
@@ -54,13 +54,13 @@ pub struct ProcSite {
     pub type_subst: String,
     /// Sum over its callees.
     pub summary: Perf,
-    /// Callees, by id; of a normal call at most one.
+    /// Callees, by id. A normal call has at most one.
     pub callees: Vec<ProcCallee>,
     /// Callees beyond those listed.
     pub rest: Option<Rest>,
 }
 
-/// A procedure called from a call site, or one that calls.
+/// A callee or a caller.
 #[derive(Clone, Debug, Serialize)]
 pub struct ProcCallee {
     /// The procedure.
@@ -70,7 +70,7 @@ pub struct ProcCallee {
     pub perf: Perf,
 }
 
-/// Calls of a procedure from others.
+/// Calls of a procedure by others.
 #[derive(Clone, Debug, Serialize)]
 pub struct CallersSummary {
     /// Call site dynamics.
@@ -79,7 +79,7 @@ pub struct CallersSummary {
     pub csss: usize,
     /// Procedures.
     pub procs: usize,
-    /// Their sum, recursion not compensated.
+    /// Their sum, without compensation for recursion.
     pub perf: Perf,
 }
 
@@ -91,20 +91,24 @@ pub fn create(subject: &Subject, number: i64) -> Result<ProcReport, Failure> {
     Ok(kept(subject, ps_of(&subject.profile, number)?))
 }
 
-/// Reports that are kept.
+/// Stored reports.
 #[derive(Default)]
 struct Kept(Memo<PsId, ProcReport, 64>);
 
-/// The report on a procedure, kept if it has very many contexts.
+/// The report on a procedure. It is stored if the procedure has very many contexts.
 pub(crate) fn kept(subject: &Subject, ps: PsId) -> ProcReport {
     if !is_large(&subject.profile, ps) {
-        return of(&subject.profile, ps);
+        return proc_report(&subject.profile, ps);
     }
-    let made = subject.memos.of::<Kept>().0.get_or(ps, || Ok::<_, Failure>(of(&subject.profile, ps)));
-    made.map_or_else(|_| of(&subject.profile, ps), |r| ProcReport::clone(&r))
+    let made = subject
+        .memos
+        .value_of_type::<Kept>()
+        .0
+        .get_or(ps, || Ok::<_, Failure>(proc_report(&subject.profile, ps)));
+    made.map_or_else(|_| proc_report(&subject.profile, ps), |r| ProcReport::clone(&r))
 }
 
-/// The report on the procedure of a raw or qualified name.
+/// The report on the procedure with a raw or qualified name.
 ///
 /// # Errors
 /// There is no such procedure.
@@ -117,8 +121,8 @@ pub fn create_named(subject: &Subject, name: &str) -> Result<ProcReport, Failure
     found.map(|ps| kept(subject, ps)).ok_or_else(|| Failure(format!("There is no procedure named {name}.")))
 }
 
-fn of(profile: &Profile, ps: PsId) -> ProcReport {
-    let rates = Rates::of(profile);
+fn proc_report(profile: &Profile, ps: PsId) -> ProcReport {
+    let rates = Rates::from_profile(profile);
     let figures = profile.ps_figures(ps);
     let rows = site_rows(profile, ps);
     ProcReport {
@@ -137,17 +141,19 @@ fn of(profile: &Profile, ps: PsId) -> ProcReport {
     }
 }
 
-/// What calls of a procedure cost.
+/// The cost of calls of a procedure.
 type CallRow = (PsId, Own, Desc);
 
-/// What each call site leads to, by callee: a procedure may have a million contexts, so each step is taken for the calls of all
-/// of them (see `Profile::calls_of`).
+/// The callees of each call site. A procedure may have a million contexts, so each step is done for the calls of all of
+/// them (see `Profile::calls_of`).
 fn site_rows(profile: &Profile, ps: PsId) -> Vec<Vec<CallRow>> {
     let mut csds: Vec<CsdId> = Vec::new();
     for &pd in profile.ps_pds(ps) {
         csds.extend_from_slice(profile.edges(pd));
     }
-    let slots: Vec<u32> = csds.iter().map(|&csd| profile.css_slot(profile.csd_css(csd)) as u32).collect();
+    let slot =
+        |csd| u32::try_from(profile.css_slot(profile.csd_css(csd))).expect("a file has 32 bits for a slot");
+    let slots: Vec<u32> = csds.iter().map(|&csd| slot(csd)).collect();
     let callees: Vec<PdId> = csds.iter().map(|&csd| profile.csd_callee(csd)).collect();
     // By slot, then callee.
     let mut keyed: Vec<(u32, PsId, u32)> = callees
@@ -180,7 +186,7 @@ fn sum(rates: &Rates, rows: &[CallRow]) -> Perf {
     rates.row(&own, &desc)
 }
 
-/// Rows that are not too many, and the sum of the others.
+/// Rows up to the limit, and the sum of the others.
 fn listed(profile: &Profile, rates: &Rates, mut rows: Vec<CallRow>) -> (Vec<ProcCallee>, Option<Rest>) {
     let mut rest = None;
     if rows.len() > MAX_ROWS {
@@ -193,7 +199,7 @@ fn listed(profile: &Profile, rates: &Rates, mut rows: Vec<CallRow>) -> (Vec<Proc
     (rows.iter().map(row).collect(), rest)
 }
 
-/// Rows of one procedure become one.
+/// Merges rows of the same procedure.
 fn by_proc(mut rows: Vec<CallRow>) -> Vec<CallRow> {
     rows.sort_by_key(|r| r.0);
     rows.dedup_by(|next, first| {

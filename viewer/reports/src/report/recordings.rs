@@ -1,4 +1,4 @@
-//! The profiles that there are.
+//! The available profiles.
 
 use crate::subject::{ShelfEntry, Subject};
 use serde::Serialize;

@@ -1,4 +1,4 @@
-//! How one clique recurses; how often each type of recursion occurs.
+//! The recursion of one clique; the frequency of each type of recursion.
 
 use super::common::{CliqueDesc, MAX_ROWS, Perf, ProcDesc, Rates, clique_desc, proc_desc};
 use crate::analysis::Failure;
@@ -18,7 +18,7 @@ use std::sync::{Arc, OnceLock};
 pub struct CliqueRecursionReport {
     /// The clique.
     pub clique: CliqueDesc,
-    /// How it recurses.
+    /// Its type of recursion.
     #[serde(rename = "type")]
     pub kind: RecursionType,
     /// Contexts in it.
@@ -30,7 +30,7 @@ pub struct CliqueRecursionReport {
 pub struct FrequencyReport {
     /// Cliques in all.
     pub cliques: usize,
-    /// Each type that occurs, and each reason why it cannot be told.
+    /// Each type that occurs, and each reason why a type is unknown.
     pub types: Vec<Frequency>,
 }
 
@@ -42,15 +42,15 @@ pub enum TypeKey {
     NotRecursive,
     /// At most one recursive call.
     Single,
-    /// None or two.
+    /// No or two recursive calls.
     DivideAndConquer,
-    /// Through so many contexts.
+    /// Through this many contexts.
     Mutual(usize),
     /// With these numbers of recursive calls.
     Other(Vec<u32>),
-    /// It cannot be told, for this reason.
+    /// Unknown, for this reason.
     Error(String),
-    /// It cannot be told, for whatever reason.
+    /// Unknown, for any reason.
     AnyError,
 }
 
@@ -60,7 +60,7 @@ pub struct Frequency {
     /// The type.
     #[serde(rename = "type")]
     pub key: TypeKey,
-    /// Cliques of it.
+    /// Number of cliques with it.
     pub count: usize,
     /// Share of all cliques.
     pub share: f64,
@@ -89,7 +89,7 @@ pub struct FrequencyProc {
 /// The report on a clique.
 ///
 /// # Errors
-/// There is no such clique, no body for it, or it is the root's.
+/// There is no such clique, no body for it, or it is the root's clique.
 pub fn of_clique(subject: &Subject, number: i64) -> Result<CliqueRecursionReport, Failure> {
     let profile = &subject.profile;
     let clique = profile
@@ -116,12 +116,12 @@ struct Sum {
 }
 
 /// A procedure and its body, if it has one.
-type Known = (PsId, Result<Arc<Body>, Failure>);
+type KnownProc = (PsId, Result<Arc<Body>, Failure>);
 
-/// Bodies as one thread asks for them: mostly the same again.
+/// Bodies for one thread, which mostly asks for the same one again.
 struct LastBody<'a> {
     subject: &'a Subject,
-    last: RefCell<Option<Known>>,
+    last: RefCell<Option<KnownProc>>,
 }
 
 impl Bodies for LastBody<'_> {
@@ -155,11 +155,11 @@ impl Sum {
     }
 }
 
-/// Contexts that a thread takes at once.
+/// Contexts that a thread processes in one go.
 const TOGETHER: usize = 4096;
 
-/// Classifies every clique. They have nothing to do with each other, so threads share the work; by procedure, so that a
-/// body is laid out once, however many contexts there are.
+/// Classifies every clique. They are independent, so threads share the work. It is divided by procedure, so that a body
+/// is laid out once, however many contexts there are.
 fn classify_all(subject: &Subject) -> Sums {
     let profile = &subject.profile;
     let parts: Vec<&[PdId]> = profile.pss().flat_map(|ps| profile.ps_pds(ps).chunks(TOGETHER)).collect();
@@ -187,7 +187,7 @@ fn classify_all(subject: &Subject) -> Sums {
         let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
         sums = work();
         for other in others {
-            // A thread that panics takes the page with it, as if it had been this one.
+            // If a thread panics, the page panics too, as if this thread had.
             let found = other.join().unwrap_or_else(|what| std::panic::resume_unwind(what));
             for (key, sum) in found {
                 sums.entry(key).or_default().add(sum);
@@ -197,16 +197,16 @@ fn classify_all(subject: &Subject) -> Sums {
     sums
 }
 
-/// The report on all cliques.
+/// The stored report on all cliques.
 #[derive(Default)]
 struct Kept(OnceLock<Result<Arc<FrequencyReport>, Failure>>);
 
-/// How often each type of recursion occurs; worked out once.
+/// The frequency of each type of recursion. It is computed once.
 ///
 /// # Errors
 /// As [`frequencies`].
 pub fn frequencies_kept(subject: &Subject) -> Result<Arc<FrequencyReport>, Failure> {
-    subject.memos.of::<Kept>().0.get_or_init(|| frequencies(subject).map(Arc::new)).clone()
+    subject.memos.value_of_type::<Kept>().0.get_or_init(|| frequencies(subject).map(Arc::new)).clone()
 }
 
 /// The report on all cliques. Slow on large profiles: see [`frequencies_kept`].
@@ -219,7 +219,7 @@ pub fn frequencies(subject: &Subject) -> Result<FrequencyReport, Failure> {
     let sums = classify_all(subject);
     let all = profile.clique_count();
     let share = |n: usize| if all == 0 { 0.0 } else { n as f64 / all as f64 };
-    let rates = Rates::of(profile);
+    let rates = Rates::from_profile(profile);
     let types = sums
         .into_iter()
         .map(|(key, sum)| {

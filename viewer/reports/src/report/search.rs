@@ -1,4 +1,4 @@
-//! Search: procedures, modules and source places that hold a text.
+//! Search: procedures, modules and source positions that contain a text.
 
 use super::common::{Perf, ProcDesc, Rates, proc_desc};
 use pct_deep::{Id, Profile, PsId};
@@ -7,11 +7,11 @@ use serde::Serialize;
 /// Data of the page.
 #[derive(Clone, Debug, Serialize)]
 pub struct SearchReport {
-    /// What was looked for.
+    /// The search text.
     pub text: String,
-    /// Modules whose name holds it, by name.
+    /// Modules whose name contains it, by name.
     pub modules: Vec<String>,
-    /// Procedures whose name or place holds it; called ones first, then by cost.
+    /// Procedures whose name or source position contains it; called ones first, then by cost.
     pub procs: Vec<SearchProc>,
     /// Procedures beyond those listed.
     pub procs_not_listed: usize,
@@ -31,12 +31,12 @@ pub struct SearchProc {
     pub perf: Perf,
 }
 
-/// Listed at most.
+/// Most modules that are listed.
 const MODULES: usize = 200;
 const PROCS: usize = 1000;
 
-/// The report. Every word of `text` must occur, in any order, upper and lower case alike; `FILE:LINE` also finds the
-/// procedure that the line is in, if procedures of that file begin before it.
+/// The report. Every word of `text` must occur, in any order; case does not matter. `FILE:LINE` also finds the
+/// procedure that contains the line, if procedures of that file begin before it.
 #[must_use]
 pub fn create(profile: &Profile, text: &str) -> SearchReport {
     let words: Vec<String> = text.split_whitespace().map(str::to_lowercase).collect();
@@ -78,7 +78,7 @@ pub fn create(profile: &Profile, text: &str) -> SearchReport {
     });
     let procs_not_listed = found.len().saturating_sub(PROCS);
     found.truncate(PROCS);
-    let rates = Rates::of(profile);
+    let rates = Rates::from_profile(profile);
     SearchReport {
         text: text.to_owned(),
         modules,
@@ -98,7 +98,7 @@ pub fn create(profile: &Profile, text: &str) -> SearchReport {
     }
 }
 
-/// The procedure of `FILE:LINE` that begins last before the line.
+/// For `FILE:LINE`, the procedure that begins last before the line.
 fn at_line(profile: &Profile, text: &str) -> Option<PsId> {
     let (file, line) = text.trim().rsplit_once(':')?;
     let line: u32 = line.parse().ok()?;

@@ -1,6 +1,6 @@
 //! A source file with the time of its lines.
 //!
-//! Time in a line itself is known of recordings at hand only; time in what a line calls follows from the call sites.
+//! Time in a line itself is known only for available recordings. Time in a line's callees comes from the call sites.
 
 use crate::analysis::Failure;
 use crate::subject::Subject;
@@ -12,19 +12,19 @@ use std::io::Read as _;
 /// Data of the page.
 #[derive(Clone, Debug, Serialize)]
 pub struct SourceReport {
-    /// As the profile names it.
+    /// The name in the profile.
     pub file: String,
-    /// Where it was found.
+    /// The path of the file.
     pub path: String,
-    /// The line that was asked for.
+    /// The requested line.
     pub line: i64,
-    /// Lines of the file.
+    /// Number of lines in the file.
     pub all: usize,
     /// Whether time in the lines themselves is known.
     pub has_own: bool,
     /// The lines shown, in order.
     pub lines: Vec<SourceLine>,
-    /// The file is newer than the data: lines may have moved.
+    /// Whether the file is newer than the data, so that lines may have moved.
     pub newer: bool,
 }
 
@@ -39,7 +39,7 @@ pub struct SourceLine {
     pub own: i64,
     /// Share of the program.
     pub own_share: f64,
-    /// Time in what it calls, in ticks (call sequence numbers where calls are known).
+    /// Time in its callees, in ticks (call sequence numbers if calls are known).
     pub below: i64,
     /// Share of the program.
     pub below_share: f64,
@@ -47,15 +47,15 @@ pub struct SourceLine {
     pub ps: Option<u32>,
 }
 
-/// Lines of one page.
+/// Lines on one page.
 pub const LINES: usize = 400;
-/// Longest file that is shown.
+/// Longest file that is shown, in octets.
 const MOST: u64 = 16 << 20;
 
 /// The report.
 ///
 /// # Errors
-/// The file may not be shown, is not there, or is no text.
+/// The file may not be shown, does not exist, or is not text.
 pub fn create(subject: &Subject, file: &str, line: i64) -> Result<SourceReport, Failure> {
     let Some(path) = subject.source(file) else {
         return Err(Failure(format!("The source file {file} is not at hand.")));
@@ -92,7 +92,7 @@ pub fn create(subject: &Subject, file: &str, line: i64) -> Result<SourceReport, 
         0 => 0.0,
         whole => part as f64 / whole as f64,
     };
-    // The page begins some lines before the one asked for.
+    // The page begins some lines before the requested one.
     let at = usize::try_from(line).unwrap_or(1).clamp(1, texts.len().max(1));
     let from = if texts.len() <= LINES { 0 } else { at.saturating_sub(LINES / 4).min(texts.len() - LINES) };
     let shown = texts.iter().enumerate().skip(from).take(LINES).map(|(i, text)| {

@@ -10,9 +10,9 @@ use serde::Serialize;
 /// Data of the page.
 #[derive(Clone, Debug, Serialize)]
 pub struct TopProcsReport {
-    /// How many were asked for, as the query has it.
+    /// The requested number of procedures, as in the query.
     pub limit: String,
-    /// What is counted.
+    /// The cost.
     pub cost: Cost,
     /// With or without descendants.
     pub incl: Incl,
@@ -20,10 +20,13 @@ pub struct TopProcsReport {
     pub scope: Scope,
     /// The procedures, the largest first.
     pub procs: Vec<TopProc>,
-    /// How many more meet the limit but are not listed.
+    /// Number of further procedures that meet the limit but are not listed.
     pub not_listed: usize,
-    /// How many have any of the cost (and are above the threshold, where the limit is one), whatever their rank.
+    /// Number of procedures with a cost above 0 (and above the threshold, if the limit is one), whatever their rank.
     pub with_cost: usize,
+    /// With descendants: the part of the program's cost that is outside of the most expensive one. The runtime also
+    /// calls other procedures, before and after it. 0 without descendants.
+    pub outside_first: i64,
 }
 
 /// One of the most expensive procedures.
@@ -36,7 +39,7 @@ pub struct TopProc {
     pub perf: Perf,
 }
 
-fn of(cost: &Desc, kind: Cost) -> i64 {
+fn cost_value(cost: &Desc, kind: Cost) -> i64 {
     match kind {
         Cost::Time => cost.quanta,
         Cost::Callseqs => cost.callseqs,
@@ -50,8 +53,8 @@ fn value(f: &Figures, cost: Cost, incl: Incl) -> i64 {
     match (cost, incl) {
         (Cost::Calls, _) => f.own.calls(),
         (Cost::Redos, _) => f.own.redos,
-        (cost, Incl::Own) => of(&f.own.inherited(), cost),
-        (cost, Incl::Total) => of(&f.own.total(&f.desc), cost),
+        (cost, Incl::Own) => cost_value(&f.own.inherited(), cost),
+        (cost, Incl::Total) => cost_value(&f.own.total(&f.desc), cost),
     }
 }
 
@@ -66,7 +69,7 @@ pub fn create(
     incl: Incl,
     scope: Scope,
 ) -> Result<TopProcsReport, Failure> {
-    // Calls have no descendants and one call is one call.
+    // Calls have no descendants, and calls per call are always 1.
     let (incl, scope) = if cost == Cost::Calls { (Incl::Own, Scope::Overall) } else { (incl, scope) };
     if cost == Cost::Redos && (incl == Incl::Total || scope == Scope::PerCall) {
         return Err(Failure("bad sort: redos are counted for procedures alone and overall only.".to_owned()));
@@ -78,7 +81,7 @@ pub fn create(
             return Err(Failure("bad threshold: calls and redos are limited by rank only.".to_owned()));
         }
         Limit::Percent(p) => {
-            let whole = of(&whole, cost) as f64;
+            let whole = cost_value(&whole, cost) as f64;
             Box::new(move |v| 100.0 * v as f64 > p * whole)
         }
         Limit::Value(x) => Box::new(move |v| v as f64 > x),
@@ -114,6 +117,12 @@ pub fn create(
             .then(a.ps.cmp(&b.ps))
     });
     let with_cost = found.len();
+    let outside_first = match (found.first(), incl, scope) {
+        (Some(first), Incl::Total, Scope::Overall) => {
+            cost_value(&whole, cost) - value(&first.figures, cost, incl)
+        }
+        _ => 0,
+    };
     let (from, to) = match limit {
         Limit::Ranks(lo, hi) => (
             usize::try_from(lo.saturating_sub(1)).unwrap_or(0).min(found.len()),
@@ -123,11 +132,20 @@ pub fn create(
     };
     let to = to.max(from);
     let listed = to.min(from + MAX_ROWS);
-    let rates = Rates::of(profile);
+    let rates = Rates::from_profile(profile);
     let procs = found[from..listed]
         .iter()
         .map(|c| TopProc { desc: proc_desc(profile, c.ps), perf: rates.row(&c.figures.own, &c.figures.desc) })
         .collect();
     let not_listed = to - listed;
-    Ok(TopProcsReport { limit: limit.to_string(), cost, incl, scope, procs, not_listed, with_cost })
+    Ok(TopProcsReport {
+        limit: limit.to_string(),
+        cost,
+        incl,
+        scope,
+        procs,
+        not_listed,
+        with_cost,
+        outside_first,
+    })
 }

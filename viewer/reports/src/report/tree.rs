@@ -1,7 +1,7 @@
 //! The tree of cliques as a picture: below one clique, or the surroundings of one.
 //!
-//! In files of the real writer every clique but the root's is entered once, so cliques form a tree whose branches
-//! sum up. Where a damaged file has it otherwise, a clique is drawn below its entry only.
+//! In files of the real writer every clique except the root's is entered once, so cliques form a tree whose branches
+//! add up. If a damaged file is different, a clique is drawn below its entry only.
 
 use super::common::proc_desc;
 use crate::analysis::Failure;
@@ -17,9 +17,9 @@ use std::sync::Arc;
 /// A tree of cliques.
 #[derive(Clone, Debug, Serialize)]
 pub struct TreeReport {
-    /// What weights are: time (ticks), callseqs, allocs or words.
+    /// The unit of weights: time (ticks), callseqs, allocs or words.
     pub cost: Cost,
-    /// The nodes; a parent stands before its children. The first is the top.
+    /// The nodes. A parent comes before its children. The first is the top.
     pub nodes: Vec<TreeNode>,
     /// The node that the page is about.
     pub here: usize,
@@ -30,19 +30,19 @@ pub struct TreeReport {
 /// A clique in the tree.
 #[derive(Clone, Debug, Serialize)]
 pub struct TreeNode {
-    /// Index of the parent; the top's own.
+    /// Index of the parent; for the top its own index.
     pub parent: usize,
     /// The clique.
     pub clique: u32,
     /// Name of the procedure that enters it.
     pub name: String,
-    /// Its cost with all below it.
+    /// Its cost, with everything below it.
     pub total: u64,
     /// Its procedure's module.
     pub module: String,
 }
 
-/// What a picture of `kind` has of a cost.
+/// The weight that a picture of `kind` uses of a cost.
 #[must_use]
 pub fn weight_of(cost: &Desc, kind: Cost) -> u64 {
     let v = match kind {
@@ -54,7 +54,7 @@ pub fn weight_of(cost: &Desc, kind: Cost) -> u64 {
     u64::try_from(v).unwrap_or(0)
 }
 
-/// What a picture of `cost` really shows: counts of calls have no tree, and a measure that is zero no picture.
+/// The cost that a picture of `cost` really shows: counts of calls have no tree, and a zero cost has no picture.
 fn shown_cost(profile: &Profile, cost: Cost) -> Cost {
     let cost = match cost {
         Cost::Calls | Cost::Redos => Cost::Callseqs,
@@ -67,7 +67,7 @@ fn shown_cost(profile: &Profile, cost: Cost) -> Cost {
     }
 }
 
-/// What is remembered: pictures, and the children of cliques that have very many.
+/// Stored results: pictures, and the children of cliques that have very many.
 #[derive(Default)]
 struct Kept {
     trees: Memo<(CliqueId, Cost), TreeReport, 32>,
@@ -79,11 +79,11 @@ struct Kept {
 pub struct Children {
     /// By weight, the heaviest first.
     pub heaviest: Vec<(u64, CliqueId)>,
-    /// How many more there are.
+    /// Number of further children.
     pub more: usize,
 }
 
-/// A clique with more calls than this has its children remembered.
+/// The children of a clique with more calls than this are stored.
 const MANY: usize = 2000;
 
 struct Builder<'a> {
@@ -107,7 +107,7 @@ impl Builder<'_> {
         self.nodes.len() - 1
     }
 
-    /// Cliques that a clique enters, the heaviest first. Those of a clique with very many are worked out once.
+    /// The cliques that a clique enters, the heaviest first. For a clique with very many they are computed once.
     fn children(&self, clique: CliqueId) -> Arc<Children> {
         let profile = &self.subject.profile;
         let many = profile.clique_members(clique).len() > MANY
@@ -117,7 +117,7 @@ impl Builder<'_> {
                 .flat_map(|&pd| profile.csds_of_pd(pd))
                 .nth(MANY)
                 .is_some();
-        let kept = self.subject.memos.of::<Kept>();
+        let kept = self.subject.memos.value_of_type::<Kept>();
         if many && let Some(known) = kept.children.get(&(clique, self.cost)) {
             return known;
         }
@@ -131,7 +131,7 @@ impl Builder<'_> {
         let entering = csds.into_iter().zip(children).filter_map(|(csd, c)| Some((csd, c?)));
         let entering = entering.filter(|&(csd, c)| profile.clique_entry(c) == Some(csd));
         let (csds, children): (Vec<CsdId>, Vec<CliqueId>) = entering.unzip();
-        // What an entering call costs is what its clique costs.
+        // The cost of an entering call is the cost of its clique.
         let (owns, descs) = (profile.csd_owns(&csds), profile.csd_descs(&csds));
         for ((child, own), desc) in children.into_iter().zip(owns).zip(descs) {
             let weight = weight_of(&own.total(&desc), self.cost);
@@ -153,7 +153,7 @@ impl Builder<'_> {
         found
     }
 
-    /// Adds what is below node `top`, the heaviest first: `count` nodes at most, none below `least`, no deeper than
+    /// Adds what is below node `top`, the heaviest first: at most `count` nodes, none below `least`, and at most
     /// `depth` levels.
     fn grow(&mut self, top: usize, clique: CliqueId, count: usize, least: u64, depth: usize) {
         let mut heap = BinaryHeap::from([(self.nodes[top].total, std::cmp::Reverse(top), clique, 0usize)]);
@@ -176,10 +176,10 @@ impl Builder<'_> {
     }
 }
 
-/// Cliques whose children are worked out ahead.
+/// Number of cliques whose children are computed ahead.
 const AHEAD: usize = 12;
 
-/// Works out the children of the cliques that enter most others, which are slow to find, so that no page has to wait for them.
+/// Computes the children of the cliques that enter most others. They are slow to find, so no page has to wait for them.
 pub(crate) fn prepare(subject: &Subject) {
     let profile = &subject.profile;
     let calls = |clique: CliqueId| -> usize {
@@ -198,11 +198,11 @@ pub(crate) fn prepare(subject: &Subject) {
     }
 }
 
-/// Nodes of a picture that is a page.
+/// Most nodes of a picture that is a page.
 const NODES: usize = 3000;
-/// Levels of the way down to a clique that its strip shows.
+/// Levels of the path to a clique that its strip shows.
 const PATH: usize = 8;
-/// Siblings at each of them.
+/// Siblings at each of these levels.
 const SIBLINGS: usize = 14;
 
 /// The tree below a clique.
@@ -215,7 +215,7 @@ pub fn create(subject: &Subject, number: i64, cost: Cost) -> Result<Arc<TreeRepo
         .clique_id(number)
         .ok_or_else(|| Failure(format!("There is no clique {number}: invalid clique index.")))?;
     let cost = shown_cost(profile, cost);
-    subject.memos.of::<Kept>().trees.get_or((clique, cost), || {
+    subject.memos.value_of_type::<Kept>().trees.get_or((clique, cost), || {
         let mut b = Builder { subject, cost, nodes: Vec::new(), left_out: 0 };
         let total = weight_of(&profile.clique_total(clique), cost);
         let top = b.push(0, clique, total);
@@ -236,7 +236,7 @@ pub fn overview(subject: &Subject, clique: CliqueId, cost: Cost) -> TreeReport {
     TreeReport { cost, nodes: b.nodes, here: 0, left_out: b.left_out }
 }
 
-/// The surroundings of a clique: the way down to it with the heaviest siblings, and two levels below it.
+/// The surroundings of a clique: the path to it with the heaviest siblings, and two levels below it.
 #[must_use]
 pub fn strip(subject: &Subject, clique: CliqueId, cost: Cost) -> TreeReport {
     let profile = &subject.profile;
@@ -267,7 +267,7 @@ pub fn strip(subject: &Subject, clique: CliqueId, cost: Cost) -> TreeReport {
                 b.left_out += 1;
             }
         }
-        // A clique of no weight is still on its own way.
+        // A clique without weight is still on its own path.
         at = match next {
             Some(id) => id,
             None => b.push(at, to, 0),

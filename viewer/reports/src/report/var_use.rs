@@ -31,25 +31,25 @@ pub struct ArgUse {
     pub name: String,
     /// Read, or given a value.
     pub use_type: UseType,
-    /// Call sequence numbers until its first use, as estimated: this may be more than the call costs.
+    /// Estimated call sequence numbers until its first use. This may be more than the call costs.
     pub until: f64,
-    /// Call sequence numbers of the whole procedure; of a recursive one, of one level.
+    /// Call sequence numbers of the whole procedure; for a recursive one, of one level.
     pub procedure_cost: f64,
 }
 
-/// When an argument is used first, as far as that can be so.
+/// The first use of an argument, limited to what is possible.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FirstUse {
     /// Call sequence numbers until then.
     pub until: f64,
     /// That as a share of the call.
     pub share: f64,
-    /// The estimate lies beyond the end of the call: both are upper bounds.
+    /// The estimate is beyond the end of the call, so both are upper bounds.
     pub is_bound: bool,
 }
 
 impl VarUseReport {
-    /// What an average call costs at most.
+    /// The highest possible cost of an average call.
     #[must_use]
     pub fn possible_cost(&self) -> f64 {
         self.cost.min(self.program_callseqs as f64)
@@ -58,8 +58,8 @@ impl VarUseReport {
     /// The first use of an argument, within the call.
     #[must_use]
     pub fn first_use(&self, arg: &ArgUse) -> FirstUse {
-        // The one is measured or estimated for this call, the other worked out from the callee's body, for one
-        // level of a recursion.
+        // One is measured or estimated for this call. The other is computed from the callee's body, for one level of a
+        // recursion.
         let whole = self.cost.max(arg.procedure_cost).min(self.program_callseqs as f64);
         if arg.until > whole {
             return FirstUse { until: whole, share: 1.0, is_bound: true };
@@ -72,7 +72,7 @@ impl VarUseReport {
 /// The report.
 ///
 /// # Errors
-/// There is no such call, no body of the callee, or an argument whose use cannot be told.
+/// There is no such call, no body of the callee, or an argument whose use is unknown.
 pub fn create(subject: &Subject, number: i64) -> Result<VarUseReport, Failure> {
     let profile = &subject.profile;
     let csd = profile.csd_id(number).ok_or_else(|| Failure::index("call_site_dynamic", number))?;
@@ -85,7 +85,7 @@ pub fn create(subject: &Subject, number: i64) -> Result<VarUseReport, Failure> {
         .iter()
         .enumerate()
         .map(|(i, head)| {
-            let use_type = UseType::of(head);
+            let use_type = UseType::from_mode(head);
             let found = first_use(subject, csd, i, use_type)?;
             Ok(ArgUse {
                 name: body.procedure.var_name(head.var).into_owned(),

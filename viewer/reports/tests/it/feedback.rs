@@ -1,15 +1,15 @@
-//! Pages on what could run in parallel, of made-up programs.
+//! Pages about what could run in parallel, of made-up programs.
 
 use pct_deep::Version;
 use pct_feedback::synthetic::{Code, Program, Stage, chain, map_like};
 use pct_reports::page::{self, Request};
 use pct_reports::query::{Cmd, PrefsIndication};
-use pct_reports::render::html::Place;
+use pct_reports::render::html::PageContext;
 use pct_reports::render::text::TextOptions;
 use pct_reports::report::Report;
 use pct_reports::subject::Subject;
 
-/// The program as its files say; the representation changed by `change`.
+/// The program according to its files. `change` changes the representation.
 fn subject(program: &Program, change: impl Fn(Vec<u8>) -> Option<Vec<u8>>) -> (tempfile::TempDir, Subject) {
     let folder = tempfile::tempdir().expect("a folder");
     let path = folder.path().join("x.data");
@@ -44,8 +44,10 @@ fn a_procedure_of_many_contexts_shows_those_that_save_most() {
     assert_eq!((r.candidates.len(), r.not_listed, r.not_in_text), (30, 0, 10));
     assert_eq!(r.text.matches("      Path: ").count(), 20);
     assert!(text(&s, Cmd::Feedback(Some(n))).contains("10 more, which save less, are not written out."));
-    // All forms are made.
-    assert!(page::html(&s, &request(Cmd::Feedback(None)), &Place::default()).body.contains("m.body/2-0"));
+    // Makes all forms.
+    assert!(
+        page::html(&s, &request(Cmd::Feedback(None)), &PageContext::default()).body.contains("m.body/2-0")
+    );
     let json: serde_json::Value =
         serde_json::from_str(&page::json(&s, &request(Cmd::Feedback(Some(n)))).body).expect("json");
     let first = &json["report"]["feedback"]["Ok"]["candidates"][0];
@@ -53,7 +55,7 @@ fn a_procedure_of_many_contexts_shows_those_that_save_most() {
     assert_eq!(first["sequential"], 18_006.0);
     // One sparking delay and one wake-up.
     assert_eq!(first["parallel"], 11_003.0);
-    // Its executions lie side by side: what they save is no bound.
+    // Its executions do not nest, so the saving is not a bound.
     assert_eq!(first["saving_is_bound"], false);
     assert!(!text(&s, Cmd::Feedback(Some(n))).contains("an upper bound"));
 }
@@ -67,7 +69,7 @@ fn a_program_without_or_with_a_bad_representation_says_so() {
         text(&s, Cmd::Feedback(None))
             .contains("There is no readable procedure representation information file.")
     );
-    let proc = page::html(&s, &request(Cmd::Proc(n)), &Place::default()).body;
+    let proc = page::html(&s, &request(Cmd::Proc(n)), &PageContext::default()).body;
     assert!(!proc.contains("?feedback"));
     let (_folder, s) = subject(&program, |rep| Some(rep[..rep.len() / 2].to_vec()));
     assert!(
@@ -86,6 +88,6 @@ fn contexts_that_do_not_fit_their_bodies_are_left_out_and_named() {
     let page = text(&s, Cmd::Feedback(None));
     assert!(page.contains("m.f/2-0 in context "), "{page}");
     assert!(page.contains(" was left out: Counts do not add up at goal q;"), "{page}");
-    // What does not depend on it is found all the same.
+    // What does not depend on it is found anyway.
     assert!(page.contains("m.map/2-0  s2-na;"), "{page}");
 }

@@ -1,9 +1,9 @@
-//! Names from a file are only ever text: a profile whose every name is markup.
+//! Names from a file are only ever text: a profile in which every name is markup and controls terminals.
 
 use pct_deep::Compensation;
 use pct_reports::page::{self, Request};
 use pct_reports::query::{Cmd, PrefsIndication};
-use pct_reports::render::html::Place;
+use pct_reports::render::html::PageContext;
 use pct_reports::render::text::TextOptions;
 use pct_reports::subject::Subject;
 
@@ -28,7 +28,7 @@ fn hostile_profile() -> Vec<u8> {
     out.extend_from_slice(&[2, 1, 2, 0x02 + 0x08, 1, 1]);
     // pd 2 of ps 2, no slots.
     out.extend_from_slice(&[4, 2, 2, 0]);
-    let bad = "<img src=x onerror=alert(1)>\"'&";
+    let bad = "<img src=x onerror=alert(1)>\"'&\u{1b}[2J\u{202e}";
     for (id, name) in [(1u8, "Mercury runtime"), (2, bad)] {
         out.extend_from_slice(&[3, id, 0]);
         for _ in 0..3 {
@@ -92,13 +92,19 @@ fn no_name_of_a_file_becomes_markup_on_any_page() {
     ]);
     for cmd in cmds {
         let request = Request { cmd: cmd.clone(), page: 1, prefs: PrefsIndication::DefaultWithAllFields };
-        let place = Place { file: "<script>.data".into(), nonce: Some("n".into()), ..Place::default() };
+        let place =
+            PageContext { file: "<script>.data".into(), nonce: Some("n".into()), ..PageContext::default() };
         let html = page::html(&subject, &request, &place).body;
         assert!(!html.contains("<img"), "{cmd}");
         assert!(!html.contains("<script>"), "{cmd}");
         assert_eq!(html.matches("<script").count(), html.matches("<script nonce=\"n\">").count(), "{cmd}");
         let text = page::text(&subject, &request, &TextOptions::default()).body;
         assert!(!text.is_empty());
-        serde_json::from_str::<serde_json::Value>(&page::json(&subject, &request).body).expect("is JSON");
+        let json = page::json(&subject, &request).body;
+        serde_json::from_str::<serde_json::Value>(&json).expect("is JSON");
+        for page in [html, text, json] {
+            let hidden = page.find(|c| pct_text::is_hidden(c) && !matches!(c, '\n' | '\t'));
+            assert_eq!(hidden, None, "{cmd}: {page:?}");
+        }
     }
 }

@@ -1,4 +1,4 @@
-//! Pages of a made-up program of many contexts, whose recursion is known.
+//! Pages of a made-up program of many contexts with known recursion.
 
 use pct_deep::{Compensation, ProcRep, Profile};
 use pct_feedback::synthetic::bushy;
@@ -48,7 +48,7 @@ fn every_clique_is_counted_once_under_its_type() {
     let profile = &subject.profile;
     assert_eq!(found.cliques, profile.clique_count());
     let count = |key: &TypeKey| found.types.iter().find(|t| t.key == *key).map_or(0, |t| t.count);
-    // By layer: once, twice, not at all, through another. Main calls nobody that calls it.
+    // By layer: once, twice, not at all, through another. No callee calls main.
     let contexts = |name: &str| {
         let ps =
             profile.pss().find(|&ps| profile.unqualified_name(ps).starts_with(&format!("{name}/"))).unwrap();

@@ -3,7 +3,7 @@
 use pct_deep::Compensation;
 use pct_reports::page::{self, Request};
 use pct_reports::query::{Cmd, Contour, Cost, Group, Incl, Limit, PrefsIndication};
-use pct_reports::render::html::Place;
+use pct_reports::render::html::PageContext;
 use pct_reports::render::text::TextOptions;
 use pct_reports::report::recursion::TypeKey;
 use pct_reports::report::{Report, coverage};
@@ -60,7 +60,7 @@ fn the_action_starts_at_escape() {
     let Report::Clique(Ok(r)) = report(&s, Cmd::Root(Some(90))) else { panic!("a clique") };
     assert_eq!((r.clique.clique, r.clique.entry.name.as_str()), (91, "escape/7-0"));
     assert_eq!(r.ancestors.len(), 6);
-    // A percentage that nothing reaches stays at the root; one that everything reaches cannot choose.
+    // A percentage that nothing reaches stays at the root. One that everything reaches cannot choose.
     for percent in [101, 0] {
         let Report::Clique(Ok(r)) = report(&s, Cmd::Root(Some(percent))) else { panic!("a clique") };
         assert_eq!(r.clique.clique, 185, "{percent}");
@@ -162,7 +162,7 @@ fn my_map_could_run_in_parallel_and_its_pages_lead_there() {
     assert!(none.candidates.is_empty() && none.text.is_empty());
     let html = |cmd| {
         let request = Request { cmd, page: 1, prefs: PrefsIndication::Default };
-        page::html(&s, &request, &pct_reports::render::html::Place::default()).body
+        page::html(&s, &request, &pct_reports::render::html::PageContext::default()).body
     };
     for cmd in [Cmd::Proc(57), Cmd::StaticCoverage(57)] {
         assert!(html(cmd.clone()).contains("href=\"?feedback/57"), "{cmd}");
@@ -198,7 +198,7 @@ fn the_order_of_a_top_list_stays_behind_on_its_page() {
     let there = s.prefs_between(&Cmd::Menu, &top, &default);
     assert_eq!(there, s.prefs_for(&top, PrefsIndication::Default));
     assert_eq!(s.prefs_between(&top, &Cmd::Proc(57), &there), default);
-    // An order that somebody chose there is theirs.
+    // An order that the reader chose there is kept.
     let by_name = pct_reports::query::Prefs { order: pct_reports::query::Order::Name, ..there };
     assert_eq!(s.prefs_between(&top, &Cmd::Proc(57), &by_name), by_name);
 }
@@ -216,13 +216,13 @@ fn no_argument_is_used_after_the_end_of_its_call() {
             assert!(found.until <= arg.procedure_cost.max(r.cost), "csd {csd}: {found:?}");
             bounds += usize::from(found.is_bound);
         }
-        // What is only a bound says so, and the page says why.
+        // What is only a bound is marked as one, and the page explains it.
         let text = page::text(&s, &request, &TextOptions::default()).body;
         let any = r.args.iter().any(|a| r.first_use(a).is_bound);
         assert_eq!(text.contains("an upper bound"), any, "csd {csd}: {text}");
     }
     assert!(bounds > 20, "{bounds}");
-    // The formula says 169.5 of 144 for the results of the option parser, which are its last act.
+    // The formula gives 169.5 of 144 for the results of the option parser, which it produces last.
     let page = page::text(
         &s,
         &Request::parse("call_site_dynamic_var_use/7").expect("a query"),
@@ -247,10 +247,10 @@ fn sums_over_what_lies_within_one_another_say_so() {
 }
 
 fn html(subject: &Subject, query: &str) -> String {
-    page::html(subject, &Request::parse(query).expect("a query"), &Place::default()).body
+    page::html(subject, &Request::parse(query).expect("a query"), &PageContext::default()).body
 }
 
-/// What stands in an element that opens with `start`, up to `end`.
+/// The content of an element that opens with `start`, up to `end`.
 fn part<'a>(page: &'a str, start: &str, end: &str) -> &'a str {
     let from = page.find(start).unwrap_or_else(|| panic!("no {start}"));
     let to = page[from..].find(end).expect("an end");
@@ -303,7 +303,7 @@ fn coverage_is_coloured_and_its_counts_are_grouped() {
     let escape = r.procs.iter().find(|p| p.desc.name == "escape/7-0").expect("is there").desc.ps;
     let page = html(&s, &format!("proc_static_coverage/{escape}"));
     assert!(page.contains("<td>100,976,685</td>"), "{page}");
-    // The terminal's form is the text with its counts among the lines, as ever.
+    // The terminal's form is still the text with its counts among the lines.
     let request = Request::parse("proc_static_coverage/57").expect("a query");
     let text = page::text(&s, &request, &TextOptions::default()).body;
     assert!(text.contains("      % 1 - 1\n      V_3 <= []"), "{text}");

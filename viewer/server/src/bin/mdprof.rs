@@ -1,4 +1,4 @@
-//! `mdprof`: runs the `mdprof_cgi` beside it, without arguments. What a web server may run in its place.
+//! `mdprof`: runs the `mdprof_cgi` beside it, without arguments. A web server may run it in place of `mdprof_cgi`.
 #![forbid(unsafe_code)]
 
 use std::os::unix::process::CommandExt as _;

@@ -1,4 +1,4 @@
-//! A request: from what the web server passed to what it gets.
+//! Handles a request: from what the web server passed to the answer.
 
 use super::message::{self, Ask, MAX, Reply, Status};
 use super::mutex;
@@ -12,6 +12,7 @@ use crate::viewer::Viewer;
 use nix::poll::{PollFd, PollFlags, poll};
 use nix::sys::stat::Mode;
 use pct_reports::query::{Cmd, Query};
+use pct_text::complain;
 use std::fs::File;
 use std::io::{self, Read as _, Seek as _, Write as _};
 use std::os::fd::AsFd;
@@ -19,7 +20,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
-/// What is asked for, not yet understood.
+/// A request that is not parsed yet.
 #[derive(Clone, Debug)]
 pub struct Asked {
     /// As in `QUERY_STRING`.
@@ -30,13 +31,13 @@ pub struct Asked {
     pub script: String,
 }
 
-/// Servers that may be lost under one request before it gives up: a page that ends its server would do so for ever.
+/// Most servers that may die under one request before it gives up. A page that kills its server would do so each time.
 const LOSSES: u32 = 8;
 
-/// Answers a request on standard output. `head`: only the headers are wanted.
+/// Answers a request on standard output. `head`: only the headers are printed.
 ///
 /// # Errors
-/// What to print instead, whose status is 200 when it is what was asked for.
+/// What to print instead. Its status is 200 if that is what was requested.
 pub fn answer(asked: &Asked, settings: &Settings, head: bool) -> Result<ExitCode, Response> {
     let deadline = Instant::now() + settings.wait;
     let (query, literal) = parsed(&asked.query)?;
@@ -77,7 +78,7 @@ pub fn answer(asked: &Asked, settings: &Settings, head: bool) -> Result<ExitCode
             }
             continue;
         };
-        // A pipe that a lost server had opened says for ever that its writer is gone; it does for one request only.
+        // A pipe that a dead server had opened always says that its writer is gone. It serves for one request only.
         if std::mem::replace(&mut used, true) || !want.is_whole() {
             want = Want::new(&names).map_err(|e| failed(&names.dir, &e))?;
         }
@@ -102,7 +103,7 @@ pub fn answer(asked: &Asked, settings: &Settings, head: bool) -> Result<ExitCode
                 return Err(unavailable("The server of this profile is busy. Try again in a while."));
             }
         }
-        // The want file holds the server from here on; others may send.
+        // From here on the want file keeps the server alive. Others may send.
         drop(lock);
         match want.wait(&pipe, deadline) {
             Waited::Reply(Reply::File(name)) => {
@@ -144,7 +145,7 @@ fn failed(path: &Path, e: &io::Error) -> Response {
     unavailable(&format!("{}: {e}", path.display()))
 }
 
-/// The query, and whether its file is named as it stands.
+/// The query, and whether it names its file undecoded.
 fn parsed(text: &str) -> Result<(Query, bool), Response> {
     let mut query = Query::parse(text).map_err(|e| Response::plain(400, &e.to_string()))?;
     let raw = Query::raw_file(text);
@@ -158,7 +159,7 @@ fn parsed(text: &str) -> Result<(Query, bool), Response> {
     Ok((query, literal))
 }
 
-/// The data file by its one name, if it may be shown. What may not be shown does not tell whether it exists.
+/// The data file by its canonical name, if it may be shown. A refusal does not say whether the file exists.
 fn checked(name: &str, settings: &Settings) -> Result<PathBuf, Response> {
     if !name.ends_with(".data") {
         return Err(Response::plain(
@@ -176,14 +177,14 @@ fn checked(name: &str, settings: &Settings) -> Result<PathBuf, Response> {
     {
         return Err(outside());
     }
-    // All refusals are the same, so that nobody learns which files there are.
+    // All refusals are the same, so that nobody learns which files exist.
     let refused = |why: String| {
         let why = if settings.tells { why } else { "there is no deep profile that can be shown".to_owned() };
         Response::plain(404, &format!("{name}: {why}"))
     };
     let not_found = |e: io::Error| refused(e.to_string());
     let found = found.map_err(not_found)?;
-    // The type is looked at before the file is opened: opening a device can do things.
+    // The type is checked before the file is opened, because opening a device may have effects.
     if !std::fs::symlink_metadata(&found).map_err(not_found)?.is_file() {
         return Err(refused("is not a regular file".to_owned()));
     }
@@ -246,7 +247,7 @@ fn start(
         .stdout(writer)
         .stderr(Stdio::null());
     *ours = Some(command.spawn().map_err(|e| unavailable(&format!("a server cannot be started: {e}")))?);
-    // Our copies of the lock and of the writing end go.
+    // Closes pct's copies of the lock and of the writing end.
     drop(command);
     let mut text = Vec::new();
     loop {
@@ -284,7 +285,7 @@ fn send(pipe: &mut File, line: &[u8], deadline: Instant) -> Sent {
             Err(e) if e.kind() == io::ErrorKind::WouldBlock => {
                 match ready(pipe, PollFlags::POLLOUT, deadline) {
                     Ok(true) => {
-                        // Room, but maybe not yet for a whole line.
+                        // There is room, but perhaps not yet for a whole line.
                         std::thread::sleep(Duration::from_millis(1));
                         if Instant::now() >= deadline {
                             return Sent::TooLate;
@@ -300,7 +301,7 @@ fn send(pipe: &mut File, line: &[u8], deadline: Instant) -> Sent {
     }
 }
 
-/// The pipe through which the answer comes. It lives as long as its client.
+/// The pipe for the answer. It lives as long as its client.
 struct Want {
     name: String,
     path: PathBuf,
@@ -327,12 +328,12 @@ impl Want {
         }
     }
 
-    /// Whether its name is still there.
+    /// Whether its file still exists.
     fn is_whole(&self) -> bool {
         mutex::is_at(&self.file, &self.path)
     }
 
-    /// Waits for the answer, the end of the server, or the deadline.
+    /// Waits for the answer, the death of the server, or the deadline.
     fn wait(&mut self, server: &File, deadline: Instant) -> Waited {
         let mut text = Vec::new();
         loop {
@@ -349,7 +350,7 @@ impl Want {
                 }
                 Err(_) => return Waited::Lost,
             };
-            // An answer that came before the server ended is an answer.
+            // An answer that came before the server ended is valid.
             let mut chunk = [0; MAX];
             match self.file.read(&mut chunk) {
                 Ok(0) => {}
@@ -387,13 +388,13 @@ fn deliver(names: &Names, name: &str, head: bool, keep: Option<&Asked>) -> io::R
     }
     std::fs::remove_file(&path)?;
     let mut out = io::stdout().lock();
-    // A web server that is gone does not want its answer.
+    // If the web server is gone, nobody wants the answer.
     let _ = if head { head_only(&mut file, &mut out) } else { io::copy(&mut file, &mut out).map(|_| ()) };
     let _ = out.flush();
     Ok(ExitCode::SUCCESS)
 }
 
-/// The last request and answer, beside the pipes: the directory is private.
+/// Stores the last request and answer beside the pipes. The directory is private.
 fn keep_for_debugging(names: &Names, query: &str, answer: &mut File) -> io::Result<()> {
     for (name, text) in [("request", Some(query)), ("answer", None)] {
         let path = names.dir.join(format!("mdprof_debug_{name}"));

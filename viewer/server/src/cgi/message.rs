@@ -1,9 +1,9 @@
-//! What goes through the pipes: one line of JSON, short enough to go in one piece.
+//! Messages through the pipes: one line of JSON, short enough to be written in one piece.
 
 use crate::answer::Form;
 use serde::{Deserialize, Serialize};
 
-/// Octets that a pipe takes whole or not at all.
+/// Octets that a pipe accepts completely or not at all.
 pub const MAX: usize = 4096;
 
 /// A request.
@@ -13,7 +13,7 @@ pub struct Ask {
     pub want: String,
     /// The data file, canonical.
     pub file: String,
-    /// Path after the script's own: the form.
+    /// Path after the script's own, which gives the form.
     pub form: String,
     /// The script's path.
     pub script: String,
@@ -21,42 +21,42 @@ pub struct Ask {
     pub query: String,
     /// Whether the query names the file undecoded.
     pub literal: bool,
-    /// Whether the client has just started the server: a restart has happened already.
+    /// Whether the client has just started the server, so that a restart has already happened.
     pub fresh: bool,
 }
 
 /// An answer.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Reply {
-    /// Name of the response file: what a CGI program prints.
+    /// Name of the response file, which has what a CGI program prints.
     File(String),
-    /// There is no response; why.
+    /// There is no response, for this reason.
     Sorry(String),
 }
 
-/// What a server says of its start.
+/// The server's report about its start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Status {
     /// It serves.
     Ready,
-    /// It ends; why.
+    /// It ends, for this reason.
     Failed(String),
 }
 
-/// A message as a line; `None`: it is too long.
+/// A message as a line. `None`: it is too long.
 pub fn line(message: &impl Serialize) -> Option<Vec<u8>> {
     let mut text = serde_json::to_vec(message).ok()?;
     text.push(b'\n');
     (text.len() <= MAX).then_some(text)
 }
 
-/// A line as a message; `None`: it is none.
+/// Parses a line as a message; `None` if it is not one.
 #[must_use]
 pub fn parse<'a, T: Deserialize<'a>>(line: &'a [u8]) -> Option<T> {
     serde_json::from_slice(line).ok()
 }
 
-/// At most so many characters of a text that has to fit a message.
+/// A text cut to this many characters, so that it fits into a message.
 #[must_use]
 pub fn cut(text: &str) -> String {
     text.chars().take(600).collect()

@@ -9,14 +9,14 @@
 //!            until idle too long or told to quit
 //! ```
 //!
-//! What makes it survive the death of any of them at any moment:
-//! - the mutex is an advisory lock: the kernel releases it with the last process that holds it, and the server holds it
+//! Why it survives the death of any of these processes at any moment:
+//! - the mutex is an advisory lock: the kernel releases it with the last process that holds it. The server holds it
 //!   itself while it loads, so that the death of the client that started it causes no second load;
-//! - a server lives iff somebody has its pipe open for reading; a client that waits watches the same pipe, and asks
-//!   again when the last reader is gone;
-//! - each client has a pipe of its own (its want file) for the answer: answers cannot be mixed, a server never waits for
-//!   a client, and a want file whose reader is gone is stale;
-//! - a message is one line, no longer than what a pipe takes in one piece.
+//! - a server is alive exactly while a process has its pipe open for reading. A waiting client watches the same pipe,
+//!   and asks again when the last reader is gone;
+//! - each client has its own pipe (its want file) for the answer. So answers cannot be mixed up, a server never waits
+//!   for a client, and a want file without a reader is stale;
+//! - a message is one line, no longer than what a pipe accepts in one piece.
 //!
 //! In reading order: `settings`, [`names`] (the private directory, names in it), [`mutex`], [`message`],
 //! [`client`], [`serve`], `pages`.
@@ -39,7 +39,7 @@ pub use settings::{Settings, idle_of};
 use client::Asked;
 use pct_deep::Contexts;
 use pct_reports::query::{Cmd, Prefs, Query, parse_cmd, print};
-use pct_reports::render::html::{self, Place};
+use pct_reports::render::html::{self, PageContext};
 use print::printed;
 use std::io::{self, BufRead as _, Write as _};
 use std::process::ExitCode;
@@ -76,10 +76,10 @@ environment: MDPROF_ROOTS    colon list of directories; files elsewhere are refu
 example: http://localhost/cgi-bin/mdprof_cgi?/home/me/run/Deep.data",
 };
 
-/// The whole program: as CGI when `QUERY_STRING` is set, else by its arguments.
+/// The whole program: as CGI if `QUERY_STRING` is set, otherwise by its arguments.
 pub fn main() -> ExitCode {
     let mut args = std::env::args_os().skip(1);
-    // A web server may pass parts of a query as arguments, but then it sets QUERY_STRING too.
+    // A web server may pass parts of a query as arguments, but then QUERY_STRING is set too.
     if let Some(query) = std::env::var_os("QUERY_STRING") {
         return as_cgi(&query.to_string_lossy());
     }
@@ -114,12 +114,12 @@ fn as_cgi(query: &str) -> ExitCode {
     finish(client::answer(&asked, &settings, head).map_err(|r| r.in_form(form)), head)
 }
 
-/// The page that asks whether a change of the server is meant. The other forms have no button to press: a refusal.
+/// The page that asks the reader to confirm a change of the server. The other forms have no button, so they refuse.
 fn confirmation(query: &Query, script: String, form: Form) -> Response {
     if form != Form::Html {
         return Response::plain(405, "What changes the server has to be asked for by POST.").in_form(form);
     }
-    let place = Place { script: Some(script), file: query.file.clone(), ..Place::default() };
+    let place = PageContext { script: Some(script), file: query.file.clone(), ..PageContext::default() };
     let what = match query.cmd {
         Cmd::Quit => "End the server of this file?",
         Cmd::Restart => "Read the file again?",
@@ -128,7 +128,7 @@ fn confirmation(query: &Query, script: String, form: Form) -> Response {
     Response::page(Form::Html, html::confirm(what, &query.cmd, &place))
 }
 
-/// Prints what there is to print. A web server that is gone is no trouble of ours.
+/// Prints the result. If the web server has gone away meanwhile, that is not an error.
 fn finish(result: Result<ExitCode, Response>, head: bool) -> ExitCode {
     match result {
         Ok(code) => code,
@@ -141,7 +141,7 @@ fn finish(result: Result<ExitCode, Response>, head: bool) -> ExitCode {
 
 fn command_line(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
     use lexopt::prelude::*;
-    // Who has a command line can look for himself.
+    // A user with a command line can see the files anyway.
     let mut settings = Settings { tells: true, ..Settings::from_env() };
     let (mut root, mut modules, mut quit, mut clique, mut proc) = (false, false, false, 0i64, 0i64);
     let mut files = Vec::new();
@@ -172,7 +172,7 @@ fn command_line(mut parser: lexopt::Parser) -> Result<ExitCode, lexopt::Error> {
             Long("no-detach-process") => settings.detach = false,
             Short('d') | Long("debug") => settings.debug = true,
             Short('c') | Long("canonical-clique") => settings.reading.contexts = Contexts::Canonical,
-            // Links are relative and records bounded: nothing is left for these to change.
+            // Links are relative and records bounded, so these options have no effect.
             Long(
                 "localhost"
                 | "no-localhost"

@@ -1,7 +1,7 @@
 //! One process at a time decides about the server of a data file.
 //!
 //! The lock belongs to the open file, not to a process: a server inherits it, and the kernel releases it when the last
-//! holder is gone. The file is removed only by who holds the lock; who gets the lock of a removed file tries again.
+//! holder is gone. Only the holder of the lock removes the file. Whoever gets the lock of a removed file tries again.
 
 use super::names::Names;
 use nix::fcntl::OFlag;
@@ -32,7 +32,7 @@ fn open(names: &Names) -> io::Result<File> {
         .open(names.mutex())
 }
 
-/// The lock if nobody has it.
+/// Takes the lock if nobody has it.
 ///
 /// # Errors
 /// The file cannot be made or locked.
@@ -48,7 +48,7 @@ pub fn try_lock(names: &Names) -> io::Result<Option<File>> {
     }
 }
 
-/// The lock; `None`: not before the deadline.
+/// Takes the lock. `None`: it was not free before the deadline.
 ///
 /// # Errors
 /// The file cannot be made or locked.
@@ -59,7 +59,7 @@ pub fn lock(names: &Names, deadline: Instant) -> io::Result<Option<File>> {
         }
         let file = open(names)?;
         let (sender, receiver) = mpsc::channel();
-        // A lock has no time limit, so another thread waits for it; if it waits too long, this process ends soon.
+        // A lock has no time limit, so another thread waits for it. If it waits too long, this process ends soon.
         std::thread::Builder::new().spawn(move || {
             let locked = file.lock().map(|()| file);
             let _ = sender.send(locked);

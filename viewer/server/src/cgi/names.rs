@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// A file name without slashes that no other path has: `/` becomes `:.`, `:` becomes `::`.
 ///
-/// A name that would be too long for a file system is cut and gets two hashes of the whole; requests name their data
-/// file, so that even two paths of the same name are never mixed.
+/// A name that is too long for a file system is cut and gets two hashes of the whole name. Requests name their data
+/// file, so even two paths with the same name are never mixed up.
 #[must_use]
 pub fn mangle(path: &Path) -> OsString {
     let mut out = Vec::new();
@@ -36,7 +36,7 @@ pub fn mangle(path: &Path) -> OsString {
     OsString::from_vec(out)
 }
 
-/// Where the pipes and files of one data file are.
+/// Names of the pipes and files that belong to one data file.
 #[derive(Clone, Debug)]
 pub struct Names {
     /// The private directory.
@@ -60,7 +60,7 @@ impl Names {
         self.dir.join(name)
     }
 
-    /// The pipe of requests: read by the server alone.
+    /// The pipe of requests, which only the server reads.
     #[must_use]
     pub fn to_server(&self) -> PathBuf {
         self.name("mdprof_server_to")
@@ -72,7 +72,7 @@ impl Names {
         self.name("mdprof_mutex")
     }
 
-    /// What the server says of itself.
+    /// The server's own log.
     #[must_use]
     pub fn record(&self) -> PathBuf {
         self.name("mdprof_startup_err")
@@ -86,7 +86,7 @@ impl Names {
         name.into()
     }
 
-    /// Removes what a server left that was killed, the locked file last. Only who holds the lock may.
+    /// Removes the files of a server that was killed, the locked file last. Only the holder of the lock may call this.
     pub fn remove_leftovers(&self) {
         self.remove_responses();
         sweep_wants(&self.dir);
@@ -95,7 +95,7 @@ impl Names {
         }
     }
 
-    /// Removes the response files of a server that is gone. Only who holds the lock may.
+    /// Removes the response files of a server that is gone. Only the holder of the lock may call this.
     pub fn remove_responses(&self) {
         let Ok(entries) = std::fs::read_dir(&self.dir) else { return };
         for entry in entries.flatten() {
@@ -114,17 +114,17 @@ impl Names {
     }
 }
 
-/// Whether a name that came in a message is that of a want file: letters, digits and dots after the prefix.
+/// Whether a name in a message is that of a want file: letters, digits and dots after the prefix.
 #[must_use]
 pub fn is_want(name: &str) -> bool {
     name.strip_prefix(WANT)
         .is_some_and(|n| n.len() <= 64 && n.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'.'))
 }
 
-/// The directory of this user, made if need be.
+/// The directory of this user. It is created if necessary.
 ///
 /// # Errors
-/// It cannot be made, or what is there is not a directory that this user alone may enter; the text names it.
+/// It cannot be created, or it is not a directory that only this user may enter. The text names it.
 pub fn private_dir() -> Result<PathBuf, String> {
     let uid = nix::unistd::geteuid().as_raw();
     let runtime = std::env::var_os("XDG_RUNTIME_DIR")
@@ -136,7 +136,7 @@ pub fn private_dir() -> Result<PathBuf, String> {
         Err(e) if e.kind() == io::ErrorKind::AlreadyExists => {}
         Err(e) => return Err(format!("{}: cannot be made: {e}", dir.display())),
     }
-    // Not through a link: another user may have put one there.
+    // Not through a link, because another user may have created one there.
     let meta = std::fs::symlink_metadata(&dir).map_err(|e| format!("{}: {e}", dir.display()))?;
     if !meta.is_dir() || meta.uid() != uid || meta.mode() & 0o077 != 0 {
         return Err(format!(
@@ -147,7 +147,7 @@ pub fn private_dir() -> Result<PathBuf, String> {
     Ok(dir)
 }
 
-/// Opens without following a link or waiting for the other end.
+/// Opens a file without following a link or waiting for the other end.
 ///
 /// # Errors
 /// As `open(2)`.
@@ -156,7 +156,7 @@ pub fn open_nofollow(path: &Path, write: bool) -> io::Result<File> {
     OpenOptions::new().read(!write).write(write).custom_flags(flags.bits()).open(path)
 }
 
-/// Creates a file that was not there, for this user alone.
+/// Creates a new file for this user alone.
 ///
 /// # Errors
 /// As `open(2)`; it exists already.
@@ -169,16 +169,19 @@ pub fn create_new(path: &Path) -> io::Result<File> {
         .open(path)
 }
 
-/// A pipe, open for writing, if a living process reads it.
+/// Opens a pipe for writing, if a living process reads it.
 ///
 /// # Errors
-/// Something else than a pipe of ours has the name, or the system refuses.
+/// The name belongs to something other than a pipe of this user, or the system refuses.
 pub fn open_living(path: &Path) -> io::Result<Option<File>> {
     let uid = nix::unistd::geteuid().as_raw();
     match std::fs::symlink_metadata(path) {
         Ok(m) if m.file_type().is_fifo() && m.uid() == uid => {}
         Ok(_) => {
-            return Err(io::Error::other(format!("{}: is not a pipe of ours; remove it", path.display())));
+            return Err(io::Error::other(format!(
+                "{}: is not a pipe of this user; remove it",
+                path.display()
+            )));
         }
         Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(None),
         Err(e) => return Err(e),
@@ -201,7 +204,7 @@ pub fn sweep_wants(dir: &Path) {
     for entry in entries.flatten() {
         let name = entry.file_name();
         let Some(name) = name.to_str().filter(|n| is_want(n)) else { continue };
-        // A client that has made its pipe and not opened it yet has no reader, but it lives.
+        // A client that has created its pipe but not opened it yet has no reader, but it is alive.
         let pid = name[WANT.len()..].split('.').next().unwrap_or_default();
         let lives = pid.is_empty() || Path::new("/proc").join(pid).exists();
         if !lives && matches!(open_living(&entry.path()), Ok(None)) {

@@ -1,10 +1,9 @@
-//! Pages in the making: each on a thread of its own, several at a time, so that a page that takes long keeps nobody
-//! waiting.
+//! Pages in the making: each on a thread of its own, several at a time, so that a slow page makes nobody else wait.
 //!
-//! The server hands requests over with [`Pages::begin`], waits on [`Pages::bell`] among its other descriptors, and
-//! takes what is done with [`Pages::finished`]. A thread cannot be stopped: a page that takes longer than its limit
-//! is answered with a word about it, and its thread works on, so that what is remembered of the work serves the
-//! next reader. It keeps its place until it ends, which bounds what slow pages can cost.
+//! The server passes requests to [`Pages::begin`], waits on [`Pages::bell`] among its other descriptors, and collects
+//! finished pages with [`Pages::finished`]. A thread cannot be stopped. If a page takes longer than its limit, its
+//! reader is told so and its thread works on, so that stored results serve the next reader. Until it ends it counts as
+//! a page in the making, which bounds the cost of slow pages.
 
 use super::message::Ask;
 use crate::answer::{After, Response};
@@ -16,17 +15,17 @@ use std::sync::mpsc::{self, Receiver, Sender};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Pages that are made at a time, late ones among them.
+/// Most pages in the making, late ones included.
 pub(super) const AT_ONCE: usize = 8;
-/// Stack of a thread that makes a page.
+/// Stack size of a thread that makes a page.
 const STACK: usize = 8 << 20;
 
-/// What the server knows of its pages.
+/// The server's pages.
 pub(super) struct Pages {
     making: Vec<Making>,
-    /// Threads whose reader was told to come back.
+    /// Threads whose reader was told to come back later.
     late: Vec<JoinHandle<()>>,
-    /// How long one page may take.
+    /// Time limit for one page.
     limit: Duration,
     numbers: u64,
     sender: Sender<Done>,
@@ -49,15 +48,15 @@ struct Done {
 
 type Answer = (Response, After);
 
-/// What became of a request.
+/// The result of a request.
 pub(super) struct Finished {
     /// The request.
     pub(super) ask: Ask,
     /// What to answer.
     pub(super) response: Response,
-    /// What the server does then.
+    /// What the server does after that.
     pub(super) after: After,
-    /// The page is not there yet; the answer says so.
+    /// The page is not finished yet; the answer says so.
     pub(super) is_late: bool,
 }
 
@@ -87,17 +86,17 @@ impl Pages {
         self.making.is_empty()
     }
 
-    /// Whether one more request is taken. If all places are with late pages, it is: its reader is told so at once.
+    /// Whether one more request is accepted. It is even if all threads make late pages: its reader is told so at once.
     pub(super) fn has_room(&self) -> bool {
         self.making.is_empty() || self.making.len() + self.late.len() < AT_ONCE
     }
 
-    /// When the next page will have taken too long.
+    /// When the next page becomes late.
     pub(super) fn next_late(&self) -> Option<Instant> {
         self.making.iter().map(|m| m.since + self.limit).min()
     }
 
-    /// Has a page made. `Some`: there is an answer already.
+    /// Starts to make a page. `Some`: there is an answer already.
     pub(super) fn begin(
         &mut self,
         ask: Ask,
@@ -113,7 +112,7 @@ impl Pages {
         let number = self.numbers;
         let (sender, ring, asked) = (self.sender.clone(), Arc::clone(&self.ring), ask.clone());
         let work = move || {
-            // What the pages themselves do not catch must not leave a reader without an answer.
+            // A panic that the pages themselves do not catch must not leave a reader without an answer.
             let answer = catch_unwind(AssertUnwindSafe(|| make(&asked)));
             let answer = answer.unwrap_or_else(|_| cannot());
             let _ = sender.send(Done { number, answer });
@@ -131,11 +130,11 @@ impl Pages {
         }
     }
 
-    /// Pages that are done, then those that have become late. Never waits.
+    /// Pages that are finished, then those that have become late. Never waits.
     pub(super) fn finished(&mut self) -> Vec<Finished> {
         let mut out = Vec::new();
         while let Ok(done) = self.receiver.try_recv() {
-            // A late page's reader is gone.
+            // The reader of a late page is gone.
             let Some(at) = self.making.iter().position(|m| m.number == done.number) else { continue };
             let making = self.making.swap_remove(at);
             let (response, after) = done.answer;
@@ -154,13 +153,13 @@ impl Pages {
         out
     }
 
-    /// Takes what was rung; only when the bell is readable.
+    /// Reads the bell. Only when it is readable.
     pub(super) fn hear(&mut self) {
         let mut rung = [0; 64];
         let _ = self.bell.read(&mut rung);
     }
 
-    /// The requests whose pages will not be waited for.
+    /// The requests whose pages nobody will wait for.
     pub(super) fn abandon(&mut self) -> Vec<Ask> {
         self.making.drain(..).map(|m| m.ask).collect()
     }
@@ -190,7 +189,7 @@ mod tests {
         (Response::plain(200, text), After::Serve)
     }
 
-    /// What is done next; the bell says when.
+    /// The next finished pages, after the bell.
     fn next(pages: &mut Pages) -> Vec<(String, u16)> {
         loop {
             pages.hear();
@@ -240,14 +239,14 @@ mod tests {
                     .is_none()
             );
         }
-        // All have their place and nobody else has; then all are late, and who asks is told at once.
+        // All threads are busy, so there is no room. Then all pages are late, and a new reader is told so at once.
         assert!(!pages.has_room());
         let late = pages.finished();
         assert_eq!(late.iter().filter(|f| f.is_late && f.response.status == 503).count(), AT_ONCE);
         assert!(pages.has_room() && pages.is_empty());
         let busy = pages.begin(ask("one more"), |_| page("x")).expect("an answer");
         assert!(busy.response.body.contains("busy"), "{}", busy.response.body);
-        // When they end there is room again; nobody is answered twice.
+        // When they end there is room again. Nobody is answered twice.
         drop(gates);
         for thread in pages.late.drain(..) {
             thread.join().expect("ends");

@@ -1,4 +1,4 @@
-//! How a CGI program prints a response.
+//! Prints a response as a CGI program.
 
 use crate::answer::Response;
 use std::io::{self, Write as _};
@@ -29,7 +29,7 @@ pub fn cgi_text(response: &Response) -> Vec<u8> {
     out.into_bytes()
 }
 
-/// Prints a response, or only what stands before its body.
+/// Prints a response, or only the part before its body.
 pub(super) fn printed(response: &Response, head: bool) -> io::Result<()> {
     let text = cgi_text(response);
     let mut out = io::stdout().lock();

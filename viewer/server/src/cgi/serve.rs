@@ -16,6 +16,7 @@ use nix::sys::signalfd::{SfdFlags, SignalFd};
 use nix::sys::stat::Mode;
 use pct_deep::{Compensation, Contexts, Reading};
 use pct_reports::query::{Cmd, Query};
+use pct_text::complain;
 use std::collections::VecDeque;
 use std::ffi::OsString;
 use std::fs::{File, OpenOptions};
@@ -27,14 +28,14 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-/// First argument of a server process. Only a client starts one: standard input has to be the lock.
+/// First argument of a server process. Only a client starts one: standard input must be the lock.
 pub const FLAG: &str = "--become-server";
 
-/// A record of an earlier server that is longer than this is begun anew.
+/// A longer record of an earlier server is replaced, in octets.
 const MAX_RECORD: u64 = 64 * 1024;
-/// How long a server that ends waits for clients that hold the lock.
+/// How long an ending server waits for clients that hold the lock.
 const FAREWELL: Duration = Duration::from_secs(2);
-/// How long a server that was told to end looks for requests that were sent already.
+/// How long a server that was told to end reads requests that were already sent.
 const LAST_LOOK: Duration = Duration::from_millis(1);
 
 /// The arguments of a server process.
@@ -57,7 +58,8 @@ pub fn arguments(names: &Names, file: &Path, settings: &Settings) -> Vec<OsStrin
     ]
 }
 
-/// The server process: arguments after [`FLAG`]. Standard input is the lock, standard output takes one status line.
+/// The server process, with the arguments after [`FLAG`]. Standard input is the lock; standard output takes one status
+/// line.
 pub fn main(mut args: impl Iterator<Item = OsString>) -> ExitCode {
     let mut next = || args.next().unwrap_or_default();
     let (dir, file, idle, rule) = (PathBuf::from(next()), PathBuf::from(next()), next(), next());
@@ -93,7 +95,8 @@ fn run(
         return Err(io::Error::other("a server is started by a request"));
     }
     detach(&[std::os::fd::AsRawFd::as_raw_fd(&lock)], stay);
-    // From here on they wait until we look: a server that is told to end removes its files. Threads inherit this.
+    // From here on these signals wait until the server reads them: a server that is told to end removes its files.
+    // Threads inherit this.
     let mut asked_to_end = SigSet::empty();
     for signal in [Signal::SIGTERM, Signal::SIGINT, Signal::SIGHUP] {
         asked_to_end.add(signal);
@@ -105,7 +108,7 @@ fn run(
     let prepared =
         Viewer::open(file, reading).map_err(|e| io::Error::other(e.to_string())).and_then(|viewer| {
             record.say(&format!("load {:?} of {}", began.elapsed(), file.display()));
-            // We hold the lock and there was no server: these are of one that is gone.
+            // This process holds the lock and there was no server, so these are left from one that is gone.
             names.remove_responses();
             names::sweep_wants(&names.dir);
             let pages = Pages::new(limit)?;
@@ -137,7 +140,7 @@ fn run(
         number: 0,
         record,
     };
-    // The client that started us may hold the lock still; this releases it for both.
+    // The client that started this server may still hold the lock. This releases it for both.
     lock.unlock()?;
     drop(lock);
     let null = OpenOptions::new().read(true).write(true).open("/dev/null")?;
@@ -149,7 +152,7 @@ fn run(
     Ok(())
 }
 
-/// Away from the web server: own session (unless it stays with who started it), no descriptor of its.
+/// Detaches from the web server: a session of its own (unless `stay`), and none of its descriptors.
 fn detach(keep: &[RawFd], stay: bool) {
     if !stay {
         let _ = nix::unistd::setsid();
@@ -159,13 +162,13 @@ fn detach(keep: &[RawFd], stay: bool) {
         .unwrap_or_default();
     for fd in inherited {
         if fd > 2 && !keep.contains(&fd) {
-            // The listing's own descriptor is closed already, which is no trouble.
+            // The listing's own descriptor is closed already, which does no harm.
             let _ = nix::unistd::close(fd);
         }
     }
 }
 
-/// One line to the client that started us. It may be gone.
+/// Writes one line to the client that started the server. It may be gone.
 fn tell(status: &Status) {
     if let Some(line) = message::line(status) {
         let mut out = io::stdout().lock();
@@ -173,7 +176,7 @@ fn tell(status: &Status) {
     }
 }
 
-/// Makes the pipe of requests and opens it so that it always has a reader and never ends.
+/// Creates the pipe of requests and opens it so that it always has a reader and never ends.
 fn make_pipe(names: &Names) -> io::Result<File> {
     let path = names.to_server();
     nix::unistd::mkfifo(&path, Mode::S_IRUSR | Mode::S_IWUSR)?;
@@ -188,7 +191,7 @@ fn make_pipe(names: &Names) -> io::Result<File> {
     opened
 }
 
-/// What a server says of its life, for people who look for the reason of a trouble. Its size is bounded: requests are
+/// A server's log about its life, for people who search for the cause of a problem. Its size is bounded: requests are
 /// not recorded.
 struct Record(Option<File>);
 
@@ -226,16 +229,16 @@ struct Server {
     pipe: File,
     /// Signals that ask the server to end.
     signals: SignalFd,
-    /// One has come.
+    /// Such a signal has come.
     stopped: bool,
     idle: Option<Duration>,
-    /// How long one page may take.
+    /// Time limit for one page.
     limit: Duration,
     /// Pages in the making.
     pages: Pages,
-    /// Octets of requests not served yet.
+    /// Octets of requests that were not served yet.
     pending: Vec<u8>,
-    /// Responses that were sent, with the want file of their client, until they are gone.
+    /// Responses that were sent and still exist, with their client's want file.
     sent: VecDeque<(PathBuf, PathBuf)>,
     number: u64,
     record: Record,
@@ -266,7 +269,7 @@ impl Server {
     fn serve(&mut self) {
         let mut idle_since = Instant::now();
         loop {
-            // Time that an answer takes does not count.
+            // The time that answers take does not count as idle.
             let until = self.idle.filter(|_| self.pages.is_empty()).map(|idle| idle_since + idle);
             let line = self.next_line(until);
             let is_busy = line.is_some() || !self.pages.is_empty();
@@ -286,7 +289,7 @@ impl Server {
         }
     }
 
-    /// The next request. `None`: it is time to look at something else: a page is done or late, a signal came, it is
+    /// The next request. `None`: there is something else to do: a page is finished or late, a signal came, or it is
     /// `until`.
     fn next_line(&mut self, until: Option<Instant>) -> Option<Vec<u8>> {
         loop {
@@ -295,7 +298,7 @@ impl Server {
                 return Some(self.pending.drain(..=end).collect());
             }
             if self.pending.len() > MAX && has_room {
-                // Nobody sends so long a line.
+                // No client sends such a long line.
                 self.pending.clear();
             }
             let now = Instant::now();
@@ -332,11 +335,11 @@ impl Server {
         }
     }
 
-    /// Has the page of a request made. Whatever is wrong with it, the server goes on.
+    /// Starts to make the page of a request. Whatever is wrong with the request, the server goes on.
     fn begin(&mut self, line: &[u8]) -> After {
         self.forget_sent();
         let Some(ask) = message::parse::<Ask>(line).filter(|a| names::is_want(&a.want)) else {
-            self.record.say("a message that is none was ignored");
+            self.record.say("a line that is not a valid message was ignored");
             return After::Serve;
         };
         let (viewer, file) = (Arc::clone(&self.viewer), self.file.clone());
@@ -346,7 +349,7 @@ impl Server {
         }
     }
 
-    /// Answers those whose pages are done. [`After::Quit`]: one of them ends the server.
+    /// Answers requests whose pages are finished. [`After::Quit`]: one of them ends the server.
     fn finish_pages(&mut self) -> After {
         let mut all = After::Serve;
         for finished in self.pages.finished() {
@@ -381,7 +384,7 @@ impl Server {
         finished.after
     }
 
-    /// Sends a reply to its client. One that is gone needs none; what it asked to be done is done.
+    /// Sends a reply to its client. If the client is gone, it needs no reply, but its command was carried out.
     fn deliver(&mut self, ask: &Ask, reply: &Reply) {
         let want = self.names.dir.join(&ask.want);
         let is_delivered = match (names::open_living(&want), message::line(reply)) {
@@ -423,7 +426,7 @@ impl Server {
         }
     }
 
-    /// Forgets responses that were fetched; removes those whose client is gone.
+    /// Forgets responses that were fetched, and removes those whose client is gone.
     fn forget_sent(&mut self) {
         self.sent.retain(|(response, want)| {
             if std::fs::symlink_metadata(response).is_err() {
@@ -438,12 +441,12 @@ impl Server {
         });
     }
 
-    /// Ends if nobody needs the server; a client that is about to ask has the lock.
+    /// Ends if nobody needs the server. A client that is about to ask holds the lock.
     fn end_if_idle(&mut self) -> bool {
         let lock = match mutex::try_lock(&self.names) {
             Ok(Some(lock)) => lock,
             Ok(None) => return false,
-            // The directory is gone or full: nobody can ask.
+            // The directory is gone or full, so nobody can ask.
             Err(_) => return !self.names.dir.exists(),
         };
         if self.has_request() || !self.sent.is_empty() {
@@ -461,13 +464,13 @@ impl Server {
         line.is_some()
     }
 
-    /// Answers who has sent already, then ends.
+    /// Answers clients that have already sent requests, then ends.
     fn quit(&mut self) {
         let until = Instant::now() + FAREWELL;
         let mut lock = None;
         loop {
             lock = lock.or_else(|| mutex::try_lock(&self.names).unwrap_or_default());
-            // A client that holds the lock may be waiting for room in the pipe; readers wait for their pages.
+            // A client that holds the lock may wait for room in the pipe, and readers wait for their pages.
             let has_reasons = lock.is_none() || !self.pages.is_empty();
             let look = Instant::now() + if has_reasons { LAST_LOOK } else { Duration::ZERO };
             while let Some(line) = self.next_line(Some(look)) {
@@ -480,7 +483,7 @@ impl Server {
                     self.deliver(&ask, &Reply::Sorry("The server was told to end.".to_owned()));
                 }
             }
-            // After the time is up clients that send at this moment lose their server, see it, and start another.
+            // After the deadline, clients that are just sending lose their server, notice it, and start another.
             if is_late || lock.is_some() && self.pages.is_empty() {
                 return match lock {
                     Some(lock) => self.clean(lock, "quit"),
@@ -494,11 +497,11 @@ impl Server {
 
     fn remove_pipe(&self) -> bool {
         let path = self.names.to_server();
-        // Another server's pipe may be there when somebody cleaned up by hand.
+        // Another server's pipe may be there if somebody cleaned up by hand.
         mutex::is_at(&self.pipe, &path) && std::fs::remove_file(path).is_ok()
     }
 
-    /// Removes everything of this server, the locked file last.
+    /// Removes all files of this server, the locked file last.
     fn clean(&mut self, lock: File, why: &str) {
         self.forget_sent();
         self.record.say(why);

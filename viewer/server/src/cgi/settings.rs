@@ -1,13 +1,14 @@
-//! What the environment and the command line may set.
+//! Settings from the environment and the command line.
 
 use pct_deep::{Compensation, Contexts, Reading};
+use pct_text::complain;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What the environment and the command line set.
+/// Settings from the environment and the command line.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Directories whose files may be asked for; `None`: any.
+    /// Directories whose files may be shown; `None`: any.
     pub roots: Option<Vec<PathBuf>>,
     /// How long a new server stays idle; `None`: for ever.
     pub idle: Option<Duration>,
@@ -17,15 +18,15 @@ pub struct Settings {
     pub wait: Duration,
     /// Whether a server may be started.
     pub server: bool,
-    /// Whether a new server leaves us.
+    /// Whether a new server detaches from its starter.
     pub detach: bool,
-    /// Whether the last request and answer are kept.
+    /// Whether the last request and answer are stored.
     pub debug: bool,
     /// How long a new server works on one page before its reader is told to come back.
     pub query: Duration,
-    /// Whether what changes the server has to be asked for by POST.
+    /// Whether commands that change the server need POST.
     pub post: bool,
-    /// Whether a refusal says why a file is not shown, and so whether it is there.
+    /// Whether a refusal says why a file is not shown, and thereby whether it exists.
     pub tells: bool,
 }
 
@@ -34,7 +35,7 @@ fn is_set(name: &str) -> bool {
     !matches!(std::env::var(name).as_deref(), Ok("" | "0") | Err(_))
 }
 
-/// Minutes, fractions allowed, as an idle time; 0 is for ever. `None`: not a number of minutes up to a week.
+/// Parses minutes, with fractions, as an idle time; 0 is for ever. `None`: it is no number of minutes up to a week.
 #[must_use]
 pub fn idle_of(minutes: &str) -> Option<Option<Duration>> {
     let n: f64 = minutes.trim().parse().ok()?;
@@ -47,7 +48,7 @@ pub fn idle_of(minutes: &str) -> Option<Option<Duration>> {
 }
 
 impl Settings {
-    /// From the environment. What makes no sense there is named on stderr (the web server's log) and has its default.
+    /// Reads the environment. Invalid values are named on stderr (the web server's log) and replaced by their defaults.
     #[must_use]
     pub fn from_env() -> Settings {
         let complain = |name: &str| complain!("mdprof_cgi: {name} is not understood; the default holds");

@@ -2,7 +2,6 @@
 //!
 //! Live are the modules below `live`: they run servers, browsers and processes that are killed. The others are exact.
 
-mod started;
 mod support;
 mod sweep;
 

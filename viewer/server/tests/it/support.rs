@@ -80,7 +80,7 @@ impl House {
         text(self.start(cmd).wait_with_output().expect("ends"))
     }
 
-    /// What `ask` must give for a good page.
+    /// The good page that `ask` must return.
     pub(crate) fn page(&self, cmd: &str) -> String {
         let page = self.ask(cmd);
         assert!(is_page(&page), "{cmd}: {page}\n{:?}\n{}", self.names(), self.record());
@@ -97,7 +97,7 @@ impl House {
         loads(&self.record())
     }
 
-    /// A server of this house, whether it serves or loads.
+    /// A server of this house, whether it serves or still loads.
     pub(crate) fn any_server(&self) -> Option<u32> {
         let dir = self.dir();
         std::fs::read_dir("/proc").ok()?.flatten().find_map(|e| {
@@ -115,7 +115,7 @@ impl House {
 
 impl Drop for House {
     fn drop(&mut self) {
-        crate::started::end_all(self.root.path(), None);
+        pct_kit::started::end_all(self.root.path(), None);
     }
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn loads(record: &str) -> usize {
     record.lines().filter(|l| l.contains(": load ")).count()
 }
 
-/// The server that wrote a record last, if it lives and is one of ours.
+/// The server that wrote a record last, if it still runs and belongs to this test.
 pub(crate) fn living_server(record: &str, dir: &Path) -> Option<u32> {
     let pid: u32 = record.lines().rfind(|l| l.contains(": load "))?.split(':').next()?.parse().ok()?;
     let line = std::fs::read(format!("/proc/{pid}/cmdline")).ok()?;
@@ -147,7 +147,7 @@ pub(crate) fn text(output: Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// One complete page: status, headers, as many octets as they say.
+/// Checks one complete page: status, headers, and as many octets as they announce.
 pub(crate) fn is_page(answer: &str) -> bool {
     let Some((head, body)) = answer.split_once("\r\n\r\n") else { return false };
     head.starts_with("Status: 200") && head.contains(&format!("Content-Length: {}", body.len()))

@@ -1,17 +1,17 @@
-//! The pages' script in a real browser: headless Chromium. Where it is not installed these tests say so and pass.
+//! The pages' script in a real browser: headless Chromium. Without Chromium these tests say so and pass.
 
 use pct_deep::synthetic::{Params, generate};
 use pct_deep::{Compensation, Profile};
 use pct_icicle::{Options, Tree, svg};
 use pct_reports::page::{self, Request};
-use pct_reports::render::html::Place;
+use pct_reports::render::html::PageContext;
 use pct_reports::subject::Subject;
 use std::io::Read as _;
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use crate::started::end_all;
+use pct_kit::started::end_all;
 
 fn chromium() -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
@@ -22,7 +22,8 @@ fn chromium() -> Option<PathBuf> {
     found
 }
 
-/// Opens a page (at a fragment of its address) to which a script was added that leaves its findings in the title, and returns them.
+/// Opens a page (at a fragment of its address) with an added script that stores its findings in the title, and returns
+/// them.
 fn findings(chromium: &Path, html: &str, fragment: &str, script: &str) -> String {
     let dir = tempfile::tempdir().expect("a folder");
     let file = dir.path().join("page.html");
@@ -60,8 +61,11 @@ fn tables_sort_and_filter_and_keys_move() {
     let profile =
         Profile::new(generate(&params).expect("generates"), Compensation::Exact).expect("well formed");
     let request = Request::parse("top_procs/1-100/callseqs/both/oa").expect("a query");
-    let html =
-        page::html(&Subject::new(profile), &request, &Place { file: "x.data".into(), ..Place::default() });
+    let html = page::html(
+        &Subject::new(profile),
+        &request,
+        &PageContext { file: "x.data".into(), ..PageContext::default() },
+    );
     let script = r#"
         var out=[],q=function(s){return document.querySelector(s);},rows=document.querySelectorAll("main tbody tr");
         var key=function(k){document.dispatchEvent(new KeyboardEvent("keydown",{key:k,bubbles:true}));};
@@ -96,7 +100,7 @@ fn tables_sort_and_filter_and_keys_move() {
             hash.replace('a', "d")
         )
     );
-    // A reload, or a link that somebody was given, shows the same order.
+    // A reload, or a link given to somebody, shows the same order.
     assert_eq!(
         findings(&chromium, &html.body, &hash, script),
         format!(
@@ -131,14 +135,15 @@ fn pictures_zoom_and_search() {
         findings(&chromium, &html, "", script),
         "30%, 100% hidden 1, , matched 1 frames, 70.00%, #zoom=2.left&amp;find=%5Eright%24, 30% hidden 0"
     );
-    // Somebody who is given the address sees the same.
+    // Somebody who gets the address sees the same.
     assert_eq!(
         findings(&chromium, &html, "#zoom=2.left&find=deep", script),
         "100%, 100% hidden 1, deep, matched 1 frames, 70.00%, #zoom=2.left&amp;find=%5Eright%24, 30% hidden 0"
     );
 }
 
-/// What a page says of columns beyond the window: the note that is seen, the heads that are not. It is told to the page around.
+/// The page's information about columns beyond the window: the visible note, and the heads that are not visible. The
+/// script sends it to the surrounding page.
 const NOTES: &str = r#"
     var edge=document.documentElement.clientWidth,all=function(q){return [].slice.call(document.querySelectorAll(q));};
     var shown=function(e){return getComputedStyle(e).display!=="none";},text=function(e){return e.textContent;};
@@ -148,10 +153,10 @@ const NOTES: &str = r#"
         heads.filter(function(th){return wide(th)&&th.getBoundingClientRect().right>edge+1;}).map(text),
         heads.filter(function(th){return !wide(th);}).map(text),all("p.narrow").filter(shown).map(text)],"*");"#;
 
-/// What [`NOTES`] finds in a window of a width.
+/// What [`NOTES`] finds in a window of a certain width.
 #[derive(Debug, PartialEq, serde::Deserialize)]
 struct Notes {
-    /// The window's name: its place in the list of windows.
+    /// The window's name: its index in the list of windows.
     window: String,
     edge: u32,
     notes: Vec<String>,
@@ -160,11 +165,16 @@ struct Notes {
     left_out: Vec<String>,
 }
 
-/// Shows pages in windows of these widths, all in one page: a window of headless Chromium is never narrower than 500.
-fn notes(chromium: &Path, windows: &[(&str, u32)]) -> Vec<Notes> {
+/// Shows pages in windows of these widths, all in one page, because a window of headless Chromium is at least 500 wide.
+/// Returns what a script says in each of them, in order.
+fn in_windows<T: serde::de::DeserializeOwned>(
+    chromium: &Path,
+    script: &str,
+    windows: &[(&str, u32)],
+) -> Vec<T> {
     let mut frames = String::new();
     for (place, (html, width)) in windows.iter().enumerate() {
-        let page = html.replace("</body>", &format!("<script>{NOTES}</script></body>"));
+        let page = html.replace("</body>", &format!("<script>{script}</script></body>"));
         let page = page.replace('&', "&amp;").replace('"', "&quot;");
         frames += &format!(
             "<iframe name={place} style='width:{width}px;height:600px;border:0' srcdoc=\"{page}\"></iframe>"
@@ -175,10 +185,18 @@ fn notes(chromium: &Path, windows: &[(&str, u32)]) -> Vec<Notes> {
     let outer = format!("<!doctype html><title>none</title><body>{collect}{frames}</body>");
     let found = findings(chromium, &outer, "", "");
     let found = found.replace("&lt;", "<").replace("&gt;", ">").replace("&amp;", "&");
-    let mut found: Vec<Notes> = serde_json::from_str(&found).unwrap_or_else(|e| panic!("{e}: {found}"));
-    found.sort_by_key(|notes| notes.window.parse::<usize>().expect("a place"));
+    let mut found: Vec<serde_json::Value> =
+        serde_json::from_str(&found).unwrap_or_else(|e| panic!("{e}: {found}"));
+    found.sort_by_key(|said| said[0].as_str().and_then(|place| place.parse::<usize>().ok()));
     assert_eq!(found.len(), windows.len(), "each window answered");
-    found
+    found.into_iter().map(|said| serde_json::from_value(said).expect("as the script says it")).collect()
+}
+
+/// A page as a browser without scripts shows it.
+fn without_script(html: &str) -> String {
+    let mut parts = html.split("<script");
+    let first = parts.next().unwrap_or_default().to_owned();
+    parts.fold(first, |page, part| page + part.split_once("</script>").expect("an end").1)
 }
 
 #[test]
@@ -193,13 +211,15 @@ fn columns_beyond_the_window_are_named_with_and_without_script() {
     let (mut ever_cut, mut ever_whole) = (0, 0);
     for query in ["top_procs/1-100/callseqs/both/oa", "program_modules", "proc/7", "root/no"] {
         let request = Request::parse(query).expect("a query");
-        let html = page::html(&subject, &request, &Place { file: "x.data".into(), ..Place::default() }).body;
-        let script = html.rfind("<script").expect("the page's script is its last");
-        let end = html[script..].find("</script>").expect("an end") + script;
-        let plain = format!("{}{}", &html[..script], &html[end + "</script>".len()..]);
+        let html =
+            page::html(&subject, &request, &PageContext { file: "x.data".into(), ..PageContext::default() })
+                .body;
+        let plain = without_script(&html);
         let windows: Vec<(&str, u32)> =
             widths.iter().flat_map(|width| [(html.as_str(), *width), (plain.as_str(), *width)]).collect();
-        for (pair, width) in notes(&chromium, &windows).chunks(2).zip(widths.iter().copied()) {
+        for (pair, width) in
+            in_windows::<Notes>(&chromium, NOTES, &windows).chunks(2).zip(widths.iter().copied())
+        {
             let [with, without] = pair else { panic!("two windows of each width") };
             let at = format!("{query} at {width}: {with:?}, without script {without:?}");
             assert_eq!(with.edge, width, "{at}");
@@ -214,13 +234,13 @@ fn columns_beyond_the_window_are_named_with_and_without_script() {
                 continue;
             }
             ever_cut += 1;
-            // With script each column that is cut is named, and no other.
+            // With script, each column that is cut is named, and no other.
             let note = with.notes.join("\n");
             assert!(note.starts_with("to the right, beyond the window: "), "{at}");
             let shares = |text: &str| text.matches('%').count();
             assert_eq!(shares(&note), shares(&with.cut.join(" ")), "{at}");
             assert!(with.cut.iter().all(|name| note.contains(name)), "{at}");
-            // Without, the note says how to come to them.
+            // Without script, the note says how to reach them.
             assert!(without.notes.iter().any(|note| note.contains("scroll to the right")), "{at}");
         }
     }
@@ -228,4 +248,55 @@ fn columns_beyond_the_window_are_named_with_and_without_script() {
         ever_cut > least && ever_whole > least,
         "there are wide and narrow windows: {ever_cut}, {ever_whole}"
     );
+}
+
+/// What does not fit in a page: parts of names that are on two lines, names wider than their cell, labels wider than
+/// their frame; and how many of each were checked. The script sends it to the surrounding page.
+const FITS: &str = r#"
+    var all=function(q){return [].slice.call(document.querySelectorAll(q));},text=function(e){return e.textContent;};
+    var labels=all("svg.pct-icicle .f").filter(function(g){var t=g.querySelector("text");return t&&t.textContent;});
+    var names=all("td.nm"),pieces=all("td.nm .k");
+    var over=labels.filter(function(g){return g.querySelector("text").getBoundingClientRect().right>
+        g.querySelector("rect").getBoundingClientRect().right+.5;});
+    parent.postMessage([name,names.length,labels.length,
+        pieces.filter(function(e){return e.getClientRects().length>1;}).map(text),
+        names.filter(function(e){return e.scrollWidth>e.clientWidth+1;}).map(text),over.map(text)],"*");"#;
+
+/// What [`FITS`] finds in a window.
+#[derive(Debug, PartialEq, serde::Deserialize)]
+struct Fits {
+    window: String,
+    names: usize,
+    labels: usize,
+    broken: Vec<String>,
+    wide: Vec<String>,
+    over: Vec<String>,
+}
+
+#[test]
+fn names_break_between_words_and_labels_stay_in_their_frames() {
+    let Some(chromium) = chromium() else { return };
+    let Some(file) = pct_kit::real("deep/mandelbrot/Deep.data") else { return };
+    let subject = Subject::open(&file, Compensation::Exact).expect("the sample is readable");
+    let (mut names, mut labels) = (0, 0);
+    for query in
+        ["top_procs/1-100/callseqs/both/oa", "clique/91", "root/no", "clique_tree/185/callseqs", "menu"]
+    {
+        let request = Request::parse(query).expect("a query");
+        let html =
+            page::html(&subject, &request, &PageContext { file: "x.data".into(), ..PageContext::default() })
+                .body;
+        let plain = without_script(&html);
+        let windows: Vec<(&str, u32)> = [400, 640, 1400]
+            .iter()
+            .flat_map(|width| [(html.as_str(), *width), (plain.as_str(), *width)])
+            .collect();
+        for fits in in_windows::<Fits>(&chromium, FITS, &windows) {
+            let found = (&fits.broken, &fits.wide, &fits.over);
+            assert!(found.0.is_empty() && found.1.is_empty() && found.2.is_empty(), "{query}: {fits:?}");
+            names += fits.names;
+            labels += fits.labels;
+        }
+    }
+    assert!(names > 500 && labels > 100, "{names} names, {labels} labels");
 }

@@ -2,11 +2,14 @@
 //! `MDPROF_KILLS=500` kills more often.
 
 use crate::support::{self, House, is_page, signal, write_profile};
+use nix::sys::ptrace;
+use nix::sys::wait::{WaitPidFlag, WaitStatus, waitpid};
+use nix::unistd::Pid;
 use pct_kit::Dice;
 use pct_kit::wait::wait_until;
 use std::os::unix::fs::{FileTypeExt as _, PermissionsExt as _, symlink};
 use std::path::Path;
-use std::process::Command;
+use std::process::{Child, Command};
 use std::time::Duration;
 
 fn is_fifo(path: &Path) -> bool {
@@ -40,7 +43,7 @@ fn whoever_is_killed_the_next_request_is_answered() {
     let (mut clients_killed, mut servers_killed) = (0, 0);
     for i in 0..kills {
         let mut some: Vec<_> = (0..=dice.below(3)).map(|_| house.start("proc/3")).collect();
-        // A point of its life that nobody chose.
+        // A random point of its life.
         std::thread::sleep(Duration::from_micros(dice.below(30_000)));
         if dice.below(2) == 0 {
             clients_killed += 1;
@@ -53,7 +56,7 @@ fn whoever_is_killed_the_next_request_is_answered() {
         assert!(is_page(&page), "round {i}: {page}\n{}", house.record());
         for (n, client) in some.into_iter().enumerate() {
             let page = support::text(client.wait_with_output().expect("ends"));
-            // Those that were not killed have their page too.
+            // Clients that were not killed have their page too.
             assert!(n == 0 || is_page(&page), "round {i}, client {n}: {page}");
         }
     }
@@ -91,7 +94,7 @@ fn an_idle_server_ends_and_leaves_nothing() {
     let house = House::new().set("MDPROF_TIMEOUT", "0.002");
     house.page("menu");
     wait_for_no_file(&house);
-    // A limit that a request sets holds for a server that it starts.
+    // A limit set by a request applies to a server that the request starts.
     house.page("timeout/0");
     let pid = house.server().expect("serves");
     house.page("menu");
@@ -109,7 +112,7 @@ fn stale_files_are_removed_and_do_not_matter() {
     let response =
         house.dir().join(pipe.file_name().unwrap().to_str().unwrap().replace("server_to", "response") + "77");
     std::fs::write(&response, "old").expect("written");
-    // No process has this number: it is above what Linux gives.
+    // No process has this number, because it is above Linux's maximum.
     let want = house.dir().join("mdprof_want99999999.ab");
     assert!(Command::new("mkfifo").arg(&want).status().is_ok_and(|s| s.success()));
     house.page("menu");
@@ -125,7 +128,7 @@ fn a_file_that_is_no_pipe_is_refused_and_kept() {
     wait_for_no_file(&house);
     std::fs::write(&pipe, "mine").expect("written");
     let page = house.ask("menu");
-    assert!(page.starts_with("Status: 503") && page.contains("is not a pipe of ours"), "{page}");
+    assert!(page.starts_with("Status: 503") && page.contains("is not a pipe of this user"), "{page}");
     assert_eq!(std::fs::read_to_string(&pipe).expect("stays"), "mine");
 }
 
@@ -135,7 +138,7 @@ fn links_and_open_directories_are_refused() {
     house.page("quit");
     let victim = house.root.path().join("victim");
     std::fs::write(&victim, "precious").expect("written");
-    // A link in place of each file that a request opens.
+    // Puts a link in place of each file that a request opens.
     house.page("menu");
     let names = house.names();
     house.page("quit");
@@ -214,7 +217,7 @@ fn what_is_no_profile_is_a_short_text_and_starts_nothing() {
         assert!(page.starts_with(&format!("Status: {status}")), "{query}: {page}");
     }
     house.page("menu");
-    // Whether a file is there, what it is, whether it can be read: one answer.
+    // Whether a file exists, what it is and whether it can be read: the answer is the same.
     let refusals: Vec<String> = ["/nowhere/x.data", other.to_str().unwrap(), fifo.to_str().unwrap()]
         .map(|file| {
             let page = support::text(house.start_raw(file).wait_with_output().expect("ends"));
@@ -227,7 +230,7 @@ fn what_is_no_profile_is_a_short_text_and_starts_nothing() {
     let house = house.set("MDPROF_TELLS", "1");
     let page = support::text(house.start_raw(other.to_str().unwrap()).wait_with_output().expect("ends"));
     assert!(page.contains("its first line is another one"), "{page}");
-    // An error has the form of the page that was asked for.
+    // An error has the form of the requested page.
     let house = house.set("PATH_INFO", "/json");
     let page = support::text(house.start_raw("/nowhere/x.data").wait_with_output().expect("ends"));
     assert!(page.contains("application/json") && page.contains("{\"error\":"), "{page}");
@@ -240,7 +243,7 @@ fn a_changed_file_is_noticed_and_restart_reads_it() {
     write_profile(&house.data(), 2, 900);
     assert!(house.page("menu").contains("has changed since it was read"));
     assert!(!house.page("restart").contains("has changed since it was read"));
-    // A file that cannot be read any more ends the server with its message; the next request says so too.
+    // A file that can no longer be read ends the server with its message. The next request gets it too.
     let whole = std::fs::read(house.data()).expect("read");
     std::fs::write(house.data(), &whole[..whole.len() - 40]).expect("written");
     assert!(house.ask("restart").contains("Deep.data"));
@@ -272,7 +275,7 @@ fn a_lock_that_is_not_released_is_waited_for_no_longer_than_set() {
     held.lock().expect("locked");
     let page = house.ask("menu");
     assert!(page.starts_with("Status: 503") && page.contains("Try again"), "{page}");
-    // It is the kernel that releases: whoever held it, the next request goes on.
+    // The kernel releases the lock, so the next request goes on, whoever held it.
     drop(held);
     let house = house.set("MDPROF_WAIT", "60");
     house.page("menu");
@@ -339,7 +342,7 @@ fn a_full_disk_is_a_clear_error_and_passes() {
         std::fs::remove_file(&filler).expect("removed");
         house.page("menu");
         assert_eq!(house.server(), pid, "the server survived");
-        // A server that starts on a full disk: an error or a page, nothing else, and good afterwards.
+        // A server that starts on a full disk gives an error or a page, nothing else, and works afterwards.
         house.page("quit");
         wait_for_no_server(&house);
         let _ = std::fs::write(&filler, vec![0u8; 1 << 20]);
@@ -380,9 +383,10 @@ fn forms_and_wrapper_and_command_line_give_the_same_pages() {
 
 #[test]
 fn a_page_that_takes_long_keeps_nobody_waiting() {
-    // No page is made in a microsecond.
+    // A page of 2000 rows is not made within a microsecond, nor before the server reads the clock.
     let house = House::with(2000).set("MDPROF_QUERY", "0.000001");
-    let answers: Vec<String> = (0..8).map(|_| house.ask("menu")).collect();
+    let query = "top_procs/1-2000/time/self/oa";
+    let answers: Vec<String> = (0..8).map(|_| house.ask(query)).collect();
     assert!(answers.iter().any(|a| a.contains("takes long")), "{answers:?}");
     for answer in &answers {
         let known = answer.contains("takes long") || answer.contains("busy") || is_page(answer);
@@ -390,14 +394,48 @@ fn a_page_that_takes_long_keeps_nobody_waiting() {
     }
     assert_eq!(house.loads(), 1, "{}", house.record());
     assert!(house.server().is_some());
-    // That it takes long is said in the form that was asked for.
+    // The message that it takes long has the requested form.
     let house = house.set("PATH_INFO", "/json");
-    let answers: Vec<String> = (0..8).map(|_| house.ask("menu")).collect();
+    let answers: Vec<String> = (0..8).map(|_| house.ask(query)).collect();
     for answer in &answers {
         let body = answer.split_once("\r\n\r\n").map_or("", |(_, body)| body);
         assert!(serde_json::from_str::<serde_json::Value>(body).is_ok(), "{answer}");
     }
     assert!(answers.iter().any(|a| a.contains("{\"error\":\"This page takes long.")), "{answers:?}");
+}
+
+/// Starts a request whose page is made by a thread that does not run, because it is stopped at its first instruction.
+/// None if this process may not trace the server.
+fn start_a_page_that_stands_still(house: &House, query: &str) -> Option<(Child, Pid)> {
+    let server = Pid::from_raw(i32::try_from(house.server().expect("serves")).expect("a process"));
+    if let Err(e) = ptrace::seize(server, ptrace::Options::PTRACE_O_TRACECLONE) {
+        pct_kit::skip(&format!("the server cannot be traced: {e}"));
+        return None;
+    }
+    let client = house.start(query);
+    // The server's main thread makes one thread for each page.
+    let made = waitpid(server, Some(WaitPidFlag::__WALL)).expect("the server stops");
+    let clone = ptrace::Event::PTRACE_EVENT_CLONE as i32;
+    assert!(matches!(made, WaitStatus::PtraceEvent(_, _, event) if event == clone), "{made:?}");
+    let thread = Pid::from_raw(i32::try_from(ptrace::getevent(server).expect("a number")).expect("a thread"));
+    ptrace::detach(server, None).expect("the server goes on");
+    waitpid(thread, Some(WaitPidFlag::__WALL)).expect("the thread is stopped");
+    Some((client, thread))
+}
+
+#[test]
+fn readers_have_their_pages_while_one_page_stands_still() {
+    let house = House::new().set("MDPROF_QUERY", "3600");
+    house.page("menu");
+    let Some((mut slow, thread)) = start_a_page_that_stands_still(&house, "proc/2") else { return };
+    for number in 3..12 {
+        house.page(&format!("proc/{number}"));
+    }
+    assert!(slow.try_wait().expect("is ours").is_none(), "its page cannot be there");
+    ptrace::detach(thread, None).expect("the thread goes on");
+    let page = support::text(slow.wait_with_output().expect("ends"));
+    assert!(is_page(&page), "{page}");
+    assert_eq!(house.loads(), 1, "{}", house.record());
 }
 
 #[test]
@@ -406,7 +444,7 @@ fn what_changes_the_server_asks_first() {
     house.env.retain(|(name, _)| name != "MDPROF_POST");
     house.page("menu");
     let pid = house.server().expect("serves");
-    // A program that reads JSON or text gets no page with a button.
+    // A program that requests JSON or text gets no page with a button.
     for form in ["/json", "/text"] {
         house.env.push(("PATH_INFO".into(), form.into()));
         let refused = house.ask("quit");

@@ -1,9 +1,9 @@
 //! `mdprof_cgi` behind real web servers, on loopback ports: fifty first requests at once, servers killed between
 //! requests, the end. Skipped where lighttpd or apache2 is absent.
 
-use crate::started::end_all;
 use crate::support::{self, living_server, loads, names_in, signal, write_profile};
 use pct_kit::Dice;
+use pct_kit::started::end_all;
 use pct_kit::wait::wait_until;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
@@ -15,7 +15,7 @@ use std::time::Duration;
 
 const SCRIPT: &str = "/cgi-bin/mdprof_cgi";
 
-/// A web server that runs as a user of its own when we are root.
+/// A web server. If the test runs as root, the server runs as another user.
 struct Web {
     root: tempfile::TempDir,
     child: Child,
@@ -32,7 +32,7 @@ fn id(what: &str) -> Option<u32> {
 }
 
 impl Web {
-    /// `config` gets the root directory, the address, and whether there is a user to become.
+    /// `config` gets the root directory, the address, and whether the server should change its user.
     fn start(server: &Path, arguments: &[&str], config: impl Fn(&Path, SocketAddr, bool) -> String) -> Web {
         let root = tempfile::tempdir().expect("a directory");
         let at = root.path();
@@ -116,7 +116,7 @@ impl Web {
             .unwrap_or_default()
     }
 
-    /// What is true behind every web server.
+    /// Checks what must be true behind every web server.
     fn check(&self) {
         let pages = std::thread::scope(|scope| {
             let all: Vec<_> =
@@ -141,7 +141,7 @@ impl Web {
                 }
                 assert!(asked.join().is_ok(), "round {round}");
             });
-            // A reader who goes away after asking.
+            // A reader who goes away after sending the request.
             let mut gone = TcpStream::connect(self.address).expect("connects");
             let data = self.root.path().join("Deep.data");
             let _ = write!(gone, "GET {SCRIPT}?proc/6&&{} HTTP/1.0\r\n\r\n", data.display());
