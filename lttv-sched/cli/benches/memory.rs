@@ -1,19 +1,20 @@
-//! How memory grows with the length of a trace.
+//! Measures how memory grows with the length of a trace.
 //!
 //!     cargo bench -p lttv --bench memory [-- EVENTS... | TRACE...]
 //!
-//! For each number of events (default 1, 4 and 16 million) a CTF trace of two CPUs is written to a temporary folder: threads that
-//! switch, make system calls and are interrupted. A process of its own then reads it through the engine, and says the greatest
-//! resident size it had: opened only, for a foreground request over all events, for a background pass with states and
-//! statistics (saved states and all), for both at the same time. Arguments that are folders are read as they are.
+//! For each number of events (default 1, 4 and 16 million) a CTF trace of two CPUs is written to a temporary folder:
+//! threads that switch, make system calls and are interrupted. A separate process then reads it through the engine and
+//! prints its greatest resident size: when it only opens the trace, for a foreground request over all events, for a
+//! background pass with states and statistics (including saved states), and for both at the same time. Arguments that
+//! are folders are read as they are.
 //!
-//! What may grow: saved states, one in 50,000 events and 1000 at most, and some 120 octets for each packet.
+//! Two things may grow: saved states, one in 50,000 events and at most 1000, and some 120 octets for each packet.
 
 use std::io::{BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use lttv_engine::engine::{Budget, Engine};
+use lttv_engine::engine::Engine;
 use lttv_engine::hooks::Flow;
 use lttv_engine::ids::OwnerId;
 use lttv_engine::request::EventsRequest;
@@ -80,7 +81,7 @@ struct What {
     background: bool,
 }
 
-/// Reads a trace; gives events read and states saved.
+/// Reads a trace. Returns the number of events read and of states saved.
 fn read(dir: &Path, what: What) -> (u64, usize) {
     let mut engine = Engine::default();
     lttv_modules::register_all(&mut engine).expect("the first modules");
@@ -104,14 +105,7 @@ fn read(dir: &Path, what: What) -> (u64, usize) {
         });
         engine.events_request(traceset, request).expect("it has a start");
     }
-    let mut events = 0;
-    loop {
-        let progress = engine.step(Budget::chunks(1));
-        events += progress.events_read;
-        if progress.idle {
-            break;
-        }
-    }
+    let events = engine.run_until_idle();
     let saved = traces.iter().filter_map(|trace| engine.trace(*trace)?.data().saved_states(state::NAME));
     (events, saved.map(|saved| saved.states().len()).sum())
 }

@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand, ValueEnum};
 
-/// Looks into traces: CTF (LTTng, babeltrace2, barectf, perf) and sample logs of pct.
+/// Reads traces: CTF (LTTng, babeltrace2, barectf, perf) and sample logs of pct.
 #[derive(Debug, Parser)]
 #[command(name = "lttv", version, about, after_help = EXAMPLES)]
 pub struct Args {
-    /// What to do.
+    /// The command.
     #[command(subcommand)]
     pub command: Command,
 }
@@ -30,30 +30,30 @@ Times: 1795295131.094746936 (seconds), 1795295131094746936 (ns), +1.5s +20ms +3u
 A whole number is taken as seconds where that lies in the traces, else as ns.
 Exit status: 0 done, 1 something could not be read (the rest was), 2 wrong usage.";
 
-/// What to do.
+/// The command.
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// List events in order of time.
     Events(EventsArgs),
     /// Count events by name, CPU and channel; CPU time by thread for kernel traces.
     Stats(StatsArgs),
-    /// What CPUs and threads were doing: intervals, or everything at one time.
+    /// Show what CPUs and threads were doing: intervals, or everything at one time.
     States(StatesArgs),
-    /// What each thread did: running, waiting for a CPU, blocked and in what. Kernel traces and .pct recordings.
+    /// Show what each thread did: running, waiting for a CPU, blocked and in what. Kernel traces and .pct recordings.
     Threads(ThreadsArgs),
-    /// Events over time.
+    /// Show the number of events over time.
     Histogram(HistogramArgs),
-    /// What a trace says of itself: environment, clocks, streams, packets, losses.
+    /// Show what a trace says about itself: environment, clocks, streams, packets, losses.
     Info(InfoArgs),
-    /// Look at the traces on a time axis, in a browser.
+    /// Show the traces on a time axis, in a browser.
     View(ViewArgs),
-    /// Manual pages and completions, from the same definition as the parser (for packagers).
+    /// Write manual pages and completions, from the same definition as the parser (for packagers).
     #[command(hide = true)]
     Generate(GenerateArgs),
 }
 
 impl Command {
-    /// What all commands on traces have.
+    /// The common options, for commands on traces.
     pub fn common(&self) -> Option<&Common> {
         match self {
             Command::Events(a) => Some(&a.common),
@@ -68,16 +68,16 @@ impl Command {
     }
 }
 
-/// What all commands have.
+/// Options that all commands have.
 #[derive(Debug, clap::Args)]
 pub struct Common {
     /// Trace directories (or directories with traces below), and .pct files.
     #[arg(required = true, value_name = "TRACE")]
     pub traces: Vec<PathBuf>,
-    /// First time of interest.
+    /// Begin of the window.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub from: Option<String>,
-    /// End of the interest: events at this time are not in it.
+    /// End of the window. Events at this time are outside of it.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub to: Option<String>,
     /// Only events for which this is true, e.g. 'name == sched_* && cpu == 1 && next_tid > 100'.
@@ -86,32 +86,33 @@ pub struct Common {
     /// Form of the output.
     #[arg(long, value_enum, default_value_t = Format::Text)]
     pub format: Format,
-    /// Tell when the first result came and what it cost.
+    /// Report when the first result came and what it cost.
     #[arg(short, long)]
     pub verbose: bool,
-    /// No progress, no closing lines.
+    /// Show no progress and no closing lines.
     #[arg(short, long)]
     pub quiet: bool,
-    /// Merge traces even if their clocks do not count from the same instant.
+    /// Merge traces even if their clocks have different origins.
     #[arg(long)]
     pub any_clock: bool,
     /// Refuse traces with a stream file that is damaged at its start.
     #[arg(long)]
     pub strict: bool,
-    /// Do not use index files, nor what earlier runs kept (places of packets, states; in $XDG_CACHE_HOME/pct/ctf); keep nothing.
+    /// Do not use index files or what earlier runs stored (positions of packets, states; in $XDG_CACHE_HOME/pct/ctf),
+    /// and store nothing.
     #[arg(long)]
     pub no_index: bool,
-    /// Show times as date and time of day (local), not as seconds.
+    /// Show times as local date and time of day, not as seconds.
     #[arg(long)]
     pub wall: bool,
-    /// As --wall, in UTC; dates and times of day that are typed are UTC then too.
+    /// As --wall, in UTC; dates and times of day that you type are UTC then too.
     #[arg(long)]
     pub utc: bool,
-    /// Added to the times of CTF traces: of all, or of those with a name (their folder, path or host). In ns, or with a unit
-    /// (-3ms). May be given several times.
+    /// Added to the times of CTF traces: of all, or of those with a name (their folder, path or host). In ns, or with a
+    /// unit (-3ms). May be given several times.
     #[arg(long, value_name = "[NAME=]TIME", allow_hyphen_values = true)]
     pub clock_shift: Vec<String>,
-    /// Events between two looks at the clock and at what else waits; results do not depend on it.
+    /// Most events between two checks of the clock and of waiting work; results do not depend on it.
     #[arg(long, value_name = "N", default_value_t = 6000, value_parser = clap::value_parser!(u64).range(1..))]
     pub chunk: u64,
 }
@@ -123,8 +124,8 @@ pub enum Format {
     Text,
     /// JSON: a line for each event or row.
     Json,
-    /// CSV: the names of the columns, then a line for each event or row. Where rows of another kind follow, an empty line and
-    /// their names.
+    /// CSV: the names of the columns, then a line for each event or row. Rows of another kind follow after an empty
+    /// line and their names.
     Csv,
 }
 
@@ -137,10 +138,10 @@ pub struct EventsArgs {
     /// What to show of each event.
     #[arg(long, value_enum, value_delimiter = ',', value_name = "LIST")]
     pub columns: Vec<Column>,
-    /// At most so many events.
+    /// At most this many events.
     #[arg(short = 'n', long, value_name = "N")]
     pub count: Option<u64>,
-    /// Go on while programs write these recordings (.pct), until all of them have ended.
+    /// Follow recordings (.pct) while programs write them, until all programs have ended.
     #[arg(short, long)]
     pub follow: bool,
 }
@@ -165,7 +166,7 @@ pub enum Column {
     Fields,
     /// Fields of the context of the event's packet.
     Packet,
-    /// Number of the trace on the command line's traces.
+    /// Index of the trace among the command line's traces.
     Trace,
     /// Stream file or thread.
     Tracefile,
@@ -182,13 +183,13 @@ pub struct StatsArgs {
     /// Most rows of each table.
     #[arg(long, value_name = "N", default_value_t = 20)]
     pub rows: usize,
-    /// How long things took instead: how often, total, mean, percentiles, longest (kernel traces). Or samples by function
-    /// (.pct recordings).
+    /// Show how long things took instead: how often, total, mean, percentiles, longest (kernel traces). Or samples by
+    /// function (.pct recordings).
     #[arg(long, value_enum, value_name = "WHAT")]
     pub by: Option<By>,
 }
 
-/// Of what `stats --by` shows durations.
+/// What `stats --by` groups by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum By {
     /// System calls.
@@ -211,7 +212,7 @@ pub struct StatesArgs {
     /// What all commands have.
     #[command(flatten)]
     pub common: Common,
-    /// Everything at this time, instead of intervals.
+    /// Show everything at this time, instead of intervals.
     #[arg(long, value_name = "TIME", allow_hyphen_values = true)]
     pub at: Option<String>,
 }
@@ -271,7 +272,7 @@ pub struct GenerateArgs {
     pub what: pct_manual::What,
 }
 
-/// Something typed that has no meaning.
+/// An argument without a meaning.
 #[derive(Debug)]
 pub struct Usage(pub String);
 

@@ -1,9 +1,10 @@
-//! `lttv stats --by`: how long system calls, interrupts, requests of devices took.
+//! `lttv stats --by`: how long system calls, interrupts and requests of devices took.
 
 use lttv_engine::call::Event;
 use lttv_engine::hooks::Flow;
 use lttv_modules::durations::{By, Distribution, Measuring};
 use pct_num::thousands;
+use pct_text::complain;
 use serde::Serialize;
 
 use crate::args::{self, Format, StatsArgs};
@@ -30,7 +31,7 @@ struct Row<'s> {
 /// Shows durations.
 ///
 /// # Errors
-/// No trace tells states; the engine refused a request; the output cannot be written.
+/// No trace has events that give states; the engine refused a request; the output cannot be written.
 pub fn run(s: &mut Session, args: &StatsArgs, by: args::By, filter: Option<Filter>) -> anyhow::Result<()> {
     let (by, kind) = match by {
         args::By::Syscall => (By::Syscall, "syscall"),
@@ -53,7 +54,7 @@ pub fn run(s: &mut Session, args: &StatsArgs, by: args::By, filter: Option<Filte
     s.submit(measuring.attach(request, wanted))?;
     s.drive(|| None);
     let known = (0..s.traces.len()).any(|trace| s.knows_events(trace, by.ends()));
-    let measured = measuring.take();
+    let measured = measuring.take_durations();
     let mut rows: Vec<(usize, &String, &Distribution)> = measured
         .iter()
         .enumerate()

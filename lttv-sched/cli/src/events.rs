@@ -1,5 +1,6 @@
 //! `lttv events`: a line for each event.
 
+use pct_text::complain;
 use std::fmt::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
@@ -22,19 +23,19 @@ use crate::times;
 
 const CONTEXT: [Scope; 2] = [Scope::StreamContext, Scope::EventContext];
 
-/// Where events go, and what is left to list.
+/// The output of events, and how many are left to list.
 struct Listing {
     out: Out,
     columns: Vec<Column>,
     filter: Option<Filter>,
     format: Format,
-    /// How many events may still be listed; no limit without.
+    /// How many events may still be listed. None: no limit.
     left: Option<u64>,
     at: Time,
 }
 
 impl Listing {
-    /// Lists an event, if it passes the filter. False when no further one is wanted.
+    /// Lists an event, if it passes the filter. Returns false if no further one is wanted.
     fn list(&mut self, event: &Event<'_>) -> bool {
         self.at = event.time;
         if self.is_done() {
@@ -67,7 +68,7 @@ fn locked(listing: &Shared) -> MutexGuard<'_, Listing> {
 /// Lists events.
 ///
 /// # Errors
-/// The output cannot be written; what is not written any more cannot be followed.
+/// The output cannot be written, or there is nothing to follow because no file is still being written.
 pub fn run(s: &mut Session, args: &EventsArgs, filter: Option<Filter>) -> anyhow::Result<()> {
     let columns = columns(args, s.traces.len());
     let (out, format, left) = (Out::new(s.format), s.format, args.count);
@@ -91,7 +92,7 @@ fn list(s: &mut Session, listing: &Shared, from: Option<Time>, to: Option<Time>)
     request.end_time = to;
     {
         let listing = locked(listing);
-        // Without a filter the engine counts; with one only what passes counts.
+        // Without a filter the engine counts. With one, only events that pass count.
         request.num_events = listing.left.filter(|_| listing.filter.is_none());
     }
     let ends = request.stop_flag.clone();
@@ -106,19 +107,18 @@ fn list(s: &mut Session, listing: &Shared, from: Option<Time>, to: Option<Time>)
     Ok(())
 }
 
-/// Shortest time between two looks at files that are being written.
+/// Shortest time between two readings of files that are being written.
 const LOOK: Duration = Duration::from_millis(200);
 
-/// How far behind the last event a look ends, ns. Times are read from anchors that the writer renews, and may
-/// move by a ns or
-/// two from look to look: no event must lie at the border.
+/// Distance from the last event at which a reading ends, in ns. Times are computed from anchors that the writer renews,
+/// and may change by a ns or two from reading to reading: no event must be at the border.
 const BEHIND_LAST: i64 = 1_000;
 
 /// Lists the events of recordings while they are written.
 ///
-/// Each look opens the files as they are then. What is listed after a look is what was written up to the look
-/// before: a
-/// thread that was held up while it wrote a sample has had that long to finish, so that the order of time is kept.
+/// Each reading opens the current files. After a reading, those events are listed that had been written before the
+/// previous reading. So a thread that was delayed while it wrote a sample has had that long to finish, and the order of
+/// time is kept.
 fn follow(s: &mut Session, listing: &Shared) -> anyhow::Result<()> {
     anyhow::ensure!(
         s.recordings.iter().all(Option::is_some),
@@ -130,7 +130,7 @@ fn follow(s: &mut Session, listing: &Shared) -> anyhow::Result<()> {
     let (mut from, mut seen, mut delivered) = (s.from, None, 0);
     loop {
         let started = Instant::now();
-        // Asked before the files are read: what an ended program has written is all there then.
+        // Checked before the files are read: if a program has ended, everything that it wrote is there.
         let running = s.sources().any(|source| is_running(source.identity().path()));
         s.reopen()?;
         let until = if running { seen.min(Some(s.to.unwrap_or(Time::MAX))) } else { s.to };
@@ -146,7 +146,7 @@ fn follow(s: &mut Session, listing: &Shared) -> anyhow::Result<()> {
             break;
         }
         seen = s.span().map(|(_, last)| last.saturating_add(BEHIND_LAST)).max(seen);
-        // Reading large files again and again takes a fifth of the time at most.
+        // Reading large files again and again takes at most a fifth of the time.
         std::thread::sleep(LOOK.max(started.elapsed() * 4));
     }
     if !locked(listing).is_done() {
@@ -155,7 +155,7 @@ fn follow(s: &mut Session, listing: &Shared) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Says how many events came so late that they were not listed.
+/// Reports how many events came so late that they were not listed.
 fn tell_late(s: &mut Session, delivered: u64) -> anyhow::Result<()> {
     let read = s.events_read();
     let request = s.window(None, |_| Flow::Go);
@@ -223,7 +223,7 @@ fn as_text(out: &mut String, e: &Event<'_>, columns: &[Column]) {
     }
 }
 
-/// An event for programs: the columns that were asked for, by their names.
+/// An event for programs: the requested columns, by their names.
 struct Row<'e> {
     event: &'e Event<'e>,
     columns: &'e [Column],

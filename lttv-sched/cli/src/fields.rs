@@ -1,4 +1,4 @@
-//! Fields of an event as text, and for programs.
+//! Writes fields of an event as text, and for programs.
 
 use std::fmt::Write;
 
@@ -50,7 +50,7 @@ impl FieldVisitor for Text<'_> {
     }
 }
 
-/// Appends the fields of scopes as text, in the format's own way where it has one; nothing when there are none.
+/// Appends the fields of scopes as text, in the format's own form if it has one. Appends nothing if there are none.
 pub fn text(out: &mut String, cursor: &dyn Cursor, scopes: &[Scope]) {
     let start = out.len();
     let own = scopes.iter().all(|scope| {
@@ -72,7 +72,7 @@ pub fn text(out: &mut String, cursor: &dyn Cursor, scopes: &[Scope]) {
     shown(out, |visitor| scopes.iter().for_each(|scope| cursor.visit(*scope, visitor)));
 }
 
-/// Appends what is shown to a visitor as text; nothing when there is nothing.
+/// Appends what is shown to a visitor as text.
 pub fn shown(out: &mut String, show: impl FnOnce(&mut dyn FieldVisitor)) {
     let start = out.len();
     out.push('{');
@@ -85,7 +85,7 @@ pub fn shown(out: &mut String, show: impl FnOnce(&mut dyn FieldVisitor)) {
     }
 }
 
-/// Fields of an event, as they are written for programs.
+/// A field of an event, as it is written for programs.
 #[derive(Debug)]
 enum Field {
     Value(Value<'static>),
@@ -121,7 +121,7 @@ fn scalar<S: Serializer>(value: &Value<'_>, to: S) -> Result<S::Ok, S::Error> {
     }
 }
 
-/// Collects the fields that a cursor shows: the compounds under way, innermost last, each with its own name.
+/// Collects the fields that a cursor shows: the open compounds, innermost last, each with its own name.
 struct Collecting {
     open: Vec<(String, Field)>,
 }
@@ -166,9 +166,9 @@ impl FieldVisitor for Collecting {
 
 /// The fields of scopes of an event, for programs: `{"a":1,"b":{"c":2},"d":[3,4]}`.
 pub struct Fields<'c> {
-    /// Stands on the event.
+    /// A cursor at the event.
     pub cursor: &'c dyn Cursor,
-    /// Which fields.
+    /// The scopes of the fields.
     pub scopes: &'c [Scope],
 }
 
@@ -179,7 +179,7 @@ impl Serialize for Fields<'_> {
     }
 }
 
-/// What is shown to a visitor, for programs.
+/// What is shown to a visitor, in the form for programs.
 pub fn collected(show: impl FnOnce(&mut dyn FieldVisitor)) -> impl Serialize {
     let mut collecting = Collecting { open: vec![(String::new(), Field::Members(Vec::new()))] };
     show(&mut collecting);

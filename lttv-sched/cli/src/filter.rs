@@ -6,9 +6,9 @@
 //! value = number | word | "text"    a word or text with * or ? matches as a pattern
 //! ```
 //!
-//! `name`, `cpu`, `channel`, `tracefile`, `trace`, `ns` and `loglevel` are of the event itself; any other name is a field, of
-//! the payload first, then of contexts; `field.x`, `context.x` when an event has a field of one of those names. A test on
-//! something that an event does not have is false; a name alone asks whether it has it.
+//! `name`, `cpu`, `channel`, `tracefile`, `trace`, `ns` and `loglevel` belong to the event itself. Any other name is a
+//! field, first of the payload, then of contexts. If an event has a field with one of those names, write `field.x` or
+//! `context.x`. A test on something that an event lacks is false. A name alone tests whether the event has it.
 
 use std::collections::BTreeSet;
 use std::fmt::Write;
@@ -72,7 +72,7 @@ impl Filter {
     /// Parses an expression.
     ///
     /// # Errors
-    /// Where it stops making sense, as a line that can be shown.
+    /// Where the text becomes invalid, as a line that can be shown.
     pub fn parse(text: &str) -> Result<Filter, String> {
         let tokens = tokens(text)?;
         let mut p = Parser { text, tokens: &tokens, at: 0, depth: 0 };
@@ -88,12 +88,12 @@ impl Filter {
         self.0.matches(&|subject| subject.value(event))
     }
 
-    /// Whether it is true for a row of a table, whose columns are the only names that it can be asked about.
+    /// Whether it is true for a row of a table. The row's columns are the only valid names.
     pub fn matches_row<'r>(&self, column: impl Fn(&str) -> Option<Value<'r>>) -> bool {
         self.0.matches(&|subject| column(&subject.to_string()))
     }
 
-    /// Checks what it compares against the names of the fields that events have.
+    /// Checks the names that it compares against the names of the events' fields.
     ///
     /// # Errors
     /// It compares a field that no event has, or one field with another.
@@ -101,7 +101,7 @@ impl Filter {
         self.0.check(fields)
     }
 
-    /// The names that it asks about, as they were typed.
+    /// The names in the filter, as typed.
     pub fn names(&self) -> Vec<String> {
         let mut names = Vec::new();
         self.0.subjects(&mut |subject| names.push(subject.to_string()));
@@ -109,10 +109,10 @@ impl Filter {
     }
 }
 
-/// Checks that a filter asks only about columns of a table.
+/// Checks that a filter uses only columns of a table.
 ///
 /// # Errors
-/// It asks about something else.
+/// It uses another name.
 pub fn known_columns(filter: Option<&Filter>, columns: &[&str]) -> anyhow::Result<()> {
     for name in filter.iter().flat_map(|filter| filter.names()) {
         anyhow::ensure!(
@@ -224,10 +224,10 @@ impl Subject {
     }
 }
 
-/// Most changes of a letter that make one name of another that was meant.
+/// Most letters that differ between a typed name and the one that was probably meant.
 const MOST_CHANGES: usize = 2;
 
-/// The names that look like one, as the end of a message; empty when none does.
+/// The names that are similar to one, as the end of a message; empty if there are none.
 fn near(name: &str, fields: &BTreeSet<String>) -> String {
     let distance = |field: &String| {
         let within = field.contains(name) || (field.len() > MOST_CHANGES && name.contains(field.as_str()));
@@ -310,7 +310,7 @@ fn glob(pattern: &str, text: &str) -> bool {
                 i += 1;
                 j += 1;
             }
-            // The last star takes one character more.
+            // The last star matches one character more.
             _ => match &mut star {
                 Some((at, from)) => {
                     *from += 1;

@@ -1,9 +1,9 @@
 //! `lttv stats --by function`: samples of recordings by the function that ran.
 //!
-//! The engine delivers the samples of the window that pass the filter; names are those that `pct report`
-//! gives. This module
-//! is why the command depends on pct-symbols and pct-profile: the crates below it know nothing of symbols.
+//! The engine delivers the samples of the window that pass the filter. The names are those of `pct report`. Because of
+//! this module the command depends on pct-symbols and pct-profile; the crates below it know no symbols.
 
+use pct_text::complain;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -27,21 +27,22 @@ use crate::{head, line};
 
 /// Where a sample was taken.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
-enum Place {
-    /// In the kernel, for the code at this PC in a region, which these called: the nearest first, 0 where there is none.
+enum SampledCode {
+    /// In the kernel, for the code at this PC in a region, which had these callers: the nearest first, 0 if there is
+    /// none.
     System { trace: usize, region: usize, pc: u64, callers: [u64; CALLERS] },
-    /// In the kernel, for code in no region that the recording knows.
+    /// In the kernel, for code in a region that the recording lacks.
     SystemUnknown,
-    /// In no region that the recording knows.
+    /// In a region that the recording lacks.
     Unknown,
     /// At a PC in a region of the recording of this trace.
     Code { trace: usize, region: usize, pc: u64 },
 }
 
-/// So many callers are asked for the number of a system call.
+/// Most callers that are asked for the number of a system call.
 const CALLERS: usize = 4;
 
-/// Samples, and the CPU time that they stand for, ns.
+/// Number of samples, and the CPU time that they represent, in ns.
 #[derive(Clone, Copy, Default)]
 struct Samples {
     count: u64,
@@ -74,7 +75,7 @@ pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow:
         s.recordings.iter().any(Option::is_some),
         "stats --by function: none of these traces is a recording of samples (.pct)"
     );
-    let collected: Arc<Mutex<FxHashMap<Place, Samples>>> = Arc::default();
+    let collected: Arc<Mutex<FxHashMap<SampledCode, Samples>>> = Arc::default();
     let (to, mut first) = (collected.clone(), s.first_result());
     let filtered = filter.is_some();
     let request = s.window(filter, move |event| {
@@ -106,8 +107,8 @@ pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow:
     Ok(out.finish()?)
 }
 
-/// What an event is a sample of, if it is one.
-fn sampled(event: &Event<'_>) -> Option<(Place, Samples)> {
+/// Code and weight of an event, if it is a sample.
+fn sampled(event: &Event<'_>) -> Option<(SampledCode, Samples)> {
     let number = |name: &str| event.field(name)?.as_u64();
     let trace = event.trace();
     let region = || number(REGION_INDEX).and_then(|region| usize::try_from(region).ok());
@@ -116,33 +117,33 @@ fn sampled(event: &Event<'_>) -> Option<(Place, Samples)> {
             Some(region) => {
                 let mut callers = [0; CALLERS];
                 for (at, caller) in callers.iter_mut().enumerate() {
-                    // A caller that is no address of code ends the way outwards.
+                    // A caller that is no address of code ends the stack.
                     let Some(pc) = number(&format!("stack.{at}")) else { break };
                     *caller = pc;
                 }
-                Place::System { trace, region, pc: number("pc")?, callers }
+                SampledCode::System { trace, region, pc: number("pc")?, callers }
             }
-            None => Place::SystemUnknown,
+            None => SampledCode::SystemUnknown,
         },
         USER_SAMPLE => match region() {
-            Some(region) => Place::Code { trace, region, pc: number("pc")? },
-            None => Place::Unknown,
+            Some(region) => SampledCode::Code { trace, region, pc: number("pc")? },
+            None => SampledCode::Unknown,
         },
         _ => return None,
     };
     Some((place, Samples { count: 1, ns: number("weight_ns")? }))
 }
 
-/// The places with the names of their functions.
+/// The sampled code with the names of its functions.
 struct Named {
     symbols: Symbolizer,
-    found: FxHashMap<Place, (ObjectId, CodeAddr)>,
-    /// Of places in the kernel: where the program entered it, and the callers, outwards.
-    entered: FxHashMap<Place, Vec<CallSite>>,
+    found: FxHashMap<SampledCode, (ObjectId, CodeAddr)>,
+    /// For code in the kernel: the address at which the program entered the kernel, and the callers, outwards.
+    entered: FxHashMap<SampledCode, Vec<CallSite>>,
 }
 
 impl Named {
-    fn new(s: &Session, places: &FxHashMap<Place, Samples>) -> Named {
+    fn new(s: &Session, places: &FxHashMap<SampledCode, Samples>) -> Named {
         let symbols = Symbolizer::new(options());
         let mut named = Named { symbols, found: FxHashMap::default(), entered: FxHashMap::default() };
         let mut objects: Vec<Vec<ObjectId>> = Vec::new();
@@ -158,7 +159,7 @@ impl Named {
             let object = *objects.get(trace)?.get(region)?;
             Some((object, address_in_object(&symbols.object(object).kind, facts, pc)))
         };
-        // Where several regions were there one after the other, nothing says here which of them a caller was in.
+        // If several regions were there one after the other, it is unknown here which of them a caller was in.
         let region_of = |trace: usize, pc: u64| {
             let all = regions.get(trace)?.iter().enumerate();
             let mut holding = all.filter(|(_, region)| (region.start..region.end).contains(&pc));
@@ -167,12 +168,12 @@ impl Named {
         };
         for place in places.keys() {
             match *place {
-                Place::Code { trace, region, pc } => {
+                SampledCode::Code { trace, region, pc } => {
                     if let Some((object, address)) = site(&named.symbols, trace, region, pc) {
                         named.found.insert(*place, (object, CodeAddr::Pc(address)));
                     }
                 }
-                Place::System { trace, region, pc, callers } => {
+                SampledCode::System { trace, region, pc, callers } => {
                     let Some((object, address)) = site(&named.symbols, trace, region, pc) else { continue };
                     let mut sites = vec![CallSite { object, address: CodeAddr::Pc(address) }];
                     let callers = callers.into_iter().take_while(|caller| *caller != 0);
@@ -183,7 +184,7 @@ impl Named {
                     );
                     named.entered.insert(*place, sites);
                 }
-                Place::SystemUnknown | Place::Unknown => {}
+                SampledCode::SystemUnknown | SampledCode::Unknown => {}
             }
         }
         let entered = named.entered.values().flatten().map(|site| (site.object, site.address));
@@ -195,7 +196,7 @@ impl Named {
         named
     }
 
-    fn functions(&self, places: FxHashMap<Place, Samples>) -> BTreeMap<(String, String), Samples> {
+    fn functions(&self, places: FxHashMap<SampledCode, Samples>) -> BTreeMap<(String, String), Samples> {
         let mut functions: BTreeMap<(String, String), Samples> = BTreeMap::new();
         for (place, samples) in places {
             functions.entry(self.name(place)).or_default().add(samples);
@@ -204,8 +205,8 @@ impl Named {
     }
 
     /// Function and object.
-    fn name(&self, place: Place) -> (String, String) {
-        if matches!(place, Place::System { .. } | Place::SystemUnknown) {
+    fn name(&self, place: SampledCode) -> (String, String) {
+        if matches!(place, SampledCode::System { .. } | SampledCode::SystemUnknown) {
             let number = self.entered.get(&place).and_then(|sites| self.symbols.system_call(sites));
             let call = number.and_then(system_call::name);
             return (call.map_or_else(|| "[system]".into(), |name| format!("[{name}]")), "kernel".into());
@@ -220,7 +221,7 @@ impl Named {
     }
 }
 
-/// As `pct report` translates; names of big objects are kept in the same cache.
+/// The same options as for `pct report`. Names of big objects are cached in the same folder.
 fn options() -> pct_symbols::Options {
     let folder = lttv_ctf::default_folder();
     let beside: Option<PathBuf> = folder.and_then(|folder| Some(folder.parent()?.join("symbols")));

@@ -1,11 +1,12 @@
-//! `lttv info`: what a trace says of itself. No event is read.
+//! `lttv info`: what a trace says about itself. No event is read.
 //!
-//! With a window, packets and losses are those that lie in it or reach into it.
+//! With a window, it lists packets and losses that are in the window or overlap it.
 
 use lttv_engine::describe::{ClockInfo, PacketInfo};
 use lttv_engine::source::{FieldVisitor, Loss, LossKind, Source, TracefileInfo};
 use lttv_engine::time::Time;
 use pct_num::thousands;
+use pct_text::complain;
 use serde::Serialize;
 
 use crate::args::{Format, InfoArgs, Usage};
@@ -14,7 +15,7 @@ use crate::output::Out;
 use crate::session::Session;
 use crate::{fields, head, line, times};
 
-/// Shows what traces say of themselves.
+/// Shows what traces say about themselves.
 ///
 /// # Errors
 /// A filter was given; the output cannot be written.
@@ -116,7 +117,7 @@ struct Packet<'s, F: Serialize> {
     context: F,
 }
 
-/// A time for programs; nothing for what has no time.
+/// A time for programs; nothing if there is no time.
 fn ns(time: Time) -> Option<i64> {
     (time != Time::UNTIMED).then(|| time.ns())
 }
@@ -236,7 +237,7 @@ impl<'s> TraceInfo<'s> {
         }
     }
 
-    /// Lists the packets; true when one could not be read.
+    /// Lists the packets. Returns true if one could not be read.
     fn packets(&self, out: &mut Out) -> bool {
         let mut failed = false;
         for (stream, info, packets) in self.streams() {

@@ -1,24 +1,17 @@
 //! The `lttv` command: a client of the request engine for terminals and pipelines.
 //!
-//! Each command opens the traces ([`session`]), submits requests to the engine or asks for a module, steps it until it is
-//! idle, and prints. Windows are seeks, not scans; what the command prints last is what was lost and what was wrong.
+//! Each command opens the traces ([`session`]), submits requests to the engine or requests a module, steps it until it
+//! is idle, and prints. Windows are seeks, not scans. At the end the command prints what was lost and what was wrong.
 //!
-//! Reading order: [`args`] (what was typed), [`times`] and [`filter`] (its small languages), [`session`], [`fields`] (an event
-//! as text or JSON), [`output`], then a module for each command: [`events`], [`stats`] (and [`durations`], [`functions`]), [`states`],
-//! [`threads`], [`histogram`], [`info`], [`view`], and [`generate`] for packagers.
+//! Reading order: [`args`] (the parsed command line), [`times`] and [`filter`] (its small languages), [`session`],
+//! [`fields`] (an event as text or JSON), [`output`], then a module for each command: [`events`], [`stats`] (and
+//! [`durations`], [`functions`]), [`states`], [`threads`], [`histogram`], [`info`], [`view`], and [`generate`] for
+//! packagers.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
     deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
 )]
-
-/// `eprintln!` that does not mind when nobody reads: a closed stderr is no reason to end.
-macro_rules! complain {
-    ($($words:tt)*) => {{
-        use std::io::Write as _;
-        let _ = writeln!(std::io::stderr(), "{}", pct_text::visible(&format!($($words)*)));
-    }};
-}
 
 pub mod args;
 pub mod durations;
@@ -37,12 +30,14 @@ pub mod threads;
 pub mod times;
 pub mod view;
 
+use pct_text::complain;
 use std::process::ExitCode;
 
 use args::{Args, Command};
 use session::Session;
 
-/// Does what was asked. 0: done; 1: something could not be read or done, the rest was. (Wrong usage, 2, ends in the parser.)
+/// Runs the command. Returns 0: done; 1: something could not be read or done, but the rest was. (Wrong usage, 2, ends
+/// in the parser.)
 pub fn run(args: &Args) -> ExitCode {
     match command(args) {
         Ok(true) => ExitCode::SUCCESS,
@@ -61,7 +56,7 @@ fn command(args: &Args) -> anyhow::Result<bool> {
     };
     let filter = common.filter.as_deref().map(filter::Filter::parse).transpose().map_err(args::Usage)?;
     let mut session = Session::open(common)?;
-    // What a filter may ask of rows is another thing than what it may ask of events.
+    // A filter of rows has other names than a filter of events.
     let of_rows = matches!(args.command, Command::States(_) | Command::Threads(_) | Command::Info(_));
     if let (Some(filter), false) = (&filter, of_rows) {
         session.check_filter(filter)?;

@@ -1,4 +1,4 @@
-//! Parses, calls, exits.
+//! Parses the command line, runs the command, exits.
 #![forbid(unsafe_code)]
 
 use std::process::ExitCode;

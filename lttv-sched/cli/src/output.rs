@@ -1,24 +1,25 @@
-//! Where results go: text for people, rows of JSON or CSV for programs, on standard output.
+//! The output: text for people, rows of JSON or CSV for programs, on standard output.
 
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, BufWriter, Write};
 
+use pct_text::csv_field;
 use serde::de::{MapAccess, Visitor};
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Value;
 
 use crate::args::Format;
 
-/// Where results go. A closed pipe is the reader's way to say that it has enough.
+/// The output. A closed pipe means that the reader needs no more.
 ///
-/// Names in traces are chosen by whoever was traced: what could steer a terminal is written as an escape
+/// The traced programs choose the names in traces, so what could control a terminal is written as an escape
 /// ([`pct_text`]).
 pub struct Out {
     to: BufWriter<io::Stdout>,
-    /// The text of the present line.
+    /// The text of the current line.
     pub line: String,
-    /// Nobody reads any more.
+    /// The reader is gone.
     pub closed: bool,
     /// The head of a table that has no row yet, with the lines before it.
     head_of_text: String,
@@ -45,7 +46,7 @@ impl Out {
         }
     }
 
-    /// Writes [`Out::line`] and a line end; the line is empty then.
+    /// Writes [`Out::line`] and a line end, and clears the line.
     pub fn end_line(&mut self) {
         let shown = pct_text::visible(&self.line);
         let head = std::mem::take(&mut self.head_of_text);
@@ -57,13 +58,14 @@ impl Out {
         self.note(written);
     }
 
-    /// Keeps [`Out::line`] as the head of a table: it is written before the first row. A table without a row has no head.
+    /// Stores [`Out::line`] as the head of a table. It is written before the first row, so a table without rows has no
+    /// head.
     pub fn end_head(&mut self) {
         self.head_of_text = pct_text::visible(&self.line).into_owned() + "\n";
         self.line.clear();
     }
 
-    /// As [`Out::end_head`], with an empty line before the head.
+    /// Like [`Out::end_head`], with an empty line before the head.
     pub fn end_head_below(&mut self) {
         self.end_head();
         self.head_of_text.insert(0, '\n');
@@ -74,14 +76,14 @@ impl Out {
         self.empty
     }
 
-    /// Writes an empty line. A head without a row goes.
+    /// Writes an empty line. A head without a row is dropped.
     pub fn blank_line(&mut self) {
         self.head_of_text.clear();
         let written = self.to.write_all(b"\n");
         self.note(written);
     }
 
-    /// Writes a row for programs: an object of JSON in a line, or a line of CSV.
+    /// Writes a row for programs: a JSON object on a line, or a line of CSV.
     pub fn row(&mut self, row: &impl Serialize) {
         let json = match serde_json::to_string(row) {
             Ok(json) => json,
@@ -97,9 +99,8 @@ impl Out {
         self.note(written);
     }
 
-    /// Writes an object of JSON as a line of CSV. The names of the columns come before the first line, and
-    /// again after an
-    /// empty line where they change.
+    /// Writes a JSON object as a line of CSV. The names of the columns come before the first line, and after an empty
+    /// line whenever they change.
     fn csv(&mut self, json: &str) {
         let columns: Columns = match serde_json::from_str(json) {
             Ok(columns) => columns,
@@ -110,40 +111,32 @@ impl Out {
             if !self.head.is_empty() {
                 self.blank_line();
             }
-            self.csv_line(head.iter().map(String::as_str));
+            self.csv_line(head.iter().map(|name| csv_field(name)));
             self.head = head;
         }
-        let cells: Vec<Cow<'_, str>> = columns.0.iter().map(|(_, value)| cell(value)).collect();
-        self.csv_line(cells.iter().map(Cow::as_ref));
+        self.csv_line(columns.0.iter().map(|(_, value)| field(value)));
     }
 
-    fn csv_line<'c>(&mut self, cells: impl Iterator<Item = &'c str>) {
-        for (at, cell) in cells.enumerate() {
+    fn csv_line<'c>(&mut self, fields: impl Iterator<Item = Cow<'c, str>>) {
+        for (at, field) in fields.enumerate() {
             if at > 0 {
                 self.line.push(',');
             }
-            let cell = pct_text::visible(cell);
-            if cell.contains([',', '"', '\n']) {
-                self.line.push('"');
-                self.line.push_str(&cell.replace('"', "\"\""));
-                self.line.push('"');
-            } else {
-                self.line.push_str(&cell);
-            }
+            self.line.push_str(&field);
         }
         self.end_line();
     }
 
-    /// Writes what is held back, for a reader who waits for it.
+    /// Writes the buffered text, for a reader who waits for it.
     pub fn flush(&mut self) {
         let flushed = self.to.flush();
         self.note(flushed);
     }
 
-    /// Writes what is held back.
+    /// Writes the buffered text.
     ///
     /// # Errors
-    /// A write failed, for another reason than that the reader has gone.
+    /// A write failed for another reason than a closed pipe.
     pub fn finish(&mut self) -> io::Result<()> {
         self.flush();
         self.error.take().map_or(Ok(()), Err)
@@ -159,7 +152,7 @@ impl Out {
     }
 }
 
-/// The members of an object of JSON in their order.
+/// The members of a JSON object in order.
 struct Columns(Vec<(String, Value)>);
 
 impl<'de> Deserialize<'de> for Columns {
@@ -184,16 +177,19 @@ impl<'de> Deserialize<'de> for Columns {
     }
 }
 
-/// A value as a cell of CSV: text as it is, nothing for null, compounds as JSON.
-fn cell(value: &Value) -> Cow<'_, str> {
+/// A value as a field of CSV: nothing for null, compounds as JSON.
+fn field(value: &Value) -> Cow<'_, str> {
     match value {
-        Value::String(text) => text.into(),
+        Value::String(text) => csv_field(text),
         Value::Null => "".into(),
-        other => other.to_string().into(),
+        // A negative number is no formula.
+        Value::Number(number) => number.to_string().into(),
+        other => csv_field(&other.to_string()).into_owned().into(),
     }
 }
 
-/// The head of a table, which is written when its first row is; `head!(below out, ...)`: with an empty line before it.
+/// The head of a table. It is written with the table's first row; `head!(below out, ...)`: with an empty line before
+/// it.
 #[macro_export]
 macro_rules! head {
     (below $out:expr, $($arg:tt)*) => {{
@@ -216,4 +212,17 @@ macro_rules! line {
         let _ = std::fmt::Write::write_fmt(&mut out.line, format_args!($($arg)*));
         out.end_line();
     }};
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_no_formulas_and_negative_numbers_stay_numbers() {
+        assert_eq!(field(&Value::from("=cmd|' /C calc'!A0")), "'=cmd|' /C calc'!A0");
+        assert_eq!(field(&Value::from(-5)), "-5");
+        assert_eq!(field(&Value::from(vec![1, 2])), "\"[1,2]\"");
+        assert_eq!(field(&Value::Null), "");
+    }
 }

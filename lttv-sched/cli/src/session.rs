@@ -1,5 +1,6 @@
 //! Open traces in an engine, and the loop that steps it.
 
+use pct_text::complain;
 use std::collections::BTreeSet;
 use std::io::{self, IsTerminal};
 use std::path::PathBuf;
@@ -14,10 +15,11 @@ use lttv_engine::diagnostic::DiagnosticKind;
 use lttv_engine::engine::{Budget, Config, Engine};
 use lttv_engine::hooks::{Flow, Hook};
 use lttv_engine::ids::{OwnerId, TraceId, TracesetId};
+use lttv_engine::kept::Kept;
 use lttv_engine::request::{EventsRequest, StopFlag};
 use lttv_engine::source::{LossKind, Source};
 use lttv_engine::time::Time;
-use lttv_modules::state::{self, Kind};
+use lttv_modules::state::{self, KernelEvent};
 use lttv_sources::{Opened, PctSource};
 
 use crate::args::{Common, Format, Usage};
@@ -25,10 +27,10 @@ use crate::filter::Filter;
 use crate::times::{self, Shown};
 use rustc_hash::FxHashSet;
 
-/// The command as a client of the engine.
+/// The command as an owner of requests in the engine.
 pub const OWNER: OwnerId = OwnerId(1);
 
-/// Open traces and what happened with them.
+/// Open traces and the results so far.
 pub struct Session {
     /// The engine.
     pub engine: Engine,
@@ -36,17 +38,17 @@ pub struct Session {
     pub traceset: TracesetId,
     /// The traces, in the order of the command line.
     pub traces: Vec<TraceId>,
-    /// The recordings among the traces, in their places.
+    /// The recordings among the traces, at the index of their trace.
     pub recordings: Vec<Option<Arc<PctSource>>>,
     labels: Vec<String>,
-    /// What was typed, to open it again.
+    /// The command line's paths, to open them again.
     paths: Vec<PathBuf>,
     options: lttv_ctf::Options,
-    /// Complaints of the engine that were told.
+    /// Diagnostics of the engine that were reported.
     told: FxHashSet<String>,
-    /// Window asked for.
+    /// Begin of the window.
     pub from: Option<Time>,
-    /// Exclusive end of it.
+    /// End of the window, exclusive.
     pub to: Option<Time>,
     /// Form of the output.
     pub format: Format,
@@ -56,24 +58,26 @@ pub struct Session {
     opened: Duration,
     first: Arc<Mutex<Option<Duration>>>,
     failed: bool,
-    /// Where states are kept between runs.
-    kept: Option<Folder>,
+    /// Storage of states between runs.
+    kept: Option<Arc<dyn Kept>>,
     read: u64,
     replayed: u64,
     chunks: u64,
 }
 
-/// With fewer events than this, states are computed as quickly as they are read.
+/// The name under which states are stored.
+const STATES: &str = "states";
+/// With fewer events than this, states are computed as fast as they are read.
 const EVENTS_WORTH_KEEPING: u64 = 100_000;
 
-/// The largest resident size of this process so far; 0 where the system does not tell.
+/// The largest resident size of this process so far; 0 if the system does not say.
 fn peak_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     peak.and_then(|kib| kib.split_whitespace().next()?.parse().ok()).unwrap_or(0)
 }
 
-/// Whether a trace has events that change what CPUs and threads are known to do.
+/// Whether a trace has events that change the states of CPUs and threads.
 fn tells_states(source: &dyn Source) -> bool {
     let mut classes = source.tracefiles().iter().flat_map(|info| info.classes.iter());
     classes.any(|class| state::kind_of(&class.name).is_some())
@@ -83,9 +87,9 @@ fn tells_states(source: &dyn Source) -> bool {
 #[derive(Default)]
 struct OpenedTraces {
     traces: Vec<TraceId>,
-    /// Of each trace, the names by which the command line may call it.
+    /// For each trace, the names by which the command line may refer to it.
     names: Vec<Vec<String>>,
-    /// Of each trace that tells, what is the same in all its copies.
+    /// For each trace, what all its copies share, if it has that.
     fingerprints: Vec<Option<Vec<u8>>>,
     recordings: Vec<Option<Arc<PctSource>>>,
     clocks: Vec<Option<String>>,
@@ -93,7 +97,7 @@ struct OpenedTraces {
 }
 
 impl OpenedTraces {
-    /// Adds a trace, unless it is there already under another path.
+    /// Adds a trace, unless it is open already under another path.
     fn add(&mut self, opened: Opened, engine: &mut Engine, traceset: TracesetId) -> anyhow::Result<()> {
         let path = opened.source.identity().path().display().to_string();
         let copy_of = opened
@@ -121,7 +125,7 @@ impl OpenedTraces {
         Ok(())
     }
 
-    /// Times can be compared only when all clocks count from one instant.
+    /// Checks that times can be compared, which needs clocks with one origin.
     fn check_clocks(&self, any_clock: bool) -> anyhow::Result<()> {
         if self.clocks.len() < 2 {
             return Ok(());
@@ -142,7 +146,7 @@ impl OpenedTraces {
         all.join(", ")
     }
 
-    /// A name for each trace that no other has: its host's, else its folder's, else with its number.
+    /// A unique name for each trace: that of its host, or of its folder, or with its number.
     fn labels(&self) -> Vec<String> {
         let own = |at: usize, name: &String| {
             self.names.iter().enumerate().all(|(other, names)| other == at || !names.contains(name))
@@ -155,18 +159,11 @@ impl OpenedTraces {
     }
 }
 
-/// Name of the file with the states of a trace.
-fn file_of(key: &[u8]) -> String {
-    let mut hash = std::hash::DefaultHasher::new();
-    std::hash::Hash::hash(key, &mut hash);
-    format!("{:016x}.states", std::hash::Hasher::finish(&hash))
-}
-
 impl Session {
-    /// Opens all traces of the command line. One that cannot be opened is told, the others are used.
+    /// Opens all traces of the command line. If one cannot be opened, that is reported and the others are used.
     ///
     /// # Errors
-    /// None could be opened; clocks cannot be compared; a time makes no sense.
+    /// No trace could be opened; clocks cannot be compared; a time is invalid.
     pub fn open(common: &Common) -> anyhow::Result<Session> {
         let started = Instant::now();
         times::show_as(match (common.wall, common.utc) {
@@ -182,7 +179,11 @@ impl Session {
             shifts,
             cache: lttv_ctf::default_folder(),
         };
-        let kept = options.cache.as_deref().filter(|_| !common.no_index).map(Folder::new);
+        let kept = options
+            .cache
+            .as_deref()
+            .filter(|_| !common.no_index)
+            .map(|dir| Arc::new(Folder::new(dir)) as Arc<dyn Kept>);
         let mut engine = Engine::new(Config { chunk_events: Some(common.chunk), ..Config::default() });
         let traceset = engine.traceset_new();
         let mut opened = OpenedTraces::default();
@@ -234,12 +235,11 @@ impl Session {
         Ok(s)
     }
 
-    /// Opens what was typed again, as it is now: recordings that are being written have grown, folders may
-    /// have new ones. Traces
-    /// keep their numbers; new ones come behind them. What cannot be opened now may be the next time.
+    /// Opens the command line's paths again: recordings that are being written have grown, and folders may have new
+    /// ones. Traces keep their numbers, and new ones come after them. What cannot be opened now may be the next time.
     ///
     /// # Errors
-    /// The engine refused something.
+    /// The engine refused a command.
     pub fn reopen(&mut self) -> anyhow::Result<()> {
         let path_of =
             |trace: &TraceId| Some(self.engine.trace(*trace)?.source().identity().path().to_owned());
@@ -269,21 +269,21 @@ impl Session {
         self.read
     }
 
-    /// Refuses a filter that compares what no event has.
+    /// Refuses a filter that compares fields which no event has.
     ///
     /// # Errors
-    /// That it does.
+    /// The filter compares such a field.
     pub fn check_filter(&self, filter: &Filter) -> anyhow::Result<()> {
         let mut all = BTreeSet::new();
         for source in self.sources() {
-            // A source that does not tell may have any field.
+            // A source that does not list its fields may have any.
             let Some(names) = source.field_names() else { return Ok(()) };
             all.extend(names);
         }
         Ok(filter.check(&all).map_err(Usage)?)
     }
 
-    /// Says so when the window that was asked for can hold no event.
+    /// Warns if the requested window can contain no event.
     fn check_window(&self) -> anyhow::Result<()> {
         if let (Some(from), Some(to)) = (self.from, self.to) {
             let window = || format!("from {} to {}", times::shown(from), times::shown(to));
@@ -302,7 +302,7 @@ impl Session {
         Ok(())
     }
 
-    /// The name of a trace for people: its host or folder, with its number where several have that name.
+    /// The name of a trace for people: its host or folder, with its number if several have that name.
     pub fn label(&self, trace: usize) -> &str {
         self.labels.get(trace).map_or("?", String::as_str)
     }
@@ -312,27 +312,27 @@ impl Session {
         &self.labels
     }
 
-    /// The part of the window that lies in the span of a trace, which is nobody's outside it.
+    /// The part of the window that is in the span of a trace.
     pub fn window_of(&self, source: &dyn Source) -> Option<(Time, Time)> {
         let (first, last) = source.time_span()?;
         let from = self.from.unwrap_or(first).clamp(first, last);
         Some((from, self.to.unwrap_or(last).clamp(from, last)))
     }
 
-    /// Whether a trace has events that change what CPUs and threads are known to do.
+    /// Whether any trace has events that change the states of CPUs and threads.
     pub fn any_tells_states(&self) -> bool {
         self.sources().any(|source| tells_states(source.as_ref()))
     }
 
-    /// Whether a trace may have events of one of these kinds: its metadata knows them.
-    pub fn knows_events(&self, trace: usize, wanted: fn(Kind) -> bool) -> bool {
+    /// Whether a trace may have events of one of these kinds, because its metadata has them.
+    pub fn knows_events(&self, trace: usize, wanted: fn(KernelEvent) -> bool) -> bool {
         let source = self.sources().nth(trace);
         let infos = source.iter().flat_map(|source| source.tracefiles());
         let mut classes = infos.flat_map(|info| info.classes.iter());
         classes.any(|class| state::kind_of(&class.name).is_some_and(|(kind, _)| wanted(kind)))
     }
 
-    /// Says that there was nothing of `what` to show. What was asked for too narrowly, if it was, is said with it.
+    /// Says that there was no `what` to show, and, if so, that the window or the filter was too narrow.
     pub fn say_nothing(&self, what: &str, filtered: bool) {
         let place = match (self.from.is_some() || self.to.is_some(), self.traces.len()) {
             (true, _) => "the window has",
@@ -343,10 +343,10 @@ impl Session {
         complain!("lttv: nothing to show: {place} no {what}{passes}");
     }
 
-    /// For commands that are about states.
+    /// Checks the traces for commands that show states.
     ///
     /// # Errors
-    /// No trace has events that tell states.
+    /// No trace has events that give states.
     pub fn require_states(&self, command: &str) -> anyhow::Result<()> {
         anyhow::ensure!(
             self.any_tells_states(),
@@ -356,10 +356,10 @@ impl Session {
         Ok(())
     }
 
-    /// A time as typed.
+    /// Parses a typed time.
     ///
     /// # Errors
-    /// It makes no sense.
+    /// The time is invalid.
     pub fn time(&self, text: &str) -> anyhow::Result<Time> {
         Ok(times::parse(text, || self.span()).map_err(Usage)?)
     }
@@ -375,7 +375,7 @@ impl Session {
         self.traces.iter().filter_map(|t| Some(self.engine.trace(*t)?.source()))
     }
 
-    /// A request for the window that was asked for, of the events that pass the filter.
+    /// A request for the window and the events that pass the filter.
     pub fn window(
         &self,
         filter: Option<Filter>,
@@ -388,7 +388,7 @@ impl Session {
         })
     }
 
-    /// Called by hooks when they have something to show: remembers when that was first.
+    /// Returns a function that hooks call when they have a result: it stores the time of the first one.
     pub fn first_result(&self) -> impl FnMut() + Send + 'static {
         let (first, started, mut told) = (self.first.clone(), self.started, false);
         move || {
@@ -398,19 +398,19 @@ impl Session {
         }
     }
 
-    /// Computes the states of all traces behind, or takes those that an earlier run has kept, and lets the
+    /// Computes the states of all traces in the background, or loads those that an earlier run has stored, and lets the
     /// traceset use them.
     ///
     /// # Errors
-    /// The engine refused something.
+    /// The engine refused a command.
     pub fn compute_states(&mut self) -> anyhow::Result<()> {
         lttv_modules::register_all(&mut self.engine)?;
         let mut computed = Vec::new();
         for t in self.traces.clone() {
             let key = self.engine.trace(t).and_then(|trace| trace.source().content_key());
-            let key = key.map(|key| (file_of(&key), key)).filter(|_| self.kept.is_some());
-            if let (Some((name, key)), Some(kept)) = (&key, &self.kept)
-                && let Some(bytes) = kept.read(name)
+            let key = key.filter(|_| self.kept.is_some());
+            if let (Some(key), Some(kept)) = (&key, &self.kept)
+                && let Some(bytes) = kept.read(key, STATES)
                 && self.engine.import_states(t, state::NAME, key, &bytes)?
             {
                 continue;
@@ -420,19 +420,18 @@ impl Session {
             computed.extend(key.map(|key| (t, key)));
         }
         self.drive(|| None);
-        for (trace, (name, key)) in computed {
-            self.keep_states(trace, &name, &key);
+        for (trace, key) in computed {
+            self.keep_states(trace, &key);
         }
         self.engine.traceset_use_state(self.traceset, state::NAME)?;
         Ok(())
     }
 
-    /// Lets the traceset use the states of its traces, and computes them first where the window begins after
-    /// its start: from
-    /// the start on, the state is right without a look at what lies behind.
+    /// Lets the traceset use the states of its traces. If the window begins after its start, it computes them first.
+    /// From the start on, the state is right without that.
     ///
     /// # Errors
-    /// The engine refused something.
+    /// The engine refused a command.
     pub fn use_states(&mut self) -> anyhow::Result<()> {
         if self.from.is_some() {
             return self.compute_states();
@@ -441,25 +440,34 @@ impl Session {
         Ok(self.engine.traceset_use_state(self.traceset, state::NAME)?)
     }
 
-    /// Keeps the states of a trace for later runs, where reading them is quicker than computing them.
-    fn keep_states(&self, trace: TraceId, name: &str, key: &[u8]) {
+    /// Stores the states of a trace for later runs, if reading them is faster than computing them.
+    fn keep_states(&self, trace: TraceId, key: &[u8]) {
         let read = self.engine.trace(trace).map_or(0, |trace| trace.background().events_read);
         if let (true, Some(kept)) = (read >= EVENTS_WORTH_KEEPING, &self.kept)
             && let Some(bytes) = self.engine.export_states(trace, state::NAME, key)
         {
-            // A folder that cannot be written means that the next run computes them again.
-            let _ = kept.write(name, &bytes);
+            kept.write(key, STATES, &bytes);
         }
     }
 
-    /// Keeps the states that a pass for something else has computed on its way.
+    /// Stores the states that a pass for another purpose has computed.
     pub fn keep_all_states(&self) {
         for trace in &self.traces {
             let key = self.engine.trace(*trace).and_then(|trace| trace.source().content_key());
             if let (Some(key), true) = (key, self.kept.is_some()) {
-                self.keep_states(*trace, &file_of(&key), &key);
+                self.keep_states(*trace, &key);
             }
         }
+    }
+
+    /// The command line's paths, and the options for opening them.
+    pub fn typed(&self) -> (&[PathBuf], &lttv_ctf::Options) {
+        (&self.paths, &self.options)
+    }
+
+    /// Storage of results between runs, unless nothing is to be stored.
+    pub fn kept(&self) -> Option<Arc<dyn Kept>> {
+        self.kept.clone()
     }
 
     /// Submits a request.
@@ -523,7 +531,7 @@ impl Session {
         }
     }
 
-    /// A bar on the terminal, when results do not go there and somebody looks.
+    /// A progress bar, if stderr is a terminal and results do not go to one.
     fn bar(&self) -> Option<ProgressBar> {
         if self.quiet || !io::stderr().is_terminal() || io::stdout().is_terminal() {
             return None;
@@ -534,7 +542,7 @@ impl Session {
         Some(b)
     }
 
-    /// Tells what was lost and, if asked, what it cost. False when something could not be read.
+    /// Reports what was lost and, if requested, what it cost. Returns false if something could not be read.
     pub fn close(mut self) -> bool {
         // Warnings of sources come with the first step.
         self.drive(|| None);
@@ -558,12 +566,12 @@ impl Session {
         !self.failed
     }
 
-    /// Whether a stretch of time reaches into the window that was asked for.
+    /// Whether an interval overlaps the requested window.
     pub fn overlaps(&self, from: Time, to: Time) -> bool {
         self.to.is_none_or(|end| from < end) && self.from.is_none_or(|begin| to >= begin)
     }
 
-    /// Something could not be read: the command ends with 1.
+    /// Records that something could not be read, so that the command exits with 1.
     pub fn fail(&mut self) {
         self.failed = true;
     }

@@ -1,7 +1,8 @@
 //! `lttv states`: what CPUs and threads were doing.
 //!
-//! The module `state` computes saved states behind; then the window is asked for with the state brought up to date. What each
-//! CPU was doing when the window begins comes from that state, so a CPU without an event in the window has its row too.
+//! The module `state` computes saved states in the background. Then the window is requested with the state brought up
+//! to date. That state says what each CPU was doing at the begin of the window, so a CPU without an event in the window
+//! has its row too.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -30,12 +31,12 @@ struct Doing {
     tid: Option<i64>,
     name: Arc<str>,
     thread_mode: String,
-    /// Events were lost and no switch was seen since: it may have been something else.
+    /// Events were lost and no switch followed yet, so it may have been something else.
     in_doubt: bool,
 }
 
 impl Doing {
-    fn of(state: &SystemState, cpu: u32, now: Time) -> Doing {
+    fn on_cpu(state: &SystemState, cpu: u32, now: Time) -> Doing {
         let thread = state.running(cpu);
         Doing {
             mode: state.cpu_mode(cpu).to_string(),
@@ -46,7 +47,7 @@ impl Doing {
         }
     }
 
-    /// The mode for people: a question mark where it is in doubt.
+    /// The mode for people, with a question mark if it is in doubt.
     fn shown_mode(&self) -> String {
         format!("{}{}", self.mode, if self.in_doubt { "?" } else { "" })
     }
@@ -67,7 +68,7 @@ fn text(text: &str) -> Value<'_> {
     Value::Text(text.into())
 }
 
-/// What a filter may ask of a CPU's interval, and of a thread at one time.
+/// The columns that a filter may use, for a CPU's interval and for a thread at one time.
 const COLUMNS: [&str; 7] = ["trace", "cpu", "mode", "tid", "name", "thread_mode", "in_doubt"];
 const THREAD_COLUMNS: [&str; 8] =
     ["trace", "tid", "name", "path", "status", "thread_mode", "submode", "in_doubt"];
@@ -75,14 +76,14 @@ const THREAD_COLUMNS: [&str; 8] =
 /// Shows states.
 ///
 /// # Errors
-/// The engine refused a request, the filter asks for what rows do not have, or the output cannot be written.
+/// The engine refused a request, the filter uses a column that rows lack, or the output cannot be written.
 pub fn run(s: &mut Session, args: &StatesArgs, filter: Option<Filter>) -> anyhow::Result<()> {
     let recorded = s.sources().any(|source| tells_threads(source.as_ref()));
     if recorded && !s.any_tells_states() {
-        // A recording of samples knows threads, and no CPUs.
+        // A recording of samples has threads but no CPUs.
         return match &args.at {
             Some(t) => {
-                // The last instant belongs to what was done up to it.
+                // The last instant belongs to the interval that ends there.
                 let last = s.span().map_or(Time::MAX, |(_, last)| last.saturating_add(-1));
                 let t = s.time(t)?.min(last);
                 threads::intervals(s, filter, threads::at(t))
@@ -100,7 +101,7 @@ pub fn run(s: &mut Session, args: &StatesArgs, filter: Option<Filter>) -> anyhow
     }
 }
 
-/// Everything at one time.
+/// Shows everything at one time.
 fn at(s: &mut Session, t: Time, filter: Option<&Filter>) -> anyhow::Result<()> {
     type Seen = Vec<Option<SystemState>>;
     let seen: Arc<Mutex<Seen>> = Arc::default();
@@ -114,7 +115,7 @@ fn at(s: &mut Session, t: Time, filter: Option<&Filter>) -> anyhow::Result<()> {
         }
         Flow::Go
     });
-    // Past the last event there is no chunk: the end of the request tells.
+    // Past the last event there is no chunk, so the hook at the end of the request is used.
     request.before_chunk_traceset.add(look.clone())?;
     request.after_request.add(look)?;
     s.submit(request)?;
@@ -153,9 +154,9 @@ struct ThreadRow<'s> {
     submode: &'s str,
     name: &'s str,
     path: &'s str,
-    /// Since when it has this status.
+    /// When this status began.
     since_ns: i64,
-    /// Since when it executes in this mode.
+    /// When this mode began.
     mode_since_ns: i64,
     in_doubt: bool,
 }
@@ -187,7 +188,7 @@ struct CpuRow<'s> {
 }
 
 impl Snapshot<'_> {
-    /// Writes what passes the filter. False: nothing does.
+    /// Writes the rows that pass the filter. Returns false if none does.
     fn write(&self, out: &mut Out, format: Format) -> bool {
         let (state, people) = (self.state, format == Format::Text);
         let mut any = false;
@@ -197,7 +198,7 @@ impl Snapshot<'_> {
             head!(below out, "{:>6}  {:<8}  {:>8}  name", "CPU", "mode", "tid");
         }
         for cpu in state.cpus.keys() {
-            let doing = Doing::of(state, *cpu, self.at);
+            let doing = Doing::on_cpu(state, *cpu, self.at);
             if !passes(self.filter, self.trace, *cpu, &doing) {
                 continue;
             }
@@ -260,7 +261,7 @@ fn passes(filter: Option<&Filter>, trace: usize, cpu: u32, doing: &Doing) -> boo
     })
 }
 
-/// A stretch of time in which a CPU did one thing.
+/// An interval in which a CPU did one thing.
 #[derive(Serialize)]
 struct IntervalRow<'s> {
     trace: usize,
@@ -282,18 +283,18 @@ struct Following {
 }
 
 impl Following {
-    /// The window begins: each CPU that the state knows does what the state says.
+    /// At the begin of the window, each CPU that the state knows does what the state says.
     fn begin(&mut self, call: &BorderCall<'_>, windows: &[Option<(Time, Time)>]) {
         for (trace, window) in windows.iter().enumerate() {
             let state = call.context.and_then(|context| context.state::<SystemState>(trace));
             let (Some(state), Some((from, _))) = (state, *window) else { continue };
             for cpu in state.cpus.keys() {
-                self.doing.insert((trace, *cpu), (from, Doing::of(state, *cpu, from)));
+                self.doing.insert((trace, *cpu), (from, Doing::on_cpu(state, *cpu, from)));
             }
         }
     }
 
-    /// Cuts what a CPU was doing where the first loss since began: from there on it is in doubt.
+    /// Splits a CPU's interval at the first loss since its begin: from there on it is in doubt.
     fn doubt(&mut self, key: (usize, u32), now: Time, losses: &Losses) {
         let Some((from, certain)) = self.doing.get(&key).filter(|(_, doing)| !doing.in_doubt) else { return };
         if let Some(lost) = losses.between(key.1, *from, now) {
@@ -326,7 +327,7 @@ impl Following {
     }
 }
 
-/// An interval for each thing that a CPU did: begin, end, duration, CPU, mode, thread.
+/// Shows an interval for each thing that a CPU did: begin, end, duration, CPU, mode, thread.
 fn intervals(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<()> {
     let windows: Vec<Option<(Time, Time)>> = s.sources().map(|source| s.window_of(source.as_ref())).collect();
     let shared = Arc::new(Mutex::new(Following {
@@ -349,7 +350,7 @@ fn intervals(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<()> {
         }))?;
     }
     let stop = request.stop_flag.clone();
-    // At the default priority the state is that after the event.
+    // At the default priority, the state is the one after the event.
     let request = request.on_event(move |call| {
         let cpu = call.head.cpu;
         let mut guard = to.lock().unwrap_or_else(PoisonError::into_inner);
@@ -361,7 +362,7 @@ fn intervals(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<()> {
         else {
             return Flow::Go;
         };
-        let now = Doing::of(state, cpu, call.time);
+        let now = Doing::on_cpu(state, cpu, call.time);
         let key = (call.trace(), cpu);
         following.doubt(key, call.time, &state.losses);
         match following.doing.get_mut(&key) {
@@ -382,7 +383,7 @@ fn intervals(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<()> {
     s.drive(|| Some(shared.lock().unwrap_or_else(PoisonError::into_inner).at));
     let mut guard = shared.lock().unwrap_or_else(PoisonError::into_inner);
     let following = &mut *guard;
-    let losses: Vec<Losses> = s.sources().map(|source| Losses::of(source.as_ref())).collect();
+    let losses: Vec<Losses> = s.sources().map(|source| Losses::from_source(source.as_ref())).collect();
     for key in following.doing.keys().copied().collect::<Vec<_>>() {
         let Some((_, end)) = windows[key.0] else { continue };
         following.doubt(key, end, &losses[key.0]);

@@ -1,8 +1,8 @@
 //! `lttv stats`: counts by event, CPU and channel; events and CPU time by mode, CPU time by thread (of whole traces).
 //!
-//! Without a window or filter these are the results of the module `stats`, computed by one background pass. With one, events
-//! of the window are counted by a request. Where a trace tells what CPUs do and nothing is filtered, states are computed behind
-//! first, so that the time of a window by mode and thread is right from its first instant on.
+//! Without a window or filter these are the results of the module `stats`, computed by one background pass. With one, a
+//! request counts the events of the window. If a trace gives states of CPUs and nothing is filtered, states are first
+//! computed in the background, so that the window's time by mode and thread is right from its first instant on.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -24,7 +24,7 @@ use crate::session::{OWNER, Session};
 use crate::times;
 use crate::{head, line};
 
-/// Counts of a trace, however they were made.
+/// Counts of a trace, in whichever way they were made.
 #[derive(Default)]
 struct Counts {
     total: u64,
@@ -41,7 +41,7 @@ struct Counts {
 }
 
 impl Counts {
-    fn of(stats: &Stats) -> Counts {
+    fn from_stats(stats: &Stats) -> Counts {
         let mut counts = Counts {
             total: stats.total(),
             by_name: stats.by_name(),
@@ -55,12 +55,12 @@ impl Counts {
         for (thread, ns) in stats.cpu_time_by_thread().filter(|(_, ns)| *ns > 0) {
             *counts.threads.entry((thread.key.tid, thread.name.clone())).or_default() += ns;
         }
-        // What says nothing goes.
+        // Rows without information are removed.
         counts.in_doubt.retain(|_, ns| *ns > 0);
         counts.by_cpu.retain(|_, events| *events > 0);
         counts.by_channel.retain(|_, events| *events > 0);
         counts.by_activity.retain(|_, (events, ns)| *events > 0 || *ns > 0);
-        // A trace that says nothing of modes has one only.
+        // If a trace does not have modes, the only one is "unknown".
         if counts.by_activity.keys().all(|activity| *activity == "unknown") {
             counts.by_activity.clear();
         }
@@ -115,7 +115,7 @@ pub fn run(s: &mut Session, args: &StatsArgs, filter: Option<Filter>) -> anyhow:
     Ok(out.finish()?)
 }
 
-/// By the background module.
+/// Statistics from the background module.
 fn whole(s: &mut Session) -> anyhow::Result<Vec<Counts>> {
     lttv_modules::register_all(&mut s.engine)?;
     let failed = Arc::new(Mutex::new(false));
@@ -139,11 +139,11 @@ fn whole(s: &mut Session) -> anyhow::Result<Vec<Counts>> {
     let result = |trace: &TraceId| s.engine.trace(*trace)?.data().result::<Stats>(stats::NAME);
     Ok(s.traces
         .iter()
-        .map(|trace| result(trace).map(|stats| Counts::of(&stats)).unwrap_or_default())
+        .map(|trace| result(trace).map(|stats| Counts::from_stats(&stats)).unwrap_or_default())
         .collect())
 }
 
-/// By a request for a window, with the states of the traces.
+/// Statistics from a request for a window, with the states of the traces.
 fn window_with_states(s: &mut Session) -> anyhow::Result<Vec<Counts>> {
     s.compute_states()?;
     let (first, last) = s.span().unwrap_or((Time::MIN, Time::MIN));
@@ -157,10 +157,10 @@ fn window_with_states(s: &mut Session) -> anyhow::Result<Vec<Counts>> {
     });
     s.submit(stats.attach(request, from, to))?;
     s.drive(|| Some(stats.at()));
-    Ok(stats.take().iter().map(Counts::of).collect())
+    Ok(stats.take_stats().iter().map(Counts::from_stats).collect())
 }
 
-/// By a request for a window.
+/// Statistics from a request for a window.
 fn window(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<Vec<Counts>> {
     let empty: Vec<Counts> = s.traces.iter().map(|_| Counts::default()).collect();
     let shared = Arc::new(Mutex::new((empty, Time::MIN)));
@@ -180,7 +180,7 @@ fn window(s: &mut Session, filter: Option<Filter>) -> anyhow::Result<Vec<Counts>
     Ok(std::mem::take(&mut guard.0))
 }
 
-/// What is printed. Events and channels are summed over all traces; CPUs, modes and threads are those of one host each.
+/// The printed tables. Events and channels are summed over all traces; CPUs, modes and threads belong to one host each.
 struct Table<'s> {
     counts: &'s [Counts],
     labels: &'s [String],
@@ -196,7 +196,7 @@ struct Row<'s> {
     name: Option<&'s str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<&'s str>,
-    /// Given for rows of CPUs; null there when the CPU is not known.
+    /// Set in rows of CPUs; null there if the CPU is unknown.
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu: Option<Option<u32>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -205,7 +205,7 @@ struct Row<'s> {
     events: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     cpu_ns: Option<i64>,
-    /// Given for the row of totals; null there when no event has a time.
+    /// Set in the row of totals; null there if no event has a time.
     #[serde(skip_serializing_if = "Option::is_none")]
     first_ns: Option<Option<i64>>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -230,13 +230,13 @@ impl<'s> Table<'s> {
         sums
     }
 
-    /// Rows of the tables of which each trace has one.
+    /// Rows of those tables that exist once per trace.
     fn by_trace<T>(&self, of: impl Fn(&'s Counts) -> Vec<T>) -> impl Iterator<Item = (usize, T)> {
         let rows = self.counts.iter().enumerate().map(move |(trace, counts)| (trace, of(counts)));
         rows.flat_map(|(trace, rows)| rows.into_iter().map(move |row| (trace, row)))
     }
 
-    /// What stands behind a row of a trace when there are several.
+    /// The text after a row of a trace if there are several traces.
     fn of_trace(&self, trace: usize) -> String {
         match self.labels.get(trace).filter(|_| self.counts.len() > 1) {
             Some(label) => format!("  in {label}"),

@@ -1,11 +1,12 @@
-//! `lttv threads`: what each thread did over a window, as sums or interval by interval.
+//! `lttv threads`: what each thread did in a window, as sums or interval by interval.
 
+use pct_text::complain;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use lttv_engine::hooks::Flow;
 use lttv_engine::source::Value;
 use lttv_engine::time::Time;
-use lttv_modules::state::Kind;
+use lttv_modules::state::KernelEvent;
 use lttv_modules::threads::{
     Activity, NOT_KNOWN, OnInterval, ThreadId, ThreadInterval, ThreadSums, ThreadTimes, tells_threads,
 };
@@ -20,7 +21,7 @@ use crate::times;
 use crate::{head, line};
 use rustc_hash::FxHashSet;
 
-/// What a filter may ask of the sums of a thread, and of an interval.
+/// The columns that a filter may use, for the sums of a thread and for an interval.
 const COLUMNS: [&str; 3] = ["trace", "tid", "name"];
 const INTERVAL_COLUMNS: [&str; 10] =
     ["trace", "tid", "name", "state", "mode", "call", "file", "cpu", "woken_by", "in_doubt"];
@@ -28,9 +29,8 @@ const INTERVAL_COLUMNS: [&str; 10] =
 /// Shows threads.
 ///
 /// # Errors
-/// No trace tells what threads do; the filter asks for what rows do not have; the engine refused a request;
-/// the output cannot
-/// be written.
+/// No trace says what threads do; the filter uses a column that rows lack; the engine refused a request; the output
+/// cannot be written.
 pub fn run(s: &mut Session, args: &ThreadsArgs, filter: Option<Filter>) -> anyhow::Result<()> {
     anyhow::ensure!(
         s.any_tells_states() || s.sources().any(|source| tells_threads(source.as_ref())),
@@ -44,8 +44,8 @@ pub fn run(s: &mut Session, args: &ThreadsArgs, filter: Option<Filter>) -> anyho
     known_columns(filter.as_ref(), &COLUMNS)?;
     let filtered = filter.is_some();
     let times = collect(s, Box::new(|_| {}))?;
-    let mut sums = times.take();
-    // The idle threads do nothing but wait for others.
+    let mut sums = times.take_sums();
+    // Idle threads only wait for others.
     sums.retain(|(thread, sums)| {
         thread.key.tid != 0
             && filter
@@ -64,7 +64,7 @@ pub fn run(s: &mut Session, args: &ThreadsArgs, filter: Option<Filter>) -> anyho
     Ok(out.finish()?)
 }
 
-/// Reads the window and gives each interval when it ends.
+/// Reads the window and passes on each interval when it ends.
 fn collect(s: &mut Session, on_interval: OnInterval) -> anyhow::Result<ThreadTimes> {
     if s.any_tells_states() {
         s.use_states()?;
@@ -81,10 +81,10 @@ fn collect(s: &mut Session, on_interval: OnInterval) -> anyhow::Result<ThreadTim
     Ok(times)
 }
 
-/// Lists the intervals of the threads that are wanted, in the order of their ends.
+/// Lists the intervals of the requested threads, in the order of their ends.
 ///
 /// # Errors
-/// The filter asks for what rows do not have; the engine refused a request; the output cannot be written.
+/// The filter uses a column that rows lack; the engine refused a request; the output cannot be written.
 pub fn intervals(
     s: &mut Session,
     filter: Option<Filter>,
@@ -114,7 +114,7 @@ pub fn intervals(
     Ok(out.finish()?)
 }
 
-/// A column of the table of sums: its head, its figure, and whether it is there when it is 0 everywhere.
+/// A column of the table of sums: its head, its figure, and whether it is shown if it is 0 everywhere.
 struct Column {
     head: &'static str,
     ns: fn(&ThreadSums) -> i64,
@@ -126,7 +126,7 @@ fn user(sums: &ThreadSums) -> i64 {
     sums.running.get("user").copied().unwrap_or(0)
 }
 
-/// Time on a CPU of which it is not known whether it was in code of the program.
+/// Time on a CPU for which it is unknown whether it was in code of the program.
 fn unknown_mode(sums: &ThreadSums) -> i64 {
     sums.running.get("unknown").copied().unwrap_or(0)
 }
@@ -142,7 +142,7 @@ const TABLE: [Column; 8] = [
     Column { head: "in doubt", ns: |sums| sums.in_doubt, always: false },
 ];
 
-/// Where a thread was blocked longest, first.
+/// What a thread was blocked in, the longest first.
 fn blocked_in(sums: &ThreadSums) -> Vec<BlockedIn<'_>> {
     let stays = sums.blocked_in.iter();
     let mut stays: Vec<_> = stays
@@ -155,11 +155,11 @@ fn blocked_in(sums: &ThreadSums) -> Vec<BlockedIn<'_>> {
 fn text(s: &Session, out: &mut Out, sums: &[(ThreadId, ThreadSums)], rows: usize) {
     let shown = |column: &&Column| column.always || sums.iter().any(|(_, sums)| (column.ns)(sums) != 0);
     let columns: Vec<&Column> = TABLE.iter().filter(shown).collect();
-    // Where a trace has no events of system calls, it says only of interrupts what a blocked thread was in.
+    // If a trace has no events of system calls, it only says that a thread was blocked in an interrupt.
     let known = |stays: &BlockedIn<'_>| stays.call != NOT_KNOWN;
     let blocks = sums.iter().any(|(_, sums)| blocked_in(sums).iter().any(known));
     let silent: Vec<usize> = (0..s.traces.len())
-        .filter(|trace| !s.knows_events(*trace, |kind| kind == Kind::SyscallEntry))
+        .filter(|trace| !s.knows_events(*trace, |kind| kind == KernelEvent::SyscallEntry))
         .filter(|trace| sums.iter().any(|(thread, sums)| thread.trace == *trace && sums.blocked != 0))
         .collect();
     for column in &columns {
@@ -236,7 +236,7 @@ struct SumsRow<'s> {
     blocked_in: Vec<BlockedIn<'s>>,
 }
 
-/// Where a thread was blocked: system call, else mode.
+/// What a thread was blocked in: a system call, or else a mode.
 #[derive(Serialize)]
 struct BlockedIn<'s> {
     call: &'s str,
@@ -335,7 +335,7 @@ fn interval_line(out: &mut Out, interval: &ThreadInterval, several: bool) {
     );
 }
 
-/// Keeps the intervals in which a time lies.
+/// Keeps the intervals that contain a time.
 pub fn at(time: Time) -> impl Fn(&ThreadInterval) -> bool + Send + 'static {
     move |interval| interval.from <= time && time < interval.to
 }

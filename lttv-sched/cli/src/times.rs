@@ -1,4 +1,4 @@
-//! Times as typed and as shown.
+//! Parses typed times and shows times.
 
 use std::sync::OnceLock;
 
@@ -7,10 +7,10 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
 use lttv_engine::time::Time;
 
-/// How times are shown, and which zone times of day are of.
+/// How times are shown, and the zone of times of day.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Shown {
-    /// Seconds since the clock's origin; times of day that are typed are local.
+    /// Seconds since the clock's origin. Typed times of day are local.
     #[default]
     Seconds,
     /// Local date and time of day.
@@ -27,7 +27,7 @@ impl Shown {
 
 static SHOWN: OnceLock<(Shown, TimeZone)> = OnceLock::new();
 
-/// Says how all times of this process are shown. The first word counts.
+/// Sets how all times of this process are shown. Only the first call has an effect.
 pub fn show_as(shown: Shown) {
     let _ = SHOWN.set((shown, shown.zone()));
 }
@@ -36,12 +36,12 @@ fn zone() -> TimeZone {
     SHOWN.get().map_or_else(|| Shown::default().zone(), |(_, zone)| zone.clone())
 }
 
-/// The date and time of day of a time, as far as the calendar goes.
+/// The date and time of day of a time, if the calendar has it.
 fn zoned(t: Time, zone: TimeZone) -> Option<Zoned> {
     Some(Timestamp::from_nanosecond(t.ns().into()).ok()?.to_zoned(zone))
 }
 
-/// A date with a time of day, or a time of day of the day of `first`.
+/// A date with a time of day, or a time of day on the day of `first`.
 fn wall_clock(text: &str, zone: TimeZone, first: impl FnOnce() -> Option<Time>) -> Option<Time> {
     let (text, zone) = match text.strip_suffix(['Z', 'z']) {
         Some(text) => (text, TimeZone::UTC),
@@ -55,10 +55,10 @@ fn wall_clock(text: &str, zone: TimeZone, first: impl FnOnce() -> Option<Time>) 
     i64::try_from(ns).ok().map(Time)
 }
 
-/// A time as typed. `span` is asked for when the time is relative to the traces.
+/// Parses a typed time. `span` is called if the time is relative to the traces.
 ///
 /// # Errors
-/// What cannot be understood, or that the traces have no time.
+/// The text is invalid, or the traces have no time.
 pub fn parse(text: &str, span: impl Fn() -> Option<(Time, Time)>) -> Result<Time, String> {
     let wrong = || {
         format!(
@@ -91,14 +91,14 @@ pub fn parse(text: &str, span: impl Fn() -> Option<(Time, Time)>) -> Result<Time
     if text.contains(':') {
         return wall_clock(text, zone(), || Some(span()?.0)).ok_or_else(wrong);
     }
-    // What `events` prints can be pasted: seconds have a point, ns have none.
+    // Output of `events` can be pasted: seconds have a point, ns do not.
     if text.contains('.') {
         return decimal(text, 9).map(Time).ok_or_else(wrong);
     }
     let ns: i64 = text.parse().map_err(|_| wrong())?;
     let seconds = |t: Time| t.ns().div_euclid(1_000_000_000);
     match span() {
-        // Whole seconds, as people copy them from elsewhere. The second in which the first event lies begins before it.
+        // Whole seconds, as people copy them from elsewhere. The second of the first event begins before that event.
         Some((first, last))
             if ns != 0
                 && !(first.ns()..=last.ns()).contains(&ns)
@@ -110,10 +110,10 @@ pub fn parse(text: &str, span: impl Fn() -> Option<(Time, Time)>) -> Result<Time
     }
 }
 
-/// Shifts of clocks as typed: the sum of those for all traces (ns), and those with the name of a trace.
+/// Typed clock shifts: the sum of those for all traces (ns), and those with the name of a trace.
 ///
 /// # Errors
-/// A shift that is no length of time.
+/// A shift is not a length of time.
 pub fn clock_shifts(texts: &[String]) -> Result<(i64, Vec<(String, i64)>), String> {
     let (mut all, mut named) = (0i64, Vec::new());
     for text in texts {
@@ -129,7 +129,7 @@ pub fn clock_shifts(texts: &[String]) -> Result<(i64, Vec<(String, i64)>), Strin
     Ok((all, named))
 }
 
-/// A length of time with a unit, or without one in units of 10^-9 s times 10^`digits`.
+/// A length of time with a unit. Without one, its unit is 10^-9 s times 10^`digits`.
 fn offset(text: &str, digits: u32) -> Option<i64> {
     let units = [("ns", 0), ("us", 3), ("ms", 6), ("s", 9)];
     let unit =
@@ -138,7 +138,7 @@ fn offset(text: &str, digits: u32) -> Option<i64> {
     decimal(number.strip_prefix('+').unwrap_or(number), digits)
 }
 
-/// A decimal number times 10^digits, exactly; more digits after the point are cut.
+/// A decimal number times 10^digits, exactly. Further digits after the point are cut.
 fn decimal(text: &str, digits: u32) -> Option<i64> {
     let (negative, text) = match text.strip_prefix('-') {
         Some(t) => (true, t),
@@ -174,7 +174,7 @@ pub fn shown(t: Time) -> String {
     format!("{sign}{}.{:09}", ns / 1_000_000_000, ns % 1_000_000_000)
 }
 
-/// A length of time with a unit that suits it.
+/// A length of time with a suitable unit.
 pub fn duration(ns: u64) -> String {
     #[expect(clippy::cast_precision_loss, reason = "shown with three digits")]
     let f = ns as f64;
@@ -223,7 +223,7 @@ mod tests {
         assert_eq!(parse("1457113591", span), seconds(1_457_113_591), "the end of the last second");
         assert_eq!(parse("1457113599", span), Ok(Time(1_457_113_599)));
         assert_eq!(parse("1457113583000000001", span), Ok(Time(1_457_113_583_000_000_001)));
-        // A clock that counts from its start: both are possible, ns lie in the traces.
+        // The clock counts from its start: both readings are possible, but only ns are within the traces.
         assert_eq!(parse("5", || Some((Time(0), Time(9_000_000_000)))), Ok(Time(5)));
     }
 

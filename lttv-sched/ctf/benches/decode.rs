@@ -1,14 +1,15 @@
-//! Decode speed beside babeltrace2, on a trace given on the command line.
+//! Compares decode speed with babeltrace2, on a trace given on the command line.
 //!
 //! ```text
 //! lttv-sched/ctf/benches/ust/record /tmp/ust 4000000
 //! cargo bench -p lttv-ctf --bench decode -- /tmp/ust [--check] [--pairs N]
 //! ```
 //!
-//! Prints user times of interleaved pairs, their medians and the ratio; then what the engine costs over a plain loop of the same
-//! readers and a heap (CPU time, ratios of the same round); then the time to the first and last event of windows of 0.1 % of the
-//! trace, each from an engine made for it (`--cache FOLDER`: with the places of packets kept there). `--check` compares number and names and times of all events with babeltrace2's text output first
-//! (slow); `--only peer|engine|windows` leaves out the rest.
+//! Prints user times of interleaved pairs, their medians and the ratio; then what the engine costs beyond a plain loop
+//! over the same readers with a heap (CPU time, ratios of the same round); then the time to the first and last event of
+//! windows of 0.1 % of the trace, each with a new engine (`--cache FOLDER`: the positions of packets are cached there).
+//! `--check` first compares number, names and times of all events with babeltrace2's text output (slow); `--only
+//! peer|engine|windows` leaves out the rest.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -22,7 +23,7 @@ use pct_kit::{Cpu, median, thread_ns};
 use std::sync::Arc;
 
 use lttv_ctf::{CtfSource, EventTime, Options, Reader, Trace, open_all};
-use lttv_engine::engine::{Budget, Engine};
+use lttv_engine::engine::Engine;
 use lttv_engine::hooks::{Flow, Hook};
 use lttv_engine::ids::OwnerId;
 use lttv_engine::request::EventsRequest;
@@ -47,7 +48,7 @@ impl Merge {
         Merge { readers, queue }
     }
 
-    /// Calls `f` for each event in order until it says no.
+    /// Calls `f` for each event in order until it returns false.
     fn run(&mut self, mut f: impl FnMut(i64, &Reader) -> bool) {
         while let Some(mut top) = self.queue.peek_mut() {
             let Reverse((t, i)) = *top;
@@ -191,7 +192,7 @@ fn beside_peer(dir: &Path, pairs: usize) {
     println!("  ratio                 {:7.2} x (median of pairs)", median(ratio));
 }
 
-/// Looks at every value.
+/// Reads every value.
 struct Seeing(u64);
 
 impl FieldVisitor for Seeing {
@@ -213,7 +214,7 @@ fn sources(dir: &Path) -> Vec<Arc<CtfSource>> {
     all.into_iter().map(|s| Arc::new(s.expect("the trace opens"))).collect()
 }
 
-/// The loop that a program without the engine would have: cursors and a heap, every field of every event seen.
+/// The loop of a program without the engine: cursors and a heap, with every field of every event read.
 fn plain_fields(dir: &Path) -> u64 {
     use lttv_engine::source::Source;
     let sources = sources(dir);
@@ -283,14 +284,7 @@ fn by_engine(dir: &Path, hooked: Hooked) -> u64 {
         }),
     };
     engine.events_request(traceset, request).expect("it has a start");
-    let mut events = 0;
-    loop {
-        let progress = engine.step(Budget::chunks(1));
-        events += progress.events_read;
-        if progress.idle {
-            return events;
-        }
-    }
+    engine.run_until_idle()
 }
 
 fn engine_cost(dir: &Path, pairs: usize) {
@@ -319,7 +313,7 @@ fn engine_cost(dir: &Path, pairs: usize) {
     }
 }
 
-/// Windows of 0.1 % at many places, each by an engine made for it: open, seek, every field of every event seen.
+/// Windows of 0.1 % at many positions, each with a new engine: open, seek, read every field of every event.
 fn windows(dir: &Path, cache: Option<&Path>) {
     let options = Options { cache: cache.map(Path::to_path_buf), ..Options::default() };
     let traces = open_all(dir, &options).expect("the trace opens");
@@ -365,14 +359,7 @@ fn window(dir: &Path, options: &Options, from: i64, to: i64) -> (u64, Option<Ins
     });
     request.end_time = Some(Time(to));
     engine.events_request(traceset, request).expect("it has a start");
-    let mut events = 0;
-    loop {
-        let progress = engine.step(Budget::chunks(1));
-        events += progress.events_read;
-        if progress.idle {
-            break;
-        }
-    }
+    let events = engine.run_until_idle();
     let first = *first.lock().expect("nobody panics");
     (events, first)
 }

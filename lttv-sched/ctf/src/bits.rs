@@ -1,7 +1,7 @@
-//! Loads of integers at any bit of a packet.
+//! Reads integers at any bit of a packet.
 //!
-//! Little-endian: bit X is bit (X mod 8) of byte X / 8 and the first bit read is the least significant. Big-endian: bit X is
-//! bit 7 - (X mod 8) and the first bit read is the most significant.
+//! Little-endian: bit X is bit (X mod 8) of byte X / 8 and the first bit read is the least significant.
+//! Big-endian: bit X is bit 7 - (X mod 8) and the first bit read is the most significant.
 
 /// `len` bits (1 to 64) from bit `x`, little-endian. The bits must lie in `data`.
 pub(crate) fn little(data: &[u8], x: u64, len: u32) -> u64 {
@@ -31,18 +31,18 @@ pub(crate) fn big(data: &[u8], x: u64, len: u32) -> u64 {
     v >> (64 - len)
 }
 
-/// Fewer than eight bytes at the end of the data.
+/// For fewer than eight bytes at the end of the data.
 fn tail(data: &[u8], byte: usize, shift: impl Fn(u32) -> u32) -> u64 {
     let rest = data.get(byte..).unwrap_or(&[]);
     (0..).zip(rest.iter().take(8)).fold(0, |v, (i, b)| v | u64::from(*b) << shift(i))
 }
 
-/// The low `len` bits set.
+/// A number with the low `len` bits set.
 pub(crate) fn mask(len: u32) -> u64 {
     if len >= 64 { u64::MAX } else { (1 << len) - 1 }
 }
 
-/// Two's complement of `len` bits to 64.
+/// Extends `len` bits in two's complement to 64.
 pub(crate) fn extend(v: u64, len: u32) -> u64 {
     let s = 64 - len.clamp(1, 64);
     ((v << s).cast_signed() >> s).cast_unsigned()
@@ -53,12 +53,12 @@ pub(crate) fn reverse(v: u64, len: u32) -> u64 {
     v.reverse_bits() >> (64 - len.clamp(1, 64))
 }
 
-/// A number from a trace as an index. What no memory holds is beyond every table.
+/// A number from a trace as an index. If it does not fit, it is beyond every table.
 pub(crate) fn index(number: u64) -> usize {
     usize::try_from(number).unwrap_or(usize::MAX)
 }
 
-/// An index into a table of the metadata, which has an entry for some bytes of a text of limited length.
+/// An index into a table of the metadata, which is shorter than the metadata's text.
 pub(crate) fn row(index: usize) -> u32 {
     u32::try_from(index).expect("the metadata has fewer than 2^32 entries")
 }

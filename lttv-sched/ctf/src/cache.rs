@@ -1,19 +1,21 @@
-//! Where packets lie, kept between runs for stream files without an index.
+//! Caches the positions of packets between runs, for stream files without an index.
 //!
-//! A file of many small packets and no index costs a look at each packet's head before the first event can be shown. What that
-//! walk found is kept in a folder that the caller names (never in the trace's), a file for each stream file, and taken the next
-//! time if nothing has changed: neither the stream file (device, inode, size, times of modification and change) nor the
-//! metadata. Anything else, and any damage, means that the heads are walked again and the file is written anew.
+//! If a file has many small packets and no index, each packet's head must be read before the first event can be shown.
+//! The result of that walk is stored in a folder that the caller names (never in the trace's), one file for each stream
+//! file. It is used the next time if neither the stream file (device, inode, size, times of modification and change)
+//! nor the metadata has changed. Otherwise, and after any damage, the heads are read again and the file is rewritten.
 //!
 //! ```text
 //! "PCTPACKS"  version u64
-//! stream file: device, inode, size, mtime (s, ns), ctime (s, ns)   metadata: FNV-1a   stream class id   packets   (10 x u64)
+//! 10 x u64:
+//!   the stream file: device, inode, size, mtime (s, ns), ctime (s, ns)
+//!   FNV-1a of the metadata, stream class id, number of packets
 //!   each packet: size (bytes), begin, end, number, discarded, which of these four it has (bits 0 to 3)   (6 x u64)
 //! checksum u64: FNV-1a over words of all before
 //! ```
 //!
-//! All numbers are little-endian. Only files that were walked to their end without a fault, whose packets all have a begin, are
-//! kept, and only if they have many packets: a few are found as quickly.
+//! All numbers are little-endian. Only files that were walked to their end without a fault and whose packets all have a
+//! begin are cached, and only if they have many packets, because a few are found as quickly.
 
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
@@ -26,9 +28,9 @@ const MAGIC: &[u8; 8] = b"PCTPACKS";
 const VERSION: u64 = 1;
 const HEAD_WORDS: usize = 12;
 const PACKET_WORDS: usize = 6;
-/// Fewer packets than this are not worth a file.
+/// Files with fewer packets than this are not cached.
 const LEAST_PACKETS: usize = 1000;
-/// Age at which a file counts as settled.
+/// Age at which a file counts as complete.
 const SETTLED: Duration = Duration::from_secs(2);
 
 /// FNV-1a, 64 bits, over bytes.
@@ -38,7 +40,7 @@ pub(crate) fn fnv(bytes: &[u8]) -> u64 {
 
 const PRIME: u64 = 0x0100_0000_01b3;
 
-/// The same over words, for long data: guards against damage, not against malice.
+/// The same over words, for long data. It guards against damage, not malice.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes.chunks(8).fold(0xcbf2_9ce4_8422_2325, |sum: u64, chunk| {
         let mut word = [0; 8];
@@ -47,8 +49,8 @@ fn checksum(bytes: &[u8]) -> u64 {
     })
 }
 
-/// What tells a file from every other and from itself at another time. None if it was changed so recently that it could change
-/// again within the same tick of its clock.
+/// Distinguishes a file from every other and from itself at another time. None if it was changed so recently that it
+/// could change again within the same tick of its clock.
 pub(crate) fn identity(m: &std::fs::Metadata) -> Option<[u64; 7]> {
     let age = SystemTime::now().duration_since(m.modified().ok()?).ok()?;
     let word = i64::cast_unsigned;
@@ -77,7 +79,7 @@ impl Cache {
         Cache { folder: Folder::new(dir), metadata }
     }
 
-    /// First words of a cache file, and its name. None if the stream file cannot be looked at or has not settled.
+    /// First words of a cache file, and its name. None if the stream file is unreadable or was changed too recently.
     fn key(&self, f: &StreamFile, class: u64, packets: u64) -> Option<([u64; HEAD_WORDS], String)> {
         let m = f.metadata().ok().filter(|m| m.len() == f.len)?;
         let [dev, ino, len, mtime, mtime_ns, ctime, ctime_ns] = identity(&m)?;
@@ -87,7 +89,7 @@ impl Cache {
         Some((head, format!("{:x}-{:x}.packets", m.dev(), m.ino())))
     }
 
-    /// The packets of a stream file (the `file`-th of its trace), if they are known and still true.
+    /// The cached packets of a stream file (the `file`-th of its trace), if they are still valid.
     pub(crate) fn load(&self, f: &StreamFile, file: u32, class: u64) -> Option<Vec<Packet>> {
         let (mut head, name) = self.key(f, class, 0)?;
         let bytes = self.folder.read(&name)?;
@@ -126,8 +128,8 @@ impl Cache {
         (at == f.len).then_some(out)
     }
 
-    /// Keeps the packets of a stream file. What stands against it (a full disk, a folder that cannot be written) is no error:
-    /// the next run walks the heads again.
+    /// Stores the packets of a stream file. A failure (a full disk, an unwritable folder) is no error: the next run
+    /// reads the heads again.
     pub(crate) fn store(&self, f: &StreamFile, class: u64, packets: &[Packet]) {
         let worth = packets.len() >= LEAST_PACKETS && packets.iter().all(|p| p.begin.is_some() && !p.bad);
         if !worth {
@@ -293,7 +295,7 @@ mod tests {
                 bytes[at] ^= flip;
             }
             if mend {
-                // Somebody who knows the checksum: still nothing but packets that fit the file, and no panic.
+                // For somebody who knows the checksum: still only packets that fit the file, and no panic.
                 let body = bytes.len() - 8;
                 let sum = checksum(&bytes[..body]);
                 bytes[body..].copy_from_slice(&sum.to_le_bytes());

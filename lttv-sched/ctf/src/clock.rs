@@ -1,4 +1,4 @@
-//! Clock values to nanoseconds.
+//! Converts clock values to nanoseconds.
 
 use crate::model::ClockClass;
 
@@ -8,7 +8,7 @@ const NS: u64 = 1_000_000_000;
 #[derive(Clone, Debug)]
 pub struct Clock {
     freq: u64,
-    /// Nanoseconds at the cycle from which `rest` counts.
+    /// Nanoseconds at the cycle that `rest` is relative to.
     base: i128,
     /// Cycles from there to value 0, less than `freq`.
     rest: u64,
@@ -28,7 +28,8 @@ impl Clock {
         Clock { freq, base, rest, fast }
     }
 
-    /// Nanoseconds from the origin: `offset_s * 10^9 + floor((offset + value) * 10^9 / freq)`. None: does not fit 64 bits.
+    /// Nanoseconds from the origin: `offset_s * 10^9 + floor((offset + value) * 10^9 / freq)`. None: the result does
+    /// not fit 64 bits.
     #[inline]
     pub fn ns(&self, value: u64) -> Option<i64> {
         match (self.fast, i64::try_from(value)) {

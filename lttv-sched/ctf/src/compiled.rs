@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use crate::bits::{index, row};
 use crate::clock::Clock;
 use crate::error::MetaError;
-use crate::model::{FieldClass, Kind, Role, Scope, StreamClass, TraceClass};
+use crate::model::{FieldClass, FieldKind, Role, Scope, StreamClass, TraceClass};
 use crate::program::{Program, compile};
-use crate::resolve::{ALL, Place, Resolved, resolve};
+use crate::resolve::{ALL, Resolved, RootField, resolve};
 use rustc_hash::FxHashMap;
 
 /// Metadata ready for decoding.
@@ -30,40 +30,40 @@ pub(crate) struct CompiledStream {
     pub(crate) common: Program,
     events: Vec<OnceLock<Box<CompiledEvent>>>,
     pub(crate) clock: Option<Clock>,
-    /// Some field of its packet context has this role.
+    /// Whether a field of its packet context has this role.
     pub(crate) has_seq: bool,
-    /// Some of its events say themselves on which CPU they happened.
+    /// Whether some of its events have their own CPU field.
     pub(crate) event_cpu: bool,
     /// Bits of its counter of discarded events, 64 if it has none.
     pub(crate) discarded_len: u32,
     /// Event id to index: small ids directly, the rest by hash.
     dense: Vec<u32>,
     sparse: FxHashMap<u64, u32>,
-    /// The id of its only event class, when no field holds ids.
+    /// The id of its only event class, if no field has ids.
     sole: Option<u64>,
 }
 
-/// Programs of an event class; made when its first event is met, as a trace may have very many classes and few in use.
+/// Programs of an event class. They are made at its first event, because a trace may have many unused classes.
 #[derive(Debug)]
 pub(crate) struct CompiledEvent {
     pub(crate) specific: Program,
     pub(crate) payload: Program,
-    /// A field behind the header updates the clock.
+    /// A field after the header updates the clock.
     pub(crate) late_clock: bool,
 }
 
-fn program(resolved: &Resolved, place: Place, class: Option<&FieldClass>) -> Program {
+fn program(resolved: &Resolved, place: RootField, class: Option<&FieldClass>) -> Program {
     class.map_or_else(Program::default, |class| compile(resolved, place, class))
 }
 
 const DENSE: u64 = 1 << 16;
 
 impl Compiled {
-    /// Resolves and compiles. `shift` (ns) is added to all times; `strict` refuses packets of another trace.
+    /// Resolves and compiles a class. `shift` (ns) is added to all times; `strict` refuses packets of another trace.
     pub(crate) fn new(class: TraceClass, shift: i64, strict: bool) -> Result<Compiled, MetaError> {
         let resolved = resolve(&class)?;
         let program = |stream, event, scope, c: &Option<FieldClass>| {
-            program(&resolved, Place { stream, event, scope }, c.as_ref())
+            program(&resolved, RootField { stream, event, scope }, c.as_ref())
         };
         let header = program(ALL, ALL, Scope::PacketHeader, &class.packet_header);
         let mut streams = Vec::new();
@@ -119,7 +119,7 @@ impl Compiled {
     fn compile_event(&self, stream: usize, event: usize) -> Box<CompiledEvent> {
         let class = &self.class.streams[stream];
         let of = &class.events[event];
-        let place = |scope| Place { stream: row(stream), event: row(event), scope };
+        let place = |scope| RootField { stream: row(stream), event: row(event), scope };
         Box::new(CompiledEvent {
             specific: program(&self.resolved, place(Scope::SpecificContext), of.context.as_deref()),
             payload: program(&self.resolved, place(Scope::Payload), of.fields.as_deref()),
@@ -130,7 +130,7 @@ impl Compiled {
         })
     }
 
-    /// The stream class of an id; without one the class 0, or the only one.
+    /// The stream class with an id; without an id class 0, or the only one.
     pub(crate) fn stream(&self, id: Option<u64>) -> Result<usize, u64> {
         match id {
             Some(id) => self.by_id.get(&id).copied().ok_or(id),
@@ -141,7 +141,7 @@ impl Compiled {
 }
 
 impl CompiledStream {
-    /// The event class of an id read from a header.
+    /// The event class with an id from a header.
     #[inline]
     pub(crate) fn event(&self, id: u64) -> Option<u32> {
         let id = self.sole.unwrap_or(id);
@@ -170,11 +170,11 @@ fn has_role(c: &FieldClass, role: Role) -> bool {
 /// Bits of the first field with a role (64 for LEB128).
 fn role_len(c: &FieldClass, role: Role) -> Option<u32> {
     match &c.kind {
-        Kind::Bits(b) => b.roles.contains(&role).then_some(b.len),
-        Kind::VarInt(v) => v.roles.contains(&role).then_some(64),
-        Kind::Struct(m) => m.iter().find_map(|m| role_len(&m.class, role)),
-        Kind::Array(_, e) | Kind::Optional(_, _, e) => role_len(e, role),
-        Kind::Variant(_, o) => o.iter().find_map(|o| role_len(&o.class, role)),
+        FieldKind::Bits(b) => b.roles.contains(&role).then_some(b.len),
+        FieldKind::VarInt(v) => v.roles.contains(&role).then_some(64),
+        FieldKind::Struct(m) => m.iter().find_map(|m| role_len(&m.class, role)),
+        FieldKind::Array(_, e) | FieldKind::Optional(_, _, e) => role_len(e, role),
+        FieldKind::Variant(_, o) => o.iter().find_map(|o| role_len(&o.class, role)),
         _ => None,
     }
 }

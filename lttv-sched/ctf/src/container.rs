@@ -1,4 +1,4 @@
-//! The metadata file: plain TSDL, JSON text sequence, or either cut into packets.
+//! The metadata file: plain TSDL, JSON text sequence, or either of them in packets.
 //!
 //! Packet header, packed, 37 bytes, in the byte order of its magic:
 //!
@@ -22,7 +22,7 @@ pub const MAX_METADATA: u64 = 256 << 20;
 pub struct Text {
     /// Text, joined.
     pub bytes: Vec<u8>,
-    /// JSON text sequence (CTF 2) rather than TSDL.
+    /// Whether it is a JSON text sequence (CTF 2) and not TSDL.
     pub json: bool,
     /// UUID in the packet headers, if the file has packets.
     pub uuid: Option<[u8; 16]>,
@@ -41,7 +41,7 @@ pub struct BadPacket {
     pub what: String,
 }
 
-/// The text of a metadata file.
+/// Extracts the text of a metadata file.
 ///
 /// # Errors
 /// A packet header that contradicts the file, itself or its predecessors (C-M2).

@@ -1,4 +1,4 @@
-//! What can be wrong with a trace, with the place where it is.
+//! The errors of a trace, with their positions.
 
 use std::path::PathBuf;
 
@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file system said no.
+    /// The file system returned an error.
     #[error("{path}: {error}", path = .path.display())]
     Io {
         /// File or directory.
@@ -37,7 +37,7 @@ pub enum OpenError {
     Metadata {
         /// Metadata file.
         path: PathBuf,
-        /// Line of the text, from 1; of a JSON record its first line.
+        /// Line of the text, from 1; for a JSON record its first line.
         line: usize,
         /// Expected and found.
         what: String,
@@ -47,7 +47,7 @@ pub enum OpenError {
     Stream(ReadError),
 }
 
-/// An error in the metadata text: the file's name is added by the caller.
+/// An error in the metadata text. The caller adds the file's name.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct MetaError {
@@ -63,7 +63,7 @@ impl MetaError {
     }
 }
 
-/// Where and why the reading of a stream ended before its end.
+/// Position and reason at which the reading of a stream ended early.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: packet {packet} at byte {packet_at}, byte {at}: {fault}", path = .path.display())]
 pub struct ReadError {
@@ -73,7 +73,7 @@ pub struct ReadError {
     pub packet: usize,
     /// Byte of the file where the packet starts.
     pub packet_at: u64,
-    /// Byte of the file where the fault was seen.
+    /// Byte of the file at which the fault is.
     pub at: u64,
     /// What was wrong.
     pub fault: Fault,
@@ -122,12 +122,12 @@ pub enum Fault {
     Shrunk { expected: u64 },
 }
 
-/// Something worth telling that did not stop the reading.
+/// A problem that did not stop the reading.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Diagnostic {
     /// File concerned.
     pub path: PathBuf,
-    /// What is to be said.
+    /// The message.
     pub what: String,
 }
 

@@ -1,11 +1,11 @@
 //! Runs decode programs over the bytes of a packet.
 //!
-//! The same code walks an event without keeping anything (to find where it ends, its id and its time) and decodes its fields
-//! into slots; a [`Sink`] makes the difference. Whatever the walk accepts, decoding accepts.
+//! The same code walks an event without storing anything (to find its end, its id and its time) and decodes its fields
+//! into slots. A [`Sink`] makes the difference. So whatever the walk accepts, decoding accepts.
 //!
-//! Slots, in the order of fields: a number is one slot (sign-extended; floats by bit pattern); text and BLOBs are two (byte
-//! offset in the data, bytes); an array with a length field has its count in front; a variant the index of its
-//! option, an optional 0 or 1; structures and arrays of fixed length have no slot of their own.
+//! Slots are in the order of fields. A number has one slot (sign-extended; floats by bit pattern); text and BLOBs have
+//! two (byte offset in the data, bytes). An array with a length field has its count in front, a variant the index of
+//! its option, an optional 0 or 1. Structures and arrays of fixed length have no slot of their own.
 
 use crate::bits;
 use crate::bits::index;
@@ -15,15 +15,15 @@ use crate::program::{Array, Fixed, Len, Load, Mark, Op, Program, Run};
 
 /// Most array elements that one event may have.
 pub(crate) const MAX_ELEMENTS: u64 = 1 << 24;
-/// Most elements without bits in one event.
+/// Most elements of zero bits in one event.
 pub(crate) const MAX_EMPTY: u64 = 1 << 20;
 
 /// Why a program stopped.
 #[derive(Debug)]
 pub(crate) enum Stop {
-    /// More bytes are needed than the input has.
+    /// The input has fewer bytes than needed.
     Short,
-    /// The data is wrong.
+    /// The data is invalid.
     Fault(Box<Fault>),
 }
 
@@ -33,7 +33,7 @@ impl From<Fault> for Stop {
     }
 }
 
-/// Bytes of a packet, from some place on.
+/// Bytes of a packet, from a certain position on.
 #[derive(Clone, Copy)]
 pub(crate) struct Input<'a> {
     pub(crate) data: &'a [u8],
@@ -45,31 +45,31 @@ pub(crate) struct Input<'a> {
     pub(crate) content: u64,
 }
 
-/// Takes decoded values.
+/// Receives decoded values.
 pub(crate) trait Sink {
-    /// Values are wanted at all.
+    /// Whether it needs the values.
     const KEEPS: bool;
     /// One slot.
-    fn put(&mut self, v: u64);
+    fn push_slot(&mut self, v: u64);
 }
 
-/// Wants nothing.
+/// A sink that needs nothing.
 pub(crate) struct Nothing;
 
 impl Sink for Nothing {
     const KEEPS: bool = false;
-    fn put(&mut self, _: u64) {}
+    fn push_slot(&mut self, _: u64) {}
 }
 
 impl Sink for Vec<u64> {
     const KEEPS: bool = true;
     #[inline]
-    fn put(&mut self, v: u64) {
+    fn push_slot(&mut self, v: u64) {
         self.push(v);
     }
 }
 
-/// What the decoder remembers between fields.
+/// The decoder's memory between fields.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct State {
     /// Values of fields that others refer to.
@@ -80,7 +80,7 @@ pub(crate) struct State {
     pub(crate) id: u64,
     /// Packet fields by role.
     pub(crate) roles: [Option<u64>; ROLES],
-    /// Bit at which the trace UUID stands in the packet header.
+    /// Bit of the packet header at which the trace UUID begins.
     pub(crate) uuid_at: Option<u64>,
     last_order: Option<ByteOrder>,
     elements: u64,
@@ -90,12 +90,12 @@ pub(crate) struct State {
 const ROLES: usize = Role::Clock as usize + 1;
 
 impl State {
-    /// A state with so many registers.
+    /// A state with this many registers.
     pub(crate) fn new(regs: u32) -> State {
         State { regs: vec![None; regs as usize], ..State::default() }
     }
 
-    /// Forgets what belongs to one record.
+    /// Resets what belongs to one record.
     pub(crate) fn start_record(&mut self) {
         self.elements = 0;
         self.empty = 0;
@@ -107,7 +107,7 @@ impl State {
         self.roles[r as usize]
     }
 
-    /// Sets what a packet field says.
+    /// Sets the value of a packet field.
     pub(crate) fn set_role(&mut self, r: Role, v: Option<u64>) {
         self.roles[r as usize] = v;
     }
@@ -124,7 +124,7 @@ impl State {
         }
     }
 
-    /// Sets the low `len` bits of the clock; a smaller new part means that it wrapped once.
+    /// Sets the low `len` bits of the clock. A smaller new value means that they wrapped once.
     fn tick(&mut self, v: u64, len: u32) {
         let mask = bits::mask(len);
         let (low, old) = (v & mask, self.clock & mask);
@@ -164,7 +164,7 @@ fn check(inp: &Input<'_>, end: Option<u64>) -> Result<u64, Stop> {
     }
 }
 
-/// Runs a program from bit `x` of the input; gives the bit after.
+/// Runs a program from bit `x` of the input. Returns the next bit.
 pub(crate) fn run<S: Sink>(
     p: &Program,
     inp: &Input<'_>,
@@ -184,8 +184,8 @@ pub(crate) fn run<S: Sink>(
                     return Err(Fault::SequenceLength { len: n, least: 8, left }.into());
                 }
                 let end = check(inp, x.checked_add(n * 8))?;
-                sink.put(x / 8);
-                sink.put(n);
+                sink.push_slot(x / 8);
+                sink.push_slot(n);
                 end
             }
             Op::VarInt { signed, marks } => {
@@ -194,7 +194,7 @@ pub(crate) fn run<S: Sink>(
                 for m in marks {
                     st.mark(*m, v, (7 * n).min(64));
                 }
-                sink.put(v);
+                sink.push_slot(v);
                 x + u64::from(n) * 8
             }
             Op::Array(a) => array(a, inp, x, st, sink)?,
@@ -204,7 +204,7 @@ pub(crate) fn run<S: Sink>(
                 for r in &c.clear {
                     st.regs[*r as usize] = None;
                 }
-                sink.put(u64::from(*i));
+                sink.push_slot(u64::from(*i));
                 run(&c.options[*i as usize], inp, x, st, sink)?
             }
             Op::Optional(m) => {
@@ -216,7 +216,7 @@ pub(crate) fn run<S: Sink>(
                 for r in &m.clear {
                     st.regs[*r as usize] = None;
                 }
-                sink.put(u64::from(there));
+                sink.push_slot(u64::from(there));
                 if there { run(&m.body, inp, x, st, sink)? } else { x }
             }
             Op::Uuid => {
@@ -243,7 +243,7 @@ fn fixed<S: Sink>(r: &Run, inp: &Input<'_>, x: u64, st: &mut State, sink: &mut S
     st.last_order = r.last;
     if S::KEEPS {
         for f in &r.fields {
-            put(f, inp.data, x, sink);
+            decode_fixed(f, inp.data, x, sink);
         }
     }
     for (i, m) in &r.marks {
@@ -254,18 +254,19 @@ fn fixed<S: Sink>(r: &Run, inp: &Input<'_>, x: u64, st: &mut State, sink: &mut S
 }
 
 #[inline]
-fn put<S: Sink>(f: &Fixed, data: &[u8], x: u64, sink: &mut S) {
+fn decode_fixed<S: Sink>(f: &Fixed, data: &[u8], x: u64, sink: &mut S) {
     if let Load::Bytes(n) = f.load {
-        sink.put((x + f.off) / 8);
-        sink.put(n);
+        sink.push_slot((x + f.off) / 8);
+        sink.push_slot(n);
     } else {
-        sink.put(load(f, data, x));
+        sink.push_slot(load(f, data, x));
     }
 }
 
 #[inline]
 fn load(f: &Fixed, data: &[u8], x: u64) -> u64 {
-    /// The bytes of a byte-aligned number. They were checked to be there; zeros rather than a panic if not.
+    /// The bytes of a byte-aligned number. The caller has checked that they exist; if not, the result is zeros and no
+    /// panic.
     #[inline]
     fn bytes<const N: usize>(data: &[u8], x: u64) -> [u8; N] {
         let i = (x / 8) as usize;
@@ -308,8 +309,8 @@ fn string<S: Sink>(unit: u64, inp: &Input<'_>, x: u64, sink: &mut S) -> Result<u
     };
     match n {
         Some(n) => {
-            sink.put(start as u64);
-            sink.put(n as u64);
+            sink.push_slot(start as u64);
+            sink.push_slot(n as u64);
             Ok(x + (n as u64 + unit) * 8)
         }
         None if inp.limit < inp.content => Err(Stop::Short),
@@ -317,7 +318,7 @@ fn string<S: Sink>(unit: u64, inp: &Input<'_>, x: u64, sink: &mut S) -> Result<u
     }
 }
 
-/// A LEB128 integer at a byte-aligned place, and how many bytes it has.
+/// A byte-aligned LEB128 integer, and its number of bytes.
 fn leb128(inp: &Input<'_>, x: u64, signed: bool) -> Result<(u64, u32), Stop> {
     let (mut v, mut n) = (0u64, 0u32);
     loop {
@@ -325,7 +326,7 @@ fn leb128(inp: &Input<'_>, x: u64, signed: bool) -> Result<(u64, u32), Stop> {
         let b = inp.data[(x / 8) as usize + n as usize];
         let low = u64::from(b & 0x7F);
         if n == 9 {
-            // One bit is left of 64: the rest must only repeat the sign.
+            // One bit is left of 64, so the rest may only repeat the sign.
             let fits = if signed { low == 0 || low == 0x7F } else { low <= 1 };
             if !fits || b & 0x80 != 0 {
                 return Err(Fault::VarInt.into());
@@ -360,7 +361,7 @@ fn array<S: Sink>(a: &Array, inp: &Input<'_>, x: u64, st: &mut State, sink: &mut
         return Err(Fault::TooManyFields(MAX_ELEMENTS).into());
     }
     if let Len::Reg(_) = a.len {
-        sink.put(n);
+        sink.push_slot(n);
     }
     if n == 0 {
         return Ok(x);
@@ -376,7 +377,7 @@ fn array<S: Sink>(a: &Array, inp: &Input<'_>, x: u64, st: &mut State, sink: &mut
         {
             for i in 0..n {
                 for f in &r.fields {
-                    put(f, inp.data, x + i * stride, sink);
+                    decode_fixed(f, inp.data, x + i * stride, sink);
                 }
             }
         }

@@ -6,12 +6,12 @@
 //!        from 1.1: u64 stream instance id  packet sequence number
 //! ```
 //!
-//! An index is a hint: one that does not fit its stream file in every respect is not used.
+//! An index is a hint: if it does not fit its stream file in every respect, it is not used.
 
 const MAGIC: u32 = 0xC1F1_DCC1;
 const HEADER: usize = 16;
 
-/// One packet as the index has it. Times are raw clock values.
+/// A packet's entry in the index. Times are raw clock values.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Entry {
     /// Byte in the stream file.
@@ -32,7 +32,7 @@ pub struct Entry {
     pub more: Option<(u64, u64)>,
 }
 
-/// The entries of an index of a stream file of `file_len` bytes.
+/// Parses the index of a stream file of `file_len` bytes.
 ///
 /// # Errors
 /// What does not fit.

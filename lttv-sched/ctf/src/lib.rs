@@ -1,6 +1,7 @@
 //! CTF 1.8 and CTF 2 traces: metadata, packets, events.
 //!
-//! A trace is a directory with a file `metadata` and stream files. Reading one goes through these stages, each a module:
+//! A trace is a directory with a file `metadata` and stream files. Reading one goes through these stages,
+//! each a module:
 //!
 //! ```text
 //! metadata file -- container --> text -- tsdl | json --> model (TraceClass)
@@ -9,12 +10,11 @@
 //!     packets + decode steps -- exec, reader --> events -- values --> fields
 //! ```
 //!
-//! Invariants: no input makes it panic, loop or allocate by a number that was not checked against the file; an error of a
-//! stream comes after all events before it; results are the same with and without index files; [`model`] is the only thing
-//! that both metadata languages share, and nothing behind it asks which one a trace was written in (except how names are
-//! searched).
+//! Invariants: no input makes it panic, loop or allocate by a number that was not checked against the file; an error of
+//! a stream comes after all events before it; results are the same with and without index files; the two metadata
+//! languages share only [`model`], and nothing after it depends on the language (except how names are searched).
 //!
-//! [`Trace`] and [`Reader`] are the library's own face; [`CtfSource`] makes a trace a source of the engine.
+//! [`Trace`] and [`Reader`] are the library's own interface; [`CtfSource`] makes a trace a source of the engine.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -50,4 +50,4 @@ pub use reader::{EventTime, Head, Position, Reader};
 pub use source::CtfSource;
 pub use stream::StreamLoss;
 pub use trace::{Options, StreamInfo, Trace, discover, open, open_all, open_each};
-pub use values::{Parts, Seen, View, float, integer};
+pub use values::{FieldValue, Parts, View, float, integer};

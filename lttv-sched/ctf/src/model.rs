@@ -1,8 +1,7 @@
-//! What a trace's metadata says: classes of clocks, streams, events and fields.
+//! The contents of a trace's metadata: classes of clocks, streams, events and fields.
 //!
-//! TSDL (CTF 1.8) and JSON (CTF 2) are both lowered to these types; nothing behind this module knows
-//! which of the two a trace was written in, except through [`TraceClass::major`], which decides how
-//! locations without an origin are searched.
+//! TSDL (CTF 1.8) and JSON (CTF 2) are both converted to these types. Nothing after this module knows the language of a
+//! trace, except through [`TraceClass::major`], which decides how locations without an origin are searched.
 //!
 //! Sizes and alignments of fields are in bits unless a name says bytes.
 
@@ -11,7 +10,7 @@ use std::sync::Arc;
 
 /// Deepest nesting of field classes that is accepted.
 pub const MAX_DEPTH: usize = 64;
-/// Most field classes that one trace may instantiate (a cap on what nested definitions unfold to).
+/// Most field classes of one trace (a limit on the expansion of nested definitions).
 pub const MAX_CLASSES: usize = 1 << 20;
 
 /// Order of the bytes of a number.
@@ -26,7 +25,7 @@ pub enum ByteOrder {
 /// How text is encoded.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Encoding {
-    /// UTF-8, or ASCII, which is part of it.
+    /// UTF-8, which includes ASCII.
     Utf8,
     /// UTF-16, little-endian code units.
     Utf16Le,
@@ -70,24 +69,24 @@ impl Range {
 pub struct Mappings(pub Vec<(String, Vec<Range>)>);
 
 impl Mappings {
-    /// Names of the ranges that hold `v`; ranges may overlap.
+    /// Names of the ranges that contain `v`. Ranges may overlap.
     pub fn labels(&self, v: i128) -> impl Iterator<Item = &str> {
         self.0.iter().filter(move |(_, r)| r.iter().any(|r| r.contains(v))).map(|(n, _)| n.as_str())
     }
 }
 
-/// What the value of an integer field means for the reader itself.
+/// What the value of an integer field means to the reader itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Role {
     /// 0xC1FC1FC1 at the start of a packet.
     PacketMagic,
     /// The trace's UUID (16 bytes) in a packet header.
     TraceUuid,
-    /// Which stream class a packet belongs to.
+    /// Stream class of a packet.
     StreamClassId,
-    /// Which stream of its class a packet belongs to.
+    /// The packet's stream among those of its class.
     StreamId,
-    /// Whole length of a packet, bits.
+    /// Length of a packet including padding, in bits.
     PacketTotal,
     /// Length of a packet without its padding, bits.
     PacketContent,
@@ -101,13 +100,13 @@ pub enum Role {
     Discarded,
     /// CPU whose buffer this was.
     Cpu,
-    /// Which class an event is of.
+    /// Class of an event.
     EventId,
-    /// Updates the stream's clock; a value shorter than 64 bits replaces the low bits.
+    /// Updates the stream's clock. A value shorter than 64 bits replaces the low bits.
     Clock,
 }
 
-/// What the bits of a fixed-length field are.
+/// What the bits of a fixed-length field represent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum BitsKind {
     /// Unsigned integer.
@@ -124,7 +123,7 @@ pub enum BitsKind {
     Map,
 }
 
-/// How a number is preferably shown.
+/// Preferred display base of a number.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[expect(missing_docs, reason = "named as in the metadata")]
 pub enum Base {
@@ -141,17 +140,17 @@ pub struct Bits {
     pub len: u32,
     /// Byte order.
     pub order: ByteOrder,
-    /// The bits are numbered against the byte order's custom (CTF 2 `bit-order`).
+    /// Whether the bits are numbered against the byte order's convention (CTF 2 `bit-order`).
     pub reversed: bool,
-    /// What they mean.
+    /// What the bits represent.
     pub kind: BitsKind,
     /// Preferred base.
     pub base: Base,
     /// Labels or flags.
     pub mappings: Option<Arc<Mappings>>,
-    /// Declared as an enumeration: may be the tag of a TSDL variant.
+    /// Whether it was declared as an enumeration, and so may be the tag of a TSDL variant.
     pub is_enum: bool,
-    /// A TSDL integer with `encoding`: an array of these is text.
+    /// Whether it is a TSDL integer with `encoding`: an array of these is text.
     pub text: bool,
     /// Meaning for the reader.
     pub roles: Vec<Role>,
@@ -162,7 +161,7 @@ pub struct Bits {
 /// A LEB128 integer.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct VarInt {
-    /// Two's complement?
+    /// Whether it is in two's complement.
     pub signed: bool,
     /// Preferred base.
     pub base: Base,
@@ -172,14 +171,14 @@ pub struct VarInt {
     pub roles: Vec<Role>,
 }
 
-/// Where another field is found, as written.
+/// The location of another field, as written.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Location {
-    /// Scope in which the path starts; none: near the field itself.
+    /// Scope in which the path starts. None: near the field itself.
     pub origin: Option<Scope>,
     /// Names from there; `None` is the parent structure (CTF 2).
     pub path: Vec<Option<String>>,
-    /// Line of the metadata (0 if not known), for messages.
+    /// Line of the metadata (0 if unknown), for messages.
     pub line: usize,
 }
 
@@ -188,14 +187,14 @@ pub struct Location {
 pub enum Length {
     /// The same in every record.
     Fixed(u64),
-    /// Held by an earlier unsigned integer field.
+    /// The value of an earlier unsigned integer field.
     Field(Location),
 }
 
 /// A named member of a structure.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Member {
-    /// Name shown and looked up: TSDL's without its one leading `_`.
+    /// Name for display and look-ups: in TSDL without one leading `_`.
     pub name: String,
     /// Name as the metadata has it.
     pub raw_name: String,
@@ -210,7 +209,7 @@ pub struct VariantOption {
     pub name: String,
     /// Name as the metadata has it.
     pub raw_name: String,
-    /// Selector values; none in TSDL, where the selector's label is the name.
+    /// Selector values. None in TSDL, where the option's name is the selector's label.
     pub ranges: Option<Vec<Range>>,
     /// Class.
     pub class: FieldClass,
@@ -218,16 +217,17 @@ pub struct VariantOption {
 
 /// Shape of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
+pub enum FieldKind {
     /// Fixed number of bits.
     Bits(Bits),
     /// LEB128.
     VarInt(VarInt),
     /// Text up to a zero code unit.
     String(Encoding),
-    /// Text in so many bytes; what follows a zero code unit is garbage. In TSDL the length counts 8-bit elements, which is the same.
+    /// Text in this many bytes. What follows a zero code unit is garbage. In TSDL the length counts 8-bit elements,
+    /// which is the same.
     Text(Length, Encoding),
-    /// So many raw bytes.
+    /// This many raw bytes.
     Blob(Length),
     /// Members in order.
     Struct(Vec<Member>),
@@ -235,14 +235,14 @@ pub enum Kind {
     Array(Length, Box<FieldClass>),
     /// One of several classes, chosen by an earlier field.
     Variant(Option<Location>, Vec<VariantOption>),
-    /// There or not, chosen by an earlier field: boolean, or an integer with ranges.
+    /// Present or absent, depending on an earlier field: a boolean, or an integer with ranges.
     Optional(Location, Option<Vec<Range>>, Box<FieldClass>),
 }
 
 /// Class of a field.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct FieldClass {
-    /// Alignment, a power of two: the greatest of its own and (structures, arrays) of its parts.
+    /// Alignment, a power of two: the greatest of its own and (for structures and arrays) those of its parts.
     pub align: u64,
     /// Number of classes in this tree, itself included.
     pub weight: usize,
@@ -251,27 +251,27 @@ pub struct FieldClass {
     /// For arrays with a role: the trace UUID in a TSDL packet header, or a BLOB in CTF 2.
     pub role: Option<Role>,
     /// Shape.
-    pub kind: Kind,
+    pub kind: FieldKind,
 }
 
 impl FieldClass {
     /// Adds the names of all members in it.
     pub fn add_names(&self, names: &mut BTreeSet<String>) {
         match &self.kind {
-            Kind::Struct(members) => members.iter().for_each(|member| {
+            FieldKind::Struct(members) => members.iter().for_each(|member| {
                 if !names.contains(&member.name) {
                     names.insert(member.name.clone());
                 }
                 member.class.add_names(names);
             }),
-            Kind::Array(_, element) | Kind::Optional(_, _, element) => element.add_names(names),
-            Kind::Variant(_, options) => options.iter().for_each(|option| option.class.add_names(names)),
+            FieldKind::Array(_, element) | FieldKind::Optional(_, _, element) => element.add_names(names),
+            FieldKind::Variant(_, options) => options.iter().for_each(|option| option.class.add_names(names)),
             _ => {}
         }
     }
 
-    /// A class with its alignment, weight and depth worked out from its parts.
-    pub fn new(own_align: u64, kind: Kind) -> FieldClass {
+    /// A class whose alignment, weight and depth are computed from its parts.
+    pub fn new(own_align: u64, kind: FieldKind) -> FieldClass {
         let (mut align, mut weight, mut depth) = (own_align.max(1), 1usize, 0usize);
         let mut add = |c: &FieldClass, aligns: bool| {
             if aligns {
@@ -281,10 +281,10 @@ impl FieldClass {
             depth = depth.max(c.depth);
         };
         match &kind {
-            Kind::Struct(m) => m.iter().for_each(|m| add(&m.class, true)),
-            Kind::Array(_, e) => add(e, true),
-            Kind::Variant(_, o) => o.iter().for_each(|o| add(&o.class, false)),
-            Kind::Optional(_, _, c) => add(c, false),
+            FieldKind::Struct(m) => m.iter().for_each(|m| add(&m.class, true)),
+            FieldKind::Array(_, e) => add(e, true),
+            FieldKind::Variant(_, o) => o.iter().for_each(|o| add(&o.class, false)),
+            FieldKind::Optional(_, _, c) => add(c, false),
             _ => {}
         }
         FieldClass { align, weight, depth: depth + 1, role: None, kind }
@@ -293,27 +293,30 @@ impl FieldClass {
     /// The members, if it is a structure.
     pub fn members(&self) -> Option<&[Member]> {
         match &self.kind {
-            Kind::Struct(m) => Some(m),
+            FieldKind::Struct(m) => Some(m),
             _ => None,
         }
     }
 
-    /// Least number of bits that a field of this class takes, alignment not counted.
+    /// Least number of bits of a field of this class, without alignment.
     pub fn least_bits(&self) -> u64 {
         match &self.kind {
-            Kind::Bits(b) => u64::from(b.len),
-            Kind::VarInt(_) => 8,
-            Kind::String(e) => 8 * e.unit(),
-            Kind::Text(Length::Fixed(n), _) | Kind::Blob(Length::Fixed(n)) => n.saturating_mul(8),
-            Kind::Text(..) | Kind::Blob(_) | Kind::Array(Length::Field(_), _) | Kind::Optional(..) => 0,
-            Kind::Array(Length::Fixed(n), e) => n.saturating_mul(e.least_bits()),
-            Kind::Struct(m) => m.iter().fold(0, |s, m| s.saturating_add(m.class.least_bits())),
-            Kind::Variant(_, o) => o.iter().map(|o| o.class.least_bits()).min().unwrap_or(0),
+            FieldKind::Bits(b) => u64::from(b.len),
+            FieldKind::VarInt(_) => 8,
+            FieldKind::String(e) => 8 * e.unit(),
+            FieldKind::Text(Length::Fixed(n), _) | FieldKind::Blob(Length::Fixed(n)) => n.saturating_mul(8),
+            FieldKind::Text(..)
+            | FieldKind::Blob(_)
+            | FieldKind::Array(Length::Field(_), _)
+            | FieldKind::Optional(..) => 0,
+            FieldKind::Array(Length::Fixed(n), e) => n.saturating_mul(e.least_bits()),
+            FieldKind::Struct(m) => m.iter().fold(0, |s, m| s.saturating_add(m.class.least_bits())),
+            FieldKind::Variant(_, o) => o.iter().map(|o| o.class.least_bits()).min().unwrap_or(0),
         }
     }
 }
 
-/// The six places where fields stand, in decoding order.
+/// The six scopes of fields, in decoding order.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[expect(missing_docs, reason = "named as in the metadata")]
 pub enum Scope {
@@ -348,7 +351,7 @@ pub enum EnvValue {
 }
 
 impl EnvValue {
-    /// The number, if it is one of 64 bits without a sign.
+    /// The number, if it fits 64 bits without a sign.
     pub(crate) fn unsigned(&self) -> Option<u64> {
         match self {
             EnvValue::Int(v) => u64::try_from(*v).ok(),
@@ -357,14 +360,14 @@ impl EnvValue {
     }
 }
 
-/// Where a clock counts from.
+/// The origin of a clock.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// 1970-01-01T00:00:00Z.
     UnixEpoch,
-    /// Some instant that only clocks with the same key share.
+    /// An instant that only clocks with the same key share.
     Other(String),
-    /// Not known: comparable with no other clock.
+    /// Unknown: the clock is comparable with no other.
     Unknown,
 }
 
@@ -385,7 +388,7 @@ pub struct ClockClass {
     pub precision: u64,
     /// Seconds from the origin at cycle 0.
     pub offset_s: i64,
-    /// Cycles more.
+    /// Cycles to add to that.
     pub offset: i128,
     /// Origin.
     pub origin: Origin,
@@ -402,7 +405,7 @@ pub struct EventClass {
     pub loglevel: Option<i64>,
     /// `model.emf.uri`.
     pub uri: Option<String>,
-    /// Context of this event alone. Event classes of one shape share it, here and for the payload.
+    /// Context of this event class. Event classes with equal contexts share one; payloads likewise.
     pub context: Option<Arc<FieldClass>>,
     /// Payload.
     pub fields: Option<Arc<FieldClass>>,
@@ -427,7 +430,7 @@ pub struct StreamClass {
     pub events: Vec<EventClass>,
 }
 
-/// All that the metadata says.
+/// All contents of the metadata.
 #[derive(Clone, Debug)]
 pub struct TraceClass {
     /// 1 for TSDL, 2 for JSON.
@@ -444,7 +447,7 @@ pub struct TraceClass {
     pub packet_header: Option<FieldClass>,
     /// Streams.
     pub streams: Vec<StreamClass>,
-    /// What was skipped or accepted with a doubt.
+    /// What was skipped, or accepted although it is doubtful.
     pub warnings: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! Packets of a stream file: where they lie, what their header and context say.
+//! Packets of a stream file: their positions, headers and contexts.
 
 use std::fs::File;
 use std::os::unix::fs::FileExt;
@@ -10,19 +10,19 @@ use crate::error::{Fault, ReadError};
 use crate::exec::{Input, Nothing, State, Stop, run};
 use crate::model::Role;
 
-/// Bytes of a packet that are held at a time, unless one event is longer.
+/// Bytes of a packet that are in memory at a time, unless one event is longer.
 pub(crate) const WINDOW: u64 = 256 << 10;
-/// Bytes read at first when only the head of a packet is wanted.
+/// Bytes read first if only the head of a packet is needed.
 const HEAD: u64 = 512;
 
-/// A file with packets. Its length is that at opening; it is read by position, so that a file that shrinks
-/// meanwhile is an error and never a fault of memory.
+/// A file with packets. Its length is that at opening. It is read by position, so a file that shrinks meanwhile causes
+/// an error and never a memory fault.
 #[derive(Debug)]
 pub(crate) struct StreamFile {
     pub(crate) path: PathBuf,
     pub(crate) len: u64,
     handle: Mutex<Option<Arc<File>>>,
-    /// Keep the file open between reads: not when a trace has very many files.
+    /// Whether the file stays open between reads. It does not if a trace has very many files.
     keep: bool,
 }
 
@@ -43,12 +43,12 @@ impl StreamFile {
         Ok(f)
     }
 
-    /// What the system says of it now.
+    /// The file's current metadata.
     pub(crate) fn metadata(&self) -> std::io::Result<std::fs::Metadata> {
         self.file()?.metadata()
     }
 
-    /// Fills `buf` with `n` bytes from `at`. The range must lie in the file as it was at opening.
+    /// Fills `buf` with `n` bytes from `at`. The range must be within the file's length at opening.
     pub(crate) fn read(&self, at: u64, n: u64, buf: &mut Vec<u8>) -> Result<(), Fault> {
         debug_assert!(at + n <= self.len);
         let n = usize::try_from(n).map_err(|e| Fault::Io(e.to_string()))?;
@@ -64,7 +64,7 @@ impl StreamFile {
     }
 }
 
-/// Where a packet lies.
+/// The position of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Extent {
     pub(crate) file: u32,
@@ -74,7 +74,7 @@ pub(crate) struct Extent {
     pub(crate) at: u64,
     /// Bytes that the packet has.
     pub(crate) size: u64,
-    /// Bytes of it that the file has: fewer when the file was cut.
+    /// Bytes of it that are in the file: fewer if the file was cut.
     pub(crate) there: u64,
 }
 
@@ -86,13 +86,13 @@ pub(crate) struct Packet {
     pub(crate) end: Option<u64>,
     pub(crate) seq: Option<u64>,
     pub(crate) discarded: Option<u64>,
-    /// No event of this packet or one before is later than this (ns); a running maximum, so that it can be searched.
+    /// No event of this packet or an earlier one is later than this (ns). It is a running maximum, for binary search.
     pub(crate) upto: i64,
-    /// The stream ends here: what was found instead of a packet is in [`Stream::bad`].
+    /// The stream ends here. [`Stream::bad`] says what was found instead of a packet.
     pub(crate) bad: bool,
 }
 
-/// What the header and context of a packet say.
+/// The values in the header and context of a packet.
 #[derive(Clone, Debug)]
 pub(crate) struct Head {
     /// Index of the stream class.
@@ -111,11 +111,11 @@ pub(crate) struct Head {
     pub(crate) bits: u64,
     /// Bits that the header took.
     pub(crate) header_bits: u64,
-    /// The UUID of the packet when it is not the metadata's.
+    /// The UUID of the packet, if it differs from the metadata's.
     pub(crate) foreign: Option<String>,
 }
 
-/// Decodes header and context from the start of a packet. `content`: bits that they may take at most.
+/// Decodes header and context from the start of a packet. `content`: most bits that they may have.
 pub(crate) fn head(c: &Compiled, data: &[u8], content: u64, st: &mut State) -> Result<Head, Stop> {
     let inp = Input { data, base: 0, limit: (data.len() as u64 * 8).min(content), content };
     st.roles = Default::default();
@@ -165,7 +165,7 @@ pub(crate) fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// Reads the head of the packet at byte `at`, and as many bytes as that takes.
+/// Reads the head of the packet at byte `at`, with as many bytes as needed.
 pub(crate) fn read_head(
     c: &Compiled,
     f: &StreamFile,
@@ -199,7 +199,7 @@ pub(crate) fn read_head(
             }
             t / 8
         }
-        // Neither size: the file is one packet.
+        // Neither size is given: the file is one packet.
         _ => there,
     };
     Ok((h, size))

@@ -1,8 +1,9 @@
-//! Field classes compiled to flat decode steps.
+//! Compiles field classes to flat decode steps.
 //!
-//! Most fields of real traces have a place that is known once the start of their structure is: these are gathered into a
-//! [`Run`], whose length is checked once and which is skipped by an addition. A run ends where a string, a sequence or a variant
-//! makes the place of the next field depend on the data, or where an alignment is greater than what is known of the place.
+//! Most fields of real traces have a position that is known as soon as the start of their structure is. These are
+//! gathered into a [`Run`], whose length is checked once and which is skipped by an addition. A run ends at a string, a
+//! sequence or a variant, after which the position depends on the data, or at an alignment that is greater than what is
+//! known of the position.
 //!
 //! ```text
 //! struct { u32 a; u16 b[3]; string s; u64 align(64) t; }
@@ -10,8 +11,8 @@
 //! ```
 
 use crate::bits::row;
-use crate::model::{Bits, BitsKind, ByteOrder, FieldClass, Kind, Length, Range, Role};
-use crate::resolve::{Key, Place, Ref, Resolved};
+use crate::model::{Bits, BitsKind, ByteOrder, FieldClass, FieldKind, Length, Range, Role};
+use crate::resolve::{Key, Ref, Resolved, RootField};
 
 /// Steps that decode one field class.
 #[derive(Debug, Default)]
@@ -20,7 +21,7 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Alignment and length when every record is the same and nothing in it is of use to the reader itself.
+    /// Alignment and length, if every record has the same and the reader itself needs nothing in it.
     pub(crate) fn plain(&self) -> Option<(u64, u64)> {
         match &self.ops[..] {
             [] => Some((1, 0)),
@@ -33,7 +34,7 @@ impl Program {
 #[derive(Debug)]
 pub(crate) enum Op {
     Run(Run),
-    /// Text up to a zero code unit of so many bytes, byte-aligned.
+    /// Text up to a zero code unit of this many bytes, byte-aligned.
     Str(u64),
     /// Text or BLOB, byte-aligned.
     Bytes {
@@ -47,13 +48,13 @@ pub(crate) enum Op {
     Array(Box<Array>),
     Variant(Box<Choice>),
     Optional(Box<Maybe>),
-    /// The trace's UUID is here (byte-aligned): remember the place.
+    /// The trace's UUID is here (byte-aligned): its position is stored.
     Uuid,
     /// Two fields of different byte order share a byte here.
     Conflict,
 }
 
-/// Fields whose places are known from the start.
+/// Fields with positions relative to the start of the run.
 #[derive(Debug)]
 pub(crate) struct Run {
     pub(crate) align: u64,
@@ -94,11 +95,11 @@ pub(crate) enum Load {
         signed: bool,
         reversed: bool,
     },
-    /// So many bytes of text or BLOB.
+    /// This many bytes of text or BLOB.
     Bytes(u64),
 }
 
-/// What is done with a value besides showing it.
+/// What happens with a value besides display.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mark {
     Store { reg: u32, signed: bool },
@@ -118,7 +119,7 @@ pub(crate) struct Array {
     pub(crate) body: Program,
     /// Least bits of an element.
     pub(crate) least: u64,
-    /// Bits from one element to the next when all are the same and without marks.
+    /// Bits from one element to the next, if all are the same and have no marks.
     pub(crate) stride: Option<u64>,
 }
 
@@ -128,7 +129,7 @@ pub(crate) struct Choice {
     /// Ranges with their option, in the order of options.
     pub(crate) table: Vec<(Range, u32)>,
     pub(crate) options: Vec<Program>,
-    /// Registers inside.
+    /// Registers of the fields inside.
     pub(crate) clear: Vec<u32>,
 }
 
@@ -141,7 +142,7 @@ pub(crate) struct Maybe {
 }
 
 /// Compiles a root class.
-pub(crate) fn compile(resolved: &Resolved, place: Place, class: &FieldClass) -> Program {
+pub(crate) fn compile(resolved: &Resolved, place: RootField, class: &FieldClass) -> Program {
     let any = resolved.refs.keys().chain(resolved.stores.keys()).any(|k| k.0 == place);
     let mut c = Compiler { resolved: any.then_some(resolved), path: (place, Vec::new()) };
     c.program(class)
@@ -151,7 +152,7 @@ pub(crate) fn compile(resolved: &Resolved, place: Place, class: &FieldClass) -> 
 const UNROLL: u64 = 16;
 
 struct Compiler<'a> {
-    /// None when nothing in this class refers or is referred to.
+    /// None if nothing in this class refers to a field or is referred to.
     resolved: Option<&'a Resolved>,
     path: Key,
 }
@@ -159,7 +160,7 @@ struct Compiler<'a> {
 /// A program in the making.
 struct Draft {
     ops: Vec<Op>,
-    /// The place is `offset` modulo `modulus`.
+    /// The position is `offset` modulo `modulus`.
     modulus: u64,
     offset: u64,
     run: Option<Open>,
@@ -221,14 +222,14 @@ impl Draft {
         r.bits = r.bits.saturating_add(bits);
     }
 
-    /// Another step, after which the place is only known modulo `modulus`.
+    /// Adds a step, after which the position is only known modulo `modulus`.
     fn push(&mut self, op: Op, modulus: u64) {
         self.flush();
         self.ops.push(op);
         (self.modulus, self.offset) = (modulus, 0);
     }
 
-    /// A field at the (aligned) place; its index in the run.
+    /// Adds a field at the (aligned) position. Returns its index in the run.
     fn field(&mut self, load: Load, bits: u64, order: Option<ByteOrder>) -> u32 {
         if let Some(order) = order {
             let inside_known = self.modulus >= 8;
@@ -239,7 +240,7 @@ impl Draft {
                 && end == r.bits
             {
                 if !inside_known {
-                    // Whether the two share a byte shows only when the place does: the next run checks.
+                    // Only with the position is it known whether the two share a byte; the next run checks that.
                     self.flush();
                 } else if inside {
                     self.push(Op::Conflict, 1);
@@ -269,7 +270,7 @@ impl Compiler<'_> {
     }
 
     fn reference(&self) -> Ref {
-        // `resolve` made an entry for each field that refers to another, or the trace would not have opened.
+        // `resolve` made an entry for each field that refers to another; otherwise the trace would not have opened.
         self.resolved.and_then(|r| r.refs.get(&self.path)).cloned().unwrap_or(Ref { reg: 0, options: None })
     }
 
@@ -287,7 +288,7 @@ impl Compiler<'_> {
         p
     }
 
-    /// Registers of the fields below the present one.
+    /// Registers of the fields below the current one.
     fn inside(&self) -> Vec<u32> {
         let Some(r) = self.resolved else { return Vec::new() };
         let mut v: Vec<u32> = r
@@ -312,7 +313,8 @@ impl Compiler<'_> {
     fn bits(&mut self, d: &mut Draft, b: &Bits) {
         let byte_known = d.modulus >= 8 && d.offset.is_multiple_of(8);
         let load = load_of(b, byte_known);
-        // A byte-aligned field shares no byte before it; after it only if its length is odd.
+        // A byte-aligned field shares no byte with the field before it, and with the one after it only if its length is
+        // odd.
         let order = (!(byte_known && b.len.is_multiple_of(8))).then_some(b.order);
         let i = d.field(load, u64::from(b.len), order);
         let marks = self.marks(&b.roles, b.len, b.kind == BitsKind::Signed);
@@ -321,16 +323,16 @@ impl Compiler<'_> {
 
     fn class(&mut self, d: &mut Draft, c: &FieldClass) {
         match &c.kind {
-            Kind::Bits(b) => {
+            FieldKind::Bits(b) => {
                 d.align(c.align);
                 self.bits(d, b);
             }
-            Kind::VarInt(v) => {
+            FieldKind::VarInt(v) => {
                 let marks = self.marks(&v.roles, 0, v.signed);
                 d.push(Op::VarInt { signed: v.signed, marks: marks.into() }, 8);
             }
-            Kind::String(e) => d.push(Op::Str(e.unit()), 8),
-            Kind::Text(len, _) | Kind::Blob(len) => {
+            FieldKind::String(e) => d.push(Op::Str(e.unit()), 8),
+            FieldKind::Text(len, _) | FieldKind::Blob(len) => {
                 if c.role == Some(Role::TraceUuid) {
                     d.push(Op::Uuid, 8);
                 }
@@ -342,7 +344,7 @@ impl Compiler<'_> {
                     len => d.push(Op::Bytes { len, align: c.align.max(8) }, 8),
                 }
             }
-            Kind::Struct(members) => {
+            FieldKind::Struct(members) => {
                 d.align(c.align);
                 for (i, m) in members.iter().enumerate() {
                     self.path.1.push(row(i));
@@ -350,8 +352,8 @@ impl Compiler<'_> {
                     self.path.1.pop();
                 }
             }
-            Kind::Array(len, e) => self.array(d, c, len, e),
-            Kind::Variant(_, options) => {
+            FieldKind::Array(len, e) => self.array(d, c, len, e),
+            FieldKind::Variant(_, options) => {
                 let Ref { reg, options: labels } = self.reference();
                 let mut table = Vec::new();
                 for (i, o) in options.iter().enumerate() {
@@ -364,7 +366,7 @@ impl Compiler<'_> {
                     options.iter().enumerate().map(|(i, o)| self.nested(row(i), &o.class)).collect();
                 d.push(Op::Variant(Box::new(Choice { reg, table, options, clear })), 1);
             }
-            Kind::Optional(_, ranges, inner) => {
+            FieldKind::Optional(_, ranges, inner) => {
                 let reg = self.reference().reg;
                 let clear = self.inside();
                 let body = self.nested(0, inner);
@@ -377,7 +379,7 @@ impl Compiler<'_> {
         if c.role == Some(Role::TraceUuid) {
             d.push(Op::Uuid, 8);
         }
-        if let (Length::Fixed(n), Kind::Bits(b)) = (len, &e.kind)
+        if let (Length::Fixed(n), FieldKind::Bits(b)) = (len, &e.kind)
             && *n <= UNROLL
         {
             d.align(c.align);
@@ -392,7 +394,7 @@ impl Compiler<'_> {
         let len = self.len(len);
         let body = self.nested(0, e);
         let stride = body.plain().and_then(|(align, bits)| bits.checked_next_multiple_of(align.max(1)));
-        // With a stride the place after the array is that of an aligned element plus whole bytes at best.
+        // With a stride, the position after the array is at best that of an aligned element plus whole bytes.
         let modulus = match (body.plain(), stride) {
             (Some((_, bits)), Some(s)) if bits == s && bits > 0 && bits % 8 == 0 && c.align >= 8 => 8,
             _ => 1,

@@ -1,8 +1,8 @@
-//! A reading head on one stream.
+//! A reading position in one stream.
 //!
-//! At any time the reader stands on an event that was walked to its end, or past the last one. Walking finds id, time
-//! and length; fields are decoded into slots when somebody asks. One window of the present packet is in memory: the
-//! whole packet if it is small, else a part that moves with the events.
+//! The reader is always at an event that was walked to its end, or past the last one. The walk finds id, time and
+//! length. Fields are decoded into slots on request. One window of the current packet is in memory: the whole packet if
+//! it is small, otherwise a part that moves with the events.
 //!
 //! Invariant: an event that was walked decodes without an error, because both are the same code.
 
@@ -19,7 +19,7 @@ use crate::program::Program;
 use crate::stream::Stream;
 use crate::values::View;
 
-/// What readers of one trace share.
+/// What the readers of one trace share.
 #[derive(Debug)]
 pub(crate) struct Shared {
     pub(crate) compiled: Compiled,
@@ -38,16 +38,16 @@ pub enum EventTime {
     Overflow,
 }
 
-/// The event a reader stands on.
+/// The event at which a reader is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Head {
-    /// When.
+    /// Its time.
     pub time: EventTime,
     /// Index of its class in its stream class.
     pub class: u32,
 }
 
-/// Place of an event: what [`Reader::seek`] needs to stand there again. Ordered as the events are.
+/// The position of an event, for [`Reader::seek`]. Positions have the order of the events.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Position {
     /// Index of the packet in its stream.
@@ -63,35 +63,35 @@ impl Position {
     pub const END: Position = Position { packet: u64::MAX, bit: u64::MAX, clock: u64::MAX };
 }
 
-/// The decoder's memory, and the slots of the scopes that were asked for.
+/// The decoder's memory, and the slots of the scopes that were requested.
 #[derive(Debug, Default)]
 struct Decoded {
     state: State,
-    /// Scopes that are up to date, a bit each.
+    /// Scopes that are up to date, one bit each.
     valid: u32,
     slots: [Vec<u64>; 6],
 }
 
-/// Bits of [`Decoded::valid`] that stay while the packet does.
+/// Bits of [`Decoded::valid`] that stay set within a packet.
 const PACKET_SCOPES: u32 = 1 << Scope::PacketHeader as u32 | 1 << Scope::PacketContext as u32;
 
-/// A reading head.
+/// A reader of one stream.
 pub struct Reader {
     of: Arc<Shared>,
     stream: usize,
-    /// Index of the packet; the number of packets or more: past the end.
+    /// Index of the packet. The number of packets or more means past the end.
     packet: usize,
     /// Bytes of the window, and bytes from the packet's start to it.
     data: Vec<u8>,
     base: u64,
-    /// Bits of the packet's content, as far as the file has them.
+    /// Bits of the packet's content that are in the file.
     content: u64,
     /// CPU of the packet.
     cpu: Option<u64>,
     /// Bits of packet header and context, and the header alone.
     first: u64,
     header_bits: u64,
-    /// Where the event, its four scopes and the next event start; bits from the packet's start.
+    /// Start of the event, of its four scopes and of the next event, in bits from the packet's start.
     start: u64,
     scopes: [u64; 4],
     end: u64,
@@ -136,13 +136,13 @@ impl Reader {
         }
     }
 
-    /// The event it stands on; none past the last one and before the first seek.
+    /// The event at which the reader is. None past the last one and before the first seek.
     #[inline]
     pub fn head(&self) -> Option<Head> {
         self.head
     }
 
-    /// CPU of the event it stands on: its own where the trace says it for each, else that of the stream.
+    /// CPU of the current event: its own if the trace has it for each event, otherwise the stream's.
     pub fn event_cpu(&self) -> Option<u32> {
         if !self.says_cpu() {
             return self.cpu();
@@ -151,7 +151,7 @@ impl Reader {
         u32::try_from(self.decoded.borrow().state.role(Role::Cpu)?).ok()
     }
 
-    /// Whether events of this stream say themselves on which CPU they happened.
+    /// Whether events of this stream have their own CPU field.
     pub(crate) fn says_cpu(&self) -> bool {
         self.of.compiled.streams[self.of.streams[self.stream].class].event_cpu
     }
@@ -161,7 +161,7 @@ impl Reader {
         self.of.streams[self.stream].cpu
     }
 
-    /// Class of the event it stands on.
+    /// Class of the current event.
     pub fn class(&self) -> Option<&crate::model::EventClass> {
         let s = &self.of.compiled.class.streams[self.of.streams[self.stream].class];
         s.events.get(self.head?.class as usize)
@@ -172,7 +172,7 @@ impl Reader {
         self.packets_opened
     }
 
-    /// Where it stands.
+    /// Current position.
     pub fn position(&self) -> Position {
         match self.head {
             Some(_) => Position { packet: self.packet as u64, bit: self.start, clock: self.clock_before },
@@ -183,7 +183,7 @@ impl Reader {
     /// Goes to the first event.
     ///
     /// # Errors
-    /// What stands there cannot be read.
+    /// The data there cannot be read.
     pub fn rewind(&mut self) -> Result<Option<Head>, ReadError> {
         self.open_and_settle(0)
     }
@@ -191,7 +191,7 @@ impl Reader {
     /// Goes to the next event. Past the end it stays there.
     ///
     /// # Errors
-    /// What follows cannot be read; the reader is past the end then.
+    /// What follows cannot be read. The reader is then past the end.
     #[inline]
     pub fn advance(&mut self) -> Result<Option<Head>, ReadError> {
         match self.head {
@@ -203,7 +203,7 @@ impl Reader {
     /// Goes to the first event with a time of `t` (ns) or later. Events without a time come before all times.
     ///
     /// # Errors
-    /// An unreadable place comes before that event; the reader is past the end then.
+    /// An unreadable part comes before that event. The reader is then past the end.
     pub fn seek_time(&mut self, t: i64) -> Result<Option<Head>, ReadError> {
         let s = &self.of.streams[self.stream];
         if t == i64::MIN {
@@ -226,7 +226,7 @@ impl Reader {
     /// Goes back to a position of this stream.
     ///
     /// # Errors
-    /// There is no such position, or what is there cannot be read; the reader is past the end then.
+    /// There is no such position, or the data there cannot be read. The reader is then past the end.
     pub fn seek(&mut self, p: Position) -> Result<Option<Head>, ReadError> {
         if p == Position::END {
             return Ok(self.finish());
@@ -275,10 +275,10 @@ impl Reader {
     }
 
     /// Goes to the first event of a packet or later.
-    /// Opens a packet, for its header and context: the reader stands on no event then.
+    /// Opens a packet to read its header and context. The reader is then at no event.
     ///
     /// # Errors
-    /// It cannot be read.
+    /// The packet cannot be read.
     pub fn open_packet(&mut self, packet: usize) -> Result<(), ReadError> {
         if packet >= self.of.streams[self.stream].packets.len() {
             self.finish();
@@ -347,7 +347,7 @@ impl Reader {
         Ok(())
     }
 
-    /// Moves the window so that it starts at bit `x`, or makes it longer if it does already.
+    /// Moves the window so that it starts at bit `x`, or makes it longer if it already does.
     fn refill(&mut self, x: u64) -> Result<(), ReadError> {
         let e = self.of.streams[self.stream].packets[self.packet].extent;
         let base = x / 8;
@@ -357,7 +357,7 @@ impl Reader {
         read.map_err(|fault| self.fail(base, fault))
     }
 
-    /// Stands on the event at bit `x`, or on the first one of a later packet when this one's content ends there.
+    /// Moves to the event at bit `x`, or to the first one of a later packet if this one's content ends there.
     #[inline]
     fn settle(&mut self, mut x: u64) -> Result<Option<Head>, ReadError> {
         loop {
@@ -381,7 +381,7 @@ impl Reader {
                 }
                 Err(Stop::Fault(fault)) => {
                     let e = self.of.streams[self.stream].packets[self.packet].extent;
-                    // Of a packet that was cut the events that are whole are delivered; the error follows.
+                    // In a packet that was cut, complete events are delivered; then the error follows.
                     if e.there < e.size && matches!(*fault, Fault::PastContent | Fault::SequenceLength { .. })
                     {
                         x = self.content;
@@ -427,7 +427,7 @@ impl Reader {
         Ok(Head { time, class: id })
     }
 
-    /// Shows the fields of one scope of the event (or its packet) to `f`. None when the scope is not there.
+    /// Calls `f` with the fields of one scope of the event (or its packet). None if the event has no such scope.
     pub fn with<R>(&self, scope: Scope, f: impl for<'s> FnOnce(View<'s, '_>) -> R) -> Option<R> {
         let (class, _) = self.scope(scope)?;
         self.decode(scope)?;
@@ -439,7 +439,7 @@ impl Reader {
         Some(f(View::new(class, &decoded.slots[scope as usize], data)))
     }
 
-    /// As [`Reader::with`], for results that borrow texts from the reader.
+    /// Like [`Reader::with`], for results that borrow texts from the reader.
     pub fn with_data<'d, R>(&'d self, scope: Scope, f: impl for<'s> FnOnce(View<'s, 'd>) -> R) -> Option<R> {
         let (class, _) = self.scope(scope)?;
         self.decode(scope)?;
@@ -463,7 +463,7 @@ impl Reader {
         let i = stream.class;
         let (model, code) = (&self.of.compiled.class, &self.of.compiled);
         let (s, p) = (&model.streams[i], &code.streams[i]);
-        // A packet has its context whether it has an event or not.
+        // A packet has its context even without an event.
         let e = match (self.head, scope) {
             (Some(head), _) => head.class as usize,
             (None, Scope::PacketHeader | Scope::PacketContext) if self.packet < stream.packets.len() => 0,
@@ -499,7 +499,7 @@ impl Reader {
         let inp = Input { data, base, limit: (data.len() as u64 * 8).min(content), content };
         let slots = &mut d.slots[scope as usize];
         slots.clear();
-        // Decoding moves the clock again: it must end where the walk left it.
+        // Decoding advances the clock again. It must end where the walk left it.
         let (clock, id) = (d.state.clock, d.state.id);
         d.state.start_record();
         let done = run(program, &inp, x - base, &mut d.state, slots);

@@ -1,29 +1,30 @@
 //! Finds the fields that lengths, variant tags and optional selectors refer to.
 //!
-//! Each target gets a register: decoding the target stores its value there, decoding the field that refers to it reads it.
-//! Since an inner array element overwrites the register of the one before, "the same element" needs no further care. A
-//! register under a variant or optional is emptied when that one is decoded, so a choice that was not taken is never read.
+//! Each target gets a register: decoding the target stores its value there, and decoding the field that refers to it
+//! reads it. An array element overwrites the register of the element before, so "the same element" needs no further
+//! care. A register inside a variant or optional is cleared when that is decoded, so an option that was not taken is
+//! never read.
 
 use crate::bits::row;
 use crate::error::MetaError;
-use crate::model::{BitsKind, FieldClass, Kind, Length, Location, Range, Scope, TraceClass};
+use crate::model::{BitsKind, FieldClass, FieldKind, Length, Location, Range, Scope, TraceClass};
 use rustc_hash::FxHashMap;
 
-/// Stands for "all" in a [`Place`].
+/// Stands for "all" in a [`RootField`].
 pub(crate) const ALL: u32 = u32::MAX;
 
 /// A root field class of a trace: stream index, event index, scope.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Place {
+pub(crate) struct RootField {
     pub(crate) stream: u32,
     pub(crate) event: u32,
     pub(crate) scope: Scope,
 }
 
-/// A field: its place, and the steps down from the root (member, option; 0 into arrays and optionals).
-pub(crate) type Key = (Place, Vec<u32>);
+/// A field: its root, and the steps down from there (member, option; 0 into arrays and optionals).
+pub(crate) type Key = (RootField, Vec<u32>);
 
-/// What a field that depends on another one reads.
+/// What a dependent field reads.
 #[derive(Clone, Debug)]
 pub(crate) struct Ref {
     pub(crate) reg: u32,
@@ -45,12 +46,14 @@ pub(crate) struct Resolved {
 /// Resolves every location of a trace.
 ///
 /// # Errors
-/// A location that leads nowhere, to a later field, or to a field of the wrong class.
+/// A location that does not exist, or is a later field, or a field of the wrong class.
 pub(crate) fn resolve(t: &TraceClass) -> Result<Resolved, MetaError> {
     let mut r = Resolver { major: t.major, out: Resolved::default() };
-    let header =
-        t.packet_header.as_ref().map(|c| (Place { stream: ALL, event: ALL, scope: Scope::PacketHeader }, c));
-    let mut roots: Vec<(Place, &FieldClass)> = Vec::new();
+    let header = t
+        .packet_header
+        .as_ref()
+        .map(|c| (RootField { stream: ALL, event: ALL, scope: Scope::PacketHeader }, c));
+    let mut roots: Vec<(RootField, &FieldClass)> = Vec::new();
     if let Some(h) = header {
         r.root(&mut roots, h.0, h.1)?;
     }
@@ -63,7 +66,7 @@ pub(crate) fn resolve(t: &TraceClass) -> Result<Resolved, MetaError> {
             (Scope::CommonContext, &s.event_context),
         ] {
             if let Some(c) = c {
-                r.root(&mut roots, Place { stream, event: ALL, scope }, c)?;
+                r.root(&mut roots, RootField { stream, event: ALL, scope }, c)?;
             }
         }
         let keep = roots.len();
@@ -73,7 +76,7 @@ pub(crate) fn resolve(t: &TraceClass) -> Result<Resolved, MetaError> {
                 [(Scope::SpecificContext, e.context.as_deref()), (Scope::Payload, e.fields.as_deref())]
             {
                 if let Some(c) = c {
-                    r.root(&mut roots, Place { stream, event: row(j), scope }, c)?;
+                    r.root(&mut roots, RootField { stream, event: row(j), scope }, c)?;
                 }
             }
         }
@@ -86,7 +89,7 @@ struct Resolver {
     out: Resolved,
 }
 
-/// What a reference needs its target to be.
+/// What a reference requires of its target.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Want {
     Length,
@@ -95,22 +98,22 @@ enum Want {
     Boolean,
 }
 
-/// The way down to the field that is looked at.
+/// The path to the current field.
 struct Way<'a> {
-    place: Place,
+    place: RootField,
     path: Vec<u32>,
-    /// Structures passed, with the length of `path` at each.
+    /// Structures on the path, with the length of `path` at each.
     structs: Vec<(usize, &'a FieldClass)>,
 }
 
 /// A candidate: steps below the start, and the positions among them that enter an array.
-type Found = (Vec<u32>, Vec<usize>);
+type FieldPath = (Vec<u32>, Vec<usize>);
 
 impl Resolver {
     fn root<'a>(
         &mut self,
-        roots: &mut Vec<(Place, &'a FieldClass)>,
-        place: Place,
+        roots: &mut Vec<(RootField, &'a FieldClass)>,
+        place: RootField,
         c: &'a FieldClass,
     ) -> Result<(), MetaError> {
         roots.push((place, c));
@@ -123,14 +126,14 @@ impl Resolver {
 
     fn walk<'a>(
         &mut self,
-        roots: &[(Place, &'a FieldClass)],
+        roots: &[(RootField, &'a FieldClass)],
         way: &mut Way<'a>,
         c: &'a FieldClass,
     ) -> Result<(), MetaError> {
         match &c.kind {
-            Kind::Bits(_) | Kind::VarInt(_) | Kind::String(_) => {}
-            Kind::Text(len, _) | Kind::Blob(len) => self.length(roots, way, len)?,
-            Kind::Struct(members) => {
+            FieldKind::Bits(_) | FieldKind::VarInt(_) | FieldKind::String(_) => {}
+            FieldKind::Text(len, _) | FieldKind::Blob(len) => self.length(roots, way, len)?,
+            FieldKind::Struct(members) => {
                 way.structs.push((way.path.len(), c));
                 for (i, m) in members.iter().enumerate() {
                     way.path.push(row(i));
@@ -139,20 +142,20 @@ impl Resolver {
                 }
                 way.structs.pop();
             }
-            Kind::Array(len, e) => {
+            FieldKind::Array(len, e) => {
                 self.length(roots, way, len)?;
                 way.path.push(0);
                 self.walk(roots, way, e)?;
                 way.path.pop();
             }
-            Kind::Variant(tag, options) => {
+            FieldKind::Variant(tag, options) => {
                 let tag = tag.as_ref().ok_or_else(|| MetaError::new(0, "variant without a tag"))?;
                 let tsdl = options.iter().any(|o| o.ranges.is_none());
                 let (reg, target) =
                     self.refer(roots, way, tag, if tsdl { Want::Tag } else { Want::Selector })?;
                 let labels = tsdl.then(|| {
                     let map = match &target.kind {
-                        Kind::Bits(b) => b.mappings.as_deref(),
+                        FieldKind::Bits(b) => b.mappings.as_deref(),
                         _ => None,
                     };
                     options
@@ -171,7 +174,7 @@ impl Resolver {
                     way.path.pop();
                 }
             }
-            Kind::Optional(selector, ranges, inner) => {
+            FieldKind::Optional(selector, ranges, inner) => {
                 let want = if ranges.is_some() { Want::Selector } else { Want::Boolean };
                 let (reg, _) = self.refer(roots, way, selector, want)?;
                 self.out.refs.insert((way.place, way.path.clone()), Ref { reg, options: None });
@@ -185,7 +188,7 @@ impl Resolver {
 
     fn length<'a>(
         &mut self,
-        roots: &[(Place, &'a FieldClass)],
+        roots: &[(RootField, &'a FieldClass)],
         way: &Way<'a>,
         len: &Length,
     ) -> Result<(), MetaError> {
@@ -196,10 +199,10 @@ impl Resolver {
         Ok(())
     }
 
-    /// The register of the field that `l` names, seen from `way`, and one of the targets.
+    /// The register of the field that `l` names, as seen from `way`, and one of the targets.
     fn refer<'a>(
         &mut self,
-        roots: &[(Place, &'a FieldClass)],
+        roots: &[(RootField, &'a FieldClass)],
         way: &Way<'a>,
         l: &Location,
         want: Want,
@@ -215,7 +218,7 @@ impl Resolver {
             return fail(format!("{what}: no earlier field"));
         };
         let root = roots.iter().find(|(p, _)| *p == place).expect("found there").1;
-        // One register for all: of several choices of a variant only one is decoded.
+        // One register for all: only one option of a variant is decoded.
         let known = found.iter().find_map(|(p, _)| self.out.stores.get(&(place, p.clone())).copied());
         let reg = known.unwrap_or_else(|| {
             self.out.regs += 1;
@@ -225,14 +228,14 @@ impl Resolver {
         for (path, _) in found {
             let c = at(root, &path);
             let fits = match (&c.kind, want) {
-                (Kind::Bits(b), Want::Length) => b.kind == BitsKind::Unsigned,
-                (Kind::VarInt(v), Want::Length) => !v.signed,
-                (Kind::Bits(b), Want::Tag) => b.is_enum,
-                (Kind::Bits(b), Want::Selector) => {
+                (FieldKind::Bits(b), Want::Length) => b.kind == BitsKind::Unsigned,
+                (FieldKind::VarInt(v), Want::Length) => !v.signed,
+                (FieldKind::Bits(b), Want::Tag) => b.is_enum,
+                (FieldKind::Bits(b), Want::Selector) => {
                     matches!(b.kind, BitsKind::Unsigned | BitsKind::Signed | BitsKind::Bool)
                 }
-                (Kind::VarInt(_), Want::Selector) => true,
-                (Kind::Bits(b), Want::Boolean) => matches!(b.kind, BitsKind::Bool),
+                (FieldKind::VarInt(_), Want::Selector) => true,
+                (FieldKind::Bits(b), Want::Boolean) => matches!(b.kind, BitsKind::Bool),
                 _ => false,
             };
             if !fits {
@@ -254,22 +257,22 @@ impl Resolver {
 
     fn find(
         &self,
-        roots: &[(Place, &FieldClass)],
+        roots: &[(RootField, &FieldClass)],
         way: &Way<'_>,
         l: &Location,
-    ) -> Option<(Place, Vec<Found>)> {
+    ) -> Option<(RootField, Vec<FieldPath>)> {
         if let Some(origin) = l.origin {
             let (place, root) = roots.iter().rev().find(|(p, _)| p.scope == origin)?;
             return visible(way, *place, Vec::new(), descend(root, &l.path)).map(|f| (*place, f));
         }
         if self.major == 2 {
-            // Each leading null is one structure further out.
+            // Each leading null means one structure further out.
             let up = l.path.iter().take_while(|p| p.is_none()).count();
             let (depth, from) = way.structs.iter().rev().nth(up)?;
             return visible(way, way.place, way.path[..*depth].to_vec(), descend(from, &l.path[up..]))
                 .map(|f| (way.place, f));
         }
-        // The structures around, inside out, then the scopes decoded before, last first.
+        // The surrounding structures, inside out, then the scopes decoded before, last first.
         for (depth, s) in way.structs.iter().rev() {
             let found = visible(way, way.place, way.path[..*depth].to_vec(), descend(s, &l.path));
             if let Some(f) = found {
@@ -293,26 +296,31 @@ fn shown(l: &Location) -> String {
 
 fn has_references(c: &FieldClass) -> bool {
     match &c.kind {
-        Kind::Bits(_) | Kind::VarInt(_) | Kind::String(_) => false,
-        Kind::Text(l, _) | Kind::Blob(l) => matches!(l, Length::Field(_)),
-        Kind::Struct(m) => m.iter().any(|m| has_references(&m.class)),
-        Kind::Array(l, e) => matches!(l, Length::Field(_)) || has_references(e),
-        Kind::Variant(..) | Kind::Optional(..) => true,
+        FieldKind::Bits(_) | FieldKind::VarInt(_) | FieldKind::String(_) => false,
+        FieldKind::Text(l, _) | FieldKind::Blob(l) => matches!(l, Length::Field(_)),
+        FieldKind::Struct(m) => m.iter().any(|m| has_references(&m.class)),
+        FieldKind::Array(l, e) => matches!(l, Length::Field(_)) || has_references(e),
+        FieldKind::Variant(..) | FieldKind::Optional(..) => true,
     }
 }
 
-/// The class at the end of a path that is known to exist.
+/// The class at the end of a path that exists.
 fn at<'a>(root: &'a FieldClass, path: &[u32]) -> &'a FieldClass {
     path.iter().fold(root, |c, i| match &c.kind {
-        Kind::Struct(m) => &m[*i as usize].class,
-        Kind::Variant(_, o) => &o[*i as usize].class,
-        Kind::Array(_, e) | Kind::Optional(_, _, e) => e,
+        FieldKind::Struct(m) => &m[*i as usize].class,
+        FieldKind::Variant(_, o) => &o[*i as usize].class,
+        FieldKind::Array(_, e) | FieldKind::Optional(_, _, e) => e,
         _ => c,
     })
 }
 
-/// Keeps the candidates that are decoded before the field at `way` and in the same array elements; makes paths whole.
-fn visible(way: &Way<'_>, place: Place, start: Vec<u32>, found: Vec<Found>) -> Option<Vec<Found>> {
+/// Keeps the candidates that are decoded before the field at `way` and in the same array elements. Completes paths.
+fn visible(
+    way: &Way<'_>,
+    place: RootField,
+    start: Vec<u32>,
+    found: Vec<FieldPath>,
+) -> Option<Vec<FieldPath>> {
     let mut out = Vec::new();
     for (steps, arrays) in found {
         let mut path = start.clone();
@@ -332,8 +340,8 @@ fn visible(way: &Way<'_>, place: Place, start: Vec<u32>, found: Vec<Found>) -> O
     (!out.is_empty()).then_some(out)
 }
 
-/// All fields that a path of names leads to: several where it passes a variant.
-fn descend(from: &FieldClass, names: &[Option<String>]) -> Vec<Found> {
+/// All fields that a path of names may mean: several if it passes a variant.
+fn descend(from: &FieldClass, names: &[Option<String>]) -> Vec<FieldPath> {
     let mut out = Vec::new();
     step(from, names, &mut Vec::new(), &mut Vec::new(), &mut out);
     out
@@ -344,7 +352,7 @@ fn step(
     names: &[Option<String>],
     path: &mut Vec<u32>,
     arrays: &mut Vec<usize>,
-    out: &mut Vec<Found>,
+    out: &mut Vec<FieldPath>,
 ) {
     if out.len() >= 4096 {
         return;
@@ -355,28 +363,31 @@ fn step(
         path.pop();
     };
     match &c.kind {
-        Kind::Array(_, e) if !names.is_empty() => {
+        FieldKind::Array(_, e) if !names.is_empty() => {
             arrays.push(path.len());
             path.push(0);
             step(e, names, path, arrays, out);
             path.pop();
             arrays.pop();
         }
-        Kind::Optional(_, _, e) => into(0, e, names, arrays),
-        Kind::Variant(_, options) => {
+        FieldKind::Optional(_, _, e) => into(0, e, names, arrays),
+        FieldKind::Variant(_, options) => {
             let leaf = names.is_empty();
             for (i, o) in options.iter().enumerate() {
                 if !leaf
                     || matches!(
                         o.class.kind,
-                        Kind::Bits(_) | Kind::VarInt(_) | Kind::Variant(..) | Kind::Optional(..)
+                        FieldKind::Bits(_)
+                            | FieldKind::VarInt(_)
+                            | FieldKind::Variant(..)
+                            | FieldKind::Optional(..)
                     )
                 {
                     into(row(i), &o.class, names, arrays);
                 }
             }
         }
-        Kind::Struct(members) if !names.is_empty() => {
+        FieldKind::Struct(members) if !names.is_empty() => {
             let Some(Some(name)) = names.first() else { return };
             let bare = name.strip_prefix('_').unwrap_or(name);
             let i = members

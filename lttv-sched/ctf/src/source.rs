@@ -16,7 +16,7 @@ use crate::error::OpenError;
 use crate::model::{BitsKind, ClockClass, EnvValue, Origin};
 use crate::reader::{EventTime, Head, Position, Reader};
 use crate::trace::{Options, Trace, open_each};
-use crate::values::{Seen, View, float, integer};
+use crate::values::{FieldValue, View, float, integer};
 use rustc_hash::FxHashMap;
 
 /// A CTF trace for the engine.
@@ -28,10 +28,10 @@ pub struct CtfSource {
 }
 
 impl CtfSource {
-    /// All traces at `path` or below it, with a result for each.
+    /// Opens all traces at `path` or below it, with a result for each.
     ///
     /// # Errors
-    /// There is none, or the directory cannot be read.
+    /// There is no trace, or the directory cannot be read.
     pub fn open(path: &Path, options: &Options) -> Result<Vec<Result<CtfSource, OpenError>>, OpenError> {
         Ok(open_each(path, options)?.into_iter().map(|t| t.and_then(CtfSource::new)).collect())
     }
@@ -66,7 +66,7 @@ impl CtfSource {
                 let class = trace.class_of_stream(i);
                 let name = s.path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
                 let mut channel = channel(&name, s.cpu).to_string();
-                // One channel has one table of event classes.
+                // A channel must have one table of event classes.
                 if *owner.entry(channel.clone()).or_insert(class) != class {
                     channel = format!("{channel}.{}", s.class.id);
                     owner.insert(channel.clone(), class);
@@ -87,7 +87,7 @@ impl CtfSource {
         self.trace.lost_files.iter().map(|e| engine_error(e.clone())).collect()
     }
 
-    /// Name of a clock of this trace that does not count from the Unix epoch: its times can only be compared with those of
+    /// Name of a clock of this trace whose origin is not the Unix epoch. Its times can only be compared with those of
     /// the same clock.
     pub fn foreign_clock(&self) -> Option<String> {
         let class = self.trace.class();
@@ -99,8 +99,8 @@ impl CtfSource {
         })
     }
 
-    /// What copies of this trace have in common and no other trace has: its UUID, and its streams with their packets and
-    /// bounds (parts of one session have one UUID too). None without a UUID.
+    /// What copies of this trace share and no other trace has: its UUID, and its streams with their packets and bounds
+    /// (parts of one session share a UUID too). None without a UUID.
     pub fn fingerprint(&self) -> Option<Vec<u8>> {
         let mut print = self.trace.class().uuid?.to_vec();
         for (stream, info) in self.infos.iter().enumerate() {
@@ -145,7 +145,7 @@ impl Source for CtfSource {
 
     fn cursor(&self, tracefile: usize) -> Result<Box<dyn Cursor>, ReadError> {
         if tracefile >= self.infos.len() {
-            return Err(ReadError::new(format!("no tracefile {tracefile}, there are {}", self.infos.len())));
+            return Err(ReadError::no_tracefile(tracefile, self.infos.len()));
         }
         let reader = self.trace.reader(tracefile);
         let cpu = reader.cpu().unwrap_or(EventHead::NO_CPU);
@@ -155,7 +155,7 @@ impl Source for CtfSource {
     }
 
     fn time_span(&self) -> Option<(Time, Time)> {
-        // Contexts ask for it each time a trace joins them.
+        // Contexts ask for this each time a trace joins them.
         *self.span.get_or_init(|| {
             let spans = (0..self.infos.len()).filter_map(|i| self.trace.stream_bounds(i));
             spans.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).map(|(a, b)| (Time(a), Time(b)))
@@ -257,14 +257,14 @@ fn engine_error(e: crate::error::ReadError) -> ReadError {
     ReadError::at(e.path, e.at, format!("packet {}: {}", e.packet, e.fault))
 }
 
-/// A reader as the engine sees it.
+/// A reader as a cursor of the engine.
 struct CtfCursor {
     reader: Reader,
     /// The stream's first file, for errors.
     file: PathBuf,
     /// CPU of the stream.
     cpu: u32,
-    /// Events say their CPU themselves.
+    /// Whether events have their own CPU field.
     own_cpu: bool,
 }
 
@@ -275,7 +275,7 @@ impl CtfCursor {
             let ts = match h.time {
                 EventTime::Ns(t) => Time(t),
                 EventTime::Untimed => Time::UNTIMED,
-                // `arrived` lets none through.
+                // `arrived` refuses these.
                 EventTime::Overflow => Time::MAX,
             };
             let cpu =
@@ -286,8 +286,8 @@ impl CtfCursor {
 }
 
 impl CtfCursor {
-    /// What the engine is told of the event that the reader stands on now. An event whose time cannot be told ends the
-    /// tracefile: wherever it were put in the order, it would be wrong.
+    /// The engine's view of the reader's current event. If an event's time does not fit, it ends the tracefile, because
+    /// any position in the order would be wrong.
     #[inline]
     fn arrived(&mut self, head: Option<Head>) -> Result<Option<EventHead>, ReadError> {
         if head.is_some_and(|head| head.time == EventTime::Overflow) {
@@ -371,7 +371,7 @@ impl Cursor for CtfCursor {
 /// The value of a field without parts.
 fn scalar<'d>(v: View<'_, 'd>) -> Option<Value<'d>> {
     Some(match v.seen() {
-        Seen::Bits(b, raw) => match (b.kind, &b.mappings) {
+        FieldValue::Bits(b, raw) => match (b.kind, &b.mappings) {
             (BitsKind::Float, _) => Value::Float(float(b, raw)),
             (BitsKind::Bool, _) => Value::Bool(raw != 0),
             (BitsKind::Unsigned | BitsKind::Signed, Some(m)) => {
@@ -381,7 +381,7 @@ fn scalar<'d>(v: View<'_, 'd>) -> Option<Value<'d>> {
             (BitsKind::Signed, None) => Value::Signed(raw.cast_signed()),
             _ => Value::Unsigned(raw),
         },
-        Seen::VarInt(i, raw) => match &i.mappings {
+        FieldValue::VarInt(i, raw) => match &i.mappings {
             Some(m) => {
                 let value = integer(i.signed, raw);
                 Value::Enum { value, label: m.labels(value).next() }
@@ -389,21 +389,23 @@ fn scalar<'d>(v: View<'_, 'd>) -> Option<Value<'d>> {
             None if i.signed => Value::Signed(raw.cast_signed()),
             None => Value::Unsigned(raw),
         },
-        Seen::Text(t) => Value::Text(t),
-        Seen::Blob(b) => Value::Bytes(b.into()),
-        Seen::Struct | Seen::Array(_) => return None,
-        Seen::Variant(_, v) | Seen::Optional(Some(v)) => return scalar(v),
-        Seen::Optional(None) => return None,
+        FieldValue::Text(t) => Value::Text(t),
+        FieldValue::Blob(b) => Value::Bytes(b.into()),
+        FieldValue::Struct | FieldValue::Array(_) => return None,
+        FieldValue::Variant(_, v) | FieldValue::Optional(Some(v)) => return scalar(v),
+        FieldValue::Optional(None) => return None,
     })
 }
 
-/// Shows a field: a variant or optional as what it holds, one that is not there not at all.
+/// Shows a field: for a variant or optional its content, and nothing for an absent one.
 fn show(name: &str, v: View<'_, '_>, visitor: &mut dyn FieldVisitor) {
     match v.seen() {
-        Seen::Struct => visitor.begin(name, Compound::Struct),
-        Seen::Array(n) => visitor.begin(name, Compound::Array(crate::bits::index(n))),
-        Seen::Variant(_, inner) | Seen::Optional(Some(inner)) => return show(name, inner, visitor),
-        Seen::Optional(None) => return,
+        FieldValue::Struct => visitor.begin(name, Compound::Struct),
+        FieldValue::Array(n) => visitor.begin(name, Compound::Array(crate::bits::index(n))),
+        FieldValue::Variant(_, inner) | FieldValue::Optional(Some(inner)) => {
+            return show(name, inner, visitor);
+        }
+        FieldValue::Optional(None) => return,
         _ => {
             if let Some(value) = scalar(v) {
                 visitor.value(name, value);

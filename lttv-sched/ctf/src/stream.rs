@@ -21,17 +21,17 @@ pub(crate) struct Stream {
     pub(crate) instance: Option<u64>,
     pub(crate) cpu: Option<u32>,
     pub(crate) packets: Vec<Packet>,
-    /// Why the packet marked bad is.
+    /// Why the packet marked bad is bad.
     pub(crate) bad: Option<ReadError>,
     pub(crate) losses: Vec<StreamLoss>,
 }
 
-/// Something lost: between `from` and `to` (ns; none without a clock).
+/// A loss between `from` and `to` (ns; none without a clock).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct StreamLoss {
     /// Events or packets.
     pub kind: LossKind,
-    /// How many; none: unknown.
+    /// Number lost; none: unknown.
     pub count: Option<u64>,
     /// End of the last packet before the loss.
     pub from: Option<i64>,
@@ -157,7 +157,7 @@ fn scan(
     Ok(s)
 }
 
-/// What is said of a packet of another trace than the metadata's.
+/// The diagnostic for a packet that belongs to another trace than the metadata.
 fn told_foreign(f: &StreamFile, head: &Head, number: u32) -> Option<Diagnostic> {
     let uuid = head.foreign.as_ref()?;
     let what = format!(
@@ -166,7 +166,7 @@ fn told_foreign(f: &StreamFile, head: &Head, number: u32) -> Option<Diagnostic> 
     Some(Diagnostic { path: f.path.clone(), what })
 }
 
-/// The entries of the index of a file, if there is one that fits it.
+/// The entries of a file's index, if there is one and it fits.
 fn entries(
     f: &StreamFile,
     first: &Head,
@@ -230,7 +230,7 @@ fn from_entry(file: usize, n: usize, e: &index::Entry, first: &Head) -> Packet {
     }
 }
 
-/// Makes one stream of the files that belong to it.
+/// Joins the files of one stream.
 fn join(c: &Compiled, files: &[StreamFile], group: Vec<Scanned>) -> Stream {
     let class = group[0].class;
     let instance = group[0].instance;
@@ -245,14 +245,14 @@ fn join(c: &Compiled, files: &[StreamFile], group: Vec<Scanned>) -> Stream {
     }
     let (mut all, mut bad): (Vec<(u64, Packet)>, Option<ReadError>) = (Vec::new(), None);
     for s in group {
-        // Packets of one file stay in its order, whatever they (or an index) say: empty ones may begin at 0.
+        // Packets of one file keep its order, whatever they or an index say: empty ones may begin at 0.
         let mut begin = 0;
         for p in s.packets {
             begin = begin.max(p.begin.unwrap_or(0));
             all.push((begin, p));
         }
         if let Some(e) = s.bad {
-            // A packet that is only cut is still read; what follows it cannot be found.
+            // A packet that is only cut is still read. What follows it cannot be found.
             if let Some((b, last)) = all.last().cloned() {
                 all.push((b, bad_after(&last)));
             }
@@ -282,7 +282,7 @@ fn join(c: &Compiled, files: &[StreamFile], group: Vec<Scanned>) -> Stream {
     finished(c, files, Stream { class, instance, cpu, packets, bad, losses: Vec::new() })
 }
 
-/// Marks where a stream ends because what follows cannot be found.
+/// Marks the end of a stream, because what follows cannot be found.
 fn bad_after(last: &Packet) -> Packet {
     Packet { bad: true, discarded: None, seq: None, begin: None, end: None, ..*last }
 }
@@ -297,7 +297,7 @@ fn finished(c: &Compiled, files: &[StreamFile], mut s: Stream) -> Stream {
 fn bound(c: &Compiled, files: &[StreamFile], s: &mut Stream) {
     let Some(clock) = &c.streams[s.class].clock else { return };
     let ns = |v: u64| clock.ns(v);
-    // Without begin times the first event of each packet tells; that costs a look into each.
+    // Without begin times the first event of each packet must be read.
     let untimed = s.packets.iter().any(|p| p.begin.is_none() && !p.bad);
     let begins: Vec<Option<i64>> = if untimed {
         first_times(c, files, s)
@@ -313,8 +313,8 @@ fn bound(c: &Compiled, files: &[StreamFile], s: &mut Stream) {
     }
     let last = s.packets.len().saturating_sub(1);
     for (i, p) in s.packets.iter_mut().enumerate() {
-        // An end of 0 is LTTng's way to say unknown; and tracers wrote events later than the end. Both are
-        // cured by the begin of the next packet; for the last one nothing is promised.
+        // For LTTng an end of 0 means unknown, and some tracers wrote events later than the end. The begin of the next
+        // packet corrects both. For the last packet nothing is certain.
         let end = p.end.filter(|e| *e > 0 && p.begin.is_none_or(|b| *e >= b)).and_then(ns);
         let upto = match next_begin[i] {
             Some(b) => end.map_or(b, |e| e.max(b)),
@@ -371,7 +371,7 @@ fn losses(c: &Compiled, s: &Stream) -> Vec<StreamLoss> {
     let ns = |v: Option<u64>| v.and_then(|v| class.clock.as_ref().and_then(|k| k.ns(v)));
     let mut out = Vec::new();
     let mut prev: Option<&Packet> = None;
-    // The counter before it went back, while the packet after that has not been seen.
+    // The counter before it went back, until the packet after that was checked.
     let mut before_reset: Option<u64> = None;
     for p in s.packets.iter().filter(|p| !p.bad) {
         let from = prev.and_then(|o| ns(o.end));
@@ -388,16 +388,16 @@ fn losses(c: &Compiled, s: &Stream) -> Vec<StreamLoss> {
         }
         if let Some(now) = p.discarded {
             let old = prev.and_then(|o| o.discarded);
-            // LTTng writes single packets with a counter of 0: if the count then goes on from where it was, it was
-            // no reset, and what was counted before is not counted again.
+            // LTTng writes single packets with a counter of 0. If the count then continues from its old value, there
+            // was no reset, and what was counted before is not counted again.
             let old = before_reset.take().filter(|high| now >= *high).or(old);
             let count = match old {
-                // The first packet's counter may count from before the recording began.
+                // The first packet's counter may have started before the recording.
                 None if now > 0 => Some(None),
                 None => None,
                 Some(old) if now > old => Some(Some(now - old)),
                 Some(old) if now == old => None,
-                // A narrow counter wraps; one of 64 bits that goes back was reset.
+                // A narrow counter wraps. A 64-bit counter that goes back was reset.
                 Some(old) if class.discarded_len < 64 => {
                     Some(Some((now + (1 << class.discarded_len)).wrapping_sub(old)))
                 }

@@ -1,4 +1,4 @@
-//! Events as lines of text, in the layout that `babeltrace2 --clock-seconds --no-delta` made familiar:
+//! Writes events as lines of text, in the layout of `babeltrace2 --clock-seconds --no-delta`:
 //!
 //! ```text
 //! [1795295131.094746936] vm demo:tick: { cpu_id = 1 }, { vpid = 4052 }, { n = 3, name = "a" }
@@ -8,9 +8,9 @@ use std::fmt::Write;
 
 use crate::model::{Base, Bits, BitsKind, EnvValue, Role, Scope, TraceClass};
 use crate::reader::{EventTime, Reader};
-use crate::values::{Seen, View, float, integer};
+use crate::values::{FieldValue, View, float, integer};
 
-/// Appends one line, without its end, for the event that `r` stands on.
+/// Appends one line, without its end, for the current event of `r`.
 pub fn line(out: &mut String, trace: &TraceClass, r: &Reader) {
     let (Some(head), Some(class)) = (r.head(), r.class()) else { return };
     match head.time {
@@ -37,8 +37,8 @@ pub fn line(out: &mut String, trace: &TraceClass, r: &Reader) {
     }
 }
 
-/// Appends the fields of one scope, `{ n = 3, name = "a" }`; nothing when the event has no such scope, nor for a packet context
-/// with nothing but sizes, times and counters.
+/// Appends the fields of one scope, `{ n = 3, name = "a" }`. Appends nothing if the event has no such scope, or if it
+/// is a packet context with only sizes, times and counters.
 pub fn scope(out: &mut String, r: &Reader, scope: Scope) {
     let start = out.len();
     r.with(scope, |v| structure(out, v, scope == Scope::PacketContext));
@@ -47,7 +47,7 @@ pub fn scope(out: &mut String, r: &Reader, scope: Scope) {
     }
 }
 
-/// `host:process:(pid) `, as far as the environment has them.
+/// `host:process:(pid) `, as far as the environment has these.
 fn origin(out: &mut String, t: &TraceClass) {
     let mut any = false;
     if let Some(h) = t.env_text("hostname") {
@@ -84,8 +84,8 @@ fn structure(out: &mut String, v: View<'_, '_>, packet: bool) {
 /// Fields of a packet context that are not shown with each event.
 fn is_packet_field(v: &View<'_, '_>) -> bool {
     match v.seen() {
-        Seen::Bits(Bits { roles, .. }, _) => roles.iter().any(|r| *r != Role::Cpu),
-        Seen::VarInt(v, _) => v.roles.iter().any(|r| *r != Role::Cpu),
+        FieldValue::Bits(Bits { roles, .. }, _) => roles.iter().any(|r| *r != Role::Cpu),
+        FieldValue::VarInt(v, _) => v.roles.iter().any(|r| *r != Role::Cpu),
         _ => false,
     }
 }
@@ -93,7 +93,7 @@ fn is_packet_field(v: &View<'_, '_>) -> bool {
 /// Appends a field's value.
 pub fn value(out: &mut String, v: View<'_, '_>) {
     match v.seen() {
-        Seen::Bits(b, raw) => match b.kind {
+        FieldValue::Bits(b, raw) => match b.kind {
             BitsKind::Float => general(out, float(b, raw)),
             BitsKind::Bool => out.push_str(if raw == 0 { "false" } else { "true" }),
             _ => match &b.mappings {
@@ -116,17 +116,17 @@ pub fn value(out: &mut String, v: View<'_, '_>) {
                 _ => number(out, b.base, integer(b.signed(), raw), b.len),
             },
         },
-        Seen::VarInt(i, raw) => number(out, i.base, integer(i.signed, raw), 64),
-        Seen::Text(t) => quoted(out, &t),
-        Seen::Blob(b) => {
+        FieldValue::VarInt(i, raw) => number(out, i.base, integer(i.signed, raw), 64),
+        FieldValue::Text(t) => quoted(out, &t),
+        FieldValue::Blob(b) => {
             out.push('{');
             for b in b {
                 let _ = write!(out, " {b:02x}");
             }
             out.push_str(" }");
         }
-        Seen::Struct => structure(out, v, false),
-        Seen::Array(_) => {
+        FieldValue::Struct => structure(out, v, false),
+        FieldValue::Array(_) => {
             out.push('[');
             let mut comma = "";
             for (i, (_, e)) in v.parts().enumerate() {
@@ -136,22 +136,22 @@ pub fn value(out: &mut String, v: View<'_, '_>) {
             }
             out.push_str(" ]");
         }
-        Seen::Variant(_, v) => {
+        FieldValue::Variant(_, v) => {
             out.push_str("{ ");
             value(out, v);
             out.push_str(" }");
         }
-        Seen::Optional(Some(v)) => {
+        FieldValue::Optional(Some(v)) => {
             out.push_str("{ ");
             value(out, v);
             out.push_str(" }");
         }
-        Seen::Optional(None) => out.push_str("{ }"),
+        FieldValue::Optional(None) => out.push_str("{ }"),
     }
 }
 
 fn number(out: &mut String, base: Base, n: i128, len: u32) {
-    // A negative number in another base than ten is shown as its bits.
+    // A negative number in another base than ten is shown as its bit pattern.
     let bits = || n.cast_unsigned() & if len >= 64 { u128::from(u64::MAX) } else { (1 << len) - 1 };
     let _ = match base {
         Base::Decimal => write!(out, "{n}"),

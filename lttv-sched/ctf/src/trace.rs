@@ -1,4 +1,4 @@
-//! Finding and opening traces.
+//! Finds and opens traces.
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -22,31 +22,31 @@ const SEARCH_DEPTH: usize = 32;
 /// With more stream files than this, files are closed between reads.
 const MANY_FILES: usize = 256;
 
-/// How to open a trace.
+/// Options for opening a trace.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// A stream file that is damaged at its first packet, or whose packets are those of another trace, makes the opening fail.
+    /// Opening fails if a stream file is damaged at its first packet, or if its packets belong to another trace.
     pub strict: bool,
-    /// Do not look at index files, nor at the cache.
+    /// Ignore index files and the cache.
     pub no_index: bool,
-    /// Folder in which the places of packets are kept for files without an index; see [`crate::default_folder`]. Made when it is
-    /// needed. None: nothing is kept, nothing written anywhere.
+    /// Folder in which the positions of packets are cached for files without an index; see [`crate::default_folder`].
+    /// Created when needed. None: nothing is cached or written.
     pub cache: Option<PathBuf>,
-    /// Added to all times, ns: corrects clocks of different hosts.
+    /// Added to all times, in ns, to correct clocks of different hosts.
     pub shift_ns: i64,
     /// Added to the times of traces with a name ([`Trace::names`]), ns.
     pub shifts: Vec<(String, i64)>,
 }
 
 impl Options {
-    /// What is added to the times of a trace with these names, ns.
+    /// What is added to the times of a trace with these names, in ns.
     fn shift_of(&self, names: &[String]) -> i64 {
         let of_it = self.shifts.iter().filter(|(name, _)| names.contains(name));
         of_it.fold(self.shift_ns, |sum, (_, ns)| sum.saturating_add(*ns))
     }
 }
 
-/// The names by which people may call a trace: its folders as they were given, their last parts, its host.
+/// The names by which users may refer to the trace: its folders as given, their last parts, its host.
 fn names_of(dirs: &[PathBuf], class: &TraceClass) -> Vec<String> {
     let paths = dirs.iter().map(|dir| dir.display().to_string());
     let folders = dirs.iter().filter_map(|dir| Some(dir.file_name()?.to_string_lossy().into_owned()));
@@ -61,9 +61,9 @@ pub struct Trace {
     dirs: Vec<PathBuf>,
     /// Fingerprint of the metadata.
     print: u64,
-    /// What options add to the times, ns.
+    /// What the options add to the times, in ns.
     shift_ns: i64,
-    /// What was found wrong without stopping the opening.
+    /// Problems that did not stop the opening.
     pub diagnostics: Vec<Diagnostic>,
     /// Stream files that cannot be read at all.
     pub lost_files: Vec<ReadError>,
@@ -80,7 +80,7 @@ struct Part {
 /// Directories at `path` or below it that hold a trace, sorted.
 ///
 /// # Errors
-/// `path` cannot be read, or there is none.
+/// `path` cannot be read, or there is no trace.
 pub fn discover(path: &Path) -> Result<Vec<PathBuf>, OpenError> {
     let io = |error| OpenError::Io { path: path.to_path_buf(), error };
     if path.join("metadata").is_file() {
@@ -110,12 +110,12 @@ fn search(dir: &Path, depth: usize, found: &mut Vec<PathBuf>) {
 /// Opens all traces at `path` or below it. Directories with one trace UUID are one trace.
 ///
 /// # Errors
-/// The first that keeps a trace from being opened.
+/// The first error that keeps a trace from being opened.
 pub fn open_all(path: &Path, options: &Options) -> Result<Vec<Trace>, OpenError> {
     open_each(path, options)?.into_iter().collect()
 }
 
-/// As [`open_all`], with a result for each trace, so that others can be used when one is damaged.
+/// Like [`open_all`], but with a result for each trace, so that others can be used if one is damaged.
 ///
 /// # Errors
 /// `path` cannot be read, or there is no trace.
@@ -145,7 +145,7 @@ pub fn open_each(path: &Path, options: &Options) -> Result<Vec<Result<Trace, Ope
 /// Opens the trace in one directory.
 ///
 /// # Errors
-/// Its metadata is wrong or, in strict mode, one of its stream files.
+/// Its metadata is invalid, or in strict mode one of its stream files.
 pub fn open(dir: &Path, options: &Options) -> Result<Trace, OpenError> {
     open_parts(vec![read_metadata(dir)?], options)
 }
@@ -168,7 +168,7 @@ fn read_metadata(dir: &Path) -> Result<Part, OpenError> {
         at: e.at,
         what: e.what,
     })?;
-    // Metadata may be large, and the text is a copy.
+    // Metadata may be large, and the text is a copy of it.
     drop(bytes);
     let mut class =
         if text.json { json::parse(&text.bytes) } else { tsdl::parse(&text.bytes) }.map_err(wrong)?;
@@ -178,7 +178,8 @@ fn read_metadata(dir: &Path) -> Result<Part, OpenError> {
     Ok(Part { dir: dir.to_path_buf(), class, print: fnv(&text.bytes) })
 }
 
-/// Splits directories with one UUID into sets that one set of classes can read; the largest metadata comes first.
+/// Splits directories with one UUID into sets that can be read with one set of classes. The largest metadata comes
+/// first.
 fn compatible(mut parts: Vec<Part>) -> Vec<Vec<Part>> {
     if parts.len() < 2 {
         return vec![parts];
@@ -264,7 +265,7 @@ fn stream_files(dir: &Path) -> Result<Vec<(PathBuf, u64)>, OpenError> {
     Ok(out)
 }
 
-/// Tracers that wrote events later than the end of their packet.
+/// Whether the tracer wrote events later than the end of their packet.
 fn ends_too_early(t: &TraceClass) -> bool {
     let number = |key: &str| t.env_int(key).unwrap_or(0);
     let patch = t.env_int("tracer_patchlevel").or(t.env_int("tracer_patch")).unwrap_or(0);
@@ -304,13 +305,13 @@ impl Trace {
         &self.dirs
     }
 
-    /// The names by which people may call it: its folders as they were given, their last parts, its host.
+    /// The names by which users may refer to it: its folders as given, their last parts, its host.
     pub fn names(&self) -> Vec<String> {
         names_of(&self.dirs, self.class())
     }
 
-    /// Bytes that differ whenever what this trace gives differs: they tell what was computed from it from what was computed from
-    /// anything else, or from itself at another time. None when a stream file was changed within the last seconds.
+    /// Bytes that differ whenever the contents of this trace differ. They identify what was computed from it. None if a
+    /// stream file was changed within the last seconds.
     pub fn content_key(&self) -> Option<Vec<u8>> {
         let mut words = vec![self.print, self.shift_ns.cast_unsigned()];
         for file in &self.shared.files {
@@ -366,13 +367,13 @@ impl Trace {
         self.shift_ns
     }
 
-    /// A reader of a stream, not yet positioned.
+    /// A reader of a stream, without a position.
     pub fn reader(&self, stream: usize) -> Reader {
         Reader::new(self.shared.clone(), stream)
     }
 
-    /// Bounds (ns) of a stream: the time of its first event and the end of its last packet, as long as the tracer can be trusted
-    /// to write that, else the time of its last event. None if it has no timed event.
+    /// Bounds (ns) of a stream: the time of its first event and the end of its last packet, or the time of its last
+    /// event if the tracer's packet ends are wrong. None if it has no timed event.
     pub fn stream_bounds(&self, stream: usize) -> Option<(i64, i64)> {
         use crate::reader::EventTime;
         let s = &self.shared.streams[stream];
@@ -387,8 +388,8 @@ impl Trace {
         }
     }
 
-    /// Times (ns) of the first and the last event of a stream; none if it has no timed event. Costs a look into its first
-    /// and last packets. What cannot be read counts as absent.
+    /// Times (ns) of the first and the last event of a stream. None if it has no timed event. It reads the first and
+    /// last packets. What cannot be read counts as absent.
     pub fn stream_span(&self, stream: usize) -> Option<(i64, i64)> {
         use crate::reader::EventTime;
         let mut r = self.reader(stream);

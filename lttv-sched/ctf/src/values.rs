@@ -1,11 +1,11 @@
-//! Decoded fields as seen through their class.
+//! Decoded fields, seen through their class.
 //!
-//! A [`View`] is a class, the slots that decoding it produced (see [`exec`](crate::exec)) and the bytes that texts point into.
+//! A [`View`] is a class, the slots from decoding (see [`exec`](crate::exec)) and the bytes that texts point into.
 
 use std::borrow::Cow;
 
 use crate::bits::index;
-use crate::model::{Bits, BitsKind, Encoding, FieldClass, Kind, Length, VarInt};
+use crate::model::{Bits, BitsKind, Encoding, FieldClass, FieldKind, Length, VarInt};
 
 /// A decoded field.
 #[derive(Clone, Copy, Debug)]
@@ -15,9 +15,9 @@ pub struct View<'s, 'd> {
     data: &'d [u8],
 }
 
-/// What a field holds.
+/// The value of a field.
 #[derive(Clone, Debug)]
-pub enum Seen<'s, 'd> {
+pub enum FieldValue<'s, 'd> {
     /// A fixed-length number, by bit pattern: sign-extended if signed.
     Bits(&'d Bits, u64),
     /// A LEB128 integer, sign-extended if signed.
@@ -28,35 +28,37 @@ pub enum Seen<'s, 'd> {
     Blob(&'d [u8]),
     /// A structure: iterate with [`View::parts`].
     Struct,
-    /// So many elements: iterate with [`View::parts`].
+    /// This many elements: iterate with [`View::parts`].
     Array(u64),
-    /// The option taken: its name and value.
+    /// The chosen option: its name and value.
     Variant(&'d str, View<'s, 'd>),
-    /// The value of an optional, if it is there.
+    /// The value of an optional, if it is present.
     Optional(Option<View<'s, 'd>>),
 }
 
-/// Number of slots that a field took.
+/// Number of slots of a field.
 fn width(c: &FieldClass, slots: &[u64]) -> usize {
     let first = || slots.first().copied().unwrap_or(0);
     match &c.kind {
-        Kind::Bits(_) | Kind::VarInt(_) => 1,
-        Kind::String(_) | Kind::Text(..) | Kind::Blob(_) => 2,
-        Kind::Struct(m) => m.iter().fold(0, |n, m| n + width(&m.class, slots.get(n..).unwrap_or(&[]))),
-        Kind::Array(len, e) => {
+        FieldKind::Bits(_) | FieldKind::VarInt(_) => 1,
+        FieldKind::String(_) | FieldKind::Text(..) | FieldKind::Blob(_) => 2,
+        FieldKind::Struct(m) => m.iter().fold(0, |n, m| n + width(&m.class, slots.get(n..).unwrap_or(&[]))),
+        FieldKind::Array(len, e) => {
             let (start, n) = match len {
                 Length::Fixed(n) => (0, *n),
                 Length::Field(_) => (1, first()),
             };
-            if matches!(e.kind, Kind::Bits(_) | Kind::VarInt(_)) {
+            if matches!(e.kind, FieldKind::Bits(_) | FieldKind::VarInt(_)) {
                 return index(n).saturating_add(start);
             }
             (0..n).fold(start, |at, _| at + width(e, slots.get(at..).unwrap_or(&[])))
         }
-        Kind::Variant(_, o) => {
+        FieldKind::Variant(_, o) => {
             1 + o.get(index(first())).map_or(0, |o| width(&o.class, slots.get(1..).unwrap_or(&[])))
         }
-        Kind::Optional(_, _, e) => 1 + if first() == 1 { width(e, slots.get(1..).unwrap_or(&[])) } else { 0 },
+        FieldKind::Optional(_, _, e) => {
+            1 + if first() == 1 { width(e, slots.get(1..).unwrap_or(&[])) } else { 0 }
+        }
     }
 }
 
@@ -70,32 +72,33 @@ impl<'s, 'd> View<'s, 'd> {
         self.class
     }
 
-    /// What it holds.
-    pub fn seen(&self) -> Seen<'s, 'd> {
+    /// Its value.
+    pub fn seen(&self) -> FieldValue<'s, 'd> {
         let first = self.slots.first().copied().unwrap_or(0);
         let below = |class| View { class, slots: self.slots.get(1..).unwrap_or(&[]), data: self.data };
         match &self.class.kind {
-            Kind::Bits(b) => Seen::Bits(b, first),
-            Kind::VarInt(v) => Seen::VarInt(v, first),
-            Kind::String(e) => Seen::Text(text(*e, self.bytes(), false)),
-            Kind::Text(_, e) => Seen::Text(text(*e, self.bytes(), true)),
-            Kind::Blob(_) => Seen::Blob(self.bytes()),
-            Kind::Struct(_) => Seen::Struct,
-            Kind::Array(Length::Fixed(n), _) => Seen::Array(*n),
-            Kind::Array(Length::Field(_), _) => Seen::Array(first),
-            Kind::Variant(_, o) => match o.get(index(first)) {
-                Some(o) => Seen::Variant(&o.name, below(&o.class)),
-                None => Seen::Struct,
+            FieldKind::Bits(b) => FieldValue::Bits(b, first),
+            FieldKind::VarInt(v) => FieldValue::VarInt(v, first),
+            FieldKind::String(e) => FieldValue::Text(text(*e, self.bytes(), false)),
+            FieldKind::Text(_, e) => FieldValue::Text(text(*e, self.bytes(), true)),
+            FieldKind::Blob(_) => FieldValue::Blob(self.bytes()),
+            FieldKind::Struct(_) => FieldValue::Struct,
+            FieldKind::Array(Length::Fixed(n), _) => FieldValue::Array(*n),
+            FieldKind::Array(Length::Field(_), _) => FieldValue::Array(first),
+            FieldKind::Variant(_, o) => match o.get(index(first)) {
+                Some(o) => FieldValue::Variant(&o.name, below(&o.class)),
+                None => FieldValue::Struct,
             },
-            Kind::Optional(_, _, e) => Seen::Optional((first == 1).then(|| below(e))),
+            FieldKind::Optional(_, _, e) => FieldValue::Optional((first == 1).then(|| below(e))),
         }
     }
 
-    /// Raw bytes of a text or BLOB (a text's up to its terminator, or all that its length covers); empty for other fields.
+    /// Raw bytes of a text or BLOB (a text's up to its terminator, or all that its length covers); empty for
+    /// other fields.
     pub fn bytes(&self) -> &'d [u8] {
         let at = |i: usize| index(self.slots.get(i).copied().unwrap_or(0));
         match self.class.kind {
-            Kind::String(_) | Kind::Text(..) | Kind::Blob(_) => {
+            FieldKind::String(_) | FieldKind::Text(..) | FieldKind::Blob(_) => {
                 self.data.get(at(0)..at(0).saturating_add(at(1))).unwrap_or(&[])
             }
             _ => &[],
@@ -105,16 +108,16 @@ impl<'s, 'd> View<'s, 'd> {
     /// Members of a structure with their names, or elements of an array with empty names.
     pub fn parts(&self) -> Parts<'s, 'd> {
         let (at, left) = match &self.class.kind {
-            Kind::Struct(m) => (0, m.len() as u64),
-            Kind::Array(Length::Fixed(n), _) => (0, *n),
-            Kind::Array(Length::Field(_), _) => (1, self.slots.first().copied().unwrap_or(0)),
+            FieldKind::Struct(m) => (0, m.len() as u64),
+            FieldKind::Array(Length::Fixed(n), _) => (0, *n),
+            FieldKind::Array(Length::Field(_), _) => (1, self.slots.first().copied().unwrap_or(0)),
             _ => (0, 0),
         };
         Parts { of: *self, index: 0, at, left }
     }
 
-    /// A member of a structure, an element by its index, or what lies below by a dotted path. Variants and optionals are
-    /// passed through.
+    /// A member of a structure, an element by its index, or a part further down by a dotted path. Variants and
+    /// optionals are entered.
     pub fn find(&self, path: &str) -> Option<View<'s, 'd>> {
         let inner = self.chosen()?;
         if path.is_empty() {
@@ -129,20 +132,24 @@ impl<'s, 'd> View<'s, 'd> {
 
     fn part(&self, name: &str) -> Option<View<'s, 'd>> {
         match &self.class.kind {
-            Kind::Struct(members) => {
+            FieldKind::Struct(members) => {
                 let i = members.iter().position(|m| m.name == name)?;
                 self.parts().nth(i).map(|p| p.1)
             }
-            Kind::Array(..) => self.parts().nth(name.parse().ok()?).map(|p| p.1),
+            FieldKind::Array(..) => self.parts().nth(name.parse().ok()?).map(|p| p.1),
             _ => None,
         }
     }
 
-    /// The value of the option taken, of an optional that is there, or the field itself.
+    /// The value of the chosen option, of a present optional, or the field itself.
     fn chosen(&self) -> Option<View<'s, 'd>> {
+        // Only these two are entered, since reading a text means walking over its bytes.
+        if !matches!(self.class.kind, FieldKind::Variant(..) | FieldKind::Optional(..)) {
+            return Some(*self);
+        }
         match self.seen() {
-            Seen::Variant(_, v) => v.chosen(),
-            Seen::Optional(v) => v?.chosen(),
+            FieldValue::Variant(_, v) => v.chosen(),
+            FieldValue::Optional(v) => v?.chosen(),
             _ => Some(*self),
         }
     }
@@ -163,8 +170,8 @@ impl<'s, 'd> Iterator for Parts<'s, 'd> {
     fn next(&mut self) -> Option<Self::Item> {
         self.left = self.left.checked_sub(1)?;
         let (name, class) = match &self.of.class.kind {
-            Kind::Struct(m) => m.get(self.index).map(|m| (m.name.as_str(), &m.class))?,
-            Kind::Array(_, e) => ("", &**e),
+            FieldKind::Struct(m) => m.get(self.index).map(|m| (m.name.as_str(), &m.class))?,
+            FieldKind::Array(_, e) => ("", &**e),
             _ => return None,
         };
         let slots = self.of.slots.get(self.at..)?;

@@ -1,13 +1,14 @@
-//! What the engine costs over plain decoding.
+//! What the engine costs in addition to plain decoding.
 //!
 //!     cargo bench -p lttv-engine --bench overhead [-- EVENTS_PER_FILE]
 //!
-//! A made-up binary format (id, time delta, two numbers, a text, all with bounds checks) stands for a real reader; eight
-//! tracefiles with bursts stand for eight CPUs. Rows: decoding file after file without any merge; a loop of the same cursors and a
-//! heap, which is what a program without the engine would have; the same through the engine with no hook, one hook for every event, one hook for one kind of event, a background pass. Times are CPU times of the
-//! thread, so that other work on the machine counts little. Each row is the median of interleaved runs; ratios are to plain
-//! decoding and to the plain merge of the same round. Decoding an event costs some 12 ns here, a fourth of what one of a CTF trace
-//! does: what the engine costs over a real reader is shown by `cargo bench -p lttv-ctf --bench decode`.
+//! A made-up binary format (id, time delta, two numbers, a text, all with bounds checks) stands for a real
+//! reader; eight tracefiles with bursts stand for eight CPUs. The rows are: decoding file after file without any merge;
+//! a loop over the same cursors with a heap, as a program without the engine would have; the same through the engine
+//! with no hook, one hook for every event, one hook for one kind of event; a background pass. Times are CPU times of
+//! the thread, so that other work on the machine counts little. Each row is the median of interleaved runs. Ratios are
+//! to plain decoding and to the plain merge of the same round. Decoding an event costs some 12 ns here, a quarter of an
+//! event of a CTF trace. `cargo bench -p lttv-ctf --bench decode` shows what the engine costs over a real reader.
 
 use std::borrow::Cow;
 use std::cmp::Reverse;
@@ -16,7 +17,7 @@ use std::collections::binary_heap::PeekMut;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use lttv_engine::engine::{Budget, Engine};
+use lttv_engine::engine::Engine;
 use lttv_engine::hooks::{Flow, Hook};
 use lttv_engine::identity::TraceIdentity;
 use lttv_engine::ids::OwnerId;
@@ -232,15 +233,9 @@ fn serve(source: &Arc<Packed>, way: Way) -> u64 {
         }
         engine.events_request(traceset, request).expect("it has a start");
     }
-    let mut events = 0;
-    loop {
-        let progress = engine.step(Budget::chunks(1));
-        events += progress.events_read;
-        if progress.idle {
-            std::hint::black_box(calls.load(Ordering::Relaxed));
-            return events;
-        }
-    }
+    let events = engine.run_until_idle();
+    std::hint::black_box(calls.load(Ordering::Relaxed));
+    events
 }
 
 fn main() {

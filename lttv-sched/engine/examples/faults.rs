@@ -1,9 +1,10 @@
-//! Puts each fault of `tests/faults.md` into the sources, runs its test and expects it to fail.
+//! Plants each fault of `tests/faults.md` in the sources, runs its test and expects the test to fail.
 //!
 //!     cargo run -p lttv-engine --example faults [-- ID...]
 //!
-//! White space in the old text matches any white space, so that formatting does not matter. The sources are put back after
-//! each fault, also when something goes wrong; only a kill in between leaves a fault in (`git diff` shows it).
+//! Each of the two texts may have several lines. White space in the old text matches any white space, so that
+//! formatting does not matter. The sources are restored after each fault, also after an error. Only a kill in between
+//! leaves a fault in them (`git diff` shows it).
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
@@ -24,9 +25,9 @@ fn parse(text: &str, root: &Path) -> Vec<Fault> {
         let mut lines = section.lines();
         let heading = lines.next().unwrap_or("");
         let place: Vec<&str> = lines.next().unwrap_or("").split(' ').collect();
-        let mut starting = |mark: &str| {
-            let line = lines.find(|line| line.starts_with(mark)).unwrap_or("");
-            line.get(mark.len()..).unwrap_or("").to_string()
+        let text: Vec<&str> = lines.collect();
+        let starting = |mark: &str| {
+            text.iter().filter_map(|line| line.strip_prefix(mark)).collect::<Vec<_>>().join("\n")
         };
         let (old, new) = (starting("- "), starting("+ "));
         let (id, title) = heading.split_once(' ').unwrap_or((heading, ""));
@@ -44,7 +45,7 @@ fn parse(text: &str, root: &Path) -> Vec<Fault> {
     faults
 }
 
-/// Begin and end of the only place where the words of `old` stand, whatever white space is between them.
+/// Begin and end of the only occurrence of the words of `old`, with any white space between them.
 fn find(text: &str, old: &str) -> Result<(usize, usize), String> {
     let words: Vec<&str> = old.split_whitespace().collect();
     let first = words.first().ok_or("no old text")?;
@@ -67,7 +68,7 @@ fn find(text: &str, old: &str) -> Result<(usize, usize), String> {
     }
 }
 
-/// Puts the file back when dropped.
+/// Restores the file when dropped.
 struct Restore<'a>(&'a Path, String);
 
 impl Drop for Restore<'_> {

@@ -1,8 +1,8 @@
 //! Trees of named values, in which traces, tracesets and the engine publish what they know.
 //!
-//! A node is an ordered list of (name, value). Entries are found by name; a removed entry leaves a hole, so that the index of
-//! no other entry changes while it lives. Trees are values: a clone shares nothing but the things that pointers point to.
-//! The text form is in [`text`].
+//! A node is an ordered list of (name, value). Entries are found by name. A removed entry leaves a hole, so that
+//! all other entries keep their index. Trees are values: a clone shares only what pointers point to. The text form is
+//! in [`text`].
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -52,7 +52,7 @@ impl fmt::Display for AttributeName {
 /// A value in a tree.
 #[derive(Clone, Default)]
 pub enum AttributeValue {
-    /// The name is there, nothing else.
+    /// The name exists without a value.
     #[default]
     None,
     /// 32 bits, signed.
@@ -71,7 +71,7 @@ pub enum AttributeValue {
     Time(Time),
     /// Text.
     String(String),
-    /// Something shared. Copies point to the same thing; the text form leaves it out.
+    /// A shared object. Copies point to the same object; the text form leaves it out.
     Pointer(Arc<dyn Any + Send + Sync>),
     /// A sub-tree.
     Tree(Attribute),
@@ -112,7 +112,7 @@ impl AttributeValue {
         }
     }
 
-    /// Zero, the empty text, the empty tree; a pointer to nothing in particular.
+    /// Zero, the empty text, the empty tree; a pointer to a dummy object.
     pub fn zero(kind: AttributeType) -> AttributeValue {
         match kind {
             AttributeType::None => AttributeValue::None,
@@ -147,7 +147,7 @@ impl AttributeValue {
 }
 
 impl PartialEq for AttributeValue {
-    /// Floats are compared by their bits, pointers by what they point to.
+    /// Floats are compared by their bits, pointers by their addresses.
     fn eq(&self, other: &Self) -> bool {
         use AttributeValue as V;
         match (self, other) {
@@ -167,7 +167,7 @@ impl PartialEq for AttributeValue {
     }
 }
 
-/// A name that is already taken.
+/// The name is in use already.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("attribute {0} exists already")]
 pub struct DuplicateName(pub AttributeName);
@@ -190,7 +190,7 @@ impl Attribute {
         self.places.len()
     }
 
-    /// The entry at an index; absent where one was removed. An index stays with its entry as long as the entry lives.
+    /// The entry at an index; absent if it was removed. An entry keeps its index while it exists.
     pub fn get(&self, index: usize) -> Option<(&AttributeName, &AttributeValue)> {
         self.slots.get(index)?.as_ref().map(|(name, value)| (name, value))
     }
@@ -201,7 +201,7 @@ impl Attribute {
         self.slots[place].as_ref().map(|(_, value)| value)
     }
 
-    /// Value of a name, to change it.
+    /// The value of a name, for changing it.
     pub fn get_mut(&mut self, name: impl Into<AttributeName>) -> Option<&mut AttributeValue> {
         let place = *self.places.get(&name.into())?;
         self.slots[place].as_mut().map(|(_, value)| value)
@@ -212,7 +212,7 @@ impl Attribute {
         self.slots.iter().flatten().map(|(name, value)| (name, value))
     }
 
-    /// Appends an entry and gives its index.
+    /// Appends an entry and returns its index.
     ///
     /// # Errors
     /// The name is taken.
@@ -231,12 +231,12 @@ impl Attribute {
         Ok(place)
     }
 
-    /// Gives a name this value, appending an entry if there is none.
+    /// Sets the value of a name. Appends an entry if there is none.
     pub fn set(&mut self, name: impl Into<AttributeName>, value: AttributeValue) {
         *self.entry(name.into(), AttributeType::None) = value;
     }
 
-    /// Removes an entry by name and gives its value. No other entry changes its index.
+    /// Removes an entry by name and returns its value. All other entries keep their index.
     pub fn remove(&mut self, name: impl Into<AttributeName>) -> Option<AttributeValue> {
         let place = self.places.remove(&name.into())?;
         let (_, value) = self.slots[place].take()?;
@@ -246,7 +246,7 @@ impl Attribute {
         Some(value)
     }
 
-    /// Removes an entry by index and gives its value.
+    /// Removes an entry by index and returns its value.
     pub fn remove_at(&mut self, index: usize) -> Option<AttributeValue> {
         let (name, _) = self.slots.get(index)?.as_ref()?;
         let name = name.clone();
@@ -263,7 +263,7 @@ impl Attribute {
         &mut slot.1
     }
 
-    /// The value of a name, made as zero when there is none. Absent when it has another type.
+    /// The value of a name, created as zero if it does not exist. Absent if it has another type.
     pub fn find(
         &mut self,
         name: impl Into<AttributeName>,
@@ -272,7 +272,7 @@ impl Attribute {
         Some(self.entry(name.into(), kind)).filter(|value| value.kind() == kind)
     }
 
-    /// The sub-tree of a name, made when there is none. Absent when the name holds something else.
+    /// The sub-tree of a name, created if it does not exist. Absent if the name has another value.
     pub fn find_subdir(&mut self, name: impl Into<AttributeName>) -> Option<&mut Attribute> {
         match self.entry(name.into(), AttributeType::Tree) {
             AttributeValue::Tree(tree) => Some(tree),
@@ -280,8 +280,8 @@ impl Attribute {
         }
     }
 
-    /// [`Attribute::find`] at the end of a path `a/b/c` whose missing levels are made. Absent when a level on the way is not
-    /// a tree or the value has another type.
+    /// [`Attribute::find`] for a path `a/b/c`. Missing levels are created. Absent if a level of the path is not a
+    /// tree or the value has another type.
     pub fn find_by_path(&mut self, path: &str, kind: AttributeType) -> Option<&mut AttributeValue> {
         match path.split_once('/') {
             Some((dir, rest)) => self.find_subdir(dir)?.find_by_path(rest, kind),
@@ -289,7 +289,7 @@ impl Attribute {
         }
     }
 
-    /// The value at a path, if there is one; makes nothing.
+    /// The value at a path, if it exists. Creates nothing.
     pub fn get_by_path(&self, path: &str) -> Option<&AttributeValue> {
         match path.split_once('/') {
             Some((dir, rest)) => match self.get_by_name(dir)? {
@@ -300,7 +300,7 @@ impl Attribute {
         }
     }
 
-    /// Gives the path this value, making missing levels. False when a level on the way is not a tree.
+    /// Sets the value of a path and creates missing levels. Returns false if a level of the path is not a tree.
     pub fn set_by_path(&mut self, path: &str, value: AttributeValue) -> bool {
         match path.split_once('/') {
             Some((dir, rest)) => self.find_subdir(dir).is_some_and(|tree| tree.set_by_path(rest, value)),
@@ -311,7 +311,7 @@ impl Attribute {
         }
     }
 
-    /// Removes the entry at a path and gives its value.
+    /// Removes the entry at a path and returns its value.
     pub fn remove_by_path(&mut self, path: &str) -> Option<AttributeValue> {
         match path.split_once('/') {
             Some((dir, rest)) => match self.get_mut(dir)? {
@@ -322,7 +322,7 @@ impl Attribute {
         }
     }
 
-    /// The entries of this node, sub-trees left empty.
+    /// The entries of this node. Sub-trees are left empty.
     #[must_use]
     pub fn shallow_copy(&self) -> Attribute {
         let mut copy = Attribute::new();
@@ -354,8 +354,8 @@ impl Attribute {
         copy
     }
 
-    /// Adds numbers and times of `other` to those of the same name and type here, merges sub-trees, makes what is missing;
-    /// other types are left alone.
+    /// Adds numbers and times of `other` to those with the same name and type here, merges sub-trees, and creates
+    /// what is missing. Other types are not changed.
     pub fn recursive_add(&mut self, other: &Attribute) {
         for (name, value) in other.iter() {
             use AttributeType as T;
@@ -368,7 +368,7 @@ impl Attribute {
 }
 
 impl PartialEq for Attribute {
-    /// Equal entries in equal order; holes do not count.
+    /// Equal entries in the same order. Holes do not count.
     fn eq(&self, other: &Self) -> bool {
         self.count() == other.count() && self.iter().eq(other.iter())
     }

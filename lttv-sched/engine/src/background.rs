@@ -1,11 +1,12 @@
 //! The background scheduler: computes data that depends on a whole trace, once, for all viewers.
 //!
-//! One for each trace, with a private context, so that its cursor and state are not those of any viewer. A pass serves all
-//! modules that were asked for before it began: the trace is read once for all of them, from its start to its end, a chunk a
-//! turn. What is asked for while it runs waits for the next pass.
+//! There is one for each trace, with a private context, so that its cursor and state belong to no viewer. A pass
+//! serves all modules that were requested before it began: it reads the trace once for all of them, from its start to
+//! its end, one chunk per turn. Requests that arrive while it runs wait for the next pass.
 //!
-//! Invariants between turns: at most one request for a module, waiting or in the pass; a module is in progress exactly while
-//! the pass has a request for it; a notification waits in one list only, and only while there is a pass to wait for.
+//! Invariants between turns: a module has at most one request, waiting or in the pass; a module is in progress
+//! exactly while the pass has a request for it; a notification waits in one list only, and only while there is a pass
+//! that it waits for.
 
 use std::sync::Arc;
 
@@ -25,11 +26,11 @@ pub struct BackgroundRequest {
 /// A module in a running pass.
 pub(crate) struct Member {
     pub(crate) module: Arc<str>,
-    /// Who asked for it by a request; none when it is here because others need it.
+    /// Owner of the request for it. None if it is here because others need it.
     pub(crate) requester: Option<OwnerId>,
-    /// The pass computes it anew: its flags change, its states are saved. Not so for what an earlier pass has computed.
+    /// The pass computes it anew: its flags change and its states are saved. False if an earlier pass has computed it.
     pub(crate) computed: bool,
-    /// Somebody asked for it by name. The others go when nobody needs them any more.
+    /// Somebody requested it by name. The others leave when no module needs them any more.
     pub(crate) wanted: bool,
     pub(crate) hooks: ModuleHooks,
     /// All modules that it needs, directly or not.
@@ -38,13 +39,13 @@ pub(crate) struct Member {
     pub(crate) failed: Option<String>,
 }
 
-/// A pass under way.
+/// A running pass.
 pub struct Pass {
     pub(crate) context: TracesetContext,
     pub(crate) registered: Registered,
     pub(crate) members: Vec<Member>,
     pub(crate) notify: Vec<BackgroundNotify>,
-    /// Events delivered so far, which is the number of the next one.
+    /// Number of events delivered so far, which is also the number of the next event.
     pub(crate) events: u64,
 }
 
@@ -87,7 +88,7 @@ impl Background {
         self.pass.as_ref().map(|pass| &pass.context)
     }
 
-    /// Somebody asks by name for a module of the running pass: it is computed to the end whoever leaves.
+    /// Somebody requests a module of the running pass by name: it is computed to the end, whoever leaves.
     pub(crate) fn claim(&mut self, module: &str) {
         let members = self.pass.iter_mut().flat_map(|pass| &mut pass.members);
         members.filter(|member| *member.module == *module).for_each(|member| member.wanted = true);

@@ -1,5 +1,5 @@
-//! The borders of a chunk: which hooks are called around it, in which order, and how event hooks come into the context and
-//! leave it. The same for foreground requests and background modules.
+//! The borders of a chunk: which hooks are called around it, in which order, and how event hooks are added to the
+//! context and removed from it. Foreground requests and background modules share this.
 
 use crate::call::{
     BorderCall, BorderHooks, Cause, Commands, EndReason, EventHooks, EventHooksById, EventHooksByName,
@@ -13,7 +13,7 @@ use crate::module::ModuleHooks;
 use crate::registered::{Registered, SlotHooks};
 use crate::source::{EventId, TracefileInfo};
 
-/// What border hooks of one request or module are told, apart from the moment.
+/// What border hooks of one request or module receive, apart from the moment.
 pub(crate) struct Borders<'a> {
     pub(crate) traces: &'a dyn Statuses,
     pub(crate) commands: &'a mut Commands,
@@ -25,8 +25,8 @@ pub(crate) struct Borders<'a> {
     pub(crate) cause: Option<Cause>,
 }
 
-/// A trace, or a tracefile of it.
-type Place = (Option<usize>, Option<usize>);
+/// A trace, or one of its tracefiles.
+type TracePart = (Option<usize>, Option<usize>);
 
 impl<'a> Borders<'a> {
     pub(crate) fn new(
@@ -42,7 +42,7 @@ impl<'a> Borders<'a> {
         moment: Moment,
         hooks: &BorderHooks,
         context: Option<&TracesetContext>,
-        place: Place,
+        place: TracePart,
     ) -> Called {
         if hooks.is_empty() {
             return Called::default();
@@ -65,7 +65,7 @@ impl<'a> Borders<'a> {
         })
     }
 
-    /// Calls hooks that belong to no trace; the first failure, if there is one.
+    /// Calls hooks that belong to no trace. Returns the first failure, if any.
     pub(crate) fn call_plain(
         &mut self,
         moment: Moment,
@@ -80,15 +80,15 @@ pub(crate) fn first_failure(called: &Called) -> Option<String> {
     called.failures.first().map(|(_, why)| why.to_string())
 }
 
-/// The hook lists of a request or module that matter to a chunk. Of the three border lists each, the first is for the
-/// traceset, the second for each trace, the third for each tracefile.
+/// The hook lists of a request or module that matter to a chunk. There are three border lists at each border: for
+/// the traceset, for each trace, and for each tracefile.
 pub(crate) struct ChunkHooks<'a> {
     before: [&'a BorderHooks; 3],
     after: [&'a BorderHooks; 3],
     event: &'a EventHooks,
     event_by_id: &'a EventHooksById,
     event_by_name: &'a EventHooksByName,
-    /// Index of the only trace that it touches.
+    /// Index of the only trace that it concerns.
     pub(crate) only: Option<usize>,
 }
 
@@ -117,7 +117,7 @@ impl<'a> ChunkHooks<'a> {
         }
     }
 
-    /// Whether an event hook of this key is among them.
+    /// Whether an event hook with this key is among them.
     pub(crate) fn contains(&self, key: HookKey) -> bool {
         self.event.contains(key)
             || self.event_by_id.iter().any(|(_, _, list)| list.contains(key))
@@ -141,7 +141,7 @@ impl<'a> ChunkHooks<'a> {
         }
     }
 
-    /// Whether the event hooks can come to those of the context.
+    /// Whether the event hooks can be added to those of the context.
     pub(crate) fn check(
         &self,
         context: &TracesetContext,
@@ -160,8 +160,9 @@ impl<'a> ChunkHooks<'a> {
         Ok(())
     }
 
-    /// Before-hooks, outermost first; event hooks to those of the context. To be called after [`ChunkHooks::check`]. Gives the first
-    /// failure; all hooks were called and all event hooks are registered in any case.
+    /// Calls the before-hooks, outermost first, and adds the event hooks to those of the context. Call
+    /// [`ChunkHooks::check`] first. Returns the first failure. In any case all hooks were called and all event hooks
+    /// are registered.
     pub(crate) fn begin(
         &self,
         context: &TracesetContext,
@@ -189,7 +190,8 @@ impl<'a> ChunkHooks<'a> {
         failure
     }
 
-    /// Event hooks out again; after-hooks, innermost first. Gives the first failure; all hooks were called.
+    /// Removes the event hooks and calls the after-hooks, innermost first. Returns the first failure; all hooks were
+    /// called.
     pub(crate) fn end(
         &self,
         context: &TracesetContext,

@@ -1,4 +1,4 @@
-//! Moving by a number of events instead of a time: for lists of events that scroll.
+//! Moves by a number of events instead of a time: for lists of events that scroll.
 
 use crate::context::TracesetContext;
 use crate::engine::{CommandError, Engine};
@@ -7,29 +7,29 @@ use crate::ids::TracesetId;
 use crate::position::Position;
 use crate::time::Time;
 
-/// Decides which events count; a filter for all gives true always.
+/// Decides which events count. A filter for all events always returns true.
 pub type Filter<'f> = dyn FnMut(&Event<'_>) -> bool + 'f;
 
-/// Asked now and then whether to go on; false stops the search.
+/// Called now and then: whether to go on. False stops the search.
 pub type Check<'f> = dyn FnMut() -> bool + 'f;
 
 /// Events between two calls of a [`Check`].
 const CHECK_EVERY: u64 = 1024;
 
-/// First step back in time, in ns, when nothing better is known: one second.
+/// Size of the first step back in time if nothing better is known, in ns: one second.
 pub const FIRST_OFFSET_NS: i64 = 1_000_000_000;
 
 /// Where a move ended and how many events it passed.
 #[derive(Clone, Debug)]
 pub struct Moved {
-    /// The event come to is the next one here.
+    /// The event that was reached is the next one of this position.
     pub position: Position,
-    /// Events that passed the filter on the way; fewer than asked for at a border or when the check stopped it.
+    /// Events on the way that passed the filter. Fewer than requested at a border or if the check stopped the search.
     pub found: u64,
 }
 
 impl Engine {
-    /// Goes forward from `from` past `n` events that pass the filter. No hook is called; requests do not notice.
+    /// Goes forward from `from` past `n` events that pass the filter. No hook is called, and requests are not affected.
     ///
     /// # Errors
     /// There is no such traceset, or the position is of another one.
@@ -48,8 +48,8 @@ impl Engine {
         })
     }
 
-    /// Goes back from `from` to the `n`th event before it that passes the filter. Searches back by `first_offset` ns (at least
-    /// 1), then twice as far each time. No hook is called; requests do not notice.
+    /// Goes back from `from` to the `n`th event before it that passes the filter. Searches back by
+    /// `first_offset` ns (at least 1), then twice as far each time. No hook is called, and requests are not affected.
     ///
     /// # Errors
     /// There is no such traceset, or the position is of another one.
@@ -80,7 +80,8 @@ impl Engine {
                     stopped |= !check();
                     !stopped
                 };
-                // Counted first and walked again, so that no position is kept for events that are passed over.
+                // The events are counted first and then walked again, so that no position is stored for events that are
+                // skipped.
                 let found = walk(context, Some(from), u64::MAX, filter, &mut going);
                 if found >= n || at_start || stopped {
                     context.seek_time(start);
@@ -100,13 +101,13 @@ impl Engine {
     ) -> Result<R, CommandError> {
         let traceset = self.tracesets.get_mut(&traceset).ok_or(CommandError::NoTraceset)?;
         let result = work(&mut traceset.context);
-        // Models were not brought along: the next request finds its own place.
+        // The models were not updated, so the next request must seek.
         traceset.context.placed = false;
         result
     }
 }
 
-/// Steps over events, up to `end`, until `n` have passed the filter. Gives how many have.
+/// Steps over events, up to `end`, until `n` have passed the filter. Returns how many have.
 fn walk(
     context: &mut TracesetContext,
     end: Option<&Position>,
@@ -135,7 +136,7 @@ fn skip_to_match(context: &mut TracesetContext, end: &Position, filter: &mut Fil
 }
 
 impl TracesetContext {
-    /// Looks at the next event.
+    /// Calls `look` with the next event.
     fn with_next<R>(&self, look: impl FnOnce(&Event<'_>) -> R) -> Option<R> {
         let (_, slot) = self.merge.least()?;
         let slot = &self.slots[slot as usize];
@@ -149,7 +150,7 @@ impl TracesetContext {
         let slot = &mut self.slots[index as usize];
         let time = slot.key;
         let result = slot.of.cursor.advance();
-        slot.take(result, Some(time), &mut self.diagnostics);
+        slot.take_result(result, Some(time), &mut self.diagnostics);
         self.floor = Some(time);
         match slot.head() {
             Some(_) => self.merge.requeue_least(slot.key),

@@ -1,8 +1,8 @@
-//! What hooks are given, and what they may ask for: the event, or the moment at the border of a chunk, request or pass; requests,
-//! notifications, commands.
+//! What hooks receive and what they may request. They receive the event, or the moment at the border of a chunk,
+//! request or pass. They may request events, notifications and commands.
 //!
-//! These types need each other: a hook is called with a list of commands, a command may bring a request, and a request
-//! brings hooks. So they stand in one file.
+//! These types need each other: a hook is called with a list of commands, a command may contain a request, and a
+//! request contains hooks. So they are in one file.
 
 use std::any::Any;
 use std::fmt;
@@ -72,7 +72,8 @@ pub struct EventCall<'a> {
     pub event: Event<'a>,
     pub(crate) slot: usize,
     pub(crate) context: &'a TracesetContext,
-    /// Takes what the hook wants of the engine; done at the next chunk border, which comes right after this event then.
+    /// Collects the hook's commands. They are applied at the next chunk border, which then comes right after this
+    /// event.
     pub commands: &'a mut Commands,
 }
 
@@ -86,19 +87,19 @@ impl<'a> Deref for EventCall<'a> {
 }
 
 impl EventCall<'_> {
-    /// The state model of type `S` of this event's trace, as it is at this hook's priority: before the event up to
+    /// The state model of type `S` of this event's trace, as it is at this hook's priority: before the event below
     /// [`crate::hooks::PRIORITY_STATE`], after it from there on.
     pub fn state<S: Any>(&self) -> Option<&S> {
         self.context.models[self.event.of.trace].of_type()
     }
 
-    /// Whether the state began unknown at some point after the start of the trace, so that parts of it may be missing.
+    /// Whether the state was unknown at some point after the start of the trace, so that parts of it may be missing.
     #[inline]
     pub fn state_is_partial(&self) -> bool {
         self.context.models[self.event.of.trace].partial
     }
 
-    /// The position that names this event as the next one.
+    /// The position whose next event is this one.
     pub fn position(&self) -> Position {
         self.context.position()
     }
@@ -130,7 +131,7 @@ pub enum Moment {
 /// Why a request ended.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum EndReason {
-    /// One of its bounds was met. For a background request: the pass ended.
+    /// It reached one of its bounds. For a background request: the pass ended.
     Completed,
     /// There are no more events.
     EndOfTraceset,
@@ -140,7 +141,7 @@ pub enum EndReason {
     Removed,
     /// Its trace or traceset was closed.
     TraceClosed,
-    /// It was bounded by a position of a list of traces that has changed.
+    /// One of its bounds is a position in a list of traces that has changed.
     PositionLost,
     /// One of its hooks failed.
     Failed(String),
@@ -149,11 +150,11 @@ pub enum EndReason {
 /// Why a notification is called.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Cause {
-    /// The pass reached its time or position, or what it waits for is ready.
+    /// The pass reached the notification's time or position, or its module is ready.
     Reached,
     /// The pass ended.
     EndOfPass,
-    /// The pass or module that it waits for was cancelled, failed, or its trace was closed.
+    /// The pass or module that it waits for was cancelled or failed, or its trace was closed.
     Aborted,
 }
 
@@ -163,35 +164,35 @@ pub struct BorderCall<'a> {
     pub moment: Moment,
     /// The request, for hooks of events requests.
     pub request: Option<RequestId>,
-    /// Who asked.
+    /// Owner of the request.
     pub owner: Option<OwnerId>,
     /// Index of the trace in the traceset, for hooks of traces and tracefiles.
     pub trace: Option<usize>,
     /// Index of the tracefile in its trace, for hooks of tracefiles.
     pub tracefile: Option<usize>,
-    /// Events given to the request so far.
+    /// Number of events given to the request so far.
     pub delivered: u64,
-    /// Why the request ended; only after it.
+    /// Why the request ended. Only set in hooks after the end.
     pub reason: Option<&'a EndReason>,
-    /// Why a notification is called; only then.
+    /// Why a notification is called. Only set for notifications.
     pub cause: Option<Cause>,
-    /// The reading state; absent where nothing is read (a request that ended before its service, a closed trace).
+    /// The reading state. Absent if nothing is read (a request that ended before its service, a closed trace).
     pub context: Option<&'a TracesetContext>,
     /// The trace's own data, for hooks of background modules and notifications.
     pub own: Option<&'a mut TraceData>,
     pub(crate) traces: &'a dyn Statuses,
-    /// Takes what the hook wants of the engine; done at the end of this turn.
+    /// Collects the hook's commands. They are applied at the end of this turn.
     pub commands: &'a mut Commands,
 }
 
 impl BorderCall<'_> {
-    /// How far a module is with a trace of this context.
+    /// The status of a module for a trace of this context.
     pub fn status(&self, trace: TraceId, module: &str) -> ModuleStatus {
         let own = self.own.as_ref().filter(|data| data.trace() == trace);
         own.map_or_else(|| self.traces.status(trace, module), |data| data.status(module))
     }
 
-    /// Whether a module is ready for all traces of this context: results are final then, else provisional.
+    /// Whether a module is ready for all traces of this context. Results are final then, and provisional otherwise.
     pub fn all_ready(&self, module: &str) -> bool {
         self.context.is_some_and(|context| {
             context.traces().iter().all(|trace| self.status(trace.id(), module) == ModuleStatus::Ready)
@@ -199,30 +200,31 @@ impl BorderCall<'_> {
     }
 }
 
-/// A request for the events of a traceset between two bounds. Bounds may be given in several ways; the first end met counts.
+/// A request for the events of a traceset between two bounds. Bounds may be given in several ways; the first
+/// one reached counts.
 #[derive(Clone)]
 pub struct EventsRequest {
-    /// Who may take it back.
+    /// The owner, who may remove the request.
     pub owner: OwnerId,
-    /// Data of the viewer for its hooks; the engine does not look at it.
+    /// Data of the viewer for its hooks. The engine does not use it.
     pub viewer: Option<Arc<dyn Any + Send + Sync>>,
     /// First event: the first one with time >= this. One of the two starts must be given.
     pub start_time: Option<Time>,
-    /// First event: the one this names. Has precedence over `start_time`.
+    /// First event: the next one of this position. Has precedence over `start_time`.
     pub start_position: Option<Position>,
     /// Exclusive: no event with time >= this.
     pub end_time: Option<Time>,
-    /// Exclusive: the event this names is not delivered.
+    /// Exclusive: the next event of this position is not delivered.
     pub end_position: Option<Position>,
-    /// So many events and no more, of the trace if limited to one.
+    /// At most this many events, of the trace if limited to one.
     pub num_events: Option<u64>,
     /// Only events of the trace with this index in the traceset.
     pub trace: Option<usize>,
     /// Set by the viewer's hooks to end the request.
     pub stop_flag: StopFlag,
-    /// Holds the request back while closed.
+    /// While closed, the request is not served.
     pub gate: Option<Gate>,
-    /// How soon it is wanted.
+    /// How urgent the request is.
     pub class: Class,
     /// Called once, before the first chunk.
     pub before_request: BorderHooks,
@@ -319,21 +321,21 @@ impl EventsRequest {
         self
     }
 
-    /// How soon it is wanted.
+    /// Sets how urgent the request is.
     #[must_use]
     pub fn class(mut self, class: Class) -> Self {
         self.class = class;
         self
     }
 
-    /// Adds a hook of its own for every event.
+    /// Adds an unshared hook for every event.
     #[must_use]
     pub fn on_event(mut self, hook: impl FnMut(&mut EventCall<'_>) -> Flow + Send + 'static) -> Self {
         self.event.add(Hook::on_event(hook)).expect("its key is new");
         self
     }
 
-    /// Adds a hook of its own for the events of a name. The other events cost the request next to nothing.
+    /// Adds an unshared hook for the events of a name. Other events cost the request next to nothing.
     #[must_use]
     pub fn on_event_named(
         mut self,
@@ -344,7 +346,7 @@ impl EventsRequest {
         self
     }
 
-    /// Adds a hook of its own for the end of the request.
+    /// Adds an unshared hook for the end of the request.
     #[must_use]
     pub fn on_end(mut self, hook: impl FnMut(&mut BorderCall<'_>) -> Flow + Send + 'static) -> Self {
         self.after_request.add(Hook::on_border(hook)).expect("its key is new");
@@ -352,18 +354,19 @@ impl EventsRequest {
     }
 }
 
-/// Wants to be called when a pass has come to a time or position, or to its end.
+/// A notification: its hook is called when a pass has reached a time or position, or its end.
 #[derive(Clone)]
 pub struct BackgroundNotify {
-    /// Who may take it back.
+    /// The owner, who may remove the notification.
     pub owner: OwnerId,
     /// The module that it waits for.
     pub module: Arc<str>,
     /// Called at the first chunk border where the next event's time is at least this.
     pub time: Option<Time>,
-    /// Called at the first chunk border at or after this position. Of a traceset with the trace, or of the trace alone.
+    /// Called at the first chunk border at or after this position, which is of a traceset with the trace or of the
+    /// trace alone.
     pub position: Option<Position>,
-    /// What is called, once, with the cause.
+    /// The hook. It is called once, with the cause.
     pub hook: Hook<BorderFn>,
 }
 
@@ -373,14 +376,14 @@ impl BackgroundNotify {
         BackgroundNotify { owner, module: module.into(), time: None, position: None, hook }
     }
 
-    /// Also called once the pass has come to this time.
+    /// Also called once the pass has reached this time.
     #[must_use]
     pub fn at_time(mut self, t: Time) -> Self {
         self.time = Some(t);
         self
     }
 
-    /// Also called once the pass has come to this position.
+    /// Also called once the pass has reached this position.
     #[must_use]
     pub fn at_position(mut self, position: Position) -> Self {
         self.position = Some(position);
@@ -388,12 +391,12 @@ impl BackgroundNotify {
     }
 }
 
-/// Something that the engine is to do. Each variant is the method of the engine with its name.
+/// A command to the engine. Each variant stands for the engine's method with its name.
 #[derive(Clone)]
 #[non_exhaustive]
 #[expect(missing_docs, reason = "named as the parameters of the methods are")]
 pub enum Command {
-    /// [`crate::engine::Engine::events_request`], under an id that was given out before.
+    /// [`crate::engine::Engine::events_request`], with an id that was assigned before.
     EventsRequest { traceset: TracesetId, id: RequestId, request: Box<EventsRequest> },
     /// [`crate::engine::Engine::remove`].
     Remove { traceset: TracesetId, request: RequestId },
@@ -453,7 +456,7 @@ impl fmt::Debug for Command {
     }
 }
 
-/// What hooks ask of the engine. Done in order at the next chunk border.
+/// Commands of hooks to the engine. They are applied in order at the next chunk border.
 #[derive(Default)]
 pub struct Commands {
     queue: Vec<Command>,
@@ -461,7 +464,7 @@ pub struct Commands {
 }
 
 impl Commands {
-    /// Asks for a command to be done. What is refused is a diagnostic.
+    /// Adds a command. If the engine refuses it, that is a diagnostic.
     pub fn push(&mut self, command: Command) {
         self.queue.push(command);
     }
@@ -488,7 +491,7 @@ impl Commands {
         RequestId(self.next_request)
     }
 
-    /// An id that was given out elsewhere is in use here from now on.
+    /// Marks an id that was assigned elsewhere as used here.
     pub(crate) fn reserve(&mut self, id: RequestId) {
         self.next_request = self.next_request.max(id.0);
     }
@@ -498,7 +501,7 @@ impl Commands {
         self.queue.is_empty()
     }
 
-    pub(crate) fn take(&mut self) -> Vec<Command> {
+    pub(crate) fn take_all(&mut self) -> Vec<Command> {
         std::mem::take(&mut self.queue)
     }
 }

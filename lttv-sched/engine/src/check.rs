@@ -1,4 +1,4 @@
-//! The invariants of an engine between turns, checked from outside: for tests, and for finding out what went wrong.
+//! Checks the invariants of an engine between turns from outside: for tests, and to find the cause of errors.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::engine::Engine;
 use crate::registered::Registered;
 use crate::trace::{ModuleStatus, Trace};
 
-/// A statement that must hold, with what was found instead.
+/// A statement that must be true, and what is true instead.
 fn holds(truth: bool, what: impl FnOnce() -> String) -> Result<(), String> {
     if truth { Ok(()) } else { Err(what()) }
 }

@@ -1,12 +1,12 @@
 //! The middle of a chunk: delivers events in merge order to the hooks in the context, up to the first limit met.
 //!
-//! Before the first event the hook lists of all tracefiles are compiled into flat tables and every hook function is taken
-//! once for the whole chunk, so that an event costs one step of its cursor, one replay in the merge queue, and the calls
-//! themselves. A tracefile that had the least event twice in a row is likely to go on: its events are delivered without a
-//! look at the queue up to the next event of another, and those of them that nobody wants are stepped over by the cursor alone.
-//! A limit is looked at before an event is consumed, never after.
+//! Before the first event, the hook lists of all tracefiles are compiled into flat tables, and every hook function
+//! is locked once for the whole chunk. So an event costs one step of its cursor, one replay in the merge queue, and the
+//! calls themselves. A tracefile that had the least event twice in a row is likely to have the next one too. Its events
+//! are delivered without asking the queue up to the next event of another tracefile, and the cursor alone steps over
+//! those that nobody wants. A limit is checked before an event is consumed, never after.
 //!
-//! A hook that panics is noted and not called again; the remaining hooks of the same event are still called, each once.
+//! A hook that panics is recorded and not called again. The other hooks of the same event are still called, each once.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::MutexGuard;
@@ -20,25 +20,25 @@ use crate::registered::{Registered, SlotHooks};
 use crate::source::{EventId, Passed, Quiet, ReadError};
 use crate::time::Time;
 
-/// Where a chunk ends at the latest.
+/// The latest points at which a chunk ends.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct Limits<'a> {
     /// Before the first event with time >= this.
     pub(crate) end_time: Option<Time>,
-    /// After so many events.
+    /// After this many events.
     pub(crate) events: Option<u64>,
-    /// Before the event that this names.
+    /// Before the next event of this position.
     pub(crate) end_position: Option<&'a Position>,
-    /// Cuts the chunk after the running event when set by somebody else.
+    /// If another thread sets it, the chunk ends after the current event.
     pub(crate) attention: Option<&'a AtomicBool>,
 }
 
-/// What a chunk came to.
+/// The result of a chunk.
 #[derive(Default, Debug)]
 pub(crate) struct Middle {
     /// Events delivered.
     pub(crate) count: u64,
-    /// A hook asked to stop, commands are waiting, or attention was asked for.
+    /// A hook asked to stop, commands are waiting, or attention was requested.
     pub(crate) cut: bool,
     /// Hooks that failed.
     pub(crate) failures: Vec<(HookKey, Box<str>)>,
@@ -59,15 +59,15 @@ type Range = (u32, u32);
 struct SlotCalls {
     /// For events without an entry of their own.
     base: Range,
-    /// By event id; empty when all events have the same calls.
+    /// Calls by event id; empty if all events have the same calls.
     by_id: Vec<Range>,
-    /// By event id: it has calls. As long as `by_id`.
+    /// Whether an event id has calls. As long as `by_id`.
     wanted: Vec<bool>,
 }
 
 impl SlotCalls {
     #[inline]
-    fn of(&self, id: Option<EventId>) -> Range {
+    fn calls_for(&self, id: Option<EventId>) -> Range {
         match id.and_then(|id| self.by_id.get(id.index())) {
             Some(range) => *range,
             None => self.base,
@@ -79,7 +79,7 @@ fn any((begin, end): Range) -> bool {
     begin != end
 }
 
-/// Most events that a cursor steps over before somebody looks whether attention is asked for.
+/// Most events that a cursor steps over before the attention flag is checked.
 const QUIET_RUN: u64 = 512;
 
 /// The calls of each tracefile, flat.
@@ -90,7 +90,7 @@ pub(crate) struct Dispatch {
 }
 
 impl Dispatch {
-    /// Compiles the hooks registered for a context and its models' wishes; without hooks: the models only.
+    /// Compiles the hooks registered for a context and the wishes of its models. Without hooks: the models only.
     pub(crate) fn compile(context: &TracesetContext, hooks: Option<&Registered>) -> Dispatch {
         let mut dispatch = Dispatch { hooks: Vec::new(), calls: Vec::new(), slots: Vec::new() };
         for slot in 0..context.slots.len() {
@@ -113,7 +113,7 @@ impl Dispatch {
         let by_event = hooks.map(|hooks| &hooks.event_by_id).filter(|by_id| !by_id.is_empty());
         let greatest_hooked =
             by_event.and_then(|by_id| by_id.keys().next_back()).map_or(0, |id| id.index() + 1);
-        // Ids come from hooks of this process, but a table of 2^32 entries is never what was meant.
+        // Ids come from hooks of this process, but a table of 2^32 entries is never intended.
         let ids = slot.of.info.classes.len().max(greatest_hooked.min(1 << 20));
         let mut by_id = Vec::new();
         if !models.is_empty() || by_event.is_some() {
@@ -130,7 +130,7 @@ impl Dispatch {
         SlotCalls { base, by_id, wanted }
     }
 
-    /// Appends the calls for one event id (none: any other) of a slot.
+    /// Appends the calls for one event id of a slot (none: for any other id).
     fn list(
         &mut self,
         context: &TracesetContext,
@@ -173,8 +173,8 @@ impl Dispatch {
     }
 }
 
-/// Delivers events from where the context stands to the first limit met.
-pub(crate) fn middle(
+/// Delivers events from the context's position to the first limit.
+pub(crate) fn deliver_to_limit(
     context: &mut TracesetContext,
     dispatch: &Dispatch,
     limits: &Limits<'_>,
@@ -183,7 +183,7 @@ pub(crate) fn middle(
     let mut guards: Vec<MutexGuard<'_, EventFn>> = dispatch.hooks.iter().map(Hook::lock).collect();
     let last_time = match limits.end_time {
         None => Time::MAX,
-        // Nothing comes before the least time.
+        // No time is before the least one.
         Some(end) if end == Time::MIN => return Middle::default(),
         Some(end) => Time(end.0 - 1),
     };
@@ -200,21 +200,21 @@ pub(crate) fn middle(
         passing: Passed::default(),
         middle: Middle::default(),
     };
-    // A panic is the failure of one hook, model or cursor. What it left half done is not looked at again: the hook is not
-    // called any more, the model is marked, the tracefile ends.
+    // A panic counts as the failure of one hook, model or cursor. Its unfinished state is not used again: the
+    // hook is not called any more, the model is marked, the tracefile ends.
     while let Err(panic) = catch_unwind(AssertUnwindSafe(|| run.run())) {
         run.panicked(&panic_text(panic.as_ref()));
     }
     run.middle
 }
 
-/// A call in progress: slot, place in the flat list, end of the event's calls.
+/// A call in progress: slot, index in the flat list, end of the event's calls.
 type Calling = Option<(usize, u32, u32)>;
 
 struct Run<'c, 'd, 'g> {
     context: &'c mut TracesetContext,
     dispatch: &'d Dispatch,
-    /// The hooks' functions; none for those that failed.
+    /// The hooks' functions; none for hooks that failed.
     functions: Vec<Option<&'g mut EventFn>>,
     last_time: Time,
     most: u64,
@@ -222,7 +222,7 @@ struct Run<'c, 'd, 'g> {
     attention: Option<&'c AtomicBool>,
     commands: &'c mut Commands,
     calling: Calling,
-    /// Events of the least tracefile stepped over and not accounted for yet.
+    /// Events of the least tracefile that were stepped over and not yet counted.
     passing: Passed,
     middle: Middle,
 }
@@ -230,7 +230,7 @@ struct Run<'c, 'd, 'g> {
 impl Run<'_, '_, '_> {
     fn run(&mut self) {
         if let Some((slot, at, end)) = self.calling.take() {
-            // The rest of the event in which a hook panicked.
+            // The remaining calls for the event in which a hook panicked.
             self.calls(slot, at + 1, end);
             self.step(slot);
             self.requeue(slot);
@@ -259,7 +259,7 @@ impl Run<'_, '_, '_> {
     #[inline]
     fn deliver(&mut self, index: usize) {
         self.middle.count += 1;
-        let (from, end) = self.dispatch.slots[index].of(self.context.slots[index].head_id());
+        let (from, end) = self.dispatch.slots[index].calls_for(self.context.slots[index].head_id());
         if any((from, end)) {
             self.calls(index, from, end);
         }
@@ -274,15 +274,15 @@ impl Run<'_, '_, '_> {
         }
     }
 
-    /// Time of the last events of the least slot that may follow one another without another look at the queue and the limits;
-    /// the present event itself may be later.
+    /// Latest time up to which events of the least slot may follow each other without checking the queue and the
+    /// limits. The current event itself may be later.
     fn run_end(&self, slot: u32) -> Time {
         // At equal times the lesser slot comes first.
         let before = |(time, other): (Time, u32)| {
             if slot < other { time } else { Time(time.0.saturating_sub(1)) }
         };
         let others = self.context.merge.second().map_or(Time::MAX, before);
-        // In the tracefile of the end position, places at its time must be compared.
+        // In the tracefile of the end position, cursor positions must be compared at its time.
         let end = self.end.map_or(Time::MAX, |end| before((end.time, end.slot)));
         others.min(end).min(self.last_time)
     }
@@ -292,7 +292,7 @@ impl Run<'_, '_, '_> {
         let dispatch = self.dispatch;
         let calls = &dispatch.slots[index];
         loop {
-            if any(calls.of(self.context.slots[index].head_id())) {
+            if any(calls.calls_for(self.context.slots[index].head_id())) {
                 self.deliver(index);
             } else {
                 self.pass(index, upto);
@@ -304,7 +304,7 @@ impl Run<'_, '_, '_> {
         }
     }
 
-    /// Steps over the event of the least slot, which nobody wants, and those like it that follow up to a time.
+    /// Steps over the event of the least slot, which nobody wants, and over later ones like it up to a time.
     fn pass(&mut self, index: usize, upto: Time) {
         let calls = &self.dispatch.slots[index];
         let slot = &mut self.context.slots[index];
@@ -319,11 +319,11 @@ impl Run<'_, '_, '_> {
         let last = self.passing.last;
         self.account(index);
         let slot = &mut self.context.slots[index];
-        slot.take(result, Some(last), &mut self.context.diagnostics);
+        slot.take_result(result, Some(last), &mut self.context.diagnostics);
         self.look_up();
     }
 
-    /// Accounts for the events that were stepped over.
+    /// Counts the events that were stepped over.
     fn account(&mut self, index: usize) {
         let Passed { count, last } = std::mem::take(&mut self.passing);
         if count > 0 {
@@ -352,11 +352,11 @@ impl Run<'_, '_, '_> {
         slot.chunk_count += 1;
         slot.last_delivered = time;
         let result = slot.of.cursor.advance();
-        slot.take(result, Some(time), &mut self.context.diagnostics);
+        slot.take_result(result, Some(time), &mut self.context.diagnostics);
         self.context.floor = Some(time);
     }
 
-    /// Puts the least slot back into the queue by its next event.
+    /// Requeues the least slot with its next event.
     #[inline]
     fn requeue(&mut self, index: usize) {
         match self.context.slots[index].time() {

@@ -1,10 +1,11 @@
-//! Reading state of a traceset: a cursor on each tracefile, the merge queue, the state models, where all that stands.
+//! Reading state of a traceset: a cursor on each tracefile, the merge queue, the state models, and their position.
 //!
-//! Each traceset has one context, and each trace a private one for background work. Contexts share no cursor, so what is read
-//! in one never shows in another.
+//! Each traceset has one context, and each trace a private one for background work. Contexts share no cursor,
+//! so reading in one never changes another.
 //!
-//! Invariants: the merge queue holds exactly the tracefiles that are not exhausted, by the order time of their heads; order
-//! times of one tracefile never decrease between seeks; every event before the cursor has an order time <= `floor`.
+//! Invariants: the merge queue holds exactly the tracefiles that are not exhausted, by the order time of
+//! their heads; order times of one tracefile never decrease between seeks; every event before the cursor has
+//! an order time <= `floor`.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -22,7 +23,7 @@ use crate::source::{
 use crate::state::StateModel;
 use crate::time::Time;
 
-/// Counts of what a context did, for tests and for people.
+/// Counts of what a context did, for tests and users.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Counters {
     /// Events delivered in chunks.
@@ -35,20 +36,20 @@ pub struct Counters {
     pub chunks: u64,
 }
 
-/// The head of a cursor as its context keeps it. The parts stand apart and are copied one by one, always through references:
-/// copied as one wide piece right after a cursor wrote them in narrow ones, they would have to wait for its stores, which costs
-/// more than all of the merge.
+/// The head of a cursor as its context stores it. The parts are separate and are copied one by one, always
+/// through references. If they were copied as one wide value right after a cursor wrote them in narrow ones, the copy
+/// would wait for those stores, which costs more than the whole merge.
 #[derive(Clone, Copy)]
 #[repr(C)]
-struct Held {
+struct KeptHead {
     id: EventId,
     present: bool,
     ts: Time,
     cpu: u32,
 }
 
-impl Held {
-    const NONE: Held = Held { id: EventId(0), present: false, ts: Time::MIN, cpu: 0 };
+impl KeptHead {
+    const NONE: KeptHead = KeptHead { id: EventId(0), present: false, ts: Time::MIN, cpu: 0 };
 
     #[inline]
     fn get(&self) -> Option<EventHead> {
@@ -67,10 +68,10 @@ impl Held {
 /// Cursor of one tracefile in one context.
 pub struct TracefileContext {
     pub(crate) of: CursorOf,
-    held: Held,
-    /// Order time of the head; of the last event when exhausted.
+    held: KeptHead,
+    /// Order time of the head, or of the last event when exhausted.
     pub(crate) key: Time,
-    /// Events delivered in the running chunk.
+    /// Number of events delivered in the running chunk.
     pub(crate) chunk_count: u64,
     /// Order time of the event delivered last.
     pub(crate) last_delivered: Time,
@@ -96,7 +97,7 @@ impl TracefileContext {
         self.held.present.then_some(self.held.id)
     }
 
-    /// The tracefile is exhausted.
+    /// Marks the tracefile as exhausted.
     pub(crate) fn end(&mut self) {
         self.held.present = false;
     }
@@ -110,7 +111,7 @@ impl TracefileContext {
         self.held.present.then(|| Entry { pos: self.of.cursor.pos(), key: self.key })
     }
 
-    /// The event under the cursor. Only where there is one.
+    /// The event under the cursor. There must be one.
     #[inline]
     pub(crate) fn event<'a>(&'a self) -> Event<'a> {
         debug_assert!(self.held.present);
@@ -121,9 +122,9 @@ impl TracefileContext {
         }
     }
 
-    /// Takes the result of a step or seek: the new head, or the end with a diagnostic.
+    /// Stores the result of a step or seek: the new head, or the end with a diagnostic.
     #[inline(always)]
-    pub(crate) fn take(
+    pub(crate) fn take_result(
         &mut self,
         result: Result<Option<EventHead>, ReadError>,
         floor: Option<Time>,
@@ -195,24 +196,24 @@ impl TraceContext {
     }
 }
 
-/// Code of an event class that a model does not want.
+/// Code of an event class that a model ignores.
 pub(crate) const NO_CODE: u32 = u32::MAX;
 
 pub(crate) struct ModelSlot {
     pub(crate) module: Arc<str>,
     pub(crate) model: Box<dyn StateModel>,
     pub(crate) failed: Option<Box<str>>,
-    /// For each tracefile of the trace, the model's code of each event class.
+    /// For each tracefile of the trace, the model's codes of the event classes.
     pub(crate) codes: Vec<Box<[u32]>>,
 }
 
 impl ModelSlot {
-    /// Lets the model do something; its panic is its failure, and it is left alone from then on.
+    /// Calls `work` with the model. If it panics, the model has failed and is not used any more.
     pub(crate) fn guarded<R>(&mut self, work: impl FnOnce(&mut dyn StateModel) -> R) -> Option<R> {
         if self.failed.is_some() {
             return None;
         }
-        // A model that panicked is not used again: what it left half done is not seen.
+        // A model that panicked is not used again, so nobody reads its unfinished state.
         let done = catch_unwind(AssertUnwindSafe(|| work(self.model.as_mut())));
         done.map_err(|panic| self.failed = Some(panic_text(panic.as_ref()))).ok()
     }
@@ -222,7 +223,7 @@ impl ModelSlot {
 #[derive(Default)]
 pub struct TraceModels {
     pub(crate) models: Vec<ModelSlot>,
-    /// The state was taken up unknown in the middle of the trace.
+    /// The state was unknown in the middle of the trace, where it began.
     pub(crate) partial: bool,
 }
 
@@ -243,9 +244,9 @@ pub struct TracesetContext {
     pub(crate) floor: Option<Time>,
     pub(crate) fingerprint: Fingerprint,
     span: Option<(Time, Time)>,
-    /// Whether the cursors stand anywhere at all, with the models' state for that place.
+    /// Whether the cursors have a position, and the models have the state of that position.
     pub(crate) placed: bool,
-    /// Counts since the context was made.
+    /// Counts since the context was created.
     pub counters: Counters,
     pub(crate) diagnostics: Vec<Diagnostic>,
 }
@@ -292,7 +293,7 @@ impl TracesetContext {
                         info: info.clone(),
                         cursor: opened.unwrap_or_else(|_| Box::new(Nothing)),
                     },
-                    held: Held::NONE,
+                    held: KeptHead::NONE,
                     key: Time::MIN,
                     chunk_count: 0,
                     last_delivered: Time::MIN,
@@ -323,7 +324,7 @@ impl TracesetContext {
         &self.slots
     }
 
-    /// Least start and greatest end of the traces; absent when none has a timed event.
+    /// Least start and greatest end of the traces; absent if none has a timed event.
     pub fn time_span(&self) -> Option<(Time, Time)> {
         self.span
     }
@@ -333,7 +334,7 @@ impl TracesetContext {
         self.merge.least().map(|(time, _)| time)
     }
 
-    /// Where the context stands.
+    /// The position of the context.
     pub fn position(&self) -> Position {
         let entries = self.slots.iter().map(TracefileContext::entry).collect();
         Position::new(self.fingerprint.clone(), entries, self.floor)
@@ -349,7 +350,7 @@ impl TracesetContext {
         self.models.get(trace).is_some_and(|models| models.partial)
     }
 
-    /// Adds a state model for a trace. The context must be placed anew before it is right.
+    /// Adds a state model for a trace. The context must seek before the model is right.
     pub(crate) fn add_model(&mut self, trace: usize, module: &Arc<str>, mut model: Box<dyn StateModel>) {
         let Some(context) = self.traces.get(trace) else { return };
         let slots = &self.slots[context.slots()];
@@ -370,7 +371,7 @@ impl TracesetContext {
         self.placed = false;
     }
 
-    /// Models that have failed, as diagnostics. Their states are not brought along any more.
+    /// Turns models that have failed into diagnostics. Their states are no longer updated.
     pub(crate) fn note_failed_models(&mut self) {
         for (trace, models) in self.traces.iter().zip(&self.models) {
             for slot in &models.models {
@@ -391,17 +392,17 @@ impl TracesetContext {
         })
     }
 
-    /// Whether the cursor stands at the first event with time >= t, as far as is known.
+    /// Whether the cursor is at the first event with time >= t, as far as is known.
     pub(crate) fn is_at_time(&self, t: Time) -> bool {
         self.placed && self.floor.is_none_or(|floor| floor < t) && self.time().is_none_or(|next| next >= t)
     }
 
-    /// Whether the cursor stands at this position.
+    /// Whether the cursor is at this position.
     pub(crate) fn is_at(&self, position: &Position) -> bool {
         self.placed && self.next_key() == position.key()
     }
 
-    /// Whether the cursor stands at this position or after it.
+    /// Whether the cursor is at this position or after it.
     pub(crate) fn is_at_or_after(&self, position: &Position) -> bool {
         let Some((time, slot)) = self.merge.least() else { return true };
         let Some(key) = position.key() else { return false };
@@ -411,7 +412,7 @@ impl TracesetContext {
         }
     }
 
-    /// Every tracefile to its first event with time >= t. Calls nothing; the models' state is not touched.
+    /// Moves every tracefile to its first event with time >= t. Calls no hook and does not change the models' state.
     pub(crate) fn seek_time(&mut self, t: Time) {
         for trace in 0..self.traces.len() {
             self.seek_trace_time(trace, t);
@@ -421,7 +422,7 @@ impl TracesetContext {
         self.seeked();
     }
 
-    /// Every tracefile to where it was.
+    /// Moves every tracefile to its entry in a position.
     pub(crate) fn seek_position(&mut self, position: &Position) -> Result<(), WrongTraceset> {
         position.check(&self.fingerprint)?;
         for trace in 0..self.traces.len() {
@@ -439,22 +440,22 @@ impl TracesetContext {
         self.counters.seeks += 1;
     }
 
-    /// The tracefiles of one trace to a time; the queue must be rebuilt after it.
+    /// Moves the tracefiles of one trace to a time. The queue must be rebuilt after it.
     pub(crate) fn seek_trace_time(&mut self, trace: usize, t: Time) {
         for slot in &mut self.slots[self.traces[trace].slots()] {
             let result = slot.of.cursor.seek_time(t);
             slot.key = t;
-            slot.take(result, None, &mut self.diagnostics);
+            slot.take_result(result, None, &mut self.diagnostics);
         }
     }
 
-    /// The tracefiles of one trace to saved entries; the queue must be rebuilt after it.
+    /// Moves the tracefiles of one trace to saved entries. The queue must be rebuilt after it.
     pub(crate) fn seek_trace_entries(&mut self, trace: usize, entries: &[Option<Entry>]) {
         for (slot, entry) in self.slots[self.traces[trace].slots()].iter_mut().zip(entries) {
             match entry {
                 Some(entry) => {
                     let result = slot.of.cursor.seek(entry.pos);
-                    slot.take(result, Some(entry.key), &mut self.diagnostics);
+                    slot.take_result(result, Some(entry.key), &mut self.diagnostics);
                 }
                 None => slot.end(),
             }
@@ -472,7 +473,7 @@ impl TracesetContext {
     }
 }
 
-/// Stands for a tracefile that could not be opened.
+/// The cursor of a tracefile that could not be opened.
 struct Nothing;
 
 impl Cursor for Nothing {

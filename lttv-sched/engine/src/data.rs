@@ -1,7 +1,7 @@
-//! What is known of a trace beyond its source: how far modules are with it, what they have computed, its attributes.
+//! What the engine knows about a trace beyond its source: the status of modules, their results, its attributes.
 //!
-//! Invariant: a module is never both in progress and ready for a trace; the attributes `computation/<module>/in_progress` and
-//! `.../ready` say the same as [`TraceData::status`].
+//! Invariant: a module is never both in progress and ready for a trace; the attributes
+//! `computation/<module>/in_progress` and `.../ready` agree with [`TraceData::status`].
 
 use std::any::Any;
 use std::collections::BTreeMap;
@@ -11,19 +11,19 @@ use crate::attribute::{Attribute, AttributeValue};
 use crate::ids::TraceId;
 use crate::state::SavedStates;
 
-/// How far a module is with a trace.
+/// Status of a module for a trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum ModuleStatus {
     /// Not computed.
     #[default]
     Absent,
-    /// A pass computes it. What it has published is partial.
+    /// A pass computes it. What it has published so far is partial.
     InProgress,
     /// Computed over the whole trace.
     Ready,
 }
 
-/// What is known of a trace beyond its source.
+/// What the engine knows about a trace beyond its source.
 pub struct TraceData {
     trace: TraceId,
     pub(crate) attributes: Attribute,
@@ -53,7 +53,7 @@ impl TraceData {
         &self.attributes
     }
 
-    /// How far a module is.
+    /// The status of a module.
     pub fn status(&self, module: &str) -> ModuleStatus {
         self.status.get(module).copied().unwrap_or_default()
     }
@@ -76,17 +76,17 @@ impl TraceData {
         }
     }
 
-    /// Publishes a result under a name, usually the module's. Readers see it from the next chunk border on.
+    /// Publishes a result under a name, usually the module's. Readers see it after the next chunk border.
     pub fn publish<T: Any + Send + Sync>(&mut self, name: &str, result: Arc<T>) {
         self.results.insert(name.into(), result);
     }
 
-    /// What was published under a name, if it is of this type. Partial while the module is in progress.
+    /// The result that was published under a name, if it is of this type. Partial while the module is in progress.
     pub fn result<T: Any + Send + Sync>(&self, name: &str) -> Option<Arc<T>> {
         self.results.get(name)?.clone().downcast().ok()
     }
 
-    /// Drops what was published under a name.
+    /// Removes the result that was published under a name.
     pub fn withdraw(&mut self, name: &str) {
         self.results.remove(name);
     }
@@ -96,7 +96,7 @@ impl TraceData {
         self.saved.get(module)
     }
 
-    /// Shows in the attributes how far saved states go.
+    /// Writes into the attributes up to which time states are saved.
     pub(crate) fn show_saved(&mut self, module: &Arc<str>) {
         let Some(saved) = self.saved.get(module) else {
             self.attributes.remove_by_path(&format!("{module}/saved_states_time"));
@@ -119,8 +119,8 @@ impl TraceData {
     }
 }
 
-/// Tells how far modules are with the open traces.
+/// Gives the status of modules for the open traces.
 pub(crate) trait Statuses {
-    /// How far a module is with a trace.
+    /// The status of a module for a trace.
     fn status(&self, trace: TraceId, module: &str) -> ModuleStatus;
 }

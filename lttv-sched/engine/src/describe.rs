@@ -1,38 +1,38 @@
-//! What a trace says of itself, for people to look at: its clocks and its packets.
+//! A trace's description of itself, for people: its clocks and its packets.
 
 use std::path::PathBuf;
 
 use crate::time::Time;
 
-/// A clock that times of a trace are read from.
+/// A clock from which times of a trace are read.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ClockInfo {
     /// Its name.
     pub name: String,
-    /// What it is, in words; empty when the trace does not say.
+    /// Its description; empty if the trace has none.
     pub description: String,
-    /// What tells it from clocks of the same name, where there is something.
+    /// What distinguishes it from clocks of the same name, if anything.
     pub uid: Option<String>,
-    /// Cycles a second.
+    /// Cycles per second.
     pub frequency: u64,
     /// Uncertainty, cycles.
     pub precision: u64,
-    /// The clock's value 0 is so many seconds, and so many cycles, after its origin.
+    /// The clock's value 0 is this many seconds and cycles after its origin.
     pub offset_s: i64,
     /// See `offset_s`.
     pub offset_cycles: i128,
-    /// What it counts from, in words.
+    /// Its origin, in words.
     pub origin: String,
     /// What the reader adds to all its times, ns.
     pub shift_ns: i64,
 }
 
-/// A packet of a tracefile. What is absent the packet does not say.
+/// A packet of a tracefile. Fields that the packet lacks are absent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct PacketInfo {
     /// The file in which it lies.
     pub file: PathBuf,
-    /// Its first byte there.
+    /// Offset of its first byte in the file.
     pub at: u64,
     /// Its length, bytes.
     pub bytes: u64,

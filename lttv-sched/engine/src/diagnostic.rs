@@ -1,4 +1,4 @@
-//! What went wrong without ending the work: told once, with its place.
+//! Errors that do not end the work. Each is reported once, with its position.
 
 use std::fmt;
 use std::sync::Arc;
@@ -7,12 +7,12 @@ use crate::ids::TraceId;
 use crate::source::ReadError;
 use crate::time::Time;
 
-/// One thing that went wrong.
+/// One such error.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Diagnostic {
-    /// The trace, when it is about one.
+    /// The trace that it concerns, if any.
     pub trace: Option<TraceId>,
-    /// Index and name of the tracefile, when it is about one.
+    /// Index and name of the tracefile that it concerns, if any.
     pub tracefile: Option<(usize, Arc<str>)>,
     /// What it is.
     pub kind: DiagnosticKind,
@@ -26,7 +26,7 @@ pub enum DiagnosticKind {
     Unreadable(ReadError),
     /// A warning of the source when the trace was opened.
     Source(ReadError),
-    /// Time went back in the tracefile; its later events are ordered by the greatest time before them. Told once.
+    /// Time went back in the tracefile. Its later events are ordered by the greatest time before them. Reported once.
     TimeWentBack {
         /// Greatest time before.
         from: Time,
@@ -42,7 +42,7 @@ pub enum DiagnosticKind {
     },
     /// A request that a hook asked for was refused.
     Refused(String),
-    /// Saved states in a file are damaged or of another trace or version; they were ignored.
+    /// Saved states in a file are damaged, or of another trace or version. They were ignored.
     SavedStates(String),
 }
 

@@ -1,8 +1,9 @@
 //! A thread that owns an engine and takes commands over a channel.
 //!
-//! Between any two chunks all commands that have come are done; a command also cuts the running chunk after the event under
-//! way, which changes no result. While there is nothing to do the thread sleeps on the channel. Answers go where the command's
-//! closure sends them; a client that may be slow uses an [`Outbox`], which holds back its own request and nobody else.
+//! Between two chunks all commands that have arrived are applied. A command also ends the running chunk after the
+//! current event, which changes no result. While there is nothing to do, the thread sleeps on the channel. A command's
+//! closure decides where its answer goes. A client that may be slow uses an [`Outbox`], which holds back its own
+//! request and no other.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -21,7 +22,7 @@ type Command = Box<dyn FnOnce(&mut Engine) + Send>;
 #[error("the engine has been shut down")]
 pub struct Gone;
 
-/// Sends commands to an engine in its own thread. Clones reach the same engine.
+/// Sends commands to an engine that runs in its own thread. Clones reach the same engine.
 #[derive(Clone)]
 pub struct Handle {
     commands: Sender<Command>,
@@ -29,18 +30,18 @@ pub struct Handle {
 }
 
 impl Handle {
-    /// Has a command done between two chunks, soon. Does not wait for it.
+    /// Sends a command that the engine applies soon, between two chunks. Does not wait for it.
     ///
     /// # Errors
     /// The engine has been shut down.
     pub fn send(&self, command: impl FnOnce(&mut Engine) + Send + 'static) -> Result<(), Gone> {
         self.commands.send(Box::new(command)).map_err(|_| Gone)?;
-        // Release, after the command was queued: who sees the flag finds the command.
+        // Release, after the command was queued: whoever sees the flag finds the command.
         self.attention.store(true, Ordering::Release);
         Ok(())
     }
 
-    /// Has a command done and waits for its answer.
+    /// Sends a command and waits for its answer.
     ///
     /// # Errors
     /// The engine has been shut down.
@@ -50,14 +51,14 @@ impl Handle {
     ) -> Result<R, Gone> {
         let (answer, answers) = bounded(1);
         self.send(move |engine| {
-            // Who asked may have gone; then nobody wants the answer.
+            // If the caller is gone, nobody wants the answer.
             let _ = answer.send(command(engine));
         })?;
         answers.recv().map_err(|_| Gone)
     }
 }
 
-/// An engine running in a thread of its own. Dropping it shuts the engine down and waits for the thread.
+/// An engine that runs in its own thread. Dropping it shuts the engine down and waits for the thread.
 pub struct Driver {
     handle: Option<Handle>,
     stop: Arc<AtomicBool>,
@@ -65,7 +66,7 @@ pub struct Driver {
 }
 
 impl Driver {
-    /// Starts the thread. `watch` is told what each step did that did something.
+    /// Starts the thread. `watch` is called after each step that did something.
     ///
     /// # Errors
     /// The system gives no thread.
@@ -80,15 +81,15 @@ impl Driver {
         Ok(Driver { handle: Some(handle), stop, thread: Some(thread) })
     }
 
-    /// A handle to send commands with.
+    /// A handle for sending commands.
     ///
     /// # Panics
-    /// Never: the handle is taken only when the driver is shut down.
+    /// Never: the handle is only removed when the driver is shut down.
     pub fn handle(&self) -> Handle {
         self.handle.clone().expect("a driver has its handle until it is shut down")
     }
 
-    /// Ends the thread after the running chunk and gives the engine back, unless the thread panicked.
+    /// Ends the thread after the running chunk and returns the engine, unless the thread panicked.
     pub fn shutdown(mut self) -> Option<Engine> {
         self.join()
     }
@@ -141,8 +142,8 @@ fn run(
     }
 }
 
-/// A bounded queue from an event hook to a client. When it is full the request's gate closes; when the client has taken half
-/// of it, the gate opens and the engine is woken.
+/// A bounded queue from an event hook to a client. When it is full, the request's gate closes. When the client
+/// has taken half of its items, the gate opens and the engine is woken.
 pub struct Outbox<T> {
     inner: Arc<OutboxInner<T>>,
 }
@@ -161,7 +162,7 @@ impl<T> Clone for Outbox<T> {
 }
 
 impl<T: Send> Outbox<T> {
-    /// A queue of at least one place. Its gate must be given to the request.
+    /// A queue with a capacity of at least one. Its gate must be given to the request.
     pub fn new(capacity: usize, handle: Handle) -> Outbox<T> {
         let queue = Mutex::new(VecDeque::new());
         let inner = OutboxInner { queue, capacity: capacity.max(1), gate: Gate::new(), handle };
@@ -173,27 +174,27 @@ impl<T: Send> Outbox<T> {
         self.inner.gate.clone()
     }
 
-    /// For the hook: queues an item. True: the queue is full now, answer [`crate::hooks::Flow::Stop`].
+    /// For the hook: queues an item. Returns true if the queue is now full; then return [`crate::hooks::Flow::Stop`].
     #[must_use]
     pub fn push(&self, item: T) -> bool {
         let mut queue = self.inner.queue.lock().unwrap_or_else(PoisonError::into_inner);
         queue.push_back(item);
         let full = queue.len() >= self.inner.capacity;
         if full {
-            // Under the lock, so that `take` cannot open the gate in between.
+            // Under the lock, so that `take_oldest` cannot open the gate in between.
             self.inner.gate.close();
         }
         full
     }
 
-    /// For the client: takes the oldest item, if there is one.
-    pub fn take(&self) -> Option<T> {
+    /// For the client: removes and returns the oldest item, if there is one.
+    pub fn take_oldest(&self) -> Option<T> {
         let mut queue = self.inner.queue.lock().unwrap_or_else(PoisonError::into_inner);
         let item = queue.pop_front();
         if self.inner.gate.is_closed() && queue.len() <= self.inner.capacity / 2 {
             self.inner.gate.open();
             drop(queue);
-            // Wakes the engine; when it is gone nothing more will come.
+            // Wakes the engine. If it is gone, nothing more will come.
             let _ = self.inner.handle.send(|_| {});
         }
         item

@@ -1,10 +1,11 @@
-//! The engine: traces, tracesets, modules and requests behind one set of commands, moved on by [`Engine::step`].
+//! The engine: traces, tracesets, modules and requests behind one set of commands. [`Engine::step`] does the work.
 //!
-//! No I/O of its own, no clock (unless a budget has a deadline), no thread: the same commands at the same turns give the same
-//! calls in the same order. Client commands take effect at once, between turns; what hooks ask for takes effect at the next
-//! chunk border. Foreground work goes before background work; one turn is one chunk.
+//! It has no I/O of its own, no clock (unless a budget has a deadline) and no thread: the same commands at the same
+//! turns give the same calls in the same order. Client commands take effect at once, between turns; commands of hooks
+//! take effect at the next chunk border. Foreground work goes before background work. One turn is one chunk.
 //!
-//! The commands by what they are about: `traces`, `tracesets`, `requests`, `modules`, `background`; here the types and the driver.
+//! The commands are grouped by subject in `traces`, `tracesets`, `requests`, `modules`, `background`. This file has
+//! the types and the driver.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -33,10 +34,10 @@ pub struct Config {
     pub chunk_events: Option<u64>,
     /// Events between saved states, at least 1.
     pub save_interval: u64,
-    /// Most saved states of a module and trace; beyond it every other one is dropped and the interval doubles.
+    /// Most saved states of a module and trace. Beyond that, every other one is dropped and the interval doubles.
     pub most_saved_states: usize,
-    /// After so many foreground turns in a row one background chunk is served, if there is one. None: the foreground may hold
-    /// up the background for ever.
+    /// After this many foreground turns in a row one background chunk is served, if there is one. None: the
+    /// foreground may hold up the background for ever.
     pub background_after: Option<u32>,
 }
 
@@ -56,14 +57,14 @@ impl Default for Config {
 pub struct Budget {
     /// Turns, that is chunks.
     pub chunks: u32,
-    /// Events delivered; chunks are cut so that there are not more.
+    /// Most events delivered. Chunks are cut so that there are no more.
     pub events: Option<u64>,
     /// No turn begins after this instant.
     pub until: Option<Instant>,
 }
 
 impl Budget {
-    /// So many chunks.
+    /// A budget of this many chunks.
     pub fn chunks(chunks: u32) -> Budget {
         Budget { chunks, events: None, until: None }
     }
@@ -86,9 +87,9 @@ pub struct Progress {
     pub hook_calls: u64,
     /// Nothing can be done until a command comes, a gate opens, or the engine is enabled.
     pub idle: bool,
-    /// Requests that ended since the last step, silent removals excepted.
+    /// Requests that ended since the last step, except silent removals.
     pub ended: Vec<Ended>,
-    /// What went wrong since the last step.
+    /// Errors since the last step.
     pub diagnostics: Vec<Diagnostic>,
 }
 
@@ -99,16 +100,16 @@ pub enum Outcome {
     AlreadyReady,
     /// The running pass computes it.
     InProgress,
-    /// It waits for the next pass already.
+    /// It already waits for the next pass.
     AlreadyQueued,
-    /// It waits for the next pass now.
+    /// It now waits for the next pass.
     Queued,
 }
 
 /// Answer to a notification.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Notified {
-    /// What it waits for was ready: it has been called.
+    /// Its module was ready, so it has been called.
     Called,
     /// It will be called.
     Waiting,
@@ -118,10 +119,10 @@ pub enum Notified {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum CommandError {
-    /// There is no such traceset, or not any more.
+    /// There is no such traceset (any more).
     #[error("no such traceset")]
     NoTraceset,
-    /// There is no such trace, or not any more.
+    /// There is no such trace (any more).
     #[error("no such trace")]
     NoTrace,
     /// A request has neither a start time nor a start position.
@@ -130,21 +131,21 @@ pub enum CommandError {
     /// A request names a trace that the traceset does not have.
     #[error("the traceset has {count} traces, none with index {index}")]
     NoSuchIndex {
-        /// What was asked for.
+        /// The index in the request.
         index: usize,
-        /// How many there are.
+        /// Number of traces.
         count: usize,
     },
-    /// A position of another traceset.
+    /// A position belongs to another traceset.
     #[error(transparent)]
     WrongTraceset(#[from] WrongTraceset),
-    /// About modules.
+    /// An error about modules.
     #[error(transparent)]
     Module(#[from] ModuleError),
     /// A notification for a pass that is neither running nor waiting.
     #[error("module {0} is not being computed and does not wait for it")]
     NoPass(String),
-    /// No state model.
+    /// The module has no state model.
     #[error("module {0} has no state model")]
     NoModel(String),
 }
@@ -155,20 +156,20 @@ pub enum OpenError {
     /// The path cannot be resolved.
     #[error("{path}: {error}")]
     Path {
-        /// As it was given.
+        /// The path as it was given.
         path: std::path::PathBuf,
-        /// What the system said.
+        /// The system's error.
         error: std::io::Error,
     },
-    /// None of the formats known to this engine.
+    /// The path has no format that this engine knows.
     #[error("{0}: not a trace of a known format")]
     UnknownFormat(std::path::PathBuf),
-    /// Of a known format, but unreadable.
+    /// The format is known, but the trace is unreadable.
     #[error(transparent)]
     Read(#[from] ReadError),
 }
 
-/// Makes a source of a path if it is of its format, else gives none.
+/// Makes a source of a path if it has the opener's format, otherwise none.
 pub type Opener = Box<dyn Fn(&Path) -> Result<Option<Arc<dyn Source>>, ReadError> + Send>;
 
 /// See the module's documentation.
@@ -193,11 +194,11 @@ pub struct Engine {
     pub(crate) diagnostics: Vec<Diagnostic>,
     reported: FxHashSet<String>,
     hook_calls: u64,
-    /// What contexts did that are gone: events read, events replayed, seeks.
+    /// Counts of contexts that are gone: events read, events replayed, seeks.
     retired: (u64, u64, u64),
 }
 
-/// Different diagnostics remembered so that each is told once; beyond it they are told again.
+/// Most diagnostics that are remembered so that each is reported once. Beyond that they are reported again.
 const MOST_REPORTED: usize = 10_000;
 
 macro_rules! env {
@@ -254,18 +255,18 @@ impl Engine {
         }
     }
 
-    /// The sizes in force.
+    /// The sizes in use.
     pub fn config(&self) -> Config {
         self.config
     }
 
-    /// Set by others to cut the running chunk after the event under way; the engine clears it.
+    /// If another thread sets it, the running chunk ends after the current event. The engine clears it.
     pub fn attention(&self) -> Arc<AtomicBool> {
         self.attention.clone()
     }
 
-    /// Global attributes: `traces/<id>/path` for each open trace. Modules are not in it: they are registered, asked for and
-    /// heard through the engine's methods, whose types say what a path cannot.
+    /// Global attributes: `traces/<id>/path` for each open trace. Modules are not in it. They are registered and
+    /// requested, and answer, through the engine's methods, whose types say more than a path can.
     pub fn attributes(&self) -> &Attribute {
         &self.attributes
     }
@@ -275,12 +276,12 @@ impl Engine {
         self.next_id
     }
 
-    /// Holds all work until [`Engine::enable`] was called as often. Commands are still taken.
+    /// Stops all work until [`Engine::enable`] was called equally often. Commands are still accepted.
     pub fn disable(&mut self) {
         self.disabled += 1;
     }
 
-    /// Takes back one [`Engine::disable`].
+    /// Reverts one [`Engine::disable`].
     pub fn enable(&mut self) {
         self.disabled = self.disabled.saturating_sub(1);
     }
@@ -293,19 +294,32 @@ impl Engine {
                 || self.traces.values().any(|trace| trace.background.has_work()))
     }
 
-    /// Does work, one chunk a turn, until the budget is used up or nothing is left. Never blocks.
+    /// Steps until nothing is left to do, and returns the number of events delivered. For programs that do nothing
+    /// else meanwhile.
+    pub fn run_until_idle(&mut self) -> u64 {
+        let mut events = 0;
+        loop {
+            let progress = self.step(Budget::chunks(1));
+            events += progress.events_read;
+            if progress.idle {
+                return events;
+            }
+        }
+    }
+
+    /// Works, one chunk per turn, until the budget is used up or nothing is left. Never blocks.
     pub fn step(&mut self, budget: Budget) -> Progress {
         let before = self.totals();
         let mut progress = Progress::default();
         let mut left = budget.events;
-        // What hooks asked for while commands were done between steps.
+        // Commands that hooks issued while other commands were applied between steps.
         self.run_commands();
         for _ in 0..budget.chunks {
             let late = budget.until.is_some_and(|until| Instant::now() >= until);
             if late || left == Some(0) || self.disabled > 0 {
                 break;
             }
-            // Acquire, paired with Release where it is set: what was done before the flag was set is seen in this turn.
+            // Acquire, paired with Release where it is set: this turn sees what was done before the flag was set.
             self.attention.swap(false, Ordering::Acquire);
             let chunk = self.config.chunk_events.into_iter().chain(left).min().map(|events| events.max(1));
             let turn = self.turn(chunk, &mut progress);
@@ -327,7 +341,7 @@ impl Engine {
         progress
     }
 
-    /// One chunk: foreground before background, round robin within each.
+    /// Serves one chunk: foreground before background, round robin within each.
     fn turn(&mut self, chunk: Option<u64>, progress: &mut Progress) -> Turn {
         let traceset =
             next_after(self.last_traceset, self.tracesets.values().filter(|t| t.has_work()).map(|t| t.id));
@@ -367,9 +381,9 @@ impl Engine {
         turn
     }
 
-    /// Does what hooks have asked for. What is asked for meanwhile waits for the next border.
+    /// Applies the commands of hooks. Commands that these issue wait for the next border.
     fn run_commands(&mut self) {
-        for command in self.commands.take() {
+        for command in self.commands.take_all() {
             if let Err(error) = self.apply(command) {
                 let kind = DiagnosticKind::Refused(error.to_string());
                 self.diagnostics.push(Diagnostic { trace: None, tracefile: None, kind });
@@ -377,10 +391,10 @@ impl Engine {
         }
     }
 
-    /// Does a command at once.
+    /// Applies a command at once.
     ///
     /// # Errors
-    /// As the method of that name.
+    /// Those of the method with its name.
     pub fn apply(&mut self, command: Command) -> Result<(), CommandError> {
         match command {
             Command::EventsRequest { traceset, id, request } => {
@@ -402,7 +416,7 @@ impl Engine {
         }
     }
 
-    /// Events read, events replayed, seeks, hook calls, of all contexts so far.
+    /// Totals of all contexts so far: events read, events replayed, seeks, hook calls.
     fn totals(&self) -> (u64, u64, u64, u64) {
         let mut totals = (self.retired.0, self.retired.1, self.retired.2, self.hook_calls);
         for traceset in self.tracesets.values() {

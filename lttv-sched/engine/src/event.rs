@@ -1,10 +1,10 @@
-//! An event under a cursor, as hooks and state models are shown it.
+//! An event under a cursor, as hooks and state models see it.
 
 use crate::ids::TraceId;
 use crate::source::{Cursor, EventHead, Scope, TracefileInfo, Value};
 use crate::time::Time;
 
-/// The cursor of a tracefile in a context, and which tracefile it is.
+/// The cursor of a tracefile in a context, and the tracefile's identity.
 pub(crate) struct CursorOf {
     pub(crate) trace: usize,
     pub(crate) trace_id: TraceId,
@@ -18,7 +18,7 @@ pub(crate) struct CursorOf {
 pub struct Event<'a> {
     /// Recorded time, class, CPU.
     pub head: EventHead,
-    /// Order time: the recorded one, or the greatest before it where the recorded one goes back.
+    /// Order time: the recorded one, or the greatest before it if the recorded one goes back.
     pub time: Time,
     pub(crate) of: &'a CursorOf,
 }
@@ -30,7 +30,7 @@ impl<'a> Event<'a> {
         self.of.trace
     }
 
-    /// That trace.
+    /// The id of its trace.
     #[inline]
     pub fn trace_id(&self) -> TraceId {
         self.of.trace_id
@@ -54,7 +54,7 @@ impl<'a> Event<'a> {
         &self.of.info
     }
 
-    /// The cursor that stands on it, for all there is to read.
+    /// The cursor at the event, for access to everything in it.
     #[inline]
     pub fn cursor(&self) -> &'a dyn Cursor {
         self.of.cursor.as_ref()

@@ -1,10 +1,10 @@
-//! What a viewer keeps in hand of a request that the engine owns: how soon it is wanted, a flag that ends it, a gate that holds
-//! it back.
+//! What a viewer keeps of a request that the engine owns: how urgent it is, a flag that ends it, and a gate that
+//! holds it back.
 
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// How soon a request is wanted. A better class is served first; a worse one may only share what is read for it.
+/// How urgent a request is. A better class is served first; a worse one may only share what is read for it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub enum Class {
     /// On screen.
@@ -32,9 +32,9 @@ impl StopFlag {
         StopFlag::default()
     }
 
-    /// Ends the request after the event under way.
+    /// Ends the request after the current event.
     pub fn set(&self) {
-        // Release, paired with Acquire in `is_set`: who sees the flag sees what was done before it was set.
+        // Release, paired with Acquire in `is_set`: whoever sees the flag sees what was done before it was set.
         self.0.set.store(true, Ordering::Release);
         if let Some(attention) = self.0.attention.get() {
             attention.store(true, Ordering::Release);
@@ -47,13 +47,14 @@ impl StopFlag {
     }
 
     pub(crate) fn attach(&self, attention: &Arc<AtomicBool>) {
-        // A flag shared by requests of two engines is looked at by the second at chunk borders only.
+        // If requests of two engines share a flag, the second engine checks it at chunk borders only.
         let _ = self.0.attention.set(attention.clone());
     }
 }
 
-/// Lets a slow client hold back its request without holding up anybody else: a request whose gate is closed is not served.
-/// An event hook that closes the gate should answer [`Flow::Stop`](crate::hooks::Flow::Stop), so that no further event comes.
+/// Lets a slow client hold back its own request and no other: a request whose gate is closed is not served. An
+/// event hook that closes the gate should return [`Flow::Stop`](crate::hooks::Flow::Stop), so that no further event
+/// comes.
 #[derive(Clone, Default, Debug)]
 pub struct Gate(Arc<AtomicBool>);
 
@@ -68,7 +69,7 @@ impl Gate {
         self.0.store(true, Ordering::Release);
     }
 
-    /// Lets the request go on. The engine must be stepped again after it.
+    /// Lets the request go on. Step the engine again after it.
     pub fn open(&self) {
         self.0.store(false, Ordering::Release);
     }

@@ -1,12 +1,12 @@
-//! The foreground scheduler: serves the ad hoc requests of one traceset, at once, with what precomputed data there is.
+//! The foreground scheduler: serves the ad hoc requests of one traceset at once, with the existing precomputed data.
 //!
-//! One turn is one chunk. Of the waiting requests those with the least start are taken in, others whose start is the very same
-//! place join them, and events are delivered up to the nearest bound: an end of one taken in, or the start of one that still
-//! waits there to join the sweep. Then all that are not finished wait again, from where the cursor stands. So each event is
-//! read once for all requests that want it, and a turn remembers nothing but the requests and the cursor.
+//! One turn is one chunk. Of the waiting requests, those with the least start join the sweep, and so do all with the
+//! same start. Events are delivered up to the nearest bound: an end of a request in the sweep, or the start of one that
+//! waits to join it. Then all unfinished requests wait again, from the cursor's position. So each event is read once
+//! for all requests that want it, and a turn keeps only the requests and the cursor.
 //!
-//! Invariants between turns: no hook of a request is in the context; every accepted request waits in `list_out` or has ended;
-//! what a request was given is one run of the merged sequence from its start.
+//! Invariants between turns: no hook of a request is in the context; every accepted request waits in
+//! `list_out` or has ended; a request was given one run of the merged sequence from its start.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -14,7 +14,7 @@ use std::sync::Arc;
 use crate::attribute::Attribute;
 use crate::border::{Borders, ChunkHooks};
 use crate::call::{EndReason, Moment};
-use crate::chunk::{Dispatch, Limits, Middle, middle};
+use crate::chunk::{Dispatch, Limits, Middle, deliver_to_limit};
 use crate::context::TracesetContext;
 use crate::hooks::HookKey;
 use crate::ids::{OwnerId, TraceId, TracesetId};
@@ -26,7 +26,7 @@ use crate::source::Source;
 use crate::time::Time;
 use crate::turn::{Env, Turn};
 
-/// A part of the traceset that an owner has been given.
+/// A part of the traceset that an owner was given.
 #[derive(Clone, Debug)]
 pub struct Interval {
     /// Its first event.
@@ -35,10 +35,10 @@ pub struct Interval {
     pub to: Position,
 }
 
-/// Most intervals kept for an owner; the oldest are forgotten.
+/// Most intervals kept for an owner. The oldest are dropped first.
 const MOST_INTERVALS: usize = 1024;
 
-/// A list of traces looked at together, with its context and the requests for it.
+/// A list of traces that are viewed together, with its context and its requests.
 pub struct Traceset {
     pub(crate) id: TracesetId,
     pub(crate) attributes: Attribute,
@@ -89,7 +89,7 @@ impl Traceset {
         self.list_out.iter().any(Accepted::is_open)
     }
 
-    /// One chunk.
+    /// Serves one chunk.
     pub(crate) fn turn(&mut self, env: &mut Env<'_>) -> Turn {
         let Some(start) = self.least_start() else { return Turn::Nothing };
         self.go_to(&start, env);
@@ -102,7 +102,7 @@ impl Traceset {
         Turn::Served(middle.count)
     }
 
-    /// Step 1.1: the least start among those of the best class.
+    /// Step 1.1: the least start among the requests of the best class.
     fn least_start(&self) -> Option<Start> {
         let open = || self.list_out.iter().filter(|request| request.is_open());
         let class = open().map(|request| request.spec.class).min()?;
@@ -124,7 +124,7 @@ impl Traceset {
         }
     }
 
-    /// Step 1.2: a seek, unless the cursor is there already.
+    /// Step 1.2: seeks, unless the cursor is there already.
     fn go_to(&mut self, start: &Start, env: &Env<'_>) {
         let target = match start {
             Start::Time(t) if self.context.is_at_time(*t) => return,
@@ -132,12 +132,12 @@ impl Traceset {
             Start::Position(p) if self.context.is_at(p) => return,
             Start::Position(p) => Target::Position(p),
         };
-        // Positions were checked when the request was accepted, and are lost when the traces change.
+        // Positions were checked when the request was accepted, and become invalid when the traces change.
         let sought = seek(&mut self.context, env.traces, target);
         debug_assert!(sought.is_ok());
     }
 
-    /// Steps 1.1 and 2.1: those that start where the cursor stands are taken in, in the order of their submission.
+    /// Steps 1.1 and 2.1: requests that start at the cursor join, in the order of their submission.
     fn join(&mut self, chosen: &Start) {
         let context = &self.context;
         let here = context.next_key();
@@ -146,7 +146,7 @@ impl Traceset {
                 && match (&request.start, chosen) {
                     (Start::Time(t), Start::Time(chosen)) if t == chosen => true,
                     (Start::Time(t), _) => context.is_at_time(*t),
-                    // The chosen one is taken in even where its file has changed and the place is not the same any more.
+                    // The chosen one joins even if its file has changed and its position is no longer the same.
                     (Start::Position(p), Start::Position(chosen)) if p.key() == chosen.key() => true,
                     (Start::Position(p), _) => p.key() == here,
                 }
@@ -155,7 +155,7 @@ impl Traceset {
         self.list_in.sort_by_key(|request| request.id);
     }
 
-    /// Step 1.3: before_request where it was not called yet, before-chunk hooks, event hooks.
+    /// Step 1.3: calls before_request hooks not called yet and before-chunk hooks, and adds event hooks.
     fn enter(&mut self, env: &mut Env<'_>) {
         self.context.slots.iter_mut().for_each(|slot| slot.chunk_count = 0);
         for request in &mut self.list_in {
@@ -186,12 +186,12 @@ impl Traceset {
         }
     }
 
-    /// Steps 3 and 4: the nearest bound, and the events up to it.
+    /// Steps 3 and 4: finds the nearest bound, and delivers the events up to it.
     fn serve(&mut self, env: &mut Env<'_>) -> Middle {
         let context = &self.context;
         let next = context.time();
         let waiting = || self.list_out.iter().filter(|request| request.is_open());
-        // Starts at or before the cursor are left out: they are served by a seek of their own.
+        // Starts at or before the cursor are left out. Such requests are served after a seek.
         let starts = waiting().filter_map(|request| match &request.start {
             Start::Time(t) if next.is_some_and(|next| *t > next) => Some(*t),
             _ => None,
@@ -208,20 +208,20 @@ impl Traceset {
         let counts = self.list_in.iter().filter_map(|request| request.remaining);
         let mut events = counts.chain(env.chunk).min();
         if self.list_in.iter().any(|request| request.failed.is_some() || request.spec.stop_flag.is_set()) {
-            // It ends now, before it is given anything more.
+            // It ends now, before it is given any further event.
             events = Some(0);
         }
         let limits =
             Limits { end_time, events, end_position: end_position.as_ref(), attention: Some(env.attention) };
         let dispatch = Dispatch::compile(context, Some(&self.registered));
-        let middle = middle(&mut self.context, &dispatch, &limits, env.commands);
+        let middle = deliver_to_limit(&mut self.context, &dispatch, &limits, env.commands);
         self.context.counters.events_read += middle.count;
         self.context.counters.chunks += 1;
         *env.hook_calls += middle.calls;
         middle
     }
 
-    /// Steps 5 and B: after-chunk hooks; finished requests end, others wait from here on.
+    /// Steps 5 and B: calls after-chunk hooks. Finished requests end; the others wait from here on.
     fn leave(&mut self, middle: &Middle, env: &mut Env<'_>) {
         let list_in = std::mem::take(&mut self.list_in);
         let here = self.context.position();
@@ -259,7 +259,7 @@ impl Traceset {
         self.list_out.sort_by_key(|request| request.id);
     }
 
-    /// Events of the running chunk in a trace (none: all), and the order time of the last of them.
+    /// Number of events of the running chunk in a trace (none: in all), and the order time of the last of them.
     fn count_of(&self, trace: Option<usize>) -> (u64, Option<Time>) {
         let slots = trace.map_or(0..self.context.slots.len(), |trace| self.context.traces[trace].slots());
         let given = self.context.slots[slots].iter().filter(|slot| slot.chunk_count > 0);
@@ -268,8 +268,8 @@ impl Traceset {
         })
     }
 
-    /// Why a request that waits from the cursor on is finished, if it is. Depends on the request and the place only, not on
-    /// how chunks were cut.
+    /// Why a request that waits from the cursor on is finished, if it is. Depends on the request and the
+    /// position only, not on how chunks were cut.
     fn end_reason(&self, request: &Accepted) -> Option<EndReason> {
         if let Some(why) = &request.failed {
             return Some(EndReason::Failed(why.clone()));
@@ -289,7 +289,7 @@ impl Traceset {
         }
     }
 
-    /// Tells a request that it has ended.
+    /// Calls the hooks of a request that has ended.
     pub(crate) fn finish(&mut self, request: Accepted, reason: EndReason, env: &mut Env<'_>) {
         if let (Some(from), Start::Position(to)) = (&request.first, &request.start)
             && request.delivered > 0
@@ -301,7 +301,7 @@ impl Traceset {
         borders.owner = Some(request.spec.owner);
         borders.delivered = request.delivered;
         borders.reason = Some(&reason);
-        // The request has ended; that its last hook failed changes nothing any more.
+        // The request has ended, so a failure of its last hook no longer matters.
         borders.call_plain(Moment::AfterRequest, &request.spec.after_request, Some(&self.context));
         env.ended.push(Ended {
             id: request.id,
@@ -322,7 +322,7 @@ impl Traceset {
         }
     }
 
-    /// Ends all requests for which `which` says so.
+    /// Ends all requests for which `which` returns true.
     pub(crate) fn end_where(
         &mut self,
         which: impl Fn(&Accepted) -> bool,
@@ -335,8 +335,8 @@ impl Traceset {
         count
     }
 
-    /// Makes the context anew for a changed list of traces. Requests bounded by positions end; those interrupted midway go on
-    /// from their time, unless they were given something at that very time.
+    /// Rebuilds the context for a changed list of traces. Requests bounded by positions end. Interrupted requests
+    /// go on from their time, unless they were given an event at that very time.
     pub(crate) fn rebuild(&mut self, traces: &[(TraceId, Arc<dyn Source>)], env: &mut Env<'_>) {
         env.diagnostics.append(&mut self.context.diagnostics);
         let counters = self.context.counters;
@@ -363,12 +363,12 @@ impl Traceset {
     }
 }
 
-/// Turns the start of a request into one that outlives a change of traces; false when that cannot be.
+/// Turns the start of a request into one that survives a change of traces. Returns false if that is impossible.
 fn restart(request: &mut Accepted) -> bool {
     if request.spec.end_position.is_some() {
         return false;
     }
-    // What it was given before is not part of the new list of traces.
+    // What it was given before is not in the new list of traces.
     request.first = None;
     let Start::Position(position) = &request.start else { return true };
     if !request.resumed {

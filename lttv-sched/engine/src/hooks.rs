@@ -1,9 +1,9 @@
-//! Lists of hooks: who is called, in which order, how often registered.
+//! Lists of hooks: which are called, in which order, and how often each is registered.
 //!
-//! A hook is a closure with a key (function, data), chosen by the caller, and a priority. Equality is of keys only. The same
-//! key added n times to one list is called once and stays until it was removed n times, so that two requests may share a
-//! hook without doubling its work. Lists are plain values: contexts hold one for each tracefile, requests hold what they
-//! want to be added there.
+//! A hook is a closure with a key (function, data), chosen by the caller, and a priority. Only keys are compared
+//! for equality. If the same key is added n times to one list, it is called once and stays until it was removed n
+//! times, so that two requests may share a hook without doing its work twice. Lists are plain values: contexts have one
+//! for each tracefile, and requests have the hooks that they want to add there.
 //!
 //! Invariant: entries are sorted by priority, equal priorities by insertion; each key occurs once; each count is >= 1.
 
@@ -17,11 +17,11 @@ use crate::source::EventId;
 /// Order of a hook among those of one event: 0 first, 99 last.
 pub type Priority = u8;
 
-/// Viewers' hooks, and all that does not say otherwise.
+/// Viewers' hooks, and the default.
 pub const PRIORITY_DEFAULT: Priority = 50;
 /// Statistics of the state that ends with this event.
 pub const PRIORITY_STATS_BEFORE: Priority = 20;
-/// State models see the event.
+/// State models process the event.
 pub const PRIORITY_STATE: Priority = 25;
 /// Statistics of the state that begins with this event.
 pub const PRIORITY_STATS_AFTER: Priority = 30;
@@ -38,7 +38,7 @@ pub struct HookKey {
 }
 
 impl HookKey {
-    /// A key that no other call of this function gives, for hooks that nobody shares.
+    /// A new key at each call, for hooks that nobody shares.
     pub fn unique() -> HookKey {
         use std::sync::atomic::{AtomicU64, Ordering};
         static NEXT: AtomicU64 = AtomicU64::new(0);
@@ -47,15 +47,15 @@ impl HookKey {
     }
 }
 
-/// What a hook answers.
+/// A hook's answer.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum Flow {
     /// Go on.
     #[default]
     Go,
-    /// End the chunk after this event. All hooks of the event are still called, and no request ends by this alone.
+    /// End the chunk after this event. All hooks of the event are still called, and this alone ends no request.
     Stop,
-    /// The hook cannot do its work: its request ends as failed, others go on.
+    /// The hook cannot do its work. Its request ends as failed; others go on.
     Fail(Box<str>),
 }
 
@@ -73,7 +73,7 @@ impl<F: ?Sized> Clone for Hook<F> {
 }
 
 impl<F: ?Sized> Hook<F> {
-    /// A hook around an already shared function. `priority` above 99 is taken as 99.
+    /// A hook around a function that is shared already. `priority` above 99 counts as 99.
     pub fn from_shared(key: HookKey, priority: Priority, function: Arc<Mutex<F>>) -> Self {
         Hook { key, priority: priority.min(PRIORITY_LAST), function }
     }
@@ -83,17 +83,17 @@ impl<F: ?Sized> Hook<F> {
         self.key
     }
 
-    /// Its place in the order.
+    /// Its priority.
     pub fn priority(&self) -> Priority {
         self.priority
     }
 
-    /// The function, held until the guard is dropped. A panic of an earlier call does not lock it for ever.
+    /// The function, locked until the guard is dropped. A panic in an earlier call does not lock it for ever.
     pub(crate) fn lock(&self) -> MutexGuard<'_, F> {
         self.function.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Tells whether two hooks share one function.
+    /// The address of the function: equal if two hooks share it.
     pub(crate) fn address(&self) -> *const () {
         Arc::as_ptr(&self.function).cast()
     }
@@ -122,7 +122,7 @@ pub struct PriorityMismatch {
     pub asked: Priority,
 }
 
-/// What calling a list came to.
+/// The result of calling a list.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Called {
     /// A hook asked to end the chunk.
@@ -188,7 +188,7 @@ impl<F: ?Sized> Hooks<F> {
         }
     }
 
-    /// Registers a hook once more; the first registration decides which function is called.
+    /// Registers a hook once more. The first registration decides which function is called.
     ///
     /// # Errors
     /// The key is registered with another priority; nothing was changed.
@@ -229,25 +229,25 @@ impl<F: ?Sized> Hooks<F> {
         (entry.ref_count == 0).then(|| self.entries.remove(at).hook)
     }
 
-    /// Takes back one registration of the first hook with this function. Gives its data when that was the last one.
+    /// Removes one registration of the first hook with this function. Returns its data if that was the last one.
     pub fn remove(&mut self, function: u64) -> Option<u64> {
         let at = self.entries.iter().position(|entry| entry.hook.key.function == function)?;
         self.release(at).map(|hook| hook.key.data)
     }
 
-    /// Takes back one registration of this hook; nothing happens when there is none.
+    /// Removes one registration of this hook, if there is one.
     pub fn remove_data(&mut self, key: HookKey) {
         if let Some(at) = self.place(key) {
             self.release(at);
         }
     }
 
-    /// Takes back one registration of each hook of `list`.
+    /// Removes one registration of each hook of `list`.
     pub fn remove_list(&mut self, list: &Hooks<F>) {
         list.entries.iter().for_each(|entry| self.remove_data(entry.hook.key));
     }
 
-    /// Calls every hook in order: one that asks to stop does not keep the later ones from being called.
+    /// Calls every hook in order. If one asks to stop, the later ones are still called.
     pub fn call(&self, mut apply: impl FnMut(&mut F) -> Flow) -> Called {
         let mut called = Called::default();
         for entry in &self.entries {
@@ -268,8 +268,8 @@ impl<F: ?Sized> Hooks<F> {
         called
     }
 
-    /// The hooks of both lists in one order of priorities; at equal priority those of `self` first. A key in both lists
-    /// comes twice: the two registrations are of different kinds.
+    /// The hooks of both lists, ordered by priority; at equal priority those of `self` first. A key in both lists
+    /// comes twice, because the two registrations are of different kinds.
     pub fn merged<'a>(&'a self, other: &'a Hooks<F>) -> impl Iterator<Item = &'a Hook<F>> {
         let (mut a, mut b) = (self.entries.iter().peekable(), other.entries.iter().peekable());
         std::iter::from_fn(move || {
@@ -303,12 +303,12 @@ impl Called {
 
 fn call_one<F: ?Sized>(hook: &Hook<F>, apply: &mut impl FnMut(&mut F) -> Flow) -> Flow {
     let mut function = hook.lock();
-    // The closure behind a failed hook is not called again by this engine: what the panic left half done stays unseen.
+    // This engine does not call a failed hook's closure again, so nobody sees what the panic left unfinished.
     catch_unwind(AssertUnwindSafe(|| apply(&mut function)))
         .unwrap_or_else(|panic| Flow::Fail(panic_text(panic.as_ref())))
 }
 
-/// What a panic said.
+/// The text of a panic.
 pub(crate) fn panic_text(panic: &(dyn std::any::Any + Send)) -> Box<str> {
     let text = panic.downcast_ref::<&str>().copied();
     let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
@@ -343,7 +343,7 @@ impl<F: ?Sized> HooksById<F> {
         self.lists.is_empty()
     }
 
-    /// The list of an event of a channel, made when there is none.
+    /// The list of an event of a channel, created if it does not exist.
     pub fn find(&mut self, channel: &str, id: EventId) -> &mut Hooks<F> {
         let ids = match self.lists.entry(channel.into()) {
             MapEntry::Occupied(ids) => ids.into_mut(),
@@ -367,7 +367,7 @@ impl<F: ?Sized> HooksById<F> {
         self.lists.iter().flat_map(|(channel, ids)| ids.iter().map(move |(id, list)| (channel, *id, list)))
     }
 
-    /// `add_list`, list by list.
+    /// Calls `add_list` for each list.
     ///
     /// # Errors
     /// As [`Hooks::add_list`]; lists before the bad one were added.
@@ -399,7 +399,7 @@ impl<F: ?Sized> HooksByName<F> {
         Self::default()
     }
 
-    /// The list of the events of a name, made if it does not exist.
+    /// The list of the events of a name, created if it does not exist.
     pub fn find(&mut self, name: &str) -> &mut Hooks<F> {
         self.lists.entry(name.into()).or_default()
     }

@@ -1,12 +1,12 @@
-//! What makes two names the name of one trace.
+//! Decides when two names are the same trace.
 //!
-//! Two paths are one trace when they are equal after links, `..` and trailing slashes are resolved, or when they name the
-//! same inode of the same device. The only place of this crate that asks the file system anything.
+//! Two paths are one trace if they are equal after links, `..` and trailing slashes are resolved, or if they name the
+//! same inode of the same device. Only this module of the crate asks the file system anything.
 
 use std::io;
 use std::path::{Path, PathBuf};
 
-/// Identity of a trace: at most one open instance has it.
+/// Identity of a trace. At most one open instance has it.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct TraceIdentity {
     path: PathBuf,
@@ -17,7 +17,7 @@ impl TraceIdentity {
     /// Identity of a file or directory.
     ///
     /// # Errors
-    /// It does not exist or may not be looked at.
+    /// The path does not exist or may not be read.
     pub fn of_path(path: &Path) -> io::Result<TraceIdentity> {
         let path = path.canonicalize()?;
         let meta = path.metadata()?;
@@ -44,7 +44,7 @@ impl TraceIdentity {
         &self.path
     }
 
-    /// Device and inode, where there are any.
+    /// Device and inode, if any.
     pub fn inode(&self) -> Option<(u64, u64)> {
         self.inode
     }

@@ -1,6 +1,6 @@
-//! Names of things that the engine hands out. Each is unique for the life of an engine and never reused.
+//! Ids that the engine assigns. Each is unique for the life of an engine and never reused.
 
-/// Numbers that name things of one kind each, and cannot be taken for one another.
+/// Newtypes for ids, one per kind, so that they cannot be confused.
 macro_rules! ids {
     ($($(#[$doc:meta])* $name:ident;)*) => {$(
         $(#[$doc])*
@@ -12,10 +12,10 @@ macro_rules! ids {
 ids! {
     /// An open trace.
     TraceId;
-    /// A list of traces looked at together.
+    /// A list of traces that are viewed together.
     TracesetId;
     /// An accepted events request.
     RequestId;
-    /// Who asked: chosen by the client, used to take back what it asked for.
+    /// Owner of a request. The client chooses it, and uses it to remove its requests.
     OwnerId;
 }

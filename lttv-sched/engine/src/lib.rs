@@ -1,9 +1,9 @@
-//! Serves a trace viewer's requests: foreground at once, background once.
+//! Serves a trace viewer's requests: foreground requests at once, background requests once for all.
 //!
-//! Viewers look at tracesets through windows that they move about; what they draw is made of events, and of states and
-//! statistics that hang on all events before. Reading a trace is slow, so it is shared: requests for the same events are
-//! served by one sweep, and what needs the whole trace is computed once, behind, a chunk at a time, while windows are served
-//! at once with what there is.
+//! Viewers show tracesets through windows that move. They draw events, and states and statistics that depend on all
+//! events before. Reading a trace is slow, so it is shared: one sweep serves all requests for the same events. What
+//! needs the whole trace is computed once, in the background, a chunk at a time, while windows are served at once with
+//! what exists already.
 //!
 //! ```
 //! use std::sync::{Arc, Mutex};
@@ -30,18 +30,19 @@
 //!
 //! Reading order:
 //!
-//! - data: [`time`], [`ids`], [`source`] (what a trace must offer), [`describe`], [`identity`], [`position`], [`diagnostic`];
+//! - data: [`time`], [`ids`], [`source`] (what a trace must offer), [`describe`], [`identity`], [`position`],
+//!   [`diagnostic`];
 //! - lists and trees: [`hooks`], [`attribute`];
 //! - reading: `event`, [`state`] (models and their saved states), `merge`, [`context`] (cursors of a traceset);
-//! - asking: `data` (what is known of a trace), `flags`, [`call`] (what hooks are given, and what they ask for), [`request`],
-//!   [`command`], [`module`], `registered` (hooks in a context);
-//! - serving: `border` (hooks around a chunk), `chunk` (the inner loop), [`background`], [`trace`], `turn`, `seek` (with saved
-//!   states), [`foreground`], `pass` (background work), [`engine`], [`savefile`], [`browse`] (so many events forward or
-//!   back), `check` (invariants); `driver` (a thread, optional);
+//! - requests: `data` (what is known of a trace), `flags`, [`call`] (what hooks receive, and what they request),
+//!   [`request`], [`command`], [`module`], `registered` (hooks in a context);
+//! - serving: `border` (hooks around a chunk), `chunk` (the inner loop), [`background`], [`trace`], `turn`,
+//!   `seek` (with saved states), [`foreground`], `pass` (background work), [`engine`], [`savefile`],
+//!   [`browse`] (so many events forward or back), `check` (invariants); `driver` (a thread, optional);
 //! - [`synthetic`] traces for tests.
 //!
-//! Architecture invariants: no I/O beyond resolving a path, no clock unless a budget names an instant, no thread outside
-//! `driver`, no knowledge of any trace format, no user interface.
+//! Architecture invariants: no I/O beyond resolving a path, no clock unless a budget names an instant, no
+//! thread outside `driver`, no knowledge of any trace format, no user interface.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -69,6 +70,7 @@ pub mod foreground;
 pub mod hooks;
 pub mod identity;
 pub mod ids;
+pub mod kept;
 mod merge;
 pub mod module;
 mod pass;

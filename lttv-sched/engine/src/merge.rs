@@ -1,19 +1,20 @@
 //! The merge queue: which tracefile has the next event.
 //!
-//! A tournament over all tracefiles: each inner node keeps the key that lost there, the winner stands on top. When the winner's
-//! tracefile steps to its next event, only the matches on the way from its leaf to the top are played again, one comparison a
-//! level and no branch that depends on the data; runs of events from one tracefile change nothing on the way.
+//! A tournament over all tracefiles: each inner node keeps the key that lost there, and the winner is at the top.
+//! When the winner's tracefile steps to its next event, only the matches between its leaf and the top are played again,
+//! with one comparison per level and no branch that depends on the data. Runs of events from one tracefile change
+//! no node on the way.
 //!
-//! Keys are (order time, slot) packed into one number, a half each: they are stored and loaded again at once, and a load that
-//! spans the halves would have to wait for both stores. Invariant: a leaf holds the key of its slot's next event, or `NONE` when
-//! the tracefile is exhausted; so each slot has at most one entry.
+//! Keys are (order time, slot) packed into one number, a half each. They are stored and loaded again at once,
+//! and a load that spans the halves would have to wait for both stores. Invariant: a leaf has the key of its slot's
+//! next event, or `NONE` if the tracefile is exhausted. So each slot has at most one entry.
 
 use crate::time::Time;
 
 /// Order time and slot of a tracefile's next event.
 pub(crate) type Entry = (Time, u32);
 
-/// Greater than every key: their slots are numbers of 32 bits.
+/// Greater than every key, because slots have only 32 bits.
 const NONE: u128 = u128::MAX;
 
 const SIGN: u64 = 1 << 63;
@@ -33,13 +34,14 @@ fn unpack(key: u128) -> Entry {
 
 #[derive(Default, Debug)]
 pub(crate) struct MergeQueue {
-    /// The winner, then the losers of the inner nodes; the children of node n are 2n and 2n + 1, leaves begin at its length.
+    /// The winner, then the losers of the inner nodes. The children of node n are 2n and 2n + 1; the leaves begin
+    /// at the tree's length.
     tree: Vec<u128>,
     live: usize,
 }
 
 impl MergeQueue {
-    /// Fills the queue anew. Slots must be less than `slots`, each at most once.
+    /// Rebuilds the queue. Slots must be less than `slots`, each at most once.
     pub(crate) fn rebuild(&mut self, slots: usize, entries: impl Iterator<Item = Entry>) {
         let leaves = slots.max(1).next_power_of_two();
         let mut winners = vec![NONE; 2 * leaves];
@@ -66,11 +68,12 @@ impl MergeQueue {
     /// The next event's entry.
     #[inline]
     pub(crate) fn least(&self) -> Option<Entry> {
-        // Not by a look at the key: one wide load of what `replay` stored in halves a moment ago would wait for it.
+        // `live` is checked instead of the key: a wide load of what `replay` has just stored in halves would wait for
+        // it.
         if self.live == 0 { None } else { self.tree.first().map(|key| unpack(*key)) }
     }
 
-    /// The entry that would be the next one without the least: one of those that lost to it on its way up.
+    /// The entry that would be next without the least: one of those that lost to it on its way up.
     pub(crate) fn second(&self) -> Option<Entry> {
         let (_, slot) = self.least()?;
         let mut node = (self.tree.len() + slot as usize) / 2;
@@ -82,7 +85,7 @@ impl MergeQueue {
         (second != NONE).then(|| unpack(second))
     }
 
-    /// Changes the time of the least entry.
+    /// Sets a new time for the least entry.
     #[inline]
     pub(crate) fn requeue_least(&mut self, time: Time) {
         if let Some((_, slot)) = self.least() {
@@ -90,7 +93,7 @@ impl MergeQueue {
         }
     }
 
-    /// Drops the least entry.
+    /// Removes the least entry.
     pub(crate) fn pop_least(&mut self) {
         if let Some((_, slot)) = self.least() {
             self.live -= 1;
@@ -98,13 +101,13 @@ impl MergeQueue {
         }
     }
 
-    /// Plays the matches from the leaf of the winner's slot upwards with a new key.
+    /// Sets a new key for the winner's slot and plays the matches from its leaf upwards.
     #[inline]
     fn replay(&mut self, slot: u32, key: u128) {
         let mut winner = key;
         let mut node = (self.tree.len() + slot as usize) / 2;
         while node > 0 {
-            // Exchanges the two where the other is less, without a branch: which one wins is as good as random.
+            // Exchanges the two if the other is less, without a branch, because which one wins is as good as random.
             let other = self.tree[node];
             let exchanged = (other ^ winner) & u128::from(other < winner).wrapping_neg();
             self.tree[node] = other ^ exchanged;

@@ -1,7 +1,7 @@
-//! Background modules: what computes data over whole traces.
+//! Background modules, which compute data over whole traces.
 //!
-//! A module is known by name. For each pass over a trace it gives the hooks that do its work; modules it needs are added to
-//! the same pass, each once. A module may own a state model: then states are saved during its pass.
+//! A module has a name. For each pass over a trace it provides the hooks that do its work. Modules that it needs are
+//! added to the same pass, each once. If a module has a state model, states are saved during its pass.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -17,7 +17,7 @@ use crate::state::StateModel;
 pub struct ModuleHooks {
     /// Called once when the pass begins, flags set.
     pub before_request: BorderHooks,
-    /// Called after that, each different hook once in the pass: makes what the module's other hooks need.
+    /// Called after that, each distinct hook once in the pass: creates what the module's other hooks need.
     pub hook_adder: BorderHooks,
     /// Called for each chunk.
     pub before_chunk_traceset: BorderHooks,
@@ -37,16 +37,16 @@ pub struct ModuleHooks {
     pub after_chunk_trace: BorderHooks,
     /// Called for each chunk.
     pub after_chunk_traceset: BorderHooks,
-    /// Called once when the pass ends or the module leaves it, before flags change: the place to publish a result when
-    /// the call's reason is [`crate::call::EndReason::Completed`].
+    /// Called once when the pass ends or the module leaves it, before flags change. Publish a result here if the call's
+    /// reason is [`crate::call::EndReason::Completed`].
     pub hook_remover: BorderHooks,
     /// Called once at the end, flags changed.
     pub after_request: BorderHooks,
 }
 
-/// Something that computes data over whole traces.
+/// Computes data over whole traces.
 pub trait Module: Send + Sync {
-    /// Its name, also in paths of attributes: a word without `/`.
+    /// Its name, also used in paths of attributes: a word without `/`.
     fn name(&self) -> &str;
 
     /// Modules whose hooks and models must be in the same pass.
@@ -54,7 +54,7 @@ pub trait Module: Send + Sync {
         &[]
     }
 
-    /// Its state model for a trace, if it has one. All models of a module are of one kind for one trace.
+    /// Its state model for a trace, if it has one. All models of a module for one trace are of one kind.
     fn model(&self, _source: &Arc<dyn Source>) -> Option<Box<dyn StateModel>> {
         None
     }
@@ -62,14 +62,14 @@ pub trait Module: Send + Sync {
     /// Its hooks for a pass over a trace. Called for each pass.
     fn hooks(&self, source: &Arc<dyn Source>) -> ModuleHooks;
 
-    /// Called when the first user requires the module, after those it needs.
+    /// Called when the module gets its first user, after the modules that it needs.
     fn init(&self) {}
 
-    /// Called when the last user has released it, before those it needs.
+    /// Called when the last user has released it, before the modules that it needs.
     fn destroy(&self) {}
 
-    /// Drops what the module has put into the data of a trace. Saved states and what is published under the module's own name
-    /// are dropped by the engine.
+    /// Drops what the module has added to the data of a trace. The engine drops saved states and what is published
+    /// under the module's own name.
     fn clear(&self, _data: &mut TraceData) {}
 }
 
@@ -85,18 +85,19 @@ pub enum ModuleError {
     /// Nothing is registered under this name.
     #[error("no module {0}")]
     Unknown(String),
-    /// A module needs itself, directly or by others.
+    /// A module needs itself, directly or through others.
     #[error("module {0} needs itself")]
     Cycle(String),
-    /// It is in use.
+    /// The module is not in use.
     #[error("module {0} is not required by anybody")]
     NotRequired(String),
-    /// It panicked when it was asked for something.
+    /// It panicked in a call.
     #[error("module {0} failed: {1}")]
     Failed(String, String),
 }
 
-/// Lets a module do something that is no hook. Its panic is its failure and nobody else's: what it left half done is its own.
+/// Calls a module outside of hooks. If it panics, the module has failed and nobody else: unfinished state stays
+/// within the module.
 pub(crate) fn guarded<R>(what: &str, work: impl FnOnce() -> R) -> Result<R, String> {
     catch_unwind(AssertUnwindSafe(work))
         .map_err(|panic| format!("{what}: {}", crate::hooks::panic_text(panic.as_ref())))
@@ -139,7 +140,7 @@ impl ModuleTable {
         self.modules.iter().map(|(name, entry)| (name, entry.uses))
     }
 
-    /// The module and all it needs, what is needed first; each once.
+    /// The module and all it needs, each once, with needed ones before those that need them.
     pub(crate) fn with_prerequisites(&self, name: &str) -> Result<Vec<Arc<str>>, ModuleError> {
         let mut order = Vec::new();
         self.visit(name, &mut Vec::new(), &mut order)?;
@@ -168,7 +169,7 @@ impl ModuleTable {
         Ok(())
     }
 
-    /// Counts one more use of the module and of all it needs; gives those used for the first time, in order of need.
+    /// Counts one more use of the module and of all it needs. Returns those used for the first time, needed ones first.
     pub(crate) fn require(&mut self, name: &str) -> Result<Vec<Arc<str>>, ModuleError> {
         let order = self.with_prerequisites(name)?;
         let mut first = Vec::new();
@@ -183,7 +184,7 @@ impl ModuleTable {
         Ok(first)
     }
 
-    /// Takes back one use of the module and of all it needs; gives those not used any more, users before what they need.
+    /// Reverts one use of the module and of all it needs. Returns those no longer used, users before what they need.
     pub(crate) fn release(&mut self, name: &str) -> Result<Vec<Arc<str>>, ModuleError> {
         let mut order = self.with_prerequisites(name)?;
         if self.modules.get(name).is_none_or(|entry| entry.uses == 0) {

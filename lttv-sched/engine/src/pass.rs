@@ -1,11 +1,11 @@
-//! The work of the background scheduler ([`crate::background`]): a pass over a trace, a chunk a turn.
+//! The work of the background scheduler ([`crate::background`]): a pass over a trace, one chunk per turn.
 
 use std::sync::Arc;
 
 use crate::background::{BackgroundRequest, Member, Pass};
 use crate::border::{Borders, ChunkHooks, first_failure};
 use crate::call::{BackgroundNotify, BorderHooks, Cause, EndReason, Moment};
-use crate::chunk::{Dispatch, Limits, Middle, middle};
+use crate::chunk::{Dispatch, Limits, Middle, deliver_to_limit};
 use crate::context::TracesetContext;
 use crate::diagnostic::{Diagnostic, DiagnosticKind};
 use crate::ids::OwnerId;
@@ -49,7 +49,7 @@ impl Trace {
         Turn::Served(count)
     }
 
-    /// Step 1: all that waits becomes the pass. None when no module could begin.
+    /// Step 1: all waiting requests become the pass. None if no module could begin.
     fn begin_pass(&mut self, modules: &ModuleTable, saving: Saving, env: &mut Env<'_>) -> Option<Box<Pass>> {
         let context = TracesetContext::new(None, &[(self.id, self.source.clone())]);
         let mut pass = Box::new(Pass {
@@ -214,11 +214,11 @@ impl Trace {
                 member.failed = Some(why.to_string());
             }
         }
-        // Each remover is called once, also when the module turns out to have failed.
+        // Each remover is called once, even if the module turns out to have failed.
         pass.members.iter_mut().for_each(|member| member.hooks.hook_remover = BorderHooks::new());
     }
 
-    /// Takes modules that failed, and those that need them, out of the pass.
+    /// Removes modules that failed, and those that need them, from the pass.
     fn remove_failed(&mut self, pass: &mut Pass, modules: &ModuleTable, env: &mut Env<'_>) {
         for slot in &pass.context.models[0].models {
             if let Some(why) = &slot.failed
@@ -246,7 +246,7 @@ impl Trace {
         });
     }
 
-    /// What is left to do for a module that has been taken out of the pass: hooks, data, flags, who waits for it.
+    /// The remaining work for a module that was removed from the pass: hooks, data, flags, notifications.
     fn drop_member(
         &mut self,
         pass: &mut Pass,
@@ -320,7 +320,7 @@ impl Trace {
         }
     }
 
-    /// Drops members that nobody asked for and nobody needs; ends a pass that has no request left.
+    /// Drops members that nobody requested and nobody needs. Ends a pass that has no request left.
     fn keep_if_wanted(
         &mut self,
         mut pass: Box<Pass>,
@@ -336,7 +336,7 @@ impl Trace {
                 self.drop_member(&mut pass, member, modules, &EndReason::Removed, env);
                 continue;
             }
-            // What an earlier pass has computed of it stays.
+            // The results of an earlier pass for it stay.
             let mut borders = Borders::new(env.traces, env.commands, Some(&mut self.data));
             borders.reason = Some(&EndReason::Removed);
             let hooks = &member.hooks.hook_remover;
@@ -351,7 +351,7 @@ impl Trace {
         Some(pass)
     }
 
-    /// Takes a module out of the queue or the pass. False when it is in neither.
+    /// Removes a module from the queue or the pass. Returns false if it is in neither.
     pub(crate) fn cancel_module(
         &mut self,
         module: &str,
@@ -379,7 +379,7 @@ impl Trace {
         };
         let needed = pass.members.iter().any(|m| m.wanted && m.needs.iter().any(|n| **n == *module));
         if needed {
-            // Others go on using its hooks and model; the request itself and its data go.
+            // Others still use its hooks and model. The request itself and its data are removed.
             let member = &mut pass.members[at];
             (member.computed, member.wanted) = (false, false);
             let (name, hooks, owner) = (member.module.clone(), member.hooks.clone(), member.requester.take());
@@ -399,7 +399,7 @@ impl Trace {
     /// Ends all background work, as when the trace closes.
     pub(crate) fn end_background(&mut self, modules: &ModuleTable, reason: &EndReason, env: &mut Env<'_>) {
         let current: Vec<Arc<str>> = self.background.current().cloned().collect();
-        // Users before what they need, so that each is really taken out.
+        // Users before what they need, so that each is really removed.
         for module in current.iter().rev() {
             self.cancel_module(module, modules, reason, env);
         }
@@ -446,7 +446,7 @@ impl Pass {
         served.count
     }
 
-    /// The events of a chunk, in as many pieces as states must be saved.
+    /// Delivers the events of a chunk, in as many pieces as there are states to save.
     fn serve(&mut self, trace: &mut Trace, env: &mut Env<'_>) -> Middle {
         let dispatch = Dispatch::compile(&self.context, Some(&self.registered));
         let mut served = Middle::default();
@@ -460,7 +460,7 @@ impl Pass {
                 attention: Some(env.attention),
                 ..Limits::default()
             };
-            let piece = middle(&mut self.context, &dispatch, &limits, env.commands);
+            let piece = deliver_to_limit(&mut self.context, &dispatch, &limits, env.commands);
             self.events += piece.count;
             self.context.counters.events_read += piece.count;
             *env.hook_calls += piece.calls;

@@ -1,7 +1,7 @@
-//! Places between events of a traceset.
+//! Positions between events of a traceset.
 //!
-//! A position names the *next* event to deliver, to the event, ties included, together with where each tracefile's cursor
-//! stands then. Positions of one traceset are ordered as their next events are; the end is after all of them.
+//! A position names the *next* event to deliver exactly, ties included, together with the position of each
+//! tracefile's cursor. Positions of one traceset have the order of their next events. The end is after all of them.
 
 use std::cmp::Ordering;
 use std::sync::Arc;
@@ -10,8 +10,8 @@ use crate::ids::TraceId;
 use crate::source::CursorPos;
 use crate::time::Time;
 
-/// Order of events in a traceset: time, then trace, then tracefile, then order within the tracefile. `slot` numbers the
-/// tracefiles of all traces of the traceset in order, so it stands for trace and tracefile.
+/// Order of events in a traceset: by time, then trace, then tracefile, then order within the tracefile. `slot`
+/// numbers the tracefiles of all traces of the traceset in order, so it stands for trace and tracefile.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Key {
     pub(crate) time: Time,
@@ -19,7 +19,7 @@ pub(crate) struct Key {
     pub(crate) pos: CursorPos,
 }
 
-/// A tracefile's share of a position.
+/// A tracefile's part of a position.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Entry {
     pub(crate) pos: CursorPos,
@@ -34,17 +34,17 @@ pub(crate) type Fingerprint = Arc<[(TraceId, usize)]>;
 struct Inner {
     fingerprint: Fingerprint,
     next: Option<Key>,
-    /// One for each tracefile; none where it is exhausted.
+    /// One entry per tracefile; none if it is exhausted.
     entries: Box<[Option<Entry>]>,
     /// All earlier events have times <= this; none when there is no earlier event.
     floor: Option<Time>,
 }
 
-/// A place between two events of a traceset. Cheap to clone.
+/// A position between two events of a traceset. Cheap to clone.
 #[derive(Clone, Debug)]
 pub struct Position(Arc<Inner>);
 
-/// A position was used with another traceset than the one it was taken from, or after its traces changed.
+/// A position was used with another traceset than its own, or after its traces changed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("the position belongs to another traceset, or to an earlier list of its traces")]
 pub struct WrongTraceset;
@@ -89,15 +89,15 @@ impl Position {
         same.then_some(()).ok_or(WrongTraceset)
     }
 
-    /// Whether both are of one traceset and may be compared.
+    /// Whether both belong to one traceset and may be compared.
     pub fn is_comparable(&self, other: &Position) -> bool {
         self.check(&other.0.fingerprint).is_ok()
     }
 
-    /// The same place in the private context of one of the traces.
+    /// The same position in the private context of one of the traces.
     ///
     /// # Errors
-    /// The trace is not in the traceset that the position is of.
+    /// The trace is not in the position's traceset.
     pub fn of_trace(&self, trace: TraceId) -> Result<Position, WrongTraceset> {
         let mut first = 0;
         for &(id, count) in self.0.fingerprint.iter() {
@@ -124,7 +124,7 @@ impl PartialOrd for Position {
     }
 }
 
-/// Order of next events; none is the end and after all.
+/// Order of next events. None is the end and comes after all.
 pub(crate) fn cmp_next(a: Option<&Key>, b: Option<&Key>) -> Ordering {
     match (a, b) {
         (Some(a), Some(b)) => a.cmp(b),

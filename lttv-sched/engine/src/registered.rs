@@ -1,4 +1,4 @@
-//! The event hooks that requests and modules have put into a context for a chunk, by tracefile.
+//! The event hooks that requests and modules have added to a context for a chunk, by tracefile.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,12 +11,12 @@ use crate::source::{EventId, TracefileInfo};
 pub(crate) struct SlotHooks {
     pub(crate) event: EventHooks,
     pub(crate) event_by_id: BTreeMap<EventId, EventHooks>,
-    /// The ids of names that were asked for.
+    /// The ids of names that were looked up.
     ids_of_names: BTreeMap<Arc<str>, Arc<[EventId]>>,
 }
 
 impl SlotHooks {
-    /// The ids that the events of a name have in a tracefile. The classes are searched the first time only.
+    /// The ids that the events of a name have in a tracefile. The classes are searched only the first time.
     pub(crate) fn ids_of(&mut self, name: &Arc<str>, info: &TracefileInfo) -> Arc<[EventId]> {
         if let Some(known) = self.ids_of_names.get(name) {
             return known.clone();
@@ -29,14 +29,14 @@ impl SlotHooks {
     }
 }
 
-/// The hooks of all tracefiles of a context. Belongs to one list of traces: another list needs a new one.
+/// The hooks of all tracefiles of a context. It belongs to one list of traces: another list needs a new one.
 #[derive(Default)]
 pub(crate) struct Registered {
     slots: Vec<SlotHooks>,
 }
 
 impl Registered {
-    /// Those of a tracefile, by its index in the context.
+    /// The hooks of a tracefile, by its index in the context.
     pub(crate) fn slot_mut(&mut self, slot: usize) -> &mut SlotHooks {
         if self.slots.len() <= slot {
             self.slots.resize_with(slot + 1, SlotHooks::default);
@@ -44,7 +44,7 @@ impl Registered {
         &mut self.slots[slot]
     }
 
-    /// Those of a tracefile, if it ever had one.
+    /// The hooks of a tracefile, if it ever had one.
     pub(crate) fn slot(&self, slot: usize) -> Option<&SlotHooks> {
         self.slots.get(slot)
     }

@@ -1,5 +1,5 @@
-//! Events requests: what a viewer asks for ([`EventsRequest`], with the calls of its hooks in [`crate::call`]), and what the
-//! engine knows of one that it has accepted.
+//! Events requests: the viewer's part ([`EventsRequest`], with the calls of its hooks in [`crate::call`]), and what
+//! the engine knows about one that it has accepted.
 
 use crate::call::EndReason;
 use crate::ids::{OwnerId, RequestId, TraceId};
@@ -9,7 +9,7 @@ use crate::time::Time;
 pub use crate::call::EventsRequest;
 pub use crate::flags::{Class, Gate, StopFlag};
 
-/// Where the service of a request begins or goes on.
+/// Where the service of a request begins or continues.
 #[derive(Clone, Debug)]
 pub(crate) enum Start {
     Time(Time),
@@ -21,7 +21,7 @@ pub(crate) struct Accepted {
     pub(crate) id: RequestId,
     pub(crate) spec: EventsRequest,
     pub(crate) start: Start,
-    /// Whether `start` is where the service was interrupted, not what the viewer asked for.
+    /// Whether `start` is where the service was interrupted, and not the viewer's own start.
     pub(crate) resumed: bool,
     pub(crate) remaining: Option<u64>,
     pub(crate) trace: Option<TraceId>,
@@ -41,12 +41,12 @@ impl Accepted {
     }
 }
 
-/// A request that has ended, as told to those who ask the engine instead of a hook.
+/// A request that has ended, for callers that ask the engine instead of using a hook.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Ended {
     /// The request.
     pub id: RequestId,
-    /// Who had asked.
+    /// Owner of the request.
     pub owner: OwnerId,
     /// Why it ended.
     pub reason: EndReason,

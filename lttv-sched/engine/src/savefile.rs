@@ -1,7 +1,9 @@
-//! Saved states as bytes, for a cache beside the trace: what a pass has computed once need not be computed again tomorrow.
+//! Saved states as bytes, for a cache beside the trace, so that what a pass has computed once need not be computed
+//! again tomorrow.
 //!
-//! The engine does no I/O: it gives bytes and takes bytes. They carry a key that the caller forms from the content of the trace
-//! (sizes, times, first bytes...); with another key, another version or a damaged byte they are refused.
+//! The engine does no I/O: it returns bytes and accepts bytes. They contain a key that the caller forms from the
+//! content of the trace (sizes, times, first bytes...). If the key or the version differs or a byte is damaged, they
+//! are refused.
 //!
 //! ```text
 //! "LTTVSAVE"  version u32  key: length u32, bytes  module: length u32, bytes
@@ -29,7 +31,7 @@ use crate::trace::ModuleStatus;
 const MAGIC: &[u8; 8] = b"LTTVSAVE";
 const VERSION: u32 = 1;
 
-/// FNV-1a, 64 bits. Guards against damage, not against malice: everything read is checked all the same.
+/// FNV-1a, 64 bits. It guards against damage, not malice: everything that is read is checked anyway.
 fn checksum(bytes: &[u8]) -> u64 {
     bytes
         .iter()
@@ -37,7 +39,7 @@ fn checksum(bytes: &[u8]) -> u64 {
 }
 
 impl Engine {
-    /// The saved states of a module that is ready, as bytes; none when it is not, or its model has no form for files.
+    /// The saved states of a module that is ready, as bytes. None if it is not ready or its model has no file format.
     pub fn export_states(&self, trace: TraceId, module: &str, key: &[u8]) -> Option<Vec<u8>> {
         let open = self.traces.get(&trace)?;
         let saved = open.data.saved.get(module).filter(|saved| saved.is_complete())?;
@@ -67,9 +69,9 @@ impl Engine {
         Some(out)
     }
 
-    /// Takes saved states from bytes and sets the module ready, without reading the trace. Only for modules whose result is
-    /// their saved states. True when they were taken; bytes that are damaged, of another trace, module or version are ignored
-    /// with a diagnostic.
+    /// Reads saved states from bytes and marks the module ready, without reading the trace. Only for modules whose
+    /// result is their saved states. Returns true if they were accepted. Bytes that are damaged or of another trace,
+    /// module or version are ignored with a diagnostic.
     ///
     /// # Errors
     /// There is no such trace or module, or it has no model.
@@ -120,7 +122,7 @@ struct Reader<'a> {
 }
 
 impl<'a> Reader<'a> {
-    fn take(&mut self, count: usize) -> Result<&'a [u8], String> {
+    fn read_octets(&mut self, count: usize) -> Result<&'a [u8], String> {
         let end = self.at.checked_add(count).filter(|end| *end <= self.bytes.len());
         let end = end.ok_or_else(|| format!("byte {}: {count} bytes expected, the end found", self.at))?;
         let taken = &self.bytes[self.at..end];
@@ -129,7 +131,7 @@ impl<'a> Reader<'a> {
     }
 
     fn array<const N: usize>(&mut self) -> Result<[u8; N], String> {
-        let taken = self.take(N)?;
+        let taken = self.read_octets(N)?;
         taken.try_into().map_err(|_| "a short read".to_string())
     }
 
@@ -147,7 +149,7 @@ impl<'a> Reader<'a> {
 
     fn text(&mut self) -> Result<&'a [u8], String> {
         let length = self.u32()?;
-        self.take(length as usize)
+        self.read_octets(length as usize)
     }
 }
 
@@ -161,7 +163,7 @@ fn read(
 ) -> Result<SavedStates, String> {
     let body = bytes.len().checked_sub(8).ok_or("too short")?;
     let mut reader = Reader { bytes: &bytes[..body], at: 0 };
-    if reader.take(8)? != MAGIC {
+    if reader.read_octets(8)? != MAGIC {
         return Err("not a file of saved states".into());
     }
     let version = reader.u32()?;

@@ -1,12 +1,13 @@
-//! Seeking with state: restore the last saved state before the place, replay the rest with the models only.
+//! Seeks with state: restores the last saved state before the target and replays the rest with the models only.
 //!
-//! For a trace whose saved states do not reach the place the state begins unknown there and is flagged partial. No hook of a
-//! request is called. Replay costs at most one save interval of events for each trace, plus those that share one time.
+//! If the saved states of a trace do not reach the target, the state begins unknown there and is flagged partial. No
+//! hook of a request is called. The replay costs at most one save interval of events for each trace, plus those that
+//! share one time.
 
 use std::collections::BTreeMap;
 
 use crate::call::Commands;
-use crate::chunk::{Dispatch, Limits, middle};
+use crate::chunk::{Dispatch, Limits, deliver_to_limit};
 use crate::context::TracesetContext;
 use crate::ids::TraceId;
 use crate::position::{Position, WrongTraceset};
@@ -14,14 +15,14 @@ use crate::state::{SavedState, SavedStates};
 use crate::time::Time;
 use crate::trace::Trace;
 
-/// Where to go.
+/// The target of a seek.
 #[derive(Clone, Copy)]
 pub(crate) enum Target<'a> {
     Time(Time),
     Position(&'a Position),
 }
 
-/// Goes there, with the models' state of that place.
+/// Seeks there, with the models' state at that position.
 pub(crate) fn seek(
     context: &mut TracesetContext,
     traces: &BTreeMap<TraceId, Trace>,
@@ -48,7 +49,7 @@ pub(crate) fn seek(
         Target::Position(position) => Limits { end_position: Some(position), ..Limits::default() },
     };
     let dispatch = Dispatch::compile(context, None);
-    let replayed = middle(context, &dispatch, &limits, &mut Commands::default());
+    let replayed = deliver_to_limit(context, &dispatch, &limits, &mut Commands::default());
     context.counters.events_replayed += replayed.count;
     context.floor = match target {
         Target::Time(t) => t.0.checked_sub(1).map(Time),
@@ -57,7 +58,7 @@ pub(crate) fn seek(
     Ok(())
 }
 
-/// Puts one trace's cursors and models where the replay begins.
+/// Moves one trace's cursors and models to where the replay begins.
 fn place_trace(
     context: &mut TracesetContext,
     traces: &BTreeMap<TraceId, Trace>,

@@ -1,16 +1,19 @@
-//! What the engine asks of a trace: its tracefiles, and a cursor on each.
+//! What a trace provides to the engine: its tracefiles, and a cursor on each.
 //!
-//! A [`Source`] is one open trace: a CTF directory, a profile's sample log, a synthetic trace for tests. It is shared and
-//! read-only. A [`Cursor`] is one reading head on one tracefile; every context of the engine has cursors of its own, so that
-//! no client moves the cursor of another. The engine never looks into a format: times, event ids and named fields are all.
+//! A [`Source`] is one open trace: a CTF directory, a profile's sample log, a synthetic trace for tests. It
+//! is shared and read-only. A [`Cursor`] is one reading position in one tracefile. Every context of the engine
+//! has cursors of its own, so no client moves the cursor of another. The engine knows no format, only times, event ids
+//! and named fields.
 //!
-//! A source never changes while it is open. A file that is still being written is followed as a series of sources, each of
-//! what had been written by then: a request bounded by times goes on when one takes the place of the other in a traceset.
+//! A source never changes while it is open. A file that is still being written is followed as a series of
+//! sources, each with what had been written by then. When one replaces the other in a traceset, a request bounded by
+//! times goes on.
 //!
-//! What a source owes:
+//! What a source must guarantee:
 //! - the order of events within a tracefile is fixed: the same for each cursor, and after each seek;
-//! - [`Cursor::head`] is `Some` only when the whole event was checked to lie in the file, so that reading its fields cannot
-//!   fail; what cannot be read ends the tracefile with one [`ReadError`], after the events before it were delivered;
+//! - [`Cursor::head`] is `Some` only if the whole event was checked to be in the file, so that reading its
+//!   fields cannot fail. An unreadable part ends the tracefile with one [`ReadError`], after the events before it were
+//!   delivered;
 //! - no clock, no thread, no blocking beyond reading files.
 
 use std::borrow::Cow;
@@ -23,8 +26,8 @@ use crate::describe::{ClockInfo, PacketInfo};
 use crate::identity::TraceIdentity;
 use crate::time::Time;
 
-/// Index of an event class in [`TracefileInfo::classes`]. Unique within one channel name of one trace: all tracefiles with
-/// the same [`TracefileInfo::channel`] use one table.
+/// Index of an event class in [`TracefileInfo::classes`]. Unique within one channel name of one trace: all
+/// tracefiles with the same [`TracefileInfo::channel`] use one table.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct EventId(pub u32);
 
@@ -32,15 +35,15 @@ impl EventId {
     /// As an index into the classes.
     #[inline]
     pub fn index(self) -> usize {
-        // No table is as long as the greatest index where usize has fewer bits than u32.
+        // If usize has fewer bits than u32, no table is as long as the greatest index.
         usize::try_from(self.0).unwrap_or(usize::MAX)
     }
 }
 
-/// What the merge needs to know of an event; nothing of it is decoded beyond this until a hook asks.
+/// What the merge needs of an event. Nothing else is decoded until a hook asks for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventHead {
-    /// Time as recorded. May go back in damaged data: the engine then orders by the greatest time so far.
+    /// Time as recorded. May go back in damaged data. The engine then orders by the greatest time so far.
     pub ts: Time,
     /// Class of the event.
     pub id: EventId,
@@ -53,9 +56,9 @@ impl EventHead {
     pub const NO_CPU: u32 = u32::MAX;
 }
 
-/// Where a cursor stands, in the source's own terms (packet, bit offset, clock value...). Plain data: it can be copied, kept
-/// in a file and compared. Lexicographic order of the four words must be the order of the events within the tracefile, and
-/// two cursors on the same event must give equal values however they came there.
+/// The position of a cursor, in the source's own terms (packet, bit offset, clock value...). Plain data: it can
+/// be copied, stored in a file and compared. The lexicographic order of the four words must be the order of the
+/// events within the tracefile, and two cursors at the same event must give equal values, however they got there.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub struct CursorPos(pub [u64; 4]);
 
@@ -64,14 +67,14 @@ pub struct CursorPos(pub [u64; 4]);
 pub struct EventClass {
     /// Name of the event, e.g. `sched_switch`.
     pub name: Arc<str>,
-    /// The id that the format uses for it (0 when it has none).
+    /// The format's own id for it (0 if it has none).
     pub native_id: u64,
-    /// Log level where the producer gives one.
+    /// Log level, if the producer gives one.
     pub log_level: Option<i64>,
 }
 
 impl EventClass {
-    /// A class with a name and nothing else.
+    /// A class that has only a name.
     pub fn named(name: &str) -> EventClass {
         EventClass { name: name.into(), native_id: 0, log_level: None }
     }
@@ -82,9 +85,9 @@ impl EventClass {
 pub struct TracefileInfo {
     /// Name of the channel; tracefiles of one channel (one for each CPU, say) share it.
     pub channel: Arc<str>,
-    /// Name for people that tells this tracefile from others: usually the file name.
+    /// Name for people that distinguishes this tracefile from others: usually the file name.
     pub name: Arc<str>,
-    /// The CPU of all events of this tracefile, when there is one.
+    /// The CPU of all events of this tracefile, if they share one.
     pub cpu: Option<u32>,
     /// Event classes by [`EventId`].
     pub classes: Arc<[EventClass]>,
@@ -108,20 +111,20 @@ pub struct Loss {
     pub to: Time,
     /// What was lost.
     pub kind: LossKind,
-    /// How many; absent when the producer's counter does not tell.
+    /// Number of lost events or packets; absent if the producer's counter does not give it.
     pub count: Option<u64>,
 }
 
 /// What a [`Loss`] counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum LossKind {
-    /// Single events that the tracer had no room for.
+    /// Single events for which the tracer had no room.
     Events,
     /// Whole packets.
     Packets,
 }
 
-/// Why a tracefile could not be read further, or a warning of the source: which file, where, what was found.
+/// Why a tracefile could not be read further, or a warning of the source: which file, at which byte, what was wrong.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct ReadError {
     /// File, when there is one.
@@ -133,7 +136,7 @@ pub struct ReadError {
 }
 
 impl ReadError {
-    /// An error without a place.
+    /// An error without a position.
     pub fn new(what: impl Into<String>) -> ReadError {
         ReadError { file: None, at: None, what: what.into() }
     }
@@ -141,6 +144,11 @@ impl ReadError {
     /// An error at a byte of a file.
     pub fn at(file: impl Into<PathBuf>, at: u64, what: impl Into<String>) -> ReadError {
         ReadError { file: Some(file.into()), at: Some(at), what: what.into() }
+    }
+
+    /// The answer of [`Source::cursor`] to an index that is not below `count`, the number of tracefiles.
+    pub fn no_tracefile(index: usize, count: usize) -> ReadError {
+        ReadError::new(format!("no tracefile {index}, there are {count}"))
     }
 }
 
@@ -158,10 +166,10 @@ impl fmt::Display for ReadError {
 
 impl std::error::Error for ReadError {}
 
-/// The part of an event in which a field stands.
+/// The part of an event that contains a field.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Scope {
-    /// The fields that the instrumented program or kernel gave.
+    /// The fields that the instrumented program or kernel wrote.
     Payload,
     /// Context of this kind of event.
     EventContext,
@@ -169,7 +177,7 @@ pub enum Scope {
     StreamContext,
     /// Header of the event.
     EventHeader,
-    /// Context of the packet in which the event lies.
+    /// Context of the event's packet.
     PacketContext,
     /// Header of that packet.
     PacketHeader,
@@ -196,7 +204,7 @@ pub enum Value<'a> {
     Text(Cow<'a, str>),
     /// Bytes without a known meaning.
     Bytes(Cow<'a, [u8]>),
-    /// An integer with the labels that its type gives to its value (none when it is outside every range).
+    /// An integer with the labels that its type assigns to its value (none if it is outside all ranges).
     Enum {
         /// The number itself.
         value: i128,
@@ -288,11 +296,11 @@ pub enum Compound {
     Array(usize),
 }
 
-/// Sees the fields of an event in order. Elements of arrays have an empty name.
+/// Receives the fields of an event in order. Elements of arrays have an empty name.
 pub trait FieldVisitor {
     /// A field with a value.
     fn value(&mut self, name: &str, value: Value<'_>);
-    /// A structure or array begins; its parts follow, then [`FieldVisitor::end`].
+    /// A structure or array begins. Its parts follow, then [`FieldVisitor::end`].
     fn begin(&mut self, name: &str, compound: Compound);
     /// The structure or array begun last is complete.
     fn end(&mut self);
@@ -301,18 +309,18 @@ pub trait FieldVisitor {
 /// Which events [`Cursor::pass`] may step over.
 #[derive(Clone, Copy, Debug)]
 pub struct Quiet<'a> {
-    /// By event id: somebody wants to see these events.
+    /// By event id: whether somebody wants these events.
     pub wanted: &'a [bool],
     /// Whether somebody wants events whose ids are not in `wanted`.
     pub others_wanted: bool,
-    /// No event later than this is stepped over, but for the first.
+    /// No event later than this is stepped over, except the first.
     pub upto: Time,
-    /// So many events at most, at least 1.
+    /// At most this many events, at least 1.
     pub most: u64,
 }
 
 impl Quiet<'_> {
-    /// Whether an event may be stepped over when so much was already.
+    /// Whether an event may be stepped over, after those in `passed`.
     #[inline]
     fn covers(&self, head: &EventHead, passed: &Passed) -> bool {
         let wanted = self.wanted.get(head.id.index()).copied().unwrap_or(self.others_wanted);
@@ -325,33 +333,34 @@ impl Quiet<'_> {
 pub struct Passed {
     /// Events.
     pub count: u64,
-    /// Time of the last of them in the order; before the first, the time from which the order goes on.
+    /// Time of the last of them in the order. Before the first one: the time from which the order continues.
     pub last: Time,
 }
 
-/// A reading head on one tracefile. Made by [`Source::cursor`], unpositioned: the first call is a seek.
+/// A reading position in one tracefile. [`Source::cursor`] makes it without a position: the first call is a seek.
 ///
-/// Errors end the tracefile: after one, `head` is `None` until the next seek, which meets the error again at the same place.
+/// Errors end the tracefile: after one, `head` is `None` until the next seek, which meets the error again at
+/// the same position.
 pub trait Cursor: Send {
-    /// The event that the cursor stands on; `None` past the last one.
+    /// The event at the cursor; `None` past the last one.
     fn head(&self) -> Option<EventHead>;
 
-    /// Steps to the next event and gives the new head. Past the end it stays there.
+    /// Steps to the next event and returns the new head. Past the end it stays there.
     ///
     /// # Errors
-    /// What follows cannot be read; the cursor is past the end then.
+    /// What follows cannot be read. The cursor is then past the end.
     fn advance(&mut self) -> Result<Option<EventHead>, ReadError>;
 
-    /// Steps over the current event and over those after it that `quiet` covers, as long as times do not go back; gives the
-    /// head that it stands on then. There is no reason to write this anew for a source: the steps are those of its own
+    /// Steps over the current event and over those after it that `quiet` covers, while times do not go back.
+    /// Returns the head after that. A source need not write its own version: the steps are those of its own
     /// [`Cursor::advance`], without a dynamic call for each.
     ///
     /// # Errors
-    /// As for [`Cursor::advance`]. `passed` has what came before.
+    /// Those of [`Cursor::advance`]. `passed` has what came before.
     fn pass(&mut self, quiet: &Quiet<'_>, passed: &mut Passed) -> Result<Option<EventHead>, ReadError> {
         let mut time = passed.last;
         loop {
-            // Kept up to date at each step: should reading fail in the middle, what was done counts.
+            // Updated at each step: if reading fails in the middle, the steps before count.
             *passed = Passed { count: passed.count + 1, last: time };
             match self.advance()? {
                 Some(head) if quiet.covers(&head, passed) => time = head.ts,
@@ -360,25 +369,25 @@ pub trait Cursor: Send {
         }
     }
 
-    /// Goes to the first event, in file order, whose recorded time is `>= t` (`Time::MIN`: the very first event). Where times
-    /// go back in the file, "first" still means file order. Cost: packets before it are not decoded.
+    /// Goes to the first event, in file order, whose recorded time is `>= t` (`Time::MIN`: the very first
+    /// event). If times go back in the file, "first" still means file order. Packets before it are not decoded.
     ///
     /// # Errors
-    /// An unreadable place comes before that event; the cursor is past the end then.
+    /// An unreadable part comes before that event. The cursor is then past the end.
     fn seek_time(&mut self, t: Time) -> Result<Option<EventHead>, ReadError>;
 
-    /// Goes back to where [`Cursor::pos`] was taken, on any cursor of the same tracefile.
+    /// Goes back to a position from [`Cursor::pos`] of any cursor on the same tracefile.
     ///
     /// # Errors
-    /// The position cannot be of this tracefile, or what is there cannot be read; the cursor is past the end then.
+    /// The position cannot be of this tracefile, or the data there cannot be read. The cursor is then past the end.
     fn seek(&mut self, pos: CursorPos) -> Result<Option<EventHead>, ReadError>;
 
-    /// Where the cursor stands. Past the end: a position greater than those of all events.
+    /// The cursor's position. Past the end: a position greater than those of all events.
     fn pos(&self) -> CursorPos;
 
-    /// A field of the current event by name, in the first scope of [`Scope::SEARCH`] that has it. Structures and arrays have
-    /// no value; their members are reached by a dotted name (`ctx.pid`), elements by their index (`ips.0`), where the source
-    /// supports it.
+    /// A field of the current event by name, in the first scope of [`Scope::SEARCH`] that has it. Structures
+    /// and arrays have no value. If the source supports it, their members are reached by a dotted name (`ctx.pid`) and
+    /// elements by their index (`ips.0`).
     fn field(&self, name: &str) -> Option<Value<'_>> {
         Scope::SEARCH.iter().find_map(|scope| self.field_in(*scope, name))
     }
@@ -389,14 +398,14 @@ pub trait Cursor: Send {
     /// Shows all fields of one scope of the current event, in order.
     fn visit(&self, scope: Scope, visitor: &mut dyn FieldVisitor);
 
-    /// Appends one scope of the current event as text in the way that is usual for the format (number bases, labels of
-    /// enumerations); nothing when the event has no such scope. None, and nothing appended: the format has no such way, its
-    /// fields are shown by [`Cursor::visit`].
+    /// Appends one scope of the current event as text in the usual form of the format (number bases, labels of
+    /// enumerations); nothing if the event has no such scope. None, and nothing appended: the format has no such form,
+    /// and [`Cursor::visit`] shows its fields.
     fn text(&self, _scope: Scope, _out: &mut String) -> Option<()> {
         None
     }
 
-    /// How many packets this cursor has opened so far, for tests of the cost of seeks. 0 where there are no packets.
+    /// Number of packets that this cursor has opened so far, for tests of the cost of seeks. 0 without packets.
     fn packets_decoded(&self) -> u64 {
         0
     }
@@ -404,13 +413,13 @@ pub trait Cursor: Send {
 
 /// An open trace.
 pub trait Source: Send + Sync {
-    /// What makes it the same trace as another path to it.
+    /// Its identity, by which another path to the same trace is recognised.
     fn identity(&self) -> &TraceIdentity;
 
-    /// Its tracefiles. The order is part of the merge order and must be the same each time the trace is opened.
+    /// Its tracefiles. Their order is part of the merge order and must be the same each time the trace is opened.
     fn tracefiles(&self) -> &[TracefileInfo];
 
-    /// A new cursor on a tracefile, not yet positioned. `tracefile` is an index of [`Source::tracefiles`].
+    /// A new cursor on a tracefile, without a position. `tracefile` is an index of [`Source::tracefiles`].
     ///
     /// # Errors
     /// The file cannot be opened.
@@ -419,7 +428,7 @@ pub trait Source: Send + Sync {
     /// Least start and greatest end of the tracefiles; absent when there is no timed event.
     fn time_span(&self) -> Option<(Time, Time)>;
 
-    /// What is known to be lost, without reading events.
+    /// Known losses. No events are read for this.
     fn losses(&self) -> Vec<Loss> {
         Vec::new()
     }
@@ -429,31 +438,38 @@ pub trait Source: Send + Sync {
         Vec::new()
     }
 
-    /// Bytes that differ whenever the content of the trace does, for files in which something computed from it is kept
-    /// ([`crate::engine::Engine::export_states`]). None when that cannot be told.
+    /// Bytes that differ whenever the content of the trace differs, for files that store something computed from it
+    /// ([`crate::engine::Engine::export_states`]). None if the source cannot tell.
     fn content_key(&self) -> Option<Vec<u8>> {
         None
     }
 
-    /// Properties of the trace by name (environment of the tracer, host name...), for people to look at.
+    /// Properties of the trace by name (environment of the tracer, host name...), for people.
     fn properties(&self) -> Vec<(String, String)> {
         Vec::new()
     }
 
-    /// Its clocks, for people to look at.
+    /// Its clocks, for people.
     fn clocks(&self) -> Vec<ClockInfo> {
         Vec::new()
     }
 
-    /// The packets of a tracefile in their order, for people to look at; none where there are no packets.
+    /// The packets of a tracefile in their order, for people; none if there are no packets.
     fn packets(&self, _tracefile: usize) -> Vec<PacketInfo> {
         Vec::new()
+    }
+
+    /// Approximate number of bytes of events, as far as it is known without reading them. It only decides how
+    /// traces share room. 0: unknown.
+    fn event_bytes(&self) -> u64 {
+        let packets = (0..self.tracefiles().len()).flat_map(|file| self.packets(file));
+        packets.fold(0, |sum, packet| sum.saturating_add(packet.bytes))
     }
 
     /// Shows the fields of the context of a packet, an index of [`Source::packets`].
     ///
     /// # Errors
-    /// What is there cannot be read.
+    /// The data there cannot be read.
     fn visit_packet(
         &self,
         _tracefile: usize,
@@ -463,8 +479,8 @@ pub trait Source: Send + Sync {
         Ok(())
     }
 
-    /// Names of all fields that its events may have, members of structures among them, so that a question about a field that
-    /// no event has can be refused. None when that cannot be told.
+    /// Names of all fields that its events may have, members of structures included, so that a question
+    /// about a field that no event has can be refused. None if the source cannot tell.
     fn field_names(&self) -> Option<BTreeSet<String>> {
         None
     }

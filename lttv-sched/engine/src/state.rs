@@ -1,11 +1,11 @@
-//! Models of the traced system, and saved copies of them that make seeking cheap.
+//! Models of the traced system, and saved copies that make seeking cheap.
 //!
-//! A [`StateModel`] is brought forward event by event. While the module that owns it computes a trace in the background, a
-//! copy and the position of each tracefile are kept every so many events. A seek to a time restores the last copy before it
-//! and replays the rest with the models only.
+//! A [`StateModel`] is updated event by event. While the module that owns it computes a trace in the background, a
+//! copy and the position of each tracefile are saved at a fixed interval of events. A seek to a time restores the last
+//! copy before it and replays the rest with the models only.
 //!
-//! Invariant: saved state k was taken before event number k x interval of its trace was applied, and its positions name
-//! that event as next.
+//! Invariant: saved state k was copied before event number k x interval of its trace was applied, and its positions
+//! name that event as next. that event as next.
 
 use std::any::Any;
 use std::sync::Arc;
@@ -18,33 +18,33 @@ use crate::time::Time;
 /// A copy of a model's state. Restoring does not change it.
 pub type Snapshot = Arc<dyn Any + Send + Sync>;
 
-/// What is known of the traced system at a point, for one trace.
+/// The state of the traced system at a point, for one trace.
 pub trait StateModel: Send {
-    /// A code of the model's own for a class of events that changes its state; none for those that do not. Asked once for
-    /// each class, so that applying compares no names.
+    /// The model's own code for a class of events that changes its state; none for other classes. Called once for each
+    /// class, so that `apply` compares no names.
     fn classify(&mut self, tracefile: &TracefileInfo, class: &EventClass) -> Option<u32>;
 
-    /// Brings the state from before the event to after it. `code` is what `classify` gave.
+    /// Updates the state from before the event to after it. `code` is what `classify` returned.
     fn apply(&mut self, code: u32, event: &Event<'_>);
 
-    /// Goes back to the state at the start of the trace.
+    /// Resets to the state at the start of the trace.
     fn reset(&mut self);
 
-    /// A copy of the state, sharing with it what has not changed.
+    /// A copy of the state. What has not changed is shared with it.
     fn snapshot(&self) -> Snapshot;
 
-    /// Takes the state of a copy made by a model of the same kind.
+    /// Restores the state from a copy made by a model of the same kind.
     fn restore(&mut self, saved: &Snapshot);
 
-    /// The model itself, for those who know its type.
+    /// The model itself, for callers that know its type.
     fn as_any(&self) -> &dyn Any;
 
-    /// A copy as bytes for a cache file, where the model supports it.
+    /// A copy as bytes for a cache file, if the model supports it.
     fn encode(&self, _saved: &Snapshot) -> Option<Vec<u8>> {
         None
     }
 
-    /// A copy from the bytes of a cache file; none when they are not what `encode` gives.
+    /// A copy from the bytes of a cache file. None if `encode` did not make them.
     fn decode(&self, _bytes: &[u8]) -> Option<Snapshot> {
         None
     }
@@ -53,7 +53,8 @@ pub trait StateModel: Send {
 /// One saved state.
 #[derive(Clone)]
 pub struct SavedState {
-    /// Number of the event that was about to be applied, counted from 0 over all tracefiles of the trace in merge order.
+    /// Number of the event that was about to be applied, counted from 0 over all tracefiles of the trace in
+    /// merge order.
     pub event: u64,
     /// Its time.
     pub time: Time,
@@ -72,12 +73,12 @@ pub struct SavedStates {
 }
 
 impl SavedStates {
-    /// None yet; one to be kept every `interval` events (at least 1), at most `limit` (at least 2) of them.
+    /// An empty list. It will get a state every `interval` events (at least 1), at most `limit` (at least 2) of them.
     pub(crate) fn new(interval: u64, limit: usize) -> SavedStates {
         SavedStates { interval: interval.max(1), limit: limit.max(2), states: Vec::new(), complete: false }
     }
 
-    /// Events between two saved states: the interval in force.
+    /// Current number of events between two saved states.
     pub fn interval(&self) -> u64 {
         self.interval
     }
@@ -97,13 +98,14 @@ impl SavedStates {
         self.states.last().map(|state| state.time)
     }
 
-    /// Events from `at` (the next event's number) to the next one to be saved before; 0 when that is `at` itself.
+    /// Number of events from `at` (the next event's number) to the next one before which a state is saved; 0 if that is
+    /// `at` itself.
     pub(crate) fn due_in(&self, at: u64) -> u64 {
         let saved = self.states.last().map_or(0, |state| state.event);
         (saved / self.interval + 1).saturating_mul(self.interval).saturating_sub(at)
     }
 
-    /// Keeps a state. When there are more than the limit every other one is dropped and the interval doubles.
+    /// Adds a state. If there are more than the limit, every other one is dropped and the interval doubles.
     pub(crate) fn push(&mut self, state: SavedState) {
         self.states.push(state);
         if self.states.len() > self.limit {
@@ -117,13 +119,13 @@ impl SavedStates {
         self.complete = true;
     }
 
-    /// Whether a state before `t` (absent: the end of the trace) can be had exactly from what is saved.
+    /// Whether the state before `t` (absent: the end of the trace) can be computed exactly from the saved ones.
     pub(crate) fn covers(&self, t: Option<Time>) -> bool {
         self.complete || matches!((t, self.time()), (Some(t), Some(saved)) if t < saved)
     }
 
-    /// The last saved state strictly before `t`. Strictly, since several events may share a time and the saved one may stand
-    /// in the middle of them.
+    /// The last saved state strictly before `t`. Strictly, because several events may share a time and a state may
+    /// have been saved in the middle of them.
     pub(crate) fn before(&self, t: Option<Time>) -> &[SavedState] {
         let end = t.map_or(self.states.len(), |t| self.states.partition_point(|state| state.time < t));
         &self.states[..end]

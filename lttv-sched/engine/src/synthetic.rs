@@ -1,7 +1,7 @@
-//! Traces made of plain data: for tests, benches and examples, and the naive model that the real thing is compared with.
+//! Traces of plain data for tests, benches and examples, and the naive model with which the engine is compared.
 //!
-//! Each tracefile is a vector of events cut into packets of a given size, so that seeks can be counted as they would be on
-//! disk: finding a time costs a binary search over packets and a walk inside one.
+//! Each tracefile is a vector of events in packets of a given size, so that seeks can be counted as on disk: finding
+//! a time costs a binary search over packets and a walk inside one.
 
 use std::sync::Arc;
 
@@ -28,11 +28,11 @@ pub struct SyntheticEvent {
 /// One tracefile of a synthetic trace.
 #[derive(Clone, Debug)]
 pub struct SyntheticFile {
-    /// What the engine is told about it.
+    /// What it tells the engine about itself.
     pub info: TracefileInfo,
     /// Its events in file order.
     pub events: Vec<SyntheticEvent>,
-    /// An error that is met instead of the event with this index.
+    /// Index of the event at which reading fails.
     pub bad_at: Option<usize>,
     greatest_before: Vec<i64>,
 }
@@ -77,7 +77,7 @@ pub struct SyntheticTrace {
     identity: TraceIdentity,
     infos: Vec<TracefileInfo>,
     files: Arc<Vec<SyntheticFile>>,
-    /// What it says was lost.
+    /// The losses that it reports.
     pub losses: Vec<Loss>,
 }
 
@@ -110,7 +110,7 @@ impl Source for SyntheticTrace {
 
     fn cursor(&self, tracefile: usize) -> Result<Box<dyn Cursor>, ReadError> {
         if tracefile >= self.files.len() {
-            return Err(ReadError::new(format!("no tracefile {tracefile}, there are {}", self.files.len())));
+            return Err(ReadError::no_tracefile(tracefile, self.files.len()));
         }
         Ok(Box::new(SyntheticCursor {
             files: self.files.clone(),

@@ -1,7 +1,7 @@
 //! Points in trace time.
 //!
-//! One unit everywhere: signed nanoseconds since the origin of the traceset's clock. "No bound" and "no event" are an
-//! `Option`, never a large number, so that the whole range of 64 bits can be used by traces.
+//! There is one unit everywhere: signed nanoseconds since the origin of the traceset's clock. "No bound" and "no
+//! event" are an `Option`, never a large number, so that traces can use the whole range of 64 bits.
 
 use std::fmt;
 use std::str::FromStr;
@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 pub struct Time(pub i64);
 
 impl Time {
-    /// The least time there is: a request that starts here starts at the first event, untimed events included.
+    /// The least time: a request that starts here starts at the first event, untimed events included.
     pub const MIN: Time = Time(i64::MIN);
-    /// The greatest time there is.
+    /// The greatest time.
     pub const MAX: Time = Time(i64::MAX);
     /// The time of events whose stream has no clock. They sort before all timed events, each stream in its own order.
     pub const UNTIMED: Time = Time::MIN;

@@ -1,6 +1,6 @@
-//! An open trace: its source, what modules have computed for it, who waits for more.
+//! An open trace: its source, the results of modules, and the requests that wait.
 //!
-//! Precomputed data belongs to the trace, so that a trace opened in two tabs is computed once and both are told.
+//! Results belong to the trace, so a trace that is open in two tabs is computed once and both are notified.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,7 +16,7 @@ pub use crate::data::{ModuleStatus, TraceData};
 pub struct Trace {
     pub(crate) id: TraceId,
     pub(crate) source: Arc<dyn Source>,
-    /// Handles given out and not closed.
+    /// Number of open handles.
     pub(crate) handles: usize,
     /// Tracesets that contain it.
     pub(crate) tracesets: usize,
@@ -40,7 +40,7 @@ impl Trace {
         &self.source
     }
 
-    /// What is known of it.
+    /// What the engine knows about it.
     pub fn data(&self) -> &TraceData {
         &self.data
     }

@@ -1,4 +1,4 @@
-//! A turn of the engine, which is one chunk: what it may use, and what it came to.
+//! A turn of the engine, which is one chunk: what it may use, and its result.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ pub(crate) struct Env<'a> {
     pub(crate) hook_calls: &'a mut u64,
 }
 
-/// What a turn came to.
+/// The result of a turn.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Turn {
-    /// A chunk was served, with so many events.
+    /// A chunk with this many events was served.
     Served(u64),
     /// There was nothing to do.
     Nothing,

@@ -1,5 +1,5 @@
-//! How long things took, by name: system calls, handlers of interrupts, stretches of a process on a CPU, requests of block
-//! devices, system calls by the file that they were for.
+//! How long things took, by name: system calls, handlers of interrupts, stretches of a process on a CPU,
+//! requests of block devices, system calls by the file that they were for.
 //!
 //! A duration counts where it ends. One whose begin is not known (it was before the trace, or events were lost) is not
 //! counted. Durations are kept as counts in buckets of relative width 1/64, so percentiles are exact to 1 %; the other
@@ -16,7 +16,7 @@ use lttv_engine::time::Time;
 use rustc_hash::FxHashMap;
 
 use crate::files::{CallFile, OpenFiles, process_of};
-use crate::state::{Kind, Mode, SystemState, Thread, kind_of, softirq_name};
+use crate::state::{KernelEvent, Mode, SystemState, Thread, kind_of, softirq_name};
 
 /// What durations are told apart by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -35,12 +35,14 @@ pub enum By {
 
 impl By {
     /// Which events end such durations: a trace without them has none.
-    pub fn ends(self) -> fn(Kind) -> bool {
+    pub fn ends(self) -> fn(KernelEvent) -> bool {
         match self {
-            By::Syscall | By::File => |kind| kind == Kind::SyscallExit,
-            By::Process => |kind| kind == Kind::Switch,
-            By::Irq => |kind| matches!(kind, Kind::IrqExit | Kind::SoftIrqExit | Kind::TrapExit),
-            By::Device => |kind| kind == Kind::BlockComplete,
+            By::Syscall | By::File => |kind| kind == KernelEvent::SyscallExit,
+            By::Process => |kind| kind == KernelEvent::Switch,
+            By::Irq => {
+                |kind| matches!(kind, KernelEvent::IrqExit | KernelEvent::SoftIrqExit | KernelEvent::TrapExit)
+            }
+            By::Device => |kind| kind == KernelEvent::BlockComplete,
         }
     }
 
@@ -147,7 +149,7 @@ impl Measuring {
     }
 
     /// What was measured in each trace.
-    pub fn take(&self) -> Vec<Durations> {
+    pub fn take_durations(&self) -> Vec<Durations> {
         let mut collectors = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         collectors.iter_mut().map(|collector| std::mem::take(&mut collector.durations)).collect()
     }
@@ -190,29 +192,29 @@ impl Collector {
         }
         let thread = state.running(cpu)?;
         match (self.by, kind) {
-            (By::Syscall, Kind::SyscallExit) => {
+            (By::Syscall, KernelEvent::SyscallExit) => {
                 let (name, ns) = stay(thread, Mode::Syscall, now)?;
                 Some((name.to_string(), ns))
             }
-            (By::Process, Kind::Switch) if thread.key.tid != 0 => {
+            (By::Process, KernelEvent::Switch) if thread.key.tid != 0 => {
                 let since = state.cpus.get(&cpu)?.last_switch?;
                 Some((format!("{} {}", process_of(thread), thread.name), now.since(since).unsigned_abs()))
             }
-            (By::Irq, Kind::IrqExit | Kind::SoftIrqExit | Kind::TrapExit) => {
+            (By::Irq, KernelEvent::IrqExit | KernelEvent::SoftIrqExit | KernelEvent::TrapExit) => {
                 let (mode, word) = match kind {
-                    Kind::IrqExit => (Mode::Irq, "irq"),
-                    Kind::SoftIrqExit => (Mode::SoftIrq, "softirq"),
+                    KernelEvent::IrqExit => (Mode::Irq, "irq"),
+                    KernelEvent::SoftIrqExit => (Mode::SoftIrq, "softirq"),
                     _ => (Mode::Trap, "trap"),
                 };
                 let (name, ns) = stay(thread, mode, now)?;
                 let name = if mode == Mode::SoftIrq { softirq_name(name) } else { name };
                 Some((format!("{word} {name}"), ns))
             }
-            (By::File, Kind::SyscallEntry) => {
+            (By::File, KernelEvent::SyscallEntry) => {
                 self.files.enter(call, event, thread, state);
                 None
             }
-            (By::File, Kind::SyscallExit) => {
+            (By::File, KernelEvent::SyscallExit) => {
                 let file = match self.files.leave(event, thread)? {
                     CallFile::Path(path) => path.to_string(),
                     CallFile::Number(number) => {
@@ -225,13 +227,13 @@ impl Collector {
         }
     }
 
-    fn device(&mut self, kind: Kind, event: &Event<'_>, state: &SystemState) -> Option<(String, u64)> {
+    fn device(&mut self, kind: KernelEvent, event: &Event<'_>, state: &SystemState) -> Option<(String, u64)> {
         let number = |name: &str| event.field(name)?.as_u64();
         let key = (number("dev")?, number("sector")?);
-        if kind == Kind::BlockIssue {
+        if kind == KernelEvent::BlockIssue {
             self.issued.insert(key, event.time);
         }
-        if kind != Kind::BlockComplete {
+        if kind != KernelEvent::BlockComplete {
             return None;
         }
         let since = self.issued.remove(&key)?;

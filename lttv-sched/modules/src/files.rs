@@ -1,7 +1,8 @@
 //! Which file a running system call is for, as far as the trace tells.
 //!
-//! A call that opens a file names its path, and its return tells the number; later calls name the number. Files that were
-//! open before the trace began are known from the state dump. What was opened before a window begins is not known in it.
+//! A call that opens a file names its path, and its return tells the number; later calls name the number.
+//! Files that were open before the trace began are known from the state dump. What was opened before a window
+//! begins is not known in it.
 
 use std::sync::Arc;
 

@@ -10,8 +10,9 @@
 //! - [`durations`]: how long system calls, interrupts and requests of devices took;
 //! - [`threads`]: what each thread was doing, interval by interval, in kernel traces and in recordings of samples.
 //!
-//! Each is a [`lttv_engine::module::Module`]: register it, ask for it by name, read its result from the trace's data when it
-//! is ready. Results depend on the trace only, not on how the engine cut its chunks or what else ran in the pass.
+//! Each is a [`lttv_engine::module::Module`]: register it, ask for it by name, read its result from the
+//! trace's data when it is ready. Results depend on the trace only, not on how the engine cut its chunks or
+//! what else ran in the pass.
 #![forbid(unsafe_code)]
 #![cfg_attr(
     not(test),
@@ -21,6 +22,7 @@
 pub mod durations;
 mod files;
 pub mod histogram;
+pub mod leb;
 pub mod state;
 pub mod stats;
 pub mod threads;
@@ -36,8 +38,16 @@ use lttv_engine::module::ModuleError;
 /// # Errors
 /// One of the names is taken.
 pub fn register_all(engine: &mut Engine) -> Result<(), ModuleError> {
+    register_with(engine, timeline::TimelineModule::default())
+}
+
+/// The same with this module for timelines: several traces share its room.
+///
+/// # Errors
+/// One of the names is taken.
+pub fn register_with(engine: &mut Engine, timeline: timeline::TimelineModule) -> Result<(), ModuleError> {
     engine.register(Arc::new(state::StateModule))?;
     engine.register(Arc::new(stats::StatsModule))?;
     engine.register(Arc::new(histogram::HistogramModule::default()))?;
-    engine.register(Arc::new(timeline::TimelineModule::default()))
+    engine.register(Arc::new(timeline))
 }

@@ -1,9 +1,9 @@
 //! Counts of events and CPU time: by event, CPU, process and mode.
 //!
-//! While a pass runs each CPU has a current branch: what runs on it, in which mode. Events are counted in the branch of their
-//! CPU as it was before them; at each change of the state the time since the last change goes to the branch that ends.
-//! Totals are formed once, when the pass is over; the attribute tree only when somebody asks for it ([`tree_of`]), as it is
-//! many times larger than what it is made of.
+//! While a pass runs each CPU has a current branch: what runs on it, in which mode. Events are counted in the
+//! branch of their CPU as it was before them; at each change of the state the time since the last change goes
+//! to the branch that ends. Totals are formed once, when the pass is over; the attribute tree only when
+//! somebody asks for it ([`tree_of`]), as it is many times larger than what it is made of.
 
 mod branches;
 mod collect;
@@ -87,5 +87,5 @@ impl Module for StatsModule {
 
 pub use branches::{Branch, Branches, ThreadInfo};
 pub use counts::Stats;
-pub use tree::of as tree_of;
+pub use tree::tree_of_stats as tree_of;
 pub use window::WindowStats;

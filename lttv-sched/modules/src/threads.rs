@@ -1,8 +1,8 @@
 //! What each thread was doing over a window: running, waiting for a CPU, or blocked, and in which system call.
 //!
-//! A request delivers the events; [`ThreadTimes`] turns them into intervals, each given to the caller when it ends, and into
-//! sums for each thread. Two kinds of traces tell: kernel traces, by the state model (`kernel`), and recordings of
-//! samples, by the threads' begins, ends and samples (`recorded`).
+//! A request delivers the events; [`ThreadTimes`] turns them into intervals, each given to the caller when it
+//! ends, and into sums for each thread. Two kinds of traces have this information: kernel traces, by the state model
+//! (`kernel`), and recordings of samples, by the threads' begins, ends and samples (`recorded`).
 //!
 //! What a thread did before it was first heard of is not known and no interval. The intervals of a thread follow one
 //! another without a gap, from there to its end or the end of the window.
@@ -52,8 +52,8 @@ pub struct ThreadTimes {
 
 impl ThreadTimes {
     /// For a traceset of these traces, in its order, which has to use the state
-    /// ([`lttv_engine::engine::Engine::traceset_use_state`]) where a trace is one of a kernel. `windows` are the parts of the
-    /// request's window that lie in the span of each trace.
+    /// ([`lttv_engine::engine::Engine::traceset_use_state`]) where a trace is one of a kernel. `windows` are
+    /// the parts of the request's window that lie in the span of each trace.
     pub fn new<'s>(
         sources: impl Iterator<Item = &'s Arc<dyn Source>>,
         windows: Vec<Option<(Time, Time)>>,
@@ -103,7 +103,7 @@ impl ThreadTimes {
     }
 
     /// The sums of each thread, once the request has ended.
-    pub fn take(&self) -> Vec<(ThreadId, ThreadSums)> {
+    pub fn take_sums(&self) -> Vec<(ThreadId, ThreadSums)> {
         let mut inner = self.inner.lock().unwrap_or_else(PoisonError::into_inner);
         let mut sums: Vec<_> = std::mem::take(&mut inner.collected.sums).into_iter().collect();
         sums.sort_by_key(|(thread, _)| *thread);

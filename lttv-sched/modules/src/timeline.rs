@@ -11,10 +11,17 @@
 //! Invariants: items and weight of a tile are the sums of the two tiles below it (TL-1) and what one request over its
 //! time counts (TL-2); the heaviest key of a cell is exact at every level, or the cell says that it is not (TL-3).
 
+mod bulk;
+mod cell;
 pub mod cells;
 mod collect;
+mod fill;
+pub mod items;
+mod kept;
 pub mod lanes;
+mod packed;
 pub mod pyramid;
+mod tally;
 pub mod tile;
 mod window;
 
@@ -29,6 +36,7 @@ use lttv_engine::time::Time;
 use crate::state::{self, SystemState};
 use cells::Cell;
 use collect::Collector;
+use items::LaneItems;
 use lanes::{Key, Lane, Tables};
 use pyramid::Pyramid;
 use tile::TileId;
@@ -41,14 +49,42 @@ pub const NAME: &str = "timeline";
 /// Makes the timeline of a trace.
 #[derive(Clone, Copy, Debug)]
 pub struct TimelineModule {
-    /// Most cells kept of a trace, 40 bytes each.
-    pub most_cells: usize,
+    /// Most bytes of the cells that are kept of all traces together.
+    pub most_bytes: usize,
+    /// Bytes of events of all traces ([`Source::event_bytes`]): a trace may use its part of the room. 0: there is one
+    /// trace.
+    pub of_events: u64,
 }
 
 impl Default for TimelineModule {
     fn default() -> Self {
-        // 64 MB.
-        TimelineModule { most_cells: 1_600_000 }
+        // Some 8 to 12 million cells.
+        TimelineModule { most_bytes: 64 << 20, of_events: 0 }
+    }
+}
+
+/// About how many bytes an event of a trace takes.
+const EVENT_BYTES: u64 = 24;
+
+/// Of one hundred parts of the room those that a trace has at least, however small it is.
+const LEAST_PERCENT: usize = 2;
+
+impl TimelineModule {
+    /// For several traces that share the room.
+    pub fn shared<'s>(sources: impl IntoIterator<Item = &'s dyn Source>) -> TimelineModule {
+        let of_events =
+            sources.into_iter().fold(0, |sum: u64, source| sum.saturating_add(source.event_bytes()));
+        TimelineModule { of_events, ..TimelineModule::default() }
+    }
+
+    /// Most bytes of the cells of this trace.
+    pub fn room_for(&self, source: &dyn Source) -> usize {
+        if self.of_events == 0 {
+            return self.most_bytes;
+        }
+        let most = u128::try_from(self.most_bytes).unwrap_or(u128::MAX >> 64);
+        let part = most * u128::from(source.event_bytes().min(self.of_events)) / u128::from(self.of_events);
+        usize::try_from(part).unwrap_or(self.most_bytes).max(self.most_bytes / 100 * LEAST_PERCENT)
     }
 }
 
@@ -75,7 +111,7 @@ pub struct Tile {
 }
 
 impl Tile {
-    fn of(pyramid: &Pyramid, lanes: usize, id: TileId, now: Time) -> Tile {
+    fn from_pyramid(pyramid: &Pyramid, lanes: usize, id: TileId, now: Time) -> Tile {
         let read = (0..lanes).map(|lane| LaneTile { lane, cells: pyramid.read(lane, id, now) });
         let lanes = read.filter(|lane| !lane.cells.is_empty()).collect();
         Tile { id, is_final: false, is_partial: false, lanes }
@@ -87,6 +123,8 @@ pub struct Timeline {
     source: Arc<dyn Source>,
     tables: Arc<Mutex<Tables>>,
     pass: Mutex<Pass>,
+    /// The items by lane, where the source gives them so.
+    items: Option<Arc<dyn LaneItems>>,
 }
 
 struct Pass {
@@ -95,11 +133,26 @@ struct Pass {
 }
 
 impl Timeline {
-    fn new(source: &Arc<dyn Source>, most_cells: usize) -> Timeline {
+    fn new(source: &Arc<dyn Source>, most_bytes: usize) -> Timeline {
         let tables = Arc::default();
+        let events = source.event_bytes() / EVENT_BYTES;
+        let pyramid = Pyramid::whole(most_bytes, events, source.time_span());
+        let collector = Collector::new(source.as_ref(), &tables, pyramid);
+        let timeline = Timeline::from_source(source, tables, collector);
         let begin = source.time_span().map_or(Time(0), |span| span.0);
-        let collector = Collector::new(source.as_ref(), &tables, Pyramid::whole(most_cells), begin);
-        Timeline { source: source.clone(), tables, pass: Mutex::new(Pass { collector, is_whole: false }) }
+        timeline.pass().collector.begin_unknown(begin);
+        timeline
+    }
+
+    /// With lanes, names and cells that were computed before.
+    fn with_tables(source: &Arc<dyn Source>, tables: &Arc<Mutex<Tables>>, pyramid: Pyramid) -> Timeline {
+        let collector = Collector::new(source.as_ref(), tables, pyramid);
+        Timeline::from_source(source, tables.clone(), collector)
+    }
+
+    fn from_source(source: &Arc<dyn Source>, tables: Arc<Mutex<Tables>>, collector: Collector) -> Timeline {
+        let pass = Mutex::new(Pass { collector, is_whole: false });
+        Timeline { source: source.clone(), tables, pass, items: None }
     }
 
     fn pass(&self) -> MutexGuard<'_, Pass> {
@@ -146,15 +199,32 @@ impl Timeline {
         self.pass().collector.pyramid.stored()
     }
 
-    /// A tile as far as it is computed; none when it is finer than the base level.
+    /// Drops the finest levels until the cells take at most so many bytes. For a timeline that was kept when it had
+    /// more room.
+    pub fn keep_to(&self, most_bytes: usize) {
+        self.pass().collector.pyramid.keep_to(most_bytes);
+    }
+
+    /// Bytes that they take.
+    pub fn size(&self) -> usize {
+        self.pass().collector.pyramid.size()
+    }
+
+    /// A tile as far as it is computed. None: it is finer than the base level, and only a [`WindowTile`] can tell.
     pub fn tile(&self, id: TileId) -> Option<Tile> {
+        let Some(tile) = self.tile_of_pass(id) else { return self.tile_from_items(id, true) };
+        let ahead = if tile.is_final { None } else { self.tile_from_items(id, false) };
+        Some(ahead.unwrap_or(tile))
+    }
+
+    fn tile_of_pass(&self, id: TileId) -> Option<Tile> {
         let lanes = self.tables().lanes().len();
         let pass = self.pass();
         let pyramid = &pass.collector.pyramid;
         if id.level() < pyramid.base() {
             return None;
         }
-        let mut tile = Tile::of(pyramid, lanes, id, pass.collector.at);
+        let mut tile = Tile::from_pyramid(pyramid, lanes, id, pass.collector.at);
         tile.is_final = pass.is_whole || id.end() <= pass.collector.at;
         Some(tile)
     }
@@ -186,7 +256,7 @@ impl Module for TimelineModule {
     }
 
     fn hooks(&self, source: &Arc<dyn Source>) -> ModuleHooks {
-        let timeline = Arc::new(Timeline::new(source, self.most_cells));
+        let timeline = Arc::new(Timeline::new(source, self.room_for(source.as_ref())));
         let mut hooks = ModuleHooks::default();
         let to = timeline.clone();
         let event = Hook::event(EVENT, PRIORITY_STATS_AFTER, move |call| {

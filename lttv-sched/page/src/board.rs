@@ -7,6 +7,7 @@ use lttv_engine::time::Time;
 use lttv_modules::timeline::cells::Cell;
 use lttv_modules::timeline::lanes::{BLOCKED, IDLE, Key, Lane, LaneKind, LaneOf, STATES, UNKNOWN, WAITS};
 use lttv_modules::timeline::tile::{TileId, level_for};
+use pct_icicle::colour::{Rgb, name_hash};
 
 use crate::store::Store;
 use crate::view::{LaneRef, View};
@@ -76,7 +77,7 @@ fn place_in_group(kind: LaneKind) -> u8 {
 
 impl Board {
     /// The lanes for a view: CPUs first, then threads, the busiest first; a thread's lanes of all traces together.
-    pub fn of(store: &Store, view: &View) -> Board {
+    pub fn from_store(store: &Store, view: &View) -> Board {
         // A thread is told by its number alone, so that the kernel's and the sampler's lanes meet. Other lanes are of
         // one trace.
         let mut groups: BTreeMap<(u8, usize, i64, usize), Group> = BTreeMap::new();
@@ -160,20 +161,11 @@ fn rows_of(store: &Store, trace: usize) -> Vec<BoardRow> {
     rows.filter(|row| row.n > 0 || row.w > 0).collect()
 }
 
-/// A colour as `#rrggbb`.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Rgb(pub u8, pub u8, pub u8);
-
-impl std::fmt::Display for Rgb {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "#{:02x}{:02x}{:02x}", self.0, self.1, self.2)
-    }
-}
-
-/// Colours of the states, in the order of [`STATES`].
+/// Colours of the states, in the order of [`STATES`]. A test keeps them apart: what nothing is known of, an idle CPU
+/// and a blocked thread must not look alike.
 const STATE_COLOURS: [Rgb; STATES.len()] = [
-    Rgb(160, 160, 166),
-    Rgb(120, 130, 146),
+    Rgb(190, 190, 190),
+    Rgb(96, 108, 128),
     Rgb(62, 160, 92),
     Rgb(62, 124, 216),
     Rgb(128, 100, 208),
@@ -181,7 +173,7 @@ const STATE_COLOURS: [Rgb; STATES.len()] = [
     Rgb(228, 138, 58),
     Rgb(208, 178, 46),
     Rgb(232, 148, 176),
-    Rgb(140, 146, 158),
+    Rgb(172, 142, 122),
 ];
 
 /// The lane that a view looks at, and its trace.
@@ -242,23 +234,28 @@ pub fn named(store: &Store, trace: usize, key: u32) -> Option<Named> {
     }
 }
 
+/// The colour of a key in a lane of a trace; none where the key stands for nothing.
+pub(crate) fn colour_of_key(store: &Store, trace: usize, key: u32) -> Option<Rgb> {
+    match store.timeline(trace)?.meaning(key)? {
+        Key::State(_) => Some(colour_of_state(key)),
+        Key::Name(name) => Some(colour_of(&name, &name)),
+        Key::Function(number) => {
+            let recording = store.trace(trace)?.recording.as_ref()?;
+            let function = recording.functions.get(usize::try_from(number).ok()?)?;
+            Some(colour_of(&function.object, &function.name))
+        }
+    }
+}
+
 /// The colour of a state.
 pub fn colour_of_state(key: u32) -> Rgb {
     usize::try_from(key).ok().and_then(|at| STATE_COLOURS.get(at)).copied().unwrap_or(STATE_COLOURS[0])
 }
 
-fn hash(text: &str) -> u32 {
-    let mut hash: u32 = 0x811c_9dc5;
-    for byte in text.bytes() {
-        hash = (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193);
-    }
-    hash ^ hash >> 15
-}
-
 /// Hue by the object, lightness by the function: the same everywhere and every time.
 fn colour_of(object: &str, name: &str) -> Rgb {
-    let hue = f64::from(hash(object) % 360) / 60.0;
-    let light = 0.46 + f64::from(hash(name) % 24) / 100.0;
+    let hue = f64::from(name_hash(object) % 360) / 60.0;
+    let light = 0.46 + f64::from(name_hash(name) % 24) / 100.0;
     let chroma = (1.0 - (2.0 * light - 1.0).abs()) * 0.55;
     let side = chroma * (1.0 - (hue % 2.0 - 1.0).abs());
     let (r, g, b) = match hue {
@@ -279,4 +276,20 @@ fn colour_of(object: &str, name: &str) -> Rgb {
 pub fn tiles_of(view: &View, level: u32) -> impl Iterator<Item = TileId> {
     let (first, last) = (TileId::holding(Time(view.from), level), TileId::holding(Time(view.to - 1), level));
     (first.index()..=last.index()).filter_map(move |index| TileId::new(level, index))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn states_can_be_told_apart_by_their_colours() {
+        for (at, a) in STATE_COLOURS.iter().enumerate() {
+            for (other, b) in STATE_COLOURS.iter().enumerate().skip(at + 1) {
+                let far = |x: u8, y: u8| u32::from(x.abs_diff(y)).pow(2);
+                let distance = far(a.0, b.0) + far(a.1, b.1) + far(a.2, b.2);
+                assert!(distance >= 40_u32.pow(2), "{} and {}", STATES[at], STATES[other]);
+            }
+        }
+    }
 }

@@ -14,8 +14,8 @@ pub struct Slot {
     pub bytes: u64,
 }
 
-/// Cuts a span into `count` equal slots and shares the packets' bytes out to them. The bytes of a packet that lies in
-/// the span are all in some slot. Empty: no source has packets with times.
+/// Cuts a span into `count` equal slots and shares the packets' bytes out to them. The bytes of a packet that reaches
+/// into the span are all in some slot. Empty: no source has packets with times.
 pub fn slots<'s>(
     sources: impl IntoIterator<Item = &'s dyn Source>,
     span: (i64, i64),
@@ -30,10 +30,13 @@ pub fn slots<'s>(
         for packet in (0..source.tracefiles().len()).flat_map(|file| source.packets(file)) {
             let Some((begin, end)) = packet.begin.zip(packet.end) else { continue };
             let (begin, end) = (i128::from(begin.ns()), i128::from(end.ns()));
-            if end < begin || begin < from || begin >= to {
+            if end < begin || end < from || begin >= to {
                 continue;
             }
             any = true;
+            // A packet is opened before its first event, so the first packet begins before the span. All of its events
+            // are in the span.
+            let begin = begin.max(from);
             // No file is larger; so the products below have room.
             let all = i128::from(packet.bytes.min(1 << 62));
             let before = |time: i128| match end - begin {
@@ -115,6 +118,8 @@ mod tests {
         assert_eq!(bytes(&[(0, 40, 100)], (0, 100), 5), [50, 50, 0, 0, 0]);
         assert_eq!(bytes(&[(99, 99, 7), (0, 0, 3)], (0, 100), 2), [3, 7]);
         assert!(bytes(&[], (0, 100), 5).is_empty());
+        // Opened before the first event; over before it.
+        assert_eq!(bytes(&[(-1000, 40, 100), (-9, -1, 5)], (0, 100), 5), [50, 50, 0, 0, 0]);
         let mut dice = pct_kit::Dice::new(1);
         for _ in 0..2000 {
             let any = |dice: &mut pct_kit::Dice, n| i64::try_from(dice.below(n)).expect("small");

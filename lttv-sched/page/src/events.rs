@@ -75,7 +75,7 @@ pub struct EventRow {
 const MOST_TEXT: usize = 2000;
 
 impl EventRow {
-    pub(crate) fn of(event: &Event<'_>) -> EventRow {
+    pub(crate) fn from_event(event: &Event<'_>) -> EventRow {
         let mut fields = String::new();
         for scope in [Scope::EventContext, Scope::Payload] {
             let before = fields.len();

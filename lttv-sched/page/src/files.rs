@@ -43,6 +43,11 @@ pub(crate) fn file(store: &Arc<Store>, query: &str) -> Result<Stream, BadAddress
         "folded" => Ok(whole("text/plain; charset=utf-8", samples(FileFormat::Folded)?)),
         "pprof" => Ok(whole("application/octet-stream", samples(FileFormat::Pprof)?)),
         "jsonl" => Ok(whole("application/jsonl", samples(FileFormat::JsonLines)?)),
+        "archive" => {
+            let (from, to) = view.window();
+            let pieces = recording()?.windows.archive(from, to).map_err(BadAddress)?;
+            Ok(Stream { content_type: "application/octet-stream", pieces })
+        }
         "flame" => {
             let recording = recording()?;
             let window = workbench::window_of(store, &view, recording);
@@ -50,12 +55,12 @@ pub(crate) fn file(store: &Arc<Store>, query: &str) -> Result<Stream, BadAddress
             Ok(whole("image/svg+xml", svg.into_bytes()))
         }
         "lanes" => {
-            let board = Board::of(store, &view);
+            let board = Board::from_store(store, &view);
             Ok(whole("image/svg+xml", picture::standing_alone(store, &board, &view).into_bytes()))
         }
         "events" => Ok(events(store.clone(), view)),
         other => {
-            let expected = "expected folded, pprof, jsonl, flame, lanes or events";
+            let expected = "expected archive, folded, pprof, jsonl, flame, lanes or events";
             Err(BadAddress(format!("as={other}: {expected}")))
         }
     }
@@ -88,5 +93,5 @@ fn line(row: &EventRow, names: &[&str]) -> String {
     let line = json!({
         "ns": row.time, "trace": trace, "of": row.of, "cpu": row.cpu, "event": row.name, "fields": row.fields,
     });
-    format!("{line}\n")
+    format!("{}\n", pct_text::visible_json(&line.to_string()))
 }

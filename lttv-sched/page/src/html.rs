@@ -1,11 +1,12 @@
-//! The page: frame and lanes. What is shown of a range is in [`range`] and [`workbench`]. The same parts are given alone
-//! to the page's script.
+//! The page: frame and lanes. What is shown of a range is in [`range`] and [`workbench`]. The same parts are
+//! given alone to the page's script.
 
 mod call_tree;
 pub(crate) mod range;
 pub(crate) mod workbench;
 
 use maud::{DOCTYPE, Markup, PreEscaped, html};
+use pct_icicle::page_head;
 use pct_num::thousands;
 use pct_server::answer::{Form, Response};
 use serde_json::json;
@@ -37,46 +38,79 @@ pub(crate) fn message(status: u16, text: &str) -> Response {
     let body = html! {
         (DOCTYPE)
         html lang="en" {
-            head { meta charset="utf-8"; title { "timeline" } style { (PreEscaped(STYLE)) } }
+            (page_head("timeline", STYLE, None, &html! {}))
             body { main { p.warning { (text) } @if status != 200 { p { a href="tl" { "the whole timeline" } } } } }
         }
     };
-    Response { status, ..Response::page(Form::Html, body.into_string()) }
+    let body = pct_text::visible_lines(&body.into_string()).into_owned();
+    Response { status, ..Response::page(Form::Html, body) }
+}
+
+/// Where the page leads besides itself.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Links {
+    /// To the other pages about the same recording, if there are any.
+    pub back: Option<String>,
+    /// To the end of the server.
+    pub quit: String,
+}
+
+impl Default for Links {
+    fn default() -> Links {
+        Links { back: None, quit: "deep?quit".into() }
+    }
+}
+
+/// What a page is made with besides its traces and what is seen of them.
+pub(crate) struct PageParts<'a> {
+    pub(crate) links: &'a Links,
+    /// Counts how often the traces were opened.
+    pub(crate) revision: u64,
+    pub(crate) is_written: bool,
+    /// What is to be said about that; empty: nothing.
+    pub(crate) news: String,
+    /// What is made of the range comes later if there is much of it, so that the lanes are there at once.
+    pub(crate) may_defer: bool,
+    pub(crate) nonce: &'a str,
 }
 
 /// The whole page.
-pub(crate) fn page(store: &Store, view: &View, nonce: &str) -> String {
-    let board = Board::of(store, view);
+pub(crate) fn page(store: &Store, view: &View, frame: &PageParts<'_>) -> String {
+    let (links, nonce) = (frame.links, frame.nonce);
+    let is_deferred = frame.may_defer && is_long(store, view);
+    let board = Board::from_store(store, view);
     let drawn = picture::draw(store, &board, view);
     let span = store.span();
     let boot = json!({
         "span": [span.0.to_string(), span.1.to_string()], "from": view.from.to_string(), "to": view.to.to_string(),
         "a": view.selection.map(|s| s.0.to_string()), "b": view.selection.map(|s| s.1.to_string()),
-        "lane": view.lane.map(|lane| lane.to_string()), "tab": tab_of(store, view).map(Tab::word),
-        "all": view.all, "name": view.name, "whole": store.is_whole(), "gap": GAP,
+        "lane": view.lane.map(|lane| lane.to_string()), "tab": tab_of(store, view).map(Tab::as_word),
+        "all": view.all, "name": view.name, "whole": store.is_whole(), "gap": GAP, "revision": frame.revision,
+        "deferred": is_deferred,
     });
     // The text stands in a script element: what could end that must not be there.
-    let boot = boot.to_string().replace('<', "\\u003c");
+    let boot = pct_text::visible_json(&boot.to_string()).replace('<', "\\u003c");
     let names: Vec<&str> = store.traces().map(|shown| short(&shown.name)).collect();
     let title = names.join(", ");
     html! {
         (DOCTYPE)
         html lang="en" data-state="painted" {
-            head {
-                meta charset="utf-8";
-                meta name="viewport" content="width=device-width,initial-scale=1";
-                title { "timeline: " (cut(&title, 80)) }
-                @if !drawn.is_final { noscript { meta http-equiv="refresh" content="2"; } }
-                style { (PreEscaped(STYLE)) }
-            }
+            (page_head(&format!("timeline: {}", cut(&title, 80)), STYLE, None, &html! {
+                @if is_deferred { noscript { meta http-equiv="refresh" content={ "1;url=" (link(view)) "&part=1" }; } }
+                @else if !drawn.is_final || frame.is_written { noscript { meta http-equiv="refresh" content="2"; } }
+            }))
             body {
                 header.top {
-                    a.brand href="tl" { "pct" }
+                    a.brand href=(links.back.as_deref().unwrap_or("tl")) { "pct" }
                     span.program title=(title) { (cut(&title, 60)) }
                     span.facts { (facts(store, span)) }
                     button.theme type="button" id="theme" hidden { "light / dark" }
                 }
+                @if let Some(back) = &links.back {
+                    nav.sections aria-label="the program" { a href=(back) { "overview" } span aria-current="page" { "timeline" } }
+                }
                 main {
+                    p.warning id="news" role="status" hidden[frame.news.is_empty()] { (frame.news) }
                     (notes(store))
                     (steering(view, span))
                     div id="search" { (search::markup(store, view)) }
@@ -93,10 +127,13 @@ pub(crate) fn page(store: &Store, view: &View, nonce: &str) -> String {
                     @if !drawn.is_final { p.soft id="progress" { "The traces are still being read; what is here is not all yet." } }
                     (legend(&board))
                     p id="details" aria-live="polite" { "\u{a0}" }
-                    div id="window" { (window_markup(store, view, Some(nonce))) }
+                    div id="window" {
+                        @if is_deferred { p.soft { "The samples of this range are being counted." } }
+                        @else { (window_markup(store, view, Some(nonce))) }
+                    }
                 }
                 dialog id="help" { (help()) }
-                footer { a href={ "tl/file?" (view.query()) "&as=lanes" } download="lanes.svg" data-view="lanes" { "lanes as SVG" } a href="tl/meta" { "json" } a href="deep?quit" { "quit" } span { "times are seconds after " (span.0) " ns" } }
+                footer { a href={ "tl/file?" (view.query()) "&as=lanes" } download="lanes.svg" data-view="lanes" { "lanes as SVG" } a href="tl/meta" { "json" } a href=(links.quit) { "quit" } span { "times are seconds after " (span.0) " ns" } }
                 script id="boot" type="application/json" nonce=(nonce) { (PreEscaped(boot)) }
                 script nonce=(nonce) { (PreEscaped(SCRIPT)) }
             }
@@ -105,8 +142,23 @@ pub(crate) fn page(store: &Store, view: &View, nonce: &str) -> String {
     .into_string()
 }
 
+/// Events of all traces that were counted so far.
+pub(crate) fn events(store: &Store) -> u64 {
+    (0..store.traces().len()).filter_map(|trace| Some(store.timeline(trace)?.events().0)).sum()
+}
+
+/// Samples of a range whose flame graph is made after the page.
+const LONG: u64 = 300_000;
+
+/// Whether it takes long to make what the range's samples are shown as.
+fn is_long(store: &Store, view: &View) -> bool {
+    let (from, to) = view.window();
+    let recordings = store.traces().filter_map(|shown| shown.recording.as_ref());
+    recordings.map(|recording| recording.windows.samples(from, to)).sum::<u64>() > LONG
+}
+
 fn facts(store: &Store, span: (i64, i64)) -> Markup {
-    let events: u64 = (0..store.traces().len()).filter_map(|t| Some(store.timeline(t)?.events().0)).sum();
+    let events = events(store);
     html! {
         span { (duration(span.1.abs_diff(span.0))) }
         span id="events" {
@@ -151,6 +203,7 @@ fn steering(view: &View, span: (i64, i64)) -> Markup {
             }
             @if let Some(fit) = fit { a.control href=(link(&fit)) { "zoom to selection" } a.control href=(link(&none)) { "drop selection" } }
             @if view.lane.is_some() { a.control href=(link(&View { lane: None, ..view.clone() })) { "all lanes" } }
+            button.control type="button" id="keys" hidden { "keys" }
         }
     }
 }
@@ -252,13 +305,23 @@ fn amount(row: &BoardRow) -> String {
     }
 }
 
+/// The name of a lane and, where it ends with one, its number in parentheses. Often only the number tells threads
+/// apart, so it is not cut where there is little room.
+fn parted(name: &str) -> (&str, &str) {
+    match name.rfind(" (") {
+        Some(at) if name.ends_with(')') => (&name[..at], &name[at + 1..]),
+        _ => (name, ""),
+    }
+}
+
 fn lanes_markup(board: &Board, view: &View) -> Markup {
     html! {
         @for row in &board.rows {
             @let alone = View { lane: Some(row.id), ..view.clone() };
+            @let (name, number) = parted(&row.name);
             div class={ "row " (row.kind.name()) } data-id=(row.id) data-kind=(row.kind.name()) data-h=(row.height())
                 style={ "height:" (row.height()) "px;margin-bottom:" (GAP) "px" } {
-                a href=(link(&alone)) title=(row.name) { (cut(&row.name, 30)) }
+                a href=(link(&alone)) title=(row.name) { span.name { (cut(name, 40)) } span.number { (number) } }
                 span.amount { (amount(row)) }
             }
         }
@@ -281,6 +344,7 @@ fn legend(board: &Board) -> Markup {
     let samples = board.rows.iter().any(|row| row.kind == LaneKind::Samples);
     html! {
         ul.legend {
+            li.hint { "drag over the lanes to select a range, click a name to see its thread alone" }
             @if states {
                 @for (key, name) in (0..).zip(STATES) {
                     li { span.swatch style={ "background:" (colour_of_state(key)) } {} (name) }
@@ -301,7 +365,8 @@ fn help() -> Markup {
         ("z", "zoom to the selection"),
         ("Escape", "drop the selection"),
         ("f h i c", "flame graph, left-heavy, inverted, call tree of the range"),
-        ("x y t e", "sandwich, source, statistics, events"),
+        ("x y t e g", "sandwich, source, statistics, events, states"),
+        ("[ ]", "previous and next state of the marked or chosen thread"),
         ("/ n p", "search, next and previous hit"),
         ("0", "the whole span"),
         ("wheel", "pan; with Ctrl: zoom"),

@@ -4,8 +4,9 @@ use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use lttv_modules::timeline::tile::{COARSEST, bucket_ns, level_for};
+use pct_icicle::colour::Rgb;
 
-use crate::board::{Board, GAP, Rgb, height, named, tiles_of};
+use crate::board::{Board, GAP, height, named, tiles_of};
 use crate::search;
 use crate::store::{Asker, Store};
 use crate::view::{LaneRef, View};

@@ -14,18 +14,10 @@ use lttv_engine::source::{
 };
 use lttv_engine::time::Time;
 
-use crate::windows::Windows;
+use rustc_hash::FxHashMap;
 
-/// A sample.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Sample {
-    /// When, ns since 1970.
-    pub time_ns: i64,
-    /// CPU time that it stands for.
-    pub weight_ns: u64,
-    /// The function that ran, by its place in [`Recording::functions`].
-    pub function: u32,
-}
+pub use crate::samples::{Sample, SamplePosition, Samples};
+use crate::windows::Windows;
 
 /// A thread and its samples in order of time.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -39,7 +31,7 @@ pub struct Thread {
     /// Its own name.
     pub name: String,
     /// The samples.
-    pub samples: Vec<Sample>,
+    pub samples: Arc<Samples>,
 }
 
 /// A function.
@@ -61,6 +53,8 @@ pub struct Recording {
     pub threads: Vec<Thread>,
     /// The functions.
     pub functions: Vec<Function>,
+    /// The function that runs in each stack, by its place in `functions`.
+    pub stacks: Arc<[u32]>,
     /// Instants that the program has named, in order of time.
     pub marks: Vec<(i64, String)>,
     /// Things to know: what was lost, what could not be read.
@@ -73,6 +67,7 @@ pub struct Recording {
 struct Data {
     threads: Vec<Thread>,
     functions: Vec<Function>,
+    stacks: Arc<[u32]>,
     /// When, and which of the classes of marks.
     marks: Vec<(i64, u32)>,
 }
@@ -87,52 +82,63 @@ pub(crate) struct SampleSource {
 
 /// Different marks that are told apart by name; the rest has one name.
 const MOST_MARKS: usize = 1000;
+/// The name of the rest.
+const OTHER_MARKS: &str = "other marks";
+
+/// The names of marks, each once, and the marks: when, and which of the names.
+pub(crate) fn marks_by_name(recording: &Recording) -> (Vec<&str>, Vec<(i64, u32)>) {
+    let mut names: Vec<&str> = Vec::new();
+    let mut known: FxHashMap<&str, u32> = FxHashMap::default();
+    let mut marks = Vec::with_capacity(recording.marks.len());
+    for (time, name) in &recording.marks {
+        let is_told_apart = names.len() < MOST_MARKS || known.contains_key(&**name);
+        let name = if is_told_apart { &**name } else { OTHER_MARKS };
+        let number = *known.entry(name).or_insert_with(|| {
+            names.push(name);
+            u32::try_from(names.len() - 1).unwrap_or(0)
+        });
+        marks.push((*time, number));
+    }
+    (names, marks)
+}
+
+/// The name of a thread's lane.
+pub(crate) fn lane_name(thread: &Thread) -> String {
+    let own = if thread.name.is_empty() { &thread.process } else { &thread.name };
+    match *own == thread.process {
+        true => format!("{own} ({})", thread.tid),
+        false => format!("{}/{own} ({})", thread.process, thread.tid),
+    }
+}
+
+/// The name of the lane with the marks.
+pub(crate) const MARKS: &str = "marks";
 
 impl SampleSource {
     pub(crate) fn new(recording: &mut Recording) -> SampleSource {
+        for thread in recording.threads.iter_mut().filter(|thread| !thread.samples.is_ordered()) {
+            thread.samples = Arc::new(Samples::clone(&thread.samples).ordered());
+        }
         let samples: Arc<[EventClass]> = Arc::new([EventClass::named("sample")]);
         let mut infos: Vec<TracefileInfo> = Vec::new();
         for thread in &recording.threads {
-            let own = if thread.name.is_empty() { &thread.process } else { &thread.name };
-            let name = match *own == thread.process {
-                true => format!("{own} ({})", thread.tid),
-                false => format!("{}/{own} ({})", thread.process, thread.tid),
-            };
             infos.push(TracefileInfo {
                 channel: "samples".into(),
-                name: name.as_str().into(),
+                name: lane_name(thread).into(),
                 cpu: None,
                 classes: samples.clone(),
             });
         }
-        let mut classes: Vec<EventClass> = Vec::new();
-        let marks = std::mem::take(&mut recording.marks).into_iter().map(|(time, name)| {
-            let known = classes.iter().position(|class| *class.name == *name);
-            let at = known.unwrap_or_else(|| {
-                match classes.len() {
-                    0..MOST_MARKS => classes.push(EventClass::named(&name)),
-                    MOST_MARKS => classes.push(EventClass::named("other marks")),
-                    _ => {}
-                }
-                classes.len() - 1
-            });
-            (time, u32::try_from(at).unwrap_or(0))
-        });
-        let marks = marks.collect();
+        let (names, marks) = marks_by_name(recording);
+        let classes: Vec<EventClass> = names.iter().map(|name| EventClass::named(name)).collect();
         infos.push(TracefileInfo {
             channel: "marks".into(),
-            name: "marks".into(),
+            name: MARKS.into(),
             cpu: None,
             classes: classes.into(),
         });
-        // The samples move: there may be many.
-        let threads = recording.threads.iter_mut().map(|thread| {
-            let mut samples = std::mem::take(&mut thread.samples);
-            samples.sort_by_key(|sample| sample.time_ns);
-            Thread { samples, ..thread.clone() }
-        });
-        let threads = threads.collect();
-        let data = Data { threads, functions: recording.functions.clone(), marks };
+        let (threads, stacks) = (recording.threads.clone(), recording.stacks.clone());
+        let data = Data { threads, functions: recording.functions.clone(), stacks, marks };
         SampleSource {
             identity: TraceIdentity::named(&recording.name),
             infos,
@@ -147,10 +153,11 @@ impl Data {
         self.threads.get(file).map_or(self.marks.len(), |thread| thread.samples.len())
     }
 
-    fn time(&self, file: usize, at: usize) -> Option<i64> {
+    /// First and last time of a tracefile.
+    fn span(&self, file: usize) -> Option<(i64, i64)> {
         match self.threads.get(file) {
-            Some(thread) => Some(thread.samples.get(at)?.time_ns),
-            None => Some(self.marks.get(at)?.0),
+            Some(thread) => thread.samples.span(),
+            None => Some((self.marks.first()?.0, self.marks.last()?.0)),
         }
     }
 }
@@ -166,17 +173,28 @@ impl Source for SampleSource {
 
     fn cursor(&self, tracefile: usize) -> Result<Box<dyn Cursor>, ReadError> {
         if tracefile >= self.infos.len() {
-            return Err(ReadError::new(format!("no tracefile {tracefile}, there are {}", self.infos.len())));
+            return Err(ReadError::no_tracefile(tracefile, self.infos.len()));
         }
-        Ok(Box::new(SampleCursor { data: self.data.clone(), file: tracefile, at: usize::MAX }))
+        let mut cursor = SampleCursor {
+            data: self.data.clone(),
+            file: tracefile,
+            at: usize::MAX,
+            next: SamplePosition::default(),
+            sample: None,
+        };
+        cursor.go(usize::MAX);
+        Ok(Box::new(cursor))
     }
 
     fn time_span(&self) -> Option<(Time, Time)> {
-        let ends = (0..self.infos.len()).filter_map(|file| {
-            let last = self.data.len(file).checked_sub(1)?;
-            Some((self.data.time(file, 0)?, self.data.time(file, last)?))
-        });
+        let ends = (0..self.infos.len()).filter_map(|file| self.data.span(file));
         ends.reduce(|a, b| (a.0.min(b.0), a.1.max(b.1))).map(|(a, b)| (Time(a), Time(b)))
+    }
+
+    fn event_bytes(&self) -> u64 {
+        let samples: usize = self.data.threads.iter().map(|thread| thread.samples.len()).sum();
+        // A sample makes about as many cells as an event of this size in a trace.
+        (samples as u64).saturating_mul(24)
     }
 
     fn warnings(&self) -> Vec<ReadError> {
@@ -187,13 +205,21 @@ impl Source for SampleSource {
 struct SampleCursor {
     data: Arc<Data>,
     file: usize,
+    /// Number of the event here.
     at: usize,
+    /// For a thread: the sample here, and the place behind it.
+    next: SamplePosition,
+    sample: Option<Sample>,
 }
 
 impl SampleCursor {
-    fn go(&mut self, at: usize) -> Result<Option<EventHead>, ReadError> {
+    fn go(&mut self, at: usize) -> Option<EventHead> {
         self.at = at.min(self.data.len(self.file));
-        Ok(self.head())
+        if let Some(thread) = self.data.threads.get(self.file) {
+            self.next = thread.samples.place(at);
+            self.sample = thread.samples.next(&mut self.next);
+        }
+        self.head()
     }
 }
 
@@ -202,34 +228,37 @@ const CONTEXT: [&str; 3] = ["vpid", "vtid", "procname"];
 
 impl Cursor for SampleCursor {
     fn head(&self) -> Option<EventHead> {
-        let ts = Time(self.data.time(self.file, self.at)?);
-        let id = match self.data.threads.get(self.file) {
-            Some(_) => 0,
-            None => self.data.marks.get(self.at)?.1,
+        let (time, id) = match self.data.threads.get(self.file) {
+            Some(_) => (self.sample?.time_ns, 0),
+            None => *self.data.marks.get(self.at)?,
         };
-        Some(EventHead { ts, id: EventId(id), cpu: EventHead::NO_CPU })
+        Some(EventHead { ts: Time(time), id: EventId(id), cpu: EventHead::NO_CPU })
     }
 
     fn advance(&mut self) -> Result<Option<EventHead>, ReadError> {
-        self.go(self.at.saturating_add(1))
+        self.at = self.at.saturating_add(1).min(self.data.len(self.file));
+        if let Some(thread) = self.data.threads.get(self.file) {
+            self.sample = thread.samples.next(&mut self.next);
+        }
+        Ok(self.head())
     }
 
     fn seek_time(&mut self, t: Time) -> Result<Option<EventHead>, ReadError> {
         let at = match self.data.threads.get(self.file) {
-            Some(thread) => thread.samples.partition_point(|sample| sample.time_ns < t.ns()),
+            Some(thread) => thread.samples.count_before(t.ns()),
             None => self.data.marks.partition_point(|mark| mark.0 < t.ns()),
         };
-        self.go(at)
+        Ok(self.go(at))
     }
 
     fn seek(&mut self, pos: CursorPos) -> Result<Option<EventHead>, ReadError> {
         let n = self.data.len(self.file);
         let at = usize::try_from(pos.0[0]).unwrap_or(usize::MAX);
+        let head = self.go(at);
         if at > n {
-            self.at = n;
             return Err(ReadError::new(format!("position {at} is not in this tracefile of {n} events")));
         }
-        self.go(at)
+        Ok(head)
     }
 
     fn pos(&self) -> CursorPos {
@@ -238,11 +267,12 @@ impl Cursor for SampleCursor {
 
     fn field_in(&self, scope: Scope, name: &str) -> Option<Value<'_>> {
         let thread = self.data.threads.get(self.file)?;
-        let sample = thread.samples.get(self.at)?;
-        let function = || usize::try_from(sample.function).ok().and_then(|at| self.data.functions.get(at));
+        let sample = self.sample?;
+        let number = || self.data.stacks.get(usize::try_from(sample.stack).ok()?).copied();
+        let function = || self.data.functions.get(usize::try_from(number()?).ok()?);
         match (scope, name) {
             (Scope::Payload, "weight_ns") => Some(Value::Unsigned(sample.weight_ns)),
-            (Scope::Payload, "function") => Some(Value::Unsigned(sample.function.into())),
+            (Scope::Payload, "function") => Some(Value::Unsigned(number()?.into())),
             (Scope::Payload, "name") => Some(Value::Text(Cow::Borrowed(&function()?.name))),
             (Scope::Payload, "object") => Some(Value::Text(Cow::Borrowed(&function()?.object))),
             (Scope::StreamContext, "vpid") => Some(Value::Unsigned(thread.pid.into())),
@@ -278,13 +308,15 @@ pub(crate) mod tests {
             tid,
             process: "prog".into(),
             name: if tid == 10 { "prog".into() } else { "worker".into() },
-            samples: (0..n)
-                .map(|i| Sample {
-                    time_ns: 1_000_000_000 + i * 1_000_000,
-                    weight_ns: 1_000_000,
-                    function: of(i),
-                })
-                .collect(),
+            samples: Arc::new(
+                (0..n)
+                    .map(|i| Sample {
+                        time_ns: 1_000_000_000 + i * 1_000_000,
+                        weight_ns: 1_000_000,
+                        stack: of(i),
+                    })
+                    .collect(),
+            ),
         };
         let function = |name: &str| Function { name: name.into(), object: "prog".into() };
         Recording {
@@ -292,6 +324,7 @@ pub(crate) mod tests {
             start_ns: 1_000_000_000,
             threads: vec![thread(10, &|_| 0), thread(11, &|i| if i % 2 == 0 { 1 } else { 2 })],
             functions: ["one", "two", "three<T>"].map(function).into(),
+            stacks: [0, 1, 2].into(),
             marks: vec![(1_000_000_500, "phase".into())],
             notes: Vec::new(),
             windows: Arc::new(crate::windows::Unanswered),

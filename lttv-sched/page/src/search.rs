@@ -1,7 +1,7 @@
 //! Search over all traces: functions on the stacks of samples, names of events, values of fields.
 //!
-//! A text is looked for once in everything; marks in lanes, numbers of hits, the next and the previous one come from what
-//! was found.
+//! A text is looked for once in everything; marks in lanes, numbers of hits, the next and the previous one
+//! come from what was found.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -86,7 +86,9 @@ fn in_events(store: &Store, text: &str) -> Hits {
     let is_whole = store.each_event(move |event| {
         let is_sample =
             marks.get(event.trace()).copied().flatten().is_some_and(|marks| event.tracefile() != marks);
-        if is_sample || !(event.name().contains(&*wanted) || EventRow::of(event).fields.contains(&*wanted)) {
+        if is_sample
+            || !(event.name().contains(&*wanted) || EventRow::from_event(event).fields.contains(&*wanted))
+        {
             return;
         }
         let of_event = lanes.get(event.trace()).into_iter().flat_map(|lanes| places(event, lanes));
@@ -170,8 +172,10 @@ pub(crate) fn markup(store: &Store, view: &View) -> Markup {
 
 /// The same with the marks, for the page's script: times are ns after the begin of the span.
 pub(crate) fn json_of(store: &Store, view: &View) -> Value {
+    // The script puts these parts into the page as they are.
+    let part = |markup: Markup| pct_text::visible_lines(&markup.into_string()).into_owned();
     if view.search.is_empty() {
-        return json!({"v": 1, "total": 0, "html": markup(store, view).into_string(), "hits": "", "marks": {}});
+        return json!({"v": 1, "total": 0, "html": part(markup(store, view)), "hits": "", "marks": {}});
     }
     let hits = search(store, &view.search);
     let origin = store.span().0;
@@ -184,6 +188,6 @@ pub(crate) fn json_of(store: &Store, view: &View) -> Value {
     json!({
         "v": 1, "total": hits.total, "seen": hits.count(view.from, view.to), "problems": hits.problems,
         "next": next.map(|time| time.to_string()), "previous": previous.map(|time| time.to_string()),
-        "html": markup(store, view).into_string(), "hits": hits_markup(&hits, view).into_string(), "marks": marks,
+        "html": part(markup(store, view)), "hits": part(hits_markup(&hits, view)), "marks": marks,
     })
 }

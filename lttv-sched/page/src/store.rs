@@ -6,15 +6,16 @@
 
 use std::collections::HashMap;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::mpsc::channel;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::mpsc::{Receiver, channel};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use lttv_engine::call::Event;
 use lttv_engine::driver::{Driver, Handle};
 use lttv_engine::engine::Engine;
 use lttv_engine::hooks::Flow;
 use lttv_engine::ids::{OwnerId, TraceId, TracesetId};
+use lttv_engine::kept::Kept;
 use lttv_engine::request::{EventsRequest, StopFlag};
 use lttv_engine::source::Source;
 use lttv_engine::time::Time;
@@ -22,18 +23,23 @@ use lttv_modules::state;
 use lttv_modules::stats::{Stats, WindowStats};
 use lttv_modules::timeline::lanes::Lane;
 use lttv_modules::timeline::tile::TileId;
-use lttv_modules::timeline::{self, Tile, Timeline, WindowTile};
+use lttv_modules::timeline::{self, Tile, Timeline, TimelineModule, WindowTile};
 
 use crate::events::{EventRow, EventsAsk, Listed};
 use crate::hits::Searches;
+use crate::kept::KeptTrace;
+use crate::lanes::RecordedLanes;
 use crate::recording::{Recording, SampleSource};
+use crate::steps::{Filling, Steps};
 
 /// How long an answer waits for the engine before it says what there is.
 pub const PATIENCE: Duration = Duration::from_millis(100);
 /// How long a window's statistics may take.
-const LONG_PATIENCE: Duration = Duration::from_secs(10);
+pub(crate) const LONG_PATIENCE: Duration = Duration::from_secs(10);
 /// Tiles of requests that are kept.
 const MOST_KEPT: usize = 400;
+/// Cells of these tiles that are kept, 40 bytes each: 32 MB.
+const MOST_CELLS: usize = 800_000;
 
 /// A trace to show.
 pub struct Shown {
@@ -45,6 +51,8 @@ pub struct Shown {
     pub recording: Option<Arc<Recording>>,
     /// Things to know about it: what was lost, what cannot be read, how its clock was shifted.
     pub notes: Vec<String>,
+    /// Where what is computed of it is kept between runs; none: nowhere.
+    pub kept: Option<Arc<dyn Kept>>,
 }
 
 impl Shown {
@@ -52,7 +60,7 @@ impl Shown {
     pub fn recording(mut recording: Recording) -> Shown {
         let source = Arc::new(SampleSource::new(&mut recording));
         let (name, notes) = (recording.name.clone(), recording.notes.clone());
-        Shown { name, source, recording: Some(Arc::new(recording)), notes }
+        Shown { name, source, recording: Some(Arc::new(recording)), notes, kept: None }
     }
 }
 
@@ -61,6 +69,17 @@ struct Row {
     id: TraceId,
     /// Once its pass has begun.
     timeline: OnceLock<Arc<Timeline>>,
+}
+
+impl Row {
+    /// The timeline of a recording, which needs no engine.
+    fn begin_recorded(&self, room: &TimelineModule) {
+        if let Some(recording) = &self.shown.recording {
+            let (source, items) = (&self.shown.source, Arc::new(RecordedLanes::new(recording)));
+            let room = room.room_for(source.as_ref());
+            self.timeline.get_or_init(|| Arc::new(Timeline::from_items(source, items, room)));
+        }
+    }
 }
 
 /// Whose question it is: which page, and how often that page has moved.
@@ -80,6 +99,7 @@ struct Asked {
     used: u64,
 }
 
+/// Tiles that were asked of the engine.
 #[derive(Default)]
 struct Tiles {
     asked: HashMap<(usize, TileId), Asked>,
@@ -92,15 +112,43 @@ struct Tiles {
 pub struct Store {
     // Dropped before the rest: the engine's thread ends first.
     _driver: Driver,
+    _filling: Filling,
     engine: Handle,
     traceset: TracesetId,
     traces: Vec<Row>,
     tiles: Mutex<Tiles>,
-    /// Raised by each step of the engine that did something.
-    steps: Arc<(Mutex<u64>, Condvar)>,
+    /// Raised whenever something may have come to its end.
+    steps: Arc<Steps>,
     next_owner: AtomicU64,
     said: Arc<Mutex<Vec<String>>>,
     searches: Searches,
+}
+
+/// What the thread that keeps results knows of a trace.
+struct KeptRow {
+    kept: Option<KeptTrace>,
+    id: TraceId,
+    /// Its timeline was computed by an earlier run.
+    is_known: bool,
+}
+
+/// Gets the states of traces whose timelines are known, and keeps what passes compute when they end. Both in a thread
+/// of its own: files are read and written while pages are answered. The thread ends when there is nothing left to wait
+/// for, or the engine is gone.
+fn keep_when_whole(passed: Receiver<usize>, rows: Vec<KeptRow>, engine: Handle) {
+    if rows.iter().all(|row| row.kept.is_none()) {
+        return;
+    }
+    let keep = move || {
+        for row in rows.iter().filter(|row| row.is_known) {
+            row.kept.iter().for_each(|kept| kept.begin_states(&engine, row.id, HOUSE));
+        }
+        for row in passed.iter().filter_map(|at| rows.get(at)) {
+            row.kept.iter().for_each(|kept| kept.keep(&engine, row.id));
+        }
+    };
+    // No thread to be had: the next run computes it again.
+    drop(std::thread::Builder::new().name("timeline-kept".into()).spawn(keep));
 }
 
 /// The owner of what no page can take back.
@@ -115,20 +163,47 @@ impl Store {
     /// The system gives no thread; in words: the engine refused something.
     pub fn new(shown: Vec<Shown>) -> Result<Store, String> {
         let mut engine = Engine::default();
-        lttv_modules::register_all(&mut engine).map_err(|e| e.to_string())?;
+        let room = TimelineModule::shared(shown.iter().map(|shown| shown.source.as_ref()));
+        lttv_modules::register_with(&mut engine, room).map_err(|e| e.to_string())?;
         let traceset = engine.traceset_new();
         let mut traces: Vec<Row> = Vec::new();
         for shown in shown {
             let id = engine.open_source(shown.source.clone());
             if engine.traceset_add(traceset, id).map_err(|e| e.to_string())? {
-                traces.push(Row { shown, id, timeline: OnceLock::new() });
+                let row = Row { shown, id, timeline: OnceLock::new() };
+                row.begin_recorded(&room);
+                traces.push(row);
             }
         }
         engine.traceset_use_state(traceset, state::NAME).map_err(|e| e.to_string())?;
-        for row in &traces {
-            engine.request(row.id, timeline::NAME, HOUSE).map_err(|e| e.to_string())?;
+        let (to_keep, passed) = channel::<usize>();
+        let mut kept: Vec<Option<KeptTrace>> = Vec::new();
+        for (at, row) in traces.iter().enumerate() {
+            let source = &row.shown.source;
+            let of_row = KeptTrace::new(row.shown.kept.as_ref(), source.as_ref());
+            let begun = match &of_row {
+                None if row.timeline.get().is_some() => Ok(()),
+                None => engine.request(row.id, timeline::NAME, HOUSE).map(drop),
+                Some(of_row) => match of_row.timeline(source) {
+                    Some(known) => {
+                        known.keep_to(room.room_for(source.as_ref()));
+                        row.timeline.get_or_init(|| Arc::new(known));
+                        Ok(())
+                    }
+                    None => {
+                        let to_keep = to_keep.clone();
+                        of_row.begin_pass(&mut engine, row.id, HOUSE, move || {
+                            // Who keeps may have ended: then nothing is kept.
+                            let _ = to_keep.send(at);
+                        })
+                    }
+                },
+            };
+            begun.map_err(|e| e.to_string())?;
+            kept.push(of_row);
         }
-        let steps: Arc<(Mutex<u64>, Condvar)> = Arc::default();
+        drop(to_keep);
+        let steps: Arc<Steps> = Arc::default();
         let said: Arc<Mutex<Vec<String>>> = Arc::default();
         let (stepped, says) = (steps.clone(), said.clone());
         let driver = Driver::spawn(engine, move |progress| {
@@ -136,13 +211,22 @@ impl Store {
             let room = MOST_SAID.saturating_sub(said.len());
             said.extend(progress.diagnostics.iter().take(room).map(ToString::to_string));
             drop(said);
-            *stepped.0.lock().unwrap_or_else(PoisonError::into_inner) += 1;
-            stepped.1.notify_all();
+            stepped.raise();
         });
         let driver = driver.map_err(|e| e.to_string())?;
         let engine = driver.handle();
+        let recorded = traces.iter().filter(|row| row.shown.recording.is_some());
+        let recorded = recorded.filter_map(|row| row.timeline.get().cloned()).collect();
+        let filling = Filling::begin(recorded, &steps).map_err(|e| e.to_string())?;
+        let rows = kept.into_iter().zip(&traces).map(|(kept, row)| KeptRow {
+            kept,
+            id: row.id,
+            is_known: row.timeline.get().is_some(),
+        });
+        keep_when_whole(passed, rows.collect(), engine.clone());
         Ok(Store {
             _driver: driver,
+            _filling: filling,
             engine,
             traceset,
             traces,
@@ -209,7 +293,7 @@ impl Store {
         self.tiles.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn owner(&self) -> OwnerId {
+    pub(crate) fn owner(&self) -> OwnerId {
         OwnerId(self.next_owner.fetch_add(1, Ordering::Relaxed))
     }
 
@@ -222,6 +306,9 @@ impl Store {
             return Some(empty(true));
         }
         let Some(timeline) = self.timeline(trace) else { return Some(empty(false)) };
+        if id.level() < timeline.base() {
+            self.go_to(&mut self.tiles(), id, asker)?;
+        }
         if let Some(tile) = timeline.tile(id) {
             return Some(tile);
         }
@@ -233,12 +320,6 @@ impl Store {
     /// The request for a tile: the one under way, or a new one.
     fn ask(&self, trace: usize, id: TileId, timeline: &Arc<Timeline>, asker: Asker) -> Option<WindowTile> {
         let mut tiles = self.tiles();
-        let newest = tiles.generations.entry(asker.page).or_default();
-        if *newest > asker.generation {
-            return None;
-        }
-        let moved = *newest < asker.generation;
-        *newest = asker.generation;
         tiles.clock += 1;
         let used = tiles.clock;
         let known = match tiles.asked.get_mut(&(trace, id)) {
@@ -249,9 +330,6 @@ impl Store {
             }
             _ => None,
         };
-        if moved {
-            self.leave_behind(&mut tiles, asker);
-        }
         if known.is_some() {
             return known;
         }
@@ -260,23 +338,46 @@ impl Store {
         let traceset = self.traceset;
         let sent = self.engine.send(move |engine| drop(engine.events_request(traceset, request)));
         sent.ok()?;
+        self.keep_to_budget(&mut tiles);
         tiles.asked.insert((trace, id), Asked { tile: tile.clone(), owner, asker, used });
-        if tiles.asked.len() > MOST_KEPT {
-            let oldest = tiles.asked.iter().min_by_key(|(_, asked)| asked.used).map(|(key, _)| *key);
-            oldest.into_iter().for_each(|key| self.take_back(&mut tiles, &key));
-        }
         Some(tile)
     }
 
-    /// Takes back what a page asked for before it moved, unless it has come to its end.
-    fn leave_behind(&self, tiles: &mut Tiles, asker: Asker) {
-        let of_before = |asked: &Asked| {
-            asked.asker.page == asker.page
+    /// Lets go of the tiles that were not asked for for longest, as many as are too much.
+    fn keep_to_budget(&self, tiles: &mut Tiles) {
+        let newest = |a: &(u64, _, usize), b: &(u64, _, usize)| b.0.cmp(&a.0);
+        let mut kept: Vec<_> =
+            tiles.asked.iter().map(|(key, asked)| (asked.used, *key, asked.tile.stored())).collect();
+        kept.sort_unstable_by(newest);
+        let (mut count, mut cells) = (0, 0);
+        for (_, key, stored) in kept {
+            (count, cells) = (count + 1, cells + stored);
+            if count >= MOST_KEPT || cells > MOST_CELLS {
+                self.take_back(tiles, &key);
+            }
+        }
+    }
+
+    /// A page asks for a tile. If it has moved, what it asked for before and does not ask for now is taken back from
+    /// the engine, unless it has come to its end. None: the page has moved on since it asked.
+    fn go_to(&self, tiles: &mut Tiles, id: TileId, asker: Asker) -> Option<()> {
+        let newest = tiles.generations.entry(asker.page).or_default();
+        let before = std::mem::replace(newest, asker.generation.max(*newest));
+        if before > asker.generation {
+            return None;
+        }
+        let is_left = |of: TileId, asked: &Asked| {
+            of != id
+                && asked.asker.page == asker.page
                 && asked.asker.generation < asker.generation
                 && asked.tile.ended().is_none()
         };
-        let left: Vec<_> = tiles.asked.iter().filter(|(_, a)| of_before(a)).map(|(key, _)| *key).collect();
-        left.iter().for_each(|key| self.take_back(tiles, key));
+        if before < asker.generation {
+            let left = tiles.asked.iter().filter(|(key, asked)| is_left(key.1, asked));
+            let left: Vec<_> = left.map(|(key, _)| *key).collect();
+            left.iter().for_each(|key| self.take_back(tiles, key));
+        }
+        Some(())
     }
 
     fn take_back(&self, tiles: &mut Tiles, key: &(usize, TileId)) {
@@ -286,27 +387,9 @@ impl Store {
         let _ = self.engine.send(move |engine| drop(engine.remove_all(traceset, owner)));
     }
 
-    fn steps(&self) -> MutexGuard<'_, u64> {
-        self.steps.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until something holds. It is looked at after each step of the engine, while no lock is held.
+    /// Waits until something holds. It is looked at after each step of a pass or a request, while no lock is held.
     fn wait(&self, patience: Duration, done: impl Fn() -> bool) -> bool {
-        let until = Instant::now() + patience;
-        loop {
-            let seen = *self.steps();
-            if done() {
-                return true;
-            }
-            let mut steps = self.steps();
-            while *steps == seen {
-                let left = until.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return false;
-                }
-                steps = self.steps.1.wait_timeout(steps, left).unwrap_or_else(PoisonError::into_inner).0;
-            }
-        }
+        self.steps.wait(patience, done)
     }
 
     /// Statistics of each trace in [from, to), each in its own span. None: it took too long.
@@ -316,11 +399,11 @@ impl Store {
         let stats = WindowStats::new(self.traces.iter().map(|row| &row.shown.source));
         let request = EventsRequest::new(self.owner()).from_time(from).until_time(to);
         let ended = self.submit(stats.attach(request, from, to), LONG_PATIENCE);
-        ended.then(|| stats.take())
+        ended.then(|| stats.take_stats())
     }
 
     /// Serves a request; false when it did not come to its end in time and was taken back.
-    fn submit(&self, request: EventsRequest, patience: Duration) -> bool {
+    pub(crate) fn submit(&self, request: EventsRequest, patience: Duration) -> bool {
         let (owner, traceset) = (request.owner, self.traceset);
         let (tell, told) = channel();
         let request = request.on_end(move |_| {
@@ -370,7 +453,7 @@ impl Store {
                 return Flow::Go;
             }
             let mut rows = to.lock().unwrap_or_else(PoisonError::into_inner);
-            rows.push(EventRow::of(&call.event));
+            rows.push(EventRow::from_event(&call.event));
             if rows.len() > ask_of.most {
                 stop.set();
             }

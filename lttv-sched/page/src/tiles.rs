@@ -6,7 +6,8 @@ use lttv_modules::timeline::Tile;
 use lttv_modules::timeline::tile::TileId;
 use serde_json::{Value, json};
 
-use crate::board::named;
+use crate::board::{colour_of_key, named};
+use crate::packed;
 use crate::store::{Asker, Store};
 use crate::view::{BadAddress, LaneRef, number, parts};
 
@@ -24,6 +25,8 @@ pub struct TileAsk {
     pub asker: Asker,
     /// Of which lanes; none: all.
     pub lanes: Option<Vec<LaneRef>>,
+    /// Cells as text in few characters instead of lists of numbers: the form of the page's script.
+    pub is_packed: bool,
 }
 
 impl TileAsk {
@@ -33,12 +36,14 @@ impl TileAsk {
     /// It makes no sense.
     pub fn parse(query: &str) -> Result<TileAsk, BadAddress> {
         let (mut level, mut index, mut asker, mut lanes) = (None, None, Asker::default(), None);
+        let mut is_packed = false;
         for (key, text) in parts(query) {
             match key {
                 "l" => level = Some(number::<u32>(key, &text)?),
                 "i" => index = Some(number::<i64>(key, &text)?),
                 "g" => asker.generation = number(key, &text)?,
                 "page" => asker.page = number(key, &text)?,
+                "packed" => is_packed = text == "1",
                 "lanes" => lanes = Some(lane_list(&text)?),
                 _ => {}
             }
@@ -46,7 +51,7 @@ impl TileAsk {
         let id = level.zip(index).and_then(|(level, index)| TileId::new(level, index));
         let id =
             id.ok_or_else(|| BadAddress("l and i: expected a level from 3 to 45 and a tile of it".into()))?;
-        Ok(TileAsk { id, asker, lanes })
+        Ok(TileAsk { id, asker, lanes, is_packed })
     }
 }
 
@@ -61,7 +66,8 @@ fn lane_list(text: &str) -> Result<Vec<LaneRef>, BadAddress> {
 /// A tile of all traces as JSON:
 /// `{"v","l","i","g","final","partial","sum":{"n","w"},"lanes":{"0.12":{"n","w","c":[..]}}}`. Each cell is six numbers
 /// in `c`: bucket (from the begin of the tile), length in buckets, items, weight, key, weight of the key; a key below
-/// 0 is -1 - key and not sure. None: the page that asks has moved on.
+/// 0 is -1 - key and not sure. With `packed=1` there is a text `p` instead of `c`, of few characters. None: the page
+/// that asks has moved on.
 pub fn tile(store: &Store, ask: &TileAsk) -> Option<String> {
     let mut lanes = String::new();
     let (mut is_final, mut is_partial, mut sum) = (true, false, (0u64, 0u64));
@@ -91,7 +97,14 @@ fn write_lanes(out: &mut String, trace: usize, tile: &Tile, ask: &TileAsk) -> (u
         let w: u64 = lane.cells.iter().map(|cell| cell.w.saturating_mul(len(cell))).sum();
         all = (all.0 + n, all.1.saturating_add(w));
         let comma = if out.is_empty() { "" } else { "," };
-        let _ = write!(out, r#"{comma}"{id}":{{"n":{n},"w":{w},"c":["#);
+        let _ = write!(out, r#"{comma}"{id}":{{"n":{n},"w":{w},"#);
+        if ask.is_packed {
+            out.push_str(r#""p":""#);
+            packed::write_cells(out, &lane.cells, ask.id.first_bucket());
+            out.push_str("\"}");
+            continue;
+        }
+        out.push_str(r#""c":["#);
         for (at, cell) in lane.cells.iter().enumerate() {
             let comma = if at == 0 { "" } else { "," };
             let key = i64::from(cell.top());
@@ -121,10 +134,33 @@ pub fn names(store: &Store, query: &str) -> Result<Value, BadAddress> {
                 let colour = found.colour.to_string();
                 out.insert(
                     word.to_owned(),
-                    json!({"name": found.name, "object": found.object, "color": colour}),
+                    json!({"name": pct_text::visible(&found.name), "object": pct_text::visible(&found.object), "color": colour}),
                 );
             }
         }
     }
     Ok(Value::Object(out))
+}
+
+/// Keys of a block of colours.
+const BLOCK: u32 = 4096;
+
+/// The colours of a block of keys, `block=0.17`: block 17 of trace 0, six hexadecimal digits for each key. Keys at the
+/// end of the block that stand for nothing are left out.
+///
+/// # Errors
+/// The question makes no sense.
+pub fn colours(store: &Store, query: &str) -> Result<String, BadAddress> {
+    let mut text = String::new();
+    for (_, word) in parts(query).filter(|(key, _)| *key == "block") {
+        let bad = || BadAddress(format!("block: {word}: expected 0.17"));
+        let block: LaneRef = word.parse().map_err(|()| bad())?;
+        let first = u32::try_from(block.lane).ok().and_then(|block| block.checked_mul(BLOCK));
+        let first = first.ok_or_else(bad)?;
+        let keys = first..=first.saturating_add(BLOCK - 1);
+        for colour in keys.map_while(|key| colour_of_key(store, block.trace, key)) {
+            let _ = write!(text, "{:02x}{:02x}{:02x}", colour.0, colour.1, colour.2);
+        }
+    }
+    Ok(format!(r#"{{"colours":"{text}"}}"#))
 }

@@ -47,11 +47,13 @@ pub enum Tab {
     Statistics,
     /// List of events.
     Events,
+    /// What the thread of the chosen lane was doing, state by state.
+    States,
 }
 
 impl Tab {
     /// All of them with their words in addresses and on the page.
-    pub const ALL: [(Tab, &'static str, &'static str); 8] = [
+    pub const ALL: [(Tab, &'static str, &'static str); 9] = [
         (Tab::Flame, "flame", "flame graph"),
         (Tab::Heavy, "heavy", "left-heavy"),
         (Tab::Inverted, "inverted", "inverted"),
@@ -60,10 +62,11 @@ impl Tab {
         (Tab::Source, "source", "source"),
         (Tab::Statistics, "stats", "statistics"),
         (Tab::Events, "events", "events"),
+        (Tab::States, "states", "states"),
     ];
 
     /// The word in addresses.
-    pub fn word(self) -> &'static str {
+    pub fn as_word(self) -> &'static str {
         Tab::ALL.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
 }
@@ -97,7 +100,12 @@ pub struct View {
     pub search: String,
     /// The time of the hit that was gone to.
     pub hit: Option<i64>,
+    /// How small the branches of the call tree are that are shown: 0 is the usual, up to [`MOST_DETAIL`].
+    pub detail: u32,
 }
+
+/// From this one on the call tree shows every branch.
+pub const MOST_DETAIL: u32 = 5;
 
 /// A part of an address that has no meaning.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -198,6 +206,7 @@ impl View {
             function: String::new(),
             search: String::new(),
             hit: None,
+            detail: 0,
         }
     }
 
@@ -233,6 +242,7 @@ impl View {
                 "fn" => view.function = text.chars().take(LONGEST_FUNCTION).collect(),
                 "q" => view.search = short(&text),
                 "hit" => view.hit = Some(number(key, &text)?),
+                "detail" => view.detail = number::<u32>(key, &text)?.min(MOST_DETAIL),
                 word => {
                     if let Some(filter) = view.filters.by_word(word) {
                         *filter = short(&text);
@@ -258,7 +268,7 @@ impl View {
             let _ = write!(out, "&lane={lane}");
         }
         if let Some(tab) = self.tab {
-            let _ = write!(out, "&tab={}", tab.word());
+            let _ = write!(out, "&tab={}", tab.as_word());
         }
         if self.all {
             out.push_str("&all=1");
@@ -273,7 +283,7 @@ impl View {
             let _ = write!(out, "&{word}={}", encoded(text));
         }
         for transform in &self.transforms {
-            let _ = write!(out, "&x={}:{}", transform.kind.word(), encoded(&transform.name));
+            let _ = write!(out, "&x={}:{}", transform.kind.as_word(), encoded(&transform.name));
         }
         if !self.function.is_empty() {
             let _ = write!(out, "&fn={}", encoded(&self.function));
@@ -283,6 +293,9 @@ impl View {
         }
         if let Some(hit) = self.hit {
             let _ = write!(out, "&hit={hit}");
+        }
+        if self.detail > 0 {
+            let _ = write!(out, "&detail={}", self.detail);
         }
         out
     }
@@ -349,6 +362,7 @@ mod tests {
             function: "operator&&".into(),
             search: "ret = -1".into(),
             hit: Some(-3),
+            detail: 2,
         };
         assert_eq!(View::parse(&view.query(), (0, 1)), Ok(view));
         let whole = View::whole((10, 2000));

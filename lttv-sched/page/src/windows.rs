@@ -3,6 +3,8 @@
 //! Who can read recordings answers ([`Windows`]), with the numbers of the command's own reports. Nothing here knows
 //! file formats or symbols.
 
+use std::sync::Arc;
+
 /// What is done with the stacks of a range, by the name of a function or an object.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TransformKind {
@@ -29,7 +31,7 @@ impl TransformKind {
     ];
 
     /// The word in addresses.
-    pub fn word(self) -> &'static str {
+    pub fn as_word(self) -> &'static str {
         TransformKind::ALL.iter().find(|row| row.0 == self).map_or("", |row| row.1)
     }
 
@@ -130,10 +132,10 @@ pub enum Trees {
 pub struct CallNode {
     /// The node above, by its place in the list: always a smaller one.
     pub parent: Option<usize>,
-    /// Name.
-    pub name: String,
+    /// Name. Nodes of one function share it.
+    pub name: Arc<str>,
     /// What its colour stands for: the program or library, or the language.
-    pub object: String,
+    pub object: Arc<str>,
     /// CPU time in the function itself; in trees of callers, that of the function at the root.
     pub own_ns: u64,
     /// CPU time of stacks that end at this node, wherever the tree begins: these sum up to the totals.
@@ -220,8 +222,14 @@ pub enum FileFormat {
     JsonLines,
 }
 
+/// A file, piece by piece.
+pub type Pieces = Box<dyn Iterator<Item = Vec<u8>> + Send>;
+
 /// Answers what a range of a recording spent where, with the numbers of `pct report --from --to`.
 pub trait Windows: Send + Sync {
+    /// Samples in [from, to), in ns since 1970; known at once.
+    fn samples(&self, from_ns: i64, to_ns: i64) -> u64;
+
     /// The sums of a range, and call trees.
     ///
     /// # Errors
@@ -240,8 +248,21 @@ pub trait Windows: Send + Sync {
     /// A filter is no regular expression; in words.
     fn file(&self, window: &Window, format: FileFormat) -> Result<Vec<u8>, String>;
 
-    /// The samples with a matching function on the stack: times (ns since 1970) and places of their threads, in order of
-    /// time, at most so many; and how many there are in all.
+    /// The name of the file as which a range can be saved as a recording of its own; none: it cannot be.
+    fn archive_name(&self) -> Option<&'static str> {
+        None
+    }
+
+    /// All samples from one time to another, ns since 1970, as a recording of its own. Filters do not count.
+    ///
+    /// # Errors
+    /// It cannot be read; in words.
+    fn archive(&self, from_ns: i64, to_ns: i64) -> Result<Pieces, String> {
+        Err(format!("there is no recording of {from_ns} to {to_ns}"))
+    }
+
+    /// The samples with a matching function on the stack: times (ns since 1970) and places of their threads,
+    /// in order of time, at most so many; and how many there are in all.
     ///
     /// # Errors
     /// The pattern is no regular expression; in words.
@@ -253,6 +274,10 @@ pub trait Windows: Send + Sync {
 pub struct Unanswered;
 
 impl Windows for Unanswered {
+    fn samples(&self, _: i64, _: i64) -> u64 {
+        0
+    }
+
     fn sums(&self, _: &Window, _: &Trees) -> Result<WindowSums, String> {
         Ok(WindowSums::default())
     }

@@ -49,8 +49,10 @@ pub(crate) fn seconds(ns: u64) -> String {
     format!("{:.2}", ns as f64 / 1e9)
 }
 
-/// A name cut in its middle, where what tells two names apart is seldom.
+/// A name in one line, its hidden characters written out, cut in its middle: what tells two names apart is
+/// seldom there.
 pub(crate) fn cut(name: &str, most: usize) -> String {
+    let name = &*pct_text::visible(name);
     let count = name.chars().count();
     if count <= most {
         return name.to_owned();

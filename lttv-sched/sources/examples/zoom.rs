@@ -8,7 +8,7 @@ use std::io::{self, BufRead, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex};
 
-use lttv_engine::engine::{Budget, Engine};
+use lttv_engine::engine::Engine;
 use lttv_engine::hooks::Flow;
 use lttv_engine::ids::{OwnerId, TracesetId};
 use lttv_engine::request::EventsRequest;
@@ -20,7 +20,7 @@ type Done<T> = Result<T, Box<dyn std::error::Error>>;
 struct Viewer {
     engine: Engine,
     traceset: TracesetId,
-    /// Only events of this name, if there is one.
+    /// Only events with this name, if set.
     name: Option<String>,
     whole: (Time, Time),
     window: (Time, Time),
@@ -42,8 +42,8 @@ impl Viewer {
         Ok(Viewer { engine, traceset, name, whole, window: whole })
     }
 
-    /// Asks for the events of the window and lets the engine serve them. A viewer with a screen steps the engine between
-    /// two frames instead, and draws what there is.
+    /// Requests the events of the window and lets the engine serve them. A viewer with a screen would step the engine
+    /// between two frames instead, and draw what it has so far.
     fn histogram(&mut self) -> Done<Histogram> {
         let (from, to) = self.window;
         let counts = Arc::new(Mutex::new(Histogram::new(from, to, 16)));
@@ -58,7 +58,7 @@ impl Viewer {
             None => request.on_event(move |call| count(call.time)),
         };
         self.engine.events_request(self.traceset, request)?;
-        while !self.engine.step(Budget::chunks(1)).idle {}
+        self.engine.run_until_idle();
         Ok(counts.lock().expect("nobody panics with it").clone())
     }
 
@@ -76,7 +76,7 @@ impl Viewer {
     }
 }
 
-/// Shows a trace and obeys commands until stdin ends.
+/// Shows a trace and reads commands until stdin ends.
 pub(crate) fn run(path: &Path, name: Option<String>, input: impl BufRead, mut out: impl Write) -> Done<()> {
     let mut viewer = Viewer::open(path, name)?;
     let mut lines = input.lines();

@@ -1,9 +1,10 @@
 //! Everything that `lttv` can open: CTF traces, and the sample logs of profiled processes.
 //!
 //! - [`pct`]: a .pct file as a trace: one tracefile for each thread, one for the process;
-//! - [`mod@open`]: what lies at a path, whichever it is.
+//! - [`mod@open`]: opens whatever is at a path;
+//! - [`stamp()`]: shows whether it has changed since.
 //!
-//! Times of both are nanoseconds since 1970, so that samples and kernel or UST events of one machine can be looked at in
+//! Both have times in nanoseconds since 1970, so that samples and kernel or UST events of one machine can be viewed in
 //! one traceset.
 #![forbid(unsafe_code)]
 #![cfg_attr(
@@ -13,6 +14,8 @@
 
 pub mod open;
 pub mod pct;
+mod stamp;
 
 pub use open::{OpenError, Opened, open};
 pub use pct::PctSource;
+pub use stamp::stamp;

@@ -9,27 +9,27 @@ use lttv_engine::source::{ReadError, Source};
 
 use crate::pct::{PctError, PctSource};
 
-/// Most .pct files that a directory is searched for.
+/// Most .pct files that are opened in a directory.
 const MOST_FILES: usize = 100_000;
 
 /// A trace that was opened.
 pub struct Opened {
     /// The source for the engine.
     pub source: Arc<dyn Source>,
-    /// The recording, where it is one.
+    /// The recording, if it is one.
     pub recording: Option<Arc<PctSource>>,
-    /// Parts of it that cannot be read at all; the rest can.
+    /// Parts of it that cannot be read. The rest can.
     pub lost: Vec<ReadError>,
-    /// Names by which people may call it: its path, its folder or file, its host.
+    /// Names by which users may refer to it: its path, its folder or file, its host.
     pub names: Vec<String>,
-    /// What is the same in all copies of the trace and nowhere else, where it tells.
+    /// What all copies of the trace share and no other trace has, if there is such a thing.
     pub fingerprint: Option<Vec<u8>>,
-    /// Name of the clock that its times are of, when it is not that of the Unix epoch: such times can be compared with
-    /// those of the same clock only.
+    /// Name of its clock, if its origin is not the Unix epoch. Such times can only be compared with those of the same
+    /// clock.
     pub foreign_clock: Option<String>,
 }
 
-/// Why something at a path cannot be opened.
+/// Why a path cannot be opened.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum OpenError {
@@ -39,21 +39,21 @@ pub enum OpenError {
     /// A sample log is damaged.
     #[error(transparent)]
     Pct(#[from] PctError),
-    /// Neither.
+    /// The path holds neither.
     #[error("{0}: neither a CTF trace nor a .pct file, nor a directory with one of them")]
     Unknown(PathBuf),
-    /// The file system said no.
+    /// The file system returned an error.
     #[error("{path}: {error}", path = .path.display())]
     Io {
-        /// What was looked at.
+        /// The path.
         path: PathBuf,
         /// Why.
         error: std::io::Error,
     },
 }
 
-/// Opens everything at a path: a .pct file, a directory with such files, a CTF trace, or a directory with CTF traces below.
-/// One result for each trace found, so that a damaged one does not hide the others.
+/// Opens everything at a path: a .pct file, a directory with such files, a CTF trace, or a directory with CTF traces
+/// below. There is one result per trace, so that a damaged one does not hide the others.
 pub fn open(path: &Path, options: &lttv_ctf::Options) -> Vec<Result<Opened, OpenError>> {
     let meta = match std::fs::metadata(path) {
         Ok(m) => m,

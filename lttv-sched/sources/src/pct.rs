@@ -1,13 +1,13 @@
 //! A .pct file as a trace.
 //!
-//! One tracefile for each thread (channel `samples`: `sample`, `system_sample`, `mark`, `thread_begin`, `thread_end`) and one
-//! for the process (channel `process`: `region_begin`, `region_end`, `exec`, `fork`). The file is read once, when it is
-//! opened: a process that is still being sampled gives what it had written by then. Samples are kept as small records
-//! in order of time; stacks stay shared.
+//! It has one tracefile for each thread (channel `samples`: `sample`, `system_sample`, `mark`, `thread_begin`,
+//! `thread_end`) and one for the process (channel `process`: `region_begin`, `region_end`, `exec`, `fork`). The file is
+//! read once, when it is opened: from a process that is still being sampled it has what was written by then. Samples
+//! are stored as small records in order of time; stacks stay shared.
 //!
-//! Fields of samples: `pc`, `weight` (periods), `weight_ns` (CPU time that the sample stands for), `region` and `offset` (file
-//! that held the PC and the place in it), `stack` (callers, innermost first). Their stream context has `vpid`, `vtid` and
-//! `procname`, as LTTng names them, so that one filter fits both.
+//! Fields of samples: `pc`, `weight` (periods), `weight_ns` (CPU time that the sample stands for), `region` and
+//! `offset` (file that contained the PC and the offset in it), `stack` (callers, innermost first). Their stream context
+//! has `vpid`, `vtid` and `procname`, as LTTng names them, so that one filter fits both.
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
@@ -24,7 +24,7 @@ use pct_format::record::{Frame, RegionFacts};
 use pct_format::{File, Index, Record, Stack, Stacks};
 use rustc_hash::FxHashMap;
 
-/// Field of samples that is not listed: index of the region ([`PctSource::regions`]) that held the PC.
+/// Field of samples that is not listed: index of the region ([`PctSource::regions`]) that contains the PC.
 pub const REGION_INDEX: &str = "region_index";
 
 /// Largest file that is read, bytes.
@@ -34,7 +34,7 @@ const MOST_BYTES: u64 = 16 << 30;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum PctError {
-    /// The file system said no.
+    /// The file system returned an error.
     #[error("{path}: {error}", path = .path.display())]
     Io {
         /// The file.
@@ -50,7 +50,7 @@ pub enum PctError {
         /// What was expected and found.
         error: pct_format::Error,
     },
-    /// Larger than is read.
+    /// The file is too large.
     #[error("{path}: {bytes} bytes, at most {MOST_BYTES} are read", path = .path.display())]
     TooLarge {
         /// The file.
@@ -62,7 +62,7 @@ pub enum PctError {
 
 /// Kinds of events, by index into the class table of their channel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Kind {
+enum PctEvent {
     Sample,
     SystemSample,
     Mark,
@@ -77,10 +77,10 @@ enum Kind {
 const THREAD_CLASSES: [&str; 5] = ["sample", "system_sample", "mark", "thread_begin", "thread_end"];
 const PROCESS_CLASSES: [&str; 4] = ["region_begin", "region_end", "exec", "fork"];
 
-impl Kind {
+impl PctEvent {
     fn id(self) -> EventId {
         let k = self as u32;
-        EventId(if k < Kind::RegionBegin as u32 { k } else { k - Kind::RegionBegin as u32 })
+        EventId(if k < PctEvent::RegionBegin as u32 { k } else { k - PctEvent::RegionBegin as u32 })
     }
 }
 
@@ -93,11 +93,11 @@ enum Callers {
     Own(u32, u32),
 }
 
-/// One event. What `a` and `b` are depends on the kind.
+/// One event. The meaning of `a` and `b` depends on the kind.
 #[derive(Clone, Copy, Debug)]
 struct Event {
     ns: i64,
-    kind: Kind,
+    kind: PctEvent,
     /// PC; child; index of a text; CPU time at the end.
     a: u64,
     /// Weight.
@@ -167,12 +167,12 @@ impl PctSource {
         PctSource::parse(&bytes, path, identity)
     }
 
-    /// The regions of the process: which object was mapped where. Samples name theirs by [`REGION_INDEX`].
+    /// The regions of the process: which object was mapped where. Samples refer to theirs by [`REGION_INDEX`].
     pub fn regions(&self) -> impl Iterator<Item = &RegionFacts<Vec<u8>>> {
         self.data.regions.iter().map(|region| &region.facts)
     }
 
-    /// The number that the process had for itself.
+    /// The process id in the process's own namespace.
     pub fn ns_pid(&self) -> u32 {
         self.data.ns_pid
     }
@@ -191,7 +191,7 @@ impl PctSource {
         data.ns_pid = header.ns_pid();
         data.comm = text(Text::Exe).rsplit('/').next().unwrap_or_default().to_string();
         for f in &mut data.files {
-            // Stable: events of one time keep the order in which they were written.
+            // The sort is stable: events with the same time keep the order in which they were written.
             f.events.sort_by_key(|e| e.ns);
         }
         let classes =
@@ -230,7 +230,7 @@ impl PctSource {
     }
 }
 
-/// The file on its way to [`Data`].
+/// The file while it is being turned into [`Data`].
 struct Reading<'i, 'a> {
     index: &'i Index<'a>,
     region_of_id: FxHashMap<u32, u32>,
@@ -266,7 +266,7 @@ impl<'i, 'a> Reading<'i, 'a> {
         i64::try_from(self.index.timeline.realtime_ns(raw)).unwrap_or(i64::MAX)
     }
 
-    fn event(&self, raw: u64, kind: Kind, a: u64) -> Event {
+    fn event(&self, raw: u64, kind: PctEvent, a: u64) -> Event {
         Event { ns: self.ns(raw), kind, a, b: 0, period: 0, region: u32::MAX, callers: Callers::None }
     }
 
@@ -281,8 +281,8 @@ impl<'i, 'a> Reading<'i, 'a> {
         for (i, t) in self.index.threads.iter().enumerate() {
             slots.insert(t.serial, i);
             let mut events = Vec::new();
-            events.extend(t.begin.map(|raw| self.event(raw, Kind::ThreadBegin, 0)));
-            events.extend(t.end.map(|raw| self.event(raw, Kind::ThreadEnd, t.cpu_ns.unwrap_or(0))));
+            events.extend(t.begin.map(|raw| self.event(raw, PctEvent::ThreadBegin, 0)));
+            events.extend(t.end.map(|raw| self.event(raw, PctEvent::ThreadEnd, t.cpu_ns.unwrap_or(0))));
             self.data.files.push(File1 { tid: t.tid, name: t.name.clone(), events });
         }
         let mut segments: Vec<_> =
@@ -298,7 +298,8 @@ impl<'i, 'a> Reading<'i, 'a> {
             for record in run.records() {
                 let event = match record {
                     Record::Sample(sample) => {
-                        let kind = if sample.system { Kind::SystemSample } else { Kind::Sample };
+                        let sample = self.index.without_kernel(&sample);
+                        let kind = if sample.system { PctEvent::SystemSample } else { PctEvent::Sample };
                         let region = self.index.region_at(sample.pc, sample.time);
                         let region = region.and_then(|r| self.region_of_id.get(&r.id)).copied();
                         let callers = match sample.stack {
@@ -315,7 +316,7 @@ impl<'i, 'a> Reading<'i, 'a> {
                     }
                     Record::Mark { time, name, .. } => {
                         let text = self.text(name.to_text());
-                        self.event(time, Kind::Mark, text)
+                        self.event(time, PctEvent::Mark, text)
                     }
                     _ => continue,
                 };
@@ -327,17 +328,18 @@ impl<'i, 'a> Reading<'i, 'a> {
     fn process(&mut self) {
         let mut events = Vec::new();
         for (region, r) in (0..).zip(&self.index.regions) {
-            events.push(Event { region, ..self.event(r.from, Kind::RegionBegin, 0) });
+            events.push(Event { region, ..self.event(r.from, PctEvent::RegionBegin, 0) });
             if r.to != u64::MAX {
-                events.push(Event { region, ..self.event(r.to, Kind::RegionEnd, 0) });
+                events.push(Event { region, ..self.event(r.to, PctEvent::RegionEnd, 0) });
             }
         }
         let (execs, forks) = (self.index.execs.clone(), self.index.forks.clone());
         for (raw, path) in execs {
             let text = self.text(String::from_utf8_lossy(&path).into_owned());
-            events.push(self.event(raw, Kind::Exec, text));
+            events.push(self.event(raw, PctEvent::Exec, text));
         }
-        events.extend(forks.into_iter().map(|(raw, child)| self.event(raw, Kind::Fork, u64::from(child))));
+        events
+            .extend(forks.into_iter().map(|(raw, child)| self.event(raw, PctEvent::Fork, u64::from(child))));
         self.data.files.push(File1 { tid: 0, name: String::new(), events });
     }
 }
@@ -354,7 +356,8 @@ fn losses(file: &File<'_>, index: &Index<'_>, data: &Data) -> Vec<Loss> {
         out.push(Loss { tracefile: process, from, to, kind: LossKind::Events, count: Some(l.samples) });
     }
     for (i, t) in index.threads.iter().enumerate().filter(|(_, t)| t.overwritten.0 > 0) {
-        let first = data.files[i].events.iter().find(|e| matches!(e.kind, Kind::Sample | Kind::SystemSample));
+        let first =
+            data.files[i].events.iter().find(|e| matches!(e.kind, PctEvent::Sample | PctEvent::SystemSample));
         let to = first.map_or(whole.1, |e| e.ns);
         let count = Some(t.overwritten.0);
         out.push(Loss {
@@ -379,7 +382,7 @@ impl Source for PctSource {
 
     fn cursor(&self, tracefile: usize) -> Result<Box<dyn Cursor>, ReadError> {
         if tracefile >= self.infos.len() {
-            return Err(ReadError::new(format!("no tracefile {tracefile}, there are {}", self.infos.len())));
+            return Err(ReadError::no_tracefile(tracefile, self.infos.len()));
         }
         Ok(Box::new(PctCursor { data: self.data.clone(), file: tracefile, at: usize::MAX }))
     }
@@ -405,7 +408,7 @@ impl Source for PctSource {
 struct PctCursor {
     data: Arc<Data>,
     file: usize,
-    /// Index of the event; the number of events or more: past the end.
+    /// Index of the event. The number of events or more means past the end.
     at: usize,
 }
 
@@ -425,7 +428,7 @@ impl PctCursor {
         }
     }
 
-    /// Fields without parts.
+    /// Fields that are no compounds.
     fn values(&self, scope: Scope) -> Vec<(&'static str, Value<'_>)> {
         let Some(e) = self.event() else { return Vec::new() };
         let f = &self.data.files[self.file];
@@ -444,7 +447,7 @@ impl PctCursor {
                 let region = self.data.regions.get(e.region as usize);
                 let mut v = Vec::new();
                 match e.kind {
-                    Kind::Sample | Kind::SystemSample => {
+                    PctEvent::Sample | PctEvent::SystemSample => {
                         v.push(("pc", Value::Unsigned(e.a)));
                         v.push(("weight", Value::Unsigned(e.b)));
                         v.push(("weight_ns", Value::Unsigned(e.b.saturating_mul(e.period))));
@@ -456,10 +459,10 @@ impl PctCursor {
                             ));
                         }
                     }
-                    Kind::Mark => v.push(("name", text(self.data.text(e.a)))),
-                    Kind::ThreadBegin => {}
-                    Kind::ThreadEnd => v.push(("cpu_ns", Value::Unsigned(e.a))),
-                    Kind::RegionBegin | Kind::RegionEnd => {
+                    PctEvent::Mark => v.push(("name", text(self.data.text(e.a)))),
+                    PctEvent::ThreadBegin => {}
+                    PctEvent::ThreadEnd => v.push(("cpu_ns", Value::Unsigned(e.a))),
+                    PctEvent::RegionBegin | PctEvent::RegionEnd => {
                         if let Some(r) = region {
                             v.push(("start", Value::Unsigned(r.facts.start)));
                             v.push(("end", Value::Unsigned(r.facts.end)));
@@ -467,8 +470,8 @@ impl PctCursor {
                             v.push(("path", Value::Text(Cow::Borrowed(&r.path))));
                         }
                     }
-                    Kind::Exec => v.push(("path", text(self.data.text(e.a)))),
-                    Kind::Fork => v.push(("child", Value::Unsigned(e.a))),
+                    PctEvent::Exec => v.push(("path", text(self.data.text(e.a)))),
+                    PctEvent::Fork => v.push(("child", Value::Unsigned(e.a))),
                 }
                 v
             }
@@ -483,6 +486,9 @@ fn frame_value(f: Frame) -> Value<'static> {
         Frame::Code(code) => Value::Text(Cow::Owned(format!("code {}", code.id()))),
         Frame::NoCode(why) => Value::Text(Cow::Borrowed(why.name())),
         Frame::Cut(cause) => Value::Text(Cow::Owned(format!("cut: {cause:?}"))),
+        Frame::Boundary(boundary) => Value::Text(Cow::Borrowed(boundary.entry.name())),
+        Frame::Kernel(pc) => Value::Unsigned(pc),
+        Frame::Blocked(blocked) => Value::Text(Cow::Borrowed(blocked.by.name())),
     }
 }
 
@@ -533,10 +539,9 @@ impl Cursor for PctCursor {
         for (name, value) in self.values(scope) {
             visitor.value(name, value);
         }
-        let Some(e) = self
-            .event()
-            .filter(|e| scope == Scope::Payload && matches!(e.kind, Kind::Sample | Kind::SystemSample))
-        else {
+        let Some(e) = self.event().filter(|e| {
+            scope == Scope::Payload && matches!(e.kind, PctEvent::Sample | PctEvent::SystemSample)
+        }) else {
             return;
         };
         let frames = self.frames(e.callers);

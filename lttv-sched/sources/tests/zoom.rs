@@ -1,4 +1,4 @@
-//! The example on a real trace.
+//! Runs the example on a real trace.
 
 #[path = "../examples/zoom.rs"]
 #[expect(dead_code, reason = "its main is the example's")]

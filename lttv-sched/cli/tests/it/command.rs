@@ -1,4 +1,4 @@
-//! The command itself: exit status, closed pipes, manual pages, traces that are damaged.
+//! The command itself: exit status, closed pipes, manual pages, damaged traces.
 
 use crate::common::{put, written};
 use crate::support::*;
@@ -21,7 +21,7 @@ fn exit_status_tells_what_went_wrong() {
     assert_eq!(o.stdout.iter().filter(|b| **b == b'\n').count(), 120);
     let told = String::from_utf8_lossy(&o.stderr);
     assert!(told.contains("bad/metadata: line 1:"), "{told}");
-    // Cut in the middle of a packet: events before it, a diagnostic, and 1.
+    // Cut in the middle of a packet: it gives the events before the cut, a diagnostic, and exit code 1.
     let stream = tmp.path().join("good/chan_2");
     let bytes = std::fs::read(&stream).unwrap();
     std::fs::write(&stream, &bytes[..bytes.len() * 5 / 8]).unwrap();
@@ -46,7 +46,7 @@ fn manual_pages_and_completions_know_every_command() {
     assert!(bash.contains("histogram") && bash.contains("--columns"), "{bash}");
 }
 
-/// Traces that other readers take: a character constant, packets of another UUID; and a clock beyond all times.
+/// Traces that other readers accept: a character constant, packets of another UUID; and a clock beyond all times.
 #[test]
 fn odd_traces_are_read_with_a_word() {
     let tmp = tempfile::tempdir().unwrap();

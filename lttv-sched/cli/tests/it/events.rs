@@ -88,7 +88,7 @@ fn samples_and_events_are_looked_at_together() {
         .map(|r| (r["ns"].as_u64().unwrap() - 1_000_000_000, r["name"].as_str().unwrap()))
         .collect();
     assert_eq!(seen, [(5, "thread_begin"), (50, "tick"), (100, "sample"), (150, "tick")]);
-    // A clock that counts from nowhere known is not merged unasked.
+    // A clock of unknown origin is not merged without the option.
     let odd = tmp.path().join("odd");
     put(&odd, metadata.replace("monotonic", "mine").as_bytes(), &[("s", &stream)]);
     let odd = odd.to_str().unwrap();
@@ -113,11 +113,12 @@ fn fields_as_text_are_those_of_babeltrace2() {
                 .unwrap();
         let trace = dir.join(name);
         let got = out(&["events", trace.to_str().unwrap(), "--columns", "name,context,fields", "-q"]);
-        // Between the two columns stands a space.
+        // There is a space between the two columns.
         let mut got: Vec<String> = got.lines().map(|line| line.replacen("} {", "}, {", 1)).collect();
         let names: std::collections::BTreeSet<&str> =
             got.iter().map(|line| line.split_once(" {").map_or(line.as_str(), |(name, _)| name)).collect();
-        // Of the expected lines the part from the event's name on, without the packet's context; tied events in any order.
+        // From each expected line, the part that begins with the event's name, without the packet's context; tied
+        // events in any order.
         let shown = |line: &str| {
             let of = |before: &str| {
                 let fits = names.iter().filter(|name| before.ends_with(**name));
@@ -180,23 +181,91 @@ fn times_are_typed_and_shown_as_people_write_them() {
     assert!(shown.starts_with("2016-03-04 17:46:22.000000000 0 kernel sched_switch"), "{shown}");
 }
 
-/// Names in traces steer no terminal.
+/// Names in traces control no terminal, whatever the command and the form.
 #[test]
 fn hostile_names_are_shown_as_escapes() {
     let tmp = tempfile::tempdir().unwrap();
+    let (plain, kernel) = (tmp.path().join("plain"), tmp.path().join("kernel\u{202e}\u{1b}[2J"));
     let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+        env { hostname = \"evil\x1b[2J\u{202e}\"; };
         event { name = \"evil\x1b[2J\u{202e}\"; fields := struct { integer { size = 8; } n; }; };";
-    put(tmp.path(), metadata.as_bytes(), &[("s", &[1])]);
-    let t = tmp.path().to_str().unwrap();
-    for args in [["events", t], ["stats", t]] {
-        let text = out(&args);
-        assert!(text.contains("evil\\u{1b}[2J\\u{202e}") && !text.contains(['\u{1b}', '\u{202e}']), "{text}");
-        let json = out(&[args[0], t, "--format", "json"]);
-        assert!(!json.contains(['\u{1b}', '\u{202e}']), "{json}");
+    put(&plain, metadata.as_bytes(), &[("s", &[1])]);
+    crate::threads::reading_by(&kernel, "evil\x1b[2J\nINJECTED\u{202e}", "/evil\u{9b}2J\nINJECTED\u{2066}");
+    let commands: [&[&str]; 14] = [
+        &["events"],
+        &["stats"],
+        &["stats", "--by", "syscall"],
+        &["stats", "--by", "process"],
+        &["stats", "--by", "irq"],
+        &["stats", "--by", "file"],
+        &["stats", "--by", "device"],
+        &["states"],
+        &["states", "--at", "60%"],
+        &["threads"],
+        &["threads", "--thread", "5"],
+        &["info"],
+        &["info", "--packets"],
+        &["histogram"],
+    ];
+    let mut named = 0;
+    for trace in [&plain, &kernel] {
+        for command in commands {
+            for form in ["text", "json", "csv"] {
+                let args = [command, &["--format", form, trace.to_str().unwrap()]].concat();
+                let shown = lttv(&args);
+                for octets in [&shown.stdout, &shown.stderr] {
+                    let text = std::str::from_utf8(octets).unwrap();
+                    assert_eq!(
+                        text.find(|c| pct_text::is_hidden(c) && c != '\n'),
+                        None,
+                        "{args:?}: {text:?}"
+                    );
+                    assert!(!text.lines().any(|line| line.starts_with("INJECTED")), "{args:?}: {text}");
+                    named += usize::from(text.contains("evil"));
+                }
+            }
+        }
+    }
+    assert!(named >= 24, "{named} outputs with a hostile name");
+    // Programs get the name unchanged.
+    let events = rows(&["events", plain.to_str().unwrap(), "--format", "json"]);
+    assert_eq!(events[0]["name"], "evil\u{1b}[2J\u{202e}");
+}
+
+#[test]
+fn a_histogram_without_events_says_so_and_draws_nothing() {
+    let tmp = tempfile::tempdir().unwrap();
+    let (timed, untimed, silent) =
+        (tmp.path().join("timed"), tmp.path().join("untimed"), tmp.path().join("silent"));
+    switching(&timed, &[(0, 1000, 0, vec![(100, 0, 5), (300, 5, 0)])]);
+    let metadata = "/* CTF 1.8 */ trace { major = 1; minor = 8; byte_order = le; };
+        event { name = tick; fields := struct { integer { size = 8; } n; }; };";
+    put(&untimed, metadata.as_bytes(), &[("s", &[1, 2, 3])]);
+    put(&silent, metadata.as_bytes(), &[]);
+    let shown = |args: &[&str]| {
+        let ran = lttv(&[&["histogram"], args].concat());
+        assert!(ran.status.success(), "{args:?}: {ran:?}");
+        let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
+        (text(ran.stdout), text(ran.stderr))
+    };
+    let [timed, untimed, silent] = [&timed, &untimed, &silent].map(|dir| dir.to_str().unwrap());
+    for (args, why) in [
+        (&[silent][..], "the trace has no event"),
+        (&[timed, "--filter", "next_tid == 77"], "the trace has no event that passes the filter"),
+        (&[timed, "--from", "150ns", "--to", "250ns"], "the window has no event"),
+    ] {
+        let (drawn, told) = shown(args);
         assert!(
-            json.lines().any(|line| {
-                serde_json::from_str::<Value>(line).unwrap()["name"] == "evil\u{1b}[2J\u{202e}"
-            })
+            drawn.is_empty() && told.contains(&format!("nothing to show: {why}")),
+            "{args:?}: {drawn}{told}"
         );
     }
+    assert_eq!(shown(&[untimed]), ("3 events without a time\n".into(), String::new()));
+    let (drawn, told) = shown(&[timed, "--buckets", "2"]);
+    let lines: Vec<&str> = drawn.lines().collect();
+    assert!(
+        lines.len() == 4 && lines[0].starts_with("2 events, buckets of ") && told.is_empty(),
+        "{drawn}{told}"
+    );
+    assert!(lines[1].starts_with("from") && lines[1].ends_with("events"), "{drawn}");
 }

@@ -42,13 +42,13 @@ fn a_trace_shows_its_clock_streams_packets_and_their_contexts() {
     assert_eq!((&stream[0]["channel"], &stream[0]["packets"]), (&Value::from("chan"), &Value::from(4)));
     assert_eq!(stream[0]["bytes"].as_u64().unwrap(), w.stream.len() as u64);
     assert_eq!(packets.len(), 4);
-    // What the event list says of the packets of its events, and the list of packets, are the same.
+    // The event list and the packet list say the same about packets.
     let events = rows(&["events", t, "--columns", "packet", "--format", "json"]);
     for packet in &packets {
         assert!(packet["context"].as_object().unwrap().len() > 3, "{packet}");
         assert!(events.iter().any(|event| event["packet"] == packet["context"]), "{packet}");
     }
-    // A window leaves packets out; it changes nothing of the streams.
+    // A window leaves out packets, but does not change the streams.
     let begin = packets[2]["begin_ns"].as_i64().unwrap();
     let late = info(&["--packets", "--from", &format!("{begin}ns")]);
     assert!((2..4).contains(&of(&late, "packet").len()));

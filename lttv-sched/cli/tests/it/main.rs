@@ -1,4 +1,4 @@
-//! The command on traces that the naive writer of the CTF tests makes, and on the shared data where it is there.
+//! Tests the command on traces by the naive writer of the CTF tests, and on the shared data if it is available.
 //!
 //! Live are the modules `live` of `command` and `recordings`: processes that go on beside the test. All else is exact.
 

@@ -19,7 +19,7 @@ fn entry_offset(elf: &[u8]) -> u64 {
     entry - word(segment + 16) + word(segment + 8)
 }
 
-/// Samples of the command's own first function, of the kernel, and of nothing known.
+/// Samples of the command's own first function, of the kernel, and of unknown code.
 fn of_own_entry(path: &Path) {
     let exe = env!("CARGO_BIN_EXE_lttv");
     let elf = std::fs::read(exe).unwrap();
@@ -52,14 +52,14 @@ fn samples_have_the_functions_that_were_running() {
     let mut all = functions(&[]);
     all.sort();
     assert_eq!(all, [row("[system]", "kernel", 1), row("[unknown]", "", 1), row("_start", "lttv", 2)]);
-    // The window and the filter are the engine's.
+    // The engine applies the window and the filter.
     assert_eq!(functions(&["--to", "+11ns"]), [row("_start", "lttv", 1)]);
     assert_eq!(functions(&["--filter", "name == system_sample"]), [row("[system]", "kernel", 1)]);
     let text = out(&["stats", log, "--by", "function"]);
     assert!(text.contains("         2   50.0%     2.01 ms  _start (lttv)"), "{text}");
 }
 
-/// The C library of this program, and the offset in it behind the system call in `getppid`.
+/// The C library of this program, and the offset in it after the system call in `getppid`.
 #[cfg(target_arch = "x86_64")]
 fn in_getppid() -> Option<(String, u64)> {
     let maps = std::fs::read_to_string("/proc/self/maps").unwrap();
@@ -84,7 +84,7 @@ fn system_samples_have_the_name_of_their_system_call() {
     b.region(1, 0, 0x10_0000..0x10_0000 + size, 0, 0, b"", libc.as_bytes());
     let thread = b.thread(5, 77, b"main");
     b.sample(thread, 10, 0x10_0000 + offset, 1, true, 0);
-    // The second one is in no region: what call it was in is not known.
+    // The second one is in no region, so its call is unknown.
     b.sample(thread, 20, 0x10, 1, true, 0);
     std::fs::write(&log, b.finish()).unwrap();
     let all = rows(&["stats", log.to_str().unwrap(), "--by", "function", "--format", "json"]);
@@ -102,7 +102,7 @@ mod live {
     use super::*;
     use crate::support::Started;
 
-    /// The recording of a running process as it is after so many samples, in the place of the one before.
+    /// Writes the recording of a running process after this many samples, in place of the one before.
     fn recorded(log: &Path, of: &Child, samples: u64) {
         let stat = std::fs::read_to_string(format!("/proc/{}/stat", of.id())).unwrap();
         let start: u64 = stat.rsplit_once(") ").unwrap().1.split(' ').nth(19).unwrap().parse().unwrap();
@@ -112,8 +112,10 @@ mod live {
             (0..16).map(|n| u8::from_str_radix(&boot[2 * n..2 * n + 2], 16).unwrap()).collect();
         let word = |n: usize| u64::from_le_bytes(octets[8 * n..8 * n + 8].try_into().unwrap());
         let mut b = Builder::new();
-        b.word(at::STATE, State::Armed as u64).word(at::PID, of.id().into()).word(at::START_TICKS, start);
-        b.word(at::BOOT_ID, word(0)).word(at::BOOT_ID + 1, word(1));
+        b.set_header_word(at::STATE, State::Armed as u64)
+            .set_header_word(at::PID, of.id().into())
+            .set_header_word(at::START_TICKS, start);
+        b.set_header_word(at::BOOT_ID, word(0)).set_header_word(at::BOOT_ID + 1, word(1));
         let thread = b.thread(5, 77, b"main");
         for sample in 1..=samples {
             b.sample(thread, sample * 1_000_000, 0x4000, 1, false, 0);
@@ -150,7 +152,7 @@ mod live {
         for n in 1..=3 {
             assert_eq!(next(), sample(n));
         }
-        // It has been listed while the process runs; now there is more.
+        // It was listed while the process runs. Now there is more.
         recorded(&log, &process.0, 5);
         assert_eq!((next(), next()), (sample(4), sample(5)));
         recorded(&log, &process.0, 6);
@@ -160,7 +162,7 @@ mod live {
         let mut said = String::new();
         lttv.0.stderr.take().unwrap().read_to_string(&mut said).unwrap();
         assert!(lttv.0.wait().unwrap().success() && said.is_empty(), "{said}");
-        // What has ended already is listed at once; what is no recording is not followed.
+        // A process that has ended is listed at once. A file that is no recording is not followed.
         assert_eq!(out(&["events", "-f", log.to_str().unwrap(), "-n", "2"]).lines().count(), 2);
         let (trace, _) = trace(&tmp.path().join("trace"), 3);
         assert_eq!(crate::support::lttv(&["events", "--follow", &trace]).status.code(), Some(2));

@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use crate::support::*;
 
-/// What runs on a CPU is whom the last switch on it went to, whatever the window was reached by.
+/// The thread on a CPU is the one that the last switch went to, in whichever way the window was reached.
 #[test]
 fn states_of_real_traces_are_those_of_the_switches_before() {
     let Some(dir) = pct_kit::real("ctf") else { return };
@@ -22,7 +22,7 @@ fn states_of_real_traces_are_those_of_the_switches_before() {
         assert!(switches.len() > 1000, "{name}: {} switches", switches.len());
         let mut judged = 0;
         for part in 1..8 {
-            // Right behind a switch: what ran before it does not run any more.
+            // Right after a switch: what ran before it no longer runs.
             let at = switches[switches.len() * part / 8].0 + 1;
             let mut running = std::collections::BTreeMap::new();
             for (_, cpu, next) in switches.iter().take_while(|s| s.0 < at) {
@@ -41,7 +41,7 @@ fn states_of_real_traces_are_those_of_the_switches_before() {
     }
 }
 
-/// Events lost in the second packet: states are in doubt until the next switch after it.
+/// Events lost in the second packet put states in doubt until the next switch after it.
 #[test]
 fn losses_put_states_in_doubt() {
     let tmp = tempfile::tempdir().unwrap();
@@ -112,13 +112,13 @@ fn the_states_of_a_window_are_whole_for_each_cpu_and_a_filter_chooses_rows() {
     let o = lttv(&["states", t, "--filter", "comm == x"]);
     assert_eq!(o.status.code(), Some(2));
     assert!(String::from_utf8_lossy(&o.stderr).contains("no `comm`; they have trace, cpu"), "{o:?}");
-    // The time of a status is its own, not that of the mode.
+    // The time of a status is its own, and not that of the mode.
     let threads = rows(&["states", t, "--at", "300ns", "--format", "json", "--filter", "tid == 5"]);
     let thread = threads.iter().find(|row| row["kind"] == "thread").unwrap();
     assert_eq!((&thread["status"], &thread["since_ns"]), (&Value::from("run"), &Value::from(10)));
     let idle = rows(&["states", t, "--at", "500ns", "--format", "json", "--filter", "cpu == 0"]);
     assert_eq!(idle[0]["thread_mode"], "idle");
-    // A trace without events of the kernel says so, inverted windows too.
+    // A trace without kernel events is refused with a message, and so is an inverted window.
     let (user, _) = trace(&tmp.path().join("user"), 15);
     let o = lttv(&["states", &user]);
     assert_eq!(o.status.code(), Some(1));

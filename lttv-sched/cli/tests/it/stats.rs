@@ -28,7 +28,7 @@ fn real_traces_give_their_counts_windows_and_run_times() {
         rows(&["states", dir.join("tc/bug446190").to_str().unwrap(), "--at", "50%", "--format", "json"]);
     assert_eq!(snapshot.iter().filter(|r| r["kind"] == "cpu").count(), 4);
     let intervals = rows(&["states", dir.join("tc/bug446190").to_str().unwrap(), "--format", "json"]);
-    // Intervals of a CPU follow each other without a gap.
+    // The intervals of a CPU follow each other without a gap.
     let mut last = std::collections::BTreeMap::new();
     for i in &intervals {
         let cpu = i["cpu"].as_u64().unwrap();
@@ -106,7 +106,7 @@ fn hosts_have_rows_of_their_own_and_copies_are_read_once() {
     let told = String::from_utf8_lossy(&o.stderr);
     assert!(told.contains("is the same trace as") && told.contains("read once"), "{told}");
     assert!(String::from_utf8_lossy(&o.stdout).starts_with("{\"kind\":\"total\",\"events\":2,"), "{o:?}");
-    // One clock moved, by the name of its host or folder.
+    // One clock is shifted, selected by the name of its host or folder.
     for name in ["host-b", "b"] {
         let shift = format!("{name}=2us");
         let all = rows(&["events", &a, &b, "--any-clock", "--clock-shift", &shift, "--format", "json"]);
@@ -118,7 +118,7 @@ fn hosts_have_rows_of_their_own_and_copies_are_read_once() {
     assert!(String::from_utf8_lossy(&o.stderr).contains("no trace is called nobody"));
 }
 
-/// Each call of the short processes takes 1 us, each stay on the CPU 18 us.
+/// Each call of the short processes takes 1 us, each time on the CPU 18 us.
 #[test]
 fn durations_are_told_by_what_they_are_of() {
     let tmp = tempfile::tempdir().unwrap();
@@ -153,7 +153,7 @@ fn durations_are_told_by_what_they_are_of() {
     );
 }
 
-/// What a command says on stdout and stderr when it succeeds.
+/// The stdout and stderr of a command that succeeds.
 fn said(args: &[&str]) -> (String, String) {
     let run = lttv(args);
     let text = |octets: Vec<u8>| String::from_utf8(octets).unwrap();
@@ -172,13 +172,13 @@ fn a_table_without_rows_has_no_head_and_says_why_it_is_empty() {
     switching(&switches, &[(0, 1000, 0, vec![(100, 0, 5), (500, 5, 0)])]);
     let switches = switches.to_str().unwrap();
     for (args, why) in [
-        // The trace knows no such events.
+        // The trace does not have such events.
         (vec!["stats", calls, "--by", "device"], "block_rq_complete), and the trace has no such events"),
         (vec!["stats", calls, "--by", "irq"], "and the trace has no such events"),
         (vec!["stats", switches, "--by", "syscall"], "syscall_exit_*), and the trace has no such events"),
         (vec!["stats", switches, "--by", "file"], "and the trace has no such events"),
         (vec!["stats", switches, calls, "--by", "irq", "--any-clock"], "and the traces have no such events"),
-        // It does, but there is none where we look.
+        // It does, but not in the window.
         (
             vec!["stats", calls, "--by", "syscall", "--from", "+900s"],
             "the window has no syscall whose begin and end",
@@ -203,17 +203,17 @@ fn a_table_without_rows_has_no_head_and_says_why_it_is_empty() {
     ] {
         let (shown, told) = said(&args);
         assert!(told.contains("nothing to show: ") && told.contains(why), "{args:?}: {told}");
-        // What is left are sentences about the whole, such as "0 events".
+        // Only sentences about the whole remain, such as "0 events".
         for head in ["count  ", "event\n", "thread\n", "CPU  mode", "status", "tid  "] {
             assert!(!shown.contains(head), "{args:?} has the head of a table: {shown}");
         }
     }
-    // Tables with rows have their heads and no complaint.
+    // Tables with rows have their heads and no warning.
     for args in [vec!["stats", calls], vec!["threads", calls], vec!["states", calls, "--at", "50%"]] {
         let (shown, told) = said(&args);
         assert!(!told.contains("nothing to show") && shown.contains("  tid"), "{args:?}: {shown} {told}");
     }
-    // The list of packets, too.
+    // So does the list of packets.
     let (packets, _) = said(&["info", switches, "--packets", "--from", "+900s"]);
     assert!(!packets.contains("packets of"), "{packets}");
 }

@@ -1,4 +1,4 @@
-//! Runs the command, and traces that several tests need.
+//! Runs the command, and makes traces that several tests need.
 
 use std::path::Path;
 use std::process::{Child, Output};
@@ -27,7 +27,7 @@ impl Drop for Started {
 }
 
 pub(crate) fn lttv(args: &[&str]) -> Output {
-    // No test reads or writes the cache of the user who runs it.
+    // Tests do not read or write the cache of the user who runs them.
     Command::new(env!("CARGO_BIN_EXE_lttv"))
         .args(args)
         .env("XDG_CACHE_HOME", "")
@@ -76,7 +76,7 @@ pub(crate) fn switching(dir: &Path, packets: &[Packet]) {
     put(dir, metadata.as_bytes(), &[("kernel_0", &stream)]);
 }
 
-/// The largest resident size that a run says it had.
+/// The largest resident size that a run reports.
 pub(crate) fn peak_kib(args: &[&str]) -> u64 {
     let o = lttv(&[args, &["-v"]].concat());
     let told = String::from_utf8_lossy(&o.stderr);

@@ -10,6 +10,11 @@ use crate::support::*;
 
 /// Thread 5 reads a file and blocks; an interrupt wakes it; it is preempted by 6, which it then wakes by name.
 fn reading(dir: &Path) {
+    reading_by(dir, "reader", "/etc/x");
+}
+
+/// Like [`reading()`], with names for the thread and for the file.
+pub(crate) fn reading_by(dir: &Path, thread: &str, file: &str) {
     let metadata = "/* CTF 1.8 */ typealias integer { size = 64; align = 8; signed = true; } := i64;
         trace { major = 1; minor = 8; byte_order = le; };
         clock { name = monotonic; };
@@ -30,18 +35,18 @@ fn reading(dir: &Path) {
         stream.extend(text.into_iter().flat_map(|text| text.bytes().chain([0])));
     };
     event(100, 8, &[9], Some("eth0"));
-    event(1000, 0, &[0, 0, 5], Some("reader"));
-    event(1100, 1, &[0], Some("/etc/x"));
+    event(1000, 0, &[0, 0, 5], Some(thread));
+    event(1100, 1, &[0], Some(file));
     event(1200, 2, &[3], None);
     event(1300, 3, &[3], None);
     event(1400, 0, &[5, 1, 0], Some("swapper/0"));
     event(2000, 5, &[9], Some("eth0"));
     event(2010, 7, &[5], None);
     event(2020, 6, &[9], None);
-    event(2100, 0, &[0, 0, 5], Some("reader"));
+    event(2100, 0, &[0, 0, 5], Some(thread));
     event(2200, 4, &[1], None);
     event(2300, 0, &[5, 0, 6], Some("other"));
-    event(2500, 0, &[6, 1, 5], Some("reader"));
+    event(2500, 0, &[6, 1, 5], Some(thread));
     event(2600, 7, &[6], None);
     event(3000, 0, &[5, 1, 0], Some("swapper/0"));
     put(dir, metadata.as_bytes(), &[("kernel_0", &stream)]);
@@ -96,7 +101,7 @@ fn a_thread_says_what_it_waited_for_and_who_woke_it() {
     assert_eq!((int("tid"), int("running_ns"), int("user_ns"), int("kernel_ns")), (5, 1100, 700, 300));
     assert_eq!((int("waits_for_cpu_ns"), int("blocked_ns")), (290, 610));
     assert_eq!(sums["blocked_in"].to_string(), r#"[{"call":"read","count":1,"file":"/etc/x","ns":610}]"#);
-    // A window cuts what goes on at its borders, and knows what began before it.
+    // A window cuts intervals at its borders, and includes what began before it.
     let inside =
         rows(&["threads", t, "--thread", "5", "--from", "1500ns", "--to", "2050ns", "--format", "json"]);
     let inside: Vec<Told> = inside.iter().map(told).collect();
@@ -191,13 +196,13 @@ fn threads_of_a_recording_run_where_their_samples_are() {
             want(40 * period, 50 * period, "off_cpu "),
         ]
     );
-    // A thread without an event in the window is there all the same.
+    // A thread without an event in the window is listed anyway.
     let window = ["--from", "+20ms", "--to", "+30ms"];
     assert_eq!(of("71", &window), [(at(20_000_000 + 1_000), at(30_000_000 + 1_000), "off_cpu ".to_string())]);
     let sums = rows(&["threads", t, "--format", "json"]);
     let running: Vec<u64> = sums.iter().map(|row| row["running_ns"].as_u64().unwrap()).collect();
     assert_eq!(running, [4 * period, period]);
-    // `states` shows the same: a recording knows threads, and no CPUs.
+    // `states` shows the same. A recording has threads but no CPUs.
     let now = rows(&["states", t, "--at", "+10.5ms", "--format", "json"]);
     let now: Vec<(i64, &str)> =
         now.iter().map(|row| (row["tid"].as_i64().unwrap(), row["state"].as_str().unwrap())).collect();
@@ -217,11 +222,87 @@ fn a_trace_without_system_calls_says_so_once_and_names_no_unknown_ones() {
     assert_eq!(told.matches("the trace has no events of system calls").count(), 1, "{told}");
     let each = out(&["threads", silent.to_str().unwrap(), "--thread", "5"]);
     assert!(each.contains("blocked\n") && !each.contains("unknown)"), "{each}");
-    // A trace that has them says where threads were blocked, and complains of nothing.
+    // A trace with such events says where threads were blocked, and there is no warning.
     let reads = tmp.path().join("reads");
     reading(&reads);
     let run = lttv(&["threads", reads.to_str().unwrap()]);
     let (shown, told) = (String::from_utf8_lossy(&run.stdout), String::from_utf8_lossy(&run.stderr));
     assert!(shown.contains("(blocked longest in)") && shown.contains("(read /etc/x: "), "{shown}");
     assert_eq!(told, "");
+}
+
+/// Follows the names of threads event by event: from each event on, the name is the one that it gives.
+#[derive(Default)]
+struct Names(BTreeMap<i64, String>);
+
+impl Names {
+    fn read(&mut self, event: &Value) {
+        let fields = &event["fields"];
+        let number = |names: [&str; 2]| names.iter().find_map(|name| fields[name].as_i64());
+        let text = |name: &str| fields[name].as_str().unwrap_or_default().to_string();
+        let mut says = |tid: Option<i64>, name: String| {
+            if let (Some(tid), false) = (tid, name.is_empty()) {
+                self.0.insert(tid, name);
+            }
+        };
+        // perf adds the name of the subsystem to its events.
+        match event["name"].as_str().unwrap().rsplit(':').next().unwrap() {
+            "sched_switch" => {
+                says(number(["prev_tid", "prev_pid"]), text("prev_comm"));
+                says(number(["next_tid", "next_pid"]), text("next_comm"));
+            }
+            "sched_process_fork" => says(number(["child_tid", "child_pid"]), text("child_comm")),
+            "sched_process_exec" => {
+                let path = text("filename");
+                let file = path.rsplit('/').next().unwrap();
+                // The kernel keeps 15 octets of it.
+                says(number(["tid", "pid"]), file[..file.len().min(15)].to_string());
+            }
+            "sched_wakeup" | "sched_wakeup_new" | "sched_waking" | "sched_process_exit" => {
+                says(number(["tid", "pid"]), text("comm"));
+            }
+            "task_rename" => says(number(["tid", "pid"]), text("newcomm")),
+            "lttng_statedump_process_state" => says(number(["tid", "tid"]), text("name")),
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn threads_of_real_traces_have_the_names_that_events_gave_them_last() {
+    let Some(dir) = pct_kit::real("ctf") else { return };
+    for (name, threads) in [
+        ("bt/succeed__lttng-tracefile-rotation__kernel", 180),
+        ("tc/bug446190", 206),
+        ("tc/flipping-endianness", 76),
+        ("tc/perf-taskset2", 8),
+    ] {
+        let trace = dir.join(name);
+        let trace = trace.to_str().unwrap();
+        let events = rows(&["events", trace, "--format", "json"]);
+        let at: Vec<i64> =
+            (1..=8).map(|part| events[part * (events.len() - 1) / 8]["ns"].as_i64().unwrap()).collect();
+        let mut names = Names::default();
+        let mut next = events.iter().peekable();
+        for time in at {
+            while let Some(event) = next.next_if(|event| event["ns"].as_i64().unwrap() < time) {
+                names.read(event);
+            }
+            let states = rows(&["states", trace, "--at", &format!("{time}ns"), "--format", "json"]);
+            for row in states.iter().filter(|row| row["kind"] == "thread" && row["tid"] != 0) {
+                let tid = row["tid"].as_i64().unwrap();
+                let told = names.0.get(&tid).map_or("", String::as_str);
+                assert_eq!(row["name"], told, "{name}: thread {tid} at {time}");
+            }
+        }
+        next.for_each(|event| names.read(event));
+        let mut shown = 0;
+        for row in rows(&["threads", trace, "--format", "json"]) {
+            // A thread that ended may have left its number to another one. The last row has the last name.
+            let tid = row["tid"].as_i64().unwrap();
+            assert_eq!(row["name"], names.0[&tid].as_str(), "{name}: thread {tid}");
+            shown += 1;
+        }
+        assert_eq!(shown, threads, "{name}");
+    }
 }

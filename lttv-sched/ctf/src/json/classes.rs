@@ -1,13 +1,13 @@
-//! Field classes: JSON objects, or names of aliases, to [`FieldClass`].
+//! Turns field classes (JSON objects or names of aliases) into [`FieldClass`].
 
 use std::sync::Arc;
 
 use serde_json::Value;
 
-use super::{Lowerer, Object, Place, Result};
+use super::{ClassScope, Lowerer, Object, Result};
 use crate::model::{
-    Base, Bits, BitsKind, ByteOrder, Encoding, FieldClass, Kind, Length, Location, MAX_CLASSES, MAX_DEPTH,
-    Mappings, Member, Range, Role, Scope, VarInt, VariantOption,
+    Base, Bits, BitsKind, ByteOrder, Encoding, FieldClass, FieldKind, Length, Location, MAX_CLASSES,
+    MAX_DEPTH, Mappings, Member, Range, Role, Scope, VarInt, VariantOption,
 };
 
 impl Lowerer {
@@ -22,7 +22,7 @@ impl Lowerer {
         Ok(())
     }
 
-    pub(super) fn class(&mut self, v: &Value, place: Place, depth: usize) -> Result<FieldClass> {
+    pub(super) fn class(&mut self, v: &Value, place: ClassScope, depth: usize) -> Result<FieldClass> {
         if depth > MAX_DEPTH {
             return self.err(format!("field classes nested deeper than {MAX_DEPTH}"));
         }
@@ -45,13 +45,13 @@ impl Lowerer {
             .roles(o)?
             .contains(&Role::TraceUuid)
             .then_some(Role::TraceUuid)
-            .filter(|_| matches!(c.kind, Kind::Blob(Length::Fixed(16))));
+            .filter(|_| matches!(c.kind, FieldKind::Blob(Length::Fixed(16))));
         place_roles(&mut c, place);
         self.count(&c, 1)?;
         Ok(c)
     }
 
-    fn described(&mut self, kind: &str, o: &Object, place: Place, depth: usize) -> Result<FieldClass> {
+    fn described(&mut self, kind: &str, o: &Object, place: ClassScope, depth: usize) -> Result<FieldClass> {
         let part = |l: &mut Self, key: &str| match o.get(key) {
             Some(v) => l.class(v, place, depth + 1),
             None => l.err(format!("{kind}: `{key}` is missing")),
@@ -80,14 +80,14 @@ impl Lowerer {
                     mappings: self.mappings(o, "mappings")?,
                     roles: self.roles(o)?,
                 };
-                Ok(FieldClass::new(8, Kind::VarInt(v)))
+                Ok(FieldClass::new(8, FieldKind::VarInt(v)))
             }
-            "null-terminated-string" => Ok(FieldClass::new(8, Kind::String(self.encoding(o)?))),
+            "null-terminated-string" => Ok(FieldClass::new(8, FieldKind::String(self.encoding(o)?))),
             "static-length-string" | "dynamic-length-string" => {
-                Ok(FieldClass::new(8, Kind::Text(self.length(o, kind)?, self.encoding(o)?)))
+                Ok(FieldClass::new(8, FieldKind::Text(self.length(o, kind)?, self.encoding(o)?)))
             }
             "static-length-blob" | "dynamic-length-blob" => {
-                Ok(FieldClass::new(8, Kind::Blob(self.length(o, kind)?)))
+                Ok(FieldClass::new(8, FieldKind::Blob(self.length(o, kind)?)))
             }
             "structure" => {
                 let own = self.alignment(o, "minimum-alignment")?;
@@ -107,19 +107,19 @@ impl Lowerer {
                     let class = self.class(v, place, depth + 1)?;
                     members.push(Member { raw_name: name.clone(), name, class });
                 }
-                Ok(FieldClass::new(own, Kind::Struct(members)))
+                Ok(FieldClass::new(own, FieldKind::Struct(members)))
             }
             "static-length-array" | "dynamic-length-array" => {
                 let own = self.alignment(o, "minimum-alignment")?;
                 let len = self.length(o, kind)?;
                 let element = part(self, "element-field-class")?;
-                Ok(FieldClass::new(own, Kind::Array(len, Box::new(element))))
+                Ok(FieldClass::new(own, FieldKind::Array(len, Box::new(element))))
             }
             "optional" => {
                 let location = self.location(o, "selector-field-location")?;
                 let ranges = o.get("selector-field-ranges").map(|v| self.ranges(v)).transpose()?;
                 let inner = part(self, "field-class")?;
-                Ok(FieldClass::new(1, Kind::Optional(location, ranges, Box::new(inner))))
+                Ok(FieldClass::new(1, FieldKind::Optional(location, ranges, Box::new(inner))))
             }
             "variant" => {
                 let location = self.location(o, "selector-field-location")?;
@@ -144,7 +144,7 @@ impl Lowerer {
                 if options.is_empty() {
                     return self.err("variant without options");
                 }
-                Ok(FieldClass::new(1, Kind::Variant(Some(location), options)))
+                Ok(FieldClass::new(1, FieldKind::Variant(Some(location), options)))
             }
             other => self.err(format!("field class type `{other}` is not known")),
         }
@@ -199,7 +199,7 @@ impl Lowerer {
             roles: self.roles(o)?,
             clock: None,
         };
-        Ok(FieldClass::new(self.alignment(o, "alignment")?, Kind::Bits(b)))
+        Ok(FieldClass::new(self.alignment(o, "alignment")?, FieldKind::Bits(b)))
     }
 
     fn base(&self, o: &Object) -> Result<Base> {
@@ -307,7 +307,7 @@ impl Lowerer {
                 Some("packet-sequence-number") => Role::PacketSeq,
                 Some("discarded-event-record-counter-snapshot") => Role::Discarded,
                 Some("event-record-class-id") => Role::EventId,
-                // A role that is not known has no effect here.
+                // An unknown role has no effect here.
                 _ => continue,
             });
         }
@@ -315,8 +315,8 @@ impl Lowerer {
     }
 }
 
-/// Keeps the roles that mean something in a scope, and gives the CPU its own by name: CTF 2 has none for it.
-fn place_roles(c: &mut FieldClass, place: Place) {
+/// Keeps the roles that have a meaning in a scope. The CPU gets its role by name, because CTF 2 has none for it.
+fn place_roles(c: &mut FieldClass, place: ClassScope) {
     let Some(scope) = place else { return };
     let keep = |roles: &mut Vec<Role>| {
         if scope == Scope::PacketContext {
@@ -343,9 +343,9 @@ fn place_roles(c: &mut FieldClass, place: Place) {
         });
     };
     match &mut c.kind {
-        Kind::Bits(b) => keep(&mut b.roles),
-        Kind::VarInt(v) => keep(&mut v.roles),
-        Kind::Struct(m) => {
+        FieldKind::Bits(b) => keep(&mut b.roles),
+        FieldKind::VarInt(v) => keep(&mut v.roles),
+        FieldKind::Struct(m) => {
             for m in m {
                 place_roles(&mut m.class, place);
                 let cpu = match scope {
@@ -356,14 +356,14 @@ fn place_roles(c: &mut FieldClass, place: Place) {
                     _ => false,
                 };
                 match &mut m.class.kind {
-                    Kind::Bits(b) if cpu && !b.roles.contains(&Role::Cpu) => b.roles.push(Role::Cpu),
-                    Kind::VarInt(v) if cpu && !v.roles.contains(&Role::Cpu) => v.roles.push(Role::Cpu),
+                    FieldKind::Bits(b) if cpu && !b.roles.contains(&Role::Cpu) => b.roles.push(Role::Cpu),
+                    FieldKind::VarInt(v) if cpu && !v.roles.contains(&Role::Cpu) => v.roles.push(Role::Cpu),
                     _ => {}
                 }
             }
         }
-        Kind::Array(_, e) | Kind::Optional(_, _, e) => place_roles(e, place),
-        Kind::Variant(_, o) => o.iter_mut().for_each(|o| place_roles(&mut o.class, place)),
+        FieldKind::Array(_, e) | FieldKind::Optional(_, _, e) => place_roles(e, place),
+        FieldKind::Variant(_, o) => o.iter_mut().for_each(|o| place_roles(&mut o.class, place)),
         _ => {}
     }
 }

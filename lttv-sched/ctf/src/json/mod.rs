@@ -1,6 +1,6 @@
-//! CTF 2 metadata: a JSON text sequence, `RS JSON LF ...`, to [`TraceClass`].
+//! Parses CTF 2 metadata, a JSON text sequence `RS JSON LF ...`, into a [`TraceClass`].
 //!
-//! Each record is a fragment; one may only refer to those before it. Traces of release candidate 7 are accepted with a
+//! Each record is a fragment and may only refer to earlier ones. Traces of release candidate 7 are accepted with a
 //! warning: field locations as arrays, enumeration types, `uuid` in classes, `default-clock-class-name`.
 
 mod classes;
@@ -19,7 +19,7 @@ type Object = Map<String, Value>;
 /// Parses a JSON text sequence.
 ///
 /// # Errors
-/// The first record that is not JSON or not a fragment as the format asks, with its first line.
+/// The first record that is not JSON or not a valid fragment, with its first line.
 pub fn parse(text: &[u8]) -> Result<TraceClass> {
     let mut l = Lowerer::default();
     let mut line = 1;
@@ -54,8 +54,8 @@ struct Lowerer {
     warnings: Vec<String>,
 }
 
-/// Where a field class stands: decides what `default-clock-timestamp` means and whether a role has an effect.
-type Place = Option<Scope>;
+/// The scope of a field class. It decides what `default-clock-timestamp` means and whether a role has an effect.
+type ClassScope = Option<Scope>;
 
 impl Lowerer {
     fn err<T>(&self, what: impl Into<String>) -> Result<T> {
@@ -348,7 +348,7 @@ impl Lowerer {
         }
     }
 
-    fn member(&mut self, o: &Object, key: &str, place: Place) -> Result<FieldClass> {
+    fn member(&mut self, o: &Object, key: &str, place: ClassScope) -> Result<FieldClass> {
         match o.get(key) {
             Some(v) => self.class(v, place, 0),
             None => self.err(format!("`{key}` is missing")),

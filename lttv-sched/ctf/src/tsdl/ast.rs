@@ -1,4 +1,4 @@
-//! TSDL as written: blocks, attributes, type expressions. Nothing is looked up here.
+//! TSDL as written: blocks, attributes, type expressions. No name is resolved here.
 
 /// An entry of the root or of a block.
 #[derive(Debug, Clone)]
@@ -95,7 +95,7 @@ pub(crate) enum Dim {
 #[derive(Debug, Clone)]
 pub(crate) struct Enumerator {
     pub(crate) label: String,
-    /// One value, or a range; none: one more than the last.
+    /// One value, or a range. None: one more than the last value.
     pub(crate) range: Option<(i128, i128)>,
     pub(crate) line: usize,
 }

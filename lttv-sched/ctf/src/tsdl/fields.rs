@@ -1,12 +1,12 @@
-//! Type expressions to field classes: attributes, scopes of names, declarators.
+//! Turns type expressions into field classes: attributes, scopes of names, declarators.
 
 use std::sync::Arc;
 
 use super::ast::{Attr, AttrValue, Decl, Declarator, Dim, Enumerator, FieldEntry, TypeExpr, TypeKind};
 use crate::error::MetaError;
 use crate::model::{
-    Base, Bits, BitsKind, ByteOrder, Encoding, EnvValue, FieldClass, Kind, Length, Location, MAX_CLASSES,
-    MAX_DEPTH, Mappings, Member, Range, Scope, VariantOption,
+    Base, Bits, BitsKind, ByteOrder, Encoding, EnvValue, FieldClass, FieldKind, Length, Location,
+    MAX_CLASSES, MAX_DEPTH, Mappings, Member, Range, Scope, VariantOption,
 };
 use rustc_hash::FxHashMap;
 
@@ -16,7 +16,7 @@ fn err<T>(line: usize, what: impl Into<String>) -> Result<T> {
     Err(MetaError::new(line, what))
 }
 
-/// Types in sight, from the root inwards, and what a type may refer to.
+/// The visible types, from the root inwards, and what a type may refer to.
 pub(super) struct Types<'a> {
     /// `alias`, `struct name`, `variant name`, `enum name` -> class; the innermost scope is last.
     scopes: Vec<FxHashMap<String, FieldClass>>,
@@ -74,7 +74,7 @@ impl<'a> Types<'a> {
         Ok(())
     }
 
-    fn made(&mut self, align: u64, kind: Kind, line: usize) -> Result<FieldClass> {
+    fn made(&mut self, align: u64, kind: FieldKind, line: usize) -> Result<FieldClass> {
         let c = FieldClass::new(align, kind);
         self.count(1, c.depth, line)?;
         Ok(c)
@@ -95,7 +95,7 @@ impl<'a> Types<'a> {
                 }
                 Ok(())
             }
-            // Defining is a side effect of lowering a type with a name and a body.
+            // To lower a type with a name and a body also defines it.
             Decl::Named { ty } => self.ty(ty).map(|_| ()),
         }
     }
@@ -115,7 +115,7 @@ impl<'a> Types<'a> {
                         _ => self.unknown(a, "string"),
                     }
                 }
-                self.made(8, Kind::String(Encoding::Utf8), line)
+                self.made(8, FieldKind::String(Encoding::Utf8), line)
             }
             TypeKind::Struct { name, body, align } => {
                 let own = align.map_or(Ok(1), |a| power_of_two(i128::from(a), line))?;
@@ -130,7 +130,7 @@ impl<'a> Types<'a> {
                     .into_iter()
                     .map(|(raw_name, class)| Member { name: strip(&raw_name), raw_name, class })
                     .collect();
-                let c = self.made(own, Kind::Struct(members), line)?;
+                let c = self.made(own, FieldKind::Struct(members), line)?;
                 self.keep("struct", name.as_deref(), c, line)
             }
             TypeKind::Variant { name, tag, body } => {
@@ -138,7 +138,7 @@ impl<'a> Types<'a> {
                 let Some(body) = body else {
                     let mut c =
                         self.find(&format!("variant {}", name.as_deref().unwrap_or_default()), line)?;
-                    if let (Kind::Variant(old, _), Some(tag)) = (&mut c.kind, tag) {
+                    if let (FieldKind::Variant(old, _), Some(tag)) = (&mut c.kind, tag) {
                         *old = Some(tag);
                     }
                     return Ok(c);
@@ -156,7 +156,7 @@ impl<'a> Types<'a> {
                         class,
                     })
                     .collect();
-                let c = self.made(1, Kind::Variant(tag, options), line)?;
+                let c = self.made(1, FieldKind::Variant(tag, options), line)?;
                 self.keep("variant", name.as_deref(), c, line)
             }
             TypeKind::Enum { name, container, body } => {
@@ -167,7 +167,7 @@ impl<'a> Types<'a> {
                     Some(c) => self.ty(c)?,
                     None => self.find("int", line)?,
                 };
-                let Kind::Bits(b) = &mut c.kind else {
+                let FieldKind::Bits(b) = &mut c.kind else {
                     return err(line, "enumeration over something else than an integer");
                 };
                 if !matches!(b.kind, BitsKind::Signed | BitsKind::Unsigned) {
@@ -236,11 +236,11 @@ impl<'a> Types<'a> {
                 },
             };
             let align = class.align;
-            let text = matches!(&class.kind, Kind::Bits(b) if b.text && b.len == 8) && align == 8;
+            let text = matches!(&class.kind, FieldKind::Bits(b) if b.text && b.len == 8) && align == 8;
             class = if text {
-                self.made(align, Kind::Text(len, Encoding::Utf8), line)?
+                self.made(align, FieldKind::Text(len, Encoding::Utf8), line)?
             } else {
-                self.made(align, Kind::Array(len, Box::new(class)), line)?
+                self.made(align, FieldKind::Array(len, Box::new(class)), line)?
             };
         }
         Ok(class)
@@ -310,7 +310,7 @@ impl<'a> Types<'a> {
             roles: Vec::new(),
             clock,
         };
-        self.made(align, Kind::Bits(bits), line)
+        self.made(align, FieldKind::Bits(bits), line)
     }
 
     fn float(&mut self, attrs: &[Attr], line: usize) -> Result<FieldClass> {
@@ -344,11 +344,11 @@ impl<'a> Types<'a> {
             roles: Vec::new(),
             clock: None,
         };
-        self.made(align, Kind::Bits(bits), line)
+        self.made(align, FieldKind::Bits(bits), line)
     }
 }
 
-/// LTTng puts one `_` before the names of its fields; exactly one is taken off.
+/// LTTng adds one `_` before the names of its fields. Exactly one is removed.
 pub(super) fn strip(raw: &str) -> String {
     raw.strip_prefix('_').unwrap_or(raw).to_string()
 }
@@ -451,7 +451,7 @@ fn base_of(v: &AttrValue, line: usize) -> Result<Base> {
     }
 }
 
-/// Whether the encoding is one of text.
+/// Whether the encoding is a text encoding.
 fn encoding(v: &AttrValue, line: usize) -> Result<bool> {
     match v {
         AttrValue::Word(w) | AttrValue::Text(w) => match w.as_str() {

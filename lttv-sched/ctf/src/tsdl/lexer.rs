@@ -1,4 +1,4 @@
-//! Words, numbers, texts and signs of TSDL, each with its line.
+//! The tokens of TSDL: words, numbers, texts and signs, each with its line.
 
 use crate::error::MetaError;
 
@@ -12,7 +12,7 @@ pub(crate) enum Tok<'t> {
     Word(&'t str),
     /// Magnitude of an integer literal; the sign is its own token.
     Int(u64),
-    /// String literal, escapes undone.
+    /// String literal, without escapes.
     Text(String),
     /// `{ } [ ] ( ) < > ; : , . = + - *`, `:=` as 'A', `...` as 'E', `->` as 'P'.
     Sign(char),
@@ -35,7 +35,7 @@ impl std::fmt::Display for Tok<'_> {
     }
 }
 
-/// Gives the tokens of a text one by one.
+/// Returns the tokens of a text one by one.
 pub(crate) struct Lexer<'t> {
     text: &'t [u8],
     at: usize,
@@ -47,7 +47,7 @@ impl<'t> Lexer<'t> {
         Lexer { text, at: 0, line: 1 }
     }
 
-    /// The next token and its line; [`Tok::End`] at the end, again and again.
+    /// The next token and its line. At the end it returns [`Tok::End`] each time.
     pub(crate) fn next_token(&mut self) -> Result<(Tok<'t>, usize), MetaError> {
         let text = self.text;
         while let Some(&c) = text.get(self.at) {
@@ -137,7 +137,7 @@ fn integer(word: &[u8]) -> Result<u64, String> {
     })
 }
 
-/// The bytes up to the closing quote, escapes undone, and how many bytes they took with that quote.
+/// The bytes up to the closing quote, without escapes, and the number of bytes including that quote.
 fn quoted(s: &[u8], quote: u8) -> Result<(Vec<u8>, usize), String> {
     let (mut out, mut i) = (Vec::new(), 0);
     loop {

@@ -1,4 +1,4 @@
-//! Blocks to classes of traces, clocks, streams and events.
+//! Turns blocks into classes of traces, clocks, streams and events.
 
 use std::sync::Arc;
 
@@ -7,8 +7,8 @@ use super::fields::{Types, byte_order};
 use super::parser;
 use crate::error::MetaError;
 use crate::model::{
-    BitsKind, ClockClass, EnvValue, EventClass, FieldClass, Kind, Length, Origin, Role, Scope, StreamClass,
-    TraceClass,
+    BitsKind, ClockClass, EnvValue, EventClass, FieldClass, FieldKind, Length, Origin, Role, Scope,
+    StreamClass, TraceClass,
 };
 use rustc_hash::FxHashSet;
 
@@ -194,7 +194,7 @@ fn clock_block(b: &Block, warnings: &mut Vec<String>) -> Result<ClockClass> {
         return err(b.line, "clock without name");
     }
     c.name = c.id.clone();
-    // LTTng's clock `monotonic` carries its offset from the epoch.
+    // LTTng's clock `monotonic` has its offset from the epoch.
     c.origin = match &c.uid {
         _ if absolute || c.name == "monotonic" => Origin::UnixEpoch,
         Some(u) => Origin::Other(u.clone()),
@@ -233,12 +233,12 @@ fn block_types(b: &Block, types: &mut Types<'_>, known: &[&str]) -> Result<Vec<(
     })
 }
 
-fn take(types: &mut Vec<(String, FieldClass)>, path: &str) -> Option<FieldClass> {
+fn take_class(types: &mut Vec<(String, FieldClass)>, path: &str) -> Option<FieldClass> {
     types.iter().position(|(p, _)| p == path).map(|i| types.swap_remove(i).1)
 }
 
 fn trace_types(b: &Block, types: &mut Types<'_>) -> Result<Option<FieldClass>> {
-    Ok(take(&mut block_types(b, types, &["packet.header"])?, "packet.header"))
+    Ok(take_class(&mut block_types(b, types, &["packet.header"])?, "packet.header"))
 }
 
 fn id_of(a: &Attr) -> Result<u64> {
@@ -270,9 +270,9 @@ fn stream_block(b: &Block, types: &mut Types<'_>) -> Result<Unnumbered<StreamCla
         id: 0,
         name: String::new(),
         clock: None,
-        packet_context: take(&mut t, "packet.context"),
-        event_header: take(&mut t, "event.header"),
-        event_context: take(&mut t, "event.context"),
+        packet_context: take_class(&mut t, "packet.context"),
+        event_header: take_class(&mut t, "event.header"),
+        event_context: take_class(&mut t, "event.context"),
         events: Vec::new(),
     };
     Ok(Unnumbered { id, line: b.line, class })
@@ -304,7 +304,7 @@ fn event_block(
     }
     let mut t = block_types(b, types, &["context", "fields"])?;
     let mut take = |path, scope| {
-        let mut class = take(&mut t, path)?;
+        let mut class = take_class(&mut t, path)?;
         assign_roles(&mut class, scope);
         assign_clock_roles(&mut class);
         Some(one_for_all(class, shared))
@@ -377,11 +377,11 @@ fn attach_events(streams: &mut [(StreamClass, usize)], events: Vec<RawEvent>) ->
 /// Calls `f` for each fixed-length field of a class.
 fn each_bits(c: &mut FieldClass, f: &mut dyn FnMut(&mut crate::model::Bits)) {
     match &mut c.kind {
-        Kind::Bits(b) => f(b),
-        Kind::Struct(m) => m.iter_mut().for_each(|m| each_bits(&mut m.class, f)),
-        Kind::Array(_, e) => each_bits(e, f),
-        Kind::Variant(_, o) => o.iter_mut().for_each(|o| each_bits(&mut o.class, f)),
-        Kind::Optional(_, _, c) => each_bits(c, f),
+        FieldKind::Bits(b) => f(b),
+        FieldKind::Struct(m) => m.iter_mut().for_each(|m| each_bits(&mut m.class, f)),
+        FieldKind::Array(_, e) => each_bits(e, f),
+        FieldKind::Variant(_, o) => o.iter_mut().for_each(|o| each_bits(&mut o.class, f)),
+        FieldKind::Optional(_, _, c) => each_bits(c, f),
         _ => {}
     }
 }
@@ -399,19 +399,19 @@ fn assign_clock_roles(class: &mut FieldClass) {
 /// Adds the clocks that the fields of a class are mapped to.
 fn add_clocks(class: &FieldClass, clocks: &mut Vec<usize>) {
     match &class.kind {
-        Kind::Bits(bits) => {
+        FieldKind::Bits(bits) => {
             if let Some(clock) = bits.clock.filter(|clock| !clocks.contains(clock)) {
                 clocks.push(clock);
             }
         }
-        Kind::Struct(members) => members.iter().for_each(|member| add_clocks(&member.class, clocks)),
-        Kind::Array(_, element) | Kind::Optional(_, _, element) => add_clocks(element, clocks),
-        Kind::Variant(_, options) => options.iter().for_each(|option| add_clocks(&option.class, clocks)),
+        FieldKind::Struct(members) => members.iter().for_each(|member| add_clocks(&member.class, clocks)),
+        FieldKind::Array(_, element) | FieldKind::Optional(_, _, element) => add_clocks(element, clocks),
+        FieldKind::Variant(_, options) => options.iter().for_each(|option| add_clocks(&option.class, clocks)),
         _ => {}
     }
 }
 
-/// The one copy of a class for all event classes that have it.
+/// One shared copy of a class for all event classes that have an equal one.
 fn one_for_all(class: FieldClass, shared: &mut FxHashSet<Arc<FieldClass>>) -> Arc<FieldClass> {
     if let Some(known) = shared.get(&class) {
         return known.clone();
@@ -421,7 +421,7 @@ fn one_for_all(class: FieldClass, shared: &mut FxHashSet<Arc<FieldClass>>) -> Ar
     class
 }
 
-/// In CTF 1.8 a field has a role by its name and place.
+/// In CTF 1.8 the name and scope of a field give its role.
 fn assign_roles(c: &mut FieldClass, scope: Scope) {
     let role = |name: &str| match (scope, name) {
         (Scope::PacketHeader, "magic") => Some(Role::PacketMagic),
@@ -436,24 +436,25 @@ fn assign_roles(c: &mut FieldClass, scope: Scope) {
         (Scope::PacketContext, "packet_seq_num") => Some(Role::PacketSeq),
         (Scope::PacketContext, "cpu_id") => Some(Role::Cpu),
         (Scope::EventHeader, "id") => Some(Role::EventId),
-        // A stream that is not of one CPU: LTTng's context (its names begin with `_`), and where perf's converter puts it.
+        // A stream of several CPUs: LTTng's context field (its names begin with `_`), and the scope that perf's
+        // converter uses.
         (Scope::CommonContext | Scope::SpecificContext, "_cpu_id" | "cpu_id") => Some(Role::Cpu),
         (Scope::Payload, "perf_cpu") => Some(Role::Cpu),
         _ => None,
     };
-    let Kind::Struct(members) = &mut c.kind else { return };
+    let FieldKind::Struct(members) = &mut c.kind else { return };
     for m in members {
         let found = role(&m.raw_name);
         match (&mut m.class.kind, found) {
-            (Kind::Bits(b), Some(r)) if matches!(b.kind, BitsKind::Unsigned | BitsKind::Signed) => {
+            (FieldKind::Bits(b), Some(r)) if matches!(b.kind, BitsKind::Unsigned | BitsKind::Signed) => {
                 b.roles.push(r)
             }
-            (Kind::Array(Length::Fixed(16), e), Some(Role::TraceUuid))
-                if matches!(&e.kind, Kind::Bits(b) if b.len == 8) && e.align <= 8 =>
+            (FieldKind::Array(Length::Fixed(16), e), Some(Role::TraceUuid))
+                if matches!(&e.kind, FieldKind::Bits(b) if b.len == 8) && e.align <= 8 =>
             {
                 m.class.role = Some(Role::TraceUuid);
             }
-            (Kind::Variant(_, options), _) if scope == Scope::EventHeader && m.raw_name == "v" => {
+            (FieldKind::Variant(_, options), _) if scope == Scope::EventHeader && m.raw_name == "v" => {
                 options.iter_mut().for_each(|o| assign_roles(&mut o.class, scope));
             }
             _ => {}
@@ -484,14 +485,14 @@ fn finish_stream(s: &mut StreamClass, line: usize, sole_clock: Option<usize>) ->
         [k] => s.clock = Some(k),
         _ => return err(line, format!("stream {} maps fields to {} different clocks", s.id, clocks.len())),
     }
-    // Old tracers leave the mapping out when there is one clock only.
+    // Old tracers leave out the mapping if there is only one clock.
     if let (None, Some(k)) = (s.clock, sole_clock) {
         let mut any = false;
         if let Some(h) = &mut s.event_header
-            && let Kind::Struct(members) = &mut h.kind
+            && let FieldKind::Struct(members) = &mut h.kind
         {
             for m in members.iter_mut().filter(|m| m.raw_name == "timestamp") {
-                if let Kind::Bits(b) = &mut m.class.kind {
+                if let FieldKind::Bits(b) = &mut m.class.kind {
                     b.clock = Some(k);
                     b.roles.push(Role::Clock);
                     any = true;
@@ -519,7 +520,7 @@ mod tests {
     fn native_order_is_that_of_a_trace_block_further_down() {
         let t = class(&format!("typealias integer {{ size = 16; }} := u16;\n{TRACE}event {{ name = e; fields := struct {{ u16 a; }}; }};")).unwrap();
         let fields = t.streams[0].events[0].fields.as_ref().unwrap();
-        let Kind::Bits(b) = &fields.members().unwrap()[0].class.kind else { panic!() };
+        let FieldKind::Bits(b) = &fields.members().unwrap()[0].class.kind else { panic!() };
         assert_eq!(b.order, crate::model::ByteOrder::Big);
     }
 

@@ -1,8 +1,9 @@
-//! TSDL, the metadata language of CTF 1.8: text to [`TraceClass`].
+//! Parses TSDL, the metadata language of CTF 1.8, into a [`TraceClass`].
 //!
 //! Three steps: tokens with their lines (`lexer`), entries as written (`ast`, `parser`), classes
-//! with every name resolved (`lower`). The text is gone through twice: `native` byte order and clocks may be used before the
-//! block that defines them, so those blocks come first. Then each entry is lowered before the next one is parsed.
+//! with every name resolved (`lower`). The text is read twice: the `native` byte order and clocks may be used before
+//! the block that defines them, so those blocks are read first. Then each entry is lowered before the next one is
+//! parsed.
 
 mod ast;
 mod fields;

@@ -9,8 +9,8 @@ use crate::model::MAX_DEPTH;
 
 type Result<T> = std::result::Result<T, MetaError>;
 
-/// Gives each entry of a text to `each` as soon as it is parsed. Only the tokens of one entry are held at a time: metadata of
-/// hundreds of thousands of event classes is many times larger as tokens or tree than as classes.
+/// Passes each entry of a text to `each` as soon as it is parsed. Only the tokens of one entry are in memory at a time:
+/// metadata with hundreds of thousands of event classes is many times larger as tokens or as a tree than as classes.
 pub(crate) fn parse(text: &[u8], each: &mut dyn FnMut(Entry) -> Result<()>) -> Result<()> {
     entries(text, &mut |parser| {
         while *parser.peek() != Tok::End {
@@ -22,7 +22,7 @@ pub(crate) fn parse(text: &[u8], each: &mut dyn FnMut(Entry) -> Result<()>) -> R
     })
 }
 
-/// The blocks of a text with these words; the rest is not parsed.
+/// The blocks of a text that begin with these words. The rest is not parsed.
 pub(crate) fn blocks(text: &[u8], words: &[&str]) -> Result<Vec<Block>> {
     let mut found = Vec::new();
     entries(text, &mut |parser| {
@@ -41,7 +41,8 @@ pub(crate) fn blocks(text: &[u8], words: &[&str]) -> Result<Vec<Block>> {
 /// Words that begin a block of the root.
 const BLOCKS: [&str; 6] = ["trace", "env", "clock", "stream", "event", "callsite"];
 
-/// Calls `each` with a parser for each entry of the root: up to a `;` or, for blocks, to the closing brace, outside all braces.
+/// Calls `each` with a parser for each entry of the root: up to a `;` or, for blocks, to the closing brace,
+/// outside all braces.
 fn entries(text: &[u8], each: &mut dyn FnMut(&mut Parser<'_>) -> Result<()>) -> Result<()> {
     let mut lexer = Lexer::new(text);
     let mut parser = Parser { toks: Vec::new(), at: 0, depth: 0 };
@@ -123,7 +124,7 @@ impl<'t> Parser<'t> {
         if self.eat(c) { Ok(()) } else { self.fail(&Tok::Sign(c).to_string()) }
     }
 
-    fn word(&mut self, what: &str) -> Result<String> {
+    fn expect_word(&mut self, what: &str) -> Result<String> {
         match *self.peek() {
             Tok::Word(word) => {
                 self.at += 1;
@@ -159,7 +160,7 @@ impl<'t> Parser<'t> {
                     entries.push(self.block_entry()?);
                 }
             }
-            // LTTng and the others end a block with `;`; a missing one is harmless.
+            // LTTng and the others end a block with `;`. A missing one does no harm.
             self.eat(';');
             return Ok(Entry::Block(Block { word, line, entries }));
         }
@@ -169,7 +170,7 @@ impl<'t> Parser<'t> {
         }
     }
 
-    /// Skips to the `}` that closes a block already entered.
+    /// Skips to the `}` that closes the current block.
     fn skip_braces(&mut self) -> Result<()> {
         let mut open = 1;
         while open > 0 {
@@ -185,7 +186,7 @@ impl<'t> Parser<'t> {
         Ok(())
     }
 
-    /// `typealias`, `typedef`, named struct / variant / enum; none if the next tokens are not one.
+    /// A `typealias`, `typedef`, or named struct, variant or enum. None if the next tokens are something else.
     fn decl(&mut self) -> Result<Option<Decl>> {
         let line = self.line();
         if self.eat_word("typealias") {
@@ -215,7 +216,7 @@ impl<'t> Parser<'t> {
                 if self.eat(';') {
                     return Ok(Some(Decl::Named { ty }));
                 }
-                // A field whose type is defined on the spot.
+                // A field whose type is defined in place.
                 self.at = start;
                 return Ok(None);
             }
@@ -229,7 +230,7 @@ impl<'t> Parser<'t> {
 
     /// Words (and pointer stars) on the right of `:=` in a typealias.
     fn alias_name(&mut self) -> Result<String> {
-        let mut name = self.word("a type name")?;
+        let mut name = self.expect_word("a type name")?;
         loop {
             match self.peek() {
                 Tok::Word(w) => {
@@ -267,11 +268,11 @@ impl<'t> Parser<'t> {
     }
 
     fn dotted(&mut self, what: &str) -> Result<String> {
-        let mut path = self.word(what)?;
+        let mut path = self.expect_word(what)?;
         while matches!(self.peek(), Tok::Sign('.' | 'P')) {
             self.at += 1;
             path.push('.');
-            path.push_str(&self.word("a name after `.`")?);
+            path.push_str(&self.expect_word("a name after `.`")?);
         }
         Ok(path)
     }
@@ -318,7 +319,7 @@ impl<'t> Parser<'t> {
     fn type_expr_inner(&mut self, whole: bool) -> Result<TypeExpr> {
         while self.eat_word("const") {}
         let line = self.line();
-        let w = self.word("a type")?;
+        let w = self.expect_word("a type")?;
         let kind = match (w.as_str(), self.peek()) {
             ("integer", Tok::Sign('{')) => TypeKind::Integer(self.attrs()?),
             ("floating_point", Tok::Sign('{')) => TypeKind::Float(self.attrs()?),
@@ -359,11 +360,11 @@ impl<'t> Parser<'t> {
             }
             _ => {
                 let mut name = w;
-                // Of a row of words the last one is the field's name, unless the type stands alone.
+                // The last one of several words is the field's name, unless the type is alone.
                 while matches!(self.peek(), Tok::Word(_))
                     && (whole || matches!(self.ahead(1), Tok::Word(_) | Tok::Sign('*')))
                 {
-                    let more = self.word("a type")?;
+                    let more = self.expect_word("a type")?;
                     if more != "const" {
                         name.push(' ');
                         name.push_str(&more);
@@ -378,7 +379,7 @@ impl<'t> Parser<'t> {
     /// The name of a struct, variant or enum: a word before `{`, `<`, `:` or another word.
     fn opt_name(&mut self) -> Option<String> {
         match self.peek() {
-            Tok::Word(_) => self.word("").ok(),
+            Tok::Word(_) => self.expect_word("").ok(),
             _ => None,
         }
     }
@@ -432,7 +433,7 @@ impl<'t> Parser<'t> {
         let mut out = Vec::new();
         loop {
             self.abstract_stars();
-            let name = self.word("a field name")?;
+            let name = self.expect_word("a field name")?;
             out.push(Declarator { name, dims: self.dims()? });
             if self.eat(';') {
                 return Ok(out);

@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use lttv_ctf::model::{BitsKind, Scope};
-use lttv_ctf::{Reader, Seen, View, float, integer};
+use lttv_ctf::{FieldValue, Reader, View, float, integer};
 use pct_kit::Dice;
 use serde_json::{Map, Value, json};
 
@@ -22,7 +22,7 @@ impl Bits {
         }
     }
 
-    /// One bit at its place in the byte (`shift` from the least significant).
+    /// Writes one bit at its position in the byte (`shift` from the least significant).
     fn bit(&mut self, b: u64, shift: u64) {
         if self.x.is_multiple_of(8) {
             self.bytes.push(0);
@@ -44,7 +44,7 @@ impl Bits {
     }
 }
 
-/// A class in three forms at once: to be written in TSDL, in JSON, and as random values.
+/// A class that can be written in TSDL, in JSON, and as random values.
 #[derive(Clone, Debug)]
 pub(crate) enum Class {
     Int {
@@ -59,17 +59,17 @@ pub(crate) enum Class {
         align: u64,
     },
     Str,
-    /// Length field, then as many elements.
+    /// A length field, followed by that many elements.
     Seq(Box<Class>),
     Arr(u64, Box<Class>),
     /// Text of fixed length.
     Chars(u64),
     Struct(u64, Vec<Class>),
-    /// Tag (8 bits), then one of these.
+    /// A tag (8 bits), followed by one of these.
     Var(Vec<Class>),
 }
 
-/// A random class. All bit-packed numbers are `big` or not together: two byte orders may not share a byte.
+/// A random class. Bit-packed numbers are all `big` or all not: two byte orders may not share a byte.
 pub(crate) fn class(r: &mut Dice, depth: u32, big: bool) -> Class {
     match r.below(if depth == 0 { 5 } else { 10 }) {
         0 | 1 => {
@@ -106,7 +106,7 @@ impl Class {
         }
     }
 
-    /// As a member of a structure, with the length or tag field that goes before it.
+    /// Alignment as a member of a structure, including the length or tag field before it.
     pub(crate) fn align_with_length(&self) -> u64 {
         match self {
             Class::Seq(_) | Class::Var(_) => self.align().max(8),
@@ -115,7 +115,7 @@ impl Class {
         }
     }
 
-    /// Elements and options that need a field of their own before them are put into a structure.
+    /// Puts an element or option that needs a field of its own before it into a structure.
     pub(crate) fn wrapped(&self) -> Class {
         match self {
             Class::Seq(_) | Class::Var(_) => Class::Struct(1, vec![self.clone()]),
@@ -123,7 +123,7 @@ impl Class {
         }
     }
 
-    /// TSDL members for a field: what is before its name, the name, and the dimensions of arrays around.
+    /// TSDL members for a field: the part before its name, the name, and the dimensions of surrounding arrays.
     pub(crate) fn tsdl(&self, name: &str, dims: &str) -> String {
         let sign = |s: bool| if s { "true" } else { "false" };
         let order = |b: bool| if b { "be" } else { "le" };
@@ -221,7 +221,7 @@ impl Class {
         }
     }
 
-    /// Writes a random value and gives it as JSON; lengths and tags are not part of it.
+    /// Writes a random value and returns it as JSON, without lengths and tags.
     pub(crate) fn write(&self, r: &mut Dice, w: &mut Bits) -> Value {
         match self {
             Class::Int { len, signed, big, align } => {
@@ -289,27 +289,27 @@ impl Class {
     }
 }
 
-/// The value of a view as the writer gives it.
+/// The value of a view in the writer's form.
 pub(crate) fn shown(v: View<'_, '_>) -> Value {
     match v.seen() {
-        Seen::Bits(b, raw) => match b.kind {
+        FieldValue::Bits(b, raw) => match b.kind {
             BitsKind::Float => json!(float(b, raw)),
             BitsKind::Bool => Value::Bool(raw != 0),
             _ => number(integer(b.signed(), raw)),
         },
-        Seen::VarInt(i, raw) => number(integer(i.signed, raw)),
-        Seen::Text(t) => Value::String(t.into_owned()),
-        Seen::Blob(b) => Value::String(b.iter().map(|b| format!("{b:02x}")).collect()),
+        FieldValue::VarInt(i, raw) => number(integer(i.signed, raw)),
+        FieldValue::Text(t) => Value::String(t.into_owned()),
+        FieldValue::Blob(b) => Value::String(b.iter().map(|b| format!("{b:02x}")).collect()),
         // Lengths and tags are left out.
-        Seen::Struct => Value::Object(
+        FieldValue::Struct => Value::Object(
             v.parts()
                 .filter(|(n, _)| !n.ends_with("_len") && !n.ends_with("_length") && !n.ends_with("_tag"))
                 .map(|(n, p)| (n.to_string(), shown(p)))
                 .collect(),
         ),
-        Seen::Array(_) => Value::Array(v.parts().map(|(_, p)| shown(p)).collect()),
-        Seen::Variant(_, v) | Seen::Optional(Some(v)) => shown(v),
-        Seen::Optional(None) => Value::Null,
+        FieldValue::Array(_) => Value::Array(v.parts().map(|(_, p)| shown(p)).collect()),
+        FieldValue::Variant(_, v) | FieldValue::Optional(Some(v)) => shown(v),
+        FieldValue::Optional(None) => Value::Null,
     }
 }
 
@@ -321,7 +321,7 @@ pub(crate) fn scope(r: &Reader, s: Scope) -> Value {
     r.with(s, shown).unwrap_or_else(|| Value::Object(Map::new()))
 }
 
-/// A trace of both languages over one stream file.
+/// A trace in both languages over one stream file.
 pub(crate) struct Written {
     pub(crate) tsdl: String,
     pub(crate) json: String,
@@ -411,7 +411,7 @@ pub(crate) fn written(seed: u64, packets: u64, events: u64) -> Written {
     Written { tsdl, json, stream, events: all }
 }
 
-/// Puts a trace into a directory.
+/// Writes a trace into a directory.
 pub(crate) fn put(dir: &Path, metadata: &[u8], streams: &[(&str, &[u8])]) {
     std::fs::create_dir_all(dir).unwrap();
     std::fs::write(dir.join("metadata"), metadata).unwrap();
@@ -420,7 +420,7 @@ pub(crate) fn put(dir: &Path, metadata: &[u8], streams: &[(&str, &[u8])]) {
     }
 }
 
-/// Reads all events of all traces at a place as far as they can be read; gives their number and the errors.
+/// Reads all events of all traces at a path, as far as possible. Returns their number and the errors.
 pub(crate) fn drain(dir: &Path, limit: u64) -> (u64, Vec<String>) {
     let (mut n, mut errors) = (0, Vec::new());
     let all = match lttv_ctf::open_each(dir, &lttv_ctf::Options::default()) {

@@ -1,10 +1,12 @@
-//! The traces of the shared test data give the results of its manifest: with and without index files.
+//! The traces of the shared test data give the results of its manifest, with and without index files.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use lttv_ctf::model::Scope;
-use lttv_ctf::{EventTime, Options, Reader, Seen, Trace, View, float, integer, open_all, open_each, text};
+use lttv_ctf::{
+    EventTime, FieldValue, Options, Reader, Trace, View, float, integer, open_all, open_each, text,
+};
 use lttv_engine::source::LossKind;
 use serde_json::Value;
 
@@ -16,7 +18,7 @@ fn json(path: &Path) -> Value {
 /// Time, trace, stream, line, name, CPU.
 type Row = (Option<i64>, usize, usize, String, String, Option<u32>);
 
-/// What reading a set of traces gave.
+/// The result of reading a set of traces.
 #[derive(Default)]
 struct Read {
     events: Vec<Row>,
@@ -70,7 +72,7 @@ fn read(traces: &[Trace]) -> Read {
     out
 }
 
-/// SHA-256 in hexadecimal, by the system's tool; none where there is none.
+/// SHA-256 in hexadecimal, by the system's tool; none if there is no such tool.
 fn sha256(text: &str) -> Option<String> {
     use std::io::Write;
     use std::process::{Command, Stdio};
@@ -91,7 +93,7 @@ fn opened(dir: &Path, no_index: bool) -> Result<Vec<Trace>, String> {
     open_all(dir, &Options { no_index, ..Options::default() }).map_err(|e| e.to_string())
 }
 
-/// Lines in an order that does not depend on how ties are broken.
+/// Lines in an order that does not depend on the order of ties.
 fn tied(lines: &[String]) -> Vec<String> {
     let mut v = lines.to_vec();
     v.sort();
@@ -182,14 +184,14 @@ fn check_entry(dir: &Path, e: &Value, no_index: bool) -> Result<(), String> {
         if let (Some(w), Some(h)) = (s["sorted_ts_name_sha256"].as_str(), sorted_hash(&got.events)) {
             same("hash of times and names", h, w.into());
         }
-        // Without ties there is one order: the whole text must be that of the reader.
+        // Without ties there is only one order, so the whole text must be the same as the reader's.
         if s["largest_group_with_same_timestamp"] == 1 {
             let all: String = got.events.iter().flat_map(|e| [e.3.as_str(), "\n"]).collect();
             if let Some(h) = sha256(&all) {
                 same("hash of the text", h, want["sha256"].as_str().unwrap().into());
             }
         }
-        // Seeking to a window's start finds the same events as looking at all of them.
+        // A seek to a window's start finds the same events as a scan of all of them.
         for w in s["windows_half_open"].as_array().into_iter().flatten() {
             let (from, to) = (w["start_ns"].as_i64().unwrap(), w["end_ns"].as_i64().unwrap());
             let mut n = 0;
@@ -287,10 +289,10 @@ fn a_counter_that_was_reset_is_reported_as_unknown() {
     assert_eq!(got.discarded, 21253 + 805);
 }
 
-/// A field as the generated JSON has it.
+/// A field in the form of the generated JSON.
 fn shown(v: View<'_, '_>) -> Value {
     match v.seen() {
-        Seen::Bits(b, raw) => match b.kind {
+        FieldValue::Bits(b, raw) => match b.kind {
             lttv_ctf::model::BitsKind::Float => {
                 if b.len == 32 {
                     serde_json::json!(format!("{}", float(b, raw) as f32).parse::<f64>().unwrap())
@@ -301,13 +303,13 @@ fn shown(v: View<'_, '_>) -> Value {
             lttv_ctf::model::BitsKind::Bool => Value::Bool(raw != 0),
             _ => number(integer(b.signed(), raw)),
         },
-        Seen::VarInt(i, raw) => number(integer(i.signed, raw)),
-        Seen::Text(t) => Value::String(t.into_owned()),
-        Seen::Blob(b) => Value::String(b.iter().map(|b| format!("{b:02x}")).collect()),
-        Seen::Struct => Value::Object(v.parts().map(|(n, p)| (n.to_string(), shown(p))).collect()),
-        Seen::Array(_) => Value::Array(v.parts().map(|(_, p)| shown(p)).collect()),
-        Seen::Variant(_, v) | Seen::Optional(Some(v)) => shown(v),
-        Seen::Optional(None) => Value::Null,
+        FieldValue::VarInt(i, raw) => number(integer(i.signed, raw)),
+        FieldValue::Text(t) => Value::String(t.into_owned()),
+        FieldValue::Blob(b) => Value::String(b.iter().map(|b| format!("{b:02x}")).collect()),
+        FieldValue::Struct => Value::Object(v.parts().map(|(n, p)| (n.to_string(), shown(p))).collect()),
+        FieldValue::Array(_) => Value::Array(v.parts().map(|(_, p)| shown(p)).collect()),
+        FieldValue::Variant(_, v) | FieldValue::Optional(Some(v)) => shown(v),
+        FieldValue::Optional(None) => Value::Null,
     }
 }
 

@@ -1,4 +1,4 @@
-//! The rules of the CTF specification sheet, each with a trace made for it. A test's name starts with its rule.
+//! The rules of the CTF specification sheet, each with its own trace. A test's name starts with its rule.
 
 use std::path::Path;
 
@@ -333,7 +333,7 @@ fn c_e1_compact_and_extended_headers() {
         (vec![json!({"n": 1}), json!({"n": 2}), json!({"n": 3}), json!({"n": 4})], None)
     );
     let base = 1i64 << 40;
-    // C-K2: the last one is lower than the one before, so 27 bits have wrapped once.
+    // C-K2: the last one is lower than the one before, so the 27 bits have wrapped once.
     assert_eq!(ns(&t), [100, base | 200, base | 300, base + (1 << 27) + 5]);
 }
 
@@ -395,10 +395,10 @@ fn c_l1_and_l2_lost_events_are_differences_and_a_counter_that_goes_back_is_unkno
             (Events, Some(1), Some(41), Some(51))
         ]
     );
-    // A stray 0 is no reset when the count then goes on.
+    // A single 0 is no reset if the count then continues.
     let counts = |all: &[P]| of(all).iter().map(|l| l.1).collect::<Vec<_>>();
     assert_eq!(counts(&[with(0, 0), with(1, 9), with(2, 0), with(3, 12)]), [Some(9), None, Some(3)]);
-    // Packets 2 and 3 are missing; a first number other than 0 is no loss.
+    // Packets 2 and 3 are missing. A first number other than 0 is no loss.
     let got = of(&[with(1, 0), with(4, 0)]);
     assert_eq!(got, [(Packets, Some(2), Some(21), Some(50))]);
 }
@@ -431,7 +431,7 @@ fn quirks_an_end_of_zero_or_before_the_last_event_does_not_hide_events_from_seek
         assert_eq!(got, want.map(EventTime::Ns), "from {from}");
     }
     assert_eq!(t.stream_span(0), Some((11, 39)));
-    // The last packet does not tell its end: the bounds are those of the events.
+    // The last packet does not give its end, so the bounds are those of the events.
     assert_eq!(t.stream_bounds(0), Some((11, 39)));
     let t = made(
         &tmp.path().join("b"),
@@ -469,7 +469,7 @@ fn c_i1_and_i2_a_damaged_index_is_ignored_with_a_diagnostic_and_changes_nothing(
         bad[at] ^= 0xFF;
         std::fs::write(tmp.path().join("index/s.idx"), &bad).unwrap();
         let t = open(tmp.path(), &Options::default()).unwrap();
-        // Times, losses and ids are hints that no check can refuse; what is read must stay.
+        // Times, losses and ids are hints that no check can refuse. The events that are read must not change.
         assert_eq!(payloads(&mut t.reader(0)), payloads(&mut without.reader(0)), "byte {at}");
     }
 }
@@ -512,7 +512,7 @@ fn selectors_whose_field_was_not_decoded_are_an_error() {
         json!({"type": "event-record-class", "name": "e", "payload-field-class": fields}),
     ];
     let m: String = all.iter().map(|f| format!("\x1e{f}\n")).collect();
-    // The second event's optional is off: the first one's length must not be taken for it.
+    // The second event's optional is off. The first one's length must not be used for it.
     let t = made(tmp.path(), &m, &[("s", &[1, 2, 10, 11, 0, 9, 9])]);
     let (v, e) = payloads(&mut t.reader(0));
     assert_eq!(v, [json!({"has": true, "n": 2, "a": [10, 11]})]);

@@ -52,7 +52,7 @@ fn written_events_are_read_back_from_both_languages() {
     }
 }
 
-/// Changes a few bytes: flips bits, cuts the end, copies or removes a piece, or puts in a large number.
+/// Changes a few bytes: flips bits, cuts the end, copies or removes a piece, or inserts a large number.
 fn damage(r: &mut Dice, b: &mut Vec<u8>) {
     for _ in 0..1 + r.below(3) {
         if b.is_empty() {
@@ -101,7 +101,7 @@ fn damaged_streams_and_metadata_end_in_a_diagnostic_or_in_events() {
         with_errors += u64::from(!errors.is_empty());
         with_events += u64::from(events > 0);
     }
-    // The mutations must bite, and must not destroy everything.
+    // The mutations must have an effect, but must not destroy everything.
     assert!(
         with_errors > n / 10 && with_events > n / 10,
         "{with_errors} with errors, {with_events} with events"
@@ -258,7 +258,7 @@ fn babeltrace2_shows_written_traces_with_the_same_text() {
             .output()
             .unwrap();
         if !peer.status.success() {
-            // The peer refuses some legal metadata; that it reads most is checked below.
+            // The peer refuses some valid metadata. That it reads most is checked below.
             continue;
         }
         read += 1;

@@ -7,8 +7,9 @@
 //! }
 //! ```
 //!
-//! Names and strings are quoted; `\\ \" \n \r \t \u{hex}` are the escapes, all other characters stand for themselves. Floats
-//! are written as hexadecimal bits so that every value comes back. Pointers have no text: they are left out.
+//! Names and strings are quoted. The escapes are `\\ \" \n \r \t \u{hex}`; all other characters stand for
+//! themselves. Floats are written as hexadecimal bits, so that every value can be read back exactly. Pointers have no
+//! text and are left out.
 
 use std::fmt::{self, Write as _};
 

@@ -1,4 +1,4 @@
-//! Background work: asking for modules to be computed, and for a word when they are.
+//! Background work: requests to compute modules, and notifications when they are ready.
 
 use std::sync::Arc;
 
@@ -31,15 +31,15 @@ impl Engine {
         Some(result)
     }
 
-    /// How far a module is with a trace.
+    /// The status of a module for a trace.
     pub fn status(&self, trace: TraceId, module: &str) -> ModuleStatus {
         self.traces.get(&trace).map(|trace| trace.data.status(module)).unwrap_or_default()
     }
 
-    /// Asks for a module to be computed for a trace. Never twice: only `Queued` changes anything.
+    /// Requests that a module be computed for a trace. It is never computed twice: only `Queued` changes anything.
     ///
     /// # Errors
-    /// There is no such trace or module, or what it needs is missing.
+    /// There is no such trace or module, or a module that it needs is missing.
     pub fn request(
         &mut self,
         trace: TraceId,
@@ -68,8 +68,8 @@ impl Engine {
         Ok(Outcome::Queued)
     }
 
-    /// Takes a module out of the queue or the running pass of a trace; false when it is in neither. For the module itself and
-    /// the engine's owner, not for one viewer among many.
+    /// Removes a module from the queue or the running pass of a trace. Returns false if it is in neither. Only the
+    /// module itself and the engine's owner may call this, not one of many viewers.
     ///
     /// # Errors
     /// There is no such trace.
@@ -100,7 +100,7 @@ impl Engine {
         Ok(Notified::Waiting)
     }
 
-    /// Attaches a notification to the running pass. If what it waits for is ready it is called at once.
+    /// Attaches a notification to the running pass. If its module is ready, its hook is called at once.
     ///
     /// # Errors
     /// The module is neither in progress nor ready; there is no such trace; the position is of another traceset.
@@ -118,7 +118,7 @@ impl Engine {
         })
     }
 
-    /// Attaches a notification to the next pass. If what it waits for is ready it is called at once.
+    /// Attaches a notification to the next pass. If its module is ready, its hook is called at once.
     ///
     /// # Errors
     /// The module does not wait for a pass; there is no such trace; the position is of another traceset.
@@ -136,8 +136,8 @@ impl Engine {
         })
     }
 
-    /// In one step: calls the notification if the module is ready, attaches it to the pass that computes the module or will,
-    /// and asks for the module if nobody has.
+    /// In one step: calls the notification's hook if the module is ready, otherwise attaches it to the pass that
+    /// computes or will compute the module, and requests the module if nobody has.
     ///
     /// # Errors
     /// As [`Engine::request`]; the position is of another traceset.
@@ -158,7 +158,7 @@ impl Engine {
         Ok(outcome)
     }
 
-    /// Drops all notifications of an owner; gives their number. Nothing is called.
+    /// Removes all notifications of an owner and returns their number. Nothing is called.
     pub fn notify_remove(&mut self, owner: OwnerId) -> usize {
         self.traces.values_mut().map(|trace| trace.background.remove_notifications(owner)).sum()
     }

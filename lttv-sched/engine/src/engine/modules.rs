@@ -1,4 +1,4 @@
-//! Modules: who is known, who is in use.
+//! Modules: which are registered, and which are in use.
 
 use std::sync::Arc;
 
@@ -7,15 +7,15 @@ use crate::call::EndReason;
 use crate::module::{Module, ModuleError, guarded};
 
 impl Engine {
-    /// Makes a module known by its name.
+    /// Registers a module under its name.
     ///
     /// # Errors
-    /// The name is taken or cannot be one.
+    /// The name is in use, or is invalid.
     pub fn register(&mut self, module: Arc<dyn Module>) -> Result<(), ModuleError> {
         self.modules.register(module)
     }
 
-    /// Forgets a module: its requests end, what it has computed is dropped for all traces.
+    /// Unregisters a module. Its requests end, and its results are dropped for all traces.
     ///
     /// # Errors
     /// There is no such module.
@@ -43,10 +43,10 @@ impl Engine {
         self.modules.names().map(|(name, uses)| (name.to_string(), uses)).collect()
     }
 
-    /// Counts one more user of a module and of those it needs, initialising what was not in use.
+    /// Counts one more user of a module and of those it needs, and initialises those that were not in use.
     ///
     /// # Errors
-    /// It or one that it needs is not registered, or they need each other in a circle.
+    /// The module or one that it needs is not registered, or they need each other in a circle.
     pub fn require(&mut self, name: &str) -> Result<(), ModuleError> {
         let mut failed = Vec::new();
         for name in self.modules.require(name)? {
@@ -60,10 +60,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Takes back [`Engine::require`], destroying what is not in use any more.
+    /// Reverts one [`Engine::require`], and destroys modules that are no longer in use.
     ///
     /// # Errors
-    /// It is not in use.
+    /// The module is not in use.
     pub fn release(&mut self, name: &str) -> Result<(), ModuleError> {
         let mut failed = Vec::new();
         for name in self.modules.release(name)? {

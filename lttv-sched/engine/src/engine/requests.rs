@@ -8,10 +8,10 @@ use crate::request::{Accepted, EventsRequest, Start};
 use crate::turn::Env;
 
 impl Engine {
-    /// Submits a request. It is served by later steps; its hooks may be called until it has ended.
+    /// Submits a request. Later steps serve it; its hooks may be called until it has ended.
     ///
     /// # Errors
-    /// The request has no start, names a trace that is not there, or a position of another traceset.
+    /// The request has no start, or names a trace that does not exist or a position of another traceset.
     pub fn events_request(
         &mut self,
         id: TracesetId,
@@ -64,7 +64,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Removes every request of an owner from a traceset; gives their number. Those get after_request with `Removed`.
+    /// Removes every request of an owner from a traceset and returns their number. Their after_request hooks get
+    /// `Removed`.
     ///
     /// # Errors
     /// There is no such traceset.
@@ -72,7 +73,7 @@ impl Engine {
         self.end_requests(id, |request| request.spec.owner == owner, &EndReason::Removed)
     }
 
-    /// Removes one request; false when it has ended already.
+    /// Removes one request. Returns false if it has ended already.
     ///
     /// # Errors
     /// There is no such traceset.
@@ -81,7 +82,7 @@ impl Engine {
         Ok(count > 0)
     }
 
-    /// Removes every request of an owner that is going away itself: nothing is called.
+    /// Removes every request of an owner that is itself going away. Nothing is called.
     ///
     /// # Errors
     /// There is no such traceset.
@@ -95,7 +96,7 @@ impl Engine {
         Ok(removed)
     }
 
-    /// Ends all foreground service of a traceset. Viewers submit anew when they want to go on.
+    /// Ends all foreground service of a traceset. Viewers that want to go on submit their requests again.
     ///
     /// # Errors
     /// There is no such traceset.
@@ -113,13 +114,13 @@ impl Engine {
         Ok(traceset.end_where(which, reason, &mut env!(self, None)))
     }
 
-    /// The parts of a traceset that requests of an owner have been given, whatever ended them, oldest first. Cleared when the
-    /// traces of the traceset change.
+    /// The parts of a traceset that requests of an owner were given, whatever ended the requests, oldest first.
+    /// Cleared when the traces of the traceset change.
     pub fn completed(&self, id: TracesetId, owner: OwnerId) -> &[Interval] {
         self.tracesets.get(&id).and_then(|traceset| traceset.completed.get(&owner)).map_or(&[], Vec::as_slice)
     }
 
-    /// Forgets what [`Engine::completed`] lists for an owner.
+    /// Clears the list of [`Engine::completed`] for an owner.
     pub fn forget_completed(&mut self, id: TracesetId, owner: OwnerId) {
         if let Some(traceset) = self.tracesets.get_mut(&id) {
             traceset.completed.remove(&owner);

@@ -14,15 +14,15 @@ use crate::trace::Trace;
 use crate::turn::Env;
 
 impl Engine {
-    /// Teaches the engine a format. Openers are tried in the order in which they were added.
+    /// Adds a format to the engine. Openers are tried in the order in which they were added.
     pub fn add_opener(&mut self, opener: Opener) {
         self.openers.push(opener);
     }
 
-    /// Opens a trace, or gives another handle to the open instance if it is open under any of its names.
+    /// Opens a trace, or returns another handle to the open instance if it is open under any of its names.
     ///
     /// # Errors
-    /// The path cannot be resolved, is of no known format, or unreadable.
+    /// The path cannot be resolved, has no known format, or is unreadable.
     pub fn open(&mut self, path: &Path) -> Result<TraceId, OpenError> {
         let identity = TraceIdentity::of_path(path)
             .map_err(|error| OpenError::Path { path: path.to_path_buf(), error })?;
@@ -37,7 +37,7 @@ impl Engine {
         Err(OpenError::UnknownFormat(path.to_path_buf()))
     }
 
-    /// Takes an open source, or gives another handle to the open instance of the same identity.
+    /// Adds an open source, or returns another handle to the open instance of the same identity.
     pub fn open_source(&mut self, source: Arc<dyn Source>) -> TraceId {
         if let Some(id) = self.find(source.identity()) {
             return self.retain(id);
@@ -69,10 +69,10 @@ impl Engine {
         self.traces.values().find(|trace| trace.source.identity().is_same(identity)).map(|trace| trace.id)
     }
 
-    /// Gives back one handle. The trace closes when no handle and no traceset refers to it any more.
+    /// Returns one handle. The trace closes when no handle and no traceset refers to it any more.
     ///
     /// # Errors
-    /// There is no such trace, or no handle was out.
+    /// There is no such trace, or it has no open handle.
     pub fn close(&mut self, id: TraceId) -> Result<(), CommandError> {
         let trace = self.traces.get_mut(&id).ok_or(CommandError::NoTrace)?;
         trace.handles = trace.handles.checked_sub(1).ok_or(CommandError::NoTrace)?;

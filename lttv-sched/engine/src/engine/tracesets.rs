@@ -28,17 +28,17 @@ impl Engine {
         self.tracesets.get(&id)
     }
 
-    /// Tracesets that have requests, the ones whose scheduler is registered.
+    /// Tracesets with requests. These are the ones whose scheduler is registered.
     pub fn registered(&self) -> impl Iterator<Item = TracesetId> {
         self.tracesets.values().filter(|traceset| traceset.pending() > 0).map(|traceset| traceset.id)
     }
 
-    /// Attributes of a traceset, to change them.
+    /// Attributes of a traceset, for changing them.
     pub fn traceset_attributes(&mut self, id: TracesetId) -> Option<&mut Attribute> {
         self.tracesets.get_mut(&id).map(|traceset| &mut traceset.attributes)
     }
 
-    /// Appends a trace to a traceset; false when it is in it already. Invalidates positions of the traceset.
+    /// Appends a trace to a traceset. Returns false if it is in it already. Invalidates positions of the traceset.
     ///
     /// # Errors
     /// There is no such trace or traceset.
@@ -55,8 +55,8 @@ impl Engine {
         Ok(true)
     }
 
-    /// Takes a trace out of a traceset; false when it is not in it. Invalidates positions of the traceset. Other tracesets and
-    /// background work do not notice, unless this was the last reference to the trace.
+    /// Removes a trace from a traceset. Returns false if it is not in it. Invalidates positions of the traceset.
+    /// Other tracesets and background work are not affected, unless this was the last reference to the trace.
     ///
     /// # Errors
     /// There is no such traceset.
@@ -111,8 +111,8 @@ impl Engine {
         any
     }
 
-    /// Keeps the state model of a module up to date in a traceset from now on, so that hooks can read it: seeks restore saved
-    /// states where the module has computed the trace, else the state is flagged partial.
+    /// From now on keeps the state model of a module up to date in a traceset, so that hooks can read it. If the
+    /// module has computed the trace, seeks restore saved states; otherwise the state is flagged partial.
     ///
     /// # Errors
     /// There is no such traceset or module, or it has no model for any of the traces.
@@ -130,7 +130,7 @@ impl Engine {
         if any { Ok(()) } else { Err(CommandError::NoModel(module.into())) }
     }
 
-    /// Closes a traceset: its requests end, its traces lose a reference.
+    /// Closes a traceset. Its requests end, and its traces lose a reference.
     ///
     /// # Errors
     /// There is no such traceset.
@@ -157,7 +157,7 @@ impl Engine {
         }
         traceset.context.seek_time(t);
         let position = traceset.context.position();
-        // Models were not brought along.
+        // The models were not updated.
         traceset.context.placed = false;
         Ok(position)
     }

@@ -159,7 +159,7 @@ fn r_g9_p_16_positions_in_notifications_outlive_passes() {
         turn(&mut engine);
     }
     assert_eq!(told(&notes), [(1, Cause::Reached)]);
-    // Attached while one pass runs, called by the next.
+    // Attached while one pass runs, called by the next one.
     engine.request(ids[1], "other", OWNER).unwrap();
     engine.notify_queue(ids[1], notify(&notes, 2, "other").at_position(place.clone())).unwrap();
     run(&mut engine);
@@ -246,7 +246,7 @@ fn r_g11_a_failing_module_ends_its_own_request() {
         assert!(take(&notes).contains(&"bad end Absent Failed(\"asked to\")".to_string()));
         let kinds: Vec<_> = progress.diagnostics.into_iter().map(|d| d.kind).collect();
         assert_eq!(kinds, [DiagnosticKind::ModuleFailed { module: "bad".into(), why: "asked to".into() }]);
-        // It may be asked for again, and fails again.
+        // It may be requested again, and fails again.
         assert_eq!(engine.request(trace, "bad", OWNER).unwrap(), Outcome::Queued);
         run(&mut engine);
         assert_eq!(engine.status(trace, "bad"), ModuleStatus::Absent);
@@ -324,7 +324,7 @@ fn r_d1_a_prerequisite_is_in_the_pass_once() {
         let data = engine.trace(trace).unwrap().data();
         assert_eq!((*data.result::<u64>("state").unwrap(), *data.result::<u64>("stats").unwrap()), (8, 8));
     }
-    // Needed only: it is computed on the way and ready then, without a request of its own.
+    // It is only needed: it is computed together with the others and is then ready, without its own request.
     let (mut engine, trace, notes) = background(Some(3));
     engine.request(trace, "stats", OWNER).unwrap();
     turn(&mut engine);

@@ -1,4 +1,4 @@
-//! Small traces, viewers that note what they are given, modules that note what happens to them.
+//! Small traces, viewers that record what they are given, modules that record how they are called.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
@@ -39,7 +39,7 @@ pub(crate) fn source(name: &str, files: Vec<SyntheticFile>) -> Arc<dyn Source> {
     Arc::new(SyntheticTrace::new(name, files))
 }
 
-/// The trace of the worked cases: 0a 5a 5b 5b' 7a 10a 10b 12b.
+/// The trace of the worked examples: 0a 5a 5b 5b' 7a 10a 10b 12b.
 pub(crate) fn worked() -> Arc<dyn Source> {
     source("worked", vec![file("a", &[0, 5, 7, 10]), file("b", &[5, 5, 10, 12])])
 }
@@ -50,7 +50,7 @@ pub(crate) fn label(call: &EventCall<'_>) -> String {
     call.field("label").and_then(|value| value.as_str().map(str::to_string)).unwrap_or_default()
 }
 
-/// What a viewer has seen of one request.
+/// What a viewer has received for one request.
 #[derive(Default, Clone, Debug)]
 pub(crate) struct Seen {
     pub(crate) events: Vec<String>,
@@ -84,7 +84,7 @@ impl Log {
     }
 }
 
-/// A request that notes what it is given.
+/// A request that records what it is given.
 pub(crate) fn request(owner: u64) -> (EventsRequest, Log) {
     let log = Log::default();
     let mut request = EventsRequest::new(OwnerId(owner));
@@ -152,7 +152,7 @@ pub(crate) fn turn(engine: &mut Engine) -> Progress {
     progress
 }
 
-/// Turns until the engine is idle; gives the sum of what they did. Fails when it takes too long to become idle.
+/// Turns until the engine is idle. Returns the sum of what they did. Fails if it takes too long to become idle.
 pub(crate) fn run(engine: &mut Engine) -> Progress {
     let mut sum = Progress::default();
     for _ in 0..100_000 {

@@ -1,4 +1,4 @@
-//! Modules and notifications that write down what happens to them.
+//! Modules and notifications that record how they are called.
 
 use std::sync::{Arc, Mutex};
 
@@ -12,7 +12,7 @@ use lttv_engine::source::Source;
 
 use crate::common::*;
 
-/// A module that writes down what happens to it.
+/// A module that records how it is called.
 pub(crate) struct Noting {
     pub(crate) name: &'static str,
     pub(crate) needs: &'static [&'static str],

@@ -1,4 +1,4 @@
-//! A module that panics, wherever it is asked for something, fails alone: the engine goes on and says so.
+//! If a module panics, in whichever call, it alone fails: the engine goes on and reports it.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
@@ -15,7 +15,7 @@ use lttv_engine::trace::{ModuleStatus, TraceData};
 
 use crate::noting::*;
 
-/// Panics where its name says.
+/// Panics in the call that it is named after.
 struct Panicking(&'static str);
 
 struct Model(&'static str);

@@ -1,4 +1,4 @@
-//! Events that nobody wants are stepped over by the cursor alone: nothing but the number of calls may differ.
+//! The cursor alone steps over events that nobody wants. Only the number of calls may differ.
 
 use std::sync::{Arc, Mutex};
 
@@ -92,7 +92,7 @@ proptest! {
     }
 }
 
-/// A source whose first tracefile cannot be read beyond an event: reading panics there.
+/// A source whose first tracefile is unreadable after an event: reading panics there.
 struct Breaking(Arc<dyn Source>, usize);
 
 struct BreakingCursor(Box<dyn Cursor>, usize);
@@ -147,7 +147,7 @@ fn a_reader_that_panics_in_the_middle_of_a_run_ends_its_tracefile_and_no_event_i
         let request = EventsRequest::new(OwnerId(1)).from_time(t(0));
         engine.events_request(traceset, request).unwrap();
         let done = run(&mut engine);
-        // Event 49 was delivered before its successor could not be read.
+        // Event 49 was delivered before reading its successor failed.
         assert_eq!(done.events_read, 50 + 2, "chunks of {chunk:?}");
         assert_eq!((done.ended[0].delivered, &done.ended[0].reason), (52, &EndReason::EndOfTraceset));
         let failed = |kind: &DiagnosticKind| matches!(kind, DiagnosticKind::Unreadable(e) if e.what.contains("as asked"));

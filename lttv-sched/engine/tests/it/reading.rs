@@ -14,7 +14,7 @@ use proptest::prelude::*;
 
 use crate::common::*;
 
-/// Labels of all events from a start on.
+/// Labels of all events from the start.
 fn all(engine: &mut Engine, traceset: TracesetId) -> String {
     let (request, log) = request(50);
     engine.events_request(traceset, request.from_time(t(i64::MIN))).unwrap();
@@ -131,7 +131,7 @@ fn r_p2_positions_are_ordered_as_their_events_and_the_end_is_last() {
         }
     }
     assert!(places[8].1.is_end());
-    // However one came there: by time and by reading.
+    // The position is the same, whether it was reached by time or by reading.
     assert_eq!(engine.position_at(traceset, t(6)).unwrap(), places[4].1);
     assert_eq!(engine.position_at(traceset, t(7)).unwrap(), places[4].1);
 }
@@ -153,7 +153,7 @@ fn r_p3_a_position_of_another_traceset_is_an_error() {
     assert_eq!(place.partial_cmp(&foreign), None);
     assert!(place.of_trace(b).is_err());
     assert!(place.of_trace(ids[0]).is_ok());
-    // Another traceset of the same traces is the same to a position.
+    // A position is also valid in another traceset with the same traces.
     let same = engine.traceset_new();
     engine.traceset_add(same, ids[0]).unwrap();
     assert!(engine.events_request(same, request(1).0.from_position(place)).is_ok());
@@ -390,7 +390,7 @@ fn r_b5_chunks_show_only_in_the_number_of_chunk_hooks() {
         seen.push((log.events(), log.end(), log.seen().chunks_begun));
     }
     assert!(seen.iter().all(|s| (&s.0, &s.1) == (&seen[0].0, &seen[0].1)));
-    // Seven events; after the last the next one is seen to be past the end.
+    // Seven events. After the last one the next is past the end.
     assert_eq!(seen.iter().map(|s| s.2).collect::<Vec<_>>(), [7, 4, 1, 1, 1]);
 }
 
@@ -418,7 +418,7 @@ fn l_7_an_unreadable_place_ends_its_tracefile_and_nothing_else() {
         assert_eq!((log.events().as_str(), log.end()), ("0a 5a 5b 5b' 10b 12b", EndReason::EndOfTraceset));
         assert_eq!(progress.diagnostics.len(), 1);
         assert_eq!(progress.diagnostics[0].to_string(), "a: a: byte 2: bad event");
-        // A window behind the bad place, too.
+        // Also for a window after the unreadable part.
         let (request, log) = crate::common::request(1);
         engine.events_request(traceset, request.from_time(t(8))).unwrap();
         assert_eq!(run(&mut engine).diagnostics, [], "told once");

@@ -81,7 +81,7 @@ fn r_t3_closing_ends_background_work() {
     for set in sets {
         engine.traceset_close(set).unwrap();
     }
-    // The traceset that the helper made still holds it.
+    // The helper's traceset still holds it.
     assert!(engine.trace(trace).is_some());
     let holders: Vec<_> =
         (0..10).map(lttv_engine::ids::TracesetId).filter(|id| engine.traceset(*id).is_some()).collect();
@@ -160,6 +160,6 @@ fn r_k1_contexts_do_not_move_each_other() {
     engine.request(ids[0], "state", OWNER).unwrap();
     let progress = run(&mut engine);
     assert_eq!((log_a.events().as_str(), log_b.events().as_str()), (WORKED, "7a 10a 10b 12b"));
-    // R-X3: turn about; each still needs one seek only.
+    // R-X3: they take turns; each still needs one seek only.
     assert_eq!((progress.seeks, progress.events_read), (2, 20));
 }

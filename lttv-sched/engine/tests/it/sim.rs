@@ -1,4 +1,4 @@
-//! Random traces, requests and commands against a naive model: all events sorted, intervals cut out of them.
+//! Random traces, requests and commands against a naive model: all events sorted, with intervals cut out of them.
 //!
 //! `LTTV_SIM_CASES` sets how many cases each test runs.
 
@@ -24,7 +24,7 @@ pub(crate) fn cases(default: u64) -> u64 {
     pct_kit::asked("LTTV_SIM_CASES", default)
 }
 
-/// One event of the merged sequence, as the model sees it.
+/// One event of the model's merged sequence.
 #[derive(Clone, Debug, PartialEq)]
 struct Item {
     time: i64,
@@ -59,7 +59,7 @@ fn random_source(dice: &mut Dice, name: &str) -> Arc<dyn Source> {
     source(name, files)
 }
 
-/// The merged sequence of some traces: sorted by (time so far, trace, tracefile, place).
+/// The merged sequence of some traces: sorted by (time so far, trace, tracefile, index).
 fn merged(sources: &[Arc<dyn Source>]) -> Vec<Item> {
     let mut items = Vec::new();
     for (trace, source) in sources.iter().enumerate() {
@@ -80,7 +80,7 @@ fn merged(sources: &[Arc<dyn Source>]) -> Vec<Item> {
     items.into_iter().map(|(time, trace, _, _, label)| Item { time, trace, label }).collect()
 }
 
-/// What a request must be given, as the model sees it.
+/// What the model expects a request to be given.
 #[derive(Clone, Debug)]
 struct Expected {
     events: Vec<String>,
@@ -110,7 +110,7 @@ fn positions(engine: &mut Engine, traceset: TracesetId) -> Vec<Position> {
             Flow::Go
         });
     let id = engine.events_request(traceset, request).unwrap();
-    // Others may be pending: go on until this one has ended.
+    // Others may be pending, so it goes on until this one has ended.
     for _ in 0..100_000 {
         if turn(engine).ended.iter().any(|ended| ended.id == id) {
             break;
@@ -280,7 +280,7 @@ impl Module for Counting {
 
 const MODULES: [(&str, &[&str]); 3] = [("one", &[]), ("two", &["one"]), ("three", &[])];
 
-/// What happened to a notification: how often it was called, and why last.
+/// How often a notification was called, and its last cause.
 type Told = Arc<Mutex<(usize, Option<Cause>)>>;
 
 struct World {
@@ -288,7 +288,7 @@ struct World {
     traceset: TracesetId,
     sources: Vec<Arc<dyn Source>>,
     ids: Vec<TraceId>,
-    /// Indices into `sources` of what the traceset holds.
+    /// Indices in `sources` of the traceset's traces.
     list: Vec<usize>,
     begun: Count,
     ended: Count,
@@ -406,7 +406,7 @@ fn sim_commands_between_turns_lose_nothing_and_doubles_nothing() {
     }
 }
 
-/// Adds or removes a trace. What is pending then is checked here, up to the change, and again to its end after it.
+/// Adds or removes a trace. Pending requests are checked here up to the change, and again to their end after it.
 fn change_traces(
     dice: &mut Dice,
     world: &mut World,
@@ -430,8 +430,8 @@ fn change_traces(
     let (request, _) = request(1);
     let stale = world.engine.events_request(world.traceset, request.from_position(places[0].clone()));
     assert!(stale.is_err());
-    // Requests that were pending: those that go on do so from the time of their next event. They are removed here after their
-    // fate was checked, so that the rest of the case has only requests of the new list.
+    // Pending requests that go on do so from the time of their next event. They are removed here after the check,
+    // so that the rest of the case has only requests of the new list.
     for (asked, seen) in asked.iter_mut().zip(&before).filter(|(_, seen)| seen.after.is_empty()) {
         let now = asked.log.seen();
         match now.after.first() {
@@ -457,7 +457,7 @@ fn change_traces(
     *places = positions(&mut world.engine, world.traceset);
 }
 
-/// L-1, L-2: everything ends; then all that was asked for must have come.
+/// L-1, L-2: everything ends, and then everything requested must have been delivered.
 fn finish(mut world: World, asked: &[Asked], seed: u64) {
     run(&mut world.engine);
     for asked in asked {
@@ -467,7 +467,7 @@ fn finish(mut world: World, asked: &[Asked], seed: u64) {
         let (times, cause) = *told.lock().unwrap();
         assert_eq!(times, usize::from(!removed), "seed {seed}: R-G7 {cause:?}");
     }
-    // Whatever was begun has ended, and what was queued has ended; each once.
+    // Every pass that began has ended, and so has every queued request; each once.
     assert!(world.begun.get() <= world.queued, "seed {seed}");
     assert_eq!(world.ended.get(), world.queued, "seed {seed}");
     for (source, id) in world.sources.iter().zip(&world.ids) {
@@ -480,7 +480,7 @@ fn finish(mut world: World, asked: &[Asked], seed: u64) {
             }
         }
     }
-    // R-T3: closing all leaves nothing.
+    // R-T3: nothing is left after everything is closed.
     world.engine.traceset_close(world.traceset).unwrap();
     for id in world.ids {
         world.engine.close(id).unwrap();
@@ -520,16 +520,18 @@ fn r_f2_a_fixed_set_of_requests_reads_the_union_of_its_intervals_once() {
     }
 }
 
-/// Everything that a script's viewers and modules saw, in an order that does not depend on the cutting of chunks.
+/// Everything that a script's viewers and modules received, in an order that does not depend on chunk borders.
 #[derive(Default, PartialEq, Debug, Clone)]
 struct Story {
     requests: BTreeMap<String, (Vec<String>, Vec<EndReason>)>,
-    /// How often each notification was called, and whether as aborted. At which border it was reached depends on the borders.
+    /// How often each notification was called, and whether it was aborted. At which border it was reached depends
+    /// on the borders.
     told: Vec<(usize, bool)>,
     modules: Vec<(usize, String, Option<u64>)>,
 }
 
-/// A script whose commands hang on events, not on turns: at certain events hooks stop, remove, submit, ask for modules.
+/// A script whose commands depend on events, not on turns: at certain events hooks stop, remove, submit, and request
+/// modules.
 fn play(seed: u64, chunk: Option<u64>) -> Story {
     let mut dice = Dice::new(seed + 2_000_000);
     let mut world = world(&mut dice, chunk);
@@ -551,7 +553,7 @@ fn play(seed: u64, chunk: Option<u64>) -> Story {
             }
         }
         if dice.one_in(3) {
-            // Foreground only, then the traces change under what is left: nothing is left.
+            // Foreground only, then the traces change under the remaining requests: there are none.
             run(&mut world.engine);
         }
         run(&mut world.engine);
@@ -566,7 +568,7 @@ fn play(seed: u64, chunk: Option<u64>) -> Story {
             }
         }
         if dice.one_in(3) {
-            // Close and open again: computed data is gone.
+            // Closed and opened again: computed data is gone.
             let index = dice.below(world.sources.len() as u64) as usize;
             if !world.list.contains(&index) {
                 world.engine.close(world.ids[index]).unwrap();

@@ -1,4 +1,4 @@
-//! The engine in a thread of its own.
+//! The engine in its own thread.
 
 use std::sync::mpsc;
 
@@ -30,7 +30,7 @@ fn r_x2_commands_are_served_between_chunks_and_cut_the_running_one() {
     let (sent, is_sent) = mpsc::channel();
     let mut first = true;
     let long = long.on_event(move |_| {
-        // In the middle of the chunk until the command is on its way, however fast the rest would be.
+        // It stays in the middle of the chunk until the command was sent, however fast the rest is.
         if std::mem::take(&mut first) {
             begun.send(()).unwrap();
             is_sent.recv().unwrap();
@@ -62,7 +62,7 @@ fn i_13_the_thread_gives_what_stepping_gives() {
     });
     handle.call(move |engine| engine.events_request(traceset, request)).unwrap().unwrap();
     for _ in 0..50 {
-        // Commands cut chunks anywhere; nothing changes.
+        // Commands cut chunks anywhere. The results stay the same.
         handle.call(|engine: &mut Engine| engine.check().unwrap()).unwrap();
     }
     ends.recv().unwrap();
@@ -99,7 +99,7 @@ fn a_slow_client_holds_back_its_own_request_only() {
     assert_eq!(ends.recv().unwrap(), 500);
     let mut got = Vec::new();
     while got.len() < 500 {
-        match outbox.take() {
+        match outbox.take_oldest() {
             Some(item) => got.push(item),
             // Waits until the engine has done what it can.
             None => handle.call(|_| ()).unwrap(),
@@ -107,5 +107,5 @@ fn a_slow_client_holds_back_its_own_request_only() {
     }
     slow_ends.recv().unwrap();
     assert_eq!(got, (0..500).collect::<Vec<_>>());
-    assert_eq!(outbox.take(), None);
+    assert_eq!(outbox.take_oldest(), None);
 }

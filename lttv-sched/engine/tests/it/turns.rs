@@ -1,4 +1,4 @@
-//! The order of work: whose turn it is, budgets, what a driver sees; modules in use.
+//! The order of work: which request is next, budgets, what a driver sees, modules in use.
 
 use std::sync::{Arc, Mutex};
 
@@ -19,7 +19,7 @@ fn r_x1_r_x2_i_9_foreground_goes_before_background() {
     for _ in 0..4 {
         assert_eq!(turn(&mut engine).background_chunks, 1);
     }
-    // The background stands at 7a.
+    // The background pass is at 7a.
     let (request, log) = request(1);
     engine.events_request(traceset, request.from_time(t(0)).until_time(t(5))).unwrap();
     let progress = turn(&mut engine);

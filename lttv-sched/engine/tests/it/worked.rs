@@ -1,4 +1,4 @@
-//! The worked cases: a small trace, what is asked for, what must come.
+//! The worked examples: a small trace, requests, and what they must deliver.
 
 use lttv_engine::call::EndReason;
 use lttv_engine::hooks::{Flow, Hook};

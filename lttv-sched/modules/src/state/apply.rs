@@ -7,7 +7,7 @@ use lttv_engine::source::EventHead;
 use lttv_engine::time::Time;
 
 use super::{
-    COMM_LEN, Cpu, CpuMode, DeviceMode, Execution, Kind, Mode, Status, SystemState, Thread, ThreadKey,
+    COMM_LEN, Cpu, CpuMode, DeviceMode, Execution, KernelEvent, Mode, Status, SystemState, Thread, ThreadKey,
     ThreadKind,
 };
 
@@ -78,17 +78,23 @@ impl Thread {
         }
     }
 
-    /// Takes a command name that an event tells; the latest event is right.
-    fn rename(&mut self, comm: Option<Arc<str>>) {
-        if let Some(comm) = comm.filter(|comm| !comm.is_empty() && *comm != self.name) {
-            self.name = comm;
+    /// Takes the command name that an event tells in a field of this name; the latest event is right. Nearly always it
+    /// is the name that the thread has, so nothing is allocated for it.
+    fn rename(&mut self, event: &Event<'_>, field: &str) {
+        let comm = event.field(field);
+        let comm = comm.as_ref().and_then(|comm| comm.as_str());
+        if let Some(comm) = comm.filter(|comm| !comm.is_empty() && **comm != *self.name) {
+            self.name = comm.into();
         }
     }
 
     /// It runs another file now; the kernel names it after that file.
     fn execute(&mut self, path: Arc<str>) {
         let file = path.rsplit('/').next().unwrap_or(&path);
-        self.rename(Some(file[..file.floor_char_boundary(COMM_LEN)].into()));
+        let comm = &file[..file.floor_char_boundary(COMM_LEN)];
+        if !comm.is_empty() {
+            self.name = comm.into();
+        }
         self.path = path;
     }
 
@@ -126,68 +132,68 @@ impl SystemState {
         self.threads.get_mut(&key).map(Arc::make_mut)
     }
 
-    pub(super) fn apply(&mut self, kind: Kind, detail: &Arc<str>, event: &Event<'_>) {
+    pub(super) fn apply(&mut self, kind: KernelEvent, detail: &Arc<str>, event: &Event<'_>) {
         let (now, cpu) = (event.time, event.head.cpu);
         let known_cpu = cpu != EventHead::NO_CPU;
         match kind {
-            Kind::Switch if known_cpu => self.switch(event, cpu, now),
-            Kind::Wakeup => self.wakeup(event, cpu, now),
-            Kind::Fork => self.fork(event, cpu, now),
-            Kind::Exit => {
+            KernelEvent::Switch if known_cpu => self.switch(event, cpu, now),
+            KernelEvent::Wakeup => self.wakeup(event, cpu, now),
+            KernelEvent::Fork => self.fork(event, cpu, now),
+            KernelEvent::Exit => {
                 if let Some(tid) = number(event, &["tid", "pid"]) {
                     let thread = self.thread_mut(ThreadKey::new(tid, cpu), now);
-                    thread.rename(text(event, &["comm"]));
+                    thread.rename(event, "comm");
                     thread.enter_status(Status::Exit, now);
                 }
             }
-            Kind::Rename => {
+            KernelEvent::Rename => {
                 if let Some(tid) = number(event, &["tid", "pid"]) {
-                    self.thread_mut(ThreadKey::new(tid, cpu), now).rename(text(event, &["newcomm"]));
+                    self.thread_mut(ThreadKey::new(tid, cpu), now).rename(event, "newcomm");
                 }
             }
-            Kind::Free => self.free(event, cpu),
-            Kind::Exec => self.exec(event, cpu, now),
-            Kind::SyscallEntry if known_cpu => self.syscall_entry(detail, event, cpu, now),
-            Kind::SyscallExit if known_cpu => self.syscall_exit(event, cpu, now),
-            Kind::IrqEntry | Kind::SoftIrqEntry | Kind::TrapEntry if known_cpu => {
+            KernelEvent::Free => self.free(event, cpu),
+            KernelEvent::Exec => self.exec(event, cpu, now),
+            KernelEvent::SyscallEntry if known_cpu => self.syscall_entry(detail, event, cpu, now),
+            KernelEvent::SyscallExit if known_cpu => self.syscall_exit(event, cpu, now),
+            KernelEvent::IrqEntry | KernelEvent::SoftIrqEntry | KernelEvent::TrapEntry if known_cpu => {
                 self.enter(kind, event, cpu, now);
             }
-            Kind::IrqExit | Kind::SoftIrqExit | Kind::TrapExit if known_cpu => {
+            KernelEvent::IrqExit | KernelEvent::SoftIrqExit | KernelEvent::TrapExit if known_cpu => {
                 self.leave(kind, event, cpu, now);
             }
-            Kind::SoftIrqRaise => {
+            KernelEvent::SoftIrqRaise => {
                 if let Some(number) = small(event, &["vec"]) {
                     let softirq = self.softirqs.entry(number).or_default();
                     softirq.pending = softirq.pending.saturating_add(1);
                 }
             }
-            Kind::BlockIssue => self.block_issue(event),
-            Kind::BlockComplete => {
+            KernelEvent::BlockIssue => self.block_issue(event),
+            KernelEvent::BlockComplete => {
                 if let Some(device) = event.field("dev").and_then(|dev| dev.as_u64())
                     && self.devices.get_mut(&device).is_none_or(|modes| modes.pop().is_none())
                 {
                     self.oddities.unmatched_exits += 1;
                 }
             }
-            Kind::DumpProcess => self.dump_process(event, now),
-            Kind::DumpFile => {
+            KernelEvent::DumpProcess => self.dump_process(event, now),
+            KernelEvent::DumpFile => {
                 let (pid, fd) = (number(event, &["pid"]), small(event, &["fd"]));
                 if let (Some(pid), Some(fd), Some(name)) = (pid, fd, text(event, &["filename"])) {
                     self.thread_mut(ThreadKey::new(pid, cpu), now).files.insert(fd, name);
                 }
             }
-            Kind::DumpInterrupt => {
+            KernelEvent::DumpInterrupt => {
                 if let (Some(irq), Some(name)) = (small(event, &["irq"]), text(event, &["action", "name"])) {
                     self.irq_names.insert(irq, name);
                 }
             }
-            Kind::DumpDevice => {
+            KernelEvent::DumpDevice => {
                 let device = event.field("dev").and_then(|dev| dev.as_u64());
                 if let (Some(device), Some(name)) = (device, text(event, &["diskname"])) {
                     self.device_names.insert(device, name);
                 }
             }
-            Kind::DumpEnd => self.dump_end(now),
+            KernelEvent::DumpEnd => self.dump_end(now),
             // Without its CPU the event does not tell whose state it changes.
             _ => {}
         }
@@ -211,7 +217,7 @@ impl SystemState {
         }
         let prev_state = number(event, &["prev_state"]).unwrap_or(0);
         let thread = self.thread_mut(prev, now);
-        thread.rename(text(event, &["prev_comm"]));
+        thread.rename(event, "prev_comm");
         thread.account(now);
         thread.cpu = Some(cpu);
         if matches!(thread.status, Status::Exit | Status::Zombie | Status::Dead) {
@@ -224,7 +230,7 @@ impl SystemState {
             self.threads.remove(&prev);
         }
         let thread = self.thread_mut(next, now);
-        thread.rename(text(event, &["next_comm"]));
+        thread.rename(event, "next_comm");
         if let Some(top) = thread.stack.last_mut() {
             top.change = now;
         }
@@ -246,7 +252,7 @@ impl SystemState {
     fn wakeup(&mut self, event: &Event<'_>, cpu: u32, now: Time) {
         let Some(tid) = number(event, &["tid", "pid"]) else { return };
         let thread = self.thread_mut(ThreadKey::new(tid, cpu), now);
-        thread.rename(text(event, &["comm"]));
+        thread.rename(event, "comm");
         // Who is woken while on its CPU, or exiting, goes on as it is.
         if !matches!(thread.status, Status::Run | Status::Exit | Status::Zombie | Status::Dead) {
             thread.enter_status(Status::WaitCpu, now);
@@ -265,12 +271,11 @@ impl SystemState {
         }
         let known = self.threads.contains_key(&key);
         let tgid = number(event, &["child_pid"]);
-        let comm = text(event, &["child_comm"]);
         let thread = self.thread_mut(key, now);
         thread.ppid = number(event, &["parent_pid"]).or(parent);
         thread.tgid = tgid;
         if known {
-            thread.rename(comm);
+            thread.rename(event, "child_comm");
             self.oddities.children_known += 1;
             return;
         }
@@ -280,7 +285,7 @@ impl SystemState {
         if let Some((name, path, kind)) = inherited {
             (thread.name, thread.path, thread.kind) = (name, path, kind);
         }
-        thread.rename(comm);
+        thread.rename(event, "child_comm");
         // A child begins by returning from the call that made it.
         let kernel = thread.kind == ThreadKind::Kernel;
         if let Some(bottom) = thread.stack.first_mut() {
@@ -325,7 +330,7 @@ impl SystemState {
         match &*name {
             "execve" | "execveat" => thread.exec_file = text(event, &["filename"]),
             "prctl" if number(event, &["option"]) == Some(PR_SET_NAME) => {
-                thread.rename(text(event, &["arg2"]));
+                thread.rename(event, "arg2");
             }
             _ => {}
         }
@@ -351,7 +356,7 @@ impl SystemState {
         }
     }
 
-    fn enter(&mut self, kind: Kind, event: &Event<'_>, cpu: u32, now: Time) {
+    fn enter(&mut self, kind: KernelEvent, event: &Event<'_>, cpu: u32, now: Time) {
         let (mode, cpu_mode, fields) = names(kind);
         let number = small(event, fields).unwrap_or(0);
         let state = self.cpu_mut(cpu);
@@ -377,7 +382,7 @@ impl SystemState {
         }
     }
 
-    fn leave(&mut self, kind: Kind, event: &Event<'_>, cpu: u32, now: Time) {
+    fn leave(&mut self, kind: KernelEvent, event: &Event<'_>, cpu: u32, now: Time) {
         let (mode, cpu_mode, fields) = names(kind);
         let state = self.cpu_mut(cpu);
         let stack = match mode {
@@ -418,7 +423,6 @@ impl SystemState {
     fn dump_process(&mut self, event: &Event<'_>, now: Time) {
         let Some(tid) = number(event, &["tid"]) else { return };
         let cpu = small(event, &["cpu"]).unwrap_or(0);
-        let name = text(event, &["name"]);
         let kind = match number(event, &["type"]) {
             Some(0) => ThreadKind::User,
             Some(1) => ThreadKind::Kernel,
@@ -434,7 +438,7 @@ impl SystemState {
             _ => Status::Unnamed,
         };
         let thread = self.thread_mut(ThreadKey::new(tid, cpu), now);
-        thread.rename(name);
+        thread.rename(event, "name");
         thread.tgid = number(event, &["pid"]).or(thread.tgid);
         thread.ppid = number(event, &["ppid"]).or(thread.ppid);
         if kind != ThreadKind::Unknown {
@@ -463,10 +467,10 @@ impl SystemState {
 }
 
 /// Mode of the thread, mode of the CPU, fields with the number.
-fn names(kind: Kind) -> (Mode, CpuMode, &'static [&'static str]) {
+fn names(kind: KernelEvent) -> (Mode, CpuMode, &'static [&'static str]) {
     match kind {
-        Kind::IrqEntry | Kind::IrqExit => (Mode::Irq, CpuMode::Irq, &["irq"]),
-        Kind::SoftIrqEntry | Kind::SoftIrqExit => (Mode::SoftIrq, CpuMode::SoftIrq, &["vec"]),
+        KernelEvent::IrqEntry | KernelEvent::IrqExit => (Mode::Irq, CpuMode::Irq, &["irq"]),
+        KernelEvent::SoftIrqEntry | KernelEvent::SoftIrqExit => (Mode::SoftIrq, CpuMode::SoftIrq, &["vec"]),
         _ => (Mode::Trap, CpuMode::Trap, &["trapnr", "trap_id", "trap"]),
     }
 }

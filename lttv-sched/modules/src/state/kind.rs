@@ -3,7 +3,7 @@
 /// What an event tells about the state.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[expect(missing_docs, reason = "named as the events are")]
-pub enum Kind {
+pub enum KernelEvent {
     Switch,
     Wakeup,
     Fork,
@@ -30,55 +30,55 @@ pub enum Kind {
 }
 
 /// Whole names.
-const NAMES: &[(&str, Kind)] = &[
-    ("sched_switch", Kind::Switch),
-    ("sched_wakeup", Kind::Wakeup),
-    ("sched_wakeup_new", Kind::Wakeup),
-    ("sched_waking", Kind::Wakeup),
-    ("sched_process_fork", Kind::Fork),
-    ("sched_process_exit", Kind::Exit),
-    ("sched_process_free", Kind::Free),
-    ("sched_process_exec", Kind::Exec),
-    ("task_rename", Kind::Rename),
-    ("exit_syscall", Kind::SyscallExit),
-    ("sys_exit", Kind::SyscallExit),
-    ("sys_enter", Kind::SyscallEntry),
-    ("irq_handler_entry", Kind::IrqEntry),
-    ("irq_handler_exit", Kind::IrqExit),
-    ("softirq_raise", Kind::SoftIrqRaise),
-    ("irq_softirq_raise", Kind::SoftIrqRaise),
-    ("softirq_entry", Kind::SoftIrqEntry),
-    ("irq_softirq_entry", Kind::SoftIrqEntry),
-    ("softirq_exit", Kind::SoftIrqExit),
-    ("irq_softirq_exit", Kind::SoftIrqExit),
-    ("trap_entry", Kind::TrapEntry),
-    ("page_fault_entry", Kind::TrapEntry),
-    ("trap_exit", Kind::TrapExit),
-    ("page_fault_exit", Kind::TrapExit),
-    ("block_rq_issue", Kind::BlockIssue),
-    ("block_rq_complete", Kind::BlockComplete),
-    ("lttng_statedump_process_state", Kind::DumpProcess),
-    ("lttng_statedump_file_descriptor", Kind::DumpFile),
-    ("lttng_statedump_interrupt", Kind::DumpInterrupt),
-    ("lttng_statedump_block_device", Kind::DumpDevice),
-    ("lttng_statedump_end", Kind::DumpEnd),
+const NAMES: &[(&str, KernelEvent)] = &[
+    ("sched_switch", KernelEvent::Switch),
+    ("sched_wakeup", KernelEvent::Wakeup),
+    ("sched_wakeup_new", KernelEvent::Wakeup),
+    ("sched_waking", KernelEvent::Wakeup),
+    ("sched_process_fork", KernelEvent::Fork),
+    ("sched_process_exit", KernelEvent::Exit),
+    ("sched_process_free", KernelEvent::Free),
+    ("sched_process_exec", KernelEvent::Exec),
+    ("task_rename", KernelEvent::Rename),
+    ("exit_syscall", KernelEvent::SyscallExit),
+    ("sys_exit", KernelEvent::SyscallExit),
+    ("sys_enter", KernelEvent::SyscallEntry),
+    ("irq_handler_entry", KernelEvent::IrqEntry),
+    ("irq_handler_exit", KernelEvent::IrqExit),
+    ("softirq_raise", KernelEvent::SoftIrqRaise),
+    ("irq_softirq_raise", KernelEvent::SoftIrqRaise),
+    ("softirq_entry", KernelEvent::SoftIrqEntry),
+    ("irq_softirq_entry", KernelEvent::SoftIrqEntry),
+    ("softirq_exit", KernelEvent::SoftIrqExit),
+    ("irq_softirq_exit", KernelEvent::SoftIrqExit),
+    ("trap_entry", KernelEvent::TrapEntry),
+    ("page_fault_entry", KernelEvent::TrapEntry),
+    ("trap_exit", KernelEvent::TrapExit),
+    ("page_fault_exit", KernelEvent::TrapExit),
+    ("block_rq_issue", KernelEvent::BlockIssue),
+    ("block_rq_complete", KernelEvent::BlockComplete),
+    ("lttng_statedump_process_state", KernelEvent::DumpProcess),
+    ("lttng_statedump_file_descriptor", KernelEvent::DumpFile),
+    ("lttng_statedump_interrupt", KernelEvent::DumpInterrupt),
+    ("lttng_statedump_block_device", KernelEvent::DumpDevice),
+    ("lttng_statedump_end", KernelEvent::DumpEnd),
 ];
 
 /// Beginnings of names; the rest is the name of the system call.
-const PREFIXES: &[(&str, Kind)] = &[
-    ("syscall_entry_", Kind::SyscallEntry),
-    ("compat_syscall_entry_", Kind::SyscallEntry),
-    ("syscall_exit_", Kind::SyscallExit),
-    ("compat_syscall_exit_", Kind::SyscallExit),
-    ("sys_enter_", Kind::SyscallEntry),
-    ("sys_exit_", Kind::SyscallExit),
-    ("compat_sys_", Kind::SyscallEntry),
-    ("sys_", Kind::SyscallEntry),
+const PREFIXES: &[(&str, KernelEvent)] = &[
+    ("syscall_entry_", KernelEvent::SyscallEntry),
+    ("compat_syscall_entry_", KernelEvent::SyscallEntry),
+    ("syscall_exit_", KernelEvent::SyscallExit),
+    ("compat_syscall_exit_", KernelEvent::SyscallExit),
+    ("sys_enter_", KernelEvent::SyscallEntry),
+    ("sys_exit_", KernelEvent::SyscallExit),
+    ("compat_sys_", KernelEvent::SyscallEntry),
+    ("sys_", KernelEvent::SyscallEntry),
 ];
 
-/// What an event of this name tells, and the name of the system call where it has one. The page fault events of x86 have no
-/// exit in the trace: they change no state.
-pub fn kind_of(name: &str) -> Option<(Kind, &str)> {
+/// What an event of this name tells, and the name of the system call where it has one. The page fault events
+/// of x86 have no exit in the trace: they change no state.
+pub fn kind_of(name: &str) -> Option<(KernelEvent, &str)> {
     let name = name.rsplit(':').next().unwrap_or(name);
     if let Some((_, kind)) = NAMES.iter().find(|(known, _)| *known == name) {
         return Some((*kind, ""));
@@ -101,10 +101,10 @@ mod tests {
 
     #[test]
     fn names_of_several_tracers_are_known() {
-        assert_eq!(kind_of("sched:sched_switch"), Some((Kind::Switch, "")));
-        assert_eq!(kind_of("syscall_entry_openat"), Some((Kind::SyscallEntry, "openat")));
-        assert_eq!(kind_of("sys_read"), Some((Kind::SyscallEntry, "read")));
-        assert_eq!(kind_of("exit_syscall"), Some((Kind::SyscallExit, "")));
+        assert_eq!(kind_of("sched:sched_switch"), Some((KernelEvent::Switch, "")));
+        assert_eq!(kind_of("syscall_entry_openat"), Some((KernelEvent::SyscallEntry, "openat")));
+        assert_eq!(kind_of("sys_read"), Some((KernelEvent::SyscallEntry, "read")));
+        assert_eq!(kind_of("exit_syscall"), Some((KernelEvent::SyscallExit, "")));
         assert_eq!(kind_of("sched_stat_runtime"), None);
         assert_eq!(kind_of(""), None);
     }

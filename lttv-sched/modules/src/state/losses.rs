@@ -1,8 +1,8 @@
-//! What losses leave in doubt: from the begin of a loss on, what a CPU is said to do may be wrong, until a switch after the end of
-//! the loss says anew who runs there.
+//! What losses leave in doubt: from the begin of a loss on, what a CPU is said to do may be wrong, until a
+//! switch after the end of the loss says anew who runs there.
 //!
-//! A loss is of one tracefile, and so of its CPU; one without a CPU puts all of them in doubt. Tracefiles without any event that
-//! changes the state put nothing in doubt.
+//! A loss is of one tracefile, and so of its CPU; one without a CPU puts all of them in doubt. Tracefiles
+//! without any event that changes the state put nothing in doubt.
 
 use std::sync::Arc;
 
@@ -24,7 +24,7 @@ pub struct Losses(Option<Arc<[Gap]>>);
 
 impl Losses {
     /// Those of a source.
-    pub fn of(source: &dyn Source) -> Losses {
+    pub fn from_source(source: &dyn Source) -> Losses {
         let infos = source.tracefiles();
         let tells = |tracefile: usize| {
             let info = infos.get(tracefile)?;

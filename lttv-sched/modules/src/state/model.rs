@@ -7,7 +7,7 @@ use lttv_engine::call::Event;
 use lttv_engine::source::{EventClass, TracefileInfo};
 use lttv_engine::state::{Snapshot, StateModel};
 
-use super::kind::{Kind, kind_of};
+use super::kind::{KernelEvent, kind_of};
 use super::losses::Losses;
 use super::system::SystemState;
 
@@ -18,7 +18,7 @@ const VERSION: u8 = 4;
 #[derive(Default)]
 pub struct SystemModel {
     state: SystemState,
-    kinds: Vec<(Kind, Arc<str>)>,
+    kinds: Vec<(KernelEvent, Arc<str>)>,
     losses: Losses,
 }
 

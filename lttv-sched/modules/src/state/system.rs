@@ -27,16 +27,23 @@ pub enum Mode {
     SoftIrq,
 }
 
-impl fmt::Display for Mode {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
+impl Mode {
+    /// Its name, for people.
+    pub fn name(self) -> &'static str {
+        match self {
             Mode::Unknown => "unknown",
             Mode::User => "user",
             Mode::Syscall => "syscall",
             Mode::Trap => "trap",
             Mode::Irq => "irq",
             Mode::SoftIrq => "softirq",
-        })
+        }
+    }
+}
+
+impl fmt::Display for Mode {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
     }
 }
 
@@ -160,18 +167,13 @@ pub struct Thread {
     pub switched_out: bool,
 }
 
-/// Name of what a thread does in a mode, for people: work of the kernel that is no system call is told apart from one (system
-/// calls have names), and so is idling.
+/// Name of what a thread does in a mode, for people: work of the kernel that is no system call is told apart
+/// from one (system calls have names), and so is idling.
 pub fn activity(mode: Mode, submode: &str, tid: i64) -> &'static str {
     match mode {
         Mode::Syscall if tid == 0 => "idle",
         Mode::Syscall if submode.is_empty() => "kernel",
-        Mode::Unknown => "unknown",
-        Mode::User => "user",
-        Mode::Syscall => "syscall",
-        Mode::Trap => "trap",
-        Mode::Irq => "irq",
-        Mode::SoftIrq => "softirq",
+        mode => mode.name(),
     }
 }
 
@@ -318,13 +320,8 @@ impl SystemState {
         self.cpus.get(&cpu).map_or(CpuMode::Unknown, Cpu::mode)
     }
 
-    /// What a block device is doing.
-    pub fn device_mode(&self, device: u64) -> DeviceMode {
-        self.devices.get(&device).and_then(|modes| modes.last()).copied().unwrap_or(DeviceMode::Idle)
-    }
-
-    /// Since when what is said of a CPU is in doubt at the time `now` (the state's own): events of it were lost, and no switch
-    /// has been seen on it since.
+    /// Since when what is said of a CPU is in doubt at the time `now` (the state's own): events of it were
+    /// lost, and no switch has been seen on it since.
     pub fn in_doubt(&self, cpu: u32, now: Time) -> Option<Time> {
         self.losses.since(cpu, self.cpus.get(&cpu).and_then(|cpu| cpu.last_switch), now)
     }

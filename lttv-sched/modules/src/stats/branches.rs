@@ -1,8 +1,9 @@
 //! The table of branches: what was counted, by thread, CPU, mode and submode.
 //!
-//! A trace of many short processes has ten branches a process, so a branch is kept small: threads and submodes are numbers
-//! into tables of their own, and the counts of events of all branches share one vector, in which each branch has a chain.
-//! The order of branches is that in which the trace first needed them, so equal traces give equal tables.
+//! A trace of many short processes has ten branches a process, so a branch is kept small: threads and
+//! submodes are numbers into tables of their own, and the counts of events of all branches share one vector,
+//! in which each branch has a chain. The order of branches is that in which the trace first needed them, so
+//! equal traces give equal tables.
 
 use std::sync::Arc;
 

@@ -9,14 +9,14 @@ use lttv_engine::time::Time;
 
 use super::branches::Branches;
 use super::counts::Stats;
-use crate::state::{Kind, Mode, Status, SystemState, Thread, ThreadKey, kind_of};
+use crate::state::{KernelEvent, Mode, Status, SystemState, Thread, ThreadKey, kind_of};
 use rustc_hash::FxHashMap;
 
 /// What is known of a class of events.
 #[derive(Clone, Copy)]
 struct Class {
     name: u32,
-    kind: Option<Kind>,
+    kind: Option<KernelEvent>,
 }
 
 #[derive(Clone, Copy, Default)]
@@ -44,12 +44,12 @@ pub(super) struct Collector {
 }
 
 /// The mode that an event leaves, if it leaves one.
-fn left(kind: Kind) -> Option<Mode> {
+fn left(kind: KernelEvent) -> Option<Mode> {
     match kind {
-        Kind::SyscallExit => Some(Mode::Syscall),
-        Kind::IrqExit => Some(Mode::Irq),
-        Kind::SoftIrqExit => Some(Mode::SoftIrq),
-        Kind::TrapExit => Some(Mode::Trap),
+        KernelEvent::SyscallExit => Some(Mode::Syscall),
+        KernelEvent::IrqExit => Some(Mode::Irq),
+        KernelEvent::SoftIrqExit => Some(Mode::SoftIrq),
+        KernelEvent::TrapExit => Some(Mode::Trap),
         _ => None,
     }
 }
@@ -152,13 +152,13 @@ impl Collector {
         };
         self.branches.count(branch, class.name);
         let (Some(kind), Some(cpu)) = (class.kind, cpu) else { return };
-        if kind == Kind::DumpEnd {
+        if kind == KernelEvent::DumpEnd {
             let cpus: Vec<u32> = self.cpus.keys().copied().collect();
             cpus.into_iter().for_each(|cpu| self.settle(cpu, event.time, state));
             return;
         }
         self.settle(cpu, event.time, state);
-        if kind == Kind::Switch {
+        if kind == KernelEvent::Switch {
             *self.switches.entry(cpu).or_default() += 1;
             if let Some((since, tid)) = self.cpus.get(&cpu).and_then(|account| account.switched) {
                 *self.run_ns.entry((cpu, tid)).or_default() += event.time.since(since);
@@ -192,7 +192,7 @@ impl Collector {
     /// After the state model has seen an event that changes the state.
     pub(super) fn after(&mut self, event: &Event<'_>, state: &SystemState) {
         let class = self.class(event);
-        if class.kind == Some(Kind::Exit) {
+        if class.kind == Some(KernelEvent::Exit) {
             let tid = ["tid", "pid"].iter().find_map(|name| event.field(name)?.as_i64());
             let thread = tid.and_then(|tid| state.thread(ThreadKey::new(tid, event.head.cpu)));
             if let Some(thread) = thread {
@@ -200,7 +200,7 @@ impl Collector {
                 self.branches.thread_mut(row).end = Some(event.time);
             }
         }
-        if class.kind == Some(Kind::DumpEnd) {
+        if class.kind == Some(KernelEvent::DumpEnd) {
             let cpus: Vec<u32> = self.cpus.keys().copied().collect();
             cpus.into_iter().for_each(|cpu| self.moved(cpu, state));
             return;
@@ -209,7 +209,7 @@ impl Collector {
             return;
         }
         self.moved(event.head.cpu, state);
-        if class.kind == Some(Kind::Switch)
+        if class.kind == Some(KernelEvent::Switch)
             && let Some(account) = self.cpus.get_mut(&event.head.cpu)
         {
             account.since = Some(event.time);

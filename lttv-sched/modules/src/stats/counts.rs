@@ -15,8 +15,8 @@ pub struct Stats {
     pub names: Vec<Arc<str>>,
     /// What was counted, by branch, and the threads of the branches.
     pub branches: Branches,
-    /// For each CPU and thread number, the time from each switch to it to the next switch on that CPU, in ns. Before the first
-    /// switch and after the last nothing is counted.
+    /// For each CPU and thread number, the time from each switch to it to the next switch on that CPU, in ns.
+    /// Before the first switch and after the last nothing is counted.
     pub run_ns: BTreeMap<(u32, i64), i64>,
     /// Switches of each CPU.
     pub switches: BTreeMap<u32, u64>,
@@ -24,8 +24,8 @@ pub struct Stats {
     pub span: Option<(Time, Time)>,
     /// Events by channel, those without an event too.
     pub channels: BTreeMap<Arc<str>, u64>,
-    /// For each CPU, the part of the CPU time above that was accounted while events of that CPU had been lost and no switch had
-    /// been seen on it since, in ns: what ran there then is not sure.
+    /// For each CPU, the part of the CPU time above that was accounted while events of that CPU had been lost
+    /// and no switch had been seen on it since, in ns: what ran there then is not sure.
     pub in_doubt: BTreeMap<u32, i64>,
 }
 

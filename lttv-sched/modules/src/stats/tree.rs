@@ -8,11 +8,12 @@
 //!       modes/  cpu/<cpu>/{modes, functions/<address>/modes}  functions/<address>/modes
 //! ```
 //!
-//! Each `modes` (and each CPU) holds `mode_types/<mode>/submodes/<submode>`, `mode_types/<mode>/events` and `events`; at the
-//! end of each stand `event_types/<name>`, `events_count`, `cpu_time`, `cumulative_cpu_time`, `elapsed_time`.
+//! Each `modes` (and each CPU) holds `mode_types/<mode>/submodes/<submode>`, `mode_types/<mode>/events` and
+//! `events`; at the end of each stand `event_types/<name>`, `events_count`, `cpu_time`,
+//! `cumulative_cpu_time`, `elapsed_time`.
 //!
-//! A tree is formed from the branches in one go, so nothing is ever summed twice; trees of several traces are added with
-//! [`Attribute::recursive_add`].
+//! A tree is formed from the branches in one go, so nothing is ever summed twice; trees of several traces are
+//! added with [`Attribute::recursive_add`].
 
 use std::sync::Arc;
 
@@ -25,7 +26,7 @@ use super::{Branch, Stats, ThreadInfo};
 const UNKNOWN_FUNCTION: u64 = 0;
 
 /// The tree of a trace's statistics.
-pub fn of(stats: &Stats) -> Attribute {
+pub fn tree_of_stats(stats: &Stats) -> Attribute {
     let mut tree = Attribute::new();
     add_branch(&mut tree, &["modes".into()], stats, None);
     let threads = stats.branches.threads();

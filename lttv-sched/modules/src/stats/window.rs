@@ -1,7 +1,8 @@
 //! Statistics of a window, by a foreground request.
 //!
-//! The request seeks with the state of the window's begin, so that CPU time is accounted to what ran there from its first instant
-//! on. Where the state is not ready it begins unknown: time before the first switch of a CPU is not accounted then.
+//! The request seeks with the state of the window's begin, so that CPU time is accounted to what ran there
+//! from its first instant on. Where the state is not ready it begins unknown: time before the first switch of
+//! a CPU is not accounted then.
 
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -39,8 +40,8 @@ impl WindowStats {
     }
 
     /// Adds the hooks to a request for [from, to). The traceset has to use the state
-    /// ([`lttv_engine::engine::Engine::traceset_use_state`]). `from` and `to` must lie in the span of the traces: time outside
-    /// it is nobody's.
+    /// ([`lttv_engine::engine::Engine::traceset_use_state`]). `from` and `to` must lie in the span of the
+    /// traces: time outside it is nobody's.
     #[must_use]
     pub fn attach(&self, mut request: EventsRequest, from: Time, to: Time) -> EventsRequest {
         let (inner, unknown) = (self.inner.clone(), SystemState::default());
@@ -82,7 +83,7 @@ impl WindowStats {
     }
 
     /// The statistics of each trace, once the request has ended; empty before.
-    pub fn take(&self) -> Vec<Stats> {
+    pub fn take_stats(&self) -> Vec<Stats> {
         std::mem::take(&mut self.inner.lock().unwrap_or_else(PoisonError::into_inner).results)
     }
 }

@@ -9,10 +9,12 @@ use rustc_hash::FxHashMap;
 
 use super::interval::{Activity, Collected, ThreadId, ThreadInterval, ThreadState};
 use crate::files::{CallFile, OpenFiles};
-use crate::state::{CpuMode, Kind, Mode, Status, SystemState, Thread, ThreadKey, kind_of, softirq_name};
+use crate::state::{
+    CpuMode, KernelEvent, Mode, Status, SystemState, Thread, ThreadKey, kind_of, softirq_name,
+};
 
 /// What the events of a class tell, and the name of the system call.
-type ClassKind = (Kind, Arc<str>);
+type ClassKind = (KernelEvent, Arc<str>);
 
 /// What a thread has been doing since `from`.
 struct Under {
@@ -36,13 +38,16 @@ pub(super) struct KernelThreads {
 }
 
 /// Fields in which an event names threads that it may change, besides the one that runs on its CPU.
-fn thread_fields(kind: Kind) -> &'static [&'static str] {
+fn thread_fields(kind: KernelEvent) -> &'static [&'static str] {
     match kind {
-        Kind::Switch => &["next_tid", "next_pid", "prev_tid", "prev_pid"],
-        Kind::Fork => &["child_tid", "child_pid"],
-        Kind::Wakeup | Kind::Exit | Kind::Free | Kind::Rename | Kind::Exec | Kind::DumpProcess => {
-            &["tid", "pid"]
-        }
+        KernelEvent::Switch => &["next_tid", "next_pid", "prev_tid", "prev_pid"],
+        KernelEvent::Fork => &["child_tid", "child_pid"],
+        KernelEvent::Wakeup
+        | KernelEvent::Exit
+        | KernelEvent::Free
+        | KernelEvent::Rename
+        | KernelEvent::Exec
+        | KernelEvent::DumpProcess => &["tid", "pid"],
         _ => &[],
     }
 }
@@ -118,9 +123,9 @@ impl KernelThreads {
             }
         }
         match (kind, running) {
-            (Kind::Wakeup, running) => self.wakeup(event, running, state),
-            (Kind::SyscallEntry, Some(thread)) => self.files.enter(&call, event, thread, state),
-            (Kind::SyscallExit, Some(thread)) => drop(self.files.leave(event, thread)),
+            (KernelEvent::Wakeup, running) => self.wakeup(event, running, state),
+            (KernelEvent::SyscallEntry, Some(thread)) => self.files.enter(&call, event, thread, state),
+            (KernelEvent::SyscallExit, Some(thread)) => drop(self.files.leave(event, thread)),
             _ => {}
         }
     }
@@ -140,7 +145,7 @@ impl KernelThreads {
     /// After the state model has seen the event: what changed ends an interval.
     pub(super) fn after(&mut self, event: &Event<'_>, state: &SystemState, to: &mut Collected) {
         let Some((kind, _)) = self.kind(event) else { return };
-        if kind == Kind::DumpEnd {
+        if kind == KernelEvent::DumpEnd {
             self.touched = state.threads.keys().copied().collect();
         }
         for key in std::mem::take(&mut self.touched) {

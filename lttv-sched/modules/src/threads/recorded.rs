@@ -1,8 +1,8 @@
-//! Threads of a recording of samples. A sample stands for CPU time that its thread has just used; between samples a thread
-//! was not on a CPU, and the recording does not tell why.
+//! Threads of a recording of samples. A sample stands for CPU time that its thread has just used; between
+//! samples a thread was not on a CPU, and the recording does not tell why.
 //!
-//! Samples come a period of CPU time apart, and the period is varied a little. A gap that is shorter than what its sample
-//! stands for is part of the same stretch on the CPU.
+//! Samples come a period of CPU time apart, and the period is varied a little. A gap that is shorter than
+//! what its sample stands for is part of the same stretch on the CPU.
 
 use std::sync::Arc;
 

@@ -8,114 +8,20 @@
 
 use std::collections::BTreeMap;
 
-use rustc_hash::FxHashMap;
-
+pub use super::cell::Cell;
+use super::packed::PackedCells;
+use super::tally::{MergeRoom, Tally};
 use super::tile::{BUCKETS, TileId, bucket_ns};
 
-/// Most keys that an open bucket tells apart. Beyond it the lightest half becomes one sum without names.
-pub const MOST_KEYS: usize = 4096;
-
-/// What one lane has in one bucket, or the same in each of `len` buckets.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Cell {
-    /// Number of the bucket: its first time divided by its width.
-    pub bucket: i64,
-    /// Items that begin in it.
-    pub n: u64,
-    /// Weight: ns of CPU time for samples, ns for states, the number of events.
-    pub w: u64,
-    /// Weight of the heaviest key.
-    pub tw: u64,
-    /// Buckets with these very values; more than 1 only where a state fills them.
-    pub len: u32,
-    /// The heaviest key; of several the least. The top bit: see [`Cell::is_approximate`].
-    top: u32,
-}
-
-const APPROXIMATE: u32 = 1 << 31;
-
-impl Cell {
-    /// The heaviest key; of several the least one.
-    pub fn top(&self) -> u32 {
-        self.top & !APPROXIMATE
-    }
-
-    /// Another key may be heavier than `top`: there were too many keys to tell all apart.
-    pub fn is_approximate(&self) -> bool {
-        self.top & APPROXIMATE != 0
-    }
-
-    fn end(&self) -> i64 {
-        self.bucket + i64::from(self.len)
-    }
-
-    /// Whether one state fills the whole bucket, so that equal neighbours can be one run.
-    fn is_filled(&self, width: u64) -> bool {
-        self.n == 0 && self.w == width && self.tw == width
-    }
-}
-
-/// Sums of the keys of an open bucket.
-#[derive(Clone, Debug, Default)]
-struct Tally {
-    keys: FxHashMap<u32, (u64, u64)>,
-    /// Items and weight of keys that are not told apart.
-    other: (u64, u64),
-}
-
-impl Tally {
-    fn add(&mut self, key: u32, n: u64, w: u64) {
-        let sum = self.keys.entry(key).or_default();
-        sum.0 = sum.0.saturating_add(n);
-        sum.1 = sum.1.saturating_add(w);
-        if self.keys.len() > MOST_KEYS {
-            self.forget_the_lightest();
-        }
-    }
-
-    fn merge(&mut self, from: &Tally) {
-        for (key, (n, w)) in &from.keys {
-            self.add(*key, *n, *w);
-        }
-        self.other.0 = self.other.0.saturating_add(from.other.0);
-        self.other.1 = self.other.1.saturating_add(from.other.1);
-    }
-
-    fn forget_the_lightest(&mut self) {
-        let mut by_weight: Vec<(u64, u32)> = self.keys.iter().map(|(key, (_, w))| (*w, *key)).collect();
-        by_weight.sort_unstable_by(|a, b| b.0.cmp(&a.0).then(a.1.cmp(&b.1)));
-        for (_, key) in &by_weight[MOST_KEYS / 2..] {
-            let (n, w) = self.keys.remove(key).unwrap_or_default();
-            self.other.0 = self.other.0.saturating_add(n);
-            self.other.1 = self.other.1.saturating_add(w);
-        }
-    }
-
-    fn cell(&self, bucket: i64) -> Cell {
-        let (mut n, mut w) = self.other;
-        // Weight and key of the heaviest, weight of the second.
-        let (mut top, mut second) = ((0, u32::MAX), 0);
-        for (&key, &(items, weight)) in &self.keys {
-            n = n.saturating_add(items);
-            w = w.saturating_add(weight);
-            if top.1 == u32::MAX || weight > top.0 || (weight == top.0 && key < top.1) {
-                second = second.max(if top.1 == u32::MAX { 0 } else { top.0 });
-                top = (weight, key);
-            } else {
-                second = second.max(weight);
-            }
-        }
-        // A key that was forgotten may have all of the other weight, also on top of what it was counted later.
-        let sure = self.other.1 == 0 || top.0 >= second.saturating_add(self.other.1);
-        let mark = if sure { 0 } else { APPROXIMATE };
-        Cell { bucket, n, w, tw: top.0, len: 1, top: top.1 & !APPROXIMATE | mark }
-    }
-}
+pub use super::tally::MOST_KEYS;
 
 #[derive(Clone, Debug, Default)]
 struct Level {
-    stored: Vec<Cell>,
-    open: Option<(i64, Tally)>,
+    stored: PackedCells,
+    /// The open bucket.
+    open: Option<i64>,
+    /// What is in it; empty if none is open.
+    tally: Tally,
 }
 
 /// A state that has not ended yet.
@@ -134,20 +40,57 @@ pub struct Pending {
 pub struct LaneCells {
     base: u32,
     levels: Vec<Level>,
+    room: MergeRoom,
 }
 
 impl LaneCells {
     /// Empty, with the levels `base` to `top`.
     pub fn new(base: u32, top: u32) -> LaneCells {
-        LaneCells { base, levels: (base..=top.max(base)).map(|_| Level::default()).collect() }
+        let levels = (base..=top.max(base)).map(|_| Level::default()).collect();
+        LaneCells { base, levels, room: MergeRoom::default() }
     }
 
-    /// An item at a time. Gives the number of cells that it made final.
+    /// The finest level.
+    pub(super) fn base(&self) -> u32 {
+        self.base
+    }
+
+    /// The coarsest level.
+    pub(super) fn top(&self) -> u32 {
+        self.level(self.levels.len().saturating_sub(1))
+    }
+
+    /// From the counts and bytes of each level; the bytes are taken from the front. None: they make no sense.
+    pub(super) fn from_packed(
+        base: u32,
+        top: u32,
+        counts: &[(usize, usize)],
+        bytes: &mut &[u8],
+    ) -> Option<LaneCells> {
+        let mut lane = LaneCells::new(base, top);
+        if lane.levels.len() != counts.len() {
+            return None;
+        }
+        for (at, (count, length)) in counts.iter().enumerate() {
+            let (own, rest) = bytes.split_at_checked(*length)?;
+            *bytes = rest;
+            lane.levels[at].stored =
+                PackedCells::from_bytes(own.to_vec(), *count, bucket_ns(lane.level(at)).unsigned_abs())?;
+        }
+        Some(lane)
+    }
+
+    /// The stored cells of each level, from the base up.
+    pub(super) fn packed(&self) -> impl Iterator<Item = &PackedCells> {
+        self.levels.iter().map(|level| &level.stored)
+    }
+
+    /// An item at a time. Gives the bytes of the cells that it made final.
     pub fn point(&mut self, t: i64, key: u32, n: u64, w: u64) -> usize {
         self.add(0, t >> self.base, key, n, w)
     }
 
-    /// A state during [from, to), after all that came before. Gives the number of cells that it made final.
+    /// A state during [from, to), after all that came before. Gives the bytes of the cells that it made final.
     pub fn interval(&mut self, from: i64, to: i64, key: u32, n: u64) -> usize {
         self.interval_at(0, (from, to), key, n)
     }
@@ -160,29 +103,57 @@ impl LaneCells {
 
     /// The level with this index.
     fn level(&self, at: usize) -> u32 {
-        (self.base..).nth(at).unwrap_or(u32::MAX)
+        u32::try_from(at).map_or(u32::MAX, |at| self.base.saturating_add(at))
     }
 
     fn open(&mut self, at: usize, bucket: i64) -> &mut Tally {
-        &mut self.levels[at].open.get_or_insert_with(|| (bucket, Tally::default())).1
+        let level = &mut self.levels[at];
+        level.open.get_or_insert(bucket);
+        &mut level.tally
     }
 
     fn close_before(&mut self, at: usize, bucket: i64) -> usize {
-        match &self.levels[at].open {
-            Some((open, _)) if *open < bucket => self.close(at),
+        match self.levels[at].open {
+            Some(open) if open < bucket => self.close(at),
             _ => 0,
         }
     }
 
     fn close(&mut self, at: usize) -> usize {
-        let Some((bucket, tally)) = self.levels[at].open.take() else { return 0 };
-        self.levels[at].stored.push(tally.cell(bucket));
-        let mut stored = 1;
+        let Some(bucket) = self.levels[at].open.take() else { return 0 };
+        let mut stored = self.store(at, &self.levels[at].tally.cell(bucket));
         if at + 1 < self.levels.len() {
             stored += self.close_before(at + 1, bucket >> 1);
-            self.open(at + 1, bucket >> 1).merge(&tally);
+        }
+        match self.levels.get_mut(at..at + 2) {
+            Some([below, above]) => {
+                above.open.get_or_insert(bucket >> 1);
+                above.tally.take_all(&mut below.tally, &mut self.room);
+            }
+            _ => self.levels[at].tally = Tally::default(),
         }
         stored
+    }
+
+    /// Closes what lies before a time: the buckets of the levels up to the one with this index.
+    pub(super) fn close_up_to(&mut self, at: usize, time: i64) {
+        for at in 0..=at {
+            self.close_before(at, time >> self.level(at));
+        }
+    }
+
+    /// Opens a bucket of the level with this index, where none is open, with all that is in it. The cells of the
+    /// levels below are stored.
+    pub(super) fn open_with(&mut self, at: usize, bucket: i64, tally: Tally) {
+        let Some(level) = self.levels.get_mut(at) else { return };
+        debug_assert_eq!(level.open, None, "it was closed");
+        (level.open, level.tally) = (Some(bucket), tally);
+    }
+
+    /// Stores a cell behind those of the level with this index. Gives its bytes.
+    pub(super) fn store(&mut self, at: usize, cell: &Cell) -> usize {
+        let width = bucket_ns(self.level(at)).unsigned_abs();
+        self.levels[at].stored.push(cell, width)
     }
 
     fn interval_at(&mut self, at: usize, (from, to): (i64, i64), key: u32, n: u64) -> usize {
@@ -205,9 +176,8 @@ impl LaneCells {
             let mut begin = full;
             while begin < end {
                 let len = u32::try_from(end - begin).unwrap_or(u32::MAX);
-                self.levels[at].stored.push(Cell { bucket: begin, n: 0, w: width, tw: width, len, top: key });
+                stored += self.store(at, &Cell::from_raw(begin, len, (0, width), (key, width)));
                 begin += i64::from(len);
-                stored += 1;
             }
             if at + 1 < self.levels.len() {
                 stored += self.interval_at(at + 1, (full << level, end << level), key, 0);
@@ -228,9 +198,25 @@ impl LaneCells {
         }
     }
 
+    /// Nothing more will come: open buckets become cells, and memory that is not used is given back.
+    pub fn finish(&mut self) {
+        for at in 0..self.levels.len() {
+            self.close(at);
+            self.levels[at].stored.shrink();
+            self.levels[at].tally = Tally::default();
+        }
+        self.levels.shrink_to_fit();
+        self.room = MergeRoom::default();
+    }
+
     /// Cells that are stored.
     pub fn stored(&self) -> usize {
-        self.levels.iter().map(|level| level.stored.len()).sum()
+        self.levels.iter().map(|level| level.stored.count()).sum()
+    }
+
+    /// Bytes that they take.
+    pub fn size(&self) -> usize {
+        self.levels.iter().map(|level| level.stored.size()).sum()
     }
 
     /// The cells of a tile, those of open buckets too, as if time had left them at `now`.
@@ -240,25 +226,20 @@ impl LaneCells {
         };
         let (first, end) = (tile.first_bucket(), tile.first_bucket() + BUCKETS);
         let Some(level) = self.levels.get(at) else { return Vec::new() };
-        let begin = level.stored.partition_point(|cell| cell.end() <= first);
-        let stored = level.stored[begin..].iter().take_while(|cell| cell.bucket < end);
+        let width = bucket_ns(tile.level()).unsigned_abs();
+        let stored = level.stored.from(first, width).take_while(|cell| cell.bucket < end);
         let mut cells: Vec<Cell> = stored
             .map(|cell| {
                 let from = cell.bucket.max(first);
-                Cell {
-                    bucket: from,
-                    len: u32::try_from(cell.end().min(end) - from).unwrap_or(u32::MAX),
-                    ..*cell
-                }
+                let len = u32::try_from(cell.end().min(end) - from).unwrap_or(u32::MAX);
+                Cell::from_raw(from, len, (cell.n, cell.w), (cell.raw_key(), cell.tw))
             })
             .collect();
         let mut open: BTreeMap<i64, Tally> = BTreeMap::new();
         for (below, level) in self.levels[..=at].iter().enumerate() {
-            if let Some((bucket, tally)) = &level.open {
-                let bucket = bucket >> (at - below);
-                if (first..end).contains(&bucket) {
-                    open.entry(bucket).or_default().merge(tally);
-                }
+            let bucket = level.open.map(|bucket| bucket >> (at - below));
+            if let Some(bucket) = bucket.filter(|bucket| (first..end).contains(bucket)) {
+                open.entry(bucket).or_default().take_all(&mut level.tally.clone(), &mut MergeRoom::default());
             }
         }
         if let Some(state) = pending {
@@ -273,7 +254,7 @@ impl LaneCells {
             }
         }
         cells.extend(open.iter().map(|(bucket, tally)| tally.cell(*bucket)));
-        joined(cells, bucket_ns(tile.level()).unsigned_abs())
+        joined(cells, width)
     }
 }
 
@@ -285,7 +266,7 @@ fn joined(cells: Vec<Cell>, width: u64) -> Vec<Cell> {
             Some(last)
                 if last.is_filled(width)
                     && cell.is_filled(width)
-                    && last.top == cell.top
+                    && last.raw_key() == cell.raw_key()
                     && last.end() == cell.bucket =>
             {
                 last.len += cell.len;

@@ -8,9 +8,12 @@ use lttv_engine::source::{EventHead, Source};
 use lttv_engine::time::Time;
 use rustc_hash::FxHashMap;
 
-use super::lanes::{BLOCKED, FUNCTIONS, IDLE, LaneKind, LaneOf, Tables, UNKNOWN, WAITS, state_of_activity};
+use super::lanes::{
+    BLOCKED, FUNCTIONS, IDLE, INTERRUPT, KERNEL, LaneKind, LaneOf, SOFTIRQ, SYSTEM_CALL, TRAP, Tables,
+    UNKNOWN, USER, WAITS,
+};
 use super::pyramid::Pyramid;
-use crate::state::{CpuMode, Kind, Status, SystemState, Thread, ThreadKey, kind_of};
+use crate::state::{CpuMode, KernelEvent, Mode, Status, SystemState, Thread, ThreadKey, kind_of};
 
 /// What is done with the events of a class.
 #[derive(Clone, Copy)]
@@ -18,7 +21,7 @@ struct ClassRule {
     /// A sample of a thread; else an event that is only counted.
     is_sample: bool,
     /// What it changes in the state, if it does.
-    changes: Option<Kind>,
+    changes: Option<KernelEvent>,
     /// Key of its name.
     key: u32,
 }
@@ -65,13 +68,8 @@ fn tid_field(event: &Event<'_>, names: &[&str]) -> Option<i64> {
 }
 
 impl Collector {
-    /// For a trace. `from`: states that nothing tells are unknown from here on.
-    pub(super) fn new(
-        source: &dyn Source,
-        tables: &Arc<Mutex<Tables>>,
-        pyramid: Pyramid,
-        from: Time,
-    ) -> Collector {
+    /// For a trace.
+    pub(super) fn new(source: &dyn Source, tables: &Arc<Mutex<Tables>>, pyramid: Pyramid) -> Collector {
         let has_threads = source.field_names().is_none_or(|names| names.contains("vtid"));
         let mut guard = tables.lock().unwrap_or_else(PoisonError::into_inner);
         let files = source.tracefiles().iter().map(|info| {
@@ -93,7 +91,7 @@ impl Collector {
         });
         let files: Vec<FileRule> = files.collect();
         drop(guard);
-        let mut collector = Collector {
+        Collector {
             tables: tables.clone(),
             pyramid,
             files,
@@ -105,14 +103,17 @@ impl Collector {
             at: Time::MIN,
             events: 0,
             untimed: 0,
-        };
-        let of_kernel = collector.files.iter().filter(|f| f.classes.iter().any(|c| c.changes.is_some()));
+        }
+    }
+
+    /// States of CPUs that nothing tells are unknown from here on.
+    pub(super) fn begin_unknown(&mut self, from: Time) {
+        let of_kernel = self.files.iter().filter(|f| f.classes.iter().any(|c| c.changes.is_some()));
         let cpus: Vec<u32> = of_kernel.filter_map(|file| file.cpu).collect();
         for cpu in cpus {
-            let lane = collector.cpu_lane(cpu);
-            collector.pyramid.state(lane, from, Some(UNKNOWN), 0);
+            let lane = self.cpu_lane(cpu);
+            self.pyramid.state(lane, from, Some(UNKNOWN), 0);
         }
-        collector
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -225,21 +226,29 @@ impl Collector {
     }
 
     /// Brings the lanes up to date that an event may have changed.
-    fn changed(&mut self, event: &Event<'_>, kind: Kind, state: &SystemState) {
+    fn changed(&mut self, event: &Event<'_>, kind: KernelEvent, state: &SystemState) {
         let (now, cpu) = (event.time, event.head.cpu);
-        if kind == Kind::DumpEnd {
+        if kind == KernelEvent::DumpEnd {
             for thread in state.threads.values() {
                 self.update_thread(state, thread, now, 1);
             }
         }
+        // A field is found by reading the event from its begin, so none is asked for that the state tells too.
         let tids = match kind {
-            Kind::Switch => {
+            // The next thread is the one that runs on the CPU from now on: see below.
+            KernelEvent::Switch if cpu != EventHead::NO_CPU => {
+                [tid_field(event, &["prev_tid", "prev_pid"]), None]
+            }
+            KernelEvent::Switch => {
                 [tid_field(event, &["prev_tid", "prev_pid"]), tid_field(event, &["next_tid", "next_pid"])]
             }
-            Kind::Fork => [tid_field(event, &["child_tid", "child_pid"]), None],
-            Kind::Wakeup | Kind::Exit | Kind::Free | Kind::Rename | Kind::Exec | Kind::DumpProcess => {
-                [tid_field(event, &["tid", "pid"]), None]
-            }
+            KernelEvent::Fork => [tid_field(event, &["child_tid", "child_pid"]), None],
+            KernelEvent::Wakeup
+            | KernelEvent::Exit
+            | KernelEvent::Free
+            | KernelEvent::Rename
+            | KernelEvent::Exec
+            | KernelEvent::DumpProcess => [tid_field(event, &["tid", "pid"]), None],
             _ => [None, None],
         };
         for tid in tids.into_iter().flatten() {
@@ -247,11 +256,15 @@ impl Collector {
         }
         if cpu != EventHead::NO_CPU {
             // Who ran here until now, by the state, and who runs here from now on.
-            if let Some(before) = self.running.get(&cpu).copied() {
+            let running = state.cpus.get(&cpu).and_then(|cpu| cpu.running);
+            let before = match running {
+                Some(running) => self.running.insert(cpu, running),
+                None => self.running.get(&cpu).copied(),
+            };
+            if let Some(before) = before.filter(|before| Some(*before) != running) {
                 self.update_tid(state, before, now);
             }
-            if let Some(running) = state.cpus.get(&cpu).and_then(|cpu| cpu.running) {
-                self.running.insert(cpu, running);
+            if let Some(running) = running {
                 self.update_tid(state, running, now);
             }
             self.update_cpu(state, cpu, now, 1);
@@ -275,18 +288,22 @@ impl Collector {
         if tid == 0 {
             return;
         }
-        if !self.threads.contains_key(&tid) {
-            let name = || format!("{} ({tid})", thread.name).into();
-            let lane = self.tables().lane(LaneKind::Thread, LaneOf::Thread(tid), name);
-            self.threads.insert(tid, ThreadLane { lane, name: thread.name.clone() });
-        }
-        let Some(known) = self.threads.get_mut(&tid) else { return };
-        let lane = known.lane;
-        if known.name != thread.name {
-            known.name = thread.name.clone();
-            let name = format!("{} ({tid})", thread.name).into();
-            self.tables().rename(lane, name);
-        }
+        let name = || format!("{} ({tid})", thread.name).into();
+        let lane = match self.threads.get_mut(&tid) {
+            Some(known) => {
+                let lane = known.lane;
+                if !Arc::ptr_eq(&known.name, &thread.name) && known.name != thread.name {
+                    known.name = thread.name.clone();
+                    self.tables().rename(lane, name());
+                }
+                lane
+            }
+            None => {
+                let lane = self.tables().lane(LaneKind::Thread, LaneOf::Thread(tid), name);
+                self.threads.insert(tid, ThreadLane { lane, name: thread.name.clone() });
+                lane
+            }
+        };
         self.pyramid.state(lane, now, thread_state(state, thread), n);
     }
 
@@ -295,14 +312,27 @@ impl Collector {
         let key = match state.cpu_mode(cpu) {
             CpuMode::Unknown => UNKNOWN,
             CpuMode::Idle => IDLE,
-            CpuMode::Busy => {
-                state.running(cpu).map_or(UNKNOWN, |thread| state_of_activity(thread.activity()))
-            }
-            CpuMode::Irq => state_of_activity("irq"),
-            CpuMode::SoftIrq => state_of_activity("softirq"),
-            CpuMode::Trap => state_of_activity("trap"),
+            CpuMode::Busy => state.running(cpu).map_or(UNKNOWN, state_of_running),
+            CpuMode::Irq => INTERRUPT,
+            CpuMode::SoftIrq => SOFTIRQ,
+            CpuMode::Trap => TRAP,
         };
         self.pyramid.state(lane, now, Some(key), n);
+    }
+}
+
+/// The state of a thread that runs: [`Thread::activity`] as a key.
+fn state_of_running(thread: &Thread) -> u32 {
+    let top = thread.top();
+    match top.mode {
+        Mode::Syscall if thread.key.tid == 0 => IDLE,
+        Mode::Syscall if top.submode.is_empty() => KERNEL,
+        Mode::Syscall => SYSTEM_CALL,
+        Mode::Unknown => UNKNOWN,
+        Mode::User => USER,
+        Mode::Trap => TRAP,
+        Mode::Irq => INTERRUPT,
+        Mode::SoftIrq => SOFTIRQ,
     }
 }
 
@@ -312,7 +342,7 @@ fn thread_state(state: &SystemState, thread: &Thread) -> Option<u32> {
         Status::Run | Status::Exit => {
             // A dump of all threads calls those running that no event has told of yet.
             let runs = thread.cpu.and_then(|cpu| state.cpus.get(&cpu)?.running) == Some(thread.key);
-            Some(if runs { state_of_activity(thread.activity()) } else { UNKNOWN })
+            Some(if runs { state_of_running(thread) } else { UNKNOWN })
         }
         Status::WaitCpu | Status::WaitFork => Some(WAITS),
         Status::Wait => Some(BLOCKED),

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use rustc_hash::FxHashMap;
+use serde::{Deserialize, Serialize};
 
 /// What a lane shows.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum LaneKind {
     /// Samples of a thread; a weight is ns of CPU time, a key a function or an object.
     Samples,
@@ -31,7 +32,7 @@ impl LaneKind {
 }
 
 /// What tells a lane from the others of its kind.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 pub enum LaneOf {
     /// A tracefile, by its index in the trace.
     Tracefile(usize),
@@ -42,7 +43,7 @@ pub enum LaneOf {
 }
 
 /// A lane.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Lane {
     /// What it shows.
     pub kind: LaneKind,
@@ -85,22 +86,23 @@ pub const WAITS: u32 = 8;
 /// Key of the state of a thread that waits for something else.
 pub const BLOCKED: u32 = 9;
 
-/// The state whose name is that of [`crate::state::activity`].
-pub(super) fn state_of_activity(activity: &str) -> u32 {
-    match activity {
-        "idle" => IDLE,
-        "user" => 2,
-        "syscall" => 3,
-        "kernel" => 4,
-        "irq" => 5,
-        "softirq" => 6,
-        "trap" => 7,
-        _ => UNKNOWN,
-    }
-}
+/// Keys of what a running thread, or its CPU, executes.
+pub(super) const USER: u32 = 2;
+pub(super) const SYSTEM_CALL: u32 = 3;
+/// Work of the kernel that is no system call.
+pub(super) const KERNEL: u32 = 4;
+pub(super) const INTERRUPT: u32 = 5;
+pub(super) const SOFTIRQ: u32 = 6;
+pub(super) const TRAP: u32 = 7;
 
 /// Keys from here on are numbers of functions, as samples have them in their field `function`.
 pub const FUNCTIONS: u32 = 1 << 30;
+
+/// The key of the name with this place among the names of a
+/// [`LaneItems`](super::items::LaneItems::names).
+pub fn name_key(place: usize) -> u32 {
+    u32::try_from(STATES.len().saturating_add(place)).unwrap_or(u32::MAX).min(FUNCTIONS - 1)
+}
 
 /// What a key stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -123,6 +125,18 @@ pub(super) struct Tables {
 }
 
 impl Tables {
+    /// With these lanes and names, each of them once; none if one is there twice.
+    pub(super) fn new(lanes: Vec<Lane>, names: Vec<Arc<str>>) -> Option<Tables> {
+        let mut tables = Tables::default();
+        for lane in &lanes {
+            tables.lane(lane.kind, lane.of, || lane.name.clone());
+        }
+        for name in &names {
+            tables.key(name);
+        }
+        (tables.lanes == lanes && tables.names == names).then_some(tables)
+    }
+
     /// The lane of this kind. If it does not exist, it is made with this name.
     pub(super) fn lane(&mut self, kind: LaneKind, of: LaneOf, name: impl FnOnce() -> Arc<str>) -> usize {
         if let Some(lane) = self.lane_of.get(&(kind, of)) {
@@ -144,12 +158,17 @@ impl Tables {
         &self.lanes
     }
 
+    /// The names that have keys.
+    pub(super) fn names(&self) -> &[Arc<str>] {
+        &self.names
+    }
+
     /// The key of a name.
     pub(super) fn key(&mut self, name: &Arc<str>) -> u32 {
         if let Some(key) = self.name_of.get(name) {
             return *key;
         }
-        let number = u32::try_from(STATES.len() + self.names.len()).unwrap_or(u32::MAX).min(FUNCTIONS - 1);
+        let number = name_key(self.names.len());
         self.names.push(name.clone());
         self.name_of.insert(name.clone(), number);
         number

@@ -39,7 +39,8 @@ impl WindowTile {
         let source = timeline.source.as_ref();
         let begin = begin_of(timeline, id);
         let pyramid = Pyramid::of_level(id.level());
-        let collector = Collector::new(source, &timeline.tables, pyramid, begin);
+        let mut collector = Collector::new(source, &timeline.tables, pyramid);
+        collector.begin_unknown(begin);
         let inner = Inner { filled: Filled::Yet(Box::new(collector)), is_partial: false, ended: None };
         WindowTile { inner: Arc::new(Mutex::new(inner)), timeline: timeline.clone(), id }
     }
@@ -94,6 +95,14 @@ impl WindowTile {
         self.inner().ended.clone()
     }
 
+    /// Cells that are kept of it.
+    pub fn stored(&self) -> usize {
+        match &self.inner().filled {
+            Filled::Yet(collector) => collector.pyramid.stored(),
+            Filled::Whole(tile) => tile.lanes.iter().map(|lane| lane.cells.len()).sum(),
+        }
+    }
+
     fn finish(&self, reason: Option<EndReason>) {
         let lanes = self.timeline.tables().lanes().len();
         let mut inner = self.inner();
@@ -103,7 +112,7 @@ impl WindowTile {
         {
             let last = self.timeline.source.time_span().map_or(collector.at, |span| span.1);
             let now = self.id.end().min(last.max(collector.at));
-            let mut tile = Tile::of(&collector.pyramid, lanes, self.id, now);
+            let mut tile = Tile::from_pyramid(&collector.pyramid, lanes, self.id, now);
             (tile.is_final, tile.is_partial) = (!inner.is_partial, inner.is_partial);
             inner.filled = Filled::Whole(tile);
         }
@@ -116,7 +125,7 @@ impl WindowTile {
         match &inner.filled {
             Filled::Whole(tile) => tile.clone(),
             Filled::Yet(collector) => {
-                let tile = Tile::of(&collector.pyramid, lanes, self.id, collector.at);
+                let tile = Tile::from_pyramid(&collector.pyramid, lanes, self.id, collector.at);
                 Tile { is_partial: inner.is_partial, ..tile }
             }
         }

@@ -73,7 +73,8 @@ pub(crate) struct Truth {
     pub(crate) end: i64,
 }
 
-/// A random history of some CPUs: switches, system calls, interrupts, in any legal nesting. Threads never run on two CPUs.
+/// A random history of some CPUs: switches, system calls, interrupts, in any legal nesting. Threads never run
+/// on two CPUs.
 pub(crate) fn history(cpus: u32, steps: &[(u8, u8, u8)]) -> (Vec<SyntheticEvent>, Truth) {
     let mut now = 1000;
     let mut events = Vec::new();

@@ -87,7 +87,8 @@ proptest! {
         }
         prop_assert!(saved.is_complete());
         let (first, last) = (events[0].ts - 2, events.last().unwrap().ts + 2);
-        // Forward and backward, so that no seek is spared by chance; twice, so that restoring is seen not to spoil (R-Z6).
+        // Forward and backward, so that no seek is spared by chance; twice, so that restoring is seen not to
+        // spoil (R-Z6).
         for t in (first..=last).chain((first..=last).rev().step_by(3)) {
             let (state, partial, replayed) = state_at(&mut engine, traceset, t);
             let expected = &truth.iter().find(|(time, _)| *time >= t).unwrap().1;
@@ -262,7 +263,7 @@ fn exits_without_entries_are_counted_and_the_bottom_stays() {
     ];
     let states = sequential(&trace("odd", 1, &events));
     let end = &states.last().unwrap().1;
-    assert_eq!(end.oddities.unmatched_exits, 3, "the exit of a call begun before the trace is none");
+    assert_eq!(end.oddities.unmatched_exits, 3, "the exit of a call begun before the trace is not counted");
     assert_eq!((end.oddities.children_known, end.oddities.wrong_previous), (1, 1));
     assert_eq!(end.running(0).unwrap().stack.len(), 1);
 }

@@ -61,12 +61,12 @@ fn trace_of(samples: &[Sample]) -> Arc<SyntheticTrace> {
     Arc::new(SyntheticTrace::new("samples", files.collect()))
 }
 
-/// An engine whose timeline module keeps at most so many cells.
-fn engine(chunk: u64, trace: &Arc<SyntheticTrace>, most_cells: usize) -> (Engine, TracesetId, TraceId) {
+/// An engine whose timeline module keeps cells of at most so many bytes.
+fn engine(chunk: u64, trace: &Arc<SyntheticTrace>, most_bytes: usize) -> (Engine, TracesetId, TraceId) {
     let config = Config { chunk_events: Some(chunk), save_interval: 7, ..Config::default() };
     let (mut engine, traceset, id) = kernel::engine(config, trace);
     engine.unregister(timeline::NAME).unwrap();
-    engine.register(Arc::new(TimelineModule { most_cells })).unwrap();
+    engine.register(Arc::new(TimelineModule { most_bytes, of_events: 0 })).unwrap();
     engine.traceset_use_state(traceset, state::NAME).unwrap();
     (engine, traceset, id)
 }
@@ -130,7 +130,7 @@ proptest! {
 
     #[test]
     fn tl_3_cells_are_those_of_brute_force_by_the_pyramid_and_by_requests(
-        samples in samples(), chunk in prop_oneof![Just(1u64), Just(2), Just(7), Just(6000)], most in prop_oneof![Just(10usize), Just(100_000)],
+        samples in samples(), chunk in prop_oneof![Just(1u64), Just(2), Just(7), Just(6000)], most in prop_oneof![Just(100usize), Just(1_000_000)],
     ) {
         let trace = trace_of(&samples);
         let (mut engine, traceset, id) = engine(chunk, &trace, most);
@@ -170,12 +170,12 @@ proptest! {
 
     #[test]
     fn tl_1_a_tile_has_the_sums_of_its_halves_and_a_tight_budget_changes_no_sum(
-        samples in samples(), most in 1usize..60,
+        samples in samples(), most in 1usize..2000,
     ) {
         let trace = trace_of(&samples);
         let (mut engine, _, id) = engine(7, &trace, most);
         let timeline = computed(&mut engine, id);
-        prop_assert!(timeline.base() == 45 || timeline.stored() <= most);
+        prop_assert!(timeline.base() == 45 || timeline.size() <= most);
         let span = (samples.iter().map(|s| s.t).min().unwrap(), samples.iter().map(|s| s.t).max().unwrap());
         let sums = |tile: TileId| {
             let mut sums: BTreeMap<usize, (u64, u64)> = BTreeMap::new();
@@ -210,7 +210,7 @@ proptest! {
         // Each bucket of the finest level has one state then.
         events.iter_mut().for_each(|event| event.ts *= stretch);
         let trace = kernel::trace("states", 2, &events);
-        let (mut engine, traceset, id) = engine(chunk, &trace, 100_000);
+        let (mut engine, traceset, id) = engine(chunk, &trace, 1_000_000);
         let timeline = computed(&mut engine, id);
         compute(&mut engine, id, stats::NAME);
         let stats = engine.trace(id).unwrap().data().result::<Stats>(stats::NAME).unwrap();
@@ -267,7 +267,7 @@ fn a_tile_is_provisional_until_the_pass_has_left_it_and_then_never_changes() {
     let samples: Vec<Sample> =
         (0..500).map(|i| Sample { file: 0, t: i * 3000, function: (i % 3) as u32, weight: 2 }).collect();
     let trace = trace_of(&samples);
-    let (mut engine, _, id) = engine(10, &trace, 100_000);
+    let (mut engine, _, id) = engine(10, &trace, 1_000_000);
     engine.request(id, timeline::NAME, OwnerId(1)).unwrap();
     let tile = TileId::new(10, 0).unwrap();
     let (mut provisional, mut last) = (0, None);
@@ -286,4 +286,44 @@ fn a_tile_is_provisional_until_the_pass_has_left_it_and_then_never_changes() {
     assert!(
         last.is_some_and(|tile| tile.is_final && tile.lanes[0].cells.iter().map(|c| c.n).sum::<u64>() == 88)
     );
+}
+
+#[test]
+fn a_kept_timeline_gives_the_same_tiles_and_damaged_bytes_give_none() {
+    let steps: Vec<(u8, u8, u8)> = (0..60u8).map(|i| (i, i.wrapping_mul(37), i.wrapping_mul(91))).collect();
+    let (mut events, _) = kernel::history(2, &steps);
+    events.iter_mut().for_each(|event| event.ts *= 8000);
+    let trace = kernel::trace("kept", 2, &events);
+    let (mut engine, traceset, id) = engine(5, &trace, 1_000_000);
+    let computed = computed(&mut engine, id);
+    let source = engine.trace(id).unwrap().source().clone();
+    let bytes = computed.to_bytes(b"key").expect("it is whole");
+    let kept = Arc::new(Timeline::from_bytes(&source, b"key", &bytes).expect("they are whole"));
+    assert!(kept.is_whole());
+    assert_eq!((kept.lanes(), kept.events()), (computed.lanes(), computed.events()));
+    assert_eq!((kept.base(), kept.computed_to()), (computed.base(), computed.computed_to()));
+    let span = (events[0].ts, events.last().unwrap().ts);
+    let mut cells = 0;
+    for level in 8..46 {
+        for tile in tiles(span, level).take(300) {
+            assert_eq!(kept.tile(tile), computed.tile(tile), "level {level}");
+            cells += kept.tile(tile).map_or(0, |tile| tile.lanes.iter().map(|lane| lane.cells.len()).sum());
+        }
+    }
+    assert!(cells > 100);
+    // What is finer than it keeps is asked for as before.
+    let fine = TileId::holding(Time(span.0), 9);
+    assert_eq!(
+        by_request(&mut engine, traceset, &kept, fine),
+        by_request(&mut engine, traceset, &computed, fine)
+    );
+    assert!((0..400).all(|key| kept.meaning(key) == computed.meaning(key)));
+
+    assert!(Timeline::from_bytes(&source, b"kez", &bytes).is_none(), "another trace");
+    for at in 0..bytes.len() {
+        let mut damaged = bytes.clone();
+        damaged[at] ^= 0x10;
+        assert!(Timeline::from_bytes(&source, b"key", &damaged).is_none(), "byte {at}");
+        assert!(Timeline::from_bytes(&source, b"key", &bytes[..at]).is_none(), "cut at {at}");
+    }
 }

@@ -35,7 +35,7 @@ proptest! {
             request.end_time = Some(Time(to));
             engine.events_request(traceset, stats.attach(request, Time(from), Time(to))).unwrap();
             run(&mut engine);
-            stats.take().remove(0)
+            stats.take_stats().remove(0)
         };
         let whole = window(first, last);
         let mut borders: Vec<i64> = cuts.iter().map(|cut| events[cut.index(events.len())].ts).collect();

@@ -11,9 +11,9 @@ var plot = $("plot"), lanes = $("lanes"), axis = $("axis"), details = $("details
 var span = { from: 0, to: rel(boot.span[1]) };
 var view, sel, lane, tab, all, name, at;
 // What the address says besides: key and text. The page's parts are asked for with it.
-var rest = [], REST = ["thread", "process", "object", "function", "x", "fn", "q", "hit"];
+var rest = [], REST = ["thread", "process", "object", "function", "x", "fn", "q", "hit", "detail"];
 var marks = {};
-var rows = [], tiles = new Map(), asking = new Map(), names = new Map(), wanted = new Set();
+var rows = [], tiles = new Map(), asking = new Map(), names = new Map(), colours = new Map(), wanted = new Map();
 var generation = 0, page = Math.floor(Math.random() * 4e9) + 1, here = -1, pointer = null, drag = null;
 var count = { asked: 0, redraws: 0, dropped: 0 };
 var BUCKETS = 256, LEAST = 100, KEPT = 400, gap = boot.gap;
@@ -93,18 +93,22 @@ function visible(l) {
   for (var i = tileAt(l, view.from); i <= last; i++) out.push(i);
   return out;
 }
+function isOutside(l, i) {
+  var start = begin(l, i);
+  return start + Math.pow(2, l + 8) <= span.from || start > span.to;
+}
 function ask() {
   var l = level(), shown = visible(l), list = shown.slice();
-  list.push(shown[0] - 1n, shown[shown.length - 1] + 1n);
+  // Neighbours would keep what is on the screen waiting: they come when it is there.
+  if (shown.every(function (i) { var tile = tiles.get(key(l, i)); return isOutside(l, i) || tile && tile.all === rows.asked; }))
+    list.push(shown[0] - 1n, shown[shown.length - 1] + 1n);
   asking.forEach(function (stop, k) {
     if (!list.some(function (i) { return key(l, i) === k; })) { stop.abort(); asking.delete(k); count.dropped++; }
   });
   list.forEach(function (i) {
     var k = key(l, i), tile = tiles.get(k);
     if (asking.has(k) || (tile && tile.final && tile.all === rows.asked)) return;
-    var start = begin(l, i), end = start + Math.pow(2, l + 8);
-    if (end <= span.from || start > span.to) return;
-    fetchTile(l, i, k);
+    if (!isOutside(l, i)) fetchTile(l, i, k);
   });
   show();
 }
@@ -112,17 +116,19 @@ function fetchTile(l, i, k) {
   var stop = new AbortController(), wantedLanes = rows.asked, mine = generation;
   asking.set(k, stop);
   count.asked++;
-  fetch("tl/tile?l=" + l + "&i=" + i + "&g=" + mine + "&page=" + page + "&lanes=" + wantedLanes, { signal: stop.signal })
+  fetch("tl/tile?l=" + l + "&i=" + i + "&g=" + mine + "&page=" + page + "&packed=1&lanes=" + wantedLanes, { signal: stop.signal })
     .then(function (answer) { if (!answer.ok) throw new Error(answer.status); return answer.json(); })
     .then(function (got) {
       asking.delete(k);
       lost(false);
       got.start = begin(l, i);
       got.all = wantedLanes;
+      for (var id in got.lanes) got.lanes[id].c = unpacked(got.lanes[id].p);
       tiles.delete(k);
       tiles.set(k, got);
       if (tiles.size > KEPT) tiles.delete(tiles.keys().next().value);
       if (!got.final) setTimeout(later, 150);
+      else if (!asking.size) later();
       draw();
     })
     .catch(function (error) {
@@ -132,6 +138,28 @@ function fetchTile(l, i, k) {
       lost(true);
       setTimeout(later, 1000);
     });
+}
+// Cells in few characters, as the server's `packed` writes them: six numbers for each.
+function unpacked(text) {
+  var c = [], at = 0, end = 0, weight = 0;
+  function number() {
+    for (var n = 0, scale = 1; ; scale *= 32) {
+      var six = text.charCodeAt(at++);
+      six -= six > 92 ? 36 : 35;
+      n += (six & 31) * scale;
+      if (six < 32) return n;
+    }
+  }
+  while (at < text.length) {
+    var head = number(), flags = head % 8, bucket = end + (head - flags) / 8;
+    var len = flags & 1 ? number() : 1, n = flags & 2 ? number() : 1;
+    var w = flags & 4 ? number() : weight, tw = flags & 4 ? number() : weight;
+    var k = number(), unsure = k % 2, is = k % 4 - unsure, top = (k - is - unsure) / 4 + (is ? 1073741824 : 0);
+    c.push(bucket, len, n, w, unsure ? -1 - top : top, tw);
+    end = bucket + len;
+    weight = w;
+  }
+  return c;
 }
 var waiting = null;
 function later() {
@@ -149,33 +177,54 @@ function lost(is) {
   } else if (!is && box) box.remove();
 }
 
-// ---- names and colours
+// ---- colours and names
 
-function colour(id, k) {
-  var full = id.slice(0, id.indexOf(".") + 1) + k, known = names.get(full);
-  if (known) return known.rgb;
-  if (known === undefined) wanted.add(full);
-  return 0xff999999;
+// Colours come in blocks of keys: a view of a large recording shows thousands of functions at once.
+var BLOCK = 4096, UNKNOWN = 0xff999999, colouring = new Set();
+// The colours of a row's keys, by key.
+function colourer(id) {
+  var trace = id.slice(0, id.indexOf(".") + 1), at = -1, full, block;
+  return function (k) {
+    var number = Math.floor(k / BLOCK), place = k % BLOCK;
+    if (number !== at) { at = number; full = trace + number; block = colours.get(full); }
+    if (block && block[place]) return block[place];
+    wanted.set(full, Math.max(place, wanted.get(full) || 0));
+    return UNKNOWN;
+  };
 }
-var naming = false;
-function askNames() {
-  if (naming || !wanted.size) return;
-  var list = Array.from(wanted).slice(0, 300);
-  naming = true;
-  fetch("tl/names?k=" + list.join(",")).then(function (a) { return a.json(); }).then(function (got) {
-    naming = false;
-    list.forEach(function (k) {
-      var n = got[k];
-      wanted.delete(k);
-      if (n) {
-        var c = parseInt(n.color.slice(1), 16);
-        n.rgb = (0xff000000 | (c & 255) << 16 | c & 0xff00 | c >> 16) >>> 0;
+function askColours() {
+  wanted.forEach(function (most, full) {
+    if (colouring.has(full)) return;
+    colouring.add(full);
+    fetch("tl/colours?block=" + full).then(function (a) { if (!a.ok) throw new Error(a.status); return a.json(); }).then(function (got) {
+      var text = got.colours, block = new Uint32Array(BLOCK);
+      for (var n = 0; n * 6 < text.length; n++) {
+        var c = parseInt(text.substr(n * 6, 6), 16);
+        block[n] = (0xff000000 | (c & 255) << 16 | c & 0xff00 | c >> 16) >>> 0;
       }
-      names.set(k, n || null);
-    });
-    tiles.forEach(function (tile) { tile.image = null; });
-    draw();
-  }).catch(function () { naming = false; setTimeout(askNames, 1000); });
+      // A key without a colour is not asked for again.
+      for (; n <= most; n++) block[n] = UNKNOWN;
+      colours.set(full, block);
+      wanted.delete(full);
+      colouring.delete(full);
+      tiles.forEach(function (tile) { tile.image = null; });
+      draw();
+    }).catch(function () { colouring.delete(full); setTimeout(draw, 1000); });
+  });
+}
+// Names are asked for one by one, when something points at them.
+var naming = false;
+function nameOf(full) {
+  var known = names.get(full);
+  if (known === undefined && !naming) {
+    naming = true;
+    fetch("tl/names?k=" + full).then(function (a) { return a.json(); }).then(function (got) {
+      naming = false;
+      names.set(full, got[full] || null);
+      if (told) tell(told[0], told[1]);
+    }).catch(function () { naming = false; });
+  }
+  return known;
 }
 
 // ---- drawing
@@ -186,6 +235,7 @@ function part_of(kind, n, w, k, bucket) {
   if (kind === "events") return Math.min(1, Math.max(0.3, Math.log2(1 + n) / 12));
   return HEIGHTS[k] || 1;
 }
+var pictured = [], PICTURES = 48;
 // The picture of a tile: a pixel for each bucket. Made once, blitted while panning.
 function image(tile) {
   if (tile.image) return tile.image;
@@ -198,15 +248,21 @@ function image(tile) {
   rows.forEach(function (row) {
     var got = tile.lanes[row.id];
     if (!got) return;
-    var c = got.c, bottom = Math.round((row.y + row.h) * ratio), full = bottom - Math.round(row.y * ratio);
+    var rgb_of = colourer(row.id), c = got.c, bottom = Math.round((row.y + row.h) * ratio), full = bottom - Math.round(row.y * ratio);
     for (var j = 0; j < c.length; j += 6) {
-      var k = c[j + 4] < 0 ? -1 - c[j + 4] : c[j + 4], rgb = colour(row.id, k);
+      var k = c[j + 4] < 0 ? -1 - c[j + 4] : c[j + 4], rgb = rgb_of(k);
       var high = Math.max(1, Math.round(full * part_of(row.kind, c[j + 2], c[j + 3], k, bucket)));
-      for (var y = bottom - high; y < bottom; y++) px.fill(rgb, y * BUCKETS + c[j], y * BUCKETS + c[j] + c[j + 1]);
+      for (var y = bottom - high; y < bottom; y++)
+        for (var to = y * BUCKETS + c[j], stop = to + c[j + 1]; to < stop; to++) px[to] = rgb;
     }
   });
   p.putImageData(data, 0, 0);
   tile.image = picture;
+  // A picture of many lanes takes megabytes, so only those of the last tiles stay.
+  var before = pictured.indexOf(tile);
+  if (before >= 0) pictured.splice(before, 1);
+  pictured.push(tile);
+  if (pictured.length > PICTURES) pictured.shift().image = null;
   return picture;
 }
 var frame = 0;
@@ -217,10 +273,20 @@ function draw() {
 function x_of(ns) { return (ns - view.from) / (view.to - view.from) * canvas.width; }
 function blit(tile) {
   var x = Math.round(x_of(tile.start)), right = Math.round(x_of(tile.start + Math.pow(2, tile.l + 8)));
-  if (right > x) pen.drawImage(image(tile), 0, 0, BUCKETS, tile.image.height, x, 0, right - x, tile.image.height);
+  if (right <= x) return;
+  var picture = image(tile);
+  pen.drawImage(picture, 0, 0, BUCKETS, picture.height, x, 0, right - x, picture.height);
+}
+// While other tiles come for what is on the canvas already, the old picture stays: until this time at most.
+var held = 0;
+function isHeld() {
+  if (held && Date.now() < held && visible(level()).some(function (i) { return asking.has(key(level(), i)) || !tiles.has(key(level(), i)); })) return true;
+  held = 0;
+  return false;
 }
 function paint() {
   frame = 0;
+  if (isHeld()) { setTimeout(draw, 100); return; }
   count.redraws++;
   var ratio = window.devicePixelRatio || 1, w = width(), h = Math.max(1, Math.round(rows.height * ratio));
   if (canvas.width !== w) canvas.width = w;
@@ -258,7 +324,7 @@ function paint() {
   paintMarks(ratio, h);
   root.dataset.state = whole && !wanted.size ? "final" : any ? "provisional" : "painted";
   for (var c in count) root.dataset[c] = count[c];
-  askNames();
+  askColours();
 }
 // What was searched for: a stroke in the lane for each hit, and the hit that was gone to over all lanes.
 function paintMarks(ratio, h) {
@@ -313,7 +379,7 @@ function duration(ns) {
 }
 function percent(ns) { return (ns - view.from) / (view.to - view.from) * 100; }
 function show() {
-  var wide = view.to - view.from, least = Math.max(1, wide / 8), step = Math.pow(10, Math.floor(Math.log10(least)));
+  var wide = view.to - view.from, least = Math.max(1, wide / Math.max(2, Math.min(8, Math.floor(plot.clientWidth / 56)))), step = Math.pow(10, Math.floor(Math.log10(least)));
   step *= least <= step ? 1 : least <= 2 * step ? 2 : least <= 5 * step ? 5 : 10;
   var ticks = [];
   for (var k = Math.floor(view.from / step) + 1; k * step < view.to && ticks.length < 40; k++) {
@@ -336,7 +402,10 @@ function show() {
   box.style.right = 100 - Math.min(101, percent(range.to)) + "%";
   draw();
 }
+// Where the pointer was when it was last told what is there.
+var told = null;
 function tell(x, y) {
+  told = [x, y];
   var ns = view.from + x / plot.clientWidth * (view.to - view.from), at = rowAt(y), row = rows[at], l = level();
   line.hidden = false;
   line.style.left = x + "px";
@@ -348,7 +417,7 @@ function tell(x, y) {
     for (var j = 0; got && j < got.c.length; j += 6) {
       var c = got.c;
       if (place < c[j] || place >= c[j] + c[j + 1]) continue;
-      var k = c[j + 4], known = names.get(row.id.slice(0, row.id.indexOf(".") + 1) + (k < 0 ? -1 - k : k));
+      var k = c[j + 4], known = nameOf(row.id.slice(0, row.id.indexOf(".") + 1) + (k < 0 ? -1 - k : k));
       text += "   " + (k < 0 ? "about " : "") + (known ? known.name + (known.object ? "  " + known.object : "") : "?");
       if (row.kind === "samples") text += "   " + grouped(c[j + 2]) + " samples, " + duration(c[j + 3]) + " CPU in " + duration(bucket) + ", top " + Math.round(c[j + 5] / Math.max(1, c[j + 3]) * 100) + " %";
       else if (row.kind === "events") text += "   " + grouped(c[j + 2]) + " events in " + duration(bucket);
@@ -366,7 +435,7 @@ function renewPart(soon) {
   partTimer = setTimeout(function () {
     var mine = ++askedPart;
     part.classList.add("busy");
-    fetch("tl/window?" + query()).then(function (a) { return a.text(); }).then(function (text) {
+    fetch("tl/window?" + query() + "&page=" + page + "&n=" + mine).then(function (a) { if (a.status === 410) throw new Error(a.status); return a.text(); }).then(function (text) {
       if (mine !== askedPart) return;
       part.innerHTML = text;
       // Scripts of pictures do not run when they come as text: each is made anew, with the page's own permission.
@@ -524,7 +593,7 @@ plot.addEventListener("pointerup", function (e) {
   else mark(rowAt(e.clientY - plot.getBoundingClientRect().top));
 });
 plot.addEventListener("pointercancel", function () { drag = null; show(); });
-plot.addEventListener("pointerleave", function () { pointer = null; line.hidden = true; });
+plot.addEventListener("pointerleave", function () { pointer = told = null; line.hidden = true; });
 plot.addEventListener("dblclick", function (e) {
   var ns = ns_at(e);
   if (sel && ns >= sel.from && ns <= sel.to) go(sel.from, sel.to, true);
@@ -556,6 +625,9 @@ var KEYS = {
   i: function () { choose("inverted"); },
   t: function () { choose("stats"); },
   e: function () { choose("events"); },
+  g: function () { choose("states"); },
+  "[": function () { toState("previous"); },
+  "]": function () { toState("next"); },
   0: function () { go(span.from, span.to, true); },
   "?": function () { $("help").showModal(); },
   Enter: function () { if (rows[here]) alone(rows[here].id); }
@@ -565,6 +637,21 @@ function toHit(word) {
   if (!said("q")) return;
   fetch("tl/search?" + query()).then(function (a) { return a.json(); }).then(function (got) {
     if (got[word]) hitAt(got[word]);
+  }).catch(function () {});
+}
+// Selects the state before or after: of the selection, else of the time under the pointer.
+function toState(dir) {
+  var id = rows[here] ? rows[here].id : lane;
+  if (!id) { details.textContent = "Mark the lane of a thread first: j, k, or a click."; return; }
+  var middle = pointer === null ? 0.5 : pointer / plot.clientWidth;
+  var from = sel ? sel.from : view.from + middle * (view.to - view.from);
+  fetch("tl/change?lane=" + id + "&t=" + abs(from) + "&dir=" + dir).then(function (a) { return a.json(); }).then(function (got) {
+    root.dataset.changes = +(root.dataset.changes || 0) + 1;
+    if (!got.from) { details.textContent = "There is no " + dir + " state that the trace tells of."; return; }
+    var range = { from: rel(got.from), to: rel(got.to) }, wide = view.to - view.from;
+    if (range.from < view.from || range.from >= view.to) go(range.from - wide / 4, range.from + wide * 3 / 4, true);
+    select(range);
+    details.textContent = got.state + " for " + duration(range.to - range.from) + (got.cpu === null ? "" : " on CPU " + got.cpu) + (got.woken_by ? ", woken by " + got.woken_by : "");
   }).catch(function () {});
 }
 KEYS["+"] = KEYS["="] = KEYS.w;
@@ -608,6 +695,7 @@ document.addEventListener("click", function (e) {
   var sought = said("q");
   take(q.slice(3));
   view = before;
+  if ("select" in a.dataset) { select(sel); return; }
   sel = before.sel;
   remember(true);
   if (said("q") !== sought) renewMarks();
@@ -633,6 +721,9 @@ theme.onclick = function () {
   draw();
 };
 
+$("keys").hidden = false;
+$("keys").onclick = function () { $("help").showModal(); };
+
 // ---- while the traces are being read
 
 function counted(n, so) {
@@ -655,15 +746,60 @@ function follow() {
   });
 }
 
+// ---- traces that grow or are replaced while the page is open
+
+var revision = boot.revision, newsTimer = null;
+function news() {
+  clearTimeout(newsTimer);
+  // Each look begins a second after the last one has ended; a page that nobody sees does not look.
+  newsTimer = setTimeout(news, 1000);
+  if (document.hidden) return;
+  clearTimeout(newsTimer);
+  fetch("tl/state").then(function (a) { if (!a.ok) throw new Error(a.status); return a.json(); }).then(function (got) {
+    lost(false);
+    $("news").textContent = got.news;
+    $("news").hidden = !got.news;
+    if (got.revision !== revision) renewed(got);
+    newsTimer = setTimeout(news, got.written ? 1000 : 3000);
+  }).catch(function () { lost(true); newsTimer = setTimeout(news, 1000); });
+}
+// All that was drawn is of the store before. A view of the whole span, or up to its end, goes on with it.
+function renewed(got) {
+  var begin = span.from, end = span.to, wide = view.to - view.from;
+  revision = got.revision;
+  span.from = rel(got.span[0]);
+  span.to = rel(got.span[1]);
+  if (view.from <= begin && view.to >= end) view = { from: span.from, to: span.to };
+  else if (view.to >= end && view.from < end) view = { from: span.to - wide, to: span.to };
+  asking.forEach(function (stop) { stop.abort(); });
+  asking.clear();
+  tiles.clear();
+  // Numbers of functions may have changed: all colours are asked for again. Until they are there the old ones hold.
+  names.clear();
+  colours.forEach(function (_, full) { wanted.set(full, 0); });
+  held = Date.now() + 2000;
+  generation++;
+  draw();
+  counted(got.events, "");
+  document.querySelector(".facts span").textContent = duration(span.to - span.from);
+  remember(false);
+  renewLanes();
+  // A selection that ended before says the same as it did; what is open in it stays open.
+  if (!sel || sel.to >= end) renewPart(true);
+  if (said("q")) renewMarksLater();
+}
+
 take(location.search || "");
 tab = boot.tab && !new URLSearchParams(location.search).has("tab") ? null : tab;
 readRows();
 show();
 ask();
 if (said("q")) renewMarks();
+if (boot.deferred) renewPart(true);
 if (!boot.whole) follow();
+newsTimer = setTimeout(news, 1000);
 window.timeline = {
-  count: count, rows: function () { return rows; }, names: names, tiles: tiles, canvas: canvas,
+  count: count, span: span, paint: paint, rows: function () { return rows; }, names: names, colours: colours, colourer: colourer, tiles: tiles, canvas: canvas,
   view: function () { return view; }, level: level, visible: visible, key: key, begin: begin, x_of: x_of, outside: function (ns) { return ns < span.from || ns > span.to; }, go: go, select: select
 };
 })();

@@ -1,15 +1,17 @@
-//! What is shown of a range, below the lanes: tabs, statistics of traces, lists of events. What is made of samples is in
-//! [`super::workbench`].
+//! What is shown of a range, below the lanes: tabs, statistics of traces, lists of events. What is made of
+//! samples is in [`super::workbench`].
 
 use maud::{Markup, html};
 use pct_num::thousands;
 
 use lttv_modules::stats::Stats;
+use lttv_modules::threads::ThreadInterval;
 use lttv_modules::timeline::lanes::LaneOf;
 
 use super::workbench;
 use crate::board::lane_of;
 use crate::events::{EventsAsk, Only};
+use crate::states;
 use crate::store::Store;
 use crate::view::{Tab, View, link};
 use crate::words::{MOST_ROWS, cut, duration, share, short, since};
@@ -44,12 +46,13 @@ pub(super) fn window_markup(store: &Store, view: &View, nonce: Option<&str>) -> 
         nav.tabs {
             @for (each, _, title) in Tab::ALL {
                 @let there = View { tab: Some(each), at: None, ..view.clone() };
-                @if tab == Some(each) { span.current { (title) } } @else { a.control href=(link(&there)) data-tab=(each.word()) { (title) } }
+                @if tab == Some(each) { span.current { (title) } } @else { a.control href=(link(&there)) data-tab=(each.as_word()) { (title) } }
             }
         }
         @match tab {
             Some(Tab::Statistics) => (statistics(store, from, to)),
             Some(Tab::Events) => (events(store, view)),
+            Some(Tab::States) => (thread_states(store, view)),
             Some(tab) => (workbench::section(store, view, tab, nonce)),
             None => p.soft { "Drag over the lanes to select a range, or choose what to see of it." },
         }
@@ -67,7 +70,11 @@ fn statistics(store: &Store, from: i64, to: i64) -> Markup {
     html! {
         @for (shown, stats) in store.traces().zip(&all) {
             h3 { (short(&shown.name)) ": " (thousands(stats.total())) " events" }
-            div.columns { (by_name(stats)) (by_activity(stats)) (by_thread(stats)) }
+            div.columns {
+                div.tablebox { (by_name(stats)) }
+                div.tablebox { (by_activity(stats)) }
+                div.tablebox { (by_thread(stats)) }
+            }
         }
     }
 }
@@ -115,6 +122,40 @@ fn by_thread(stats: &Stats) -> Markup {
                 } }
             }
         }
+    }
+}
+
+/// Most states of a thread in a list.
+const MOST_STATES: usize = 200;
+
+/// The states of the chosen lane's thread, one a row.
+fn thread_states(store: &Store, view: &View) -> Markup {
+    let Some(tid) = lane_of(store, view).and_then(|(_, lane)| lane.tid()) else {
+        return html! { p.soft { "Choose the lane of a thread: a click on its name." } };
+    };
+    let (from, to) = view.window();
+    let listed = states::of_thread(store, tid, (from, to), MOST_STATES);
+    let origin = store.span().0;
+    let of = |row: &ThreadInterval| View { selection: Some((row.from.ns(), row.to.ns())), ..view.clone() };
+    html! {
+        @if !listed.is_whole { p.warning { "This took too long; the list may lack states at its end. Select a shorter range." } }
+        div.tablebox { table.data.states {
+            thead { tr { th { "from, s" } th { "for" } th.l { "state" } th.l { "file" } th { "CPU" } th.l { "woken by" } } }
+            tbody {
+                @for row in &listed.rows {
+                    tr data-from=(row.from.ns()) data-to=(row.to.ns()) {
+                        td { a.control href=(link(&of(row))) data-select="" { (since(origin, row.from.ns(), 0)) } }
+                        td { (duration(row.ns().unsigned_abs())) }
+                        td.l { (states::words(row)) @if row.in_doubt { " (events were lost here)" } }
+                        td.l { (row.state.file) }
+                        td { @if let Some(cpu) = row.state.cpu { (cpu) } }
+                        td.l { (row.woken_by.as_deref().unwrap_or("")) }
+                    }
+                }
+            }
+        } }
+        @if listed.has_more { p.soft { "These are the first " (MOST_STATES) " states of the range. Select a later one to see more." } }
+        @if listed.rows.is_empty() && listed.is_whole { p.soft { "No event of the kernel tells what thread " (tid) " did here." } }
     }
 }
 

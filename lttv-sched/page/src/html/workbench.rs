@@ -1,9 +1,10 @@
-//! The workbench: what is made of the samples of a range. Pictures, tables, trees and files, with filters and transforms
-//! that stand in the address. Each control is a link or a form, so all of it works without script.
+//! The workbench: what is made of the samples of a range. Pictures, tables, trees and files, with filters and
+//! transforms that stand in the address. Each control is a link or a form, so all of it works without script.
 
 use maud::{Markup, PreEscaped, html};
-use pct_icicle::{Direction, Options, Order, Tree, svg};
+use pct_icicle::{Direction, GroupWeights, Options, Order, Tree, svg};
 use pct_num::thousands;
+use rustc_hash::FxHashMap;
 use serde_json::{Value, json};
 
 use super::call_tree;
@@ -18,8 +19,14 @@ use crate::words::{MOST_ROWS, cut, duration, seconds, share, short};
 
 /// Levels of a flame graph.
 const MOST_LEVELS: u32 = 200;
+/// Narrowest frames of a picture in the page, in pixels of its width of some 1,200: with less, the picture of
+/// a program with many stacks has tens of megabytes. What is left out is said below it, and "only below it"
+/// leads there.
+const NARROWEST_PX: f64 = 1.0;
 /// Frames below one part in so many of the whole are too narrow to be drawn, so they have no link.
-const NARROWEST: u64 = 4000;
+const NARROWEST: u64 = 1500;
+/// The same for pictures that are saved: their narrowest frames have 0.3 pixels.
+const NARROWEST_IN_FILES: u64 = 5000;
 
 /// What is asked of a recording for a view.
 pub(crate) fn window_of(store: &Store, view: &View, recording: &Recording) -> Window {
@@ -79,7 +86,7 @@ fn each(store: &Store, view: &View, trees: &Trees, make: impl Fn(&WindowSums) ->
                 Ok(sums) => {
                     p { b { (short(&shown.name)) } ": " (thousands(sums.samples)) " samples, " (seconds(sums.cpu_ns)) " CPU s"
                         span.soft { " the same here: " code { (report(store, shown, view)) } } }
-                    (files(view, at))
+                    (files(view, at, shown.recording.as_ref().and_then(|recording| recording.windows.archive_name())))
                     @if sums.samples > 0 { (make(&sums)) }
                 }
             }
@@ -106,12 +113,15 @@ fn report(store: &Store, shown: &Shown, view: &View) -> String {
 }
 
 /// The range as files.
-fn files(view: &View, recording: usize) -> Markup {
+fn files(view: &View, recording: usize, archive: Option<&str>) -> Markup {
     let query = view.query();
     html! {
         p.files { "save these samples: "
             @for (word, title, name) in [("folded", "folded", "window.folded"), ("pprof", "pprof", "window.pb.gz"), ("jsonl", "JSON lines", "window.jsonl"), ("flame", "SVG", "window.svg")] {
                 a.control href={ "tl/file?" (query) "&as=" (word) "&r=" (recording) } download=(name) { (title) }
+            }
+            @if let Some(name) = archive {
+                a.control href={ "tl/file?" (query) "&as=archive&r=" (recording) } download=(name) title="all samples of this range, of all threads, as a recording for pct report" { "recording" }
             }
         }
     }
@@ -211,22 +221,36 @@ fn picture_tree(nodes: &[CallNode], view: Option<&View>) -> Tree {
     let only = roots.next().filter(|_| roots.next().is_none());
     let mut tree = Tree::new(only.map_or("all", |node| &node.name));
     let whole: u64 = nodes.iter().filter(|node| node.parent.is_none()).map(|node| node.total_ns).sum();
+    // What lies below a frame that is too narrow to be drawn is the frame's own.
     let mut ids = Vec::with_capacity(nodes.len());
+    let mut groups: FxHashMap<&str, u64> = FxHashMap::default();
     // All but the function's name is the same in all links.
     let base = view.map(|view| choose(view, ""));
+    let narrowest = if view.is_some() { NARROWEST } else { NARROWEST_IN_FILES };
     for node in nodes {
-        let parent = node.parent.and_then(|at| ids.get(at).copied()).unwrap_or(tree.root());
+        *groups.entry(&node.object).or_default() += node.ends_ns;
+        let parent = match node.parent {
+            None => Some(tree.root()),
+            Some(at) => ids.get(at).copied().flatten(),
+        };
+        let Some(parent) = parent else {
+            ids.push(None);
+            continue;
+        };
         let id = match node.parent {
             None if only.is_some() => tree.root(),
             _ => tree.push(parent, &node.name),
         };
-        tree.add(id, node.ends_ns);
+        let is_drawn = node.total_ns.saturating_mul(narrowest) >= whole;
+        tree.add(id, if is_drawn { node.ends_ns } else { node.total_ns });
         tree.set_group(id, &node.object);
-        if let Some(base) = base.as_ref().filter(|_| node.total_ns.saturating_mul(NARROWEST) >= whole) {
+        if let Some(base) = base.as_ref().filter(|_| is_drawn) {
             tree.set_link(id, &format!("{base}{}", encoded(&node.name)));
         }
-        ids.push(id);
+        ids.push(is_drawn.then_some(id));
     }
+    let of = groups.into_iter().map(|(name, weight)| (name.to_owned(), weight)).collect();
+    tree.set_group_weights(GroupWeights { whole, of });
     tree
 }
 
@@ -243,6 +267,7 @@ fn picture(
         direction,
         order,
         max_depth: MOST_LEVELS,
+        min_width: NARROWEST_PX,
         nonce: nonce.map(str::to_owned),
         ..Options::default()
     };

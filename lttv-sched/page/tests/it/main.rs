@@ -2,12 +2,14 @@
 //!
 //! Live is the module below `live`: it runs servers and browsers. The others are exact.
 
+mod kept;
+mod lanes;
 mod page;
 mod real;
 mod recorded;
+mod room;
 mod simulated;
-#[path = "../../../../viewer/server/tests/it/started.rs"]
-mod started;
+mod states;
 mod workbench;
 
 mod live {

@@ -40,6 +40,8 @@ fn senseless_addresses_are_refused_with_the_limit() {
         ("/tl/tile", format!("l=20&i=0&lanes={many}")),
         ("/tl/tile", "l=20&i=0&lanes=x".to_owned()),
         ("/tl/names", "k=1".to_owned()),
+        ("/tl/colours", "block=1".to_owned()),
+        ("/tl/colours", "block=0.1048576".to_owned()),
         ("/tl/window", "a=1&b=y".to_owned()),
     ] {
         assert_eq!(get(&page, path, &query).status, 400, "{path}?{query}");
@@ -83,12 +85,53 @@ fn tiles_at_every_level_have_the_samples_of_their_time() {
 }
 
 #[test]
+fn a_block_of_colours_has_those_of_its_names_and_ends_with_them() {
+    let page = page();
+    // States and names of events; functions; a block and a trace in which there is nothing.
+    let mut sizes = Vec::new();
+    for (block, first) in [("0.0", 0u32), ("0.262144", 1 << 30), ("0.5", 5 << 12), ("7.0", 0)] {
+        let text = json(&get(&page, "/tl/colours", &format!("block={block}")).body)["colours"].clone();
+        let text = text.as_str().expect("text");
+        let count = u32::try_from(text.len() / 6).expect("small");
+        let trace = block.split('.').next().expect("a number");
+        for (at, key) in (first..first + count + 1).enumerate() {
+            let word = format!("{trace}.{key}");
+            let named = json(&get(&page, "/tl/names", &format!("k={word}")).body)[&word].clone();
+            let colour = text.get(at * 6..at * 6 + 6).map(|digits| Json::from(format!("#{digits}")));
+            assert_eq!(named.get("color").cloned(), colour, "{word}");
+        }
+        sizes.push(count);
+    }
+    assert!(sizes[0] > 10 && sizes[1] > 2 && sizes[2..] == [0, 0], "{sizes:?}");
+}
+
+#[test]
 fn names_become_neither_markup_nor_script() {
     let page = page();
     let html = get(&page, "/tl", "").body;
     assert!(!html.contains("<b onclick"), "{html}");
     let window = get(&page, "/tl/window", "tab=events").body;
     assert!(!window.contains("<b onclick"));
+    // Nor do they steer what shows them: hidden characters are written out in each part of the page.
+    for (path, query) in [
+        ("/tl", ""),
+        ("/tl", "tab=sandwich"),
+        ("/tl", "tab=tree"),
+        ("/tl", "tab=heavy"),
+        ("/tl", "name=%E2%80%AE&q=%E2%80%AE"),
+        ("/tl/lanes", ""),
+        ("/tl/window", "tab=stats"),
+        ("/tl/window", "tab=events"),
+        ("/tl/window.json", ""),
+        ("/tl/meta", ""),
+        ("/tl/names", "k=0.0,0.1,0.2"),
+        ("/tl/search", "q=name"),
+        ("/tl", "from=%E2%80%AE"),
+    ] {
+        let body = get(&page, path, query).body;
+        let hidden = body.find(|c| pct_text::is_hidden(c) && !matches!(c, '\n' | '\t'));
+        assert_eq!(hidden, None, "{path}?{query}: {body:?}");
+    }
     let scripts = html.matches("<script").count();
     assert_eq!(html.matches("</script>").count(), scripts);
     let figures = json(&get(&page, "/tl/window.json", "").body);
@@ -97,7 +140,7 @@ fn names_become_neither_markup_nor_script() {
 }
 
 /// A kernel trace in which the recording's second thread, 501, runs on CPU 3 from the 10th to the 20th of its steps.
-fn kernel_trace() -> Shown {
+pub(crate) fn kernel_trace() -> Shown {
     let switch = |step: i64, prev: i64, next: i64| {
         let field = |name: &str, value| (name.into(), Value::Signed(value));
         let fields = vec![field("prev_tid", prev), field("prev_state", 1), field("next_tid", next)];
@@ -111,6 +154,7 @@ fn kernel_trace() -> Shown {
         source,
         recording: None,
         notes: vec!["its times are shifted by 5 ns".into()],
+        kept: None,
     }
 }
 

@@ -30,6 +30,7 @@ pub(crate) fn opened(path: &Path) -> Vec<Shown> {
         source: Arc::new(trace.expect("is sound")),
         recording: None,
         notes: Vec::new(),
+        kept: None,
     });
     shown.collect()
 }

@@ -27,33 +27,35 @@ fn threads() -> Vec<Thread> {
         tid: u32::try_from(500 + t).expect("small"),
         process: "prog".into(),
         name: if t == 1 { HOSTILE.into() } else { "prog".into() },
-        samples: (0..SAMPLES)
-            .filter(|i| t == 0 || i % 4 == 0)
-            .map(|i| Sample {
-                time_ns: START + i * STEP,
-                weight_ns: STEP.unsigned_abs(),
-                function: u32::try_from((i / 500 + t) % 3).expect("small"),
-            })
-            .collect(),
+        samples: Arc::new(
+            (0..SAMPLES)
+                .filter(|i| t == 0 || i % 4 == 0)
+                .map(|i| Sample {
+                    time_ns: START + i * STEP,
+                    weight_ns: STEP.unsigned_abs(),
+                    stack: u32::try_from((i / 500 + t) % 3).expect("small"),
+                })
+                .collect(),
+        ),
     };
     vec![thread(0), thread(1)]
 }
 
 const FUNCTIONS: [(&str, &str); 3] = [("parse", "prog"), (HOSTILE, "lib.so"), ("write", "libc.so.6")];
 
-/// Counts by going through all samples.
-struct Naive(Vec<Thread>);
+/// Counts by going through all samples; and says that there are so many times more.
+struct Naive(Vec<Thread>, u64);
 
 impl Naive {
     /// Function and weight of each sample of a window. All stacks are `main` and the function.
-    fn samples<'a>(&'a self, window: &'a Window) -> impl Iterator<Item = (usize, &'a Sample, &'static str)> {
+    fn samples<'a>(&'a self, window: &'a Window) -> impl Iterator<Item = (usize, Sample, &'static str)> {
         let threads = self.0.iter().enumerate();
         let wanted = threads
             .filter(|(at, _)| window.threads.as_ref().is_none_or(|threads| threads.contains(at)))
             .filter(|(_, thread)| thread.name.contains(&*window.filters.thread));
         let all = wanted.flat_map(|(at, thread)| thread.samples.iter().map(move |sample| (at, sample)));
-        let named = all
-            .map(|(at, sample)| (at, sample, FUNCTIONS[usize::try_from(sample.function).expect("small")].0));
+        let named =
+            all.map(|(at, sample)| (at, sample, FUNCTIONS[usize::try_from(sample.stack).expect("small")].0));
         let inside = named.filter(|(_, s, _)| (window.from_ns..window.to_ns).contains(&s.time_ns));
         inside.filter(|(_, _, name)| {
             let is = |t: &Transform, kind| t.kind == kind && t.name == *name;
@@ -82,13 +84,18 @@ fn trees_of(rows: &[FunctionRow], all: u64, wanted: &Trees) -> Vec<Vec<CallNode>
         }
         Trees::Sandwich(name) if name == "main" => vec![vec![node(None, "main", 0, all, all)], calls],
         Trees::Sandwich(name) => match rows.iter().find(|row| row.name == *name) {
-            Some(row) => vec![up(row, 0).into(), below(None).filter(|node| node.name == *name).collect()],
+            Some(row) => vec![up(row, 0).into(), below(None).filter(|node| *node.name == **name).collect()],
             None => vec![Vec::new(), Vec::new()],
         },
     }
 }
 
 impl Windows for Naive {
+    fn samples(&self, from_ns: i64, to_ns: i64) -> u64 {
+        let times = self.0.iter().flat_map(|thread| thread.samples.iter()).map(|sample| sample.time_ns);
+        times.filter(|time| (from_ns..to_ns).contains(time)).count() as u64 * self.1
+    }
+
     fn sums(&self, window: &Window, trees: &Trees) -> Result<WindowSums, String> {
         if window.filters.function == "(" {
             return Err("bad pattern".into());
@@ -104,7 +111,7 @@ impl Windows for Naive {
             })
             .collect();
         for (_, sample, _) in self.samples(window) {
-            let row = &mut rows[usize::try_from(sample.function).expect("small")];
+            let row = &mut rows[usize::try_from(sample.stack).expect("small")];
             row.own_ns += sample.weight_ns;
             row.total_ns += sample.weight_ns;
             row.samples += 1;
@@ -131,7 +138,7 @@ impl Windows for Naive {
     }
 
     fn file(&self, window: &Window, format: FileFormat) -> Result<Vec<u8>, String> {
-        let line = |(_, sample, name): (usize, &Sample, &str)| match format {
+        let line = |(_, sample, name): (usize, Sample, &str)| match format {
             FileFormat::Folded => format!("main;{name} 1\n"),
             _ => format!("{{\"ns\":{}}}\n", sample.time_ns),
         };
@@ -154,15 +161,21 @@ impl Windows for Naive {
 }
 
 pub(crate) fn recording() -> Recording {
+    recording_times(1)
+}
+
+/// The recording, of which is said that it has so many times more samples than it has.
+pub(crate) fn recording_times(more: u64) -> Recording {
     let function = |(name, object): (&str, &str)| Function { name: name.into(), object: object.into() };
     Recording {
         name: "pct-prog-500".into(),
         start_ns: START,
         threads: threads(),
         functions: FUNCTIONS.map(function).into(),
+        stacks: [0, 1, 2].into(),
         marks: vec![(START + 7, "begin".into())],
         notes: vec!["3 samples lost: overwritten".into()],
-        windows: Arc::new(Naive(threads())),
+        windows: Arc::new(Naive(threads(), more)),
     }
 }
 

@@ -1,31 +1,18 @@
 //! The page in a real browser, headless Chromium, by its devtools protocol. Where it is not installed these tests say
 //! so and pass. Each waits for what the page says of itself, never for a time.
 
-use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
-use std::os::unix::process::CommandExt as _;
-use std::path::PathBuf;
-use std::process::{Child, Command, Stdio};
+use std::path::Path;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use lttv_page::TimelinePage;
-use nix::sys::stat::Mode;
-use pct_kit::wait::DEADLINE;
+use lttv_page::{Origin, Shown, TimelinePage};
+use pct_kit::browser::{Browser, chromium};
 use pct_server::view::Served;
 use serde_json::{Value, json};
 
-use crate::recorded::page;
-use crate::started::end_all;
-
-fn chromium() -> Option<PathBuf> {
-    let path = std::env::var_os("PATH")?;
-    let found = std::env::split_paths(&path).map(|d| d.join("chromium")).find(|p| p.exists());
-    if found.is_none() {
-        pct_kit::skip("chromium is not installed");
-    }
-    found
-}
+use crate::recorded::{get, page, recording, recording_times, whole};
 
 /// A server of a page, in a thread; ends when dropped.
 struct Serving {
@@ -35,7 +22,7 @@ struct Serving {
 
 impl Serving {
     fn new(page: TimelinePage) -> Serving {
-        let served = Served::of(Arc::new(page), "timeline", 0).expect("listens");
+        let served = Served::serve_answers(Arc::new(page), "timeline", 0).expect("listens");
         let url = served.url();
         let thread = std::thread::spawn(move || served.run().expect("serves"));
         Serving { url, thread: Some(thread) }
@@ -60,144 +47,14 @@ impl Drop for Serving {
     }
 }
 
-struct Browser {
-    child: Child,
-    to: File,
-    from: BufReader<File>,
-    calls: u64,
-    session: Option<String>,
-    /// What it said without being asked.
-    heard: Vec<Value>,
-    folder: tempfile::TempDir,
-}
-
-impl Browser {
-    fn start(chromium: &PathBuf) -> Browser {
-        let folder = tempfile::tempdir().expect("a folder");
-        let (asked, answered) = (folder.path().join("to"), folder.path().join("from"));
-        for pipe in [&asked, &answered] {
-            nix::unistd::mkfifo(pipe, Mode::S_IRWXU).expect("a pipe");
-        }
-        // The protocol goes over descriptors 3 and 4, which the shell opens.
-        let child = Command::new("sh")
-            .args(["-c", "exec \"$0\" \"$@\" 3<\"$TO\" 4>\"$FROM\""])
-            .arg(chromium)
-            .args(["--headless", "--no-sandbox", "--disable-gpu", "--disable-quic", "--no-first-run"])
-            .args(["--disable-background-networking", "--disable-component-update", "--disable-sync"])
-            .arg("--remote-debugging-pipe")
-            .arg(format!("--user-data-dir={}", folder.path().join("profile").display()))
-            .arg("about:blank")
-            // It keeps its files by itself, and its helpers are known by this name.
-            .env("HOME", folder.path())
-            .envs(["XDG_CONFIG_HOME", "XDG_CACHE_HOME", "TMPDIR"].map(|name| (name, folder.path())))
-            .process_group(0)
-            .env("TO", &asked)
-            .env("FROM", &answered)
-            .stdin(Stdio::null())
-            .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .spawn()
-            .expect("starts");
-        let to = File::options().write(true).open(&asked).expect("opens");
-        let from = BufReader::new(File::open(&answered).expect("opens"));
-        let mut browser = Browser { child, to, from, calls: 0, session: None, heard: Vec::new(), folder };
-        let target = browser.call("Target.createTarget", json!({"url": "about:blank"}));
-        let attach = json!({"targetId": target["targetId"], "flatten": true});
-        let session = browser.call("Target.attachToTarget", attach)["sessionId"].clone();
-        browser.session = session.as_str().map(str::to_owned);
-        for domain in ["Page", "Runtime", "Log", "Network"] {
-            browser.call(&format!("{domain}.enable"), json!({}));
-        }
-        browser.size(1400, 900);
-        browser
-    }
-
-    fn call(&mut self, method: &str, params: Value) -> Value {
-        self.calls += 1;
-        let mut message = json!({"id": self.calls, "method": method, "params": params});
-        if let Some(session) = &self.session {
-            message["sessionId"] = json!(session);
-        }
-        write!(self.to, "{message}\0").expect("the browser listens");
-        loop {
-            let mut octets = Vec::new();
-            self.from.read_until(0, &mut octets).expect("the browser answers");
-            assert_eq!(octets.pop(), Some(0), "the browser has ended");
-            let answer: Value = serde_json::from_slice(&octets).expect("JSON");
-            if answer["id"] == json!(self.calls) {
-                assert_eq!(answer.get("error"), None, "{method}");
-                return answer["result"].clone();
-            }
-            self.heard.push(answer);
-        }
-    }
-
-    fn size(&mut self, width: u32, height: u32) {
-        let size = json!({"width": width, "height": height, "deviceScaleFactor": 1, "mobile": false});
-        self.call("Emulation.setDeviceMetricsOverride", size);
-    }
-
-    /// The value of an expression; of a promise, what it comes to.
-    fn eval(&mut self, script: &str) -> Value {
-        let params = json!({"expression": script, "awaitPromise": true, "returnByValue": true});
-        let result = self.call("Runtime.evaluate", params);
-        assert_eq!(result.get("exceptionDetails"), None, "{script}");
-        result["result"]["value"].clone()
-    }
-
-    /// Waits until an expression is true, as long as `pct_kit::wait` does.
-    fn until(&mut self, condition: &str) {
-        let most = DEADLINE.as_millis();
-        let script = format!(
-            "new Promise(function(done){{var begun=performance.now();\
-             (function look(){{if({condition})done(true);else if(performance.now()-begun>{most})done(false);else setTimeout(look,20)}})()}})"
-        );
-        assert_eq!(self.eval(&script), json!(true), "waited a minute for {condition}");
-    }
-
-    /// Opens a page and waits until it says that all of it is drawn.
-    fn open(&mut self, url: &str) {
-        self.call("Page.navigate", json!({"url": url}));
-        self.until("document.readyState==='complete'&&location.href!=='about:blank'");
-        self.until(FINAL);
-    }
-
-    fn key(&mut self, key: &str) {
-        for kind in ["keyDown", "keyUp"] {
-            self.call("Input.dispatchKeyEvent", json!({"type": kind, "key": key}));
-        }
-    }
-
-    fn mouse(&mut self, kind: &str, x: f64, y: f64) {
-        let press = json!({"type": kind, "x": x, "y": y, "button": "left", "clickCount": 1, "buttons": 1});
-        self.call("Input.dispatchMouseEvent", press);
-    }
-
-    /// Nothing went wrong, and nothing was asked of anybody but the server.
-    fn check(&self, server: &str) {
-        let (host, _) = server.trim_start_matches("http://").split_once('/').expect("a path");
-        for event in &self.heard {
-            let method = event["method"].as_str().unwrap_or_default();
-            let is_error = event["params"]["entry"]["level"] == "error";
-            assert!(method != "Runtime.exceptionThrown" && !is_error, "{event}");
-            if method == "Network.requestWillBeSent" {
-                let url = event["params"]["request"]["url"].as_str().unwrap_or_default();
-                assert!(url.starts_with(&format!("http://{host}/")), "{url}");
-            }
-        }
-    }
-}
-
-impl Drop for Browser {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-        end_all(self.folder.path(), Some(self.child.id()));
-    }
+/// Opens a page and waits until it says that all of it is drawn.
+fn open(browser: &mut Browser, url: &str) {
+    browser.open(url);
+    browser.until(FINAL);
 }
 
 const FINAL: &str =
-    "window.timeline&&document.documentElement.dataset.state==='final'&&timeline.names.size>0";
+    "window.timeline&&document.documentElement.dataset.state==='final'&&timeline.colours.size>0";
 
 /// Compares the canvas with the tiles: each cell has its colour at the bottom of its lane, each empty bucket has none.
 /// Gives cells looked at, cells drawn empty, cells of another colour, empty buckets, empty buckets drawn full.
@@ -219,7 +76,7 @@ const LOOK: &str = r##"(function(){
         if(key===null){if(!t.outside(ns)){out[3]++;if(seen!==back)out[4]++;}return;}
         out[0]++;
         if(seen===back)out[1]++;
-        else if(seen!==t.names.get(row.id.split(".")[0]+"."+key).rgb)out[2]++;
+        else if(seen!==t.colourer(row.id)(key))out[2]++;
       });
     });
   });
@@ -235,7 +92,7 @@ fn the_canvas_shows_what_the_tiles_say_at_every_zoom() {
     let Some(chromium) = chromium() else { return };
     let serving = Serving::new(page());
     let mut browser = Browser::start(&chromium);
-    browser.open(&serving.url);
+    open(&mut browser, &serving.url);
     for zoom in ["0", "w", "w", "w", "d", "w", "w", "w", "w", "w", "w", "s", "0"] {
         browser.key(zoom);
         browser.until(FINAL);
@@ -248,11 +105,31 @@ fn the_canvas_shows_what_the_tiles_say_at_every_zoom() {
 }
 
 #[test]
+fn the_line_of_details_names_what_is_under_the_pointer() {
+    let Some(chromium) = chromium() else { return };
+    let serving = Serving::new(page());
+    let mut browser = Browser::start(&chromium);
+    open(&mut browser, &serving.url);
+    assert_eq!(browser.eval("timeline.names.size"), json!(0), "no name is asked for that nobody sees");
+    let place = browser.eval(
+        "(function(){var b=document.getElementById('plot').getBoundingClientRect(),r=timeline.rows()[0];\
+         return [b.left+b.width/2,b.top+r.y+r.h/2]})()",
+    );
+    let (x, y) = (place[0].as_f64().expect("x"), place[1].as_f64().expect("y"));
+    browser.mouse("mouseMoved", x, y);
+    browser.until(
+        "(function(){var n=[...timeline.names.values()].filter(Boolean),t=document.getElementById('details').textContent;\
+         return n.length>0&&t.indexOf(n[0].name)>0})()",
+    );
+    browser.check(&serving.url);
+}
+
+#[test]
 fn keys_mouse_address_and_history_move_one_page() {
     let Some(chromium) = chromium() else { return };
     let serving = Serving::new(page());
     let mut browser = Browser::start(&chromium);
-    browser.open(&serving.url);
+    open(&mut browser, &serving.url);
     let whole = browser.eval("timeline.view().to-timeline.view().from");
     // A selection by mouse: the part below is about it, with the numbers of the same range by address.
     let place = browser.eval("(function(){var b=document.getElementById('plot').getBoundingClientRect();return [b.left,b.top,b.width]})()");
@@ -298,7 +175,7 @@ fn a_storm_of_wheel_steps_asks_for_no_more_tiles_than_a_few_views_have() {
     let Some(chromium) = chromium() else { return };
     let serving = Serving::new(page());
     let mut browser = Browser::start(&chromium);
-    browser.open(&serving.url);
+    open(&mut browser, &serving.url);
     let before = browser.eval("timeline.count.asked").as_u64().expect("a count");
     browser.eval(
         "(function(){var p=document.getElementById('plot'),b=p.getBoundingClientRect();\
@@ -320,7 +197,7 @@ fn a_server_that_is_gone_is_said_and_the_picture_stays() {
     let Some(chromium) = chromium() else { return };
     let mut serving = Serving::new(page());
     let mut browser = Browser::start(&chromium);
-    browser.open(&serving.url);
+    open(&mut browser, &serving.url);
     serving.quit();
     browser.key("w");
     browser.until("document.getElementById('gone')");
@@ -328,11 +205,11 @@ fn a_server_that_is_gone_is_said_and_the_picture_stays() {
 }
 
 /// A page of the made-up recording in a browser, all of it drawn.
-fn opened(chromium: &PathBuf, query: &str) -> (Serving, Browser) {
+fn opened(chromium: &Path, query: &str) -> (Serving, Browser) {
     let serving = Serving::new(page());
     let mut browser = Browser::start(chromium);
     let url = serving.url.replace("/deep", &format!("/tl?{query}"));
-    browser.open(&url);
+    open(&mut browser, &url);
     (serving, browser)
 }
 
@@ -413,5 +290,123 @@ fn a_search_marks_the_canvas_and_keys_go_from_hit_to_hit() {
     browser.until(FINAL);
     browser.key("n");
     browser.until(&format!("new URLSearchParams(location.search).get('hit')!=={first}"));
+    browser.check(&serving.url);
+}
+
+/// The made-up recording while it is being recorded: the first so many samples of each thread.
+struct Growing(Arc<AtomicUsize>);
+
+fn first_samples(most: usize) -> Shown {
+    let mut recording = recording();
+    for thread in &mut recording.threads {
+        thread.samples = std::sync::Arc::new(thread.samples.iter().take(most).collect());
+    }
+    Shown::recording(recording)
+}
+
+impl Origin for Growing {
+    fn stamp(&self) -> u64 {
+        self.0.load(Ordering::SeqCst) as u64
+    }
+
+    fn is_written(&self) -> bool {
+        self.0.load(Ordering::SeqCst) < 4000
+    }
+
+    fn open(&self) -> Result<Vec<Shown>, String> {
+        Ok(vec![first_samples(self.0.load(Ordering::SeqCst))])
+    }
+}
+
+#[test]
+fn a_recording_in_progress_extends_the_page() {
+    let Some(chromium) = chromium() else { return };
+    let samples = Arc::new(AtomicUsize::new(500));
+    let store = whole(vec![first_samples(500)]);
+    let page = TimelinePage::following(Box::new(Growing(samples.clone())), store, 500);
+    let serving = Serving::new(page);
+    let mut browser = Browser::start(&chromium);
+    open(&mut browser, &serving.url);
+    assert_eq!(
+        browser.eval("document.getElementById('news').textContent.split(';')[0]"),
+        json!("Still being recorded")
+    );
+    let before = browser.eval("timeline.span.to").as_f64().expect("a time");
+    // From here on the lanes are never without a colour: a picture of each frame is looked at.
+    browser.eval("window.empty=0;(function look(){var c=timeline.canvas,n=0,d=c.getContext('2d').getImageData(0,0,c.width,c.height).data;for(var i=0;i<d.length;i+=4)if(Math.abs(d[i]-d[i+2])>20)n++;if(!n)empty++;requestAnimationFrame(look)})()");
+    samples.store(4000, Ordering::SeqCst);
+    browser.until(&format!("timeline.span.to>2*{before}&&document.getElementById('news').hidden&&{FINAL}"));
+    assert_eq!(browser.eval("empty"), json!(0));
+    // A view of the whole goes on with it, and all that is drawn is of what was read last.
+    assert_eq!(browser.eval("timeline.view().to===timeline.span.to"), json!(true));
+    let counts = look(&mut browser);
+    assert!(counts[0] > 1000 && counts[1] == 0 && counts[2] == 0 && counts[4] == 0, "{counts:?}");
+    browser.check(&serving.url);
+}
+
+#[test]
+fn what_takes_long_to_count_comes_after_the_lanes() {
+    let Some(chromium) = chromium() else { return };
+    let page = TimelinePage::new(whole(vec![Shown::recording(recording_times(1000))]));
+    let address = |query: &str| get(&page, "/tl", query).body;
+    let (first, rest) = (address(""), address("part=1"));
+    assert!(
+        first.contains("are being counted")
+            && first.contains("&amp;part=1")
+            && !first.contains("data-own=\"")
+    );
+    assert!(rest.contains("data-own=\"") && !rest.contains("are being counted"));
+    let serving = Serving::new(page);
+    let mut browser = Browser::start(&chromium);
+    open(&mut browser, &serving.url);
+    browser.until("document.querySelectorAll('#window tr[data-own]').length===3");
+    browser.check(&serving.url);
+}
+
+/// On a narrow window pictures and tables scroll by themselves; the page does not run past the edge.
+#[test]
+fn no_tab_is_wider_than_a_narrow_window() {
+    let Some(chromium) = chromium() else { return };
+    let kernel = crate::page::kernel_trace();
+    let serving = Serving::new(TimelinePage::new(whole(vec![Shown::recording(recording()), kernel])));
+    let mut browser = Browser::start(&chromium);
+    browser.size(400, 800);
+    let (base, _) = serving.url.split_once("/deep").expect("an address");
+    for tab in ["flame", "heavy", "inverted", "tree", "stats", "events", "states"] {
+        open(&mut browser, &format!("{base}/tl?lane=0.0&tab={tab}"));
+        let wide =
+            browser.eval("[document.documentElement.scrollWidth,document.documentElement.clientWidth]");
+        assert_eq!(wide[0], wide[1], "{tab}");
+    }
+}
+
+/// Threads often differ by nothing but their numbers: those are seen at any width, however long the names are.
+#[test]
+fn the_numbers_of_threads_are_not_cut() {
+    let Some(chromium) = chromium() else { return };
+    let mut recording = recording();
+    for thread in &mut recording.threads {
+        thread.process = "a-program-with-a-long-name".into();
+        thread.name = "its-threads-have-long-names-too".into();
+    }
+    let serving = Serving::new(TimelinePage::new(whole(vec![Shown::recording(recording)])));
+    let mut browser = Browser::start(&chromium);
+    for width in [1400, 400] {
+        browser.size(width, 800);
+        open(&mut browser, &serving.url);
+        let cut = browser.eval(
+            "Array.from(document.querySelectorAll('#lanes .row.samples')).map(function(row){\
+             var n=row.querySelector('.number'),box=n.getBoundingClientRect(),lane=row.getBoundingClientRect();\
+             return [/^\\(\\d+\\)$/.test(n.textContent),box.width>0,box.right<=lane.right+1]})",
+        );
+        let rows = cut.as_array().expect("rows");
+        assert!(
+            !rows.is_empty() && rows.iter().all(|row| *row == json!([true, true, true])),
+            "{width}: {cut}"
+        );
+    }
+    // Without a keyboard the help is a button.
+    browser.eval("document.getElementById('keys').click()");
+    assert_eq!(browser.eval("document.getElementById('help').open"), json!(true));
     browser.check(&serving.url);
 }
