@@ -1,21 +1,23 @@
 //! From a recording to the first page of `pct view`: `cargo run --release -p pct --example first_page [-- FILE...]`.
 //!
-//! Made-up recordings of a million samples each, as folded stacks, and the files that were named. Each is read by a process of its
-//! own, so that memory is its own too. Columns: elapsed seconds for reading, for the deep profile of it (graph, data, and what the stacks
-//! say), for its preprocessing, for the page; all of it; CPU seconds of all
-//! threads; the most memory that was in use.
+//! Made-up recordings of a million samples each, as folded stacks, and the files that were named. Each is read by a
+//! process of its own, so that memory is its own too. Columns: elapsed seconds for reading, for the deep profile of it
+//! (graph, data, and what the stacks say), for its preprocessing, for the page; all of it; CPU seconds of all threads;
+//! the most memory that was in use.
 //!
 //! - `steady`: 2,000 distinct stacks, as an ordinary program has them;
 //! - `many`: some 40,000 distinct stacks that grow out of common ones, as a large program has them;
-//! - `random`: 200,000 stacks of 5 to 40 frames, each frame any of 5,000 functions: nothing is shared, no program is like that;
-//! - `family`: 200,000 stacks of a family of 40 functions that all call each other: everything folds, into very many contexts.
+//! - `random`: 200,000 stacks of 5 to 40 frames, each frame any of 5,000 functions: nothing is shared, no
+//!   program is like that;
+//! - `family`: 200,000 stacks of a family of 40 functions that all call each other: everything folds, into
+//!   very many contexts.
 
 use pct_deep::Compensation;
 use pct_kit::{Cpu, Dice};
 use pct_native::graph::MOST_EDGES;
 use pct_native::{Apart, make};
 use pct_reports::page::{self, Request};
-use pct_reports::render::html::Place;
+use pct_reports::render::html::PageContext;
 use pct_reports::subject::Subject;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -66,7 +68,7 @@ fn one(file: &Path) -> Outcome<()> {
     let contexts = deep.pd_count();
     let subject = Subject::of_recording(deep, recorded, file);
     marks.push(Instant::now());
-    let page = page::html(&subject, &Request::parse("menu")?, &Place::default());
+    let page = page::html(&subject, &Request::parse("menu")?, &PageContext::default());
     marks.push(Instant::now());
     assert!(page.body.len() > 1000 && page.failure.is_none(), "the page is whole");
     let s = |a: usize, b: usize| (marks[b] - marks[a]).as_secs_f64();
@@ -91,7 +93,8 @@ fn name(out: &mut String, function: usize) {
     let _ = write!(out, "module{}::function_{function}", function % 37);
 }
 
-/// Lines of stacks: `stacks` of them, each of `frames` functions that `next` draws (knowing the depth and the function before).
+/// Lines of stacks: `stacks` of them, each of `frames` functions that `next` draws (knowing the depth and the
+/// function before).
 fn lines(
     dice: &mut Dice,
     stacks: usize,

@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 /// A sampling profiler: where did the time go?
 ///
-/// Runs any dynamic program unharmed, without a rebuild or root, and says which functions its CPU time went to.
+/// Profiles programs without a rebuild and without root, and says which functions their CPU time went to.
 #[derive(clap::Parser, Debug)]
 #[command(
     name = "pct",
@@ -66,6 +66,8 @@ commands! {
     Off(off),
     /// List the recordings of continuous sampling
     Ls(ls),
+    /// Write recordings of continuous sampling into the tables of many hosts
+    Ship(ship),
     /// Say where the time of a recorded run went
     Report(report),
     /// Draw a flame graph, or the difference of two

@@ -11,13 +11,15 @@ use pct_profile::memory::{Measure, MemoryCell, Selection};
 #[derive(clap::Args, Clone, Debug)]
 #[command(next_help_heading = "How call contexts are made")]
 pub struct Fold {
-    /// Whether threads share their contexts, or each has its own below its name (threads of one name are one).
+    /// Whether threads share their contexts, or each has its own below its name (threads with the same name count
+    /// as one).
     #[arg(long, value_enum, default_value_t)]
     pub threads: Share,
     /// Whether processes share their contexts, or each has its own below its name.
     #[arg(long, value_enum, default_value_t)]
     pub processes: Share,
-    /// Most call edges; contexts beyond are folded, and their time is told.
+    /// Most call edges. Beyond this number all further contexts of a function become one, and a line says how much
+    /// time was spent in them.
     #[arg(long, value_name = "N", default_value_t = MOST_EDGES)]
     pub nodes: usize,
 }
@@ -56,7 +58,8 @@ pub fn options(look: &Look) -> Options {
     Options { memory: WantedMemory::Tables, ..look.options() }
 }
 
-/// What was allocated in the part that is looked at. Memory is counted by stack: of one thread or a time it is not known.
+/// What was allocated in the part that is looked at. Memory is counted by stack: of one thread or a time it
+/// is not known.
 fn memory(profile: &Profile, look: &Look, apart: Apart) -> Vec<MemoryCell> {
     if apart != Apart::default() || look.thread.is_some() || look.window().is_some() {
         return Vec::new();

@@ -5,7 +5,8 @@
 #[error("{0}")]
 pub struct Usage(pub String);
 
-/// An error and its causes in one line. A cause that the line before it says already (many of our errors do) is not said again.
+/// An error and its causes in one line. A cause that the line before it says already (many of our errors do)
+/// is not said again.
 #[must_use]
 pub fn chain(error: &anyhow::Error) -> String {
     let mut line = String::new();

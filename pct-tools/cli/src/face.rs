@@ -1,6 +1,7 @@
 //! The face towards people: colour, width, quiet, a closed pipe.
 //!
-//! Stdout is the answer, stderr the rest. What is written to a pipe has no colour, and is cut to a width only if COLUMNS says one.
+//! Stdout is the answer, stderr the rest. What is written to a pipe has no colour, and is cut to a width only
+//! if COLUMNS says one.
 
 use anyhow::{Context as _, Result, bail};
 pub use pct_profile::text::numbers::in_words;
@@ -62,14 +63,14 @@ impl Progress {
         const WIDTH: u64 = 30;
         let full = done.min(all).saturating_mul(WIDTH).checked_div(all).unwrap_or(0);
         let bar: String = (0..WIDTH).map(|at| if at < full { '#' } else { '.' }).collect();
-        say(&format!("\r{what} [{bar}] {done}/{all}\x1b[K"));
+        say_to_terminal(&format!("\r{what} [{bar}] {done}/{all}\x1b[K"));
     }
 }
 
 impl Drop for Progress {
     fn drop(&mut self) {
         if self.drawn.is_some() {
-            say("\r\x1b[K");
+            say_to_terminal("\r\x1b[K");
         }
     }
 }
@@ -160,15 +161,20 @@ impl Face {
 
     /// One line about a problem that does not stop the command.
     pub fn warn(&self, line: impl std::fmt::Display) {
-        say(&format!("pct: {}\n", in_words(&line.to_string())));
+        say(&format!("pct: {}\n", one_line(&line)));
     }
 
     /// A hint or closing line on stderr; not when quiet.
     pub fn hint(&self, line: impl std::fmt::Display) {
         if !self.quiet {
-            say(&format!("{}\n", in_words(&line.to_string())));
+            say(&format!("{}\n", one_line(&line)));
         }
     }
+}
+
+/// A message for people, in one line whatever names are in it.
+fn one_line(line: &impl std::fmt::Display) -> String {
+    pct_text::visible(&in_words(&line.to_string())).into_owned()
 }
 
 /// For an answer that is written bit by bit.
@@ -185,8 +191,13 @@ pub fn open_stdout() -> Result<io::StdoutLock<'static>> {
 /// Where [`say`] writes when it is not descriptor 2.
 static VOICE: OnceLock<File> = OnceLock::new();
 
-/// Writes to stderr; nobody can be told when that fails.
+/// Writes to stderr; nobody can be told when that fails. Hidden characters of names and paths are written out.
 pub fn say(text: &str) {
+    say_to_terminal(&pct_text::visible_lines(text));
+}
+
+/// As [`say()`], for text with escapes of our own, such as colours: its names have no hidden characters any more.
+pub fn say_to_terminal(text: &str) {
     let _ = match VOICE.get() {
         Some(mut file) => file.write_all(text.as_bytes()),
         None => io::stderr().lock().write_all(text.as_bytes()),

@@ -2,13 +2,17 @@
 //!
 //! Reading order: [`cli`] is what can be typed and the table of subcommands; [`commands`] has one module per
 //! subcommand, each with its `Args` and a `run`; [`look`] is what the reading ones share, [`contexts`] what makes call
-//! contexts of a recording; [`launch`] starts programs under the sampler; [`inherited`] is what they must get back as pct
-//! got it; [`runlib`] is the library that is carried inside; [`face`] knows colours and pipes, [`errors`] says what went
-//! wrong.
+//! contexts of a recording; [`launch`] starts programs under the sampler; [`inherited`] is what they must get
+//! back as pct got it; [`runlib`] is the library that is carried inside; [`face`] knows colours and pipes,
+//! [`errors`] says what went wrong.
 //!
 //! Exit statuses: 0 done, 1 could not, 2 wrong usage; `pct run` ends as its command did (125 when pct itself
 //! failed, 126 and 127 as env(1)).
 #![deny(unsafe_code)]
+#![cfg_attr(
+    not(test),
+    deny(clippy::cast_possible_truncation, clippy::cast_sign_loss, clippy::cast_possible_wrap)
+)]
 
 pub mod cli;
 pub mod commands;

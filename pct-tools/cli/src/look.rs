@@ -34,7 +34,7 @@ pub struct Look {
     /// Only up to this time after the start.
     #[arg(long, value_name = "TIME", value_parser = time)]
     pub to: Option<u64>,
-    /// Which frames of Python programs: mixed hides the interpreter's own that only carry calls.
+    /// Which frames of Python programs are shown.
     #[arg(long, value_name = "WHICH", value_enum, default_value = "mixed")]
     pub frames: ShownFrames,
 }
@@ -48,7 +48,7 @@ pub enum ShownFrames {
     Native,
     /// Python functions alone.
     Python,
-    /// Both, without the interpreter's own that only carry calls.
+    /// Both, without the interpreter's own frames that only pass calls on.
     #[default]
     Mixed,
 }
@@ -119,6 +119,7 @@ pub fn time(text: &str) -> Result<u64, String> {
     };
     let number: f64 = number.parse().map_err(|_| "expected a time such as 1.5, 200ms or 2m".to_owned())?;
     let ns = number * scale;
+    #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "looked at just before")]
     if ns.is_finite() && (0.0..=9e18).contains(&ns) { Ok(ns as u64) } else { Err("out of range".into()) }
 }
 
@@ -146,6 +147,12 @@ impl Look {
         (self.from.is_some() || self.to.is_some())
             .then(|| (self.from.unwrap_or(0), self.to.unwrap_or(u64::MAX)))
     }
+    /// Whether no sample is left out.
+    #[must_use]
+    pub fn is_everything(&self) -> bool {
+        let filters = [&self.focus, &self.ignore, &self.object, &self.thread, &self.process];
+        filters.iter().all(|filter| filter.is_none()) && self.window().is_none()
+    }
     /// How to load for it.
     #[must_use]
     pub fn options(&self) -> Options {
@@ -170,7 +177,7 @@ impl Look {
     }
 }
 
-/// In which form.
+/// Output format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, clap::ValueEnum)]
 pub enum Format {
     /// For people.
@@ -203,7 +210,7 @@ pub fn paths(typed: &[PathBuf]) -> Result<Vec<PathBuf>> {
 /// Loads profiles, with a progress bar if it takes long.
 ///
 /// # Errors
-/// When none of the paths could be read; [`Usage`] when the window of time is none.
+/// When none of the paths could be read; [`Usage`] when the window of time is invalid.
 pub fn load(paths: &[PathBuf], options: &Options, face: &Face) -> Result<Profile> {
     let mut progress = face.progress();
     load_telling(paths, options, &mut |what, done, all| progress.step(what, done, all))
@@ -270,7 +277,7 @@ fn is_pct(head: &[u8]) -> bool {
 /// # Errors
 /// When the recording has no times of samples (recorder `counts`, folded text).
 pub fn latency(profile: &Profile, cells: &[Cell]) -> Result<Latency> {
-    Latency::of(profile, cells).with_context(|| {
+    Latency::weigh(profile, cells).with_context(|| {
         format!("{}: no times of samples in it, so nothing says what ran at once", profile.title)
     })
 }

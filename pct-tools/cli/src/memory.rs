@@ -1,4 +1,5 @@
-//! What the commands share that look at memory instead of CPU time: options, loading, what is said of a recording without memory.
+//! What the commands share that look at memory instead of CPU time: options, loading, what is said of a
+//! recording without memory.
 
 use crate::errors::Usage;
 use crate::face::Face;
@@ -7,8 +8,10 @@ use anyhow::{Result, bail};
 use pct_profile::Profile;
 use pct_profile::load::{Options, WantedMemory};
 use pct_profile::memory::{Measure, MemoryCell, Selection, When};
+use pct_profile::model::ObjectKind;
 use pct_profile::text::numbers::seconds;
-use std::path::PathBuf;
+use pct_symbols::allocator::{self, Inside, Linkage};
+use std::path::{Path, PathBuf};
 
 /// How memory is looked at.
 #[derive(clap::Args, Clone, Debug, Default)]
@@ -20,7 +23,7 @@ pub struct MemoryLook {
     /// What was live at this time after the start, e.g. 10s.
     #[arg(long, value_name = "TIME", value_parser = look::time, requires = "alloc")]
     pub at: Option<u64>,
-    /// Show the frames of malloc and operator new, and what containers have between them and their caller.
+    /// Show also the frames of malloc, of operator new and of the containers that call them.
     #[arg(long, requires = "alloc")]
     pub all_frames: bool,
 }
@@ -92,12 +95,23 @@ pub fn load(paths: &[PathBuf], look: &Look, memory: WantedMemory, face: &Face) -
     }
     let profile = look::load(paths, &Options { memory, ..look.options() }, face)?;
     if profile.memory.is_empty() {
+        if let Some((program, inside)) = unseen_program(&profile) {
+            bail!("{}: its allocations were not sampled: {program} {inside}", name(paths, &profile));
+        }
         bail!(
             "{}: its allocations were not sampled; record them by: pct run --alloc -- COMMAND",
             name(paths, &profile)
         );
     }
     Ok(profile)
+}
+
+/// A program of the recording whose memory no library can see: a static one, or one of Go.
+fn unseen_program(profile: &Profile) -> Option<(&str, Inside)> {
+    let files = profile.objects.iter().filter(|object| object.kind == ObjectKind::File);
+    let mut inside =
+        files.filter_map(|object| Some((object.path.as_str(), allocator::inside(Path::new(&object.path))?)));
+    inside.find(|(_, inside)| matches!(inside.linkage, Linkage::Static | Linkage::Go))
 }
 
 fn name(paths: &[PathBuf], profile: &Profile) -> String {

@@ -1,19 +1,15 @@
 //! The folder that continuous sampling writes to, and which of its recordings are read.
 //!
-//! A recording says itself what it is of: its header has the options (service, version), the process and the times. Headers alone are
-//! read to choose, so a folder of thousands costs milliseconds.
+//! A recording says itself what it is of: its header has the options (service, version), the process and the
+//! times. Headers alone are read to choose, so a folder of thousands costs milliseconds.
 
 use crate::look::{self, span};
 use anyhow::{Context as _, Result, bail};
-use pct_format::File;
-use pct_format::header::State;
-use pct_format::layout::{BLOCK_BYTES, Text};
 use pct_profile::load;
 use pct_profile::load::Options;
-use std::ffi::OsString;
-use std::io::Read as _;
-use std::os::unix::fs::MetadataExt as _;
-use std::path::{Path, PathBuf};
+use pct_profile::load::recordings::Recording;
+pub use pct_profile::load::recordings::folder;
+use std::path::PathBuf;
 use std::time::SystemTime;
 
 /// Which recordings of continuous sampling are read.
@@ -76,27 +72,6 @@ impl Choice {
     }
 }
 
-/// A recording, as its header describes it.
-#[derive(Clone, Debug)]
-pub struct Recording {
-    /// The file.
-    pub path: PathBuf,
-    /// The service: what was said when it was recorded, else the program's name.
-    pub service: String,
-    /// Its version; empty if nothing was said.
-    pub version: String,
-    /// Process id.
-    pub pid: u32,
-    /// Nanoseconds since 1970 of its begin, and of the last time that it wrote down.
-    pub start_ns: u64,
-    /// See `start_ns`.
-    pub end_ns: u64,
-    /// Bytes on the disk.
-    pub bytes: u64,
-    /// A living process writes it.
-    pub running: bool,
-}
-
 /// Nanoseconds since 1970.
 #[must_use]
 pub fn now_ns() -> u64 {
@@ -116,11 +91,11 @@ pub fn recordings(typed: &[PathBuf]) -> Result<(Vec<Recording>, Vec<String>)> {
     let (mut found, mut failed) = (Vec::new(), Vec::new());
     for folder in &folders {
         for path in load::files_of(folder)? {
-            match recording(&path) {
+            match Recording::read(&path) {
                 Ok(recording) => found.push(recording),
                 // Deleted since the folder was listed: it is too old.
                 Err(_) if !path.exists() => {}
-                Err(why) => failed.push(format!("{}: {}", path.display(), crate::errors::chain(&why))),
+                Err(why) => failed.push(format!("{}: {}", path.display(), why)),
             }
         }
     }
@@ -128,53 +103,21 @@ pub fn recordings(typed: &[PathBuf]) -> Result<(Vec<Recording>, Vec<String>)> {
     Ok((found, failed))
 }
 
-fn recording(path: &Path) -> Result<Recording> {
-    let file = std::fs::File::open(path)?;
-    let bytes = file.metadata()?.blocks().saturating_mul(512);
-    let mut head = Vec::new();
-    file.take(BLOCK_BYTES as u64).read_to_end(&mut head)?;
-    let header = File::parse(&head)?.header();
-    let options = String::from_utf8_lossy(header.text(Text::Options)).into_owned();
-    let said = |key: &str| {
-        let mut values = options.split(',').filter_map(|item| item.strip_prefix(key)?.strip_prefix('='));
-        values.next_back().map(str::to_owned)
-    };
-    let exe = String::from_utf8_lossy(header.text(Text::Exe)).into_owned();
-    let name = exe.rsplit('/').next().unwrap_or_default().to_owned();
-    let start_ns = header.first_anchor().realtime_ns;
-    Ok(Recording {
-        path: path.to_owned(),
-        service: said("service").unwrap_or(name),
-        version: said("version").unwrap_or_default(),
-        pid: header.pid(),
-        start_ns,
-        end_ns: header.latest_anchor().map_or(start_ns, |anchor| anchor.realtime_ns.max(start_ns)),
-        bytes,
-        running: header.state() == State::Armed && load::is_running(path),
-    })
-}
-
-/// `pct` in `XDG_STATE_HOME`, or in `.local/state` of the home: where the library writes if nothing else was said.
-#[must_use]
-pub fn folder() -> Option<PathBuf> {
-    let absolute =
-        |name: &str| std::env::var_os(name).filter(|path: &OsString| Path::new(path).is_absolute());
-    absolute("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .or_else(|| absolute("HOME").map(|home| Path::new(&home).join(".local/state")))
-        .map(|state| state.join("pct"))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
     use pct_format::builder::Builder;
+    use pct_format::header::State;
+    use pct_format::layout::Text;
     use pct_format::layout::header as at;
+    use std::path::Path;
 
     fn write(folder: &Path, name: &str, options: &[u8], start_ns: u64) {
         let mut builder = Builder::new();
         builder.text(Text::Exe, b"/usr/bin/shopd").text(Text::Options, options);
-        builder.word(at::FIRST_ANCHOR + 2, start_ns).word(at::STATE, State::Stopped as u64);
+        builder
+            .set_header_word(at::FIRST_ANCHOR + 2, start_ns)
+            .set_header_word(at::STATE, State::Stopped as u64);
         std::fs::write(folder.join(name), builder.finish()).expect("written");
     }
 

@@ -19,8 +19,9 @@ pub fn size(stream: &impl AsFd) -> Option<(usize, usize)> {
     (size.ws_col > 0).then(|| (usize::from(size.ws_col), usize::from(size.ws_row)))
 }
 
-/// Columns that tables may take: what COLUMNS says (also for a pipe or file: who exports it means it), but no more than the terminal has,
-/// whose window may have become smaller since; else what the terminal says, else 80; `None` without either.
+/// Columns that tables may take: what COLUMNS says (also for a pipe or file: who exports it means it), but no
+/// more than the terminal has, whose window may have become smaller since; else what the terminal says, else
+/// 80; `None` without either.
 pub fn columns(stream: &(impl AsFd + IsTerminal)) -> Option<usize> {
     let said = std::env::var("COLUMNS").ok().and_then(|value| value.parse().ok()).filter(|&n| n > 0);
     let terminal = stream.is_terminal().then(|| size(stream).map(|(columns, _)| columns));

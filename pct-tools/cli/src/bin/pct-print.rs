@@ -65,7 +65,7 @@ fn parse() -> Result<Asked, lexopt::Error> {
     let mut args = Args::default();
     let mut quiet = false;
     let mut parser = lexopt::Parser::from_env();
-    fn word<T: clap::ValueEnum>(text: &str) -> Result<T, String> {
+    fn parse_word<T: clap::ValueEnum>(text: &str) -> Result<T, String> {
         T::from_str(text, false).map_err(|_| format!("not a known word: {text:?}"))
     }
     while let Some(arg) = parser.next()? {
@@ -82,9 +82,9 @@ fn parse() -> Result<Asked, lexopt::Error> {
             Short('n') => args.lines = Some(parser.value()?.parse()?),
             Short('s') | Long("sort") => {
                 let keys = parser.value()?.string()?;
-                args.sort = keys.split(',').map(word::<Key>).collect::<Result<_, _>>()?;
+                args.sort = keys.split(',').map(parse_word::<Key>).collect::<Result<_, _>>()?;
             }
-            Long("by") => args.by = word::<What>(&parser.value()?.string()?)?,
+            Long("by") => args.by = parse_word::<What>(&parser.value()?.string()?)?,
             Value(path) => args.paths.push(path.into()),
             _ => return Err(arg.unexpected()),
         }

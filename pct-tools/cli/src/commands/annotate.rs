@@ -1,10 +1,15 @@
 //! `pct annotate`: a function's source lines and instructions with their shares.
 //!
-//! Instructions come from `objdump -d` as a co-process, which stops where the next function begins.
+//! Instructions come from `objdump -d` as a co-process, or from the copies that `pct archive --code` made.
+
+mod code;
+pub(crate) mod copies;
 
 use crate::face::Face;
 use crate::look::{self, Look};
 use anyhow::{Context as _, Result, bail};
+use code::CodeOf;
+use copies::Copies;
 use maud::{Markup, html};
 use pct_formats::sheet;
 use pct_icicle::heat_class;
@@ -15,12 +20,12 @@ use pct_profile::text::numbers::{seconds, share};
 use pct_profile::text::table::{Align, Column, Rank, Table, tame};
 use pct_profile::{Pattern, Profile};
 use pct_reports::sources::Sources;
-use pct_symbols::{BuildId, CodeAddr, Image, ObjectInfo, Symbolizer};
+use pct_symbols::BuildId;
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::Read as _;
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode, Stdio};
+use std::process::ExitCode;
 
 /// What can be typed after `pct annotate`.
 #[derive(clap::Args, Debug)]
@@ -45,7 +50,7 @@ pub struct Args {
     /// Lines shown around those that cost something.
     #[arg(short = 'C', long, value_name = "N", default_value_t = CONTEXT, allow_negative_numbers = true, value_parser = crate::look::number)]
     pub context: usize,
-    /// Write a page instead of text.
+    /// Write a page instead of text; - is stdout.
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Which samples.
@@ -80,20 +85,30 @@ pub(crate) struct Near {
     pub(crate) sum: (Weight, Weight),
 }
 
-/// The functions of exactly this name. Files are shown only if `sources` may show them.
-pub(crate) fn near(profile: &Profile, cells: &[Cell], function: &str, sources: &Sources) -> Near {
+/// The functions of exactly this name. Files are shown only if `sources` may show them; what was copied beside
+/// the recording goes before them.
+pub(crate) fn near(
+    profile: &Profile,
+    cells: &[Cell],
+    function: &str,
+    sources: &Sources,
+    copies: &Copies,
+) -> Near {
     let hit = |id: FunctionId| profile.functions[id].name == function;
     let read = |file: &str| {
+        if let Some(copy) = copies.source(file) {
+            return read_lines(copy).map(Source::copied);
+        }
         let path = sources
             .find(file)
             .ok_or_else(|| "it is not there, or lies in no folder with sources".to_owned())?;
         let opened = sources.open(&path).map_err(|why| why.to_string())?;
-        read_lines(opened)
+        read_lines(opened).map(Source::there)
     };
     let found = lines(profile, cells, hit);
-    let mut remarks = Vec::new();
+    let mut remarks = copies.remarks.clone();
     let mut listings = source_listings(profile, &found, CONTEXT, &read, &mut remarks);
-    listings.extend(code_listings(profile, cells, hit, &mut remarks));
+    listings.extend(code_listings(profile, cells, hit, copies, &mut remarks));
     Near { listings, remarks, sum: found.sum }
 }
 
@@ -108,18 +123,23 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let paths = look::paths(&args.paths)?;
     let profile = look::load(&paths, &args.look.options(), face)?;
     let cells = args.look.cells(&profile);
-    let wanted = Wanted::of(&profile, &args.function);
+    let wanted = Wanted::find_in(&profile, &args.function);
     let hit = |id: FunctionId| wanted.holds(&profile, id);
     let names = wanted.names(&profile)?;
     let whole: u64 = cells.iter().map(|cell| cell.weight.cpu_ns()).sum();
-    let mut remarks = Vec::new();
+    let copies = Copies::beside(&paths);
+    let mut remarks = copies.remarks.clone();
     let mut listings = Vec::new();
     let found = lines(&profile, &cells, hit);
+    let read = |file: &str| match copies.source(file) {
+        Some(copy) => read_lines(copy).map(Source::copied),
+        None => read_source(file).map(Source::there),
+    };
     if !args.asm {
-        listings.extend(source_listings(&profile, &found, args.context, &read_source, &mut remarks));
+        listings.extend(source_listings(&profile, &found, args.context, &read, &mut remarks));
     }
     if !args.source {
-        listings.extend(code_listings(&profile, &cells, hit, &mut remarks));
+        listings.extend(code_listings(&profile, &cells, hit, &copies, &mut remarks));
     }
     let title = format!(
         "{names}: {} CPU s in it ({}), {} with what it calls ({})",
@@ -129,6 +149,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         share(found.sum.1.cpu_ns(), whole)
     );
     match &args.html {
+        Some(file) if file.as_os_str() == "-" => face.print(&html(&title, &listings, whole))?,
         Some(file) => {
             std::fs::write(file, html(&title, &listings, whole))
                 .with_context(|| format!("{}: cannot write the page", file.display()))?;
@@ -152,7 +173,7 @@ enum Wanted<'a> {
 }
 
 impl<'a> Wanted<'a> {
-    fn of(profile: &Profile, word: &'a Pattern) -> Self {
+    fn find_in(profile: &Profile, word: &'a Pattern) -> Self {
         let names = || profile.functions.iter().map(|function| function.name.as_str());
         if names().any(|name| name == word.as_str()) {
             return Self::Exact(word.as_str());
@@ -200,11 +221,28 @@ impl<'a> Wanted<'a> {
     }
 }
 
+/// A source file.
+struct Source {
+    lines: Vec<String>,
+    /// It was copied beside the recording, so nobody has changed it since.
+    is_copy: bool,
+}
+
+impl Source {
+    fn there(lines: Vec<String>) -> Source {
+        Source { lines, is_copy: false }
+    }
+
+    fn copied(lines: Vec<String>) -> Source {
+        Source { lines, is_copy: true }
+    }
+}
+
 fn source_listings(
     profile: &Profile,
     found: &Lines,
     context: usize,
-    read: &dyn Fn(&str) -> Result<Vec<String>, String>,
+    read: &dyn Fn(&str) -> Result<Source, String>,
     remarks: &mut Vec<String>,
 ) -> Vec<Listing> {
     let mut files: BTreeMap<_, BTreeMap<u32, (Weight, Weight)>> = BTreeMap::new();
@@ -220,10 +258,10 @@ fn source_listings(
         let source = read(path);
         if let Err(why) = &source {
             remarks.push(format!("{path}: {why}; only line numbers are shown"));
-        } else if is_newer(path, profile) {
+        } else if source.as_ref().is_ok_and(|source| !source.is_copy) && is_newer(path, profile) {
             remarks.push(format!("{path} was changed after the program started; its lines may be others"));
         }
-        let source = source.unwrap_or_default();
+        let source = source.map(|source| source.lines).unwrap_or_default();
         let mut rows = Vec::new();
         let mut shown_to = 0;
         for &line in lines.keys() {
@@ -252,7 +290,8 @@ fn source_listings(
     listings
 }
 
-/// Whether a file was written to after the recording began. Of compiled code, the build-id says more; a module has none.
+/// Whether a file was written to after the recording began. Of compiled code, the build-id says more; a
+/// module has none.
 fn is_newer(path: &str, profile: &Profile) -> bool {
     let of_module = |object: &Object| object.path == path && matches!(object.kind, ObjectKind::Module(_));
     let written = std::fs::metadata(path).and_then(|meta| meta.modified()).ok();
@@ -265,12 +304,17 @@ fn is_newer(path: &str, profile: &Profile) -> bool {
 /// Larger than any source file that somebody wrote.
 const MOST_SOURCE: u64 = 32 << 20;
 
-fn read_source(path: &str) -> Result<Vec<String>, String> {
+fn open_source(path: &str) -> Result<File, String> {
     // A pipe would be waited for.
-    if !std::fs::metadata(path).map_err(|why| why.to_string())?.is_file() {
+    let meta = std::fs::metadata(path).map_err(|why| why.to_string())?;
+    if !meta.is_file() || meta.len() > MOST_SOURCE {
         return Err("no source file".into());
     }
-    read_lines(File::open(path).map_err(|why| why.to_string())?)
+    File::open(path).map_err(|why| why.to_string())
+}
+
+fn read_source(path: &str) -> Result<Vec<String>, String> {
+    read_lines(open_source(path)?)
 }
 
 fn read_lines(file: File) -> Result<Vec<String>, String> {
@@ -287,96 +331,127 @@ fn code_listings(
     profile: &Profile,
     cells: &[Cell],
     hit: impl Fn(FunctionId) -> bool,
+    copies: &Copies,
     remarks: &mut Vec<String>,
 ) -> Vec<Listing> {
-    let mut objects: BTreeMap<ObjectId, BTreeMap<u64, Weight>> = BTreeMap::new();
-    for ((object, offset), weight) in instructions(profile, cells, hit) {
-        objects.entry(object).or_default().insert(offset, weight);
-    }
     let mut listings = Vec::new();
-    for (object, offsets) in objects {
+    for (object, mut offsets) in by_object(profile, cells, hit) {
         let object = &profile.objects[object];
-        let path = Path::new(&object.path);
-        let build_id = object.build_id.as_deref().and_then(BuildId::parse);
-        match code_of(path, build_id.as_ref(), &offsets) {
-            Ok(found) => listings.extend(found),
+        for code in copies.code(&object.path, object.build_id.as_deref()) {
+            let weights = weights_in(code, &mut offsets);
+            if !weights.is_empty() {
+                listings.push(listing(&object.path, code, &weights));
+            }
+        }
+        if offsets.is_empty() {
+            continue;
+        }
+        match code_of(object, &offsets) {
+            Ok(found) => {
+                for code in found {
+                    let weights = weights_in(&code, &mut offsets);
+                    listings.push(listing(&object.path, &code, &weights));
+                }
+            }
             Err(why) => {
-                remarks.push(format!("{}: no instructions: {}", path.display(), crate::errors::chain(&why)))
+                remarks.push(format!("{}: no instructions: {}", object.path, crate::errors::chain(&why)))
             }
         }
     }
     listings
 }
 
-/// The functions of an object that have samples at these file offsets.
-///
-/// # Errors
-/// When the file cannot be read, or is not the one that was sampled: its code is another by now.
-fn code_of(path: &Path, sampled: Option<&BuildId>, offsets: &BTreeMap<u64, Weight>) -> Result<Vec<Listing>> {
-    let image = Image::open(path)?;
-    if let Some(sampled) = sampled
-        && image.build_id() != Some(sampled)
-    {
-        let found = image.build_id().map_or_else(|| "none".to_owned(), ToString::to_string);
-        bail!("the file has changed since: its build-id is {found}, {sampled} was sampled");
+/// Weights of instructions by their object and their place in its file.
+fn by_object(
+    profile: &Profile,
+    cells: &[Cell],
+    hit: impl Fn(FunctionId) -> bool,
+) -> BTreeMap<ObjectId, BTreeMap<u64, Weight>> {
+    let mut objects: BTreeMap<ObjectId, BTreeMap<u64, Weight>> = BTreeMap::new();
+    for ((object, offset), weight) in instructions(profile, cells, hit) {
+        objects.entry(object).or_default().insert(offset, weight);
     }
-    let mut symbols = Symbolizer::default();
-    let object = symbols.add(ObjectInfo::file(path));
-    symbols.resolve(offsets.keys().map(|&offset| (object, CodeAddr::Pc(offset))));
-    // Start of the function (as an image address) to its instructions.
-    let mut functions: BTreeMap<u64, BTreeMap<u64, Weight>> = BTreeMap::new();
-    for (&offset, &weight) in offsets {
-        let Some(address) = image.address_of_offset(offset) else { continue };
-        let into = symbols.offset_in_function(object, CodeAddr::Pc(offset)).unwrap_or(0);
-        *functions.entry(address.saturating_sub(into)).or_default().entry(address).or_default() += weight;
-    }
-    functions.into_iter().map(|(start, weights)| disassemble(path, start, &weights)).collect()
+    objects
 }
 
-/// Longest function that is listed, in lines.
-const MOST_INSTRUCTIONS: usize = 20_000;
+/// The functions of an object that samples fell into, from its file.
+///
+/// # Errors
+/// When the file cannot be read, or is not the one that was sampled.
+fn code_of(object: &Object, offsets: &BTreeMap<u64, Weight>) -> Result<Vec<CodeOf>> {
+    let build_id = object.build_id.as_deref().and_then(BuildId::parse);
+    code::of_file(Path::new(&object.path), build_id.as_ref(), offsets.keys().copied())
+}
 
-fn disassemble(path: &Path, start: u64, weights: &BTreeMap<u64, Weight>) -> Result<Listing> {
-    let last = weights.keys().next_back().copied().unwrap_or(start);
-    let mut child = Command::new("objdump")
-        .args(["-d", "-C", "--no-show-raw-insn", "-w"])
-        .arg(format!("--start-address=0x{start:x}"))
-        .arg("--")
-        .arg(path)
-        .stdin(Stdio::null())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::null())
-        .spawn()
-        .context("objdump (package binutils) cannot be started")?;
-    let mut listing = Listing { title: format!("{}:", path.display()), rows: Vec::new(), totals: false };
-    let mut heads = 0;
-    for line in child.stdout.take().map(BufReader::new).into_iter().flat_map(|out| out.split(b'\n')) {
-        let line = String::from_utf8_lossy(&line?).into_owned();
-        if line.ends_with(">:") {
-            heads += 1;
-            if heads > 1 {
-                break;
-            }
-            let name = line.split_once(" <").map_or("", |(_, name)| name.trim_end_matches(">:"));
-            listing.title = format!("{} in {}", tame(name), path.display());
+/// Takes out of `offsets` what lies in the function: weights by address.
+fn weights_in(code: &CodeOf, offsets: &mut BTreeMap<u64, Weight>) -> BTreeMap<u64, Weight> {
+    let mut weights: BTreeMap<u64, Weight> = BTreeMap::new();
+    offsets.retain(|&offset, &mut weight| match code.address_of(offset) {
+        Some(address) => {
+            *weights.entry(address).or_default() += weight;
+            false
+        }
+        None => true,
+    });
+    weights
+}
+
+fn listing(path: &str, code: &CodeOf, weights: &BTreeMap<u64, Weight>) -> Listing {
+    let title = match code.name.as_str() {
+        "" => format!("{path}:"),
+        name => format!("{} in {path}", tame(name)),
+    };
+    let row = |(address, text): &(u64, String)| Row {
+        own: weights.get(address).copied().unwrap_or_default(),
+        total: Weight::ZERO,
+        place: format!("{address:x}"),
+        text: tame(text),
+    };
+    Listing { title, rows: code.instructions.iter().map(row).collect(), totals: false }
+}
+
+/// Copies the machine code and the source files of everything that was sampled into a recording's folder. What
+/// could not be copied is told by `remark`.
+///
+/// # Errors
+/// When the recording cannot be read, or nothing can be written there.
+pub(super) fn copy_beside(folder: &Path, face: &Face, remark: &mut dyn FnMut(String)) -> Result<()> {
+    let profile = look::load(&[folder.to_owned()], &look::defaults(), face)?;
+    let earlier = Copies::beside(&[folder.to_owned()]);
+    let mut objects = Vec::new();
+    for (object, mut offsets) in by_object(&profile, &profile.cells, |_| true) {
+        let object = &profile.objects[object];
+        // Code that was made at run time, the vdso and the kernel have no file.
+        if object.kind != ObjectKind::File {
             continue;
         }
-        let Some((address, text)) = line.trim_start().split_once(':') else { continue };
-        let Ok(address) = u64::from_str_radix(address, 16) else { continue };
-        // Without symbols nothing says where the function ends: stop soon after the last sample.
-        if listing.rows.len() >= MOST_INSTRUCTIONS || (heads == 0 && address > last + 64) {
-            break;
+        // What was copied before stays: the file may be another one by now.
+        let mut code = earlier.code(&object.path, object.build_id.as_deref()).to_vec();
+        for function in &code {
+            weights_in(function, &mut offsets);
         }
-        let own = weights.get(&address).copied().unwrap_or_default();
-        let text = tame(&text.trim().replace('\t', " "));
-        listing.rows.push(Row { own, total: Weight::ZERO, place: format!("{address:x}"), text });
+        if !offsets.is_empty() {
+            match code_of(object, &offsets) {
+                Ok(more) => code.extend(more),
+                Err(why) => {
+                    remark(format!("{}: no instructions: {}", object.path, crate::errors::chain(&why)));
+                }
+            }
+        }
+        objects.push((object.path.clone(), object.build_id.clone(), code));
     }
-    let _ = child.kill();
-    let _ = child.wait();
-    if listing.rows.is_empty() {
-        bail!("objdump shows nothing at 0x{start:x}");
+    copies::write_code(folder, &objects)?;
+    for name in profile.files.iter() {
+        // Debug information names files of libraries that nobody has here: that is usual.
+        let Ok(from) = open_source(name) else { continue };
+        if is_newer(name, &profile) {
+            remark(format!("{name} was changed after the program started; its lines may be others"));
+        }
+        if earlier.source(name).is_none() {
+            copies::write_source(folder, name, from)?;
+        }
     }
-    Ok(listing)
+    Ok(())
 }
 
 fn text(title: &str, listings: &[Listing], whole: u64, face: &Face) -> String {
@@ -399,7 +474,8 @@ fn text(title: &str, listings: &[Listing], whole: u64, face: &Face) -> String {
             }
             cells.push(row.place.clone());
             cells.push(row.text.clone());
-            let rank = if row.own.is_zero() { Rank::Plain } else { Rank::of(row.own.cpu_ns(), whole) };
+            let rank =
+                if row.own.is_zero() { Rank::Plain } else { Rank::from_share(row.own.cpu_ns(), whole) };
             table.row(rank, cells);
         }
         text += &table.render(&face.layout());

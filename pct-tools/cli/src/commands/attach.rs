@@ -164,7 +164,8 @@ fn inject(args: &Args, target: &Target, method: Method, face: &Face) -> Result<E
             tree.look();
         }
         let left = end.saturating_duration_since(Instant::now()).min(Duration::from_millis(100));
-        if left.is_zero() || signals.wait(left.as_nanos() as u64).is_some_and(|s| s != libc::SIGCHLD) {
+        let ns = u64::try_from(left.as_nanos()).unwrap_or(u64::MAX);
+        if left.is_zero() || signals.wait(ns).is_some_and(|s| s != libc::SIGCHLD) {
             break;
         }
     }
@@ -297,7 +298,7 @@ fn outside(args: &Args, target: &Target, follow: bool, face: &Face) -> Result<Ex
     let place = Place::folder(target, args.out.as_deref(), false)?;
     let root = open_root(target);
     let signals = Signals::control();
-    let clock = if args.clock == Clock::Wall { file::Clock::Wall } else { file::Clock::Remote };
+    let clock = if args.clock == Clock::Wall { file::Clock::Wall } else { file::Clock::Outside };
     let manner = Manner {
         clock_asked: if args.clock == Clock::Wall { file::Clock::Wall } else { file::Clock::Auto },
         clock,

@@ -6,8 +6,8 @@ use crate::face::Face;
 use crate::look::{self, Look};
 use crate::store::Choice;
 use anyhow::{Context as _, Result, bail};
-use pct_deep::native::fnv;
-use pct_deep::{Version, to_octets};
+use pct_deep::native::{Allocated, Side, fnv};
+use pct_deep::{DeepData, Version, to_octets};
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -25,8 +25,9 @@ pub struct Args {
     /// newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
-    /// The file to write; what its format cannot say goes into NAME.native beside it. If allocations were sampled, NAME.live.data
-    /// and NAME.peak.data have what was live at the end and at the peak as allocations of the same contexts.
+    /// The file to write. What its format has no place for goes into NAME.native beside it. If allocations
+    /// were sampled, NAME.live.data and NAME.peak.data show what was live at the end and at the peak, as
+    /// allocations of the same contexts, each with a .native file of its own.
     #[arg(short, long, value_name = "FILE.data", default_value = "Deep.data")]
     pub out: PathBuf,
     /// How contexts are made.
@@ -55,14 +56,13 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let paths = args.choice.paths(&args.paths)?;
     let profile = look::load(&paths, &args.choice.narrow(options(&args.look)), face)?;
     let mut made = made(&profile, &args.look, &args.fold)?;
-    let octets = to_octets(&made.data, Version::V9)?;
     let side = &mut made.recorded.side;
-    (side.length, side.hash) = (octets.len() as u64, fnv(&octets));
-    store(&args.out, &octets)?;
-    store(&beside, side.to_text().as_bytes())?;
+    store_both(&args.out, &made.data, side)?;
     if let Some(sisters) = &made.sisters {
-        for (name, data) in [("live.data", &sisters.live), ("peak.data", &sisters.peak)] {
-            store(&args.out.with_extension(name), &to_octets(data, Version::V9)?)?;
+        let mut side = side.clone();
+        for (memory, data) in [(Allocated::Live, &sisters.live), (Allocated::Peak, &sisters.peak)] {
+            side.memory = Some(memory);
+            store_both(&args.out.with_extension(format!("{}.data", memory.as_word())), data, &mut side)?;
         }
     }
     let side = &made.recorded.side;
@@ -75,6 +75,14 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     }
     face.hint(format_args!("{}   try: pct view {}", args.out.display(), args.out.display()));
     Ok(look::status(&profile.account))
+}
+
+/// Writes a deep profile, and beside it what the format has no place for.
+fn store_both(path: &Path, data: &DeepData, side: &mut Side) -> Result<()> {
+    let octets = to_octets(data, Version::V9)?;
+    (side.length, side.hash) = (octets.len() as u64, fnv(&octets));
+    store(path, &octets)?;
+    store(&path.with_extension("native"), side.to_text().as_bytes())
 }
 
 /// Deep profiles of one program become one; recordings do so as they are read.

@@ -12,7 +12,7 @@ use anyhow::Result;
 use args::OVER_LIMIT;
 use pct_profile::diff::{Compare, Diff};
 use pct_profile::flat::Order;
-use pct_profile::text::diff;
+use pct_profile::text::{diff, json_line};
 use pct_profile::{Flat, Profile, Split};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -29,24 +29,28 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         (None, None) => (&args.first, &args.first),
     };
     if args.memory.alloc {
+        if args.total {
+            return Err(Usage("--total compares CPU time: it has no meaning with --alloc".to_owned()).into());
+        }
         return memory::run(args, (before_path, after_path), face);
     }
     if let Some(measure) = args.by.measure {
         return Err(Usage(format!("--by {} compares memory: it needs --alloc", measure.name())).into());
     }
     let by = args.by.by.unwrap_or_default();
+    let order = if args.total { Order::Total } else { Order::Own };
     let load = |path: &PathBuf| -> Result<(Profile, Flat)> {
         let profile = look::load(std::slice::from_ref(path), &args.look.options(), face)?;
-        let flat = Flat::of(&profile, &args.look.cells(&profile), Some(by), Split::Merged, Order::Own);
+        let flat = Flat::count_cells(&profile, &args.look.cells(&profile), Some(by), Split::Merged, order);
         Ok((profile, flat))
     };
     let (before, after) = (load(before_path)?, load(after_path)?);
     let compare = if args.shares { Compare::Shares } else { Compare::Seconds };
-    let compared = Diff::of((&before.0, &before.1), (&after.0, &after.1), compare);
+    let compared = Diff::compare((&before.0, &before.1), (&after.0, &after.1), compare);
     face.print(&match args.format {
         Format::Text => diff::table(&compared, args.rows, &face.layout()),
         Format::Csv => diff::csv(&compared),
-        Format::Json => format!("{}\n", diff::json(&compared)),
+        Format::Json => json_line(&diff::json(&compared)),
     })?;
     for (path, profile) in [(before_path, &before.0), (after_path, &after.0)] {
         for note in profile.account.notes.iter().filter(|_| args.format == Format::Text) {

@@ -71,8 +71,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         let tried = try_clock(clock, &library, args.hz, &folder);
         let rank = if tried.works { Rank::Plain } else { Rank::Low };
         let cost = tried.cost_us.map_or("-".to_owned(), |us| format!("{us:.0} us"));
-        let rate =
-            if tried.works { format!("{} Hz", thousands(tried.rate.round() as u64)) } else { "-".into() };
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "rounded, not below 0")]
+        let hz = tried.rate.round() as u64;
+        let rate = if tried.works { format!("{} Hz", thousands(hz)) } else { "-".into() };
         let works = if tried.works { "yes" } else { "no" };
         table.row(rank, vec![clock.into(), works.into(), rate, cost, tried.why]);
     }
@@ -179,7 +180,7 @@ fn try_clock(clock: &str, library: &Path, hz: u32, folder: &Path) -> Tried {
     let Ok(file) = File::parse(&bytes) else { return failed("its file cannot be read".into()) };
     let header = file.header();
     let got = header.clock_got().map_or("none", Clock::name);
-    let errno = i32::try_from(header.word(at::CLOCK_ERRNO)).unwrap_or(0);
+    let errno = i32::try_from(header.header_word(at::CLOCK_ERRNO)).unwrap_or(0);
     if got != clock {
         let cause = match (clock, errno) {
             (_, 0) => String::new(),
@@ -198,7 +199,9 @@ fn try_clock(clock: &str, library: &Path, hz: u32, folder: &Path) -> Tried {
     let why = match clock {
         "thread" => format!("tick-bound: HZ={tick}"),
         "itimer" => format!("tick-bound: HZ={tick}; one timer for all threads"),
-        "sigtrap" => inheritance(header.word(at::INHERITED_EVENTS), header.word(at::INHERITED_ERRNO)),
+        "sigtrap" => {
+            inheritance(header.header_word(at::INHERITED_EVENTS), header.header_word(at::INHERITED_ERRNO))
+        }
         _ => "an event for each thread: programs that switch threads often run slower".into(),
     };
     Tried { works: samples > 0, rate: periods as f64 / (cpu_ns.max(1) as f64 / 1e9), cost_us, why }

@@ -1,6 +1,7 @@
 //! `pct export`: a recording in the format of another tool.
 
 use crate::commands::flame::write_beside;
+use crate::commands::ship::become_fleet;
 use crate::errors::Usage;
 use crate::face::Face;
 use crate::look::{self, Look};
@@ -10,6 +11,7 @@ use anyhow::Result;
 use pct_formats::Format;
 use pct_profile::load::Options;
 use pct_profile::memory::Measure;
+use std::ffi::OsStr;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -20,18 +22,23 @@ use std::process::ExitCode;
   pct export --alloc --format pprof       a heap profile for go tool pprof
   pct export --format speedscope pct-render-4711      then open the file on a speedscope page
   pct export --format folded -o - | flamegraph.pl > x.svg
-  pct export --format callgrind -o - > callgrind.out && callgrind_annotate callgrind.out")]
+  pct export --format callgrind -o - > callgrind.out && callgrind_annotate callgrind.out
+  pct export --format parquet -o /srv/profiles pct-shop-4711      tables for many hosts (pct-fleet)")]
 pub struct Args {
-    /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if none.
+    /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if
+    /// none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
-    /// In which format: folded, pprof, speedscope, callgrind, chrome, firefox (and otlp, if built with that feature).
+    /// In which format: folded, pprof, speedscope, callgrind, chrome, firefox (and otlp, if built with that
+    /// feature); parquet for tables below a folder, which the program pct-fleet writes.
     #[arg(short, long, value_name = "FORMAT", value_parser = format)]
-    pub format: Format,
-    /// The file to write; - is stdout [default: profile.SUFFIX in the run's folder, or here].
+    pub format: Target,
+    /// The file to write (of parquet the folder); - is stdout [default: profile.SUFFIX in the run's folder,
+    /// or here].
     #[arg(short, long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Of memory as folded: live, peak, bytes or blocks [default: live]. A pprof file has all of them.
+    /// With --alloc and --format folded: live, peak, bytes or blocks [default: live]. A pprof file has all of
+    /// them.
     #[arg(long, value_name = "WHAT", value_parser = crate::memory::measure, requires = "alloc")]
     pub by: Option<Measure>,
     /// Memory.
@@ -45,9 +52,24 @@ pub struct Args {
     pub look: Look,
 }
 
-fn format(text: &str) -> Result<Format, String> {
-    Format::ALL.iter().find(|(name, _)| *name == text).map(|(_, f)| *f).ok_or_else(|| {
-        let names: Vec<&str> = Format::ALL.iter().map(|(name, _)| *name).collect();
+/// What a recording becomes.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Target {
+    /// A file.
+    File(Format),
+    /// Tables below a folder.
+    Parquet,
+}
+
+const PARQUET: &str = "parquet";
+
+fn format(text: &str) -> Result<Target, String> {
+    if text == PARQUET {
+        return Ok(Target::Parquet);
+    }
+    let found = Format::ALL.iter().find(|(name, _)| *name == text);
+    found.map(|(_, format)| Target::File(*format)).ok_or_else(|| {
+        let names: Vec<&str> = Format::ALL.iter().map(|(name, _)| *name).chain([PARQUET]).collect();
         format!("expected one of {}", names.join(", "))
     })
 }
@@ -58,38 +80,60 @@ fn format(text: &str) -> Result<Format, String> {
 /// When no profile could be read or the file cannot be written.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let paths = args.choice.paths(&args.paths)?;
+    let format = match args.format {
+        Target::File(format) => format,
+        Target::Parquet => return parquet(args, &paths),
+    };
     if args.memory.alloc {
-        return memory(args, &paths, face);
+        return memory(args, format, &paths, face);
     }
-    let options =
-        args.choice.narrow(Options { timeline: args.format.wants_timeline(), ..args.look.options() });
+    let options = args.choice.narrow(Options { timeline: format.wants_timeline(), ..args.look.options() });
     let profile = look::load(&paths, &options, face)?;
     let cells = args.look.cells(&profile);
-    let bytes = pct_formats::export(&profile, &cells, args.format);
-    store(args, &paths, "profile", &bytes, face)?;
+    let bytes = pct_formats::export(&profile, &cells, format);
+    store(args, format, &paths, "profile", &bytes, face)?;
     Ok(look::status(&profile.account))
 }
 
+/// Tables of whole recordings: what would leave samples out is refused, since rows are to add up.
+fn parquet(args: &Args, paths: &[PathBuf]) -> Result<ExitCode> {
+    let Some(root) = args.out.as_deref().filter(|path| path.as_os_str() != "-") else {
+        return Err(Usage("--format parquet writes below a folder: name it with -o".into()).into());
+    };
+    if args.memory.alloc || args.choice.last.is_some() || !args.look.is_everything() {
+        return Err(Usage("--format parquet writes whole recordings of CPU time".into()).into());
+    }
+    let words = ["export", "-o"].map(OsStr::new).into_iter().chain([root.as_os_str()]);
+    become_fleet(words.chain(paths.iter().map(|path| path.as_os_str())))
+}
+
 /// Memory in a format that has it.
-fn memory(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCode> {
+fn memory(args: &Args, format: Format, paths: &[PathBuf], face: &Face) -> Result<ExitCode> {
     let measure = args.by.unwrap_or_default();
     let loaded = args.memory.load(paths, &args.look, measure, face)?;
     let (profile, cells) = (&loaded.profile, &loaded.cells[..]);
-    let bytes = match args.format {
+    let bytes = match format {
         Format::Pprof => pct_formats::export::pprof::write_memory(profile, cells),
         Format::Folded => pct_formats::export::folded::write_memory(profile, cells, measure).into_bytes(),
         _ => return Err(Usage("memory can be written as pprof or folded".into()).into()),
     };
-    store(args, paths, "heap", &bytes, face)?;
+    store(args, format, paths, "heap", &bytes, face)?;
     Ok(look::status(&profile.account))
 }
 
 /// Writes the file where it was asked for, or beside the recording by this name.
-fn store(args: &Args, paths: &[PathBuf], name: &str, bytes: &[u8], face: &Face) -> Result<()> {
+fn store(
+    args: &Args,
+    format: Format,
+    paths: &[PathBuf],
+    name: &str,
+    bytes: &[u8],
+    face: &Face,
+) -> Result<()> {
     match &args.out {
         Some(path) if path.as_os_str() == "-" => face.print_file(bytes),
         given => {
-            let name = format!("{name}.{}", args.format.suffix());
+            let name = format!("{name}.{}", format.suffix());
             let path = write_beside(given.as_deref(), paths, &name, bytes)?;
             face.hint(path.display());
             Ok(())

@@ -8,9 +8,10 @@ use crate::look;
 use anyhow::Result;
 pub use args::{Args, Parts, write_beside};
 use pct_formats::flame;
-use pct_icicle::{DiffBy, svg};
-use pct_profile::Split;
+use pct_icicle::svg;
 use pct_profile::load::Options as Load;
+use pct_profile::{Split, wait_views};
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Draws it.
@@ -21,6 +22,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let paths = args.choice.paths(&args.paths)?;
     if args.memory.alloc {
         return memory::run(args, &paths, face);
+    }
+    if args.wait {
+        return of_locks(args, &paths, face);
     }
     let profile = look::load(
         &paths,
@@ -36,18 +40,31 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let tree = if let Some(base) = &args.base {
         let old = look::load(std::slice::from_ref(base), &args.look.options(), face)?;
         let old_cells = args.look.cells(&old);
-        options.diff = Some(DiffBy::Total);
         options.normalize = true;
-        options.subtitle = format!("compared with {}: red is more, blue is less", base.display());
-        flame::difference((&profile, &cells), (&old, &old_cells))
+        let tree = flame::difference((&profile, &cells), (&old, &old_cells));
+        args.compare(&mut options, &tree, base, " us");
+        tree
     } else {
-        let split = match args.split {
-            None => Split::Merged,
-            Some(Parts::Process) => Split::Process,
-            Some(Parts::Thread) => Split::Thread,
-        };
-        flame::tree(&profile, &cells, split, args.reverse)
+        flame::tree(&profile, &cells, split(args), args.reverse)
     };
     args.write(&svg(&tree, &options), &paths, "flame.svg", face)?;
     Ok(look::status(&profile.account))
+}
+
+/// Waits for locks by where threads waited.
+fn of_locks(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCode> {
+    let profile = super::report::waits::load(paths, &args.look, face)?;
+    let cells = wait_views::lock_cells(&profile.waits);
+    let tree = flame::tree(&profile, &cells, split(args), args.reverse);
+    let options = args.picture(&profile.title, "us of waits for locks");
+    args.write(&svg(&tree, &options), paths, "flame-wait.svg", face)?;
+    Ok(look::status(&profile.account))
+}
+
+fn split(args: &Args) -> Split {
+    match args.split {
+        None => Split::Merged,
+        Some(Parts::Process) => Split::Process,
+        Some(Parts::Thread) => Split::Thread,
+    }
 }

@@ -1,4 +1,5 @@
-//! `pct heap`: where the live memory of a running program was allocated, from the file that it writes. Nothing is stopped.
+//! `pct heap`: where the live memory of a running program was allocated, from the file that it writes.
+//! Nothing is stopped.
 
 use crate::commands::{report, top};
 use crate::face::Face;
@@ -18,7 +19,8 @@ pub struct Args {
     /// Process id, .pct file or run folder; the newest run here if none.
     #[arg(value_name = "PID|FILE|DIR")]
     pub target: Option<String>,
-    /// What it is ranked by (live, peak, bytes, blocks, age, size), and what a row is: line, function, object, process.
+    /// What rows are ranked by (live, peak, bytes, blocks, age, size), and what a row is (line, function,
+    /// object, process); both may be joined with a comma.
     #[arg(long, value_name = "WHAT", value_parser = report::by)]
     pub by: Option<report::Rows>,
     /// The call tree, from the outermost function inwards.
@@ -27,10 +29,10 @@ pub struct Args {
     /// Rows of the table, lines of the tree [default: 40, or 200; csv and json: all].
     #[arg(short = 'n', long, value_name = "N", allow_negative_numbers = true, value_parser = crate::look::number)]
     pub rows: Option<usize>,
-    /// Show the frames of malloc and operator new, and what containers have between them and their caller.
+    /// Show also the frames of malloc, of operator new and of the containers that call them.
     #[arg(long)]
     pub all_frames: bool,
-    /// In which form.
+    /// Output format.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
     /// Which samples.

@@ -93,10 +93,13 @@ fn samples(index: &Index<'_>, face: &Face) -> Result<()> {
             Frame::Return(pc) => write!(out, " 0x{pc:x}"),
             Frame::Exact(pc) => write!(out, " =0x{pc:x}"),
             Frame::Code(code) => match index.codes.get(code.id()) {
-                Some(known) => write!(out, " {}", known.facts.name),
+                Some(known) => write!(out, " {}", pct_text::Visible(&known.facts.name)),
                 None => write!(out, " code-{}", code.id()),
             },
             Frame::NoCode(why) => write!(out, " ({})", why.name()),
+            Frame::Boundary(boundary) => write!(out, " [{}]", boundary.entry.name()),
+            Frame::Kernel(pc) => write!(out, " 0x{pc:x}"),
+            Frame::Blocked(blocked) => write!(out, " [{}]", blocked.by.name()),
             Frame::Cut(cause) => write!(out, " (cut: {})", cause.name()),
         };
         match sample.stack {

@@ -2,9 +2,12 @@
 
 use crate::face::Face;
 use crate::look::Format;
-use crate::store::{self, Recording};
+use crate::store;
 use anyhow::Result;
+use pct_profile::load::recordings::Recording;
+use pct_profile::text::json_line;
 use pct_profile::text::table::{Column, Rank, Table};
+use pct_text::csv_field;
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -19,7 +22,7 @@ pub struct Args {
     /// Folders and .pct files [default: pct in XDG_STATE_HOME, or ~/.local/state/pct].
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
-    /// In which form.
+    /// Output format.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
 }
@@ -58,7 +61,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let text = match args.format {
         Format::Text => table(&sums).render(&face.layout()),
         Format::Csv => csv(&sums),
-        Format::Json => format!("{}\n", json(&sums)),
+        Format::Json => json_line(&json(&sums)),
     };
     face.print(&text)?;
     for why in &failed {
@@ -106,12 +109,11 @@ fn table(sums: &BTreeMap<(&str, &str), Sum>) -> Table {
 }
 
 fn csv(sums: &BTreeMap<(&str, &str), Sum>) -> String {
-    let quoted = |text: &str| format!("\"{}\"", text.replace('"', "\"\""));
     let rows = sums.iter().map(|((service, version), sum)| {
         format!(
             "{},{},{},{},{},{},{}\n",
-            quoted(service),
-            quoted(version),
+            csv_field(service),
+            csv_field(version),
             utc(sum.start_ns),
             utc(sum.end_ns),
             sum.files,
@@ -136,4 +138,16 @@ fn json(sums: &BTreeMap<(&str, &str), Sum>) -> serde_json::Value {
 fn utc(ns: u64) -> String {
     let seconds = i64::try_from(ns / 1_000_000_000).unwrap_or(i64::MAX);
     jiff::Timestamp::from_second(seconds).map_or_else(|_| String::new(), |time| time.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_services_name_is_no_formula_in_csv() {
+        let sums = BTreeMap::from([(("=1+1", "a,b"), Sum::default())]);
+        let line = csv(&sums).lines().nth(1).map(str::to_owned);
+        assert!(line.as_deref().is_some_and(|line| line.starts_with("'=1+1,\"a,b\",")), "{line:?}");
+    }
 }

@@ -1,7 +1,8 @@
 //! `pct mcp`: the reports for agents, over the Model Context Protocol on stdin and stdout.
 //!
-//! One JSON-RPC 2.0 message a line, both ways (the protocol's stdio transport). Answers are the tables that people read, bounded
-//! in lines and octets; what does not fit says so. Nothing is written, nothing is started, no port is opened.
+//! One JSON-RPC 2.0 message a line, both ways (the protocol's stdio transport). Answers are the tables that
+//! people read, bounded in lines and octets; what does not fit says so. Nothing is written, nothing is
+//! started, no port is opened.
 //!
 //! A recording is loaded once and kept until another is asked for, so that one question after another is quick.
 
@@ -14,7 +15,7 @@ use pct_profile::load::{self, Options};
 use pct_profile::model::Cell;
 use pct_profile::text::flat::Columns;
 use pct_profile::text::tree::Prune;
-use pct_profile::text::{Layout, account, diff, digest, flat, tree};
+use pct_profile::text::{Layout, account, diff, digest, flat, json_line, tree};
 use pct_profile::{By, CallTree, Flat, Pattern, Profile, Split};
 use serde_json::{Map, Value, json};
 use std::io::{BufRead, Read as _, Write};
@@ -25,7 +26,7 @@ use std::str::FromStr as _;
 /// What can be typed after `pct mcp`.
 #[derive(clap::Args, Debug)]
 #[command(after_help = "Examples:
-  pct mcp                                   an agent's client starts it where recordings are
+  pct mcp                                   for an agent's client, in a folder with recordings
   {\"command\": \"pct\", \"args\": [\"mcp\"]}     in the client's list of servers
 
 Tools: runs, overview, functions, tree, diff. Each answer is a bounded text.")]
@@ -67,7 +68,10 @@ fn serve(questions: &mut impl BufRead, answers: &mut impl Write) -> Result<()> {
             continue;
         }
         if let Some(answer) = desk.answer(&line) {
-            writeln!(answers, "{answer}").and_then(|()| answers.flush()).context("stdout")?;
+            answers
+                .write_all(json_line(&answer).as_bytes())
+                .and_then(|()| answers.flush())
+                .context("stdout")?;
         }
     }
 }
@@ -150,7 +154,7 @@ impl Desk {
 
     /// The recording that is asked about, and which of its cells.
     fn profile(&mut self, given: &Given<'_>) -> Result<(&Profile, Vec<Cell>)> {
-        let look = given.look()?;
+        let look = given.parse_look()?;
         let typed: Vec<PathBuf> = given.text("path")?.map(PathBuf::from).into_iter().collect();
         let path = look::paths(&typed)?.pop().context("no recording")?;
         let window = look.window();
@@ -205,7 +209,7 @@ impl Given<'_> {
                 .ok_or_else(|| anyhow!("lines: expected a whole number, found {value}")),
         }
     }
-    fn look(&self) -> Result<Look> {
+    fn parse_look(&self) -> Result<Look> {
         let pattern =
             |key| -> Result<Option<Pattern>> { Ok(self.text(key)?.map(Pattern::from_str).transpose()?) };
         let time = |key| -> Result<Option<u64>> {
@@ -333,7 +337,7 @@ fn functions(desk: &mut Desk, given: &Given<'_>) -> Result<String> {
     };
     let rows = given.lines()?;
     let (profile, cells) = desk.profile(given)?;
-    let table = Flat::of(profile, &cells, by, split, Order::Own);
+    let table = Flat::count_cells(profile, &cells, by, split, Order::Own);
     let wanted = Columns { rows, total: by.is_some(), split_system: by.is_none(), samples: false };
     let mut text = flat::table(profile, &table, wanted, &layout());
     if let Some(why) = account::why_nothing(profile, &cells) {
@@ -366,11 +370,11 @@ fn compare(_: &mut Desk, given: &Given<'_>) -> Result<String> {
     let load = |key| -> Result<(Profile, Flat)> {
         let path = PathBuf::from(given.needed(key)?);
         let profile = look::load_quietly(std::slice::from_ref(&path), &Options { ..look::defaults() })?;
-        let flat = Flat::of(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
+        let flat = Flat::count_cells(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
         Ok((profile, flat))
     };
     let (before, after) = (load("before")?, load("after")?);
-    let compared = Diff::of((&before.0, &before.1), (&after.0, &after.1), Compare::Seconds);
+    let compared = Diff::compare((&before.0, &before.1), (&after.0, &after.1), Compare::Seconds);
     Ok(diff::table(&compared, given.lines()?, &layout()))
 }
 

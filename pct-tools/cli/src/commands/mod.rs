@@ -18,6 +18,7 @@ pub mod off;
 pub mod print;
 pub mod report;
 pub mod run;
+pub mod ship;
 mod sources;
 mod timeline;
 pub mod top;

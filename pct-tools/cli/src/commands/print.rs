@@ -26,11 +26,11 @@ use std::process::ExitCode;
   pct print -F 3 prog-4711.pct 3>counts
   pct print --by line -n 20 pct-prog-4711/
 
-A line is COUNT PC TRANSLATION; PC is the address in the object's own terms, as objdump and
-addr2line have it.
-A file may name its preferred translator. A data file should not start programs by itself, so that
-is followed unasked only for addr2line, llvm-addr2line, eu-addr2line and addr2func; others need
--t header.")]
+A line is COUNT PC TRANSLATION; PC is the address within the object, as objdump and addr2line
+print it.
+A file may name its preferred translator. It is used by itself only if it is addr2line,
+llvm-addr2line, eu-addr2line or addr2func, because a data file should not start any other program;
+for others give -t header.")]
 pub struct Args {
     /// .pct files and run folders; the newest run here if none.
     #[arg(value_name = "FILE|DIR")]
@@ -41,7 +41,7 @@ pub struct Args {
     /// Lines at most.
     #[arg(short = 'n', value_name = "N", allow_negative_numbers = true, value_parser = look::number)]
     pub lines: Option<usize>,
-    /// Sort keys, first one first: count, pc, name, object.
+    /// Sort keys, the most important first: count, pc, name, object.
     #[arg(short = 's', long = "sort", value_name = "KEYS", value_delimiter = ',', value_enum)]
     pub sort: Vec<Key>,
     /// Only the column of addresses.
@@ -50,8 +50,8 @@ pub struct Args {
     /// Only the column of counts.
     #[arg(long, visible_alias = "just_cts")]
     pub just_cts: bool,
-    /// Translate by this program instead of the built-in one: it reads addresses and answers each, in order; %o is
-    /// the object, %b its build-id. The word 'header' takes what the file itself names.
+    /// Translate with this program. It reads addresses and answers each of them in order; %o stands for the
+    /// object, %b for its build-id. The word 'header' takes the translator that the file names.
     #[arg(short = 't', long, value_name = "COMMAND")]
     pub translator: Option<String>,
     /// Write the counts to this descriptor or fifo, and the rest to stdout.
@@ -97,7 +97,7 @@ struct Line {
 }
 
 /// What there is to print, and what to say about it.
-struct Found {
+struct Printout {
     lines: Vec<Line>,
     notes: Vec<String>,
     /// Something could not be read or translated.
@@ -110,7 +110,7 @@ struct Found {
 /// When no file could be read, or the fifo not be written.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let paths = look::paths(&args.paths)?;
-    let Found { mut lines, notes, failed } = match args.by {
+    let Printout { mut lines, notes, failed } = match args.by {
         What::Pc => addresses(args, &paths, face)?,
         _ => merged(args, &paths, face)?,
     };
@@ -138,7 +138,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(failed)))
 }
 
-fn addresses(args: &Args, paths: &[PathBuf], face: &Face) -> Result<Found> {
+fn addresses(args: &Args, paths: &[PathBuf], face: &Face) -> Result<Printout> {
     let mut progress = face.progress();
     let mut pcs = Pcs::load(paths, &mut |what, done, all| progress.step(what, done, all))?;
     let words = !args.just_pcs && !args.just_cts || args.sort.contains(&Key::Name);
@@ -161,7 +161,7 @@ fn addresses(args: &Args, paths: &[PathBuf], face: &Face) -> Result<Found> {
         .map(|(line, words)| Line { words, ..line })
         .collect();
     notes.extend(pcs.symbols.notes().iter().map(ToString::to_string));
-    Ok(Found { lines, notes, failed })
+    Ok(Printout { lines, notes, failed })
 }
 
 /// The words for each row: by the translator that was asked for or that the file names, else by the built-in one.
@@ -229,7 +229,7 @@ fn template_for(args: &Args, named: Option<&String>, notes: &mut Vec<String>) ->
     text.map(|text| Template::parse(text).with_context(|| format!("{text:?}"))).transpose()
 }
 
-fn merged(args: &Args, paths: &[PathBuf], face: &Face) -> Result<Found> {
+fn merged(args: &Args, paths: &[PathBuf], face: &Face) -> Result<Printout> {
     let (by, split) = match args.by {
         What::Pc => (Some(By::Pc), Split::Merged),
         What::Function => (Some(By::Function), Split::Merged),
@@ -239,7 +239,7 @@ fn merged(args: &Args, paths: &[PathBuf], face: &Face) -> Result<Found> {
     };
     let options = Options { symbols: by.is_some(), ..look::defaults() };
     let profile = look::load(paths, &options, face)?;
-    let flat = Flat::of(&profile, &profile.cells, by, split, Order::Own);
+    let flat = Flat::count_cells(&profile, &profile.cells, by, split, Order::Own);
     let lines = flat
         .rows
         .iter()
@@ -256,7 +256,7 @@ fn merged(args: &Args, paths: &[PathBuf], face: &Face) -> Result<Found> {
         })
         .collect();
     let account = &profile.account;
-    Ok(Found { lines, notes: account.notes.clone(), failed: account.unreadable > 0 })
+    Ok(Printout { lines, notes: account.notes.clone(), failed: account.unreadable > 0 })
 }
 
 fn sort(lines: &mut [Line], keys: &[Key]) {

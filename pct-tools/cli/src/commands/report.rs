@@ -1,7 +1,10 @@
 //! `pct report`: where the time went, as a flat table or a call tree.
 
 mod args;
+mod html;
 mod memory;
+mod tree;
+pub(super) mod waits;
 
 pub(crate) use args::by;
 pub use args::{Args, Rows};
@@ -9,15 +12,14 @@ pub(crate) use memory::run as of_memory;
 
 use crate::face::Face;
 use crate::look::{self, Format};
-use anyhow::{Context as _, Result};
+use anyhow::{Result, bail};
 use args::tree_is_wanted;
 use pct_profile::flat::Order;
 use pct_profile::load::Options;
 use pct_profile::model::Cell;
 use pct_profile::text::flat::Columns;
-use pct_profile::text::tree::Prune;
-use pct_profile::text::{Layout, account, digest, flat, tree};
-use pct_profile::{By, CallTree, Flat, Latency, Profile};
+use pct_profile::text::{account, digest, flat, json_line, parallelism as parallelism_text};
+use pct_profile::{By, Flat, Latency, Profile, parallelism};
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -30,6 +32,9 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.memory.alloc {
         return of_memory(args, &paths, face);
     }
+    if args.wait {
+        return waits::run(args, &paths, face);
+    }
     let rows = args.rows_of_cpu()?;
     let names =
         rows.by.is_some() || tree_is_wanted(args) || args.look.focus.is_some() || args.look.ignore.is_some();
@@ -37,15 +42,13 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let options =
         args.choice.narrow(Options { symbols: names, lines, timeline: args.latency, ..args.look.options() });
     let profile = look::load(&paths, &options, face)?;
+    if rows.by == Some(By::Cause) && !profile.by_wall_clock() {
+        bail!("what threads waited for is in recordings by the wall clock: pct run --clock wall -- COMMAND");
+    }
     let cells = args.look.cells(&profile);
     if let Some(path) = &args.html {
         let page = pct_formats::html::page(&profile, &cells, &account::closing(&profile, &cells));
-        if path.as_os_str() == "-" {
-            face.print(&page)?;
-        } else {
-            std::fs::write(path, page).with_context(|| path.display().to_string())?;
-            face.hint(path.display());
-        }
+        html::write(path, &page, face)?;
         return Ok(look::status(&profile.account));
     }
     if let Some(lines) = args.budget {
@@ -55,7 +58,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let latency = args.latency.then(|| look::latency(&profile, &cells)).transpose()?;
     let text = if tree_is_wanted(args) {
         let cells = latency.as_ref().map_or(&cells, |latency| &latency.cells);
-        tree_text(args, rows, &profile, cells, face)?
+        tree::text(args, rows, &profile, cells, face)?
     } else {
         flat_text(args, rows, &profile, &cells, latency.as_ref(), face)
     };
@@ -99,14 +102,23 @@ fn flat_text(
     face: &Face,
 ) -> String {
     let order = if args.total { Order::Total } else { Order::Own };
-    let of = |cells: &[Cell]| Flat::of(profile, cells, rows.by, rows.split, order);
+    let of = |cells: &[Cell]| Flat::count_cells(profile, cells, rows.by, rows.split, order);
     let table = match latency {
         Some(latency) => of(&latency.cells).beside(&of(cells)),
         None => of(cells),
     };
+    if let Some(latency) = latency.filter(|_| args.parallelism) {
+        let rows = parallelism::by_function(profile, latency);
+        let most = args.rows.unwrap_or(if args.format == Format::Text { 40 } else { usize::MAX });
+        return match args.format {
+            Format::Csv => parallelism_text::csv(profile, &rows, most),
+            Format::Json => json_line(&parallelism_text::json(profile, &rows, most)),
+            Format::Text => parallelism_text::table(profile, &rows, most, &face.layout()),
+        };
+    }
     match args.format {
         Format::Csv => flat::csv(profile, &table, args.rows.unwrap_or(usize::MAX)),
-        Format::Json => format!("{}\n", flat::json(profile, &table, args.rows.unwrap_or(usize::MAX))),
+        Format::Json => json_line(&flat::json(profile, &table, args.rows.unwrap_or(usize::MAX))),
         Format::Text => {
             let mut text = String::new();
             if !face.quiet {
@@ -128,36 +140,8 @@ fn columns(args: &Args, rows: Rows, profile: &Profile, width: Option<usize>) -> 
     let by_code = matches!(rows.by, Some(By::Function | By::Line | By::Pc));
     Columns {
         rows: args.rows.unwrap_or(40),
-        total: rows.by.is_some() && (stacks && wide || args.total),
+        total: rows.by.is_some_and(|by| by != By::Cause) && (stacks && wide || args.total),
         split_system: !by_code,
         samples: wide,
     }
-}
-
-fn tree_text(args: &Args, rows: Rows, profile: &Profile, cells: &[Cell], face: &Face) -> Result<String> {
-    let by = rows.by.unwrap_or_default();
-    let tree = if let Some(pattern) = args.callers.as_ref() {
-        CallTree::callers(profile, cells, look::functions_named(profile, pattern)?, by)
-    } else if let Some(pattern) = args.callees.as_ref() {
-        CallTree::callees(profile, cells, look::functions_named(profile, pattern)?, by)
-    } else if args.bottom_up {
-        CallTree::bottom_up(profile, cells, by, rows.split)
-    } else {
-        CallTree::top_down(profile, cells, by, rows.split)
-    };
-    Ok(match args.format {
-        Format::Csv => tree::csv(profile, &tree),
-        Format::Json => format!("{}\n", tree::json(profile, &tree)),
-        Format::Text => tree_table(args, profile, &tree, cells, &face.layout()),
-    })
-}
-
-fn tree_table(args: &Args, profile: &Profile, drawn: &CallTree, cells: &[Cell], layout: &Layout) -> String {
-    let whole = cells.iter().map(|cell| cell.weight.cpu_ns()).sum();
-    let prune = Prune {
-        least_share: args.least,
-        lines: args.rows.unwrap_or(200),
-        depth: args.depth.unwrap_or(usize::MAX),
-    };
-    tree::table(profile, drawn, whole, &prune, layout)
 }

@@ -25,7 +25,7 @@ use crate::launch::spawn::{self, Folder, Started};
 use crate::launch::{FAILED, apart, maps};
 use crate::runlib;
 use anyhow::{Context as _, Result};
-use pct_profile::load::run::Info;
+use pct_profile::load::run::{Info, stolen_ns};
 use start::{environment, not_executed};
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt as _;
@@ -77,6 +77,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
         return continuous::run(args, found.as_ref(), library.as_deref(), face);
     }
     let began = Instant::now();
+    let stolen_before = stolen_ns();
     let started_realtime_ns = SystemTime::now()
         .duration_since(SystemTime::UNIX_EPOCH)
         .map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX));
@@ -159,6 +160,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
                 elapsed_ns,
                 user_ns: ended.user_ns,
                 system_ns: ended.system_ns,
+                stolen_ns: stolen_ns().saturating_sub(stolen_before),
                 status: ended.status.ok().map(i64::from),
                 signal: ended.status.err().map(i64::from),
                 obstacle: obstacle.map(ToString::to_string),

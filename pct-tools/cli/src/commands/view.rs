@@ -7,6 +7,7 @@ use crate::face::Face;
 use crate::look::{self, Look};
 use crate::store::{self, Choice};
 use anyhow::{Context as _, Result};
+use pct_deep::native::Allocated;
 use pct_deep::{Compensation, Contexts, Reading};
 use pct_native::reading::MAGIC;
 use pct_profile::Profile;
@@ -30,14 +31,15 @@ use std::time::{SystemTime, UNIX_EPOCH};
   pct view pct-render-4711 pct-render-4802               a list of the two, and what changed
   pct view --timeline pct-render-4711                    threads over time: zoom, select a range
   pct view --timeline pct-server-123 ~/lttng-traces/s    samples and a kernel trace on one time axis
+  pct view --memory live pct-render-4711                 CPU time beside the memory that is live
   pct view --base pct-render-4711 pct-render-4802        what changed from the first to the second
   pct view Deep.data                                     a deep profile (pct deep, Mercury programs)
-  pct view --text root/90 Deep.data                      where the action starts, here
+  pct view --text root/90 Deep.data                      from where the time divides among callees
   pct view --text top_procs/1-20/time/self/oa            the 20 procedures with most own time
   pct view --json proc/42 Deep.data                      the data of a page
 
-Queries are those of the pages' addresses; each row of a text page ends with the query of the page
-it leads to.")]
+A QUERY is the last part of a page's address in the browser. Each row of a text page ends with the
+query of the page that it leads to.")]
 pub struct Args {
     /// Recordings (a run's folder, a .pct file, folded stacks, pprof, perf script text), deep profiles (X.procrep,
     /// X.contour and X.native beside X.data are read too), or a folder of runs. The newest run here if none.
@@ -49,7 +51,8 @@ pub struct Args {
     /// Show recordings and traces (CTF: LTTng, barectf) over time.
     #[arg(long, conflicts_with_all = ["base", "text", "json"])]
     pub timeline: bool,
-    /// Added to the times of traces beside recordings: of all, or of those with a name (their folder, path or host).
+    /// Time to add to the events of traces shown beside recordings: for all traces, or for those with this
+    /// name (folder, path or host).
     #[arg(long, value_name = "[NAME=]TIME", requires = "timeline", allow_hyphen_values = true)]
     pub clock_shift: Vec<ClockShift>,
     /// Print a page as text.
@@ -67,9 +70,12 @@ pub struct Args {
     /// Compensate recursion through closures as the original Mercury tool does (inexact).
     #[arg(long)]
     pub compat_compensation: bool,
-    /// Of a deep profile: make contexts of one procedure within a clique one.
+    /// In a deep profile: join the contexts that a procedure has within one clique.
     #[arg(short, long)]
     pub canonical_clique: bool,
+    /// What the columns of memory show, if allocations of a recording were sampled.
+    #[arg(long, value_enum, default_value_t, value_name = "WHAT")]
+    pub memory: ShownMemory,
     /// How contexts are made of a recording's stacks.
     #[command(flatten)]
     pub fold: Fold,
@@ -81,9 +87,32 @@ pub struct Args {
     pub look: Look,
 }
 
+/// What columns of memory show.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
+pub enum ShownMemory {
+    /// What was allocated since the start.
+    #[default]
+    Allocated,
+    /// What is live at the end.
+    Live,
+    /// What was live when most was.
+    Peak,
+}
+
+impl From<ShownMemory> for Allocated {
+    fn from(shown: ShownMemory) -> Allocated {
+        match shown {
+            ShownMemory::Allocated => Allocated::All,
+            ShownMemory::Live => Allocated::Live,
+            ShownMemory::Peak => Allocated::Peak,
+        }
+    }
+}
+
 /// How profiles are read.
 #[derive(Clone)]
 struct How {
+    memory: ShownMemory,
     reading: Reading,
     fold: Fold,
     choice: Choice,
@@ -93,7 +122,7 @@ struct How {
 /// Shows it.
 ///
 /// # Errors
-/// A file cannot be read, the query is none, the page cannot be made, the port is taken.
+/// A file cannot be read, the query is invalid, the page cannot be made, the port is taken.
 pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     if args.timeline && args.choice.is_made() {
         let why = "--timeline shows one recording: name it in place of --last, --service and --release";
@@ -109,14 +138,15 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     let rule = if args.compat_compensation { Compensation::Compat } else { Compensation::Exact };
     let contexts = if args.canonical_clique { Contexts::Canonical } else { Contexts::Recorded };
     let how = How {
+        memory: args.memory,
         reading: Reading { rule, contexts },
         fold: args.fold.clone(),
         choice: args.choice.clone(),
         look: args.look.clone(),
     };
-    let Found { mut paths, list } =
+    let ViewInput { mut paths, list } =
         match store::folder().filter(|_| args.files.is_empty() && args.choice.is_made()) {
-            Some(folder) => Found { paths: vec![folder], list: false },
+            Some(folder) => ViewInput { paths: vec![folder], list: false },
             None => find(&args.files)?,
         };
     if let Some(base) = &args.base
@@ -140,7 +170,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
     };
     // The first one is read here: what is wrong with it is said on the terminal, and progress is shown.
     match subject(&here, &how, &mut |paths, options| look::load(paths, options, face)) {
-        Ok(subject) => library.put(&name, subject),
+        Ok(subject) => library.hand_over(&name, subject),
         Err(e) if !list => return Err(e),
         Err(e) => face.warn(crate::errors::chain(&e)),
     }
@@ -161,7 +191,7 @@ pub fn run(args: &Args, face: &Face) -> Result<ExitCode> {
 }
 
 /// What is to be shown.
-struct Found {
+struct ViewInput {
     /// The first one is opened.
     paths: Vec<PathBuf>,
     /// The list is shown first.
@@ -169,7 +199,7 @@ struct Found {
 }
 
 /// The recordings that were typed. None: the runs here, the newest one open. A folder of runs stands for its runs.
-fn find(typed: &[PathBuf]) -> Result<Found> {
+fn find(typed: &[PathBuf]) -> Result<ViewInput> {
     if typed.is_empty() {
         let here = std::env::current_dir().context("the current folder is gone")?;
         let runs = load::runs(&here)?;
@@ -178,7 +208,7 @@ fn find(typed: &[PathBuf]) -> Result<Found> {
         if paths.is_empty() {
             return Err(load::Error::NoRun.into());
         }
-        return Ok(Found { paths, list: false });
+        return Ok(ViewInput { paths, list: false });
     }
     let mut paths: Vec<PathBuf> = Vec::new();
     for path in typed {
@@ -193,7 +223,7 @@ fn find(typed: &[PathBuf]) -> Result<Found> {
     let mut seen = std::collections::HashSet::new();
     paths.retain(|p| seen.insert(p.clone()));
     let list = paths.len() > 1;
-    Ok(Found { paths, list })
+    Ok(ViewInput { paths, list })
 }
 
 /// The name of a recording in queries.
@@ -208,11 +238,12 @@ fn name_of(path: &Path) -> String {
 fn book(path: &Path, how: &How) -> Book {
     let (path, how) = (path.to_owned(), how.clone());
     let entry = entry(&path);
+    let beside = if is_deep(&path) { None } else { timeline::beside(&path, &how.look, &how.choice) };
     let load = move || {
         let mut quietly = |paths: &[PathBuf], options: &load::Options| look::load_quietly(paths, options);
         subject(&path, &how, &mut quietly).map_err(|e| crate::errors::chain(&e))
     };
-    Book { entry, load: Box::new(load) }
+    Book { entry, load: Box::new(load), beside }
 }
 
 /// What is known of a recording without reading it.
@@ -241,7 +272,7 @@ fn entry(path: &Path) -> ShelfEntry {
 /// Seconds since 1970 as a date and time of Greenwich.
 fn utc(seconds: u64) -> String {
     // Days to a date of the Gregorian calendar: eras of 400 years from March of the year 0.
-    let days = (seconds / 86_400) as i64 + 719_468;
+    let days = (seconds / 86_400).cast_signed() + 719_468;
     let (era, day) = (days.div_euclid(146_097), days.rem_euclid(146_097));
     let year = (day - day / 1460 + day / 36_524 - day / 146_096) / 365;
     let day_of_year = day - (365 * year + year / 4 - year / 100);
@@ -253,8 +284,8 @@ fn utc(seconds: u64) -> String {
     format!("{year:04}-{month:02}-{date:02} {:02}:{:02} UTC", of_day / 3600, of_day / 60 % 60)
 }
 
-/// A deep profile begins with these octets, whatever it is called. `X.data` that is none is opened as one all the same, for
-/// its reader's diagnostic, unless it is perf's.
+/// A deep profile begins with these octets, whatever its name. A file `X.data` without them is opened as a
+/// deep profile too, so that the reader says what is wrong with it, unless it is a perf.data file.
 pub(super) fn is_deep(path: &Path) -> bool {
     let head = head(path);
     head == MAGIC || path.extension().is_some_and(|e| e == "data") && !is_of_perf(&head)
@@ -276,6 +307,7 @@ fn subject(path: &Path, how: &How, read: Read<'_>) -> Result<Subject> {
         let made = contexts::made(&profile, &how.look, &how.fold)
             .with_context(|| format!("{}: nothing to view", path.display()))?;
         drop(profile);
+        let made = made.with_memory(how.memory.into());
         let recorded = made.recorded.clone();
         let mut subject = Subject::of_recording(made.profile(Compensation::Exact)?, recorded, path);
         subject.sources = shown;

@@ -103,7 +103,7 @@ mod tests {
     fn recording(folder: &Path, pid: u32, age_s: u64) -> PathBuf {
         let path = folder.join(format!("x-{pid}.pct"));
         let mut builder = Builder::new();
-        builder.word(at::PID, u64::from(pid)).word(at::STATE, State::Closed as u64);
+        builder.set_header_word(at::PID, u64::from(pid)).set_header_word(at::STATE, State::Closed as u64);
         fs::write(&path, builder.finish()).expect("written");
         let written = SystemTime::now() - std::time::Duration::from_secs(age_s);
         fs::File::options().write(true).open(&path).and_then(|file| file.set_modified(written)).expect("set");

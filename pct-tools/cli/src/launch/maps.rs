@@ -255,9 +255,9 @@ mod tests {
         let mut recording = Builder::new();
         let uid = u64::from(nix::unistd::geteuid().as_raw());
         recording
-            .word(header::PID, u64::from(pid))
-            .word(header::NS_PID, u64::from(pid))
-            .word(header::UID, uid);
+            .set_header_word(header::PID, u64::from(pid))
+            .set_header_word(header::NS_PID, u64::from(pid))
+            .set_header_word(header::UID, uid);
         std::fs::write(dir.path().join("x.pct"), recording.finish()).expect("written");
         std::fs::write(&map.0, "1000 10 a\n").expect("written");
         let mut watched = Watched { folder: dir.path().to_owned(), ..Watched::default() };

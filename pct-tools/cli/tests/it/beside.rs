@@ -1,9 +1,8 @@
 //! What commands do with what lies beside a recording: links, unfinished files, programs that were rebuilt.
 
+use crate::support::pct;
 use pct_format::builder::Builder;
 use pct_format::layout::Text;
-use std::path::Path;
-use std::process::{Command, Output};
 
 const MS: u64 = 1_000_000;
 
@@ -17,15 +16,6 @@ fn recording(program: &str) -> Vec<u8> {
         b.sample(thread, (n + 1) * MS, 0x40_3000, 1, false, 0);
     }
     b.finish()
-}
-
-fn pct(dir: &Path, words: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_pct"))
-        .args(words)
-        .current_dir(dir)
-        .env("HOME", dir)
-        .output()
-        .expect("pct starts")
 }
 
 fn run_folder() -> tempfile::TempDir {

@@ -4,10 +4,6 @@
 //! behind `--- stderr`, then the status. A new file in the folder is a new test; `PCT_BLESS=1 cargo test -p pct
 //! --test it golden` writes what is said now. The files that commands read are made here, in a folder of their own.
 
-#[allow(dead_code, reason = "the tests of pct-profile use more of it")]
-#[path = "../../../profile/tests/it/memory/program.rs"]
-mod program;
-
 use pct_format::LossCause;
 use pct_format::builder::Builder;
 use pct_format::layout::Text;
@@ -23,7 +19,7 @@ const MS: u64 = 1_000_000;
 fn demo(factor: u64) -> Vec<u8> {
     let mut b = Builder::new();
     b.argv(&[b"./demo", b"--fast"]).text(Text::Exe, b"/nonexistent/demo");
-    b.word(pct_format::layout::header::STACK_MODE, 4);
+    b.set_header_word(pct_format::layout::header::STACK_MODE, 4);
     b.region(1, 1, 0x40_0000..0x40_8000, 0, 11, b"\x12\x34\x56\x78", b"/nonexistent/demo");
     b.region(2, 1, 0x7f00_0000_0000..0x7f00_0001_0000, 0x1000, 12, b"", b"/nonexistent/libx.so");
     let first = b.thread(1, 1000, b"demo");
@@ -42,17 +38,18 @@ fn demo(factor: u64) -> Vec<u8> {
     }
     b.sample(second, 30 * MS, 0x1, 1, false, 0);
     b.loss(LossCause::Blocked, 7, 7);
-    b.word(pct_format::layout::header::USER_NS, 110 * MS);
-    b.word(pct_format::layout::header::SYSTEM_NS, 6 * MS);
+    b.set_header_word(pct_format::layout::header::USER_NS, 110 * MS);
+    b.set_header_word(pct_format::layout::header::SYSTEM_NS, 6 * MS);
     b.finish()
 }
 
-/// A Python program: `main` calls `parse`, which compresses, sorts, waits for the lock and makes garbage. Two samples have no
-/// frames of Python, one a function that was not written down; the names of machine code are in an archive.
+/// A Python program: `main` calls `parse`, which compresses, sorts, waits for the lock and makes garbage. Two
+/// samples have no frames of Python, one a function that was not written down; the names of machine code are
+/// in an archive.
 fn python() -> Vec<u8> {
     let mut b = Builder::new();
     b.argv(&[b"python3", b"app.py"]).text(Text::Exe, b"/nonexistent/python3");
-    b.word(pct_format::layout::header::STACK_MODE, 4);
+    b.set_header_word(pct_format::layout::header::STACK_MODE, 4);
     b.region(1, 1, 0x40_0000..0x40_8000, 0, 11, b"", b"/nonexistent/python3");
     b.region(2, 1, 0x50_0000..0x50_8000, 0, 12, b"", b"/nonexistent/libz.so");
     b.interpreter(2, 0x030b_07f0, InterpreterState::Read, b"/nonexistent/python3");
@@ -133,8 +130,8 @@ fn fixtures(dir: &Path) {
     let write = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).expect("written");
     write("demo.pct", &demo(1));
     write("slower.pct", &demo(3));
-    write("memory.pct", &program::example(1, true).finish());
-    let mut later = program::example(2, true);
+    write("memory.pct", &crate::program::example(1, true).finish());
+    let mut later = crate::program::example(2, true);
     for _ in 0..4000 {
         later.allocate(3, 1500);
     }

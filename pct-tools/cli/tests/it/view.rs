@@ -1,4 +1,5 @@
-//! `pct view` and `pct deep` of recordings: folded stacks are the recordings here, as everybody can read and count them.
+//! `pct view` and `pct deep` of recordings: folded stacks are the recordings here, as everybody can read and
+//! count them.
 
 use pct_deep::Compensation;
 use pct_native::{Apart, make};
@@ -386,7 +387,7 @@ fn every_page_of_a_recording_and_of_a_comparison_is_good() {
     let book = |name: &str| {
         let path = dir.path().join(name);
         let entry = pct_reports::subject::ShelfEntry { name: name.to_owned(), ..Default::default() };
-        Book { entry, load: Box::new(move || Ok(subject(&path))) }
+        Book { entry, load: Box::new(move || Ok(subject(&path))), beside: None }
     };
     let library = Library::new(vec![book("new.folded"), book("old.folded")]);
     let subject = library.subject("new.folded").expect("reads");

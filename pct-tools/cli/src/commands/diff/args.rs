@@ -12,6 +12,7 @@ use std::path::PathBuf;
   pct diff pct-render-4711 pct-render-4802
   pct diff --base pct-render-4711 pct-render-4802   the same
   pct diff --shares before/ after/            runs of different length
+  pct diff --total before/ after/             functions with all that they call
   pct diff --by object --format csv a.pct b.pct
   pct diff --fail-over 5% --significant main/ branch/   a gate for CI: status 3 if more
   pct diff --alloc before/ after/             live memory: what grew
@@ -31,6 +32,9 @@ pub struct Args {
     /// Compare shares of the total instead of CPU seconds.
     #[arg(long)]
     pub shares: bool,
+    /// Compare functions with all that they call, instead of what they spend themselves.
+    #[arg(long)]
+    pub total: bool,
     /// What a row is: function, line or object. With --alloc also what is compared: live, peak, bytes or blocks.
     #[arg(long, value_name = "WHAT", default_value = "function", value_parser = rows)]
     pub by: Rows,
@@ -43,7 +47,7 @@ pub struct Args {
     /// With --fail-over: only growth that is more than chance counts.
     #[arg(long, requires = "fail_over")]
     pub significant: bool,
-    /// In which form.
+    /// Output format.
     #[arg(long, value_enum, default_value = "text")]
     pub format: Format,
     /// Memory.

@@ -10,7 +10,7 @@ use pct_profile::Profile;
 use pct_profile::load::WantedMemory;
 use pct_profile::memory::growth::{Side, between, over_time};
 use pct_profile::memory::{Measure, MemoryDiff, Selection, When};
-use pct_profile::text::growth;
+use pct_profile::text::{growth, json_line};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -57,7 +57,7 @@ pub(super) fn run(args: &Args, (before, after): (&Path, &Path), face: &Face) -> 
     face.print(&match args.format {
         Format::Text => growth::table(&diff, args.rows, &face.layout()),
         Format::Csv => growth::csv(&diff),
-        Format::Json => format!("{}\n", growth::json(&diff)),
+        Format::Json => json_line(&growth::json(&diff)),
     })?;
     let Some(limit) = args.fail_over else { return Ok(ExitCode::SUCCESS) };
     let grown = diff.grown(limit, args.significant);

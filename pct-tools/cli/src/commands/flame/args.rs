@@ -5,7 +5,7 @@ use crate::look::Look;
 use crate::memory::MemoryLook;
 use crate::store::Choice;
 use anyhow::{Context as _, Result};
-use pct_icicle::{Direction, Options};
+use pct_icicle::{DiffBy, Direction, Drawn, Options, Tree};
 use pct_profile::memory::Measure;
 use std::path::{Path, PathBuf};
 
@@ -15,8 +15,10 @@ use std::path::{Path, PathBuf};
   pct flame                              the newest run here, into its folder
   pct flame pct-render-4711 -o x.svg     then open x.svg in a browser: click zooms, / searches
   pct flame new --base old -o diff.svg   red: more than before, blue: less
+  pct flame new --base old --older       the same by the older run's widths: shows what is gone
   pct flame --alloc                      live memory by where it was allocated, in green
   pct flame --alloc --by bytes           everything that was allocated
+  pct flame --wait                       where threads waited for locks (after pct run --wait)
   pct flame --icicle --split thread -o - | less")]
 pub struct Args {
     /// Run folders and .pct files (or perf.data, folded, pprof, perf script text); the newest run here if none.
@@ -31,16 +33,22 @@ pub struct Args {
     /// Hot functions at the root, their callers above them.
     #[arg(long, conflicts_with = "base")]
     pub reverse: bool,
-    /// Weigh each sample by 1 / (threads that ran then), as `pct report --latency`.
+    /// Divide each sample by the number of threads that ran at that time, as `pct report --latency`.
     #[arg(long, conflicts_with_all = ["base", "alloc"])]
     pub latency: bool,
+    /// Waits for locks, by where threads waited; of a recording by pct run --wait.
+    #[arg(long, conflicts_with_all = ["base", "alloc", "latency"])]
+    pub wait: bool,
     /// The older recording to compare with.
     #[arg(long, value_name = "DIR|FILE")]
     pub base: Option<PathBuf>,
+    /// Draw with the widths of the older recording, so that functions that are gone since then are visible.
+    #[arg(long, requires = "base")]
+    pub older: bool,
     /// One part per process or thread.
     #[arg(long, value_enum, conflicts_with = "base")]
     pub split: Option<Parts>,
-    /// Of memory: live, peak, bytes or blocks (allocated since the start) [default: live].
+    /// With --alloc: live, peak, bytes or blocks (allocated since the start) [default: live].
     #[arg(long, value_name = "WHAT", value_parser = crate::memory::measure, requires = "alloc")]
     pub by: Option<Measure>,
     /// Leave out what is narrower than this many pixels of 1200.
@@ -81,6 +89,24 @@ impl Args {
             min_width: self.min_width,
             ..Options::default()
         }
+    }
+
+    /// Makes it the picture of a difference to `base`; `unit` follows a weight.
+    pub(super) fn compare(&self, options: &mut Options, tree: &Tree, base: &Path, unit: &str) {
+        options.diff = Some(DiffBy::Total);
+        options.drawn = if self.older { Drawn::Before } else { Drawn::After };
+        let mut words = format!("compared with {}: red is more, blue is less", base.display());
+        match tree.vanished() {
+            _ if self.older => words += "; widths are the older ones",
+            0 => {}
+            gone => {
+                words += &format!(
+                    "; {}{unit} of it in contexts that are gone (--older draws them)",
+                    (options.weight)(gone)
+                );
+            }
+        }
+        options.subtitle = words;
     }
 
     /// Writes the picture where it was asked for, or beside the recording by this name.

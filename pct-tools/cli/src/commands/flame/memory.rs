@@ -6,7 +6,7 @@ use crate::face::Face;
 use crate::look;
 use anyhow::Result;
 use pct_formats::flame::memory as flame;
-use pct_icicle::{DiffBy, svg};
+use pct_icicle::svg;
 use pct_num::{bytes, float};
 use pct_profile::Split;
 use pct_profile::memory::Measure;
@@ -49,11 +49,12 @@ pub(super) fn run(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCod
     }
     let tree = if let Some(base) = &args.base {
         let old = args.memory.load(std::slice::from_ref(base), &args.look, measure, face)?;
-        options.diff = Some(DiffBy::Total);
         // Memory that grew is the question, not its share.
         options.normalize = false;
-        options.subtitle = format!("{what}, compared with {}: red is more, blue is less", base.display());
-        flame::difference((profile, cells), (&old.profile, &old.cells), measure)
+        let tree = flame::difference((profile, cells), (&old.profile, &old.cells), measure);
+        args.compare(&mut options, &tree, base, "");
+        options.subtitle = format!("{what}, {}", options.subtitle);
+        tree
     } else {
         let all = cells.iter().map(|cell| cell.figures).sum();
         options.subtitle = format!(

@@ -15,20 +15,27 @@ use std::path::PathBuf;
   pct report                               the newest run in this folder
   pct report pct-render-4711 --tree        its call tree
   pct report --by thread,function -n 30    functions of each thread
+  pct report --by thread,cause             what threads waited for (after pct run --clock wall)
   pct report --by command                  sums over all processes of a program
   pct report --callers memmove             who calls it
   pct report --focus parse --from 2s       only samples under parse, from 2 s on
-  pct report --latency                     by the time that it cost, not the CPU time
+  pct report --latency                     by elapsed time: parallel work counts once
+  pct report --latency --parallelism       how many threads ran beside each function
   pct report --budget 40                   what matters most, in 40 lines
   pct report --alloc                       where live memory was allocated (after pct run --alloc)
   pct report --alloc --by bytes --tree     the call tree of everything that was allocated
+  pct report --wait                        locks, who waited, who held them (after pct run --wait)
+  pct report --wait --path                 the critical path: what kept the run from ending sooner
   pct report --format csv > prof.csv       samples,cpu_seconds,share,pid,process,tid,object,function")]
 pub struct Args {
     /// Run folders and .pct files; the newest run here if none.
     #[arg(value_name = "DIR|FILE")]
     pub paths: Vec<PathBuf>,
-    /// What a row is: function, line, pc, object (of Python code its module), thread, process, or by name over all processes
-    /// command, thread-name; two of them with a comma [default: function, of memory line]. With --alloc also what it is ranked by: live, peak, bytes, blocks, age, size.
+    /// What a row is: function, line, pc, object (for Python code the module), thread or process; command and
+    /// thread-name sum over all processes; cause (by the wall clock) is why threads did not run. Two of them may be
+    /// joined with a comma. With --alloc also what
+    /// rows are ranked by: live, peak, bytes, blocks, age or size. With --wait: lock, function or thread
+    /// [default: function; with --alloc: line; with --wait: lock].
     #[arg(long, value_name = "WHAT", value_parser = by, help_heading = "Which table")]
     pub by: Option<Rows>,
     /// The call tree, from the outermost function inwards.
@@ -46,9 +53,12 @@ pub struct Args {
     /// Rank by the time in a function and all it calls.
     #[arg(long, conflicts_with = "view", help_heading = "Which table")]
     pub total: bool,
-    /// Weigh each sample by 1 / (threads that ran then): what the time cost the one who waited for the run.
+    /// Divide each sample by the number of threads that ran at that time, which shows what the user waited for.
     #[arg(long, conflicts_with_all = ["html", "alloc"], help_heading = "Which table")]
     pub latency: bool,
+    /// With --latency: the CPU time of each function by the number of threads that ran then.
+    #[arg(long, requires = "latency", conflicts_with_all = ["view", "by", "total"], help_heading = "Which table")]
+    pub parallelism: bool,
     /// At most this many lines: the hottest functions, the heaviest call paths, the account.
     #[arg(long, value_name = "LINES", value_parser = look::number, conflicts_with_all = ["view", "format", "total", "html", "latency", "by", "rows", "alloc"], help_heading = "Which table")]
     pub budget: Option<usize>,
@@ -61,15 +71,21 @@ pub struct Args {
     /// Levels of a tree.
     #[arg(long, value_name = "LEVELS", requires = "view", allow_negative_numbers = true, value_parser = look::number, help_heading = "Which table")]
     pub depth: Option<usize>,
-    /// In which form.
+    /// Output format.
     #[arg(long, value_enum, default_value = "text", help_heading = "Which table")]
     pub format: Format,
     /// Write one self-contained page (flame graph, tables with a filter) to this file instead; - is stdout.
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["alloc", "view", "format", "total"], help_heading = "Which table")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["view", "format", "total"], help_heading = "Which table")]
     pub html: Option<PathBuf>,
     /// Memory.
     #[command(flatten)]
     pub memory: MemoryLook,
+    /// Waits for locks and for other threads' work, of a recording by pct run --wait. Rows: lock, function or thread.
+    #[arg(long, conflicts_with_all = ["alloc", "html", "total", "latency", "budget"], help_heading = "Waits")]
+    pub wait: bool,
+    /// The critical path: which threads' work kept the end of the run from coming sooner, and who woke whom.
+    #[arg(long, requires = "wait", conflicts_with_all = ["view", "by"], help_heading = "Waits")]
+    pub path: bool,
     /// Which recordings.
     #[command(flatten)]
     pub choice: Choice,
@@ -87,6 +103,8 @@ pub struct Rows {
     pub split: Split,
     /// Of memory: by what they are ranked.
     pub measure: Option<Measure>,
+    /// Of waits: what is waited for.
+    pub lock: bool,
 }
 
 /// What was typed as rows.
@@ -94,32 +112,35 @@ pub struct Rows {
 /// # Errors
 /// Says what could be typed.
 pub(crate) fn by(text: &str) -> Result<Rows, String> {
-    let (mut place, mut part, mut measure) = (None, None, None);
+    let (mut place, mut part, mut measure, mut lock) = (None, None, None, None);
     for word in text.split(',') {
         let before = match word {
             "function" => place.replace(By::Function).map(drop),
             "line" => place.replace(By::Line).map(drop),
             "pc" | "address" => place.replace(By::Pc).map(drop),
+            "cause" => place.replace(By::Cause).map(drop),
             "object" | "module" => place.replace(By::Object).map(drop),
             "thread" => part.replace(Split::Thread).map(drop),
             "process" => part.replace(Split::Process).map(drop),
             "command" => part.replace(Split::Command).map(drop),
             "thread-name" => part.replace(Split::ThreadName).map(drop),
+            "lock" => lock.replace(()),
             word => match crate::memory::measure(word) {
                 Ok(known) => measure.replace(known).map(drop),
                 Err(_) => {
                     return Err(
-                        "expected function, line, pc, object, thread, thread-name, process or command".into(),
+                        "expected function, line, pc, object, cause, thread, thread-name, process or command"
+                            .into(),
                     );
                 }
             },
         };
         if before.is_some() {
-            return Err("expected one of function, line, pc, object, and one of thread, thread-name, process, command"
+            return Err("expected one of function, line, pc, object, cause, and one of thread, thread-name, process, command"
                     .into());
         }
     }
-    Ok(Rows { by: place, split: part.unwrap_or(Split::Merged), measure })
+    Ok(Rows { by: place, split: part.unwrap_or(Split::Merged), measure, lock: lock.is_some() })
 }
 
 impl Args {
@@ -127,6 +148,7 @@ impl Args {
     pub(super) fn rows_of_cpu(&self) -> Result<Rows> {
         let rows = self.by.unwrap_or(Rows { by: Some(By::Function), ..Rows::default() });
         match rows.measure {
+            None if rows.lock => Err(Usage("--by lock is about waits: it needs --wait".into()).into()),
             None => Ok(rows),
             Some(measure) => {
                 Err(Usage(format!("--by {} ranks memory: it needs --alloc", measure.name())).into())

@@ -1,15 +1,17 @@
 //! `pct report --alloc`: where memory was allocated, what of it is live, what was live at the peak.
 
 use super::args::{Args, Rows, tree_is_wanted};
+use super::html;
 use crate::errors::Usage;
 use crate::face::Face;
 use crate::look::{self, Format};
 use crate::memory::Loaded;
 use anyhow::Result;
+use pct_formats::html::memory::{self as of_memory, Shown};
 use pct_profile::flat::Order;
 use pct_profile::memory::{Figures, Measure};
 use pct_profile::text::tree::Prune;
-use pct_profile::text::{memory as text, memory_account as account};
+use pct_profile::text::{json_line, memory as text, memory_account as account, memory_data as data};
 use pct_profile::{By, CallTree, Flat, Split};
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -23,7 +25,7 @@ struct Ranked {
 }
 
 impl Ranked {
-    fn of(rows: Option<Rows>) -> Result<Self> {
+    fn from_rows(rows: Option<Rows>) -> Result<Self> {
         let rows = rows.unwrap_or_default();
         if matches!(rows.split, Split::Thread | Split::ThreadName) {
             return Err(Usage("memory is counted by stack, not by thread: --by process".into()).into());
@@ -39,9 +41,16 @@ impl Ranked {
 /// # Errors
 /// When no recording could be read, it has no allocation samples, or no function matches.
 pub(crate) fn run(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCode> {
-    let ranked = Ranked::of(args.by)?;
+    let ranked = Ranked::from_rows(args.by)?;
     let loaded = args.memory.load(paths, &args.look, ranked.measure, face)?;
     let Loaded { profile, cells, .. } = &loaded;
+    if let Some(path) = &args.html {
+        let live = |process: &_| account::live_of(cells, process);
+        let closing = account::closing(profile, &profile.memory, &live);
+        let shown = Shown { measure: ranked.measure, by: ranked.by, split: ranked.split };
+        html::write(path, &of_memory::page(profile, cells, shown, &closing), face)?;
+        return Ok(look::status(&profile.account));
+    }
     let body = if tree_is_wanted(args) {
         tree(args, &loaded, ranked, face)?
     } else {
@@ -69,11 +78,11 @@ pub(crate) fn run(args: &Args, paths: &[PathBuf], face: &Face) -> Result<ExitCod
 fn table(args: &Args, loaded: &Loaded, ranked: Ranked, face: &Face) -> String {
     let Loaded { profile, cells, .. } = loaded;
     let order = if args.total { Order::Total } else { Order::Own };
-    let flat = Flat::of(profile, cells, Some(ranked.by), ranked.split, order);
+    let flat = Flat::count_cells(profile, cells, Some(ranked.by), ranked.split, order);
     let most = args.rows.unwrap_or(usize::MAX);
     match args.format {
-        Format::Csv => text::csv(profile, &flat, most),
-        Format::Json => format!("{}\n", text::json(profile, &profile.memory, &flat, most)),
+        Format::Csv => data::csv(profile, &flat, most),
+        Format::Json => json_line(&data::json(profile, &profile.memory, &flat, most)),
         Format::Text => {
             let wide = face.out.width.is_none_or(|width| width >= 100);
             let columns = text::Columns { rows: args.rows.unwrap_or(40), wide, total: args.total };
@@ -96,8 +105,8 @@ fn tree(args: &Args, loaded: &Loaded, ranked: Ranked, face: &Face) -> Result<Str
         CallTree::top_down(profile, cells, by, ranked.split)
     };
     Ok(match args.format {
-        Format::Csv => text::tree_csv(profile, &drawn, ranked.measure),
-        Format::Json => format!("{}\n", text::tree_json(profile, &profile.memory, &drawn)),
+        Format::Csv => data::tree_csv(profile, &drawn, ranked.measure),
+        Format::Json => json_line(&data::tree_json(profile, &profile.memory, &drawn)),
         Format::Text => {
             let prune = Prune {
                 least_share: args.least,

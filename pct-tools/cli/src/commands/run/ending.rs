@@ -98,7 +98,8 @@ fn summary(args: &Args, folder: &Path, fixed: bool, face: &Face) -> Result<()> {
     match account::why_nothing(&profile, &profile.cells) {
         Some(why) => text += &show(&why),
         None => {
-            let table = Flat::of(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
+            let table =
+                Flat::count_cells(&profile, &profile.cells, Some(By::Function), Split::Merged, Order::Own);
             let columns = Columns { rows: args.rows, total: false, split_system: false, samples: false };
             text.push('\n');
             text += &flat::table(&profile, &table, columns, &style);

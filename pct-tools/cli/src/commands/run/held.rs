@@ -35,7 +35,7 @@ pub(super) fn from_outside(args: &Args, found: Option<&Found>) -> Option<file::C
     let any = matches!(args.clock, None | Some(Clock::Auto))
         && args.mode != Some(Mode::Counts)
         && !matches!(args.on, Some(On::Manual | On::Signal));
-    (go && any).then_some(file::Clock::Remote)
+    (go && any).then_some(file::Clock::Outside)
 }
 
 /// Puts the sampler into a program that stands at its first instruction, and lets it go.
@@ -68,7 +68,7 @@ pub(super) fn watch(args: &Args, held: Held, folder: &Path, clock: file::Clock, 
             _ => StackMode::Auto,
         },
         depth: args.depth.unwrap_or(512) as usize,
-        limit: args.limit.unwrap_or(64 << 20) as usize,
+        limit: args.limit.map_or(64 << 20, |limit| usize::try_from(limit).unwrap_or(usize::MAX)),
         python: !matches!(args.python, Some(super::Python::Off)),
     };
     let settings = Settings {

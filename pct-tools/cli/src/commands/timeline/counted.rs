@@ -1,48 +1,75 @@
-//! What ranges of a recording spent where: the answers to the timeline page, counted from the same profile and by the same
-//! views as `pct report` counts.
+//! What ranges of a recording spent where: the answers to the timeline page, counted from the same profile
+//! and by the same views as `pct report` counts.
 
 use crate::commands::{annotate, sources};
+use lttv_page::recording::{Sample, Samples};
 use lttv_page::windows::{
-    CallNode, FileFormat, FunctionRow, ListedLine, Listing, Listings, TransformKind, Trees,
+    CallNode, FileFormat, FunctionRow, ListedLine, Listing, Listings, Pieces, TransformKind, Trees,
 };
 use lttv_page::{Window, WindowSums, Windows};
 use pct_formats::{Format, flame};
+use pct_profile::cut::{self, CutRecording, Range};
 use pct_profile::flat::Order;
-use pct_profile::model::{Cell, Id as _, StackId, TimedSample, Weight};
-use pct_profile::select::stacks_through;
+use pct_profile::model::{Cell, Id as _, StackId, ThreadId, Weight};
+use pct_profile::select::{stacks_through, timed_weight};
 use pct_profile::text::table::tame;
 use pct_profile::tree::NodeId;
-use pct_profile::{By, CallTree, Filter, Flat, Pattern, Profile, Split, Transform, Transformed};
+use pct_profile::{By, CallTree, Filter, Flat, Label, Pattern, Profile, Split, Transform, Transformed};
 use pct_reports::sources::Sources;
+use rustc_hash::FxHashMap;
 use serde_json::json;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 
 /// A profile that answers.
 pub(super) struct Counted {
     profile: Profile,
-    /// When its times begin, ns since 1970.
-    start: i64,
+    /// The samples of each thread; the profile has none in order of time.
+    samples: Vec<Arc<Samples>>,
     /// Which source files pages may show.
     sources: Sources,
+    /// Code and sources beside the recording.
+    copies: annotate::copies::Copies,
     /// The lists of transforms that were asked for last, the latest at the end.
     transformed: Mutex<Vec<Prepared>>,
+    path: PathBuf,
+    /// The files of the recording.
+    files: Vec<PathBuf>,
 }
 
 /// A list of transforms and what it makes of the profile.
 type Prepared = (Vec<lttv_page::windows::Transform>, Arc<Transformed>);
 
+/// Whether threads with one stack have a cell each.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum ThreadCells {
+    /// They have; files tell threads apart.
+    Apart,
+    /// One cell for each stack, of the first thread that counts. Pictures and tables are sums of all threads.
+    Together,
+}
+
 /// Transformed profiles that are kept.
 const KEPT: usize = 4;
 
 impl Counted {
-    pub(super) fn new(profile: Profile, start: i64, path: &Path) -> Counted {
+    /// The profile of the recording at `path`, which was read from these files.
+    pub(super) fn new(
+        profile: Profile,
+        samples: Vec<Arc<Samples>>,
+        (path, files): (&Path, &[PathBuf]),
+    ) -> Counted {
         let sources = sources::of_recording(path, &profile);
-        Counted { profile, start, sources, transformed: Mutex::default() }
-    }
-
-    fn since_start(&self, time: i64) -> u64 {
-        u64::try_from(time.saturating_sub(self.start)).unwrap_or(0)
+        let copies = annotate::copies::Copies::beside(&[path.to_owned()]);
+        Counted {
+            profile,
+            samples,
+            sources,
+            copies,
+            transformed: Mutex::default(),
+            path: path.to_owned(),
+            files: files.to_vec(),
+        }
     }
 
     fn filter(&self, window: &Window) -> Result<Filter, String> {
@@ -56,17 +83,65 @@ impl Counted {
             object: pattern(&window.filters.object)?,
             thread: pattern(&window.filters.thread)?,
             process: pattern(&window.filters.process)?,
-            window: Some((self.since_start(window.from_ns), self.since_start(window.to_ns))),
+            window: None,
         })
     }
 
+    /// For each thread whether a window counts it.
+    fn is_counted(&self, window: &Window, filter: &Filter) -> Vec<bool> {
+        let listed = |at: usize| window.threads.as_ref().is_none_or(|threads| threads.contains(&at));
+        let of_thread = |thread| Cell { thread, stack: StackId::from_index(0), weight: Weight::ZERO };
+        let mut cells: Vec<Cell> = self.profile.threads.ids().map(of_thread).collect();
+        let (thread, process) = (filter.thread.clone(), filter.process.clone());
+        Filter { thread, process, ..Filter::default() }.keep(&self.profile, &mut cells);
+        let mut counted = vec![false; self.profile.threads.len()];
+        cells.iter().map(|cell| cell.thread.index()).for_each(|at| counted[at] = listed(at));
+        counted
+    }
+
     /// The cells of a window as they were recorded.
-    fn cells(&self, window: &Window) -> Result<Vec<Cell>, String> {
-        let mut cells = self.filter(window)?.cells(&self.profile);
-        if let Some(threads) = &window.threads {
-            cells.retain(|cell| threads.contains(&cell.thread.index()));
+    fn cells(&self, window: &Window, threads: ThreadCells) -> Result<Vec<Cell>, String> {
+        let filter = self.filter(window)?;
+        let counted = self.is_counted(window, &filter);
+        let mut cells = Vec::new();
+        let mut sums: FxHashMap<u32, (u64, u64)> = FxHashMap::default();
+        let cell = |thread, (stack, (samples, ns)): (u32, (u64, u64))| {
+            let stack = stack_id(stack);
+            Cell { thread, stack, weight: timed_weight(&self.profile, stack, samples, ns) }
+        };
+        let mut first = None;
+        for (at, samples) in self.samples.iter().enumerate().filter(|(at, _)| counted[*at]) {
+            first = first.or(Some(ThreadId::from_index(at)));
+            for sample in samples.from_time(window.from_ns).take_while(|s| s.time_ns < window.to_ns) {
+                let sum = sums.entry(sample.stack).or_default();
+                *sum = (sum.0 + 1, sum.1.saturating_add(sample.weight_ns));
+            }
+            if threads == ThreadCells::Apart {
+                cells.extend(sums.drain().map(|sum| cell(ThreadId::from_index(at), sum)));
+            }
         }
+        if let Some(thread) = first {
+            cells.extend(sums.drain().map(|sum| cell(thread, sum)));
+        }
+        cells.sort_unstable_by_key(|cell| (cell.thread, cell.stack));
+        // Which threads count is decided already.
+        Filter { thread: None, process: None, ..filter }.keep(&self.profile, &mut cells);
         Ok(cells)
+    }
+
+    /// The samples of all threads in [from, to), in order of time, each with the place of its thread.
+    fn in_order(
+        &self,
+        (from, to): (i64, i64),
+        wanted: impl Fn(usize, Sample) -> bool,
+    ) -> Vec<(usize, Sample)> {
+        let mut all = Vec::new();
+        for (at, samples) in self.samples.iter().enumerate() {
+            let inside = samples.from_time(from).take_while(|sample| sample.time_ns < to);
+            all.extend(inside.filter(|sample| wanted(at, *sample)).map(|sample| (at, sample)));
+        }
+        all.sort_by_key(|(_, sample)| sample.time_ns);
+        all
     }
 
     /// The profile as a window sees it; none: as it is.
@@ -79,7 +154,7 @@ impl Counted {
             return Some(known.clone());
         }
         let list: Vec<Transform> = window.transforms.iter().map(transform).collect();
-        let made = Arc::new(Transformed::of(&self.profile, &list));
+        let made = Arc::new(Transformed::apply(&self.profile, &list));
         let mut kept = lock();
         if kept.len() >= KEPT {
             kept.remove(0);
@@ -89,8 +164,13 @@ impl Counted {
     }
 
     /// Calls `count` with the profile and the cells that a window shows.
-    fn with<T>(&self, window: &Window, count: impl FnOnce(&Profile, &[Cell]) -> T) -> Result<T, String> {
-        let cells = self.cells(window)?;
+    fn with<T>(
+        &self,
+        window: &Window,
+        threads: ThreadCells,
+        count: impl FnOnce(&Profile, &[Cell]) -> T,
+    ) -> Result<T, String> {
+        let cells = self.cells(window, threads)?;
         Ok(match self.transformed(window) {
             Some(transformed) => count(&transformed.profile, &transformed.cells(&cells)),
             None => count(&self.profile, &cells),
@@ -100,32 +180,35 @@ impl Counted {
     /// A line of JSON for each sample of the window that its filters let through.
     fn json_lines(&self, window: &Window) -> Result<Vec<u8>, String> {
         let shown: std::collections::HashSet<_> =
-            self.cells(window)?.iter().map(|cell| (cell.thread, cell.stack)).collect();
-        let (from, to) = (self.since_start(window.from_ns), self.since_start(window.to_ns));
+            self.cells(window, ThreadCells::Apart)?.iter().map(|cell| (cell.thread, cell.stack)).collect();
+        let is_shown =
+            |at: usize, sample: Sample| shown.contains(&(ThreadId::from_index(at), stack_id(sample.stack)));
         let mut out = Vec::new();
-        let first = self.profile.timeline.partition_point(|sample| sample.time_ns < from);
-        let inside = self.profile.timeline[first..].iter().take_while(|sample| sample.time_ns < to);
-        for sample in inside.filter(|sample| shown.contains(&(sample.thread, sample.stack))) {
-            out.extend_from_slice(self.json_line(sample).as_bytes());
+        for (at, sample) in self.in_order((window.from_ns, window.to_ns), is_shown) {
+            out.extend_from_slice(self.json_line(ThreadId::from_index(at), sample).as_bytes());
             out.push(b'\n');
         }
         Ok(out)
     }
 
-    fn json_line(&self, sample: &TimedSample) -> String {
+    fn json_line(&self, thread: ThreadId, sample: Sample) -> String {
         let profile = &self.profile;
-        let (thread, process) = (&profile.threads[sample.thread], profile.process_of(sample.thread));
-        let outwards = profile.outwards(sample.stack);
+        let (thread, process) = (&profile.threads[thread], profile.process_of(thread));
+        let outwards = profile.outwards(stack_id(sample.stack));
         let mut stack: Vec<String> =
             outwards.map(|(_, frame)| tame(&profile.functions[frame.function].name)).collect();
         stack.reverse();
         json!({
-            "ns": self.start.saturating_add(i64::try_from(sample.time_ns).unwrap_or(i64::MAX)),
-            "pid": process.pid, "tid": thread.tid, "thread": tame(&thread.name),
+            "ns": sample.time_ns, "pid": process.pid, "tid": thread.tid, "thread": tame(&thread.name),
             "cpu_ns": sample.weight_ns, "stack": stack,
         })
         .to_string()
     }
+}
+
+/// The stack that a sample of the page names: it has the numbers of the profile.
+fn stack_id(stack: u32) -> StackId {
+    StackId::from_index(usize::try_from(stack).unwrap_or(usize::MAX))
 }
 
 fn transform(typed: &lttv_page::windows::Transform) -> Transform {
@@ -143,14 +226,19 @@ fn transform(typed: &lttv_page::windows::Transform) -> Transform {
 fn nodes(profile: &Profile, tree: &CallTree) -> Vec<CallNode> {
     let mut out: Vec<CallNode> = Vec::with_capacity(tree.nodes.len());
     let mut place_of: Vec<usize> = vec![0; tree.nodes.len()];
+    // A function is in many nodes: its name is made once.
+    let mut names: FxHashMap<Label, (Arc<str>, Arc<str>)> = FxHashMap::default();
     tree.walk(|id: NodeId, _| {
         let node = &tree.nodes[id];
         place_of[id.index()] = out.len();
-        let object = node.label.function(profile).map(|function| flame::group(profile, function).to_owned());
+        let (name, object) = names.entry(node.label).or_insert_with(|| {
+            let object = node.label.function(profile).map(|function| flame::group(profile, function));
+            (node.label.name(profile).into(), object.unwrap_or_default().into())
+        });
         out.push(CallNode {
             parent: node.parent.map(|parent| place_of[parent.index()]),
-            name: node.label.name(profile),
-            object: object.unwrap_or_default(),
+            name: name.clone(),
+            object: object.clone(),
             own_ns: node.own.cpu_ns(),
             ends_ns: node.ends.cpu_ns(),
             total_ns: node.total.cpu_ns(),
@@ -178,7 +266,7 @@ fn trees(profile: &Profile, cells: &[Cell], wanted: &Trees) -> Vec<Vec<CallNode>
 }
 
 fn sums(profile: &Profile, cells: &[Cell], wanted: &Trees) -> WindowSums {
-    let table = Flat::of(profile, cells, Some(By::Function), Split::Merged, Order::Own);
+    let table = Flat::count_cells(profile, cells, Some(By::Function), Split::Merged, Order::Own);
     let rows = table.rows.iter().filter_map(|row| {
         let label = row.label?;
         let object = label.function(profile).map(|id| profile.functions[id].object);
@@ -200,13 +288,19 @@ fn sums(profile: &Profile, cells: &[Cell], wanted: &Trees) -> WindowSums {
 }
 
 impl Windows for Counted {
+    fn samples(&self, from_ns: i64, to_ns: i64) -> u64 {
+        let counts =
+            self.samples.iter().map(|s| s.count_before(to_ns).saturating_sub(s.count_before(from_ns)));
+        counts.sum::<usize>() as u64
+    }
+
     fn sums(&self, window: &Window, wanted: &Trees) -> Result<WindowSums, String> {
-        self.with(window, |profile, cells| sums(profile, cells, wanted))
+        self.with(window, ThreadCells::Together, |profile, cells| sums(profile, cells, wanted))
     }
 
     fn listings(&self, window: &Window, function: &str) -> Result<Listings, String> {
-        let cells = self.cells(window)?;
-        let near = annotate::near(&self.profile, &cells, function, &self.sources);
+        let cells = self.cells(window, ThreadCells::Together)?;
+        let near = annotate::near(&self.profile, &cells, function, &self.sources, &self.copies);
         let line = |row: annotate::Row| ListedLine {
             own_ns: row.own.cpu_ns(),
             total_ns: row.total.cpu_ns(),
@@ -233,22 +327,44 @@ impl Windows for Counted {
             FileFormat::Pprof => Format::Pprof,
             FileFormat::JsonLines => return self.json_lines(window),
         };
-        self.with(window, |profile, cells| pct_formats::export(profile, cells, format))
+        self.with(window, ThreadCells::Apart, |profile, cells| pct_formats::export(profile, cells, format))
+    }
+
+    fn archive_name(&self) -> Option<&'static str> {
+        let is_folder = cut::becomes_folder(&self.path, &self.files)?;
+        Some(if is_folder { "part.tar" } else { "part.pct" })
+    }
+
+    fn archive(&self, from_ns: i64, to_ns: i64) -> Result<Pieces, String> {
+        let time = |ns: i64| u64::try_from(ns).unwrap_or(0);
+        let start_ns = self.profile.start_realtime_ns;
+        let range = Range { from_ns: time(from_ns), to_ns: time(to_ns), start_ns };
+        if self.archive_name().is_none() {
+            return Err(format!("{}: a part of it cannot be saved as a recording", self.path.display()));
+        }
+        let cut = CutRecording::open(&self.path, &self.files, range);
+        let pieces = cut.map_err(|why| crate::errors::chain(&why.into()))?.pieces();
+        // A file that cannot be read on leaves what is saved cut short, which its reader will say.
+        Ok(Box::new(pieces.map_while(Result::ok)))
     }
 
     fn hits(&self, pattern: &str, most: usize) -> Result<(Vec<(i64, usize)>, u64), String> {
         let pattern = Pattern::parse(pattern).map_err(|why| why.to_string())?;
         let profile = &self.profile;
         let on = stacks_through(profile, |function| pattern.matches(&profile.functions[function].name));
-        let is_hit = |stack: StackId| on[stack.index()];
+        let is_hit = |sample: &Sample| on.get(stack_id(sample.stack).index()) == Some(&true);
         let (mut hits, mut count) = (Vec::new(), 0);
-        for sample in profile.timeline.iter().filter(|sample| is_hit(sample.stack)) {
-            count += 1;
-            if hits.len() < most {
-                let time = self.start.saturating_add(i64::try_from(sample.time_ns).unwrap_or(i64::MAX));
-                hits.push((time, sample.thread.index()));
+        for (at, samples) in self.samples.iter().enumerate() {
+            let begin = hits.len();
+            for sample in samples.iter().filter(is_hit) {
+                count += 1;
+                if hits.len() - begin < most {
+                    hits.push((sample.time_ns, at));
+                }
             }
         }
+        hits.sort_by_key(|hit| hit.0);
+        hits.truncate(most);
         Ok((hits, count))
     }
 }

@@ -174,7 +174,8 @@ fn a_static_program_is_sampled_from_its_start() {
     let file = std::fs::read_dir(d.path().join("r")).expect("made").map(|e| e.expect("an entry").path());
     let file = file.into_iter().find(|path| path.extension().is_some_and(|e| e == "pct")).expect("sampled");
     let log = out(&pct(d.path(), &["log", file.to_str().expect("UTF-8")]));
-    // It only counts, so that its first 20 ms were booked as the kernel's (as two samples) before the first one of its own.
+    // It only counts, so that its first 20 ms were booked as the kernel's (as two samples) before the first
+    // one of its own.
     let first: Vec<&str> = log.lines().take(2).map(|l| l.split(' ').nth(2).unwrap_or_default()).collect();
     assert!(first.contains(&"u"), "{log:.300}");
 }
@@ -371,4 +372,19 @@ fn what_debuggers_and_emulators_run_is_left_alone() {
     ended(&output, 3, "under a debugger");
     assert_eq!(out(&output), "none none\n");
     assert!(err(&output).contains("unprofiled") && err(&output).lines().count() == 1, "{}", err(&output));
+}
+
+/// Continuous sampling begins a new file now and then; to the reports it is one process with its threads.
+#[test]
+fn the_files_of_a_continuous_run_are_one_process() {
+    let d = dir();
+    let script = format!("for round in 1 2 3 4 5 6 7 8; do {BUSY}; done");
+    let words =
+        ["run", "--continuous", "--rotate", "50ms", "--hz", "997", "-o", "r", "--", "sh", "-c", &script];
+    let output = pct(d.path(), &words);
+    assert!(output.status.success(), "{}", err(&output));
+    let files = std::fs::read_dir(d.path().join("r")).expect("there").count();
+    assert!(files >= 3, "{files} files");
+    let report = out(&pct(d.path(), &["report", "r"]));
+    assert!(report.contains(" in 1 process, 1 thread ("), "{files} files: {report}");
 }

@@ -1,16 +1,17 @@
 //! `pct view --timeline`: a range has the numbers that `pct report` gives for the same window.
 
+use crate::support::{PCT, Running, first_line, host_and_path};
 use pct_format::builder::Builder;
 use pct_format::record::Frame;
+use pct_kit::wait::wait_for;
 use serde_json::Value;
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Command, Stdio};
 
-const PCT: &str = env!("CARGO_BIN_EXE_pct");
-
-/// The code of this test's C library, as it is mapped here: start, end, offset in the file, path. Its functions have names.
+/// The code of this test's C library, as it is mapped here: start, end, offset in the file, path. Its
+/// functions have names.
 fn libc() -> Option<(u64, u64, u64, String)> {
     let maps = std::fs::read_to_string("/proc/self/maps").ok()?;
     let line = maps.lines().find(|line| line.contains("r-xp") && line.contains("libc.so.6"))?;
@@ -23,6 +24,10 @@ fn libc() -> Option<(u64, u64, u64, String)> {
 
 /// Two threads, a sample each millisecond, in places spread over the library.
 fn recording() -> Option<Vec<u8>> {
+    recording_of(1000)
+}
+
+fn recording_of(samples: u64) -> Option<Vec<u8>> {
     let (start, end, offset, path) = libc()?;
     let mut b = Builder::new();
     b.region(1, 0, start..end, offset, 1, &[], path.as_bytes());
@@ -30,7 +35,7 @@ fn recording() -> Option<Vec<u8>> {
     let place = |i: u64| start + (i * 7919 * 64) % (end - start);
     let stacks: Vec<u32> =
         (0..5).map(|i| b.stack(&[Frame::Return(place(i + 900)), Frame::Return(place(i + 901))])).collect();
-    for i in 0..1000u64 {
+    for i in 0..samples {
         let (thread, stack) = (threads[usize::from(i % 3 == 0)], stacks[usize::try_from(i % 5).ok()?]);
         b.sample(thread, 1_000_000 * (i + 1), place(i % 23), 1 + i % 2, i % 11 == 0, stack);
     }
@@ -38,30 +43,33 @@ fn recording() -> Option<Vec<u8>> {
 }
 
 struct Serving {
-    child: Child,
+    _child: Running,
     url: String,
 }
 
 impl Serving {
     fn new(dir: &Path, files: &[&str]) -> Serving {
+        Serving::of(dir, &[&["--timeline"], files].concat())
+    }
+
+    /// `pct view` with these words.
+    fn of(dir: &Path, words: &[&str]) -> Serving {
         let mut child = Command::new(PCT)
-            .args(["view", "--timeline", "--no-open", "-q"])
-            .args(files)
+            .args(["view", "--no-open", "-q"])
+            .args(words)
             .current_dir(dir)
             .stdout(Stdio::piped())
             .stderr(Stdio::null())
             .spawn()
             .expect("starts");
-        let mut url = String::new();
-        BufReader::new(child.stdout.take().expect("is piped")).read_line(&mut url).expect("says its address");
-        Serving { child, url: url.trim().to_owned() }
+        let url = first_line(&mut child);
+        Serving { _child: Running(child), url }
     }
 
     /// What the server answers below its secret.
     fn get(&self, path: &str) -> String {
-        let rest = self.url.strip_prefix("http://").expect("an address");
-        let (host, below) = rest.split_once('/').expect("a path");
-        let secret = below.split('/').next().expect("a secret");
+        let (host, below) = host_and_path(&self.url);
+        let secret = below.split('/').nth(1).expect("a secret");
         let mut stream = TcpStream::connect(host).expect("connects");
         write!(stream, "GET /{secret}/{path} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
             .expect("sends");
@@ -73,11 +81,60 @@ impl Serving {
     }
 }
 
-impl Drop for Serving {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
+#[test]
+fn every_recording_of_a_view_has_a_timeline_that_leads_back() {
+    let Some(bytes) = recording() else { return pct_kit::skip("no libc.so.6 is mapped") };
+    let dir = tempfile::tempdir().expect("a folder");
+    std::fs::write(dir.path().join("a.pct"), &bytes).expect("written");
+    std::fs::write(dir.path().join("b.folded"), "main;work 7\n").expect("written");
+    let serving = Serving::of(dir.path(), &["b.folded", "a.pct"]);
+    let overview = serving.get("deep?menu&&a.pct");
+    assert!(overview.contains("<a href=\"of/1/tl\">timeline</a>"), "{overview}");
+    let page = serving.get("of/1/tl");
+    assert!(page.contains("href=\"../../deep?menu&amp;&amp;a.pct\""), "{page}");
+    assert!(page.contains("href=\"../../deep?quit&amp;&amp;a.pct\""), "{page}");
+    let sums = json(&serving.get("of/1/tl/window.json"));
+    assert_eq!(sums["recordings"][0]["samples"], 1000);
+    // What has no times says so and leads back.
+    let page = serving.get("of/0/tl");
+    assert!(page.contains("its 7 samples have no times"), "{page}");
+    assert!(page.contains("href=\"../../deep?menu&amp;"), "{page}");
+    // A part of a recording has the timeline of all of it, and its link says so.
+    let serving = Serving::of(dir.path(), &["--thread", "100", "a.pct"]);
+    assert!(serving.get("deep?menu&&a.pct").contains("timeline (all samples)"));
+    assert_eq!(json(&serving.get("of/0/tl/window.json"))["recordings"][0]["samples"], 1000);
+}
+
+#[test]
+fn a_recording_that_grows_or_is_replaced_is_shown_as_it_is_by_then() {
+    let Some(bytes) = recording_of(10) else { return pct_kit::skip("no libc.so.6 is mapped") };
+    let dir = tempfile::tempdir().expect("a folder");
+    // As a whole, so that no half of it is ever read.
+    let put = |bytes: &[u8]| {
+        std::fs::write(dir.path().join("new"), bytes).expect("written");
+        std::fs::rename(dir.path().join("new"), dir.path().join("a.pct")).expect("renamed");
+    };
+    put(&bytes);
+    let serving = Serving::new(dir.path(), &["a.pct"]);
+    let until = |done: &dyn Fn(&Value) -> bool| {
+        wait_for("the page's next state", || Some(json(&serving.get("tl/state"))).filter(|state| done(state)))
+    };
+    let samples = || json(&serving.get("tl/window.json"))["recordings"][0]["samples"].as_u64();
+    let first = until(&|_| true);
+    assert_eq!(
+        (&first["revision"], &first["written"], samples()),
+        (&Value::from(0), &Value::from(false), Some(10))
+    );
+    put(&recording_of(1000).expect("as before"));
+    let grown = until(&|state| state["revision"] == 1);
+    assert_eq!(samples(), Some(1000));
+    assert!(grown["span"][1].as_str() > first["span"][1].as_str(), "{grown} after {first}");
+    // What is no recording any more leaves what there was, and says so.
+    put(b"no recording");
+    let gone = until(&|state| state["news"] != "");
+    assert!(gone["news"].as_str().is_some_and(|news| news.contains("cannot be read again")), "{gone}");
+    assert_eq!((&gone["revision"], samples()), (&Value::from(1), Some(1000)));
+    assert!(serving.get("tl").contains("cannot be read again"));
 }
 
 fn json(text: &str) -> Value {

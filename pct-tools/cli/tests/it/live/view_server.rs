@@ -1,12 +1,11 @@
 //! `pct view` as a server: what strangers on the machine can do to it, and what they can learn.
 
-use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use crate::support::{PCT, Running, first_line, host_and_path};
+use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
-
-const PCT: &str = env!("CARGO_BIN_EXE_pct");
+use std::process::{Command, Stdio};
 
 fn folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a folder");
@@ -14,29 +13,14 @@ fn folder() -> tempfile::TempDir {
     dir
 }
 
-/// `host:port` and the path below it.
-fn parts(url: &str) -> (&str, &str) {
-    let rest = url.trim().strip_prefix("http://").expect("an address");
-    rest.split_at(rest.find('/').expect("a path"))
-}
-
 fn get(url: &str, query: &str) -> String {
-    let (host, path) = parts(url);
+    let (host, path) = host_and_path(url);
     let mut stream = TcpStream::connect(host).expect("connects");
     write!(stream, "GET {path}?{query} HTTP/1.1\r\nHost: {host}\r\nConnection: close\r\n\r\n")
         .expect("sends");
     let mut text = String::new();
     stream.read_to_string(&mut text).expect("receives");
     text
-}
-
-struct Running(Child);
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]
@@ -49,10 +33,9 @@ fn a_flood_of_connections_and_endless_bodies_leave_a_server_that_answers() {
         .stderr(Stdio::null())
         .spawn()
         .expect("starts");
-    let mut url = String::new();
-    BufReader::new(child.stdout.take().expect("is piped")).read_line(&mut url).expect("says its address");
+    let url = first_line(&mut child);
     let mut server = Running(child);
-    let (host, _) = parts(&url);
+    let (host, _) = host_and_path(&url);
     // Fewer descriptors than connections that it would allow: it runs out of them first.
     let flood: Vec<TcpStream> = (0..300)
         .map(|_| {
@@ -111,7 +94,7 @@ fn no_command_line_holds_the_secret_address() {
     assert_eq!(mode & 0o777, 0o600);
     let url = page.split("href=\"").nth(1).and_then(|rest| rest.split('"').next()).expect("a link");
     assert!(page.contains(&format!("http-equiv=\"refresh\" content=\"0;url={url}\"")), "{page}");
-    let token = parts(url).1.split('/').nth(1).expect("a token");
+    let token = host_and_path(url).1.split('/').nth(1).expect("a token");
     assert!(token.len() == 32 && !argument.contains(token), "{argument}");
     assert!(get(url, "menu&&a.folded").starts_with("HTTP/1.1 200"));
     assert!(!Path::new(argument).exists(), "the file has done its work");
