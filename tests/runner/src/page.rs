@@ -124,8 +124,15 @@ impl Run {
     }
 }
 
+/// The last lines of what a test printed. A backtrace is left out: it would push aside what the test said.
 fn last_lines(text: &str) -> impl Iterator<Item = &str> {
-    let lines: Vec<&str> = text.lines().collect();
+    let mut in_backtrace = false;
+    let said = text.lines().filter(|line| {
+        let line = line.trim();
+        in_backtrace = line == "stack backtrace:" || in_backtrace && !line.starts_with("note: ");
+        !in_backtrace && !line.starts_with("note: Some details are omitted")
+    });
+    let lines: Vec<&str> = said.collect();
     let from = lines.len().saturating_sub(LAST_LINES);
     lines.into_iter().skip(from)
 }
@@ -164,6 +171,14 @@ mod tests {
     fn test(name: &str, outcome: Outcome, output: &str) -> Test {
         let (binary, output) = ("crate::it".to_owned(), output.to_owned());
         Test { binary, name: name.to_owned(), outcome, tries: 2, seconds: 0.5, harm: Vec::new(), output }
+    }
+
+    #[test]
+    fn a_backtrace_does_not_hide_what_was_said() {
+        let frames: String = (0..30).map(|n| format!("  {n}: frame\n    at file\n")).collect();
+        let text =
+            format!("why it failed\nstack backtrace:\n{frames}note: Some details are omitted\nafterwards\n");
+        assert_eq!(last_lines(&text).collect::<Vec<_>>(), ["why it failed", "afterwards"]);
     }
 
     #[test]

@@ -1,10 +1,8 @@
 //! What commands do with what lies beside a recording: links, unfinished files, programs that were rebuilt.
 
-mod support;
-
+use crate::support::pct;
 use pct_format::builder::Builder;
 use pct_format::layout::Text;
-use support::pct;
 
 const MS: u64 = 1_000_000;
 

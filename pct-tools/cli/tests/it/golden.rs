@@ -4,10 +4,6 @@
 //! behind `--- stderr`, then the status. A new file in the folder is a new test; `PCT_BLESS=1 cargo test -p pct
 //! --test it golden` writes what is said now. The files that commands read are made here, in a folder of their own.
 
-#[allow(dead_code, reason = "the tests of pct-profile use more of it")]
-#[path = "../../../profile/tests/it/memory/program.rs"]
-mod program;
-
 use pct_format::LossCause;
 use pct_format::builder::Builder;
 use pct_format::layout::Text;
@@ -134,8 +130,8 @@ fn fixtures(dir: &Path) {
     let write = |name: &str, bytes: &[u8]| std::fs::write(dir.join(name), bytes).expect("written");
     write("demo.pct", &demo(1));
     write("slower.pct", &demo(3));
-    write("memory.pct", &program::example(1, true).finish());
-    let mut later = program::example(2, true);
+    write("memory.pct", &crate::program::example(1, true).finish());
+    let mut later = crate::program::example(2, true);
     for _ in 0..4000 {
         later.allocate(3, 1500);
     }

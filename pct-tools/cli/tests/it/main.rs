@@ -5,8 +5,14 @@
 
 mod addr2func;
 mod beside;
+mod deep_memory;
 mod golden;
+mod hidden;
 mod mcp;
+#[allow(dead_code, reason = "the tests of pct-profile use more of it")]
+#[path = "../../../profile/tests/it/memory/program.rs"]
+mod program;
+mod support;
 mod view;
 
 mod live {

@@ -176,6 +176,7 @@ fn paths_are_right(program: &Path, names: &[(u64, String)], rounds: &str) -> Rar
             match frame {
                 Frame::Return(pc) => stack.extend(name(pc - 1)),
                 Frame::Exact(pc) => stack.extend(name(*pc)),
+                Frame::Kernel(_) | Frame::Boundary(_) | Frame::Blocked(_) => {}
                 Frame::Code(_) | Frame::NoCode(_) => stack.push("CODE"),
                 Frame::Boundary(_) | Frame::Kernel(_) | Frame::Blocked(_) => stack.push("KERNEL"),
                 // While one thread makes the file another has no modules yet: said, and not wrong.

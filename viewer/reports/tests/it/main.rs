@@ -4,3 +4,4 @@ mod feedback;
 mod hostile;
 mod recursion;
 mod sample;
+mod top;

@@ -1,7 +1,6 @@
 //! `pct view --timeline`: a range has the numbers that `pct report` gives for the same window.
 
-mod support;
-
+use crate::support::{PCT, Running, first_line, host_and_path};
 use pct_format::builder::Builder;
 use pct_format::record::Frame;
 use pct_kit::wait::wait_for;
@@ -10,7 +9,6 @@ use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{PCT, Running, first_line, host_and_path};
 
 /// The code of this test's C library, as it is mapped here: start, end, offset in the file, path. Its
 /// functions have names.

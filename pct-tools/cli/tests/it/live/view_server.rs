@@ -1,13 +1,11 @@
 //! `pct view` as a server: what strangers on the machine can do to it, and what they can learn.
 
-mod support;
-
+use crate::support::{PCT, Running, first_line, host_and_path};
 use std::io::{Read as _, Write as _};
 use std::net::TcpStream;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
-use support::{PCT, Running, first_line, host_and_path};
 
 fn folder() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a folder");

@@ -217,7 +217,9 @@ fn columns_beyond_the_window_are_named_with_and_without_script() {
         let plain = without_script(&html);
         let windows: Vec<(&str, u32)> =
             widths.iter().flat_map(|width| [(html.as_str(), *width), (plain.as_str(), *width)]).collect();
-        for (pair, width) in in_windows::<Notes>(&chromium, NOTES, &windows).chunks(2).zip(widths.iter().copied()) {
+        for (pair, width) in
+            in_windows::<Notes>(&chromium, NOTES, &windows).chunks(2).zip(widths.iter().copied())
+        {
             let [with, without] = pair else { panic!("two windows of each width") };
             let at = format!("{query} at {width}: {with:?}, without script {without:?}");
             assert_eq!(with.edge, width, "{at}");

@@ -1,9 +1,9 @@
 //! `mdprof_cgi` behind real web servers, on loopback ports: fifty first requests at once, servers killed between
 //! requests, the end. Skipped where lighttpd or apache2 is absent.
 
-use pct_kit::started::end_all;
 use crate::support::{self, living_server, loads, names_in, signal, write_profile};
 use pct_kit::Dice;
+use pct_kit::started::end_all;
 use pct_kit::wait::wait_until;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};

@@ -1,8 +1,6 @@
 //! Merging and forgetting leave all sums, whatever happens meanwhile.
 
-mod common;
-
-use common::{Scene, files, kills_itself, rows, run_until_killed};
+use crate::common::{Scene, files, kills_itself, rows, run_until_killed};
 use pct_fleet::ask::ask;
 use pct_fleet::check::check;
 use pct_fleet::compact::{compact, forget};
@@ -73,7 +71,7 @@ fn merging_leaves_every_row_and_few_files() {
 #[test]
 fn hours_that_may_still_grow_are_left_alone() {
     let scene = small_files(&["host-a"]);
-    let now = i64::try_from(common::BEGIN_NS / 1000).unwrap();
+    let now = i64::try_from(crate::common::BEGIN_NS / 1000).unwrap();
     compact(&scene.root, now, &mut |_| {}).unwrap();
     assert_eq!(samples(&scene.root), 3);
 }
@@ -185,7 +183,7 @@ fn killed_at_every_step_of_merging() {
     assert!(steps > 12, "{steps} steps");
     for dies_at in 1..=steps {
         let scene = small_files(&["host-a"]);
-        run_until_killed("merges_until_it_is_killed", &scene, dies_at);
+        run_until_killed("compact::merges_until_it_is_killed", &scene, dies_at);
         // A shipper goes on before anybody clears up.
         more_of(&scene, "host-b");
         compact(&scene.root, LATER, &mut |_| {}).unwrap();

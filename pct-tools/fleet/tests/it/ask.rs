@@ -1,8 +1,6 @@
 //! Answers from a root against the reports of the recordings that it was made of.
 
-mod common;
-
-use common::{BEGIN_NS, Scene, files};
+use crate::common::{BEGIN_NS, Scene, files};
 use pct_fleet::ask::{Part, ask};
 use pct_fleet::questions::Which;
 use pct_fleet::ship::{Config, pass};

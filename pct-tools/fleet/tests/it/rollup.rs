@@ -1,8 +1,6 @@
 //! Hours summed up over hosts and minutes have the sums of the rows that they are made of, whatever happens.
 
-mod common;
-
-use common::{BEGIN_NS, Scene, files, kills_itself, rows, run_until_killed};
+use crate::common::{BEGIN_NS, Scene, files, kills_itself, rows, run_until_killed};
 use pct_fleet::ask::{Part, ask};
 use pct_fleet::check::check;
 use pct_fleet::compact::{Outcome, compact};
@@ -149,7 +147,7 @@ fn killed_at_every_step_of_summing_up() {
     assert!(steps > 40, "{steps} steps");
     for dies_at in 1..=steps {
         let scene = two_hosts();
-        run_until_killed("sums_up_until_it_is_killed", &scene, dies_at);
+        run_until_killed("rollup::sums_up_until_it_is_killed", &scene, dies_at);
         sum_up(&scene);
         let found = check(&summed(&scene));
         assert_eq!(found.sums, check(&scene.root).sums, "killed at step {dies_at}");

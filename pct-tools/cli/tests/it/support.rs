@@ -1,5 +1,4 @@
 //! What several tests of the command share: running `pct`, and `pct view` as a server.
-#![allow(dead_code, reason = "each test program uses a part of it")]
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;

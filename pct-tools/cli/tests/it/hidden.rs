@@ -1,12 +1,10 @@
 //! Names that steer terminals or turn text around are shown by one rule in whatever a command prints or writes.
 
-mod support;
-
+use crate::support::pct;
 use pct_format::builder::Builder;
 use pct_format::layout::Text;
 use pct_format::layout::header;
 use pct_format::record::{CodeFrame, Frame};
-use support::pct;
 
 /// Clears the screen, turns text around, and goes on in a line of its own.
 const EVIL: &str = "evil\u{1b}[2J\u{202e}\nINJECTED\u{9b}31m";

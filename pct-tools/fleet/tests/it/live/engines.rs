@@ -3,9 +3,7 @@
 //! Each runs by its module of PyPI (`duckdb`, `chdb`, `datafusion`, `pyspark`), with the Python that
 //! `PCT_ENGINES_PYTHON` names or else `python3`. Where the module is missing, the test says so and is skipped.
 
-mod common;
-
-use common::Scene;
+use crate::common::Scene;
 use pct_fleet::questions::{Engine, Question, Which, sql};
 use pct_profile::flat::Order;
 use pct_profile::load::{Options, load};
@@ -105,7 +103,7 @@ fn answers_as_pct_report(engine: Engine, word: &str, module: &str) {
     let paths: Vec<PathBuf> = (0..6).map(|number| scene.path(number)).collect();
     let root = scene.root.to_str().unwrap();
     let shop = Which { service: Some("shop".into()), ..Which::default() };
-    let (from, to) = (i64::try_from(common::BEGIN_NS / 1000).unwrap(), i64::MAX / 2);
+    let (from, to) = (i64::try_from(crate::common::BEGIN_NS / 1000).unwrap(), i64::MAX / 2);
     let timed = Which { from: Some(from), to: Some(to), host: Some("host-a".into()), ..shop.clone() };
     let limit = 1000;
     let diff = Question::Diff { old: "1.1".into(), new: "1.2".into(), limit };

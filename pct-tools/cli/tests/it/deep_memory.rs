@@ -1,10 +1,6 @@
 //! Deep profiles of recordings with allocation samples: CPU time and memory beside each other, with the sums of
 //! `pct report --alloc`.
 
-#[allow(dead_code, reason = "the tests of pct-profile use more of it")]
-#[path = "../../profile/tests/memory/program.rs"]
-mod program;
-
 use pct_deep::native::Allocated;
 use pct_reports::subject::Subject;
 use serde_json::Value;
@@ -30,7 +26,8 @@ fn json(dir: &Path, args: &[&str]) -> Value {
 /// A recording of a program that knows what it allocated, as `memory.pct`.
 fn recording() -> tempfile::TempDir {
     let dir = tempfile::tempdir().expect("a folder");
-    std::fs::write(dir.path().join("memory.pct"), program::example(1, true).finish()).expect("written");
+    std::fs::write(dir.path().join("memory.pct"), crate::program::example(1, true).finish())
+        .expect("written");
     dir
 }
 

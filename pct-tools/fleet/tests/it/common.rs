@@ -1,5 +1,4 @@
 //! A folder of recordings, a root and a shipper's state; and what is in a root.
-#![allow(dead_code, reason = "each test program uses a part of it")]
 
 pub(crate) mod server;
 

@@ -1,9 +1,7 @@
 //! The tables against the profiles that they are made of: read back by Parquet's own reader, and asked by
 //! DuckDB where it is.
 
-mod common;
-
-use common::{files, rows};
+use crate::common::{files, rows};
 use parquet::record::{ListAccessor as _, RowAccessor as _};
 use pct_fleet::gather::{Origin, gather};
 use pct_fleet::questions::{Engine, Question, Which, sql};

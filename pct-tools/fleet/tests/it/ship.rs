@@ -1,8 +1,6 @@
 //! Recordings of continuous sampling on their way to a root: each arrives once, whatever happens on the way.
 
-mod common;
-
-use common::{Scene, files, kills_itself, rows, run_until_killed};
+use crate::common::{Scene, files, kills_itself, rows, run_until_killed};
 use pct_fleet::ship::{Limits, Target, pass};
 use std::path::Path;
 
@@ -242,7 +240,7 @@ fn killed_at_every_step() {
     for dies_at in 1..=steps {
         let scene = Scene::new();
         told(&scene);
-        run_until_killed("ships_until_it_is_killed", &scene, dies_at);
+        run_until_killed("ship::ships_until_it_is_killed", &scene, dies_at);
         run_the_story(&scene, &mut |_| {});
         assert_eq!(sums(&scene.root), (value, lost), "killed at step {dies_at}");
         let names =

@@ -1,10 +1,8 @@
 //! Profiles that are pushed to servers: each comes once, whatever happens, and what does not come is counted.
 
-mod common;
-
+use crate::common::server::{Reply, Request, Server};
+use crate::common::{Scene, kills_itself, run_until_killed};
 use base64::Engine as _;
-use common::server::{Reply, Request, Server};
-use common::{Scene, kills_itself, run_until_killed};
 use pct_fleet::ask::Names;
 use pct_fleet::http::{self, Encryption};
 use pct_fleet::ship::{Config, Limits, Outcome, Protocol, Receiver, Target, pass};
@@ -121,7 +119,7 @@ fn each_protocol_says_service_version_host_and_time() {
     let server = Server::start(|_| Reply::Answer(200, Vec::new()));
     push(&scene, Protocol::Pyroscope, &server.url);
     let paths: Vec<String> = server.requests().into_iter().map(|request| request.path).collect();
-    let begin = common::BEGIN_NS / 60_000_000_000 * 60;
+    let begin = crate::common::BEGIN_NS / 60_000_000_000 * 60;
     let name = "shop%7Bversion%3D1.1%2Chost%3Dhost-a%2Cenv%3Dtest%7D";
     let path = |at: u64| format!("/ingest?name={name}&from={at}&until={}&format=pprof&spyName=pct", at + 60);
     assert_eq!(paths, [path(begin), path(begin + 60)]);
@@ -273,7 +271,7 @@ fn killed_at_every_step_of_pushing() {
         assert_eq!(expected_here, expected);
         let server = server();
         std::fs::write(scene.dir.path().join("url"), &server.url).unwrap();
-        run_until_killed("pushes_until_it_is_killed", &scene, dies_at);
+        run_until_killed("live::push::pushes_until_it_is_killed", &scene, dies_at);
         push(&scene, Protocol::Pyroscope, &server.url);
         let requests = server.requests();
         let mut paths: Vec<&str> = requests.iter().map(|request| request.path.as_str()).collect();

@@ -1,9 +1,7 @@
 //! Names that come later, from each kind of source, by build-id.
 
-mod common;
-
-use common::server::{Reply, Server};
-use common::{Scene, files, kills_itself, rows, run_until_killed};
+use crate::common::server::{Reply, Server};
+use crate::common::{Scene, files, kills_itself, rows, run_until_killed};
 use parquet::record::RowAccessor as _;
 use pct_fleet::ask::ask;
 use pct_fleet::gather::Tables;
@@ -111,7 +109,7 @@ fn write_tables(scene: &Scene, built: &Built) {
         version: "1".into(),
         stack_id: stack.stack_id,
         host: "host-a".into(),
-        ts: i64::try_from(common::BEGIN_NS / 1000).unwrap(),
+        ts: i64::try_from(crate::common::BEGIN_NS / 1000).unwrap(),
         thread: String::new(),
         kind: "cpu".into(),
         env: String::new(),
@@ -396,7 +394,7 @@ fn killed_at_every_step_of_naming() {
         let scene = Scene::new();
         write_tables(&scene, &built);
         std::fs::write(scene.dir.path().join("url"), &server.url).unwrap();
-        run_until_killed("names_until_it_is_killed", &scene, dies_at);
+        run_until_killed("live::symbolize::names_until_it_is_killed", &scene, dies_at);
         name(&scene, &from_server(&server.url));
         assert_eq!(stack_of(&scene), stack_of(&whole), "killed at step {dies_at}");
         assert_eq!(locations(&scene, &built), locations(&whole, &built), "killed at step {dies_at}");
