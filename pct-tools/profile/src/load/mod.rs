@@ -19,6 +19,7 @@ mod memory;
 mod objects;
 mod options;
 pub mod pcs;
+mod process;
 mod raw;
 pub mod recordings;
 mod refused;
