@@ -82,7 +82,8 @@ fn tell(outcome: &compact::Outcome) -> ExitCode {
         complain!("pct-fleet: {problem}");
     }
     let folders = pct_num::count(outcome.folders, "folder", "folders");
-    complain!("{folders}: {} files are {} now", outcome.files.0, outcome.files.1);
+    let (read, written) = outcome.files;
+    complain!("{folders}: {} written in place of {read}", pct_num::count(written, "file", "files"));
     if outcome.problems.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 

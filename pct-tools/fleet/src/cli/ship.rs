@@ -162,11 +162,15 @@ fn summary(outcome: &Outcome) -> String {
         line += &format!(", {} waiting", outcome.waiting);
     }
     if outcome.lost_ns > 0 {
-        line += &format!(", {} of CPU time lost", pct_num::seconds(outcome.lost_ns));
+        line += &format!(", {} s of CPU time lost", pct_num::seconds(outcome.lost_ns));
     }
     if outcome.unsure_ns > 0 {
         let unsure = pct_num::seconds(outcome.unsure_ns);
-        line += &format!(", {unsure} of CPU time sent without an answer and not sent again");
+        line += &format!(", {unsure} s of CPU time sent without an answer and not sent again");
+    }
+    if outcome.open > 0 {
+        let open = pct_num::count(outcome.open, "recording is", "recordings are");
+        line += &format!("; {open} not finished yet and will be shipped later");
     }
     line
 }

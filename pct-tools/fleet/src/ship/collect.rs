@@ -75,7 +75,7 @@ fn is_closed(recording: &Recording, is_followed: bool, now_ns: u64) -> bool {
     }
 }
 
-/// The next batch of recordings that `taken` does not know; `None` if there are none.
+/// The next batch of recordings that `taken` does not know. Returns `None` after the last one.
 ///
 /// # Errors
 /// When tables cannot be made of what was read. Recordings that cannot be read are in the outcome's problems.
@@ -100,10 +100,15 @@ pub(super) fn next(
         let number = newest.entry(recording.image.clone()).or_default();
         *number = recording.number.max(*number);
     }
+    outcome.open = 0;
     for recording in recordings {
         let id = segment_id(&recording);
+        if taken.segments.contains(&id) {
+            continue;
+        }
         let is_followed = newest.get(&recording.image).is_some_and(|newest| *newest > recording.number);
-        if taken.segments.contains(&id) || !is_closed(&recording, is_followed, now_ns) {
+        if !is_closed(&recording, is_followed, now_ns) {
+            outcome.open += 1;
             continue;
         }
         if batch.manifest.segments.len() >= MOST {

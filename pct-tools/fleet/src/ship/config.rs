@@ -73,6 +73,8 @@ pub struct Outcome {
     pub delivered: u64,
     /// Batches in the spool that did not.
     pub waiting: u64,
+    /// Recordings that were left for a later pass, because a process may still write to them.
+    pub open: u64,
     /// What went wrong, a line each. The pass went on.
     pub problems: Vec<String>,
 }

@@ -86,7 +86,7 @@ pub(super) struct State {
 }
 
 impl State {
-    /// Reads the state in a folder; a new one if there is none. `to` is the target's title.
+    /// Reads the state in a folder, or makes a new one if the folder has no state. `to` is the target's title.
     ///
     /// # Errors
     /// When it cannot be read, is of another version, or of another target.

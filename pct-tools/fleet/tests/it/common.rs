@@ -17,7 +17,7 @@ const MS: u64 = 1_000_000;
 /// 2026-11-20T14:03:20Z.
 pub(crate) const BEGIN_NS: u64 = 1_795_183_400_000_000_000;
 /// Time between the begins of two recordings: some minutes, so that their rows are of several.
-const APART_NS: u64 = 150_000 * MS;
+pub(crate) const APART_NS: u64 = 150_000 * MS;
 
 /// Where all lies.
 pub(crate) struct Scene {

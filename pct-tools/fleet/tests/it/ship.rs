@@ -1,7 +1,9 @@
 //! Recordings of continuous sampling on their way to a root: each arrives once, whatever happens on the way.
 
-use crate::common::{Scene, files, kills_itself, rows, run_until_killed};
+use crate::common::{APART_NS, BEGIN_NS, Scene, files, kills_itself, rows, run_until_killed};
 use pct_fleet::ship::{Limits, Target, pass};
+use pct_format::State;
+use pct_format::layout::header as at;
 use std::path::Path;
 
 /// Contents of all files of the tables, for comparing roots.
@@ -35,6 +37,22 @@ fn each_recording_arrives_once() {
     assert_eq!(contents(&scene.root), before);
     expected += scene.recording("shop", 3, 2);
     assert_eq!(scene.ship().recordings, 1);
+    assert_eq!(sums(&scene.root), (expected, 0));
+}
+
+/// A process that goes on in another file may still write to the last one for a while.
+#[test]
+fn what_a_process_may_still_write_to_waits_and_is_counted() {
+    let scene = Scene::new();
+    let expected = scene.recording("shop", 0, 1) + scene.recording("shop", 1, 2);
+    let mut first = std::fs::read(scene.path(0)).unwrap();
+    let state = (State::Replaced as u64).to_le_bytes();
+    first[8 * at::STATE..][..8].copy_from_slice(&state);
+    std::fs::write(scene.path(0), first).unwrap();
+    let soon = pass(&scene.config(), BEGIN_NS + APART_NS, &mut |_| {}).unwrap();
+    assert_eq!((soon.recordings, soon.open), (1, 1), "{soon:?}");
+    let later = pass(&scene.config(), BEGIN_NS + 2 * APART_NS, &mut |_| {}).unwrap();
+    assert_eq!((later.recordings, later.open), (1, 0), "{later:?}");
     assert_eq!(sums(&scene.root), (expected, 0));
 }
 
