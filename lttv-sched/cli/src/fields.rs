@@ -50,7 +50,7 @@ impl FieldVisitor for Text<'_> {
     }
 }
 
-/// Appends the fields of scopes as text, in the format's own form if it has one. Appends nothing if there are none.
+/// Appends the fields of scopes as text, in the format's own form if it has one. Without fields it appends nothing.
 pub fn text(out: &mut String, cursor: &dyn Cursor, scopes: &[Scope]) {
     let start = out.len();
     let own = scopes.iter().all(|scope| {

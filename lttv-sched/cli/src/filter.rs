@@ -227,7 +227,7 @@ impl Subject {
 /// Most letters that differ between a typed name and the one that was probably meant.
 const MOST_CHANGES: usize = 2;
 
-/// The names that are similar to one, as the end of a message; empty if there are none.
+/// The names that are similar to one, as the end of a message. Empty if no name is similar.
 fn near(name: &str, fields: &BTreeSet<String>) -> String {
     let distance = |field: &String| {
         let within = field.contains(name) || (field.len() > MOST_CHANGES && name.contains(field.as_str()));

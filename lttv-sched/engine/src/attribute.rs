@@ -231,7 +231,7 @@ impl Attribute {
         Ok(place)
     }
 
-    /// Sets the value of a name. Appends an entry if there is none.
+    /// Sets the value of a name. Appends an entry if the name is new.
     pub fn set(&mut self, name: impl Into<AttributeName>, value: AttributeValue) {
         *self.entry(name.into(), AttributeType::None) = value;
     }

@@ -136,7 +136,7 @@ impl Samples {
         time_ns.checked_add(1).map_or(self.count, |next| self.count_before(next))
     }
 
-    /// The place of the sample with this number; the end if there is none.
+    /// The position of the sample with this number, or the end if the number is too large.
     pub fn place(&self, index: usize) -> SamplePosition {
         let index = index.min(self.count);
         let mut place = self.place_of_mark(index / BETWEEN_MARKS);

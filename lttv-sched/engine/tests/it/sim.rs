@@ -553,7 +553,7 @@ fn play(seed: u64, chunk: Option<u64>) -> Story {
             }
         }
         if dice.one_in(3) {
-            // Foreground only, then the traces change under the remaining requests: there are none.
+            // All requests are served before the traces change.
             run(&mut world.engine);
         }
         run(&mut world.engine);

@@ -118,7 +118,7 @@ impl Timeline {
     /// somebody wait for a tile that the pass will have (`is_urgent` is false).
     pub(super) fn tile_from_items(&self, id: TileId, is_urgent: bool) -> Option<Tile> {
         let items = self.items.as_ref()?;
-        // The end belongs to the next tile, unless there is none.
+        // The end belongs to the next tile. If no tile follows, it belongs to this one.
         let last = if id.end() == Time::MAX { Time::MAX } else { Time(id.end().ns() - 1) };
         let first = id.start().max(FIRST);
         let lanes = self.tables().lanes().len();
