@@ -65,7 +65,7 @@ fn collect(store: &Store, tid: i64, (from, to): (i64, i64), wanted: Wanted) -> (
     );
     let mut request = EventsRequest::new(store.owner()).from_time(Time(from)).until_time(Time(to));
     request.stop_flag = stop;
-    let is_whole = store.submit(times.attach(request), crate::store::LONG_PATIENCE);
+    let is_whole = store.submit(times.attach(request));
     let rows = std::mem::take(&mut *found.lock().unwrap_or_else(PoisonError::into_inner));
     (rows.into(), is_whole)
 }

@@ -34,8 +34,8 @@ use crate::steps::{Filling, Steps};
 
 /// How long an answer waits for the engine before it says what there is.
 pub const PATIENCE: Duration = Duration::from_millis(100);
-/// How long a window's statistics may take.
-pub(crate) const LONG_PATIENCE: Duration = Duration::from_secs(10);
+/// How long a request over a whole window may take, unless [`Store::patient`] says otherwise.
+const LONG_PATIENCE: Duration = Duration::from_secs(10);
 /// Tiles of requests that are kept.
 const MOST_KEPT: usize = 400;
 /// Cells of these tiles that are kept, 40 bytes each: 32 MB.
@@ -122,6 +122,8 @@ pub struct Store {
     next_owner: AtomicU64,
     said: Arc<Mutex<Vec<String>>>,
     searches: Searches,
+    /// How long a request over a whole window may take.
+    patience: Duration,
 }
 
 /// What the thread that keeps results knows of a trace.
@@ -235,7 +237,15 @@ impl Store {
             next_owner: AtomicU64::new(HOUSE.0 + 1),
             said,
             searches: Searches::default(),
+            patience: LONG_PATIENCE,
         })
+    }
+
+    /// Waits so long for a request over a whole window, such as statistics: 10 s are for somebody who looks at a page.
+    #[must_use]
+    pub fn patient(mut self, patience: Duration) -> Store {
+        self.patience = patience;
+        self
     }
 
     /// The traces.
@@ -398,12 +408,12 @@ impl Store {
         let (from, to) = (Time(from.clamp(first, last)), Time(to.clamp(first, last)));
         let stats = WindowStats::new(self.traces.iter().map(|row| &row.shown.source));
         let request = EventsRequest::new(self.owner()).from_time(from).until_time(to);
-        let ended = self.submit(stats.attach(request, from, to), LONG_PATIENCE);
+        let ended = self.submit(stats.attach(request, from, to));
         ended.then(|| stats.take_stats())
     }
 
     /// Serves a request; false when it did not come to its end in time and was taken back.
-    pub(crate) fn submit(&self, request: EventsRequest, patience: Duration) -> bool {
+    pub(crate) fn submit(&self, request: EventsRequest) -> bool {
         let (owner, traceset) = (request.owner, self.traceset);
         let (tell, told) = channel();
         let request = request.on_end(move |_| {
@@ -414,7 +424,7 @@ impl Store {
         if self.engine.send(move |engine| drop(engine.events_request(traceset, request))).is_err() {
             return false;
         }
-        let ended = told.recv_timeout(patience).is_ok();
+        let ended = told.recv_timeout(self.patience).is_ok();
         if !ended {
             let _ = self.engine.send(move |engine| drop(engine.remove_all(traceset, owner)));
         }
@@ -433,7 +443,7 @@ impl Store {
             look(&call.event);
             Flow::Go
         });
-        self.submit(request, LONG_PATIENCE)
+        self.submit(request)
     }
 
     /// Events from a time on.
@@ -459,7 +469,7 @@ impl Store {
             }
             Flow::Go
         });
-        let is_whole = self.submit(request, LONG_PATIENCE);
+        let is_whole = self.submit(request);
         let rows = std::mem::take(&mut *rows.lock().unwrap_or_else(PoisonError::into_inner));
         Listed::new(rows, ask, is_whole)
     }

@@ -1,6 +1,7 @@
 //! A made-up recording whose every figure is known, and the page of it.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use lttv_page::recording::{Function, Sample, Thread};
 use lttv_page::windows::{
@@ -179,9 +180,12 @@ pub(crate) fn recording_times(more: u64) -> Recording {
     }
 }
 
+/// How long a request may take here: a busy machine must not decide what a page says.
+pub(crate) const LONG: Duration = Duration::from_secs(1800);
+
 /// A store whose passes have ended.
 pub(crate) fn whole(shown: Vec<Shown>) -> Store {
-    let store = Store::new(shown).expect("begins");
+    let store = Store::new(shown).expect("begins").patient(LONG);
     wait_until("the end of the passes", || store.is_whole());
     store
 }

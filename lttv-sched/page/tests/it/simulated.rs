@@ -1,21 +1,20 @@
 //! A trace of a simulated machine, of which every figure is known: tiles and statistics say what happened.
 //! `PCT_TEST_TRACE_MB=1000` makes the trace as large as people's are.
 
-use std::time::Duration;
-
 use lttv_modules::timeline::lanes::{LaneKind, LaneOf};
 use lttv_modules::timeline::tile::TileId;
 use lttv_page::Store;
 use pct_kit::kernel_trace::{Shape, Truth, write};
 
 use crate::real::opened;
+use crate::recorded::LONG;
 
 /// A fresh trace, its truth, and the store of it once its pass has ended.
 fn computed(shape: Shape) -> (tempfile::TempDir, Truth, Store) {
     let dir = tempfile::tempdir().expect("a folder");
     let truth = write(&dir.path().join("trace"), &shape).expect("is written");
-    let store = Store::new(opened(&dir.path().join("trace"))).expect("begins");
-    assert!(store.wait_until_whole(Duration::from_secs(1800)), "the pass ends");
+    let store = Store::new(opened(&dir.path().join("trace"))).expect("begins").patient(LONG);
+    assert!(store.wait_until_whole(LONG), "the pass ends");
     (dir, truth, store)
 }
 
